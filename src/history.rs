@@ -5,7 +5,6 @@ pub mod archive;
 mod packed;
 pub mod timeline;
 pub mod totals;
-mod weight;
 
 use std::sync::Arc;
 

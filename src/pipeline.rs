@@ -131,7 +131,10 @@ impl Pipeline {
             self.recent.clear();
         }
         self.recent.push_back(Arc::clone(frame));
-        while self.recent.len() > FRAMES || self.recent.front().is_some_and(|oldest| is_too_old(oldest, frame)) {
+        // The diagnosis does not look back that far.
+        let is_too_old =
+            |oldest: &Arc<Frame>| frame.monotonic_ns.saturating_sub(oldest.monotonic_ns) as f64 / 1e9 > LOOK_BACK_S;
+        while self.recent.len() > FRAMES || self.recent.front().is_some_and(is_too_old) {
             self.recent.pop_front();
         }
     }
@@ -141,12 +144,6 @@ impl Pipeline {
 #[must_use]
 pub fn same_cause(a: &Verdict, b: &Verdict) -> bool {
     a.class == b.class && a.cause == b.cause
-}
-
-/// Whether the diagnosis, when it judges `newest`, does not look back as far as `frame`.
-fn is_too_old(frame: &Frame, newest: &Frame) -> bool {
-    let seconds_ago = newest.monotonic_ns.saturating_sub(frame.monotonic_ns) as f64 / 1e9;
-    seconds_ago > LOOK_BACK_S
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::latest::{Latest, status};
-use super::{Options, RETRY};
+use super::latest::status;
+use super::{Options, RETRY, Shared};
 use crate::sample::{SourceState, SourceStatus};
 use crate::sources::clock;
 use crate::sources::perf_events::AddressReader;
@@ -14,7 +14,8 @@ use crate::sources::perf_events::AddressReader;
 const DRAIN_EVERY: Duration = Duration::from_secs(2);
 
 /// Reads whenever it is asked to, until nobody can ask any more.
-pub(super) fn watch(options: &Options, latest: &Latest, asks: &Receiver<u64>) {
+pub(super) fn watch(shared: &Shared, asks: &Receiver<u64>) {
+    let Shared { options, latest, .. } = shared;
     let mut reader: Option<AddressReader> = None;
     let mut failed_ns: Option<u64> = None;
     loop {

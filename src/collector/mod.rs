@@ -42,7 +42,6 @@ use crate::trust::rights;
 pub use effort::Demand;
 use effort::Effort;
 use latest::Latest;
-use neighbours::Neighbours;
 
 /// How long a finished tick waits for sources that are a little late, milliseconds: NVML's PCIe counters take 20 ms
 /// each (nvmlDeviceGetPcieThroughput's window).
@@ -84,19 +83,40 @@ pub struct Options {
     pub simulated_device: Option<PathBuf>,
 }
 
+/// What the collector and its source threads share.
+#[derive(Debug)]
+struct Shared {
+    options: Options,
+    latest: Latest,
+    /// The threads are to end.
+    stop: AtomicBool,
+    /// How closely they watch.
+    effort: Effort,
+    /// The host's other processes are wanted.
+    neighbours_wanted: AtomicBool,
+}
+
+impl Shared {
+    fn new(options: Options) -> Arc<Self> {
+        Arc::new(Self {
+            options,
+            latest: Latest::default(),
+            stop: AtomicBool::new(false),
+            effort: Effort::default(),
+            neighbours_wanted: AtomicBool::new(false),
+        })
+    }
+}
+
 /// Collects samples from source threads that it owns. Dropping it stops them; a thread that hangs in a driver call is
 /// left behind and ends with the program.
 #[derive(Debug)]
 pub struct Collector {
-    latest: Arc<Latest>,
-    stop: Arc<AtomicBool>,
-    /// How closely the source threads watch.
-    effort: Arc<Effort>,
+    shared: Arc<Shared>,
     stacks_thread: Option<JoinHandle<()>>,
-    neighbours: Neighbours,
+    neighbours_thread: Option<JoinHandle<()>>,
     target: ProcessId,
     command: Arc<str>,
-    interval: Duration,
     own_stat: Option<KeptFile>,
     next_tick: u64,
 }
@@ -111,22 +131,15 @@ impl Collector {
         let job = rights::with_rights(attach).map_err(|error| AttachError::Failed(options.pid, error))??;
         let target = job.target;
         let command = job.command();
-        let latest = Arc::new(Latest::default());
-        let stop = Arc::new(AtomicBool::new(false));
-        let interval = options.interval;
-        let neighbours = Neighbours::new(&options.roots);
-        let effort = Arc::<Effort>::default();
-        let stacks_thread = threads::start(job, options, &latest, &stop, &effort)
-            .map_err(|error| AttachError::NoThread(why_no_thread(&error)))?;
+        let shared = Shared::new(options);
+        let stacks_thread =
+            threads::start(job, &shared).map_err(|error| AttachError::NoThread(why_no_thread(&error)))?;
         Ok(Self {
-            latest,
-            stop,
-            effort,
+            shared,
             stacks_thread,
-            neighbours,
+            neighbours_thread: None,
             target,
             command,
-            interval,
             own_stat: KeptFile::open("/proc/self/stat").ok(),
             next_tick: 0,
         })
@@ -146,34 +159,29 @@ impl Collector {
 
     /// Says how closely the job is to be watched from now on.
     pub fn want(&self, demand: Demand) {
-        if self.effort.set(demand) {
-            self.wake_stacks();
+        if self.shared.effort.set(demand) {
+            wake(self.stacks_thread.as_ref());
         }
     }
 
     /// Says that something has changed: the trainer's stacks are taken next, without a rest.
     pub fn want_at_once(&self) {
-        self.effort.ask_at_once();
-        self.wake_stacks();
+        self.shared.effort.ask_at_once();
+        wake(self.stacks_thread.as_ref());
     }
 
     /// Says whether the busiest processes besides the job's are wanted from now on: a scan of the host every two
     /// seconds, or more rarely where that would cost more than 1 % of a core.
     pub fn want_neighbours(&mut self, wanted: bool) {
-        self.neighbours.want(wanted, &self.latest, &self.stop);
-    }
-
-    fn wake_stacks(&self) {
-        if let Some(thread) = &self.stacks_thread {
-            thread.thread().unpark();
-        }
+        neighbours::want(wanted, &self.shared, &mut self.neighbours_thread);
     }
 
     /// Waits for the next tick and puts its sample together. Cancel safe.
     ///
     /// When the job's own files hang the sample comes all the same, a little late, and says so in its states.
     pub async fn next(&mut self) -> Sample {
-        let late = self.interval + Duration::from_secs(1);
+        let interval = self.shared.options.interval;
+        let late = interval + Duration::from_secs(1);
         let tick = self.next_tick;
         let arrived = tokio::time::timeout(late, self.reached(|values| values.job.has_answered(tick))).await;
         if arrived.is_ok() {
@@ -181,10 +189,10 @@ impl Collector {
             // What comes later than this is taken at the next tick; the state tells its age.
             let _ = tokio::time::timeout(grace, self.reached(|values| values.complete(tick))).await;
         }
-        let mut values = self.latest.values();
+        let mut values = self.shared.latest.values();
         self.next_tick = values.job.tick.map_or(tick, |answered| answered.max(tick)) + 1;
         let now_ns = clock::monotonic_ns();
-        let interval_ns = u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX);
+        let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
         Sample {
             sequence: self.next_tick - 1,
             unix_ms: i64::try_from(clock::unix_us() / 1000).unwrap_or(i64::MAX),
@@ -204,8 +212,8 @@ impl Collector {
 
     async fn reached(&self, condition: impl Fn(&latest::Values) -> bool) {
         loop {
-            let changed = self.latest.changed.notified();
-            if condition(&self.latest.values()) {
+            let changed = self.shared.latest.changed.notified();
+            if condition(&self.shared.latest.values()) {
                 return;
             }
             changed.await;
@@ -230,9 +238,9 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.wake_stacks();
-        self.neighbours.wake();
+        self.shared.stop.store(true, Ordering::Relaxed);
+        wake(self.stacks_thread.as_ref());
+        wake(self.neighbours_thread.as_ref());
         // A py-spy that is running is ended by its thread, which looks for `stop` every 40 ms: it must not outlive us.
         let until = Instant::now() + STACKS_END;
         while self.stacks_thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
@@ -251,11 +259,23 @@ fn addresses_left() -> Option<u64> {
 }
 
 /// Starts a source thread where that leaves room for what all threads allocate: an allocation that fails ends the program.
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+fn spawn(
+    name: &str,
+    shared: &Arc<Shared>,
+    watch: impl FnOnce(&Shared) + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
     if addresses_left().is_some_and(|left| left < HEADROOM) {
         return Err(io::ErrorKind::WouldBlock.into());
     }
-    thread::Builder::new().name(name.into()).spawn(work)
+    let shared = Arc::clone(shared);
+    thread::Builder::new().name(name.into()).spawn(move || watch(&shared))
+}
+
+/// Has a thread that rests see what is wanted of it.
+fn wake(thread: Option<&JoinHandle<()>>) {
+    if let Some(thread) = thread {
+        thread.thread().unpark();
+    }
 }
 
 /// Why no thread can be started, and the command that allows it. For all reasons the answer is EAGAIN (pthread_create(3)).
@@ -316,12 +336,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn neighbours_are_in_the_samples_while_they_are_wanted() {
-        let (job, neighbour) = (Busy::start(), Busy::start());
-        let options = Options {
+    pub(super) fn options(pid: u32) -> Options {
+        Options {
             roots: Roots::default(),
-            pid: job.0.id(),
+            pid,
             interval: Duration::from_millis(200),
             no_ptrace: true,
             no_stacks: true,
@@ -329,10 +347,15 @@ mod tests {
             py_spy: None,
             nvml_lib: Some("/nowhere/libnvidia-ml.so.1".into()),
             simulated_device: None,
-        };
+        }
+    }
+
+    #[test]
+    fn neighbours_are_in_the_samples_while_they_are_wanted() {
+        let (job, neighbour) = (Busy::start(), Busy::start());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut collector = Collector::attach(options).unwrap();
+            let mut collector = Collector::attach(options(job.0.id())).unwrap();
             assert!(collector.next().await.neighbours.is_none());
             collector.want_neighbours(true);
             let until = Instant::now() + Duration::from_secs(60);

@@ -4,14 +4,13 @@
 //! little whatever the host's size.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::latest::Latest;
-use super::{rest, spawn};
+use super::{Shared, rest, spawn, wake};
+use crate::sources::clock;
 use crate::sources::neighbours::NeighboursReader;
-use crate::sources::{Roots, clock};
 
 /// Shortest time between two scans …
 const EVERY: Duration = Duration::from_secs(2);
@@ -20,44 +19,20 @@ const SOON: Duration = Duration::from_millis(500);
 /// The rest after a scan is at least this many times as long as the scan: at most 1 % of a core.
 const REST_FACTOR: u32 = 100;
 
-/// The thread, and whether it is wanted.
-#[derive(Debug)]
-pub(super) struct Neighbours {
-    roots: Roots,
-    wanted: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Neighbours {
-    /// Starts nothing yet.
-    pub(super) fn new(roots: &Roots) -> Self {
-        Self { roots: roots.clone(), wanted: Arc::default(), thread: None }
+/// Says whether neighbors are wanted from now on. Where no thread can be started there are none.
+pub(super) fn want(wanted: bool, shared: &Arc<Shared>, thread: &mut Option<JoinHandle<()>>) {
+    if shared.neighbours_wanted.swap(wanted, Ordering::Relaxed) == wanted {
+        return;
     }
-
-    /// Says whether neighbours are wanted from now on. Where no thread can be started there are none.
-    pub(super) fn want(&mut self, wanted: bool, latest: &Arc<Latest>, stop: &Arc<AtomicBool>) {
-        if self.wanted.swap(wanted, Ordering::Relaxed) == wanted {
-            return;
-        }
-        if self.thread.is_none() {
-            let (roots, latest, stop) = (self.roots.clone(), Arc::clone(latest), Arc::clone(stop));
-            let still_wanted = Arc::clone(&self.wanted);
-            let watch = move || watch(&roots, &latest, &stop, &still_wanted);
-            self.thread = spawn("tm-hosts", watch).ok();
-        }
-        self.wake();
+    if thread.is_none() {
+        *thread = spawn("tm-hosts", shared, watch).ok();
     }
-
-    /// Has the thread see what is wanted of it.
-    pub(super) fn wake(&self) {
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
-        }
-    }
+    wake(thread.as_ref());
 }
 
 /// Scans until `stop`.
-fn watch(roots: &Roots, latest: &Latest, stop: &AtomicBool, wanted: &AtomicBool) {
+fn watch(shared: &Shared) {
+    let Shared { options, latest, stop, neighbours_wanted: wanted, .. } = shared;
     let mut reader: Option<NeighboursReader> = None;
     while !stop.load(Ordering::Relaxed) {
         if !wanted.load(Ordering::Relaxed) {
@@ -69,7 +44,7 @@ fn watch(roots: &Roots, latest: &Latest, stop: &AtomicBool, wanted: &AtomicBool)
         }
         let begun = Instant::now();
         let is_first = reader.is_none();
-        let reader = reader.get_or_insert_with(|| NeighboursReader::new(roots));
+        let reader = reader.get_or_insert_with(|| NeighboursReader::new(&options.roots));
         let job = {
             let values = latest.values();
             let cpus = values.job.value.as_ref().map(|job| job.allowed_cpus.as_slice());
@@ -100,18 +75,18 @@ mod tests {
 
     #[test]
     fn it_scans_while_it_is_wanted_and_ends_when_told() {
-        let (latest, stop) = (Arc::<Latest>::default(), Arc::<AtomicBool>::default());
-        let mut neighbours = Neighbours::new(&Roots::default());
-        neighbours.want(false, &latest, &stop);
-        assert!(neighbours.thread.is_none());
-        neighbours.want(true, &latest, &stop);
+        let shared = Shared::new(super::super::tests::options(std::process::id()));
+        let (latest, mut thread) = (&shared.latest, None);
+        want(false, &shared, &mut thread);
+        assert!(thread.is_none());
+        want(true, &shared, &mut thread);
         until("a first scan", || latest.values().neighbours.is_some());
-        neighbours.want(false, &latest, &stop);
+        want(false, &shared, &mut thread);
         until("nothing when unwanted", || latest.values().neighbours.is_none());
-        neighbours.want(true, &latest, &stop);
+        want(true, &shared, &mut thread);
         until("a scan again", || latest.values().neighbours.as_ref().is_some_and(|seen| seen.window_ns == 0));
-        stop.store(true, Ordering::Relaxed);
-        neighbours.wake();
-        until("the end", || neighbours.thread.as_ref().unwrap().is_finished());
+        shared.stop.store(true, Ordering::Relaxed);
+        wake(thread.as_ref());
+        until("the end", || thread.as_ref().unwrap().is_finished());
     }
 }

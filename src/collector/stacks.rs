@@ -6,13 +6,11 @@
 //! loop's own counter may be among them.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::effort::Effort;
-use super::latest::{Latest, status};
-use super::{Options, rest};
+use super::latest::status;
+use super::{Options, Shared, rest};
 use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample, SourceState, SourceStatus};
 use crate::sources::py_spy::PySpy;
 
@@ -35,7 +33,8 @@ const IDLE_TICKS: u64 = 5;
 const STEP: Duration = Duration::from_millis(50);
 
 /// Takes stacks until `stop`.
-pub(super) fn watch(options: &Options, latest: &Arc<Latest>, stop: &AtomicBool, effort: &Effort) {
+pub(super) fn watch(shared: &Shared) {
+    let Shared { options, latest, stop, effort, .. } = shared;
     let mut turns = Turns::default();
     let mut py_spy: Option<PySpy> = None;
     let mut failures = 0_u32;

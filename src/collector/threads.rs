@@ -2,18 +2,17 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::effort::Effort;
-use super::latest::{Latest, status};
-use super::{Options, RETRY, addresses, spawn, stacks, why_no_thread};
+use super::latest::status;
+use super::{RETRY, Shared, addresses, spawn, stacks, why_no_thread};
 use crate::sample::{ConnectionsSample, SourceState, SourceStatus};
 use crate::sources::cgroup::{CgroupReader, allowed_cpus, physical_cores};
 use crate::sources::clock;
-use crate::sources::gpu::{self, GpuError, GpuErrorKind, GpuReader};
+use crate::sources::gpu::{self, GpuError, GpuReader};
 use crate::sources::host::HostReader;
 use crate::sources::job::{self, JobReader};
 use crate::sources::sampler::Sampler;
@@ -29,57 +28,43 @@ const JITTER: f64 = 0.5;
 const AFFINITY_EVERY: u64 = 10;
 
 /// Starts all source threads. What comes back is the one that runs py-spy, where that is wanted.
-pub(super) fn start(
-    job: JobReader,
-    options: Options,
-    latest: &Arc<Latest>,
-    stop: &Arc<AtomicBool>,
-    effort: &Arc<Effort>,
-) -> io::Result<Option<JoinHandle<()>>> {
-    let options = Arc::new(options);
+pub(super) fn start(job: JobReader, shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> {
     let (gpu_asked, gpu_asks) = sync_channel(1);
     let (storage_asked, storage_asks) = sync_channel(1);
     let (addresses_asked, addresses_asks) = sync_channel(1);
     let asked = [gpu_asked, storage_asked, addresses_asked];
-    let shared = || (Arc::clone(&options), Arc::clone(latest), Arc::clone(stop), Arc::clone(effort));
-    let (of_job, of_stop, of_effort) = (shared(), Arc::clone(stop), Arc::clone(effort));
     // Without this one there is nothing to see. Each of the others may be missing, and its state then says why.
     // Those that read nothing but /proc and /sys do so with all our rights; what loads libraries and runs programs does not.
-    spawn("tm-job", move || {
+    spawn("tm-job", shared, move |shared| {
         rights::take_up();
-        watch_job(job, &of_job.0, &of_job.1, &of_stop, &of_effort, &asked);
+        watch_job(job, shared, &asked);
     })?;
     let now_ns = clock::monotonic_ns();
-    let (shared_options, shared_latest, ..) = shared();
-    if let Err(error) = spawn("tm-gpu", move || watch_gpus(&shared_options, &shared_latest, &gpu_asks)) {
-        latest.values().gpu.answer(Err(no_thread(&error)), 0, now_ns);
+    if let Err(error) = spawn("tm-gpu", shared, move |shared| watch_gpus(shared, &gpu_asks)) {
+        shared.latest.values().gpu.answer(Err(no_thread(&error)), 0, now_ns);
     }
-    let (shared_options, shared_latest, _, wanted) = shared();
-    let watch = move || {
+    let watch = move |shared: &Shared| {
         rights::take_up();
-        watch_storage(&shared_options, &shared_latest, &storage_asks, &wanted);
+        watch_storage(shared, &storage_asks);
     };
-    if let Err(error) = spawn("tm-storage", watch) {
-        latest.values().storage.answer(Err(no_thread(&error)), 0, now_ns);
+    if let Err(error) = spawn("tm-storage", shared, watch) {
+        shared.latest.values().storage.answer(Err(no_thread(&error)), 0, now_ns);
     }
-    let off = addresses::switched_off(&options).or_else(|| {
-        let (options, latest, ..) = shared();
-        let watch = move || {
+    let off = addresses::switched_off(&shared.options).or_else(|| {
+        let watch = move |shared: &Shared| {
             rights::take_up();
-            addresses::watch(&options, &latest, &addresses_asks);
+            addresses::watch(shared, &addresses_asks);
         };
-        spawn("tm-perf", watch).err().map(|error| no_thread(&error))
+        spawn("tm-perf", shared, watch).err().map(|error| no_thread(&error))
     });
     if let Some(status) = off {
-        latest.values().addresses.answer(Err(status), 0, now_ns);
+        shared.latest.values().addresses.answer(Err(status), 0, now_ns);
     }
-    let (shared_options, shared_latest, shared_stop, shared_effort) = shared();
-    let watch = move || stacks::watch(&shared_options, &shared_latest, &shared_stop, &shared_effort);
-    let started = match stacks::switched_off(&options) {
+    let started = match stacks::switched_off(&shared.options) {
         Some(status) => Err(status),
-        None => spawn("tm-stacks", watch).map_err(|error| no_thread(&error)),
+        None => spawn("tm-stacks", shared, stacks::watch).map_err(|error| no_thread(&error)),
     };
-    Ok(started.map_err(|status| latest.values().stacks.status = status).ok())
+    Ok(started.map_err(|status| shared.latest.values().stacks.status = status).ok())
 }
 
 /// The state of a source whose thread cannot be started.
@@ -88,14 +73,8 @@ fn no_thread(error: &io::Error) -> SourceStatus {
 }
 
 /// The sampler and the tick. The other threads end when this one drops its senders.
-fn watch_job(
-    mut job: JobReader,
-    options: &Options,
-    latest: &Latest,
-    stop: &AtomicBool,
-    effort: &Effort,
-    others: &[SyncSender<u64>],
-) {
+fn watch_job(mut job: JobReader, shared: &Shared, others: &[SyncSender<u64>]) {
+    let Shared { options, latest, stop, effort, .. } = shared;
     let mut sampler = Sampler::new(&options.roots.proc);
     let mut host = HostReader::new(&options.roots);
     let mut cgroup = CgroupReader::for_process(&options.roots, options.pid);
@@ -165,7 +144,8 @@ fn watch_job(
     }
 }
 
-fn watch_gpus(options: &Options, latest: &Latest, asks: &Receiver<u64>) {
+fn watch_gpus(shared: &Shared, asks: &Receiver<u64>) {
+    let Shared { options, latest, .. } = shared;
     let mut reader: Option<Box<dyn GpuReader>> = None;
     let mut failed_ns: Option<u64> = None;
     while let Ok(tick) = asks.recv() {
@@ -190,7 +170,8 @@ fn watch_gpus(options: &Options, latest: &Latest, asks: &Receiver<u64>) {
     }
 }
 
-fn watch_storage(options: &Options, latest: &Latest, asks: &Receiver<u64>, effort: &Effort) {
+fn watch_storage(shared: &Shared, asks: &Receiver<u64>) {
+    let Shared { options, latest, effort, .. } = shared;
     let mut reader = StorageReader::new(&options.roots);
     while let Ok(tick) = asks.recv() {
         let now_ns = clock::monotonic_ns();
@@ -206,13 +187,7 @@ fn watch_storage(options: &Options, latest: &Latest, asks: &Receiver<u64>, effor
 }
 
 fn trouble(error: &GpuError) -> SourceStatus {
-    let state = match error.kind {
-        GpuErrorKind::Absent => SourceState::Absent,
-        GpuErrorKind::Denied => SourceState::Denied,
-        GpuErrorKind::Hung => SourceState::Hung,
-        GpuErrorKind::Lost | GpuErrorKind::Failed => SourceState::Gone,
-    };
-    SourceStatus { mend: error.mend.as_deref().map(Into::into), ..status(state, &error.reason) }
+    SourceStatus { mend: error.mend.as_deref().map(Into::into), ..status(error.state, &error.reason) }
 }
 
 fn unreadable(what: &str, error: &io::Error) -> SourceStatus {

@@ -16,8 +16,8 @@ use serde::Serialize;
 use crate::cli::DoctorArgs;
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure, shorten};
-use crate::sample::{GpuDevice, GpuSample, ProcessId};
-use crate::sources::gpu::{GpuError, GpuErrorKind};
+use crate::sample::{GpuDevice, GpuSample, ProcessId, SourceState};
+use crate::sources::gpu::GpuError;
 use crate::sources::py_spy::{self, PySpy};
 use crate::text::sanitise;
 use crate::text::wrap_hanging;
@@ -162,11 +162,11 @@ fn nvml(answer: Option<Result<GpuSample, GpuError>>) -> Told {
             told(State::Ok, driver + &gpus.devices.iter().map(name).collect::<Vec<_>>().join(", "))
         }
         Some(Err(error)) => {
-            let state = match error.kind {
-                GpuErrorKind::Absent => State::Absent,
-                GpuErrorKind::Denied => State::Denied,
-                GpuErrorKind::Hung => State::Hung,
-                GpuErrorKind::Lost | GpuErrorKind::Failed => State::Limited,
+            let state = match error.state {
+                SourceState::Absent => State::Absent,
+                SourceState::Denied => State::Denied,
+                SourceState::Hung => State::Hung,
+                _ => State::Limited,
             };
             (state, error.reason.into(), error.mend)
         }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn absent() -> Result<GpuSample, GpuError> {
-        Err(GpuError::new(GpuErrorKind::Absent, "libnvidia-ml.so.1 not found").mended_by("install the driver"))
+        Err(GpuError::new(SourceState::Absent, "libnvidia-ml.so.1 not found").mended_by("install the driver"))
     }
 
     fn nothing(_: &str) -> Option<OsString> {

@@ -1,20 +1,19 @@
 //! An hour of whole moments — frame and verdict — in bounded memory, so that the screen can go back to any of them.
 //!
-//! The newest moments are kept as they are, since they are asked for most. Older ones go sixteen at a time into a
-//! compressed block: neighbouring moments are much alike, so a block is far smaller than its moments one by one. Blocks
-//! are dropped whole from the old end. What is needed to move about (when, which class) is kept beside the blocks for
-//! every moment, so that only moments that are shown are ever unpacked.
+//! The newest moment is kept as it is. Once it has a successor it is packed, and sixteen packed moments are compressed
+//! into a block: neighboring moments are much alike, so a block is far smaller than its moments one by one. Blocks are
+//! dropped whole from the old end. What is needed to move about (when, which class) is kept beside the blocks for every
+//! moment, so that only moments that are shown are ever unpacked.
 //!
 //! A clock that goes backwards, as in a recording that goes on after a reboot, begins a new series. Times mean nothing
 //! across series: [`Archive::at`] looks in the newest one, [`Archive::near`] in that of a moment.
 
 use std::collections::VecDeque;
-use std::mem::size_of;
+use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::packed::{self, Packed};
-use super::weight;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Verdict};
 use crate::rates::Frame;
@@ -78,17 +77,58 @@ impl Default for Limits {
     }
 }
 
-/// Moments that are packed together.
+/// Packed moments that are not compressed yet.
+#[derive(Debug, Clone, Default)]
+struct Open {
+    /// Where each moment ends, in the bytes and in the floats.
+    ends: Vec<(usize, usize)>,
+    packed: Packed,
+}
+
+impl Open {
+    fn push(&mut self, moment: &Moment) {
+        let Packed { bytes, floats } = &self.packed;
+        let (bytes, floats) = (bytes.len(), floats.len());
+        // The floats of a verdict are few, and rounded already, to decimals that people see in files.
+        let exact = (&*moment.verdict, moment.since_ns);
+        if packed::pack(&mut self.packed, &*moment.frame, &exact).is_none() {
+            // What cannot be written down loads as nothing: an empty piece.
+            self.packed.bytes.truncate(bytes);
+            self.packed.floats.truncate(floats);
+        }
+        self.ends.push((self.packed.bytes.len(), self.packed.floats.len()));
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.ends) + self.packed.bytes.len() + self.packed.floats.len()
+    }
+
+    fn compress(mut self) -> Block {
+        self.packed.bytes.append(&mut self.packed.floats);
+        self.ends.shrink_to_fit();
+        let packed = zstd::bulk::compress(&self.packed.bytes, LEVEL).unwrap_or_default();
+        Block { ends: self.ends, packed }
+    }
+}
+
+/// Moments that are compressed together.
 #[derive(Debug)]
 struct Block {
-    /// Where each moment ends, in the bytes and in the floats that come after all of these.
+    /// As in [`Open`]; all the floats come after all the bytes.
     ends: Vec<(usize, usize)>,
     packed: Vec<u8>,
 }
 
 impl Block {
     fn bytes(&self) -> usize {
-        size_of::<Self>() + self.ends.capacity() * size_of::<(usize, usize)>() + self.packed.len()
+        size_of::<Self>() + size_of_val(&*self.ends) + self.packed.len()
+    }
+
+    fn load(&self, place: usize, id: MomentId) -> Option<Moment> {
+        let (bytes, floats) = *self.ends.last()?;
+        let plain = zstd::bulk::decompress(&self.packed, bytes + floats).ok()?;
+        let (bytes, floats) = plain.split_at_checked(bytes)?;
+        unpack(&self.ends, bytes, floats, place, id)
     }
 }
 
@@ -96,11 +136,12 @@ impl Block {
 #[derive(Debug, Clone, Default)]
 pub struct Archive {
     limits: Limits,
-    /// One for each moment, of blocks and recent ones alike.
+    /// One for each moment.
     stamps: VecDeque<Stamp>,
     blocks: VecDeque<Arc<Block>>,
-    /// Not packed, with their weights in bytes.
-    recent: VecDeque<(Moment, usize)>,
+    /// What comes after the blocks.
+    open: Open,
+    newest: Option<Moment>,
     /// Moments whose class or cause is not that of the moment before them.
     changes: VecDeque<MomentId>,
     /// First moments of the series but the oldest.
@@ -137,9 +178,12 @@ impl Archive {
             class: verdict.class,
             cause: verdict.cause,
         });
-        let weight = weight::of_frame(&frame) + weight::of_verdict(&verdict);
-        self.recent.push_back((Moment { id, frame, verdict, since_ns }, weight));
-        self.pack();
+        if let Some(before) = self.newest.replace(Moment { id, frame, verdict, since_ns }) {
+            self.open.push(&before);
+        }
+        if self.open.ends.len() >= BLOCK || self.open.bytes() > self.limits.bytes / 4 {
+            self.blocks.push_back(Arc::new(std::mem::take(&mut self.open).compress()));
+        }
         self.shrink();
     }
 
@@ -158,7 +202,7 @@ impl Archive {
     /// The newest moment, whole.
     #[must_use]
     pub fn latest(&self) -> Option<&Moment> {
-        self.recent.back().map(|(moment, _)| moment)
+        self.newest.as_ref()
     }
 
     /// Moments kept.
@@ -173,15 +217,11 @@ impl Archive {
         self.stamps.is_empty()
     }
 
-    /// Memory that the moments take, bytes; of those not packed an estimate.
+    /// Memory that the moments take, bytes, but for the newest one.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let blocks: usize = self.blocks.iter().map(|block| block.bytes()).sum();
-        blocks + self.recent_bytes() + self.stamps.len() * size_of::<Stamp>()
-    }
-
-    fn recent_bytes(&self) -> usize {
-        self.recent.iter().map(|(_, weight)| weight).sum()
+        blocks + self.open.bytes() + self.stamps.len() * size_of::<Stamp>()
     }
 
     /// What is known of a moment, while it is kept.
@@ -236,20 +276,19 @@ impl Archive {
     /// The whole moment, while it is kept.
     #[must_use]
     pub fn load(&self, id: MomentId) -> Option<Moment> {
-        let place = self.place(id)?;
-        let packed = self.stamps.len() - self.recent.len();
-        if let Some(place) = place.checked_sub(packed) {
-            return self.recent.get(place).map(|(moment, _)| moment.clone());
+        if let Some(newest) = self.newest.as_ref().filter(|newest| newest.id == id) {
+            return Some(newest.clone());
         }
-        // Blocks differ in length: heavy moments are packed early.
-        let mut rest = place;
+        // Blocks differ in length: heavy moments are compressed early.
+        let mut rest = self.place(id)?;
         for block in &self.blocks {
             match rest.checked_sub(block.ends.len()) {
                 Some(after) => rest = after,
-                None => return unpack(block, rest, id),
+                None => return block.load(rest, id),
             }
         }
-        None
+        let Packed { bytes, floats } = &self.open.packed;
+        unpack(&self.open.ends, bytes, floats, rest, id)
     }
 
     fn place(&self, id: MomentId) -> Option<usize> {
@@ -257,30 +296,15 @@ impl Archive {
         usize::try_from(id.0.checked_sub(first.0)?).ok().filter(|place| *place < self.stamps.len())
     }
 
-    /// Packs the oldest of the recent moments once there are many, or heavy ones; but never the newest.
-    fn pack(&mut self) {
-        let heavy = self.recent_bytes() > self.limits.bytes / 4;
-        if self.recent.len() < 2 * BLOCK && !heavy {
-            return;
-        }
-        let count = BLOCK.min(self.recent.len().saturating_sub(1));
-        if count == 0 {
-            return;
-        }
-        let block = pack(self.recent.iter().take(count).map(|(moment, _)| moment));
-        self.recent.drain(..count);
-        self.blocks.push_back(Arc::new(block));
-    }
-
     /// Drops what is over the limits from the old end, but never the newest moment.
     fn shrink(&mut self) {
         while self.stamps.len() > 1 {
-            let oldest = self.blocks.front().map_or(1, |block| block.ends.len());
+            let oldest = self.blocks.front().map_or(self.open.ends.len(), |block| block.ends.len());
             if self.bytes() <= self.limits.bytes && !self.is_too_old(oldest.saturating_sub(1)) {
                 break;
             }
             if self.blocks.pop_front().is_none() {
-                self.recent.pop_front();
+                self.open = Open::default();
             }
             self.stamps.drain(..oldest.min(self.stamps.len()));
             let first = self.stamps.front().map_or(self.next, |s| s.id);
@@ -301,31 +325,11 @@ impl Archive {
     }
 }
 
-fn pack<'a>(moments: impl Iterator<Item = &'a Moment>) -> Block {
-    let mut plain = Packed::default();
-    let mut ends = Vec::with_capacity(BLOCK);
-    for moment in moments {
-        let (bytes, floats) = (plain.bytes.len(), plain.floats.len());
-        // The floats of a verdict are few, and rounded already, to decimals that people see in files.
-        let exact = (&*moment.verdict, moment.since_ns);
-        if packed::pack(&mut plain, &*moment.frame, &exact).is_none() {
-            // What cannot be written down loads as nothing: an empty piece.
-            plain.bytes.truncate(bytes);
-            plain.floats.truncate(floats);
-        }
-        ends.push((plain.bytes.len(), plain.floats.len()));
-    }
-    plain.bytes.append(&mut plain.floats);
-    Block { ends, packed: zstd::bulk::compress(&plain.bytes, LEVEL).unwrap_or_default() }
-}
-
-fn unpack(block: &Block, place: usize, id: MomentId) -> Option<Moment> {
-    let (bytes_end, floats_end) = *block.ends.get(place)?;
+/// The moment at a place among packed ones that end at `ends`.
+fn unpack(ends: &[(usize, usize)], bytes: &[u8], floats: &[u8], place: usize, id: MomentId) -> Option<Moment> {
+    let (bytes_end, floats_end) = *ends.get(place)?;
     let (bytes_start, floats_start) =
-        place.checked_sub(1).map_or(Some((0, 0)), |before| block.ends.get(before).copied())?;
-    let (bytes, floats) = *block.ends.last()?;
-    let plain = zstd::bulk::decompress(&block.packed, bytes + floats).ok()?;
-    let (bytes, floats) = plain.split_at_checked(bytes)?;
+        place.checked_sub(1).map_or(Some((0, 0)), |before| ends.get(before).copied())?;
     let (frame, (verdict, since_ns)): (Frame, (Verdict, u64)) =
         packed::unpack(bytes.get(bytes_start..bytes_end)?, floats.get(floats_start..floats_end)?)?;
     Some(Moment { id, frame: Arc::new(frame), verdict: Arc::new(verdict), since_ns })

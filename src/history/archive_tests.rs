@@ -207,12 +207,12 @@ fn a_damaged_block_gives_nothing() {
     for ends in [vec![], vec![(9, 9), (3, 3), end]] {
         let block = Block { ends, packed: whole.clone() };
         for place in 0..3 {
-            assert!(unpack(&block, place, MomentId(0)).is_none());
+            assert!(block.load(place, MomentId(0)).is_none());
         }
     }
     let mut broken = whole;
     broken.truncate(7);
-    assert!(unpack(&Block { ends: vec![end], packed: broken }, 0, MomentId(0)).is_none());
+    assert!(Block { ends: vec![end], packed: broken }.load(0, MomentId(0)).is_none());
 }
 
 #[test]

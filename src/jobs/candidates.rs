@@ -7,6 +7,7 @@ pub mod polling;
 pub mod scan;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 
 use super::Candidate;
 use crate::sources::processes::{self, Listed};
@@ -62,18 +63,11 @@ pub fn list(
 fn topmost(mut found: BTreeMap<u32, Candidate>, processes: &[Listed]) -> Vec<Candidate> {
     let parents: BTreeMap<u32, u32> = processes.iter().map(|process| (process.pid, process.parent)).collect();
     let all: BTreeSet<u32> = found.keys().copied().collect();
+    let above = |pid: &u32| parents.get(pid).copied().filter(|parent| *parent > 0);
     for &pid in &all {
-        let mut at = pid;
-        let mut top = None;
-        for _ in 0..64 {
-            match parents.get(&at) {
-                Some(&parent) if parent > 0 => at = parent,
-                _ => break,
-            }
-            if at != pid && all.contains(&at) {
-                top = Some(at);
-            }
-        }
+        // A PID that was reused meanwhile could close a ring.
+        let ancestors = successors(above(&pid), above).take(64);
+        let top = ancestors.filter(|ancestor| *ancestor != pid && all.contains(ancestor)).last();
         if let Some(top) = top
             && let Some(below) = found.remove(&pid)
             && let Some(top) = found.get_mut(&top)

@@ -275,17 +275,12 @@ impl Reopening {
 
     /// Waits until it is asked for. Cancel safe.
     pub async fn asked(&mut self) {
-        received(&mut self.0).await;
-    }
-}
-
-/// Waits for a signal, for ever for none. Cancel safe.
-async fn received(signal: &mut Option<Signal>) {
-    match signal {
-        Some(signal) => {
-            signal.recv().await;
+        match &mut self.0 {
+            Some(signal) => {
+                signal.recv().await;
+            }
+            None => std::future::pending().await,
         }
-        None => std::future::pending().await,
     }
 }
 

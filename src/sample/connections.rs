@@ -17,7 +17,7 @@ pub struct ConnectionsSample {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<LockWait>,
     /// Channels whose other end nobody was found to hold, while the descriptors of some processes may not be read.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "super::is_zero")]
     pub hidden: u32,
     /// Processes outside of the job that hold the other end of a channel, or a lock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -59,9 +59,4 @@ pub struct LockWait {
     /// It is not blocked: it sleeps meanwhile, as who tries again and again does, and has the file open.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sleeps: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }

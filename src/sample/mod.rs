@@ -68,6 +68,11 @@ pub struct Sample {
     pub own: OwnSample,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 /// How each source stands.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Sources {
@@ -143,7 +148,6 @@ pub struct OwnSample {
     /// CPU time of all our threads since start, nanoseconds (`clock_gettime(CLOCK_PROCESS_CPUTIME_ID)`).
     pub cpu_ns: Option<u64>,
     /// CPU time of the helper programs that we started and that have ended (py-spy), nanoseconds.
-    #[serde(default)]
     pub children_cpu_ns: Option<u64>,
     /// Resident set, and what the kernel charges for the files of `/proc` that are kept open, bytes.
     pub rss_bytes: Option<u64>,

@@ -54,7 +54,7 @@ pub struct ProcessSample {
     /// Number of threads.
     pub thread_count: u32,
     /// How often it has executed another program since it is watched.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub execs: u32,
     /// I/O counters where readable.
     pub io: Option<IoCounters>,
@@ -63,11 +63,6 @@ pub struct ProcessSample {
     pub rank: Option<RankPlace>,
     /// Every thread with its own counters.
     pub threads: Vec<ThreadSample>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
-fn is_none(count: &u32) -> bool {
-    *count == 0
 }
 
 /// Prefix of the name that torch gives its data workers
@@ -98,7 +93,6 @@ pub struct RankPlace {
     /// How many there are.
     pub world: u32,
     /// How many of them run on its machine, where the launcher says.
-    #[serde(default)]
     pub local_world: Option<u32>,
 }
 

@@ -62,11 +62,7 @@ const CALLS: [(CallKind, &[i32], &[i32]); 9] = [
 /// What the call with this number waits for; `None` where the number alone does not tell (a read).
 #[must_use]
 pub fn kind(machine: Machine, number: i32) -> Option<CallKind> {
-    let is_it = |(_, x86, arm): &&(CallKind, &[i32], &[i32])| match machine {
-        Machine::X86_64 => x86.contains(&number),
-        Machine::Aarch64 => arm.contains(&number),
-    };
-    CALLS.iter().find(is_it).map(|(kind, ..)| *kind)
+    find(&CALLS, machine, number)
 }
 
 /// What a call does with the descriptors that it is given.
@@ -103,11 +99,16 @@ const FD_USES: [(FdUse, &[i32], &[i32]); 7] = [
 /// What the call with this number does with descriptors; `None` for one that has none.
 #[must_use]
 pub fn fd_use(machine: Machine, number: i32) -> Option<FdUse> {
-    let is_it = |(_, x86, arm): &&(FdUse, &[i32], &[i32])| match machine {
+    find(&FD_USES, machine, number)
+}
+
+/// What stands beside the number in a table of the numbers on each machine.
+fn find<T: Copy>(table: &[(T, &[i32], &[i32])], machine: Machine, number: i32) -> Option<T> {
+    let found = table.iter().find(|(_, x86, arm)| match machine {
         Machine::X86_64 => x86.contains(&number),
         Machine::Aarch64 => arm.contains(&number),
-    };
-    FD_USES.iter().find(is_it).map(|(fd_use, ..)| *fd_use)
+    });
+    found.map(|(what, ..)| *what)
 }
 
 /// Whether a kernel function, as `wchan` names it, is one in which threads wait for file locks (fs/locks.c).

@@ -1,10 +1,10 @@
 //! The files of GPUs and other accelerators that a process has open.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::links::each_link;
 use crate::sample::job::is_unread_accelerator;
 
 /// Most descriptors of one process that are looked at for GPU device files.
@@ -28,18 +28,17 @@ impl OpenDevices {
     /// Those of the process whose folder under `/proc` this is; none where its descriptors may not be read.
     pub fn of(folder: &Path) -> Self {
         let mut open = Self::default();
-        let Ok(entries) = fs::read_dir(folder.join("fd")) else { return open };
         let mut nvidia = false;
-        for entry in entries.filter_map(Result::ok).take(MOST_DESCRIPTORS) {
-            let Ok(path) = fs::read_link(entry.path()) else { continue };
-            let Some(path) = path.to_str() else { continue };
+        // Where they may not be read there are none.
+        let _ = each_link(folder, MOST_DESCRIPTORS, |link| {
+            let Ok(path) = std::str::from_utf8(link.target) else { return };
             if let Some(name) = path.strip_prefix("/dev/nvidia") {
                 nvidia = true;
                 open.minors.extend(name.parse::<u32>());
             } else if is_unread_accelerator(path) {
                 open.accelerators.insert(path.into());
             }
-        }
+        });
         // NVIDIA's cards have render nodes as well.
         open.accelerators.retain(|path| !(nvidia && path.starts_with("/dev/dri/")));
         open

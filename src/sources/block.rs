@@ -43,7 +43,7 @@ pub fn disk_lines(text: &[u8]) -> impl Iterator<Item = DiskStat> {
 }
 
 /// The sample's form of a line, given the names.
-pub fn device(disk: &DiskStat, name: Arc<str>, whole: Arc<str>) -> BlockDevice {
+pub fn device(disk: &DiskStat, (name, whole): Names) -> BlockDevice {
     BlockDevice {
         name,
         number: (disk.major.cast_unsigned(), disk.minor.cast_unsigned()),
@@ -60,30 +60,34 @@ pub fn device(disk: &DiskStat, name: Arc<str>, whole: Arc<str>) -> BlockDevice {
     }
 }
 
+/// A device's own name, and that of the whole disk that it is a partition of, or its own again.
+pub type Names = (Arc<str>, Arc<str>);
+
 /// What sysfs says about block devices. Answers for names are kept; the devices of a running machine seldom change.
 #[derive(Debug, Default)]
 pub struct Topology {
     sys: PathBuf,
-    wholes: HashMap<Vec<u8>, Arc<str>>,
+    names: HashMap<Vec<u8>, Names>,
 }
 
 impl Topology {
     /// Reads under this mount point of sysfs.
     pub fn new(sys: &Path) -> Self {
-        Self { sys: sys.to_path_buf(), wholes: HashMap::new() }
+        Self { sys: sys.to_path_buf(), names: HashMap::new() }
     }
 
-    /// The whole disk that a partition is part of, or the device itself.
-    pub fn whole(&mut self, name: &[u8]) -> Arc<str> {
-        if let Some(whole) = self.wholes.get(name) {
-            return Arc::clone(whole);
+    /// The names of a device.
+    pub fn names(&mut self, name: &[u8]) -> Names {
+        if let Some(known) = self.names.get(name) {
+            return known.clone();
         }
-        let whole = self.parent(name).map_or_else(|| text(name), |parent| text(&parent));
-        if self.wholes.len() >= MOST_DEVICES {
-            self.wholes.clear();
+        let device = text(name);
+        let whole = self.parent(name).map_or_else(|| Arc::clone(&device), |parent| text(&parent));
+        if self.names.len() >= MOST_DEVICES {
+            self.names.clear();
         }
-        self.wholes.insert(name.to_vec(), Arc::clone(&whole));
-        whole
+        self.names.insert(name.to_vec(), (Arc::clone(&device), Arc::clone(&whole)));
+        (device, whole)
     }
 
     fn class(&self, name: &[u8]) -> PathBuf {
@@ -149,7 +153,7 @@ impl Topology {
     /// Adds the whole disks under a device.
     fn descend(&mut self, name: &[u8], own: &[Mount], depth: u32, disks: &mut Vec<Arc<str>>) -> MountKind {
         let Some(depth) = depth.checked_sub(1) else { return MountKind::Local };
-        let whole = self.whole(name);
+        let (_, whole) = self.names(name);
         if whole.as_bytes() != name {
             return self.descend(whole.as_bytes(), own, depth, disks);
         }

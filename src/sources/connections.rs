@@ -238,7 +238,7 @@ impl Connections {
         let mut held = self.held(waited.keys().chain(waited.keys().flat_map(far)).map(|link| &**link).collect());
         // Of a socket that was made for a moment the peer is not known, or nobody is found to hold that.
         let is_held = |link: &Arc<str>| held.contains_key(link);
-        let elsewhere = |link: &str| self.sockets.get(link).is_some_and(|far| far.remote().is_some());
+        let elsewhere = |link: &str| self.sockets.get(link).is_some_and(|far| far.remote.is_some());
         let momentary = |link: &Arc<str>| {
             link.starts_with("socket:") && !elsewhere(link) && !self.sockets.links(link).any(is_held)
         };
@@ -249,7 +249,7 @@ impl Connections {
                 waited.entry(link).or_insert(LASTING);
             }
         }
-        let listeners = waited.keys().filter_map(|link| self.sockets.get(link)?.listener());
+        let listeners = waited.keys().filter_map(|link| self.sockets.get(link)?.listener.as_ref());
         let accept: Vec<u32> = listeners.filter_map(|link| held.get(link)).flatten().map(|(pid, ..)| *pid).collect();
         accept.into_iter().for_each(|pid| self.sockets.accepts(pid));
         let mut channels: Vec<Channel> = waited.keys().map(|link| self.channel(link, &held)).collect();

@@ -4,13 +4,14 @@
 //! or asked for anything: one on a server that does not answer would hang us. Reading them is bounded; what one
 //! scan does not reach, the next ones do. (The procfs crate reads a process's maps and descriptors whole, into a string each.)
 
-use std::mem::MaybeUninit;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat_raw};
+use rustix::fs::OFlags;
 
-use super::fields::{Fields, keyed_number, lines, number};
+use super::fields::{keyed_number, lines};
 use super::files::{KeptFile, ReadFailure, read_once};
+use super::links::each_link;
+use super::maps::{Mapping, mapping};
 use super::mounts::below;
 
 /// Descriptors of one process that are looked at.
@@ -32,30 +33,12 @@ pub struct DataFile<'p> {
 /// # Errors
 /// Denied without ptrace read rights, gone when the process has ended.
 pub fn open_files(process: &Path, mut each: impl FnMut(DataFile<'_>)) -> Result<usize, ReadFailure> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = openat(rustix::fs::CWD, process.join("fd"), flags, Mode::empty())?;
-    let mut entries_buffer = [MaybeUninit::<u8>::uninit(); 4096];
-    let mut entries = RawDir::new(&folder, &mut entries_buffer);
-    // The kernel writes these links into one page (fs/proc/base.c, do_proc_readlink).
-    let mut link_buffer = [MaybeUninit::<u8>::uninit(); 4096];
-    let mut looked = 0;
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
-        let Some(descriptor) = number(entry.file_name().to_bytes()).and_then(|fd| u32::try_from(fd).ok()) else {
-            continue;
-        };
-        looked += 1;
-        if looked > MOST_DESCRIPTORS {
-            break;
+    let (looked, read) = each_link(process, MOST_DESCRIPTORS, |link| {
+        if looks_like_data(link.target) {
+            each(DataFile { path: link.target, number: None, descriptor: Some(link.fd) });
         }
-        // A link that cannot be read has been closed meanwhile.
-        if let Ok((path, _)) = readlinkat_raw(&folder, entry.file_name(), &mut link_buffer)
-            && looks_like_data(path)
-        {
-            each(DataFile { path, number: None, descriptor: Some(descriptor) });
-        }
-    }
-    Ok(looked)
+    });
+    read.map(|()| looked)
 }
 
 /// What `fdinfo` tells of a descriptor.
@@ -99,30 +82,17 @@ pub fn mapped_files(
 /// `7f31c000-7f31d000 r--p 00000000 103:02 1234    /path`: the mappings of one file stand together. A file of which any
 /// part is executable is a program or library.
 fn parse_maps(text: &[u8], mut each: impl FnMut(DataFile<'_>)) {
-    let mappings: Vec<_> = lines(text).filter_map(mapping).collect();
-    for of_file in mappings.chunk_by(|(one, _), (next, _)| one.path == next.path) {
-        if let Some((file, _)) = of_file.first()
-            && !of_file.iter().any(|(_, executable)| *executable)
-            && looks_like_data(file.path)
+    // Most lines are anonymous memory: only those with a slash can name a file.
+    let named = lines(text).filter(|line| line.contains(&b'/'));
+    let mappings: Vec<Mapping<'_>> = named.filter_map(mapping).filter(|mapping| mapping.inode != 0).collect();
+    for of_file in mappings.chunk_by(|one, next| one.file == next.file) {
+        if let Some(Mapping { file, device, .. }) = of_file.first()
+            && !of_file.iter().any(|mapping| mapping.is_code)
+            && looks_like_data(file)
         {
-            each(*file);
+            each(DataFile { path: file, number: Some(*device), descriptor: None });
         }
     }
-}
-
-/// The mapped file, and whether this part of it is executable.
-fn mapping(line: &[u8]) -> Option<(DataFile<'_>, bool)> {
-    // Most lines are anonymous memory: only those with a slash can name a file.
-    let slash = line.iter().position(|&byte| byte == b'/')?;
-    let (columns, path) = line.split_at_checked(slash)?;
-    let mut fields = Fields::of(columns);
-    let permissions = fields.nth(1)?;
-    let device = std::str::from_utf8(fields.nth(1)?).ok()?;
-    let (major, minor) = device.split_once(':')?;
-    let number = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
-    let inode = fields.number()?;
-    (inode != 0 && fields.next().is_none()).then_some(())?;
-    Some((DataFile { path, number: Some(number), descriptor: None }, permissions.contains(&b'x')))
 }
 
 /// Folders of the system: programs, settings, the kernel's and services' own files.

@@ -223,11 +223,11 @@ impl DataMounts {
         let process = self.roots.proc.join(pid.to_string());
         for file in new {
             let facts = file.descriptor.and_then(|descriptor| descriptor_facts(&process, descriptor));
-            let mount = match (file.descriptor, facts) {
-                // Closed meanwhile: it was open a moment ago, the path is all there is.
-                (None, _) | (Some(_), None) => self.mount_of(now_ns, pid, &file, None),
-                (_, Some(facts)) if facts.for_reading => self.mount_of(now_ns, pid, &file, facts.mount),
-                _ => None,
+            let mount = match facts {
+                // Mapped, or closed meanwhile: it was open a moment ago, the path is all there is.
+                None => self.mount_of(now_ns, pid, &file, None),
+                Some(facts) if facts.for_reading => self.mount_of(now_ns, pid, &file, facts.mount),
+                Some(_) => None,
             };
             let known = mount.and_then(|mount| self.mounts.get_mut(mount));
             if let Some(examples) = known.map(|known| &mut known.examples)
@@ -244,13 +244,12 @@ impl DataMounts {
         let process = self.roots.proc.join(pid.to_string());
         // One copy for each mount name space; where that may not be read, one for each process.
         let key = std::fs::read_link(process.join("ns/mnt")).unwrap_or_else(|_| process.clone());
-        let age = self.name_spaces.get(&key).map(|space| now_ns.saturating_sub(space.read_ns));
-        let lacks_it =
-            |space: &NameSpace| mount_id.is_some_and(|id| !space.mounts.iter().any(|mount| mount.id == id));
-        let stale = age.is_none_or(|age| {
-            age > MOUNTINFO_EVERY_NS || (age > MOUNTINFO_RETRY_NS && self.name_spaces.get(&key).is_some_and(lacks_it))
+        let is_fresh = self.name_spaces.get(&key).is_some_and(|space| {
+            let has_it = mount_id.is_none_or(|id| space.mounts.iter().any(|mount| mount.id == id));
+            let longest_ns = if has_it { MOUNTINFO_EVERY_NS } else { MOUNTINFO_RETRY_NS };
+            now_ns.saturating_sub(space.read_ns) <= longest_ns
         });
-        if stale {
+        if !is_fresh {
             let mounts = parse_mountinfo(&read_once(process.join("mountinfo"), READ_LIMIT).ok()?);
             if self.name_spaces.len() >= MOST_NAME_SPACES {
                 self.name_spaces.clear();

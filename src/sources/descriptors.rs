@@ -204,7 +204,10 @@ pub fn restore_limit(child: Pid) {
 /// A file of a process that is kept open where that is permitted, and opened for each read otherwise. Reads by path may hit the
 /// next owner of a PID: whoever reads has to compare the start time.
 #[derive(Debug)]
-pub struct ThriftyFile(Option<(KeptFile, Permit)>);
+pub struct ThriftyFile {
+    path: PathBuf,
+    kept: Option<(KeptFile, Permit)>,
+}
 
 impl ThriftyFile {
     /// Opens the file, and keeps it open where that is wanted and permitted. Whether it can be opened without a free
@@ -212,45 +215,38 @@ impl ThriftyFile {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn open(path: impl AsRef<Path>, keep: Option<Use>) -> Result<Self, ReadFailure> {
-        match KeptFile::open(path) {
-            Ok(file) => Ok(Self(keep.and_then(permit).map(|permit| (file, permit)))),
-            Err(ReadFailure::Exhausted) => Ok(Self(None)),
-            Err(failure) => Err(failure),
-        }
+    pub fn open(path: PathBuf, keep: Option<Use>) -> Result<Self, ReadFailure> {
+        let kept = match KeptFile::open(&path) {
+            Ok(file) => keep.and_then(permit).map(|permit| (file, permit)),
+            Err(ReadFailure::Exhausted) => None,
+            Err(failure) => return Err(failure),
+        };
+        Ok(Self { path, kept })
     }
 
     /// Hands the open file to `read`.
     ///
     /// # Errors
     /// Those of `read`, or of opening the file.
-    pub fn with<T>(
-        &self,
-        path: impl FnOnce() -> PathBuf,
-        read: impl FnOnce(&KeptFile) -> Result<T, ReadFailure>,
-    ) -> Result<T, ReadFailure> {
-        match &self.0 {
+    pub fn with<T>(&self, read: impl FnOnce(&KeptFile) -> Result<T, ReadFailure>) -> Result<T, ReadFailure> {
+        match &self.kept {
             Some((file, _)) => read(file),
-            None => read(&KeptFile::open(path())?),
+            None => read(&KeptFile::open(&self.path)?),
         }
     }
 
     /// Keeps the file open from now on where that is permitted, or closes it until it is read.
-    pub fn set_kept(&mut self, keep: Option<Use>, path: impl FnOnce() -> PathBuf) {
-        let Some(purpose) = keep else {
-            self.0 = None;
-            return;
+    pub fn set_kept(&mut self, keep: Option<Use>) {
+        let open = |permit| Some((KeptFile::open(&self.path).ok()?, permit));
+        self.kept = match self.kept.take() {
+            None => keep.and_then(permit).and_then(open),
+            kept => kept.filter(|_| keep.is_some()),
         };
-        if self.0.is_none()
-            && let Some(permit) = permit(purpose)
-        {
-            self.0 = KeptFile::open(path()).ok().map(|file| (file, permit));
-        }
     }
 
     /// Whether it is kept open.
     pub fn is_kept(&self) -> bool {
-        self.0.is_some()
+        self.kept.is_some()
     }
 }
 
@@ -307,14 +303,12 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_kept_is_read_all_the_same() {
-        let path = || PathBuf::from("/proc/self/stat");
-        let mut file = ThriftyFile::open(path(), None).unwrap();
-        let length =
-            |file: &ThriftyFile| file.with(path, |file| file.read(&mut Vec::new()).map(<[u8]>::len)).unwrap();
+        let mut file = ThriftyFile::open("/proc/self/stat".into(), None).unwrap();
+        let length = |file: &ThriftyFile| file.with(|file| file.read(&mut Vec::new()).map(<[u8]>::len)).unwrap();
         assert!(!file.is_kept() && length(&file) > 0);
-        file.set_kept(Some(Use::Tick), path);
+        file.set_kept(Some(Use::Tick));
         assert!(file.is_kept() && length(&file) > 0);
-        file.set_kept(None, path);
+        file.set_kept(None);
         assert!(!file.is_kept() && length(&file) > 0);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Roots;
-pub use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader};
+pub use super::gpu_reader::{GpuError, GpuReader};
 use super::nvml::NvmlReader;
 pub use super::nvml::run_part;
 use super::simulated_device::SimulatedReader;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use thiserror::Error;
 
+use crate::sample::SourceState;
 use crate::sample::gpu::GpuSample;
 
 /// A blocking reader of all GPUs. A call may hang with the driver: call it from a thread of its own.
@@ -15,27 +16,12 @@ pub trait GpuReader: Send {
     fn read(&mut self, now_ns: u64) -> Result<GpuSample, GpuError>;
 }
 
-/// What kind of failure keeps the GPUs from being read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GpuErrorKind {
-    /// No library, no driver, or no device: nothing is broken, there is no GPU to see.
-    Absent,
-    /// There may be one, and we are not allowed to see it.
-    Denied,
-    /// The driver has lost the devices.
-    Lost,
-    /// The library does not come back from being loaded.
-    Hung,
-    /// Anything else.
-    Failed,
-}
-
 /// Why the GPUs cannot be read, in one line, and the command that mends it where there is one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason}")]
 pub struct GpuError {
-    /// Kind.
-    pub kind: GpuErrorKind,
+    /// What becomes of the source.
+    pub state: SourceState,
     /// What failed and why: one line.
     pub reason: String,
     /// What to run or change, if anything can be done.
@@ -44,13 +30,13 @@ pub struct GpuError {
 
 impl GpuError {
     /// An error without a mend. Line breaks in `reason` (texts of the loader have them) become blanks.
-    pub fn new(kind: GpuErrorKind, reason: impl Into<String>) -> Self {
+    pub fn new(state: SourceState, reason: impl Into<String>) -> Self {
         let mut reason: String = reason.into();
         if reason.contains(['\n', '\r']) {
             let lines = reason.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
             reason = lines.collect::<Vec<_>>().join(" ");
         }
-        Self { kind, reason, mend: None }
+        Self { state, reason, mend: None }
     }
 
     /// The same error with what mends it.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::files::{READ_LIMIT, read_once};
-use super::mounts::parse_mountinfo;
+use super::mounts::{self, parse_mountinfo};
 
 /// The option of the `/proc` that is mounted at `proc_root`, or at `/proc` where nothing is mounted there: `hidepid=2`, or
 /// `hidepid=invisible` (from Linux 5.8 on). `None` where nothing is hidden.
@@ -13,9 +13,8 @@ pub fn option(proc_root: &Path) -> Option<String> {
     // What was mounted there last lies on top.
     let at = |point: &[u8]| mounts.iter().rfind(|mount| mount.point == point);
     let mount = at(proc_root.as_os_str().as_encoded_bytes()).or_else(|| at(b"/proc"))?;
-    let option = mount.super_options.split(|&byte| byte == b',').find(|option| option.starts_with(b"hidepid="))?;
-    let option = String::from_utf8_lossy(option).into_owned();
-    (!["hidepid=0", "hidepid=off"].contains(&&*option)).then_some(option)
+    let value = mounts::option(&mount.super_options, b"hidepid").filter(|value| !matches!(*value, b"0" | b"off"))?;
+    Some(format!("hidepid={}", String::from_utf8_lossy(value)))
 }
 
 #[cfg(test)]

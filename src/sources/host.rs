@@ -37,7 +37,6 @@ pub struct HostReader {
     net_dev: KeptPath,
     net_names: NetNames,
     buffer: Vec<u8>,
-    cpu_count: usize,
 }
 
 impl HostReader {
@@ -55,7 +54,6 @@ impl HostReader {
             net_dev: at("net/dev"),
             net_names: NetNames { folder: roots.sys.join("class/net"), known: Vec::new() },
             buffer: Vec::new(),
-            cpu_count: 0,
         }
     }
 
@@ -91,7 +89,6 @@ impl HostReader {
     fn read_cpus(&mut self, cpus: &mut Vec<CpuTimes>) -> Result<(), ReadFailure> {
         loop {
             cpus.clear();
-            cpus.reserve_exact(self.cpu_count);
             let text = self.stat.read_up_to(&mut self.buffer, self.stat_bytes)?;
             let end = cpu_lines(text, cpus);
             // Cut inside the CPU lines: more CPUs have come online since.
@@ -103,7 +100,7 @@ impl HostReader {
                 self.stat_bytes = (self.stat_bytes * 2).min(MOST_STAT_BYTES);
                 continue;
             }
-            self.cpu_count = cpus.len();
+            cpus.shrink_to_fit();
             // Counters grow by digits, and a line more shows that none is missing.
             self.stat_bytes = (end + end / 8 + 1024).min(MOST_STAT_BYTES);
             return Ok(());
@@ -210,13 +207,8 @@ pub(super) fn pressure(text: &[u8]) -> Option<Pressure> {
 #[derive(Debug)]
 struct NetNames {
     folder: std::path::PathBuf,
-    known: Vec<NetName>,
-}
-
-#[derive(Debug)]
-struct NetName {
-    name: Arc<str>,
-    device: bool,
+    /// Names, and whether there is a device behind them.
+    known: Vec<(Arc<str>, bool)>,
 }
 
 /// Names given by the kernel, docker, libvirt, the CNI plug-ins and VPNs to interfaces that carry other interfaces'
@@ -250,8 +242,8 @@ impl NetNames {
     }
 
     fn look_up(&mut self, name: &[u8]) -> (Arc<str>, bool) {
-        if let Some(known) = self.known.iter().find(|known| known.name.as_bytes() == name) {
-            return (Arc::clone(&known.name), known.device);
+        if let Some(known) = self.known.iter().find(|(known, _)| known.as_bytes() == name) {
+            return known.clone();
         }
         if self.known.len() >= MOST_NET_NAMES {
             self.known.clear();
@@ -259,7 +251,7 @@ impl NetNames {
         let name = text(name);
         let plain = !name.contains('/') && &*name != "..";
         let device = plain && self.folder.join(&*name).join("device").symlink_metadata().is_ok();
-        self.known.push(NetName { name: Arc::clone(&name), device });
+        self.known.push((Arc::clone(&name), device));
         (name, device)
     }
 }

@@ -240,9 +240,9 @@ impl JobReader {
         libraries().find(|library| is_of_learning(library)).or_else(|| libraries().next()).cloned()
     }
 
-    fn kin(&self) -> roles::Kin {
-        let of = |(pid, process): (&u32, &Process)| (*pid, (process.stat.parent, process.role));
-        roles::Kin::new(self.processes.iter().map(of))
+    fn trainer_of(&self, worker: u32) -> Option<u32> {
+        let of = |pid| self.processes.get(&pid).map(|process| (process.stat.parent, process.role));
+        roles::trainer_of(worker, of)
     }
 
     /// Adds processes that have appeared below the known ones.

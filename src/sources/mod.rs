@@ -16,6 +16,8 @@ mod gpu_reader;
 pub(crate) mod hidepid;
 pub mod host;
 pub mod job;
+mod links;
+mod maps;
 mod mounts;
 mod mountstats;
 pub(crate) mod neighbours;

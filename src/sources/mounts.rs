@@ -125,99 +125,32 @@ pub fn option<'o>(options: &'o [u8], key: &[u8]) -> Option<&'o [u8]> {
 
 /// File systems whose storage is another machine (or, for 9p, virtiofs and the shared folders of hypervisors, the
 /// host of this one). Names as registered in the kernel (`register_filesystem`, or the vendor's module).
-const NETWORK: [&str; 34] = [
-    "nfs",
-    "nfs4",
-    "cifs",
-    "smb3",
-    "smbfs",
-    "afs",
-    "coda",
-    "ncpfs",
-    "ceph",
-    "lustre",
-    "lustre_lite",
-    "gpfs",
-    "mmfs",
-    "9p",
-    "virtiofs",
-    "beegfs",
-    "fhgfs",
-    "pvfs2",
-    "orangefs",
-    "panfs",
-    "wekafs",
-    "glusterfs",
-    "yrfs",
-    "cpfs",
-    "aifs",
-    "pohmelfs",
-    "davfs",
-    "s3fs",
-    "acfs",
-    "vboxsf",
-    "vmhgfs",
-    "prl_fs",
-    "dvs",
-    "quobyte",
-];
+const NETWORK: &str = "\
+    nfs nfs4 cifs smb3 smbfs afs coda ncpfs ceph lustre lustre_lite gpfs mmfs 9p virtiofs beegfs fhgfs pvfs2 \
+    orangefs panfs wekafs glusterfs yrfs cpfs aifs pohmelfs davfs s3fs acfs vboxsf vmhgfs prl_fs dvs quobyte";
 
 /// FUSE programs whose storage is known to be elsewhere: the sub-type after `fuse.` (mount.fuse3(8)), or the source
 /// column of those that set none (Mountpoint for Amazon S3).
-const NETWORK_FUSE: [&str; 34] = [
-    "glusterfs",
-    "s3fs",
-    "sshfs",
-    "gcsfuse",
-    "goofys",
-    "mountpoint-s3",
-    "juicefs",
-    "rclone",
-    "blobfuse",
-    "blobfuse2",
-    "ceph",
-    "ceph-fuse",
-    "alluxio-fuse",
-    "alluxio",
-    "dfuse",
-    "hf3fs",
-    "curvefs",
-    "seaweedfs",
-    "weed",
-    "hdfs",
-    "fuse_dfs",
-    "mfs",
-    "moosefs",
-    "lizardfs",
-    "saunafs",
-    "cvmfs",
-    "cvmfs2",
-    "vmhgfs-fuse",
-    "ossfs",
-    "ossfs2",
-    "cosfs",
-    "obsfs",
-    "lustre",
-    "quobyte",
-];
+const NETWORK_FUSE: &str = "\
+    glusterfs s3fs sshfs gcsfuse goofys mountpoint-s3 juicefs rclone blobfuse blobfuse2 ceph ceph-fuse \
+    alluxio-fuse alluxio dfuse hf3fs curvefs seaweedfs weed hdfs fuse_dfs mfs moosefs lizardfs saunafs cvmfs \
+    cvmfs2 vmhgfs-fuse ossfs ossfs2 cosfs obsfs lustre quobyte";
 
 /// Kept in memory (Documentation/filesystems/tmpfs.rst, ramfs-rootfs-initramfs.rst; hugetlbfs).
-const MEMORY: [&str; 5] = ["tmpfs", "ramfs", "hugetlbfs", "devtmpfs", "rootfs"];
+const MEMORY: &str = "tmpfs ramfs hugetlbfs devtmpfs rootfs";
 
 /// On block devices of this machine; `zfs`, `btrfs` and `bcachefs` manage theirs themselves, and `overlay` and `aufs`
 /// lie on folders of another local file system unless that one can be told. `fuseblk` is ntfs-3g and the like.
-const LOCAL: [&str; 31] = [
-    "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "bcachefs", "f2fs", "jfs", "reiserfs", "reiser4", "nilfs2",
-    "ntfs", "ntfs3", "vfat", "msdos", "exfat", "squashfs", "erofs", "cramfs", "iso9660", "udf", "minix", "hfs",
-    "hfsplus", "ufs", "ocfs2", "gfs2", "fuseblk", "overlay", "aufs",
-];
+const LOCAL: &str = "\
+    ext2 ext3 ext4 xfs btrfs zfs bcachefs f2fs jfs reiserfs reiser4 nilfs2 ntfs ntfs3 vfat msdos exfat squashfs \
+    erofs cramfs iso9660 udf minix hfs hfsplus ufs ocfs2 gfs2 fuseblk overlay aufs";
 
 /// The kind of storage that a type and a source column mean. Types that are not in the tables count as local where
 /// their superblock has a block device's number.
 pub fn kind_of(mount: &Mount) -> MountKind {
     let fs_type = mount.fs_type.as_slice();
-    let among = |table: &[&str], name: &[u8]| table.iter().any(|entry| entry.as_bytes() == name);
-    let tables = [(&LOCAL[..], MountKind::Local), (&NETWORK, MountKind::Network), (&MEMORY, MountKind::Memory)];
+    let among = |table: &str, name: &[u8]| table.split_ascii_whitespace().any(|entry| entry.as_bytes() == name);
+    let tables = [(LOCAL, MountKind::Local), (NETWORK, MountKind::Network), (MEMORY, MountKind::Memory)];
     if let Some((_, kind)) = tables.into_iter().find(|(table, _)| among(table, fs_type)) {
         return kind;
     }
@@ -227,7 +160,7 @@ pub fn kind_of(mount: &Mount) -> MountKind {
         _ => fs_type.strip_prefix(b"fuse."),
     };
     match program {
-        Some(program) if among(&NETWORK_FUSE, &program.to_ascii_lowercase()) => MountKind::Network,
+        Some(program) if among(NETWORK_FUSE, &program.to_ascii_lowercase()) => MountKind::Network,
         Some(_) => MountKind::Fuse,
         None if mount.number.0 != 0 => MountKind::Local,
         None => MountKind::Other,

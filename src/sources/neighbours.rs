@@ -5,7 +5,7 @@
 //! few that are shown.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io;
 use std::mem::MaybeUninit;
@@ -20,7 +20,7 @@ use super::{Roots, cgroup, clock, process, task_files};
 use crate::sample::neighbours::MOST;
 use crate::sample::{NeighbourProcess, NeighboursSample, ProcessId};
 
-/// Most processes that are read, which bounds what is remembered to 768 KiB.
+/// Most processes that are read, which bounds what is remembered to some 2 MiB.
 const MOST_PROCESSES: usize = 32_768;
 
 /// Scans the host's processes, each time for what has moved since.
@@ -29,11 +29,11 @@ pub struct NeighboursReader {
     roots: Roots,
     /// The CPUs that the job may use; empty where they are not known.
     job_cpus: Vec<u16>,
-    /// Processes that are named whether they use CPU time or not, in order.
-    asked: Vec<u32>,
+    /// Processes that are named whether they use CPU time or not.
+    asked: HashSet<u32>,
     counters: Counters,
-    now: Vec<Seen>,
-    job: Vec<u32>,
+    now: HashMap<u32, (u64, u64)>,
+    job: HashSet<u32>,
     /// Those that used CPU time, with their parents and without their command lines and owners.
     busiest: Vec<(u32, NeighbourProcess)>,
     /// Command lines and owners of those that are shown, with the name that they had.
@@ -48,40 +48,23 @@ pub struct NeighboursReader {
 /// What is read of a process that is shown, once: name, command line, owner, and whether it runs on other CPUs than the job.
 type Names = (Arc<str>, Arc<str>, Option<u32>, bool);
 
-/// What is remembered of one process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
-    id: ProcessId,
-    ticks: u64,
-}
-
 /// The processes as they were at the last scan.
 #[derive(Debug, Default)]
 struct Counters {
-    /// By PID.
-    seen: Vec<Seen>,
+    /// Start and CPU time so far by PID, clock ticks.
+    seen: HashMap<u32, (u64, u64)>,
     /// No process was left out, so one that is not among them is younger than the scan.
     complete: bool,
 }
 
 impl Counters {
-    /// Takes the counters of a scan.
-    fn replace(&mut self, seen: &mut Vec<Seen>, complete: bool) {
-        // The kernel lists them in this order.
-        seen.sort_unstable_by_key(|seen| seen.id.pid);
-        std::mem::swap(&mut self.seen, seen);
-        seen.clear();
-        self.complete = complete;
-    }
-
     /// Ticks since the scan: all there are of a process that has started since. `None` where that cannot be known.
-    fn moved(&self, now: Seen) -> Option<u64> {
-        let at = self.seen.binary_search_by_key(&now.id.pid, |seen| seen.id.pid).ok();
-        match at.and_then(|at| self.seen.get(at)) {
-            Some(before) if before.id == now.id => now.ticks.checked_sub(before.ticks),
+    fn moved(&self, now: ProcessId, ticks: u64) -> Option<u64> {
+        match self.seen.get(&now.pid) {
+            Some((start_ticks, before)) if *start_ticks == now.start_ticks => ticks.checked_sub(*before),
             // The PID had another owner at the scan.
-            Some(_) => Some(now.ticks),
-            None => self.complete.then_some(now.ticks),
+            Some(_) => Some(ticks),
+            None => self.complete.then_some(ticks),
         }
     }
 }
@@ -93,11 +76,9 @@ impl NeighboursReader {
     }
 
     /// Says which CPUs the job may use, and which processes are wanted although they may hardly use any.
-    pub fn ask(&mut self, job_cpus: &[u16], mut pids: Vec<u32>) {
-        pids.sort_unstable();
-        self.asked = pids;
-        self.job_cpus.clear();
-        self.job_cpus.extend_from_slice(job_cpus);
+    pub fn ask(&mut self, job_cpus: &[u16], pids: Vec<u32>) {
+        self.asked = pids.into_iter().collect();
+        self.job_cpus = job_cpus.to_vec();
     }
 
     /// Reads every process. `now_ns` is CLOCK_MONOTONIC; `job` are the job's PIDs, which are left out together with
@@ -106,9 +87,7 @@ impl NeighboursReader {
     /// # Errors
     /// Where `/proc` cannot be listed.
     pub fn read(&mut self, now_ns: u64, job: &[u32]) -> io::Result<NeighboursSample> {
-        self.job.clear();
-        self.job.extend_from_slice(job);
-        self.job.sort_unstable();
+        self.job = job.iter().copied().collect();
         self.busiest.clear();
         self.now.clear();
         self.own_children.clear();
@@ -132,7 +111,7 @@ impl NeighboursReader {
                 Err(failure) => complete &= failure.is_gone(),
             }
         }
-        self.counters.replace(&mut self.now, complete);
+        self.counters = Counters { seen: std::mem::take(&mut self.now), complete };
         let window_ns = self.before_ns.map_or(0, |before_ns| now_ns.saturating_sub(before_ns));
         self.before_ns = Some(now_ns);
         self.keep_busiest();
@@ -155,19 +134,17 @@ impl NeighboursReader {
         let line = file.read_line(&mut room)?;
         let stat = task_files::stat(line).ok_or(ReadFailure::Malformed)?;
         let id = ProcessId { pid, start_ticks: stat.start_ticks };
-        let seen = Seen { id, ticks: stat.cpu_ticks() };
-        self.now.push(seen);
+        self.now.insert(pid, (stat.start_ticks, stat.cpu_ticks()));
         if self.own == Some(stat.parent) {
             self.own_children.push(pid);
         }
-        let of_job = |pid: &u32| self.job.binary_search(pid).is_ok();
         // A child of the job that is younger than the job's list is of the job as well.
-        if of_job(&pid) || of_job(&stat.parent) {
+        if self.job.contains(&pid) || self.job.contains(&stat.parent) {
             return Ok(false);
         }
         if self.before_ns.is_some()
-            && let Some(cpu_ticks) = self.counters.moved(seen)
-            && (cpu_ticks > 0 || self.is_asked_for(pid))
+            && let Some(cpu_ticks) = self.counters.moved(id, stat.cpu_ticks())
+            && (cpu_ticks > 0 || self.asked.contains(&pid))
         {
             let busy = NeighbourProcess {
                 id,
@@ -185,14 +162,10 @@ impl NeighboursReader {
         Ok(true)
     }
 
-    fn is_asked_for(&self, pid: u32) -> bool {
-        self.asked.binary_search(&pid).is_ok()
-    }
-
     fn keep_busiest(&mut self) {
         let mut busiest = std::mem::take(&mut self.busiest);
         let by_time = |busy: &NeighbourProcess| (Reverse(busy.cpu_ticks), busy.id);
-        busiest.sort_unstable_by_key(|(_, busy)| (!self.is_asked_for(busy.id.pid), by_time(busy)));
+        busiest.sort_unstable_by_key(|(_, busy)| (!self.asked.contains(&busy.id.pid), by_time(busy)));
         busiest.truncate(MOST);
         busiest.sort_unstable_by_key(|(_, busy)| by_time(busy));
         self.busiest = busiest;

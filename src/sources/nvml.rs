@@ -8,19 +8,20 @@
 //! direction of one device's PCIe rate per tick (the driver measures 20 ms for each); what a device does not offer is
 //! tried once a minute.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
 use nvml_wrapper::error::NvmlError;
 
 use super::clock::unix_us;
-use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader};
+use super::gpu_reader::{GpuError, GpuReader};
 use super::nvml_raw::{self, Buffers, Library};
+use crate::sample::SourceState;
 use crate::sample::gpu::GpuSample;
 use crate::trust::privileged;
 use device::DeviceReader;
-use library_file::{LibraryFile, Unusable};
+use library_file::Unusable;
 
 mod device;
 mod library_file;
@@ -70,14 +71,14 @@ impl NvmlReader {
     /// Loads and initialises NVML from `library`, or from where the loader finds it.
     ///
     /// # Errors
-    /// `Absent` without library, driver or device; `Denied`, `Lost`, `Failed` when there might be devices and none can be
+    /// `Absent` without library, driver or device; `Denied`, `Gone`, `Hung` when there might be devices and none can be
     /// reached.
     pub fn open(library: Option<&Path>) -> Result<Self, GpuError> {
         let library = load(library)?;
         let nvml = library.nvml;
         let count = nvml.device_count().map_err(|error| explain("cannot count the GPUs", &error))?;
         if count == 0 {
-            return Err(GpuError::new(GpuErrorKind::Absent, "the NVIDIA driver knows no GPU"));
+            return Err(GpuError::new(SourceState::Absent, "the NVIDIA driver knows no GPU"));
         }
         let devices: Vec<_> = (0..count.min(MOST_DEVICES)).map(|index| DeviceReader::open(nvml, index)).collect();
         let refusals: Option<Vec<_>> = devices.iter().map(DeviceReader::refusal).collect();
@@ -126,11 +127,11 @@ impl GpuReader for NvmlReader {
 /// verdict would build.
 fn cannot_load(root: &Path, library: Option<&Path>) -> GpuError {
     if library.is_none() && !DRIVER_FILES.iter().any(|file| root.join(file).exists()) {
-        return GpuError::new(GpuErrorKind::Absent, "no NVIDIA driver (/dev/nvidiactl) on this machine")
+        return GpuError::new(SourceState::Absent, "no NVIDIA driver (/dev/nvidiactl) on this machine")
             .mended_by("in a container, start it with --gpus all");
     }
     GpuError::new(
-        GpuErrorKind::Denied,
+        SourceState::Denied,
         "this trainmon is linked statically and cannot load NVML, the driver's library",
     )
     .mended_by("use the wheel or the .deb where the GPU is to be seen: pip install trainmon")
@@ -142,121 +143,109 @@ fn load(path: Option<&Path>) -> Result<Library, GpuError> {
     }
     if let Some(path) = path {
         let name = path.display();
-        return match load_from(path) {
-            Loaded::Opened(library) => Ok(library),
-            Loaded::Missing => {
+        return load_from(path).map_err(|trouble| match trouble {
+            Trouble::Missing => {
                 let reason = format!("there is no NVML library at {name}");
-                Err(GpuError::new(GpuErrorKind::Absent, reason).mended_by(NAME_ANOTHER))
+                GpuError::new(SourceState::Absent, reason).mended_by(NAME_ANOTHER)
             }
-            Loaded::Unfit(file, why) => Err(unusable(GpuErrorKind::Failed, &file, &why).mended_by(NAME_ANOTHER)),
-            Loaded::Hung(file, why) => Err(unusable(GpuErrorKind::Hung, &file, &why).mended_by(NAME_ANOTHER)),
-            Loaded::Refused(error) => Err(explain(&format!("cannot use {name} as NVML"), &error)),
-        };
+            Trouble::Unfit(error) => error.mended_by(NAME_ANOTHER),
+            Trouble::Refused(error) => explain(&format!("cannot use {name} as NVML"), &error),
+        });
     }
     for name in LIBRARIES {
         match load_from(Path::new(name)) {
-            Loaded::Opened(library) => return Ok(library),
+            Ok(library) => return Ok(library),
             // Not being there is the ordinary case; a file that is there and does not load is the one to tell of.
-            Loaded::Missing => {}
-            Loaded::Unfit(file, why) => return Err(unusable(GpuErrorKind::Failed, &file, &why)),
-            Loaded::Hung(file, why) => return Err(unusable(GpuErrorKind::Hung, &file, &why)),
-            Loaded::Refused(error) => return Err(explain("cannot start NVML", &error)),
+            Err(Trouble::Missing) => {}
+            Err(Trouble::Unfit(error)) => return Err(error),
+            Err(Trouble::Refused(error)) => return Err(explain("cannot start NVML", &error)),
         }
     }
-    Err(GpuError::new(GpuErrorKind::Absent, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine")
+    Err(GpuError::new(SourceState::Absent, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine")
         .mended_by("in a container, start it with --gpus all; elsewhere, name the library with --nvml-lib PATH"))
 }
 
-fn unusable(kind: GpuErrorKind, file: &Path, why: &str) -> GpuError {
-    GpuError::new(kind, format!("cannot use {} as NVML: {why}", file.display()))
-}
-
-/// What came of loading one library.
-enum Loaded {
-    Opened(Library),
+/// Why a library is not used.
+enum Trouble {
     /// There is none.
     Missing,
-    /// The file is none that could be loaded, and why.
-    Unfit(PathBuf, String),
-    /// Loading does not come back.
-    Hung(PathBuf, String),
+    /// The file is none that could be loaded, or loading does not come back.
+    Unfit(GpuError),
     /// It is loaded, and the driver refuses.
     Refused(NvmlError),
 }
 
-impl Loaded {
-    fn failed(path: PathBuf, why: &trial::Failed) -> Self {
-        match why {
-            trial::Failed::Hung => Self::Hung(path, why.to_string()),
-            _ => Self::Unfit(path, why.to_string()),
+impl Trouble {
+    fn unfit(state: SourceState, file: &Path, why: impl std::fmt::Display) -> Self {
+        Self::Unfit(GpuError::new(state, format!("cannot use {} as NVML: {why}", file.display())))
+    }
+
+    /// The library did not come through its trial.
+    fn failed(file: &Path, why: &trial::Failed) -> Self {
+        let hangs = matches!(why, trial::Failed::Hung);
+        Self::unfit(if hangs { SourceState::Hung } else { SourceState::Gone }, file, why)
+    }
+
+    /// The file at `path`, which the loader was given as `given`, did not load, or the driver refused.
+    fn of_loader(error: NvmlError, path: &Path, given: &Path) -> Self {
+        match error {
+            NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_) => {
+                let why = error.to_string().replace(&format!("{}: ", given.display()), "");
+                Self::unfit(SourceState::Gone, path, why)
+            }
+            error => Self::Refused(error),
         }
     }
 }
 
 /// Loads a library by its path, or by a name for the loader to find. The file that is used is the one that was looked at.
-fn load_from(path: &Path) -> Loaded {
+fn load_from(path: &Path) -> Result<Library, Trouble> {
     let is_name = path.components().count() == 1;
     let (named, of_system) = if is_name { loader::places(path) } else { (vec![path.to_path_buf()], Vec::new()) };
     let named = named.into_iter().map(|place| (place, privileged()));
     for (place, by_trusted_only) in named.chain(of_system.into_iter().map(|place| (place, false))) {
-        match LibraryFile::open(&place, by_trusted_only) {
+        match library_file::open(&place, by_trusted_only) {
             Ok(file) => {
-                let as_opened = file.loader_path();
-                return match trial::load(Ok(file.file())) {
-                    Ok(()) => opened(&place, Library::open(as_opened.as_os_str()), &as_opened),
-                    Err(why) => Loaded::failed(place, &why),
-                };
+                trial::load(Ok(&file)).map_err(|why| Trouble::failed(&place, &why))?;
+                let given = library_file::loader_path(&file);
+                return Library::open(given.as_os_str()).map_err(|error| Trouble::of_loader(error, &place, &given));
             }
             Err(Unusable::Missing) => {}
             // So does the loader.
             Err(Unusable::OtherMachine) if is_name => {}
-            Err(why) => return Loaded::Unfit(place, why.to_string()),
+            Err(why) => return Err(Trouble::unfit(SourceState::Gone, &place, why)),
         }
     }
     if !is_name {
-        return Loaded::Missing;
+        return Err(Trouble::Missing);
     }
     // In a folder that only the loader knows, if anywhere.
-    if let Err(why) = trial::load(Err(path)) {
-        return Loaded::failed(path.to_path_buf(), &why);
-    }
-    match Library::open(path.as_os_str()) {
-        Err(NvmlError::LibloadingError(error)) if error.to_string().contains("No such file") => Loaded::Missing,
-        other => opened(path, other, path),
-    }
+    trial::load(Err(path)).map_err(|why| Trouble::failed(path, &why))?;
+    Library::open(path.as_os_str()).map_err(|error| match &error {
+        NvmlError::LibloadingError(why) if why.to_string().contains("No such file") => Trouble::Missing,
+        _ => Trouble::of_loader(error, path, path),
+    })
 }
 
-/// `loaded` is what came of the file at `path`, which the loader was given as `given`.
-fn opened(path: &Path, loaded: Result<Library, NvmlError>, given: &Path) -> Loaded {
-    match loaded {
-        Ok(library) => Loaded::Opened(library),
-        Err(error @ (NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_))) => {
-            let why = error.to_string().replace(&format!("{}: ", given.display()), "");
-            Loaded::Unfit(path.to_path_buf(), why)
-        }
-        Err(error) => Loaded::Refused(error),
-    }
-}
-
-/// An NVML error as one line, with its kind and what mends it.
+/// An NVML error as one line, with what it means for the source and what mends it.
 fn explain(what: &str, error: &NvmlError) -> GpuError {
-    use GpuErrorKind::{Absent, Denied, Failed, Lost};
-    let (kind, mend) = match error {
+    use SourceState::{Absent, Denied, Gone};
+    let (state, mend) = match error {
         NvmlError::DriverNotLoaded => (Absent, Some("sudo modprobe nvidia")),
         NvmlError::NotFound => (Absent, None),
         NvmlError::NoPermission | NvmlError::OperatingSystem => {
             (Denied, Some("run as a user who may read /dev/nvidiactl and /dev/nvidia0"))
         }
-        NvmlError::GpuLost => (Lost, Some("reboot, or reset the device: sudo nvidia-smi --gpu-reset")),
-        NvmlError::ResetRequired => (Lost, Some("sudo nvidia-smi --gpu-reset")),
+        NvmlError::GpuLost => (Gone, Some("reboot, or reset the device: sudo nvidia-smi --gpu-reset")),
+        NvmlError::ResetRequired => (Gone, Some("sudo nvidia-smi --gpu-reset")),
         // A driver that was unloaded under us answers this to a library that did initialise.
         NvmlError::Uninitialized => {
-            (Failed, Some("sudo modprobe nvidia (the driver was unloaded or is being replaced)"))
+            (Gone, Some("sudo modprobe nvidia (the driver was unloaded or is being replaced)"))
         }
-        NvmlError::LibRmVersionMismatch => (Failed, Some("reboot: the driver was updated while it was in use")),
-        _ => (Failed, None),
+        NvmlError::LibRmVersionMismatch => (Gone, Some("reboot: the driver was updated while it was in use")),
+        _ => (Gone, None),
     };
-    GpuError { mend: mend.map(Into::into), ..GpuError::new(kind, format!("{what}: {error}")) }
+    GpuError { mend: mend.map(Into::into), ..GpuError::new(state, format!("{what}: {error}")) }
 }
 
 #[cfg(test)]
@@ -267,12 +256,12 @@ mod tests {
     #[test]
     fn a_static_program_never_takes_a_driver_for_none() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(cannot_load(root.path(), None).kind, GpuErrorKind::Absent);
-        assert_eq!(cannot_load(root.path(), Some(Path::new("libnvidia-ml.so.1"))).kind, GpuErrorKind::Denied);
+        assert_eq!(cannot_load(root.path(), None).state, SourceState::Absent);
+        assert_eq!(cannot_load(root.path(), Some(Path::new("libnvidia-ml.so.1"))).state, SourceState::Denied);
         std::fs::create_dir(root.path().join("dev")).unwrap();
         std::fs::write(root.path().join("dev/nvidiactl"), "").unwrap();
         let error = cannot_load(root.path(), None);
-        assert_eq!(error.kind, GpuErrorKind::Denied);
+        assert_eq!(error.state, SourceState::Denied);
         assert!(error.reason.contains("linked statically") && error.mend.is_some(), "{error}");
     }
 }

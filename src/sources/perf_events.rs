@@ -5,7 +5,6 @@
 //! processes where `perf_event_paranoid` is 2 or less. `/proc/PID/maps` says which file is mapped there. Nothing rests on
 //! this: many machines refuse it.
 
-mod maps;
 mod raw;
 mod ring;
 
@@ -21,9 +20,9 @@ use super::Roots;
 use super::descriptors::{Permit, Use as OpenFor, permit};
 use super::fields::number;
 use super::files::{READ_LIMIT, read_once};
+use super::maps::Maps;
 use crate::sample::addresses::{MOST_FILES, MOST_THREADS};
 use crate::sample::{AddressesSample, JobSample, ProcessId, SourceState, SourceStatus, ThreadAddresses};
-use maps::Maps;
 use raw::Event;
 use ring::{Record, records};
 
@@ -53,7 +52,7 @@ struct Use {
 }
 
 /// Samples the threads that the sampler goes through and that use CPU time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AddressReader {
     proc_root: PathBuf,
     threads: BTreeMap<Key, Thread>,
@@ -96,16 +95,7 @@ impl AddressReader {
             return Err(refusal(SourceState::Absent, "another tree than /proc is read".to_owned(), None));
         }
         Event::open(0, RATE_HZ).map_err(|error| refused(&roots.proc, &error, None))?;
-        Ok(Self {
-            proc_root: roots.proc.clone(),
-            threads: BTreeMap::new(),
-            maps: HashMap::new(),
-            used: HashMap::new(),
-            used_at_ns: 0,
-            began_ns: now_ns,
-            lost: 0,
-            bytes: Vec::new(),
-        })
+        Ok(Self { proc_root: roots.proc.clone(), began_ns: now_ns, ..Self::default() })
     }
 
     /// What was sampled since the last call; from now on the threads of `job` that are worth it.

@@ -16,10 +16,10 @@ use super::fields::{numbers, text};
 use super::files::{KeptFile, ReadFailure, numbers_in, read_once};
 use super::task_files::{self, Stat};
 use crate::sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
-use keeping::{children_of, schedstat_of};
 pub use pace::Pace;
 use reads::STAT_MOST;
-pub(super) use reads::{command, identity, io_counters, stat_of};
+pub(crate) use reads::stat_of;
+pub(super) use reads::{command, identity, io_counters};
 
 /// Threads of one process that are watched one by one; a process with more is read as far as this.
 pub(super) const MOST_THREADS: usize = 2048;
@@ -107,11 +107,9 @@ impl Process {
     pub fn open(proc_root: &Path, pid: u32) -> Result<Self, ReadFailure> {
         let keep = Some(Use::Tick);
         let folder = proc_root.join(pid.to_string());
-        let stat_path = || folder.join("stat");
-        let stat_file = ThriftyFile::open(stat_path(), keep)?;
-        let stat = stat_file.with(stat_path, |file| {
-            task_files::stat(file.read_line(&mut [0_u8; STAT_MOST])?).ok_or(ReadFailure::Malformed)
-        })?;
+        let stat_file = ThriftyFile::open(folder.join("stat"), keep)?;
+        let stat = stat_file
+            .with(|file| task_files::stat(file.read_line(&mut [0_u8; STAT_MOST])?).ok_or(ReadFailure::Malformed))?;
         let (uid, inner_pid) = identity(&folder);
         let mut process = Self {
             id: ProcessId { pid, start_ticks: stat.start_ticks },
@@ -128,7 +126,7 @@ impl Process {
             uid,
             keep,
             io_file: ThriftyFile::open(folder.join("io"), keep).ok(),
-            children_file: ThriftyFile::open(folder.join(children_of(pid)), keep).ok(),
+            children_file: ThriftyFile::open(folder.join(format!("task/{pid}/children")), keep).ok(),
             folder,
             stat_file,
             reads: 0,
@@ -151,9 +149,7 @@ impl Process {
     /// Gone when it has ended.
     pub fn read(&mut self) -> Result<(), ReadFailure> {
         let mut room = [0_u8; STAT_MOST];
-        let folder = &self.folder;
-        let read_stat = |file: &KeptFile| file.read_line(&mut room).map(<[u8]>::len);
-        let length = self.stat_file.with(|| folder.join("stat"), read_stat)?;
+        let length = self.stat_file.with(|file| file.read_line(&mut room).map(<[u8]>::len))?;
         let line = room.get(..length).unwrap_or_default();
         let (Some(stat), Some(comm)) = (task_files::stat(line), task_files::comm(line)) else {
             return Err(ReadFailure::Malformed);
@@ -179,7 +175,7 @@ impl Process {
             self.executable = fs::read_link(self.folder.join("exe")).ok();
         }
         if let Some(file) = &self.io_file {
-            self.io = file.with(|| self.folder.join("io"), io_counters).ok();
+            self.io = file.with(io_counters).ok();
         }
         // Threads come and go seldom; the count in `stat` tells when, and listing them now and then finds replacements.
         if (stat.threads as usize).min(MOST_THREADS) != self.threads.len() || self.reads.is_multiple_of(8) {
@@ -206,7 +202,7 @@ impl Process {
                 Ok(())
             };
             // A process that has just ended has none.
-            let _ = file.with(|| self.folder.join(children_of(self.id.pid)), read);
+            let _ = file.with(read);
         }
         if every_thread {
             for thread in self.threads.iter().filter(|thread| thread.tid != self.id.pid) {
@@ -317,7 +313,7 @@ impl Process {
                 tid,
                 role,
                 name: Arc::clone(&self.comm),
-                schedstat: ThriftyFile::open(self.folder.join(schedstat_of(tid)), self.keep).ok(),
+                schedstat: ThriftyFile::open(self.folder.join(format!("task/{tid}/schedstat")), self.keep).ok(),
                 name_reads: if role == ThreadRole::Main { 0 } else { NAME_READS },
                 ..Thread::default()
             });
@@ -346,7 +342,7 @@ impl Process {
             }
             let Some(schedstat) = &thread.schedstat else { continue };
             let read = |file: &KeptFile| Ok(task_files::schedstat(file.read_line(&mut room)?));
-            match schedstat.with(|| self.folder.join(schedstat_of(thread.tid)), read) {
+            match schedstat.with(read) {
                 // Nothing is known of this tick.
                 Err(ReadFailure::Exhausted) => {}
                 Ok(counters) => {

@@ -10,6 +10,7 @@ use std::path::Path;
 use procfs::{FromRead, Uptime};
 
 use super::files::{numbers_in, read_once};
+pub(crate) use super::process::stat_of;
 use super::{clock, job, process, task_files};
 use crate::sample::process::{TORCH_WORKER, is_of_learning};
 
@@ -31,11 +32,9 @@ pub struct Listed {
     pub uid: Option<u32>,
     /// Seconds since it was started.
     pub age_s: Option<u64>,
-    /// A machine-learning library that it has mapped. `None` also where its maps may not be read.
-    pub library: Option<String>,
 }
 
-/// All processes below `proc_root`, by PID, without libraries.
+/// All processes below `proc_root`, by PID.
 pub fn list(proc_root: &Path) -> Vec<Listed> {
     let uptime = uptime_s(proc_root).map(|seconds| seconds as u64);
     let mut found: Vec<Listed> = numbers_in(proc_root)
@@ -51,7 +50,6 @@ pub fn list(proc_root: &Path) -> Vec<Listed> {
                 command: process::command(&folder).trim_end().to_owned(),
                 uid: process::identity(&folder).0,
                 age_s: uptime.map(|uptime| uptime.saturating_sub(started_s)),
-                library: None,
             })
         })
         .collect();
@@ -63,26 +61,6 @@ pub fn list(proc_root: &Path) -> Vec<Listed> {
 pub fn uptime_s(proc_root: &Path) -> Option<f64> {
     let text = read_once(proc_root.join("uptime"), 64).ok()?;
     Uptime::from_read(&*text).ok().map(|since_boot| since_boot.uptime)
-}
-
-/// What one process uses.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// State letter.
-    pub state: char,
-    /// CPU time of all its threads, clock ticks.
-    pub cpu_ticks: u64,
-    /// When it was started, clock ticks since boot: with the PID this names it for ever.
-    pub start_ticks: u64,
-    /// Resident memory, pages.
-    pub rss_pages: u64,
-}
-
-/// What a process uses; `None` when it has ended.
-pub fn usage(proc_root: &Path, pid: u32) -> Option<Usage> {
-    let stat = process::stat_of(proc_root, pid)?;
-    let (cpu_ticks, start_ticks) = (stat.cpu_ticks(), stat.start_ticks);
-    Some(Usage { state: stat.state, cpu_ticks, start_ticks, rss_pages: stat.rss_pages })
 }
 
 /// Names of the users in a file like `/etc/passwd` (passwd(5)), by their number. A directory service may know more.
@@ -149,7 +127,7 @@ mod tests {
         assert_eq!(own.uid, Some(rustix::process::getuid().as_raw()));
         assert!(own.age_s.is_some_and(|age_s| age_s < 3600), "{own:?}");
         assert!(found.iter().any(|process| process.pid == own.parent));
-        assert!(usage(Path::new("/proc"), me).unwrap().rss_pages > 0);
+        assert!(stat_of(Path::new("/proc"), me).unwrap().rss_pages > 0);
     }
 
     #[test]
@@ -173,9 +151,9 @@ mod tests {
         assert_eq!((first.comm.as_str(), first.parent, first.command.as_str()), ("a) b (c", 1, "python train.py"));
         assert_eq!(first.age_s, Some(5000 - 123_456 / rustix::param::clock_ticks_per_second()));
         assert!(is_python(first));
-        let used = usage(root.path(), 7).unwrap();
-        assert_eq!(used, Usage { state: 'S', cpu_ticks: 300, start_ticks: 123_456, rss_pages: 512 });
-        assert_eq!(usage(root.path(), 9), None);
+        let used = stat_of(root.path(), 7).unwrap();
+        assert_eq!((used.state, used.cpu_ticks(), used.start_ticks, used.rss_pages), ('S', 300, 123_456, 512));
+        assert_eq!(stat_of(root.path(), 9), None);
         assert_eq!(data_workers(&found).get(&7), Some(&1));
     }
 

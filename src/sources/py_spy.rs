@@ -29,7 +29,6 @@ use crate::trust;
 use child::{Ending, Ran};
 use find::Program;
 use readers::Readers;
-use source_lines::SourceLines;
 
 /// How long `--version` may take; a shell wrapper (pyenv) takes some tenths of a second.
 const VERSION_TIME: Duration = Duration::from_secs(2);
@@ -46,7 +45,6 @@ pub struct PySpy {
     program: Program,
     /// Its version (`0.4.3`).
     pub version: String,
-    lines: SourceLines,
 }
 
 /// The program that would be run, without running it: `wanted` (from `--py-spy`) and no other where it is given, otherwise
@@ -55,47 +53,35 @@ pub struct PySpy {
 /// # Errors
 /// [`SourceState::Absent`] when there is none, or none that may be run.
 pub fn locate(path: Option<OsString>, wanted: Option<&Path>) -> Result<PathBuf, Refusal> {
-    let chosen = chosen(Path::new("/proc"), None, path, wanted, trust::privileged())?;
-    first_of(chosen, |program| Ok(program.path))
+    first_of(Path::new("/proc"), None, path, wanted, trust::privileged(), |program| Ok(program.path))
 }
 
-/// What was decided about each program that there is.
-fn chosen(
+/// The first program that may be run and that `attempt` accepts; else why the first of all was refused.
+fn first_of<T>(
     proc_root: &Path,
     target: Option<ProcessId>,
     path: Option<OsString>,
     wanted: Option<&Path>,
     privileged: bool,
-) -> Result<Vec<Result<Program, Refusal>>, Refusal> {
+    attempt: impl Fn(Program) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let absent = |reason: String| Refusal::lasting(SourceState::Absent, reason).mended_by(install::install_command());
+    let wanted = wanted.map(|wanted| std::path::absolute(wanted).unwrap_or_else(|_| wanted.to_path_buf()));
     let candidates = match wanted {
-        Some(wanted) => {
-            let path = std::path::absolute(wanted).unwrap_or_else(|_| wanted.to_path_buf());
-            if !find::is_program(&path) {
-                let reason = format!("--py-spy: {} is no program", shown(&path));
-                return Err(Refusal::lasting(SourceState::Absent, reason).mended_by(install::install_command()));
-            }
-            vec![find::Candidate { path, of_target: false }]
+        Some(path) if !find::is_program(&path) => {
+            return Err(absent(format!("--py-spy: {} is no program", shown(&path))));
         }
+        Some(path) => vec![find::Candidate { path, of_target: false }],
         None => find::candidates(proc_root, target, path, privileged),
     };
-    Ok(candidates.iter().map(|candidate| find::choose(candidate, privileged)).collect())
-}
-
-/// The first program that `attempt` accepts; else why the first of all was refused.
-fn first_of<T>(
-    chosen: Vec<Result<Program, Refusal>>,
-    mut attempt: impl FnMut(Program) -> Result<T, Refusal>,
-) -> Result<T, Refusal> {
     let mut first = None;
-    for program in chosen {
-        match program.and_then(&mut attempt) {
+    for candidate in &candidates {
+        match find::choose(candidate, privileged).and_then(&attempt) {
             Ok(found) => return Ok(found),
             Err(refusal) => first = first.or(Some(refusal)),
         }
     }
-    Err(first.unwrap_or_else(|| {
-        Refusal::lasting(SourceState::Absent, "py-spy is not installed").mended_by(install::install_command())
-    }))
+    Err(first.unwrap_or_else(|| absent("py-spy is not installed".to_owned())))
 }
 
 impl PySpy {
@@ -114,8 +100,8 @@ impl PySpy {
         target: ProcessId,
         wanted: Option<&Path>,
     ) -> Result<Self, Refusal> {
-        let chosen = chosen(proc_root, Some(target), std::env::var_os("PATH"), wanted, privileged)?;
-        first_of(chosen, Self::try_program)
+        let path = std::env::var_os("PATH");
+        first_of(proc_root, Some(target), path, wanted, privileged, Self::try_program)
     }
 
     /// The program's path.
@@ -147,7 +133,7 @@ impl PySpy {
             let (major, minor, patch) = OLDEST;
             return Err(absent(format!("{name} is version {version}, which is older than {major}.{minor}.{patch}")));
         }
-        Ok(Self { version: version.to_owned(), program, lines: SourceLines::default() })
+        Ok(Self { version: version.to_owned(), program })
     }
 
     /// Samples one process for some seconds. `None` when `stop` was set meanwhile, which is seen within 40 ms or so.
@@ -156,7 +142,7 @@ impl PySpy {
     /// When there is nothing to read, access is refused, or the program failed or hung. Also, for good, when the process
     /// was found stopped afterwards and had not been before.
     pub fn record(
-        &mut self,
+        &self,
         proc_root: &Path,
         process: ProcessId,
         seconds: u32,
@@ -192,15 +178,15 @@ impl PySpy {
         let document = ran.document().unwrap_or_default();
         let window =
             collapsed::parse(&document, process, &main_tids(proc_root, process), (began_ns, ended_ns), rate_hz);
-        let mut window =
-            window.map_err(|error| Refusal::passing(SourceState::Absent, refusal::said(&error.to_string())))?;
+        let no_stacks = || Refusal::passing(SourceState::Absent, "py-spy's output holds no stacks");
+        let mut window = window.ok_or_else(no_stacks)?;
         if window.threads.is_empty() {
             let nothing = Refusal::passing(SourceState::Absent, format!("py-spy got no sample of process {pid}"));
             return Err(if state(proc_root, process).is_none() { Refusal::gone(process) } else { nothing });
         }
         // Had they changed meanwhile, it would not be known whose code the frames are of.
         if let Some(readers) = readers.filter(|readers| Readers::of(&folder).as_ref() == Some(readers)) {
-            self.lines.fill(&mut window, proc_root, &readers);
+            source_lines::fill(&mut window, proc_root, &readers);
         }
         // Not before: the lines are found by the files' real names.
         secrets::mask_window(&mut window);

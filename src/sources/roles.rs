@@ -107,21 +107,11 @@ pub fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
         .collect()
 }
 
-/// Parents and roles by PID.
-pub struct Kin(BTreeMap<u32, (u32, ProcessRole)>);
-
-impl Kin {
-    /// Of these processes: (PID, (parent, role)).
-    pub fn new(processes: impl Iterator<Item = (u32, (u32, ProcessRole))>) -> Self {
-        Self(processes.collect())
-    }
-
-    /// The trainer that a worker serves: its nearest ancestor with that role.
-    pub fn trainer_of(&self, pid: u32) -> Option<u32> {
-        let above = |pid: &u32| self.0.get(pid).map(|(parent, _)| *parent);
-        let is_trainer = |pid: &u32| self.0.get(pid).is_some_and(|(_, role)| *role == ProcessRole::Trainer);
-        successors(above(&pid), above).take(MOST_GENERATIONS).find(is_trainer)
-    }
+/// The trainer that a worker serves: its nearest ancestor with that role. `of` gives the parent and the role of a process.
+pub fn trainer_of(worker: u32, of: impl Fn(u32) -> Option<(u32, ProcessRole)>) -> Option<u32> {
+    let above = |pid: &u32| of(*pid).map(|(parent, _)| parent);
+    let is_trainer = |pid: &u32| of(*pid).is_some_and(|(_, role)| role == ProcessRole::Trainer);
+    successors(above(&worker), above).take(MOST_GENERATIONS).find(is_trainer)
 }
 
 fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>) -> Vec<u32> {

@@ -15,8 +15,8 @@ use super::files::KeptFile;
 use super::process::io_counters;
 use crate::sample::syscall::{CallKind, Machine, kind};
 use crate::sample::{
-    Access, ConnectionsSample, IoCounters, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread,
-    SamplerSample, ThreadRole,
+    Access, ConnectionsSample, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread, SamplerSample,
+    ThreadRole,
 };
 use task::{Seen, Task};
 
@@ -103,13 +103,12 @@ pub struct Sampler {
 
 #[derive(Debug)]
 struct Process {
-    proc_root: PathBuf,
     plan: ProcessPlan,
     threads: Vec<Task>,
     /// Threads of the plan that are not sampled, because no more files may be kept open.
     left_out: u32,
-    /// The feeders that there are, with their I/O counters.
-    feeders: Vec<(u32, ThriftyFile)>,
+    /// I/O counters of the feeders that there are.
+    feeders: Vec<ThriftyFile>,
     main_io: Option<ThriftyFile>,
     /// Memory of the process: the arguments of polls, and the ends of futex waits.
     memory: Option<(KeptFile, Permit)>,
@@ -140,11 +139,6 @@ fn may_wait_for_a_batch(main: &Observation) -> bool {
     main.state != Some('R') && (on_descriptors || main.deadline_ms.is_some_and(|ms| ms >= LONG_MS))
 }
 
-/// The I/O counters of a thread.
-fn io_of(proc_root: &Path, pid: u32, tid: u32) -> PathBuf {
-    proc_root.join(format!("{pid}/task/{tid}/io"))
-}
-
 impl Process {
     /// Opens what the plan names, taking over from `before` what was open already. Threads that only others may wait for are
     /// left out where their files cannot be kept open.
@@ -156,7 +150,10 @@ impl Process {
             }
             None => Default::default(),
         };
-        let io = |tid: u32| ThriftyFile::open(io_of(proc_root, pid, tid), Some(Use::Rounds)).ok();
+        let io = |tid: &u32| {
+            let path = proc_root.join(format!("{pid}/task/{tid}/io"));
+            ThriftyFile::open(path, Some(Use::Rounds)).ok()
+        };
         if !no_syscall && memory.is_none() {
             let opened = descriptors::permit(Use::Rounds)
                 .and_then(|permit| Some((KeptFile::open(proc_root.join(format!("{pid}/mem"))).ok()?, permit)));
@@ -174,12 +171,10 @@ impl Process {
         threads.retain(|task| !task.samples.aside || task.is_cheap());
         let left_out = u32::try_from(plan.threads.len() - threads.len()).unwrap_or(u32::MAX);
         if plan.role == ProcessRole::Trainer {
-            main_io = main_io.or_else(|| io(pid));
+            main_io = main_io.or_else(|| io(&pid));
         }
-        let feeder = |tid: &u32| Some((*tid, io(*tid)?));
-        let feeders = if fed_by == plan.feeders { feeders } else { plan.feeders.iter().filter_map(feeder).collect() };
+        let feeders = if fed_by == plan.feeders { feeders } else { plan.feeders.iter().filter_map(io).collect() };
         Self {
-            proc_root: proc_root.to_path_buf(),
             plan: plan.clone(),
             threads,
             left_out,
@@ -222,7 +217,7 @@ impl Process {
             }
         }
         if due.written
-            && let Some(io) = self.main_io.as_ref().and_then(|file| self.io(file, pid))
+            && let Some(io) = self.main_io.as_ref().and_then(|file| file.with(io_counters).ok())
         {
             self.written.push((round, io.write_chars));
         }
@@ -234,14 +229,9 @@ impl Process {
         self.awaited = count.filter(|count| waits || runs && self.awaited == Some(*count));
     }
 
-    /// I/O counters of a thread.
-    fn io(&self, file: &ThriftyFile, tid: u32) -> Option<IoCounters> {
-        file.with(|| io_of(&self.proc_root, self.plan.id.pid, tid), io_counters).ok()
-    }
-
     /// Write calls of all feeders.
     fn fed_now(&self) -> Option<u64> {
-        let calls = self.feeders.iter().map(|(tid, file)| self.io(file, *tid).map(|io| io.write_calls));
+        let calls = self.feeders.iter().map(|file| file.with(io_counters).ok().map(|io| io.write_calls));
         calls.sum::<Option<u64>>().filter(|_| !self.feeders.is_empty())
     }
 

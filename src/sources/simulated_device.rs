@@ -7,11 +7,11 @@
 //! points reads more often. The first read has no previous one and gives no utilisation.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::Roots;
 use super::clock::unix_us;
-use super::gpu_reader::{GpuError, GpuErrorKind, GpuReader};
+use super::gpu_reader::{GpuError, GpuReader};
+use crate::sample::SourceState;
 use crate::sample::gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 
 mod file;
@@ -32,16 +32,8 @@ pub use state::DeviceState;
 pub struct SimulatedReader {
     file: StateFile,
     proc: PathBuf,
-    driver: Arc<str>,
-    devices: Vec<Remembered>,
-}
-
-/// What is remembered of a device between reads.
-#[derive(Debug, Default)]
-struct Remembered {
-    name: Option<Arc<str>>,
-    uuid: Option<Arc<str>>,
-    meter: Meter,
+    /// One for each device.
+    meters: Vec<Meter>,
 }
 
 impl SimulatedReader {
@@ -51,15 +43,15 @@ impl SimulatedReader {
     /// When the file cannot be opened or is no such file.
     pub fn open(path: &Path, roots: &Roots) -> Result<Self, GpuError> {
         let file = StateFile::open(path).map_err(|error| {
-            let kind = match error.kind() {
-                std::io::ErrorKind::NotFound => GpuErrorKind::Absent,
-                std::io::ErrorKind::PermissionDenied => GpuErrorKind::Denied,
-                _ => GpuErrorKind::Failed,
+            let state = match error.kind() {
+                std::io::ErrorKind::NotFound => SourceState::Absent,
+                std::io::ErrorKind::PermissionDenied => SourceState::Denied,
+                _ => SourceState::Gone,
             };
-            GpuError::new(kind, format!("cannot read the simulated device {}: {error}", path.display()))
+            GpuError::new(state, format!("cannot read the simulated device {}: {error}", path.display()))
         })?;
-        let devices = (0..file.device_count).map(|_| Remembered::default()).collect();
-        Ok(Self { file, proc: roots.proc.clone(), driver: Arc::from("simulated"), devices })
+        let meters = (0..file.device_count).map(|_| Meter::default()).collect();
+        Ok(Self { file, proc: roots.proc.clone(), meters })
     }
 }
 
@@ -68,19 +60,19 @@ impl GpuReader for SimulatedReader {
         let unix_us = unix_us();
         let mut sample = GpuSample {
             monotonic_ns: now_ns,
-            driver: Some(Arc::clone(&self.driver)),
+            driver: Some("simulated".into()),
             simulated: true,
-            devices: Vec::with_capacity(self.devices.len()),
+            devices: Vec::with_capacity(self.meters.len()),
         };
-        for (index, remembered) in (0_u32..).zip(&mut self.devices) {
+        for (index, meter) in (0_u32..).zip(&mut self.meters) {
             let state = self.file.read(index).map_err(|error| {
-                GpuError::new(GpuErrorKind::Failed, format!("cannot read the simulated device any more: {error}"))
+                GpuError::new(SourceState::Gone, format!("cannot read the simulated device any more: {error}"))
             })?;
             // Torn for as long as we tried: the writer died half-way. What was seen last still holds.
-            let state = state.or(remembered.meter.last.map(|(state, _)| state));
+            let state = state.or(meter.last.map(|(state, _)| state));
             let alive = |pid: u32| self.proc.join(pid.to_string()).exists();
             sample.devices.push(match state {
-                Some(state) => remembered.device(index, state.without_the_dead(alive), now_ns, unix_us),
+                Some(state) => device(meter, index, state.without_the_dead(alive), now_ns, unix_us),
                 None => GpuDevice { index, ..GpuDevice::default() },
             });
         }
@@ -88,60 +80,53 @@ impl GpuReader for SimulatedReader {
     }
 }
 
-impl Remembered {
-    fn device(&mut self, index: u32, state: DeviceState, now_ns: u64, unix_us: u64) -> GpuDevice {
-        let name = state.name();
-        if self.name.as_deref() != Some(name.as_ref()) {
-            self.name = Some(Arc::from(name.as_ref()));
-        }
-        let uuid = self.uuid.get_or_insert_with(|| Arc::from(format!("GPU-simulated-{index}")));
-        let identity = GpuDevice {
-            index,
-            uuid: Some(Arc::clone(uuid)),
-            name: self.name.clone(),
-            lost: state.lost != 0,
-            ..GpuDevice::default()
-        };
-        if identity.lost {
-            self.meter.last = None;
-            return identity;
-        }
-        let activity = self.meter.read(state, now_ns);
-        let busy = activity.map(|activity| activity.device);
-        let pct = busy.map(percent);
-        let while_busy = |value: u64| busy.map(|busy| (value as f64 * busy).round() as u32);
-        let gpm_pct = |value: u64| busy.map(|busy| value.min(100) as f64 * busy);
-        let process = |pid: Option<u32>, memory_bytes, share: Option<f64>| {
-            let sm_utilization_pct = share.map(percent);
-            pid.map(|pid| GpuProcess { pid, memory_bytes: Some(memory_bytes), sm_utilization_pct, compute: true })
-        };
-        let processes = [
-            process(state.owner(), state.owner_memory_bytes, activity.map(|activity| activity.owner)),
-            process(state.neighbour(), state.neighbour_memory_bytes, activity.map(|activity| activity.neighbour)),
-        ];
-        GpuDevice {
-            utilization_pct: pct,
-            utilization_points: pct.map(|pct| UtilizationPoint { unix_us, pct }).into_iter().collect(),
-            memory_utilization_pct: while_busy(state.memory_busy_pct.min(100)),
-            memory_used_bytes: Some(state.memory_used_bytes.min(state.memory_total_bytes)),
-            memory_total_bytes: Some(state.memory_total_bytes),
-            power_mw: narrow(state.power_mw(busy.unwrap_or(f64::from(u8::from(state.running(now_ns)))))),
-            power_limit_mw: narrow(state.power_limit_mw).filter(|&limit| limit > 0),
-            energy_mj: Some(self.meter.energy_mj as u64),
-            temperature_c: narrow(state.temperature_c).filter(|&celsius| celsius < 200),
-            sm_clock_mhz: narrow(state.sm_clock_mhz),
-            sm_clock_max_mhz: narrow(state.sm_clock_max_mhz).filter(|&mhz| mhz > 0),
-            clock_event_reasons: Some(state.clock_event_reasons),
-            pcie_rx_kib_s: while_busy(state.pcie_rx_kib_s),
-            pcie_tx_kib_s: while_busy(state.pcie_tx_kib_s),
-            processes: processes.into_iter().flatten().collect(),
-            gpm: busy.filter(|_| state.gpm_supported != 0).map(|_| Gpm {
-                sm_active_pct: gpm_pct(state.sm_active_pct),
-                tensor_active_pct: None,
-                dram_active_pct: gpm_pct(state.dram_active_pct),
-            }),
-            ..identity
-        }
+fn device(meter: &mut Meter, index: u32, state: DeviceState, now_ns: u64, unix_us: u64) -> GpuDevice {
+    let identity = GpuDevice {
+        index,
+        uuid: Some(format!("GPU-simulated-{index}").into()),
+        name: Some(state.name().into()),
+        lost: state.lost != 0,
+        ..GpuDevice::default()
+    };
+    if identity.lost {
+        meter.last = None;
+        return identity;
+    }
+    let activity = meter.read(state, now_ns);
+    let busy = activity.map(|activity| activity.device);
+    let pct = busy.map(percent);
+    let while_busy = |value: u64| busy.map(|busy| (value as f64 * busy).round() as u32);
+    let gpm_pct = |value: u64| busy.map(|busy| value.min(100) as f64 * busy);
+    let process = |pid: Option<u32>, memory_bytes, share: Option<f64>| {
+        let sm_utilization_pct = share.map(percent);
+        pid.map(|pid| GpuProcess { pid, memory_bytes: Some(memory_bytes), sm_utilization_pct, compute: true })
+    };
+    let processes = [
+        process(state.owner(), state.owner_memory_bytes, activity.map(|activity| activity.owner)),
+        process(state.neighbour(), state.neighbour_memory_bytes, activity.map(|activity| activity.neighbour)),
+    ];
+    GpuDevice {
+        utilization_pct: pct,
+        utilization_points: pct.map(|pct| UtilizationPoint { unix_us, pct }).into_iter().collect(),
+        memory_utilization_pct: while_busy(state.memory_busy_pct.min(100)),
+        memory_used_bytes: Some(state.memory_used_bytes.min(state.memory_total_bytes)),
+        memory_total_bytes: Some(state.memory_total_bytes),
+        power_mw: narrow(state.power_mw(busy.unwrap_or(f64::from(u8::from(state.running(now_ns)))))),
+        power_limit_mw: narrow(state.power_limit_mw).filter(|&limit| limit > 0),
+        energy_mj: Some(meter.energy_mj as u64),
+        temperature_c: narrow(state.temperature_c).filter(|&celsius| celsius < 200),
+        sm_clock_mhz: narrow(state.sm_clock_mhz),
+        sm_clock_max_mhz: narrow(state.sm_clock_max_mhz).filter(|&mhz| mhz > 0),
+        clock_event_reasons: Some(state.clock_event_reasons),
+        pcie_rx_kib_s: while_busy(state.pcie_rx_kib_s),
+        pcie_tx_kib_s: while_busy(state.pcie_tx_kib_s),
+        processes: processes.into_iter().flatten().collect(),
+        gpm: busy.filter(|_| state.gpm_supported != 0).map(|_| Gpm {
+            sm_active_pct: gpm_pct(state.sm_active_pct),
+            tensor_active_pct: None,
+            dram_active_pct: gpm_pct(state.dram_active_pct),
+        }),
+        ..identity
     }
 }
 
@@ -217,7 +202,7 @@ mod tests {
         let t0 = monotonic_ns();
         reader.read(t0).unwrap();
         gpu.launch(Duration::from_millis(900)).unwrap();
-        gpu.launch_for_neighbour(0, Duration::from_millis(500)).unwrap();
+        gpu.update(0, |device| device.neighbour_queue.launch(monotonic_ns(), 500_000_000)).unwrap();
         let sample = reader.read(t0 + 1_000_000_000).unwrap();
         let seen: Vec<_> = sample.devices[0].processes.iter().map(|p| (p.pid, p.sm_utilization_pct)).collect();
         assert_eq!(seen, [(70, Some(90)), (71, Some(50))]);
@@ -281,22 +266,22 @@ mod tests {
         tear();
         assert_eq!(reader.read(2).unwrap().devices[0].memory_total_bytes, Some(24 << 30));
         raw.set_len(300).unwrap();
-        assert_eq!(reader.read(3).unwrap_err().kind, GpuErrorKind::Failed);
+        assert_eq!(reader.read(3).unwrap_err().state, SourceState::Gone);
     }
 
     #[test]
     fn what_is_no_state_file_is_refused_in_one_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("device");
-        assert_eq!(open(&path).unwrap_err().kind, GpuErrorKind::Absent);
+        assert_eq!(open(&path).unwrap_err().state, SourceState::Absent);
         for bytes in [&b""[..], b"TMSIM", &[0; FILE_BYTES], &encode_header(1)] {
             std::fs::write(&path, bytes).unwrap();
             let error = open(&path).unwrap_err();
-            assert_eq!(error.kind, GpuErrorKind::Failed);
+            assert_eq!(error.state, SourceState::Gone);
             assert!(error.reason.contains("simulated device") && !error.reason.contains('\n'), "{error}");
         }
-        assert_eq!(open(folder.path()).unwrap_err().kind, GpuErrorKind::Failed);
-        assert_eq!(open(Path::new("/dev/zero")).unwrap_err().kind, GpuErrorKind::Failed);
+        assert_eq!(open(folder.path()).unwrap_err().state, SourceState::Gone);
+        assert_eq!(open(Path::new("/dev/zero")).unwrap_err().state, SourceState::Gone);
     }
 
     proptest! {

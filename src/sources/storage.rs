@@ -3,7 +3,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::sample::{BlockDevice, DataMount, StorageSample};
 
@@ -19,7 +18,6 @@ use super::mountstats::nfs_reads;
 pub struct StorageReader {
     roots: Roots,
     diskstats: KeptPath,
-    names: Vec<(Arc<str>, Arc<str>)>,
     data: DataMounts,
     mountstats: Option<KeptPath>,
     buffer: Vec<u8>,
@@ -31,7 +29,6 @@ impl StorageReader {
         Self {
             roots: roots.clone(),
             diskstats: KeptPath::new(roots.proc.join("diskstats")),
-            names: Vec::new(),
             data: DataMounts::new(roots),
             mountstats: None,
             buffer: Vec::new(),
@@ -61,19 +58,9 @@ impl StorageReader {
             Err(ReadFailure::Absent) => return Ok(Vec::new()),
             Err(failure) => return Err(failure.into()),
         };
-        let mut devices = Vec::with_capacity(self.names.len());
-        for (at, disk) in disk_lines(text_of_file).enumerate() {
-            // The order hardly ever changes, so the names of the last time fit.
-            let known = self.names.get(at).filter(|(name, _)| **name == *disk.name).cloned();
-            let (name, whole) = known.unwrap_or_else(|| {
-                let names = (disk.name.as_str().into(), self.data.topology.whole(disk.name.as_bytes()));
-                self.names.truncate(at);
-                self.names.push(names.clone());
-                names
-            });
-            devices.push(device(&disk, name, whole));
-        }
-        Ok(devices)
+        let topology = &mut self.data.topology;
+        let devices = disk_lines(text_of_file).map(|disk| device(&disk, topology.names(disk.name.as_bytes())));
+        Ok(devices.collect())
     }
 
     /// Fills in the NFS client's counters, from a process that sees the mount, else from ourselves.

@@ -5,8 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use trainmon::sample::SourceState;
 use trainmon::sample::gpu::{GpuDevice, GpuSample};
-use trainmon::sources::gpu::{self, GpuErrorKind, GpuReader};
+use trainmon::sources::gpu::{self, GpuReader};
 use trainmon::sources::simulated_device::state::name_bytes;
 use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu, monotonic_ns};
 
@@ -194,7 +195,8 @@ fn processes_share_a_device_and_leave_it() {
         }]);
         let mut reader = open();
         owner.launch(Duration::from_millis(300)).unwrap();
-        owner.launch_for_neighbour(0, Duration::from_millis(900)).unwrap();
+        let length_ns = 900_000_000;
+        owner.update(0, |device| device.neighbour_queue.launch(monotonic_ns(), length_ns)).unwrap();
         pause(1_100);
         let sample = read(&mut reader);
         let by_pid = |pid| sample.devices[0].processes.iter().find(|process| process.pid == pid).copied().unwrap();
@@ -230,15 +232,15 @@ fn a_library_that_lacks_nearly_everything_still_names_the_device() {
 
 #[test]
 fn what_keeps_nvml_from_starting_is_said_in_one_line() {
-    for (failure, kind, says) in [
-        ("init_fails", GpuErrorKind::Failed, "internal driver error"),
-        ("no_driver", GpuErrorKind::Absent, "driver is not loaded"),
-        ("no_permission", GpuErrorKind::Denied, "permission"),
-        ("version_mismatch", GpuErrorKind::Failed, "mismatch"),
-        ("no_devices", GpuErrorKind::Absent, "no GPU"),
-        ("fail:nvmlDeviceGetCount_v2_999", GpuErrorKind::Failed, "count"),
-        ("fail:nvmlDeviceGetHandleByIndex_v2_4", GpuErrorKind::Denied, "permission"),
-        ("fail:nvmlDeviceGetHandleByIndex_v2_15", GpuErrorKind::Lost, "fell off the bus"),
+    for (failure, state, says) in [
+        ("init_fails", SourceState::Gone, "internal driver error"),
+        ("no_driver", SourceState::Absent, "driver is not loaded"),
+        ("no_permission", SourceState::Denied, "permission"),
+        ("version_mismatch", SourceState::Gone, "mismatch"),
+        ("no_devices", SourceState::Absent, "no GPU"),
+        ("fail:nvmlDeviceGetCount_v2_999", SourceState::Gone, "count"),
+        ("fail:nvmlDeviceGetHandleByIndex_v2_4", SourceState::Denied, "permission"),
+        ("fail:nvmlDeviceGetHandleByIndex_v2_15", SourceState::Gone, "fell off the bus"),
     ] {
         alone("what_keeps_nvml_from_starting_is_said_in_one_line", failure, || {
             // The child runs this loop too: it looks for its own line.
@@ -247,9 +249,9 @@ fn what_keeps_nvml_from_starting_is_said_in_one_line() {
             }
             let _owner = owner(&[spec()]);
             let error = gpu::open(Some(&fake()), None).err().unwrap();
-            assert_eq!(error.kind, kind, "{error}");
+            assert_eq!(error.state, state, "{error}");
             assert!(error.reason.contains(says) && !error.reason.contains('\n'), "{error}");
-            let mendable = kind == GpuErrorKind::Denied || kind == GpuErrorKind::Lost || says.contains("driver is");
+            let mendable = state == SourceState::Denied || says.contains("bus") || says.contains("driver is");
             assert_eq!(error.mend.is_some(), mendable || says == "mismatch", "{error:?}");
         });
     }
@@ -258,7 +260,7 @@ fn what_keeps_nvml_from_starting_is_said_in_one_line() {
 #[test]
 fn no_state_file_is_no_device() {
     alone("no_state_file_is_no_device", "", || {
-        assert_eq!(gpu::open(Some(&fake()), None).err().unwrap().kind, GpuErrorKind::Absent);
+        assert_eq!(gpu::open(Some(&fake()), None).err().unwrap().state, SourceState::Absent);
         let _owner = owner(&[spec()]);
         assert_eq!(read(&mut open()).devices.len(), 1, "a device that comes later is found by opening again");
     });
@@ -268,11 +270,11 @@ fn no_state_file_is_no_device() {
 fn no_library_is_no_gpu() {
     let folder = tempfile::tempdir().unwrap();
     let absent = gpu::open(Some(&folder.path().join("libnvidia-ml.so.1")), None).err().unwrap();
-    assert_eq!(absent.kind, GpuErrorKind::Absent);
+    assert_eq!(absent.state, SourceState::Absent);
     let wrong = folder.path().join("wrong.so");
     std::fs::write(&wrong, "no library").unwrap();
     let error = gpu::open(Some(&wrong), None).err().unwrap();
-    assert_eq!(error.kind, GpuErrorKind::Failed);
+    assert_eq!(error.state, SourceState::Gone);
     assert!(error.reason.contains("wrong.so") && !error.reason.contains('\n'), "{error}");
     let simulated = folder.path().join("device");
     SimulatedGpu::create(&simulated, &[spec()]).unwrap();
@@ -314,7 +316,7 @@ fn a_driver_that_goes_away_is_an_error() {
         let mut reader = open();
         for _ in 0..3 {
             let error = reader.read(monotonic_ns()).unwrap_err();
-            assert_eq!(error.kind, GpuErrorKind::Failed);
+            assert_eq!(error.state, SourceState::Gone);
             assert!(error.reason.contains("no longer answers"), "{error}");
         }
     });

@@ -126,7 +126,7 @@ fn a_window_shows_the_hot_function_and_its_line_and_never_stops_the_program() {
 fn a_window_of(py_spy: &Path, python: &Path) {
     let program = Python::start(python);
     let (proc_root, id) = (Path::new("/proc"), program.id());
-    let mut reader = PySpy::find(proc_root, id, Some(py_spy)).unwrap();
+    let reader = PySpy::find(proc_root, id, Some(py_spy)).unwrap();
 
     // Looks at every thread's state as fast as it can while the window is taken.
     let over = Arc::new(AtomicBool::new(false));
@@ -199,7 +199,7 @@ fn what_is_no_python_and_what_has_ended_are_told_apart() {
     let mut sleeper = Target::sleeping();
     let id = process_id(sleeper.id());
     let proc_root = Path::new("/proc");
-    let mut reader = PySpy::find(proc_root, id, Some(&py_spy)).unwrap();
+    let reader = PySpy::find(proc_root, id, Some(&py_spy)).unwrap();
     let refusal = reader.record(proc_root, id, 1, 20, &AtomicBool::new(false)).unwrap_err();
     assert_eq!(refusal.state, SourceState::Absent);
     assert!(refusal.reason.contains("no Python"), "{refusal:?}");
@@ -215,7 +215,7 @@ fn a_wish_to_stop_ends_a_window_at_once() {
     let Some((py_spy, python)) = both() else { return };
     let program = Python::start(&python);
     let (proc_root, id) = (Path::new("/proc"), program.id());
-    let mut reader = PySpy::find(proc_root, id, Some(&py_spy)).unwrap();
+    let reader = PySpy::find(proc_root, id, Some(&py_spy)).unwrap();
     let stop = AtomicBool::new(false);
     let (result, took) = std::thread::scope(|scope| {
         let recording = scope.spawn(|| reader.record(proc_root, id, 30, 20, &stop));
@@ -239,7 +239,7 @@ fn what_was_decided_on_is_executed_whatever_has_its_name_by_then() {
     fs::create_dir(place("bin")).unwrap();
     fs::create_dir(place("words")).unwrap();
     let program = fake_py_spy(&place("bin"));
-    let mut reader = PySpy::find(proc_root, id, Some(&program)).unwrap();
+    let reader = PySpy::find(proc_root, id, Some(&program)).unwrap();
     fs::rename(&program, place("words/py-spy")).unwrap();
     fs::write(place("words/document"), "Error: it was I\n").unwrap();
     fs::write(&program, format!("#!/bin/sh\ntouch {}\n", place("planted").display())).unwrap();

@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Candidate;
-use crate::sources::processes::{self, Listed, Usage};
+use crate::sources::clock;
+use crate::sources::processes::{self, Listed};
 
 /// Most processes below candidates that are read in one scan.
 const MOST_READ: usize = 4096;
@@ -57,7 +58,7 @@ impl Devices {
                 if reader.is_none() {
                     reader = crate::sources::gpu::open(nvml_lib.as_deref(), None).ok();
                 }
-                let now_ns = crate::sources::simulated_device::monotonic_ns();
+                let now_ns = clock::monotonic_ns();
                 let sample = reader.as_mut().and_then(|reader| reader.read(now_ns).ok());
                 let mut users = GpuUsers::new();
                 for process in sample.iter().flat_map(|sample| &sample.devices).flat_map(|device| &device.processes) {
@@ -159,17 +160,16 @@ impl Scan {
                 if let Some(pct) = gpu.get(&pid).and_then(|used| used.pct) {
                     candidate.gpu_pct = Some(candidate.gpu_pct.unwrap_or(0.0) + pct);
                 }
-                let Some(used) = processes::usage(&self.places.proc_root, pid) else { continue };
-                let Usage { state, cpu_ticks, start_ticks, rss_pages } = used;
+                let Some(stat) = processes::stat_of(&self.places.proc_root, pid) else { continue };
                 if pid == candidate.pid {
-                    candidate.state = Some(state);
+                    candidate.state = Some(stat.state);
                 }
-                let rss = candidate.rss_bytes.unwrap_or(0).saturating_add(rss_pages.saturating_mul(page));
+                let rss = candidate.rss_bytes.unwrap_or(0).saturating_add(stat.rss_pages.saturating_mul(page));
                 candidate.rss_bytes = Some(rss);
-                if let Some(before) = self.before.get(&(pid, start_ticks)) {
-                    ticks = Some(ticks.unwrap_or(0_u64).saturating_add(cpu_ticks.saturating_sub(*before)));
+                if let Some(before) = self.before.get(&(pid, stat.start_ticks)) {
+                    ticks = Some(ticks.unwrap_or(0_u64).saturating_add(stat.cpu_ticks().saturating_sub(*before)));
                 }
-                seen.insert((pid, start_ticks), cpu_ticks);
+                seen.insert((pid, stat.start_ticks), stat.cpu_ticks());
             }
             candidate.cpu_pct =
                 ticks.zip(seconds).map(|(ticks, seconds)| ticks as f64 / per_second / seconds * 100.0);

@@ -85,9 +85,9 @@ fn partitions_belong_to_their_disk() {
     let sys = sysfs();
     let mut topology = Topology::new(sys.path());
     for _ in 0..2 {
-        assert_eq!(&*topology.whole(b"nvme0n1p2"), "nvme0n1");
-        assert_eq!(&*topology.whole(b"nvme0n1"), "nvme0n1");
-        assert_eq!(&*topology.whole(b"unheard-of"), "unheard-of");
+        assert_eq!(&*topology.names(b"nvme0n1p2").1, "nvme0n1");
+        assert_eq!(&*topology.names(b"nvme0n1").1, "nvme0n1");
+        assert_eq!(&*topology.names(b"unheard-of").1, "unheard-of");
     }
 }
 
@@ -140,7 +140,7 @@ fn diskstats_without_idle_and_memory_devices() {
 ";
     let found: Vec<_> = disk_lines(text).collect();
     assert_eq!(found.len(), 1);
-    let device = device(&found[0], "nvme0n1".into(), "nvme0n1".into());
+    let device = device(&found[0], ("nvme0n1".into(), "nvme0n1".into()));
     assert_eq!((device.number, device.reads, device.read_sectors, device.read_ms), ((259, 0), 23529, 7204466, 27951));
     assert_eq!((device.writes, device.written_sectors, device.write_ms), (12185, 32736616, 168098));
     assert_eq!((device.in_flight, device.busy_ms, device.weighted_ms), (3, 16692, 199443));
@@ -155,7 +155,7 @@ proptest! {
         let found: Vec<_> = disk_lines(text.as_bytes()).collect();
         prop_assert_eq!(found.len(), 1);
         prop_assert_eq!((found[0].name.as_str(), found[0].merged, found[0].writes_merged), (&*name, counters[1], counters[5]));
-        let seen = device(&found[0], "".into(), "".into());
+        let seen = device(&found[0], ("".into(), "".into()));
         let [reads, _, read_sectors, read_ms, writes, _, written_sectors, write_ms, in_flight, busy_ms, weighted_ms] = counters;
         let expected = BlockDevice { number: (major, minor), reads, read_sectors, read_ms, writes, written_sectors, write_ms,
             in_flight, busy_ms, weighted_ms, ..BlockDevice::default() };
@@ -172,6 +172,6 @@ proptest! {
         let _ = topology.under(&odd, &own());
         odd.fs_type = b"btrfs".to_vec();
         let _ = topology.under(&odd, &own());
-        let _ = topology.whole(&source);
+        let _ = topology.names(&source);
     }
 }

@@ -37,24 +37,14 @@ pub(super) struct Hierarchies {
     pub(super) io: Option<Hierarchy>,
     /// v1's freezer and the unified hierarchy: both can freeze.
     pub(super) freezers: [Option<Hierarchy>; 2],
-    v1_mounted: bool,
-    v2_mounted: bool,
+    /// `v1` and `v2` by what is mounted, `hybrid` where both are and controllers still belong to v1.
+    pub(super) version: Option<Arc<str>>,
 }
 
 impl Hierarchies {
     /// Nothing was found.
     pub(super) fn is_empty(&self) -> bool {
         self.cpu.is_none() && self.memory.is_none() && self.io.is_none()
-    }
-
-    /// `v1` and `v2` by what is mounted, `hybrid` where both are and controllers still belong to v1.
-    pub(super) fn version(&self) -> Option<Arc<str>> {
-        match (self.v1_mounted, self.v2_mounted) {
-            (true, true) => Some("hybrid".into()),
-            (true, false) => Some("v1".into()),
-            (false, true) => Some("v2".into()),
-            (false, false) => None,
-        }
     }
 }
 
@@ -69,13 +59,18 @@ pub(super) fn find(roots: &Roots, pid: u32, membership: &[u8]) -> Hierarchies {
     let views = [own, theirs];
     let mounted = |v2: bool| views.iter().flat_map(|view| &view.mounts).any(|mount| is_hierarchy(mount, v2));
     let place = |v1_name: &str| views.iter().find_map(|view| view.place(membership, v1_name));
+    let version = match (mounted(false), mounted(true)) {
+        (true, true) => Some("hybrid"),
+        (true, false) => Some("v1"),
+        (false, true) => Some("v2"),
+        (false, false) => None,
+    };
     Hierarchies {
         cpu: place("cpu"),
         memory: place("memory"),
         io: place("blkio"),
         freezers: [place("freezer").filter(|found| !found.v2), place(UNIFIED)],
-        v1_mounted: mounted(false),
-        v2_mounted: mounted(true),
+        version: version.map(Into::into),
     }
 }
 

@@ -53,46 +53,22 @@ pub(super) fn memory(hierarchy: &Hierarchy) -> Option<(u64, PathBuf)> {
     })
 }
 
-/// Lowest limits on reading from any block device.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct ReadLimits {
-    /// Bytes per second.
-    pub(super) bytes_s: Option<u64>,
-    /// Operations per second.
-    pub(super) iops: Option<u64>,
-}
-
-/// v2: over the group and its ancestors. v1: of the group alone, whose throttling knows no hierarchy
-/// (Documentation/admin-guide/cgroup-v1/blkio-controller.rst).
-pub(super) fn io(hierarchy: &Hierarchy) -> ReadLimits {
-    let mut limits = ReadLimits::default();
+/// Lowest limits on reading from any block device: bytes and operations per second. v2: over the group and its ancestors. v1: of
+/// the group alone, whose throttling knows no hierarchy (Documentation/admin-guide/cgroup-v1/blkio-controller.rst).
+pub(super) fn io(hierarchy: &Hierarchy) -> (Option<u64>, Option<u64>) {
     if hierarchy.v2 {
-        for folder in &hierarchy.folders {
-            io_max(&small_file(folder, "io.max").unwrap_or_default(), &mut limits);
-        }
-    } else if let Some(folder) = hierarchy.folders.first() {
-        let lowest = |name| v1_lowest(&small_file(folder, name)?);
-        limits.bytes_s = lowest("blkio.throttle.read_bps_device");
-        limits.iops = lowest("blkio.throttle.read_iops_device");
+        let files: Vec<_> = hierarchy.folders.iter().filter_map(|folder| small_file(folder, "io.max")).collect();
+        let lowest = |key: &[u8]| files.iter().filter_map(|text| io_max(text, key)).min();
+        return (lowest(b"rbps="), lowest(b"riops="));
     }
-    limits
+    let lowest = |name| v1_lowest(&small_file(hierarchy.folders.first()?, name)?);
+    (lowest("blkio.throttle.read_bps_device"), lowest("blkio.throttle.read_iops_device"))
 }
 
-fn lower(place: &mut Option<u64>, value: u64) {
-    *place = Some(place.map_or(value, |before| before.min(value)));
-}
-
-/// `8:16 rbps=2097152 wbps=max riops=max wiops=120`, a line for each limited device.
-pub(super) fn io_max(text: &[u8], limits: &mut ReadLimits) {
-    for line in lines(text) {
-        for field in Fields::of(line).skip(1) {
-            if let Some(value) = field.strip_prefix(b"rbps=").and_then(number) {
-                lower(&mut limits.bytes_s, value);
-            } else if let Some(value) = field.strip_prefix(b"riops=").and_then(number) {
-                lower(&mut limits.iops, value);
-            }
-        }
-    }
+/// The lowest limit of one kind in `8:16 rbps=2097152 wbps=max riops=max wiops=120`, a line for each limited device.
+pub(super) fn io_max(text: &[u8], key: &[u8]) -> Option<u64> {
+    let fields = lines(text).flat_map(|line| Fields::of(line).skip(1));
+    fields.filter_map(|field| number(field.strip_prefix(key)?)).min()
 }
 
 /// `8:16 1048576`, a line for each limited device.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::limits::{ReadLimits, cpu_max, io_max, v1_lowest};
+use super::limits::{cpu_max, io_max, v1_lowest};
 use super::*;
 
 const PID: u32 = 42;
@@ -341,16 +341,15 @@ proptest! {
     #[test]
     fn read_limits_round_trip(rows in proptest::collection::vec((any::<u64>(), any::<u64>()), 1..5)) {
         let text: String = rows.iter().map(|(b, i)| format!("8:0 rbps={b} wbps=max riops={i} wiops=5\n")).collect();
-        let mut limits = ReadLimits::default();
-        io_max(text.as_bytes(), &mut limits);
-        let lowest = ReadLimits { bytes_s: rows.iter().map(|r| r.0).min(), iops: rows.iter().map(|r| r.1).min() };
+        let limits = (io_max(text.as_bytes(), b"rbps="), io_max(text.as_bytes(), b"riops="));
+        let lowest = (rows.iter().map(|r| r.0).min(), rows.iter().map(|r| r.1).min());
         prop_assert_eq!(limits, lowest);
     }
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
         let _ = (cpu_list(&bytes), cpu_max(&bytes), v1_lowest(&bytes), limit_hits(&bytes));
-        io_max(&bytes, &mut ReadLimits::default());
+        let _ = io_max(&bytes, b"rbps=");
         let _ = (find::group_path(&bytes, Some("cpu")), find::group_path(&bytes, None));
         find::find(&Roots { proc: "/nowhere".into(), sys: "/nowhere".into() }, 1, &bytes);
     }

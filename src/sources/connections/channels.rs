@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::sockets::Far;
 use super::{Connections, End, Holders, LASTING};
 use crate::sample::Channel;
 
@@ -57,15 +56,15 @@ impl Connections {
         channel.readers = who(link, |_, _| true);
         // Of a connection that is too short for its peer to be found whoever accepts such connections: but not the one that waits,
         // which may have inherited that socket.
-        let accepts = |other: &Arc<str>| far.is_some_and(|far| far.listener() == Some(other));
+        let accepts = |other: &Arc<str>| far.is_some_and(|far| far.listener.as_ref() == Some(other));
         let mut holders = self.sockets.links(link).map(|other| {
             let mut pids = who(other, |_, _| true);
             pids.retain(|pid| !accepts(other) || !channel.readers.contains(pid));
             pids
         });
         channel.writers = holders.find(|pids| !pids.is_empty()).unwrap_or_default();
-        channel.remote = far.and_then(Far::remote);
-        channel.accepted = far.is_some_and(Far::was_accepted);
+        channel.remote = far.and_then(|far| far.remote.clone());
+        channel.accepted = far.is_some_and(|far| far.accepted);
         channel
     }
 
@@ -73,7 +72,7 @@ impl Connections {
     pub(super) fn lonely_listeners(&self, channels: &[Channel], waited: &BTreeMap<Arc<str>, u32>) -> Vec<Arc<str>> {
         let mut times: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
         for channel in channels.iter().filter(|channel| channel.writers.is_empty()) {
-            let listener = self.sockets.get(&channel.link).and_then(Far::listener);
+            let listener = self.sockets.get(&channel.link).and_then(|far| far.listener.as_ref());
             if let (Some(listener), Some(more)) = (listener, waited.get(&channel.link)) {
                 let sum = times.entry(listener).or_default();
                 *sum = sum.saturating_add(*more);
@@ -93,6 +92,6 @@ impl Connections {
             };
             return (!is_whole).then(|| Arc::clone(&channel.link));
         }
-        self.sockets.get(&channel.link).filter(|_| channel.writers.is_empty())?.peer().cloned()
+        self.sockets.get(&channel.link).filter(|_| channel.writers.is_empty())?.peer.clone()
     }
 }

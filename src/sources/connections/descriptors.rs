@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::fs::{CWD, readlinkat_raw};
 
-use crate::sources::fields::{Fields, lines};
+use crate::sources::fields::keyed_number;
 use crate::sources::files::read_once;
 
 /// Most descriptors of all threads that are looked up in one round of the sampler: some 2 µs each.
@@ -75,18 +75,20 @@ impl Descriptors {
         Some(link)
     }
 
-    /// The target of a symbolic link, as one text for all that point there.
+    /// The target of a symbolic link of `/proc`, as one text for all that point there; `None` where there is none or it is longer
+    /// than any name of a channel.
     fn read(&mut self, path: &Path) -> Option<Arc<str>> {
-        with_target(path, |target| {
-            if let Some(known) = self.links.get(target) {
-                return Arc::clone(known);
-            }
-            let link: Arc<str> = crate::text::secrets::prose(target).into();
-            if self.links.len() < MOST_LINKS {
-                self.links.insert(Arc::clone(&link));
-            }
-            link
-        })
+        let mut room = [std::mem::MaybeUninit::uninit(); 1024];
+        let (target, rest) = readlinkat_raw(CWD, path, &mut room).ok()?;
+        let target = std::str::from_utf8(target).ok().filter(|_| !rest.is_empty())?;
+        if let Some(known) = self.links.get(target) {
+            return Some(Arc::clone(known));
+        }
+        let link: Arc<str> = crate::text::secrets::prose(target).into();
+        if self.links.len() < MOST_LINKS {
+            self.links.insert(Arc::clone(&link));
+        }
+        Some(link)
     }
 
     /// Makes room for new targets.
@@ -97,17 +99,13 @@ impl Descriptors {
     }
 }
 
-/// Gives the target of a symbolic link of `/proc` to a function; `None` where there is none or it is longer than any name of a
-/// channel.
-pub(super) fn with_target<T>(path: &Path, read: impl FnOnce(&str) -> T) -> Option<T> {
-    let mut room = [std::mem::MaybeUninit::uninit(); 1024];
-    let (target, rest) = readlinkat_raw(CWD, path, &mut room).ok()?;
-    std::str::from_utf8(target).ok().filter(|_| !rest.is_empty()).map(read)
+/// What `fdinfo` says of a descriptor.
+pub(super) fn fdinfo(process: &Path, fd: u32) -> Option<Vec<u8>> {
+    read_once(process.join(format!("fdinfo/{fd}")), 4096).ok()
 }
 
 /// The inode of what a descriptor is open at, by its `fdinfo` (since Linux 5.14). The file itself is not asked: it may be on a
 /// mount that does not answer.
-pub(super) fn inode(proc_root: &Path, pid: u32, fd: impl std::fmt::Display) -> Option<u64> {
-    let info = read_once(proc_root.join(format!("{pid}/fdinfo/{fd}")), 4096).ok()?;
-    lines(&info).find_map(|line| Fields::of(line.strip_prefix(b"ino:")?).number())
+pub(super) fn inode(fdinfo: &[u8]) -> Option<u64> {
+    keyed_number(fdinfo, b"ino:")
 }

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, readlinkat_raw, statat};
-use rustix::io::Errno;
-
-use super::descriptors::inode;
+use super::descriptors::{fdinfo, inode};
 use super::{End, MOST_DESCRIPTORS, is_channel};
+use crate::sources::files::ReadFailure;
+use crate::sources::links::{Link, each_link};
 
 /// Most named pipes that are remembered.
 const MOST_FIFOS: usize = 256;
@@ -23,7 +22,7 @@ impl Fifos {
         if let Some(known) = self.0.get(path) {
             return Some(Arc::clone(known));
         }
-        let inode = inode(proc_root, pid, fd)?;
+        let inode = inode(&fdinfo(&proc_root.join(pid.to_string()), fd)?)?;
         if self.0.len() >= MOST_FIFOS {
             self.0.clear();
         }
@@ -41,61 +40,33 @@ impl Fifos {
 /// The pipes and sockets that a process holds open, how many descriptors were looked at, and whether they may not be read.
 pub(super) fn open_ends(proc_root: &Path, pid: u32, fifos: &Fifos) -> (Vec<End>, usize, bool) {
     let mut ends: HashMap<Arc<str>, (bool, bool)> = HashMap::new();
-    let (count, denied) = each_end(
-        proc_root,
-        pid,
-        fifos,
-        |_| true,
-        |link, reads, writes| {
-            let end = ends.entry(link.into()).or_default();
-            *end = (end.0 | reads, end.1 | writes);
-        },
-    );
+    let (count, denied) = each_end(proc_root, pid, fifos, |name, link| {
+        let (reads, writes) = ways(name, link);
+        let end = ends.entry(name.into()).or_default();
+        *end = (end.0 | reads, end.1 | writes);
+    });
     let ends = ends.into_iter().map(|(link, (reads, writes))| End { link, reads, writes });
     (ends.collect(), count, denied)
 }
 
-/// Goes through the pipes and sockets that a process holds open and that are `wanted`. The permissions of the links say
-/// which way they are open (proc(5)). How many descriptors were looked at, and whether they may not be read.
+/// Which way an end is open: to read, to write. Sockets are open both ways.
+pub(super) fn ways(name: &str, link: &Link<'_>) -> (bool, bool) {
+    if name.starts_with("pipe:") { link.ways() } else { (true, true) }
+}
+
+/// Goes through the pipes and sockets that a process holds open, each under its name. How many descriptors were looked at,
+/// counting the process as one, and whether they may not be read.
 pub(super) fn each_end(
     proc_root: &Path,
     pid: u32,
     fifos: &Fifos,
-    wanted: impl Fn(&str) -> bool,
-    mut found: impl FnMut(&str, bool, bool),
+    mut found: impl FnMut(&str, &Link<'_>),
 ) -> (usize, bool) {
-    let path = proc_root.join(format!("{pid}/fd"));
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let is_denied = |errno: Errno| matches!(errno, Errno::ACCESS | Errno::PERM);
-    let folder = match openat(CWD, &path, flags, Mode::empty()) {
-        Ok(folder) => folder,
-        Err(errno) => return (1, is_denied(errno)),
-    };
-    let entries = match Dir::read_from(&folder) {
-        Ok(entries) => entries,
-        Err(errno) => return (1, is_denied(errno)),
-    };
-    let (mut count, mut read, mut denied) = (1, false, false);
-    for entry in entries.filter_map(Result::ok).take(MOST_DESCRIPTORS) {
-        count += 1;
-        let mut room = [std::mem::MaybeUninit::uninit(); 512];
-        let target = match readlinkat_raw(&folder, entry.file_name(), &mut room) {
-            Ok((target, _)) => target,
-            Err(errno) => {
-                denied |= is_denied(errno);
-                continue;
-            }
-        };
-        read = true;
-        let target = std::str::from_utf8(target).ok().and_then(|target| fifos.channel(target));
-        let Some(link) = target.filter(|link| wanted(link)) else { continue };
-        let (reads, writes) = if link.starts_with("pipe:") {
-            let mode = statat(&folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
-            mode.map_or((true, true), |stat| (stat.st_mode & 0o400 != 0, stat.st_mode & 0o200 != 0))
-        } else {
-            (true, true)
-        };
-        found(link, reads, writes);
-    }
-    (count, denied && !read)
+    let (looked, read) = each_link(&proc_root.join(pid.to_string()), MOST_DESCRIPTORS, |link| {
+        let name = std::str::from_utf8(link.target).ok().and_then(|target| fifos.channel(target));
+        if let Some(name) = name {
+            found(name, &link);
+        }
+    });
+    (looked + 1, read == Err(ReadFailure::Denied))
 }

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::MOST_FILES;
-use super::descriptors::{inode, with_target};
+use super::descriptors::{fdinfo, inode};
 use crate::sample::LockWait;
-use crate::sources::fields::{Fields, lines, number};
-use crate::sources::files::read_once;
-use crate::text::secrets;
+use crate::sources::fields::{Fields, lines, number, path_text};
+use crate::sources::links::each_link;
 
 /// Who waits for a lock that whom holds (`/proc/locks`; fs/locks.c, `lock_get_status`): the lines of the waiters come after
 /// the holder's, under the same number and with an arrow.
@@ -48,34 +47,37 @@ pub(super) fn held_for_writing(locks: &[u8]) -> impl Iterator<Item = (u32, u64)>
 /// Of files that others have locked one that a process has open, and did not lock itself: a lock that it holds, or has inherited
 /// with its descriptor, is listed with that (proc(5), `fdinfo`). With its holder.
 pub(super) fn locked_by_another(proc_root: &Path, pid: u32, held: &[(u32, u64)]) -> Option<(u32, Arc<str>)> {
-    let entries = std::fs::read_dir(proc_root.join(format!("{pid}/fd"))).ok()?.filter_map(Result::ok);
-    let open = entries.take(MOST_FILES).filter_map(|entry| {
-        let target =
-            with_target(&entry.path(), |target| Arc::<str>::from(target)).filter(|target| target.starts_with('/'))?;
-        let info = read_once(proc_root.join(format!("{pid}/fdinfo/{}", entry.file_name().display())), 4096).ok()?;
-        let inode = lines(&info).find_map(|line| Fields::of(line.strip_prefix(b"ino:")?).number())?;
+    let process = proc_root.join(pid.to_string());
+    let open = open_files(&process).into_iter().filter_map(|(fd, path)| {
+        let info = fdinfo(&process, fd)?;
+        let inode = inode(&info)?;
         let (holder, _) = held.iter().find(|(holder, of)| *of == inode && *holder != pid)?;
         let own = lines(&info)
             .filter_map(|line| line.strip_prefix(b"lock:"))
             .any(|lock| held_for_writing(lock).next().is_some());
-        Some((inode, own, *holder, target))
+        Some((inode, own, *holder, path))
     });
     let open: Vec<_> = open.collect();
     let is_own = |inode: u64| open.iter().any(|(of, own, ..)| *own && *of == inode);
     let found = open.iter().find(|(inode, ..)| !is_own(*inode));
-    found.map(|(.., holder, path)| (*holder, secrets::prose(path).into()))
+    found.map(|(.., holder, path)| (*holder, path_text(path)))
 }
 
 /// The name of a file that a process has open. Nothing is asked of the file itself, which may be on a file server that does
 /// not answer.
 pub(super) fn open_file(proc_root: &Path, pid: u32, wanted: u64) -> Option<Arc<str>> {
-    let entries = std::fs::read_dir(proc_root.join(format!("{pid}/fd"))).ok()?.filter_map(Result::ok);
-    let mut files = entries.take(MOST_FILES).filter_map(|entry| {
-        let target =
-            with_target(&entry.path(), |target| Arc::<str>::from(target)).filter(|target| target.starts_with('/'))?;
-        Some((entry.file_name(), target))
+    let process = proc_root.join(pid.to_string());
+    let is_it = |fd: u32| fdinfo(&process, fd).and_then(|info| inode(&info)) == Some(wanted);
+    open_files(&process).into_iter().find(|(fd, _)| is_it(*fd)).map(|(_, path)| path_text(&path))
+}
+
+/// The descriptors of files, with their paths.
+fn open_files(process: &Path) -> Vec<(u32, Vec<u8>)> {
+    let mut files = Vec::new();
+    let _ = each_link(process, MOST_FILES, |link| {
+        if link.target.starts_with(b"/") {
+            files.push((link.fd, link.target.to_vec()));
+        }
     });
     files
-        .find(|(fd, _)| inode(proc_root, pid, fd.display()) == Some(wanted))
-        .map(|(_, target)| secrets::prose(&target).into())
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::ends::{Fifos, each_end};
+use super::ends::{Fifos, each_end, ways};
 use crate::sources::fields::number;
 
 /// Processes looked into at one tick …
@@ -99,18 +99,18 @@ impl HostScan {
                 break;
             }
             let Some(pid) = left.pop() else { break };
-            let mut found = |link: &str, reads: bool, writes: bool| {
-                let Some(link) = links.get(link) else { return };
-                self.news |= self.holders.get(link).is_none_or(|known| !known.contains_key(&pid));
+            let (count, denied) = each_end(proc_root, pid, fifos, |name, link| {
+                let Some(name) = links.get(name) else { return };
+                let (reads, writes) = ways(name, link);
+                self.news |= self.holders.get(name).is_none_or(|known| !known.contains_key(&pid));
                 for into in [&mut self.finding, &mut self.holders] {
-                    let of_link = into.entry(Arc::clone(link)).or_default();
+                    let of_link = into.entry(Arc::clone(name)).or_default();
                     if of_link.len() < MOST_HOLDERS || of_link.contains_key(&pid) {
                         let end = of_link.entry(pid).or_default();
                         *end = (end.0 | reads, end.1 | writes);
                     }
                 }
-            };
-            let (count, denied) = each_end(proc_root, pid, fifos, |link| links.contains(link), &mut found);
+            });
             looked += count;
             self.denied.1 |= denied;
         }

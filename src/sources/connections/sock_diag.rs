@@ -5,23 +5,15 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 
 /// A question of sock_diag for the peer of the unix socket with this inode.
 pub(super) fn peer_request(inode: u32, number: u32) -> Vec<u8> {
-    const REQUEST: u16 = 1;
+    const REQUEST: u32 = 1;
+    const UNIX: u32 = 1;
     const SHOW_PEER: u32 = 4;
-    const NO_COOKIE: u32 = u32::MAX;
-    let mut request = Vec::with_capacity(40);
-    request.extend(40_u32.to_ne_bytes());
-    request.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    request.extend(REQUEST.to_ne_bytes());
-    request.extend(number.to_ne_bytes());
-    request.extend([0_u8; 4]);
-    // struct unix_diag_req: family, protocol, padding, states, inode, what to show, cookie.
-    request.extend([1, 0, 0, 0]);
-    request.extend(u32::MAX.to_ne_bytes());
-    request.extend(inode.to_ne_bytes());
-    request.extend(SHOW_PEER.to_ne_bytes());
-    request.extend(NO_COOKIE.to_ne_bytes());
-    request.extend(NO_COOKIE.to_ne_bytes());
-    request
+    const ANY: u32 = u32::MAX;
+    // The header: length, kind and flags, number, port. Both machines are little-endian.
+    let header = [40, u32::from(SOCK_DIAG_BY_FAMILY) | REQUEST << 16, number, 0];
+    // struct unix_diag_req: family with protocol and padding, states, inode, what to show, cookie.
+    let request = [UNIX, ANY, inode, SHOW_PEER, ANY, ANY];
+    header.into_iter().chain(request).flat_map(u32::to_le_bytes).collect()
 }
 
 /// The peer in an answer of sock_diag: a netlink header of 16 bytes, `struct unix_diag_msg` of 16, then attributes.

@@ -37,40 +37,18 @@ const NAMESPACES_FOR: u64 = 30;
 const MOST_NAMESPACES: usize = 1024;
 
 /// The far side of a socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Far {
-    /// A unix socket: the link of its peer.
-    Unix(Arc<str>),
-    /// An internet socket: the remote address, and the link of the socket there where it is on this machine.
-    /// `here` if the address is of this machine: where there is no peer nobody has accepted the connection yet. Whoever holds
-    /// the `listener` there accepts such connections. `accepted`: it was opened from the far side.
-    Inet { remote: Arc<str>, peer: Option<Arc<str>>, here: bool, listener: Option<Arc<str>>, accepted: bool },
-}
-
-impl Far {
-    pub(super) fn peer(&self) -> Option<&Arc<str>> {
-        match self {
-            Self::Unix(peer) => Some(peer),
-            Self::Inet { peer, .. } => peer.as_ref(),
-        }
-    }
-
-    /// The links that its holders are known by: of its peer, and of whoever accepts such connections.
-    fn links(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.peer().into_iter().chain(self.listener())
-    }
-
-    pub(super) fn listener(&self) -> Option<&Arc<str>> {
-        if let Self::Inet { listener, .. } = self { listener.as_ref() } else { None }
-    }
-
-    pub(super) fn was_accepted(&self) -> bool {
-        matches!(self, Self::Inet { accepted: true, .. })
-    }
-
-    pub(super) fn remote(&self) -> Option<Arc<str>> {
-        if let Self::Inet { remote, .. } = self { Some(Arc::clone(remote)) } else { None }
-    }
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Far {
+    /// The link of the other end, where it is on this machine.
+    pub(super) peer: Option<Arc<str>>,
+    /// Of an internet socket: the remote address.
+    pub(super) remote: Option<Arc<str>>,
+    /// That address is of this machine: where there is no peer nobody has accepted the connection yet …
+    here: bool,
+    /// … and whoever holds this socket accepts such connections.
+    pub(super) listener: Option<Arc<str>>,
+    /// It was opened from the far side.
+    pub(super) accepted: bool,
 }
 
 /// The sockets that were asked for.
@@ -116,9 +94,13 @@ impl Table {
         let here = own.remote.ip().is_loopback() || own.remote.ip() == own.local.ip();
         let listener = self.listener(own.remote).filter(|_| here);
         let link = |inode: u64| named("socket", inode);
-        let remote = own.remote.to_string().into();
-        let accepted = self.listener(own.local).is_some();
-        Some(Far::Inet { remote, peer: peer.copied().map(link), here, listener: listener.map(link), accepted })
+        Some(Far {
+            peer: peer.copied().map(link),
+            remote: Some(own.remote.to_string().into()),
+            here,
+            listener: listener.map(link),
+            accepted: self.listener(own.local).is_some(),
+        })
     }
 
     /// The socket that accepts connections to an address.
@@ -147,7 +129,7 @@ impl Sockets {
 
     /// The links that the holders of a socket's far side are known by.
     pub(super) fn links(&self, link: &str) -> impl Iterator<Item = &Arc<str>> + use<'_> {
-        self.get(link).into_iter().flat_map(Far::links)
+        self.get(link).into_iter().flat_map(|far| far.peer.iter().chain(&far.listener))
     }
 
     /// All that were asked for in this tick are known, or lead nowhere.
@@ -181,7 +163,8 @@ impl Sockets {
             }
             self.asked += 1;
             if let Some(peer) = self.unix_peer(inode) {
-                self.known.insert(Arc::clone(link), Far::Unix(named("socket", peer)));
+                let far = Far { peer: Some(named("socket", peer)), ..Far::default() };
+                self.known.insert(Arc::clone(link), far);
                 return;
             }
         }
@@ -220,17 +203,13 @@ impl Sockets {
     }
 
     fn learn(&mut self, pid: u32, link: &Arc<str>, far: Far) {
-        if let Far::Inet { remote, here, listener, accepted, .. } = &far {
-            if self.last.len() >= MOST_NAMESPACES {
-                self.last.clear();
-            }
-            let (remote, listener) = (Arc::clone(remote), listener.clone());
-            let last = Far::Inet { remote, peer: None, here: *here, listener, accepted: *accepted };
-            if *accepted {
-                self.accepts(pid);
-            } else {
-                self.last.insert(pid, Some(last));
-            }
+        if self.last.len() >= MOST_NAMESPACES {
+            self.last.clear();
+        }
+        if far.accepted {
+            self.accepts(pid);
+        } else {
+            self.last.insert(pid, Some(Far { peer: None, ..far.clone() }));
         }
         self.known.insert(Arc::clone(link), far);
     }
@@ -238,8 +217,7 @@ impl Sockets {
     /// A connection that is made for one request is gone before the table is read again: it leads where the process's last one
     /// led, until the end of the tick. Of one that only accepts connections nothing is guessed.
     fn guess(&mut self, pid: u32, link: &Arc<str>) {
-        let elsewhere =
-            || Far::Inet { remote: SOMEWHERE.into(), peer: None, here: false, listener: None, accepted: false };
+        let elsewhere = || Far { remote: Some(SOMEWHERE.into()), ..Far::default() };
         let Some(far) = self.last.get(&pid).cloned().unwrap_or_else(|| Some(elsewhere())) else { return };
         if self.guessed.len() < MOST {
             self.guessed.push(Arc::clone(link));
@@ -292,7 +270,7 @@ impl Sockets {
         for link in self.guessed.drain(..) {
             self.known.remove(&link);
         }
-        self.known.retain(|_, far| !matches!(far, Far::Inet { peer: None, here: true, .. }));
+        self.known.retain(|_, far| !far.here || far.peer.is_some());
         if self.known.len() > MOST {
             self.known.clear();
         }
@@ -352,25 +330,14 @@ pub(super) fn internet_socket(line: &[u8]) -> Option<InternetSocket> {
 /// `0100007F:1F90`: words of the machine's byte order, and the port.
 fn address(field: &[u8]) -> Option<SocketAddr> {
     let (host, port) = std::str::from_utf8(field).ok()?.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    let mut words = [0_u32; 4];
-    let count = host.len() / 8;
-    if !host.is_ascii() || host.len() != count * 8 {
-        return None;
-    }
-    for (word, at) in words.iter_mut().zip(0..count) {
-        *word = u32::from_str_radix(host.get(at * 8..at * 8 + 8)?, 16).ok()?;
-    }
-    let host = match count {
-        1 => IpAddr::V4(Ipv4Addr::from(words.first()?.to_ne_bytes())),
-        4 => {
-            let mut bytes = [0_u8; 16];
-            for (part, word) in bytes.chunks_exact_mut(4).zip(words) {
-                part.copy_from_slice(&word.to_ne_bytes());
-            }
-            IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical()
+    let word = |at: usize| Some(u32::from_str_radix(host.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    let address = match host.len() {
+        8 => IpAddr::from(word(0)?),
+        32 => {
+            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
+            IpAddr::from(*words.as_flattened().first_chunk::<16>()?).to_canonical()
         }
         _ => return None,
     };
-    Some(SocketAddr::new(host, port))
+    Some(SocketAddr::new(address, u16::from_str_radix(port, 16).ok()?))
 }

@@ -422,7 +422,7 @@ fn a_connection_that_is_gone_before_the_table_is_read_leads_where_the_last_one_l
         let target = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
         let link: Arc<str> = target.to_str().unwrap().into();
         sockets.find(own, &link, Some(fd));
-        sockets.get(&link).and_then(super::sockets::Far::remote)
+        sockets.get(&link).and_then(|far| far.remote.clone())
     };
     for _ in 0..3 {
         // More new connections than tables are read for in one tick.

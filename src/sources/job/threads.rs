@@ -29,7 +29,6 @@ impl JobReader {
     /// What is to be sampled until the next read.
     #[must_use]
     pub fn sampler_plan(&self) -> SamplerPlan {
-        let kin = self.kin();
         let most_aside = most_aside(self.processes.len() + self.outside.len());
         let plan = |process: &Process| {
             let with =
@@ -44,7 +43,7 @@ impl JobReader {
                 }
                 ProcessRole::Worker => {
                     feeders.truncate(1);
-                    Some(kin.trainer_of(process.id.pid).unwrap_or(self.target.pid))
+                    Some(self.trainer_of(process.id.pid).unwrap_or(self.target.pid))
                 }
                 _ if process.threads.iter().any(|thread| thread.pace.is_active()) => None,
                 _ => return None,
@@ -70,11 +69,10 @@ impl JobReader {
         if self.access.io != Access::Ok {
             return;
         }
-        let kin = self.kin();
         let mut served: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for (pid, process) in &self.processes {
             if process.comm.starts_with(TORCH_WORKER)
-                && let Some(trainer) = kin.trainer_of(*pid)
+                && let Some(trainer) = self.trainer_of(*pid)
             {
                 served.entry(trainer).or_default().push(process.id.start_ticks);
             }

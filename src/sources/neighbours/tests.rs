@@ -173,26 +173,17 @@ fn table() -> impl Strategy<Value = HashMap<u32, (u64, u64)>> {
     proptest::collection::hash_map(0..12_u32, (0..3_u64, prop_oneof![0..9_u64, any::<u64>()]), 0..10)
 }
 
-fn seen(table: &HashMap<u32, (u64, u64)>) -> Vec<Seen> {
-    let seen = |(pid, (start_ticks, ticks)): (&u32, &(u64, u64))| Seen {
-        id: ProcessId { pid: *pid, start_ticks: *start_ticks },
-        ticks: *ticks,
-    };
-    table.iter().map(seen).collect()
-}
-
 proptest! {
     #[test]
     fn ticks_are_those_since_the_scan(before in table(), now in table(), complete: bool) {
-        let mut counters = Counters::default();
-        counters.replace(&mut seen(&before), complete);
-        for now in seen(&now) {
-            let expected = match before.get(&now.id.pid) {
-                Some((start, ticks)) if *start == now.id.start_ticks => now.ticks.checked_sub(*ticks),
-                Some(_) => Some(now.ticks),
-                None => complete.then_some(now.ticks),
+        let counters = Counters { seen: before.clone(), complete };
+        for (pid, (start_ticks, now)) in now {
+            let expected = match before.get(&pid) {
+                Some((start, ticks)) if *start == start_ticks => now.checked_sub(*ticks),
+                Some(_) => Some(now),
+                None => complete.then_some(now),
             };
-            prop_assert_eq!(counters.moved(now), expected);
+            prop_assert_eq!(counters.moved(ProcessId { pid, start_ticks }, now), expected);
         }
     }
 

@@ -31,31 +31,25 @@ const MACHINE: Option<u64> = match () {
     () => None,
 };
 
-/// A library that can be mapped. The file stays open, so that it is the one the loader gets.
-#[derive(Debug)]
-pub(super) struct LibraryFile(File);
+/// Opens and checks the file of a library; where we have more rights than others, one that a person or the environment names is
+/// opened `by_trusted_only`: none but trusted users can have put it there. While the file is open the loader gets that one.
+///
+/// # Errors
+/// Why it is no library that can be loaded.
+pub(super) fn open(path: &Path, by_trusted_only: bool) -> Result<File, Unusable> {
+    let file = if by_trusted_only {
+        trust::open(path)
+            .map_err(|why| if why.is_missing() { Unusable::Missing } else { Unusable::Untrusted(why) })?
+    } else {
+        regular_file::open(path)?.map_err(|_| Unusable::NotRegular)?
+    };
+    check(&file)?;
+    Ok(file)
+}
 
-impl LibraryFile {
-    /// Opens and checks a file; where we have more rights than others, one that a person or the
-    /// environment names is opened `by_trusted_only`: none but trusted users can have put it there.
-    ///
-    /// # Errors
-    /// Why it is no library that can be loaded.
-    pub(super) fn open(path: &Path, by_trusted_only: bool) -> Result<Self, Unusable> {
-        let file = if by_trusted_only { open_trusted(path)? } else { open_regular(path)? };
-        check(&file)?;
-        Ok(Self(file))
-    }
-
-    /// The opened file.
-    pub(super) fn file(&self) -> &File {
-        &self.0
-    }
-
-    /// What the loader takes it by, for as long as this lives.
-    pub(super) fn loader_path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
-    }
+/// What the loader takes an opened file by.
+pub(super) fn loader_path(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// Why a file cannot be loaded, as the rest of a sentence that names it.
@@ -84,15 +78,6 @@ impl From<io::Error> for Unusable {
             _ => Self::Unreadable(error),
         }
     }
-}
-
-fn open_trusted(path: &Path) -> Result<File, Unusable> {
-    trust::open(path).map_err(|why| if why.is_missing() { Unusable::Missing } else { Unusable::Untrusted(why) })
-}
-
-/// Opens a regular file without waiting for anything else that may stand there.
-fn open_regular(path: &Path) -> Result<File, Unusable> {
-    regular_file::open(path)?.map_err(|_| Unusable::NotRegular)
 }
 
 /// Refuses what is no shared library of this machine, and what is shorter than its program headers say.
@@ -163,11 +148,11 @@ mod tests {
         bytes
     }
 
-    fn opened(bytes: &[u8]) -> Result<LibraryFile, Unusable> {
+    fn opened(bytes: &[u8]) -> Result<File, Unusable> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("library.so");
         std::fs::write(&path, bytes).unwrap();
-        LibraryFile::open(&path, false)
+        open(&path, false)
     }
 
     #[test]
@@ -204,9 +189,9 @@ mod tests {
         let fifo = folder.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         for path in [fifo.as_path(), folder.path(), Path::new("/dev/zero")] {
-            assert!(matches!(LibraryFile::open(path, false), Err(Unusable::NotRegular)), "{}", path.display());
+            assert!(matches!(open(path, false), Err(Unusable::NotRegular)), "{}", path.display());
         }
-        assert!(matches!(LibraryFile::open(Path::new("/nonexistent/x.so"), true), Err(Unusable::Missing)));
+        assert!(matches!(open(Path::new("/nonexistent/x.so"), true), Err(Unusable::Missing)));
     }
 
     #[test]
@@ -215,8 +200,8 @@ mod tests {
         let path = folder.path().join("library.so");
         std::fs::write(&path, library(0)).unwrap();
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
-        assert!(LibraryFile::open(&path, false).is_ok());
-        assert!(matches!(LibraryFile::open(&path, true), Err(Unusable::Untrusted(_))));
+        assert!(open(&path, false).is_ok());
+        assert!(matches!(open(&path, true), Err(Unusable::Untrusted(_))));
     }
 
     proptest! {

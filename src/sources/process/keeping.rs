@@ -3,35 +3,13 @@
 use super::{MOST_THREADS, Process};
 use crate::sources::descriptors::Use;
 
-/// Below a process's folder: the children of its main thread.
-pub(super) fn children_of(pid: u32) -> String {
-    format!("task/{pid}/children")
-}
-
-/// Below a process's folder: the counters of one of its threads.
-pub(super) fn schedstat_of(tid: u32) -> String {
-    format!("task/{tid}/schedstat")
-}
-
 impl Process {
     /// Keeps its files open as far as that is permitted, or opens them for each read.
     pub fn set_kept(&mut self, keep: bool) {
-        let keep = keep.then_some(Use::Tick);
-        self.keep = keep;
-        let folder = &self.folder;
-        self.stat_file.set_kept(keep, || folder.join("stat"));
-        if let Some(file) = &mut self.io_file {
-            file.set_kept(keep, || folder.join("io"));
-        }
-        if let Some(file) = &mut self.children_file {
-            file.set_kept(keep, || folder.join(children_of(self.id.pid)));
-        }
-        for thread in &mut self.threads {
-            let tid = thread.tid;
-            if let Some(file) = &mut thread.schedstat {
-                file.set_kept(keep, || folder.join(schedstat_of(tid)));
-            }
-        }
+        self.keep = keep.then_some(Use::Tick);
+        let of_threads = self.threads.iter_mut().filter_map(|thread| thread.schedstat.as_mut());
+        let files = [&mut self.stat_file].into_iter().chain(&mut self.io_file).chain(&mut self.children_file);
+        files.chain(of_threads).for_each(|file| file.set_kept(self.keep));
     }
 
     /// Whether its files are kept open.

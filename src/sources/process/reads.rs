@@ -17,7 +17,7 @@ const IO_MOST: usize = 256;
 const LONGEST_COMMAND: usize = 4096;
 
 /// `stat` of a process that is read once.
-pub(in crate::sources) fn stat_of(proc_root: &Path, pid: u32) -> Option<Stat> {
+pub(crate) fn stat_of(proc_root: &Path, pid: u32) -> Option<Stat> {
     let file = KeptFile::open(proc_root.join(format!("{pid}/stat"))).ok()?;
     task_files::stat(file.read_line(&mut [0_u8; STAT_MOST]).ok()?)
 }

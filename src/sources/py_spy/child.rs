@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::process::ExitStatus;
+use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -84,61 +84,50 @@ pub fn run(
 ) -> io::Result<Ran> {
     let (document, out, err) = (memory()?, memory()?, memory()?);
     let streams = [document.as_fd(), out.as_fd(), err.as_fd()];
-    let mut guard = Guard(Some(Supervisor::start(program, arguments, streams, most)?));
-    let started = Instant::now();
-    let ending = loop {
-        match guard.answer()? {
-            Some(Answer::Ended(status)) => break Ending::Exited(status),
-            Some(Answer::NotStarted(error)) => return Err(io::Error::from_raw_os_error(error)),
-            None => {}
-        }
-        if stop.load(Ordering::Relaxed) {
-            break Ending::Stopped;
-        }
-        if started.elapsed() >= time_out {
-            break Ending::TimedOut;
-        }
-        // The limit on its files does not hold for the memory that several of them take.
-        if [&document, &out, &err].into_iter().any(|file| length(file) > most) {
-            break Ending::TooMuch;
-        }
-    };
-    guard.end();
+    let supervisor = Supervisor::start(program, arguments, streams, most)?;
+    // The limit on its files does not hold for the memory that several of them take.
+    let too_much = || [&document, &out, &err].into_iter().any(|file| length(file) > most);
+    let ending = watch(&supervisor, time_out, stop, too_much);
+    reap(supervisor.end());
+    let ending = ending?;
     // A helper that reached its limit was ended by SIGXFSZ, or has stopped writing exactly there.
     let full = [&document, &out, &err].into_iter().any(|file| length(file) >= most);
     let ending = if full && matches!(ending, Ending::Exited(_)) { Ending::TooMuch } else { ending };
     Ok(Ran { ending, document, out, err })
 }
 
-/// A helper that is ended and reaped when it is dropped.
-struct Guard(Option<Supervisor>);
-
-impl Guard {
-    /// Waits a step for the end.
-    fn answer(&self) -> io::Result<Option<Answer>> {
-        self.0.as_ref().map_or(Ok(None), |supervisor| supervisor.answer(STEP))
-    }
-
-    fn end(&mut self) {
-        let Some(supervisor) = self.0.take() else { return };
-        let mut child = supervisor.end();
-        let asked = Instant::now();
-        while asked.elapsed() < REAP {
-            if matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(2));
+/// Waits for the end, or for a reason to end it.
+fn watch(
+    supervisor: &Supervisor,
+    time_out: Duration,
+    stop: &AtomicBool,
+    too_much: impl Fn() -> bool,
+) -> io::Result<Ending> {
+    let started = Instant::now();
+    loop {
+        match supervisor.answer(STEP)? {
+            Some(Answer::Ended(status)) => return Ok(Ending::Exited(status)),
+            Some(Answer::NotStarted(error)) => return Err(io::Error::from_raw_os_error(error)),
+            None if stop.load(Ordering::Relaxed) => return Ok(Ending::Stopped),
+            None if started.elapsed() >= time_out => return Ok(Ending::TimedOut),
+            None if too_much() => return Ok(Ending::TooMuch),
+            None => {}
         }
-        // The machine is busy, or the helper hangs in the kernel: a caller that wants to stop must not wait for that. The
-        // supervisor is not killed, because it is what ends the helper.
-        let _ = thread::Builder::new().name("tm-reap".to_owned()).spawn(move || child.wait());
     }
 }
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.end();
+/// Waits for a supervisor that is ending.
+fn reap(mut child: Child) {
+    let asked = Instant::now();
+    while asked.elapsed() < REAP {
+        if matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(2));
     }
+    // The machine is busy, or the helper hangs in the kernel: a caller that wants to stop must not wait for that. The
+    // supervisor is not killed, because it is what ends the helper.
+    let _ = thread::Builder::new().name("tm-reap".to_owned()).spawn(move || child.wait());
 }
 
 fn memory() -> io::Result<File> {

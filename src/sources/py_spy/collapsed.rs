@@ -17,33 +17,19 @@ pub const LARGEST: usize = 16 << 20;
 /// More lines are not looked at: twice as many as 150 threads can have at 50 samples a second for 4 s.
 const LINES: usize = 1 << 16;
 
-/// Why a document was not taken.
-#[derive(Debug, thiserror::Error)]
-pub enum ParseError {
-    /// Longer than [`LARGEST`].
-    #[error("py-spy's output is too large ({0} bytes)")]
-    TooLarge(usize),
-    /// No such document, or cut short.
-    #[error("py-spy's output holds no stacks")]
-    Other,
-}
-
-/// Reads a document. Stacks come leaf first and most frequent first, within the bounds of `sample::stacks`: the leaf's
+/// Reads a document; `None` where it is none, or too large. Stacks come leaf first and most frequent first, within the bounds of `sample::stacks`: the leaf's
 /// side of deep stacks and the most frequent stacks are kept. A forked worker's stack is cut at its own
 /// `multiprocessing/process.py:_bootstrap`, below which it shows what its parent was doing. A thread with no Python frame
 /// has an empty stack. The main thread, whose ID is among `main_tids`, comes first.
-///
-/// # Errors
-/// When the bytes are too many or no such document.
 pub fn parse(
     bytes: &[u8],
     process: ProcessId,
     main_tids: &[u32],
     (began_ns, ended_ns): (u64, u64),
     rate_hz: u32,
-) -> Result<StackWindow, ParseError> {
+) -> Option<StackWindow> {
     if bytes.len() > LARGEST {
-        return Err(ParseError::TooLarge(bytes.len()));
+        return None;
     }
     let text = String::from_utf8_lossy(bytes);
     let mut counted: BTreeMap<&str, BTreeMap<Vec<&str>, u32>> = BTreeMap::new();
@@ -55,7 +41,7 @@ pub fn parse(
         }
     }
     if counted.is_empty() && !text.trim().is_empty() {
-        return Err(ParseError::Other);
+        return None;
     }
     let mut threads: Vec<_> = counted
         .into_iter()
@@ -84,7 +70,7 @@ pub fn parse(
         ThreadStacks { name: head(name, NAME).into(), tid, stacks: stacks.collect() }
     });
     let threads = threads.collect();
-    Ok(StackWindow { process, began_ns, ended_ns, rate_hz, frames: kept.frames, threads })
+    Some(StackWindow { process, began_ns, ended_ns, rate_hz, frames: kept.frames, threads })
 }
 
 /// Stacks with their counts.

@@ -252,7 +252,7 @@ fn a_process_that_was_left_stopped_is_reported_and_left_alone() {
     fs::write(stage.at("stat"), stat).unwrap();
     fs::write(stage.at("proc/7/stat"), stat).unwrap();
     fs::write(stage.at("document"), DOCUMENT).unwrap();
-    let mut reader = stage.find().unwrap();
+    let reader = stage.find().unwrap();
     let refusal = reader.record(&stage.at("proc"), process, 1, 20, &never()).unwrap_err();
     assert!(refusal.last, "{refusal:?}");
     assert_eq!(refusal.mend.as_deref(), Some("kill -CONT 7"));

@@ -86,8 +86,8 @@ fn forkserver_workers_are_grandchildren() {
     ];
     let roles = assign(10, &facts);
     assert_eq!(words(&roles), ["trainer", "helper", "helper", "worker"]);
-    let kin = Kin::new(facts.iter().map(|fact| (fact.pid, (fact.parent, roles[&fact.pid]))));
-    assert_eq!(kin.trainer_of(13), Some(10));
+    let of = |pid| facts.iter().find(|fact| fact.pid == pid).map(|fact| (fact.parent, roles[&pid]));
+    assert_eq!(trainer_of(13, of), Some(10));
 }
 
 #[test]

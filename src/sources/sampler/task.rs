@@ -1,6 +1,6 @@
 //! One sample of one thread: which files are read of it, and the observation that they make.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -21,7 +21,6 @@ const RECENT: usize = 256;
 /// A thread with the descriptors that tell what it does, and what was seen of it.
 #[derive(Debug)]
 pub(super) struct Task {
-    folder: PathBuf,
     syscall: Option<ThriftyFile>,
     wchan: Option<ThriftyFile>,
     stat: Option<ThriftyFile>,
@@ -73,7 +72,6 @@ impl Task {
             wchan: file("wchan", keep),
             // Beside the call it is hardly ever asked for.
             stat: file("stat", keep.filter(|_| no_syscall)),
-            folder,
             samples: SampledThread { tid, role, aside, ..SampledThread::default() },
         }
     }
@@ -81,13 +79,6 @@ impl Task {
     /// Whether sampling it costs no more than reading, because its files are kept open.
     pub(super) fn is_cheap(&self) -> bool {
         [&self.syscall, &self.wchan].into_iter().flatten().all(ThriftyFile::is_kept)
-    }
-
-    /// What one of its files says.
-    fn line<'r>(&self, name: &str, file: Option<&ThriftyFile>, room: &'r mut [u8]) -> Option<&'r [u8]> {
-        let read = |file: &KeptFile| file.read_line(room).map(<[u8]>::len);
-        let length = file?.with(|| self.folder.join(name), read).ok()?;
-        room.get(..length)
     }
 
     /// Samples the thread and notes what was seen. With `connections` what it waits on is looked up too.
@@ -111,7 +102,7 @@ impl Task {
         seen: &mut Seen,
     ) -> Observation {
         let mut room = [0_u8; 512];
-        let line = self.line("syscall", self.syscall.as_ref(), &mut room);
+        let line = line_of(self.syscall.as_ref(), &mut room);
         let mut found = match line.and_then(task_files::syscall) {
             Some(Syscall::Running) => return Observation { state: Some('R'), ..Observation::default() },
             Some(Syscall::In(number, arguments)) => {
@@ -129,7 +120,7 @@ impl Task {
             }
             None => Observation::default(),
         };
-        if let Some(symbol) = self.line("wchan", self.wchan.as_ref(), &mut room) {
+        if let Some(symbol) = line_of(self.wchan.as_ref(), &mut room) {
             let symbol = seen.symbol(symbol.trim_ascii());
             // Where the call may not be read its kernel function still tells that it waits for a file lock, or for a pipe.
             if let Some((pid, connections)) = connections {
@@ -152,11 +143,17 @@ impl Task {
         }
         // `wchan` reads `0` for a running thread and for one that we may not see into: the state letter tells them apart.
         if matches!(found.wchan.as_deref(), None | Some("" | "0")) {
-            let line = self.line("stat", self.stat.as_ref(), &mut room);
+            let line = line_of(self.stat.as_ref(), &mut room);
             found.state = line.and_then(task_files::stat).map(|stat| stat.state);
         }
         found
     }
+}
+
+/// What one of a thread's files says.
+fn line_of<'r>(file: Option<&ThriftyFile>, room: &'r mut [u8]) -> Option<&'r [u8]> {
+    let length = file?.with(|file| file.read_line(room).map(<[u8]>::len)).ok()?;
+    room.get(..length)
 }
 
 /// What a call and its arguments say, and whether that is all there is to know.

@@ -1,11 +1,12 @@
 //! Reads the state file of a simulated device while its owner writes it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::state::{DeviceState, RECORD_BYTES, StateError, parse_header};
+use crate::sources::regular_file;
 
 /// Attempts at a record that is being written. A write takes microseconds; one that lasts longer than this died half-way.
 const ATTEMPTS: u32 = 64;
@@ -24,19 +25,14 @@ impl StateFile {
     /// # Errors
     /// When the file cannot be opened, is not a regular file, or its header is not a state file's (`InvalidData`).
     pub fn open(path: &Path) -> io::Result<Self> {
-        // NONBLOCK: opening a FIFO would wait for its writer.
-        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        let facts = file.metadata()?;
-        if !facts.is_file() {
-            return Err(StateError::NoFile.into());
-        }
+        let file = regular_file::open(path)?.map_err(|_| StateError::NoFile)?;
+        let bytes = file.metadata()?.len();
         let mut header = [0; 16];
-        if facts.len() < header.len() as u64 {
-            return Err(StateError::Size(facts.len()).into());
+        if bytes < header.len() as u64 {
+            return Err(StateError::Size(bytes).into());
         }
         file.read_exact_at(&mut header, 0)?;
-        let device_count = parse_header(&header, facts.len())?;
+        let device_count = parse_header(&header, bytes)?;
         Ok(Self { file, device_count })
     }
 

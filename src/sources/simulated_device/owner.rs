@@ -67,15 +67,6 @@ impl SimulatedGpu {
         self.update(index, |device| device.queue.launch(now, length))
     }
 
-    /// Launches work of `length` of the neighbour on device `index`.
-    ///
-    /// # Errors
-    /// When there is no such device or the file cannot be written.
-    pub fn launch_for_neighbour(&mut self, index: usize, length: Duration) -> io::Result<()> {
-        let (now, length) = (monotonic_ns(), nanoseconds(length));
-        self.update(index, |device| device.neighbour_queue.launch(now, length))
-    }
-
     /// When device 0 has done all that was launched on it, CLOCK_MONOTONIC nanoseconds.
     #[must_use]
     pub fn free_at_ns(&self) -> u64 {

@@ -15,7 +15,7 @@ const CHILD_NAMELESS: &str = include_str!("../../../../tests/fixtures/py-spy/0.3
 
 const PROCESS: ProcessId = ProcessId { pid: 7, start_ticks: 1 };
 
-fn window(bytes: &[u8]) -> Result<StackWindow, ParseError> {
+fn window(bytes: &[u8]) -> Option<StackWindow> {
     let window = parse(bytes, PROCESS, &[7, 13948], (1, 2), 20)?;
     assert!(window.frames.len() <= FRAMES && window.threads.len() <= THREADS);
     let mut used = vec![false; window.frames.len()];
@@ -29,7 +29,7 @@ fn window(bytes: &[u8]) -> Result<StackWindow, ParseError> {
     }
     assert!(used.into_iter().all(|used| used), "a frame that no stack names");
     assert!(window.frames.iter().all(|frame| frame.function.len() <= NAME && frame.file.len() <= NAME));
-    Ok(window)
+    Some(window)
 }
 
 fn of(document: &str) -> StackWindow {
@@ -162,9 +162,9 @@ fn what_is_no_document_is_refused() {
         &"[".repeat(100_000),
         &"\n;".repeat(100_000),
     ] {
-        assert!(window(bad.as_bytes()).is_err(), "{}", &bad[..bad.len().min(80)]);
+        assert!(window(bad.as_bytes()).is_none(), "{}", &bad[..bad.len().min(80)]);
     }
-    assert!(matches!(window(&vec![b' '; LARGEST + 1]), Err(ParseError::TooLarge(_))));
+    assert!(window(&vec![b' '; LARGEST + 1]).is_none());
     let mut bytes = PARENT.as_bytes().to_vec();
     bytes[PARENT.find("hot").unwrap()] = 0xff;
     assert_eq!(window(&bytes).unwrap().threads.len(), 2);

@@ -34,9 +34,9 @@ fn window(stacks: &[&[(&str, u32)]]) -> StackWindow {
     window
 }
 
-fn texts(lines: &mut SourceLines, tree: &Path, stacks: &[&[(&str, u32)]]) -> Vec<Option<String>> {
+fn texts(tree: &Path, stacks: &[&[(&str, u32)]]) -> Vec<Option<String>> {
     let mut window = window(stacks);
-    lines.fill(&mut window, tree, &Readers::of(Path::new("/proc/self")).unwrap());
+    fill(&mut window, tree, &Readers::of(Path::new("/proc/self")).unwrap());
     window.frames.iter().map(|frame| frame.text.as_deref().map(str::to_owned)).collect()
 }
 
@@ -46,7 +46,6 @@ fn the_users_innermost_frame_gets_its_line() {
     fs::write(root.join("job/train.py"), "a = 1\n\n    image = Image.open(path)  # slow\r\nlast").unwrap();
     let library = "/usr/lib/python3.11/site-packages/PIL/Image.py";
     let found = texts(
-        &mut SourceLines::default(),
         tree.path(),
         &[
             &[(library, 5), ("/job/train.py", 3), ("/job/train.py", 1)],
@@ -67,7 +66,7 @@ fn only_the_most_frequent_stacks_are_looked_at() {
     fs::write(root.join("job/a.py"), "x\n".repeat(20)).unwrap();
     let stacks: Vec<[(&str, u32); 1]> = (1..=12).map(|line| [("/job/a.py", line)]).collect();
     let stacks: Vec<&[(&str, u32)]> = stacks.iter().map(<[_; 1]>::as_slice).collect();
-    let found = texts(&mut SourceLines::default(), tree.path(), &stacks);
+    let found = texts(tree.path(), &stacks);
     assert_eq!(found.iter().flatten().count(), STACKS);
     assert!(found[..STACKS].iter().all(Option::is_some));
 }
@@ -78,7 +77,7 @@ fn long_lines_are_cut_between_characters_and_odd_bytes_replaced() {
     let mut bytes = format!("x{}\n", "ä".repeat(5000)).into_bytes();
     bytes.extend(b"caf\xe9\n");
     fs::write(root.join("job/a.py"), bytes).unwrap();
-    let found = texts(&mut SourceLines::default(), tree.path(), &[&[("/job/a.py", 1)], &[("/job/a.py", 2)]]);
+    let found = texts(tree.path(), &[&[("/job/a.py", 1)], &[("/job/a.py", 2)]]);
     assert_eq!(found[0].as_ref().unwrap().len(), 199);
     assert_eq!(found[1].as_deref(), Some("caf\u{FFFD}"));
 }
@@ -92,7 +91,7 @@ fn links_are_followed_inside_the_targets_root_only() {
     symlink(tree.path().join("secret"), root.join("job/out.py")).unwrap();
     let stacks: &[&[(&str, u32)]] =
         &[&[("/job/absolute.py", 1)], &[("/job/out.py", 1)], &[("/../../secret", 1)], &[("/job/../../../secret", 1)]];
-    let found = texts(&mut SourceLines::default(), tree.path(), stacks);
+    let found = texts(tree.path(), stacks);
     assert_eq!(found, [Some("real".to_owned()), None, None, None]);
 }
 
@@ -107,33 +106,28 @@ fn only_regular_files_of_a_likely_size_are_read() {
     inotify::add_watch(&opened, root.join("job/pipe.py"), inotify::WatchFlags::OPEN).unwrap();
     let stacks: &[&[(&str, u32)]] =
         &[&[("/job/folder.py", 1)], &[("/job/pipe.py", 1)], &[("/job/huge.py", 1)], &[("/job/\0.py", 1)]];
-    let found = texts(&mut SourceLines::default(), tree.path(), stacks);
+    let found = texts(tree.path(), stacks);
     assert_eq!(found, [None, None, None, None]);
     assert_eq!(rustix::io::read(&opened, &mut [0_u8; 256]), Err(rustix::io::Errno::AGAIN), "the pipe was opened");
 }
 
 #[test]
-fn a_changed_file_is_read_again_and_few_are_kept() {
+fn a_changed_file_is_read_again_and_few_are_read() {
     let (tree, root) = tree();
-    let mut lines = SourceLines::default();
     let one: &[&[(&str, u32)]] = &[&[("/job/a.py", 1)]];
-    fs::write(root.join("job/a.py"), "before\n").unwrap();
-    assert_eq!(texts(&mut lines, tree.path(), one), [Some("before".to_owned())]);
-    assert_eq!(texts(&mut lines, tree.path(), one), [Some("before".to_owned())]);
-    assert_eq!(lines.files.len(), 1);
-    fs::write(root.join("job/a.py"), "afterwards\n").unwrap();
-    assert_eq!(texts(&mut lines, tree.path(), one), [Some("afterwards".to_owned())]);
-
-    for number in 0..2 * FILES {
-        let name = format!("/job/{number}.py");
-        fs::write(root.join(name.trim_start_matches('/')), format!("n{number}\n")).unwrap();
-        assert_eq!(texts(&mut lines, tree.path(), &[&[(name.as_str(), 1)]]), [Some(format!("n{number}"))]);
-        assert!(lines.files.len() <= FILES);
+    for text in ["before", "afterwards"] {
+        fs::write(root.join("job/a.py"), format!("{text}\n")).unwrap();
+        assert_eq!(texts(tree.path(), one), [Some(text.to_owned())]);
     }
-    let many: Vec<[(&str, u32); 1]> = (1..=2000).map(|line| [("/job/a.py", line)]).collect();
-    for some in many.chunks(STACKS) {
-        let stacks: Vec<&[(&str, u32)]> = some.iter().map(<[_; 1]>::as_slice).collect();
-        texts(&mut lines, tree.path(), &stacks);
+    let names: Vec<String> = (0..2 * FILES).map(|number| format!("/job/{number:03}.py")).collect();
+    let mut window = StackWindow { process: ProcessId { pid: 7, start_ticks: 1 }, ..StackWindow::default() };
+    for (at, name) in (0..).zip(&names) {
+        fs::write(root.join(name.trim_start_matches('/')), "x\n").unwrap();
+        window.frames.push(StackFrame { file: name.as_str().into(), line: 1, ..StackFrame::default() });
+        let stacks = vec![StackCount { frames: vec![at], samples: 1 }];
+        window.threads.push(ThreadStacks { stacks, ..ThreadStacks::default() });
     }
-    assert!(lines.files.iter().all(|(_, texts)| texts.len() <= LINES));
+    fill(&mut window, tree.path(), &Readers::of(Path::new("/proc/self")).unwrap());
+    let with_text: Vec<bool> = window.frames.iter().map(|frame| frame.text.is_some()).collect();
+    assert_eq!(with_text, [[true; FILES], [false; FILES]].concat());
 }

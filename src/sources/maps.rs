@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::sources::fields::{Fields, lines, text};
+use super::fields::{Fields, lines, number, text};
 
 /// Most mappings kept of a process: those with the lowest addresses.
 const MOST: usize = 16_384;
@@ -16,6 +16,10 @@ pub struct Mapping<'a> {
     pub end: u64,
     /// May be executed.
     pub is_code: bool,
+    /// Major and minor number of the file's device.
+    pub device: (u32, u32),
+    /// Inode of the file; 0 for memory without one.
+    pub inode: u64,
     /// Path of the file, `[vdso]` and the like, or empty.
     pub file: &'a [u8],
 }
@@ -27,11 +31,14 @@ pub fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
     let mut ends = fields.next()?.splitn(2, |&byte| byte == b'-').map(hexadecimal);
     let (start, end) = (ends.next()??, ends.next()??);
     let permissions = fields.next().filter(|permissions| permissions.len() == 4)?;
-    let inode = fields.nth(2)?; // after offset and device
+    let (major, minor) = std::str::from_utf8(fields.nth(1)?).ok()?.split_once(':')?; // after the offset
+    let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    let inode = fields.next()?;
     // The rest of the line is the path, blanks and all: there is none where the line ends behind the inode.
     let behind = inode.as_ptr() as usize - line.as_ptr() as usize + inode.len();
     let file = line.get(behind..)?.trim_ascii_start();
-    (start < end).then_some(Mapping { start, end, is_code: permissions.get(2) == Some(&b'x'), file })
+    let (inode, is_code) = (number(inode)?, permissions.contains(&b'x'));
+    (start < end).then_some(Mapping { start, end, is_code, device, inode, file })
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
@@ -120,7 +127,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0          [vsyscall]
             prop_assume!(start < end);
             let x = if code { 'x' } else { '-' };
             let line = format!("{start:08x}-{end:08x} r-{x}p 0001a000 fd:01 123456 {:>9}{file}", "");
-            let wanted = Mapping { start, end, is_code: code, file: file.as_bytes() };
+            let wanted = Mapping { start, end, is_code: code, device: (0xfd, 1), inode: 123_456, file: file.as_bytes() };
             prop_assert_eq!(mapping(line.as_bytes()), Some(wanted));
             let maps = Maps::parse(line.as_bytes());
             prop_assert_eq!(maps.file(start).map(|file| file.as_bytes()), code.then_some(file.as_bytes()));
