@@ -25,6 +25,7 @@ mod gpu;
 mod host;
 mod job;
 mod kind;
+mod levels;
 mod loop_variable;
 pub mod neighbours;
 #[cfg(test)]

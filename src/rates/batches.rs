@@ -7,15 +7,12 @@
 use std::collections::HashMap;
 
 use super::frame::{TrainerRates, WorkerRates};
+use super::levels::{BEYOND_CHANCE, FADE};
 
 /// Fewer steps than this say nothing: what is in the queues blurs them.
 const STEPS: f64 = 10.0;
-/// What older ticks count against the newest.
-const FADE: f64 = 0.9;
 /// More loaders than this are not taken from at each step.
 const MOST: f64 = 7.0;
-/// A ratio that is further from a whole number than this, as a part of it, is none.
-const OFF: f64 = 0.15;
 
 /// Writes and steps of each trainer's loader over the last ticks, by PID.
 #[derive(Debug, Default)]
@@ -47,7 +44,7 @@ fn per_batch((writes, steps): (f64, f64)) -> f64 {
     }
     let ratio = writes / steps;
     let whole = ratio.round().max(1.0);
-    if (ratio - whole).abs() <= OFF * whole { whole } else { 1.0 }
+    if (ratio - whole).abs() <= BEYOND_CHANCE * whole { whole } else { 1.0 }
 }
 
 /// Loops that take from several loaders at each step, as adversarial and semi-supervised training does: the trainer's feeders
@@ -102,7 +99,11 @@ impl Loaders {
         }
         let ratio = others / waited;
         let whole = ratio.round();
-        if (1.0..=MOST).contains(&whole) && (ratio - whole).abs() <= OFF * whole { 1 + whole as u64 } else { 1 }
+        if (1.0..=MOST).contains(&whole) && (ratio - whole).abs() <= BEYOND_CHANCE * whole {
+            1 + whole as u64
+        } else {
+            1
+        }
     }
 
     fn regroup(&mut self, trainer: &mut TrainerRates) {

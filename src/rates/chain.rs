@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::device::DeviceUse;
+use super::levels::MOSTLY;
 use super::sampled::{SampleClock, SampledTrainer, SampledWorker};
 use super::stacks::python_threads;
 use super::time_split::LoopActivity;
@@ -37,8 +38,6 @@ use paths::{ChainRates, Edge, End, Hop};
 use polling::Polling;
 use ways::{Way, Ways};
 
-/// The larger part of a wait's ways says what the wait is.
-const MOSTLY: f64 = 0.5;
 /// What one sample's chain says about the loop's activity, where the wait itself does not. `sleeps`: the loop's own code does.
 fn activity(
     ways: &[Way],

@@ -6,14 +6,12 @@ use super::GpuChoice;
 use super::delta::{copied, delta, span};
 use super::device::DeviceUse;
 use super::frame::{GpuLink, GpuProcessRates, GpuRates};
+use super::levels::SHORT_S;
 use crate::sample::{Gpm, GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
 
 /// Bytes per second of one PCIe lane, one way, by generation from 1, after line coding
 /// (PCI Express Base Specification: 2.5 and 5 GT/s with 8b/10b, 8 to 32 GT/s with 128b/130b, 64 GT/s with FLITs).
 const PCIE_LANE_BYTES_S: [f64; 6] = [250e6, 500e6, 985e6, 1969e6, 3938e6, 7563e6];
-
-/// NVML's energy counter moves in steps of up to 100 ms of consumption: below this interval the power reading is better.
-const ENERGY_MIN_S: f64 = 0.5;
 
 /// A reading this old still says whether the device works at all (for telling waits apart, not for rates).
 const RECENT_NS: u64 = 3_000_000_000;
@@ -241,9 +239,10 @@ fn rates(
 }
 
 /// Mean power from the energy counter where it moved over an interval long enough for its steps, else the reading.
+/// NVML's counter moves in steps of up to 100 ms of consumption.
 fn power_w(device: &GpuDevice, earlier: Option<&GpuDevice>, seconds: Option<f64>) -> Option<f64> {
     let moved = delta(device.energy_mj, earlier.and_then(|earlier| earlier.energy_mj)).filter(|mj| *mj > 0);
-    let seconds = seconds.filter(|seconds| *seconds >= ENERGY_MIN_S);
+    let seconds = seconds.filter(|seconds| *seconds >= SHORT_S);
     match (moved, seconds) {
         (Some(mj), Some(seconds)) => Some(mj as f64 / 1e3 / seconds),
         _ => device.power_mw.map(|mw| f64::from(mw) / 1e3),

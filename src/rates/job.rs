@@ -4,12 +4,10 @@ use std::collections::HashMap;
 
 use super::delta::{Earlier, Scheduled, add, copied, delta, rate, share, span};
 use super::frame::{JobRates, ProcessRates};
+use super::levels::WORTH_IT;
 use super::short_lived::ShortLived;
 use super::threads::ThreadFold;
 use crate::sample::{IoCounters, JobSample, ProcessId, ProcessSample, Sample, ThreadSample};
-
-/// A thread counts as active when it ran or queued for this share of the interval.
-const ACTIVE: f64 = 0.1;
 
 /// Bytes of a page, the unit of faults and refaults.
 pub(crate) const PAGE: f64 = 4096.0;
@@ -135,7 +133,7 @@ impl ProcessDelta {
                 out.main = did;
             }
             Scheduled::add(&mut out.scheduled, did);
-            if did.is_some_and(|did| did.seconds() >= ACTIVE * span_s) {
+            if did.is_some_and(|did| did.seconds() >= WORTH_IT * span_s) {
                 out.active_threads += 1;
             }
         }

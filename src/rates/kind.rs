@@ -4,13 +4,10 @@
 //! likely, the other signals of the same moment (the pin thread, compute threads, the device's use, what the workers
 //! do) decide. Facts about torch's loader are from torch/utils/data/dataloader.py and _utils/{worker,pin_memory}.py.
 
+use super::levels::AT_WORK;
 use super::sampled::Point;
 use super::time_split::LoopActivity;
 use super::wait::Wait;
-
-/// Utilisation of the device around a sample from which a blocked thread is taken to wait for it, 0–1. Below it the
-/// device has practically nothing to be waited for.
-pub(super) const DEVICE_BUSY: f64 = 0.05;
 
 /// What is known beside the sample itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -30,8 +27,9 @@ pub(super) struct Context {
 }
 
 impl Context {
+    /// A blocked thread may wait for the device: there is something to be waited for.
     fn device_busy(&self) -> bool {
-        self.device.is_some_and(|busy| busy >= DEVICE_BUSY)
+        self.device.is_some_and(|busy| busy >= AT_WORK)
     }
 }
 

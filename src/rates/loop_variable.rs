@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::frame::CountedSteps;
+use super::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_S};
 use super::stacks::is_in_loader;
 use crate::sample::{FrameLocals, LocalsSample, ProcessId, StacksSample, ThreadLocals};
 
@@ -20,33 +21,20 @@ const RECENT_NS: u64 = 12_000_000_000;
 /// A rate is not shown for longer without a new reading, nanoseconds: a settled job with workers is read
 /// every minute.
 const HELD_NS: u64 = 80_000_000_000;
-/// A frame that is there in this part of the readings is there always: a reading may meet a torn stack.
-const ALWAYS: f64 = 0.85;
-/// Readings that are closer together than this show whether the variable rises by ones or in lumps, seconds.
-const CLOSE_S: f64 = 0.3;
 /// Pairs of readings between which a counter has risen, at least.
 const RISES: usize = 3;
 /// Turns of the loop that were seen, at least.
 const TURNS: i64 = 6;
 /// The part of the pairs in which a counter rises, at least: one that begins anew every two seconds does in half of them.
 const RISING: f64 = 0.4;
-/// A counter that begins anew now and then: pairs that are further from the middle one, as a part, have a new beginning between
-/// them. Whole steps and a half more are let through.
-const SPREAD: (f64, f64) = (0.3, 1.5);
-/// Faster than any training loop, per second: tokens, bytes and nanoseconds rise so fast.
-const FASTEST: f64 = 1000.0;
 /// Larger than any count of steps: seconds since 1970 are.
 pub(super) const LARGEST: i64 = 1_000_000_000;
-/// Part of the values that may be out of those bounds: py-spy does not stop the program, so it meets one half written now and then.
-const TORN: f64 = 0.2;
-/// The newest value is believed when it is reached by this many times the middle rate at most, or this many turns more: else the
-/// next one tells.
-const SUDDEN: (f64, f64) = (4.0, 3.0);
 /// Turns between two readings, in the middle, of a counter that begins anew now and then: one that runs through a few numbers again
 /// and again looks alike below.
 const LONG_RUN: f64 = 5.0;
-/// Turns that must lie between two close readings before an unmoved variable shows that it rises in lumps.
-const LUMP: f64 = 3.0;
+/// A few turns: so many must lie between two close readings before an unmoved variable shows that it rises in lumps, and the newest
+/// value is believed when it is no more turns beyond so many times the middle rate.
+const FEW: f64 = 3.0;
 /// Part of a name that tells rounds through the data, which are no steps.
 const ROUNDS: &str = "epoch";
 
@@ -161,7 +149,7 @@ impl Readings {
                 }
             }
             match counts.into_iter().max_by_key(|(count, _)| *count) {
-                Some((count, frame)) if count as f64 >= ALWAYS * self.kept.len() as f64 => common.push(frame),
+                Some((count, frame)) if count as f64 >= NEARLY_ALL * self.kept.len() as f64 => common.push(frame),
                 _ => return common,
             }
         }
@@ -203,8 +191,9 @@ impl Pair {
         self.rise as f64 / self.seconds
     }
 
+    /// Close readings show whether the variable rises by ones or in lumps.
     fn is_close(self) -> bool {
-        self.seconds < CLOSE_S
+        self.seconds < SHORT_S
     }
 }
 
@@ -219,8 +208,9 @@ pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let begins_anew = pairs.iter().any(|pair| pair.rise < 0);
     let newest_ns = pairs.last()?.ended_ns;
     let is_whole = |pair: &Pair| {
-        let spread = (SPREAD.0 * middle).max(SPREAD.1 / pair.seconds);
-        let sudden = pair.ended_ns == newest_ns && pair.rate() > SUDDEN.0 * middle + SUDDEN.1 / pair.seconds;
+        // Further from the middle one there is a new beginning between them, but for whole steps.
+        let spread = (CLEARLY * middle).max(BY_CHANCE / pair.seconds);
+        let sudden = pair.ended_ns == newest_ns && pair.rate() > FEW * (middle + 1.0 / pair.seconds);
         pair.rise >= 0 && !sudden && (!begins_anew || (pair.rate() - middle).abs() <= spread)
     };
     let whole: Vec<Pair> = pairs.into_iter().filter(is_whole).collect();
@@ -230,7 +220,7 @@ pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let turns: i64 = rises.iter().sum();
     let often = rises.len() >= RISES && turns >= TURNS && rises.len() as f64 >= RISING * far.len() as f64;
     let long_runs = !begins_anew || turns as f64 >= LONG_RUN * rises.len() as f64;
-    (often && long_runs && middle <= FASTEST && rises_by_ones(&whole, middle)).then(|| recent_rate(&whole))
+    (often && long_runs && middle <= EACH_MS && rises_by_ones(&whole, middle)).then(|| recent_rate(&whole))
 }
 
 /// Whether a counter has moved over the last three readings: a window of the sampler lies between two of them.
@@ -243,7 +233,8 @@ fn rises_still(values: &[(u64, i64)]) -> bool {
 fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
     let mut possible: Vec<(u64, i64)> =
         values.iter().copied().filter(|(_, value)| (0..=LARGEST).contains(value)).collect();
-    if (values.len() - possible.len()) as f64 > TORN * values.len() as f64 {
+    // py-spy does not stop the program, so it meets one half written now and then.
+    if (values.len() - possible.len()) as f64 > BEYOND_CHANCE * values.len() as f64 {
         return None;
     }
     without_peaks(&mut possible);
@@ -258,7 +249,7 @@ fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
 /// No number divides all rises, and a rise comes as time passes, not in lumps.
 fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
     let unit = whole.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise));
-    let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= LUMP);
+    let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= FEW);
     let (unmoved, all) = close.fold((0, 0), |(unmoved, all), pair| (unmoved + usize::from(pair.rise == 0), all + 1));
     unit == 1 && (unmoved < 2 || 2 * unmoved <= all)
 }

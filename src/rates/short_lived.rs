@@ -9,6 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::delta::{Earlier, delta, span};
+use super::levels::{HALF_A_TICK, HARDLY};
 use super::wait::Wait;
 use crate::sample::{JobSample, ProcessSample, ThreadSample};
 
@@ -21,12 +22,6 @@ pub(super) const FOR_THREADS: [Wait; 1] = [Wait::Futex];
 /// their queueing for a CPU. Decoders that are started for each sample computed for 0.98 of their waits; the number leaves room
 /// for a busy machine.
 const EXPLAINS: f64 = 0.7;
-/// Less than this is not worth a word, cores: a process that now and then asks for the name of its host.
-const HARDLY: f64 = 0.02;
-/// The same of threads, whose time is a difference of many readings: its clock ticks of 10 ms, rounded down twice …
-const HARDLY_THREADS: f64 = 0.04;
-/// … and for each living thread the part of a tick that its own counter lags behind while it runs.
-const LAG: f64 = 0.004;
 /// More threads than this that are there, but were not listed: what they spent would be taken for that of ended ones.
 const UNLISTED: u32 = 64;
 
@@ -73,7 +68,9 @@ fn threads(before: Option<&JobSample>, now: &JobSample) -> HashMap<u32, f64> {
             running += u32::from(spent > 0);
         }
         let cores = ticks as f64 / f64::from(now.ticks_per_second) / seconds - living_ns as f64 / 1e9 / seconds;
-        (cores >= HARDLY_THREADS / seconds.min(1.0) + LAG * f64::from(running)).then_some((process.id.pid, cores))
+        // The process's clock ticks are rounded down twice, and each living thread's own counter lags behind while it runs.
+        (cores >= 2.0 * HARDLY / seconds.min(1.0) + HALF_A_TICK * f64::from(running))
+            .then_some((process.id.pid, cores))
     };
     now.processes.iter().filter_map(of).collect()
 }

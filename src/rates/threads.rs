@@ -5,13 +5,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::delta::{Scheduled, add};
+use super::levels::HALF_A_TICK;
 use crate::sample::{ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
 
 /// Most threads in a frame.
 pub const MOST: usize = 256;
-
-/// A thread is in the frame when it ran or queued for this share of the interval.
-const SEEN: f64 = 0.005;
 
 /// One thread that did something.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -73,7 +71,7 @@ impl ThreadFold {
         let (cpu_pct, run_delay_pct) = (percent(did.on_cpu), percent(did.delay));
         add(&mut role.cpu_pct, Some(cpu_pct));
         Scheduled::add(scheduled, Some(did));
-        if cpu_pct + run_delay_pct >= SEEN * 100.0 {
+        if cpu_pct + run_delay_pct >= HALF_A_TICK * 100.0 {
             self.threads.push(ThreadRates {
                 process: process.id,
                 tid: thread.tid,

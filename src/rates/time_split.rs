@@ -5,6 +5,7 @@ use std::ops::{AddAssign, Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
 
+use super::levels::LESS_THAN_SEEN;
 use crate::text::named_enum;
 
 /// Makes [`LoopActivity`] and [`TimeSplit`] of the list of the kinds: variant, field, and what the loop does, for a person.
@@ -86,9 +87,6 @@ impl TimeSplit {
     }
 }
 
-/// Part of the whole that counts beside what was sampled of a kind of time: one seen only once or twice says little of the GPU's use
-/// during it.
-const BESIDE_SAMPLED: f64 = 0.01;
 /// A kind's idle part is never taken to be all or nothing, so that any total can be met.
 const LEAST_PART: f64 = 1e-3;
 /// Halvings that find the factor to within rounding.
@@ -115,7 +113,8 @@ impl Overlapped {
             return TimeSplit::default();
         }
         let total = total.clamp(0.0, whole);
-        let beside = BESIDE_SAMPLED * self.seconds.total().max(f64::MIN_POSITIVE);
+        // A kind of time that was sampled only once or twice says little of the GPU's use during it.
+        let beside = LESS_THAN_SEEN * self.seconds.total().max(f64::MIN_POSITIVE);
         // Odds of idle to busy during each kind.
         let odds = LoopActivity::ALL.map(|activity| {
             let expected = if activity == LoopActivity::DeviceSync { 0.0 } else { total / whole };

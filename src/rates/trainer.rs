@@ -11,6 +11,7 @@ use super::frame::{Stall, TrainerRates};
 use super::gpu::GpuFold;
 use super::job::{JobFold, ProcessDelta};
 use super::kind::{Context, kind};
+use super::levels::{HARDLY, WORTH_IT};
 use super::sampled::{Point, SampleClock, SampledTrainer, SampledWorker};
 use super::stacks::Activities;
 use super::stacks::correction::{Measured, correct};
@@ -22,13 +23,6 @@ use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample};
 
 /// The main thread writing at least this much between two readings is saving state: logs and metrics write far less.
 const CHECKPOINT_BYTES: u64 = 1 << 20;
-
-/// The same, bytes a second: as much in each of the sampler's rounds of 20 ms.
-const SAVES_S: f64 = 50.0 * CHECKPOINT_BYTES as f64;
-
-/// Waits for the device cannot last longer than it works. Utilisation is rounded and lags by a sample period, so this
-/// much more is let through: a tenth of the device's busy time, and 2 % of the time seen.
-const SYNC_SLACK: (f64, f64) = (1.1, 0.02);
 
 /// Longest time for which receiving a batch is believed, nanoseconds.
 const FETCH_NS: u64 = 150_000_000;
@@ -50,7 +44,8 @@ impl TrainerRates {
         let before = chain.short_lived_s();
         chain.leave_device(share * chain.seconds, shared);
         let moved = (chain.short_lived_s() - before) / chain.seconds * self.seconds_seen;
-        let saves = written_s.is_some_and(|bytes| bytes >= SAVES_S);
+        let sample_s = self.seconds_seen / f64::from(self.samples);
+        let saves = written_s.is_some_and(|bytes| bytes * sample_s >= CHECKPOINT_BYTES as f64);
         if moved.is_nan() || has_torch_workers && !saves {
             return;
         }
@@ -321,8 +316,8 @@ fn sync_kept(overlaps: &[Overlap<'_>], sync: f64, seen: f64) -> f64 {
         return 1.0;
     }
     let busy = overlaps.iter().map(Overlap::busy_s).sum::<f64>() / overlaps.len() as f64;
-    let (factor, share) = SYNC_SLACK;
-    ((busy * factor + seen * share) / sync).clamp(0.0, 1.0)
+    // Utilisation is rounded and lags by a sample period, so a tenth of it and 2 % of the time seen are let through beside.
+    ((busy * (1.0 + WORTH_IT) + seen * HARDLY) / sync).clamp(0.0, 1.0)
 }
 
 /// Cuts to the longest [`WAITS`], in the order in which they happened; of equal ones to the first.

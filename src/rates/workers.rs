@@ -3,20 +3,14 @@
 use super::delta::{Earlier, copied, rate};
 use super::frame::WorkerRates;
 use super::job::{JobFold, ProcessDelta};
+use super::levels::{CLEARLY, NEARLY_ALL};
 use super::sampled::SampledWorker;
 use super::short_lived::{FOR_CHILDREN, explained};
 use super::wait::Wait;
 use crate::sample::{JobSample, ProcessRole, ProcessSample, SampledProcess};
 
-/// A worker with at least this share of idle samples had nothing to do.
-const IDLE: f64 = 0.95;
-
 /// Fewer samples than this in a tick say nothing about it.
 const SAMPLES: u32 = 3;
-
-/// Samples that saw the worker in state R beyond the time that the scheduler counted, as a share of all, from which it
-/// is no longer chance: reads past the page cache (O_DIRECT) can show as R while the thread waits.
-const HIDDEN_WAIT: f64 = 0.25;
 
 /// All workers, in the order of the processes.
 pub(super) fn fold(
@@ -55,7 +49,7 @@ pub(super) fn fold(
 /// Nearly every sample saw the worker with nothing to do.
 pub(super) fn had_nothing_to_do(worker: &SampledWorker) -> bool {
     let count = worker.counts.iter().fold(0u32, |sum, count| sum.saturating_add(*count));
-    count >= SAMPLES && Seen::of(worker).idle >= IDLE * f64::from(count)
+    count >= SAMPLES && Seen::of(worker).idle >= NEARLY_ALL * f64::from(count)
 }
 
 fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&SampledWorker>) -> WorkerRates {
@@ -107,10 +101,11 @@ fn split(
     if seen.all() <= 0.0 {
         return;
     }
-    // Time in state R that the scheduler did not count, while storage really was read: a wait that does not show.
+    // Time in state R that the scheduler did not count, while storage really was read, is a wait that does not show: reads past
+    // the page cache (O_DIRECT) can show as R while the thread waits.
     let hidden = seen.running / seen.all() - busy - runnable;
     let reads = rates.read_bytes_s.is_some_and(|bytes| bytes > 0.0);
-    let hidden = if hidden >= HIDDEN_WAIT && reads { hidden } else { fetching }.min(rest);
+    let hidden = if hidden >= CLEARLY && reads { hidden } else { fetching }.min(rest);
     let shown = rest - hidden;
     let blocked = seen.all() - seen.running;
     let part = |count: f64| if blocked > 0.0 { (count / blocked).clamp(0.0, 1.0) * shown } else { 0.0 };

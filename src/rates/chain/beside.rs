@@ -6,22 +6,14 @@
 
 use std::collections::HashMap;
 
+use crate::rates::levels::{AT_WORK, BY_CHANCE, FADE, LESS_THAN_SEEN, MOSTLY};
+
 /// Most processes of which is kept whether they work beside the loop.
 const BESIDE: usize = 512;
-/// What older ticks count against the newest.
-const FADE: f64 = 0.8;
-/// Before anything is seen a process of the job counts as one that works ahead: so many samples of the loop at work, and in
-/// so many of them it ran.
-const PRIOR: (f64, f64) = (1.5, 1.2);
-/// Whoever works in this part of the loop's own time and more, 0–1, does so ahead of it and not on request.
-const AHEAD: f64 = 0.6;
-/// Whoever rests until it is asked for this part of the loop's own time and more, 0–1, works on request. Loaders were measured
-/// at 0.00, environments at 0.1 and more …
-const ASKED: f64 = 0.05;
-/// … but for so many samples of it, which may be chance.
-const ASKED_BY_CHANCE: f64 = 1.5;
+/// So much of a sample of the loop at work says nothing yet: until then a process of the job counts as one that works ahead.
+const LEEWAY: f64 = 0.5;
 
-/// What was seen of one process, in samples. Older ticks fade, so a count stays below five ticks' samples.
+/// What was seen of one process, in samples. Older ticks fade, so a count stays below ten ticks' samples.
 #[derive(Debug, Default, Clone, Copy)]
 struct Counts {
     /// The loop was at work.
@@ -74,8 +66,8 @@ impl Beside {
                 self.known.insert(pid, counts);
             }
         }
-        // A tick adds whole samples, and a fifth fades with each: what is below this was last seen some twenty ticks ago.
-        self.known.retain(|_, known| known.working > 0.01 || known.asked > 0.01);
+        // A tick adds whole samples, and a tenth fades with each: what is below this was last seen some forty ticks ago.
+        self.known.retain(|_, known| known.working > LESS_THAN_SEEN || known.asked > LESS_THAN_SEEN);
         self.newest.clear();
         (self.samples, self.working) = (0.0, 0.0);
     }
@@ -111,11 +103,12 @@ impl Beside {
         known.plus(newest, seen.waited / self.samples)
     }
 
-    /// Whether a process works ahead of the loop, and not on request.
+    /// Whether a process works ahead of the loop: most of the loop's own time, and not on request. Loaders were measured to rest until
+    /// they are asked for 0.00 of that time, environments for 0.1 and more.
     pub(super) fn is_ahead(&self, pid: u32) -> bool {
         let counts = self.counts(pid);
-        let works = (counts.ran + PRIOR.1) / (counts.working + PRIOR.0);
-        works >= AHEAD && counts.asked < (ASKED * counts.working).max(ASKED_BY_CHANCE)
+        let works = counts.ran >= MOSTLY * (counts.working - LEEWAY);
+        works && counts.asked < (AT_WORK * counts.working).max(BY_CHANCE)
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use super::beside::Beside;
 use super::paths::{Hop, Peer};
 use super::ways::Way;
+use crate::rates::levels::HARDLY;
 use crate::rates::short_lived::ShortLived;
 use crate::rates::wait::Wait;
 use crate::sample::{
@@ -28,9 +29,7 @@ const ROUNDS: u32 = 24;
 const DEPTH: usize = 6;
 /// Most processes that one wait is followed to.
 const CANDIDATES: usize = 16;
-/// A thread wakes nobody that neither runs this share of the time …
-const MOVES_CPU: f64 = 0.02;
-/// … nor wakes this often a second.
+/// A thread wakes nobody that hardly runs, and wakes less often a second than this.
 const MOVES_S: f64 = 0.5;
 /// Threads of libraries that wait for events of their own: nobody waits for them (libcuda, NCCL, OpenMP, tqdm).
 const BACKGROUND: &[&str] = &["cuda-Evt", "pt_nccl", "NCCL", "OMP", "iou-", "tokio", "jemalloc"];
@@ -143,7 +142,7 @@ impl<'a> Graph<'a> {
                     pid,
                     tid: thread.tid,
                     role: thread.role,
-                    active: !background && (thread.aside && moves || cpu > MOVES_CPU || wakes_s > MOVES_S),
+                    active: !background && (thread.aside && moves || cpu > HARDLY || wakes_s > MOVES_S),
                     cpu,
                     wakes_s,
                     paced: pace.is_some(),

@@ -5,37 +5,16 @@ use std::collections::{HashMap, HashSet};
 
 use super::Graph;
 use crate::rates::device::DeviceUse;
+use crate::rates::levels::{AT_WORK, BEYOND_CHANCE, HALF_A_TICK, LESS_THAN_SEEN, NEARLY_ALL, WORTH_IT};
 use crate::rates::stacks::PythonThread;
+use crate::rates::stacks::correction::{ENOUGH_SAMPLES, Recent};
 use crate::rates::wait::Wait;
 use crate::sample::{Observation, SampledProcess, SampledThread, SamplerSample, ThreadRole};
 
-/// A main thread that hardly runs only watches another one …
-const WATCHES_CPU: f64 = 0.01;
-/// … which computes at least this share of the time.
-const LOOP_CPU: f64 = 0.05;
 /// A wait that ends by itself within this time is one of a thread that looks after something now and then, milliseconds.
 const WATCH_MS: i32 = 2000;
-/// A thread only watches where this share of its waits are such, 0–1.
-const MOSTLY: f64 = 0.9;
 /// Waking once a second counts like so much CPU time, where the busiest thread is chosen.
 const WAKE: f64 = 1e-4;
-// Shares of a thread's stacks: a window holds some 35 of them, which know a share of 0.2 to within 14 points (two standard errors).
-/// A thread takes what others make where it waits for that in this share and more: a smaller wait costs the loop little …
-const TAKES: f64 = 0.2;
-/// … one that makes it does not do so: no more than one stack of a window by chance …
-const MAKES: f64 = 0.05;
-/// … and one that only notes what it is given computes less of the time than this. Loops that starved computed 0.009 and more,
-/// threads that slept or waited for requests 0.0006 and less.
-const NOTES_CPU: f64 = 0.005;
-/// A thread trains where that is seen in this share: it waits for the rest.
-const TRAINS: f64 = 0.1;
-/// Taking batches from torch's loader counts like so much of that, less than a single stack: it may be done ahead of the loop.
-const TAKES_BATCHES: f64 = 0.01;
-/// While a loop's thread works the device is busy more by this much, 0–1, than while it waits for a lock: batches come late.
-/// Loops that starved were seen at 0.20 to 0.25, with a device whose use is known by the sixth of a second.
-const CONTRAST: f64 = 0.2;
-/// Fewer samples of both kinds than this say nothing: half a second of them. So many, ten seconds, count at most.
-const SAMPLES: (f64, f64) = (8.0, 200.0);
 /// Most threads of one process that are looked at beside the device.
 const BESIDE: usize = 64;
 /// Another thread takes over when it was the likelier for this many ticks.
@@ -109,17 +88,19 @@ impl Candidate {
         self.cpu + self.wakes_s * WAKE
     }
 
-    /// Signs of a training loop in its stacks.
+    /// Signs of a training loop in its stacks. Taking batches from torch's loader is a weak one: it may be done ahead of the loop.
     fn signs(&self) -> f64 {
-        self.python.map_or(0.0, |one| one.share(one.trains) + if one.iterates > 0 { TAKES_BATCHES } else { 0.0 })
+        self.python.map_or(0.0, |one| one.share(one.trains) + if one.iterates > 0 { LESS_THAN_SEEN } else { 0.0 })
     }
 
+    /// It makes what others take.
     fn makes(&self) -> bool {
-        self.python.is_some_and(|one| one.share(one.takes) < MAKES)
+        self.python.is_some_and(|one| one.share(one.takes) < AT_WORK)
     }
 
+    /// It takes what others make, and does more than note what it is given.
     fn consumes(&self) -> bool {
-        self.cpu >= NOTES_CPU && self.python.is_some_and(|one| one.share(one.takes) >= TAKES)
+        self.cpu >= HALF_A_TICK && self.python.is_some_and(|one| one.share(one.takes) >= BEYOND_CHANCE)
     }
 }
 
@@ -132,7 +113,7 @@ struct Mean {
 
 impl Mean {
     fn add(&mut self, busy: f64) {
-        if self.samples >= SAMPLES.1 {
+        if self.samples >= Recent::SAMPLES as f64 {
             self.samples /= 2.0;
             self.sum /= 2.0;
         }
@@ -141,7 +122,7 @@ impl Mean {
     }
 
     fn get(self) -> Option<f64> {
-        (self.samples >= SAMPLES.0).then(|| self.sum / self.samples)
+        (self.samples >= ENOUGH_SAMPLES as f64).then(|| self.sum / self.samples)
     }
 }
 
@@ -191,7 +172,7 @@ impl LoopThread {
     fn likeliest(&mut self, tick: &ProcessTick<'_>) -> u32 {
         let (pid, main) = (tick.process.id.pid, tick.main());
         let rests = tick.graph.of_process(pid).any(|(tid, _, active)| tid == main && !active);
-        let hardly_runs = tick.graph.pace(pid, main).is_none_or(|(cpu, _)| cpu < WATCHES_CPU);
+        let hardly_runs = tick.graph.pace(pid, main).is_none_or(|(cpu, _)| cpu < LESS_THAN_SEEN);
         let at_something_else = self.trains(main) == Some(0.0);
         // Nearly always it is at work, at training, or not known to be at anything else.
         if !(rests || hardly_runs || at_something_else) {
@@ -199,12 +180,12 @@ impl LoopThread {
         }
         let Some(other) = self.likeliest_other(tick) else { return main };
         // It trains itself now and then, and waits for what that one does.
-        if other.signs() <= 0.0 && self.python.iter().any(|one| one.tid == main && one.share(one.steps) >= MAKES) {
+        if other.signs() <= 0.0 && self.python.iter().any(|one| one.tid == main && one.share(one.steps) >= AT_WORK) {
             return main;
         }
         let watches =
-            || other.cpu >= LOOP_CPU && tick.waits_that(main, is_watch).is_some_and(|share| share >= MOSTLY);
-        let serves = || at_something_else && self.trains(other.tid).is_some_and(|share| share >= TRAINS);
+            || other.cpu >= AT_WORK && tick.waits_that(main, is_watch).is_some_and(|share| share >= NEARLY_ALL);
+        let serves = || at_something_else && self.trains(other.tid).is_some_and(|share| share >= WORTH_IT);
         if rests || hardly_runs && watches() || serves() { other.tid } else { main }
     }
 
@@ -227,10 +208,10 @@ impl LoopThread {
         }
         // Those that do hardly anything are no rivals.
         let most = others.iter().map(|one| one.cpu).fold(0.0, f64::max);
-        if others.iter().filter(|one| one.cpu >= NOTES_CPU.min(most)).count() > 1 {
+        if others.iter().filter(|one| one.cpu >= HALF_A_TICK.min(most)).count() > 1 {
             self.look_beside(tick, &others);
             let fed = others.iter().filter_map(|one| Some((*one, self.contrast(one.tid)?)));
-            let fed = fed.filter(|(_, contrast)| *contrast >= CONTRAST).max_by(|a, b| a.1.total_cmp(&b.1));
+            let fed = fed.filter(|(_, contrast)| *contrast >= BEYOND_CHANCE).max_by(|a, b| a.1.total_cmp(&b.1));
             if let Some((fed, _)) = fed {
                 return Some(fed);
             }
@@ -281,7 +262,8 @@ impl LoopThread {
         }
     }
 
-    /// How much more the device is busy while a thread does not wait for a lock.
+    /// How much more the device is busy while a thread does not wait for a lock: a loop's batches come late. Loops that starved were
+    /// seen at 0.20 to 0.25, with a device whose use is known by the sixth of a second.
     fn contrast(&self, tid: u32) -> Option<f64> {
         let [waiting, working] = self.beside.get(&tid)?;
         Some(working.get()? - waiting.get()?)

@@ -9,14 +9,9 @@ use std::sync::Arc;
 use super::graph::Graph;
 use super::paths::{Edge, End, Hop};
 use super::ways::{Found, Way};
+use crate::rates::levels::{HALF_LIFE_S, MOSTLY, SEEN_S};
 use crate::rates::wait::Wait;
 
-/// What was seen fades to a half in so many seconds.
-pub(super) const HALF_S: f64 = 10.0;
-/// Shorter than this the loop was seen waiting for too few of them, seconds.
-const LEAST_S: f64 = 0.15;
-/// Threads that the loop waits for are seldom there while it does something else: at most for this part of the time.
-const BESIDE: f64 = 0.4;
 /// Most different ways that are kept.
 const WAYS: usize = 16;
 
@@ -62,7 +57,7 @@ impl Passing {
     }
 
     fn fade(&mut self, seconds: f64) {
-        let part = 0.5_f64.powf(seconds / HALF_S);
+        let part = 0.5_f64.powf(seconds / HALF_LIFE_S);
         for way in &mut self.ways {
             way.seconds *= part;
         }
@@ -90,7 +85,7 @@ impl Passing {
 
     /// The loop was seen waiting for enough of them, and they were seldom there while it did not.
     fn speaks(&self) -> bool {
-        self.waited_s >= LEAST_S && self.beside_s <= BESIDE * (self.waited_s + self.beside_s)
+        self.waited_s >= SEEN_S && self.beside_s <= MOSTLY * (self.waited_s + self.beside_s)
     }
 
     /// So much of a wait, 0–1, led where such waits led of late.

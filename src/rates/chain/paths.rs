@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rates::levels::WORTH_IT;
 use crate::sample::ProcessId;
 use crate::text::named_enum;
 
-/// Waits that last longer than the device worked by this share of the time were for something else.
-const TOLD: f64 = 0.1;
 /// Most different paths kept of one interval; the rest is put together under an unknown end.
 pub(super) const PATHS: usize = 24;
 
@@ -198,7 +197,7 @@ impl ChainRates {
         let all: f32 = otherwise.iter().map(|path| path.seconds).sum();
         let beyond = (device.seconds - seconds as f32).max(0.0);
         let moved = beyond.min(all);
-        let is_told = !shared && f64::from(beyond - moved) >= TOLD * self.seconds;
+        let is_told = !shared && f64::from(beyond - moved) >= WORTH_IT * self.seconds;
         let unknown = if is_told { beyond - moved } else { 0.0 };
         if moved + unknown <= 0.0 {
             return;

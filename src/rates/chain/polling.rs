@@ -9,24 +9,17 @@
 
 use std::collections::HashMap;
 
-use super::MOSTLY;
 use super::graph::Graph;
-use super::passing::HALF_S;
 use super::paths::{Edge, End, Hop};
 use super::ways::{Found, Way};
+use crate::rates::levels::{CLEARLY, HALF_LIFE_S, MOSTLY, SEEN_S, SHORT_S};
 use crate::rates::stacks::PythonThread;
+use crate::rates::stacks::correction::ENOUGH_SAMPLES;
 use crate::rates::wait::Wait;
 
-/// Shorter than this, seconds, the loop was seen asleep, and awake, for too little.
-const LEAST_S: (f64, f64) = (0.5, 0.1);
-/// Whoever is asked works for this part of the loop's sleep at least; who never rests leaves out less of it …
-const MEANWHILE: f64 = 0.25;
-/// … and for a part of the rest that is at most so much of it: each of two shares is known to some 10 points.
-const BESIDE: f64 = 0.5;
-/// Stacks from which the code is believed. Older ones count half as much as those of the next window.
-const STACKS: f64 = 15.0;
 /// Most threads that are kept.
 const MOST: usize = 512;
+
 /// Seconds in which a thread was at work.
 #[derive(Debug, Default, Clone, Copy)]
 struct Worked {
@@ -48,7 +41,7 @@ pub(super) struct Polling {
 }
 
 impl Polling {
-    /// Takes the stacks of the loop's thread.
+    /// Takes the stacks of the loop's thread. Older ones count half as much as those of the next window.
     pub(super) fn take_stacks(&mut self, of_loop: Option<&PythonThread>) {
         let Some(of_loop) = of_loop else { return };
         let (sleeps, all) = self.at_sleep;
@@ -58,7 +51,7 @@ impl Polling {
     /// Part of the loop's sleep, 0–1, that lines of its code ask for.
     fn by_code(&self) -> f64 {
         let (sleeps, all) = self.at_sleep;
-        if all < STACKS || self.asleep_s <= 0.0 {
+        if all < ENOUGH_SAMPLES as f64 || self.asleep_s <= 0.0 {
             return 0.0;
         }
         (sleeps / all * (self.asleep_s + self.beside_s) / self.asleep_s).clamp(0.0, 1.0)
@@ -159,7 +152,7 @@ impl Polling {
     }
 
     fn fade(&mut self, seconds: f64) {
-        let part = 0.5_f64.powf(seconds / HALF_S);
+        let part = 0.5_f64.powf(seconds / HALF_LIFE_S);
         for worked in self.known.values_mut() {
             worked.asleep_s *= part;
             worked.beside_s *= part;
@@ -169,17 +162,18 @@ impl Polling {
         self.beside_s *= part;
     }
 
+    /// Works during a part of the loop's sleep, and far less while it does not sleep.
     fn works_meanwhile(&self, thread: (u32, u32)) -> bool {
         let Some(worked) = self.known.get(&thread) else { return false };
-        if self.asleep_s < LEAST_S.0 || self.beside_s < LEAST_S.1 {
+        if self.asleep_s < SHORT_S || self.beside_s < SEEN_S {
             return false;
         }
         let (asleep, beside) = (worked.asleep_s / self.asleep_s, worked.beside_s / self.beside_s);
-        asleep >= MEANWHILE && beside <= BESIDE * asleep
+        asleep >= CLEARLY && beside <= MOSTLY * asleep
     }
 
     fn never_rests(&self, thread: (u32, u32)) -> bool {
         let asleep_s = self.known.get(&thread).map_or(0.0, |worked| worked.asleep_s);
-        self.asleep_s >= LEAST_S.0 && asleep_s >= (1.0 - MEANWHILE) * self.asleep_s
+        self.asleep_s >= SHORT_S && asleep_s >= (1.0 - CLEARLY) * self.asleep_s
     }
 }

@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 
 use super::{Activities, Activity, ProcessStacks};
+use crate::rates::levels::{BEYOND_CHANCE, CLEARLY};
 use crate::rates::time_split::TimeSplit;
 use crate::sample::{ProcessId, ProcessRole};
 
@@ -20,10 +21,6 @@ use crate::sample::{ProcessId, ProcessRole};
 pub const ENOUGH_SAMPLES: u64 = 15;
 /// … and how many samples' weight the sampler's own estimate keeps beside them.
 const PRIOR: f64 = 6.0;
-/// Waits that only the stacks know of, as a share, from which they are believed against the sampler: beyond chance.
-const UNKNOWN_WAIT: f64 = 0.2;
-/// How fast queueing for a CPU makes the stacks' waits believed: all of them from a quarter of the runnable time on.
-const QUEUEING: f64 = 4.0;
 
 /// What the sampler saw of a loop's thread, as shares of its time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -119,9 +116,9 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let waiting = f64::from(stacks.get(Activity::Waiting)) / total as f64;
     // Loaders that wait in another way than torch's: the sampler does not know their waits. And where the thread queues for a
     // CPU after its wait is over, the sampler sees it running while the code still stands in the wait.
-    let queues = (measured.run_delay.unwrap_or(0.0) * QUEUEING).clamp(0.0, 1.0);
+    let queues = (measured.run_delay.unwrap_or(0.0) / CLEARLY).clamp(0.0, 1.0);
     let polled =
-        if waiting - polled > UNKNOWN_WAIT { waiting } else { polled + queues * (waiting - polled).max(0.0) };
+        if waiting - polled > BEYOND_CHANCE { waiting } else { polled + queues * (waiting - polled).max(0.0) };
     let rest = 1.0 - polled;
     let active = total.saturating_sub(stacks.get(Activity::Waiting).into()) as f64;
     let part_of_rest = |samples: f64| if active > 0.0 { rest * samples / active } else { 0.0 };
@@ -221,7 +218,7 @@ impl Recent {
     /// Stacks older than this are not asked, nanoseconds: they are taken seldom while nothing changes.
     const SPAN_NS: u64 = 120_000_000_000;
     /// As many samples, the newest, are asked: shares to within 5 points, and a change is followed within some windows.
-    const SAMPLES: u64 = 100;
+    pub(in crate::rates) const SAMPLES: u64 = 100;
 
     /// Takes the stacks of an interval that ended at `now_ns`.
     pub(in crate::rates) fn take(&mut self, now_ns: u64, stacks: &[ProcessStacks]) {

@@ -4,6 +4,7 @@ use super::super::paths::{Edge, End, Hop, is_at_sleeping_thread};
 use super::super::ways::{Found, Way};
 use super::turns::PRIVATE;
 use super::{CANDIDATES, DEPTH, Graph, Thread};
+use crate::rates::levels::{AT_WORK, CLEARLY};
 use crate::rates::wait::Wait;
 use crate::sample::{Channel, Observation};
 
@@ -16,10 +17,6 @@ const WAYS: usize = 32;
 const SWITCH_MS: i32 = 6;
 /// So often a second does it wake meanwhile, at least, where the end of its wait may not be read: 230 were measured.
 const SWITCHES_S: f64 = 150.0;
-/// A holder of the interpreter lock computes at least this share of the time.
-const HOLDS_CPU: f64 = 0.05;
-/// Threads that do the same use about as much CPU: one that uses less than this part of what another uses is no peer of it.
-const PEERS: f64 = 0.25;
 
 impl Graph<'_> {
     /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
@@ -42,7 +39,7 @@ impl Graph<'_> {
         let Some(at) = self.place(pid, tid) else { return vec![Way::end(End::Unknown)].into() };
         let ways = self.ways_from(at);
         let Some(thread) = self.threads.get(at) else { return ways.into() };
-        let busy = device.filter(|busy| *busy >= crate::rates::kind::DEVICE_BUSY);
+        let busy = device.filter(|busy| *busy >= AT_WORK);
         match (thread.wait, busy) {
             // The wait has no name of its own: the device may be what is waited for.
             (Wait::Device, Some(_)) => vec![Way::end(End::Device)].into(),
@@ -128,7 +125,7 @@ impl Graph<'_> {
         let short = seen.deadline_ms.is_some_and(|ahead| ahead <= SWITCH_MS);
         let switches = !self.exact && thread.wakes_s > SWITCHES_S && !run.is_empty();
         if short || switches {
-            let computes = |at: &usize| self.threads.get(*at).is_some_and(|one| one.cpu >= HOLDS_CPU);
+            let computes = |at: &usize| self.threads.get(*at).is_some_and(|one| one.cpu >= AT_WORK);
             let of = if run.is_empty() { &others } else { &run };
             let holders = of.iter().copied().filter(|at| !self.is_native(*at));
             let holders: Vec<usize> = holders.filter(|at| !run.is_empty() || computes(at)).collect();
@@ -162,11 +159,12 @@ impl Graph<'_> {
     }
 
     /// Ways over the threads that run, and over their peers that wait for a source meanwhile: in a pool whose threads each wait
-    /// most of the time, one of them runs at most moments, and is no more why the loop waits than the others are.
+    /// most of the time, one of them runs at most moments, and is no more why the loop waits than the others are. One that uses far less
+    /// CPU is no peer.
     fn with_peers(&self, run: &[usize], others: &[usize], path: &mut Vec<usize>) -> Vec<Way> {
         let cpu = |at: &usize| self.threads.get(*at).map_or(0.0, |one| one.cpu);
         let busiest = run.iter().map(cpu).fold(0.0, f64::max);
-        let peers = others.iter().filter(|at| !run.contains(at) && cpu(at) >= PEERS * busiest).take(CANDIDATES);
+        let peers = others.iter().filter(|at| !run.contains(at) && cpu(at) >= CLEARLY * busiest).take(CANDIDATES);
         let is_source = |way: &Way| matches!(way.end, End::Disk | End::Memory | End::Net(_));
         let waiting: Vec<Vec<Way>> = peers
             .filter(|at| self.threads.get(**at).is_some_and(|one| one.wait != Wait::Futex))

@@ -1,11 +1,7 @@
 //! Waits that are over before a sample of them is taken.
 
+use crate::rates::levels::{BEYOND_CHANCE, EACH_MS};
 use crate::rates::wait::Wait;
-
-/// Who wakes so often a second waits for less than a millisecond each time …
-const SHORT_S: f64 = 1000.0;
-/// … and for a disk where it is seen to in this share of its samples.
-const SEEN_AT_DISK: f64 = 0.15;
 
 /// Of a thread's samples as running, the part in which it waited for a disk. A wait of some 50 µs is over while it is looked at,
 /// so that a thread which reads a fast disk looks busier than its own counter of CPU time says. The first argument is its pace:
@@ -15,7 +11,7 @@ pub(super) fn short_waits(
     samples: impl Iterator<Item = (u32, u32)>,
     waits: &[Wait],
 ) -> f64 {
-    if wakes_s < SHORT_S {
+    if wakes_s < EACH_MS {
         return 0.0;
     }
     let (mut all, mut runs, mut reads) = (0.0, 0.0, 0.0);
@@ -26,5 +22,5 @@ pub(super) fn short_waits(
         reads += f64::from(u8::from(wait == Wait::DiskRead));
     }
     let runs = runs / f64::max(all, 1.0);
-    if reads < SEEN_AT_DISK * all || runs <= cpu { 0.0 } else { 1.0 - cpu / runs }
+    if reads < BEYOND_CHANCE * all || runs <= cpu { 0.0 } else { 1.0 - cpu / runs }
 }
