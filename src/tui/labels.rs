@@ -3,7 +3,6 @@
 use jiff::tz::TimeZone;
 
 use super::format::{self, UNMEASURED};
-use super::theme::Look;
 use crate::diagnosis::causes::{self, Cause};
 use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::rates::time_split::{LoopActivity, TimeSplit};
@@ -101,7 +100,7 @@ pub fn split(shares: Option<&TimeSplit>) -> String {
             LoopActivity::DeviceSync => "for the GPU",
             LoopActivity::HostBusy => "works",
             LoopActivity::Checkpoint => "saves",
-            LoopActivity::Other => Look::of(activity).word,
+            LoopActivity::Other => "other",
         };
         format!("{word} {}", format::share(shares.map(|shares| shares[activity])))
     });

@@ -42,12 +42,7 @@ pub fn title(buf: &mut Buffer, area: Rect, app: &App) {
         return;
     }
     let jobs = app.jobs().len();
-    let which = if jobs > 1 {
-        let place = app.jobs().iter().position(|other| other.key == job.key).unwrap_or(0);
-        format!("job {}/{jobs} ", place + 1)
-    } else {
-        String::new()
-    };
+    let which = if jobs > 1 { format!("job {}/{jobs} ", app.current + 1) } else { String::new() };
     let x = write(buf, x, area.y, end, &format!("{which}PID {} ", job.target.pid), style);
     let command = fit(&labels::short_command(&job.target.command), usize::from(end.saturating_sub(x + 1)));
     write(buf, x, area.y, end, &command, style);

@@ -37,11 +37,8 @@ impl App {
             Action::Copy => return self.copy(),
             Action::Mouse => {
                 let effects = self.take_mouse(!self.options.mouse);
-                self.say(if self.options.mouse {
-                    "the mouse is ours"
-                } else {
-                    "the mouse is the terminal's: select"
-                });
+                let whose = if self.options.mouse { "ours" } else { "the terminal's: select" };
+                self.say(&format!("the mouse is {whose}"));
                 return effects;
             }
             Action::Close if self.popup.is_some() => self.popup = None,
@@ -50,8 +47,8 @@ impl App {
             Action::Go(page) => self.go(page),
             Action::NextPage => self.go(self.page.after(1)),
             Action::PreviousPage => self.go(self.page.after(Page::ALL.len() - 1)),
-            Action::ZoomIn => self.zoom(self.next_scale(false).unwrap_or(self.scale)),
-            Action::ZoomOut => self.zoom(self.next_scale(true).unwrap_or(self.scale)),
+            Action::ZoomIn => self.zoom(Scale::next(false, self.span_s()).unwrap_or(self.scale)),
+            Action::ZoomOut => self.zoom(Scale::next(true, self.span_s()).unwrap_or(self.scale)),
             Action::Pause => self.travel(|job, _| job.pause()),
             Action::StepBack => self.travel(|job, span_s| job.step(-1, span_s)),
             Action::StepForward => self.travel(|job, span_s| job.step(1, span_s)),
@@ -113,10 +110,5 @@ impl App {
         self.page = page;
         self.popup = None;
         self.refresh();
-    }
-
-    /// The next longer or shorter time scale than the charts have now.
-    pub(super) fn next_scale(&self, longer: bool) -> Option<Scale> {
-        Scale::next(longer, self.span_s())
     }
 }

@@ -118,7 +118,7 @@ impl App {
                 let count = self.options.themes.len().max(1);
                 self.set_theme((self.theme_index + if forward { 1 } else { count - 1 }) % count);
             }
-            Setting::TimeScale => self.zoom(self.next_scale(forward).unwrap_or(Scale::Auto)),
+            Setting::TimeScale => self.zoom(Scale::next(forward, self.span_s()).unwrap_or(Scale::Auto)),
             Setting::LowBandwidth => {
                 self.set_low_bandwidth(!self.options.low_bandwidth);
                 // What stands on the terminal was drawn the other way.
