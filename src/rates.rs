@@ -11,7 +11,6 @@
 //!   reading time has not moved is stale: its rates are `None`, not zero, and what it counted is not counted twice.
 //! - A break in the series (see [`Rates::next`]) gives one frame with `gap: true` and without rates.
 
-pub mod addresses;
 mod batches;
 pub mod chain;
 pub mod counters;
@@ -225,8 +224,6 @@ impl Rates {
         frame.trainers.iter_mut().for_each(|trainer| trainer.correct(&self.recent_stacks.of(trainer.id)));
         frame.host = host::fold(before, sample, frame.job.cpu_pct);
         frame.storage = storage::fold(before, sample);
-        let addresses_before = stale_against.and_then(|before| before.addresses.as_deref());
-        frame.addresses = addresses::fold(addresses_before, sample.addresses.as_deref(), &frame.threads);
         frame.neighbours = neighbours::fold(sample.neighbours.as_deref());
         frame.gpu_link = gpu.link;
         frame.gpu_driver = sample.gpus.as_deref().and_then(|gpus| gpus.driver.clone());
