@@ -92,8 +92,7 @@ pub struct Rates {
     previous_interval_ns: Option<u64>,
     carries: HashMap<ProcessId, Carry>,
     chains: chain::Chains,
-    writes: batches::WritesPerBatch,
-    loaders: batches::LoadersPerStep,
+    batches: batches::Batches,
     recent_stacks: Recent,
     loop_variables: loop_variable::LoopVariables,
 }
@@ -202,16 +201,14 @@ impl Rates {
             }
             frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
             let seconds = folded.seconds.filter(|_| !stale);
-            self.writes.correct(&frame.trainers, &mut frame.workers, seconds);
-            self.loaders.correct(&mut frame.trainers, &frame.workers, seconds);
+            self.batches.correct(&mut frame.trainers, &mut frame.workers, seconds);
             frame.job = folded.job;
             frame.processes = folded.processes;
             (frame.threads, frame.thread_roles) = folded.threads.finish();
         } else {
             self.carries.clear();
             self.chains = chain::Chains::default();
-            self.writes = batches::WritesPerBatch::default();
-            self.loaders = batches::LoadersPerStep::default();
+            self.batches = batches::Batches::default();
         }
         self.loop_variables.take(sample.stacks.as_deref(), |id| self.chains.loop_tid(id));
         let loop_of = |id| (self.chains.loop_tid(id), self.loop_variables.stepping(id));
