@@ -172,8 +172,7 @@ impl Rates {
             }
             let mut trainers = sampled::trainers(job, &waits, |process| match &graph {
                 Some(graph) if !stale => {
-                    let (sampler, devices) = (&job.sampler, gpu.devices_of(process.id.pid));
-                    chains.loop_of(&chain::ProcessTick { process, sampler, waits: &waits, graph, devices })
+                    chains.loop_of(&chain::ProcessTick { process, graph, devices: gpu.devices_of(process.id.pid) })
                 }
                 _ => chains.loop_tid(process.id).unwrap_or(process.id.pid),
             });
@@ -193,9 +192,7 @@ impl Rates {
             for (trainer, chain) in frame.trainers.iter_mut().zip(followed) {
                 trainer.chain = chain;
                 let own = |worker: &sampled::SampledWorker| worker.torch && worker.trainer == trainer.id.pid;
-                let all = job.processes.iter().zip(&folded.deltas);
-                let written_s =
-                    all.filter(|(one, _)| one.id == trainer.id).find_map(|(_, delta)| delta.write_chars_s);
+                let written_s = folded.of(job, trainer.id).and_then(|(_, delta)| delta.write_chars_s);
                 let shared = gpu.devices_of(trainer.id.pid).iter().any(|device| device.shared);
                 trainer.leave_device(workers.iter().any(own), shared, written_s);
             }
