@@ -11,7 +11,6 @@
 //!   reading time has not moved is stale: its rates are `None`, not zero, and what it counted is not counted twice.
 //! - A break in the series (see [`Rates::next`]) gives one frame with `gap: true` and without rates.
 
-pub mod addresses;
 mod batches;
 pub mod chain;
 pub mod counters;
@@ -93,8 +92,7 @@ pub struct Rates {
     previous_interval_ns: Option<u64>,
     carries: HashMap<ProcessId, Carry>,
     chains: chain::Chains,
-    writes: batches::WritesPerBatch,
-    loaders: batches::LoadersPerStep,
+    batches: batches::Batches,
     recent_stacks: Recent,
     loop_variables: loop_variable::LoopVariables,
 }
@@ -174,8 +172,7 @@ impl Rates {
             }
             let mut trainers = sampled::trainers(job, &waits, |process| match &graph {
                 Some(graph) if !stale => {
-                    let (sampler, devices) = (&job.sampler, gpu.devices_of(process.id.pid));
-                    chains.loop_of(&chain::ProcessTick { process, sampler, waits: &waits, graph, devices })
+                    chains.loop_of(&chain::ProcessTick { process, graph, devices: gpu.devices_of(process.id.pid) })
                 }
                 _ => chains.loop_tid(process.id).unwrap_or(process.id.pid),
             });
@@ -195,24 +192,20 @@ impl Rates {
             for (trainer, chain) in frame.trainers.iter_mut().zip(followed) {
                 trainer.chain = chain;
                 let own = |worker: &sampled::SampledWorker| worker.torch && worker.trainer == trainer.id.pid;
-                let all = job.processes.iter().zip(&folded.deltas);
-                let written_s =
-                    all.filter(|(one, _)| one.id == trainer.id).find_map(|(_, delta)| delta.write_chars_s);
+                let written_s = folded.of(job, trainer.id).and_then(|(_, delta)| delta.write_chars_s);
                 let shared = gpu.devices_of(trainer.id.pid).iter().any(|device| device.shared);
                 trainer.leave_device(workers.iter().any(own), shared, written_s);
             }
             frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
             let seconds = folded.seconds.filter(|_| !stale);
-            self.writes.correct(&frame.trainers, &mut frame.workers, seconds);
-            self.loaders.correct(&mut frame.trainers, &frame.workers, seconds);
+            self.batches.correct(&mut frame.trainers, &mut frame.workers, seconds);
             frame.job = folded.job;
             frame.processes = folded.processes;
             (frame.threads, frame.thread_roles) = folded.threads.finish();
         } else {
             self.carries.clear();
             self.chains = chain::Chains::default();
-            self.writes = batches::WritesPerBatch::default();
-            self.loaders = batches::LoadersPerStep::default();
+            self.batches = batches::Batches::default();
         }
         self.loop_variables.take(sample.stacks.as_deref(), |id| self.chains.loop_tid(id));
         let loop_of = |id| (self.chains.loop_tid(id), self.loop_variables.stepping(id));
@@ -225,8 +218,6 @@ impl Rates {
         frame.trainers.iter_mut().for_each(|trainer| trainer.correct(&self.recent_stacks.of(trainer.id)));
         frame.host = host::fold(before, sample, frame.job.cpu_pct);
         frame.storage = storage::fold(before, sample);
-        let addresses_before = stale_against.and_then(|before| before.addresses.as_deref());
-        frame.addresses = addresses::fold(addresses_before, sample.addresses.as_deref(), &frame.threads);
         frame.neighbours = neighbours::fold(sample.neighbours.as_deref());
         frame.gpu_link = gpu.link;
         frame.gpu_driver = sample.gpus.as_deref().and_then(|gpus| gpus.driver.clone());

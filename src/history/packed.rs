@@ -137,7 +137,6 @@ mod tests {
     use super::*;
     use crate::diagnosis::verdict::{Rank, Verdict};
     use crate::rates::Frame;
-    use crate::rates::addresses::{LibraryKind, ThreadCode};
     use crate::rates::stacks::{Activity, Place, ProcessStacks};
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -289,7 +288,6 @@ mod tests {
             threads: vec![Default::default()],
             thread_roles: vec![Default::default()],
             neighbours: Some(Default::default()),
-            addresses: vec![ThreadCode { shares: [(LibraryKind::Torch, 0.5)].into(), ..ThreadCode::default() }],
             gpus: vec![Default::default()],
             stacks: vec![ProcessStacks { places: vec![place], ..Default::default() }],
             ..Frame::default()

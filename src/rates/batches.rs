@@ -7,55 +7,28 @@
 use std::collections::HashMap;
 
 use super::frame::{TrainerRates, WorkerRates};
-use super::levels::{BEYOND_CHANCE, FADE};
+use super::levels::FADE;
 
 /// Fewer steps than this say nothing: what is in the queues blurs them.
 const STEPS: f64 = 10.0;
 /// More loaders than this are not taken from at each step.
 const MOST: f64 = 7.0;
+/// A ratio that is further from a whole number than this, as a part of it, is none.
+const OFF: f64 = 0.15;
 
-/// Writes and steps of each trainer's loader over the last ticks, by PID.
+/// The loaders of each trainer, by PID.
+///
+/// Loops that take from several loaders at each step, as adversarial and semi-supervised training does, have an index handed out for
+/// each of them, so that what the trainer's feeders count is a multiple of the steps. The loader that is waited for gives one batch a
+/// step; the others' workers give a whole multiple of that.
 #[derive(Debug, Default)]
-pub(super) struct WritesPerBatch(HashMap<u32, (f64, f64)>);
-
-impl WritesPerBatch {
-    /// Takes a tick of so many seconds, and turns its workers' writes a second into batches a second.
-    pub(super) fn correct(&mut self, trainers: &[TrainerRates], workers: &mut [WorkerRates], seconds: Option<f64>) {
-        self.0.retain(|pid, _| trainers.iter().any(|trainer| trainer.id.pid == *pid));
-        for trainer in trainers {
-            let pid = trainer.id.pid;
-            let of_trainer = workers.iter_mut().filter(|worker| worker.trainer == pid);
-            let mut rates: Vec<&mut f64> = of_trainer.filter_map(|worker| worker.batches_s.as_mut()).collect();
-            let writes_s: f64 = rates.iter().map(|rate| **rate).sum();
-            let sums = self.0.entry(pid).or_default();
-            if let Some((seconds, steps)) = seconds.zip(trainer.steps).filter(|_| writes_s > 0.0) {
-                *sums = (sums.0 * FADE + writes_s * seconds, sums.1 * FADE + steps as f64);
-            }
-            let each = per_batch(*sums);
-            rates.iter_mut().for_each(|rate| **rate /= each);
-        }
-    }
-}
-
-/// Writes that a batch takes; one where that cannot be told.
-fn per_batch((writes, steps): (f64, f64)) -> f64 {
-    if steps < STEPS {
-        return 1.0;
-    }
-    let ratio = writes / steps;
-    let whole = ratio.round().max(1.0);
-    if (ratio - whole).abs() <= BEYOND_CHANCE * whole { whole } else { 1.0 }
-}
-
-/// Loops that take from several loaders at each step, as adversarial and semi-supervised training does: the trainer's feeders
-/// hand out an index for each of them, so that what they count is a multiple of the steps. The loader that is waited for gives
-/// one batch a step; the others' workers give a whole multiple of that.
-#[derive(Debug, Default)]
-pub(super) struct LoadersPerStep(HashMap<u32, Loaders>);
+pub(super) struct Batches(HashMap<u32, Loaders>);
 
 /// The loaders of one trainer.
 #[derive(Debug, Default)]
 struct Loaders {
+    /// Writes of all workers and indices handed out over the last ticks.
+    writes: (f64, f64),
     /// The workers of the loader that was waited for last. Sums of before it was known would count for the others.
     waited: Vec<u32>,
     /// Batches of that one and of the others over the last ticks.
@@ -64,46 +37,66 @@ struct Loaders {
     rest: (u64, Vec<f32>),
 }
 
-impl LoadersPerStep {
-    /// Takes a tick of so many seconds, and turns counts of indices into counts of steps.
-    pub(super) fn correct(&mut self, trainers: &mut [TrainerRates], workers: &[WorkerRates], seconds: Option<f64>) {
+impl Batches {
+    /// Takes a tick of so many seconds. Turns the workers' writes a second into batches a second, and counts of indices into counts
+    /// of steps.
+    pub(super) fn correct(
+        &mut self,
+        trainers: &mut [TrainerRates],
+        workers: &mut [WorkerRates],
+        seconds: Option<f64>,
+    ) {
         self.0.retain(|pid, _| trainers.iter().any(|trainer| trainer.id.pid == *pid));
         for trainer in trainers {
-            let loaders = self.0.entry(trainer.id.pid).or_default();
-            let sets = trainer.chain.iter().flat_map(|chain| &chain.sets);
-            if let Some(set) = sets.max_by(|a, b| a.seconds.total_cmp(&b.seconds))
-                && loaders.waited != set.workers
-            {
-                *loaders = Loaders { waited: set.workers.clone(), ..Loaders::default() };
-            }
-            if let Some(seconds) = seconds.filter(|_| !loaders.waited.is_empty()) {
-                let of_trainer = workers.iter().filter(|worker| worker.trainer == trainer.id.pid);
-                let batches = of_trainer.filter_map(|worker| Some((worker.id.pid, worker.batches_s? * seconds)));
-                loaders.batches = (loaders.batches.0 * FADE, loaders.batches.1 * FADE);
-                for (pid, batches) in batches {
-                    let of = &mut loaders.batches;
-                    *if loaders.waited.contains(&pid) { &mut of.0 } else { &mut of.1 } += batches;
-                }
-            }
+            let pid = trainer.id.pid;
+            let loaders = self.0.entry(pid).or_default();
+            let of_trainer = workers.iter_mut().filter(|worker| worker.trainer == pid);
+            let rates = of_trainer.filter_map(|worker| Some((worker.id.pid, worker.batches_s.as_mut()?)));
+            let mut rates: Vec<(u32, &mut f64)> = rates.collect();
+            loaders.take_writes(&mut rates, trainer.steps, seconds);
+            loaders.take_batches(&rates, trainer, seconds);
             loaders.regroup(trainer);
         }
     }
 }
 
+/// How often the one count holds the other; `None` where that is no whole number of times, or cannot be told.
+fn times(count: f64, steps: f64) -> Option<f64> {
+    let ratio = count / steps;
+    let whole = ratio.round().max(1.0);
+    (steps >= STEPS && (ratio - whole).abs() <= OFF * whole).then_some(whole)
+}
+
 impl Loaders {
+    fn take_writes(&mut self, rates: &mut [(u32, &mut f64)], steps: Option<u64>, seconds: Option<f64>) {
+        let writes_s: f64 = rates.iter().map(|(_, rate)| **rate).sum();
+        let (writes, indices) = self.writes;
+        if let Some((seconds, steps)) = seconds.zip(steps).filter(|_| writes_s > 0.0) {
+            self.writes = (writes * FADE + writes_s * seconds, indices * FADE + steps as f64);
+        }
+        let each = times(self.writes.0, self.writes.1).unwrap_or(1.0);
+        rates.iter_mut().for_each(|(_, rate)| **rate /= each);
+    }
+
+    fn take_batches(&mut self, rates: &[(u32, &mut f64)], trainer: &TrainerRates, seconds: Option<f64>) {
+        let sets = trainer.chain.iter().flat_map(|chain| &chain.sets);
+        if let Some(set) = sets.max_by(|a, b| a.seconds.total_cmp(&b.seconds))
+            && self.waited != set.workers
+        {
+            *self = Self { waited: set.workers.clone(), writes: self.writes, ..Self::default() };
+        }
+        let Some(seconds) = seconds.filter(|_| !self.waited.is_empty()) else { return };
+        let (waited, others) = &mut self.batches;
+        (*waited, *others) = (*waited * FADE, *others * FADE);
+        for (pid, rate) in rates {
+            *(if self.waited.contains(pid) { &mut *waited } else { &mut *others }) += **rate * seconds;
+        }
+    }
+
     /// Loaders that a step takes from; one where that cannot be told.
     fn each_step(&self) -> u64 {
         let (waited, others) = self.batches;
-        if waited < STEPS || others <= 0.0 {
-            return 1;
-        }
-        let ratio = others / waited;
-        let whole = ratio.round();
-        if (1.0..=MOST).contains(&whole) && (ratio - whole).abs() <= BEYOND_CHANCE * whole {
-            1 + whole as u64
-        } else {
-            1
-        }
+        times(others, waited).filter(|more| *more <= MOST).map_or(1, |more| 1 + more as u64)
     }
 
     fn regroup(&mut self, trainer: &mut TrainerRates) {
@@ -136,12 +129,12 @@ mod tests {
 
     /// Batches a second of two workers after some ticks in which they write so often a second each, at so many steps.
     fn batches(writes_s: [Option<f64>; 2], steps: Option<u64>) -> Vec<Option<f64>> {
-        let trainer = TrainerRates { id: id(10), steps, ..TrainerRates::default() };
+        let mut trainer = TrainerRates { id: id(10), steps, ..TrainerRates::default() };
         let workers = writes_s.map(|batches_s| WorkerRates { trainer: 10, batches_s, ..WorkerRates::default() });
-        let (mut writes, mut seen) = (WritesPerBatch::default(), Vec::new());
+        let (mut loaders, mut seen) = (Batches::default(), Vec::new());
         for _ in 0..5 {
             seen = workers.to_vec();
-            writes.correct(std::slice::from_ref(&trainer), &mut seen, Some(1.0));
+            loaders.correct(std::slice::from_mut(&mut trainer), &mut seen, Some(1.0));
         }
         seen.iter().map(|worker| worker.batches_s).collect()
     }
@@ -185,11 +178,11 @@ mod tests {
                 ..WorkerRates::default()
             };
             let workers = [worker(20, waited), worker(21, others[0]), worker(22, others[1])];
-            let mut loaders = LoadersPerStep::default();
+            let mut loaders = Batches::default();
             for _ in 0..10 {
                 let lengths = vec![1.0 / indices as f32; indices];
                 (trainer.steps, trainer.step_lengths_s) = (Some(indices as u64), lengths);
-                loaders.correct(std::slice::from_mut(&mut trainer), &workers, Some(1.0));
+                loaders.correct(std::slice::from_mut(&mut trainer), &mut workers.clone(), Some(1.0));
             }
             assert_eq!(trainer.steps, Some(steps), "{waited} {others:?}");
             let length: f32 = trainer.step_lengths_s.iter().sum();

@@ -20,7 +20,7 @@ mod ways;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::device::DeviceUse;
+use super::device::{DeviceUse, busiest};
 use super::levels::MOSTLY;
 use super::sampled::{SampleClock, SampledTrainer, SampledWorker};
 use super::stacks::python_threads;
@@ -241,9 +241,8 @@ impl Followed<'_> {
             *next += 1;
         }
         let Some(point) = trainer.points.get(*next).copied().filter(|point| point.round == round) else { return };
-        let device = devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
         let (pid, tid) = (trainer.id.pid, trainer.tid);
-        let mut all = graph.ways_of(pid, tid, device);
+        let mut all = graph.ways_of(pid, tid, busiest(devices, point.at_ns));
         let seconds = carry.clock.seconds(point.at_ns);
         carry.passing.take(&mut all, graph, (pid, point.main), seconds);
         carry.polling.take(&mut all, graph, (pid, tid, point.main), seconds);
@@ -276,12 +275,13 @@ impl Followed<'_> {
 
     fn finish(self, graph: &Graph<'_>) -> Option<ChainRates> {
         let Self { trainer, carry, ways, .. } = self;
-        let thread = (trainer.id, trainer.tid);
         let peer = |pid| graph.peer(pid, &carry.beside);
-        let wakes_s = graph.wakes_s(trainer.id.pid, trainer.tid);
+        let of_loop = graph.thread(trainer.id.pid, trainer.tid).filter(|thread| thread.paced);
+        let wakes_s = of_loop.map(|thread| thread.wakes_s);
         let guessed = carry.loop_thread.is_guessed(trainer.id.pid) || carry.polling.guesses();
-        let exact = graph.exact && !guessed;
-        Some(ways.finish(thread, exact, wakes_s, peer)).filter(|chain| chain.samples > 0)
+        let (process, tid, exact) = (trainer.id, trainer.tid, graph.exact && !guessed);
+        let chain = ChainRates { process, tid, exact, wakes_s, ..ways.finish(peer) };
+        Some(chain).filter(|chain| chain.samples > 0)
     }
 }
 

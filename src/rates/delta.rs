@@ -80,12 +80,12 @@ impl<'a, T, K: Copy + Eq + Hash> Earlier<'a, T, K> {
         Self { items, key, cursor: 0, index: None }
     }
 
-    /// The entry with this key, and its position.
-    pub(super) fn position(&mut self, key: K) -> Option<(usize, &'a T)> {
+    /// The entry with this key.
+    pub(super) fn find(&mut self, key: K) -> Option<&'a T> {
         let items = self.items;
         if let Some(item) = items.get(self.cursor).filter(|item| (self.key)(item) == key) {
             self.cursor += 1;
-            return Some((self.cursor - 1, item));
+            return Some(item);
         }
         if items.is_empty() {
             return None;
@@ -95,12 +95,7 @@ impl<'a, T, K: Copy + Eq + Hash> Earlier<'a, T, K> {
             .get_or_insert_with(|| items.iter().enumerate().map(|(at, item)| ((self.key)(item), at)).collect());
         let at = *index.get(&key)?;
         self.cursor = at + 1;
-        items.get(at).map(|item| (at, item))
-    }
-
-    /// The entry with this key.
-    pub(super) fn find(&mut self, key: K) -> Option<&'a T> {
-        self.position(key).map(|(_, item)| item)
+        items.get(at)
     }
 }
 

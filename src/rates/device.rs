@@ -64,6 +64,11 @@ impl DeviceUse {
     }
 }
 
+/// Utilisation of the busiest of these around a moment, 0–1; none without any.
+pub(super) fn busiest(devices: &[&DeviceUse], at_ns: u64) -> Option<f64> {
+    devices.iter().map(|device| device.busy(at_ns)).reduce(f64::max)
+}
+
 /// A point's wall clock on our monotonic clock, by the sample's reading of both.
 fn monotonic_ns(unix_us: u64, sample: &Sample) -> Option<u64> {
     let ago_us = i128::from(sample.unix_ms) * 1000 - i128::from(unix_us);

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::addresses::ThreadCode;
 use super::chain::paths::ChainRates;
 use super::neighbours::Neighbours;
 use super::stacks::ProcessStacks;
@@ -44,9 +43,6 @@ pub struct Frame {
     pub processes: Vec<ProcessRates>,
     /// Threads of the job that were on a CPU or queueing for at least 0.5 % of the interval, busiest first, at most 256.
     pub threads: Vec<ThreadRates>,
-    /// In what kind of code threads spent their CPU time, where their instruction pointers are sampled.
-    #[serde(default)]
-    pub addresses: Vec<ThreadCode>,
     /// All threads of the job by their processes' and their own roles, in the order of the roles.
     pub thread_roles: Vec<ThreadRoleRates>,
     /// The host.

@@ -179,11 +179,9 @@ fn shown(of: &[GpuProcess], ours: Option<bool>) -> Vec<GpuProcessRates> {
     let mut sorted = of.to_vec();
     sorted.sort_unstable_by_key(|process| (std::cmp::Reverse(process.memory_bytes), process.pid));
     let rates = |process: GpuProcess| GpuProcessRates {
-        pid: process.pid,
         ours,
-        memory_bytes: process.memory_bytes,
         sm_utilization_pct: process.sm_utilization_pct.filter(|pct| *pct <= 100),
-        compute: process.compute,
+        ..copied!(process => GpuProcessRates: pid memory_bytes compute)
     };
     sorted.into_iter().map(rates).collect()
 }

@@ -26,6 +26,17 @@ pub(super) struct JobFold {
     pub seconds: Option<f64>,
 }
 
+impl JobFold {
+    /// A process of the later sample, and what it did.
+    pub(super) fn of<'a>(
+        &'a self,
+        job: &'a JobSample,
+        id: ProcessId,
+    ) -> Option<(&'a ProcessSample, &'a ProcessDelta)> {
+        job.processes.iter().zip(&self.deltas).find(|(process, _)| process.id == id)
+    }
+}
+
 /// What one process did between two readings. Everything is `None` for a process that was not there before.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ProcessDelta {
@@ -139,9 +150,7 @@ impl ProcessDelta {
         }
         out
     }
-}
 
-impl ProcessDelta {
     /// Of the pages that the kernel got for the process: those that it had to fetch from storage for a mapping, that is not for
     /// a read call, 0–1. In system time they weigh about the same as those that were in memory.
     fn fetched_share(&self) -> f64 {

@@ -2,7 +2,7 @@
 //! beside that rule.
 
 /// Share from which something is so all the time: the rest are samples in between, and torn stacks.
-pub(super) const NEARLY_ALL: f64 = 0.9;
+pub(super) const NEARLY_ALL: f64 = 0.85;
 /// The larger part says what the whole is, share.
 pub(super) const MOSTLY: f64 = 0.5;
 /// Share that is seen also where two shares are held against each other, each of them known to some 10 points.

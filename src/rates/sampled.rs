@@ -137,17 +137,16 @@ impl SampledTrainer {
         let (of_loop, others): (Vec<_>, Vec<_>) = process.threads.iter().partition(|thread| runs_loop(thread));
         for thread in of_loop.into_iter().chain(others) {
             for (round, place) in thread.samples() {
-                let number = round;
-                let (round, place) = (round as usize, place as usize);
-                let (Some(wait), Some(at_ns)) = (waits.get(place).copied(), times.get(round).copied()) else {
+                let (at, place) = (round as usize, place as usize);
+                let Some(((wait, at_ns), point)) = waits.get(place).zip(times.get(at)).zip(points.get_mut(at)) else {
                     continue;
                 };
-                let Some(point) = points.get_mut(round) else { continue };
+                let (wait, at_ns) = (*wait, *at_ns);
                 match (thread.role, point) {
                     (_, point) if runs_loop(thread) => {
                         let for_pinned = pinned && sampler.seen.get(place).is_some_and(is_for_pinned);
                         let main = if for_pinned { Wait::LoaderPoll } else { wait };
-                        *point = Some(Point { round: number, at_ns, main, ..Point::default() });
+                        *point = Some(Point { round, at_ns, main, ..Point::default() });
                     }
                     (ThreadRole::Pin, Some(point)) => point.pin = Some(wait),
                     (ThreadRole::Main, _) | (_, None) => {}

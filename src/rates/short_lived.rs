@@ -36,16 +36,15 @@ pub(super) struct ShortLived {
 
 impl ShortLived {
     pub fn of(before: Option<&JobSample>, now: &JobSample) -> Self {
-        Self { children: children(before, now), threads: threads(before, now) }
+        let seconds = span(before.map(|before| before.monotonic_ns), now.monotonic_ns);
+        let (Some(before), Some(seconds), true) = (before, seconds, now.ticks_per_second > 0) else {
+            return Self::default();
+        };
+        Self { children: children(before, now, seconds), threads: threads(before, now, seconds) }
     }
 }
 
-fn threads(before: Option<&JobSample>, now: &JobSample) -> HashMap<u32, f64> {
-    let Some(before) = before else { return HashMap::new() };
-    let Some(seconds) = span(Some(before.monotonic_ns), now.monotonic_ns) else { return HashMap::new() };
-    if now.ticks_per_second == 0 {
-        return HashMap::new();
-    }
+fn threads(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f64> {
     let mut earlier = Earlier::new(&before.processes, |process: &ProcessSample| process.id);
     let of = |process: &ProcessSample| {
         let was = earlier.find(process.id)?;
@@ -75,12 +74,7 @@ fn threads(before: Option<&JobSample>, now: &JobSample) -> HashMap<u32, f64> {
     now.processes.iter().filter_map(of).collect()
 }
 
-fn children(before: Option<&JobSample>, now: &JobSample) -> HashMap<u32, f64> {
-    let Some(before) = before else { return HashMap::new() };
-    let Some(seconds) = span(Some(before.monotonic_ns), now.monotonic_ns) else { return HashMap::new() };
-    if now.ticks_per_second == 0 || now.processes.iter().all(|process| process.children_ticks.is_none()) {
-        return HashMap::new();
-    }
+fn children(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f64> {
     let alive: HashSet<_> = now.processes.iter().map(|process| process.id).collect();
     let mut known: HashMap<u32, u64> = HashMap::new();
     for ended in before.processes.iter().filter(|process| !alive.contains(&process.id)) {
@@ -89,9 +83,9 @@ fn children(before: Option<&JobSample>, now: &JobSample) -> HashMap<u32, f64> {
             .into_iter()
             .fold(*sum, u64::saturating_add);
     }
-    let earlier: HashMap<_, &ProcessSample> = before.processes.iter().map(|process| (process.id, process)).collect();
+    let mut earlier = Earlier::new(&before.processes, |process: &ProcessSample| process.id);
     let of = |process: &ProcessSample| {
-        let ticks = delta(process.children_ticks, earlier.get(&process.id)?.children_ticks)?;
+        let ticks = delta(process.children_ticks, earlier.find(process.id)?.children_ticks)?;
         let ticks = ticks.saturating_sub(known.get(&process.id.pid).copied().unwrap_or(0));
         let cores = ticks as f64 / f64::from(now.ticks_per_second) / seconds;
         (cores >= HARDLY).then_some((process.id.pid, cores))
@@ -122,15 +116,15 @@ mod tests {
         let before = job(0, vec![with(10, 100), with(11, 7), child.clone()]);
         // 560 ticks in a second, of which the child that was seen had spent 520 before.
         let now = job(1000, vec![with(10, 660), with(11, 7)]);
-        assert_eq!(children(Some(&before), &now), HashMap::from([(10, 0.4)]));
+        assert_eq!(ShortLived::of(Some(&before), &now).children, HashMap::from([(10, 0.4)]));
         let now = job(1000, vec![with(10, 140), with(11, 7), child]);
-        assert_eq!(children(Some(&before), &now), HashMap::from([(10, 0.4)]));
+        assert_eq!(ShortLived::of(Some(&before), &now).children, HashMap::from([(10, 0.4)]));
         // Older recordings have no such counters, and another process no earlier ones.
         let bare = job(1000, vec![process(10)]);
         let mut other = job(1000, vec![with(10, 900)]);
         other.processes[0].id.start_ticks += 1;
-        for none in [children(None, &now), children(Some(&before), &bare), children(Some(&before), &other)] {
-            assert_eq!(none, HashMap::new());
+        for (before, now) in [(None, &now), (Some(&before), &bare), (Some(&before), &other)] {
+            assert_eq!(ShortLived::of(before, now).children, HashMap::new());
         }
     }
 
@@ -146,7 +140,7 @@ mod tests {
             ..process(10)
         };
         let before = job(0, vec![with(100, vec![thread(10, 500), thread(11, 40)])]);
-        let of = |now: ProcessSample| threads(Some(&before), &job(1000, vec![now])).get(&10).copied();
+        let of = |now: ProcessSample| ShortLived::of(Some(&before), &job(1000, vec![now])).threads.get(&10).copied();
         // 80 ticks in a second; the main thread spent 300 ms of them, one that has just begun 20, and 11 has ended.
         let now = with(180, vec![thread(10, 800), thread(12, 20)]);
         assert!(close(of(now.clone()), 0.48));

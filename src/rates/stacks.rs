@@ -4,7 +4,6 @@
 //! [`correction`] brings the two together, once, for frames and verdicts alike.
 
 mod activity;
-mod aside;
 pub mod correction;
 mod helpers;
 mod patterns;
@@ -22,11 +21,11 @@ use crate::sample::{
     FrameLocals, JobSample, ProcessId, ProcessRole, StackCount, StackFrame, StackWindow, StacksSample, ThreadStacks,
 };
 pub use activity::{Activities, Activity};
-use helpers::{Did, is_wait_in_fetch, meanwhile};
+use helpers::{Did, at_work, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, pattern};
 pub(super) use reading::is_in_loader;
 pub use reading::is_sleep;
-use reading::{Seen, Step, ValidationSign, of_trainer, of_worker, step_in, validation_sign};
+use reading::{Seen, Step, ValidationSign, has, of_trainer, of_worker, step_in, validation_sign, waits};
 pub(super) use threads::{PythonThread, python_threads};
 
 /// Most places kept of one window.
@@ -69,16 +68,12 @@ pub struct ProcessStacks {
     /// Of them, in a validation loop.
     pub validation: u32,
     /// Of these, those that nothing but `torch.no_grad()` says it of.
-    #[serde(default)]
     pub under_no_grad: u32,
     /// Of these, those that nothing but the name of one of the user's functions says it of.
-    #[serde(default)]
     pub by_name: u32,
     /// Samples that get a batch, outside of a validation loop.
-    #[serde(default)]
     pub fed: u32,
     /// Of those in a validation loop, in the model: an average of weights under `no_grad` is no validation.
-    #[serde(default)]
     pub validated: u32,
     /// Of them, in torch's `fetch`: its loader makes batches in this very thread.
     pub in_fetch: u32,
@@ -111,66 +106,71 @@ fn process_stacks(
     role: ProcessRole,
     (tid, stepping): (Option<u32>, Option<&FrameLocals>),
 ) -> ProcessStacks {
-    let patterns: Vec<Pattern> = window.frames.iter().map(pattern).collect();
+    let patterns = patterns(window);
+    let is_trainer = role == ProcessRole::Trainer;
     let mut out = ProcessStacks { id: window.process, role, ..ProcessStacks::default() };
     let aside = tid.filter(|tid| *tid != window.process.pid);
     let of_loop = window.threads.iter().find(|thread| aside.is_some() && thread.tid == aside);
     let main = of_loop.or_else(|| main_thread(window).filter(|_| aside.is_none()));
-    let mut places: HashMap<(usize, Activity), Counts> = HashMap::new();
+    let mut places: HashMap<(usize, Activity), Place> = HashMap::new();
+    let mut note = |place: Option<(usize, bool)>, activity, samples, blocked| {
+        let Some((at, leaf)) = place else { return };
+        let Some(frame) = window.frames.get(at) else { return };
+        let place = places.entry((at, activity)).or_insert_with(|| Place::of(frame, activity));
+        tally(samples, [(&mut place.samples, true), (&mut place.leaf, leaf), (&mut place.blocked, blocked)]);
+    };
     let mut waits_for_threads: Vec<Did> = Vec::new();
     let stacks = main.map_or(&[][..], |thread| &thread.stacks);
-    let loops = if role == ProcessRole::Trainer { loops(window, &patterns, stacks) } else { BTreeSet::new() };
+    let loops = if is_trainer { loops(window, &patterns, stacks) } else { BTreeSet::new() };
     for stack in stacks {
         let mut seen = seen(window, &patterns, stack);
         if seen.is_empty() {
             continue;
         }
         seen.iter_mut().for_each(|seen| seen.is_loop = loops.contains(&function(seen.frame)));
-        if seen.iter().any(|seen| seen.pattern == Pattern::Fetch) {
-            out.in_fetch = out.in_fetch.saturating_add(stack.samples);
-        }
-        let activity = match role {
-            ProcessRole::Worker => of_worker(&seen),
-            _ => of_trainer(&seen),
-        };
-        if role == ProcessRole::Trainer {
-            let sign = validation_sign(&seen, stepping);
-            let counts = [
-                (&mut out.validation, sign.is_some()),
-                (&mut out.under_no_grad, sign == Some(ValidationSign::NoGrad)),
-                (&mut out.by_name, sign == Some(ValidationSign::Name)),
-                (&mut out.validated, sign.is_some() && activity == Activity::Forward),
-                (&mut out.fed, sign.is_none() && activity.is_input()),
-            ];
-            for (count, _) in counts.into_iter().filter(|(_, counts)| *counts) {
-                *count = count.saturating_add(stack.samples);
-            }
-        }
-        if role == ProcessRole::Worker && is_wait_in_fetch(&seen, activity) {
+        let activity = if is_trainer { of_trainer(&seen) } else { of_worker(&seen) };
+        let sign = validation_sign(&seen, stepping).filter(|_| is_trainer);
+        let counts = [
+            (&mut out.in_fetch, has(&seen, Pattern::Fetch)),
+            (&mut out.validation, sign.is_some()),
+            (&mut out.under_no_grad, sign == Some(ValidationSign::NoGrad)),
+            (&mut out.by_name, sign == Some(ValidationSign::Name)),
+            (&mut out.validated, sign.is_some() && activity == Activity::Forward),
+            (&mut out.fed, is_trainer && sign.is_none() && activity.is_input()),
+        ];
+        tally(stack.samples, counts);
+        if !is_trainer && is_wait_in_fetch(&seen, activity) {
             waits_for_threads.push(Did { activity, place: place(&seen), samples: stack.samples });
             continue;
         }
         out.main.add(activity, stack.samples);
-        if let Some((place, leaf)) = place(&seen) {
-            let blocked = seen.first().is_some_and(|first| first.pattern == Pattern::Wait);
-            places.entry((place, activity)).or_default().add(stack.samples, leaf, blocked);
-        }
+        note(place(&seen), activity, stack.samples, waits(&seen));
     }
     let waited = waits_for_threads.iter().fold(0_u32, |sum, did| sum.saturating_add(did.samples));
     let theirs = meanwhile(window, &patterns, main, waited);
     let blocked = theirs.is_empty();
     for did in if blocked { waits_for_threads } else { theirs } {
         out.main.add(did.activity, did.samples);
-        if let Some((place, leaf)) = did.place {
-            places.entry((place, did.activity)).or_default().add(did.samples, leaf, blocked);
-        }
+        note(did.place, did.activity, did.samples, blocked);
     }
-    out.places = ranked(window, places);
+    out.places = ranked(places.into_values().collect());
     out.feeder = feeder(window, &patterns);
-    if role == ProcessRole::Trainer {
-        out.aside = aside::at_work(window, &patterns, main);
+    if is_trainer {
+        out.aside = at_work(window, &patterns, main);
     }
     out
+}
+
+/// The patterns of a window's frames, in their order.
+fn patterns(window: &StackWindow) -> Vec<Pattern> {
+    window.frames.iter().map(pattern).collect()
+}
+
+/// Adds samples to those of the counts that hold of them.
+fn tally<const N: usize>(samples: u32, counts: [(&mut u32, bool); N]) {
+    for (count, _) in counts.into_iter().filter(|(_, holds)| *holds) {
+        *count = count.saturating_add(samples);
+    }
 }
 
 /// What Python calls a file's own code.
@@ -206,19 +206,20 @@ fn seen<'a>(window: &'a StackWindow, patterns: &[Pattern], stack: &StackCount) -
     stack.frames.iter().filter_map(of).collect()
 }
 
-/// Samples of a place: all, those at the leaf, and those blocked in a wait that was called from there.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    samples: u32,
-    leaf: u32,
-    blocked: u32,
-}
-
-impl Counts {
-    fn add(&mut self, samples: u32, leaf: bool, blocked: bool) {
-        self.samples = self.samples.saturating_add(samples);
-        self.leaf = self.leaf.saturating_add(if leaf { samples } else { 0 });
-        self.blocked = self.blocked.saturating_add(if blocked { samples } else { 0 });
+impl Place {
+    /// A frame's line, without samples.
+    fn of(frame: &StackFrame, activity: Activity) -> Self {
+        Self {
+            function: Arc::clone(&frame.function),
+            file: Arc::clone(&frame.file),
+            line: frame.line,
+            text: frame.text.clone(),
+            activity,
+            user: is_user_code(&frame.file),
+            samples: 0,
+            leaf: 0,
+            blocked: 0,
+        }
     }
 }
 
@@ -240,47 +241,23 @@ fn place(stack: &[Seen<'_>]) -> Option<(usize, bool)> {
     Some((stack.get(at)?.at, at == 0))
 }
 
-fn ranked(window: &StackWindow, places: HashMap<(usize, Activity), Counts>) -> Vec<Place> {
-    let mut ranked: Vec<Place> = places
-        .into_iter()
-        .filter_map(|((at, activity), Counts { samples, leaf, blocked })| {
-            let frame = window.frames.get(at)?;
-            Some(Place {
-                function: Arc::clone(&frame.function),
-                file: Arc::clone(&frame.file),
-                line: frame.line,
-                text: frame.text.clone(),
-                activity,
-                user: is_user_code(&frame.file),
-                samples,
-                leaf,
-                blocked,
-            })
-        })
-        .collect();
+fn ranked(mut places: Vec<Place>) -> Vec<Place> {
     // Equal counts in the order of their names: the same samples must give the same verdict.
-    ranked.sort_by(|a, b| {
+    places.sort_by(|a, b| {
         let name = |place: &Place| (Arc::clone(&place.file), place.line, Arc::clone(&place.function), place.activity);
         b.samples.cmp(&a.samples).then_with(|| name(a).cmp(&name(b)))
     });
-    ranked.truncate(PLACES);
-    ranked
+    places.truncate(PLACES);
+    places
 }
 
 /// Samples of the threads that pickle and send batches, and those in which they did.
 fn feeder(window: &StackWindow, patterns: &[Pattern]) -> (u32, u32) {
     let mut count = (0_u32, 0_u32);
-    for thread in &window.threads {
-        for stack in &thread.stacks {
-            let pattern = |at: &u32| usize::try_from(*at).ok().and_then(|at| patterns.get(at)).copied();
-            if !stack.frames.iter().any(|at| pattern(at) == Some(Pattern::QueueFeed)) {
-                continue;
-            }
-            count.0 = count.0.saturating_add(stack.samples);
-            if stack.frames.first().and_then(pattern) != Some(Pattern::Wait) {
-                count.1 = count.1.saturating_add(stack.samples);
-            }
-        }
+    for stack in window.threads.iter().flat_map(|thread| &thread.stacks) {
+        let seen = seen(window, patterns, stack);
+        let feeds = has(&seen, Pattern::QueueFeed);
+        tally(stack.samples, [(&mut count.0, feeds), (&mut count.1, feeds && !waits(&seen))]);
     }
     count
 }

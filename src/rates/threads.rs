@@ -1,5 +1,6 @@
 //! The threads of the job over the interval: one line for each role, and the threads that did something by themselves.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -51,7 +52,7 @@ pub struct ThreadRoleRates {
 pub(super) struct ThreadFold {
     threads: Vec<ThreadRates>,
     /// One for each pair of roles, with what its threads did in all.
-    roles: Vec<(ThreadRoleRates, Option<Scheduled>)>,
+    roles: BTreeMap<(ProcessRole, ThreadRole), (ThreadRoleRates, Option<Scheduled>)>,
 }
 
 impl ThreadFold {
@@ -63,7 +64,7 @@ impl ThreadFold {
         did: Option<Scheduled>,
         span_s: f64,
     ) {
-        let Some((role, scheduled)) = self.role(process.role, thread.role) else { return };
+        let (role, scheduled) = self.roles.entry((process.role, thread.role)).or_default();
         role.count = role.count.saturating_add(1);
         let Some(did) = did else { return };
         role.ran = role.ran.saturating_add(u32::from(did.on_cpu > 0));
@@ -83,21 +84,6 @@ impl ThreadFold {
         }
     }
 
-    /// The pairs are few (5 × 6), and those of one process come together: looking from the end finds them soon.
-    fn role(
-        &mut self,
-        process: ProcessRole,
-        thread: ThreadRole,
-    ) -> Option<&mut (ThreadRoleRates, Option<Scheduled>)> {
-        let at = self.roles.iter().rposition(|(role, _)| role.process_role == process && role.thread_role == thread);
-        let at = at.unwrap_or_else(|| {
-            let role = ThreadRoleRates { process_role: process, thread_role: thread, ..ThreadRoleRates::default() };
-            self.roles.push((role, None));
-            self.roles.len() - 1
-        });
-        self.roles.get_mut(at)
-    }
-
     /// The busiest threads, most time on a CPU and queueing first, and the roles in their own order.
     pub(super) fn finish(mut self) -> (Vec<ThreadRates>, Vec<ThreadRoleRates>) {
         let busy = |thread: &ThreadRates| thread.cpu_pct + thread.run_delay_pct;
@@ -110,10 +96,9 @@ impl ThreadFold {
         }
         self.threads.sort_unstable_by(most_first);
         self.threads.shrink_to_fit();
-        self.roles.sort_unstable_by_key(|(role, _)| (role.process_role, role.thread_role));
-        let roles = self.roles.into_iter().map(|(role, scheduled)| ThreadRoleRates {
-            run_delay_share: scheduled.map(Scheduled::delay_share),
-            ..role
+        let roles = self.roles.into_iter().map(|((process_role, thread_role), (role, scheduled))| {
+            let run_delay_share = scheduled.map(Scheduled::delay_share);
+            ThreadRoleRates { process_role, thread_role, run_delay_share, ..role }
         });
         (self.threads, roles.collect())
     }

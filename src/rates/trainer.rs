@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use super::delta::{Earlier, Scheduled, copied};
-use super::device::{DeviceUse, Overlap};
+use super::delta::{Scheduled, copied};
+use super::device::{DeviceUse, Overlap, busiest};
 use super::frame::{Stall, TrainerRates};
 use super::gpu::GpuFold;
 use super::job::{JobFold, ProcessDelta};
@@ -19,7 +19,7 @@ use super::steps::StepCounter;
 use super::time_split::{LoopActivity, Overlapped, TimeSplit};
 use super::wait::Wait;
 use super::workers;
-use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample};
+use crate::sample::{JobSample, ProcessId, ProcessRole};
 
 /// The main thread writing at least this much between two readings is saving state: logs and metrics write far less.
 const CHECKPOINT_BYTES: u64 = 1 << 20;
@@ -147,12 +147,6 @@ impl Fetch {
     }
 }
 
-/// What is the same for all samples of one trainer in one tick.
-struct Surroundings<'a> {
-    context: Context,
-    devices: Vec<&'a DeviceUse>,
-}
-
 /// The trainers: those that were sampled, in their order; without any, the target by its counters alone.
 pub(super) fn fold(
     carries: &mut HashMap<ProcessId, Carry>,
@@ -163,23 +157,22 @@ pub(super) fn fold(
     gpu: &GpuFold,
     stale: bool,
 ) -> Vec<TrainerRates> {
-    let mut processes = Earlier::new(&job.processes, |process: &ProcessSample| process.id);
-    let mut counters = |id: ProcessId| {
-        let position = processes.position(id).map(|(at, _)| at);
-        position.and_then(|at| folded.deltas.get(at)).copied().unwrap_or_default()
-    };
     carries.retain(|id, _| trainers.iter().any(|trainer| trainer.id == *id));
     if trainers.is_empty() {
-        let target = job.processes.iter().find(|process| process.id == job.target);
-        return target.map(|target| by_counters(target.id, &counters(target.id))).into_iter().collect();
+        let target = folded.of(job, job.target);
+        return target.map(|(target, delta)| by_counters(target.id, delta)).into_iter().collect();
     }
     let rates = trainers.iter().map(|trainer| {
-        let mut rates = by_counters(trainer.id, &counters(trainer.id));
+        let (process, delta) = folded.of(job, trainer.id).unzip();
+        let mut rates = by_counters(trainer.id, delta.unwrap_or(&ProcessDelta::default()));
         rates.exact = trainer.exact;
-        rates.place = job.processes.iter().find(|process| process.id == trainer.id).and_then(|process| process.rank);
+        rates.place = process.and_then(|process| process.rank);
         let carry = carries.entry(trainer.id).or_default();
         if folded.seconds.is_some() {
-            go_through(trainer, carry, &surroundings(trainer, job, workers, gpu), &mut rates);
+            let devices = gpu.devices_of(trainer.id.pid);
+            let training = job.library.is_some() || !devices.is_empty();
+            let context = Context { training, ..context(trainer, job, workers) };
+            go_through(trainer, carry, context, &devices, &mut rates);
         } else if !stale {
             carry.rebase(trainer);
         }
@@ -193,22 +186,15 @@ fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
     TrainerRates { id, run_delay_share, ..copied!(delta => TrainerRates: cpu_pct read_chars_s) }
 }
 
-fn surroundings<'a>(
-    trainer: &SampledTrainer,
-    job: &JobSample,
-    workers: &[SampledWorker],
-    gpu: &'a GpuFold,
-) -> Surroundings<'a> {
+/// What is known of a trainer's data workers, the same for all samples of one tick.
+fn context(trainer: &SampledTrainer, job: &JobSample, workers: &[SampledWorker]) -> Context {
     let pid = trainer.id.pid;
     let mut own_workers = workers.iter().filter(|worker| worker.trainer == pid).peekable();
     let workers = own_workers.peek().is_some()
         || trainer.feeders > 0
         || job.processes.iter().any(|process| process.role == ProcessRole::Worker && process.parent == pid);
     let loader_ahead = own_workers.peek().is_some() && own_workers.all(workers::had_nothing_to_do);
-    let devices = gpu.devices_of(pid);
-    let training = job.library.is_some() || !devices.is_empty();
-    let context = Context { exact: trainer.exact, workers, loader_ahead, training, device: None, writing: false };
-    Surroundings { context, devices }
+    Context { exact: trainer.exact, workers, loader_ahead, ..Context::default() }
 }
 
 impl Carry {
@@ -225,16 +211,22 @@ fn readings(points: &[Point]) -> Vec<(u64, u64)> {
     points.iter().filter_map(|point| Some((point.at_ns, point.batches_requested?))).collect()
 }
 
-fn go_through(trainer: &SampledTrainer, carry: &mut Carry, around: &Surroundings<'_>, rates: &mut TrainerRates) {
+fn go_through(
+    trainer: &SampledTrainer,
+    carry: &mut Carry,
+    context: Context,
+    devices: &[&DeviceUse],
+    rates: &mut TrainerRates,
+) {
     let writing = writing(&trainer.points, &mut carry.written);
-    let mut overlaps: Vec<Overlap<'_>> = around.devices.iter().map(|device| Overlap::new(device)).collect();
+    let mut overlaps: Vec<Overlap<'_>> = devices.iter().map(|device| Overlap::new(device)).collect();
     let mut split = TimeSplit::default();
     let mut by_wait = [0.0; Wait::COUNT];
     let mut requested = carry.steps.last.map(|(_, count)| count);
     for (point, writing) in trainer.points.iter().zip(writing) {
         let seconds = carry.clock.seconds(point.at_ns);
-        let device = around.devices.iter().map(|device| device.busy(point.at_ns)).reduce(f64::max);
-        let by_wait_alone = || kind(point, &Context { device, writing, ..around.context });
+        let device = busiest(devices, point.at_ns);
+        let by_wait_alone = || kind(point, &Context { device, writing, ..context });
         let kind = point.by_chain.filter(|_| !writing).unwrap_or_else(by_wait_alone);
         let kind = if carry.fetch.is_on(point, kind) { LoopActivity::InputWait } else { kind };
         split[kind] += seconds;
@@ -276,7 +268,7 @@ fn go_through(trainer: &SampledTrainer, carry: &mut Carry, around: &Surroundings
     let sync_kept = sync_kept(&overlaps, split.device_sync, rates.seconds_seen);
     let kept = split.device_sync * sync_kept;
     rates.split_s = TimeSplit { device_sync: kept, other: split.other + (split.device_sync - kept), ..split };
-    if rates.seconds_seen > 0.0 && !overlaps.is_empty() && around.devices.iter().all(|device| device.fresh) {
+    if rates.seconds_seen > 0.0 && !overlaps.is_empty() && devices.iter().all(|device| device.fresh) {
         let count = overlaps.len() as f64;
         let mut idle = TimeSplit::default();
         for overlap in &overlaps {
@@ -292,21 +284,15 @@ fn go_through(trainer: &SampledTrainer, carry: &mut Carry, around: &Surroundings
 /// Which samples lie between two readings of the main thread's written bytes that differ by a checkpoint's worth. What
 /// comes after the last reading of the tick goes on as before it.
 fn writing(points: &[Point], carried: &mut Option<u64>) -> Vec<bool> {
-    let mut out = vec![false; points.len()];
-    let mut since = 0;
+    let mut out = Vec::with_capacity(points.len());
     let mut latest = false;
     for (at, point) in points.iter().enumerate() {
         let Some(written) = point.written_chars else { continue };
         let before = carried.replace(written);
         latest = before.and_then(|before| written.checked_sub(before)).is_some_and(|bytes| bytes >= CHECKPOINT_BYTES);
-        if let Some(between) = out.get_mut(since..=at) {
-            between.fill(latest);
-        }
-        since = at + 1;
+        out.resize(at + 1, latest);
     }
-    if let Some(rest) = out.get_mut(since..) {
-        rest.fill(latest);
-    }
+    out.resize(points.len(), latest);
     out
 }
 

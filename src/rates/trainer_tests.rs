@@ -6,7 +6,7 @@ use super::*;
 use crate::rates::stacks::Activity;
 use crate::rates::testing::*;
 use crate::rates::{Frame, Rates};
-use crate::sample::{GpuDevice, GpuSample, Sample, UtilizationPoint};
+use crate::sample::{GpuDevice, GpuSample, ProcessSample, Sample, UtilizationPoint};
 
 /// Samples of the trainer with this PID.
 fn of_trainer(pid: u32, points: Vec<Point>) -> SampledTrainer {

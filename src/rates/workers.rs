@@ -36,7 +36,7 @@ pub(super) fn fold(
         let batches_before = earlier.find(process.id).and_then(|process| process.fed.last()).map(|(_, count)| *count);
         rates.batches_s = rate(seen.and_then(|seen| seen.batches), batches_before, folded.seconds);
         if let Some((busy, runnable)) = scheduled(delta, seen, folded.seconds) {
-            let (busy, runnable) = with_own_threads(busy, runnable, seen);
+            let busy = (busy + seen.map_or(0.0, by_own_threads)).min(1.0 - runnable);
             let children = folded.short_lived.children.get(&process.id.pid).copied().unwrap_or(0.0);
             let fetching = delta.fetching_cores.min(busy);
             split(&mut rates, (busy - fetching, runnable, fetching), seen, children);
@@ -74,12 +74,9 @@ fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Opt
     (seen.all() > 0.0).then(|| (busy, (seen.running / seen.all() - busy).clamp(0.0, 1.0 - busy)))
 }
 
-/// Adds the time in which the main thread waited for a thread of its own process that ran.
-fn with_own_threads(busy: f64, runnable: f64, sampled: Option<&SampledWorker>) -> (f64, f64) {
-    let Some(sampled) = sampled.filter(|sampled| sampled.by_own_threads > 0) else { return (busy, runnable) };
-    let all = Seen::of(sampled).all().max(1.0);
-    let own = f64::from(sampled.by_own_threads) / all;
-    ((busy + own).min(1.0 - runnable), runnable)
+/// Share of the samples in which the main thread waited for a thread of its own process that ran.
+fn by_own_threads(sampled: &SampledWorker) -> f64 {
+    f64::from(sampled.by_own_threads) / Seen::of(sampled).all().max(1.0)
 }
 
 /// Splits what is left beside `busy` and `runnable` between idle and I/O wait as the samples that saw the worker blocked do.

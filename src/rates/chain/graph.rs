@@ -2,7 +2,6 @@
 
 mod at_work;
 mod descriptors;
-mod ended;
 mod follow;
 mod short_lived;
 mod short_waits;
@@ -14,11 +13,13 @@ use std::sync::Arc;
 use super::beside::Beside;
 use super::paths::{Hop, Peer};
 use super::ways::Way;
+use crate::rates::delta::{rate, span};
 use crate::rates::levels::HARDLY;
 use crate::rates::short_lived::ShortLived;
 use crate::rates::wait::Wait;
 use crate::sample::{
-    Access, Channel, Descriptor, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample, ThreadRole,
+    Access, Channel, Descriptor, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample,
+    SamplerSample, ThreadRole, ThreadSample,
 };
 use short_lived::Explained;
 use short_waits::short_waits;
@@ -36,16 +37,18 @@ const BACKGROUND: &[&str] = &["cuda-Evt", "pt_nccl", "NCCL", "OMP", "iou-", "tok
 
 /// A thread that was sampled.
 #[derive(Debug)]
-struct Thread<'a> {
+pub(super) struct Thread<'a> {
     pid: u32,
-    tid: u32,
-    role: ThreadRole,
+    pub(super) tid: u32,
+    pub(super) role: ThreadRole,
     /// It wakes or runs often enough to be waited for.
-    active: bool,
-    cpu: f64,
-    wakes_s: f64,
+    pub(super) active: bool,
+    /// Share of the time on a CPU.
+    pub(super) cpu: f64,
+    /// Wake-ups a second.
+    pub(super) wakes_s: f64,
     /// Its counters stand in the tick before, too: its pace is known.
-    paced: bool,
+    pub(super) paced: bool,
     /// Of the samples in which it was seen running, the part that were waits for a disk.
     at_disk: f64,
     samples: Vec<(u32, u32)>,
@@ -56,13 +59,21 @@ struct Thread<'a> {
     explained: Explained,
 }
 
+/// The threads that a wait was followed through, the one at hand included.
+type Trail<'g, 'a> = Vec<&'g Thread<'a>>;
+
+/// Threads of these that run at this round.
+fn running<'g, 'a>(of: &[&'g Thread<'a>]) -> Vec<&'g Thread<'a>> {
+    of.iter().copied().filter(|thread| thread.wait == Wait::Running).collect()
+}
+
 /// The threads of one tick and what joins their processes.
 #[derive(Debug)]
 pub(in crate::rates) struct Graph<'a> {
     pub(super) exact: bool,
-    machine: crate::sample::syscall::Machine,
-    seen: &'a [Observation],
-    waits: &'a [Wait],
+    pub(super) sampler: &'a SamplerSample,
+    /// What the sampler's observations mean, in their order.
+    pub(super) waits: &'a [Wait],
     threads: Vec<Thread<'a>>,
     by_process: HashMap<u32, Vec<usize>>,
     processes: HashMap<u32, &'a ProcessSample>,
@@ -78,33 +89,20 @@ pub(in crate::rates) struct Graph<'a> {
     steps: std::cell::Cell<u32>,
 }
 
-/// How a process's counters moved: share of the time on a CPU, and times a second that it was given one.
-fn paces(job: &JobSample, before: Option<&JobSample>) -> HashMap<(u32, u32), (f64, f64)> {
-    let Some(before) = before else { return HashMap::new() };
-    let seconds = job.monotonic_ns.saturating_sub(before.monotonic_ns) as f64 / 1e9;
-    if seconds <= 0.0 {
-        return HashMap::new();
-    }
-    let sampled = job.sampler.processes.iter();
-    let sampled: HashSet<(u32, u32)> =
-        sampled.flat_map(|process| process.threads.iter().map(|thread| (process.id.pid, thread.tid))).collect();
-    let all = |job: &JobSample| -> HashMap<(u32, u32), (u64, u64)> {
-        let outside = job.connections.iter().flat_map(|connections| connections.outside.iter());
-        let each =
-            job.processes.iter().chain(outside).flat_map(|process| {
-                process.threads.iter().filter(|thread| sampled.contains(&(process.id.pid, thread.tid))).filter_map(
-                    |thread| Some(((process.id.pid, thread.tid), (thread.on_cpu_ns?, thread.timeslices?))),
-                )
-            });
-        each.collect()
-    };
-    let earlier = all(before);
-    let moved = all(job).into_iter().filter_map(|(key, (on_cpu, slices))| {
-        let (cpu_before, slices_before) = *earlier.get(&key)?;
-        let cpu = on_cpu.checked_sub(cpu_before)? as f64 / 1e9 / seconds;
-        Some((key, (cpu, slices.checked_sub(slices_before)? as f64 / seconds)))
-    });
-    moved.collect()
+/// The processes of a job, and those outside of it that it is connected with, by PID.
+fn by_pid(job: &JobSample) -> HashMap<u32, &ProcessSample> {
+    let outside = job.connections.iter().flat_map(|connections| &connections.outside);
+    job.processes.iter().chain(outside).map(|process| (process.id.pid, process)).collect()
+}
+
+fn thread_of<'a>(processes: &HashMap<u32, &'a ProcessSample>, pid: u32, tid: u32) -> Option<&'a ThreadSample> {
+    processes.get(&pid)?.threads.iter().find(|thread| thread.tid == tid)
+}
+
+/// How a thread's counters moved: share of the time on a CPU, and times a second that it was given one.
+fn pace(before: &ThreadSample, now: &ThreadSample, seconds: Option<f64>) -> Option<(f64, f64)> {
+    let cpu = rate(now.on_cpu_ns, before.on_cpu_ns, seconds)? / 1e9;
+    Some((cpu, rate(now.timeslices, before.timeslices, seconds)?))
 }
 
 impl<'a> Graph<'a> {
@@ -118,22 +116,26 @@ impl<'a> Graph<'a> {
     ) -> Option<Self> {
         let sampler = &job.sampler;
         let connections = job.connections.as_deref()?;
-        let paces = paces(job, before);
-        let outside = connections.outside.as_slice();
-        let ended = before.into_iter().flat_map(|before| ended::workers(before, job));
-        let inside: HashMap<u32, &ProcessSample> =
-            ended.chain(&job.processes).map(|process| (process.id.pid, process)).collect();
-        let inside_pids = inside.keys().copied().collect();
-        let mut processes = inside;
-        processes.extend(outside.iter().map(|process| (process.id.pid, process)));
+        let seconds = span(before.map(|before| before.monotonic_ns), job.monotonic_ns);
+        let now = by_pid(job);
+        let before_by_pid = before.map(by_pid).unwrap_or_default();
+        // torch's workers that were sampled in this tick until they ended are still known for what they were. Others are found by what
+        // they used, as children that live shortly.
+        let is_sampled = |process: &&ProcessSample| sampler.processes.iter().any(|one| one.id == process.id);
+        let earlier = before.into_iter().flat_map(|before| &before.processes);
+        let ended = earlier.filter(|process| process.is_torch_worker()).filter(is_sampled);
+        let mut processes: HashMap<u32, &ProcessSample> = ended.map(|process| (process.id.pid, process)).collect();
+        let inside_pids = processes.keys().copied().chain(job.processes.iter().map(|process| process.id.pid));
+        let inside_pids = inside_pids.collect();
+        processes.extend(&now);
         let mut threads = Vec::new();
         let mut by_process: HashMap<u32, Vec<usize>> = HashMap::new();
         for process in &sampler.processes {
-            let names = processes.get(&process.id.pid).map(|known| known.threads.as_slice()).unwrap_or_default();
             for thread in &process.threads {
                 let pid = process.id.pid;
-                let name = names.iter().find(|known| known.tid == thread.tid).map_or("", |known| &*known.name);
-                let pace = paces.get(&(pid, thread.tid)).copied();
+                let name = thread_of(&processes, pid, thread.tid).map_or("", |known| &*known.name);
+                let was = thread_of(&before_by_pid, pid, thread.tid);
+                let pace = was.zip(thread_of(&now, pid, thread.tid)).and_then(|(was, now)| pace(was, now, seconds));
                 let (cpu, wakes_s) = pace.unwrap_or_default();
                 let moves = pace.is_none() || wakes_s > 0.0;
                 let background = BACKGROUND.iter().any(|part| name.contains(part));
@@ -161,9 +163,8 @@ impl<'a> Graph<'a> {
         }
         Some(Self {
             exact: sampler.syscall == Access::Ok,
-            machine: sampler.machine,
             moving: threads.iter().filter(|thread| thread.active).map(|thread| thread.pid).collect(),
-            seen: &sampler.seen,
+            sampler,
             waits,
             threads,
             by_process,
@@ -177,28 +178,8 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// Share of the time on a CPU and wake-ups a second of a thread of a process.
-    pub(super) fn pace(&self, pid: u32, tid: u32) -> Option<(f64, f64)> {
-        self.thread(pid, tid).map(|thread| (thread.cpu, thread.wakes_s))
-    }
-
-    /// Wake-ups a second of a thread, where its counters could be compared.
-    pub(super) fn wakes_s(&self, pid: u32, tid: u32) -> Option<f64> {
-        let thread = self.thread(pid, tid)?;
-        thread.paced.then_some(thread.wakes_s)
-    }
-
-    /// Threads of a process with their roles, and whether they are active.
-    pub(super) fn of_process(&self, pid: u32) -> impl Iterator<Item = (u32, ThreadRole, bool)> + '_ {
-        self.threads_of(pid).map(|thread| (thread.tid, thread.role, thread.active))
-    }
-
-    /// Threads of a process that stand in the tick before as well.
-    pub(super) fn paced_of(&self, pid: u32) -> impl Iterator<Item = u32> + '_ {
-        self.threads_of(pid).filter(|thread| thread.paced).map(|thread| thread.tid)
-    }
-
-    fn threads_of(&self, pid: u32) -> impl Iterator<Item = &Thread<'a>> + '_ {
+    /// The sampled threads of a process.
+    pub(super) fn threads_of(&self, pid: u32) -> impl Iterator<Item = &Thread<'a>> + '_ {
         let places = self.by_process.get(&pid).into_iter().flatten();
         places.filter_map(|at| self.threads.get(*at))
     }
@@ -208,25 +189,20 @@ impl<'a> Graph<'a> {
         self.native.extend(tids.map(|tid| (pid, tid)));
     }
 
-    fn is_native(&self, at: usize) -> bool {
-        self.threads.get(at).is_some_and(|thread| self.native.contains(&(thread.pid, thread.tid)))
+    fn is_native(&self, thread: &Thread<'_>) -> bool {
+        self.native.contains(&(thread.pid, thread.tid))
     }
 
-    fn place(&self, pid: u32, tid: u32) -> Option<usize> {
-        let places = self.by_process.get(&pid)?;
-        places.iter().copied().find(|at| self.threads.get(*at).is_some_and(|thread| thread.tid == tid))
-    }
-
-    fn thread(&self, pid: u32, tid: u32) -> Option<&Thread<'a>> {
-        self.threads.get(self.place(pid, tid)?)
+    pub(super) fn thread(&self, pid: u32, tid: u32) -> Option<&Thread<'a>> {
+        self.threads_of(pid).find(|thread| thread.tid == tid)
     }
 
     /// Moves on to a round: what each thread was doing as of then. Rounds come in order.
     pub(in crate::rates::chain) fn go_to(&mut self, round: u32) {
-        let (seen, waits) = (self.seen, self.waits);
+        let (sampler, waits) = (self.sampler, self.waits);
         for thread in &mut self.threads {
             while let Some((at, place)) = thread.samples.get(thread.cursor).filter(|(at, _)| *at <= round) {
-                thread.now = seen.get(*place as usize);
+                thread.now = sampler.seen.get(*place as usize);
                 thread.wait = waits.get(*place as usize).copied().unwrap_or_default();
                 thread.cursor += 1;
                 if *at == round {
@@ -268,20 +244,13 @@ impl<'a> Graph<'a> {
     }
 
     /// Active threads of the same process that are not on the way here.
-    fn companions(&self, at: usize, path: &[usize]) -> Vec<usize> {
-        let Some(thread) = self.threads.get(at) else { return Vec::new() };
-        self.active_of(thread.pid, path).into_iter().filter(|other| *other != at).collect()
+    fn companions(&self, thread: &Thread<'a>, path: &[&Thread<'a>]) -> Vec<&Thread<'a>> {
+        self.active_of(thread.pid, path).into_iter().filter(|other| !std::ptr::eq(*other, thread)).collect()
     }
 
-    fn active_of(&self, pid: u32, path: &[usize]) -> Vec<usize> {
-        let places = self.by_process.get(&pid).into_iter().flatten().copied();
-        places.filter(|at| !path.contains(at) && self.threads.get(*at).is_some_and(|one| one.active)).collect()
-    }
-
-    /// Threads of these that run at this round.
-    fn running_of(&self, of: &[usize]) -> Vec<usize> {
-        let runs = |at: &usize| self.threads.get(*at).is_some_and(|one| one.wait == Wait::Running);
-        of.iter().copied().filter(runs).collect()
+    fn active_of(&self, pid: u32, path: &[&Thread<'a>]) -> Vec<&Thread<'a>> {
+        let is_on_path = |one: &Thread<'a>| path.iter().any(|on| std::ptr::eq(*on, one));
+        self.threads_of(pid).filter(|one| one.active && !is_on_path(one)).collect()
     }
 
     /// Processes of the job but the target, by PID.
@@ -310,12 +279,15 @@ impl<'a> Graph<'a> {
     /// Processes of the job, but torch's workers, that rest at this round until a trainer asks them for something: they wait to
     /// read what it writes.
     pub(super) fn asked(&self, trainer: u32) -> impl Iterator<Item = u32> + '_ {
-        let rests = move |thread: &&Thread<'_>| {
-            let waits = matches!(thread.wait, Wait::Pipe | Wait::Socket | Wait::Poll);
-            waits && (!self.exact || self.reads_from(thread, trainer))
-        };
         let mains = self.threads.iter().filter(move |thread| thread.tid == thread.pid && thread.pid != trainer);
-        mains.filter(|thread| !self.is_torch_worker(thread.pid)).filter(rests).map(|thread| thread.pid)
+        let others = mains.filter(|thread| !self.is_torch_worker(thread.pid));
+        others.filter(move |thread| self.rests(thread, trainer)).map(|thread| thread.pid)
+    }
+
+    /// A thread waits at this round for what a process writes, as far as can be seen.
+    fn rests(&self, thread: &Thread<'a>, writer: u32) -> bool {
+        matches!(thread.wait, Wait::Pipe | Wait::Socket | Wait::Poll)
+            && (!self.exact || self.reads_from(thread, writer))
     }
 
     /// A worker's main thread that is seen to rest at this round until its trainer asks it for something: the wait that its
@@ -373,8 +345,7 @@ impl<'a> Graph<'a> {
     /// A thread of the trainer that is not torch's, where no data workers are. One that runs no Python computes for whoever
     /// called it; that the call is for a batch, only the loop's stacks tell.
     pub(super) fn makes_batches(&self, hop: &Hop) -> bool {
-        let other =
-            self.place(hop.pid, hop.tid).filter(|at| !self.is_native(*at)).and_then(|at| self.threads.get(at));
+        let other = self.thread(hop.pid, hop.tid).filter(|thread| !self.is_native(thread));
         let own = hop.is_short_lived() || other.is_some_and(|thread| thread.role == ThreadRole::Other);
         own && !self.has_torch_workers(hop.pid)
     }

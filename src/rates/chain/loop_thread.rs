@@ -4,12 +4,13 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Graph;
-use crate::rates::device::DeviceUse;
+use crate::rates::delta::copied;
+use crate::rates::device::{DeviceUse, busiest};
 use crate::rates::levels::{AT_WORK, BEYOND_CHANCE, HALF_A_TICK, LESS_THAN_SEEN, NEARLY_ALL, WORTH_IT};
 use crate::rates::stacks::PythonThread;
 use crate::rates::stacks::correction::{ENOUGH_SAMPLES, Recent};
 use crate::rates::wait::Wait;
-use crate::sample::{Observation, SampledProcess, SampledThread, SamplerSample, ThreadRole};
+use crate::sample::{Observation, SampledProcess, SampledThread, ThreadRole};
 
 /// A wait that ends by itself within this time is one of a thread that looks after something now and then, milliseconds.
 const WATCH_MS: i32 = 2000;
@@ -39,9 +40,6 @@ pub(in crate::rates::chain) struct LoopThread {
 /// One trainer's process in one tick.
 pub(in crate::rates) struct ProcessTick<'a> {
     pub process: &'a SampledProcess,
-    pub sampler: &'a SamplerSample,
-    /// What the sampler's observations mean, in their order.
-    pub waits: &'a [Wait],
     pub graph: &'a Graph<'a>,
     /// Use of the devices that it uses.
     pub devices: Vec<&'a DeviceUse>,
@@ -58,7 +56,7 @@ impl ProcessTick<'_> {
         let thread = self.process.threads.iter().find(|thread| thread.tid == tid);
         thread.into_iter().flat_map(SampledThread::samples).filter_map(|(round, place)| {
             let place = place as usize;
-            Some((round, self.sampler.seen.get(place)?, *self.waits.get(place)?))
+            Some((round, self.graph.sampler.seen.get(place)?, *self.graph.waits.get(place)?))
         })
     }
 
@@ -73,7 +71,7 @@ impl ProcessTick<'_> {
 }
 
 /// A thread other than the main one that may run the loop.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Candidate {
     tid: u32,
     /// Share of the time on a CPU.
@@ -151,28 +149,26 @@ impl LoopThread {
     pub(in crate::rates::chain) fn of(&mut self, tick: &ProcessTick<'_>) -> u32 {
         let likeliest = self.likeliest(tick);
         self.moved = false;
-        let Some(current) = self.tid else {
-            self.tid = Some(likeliest);
-            return likeliest;
-        };
+        let current = *self.tid.get_or_insert(likeliest);
         if current == likeliest {
             self.rival = None;
             return current;
         }
         let held = self.rival.filter(|(rival, _)| *rival == likeliest).map_or(1, |(_, ticks)| ticks + 1);
         let gone = tick.process.threads.iter().all(|thread| thread.tid != current);
-        if held >= TICKS || gone {
-            (self.tid, self.rival, self.moved) = (Some(likeliest), None, true);
-            return likeliest;
+        if held < TICKS && !gone {
+            self.rival = Some((likeliest, held));
+            return current;
         }
-        self.rival = Some((likeliest, held));
-        current
+        (self.tid, self.rival, self.moved) = (Some(likeliest), None, true);
+        likeliest
     }
 
     fn likeliest(&mut self, tick: &ProcessTick<'_>) -> u32 {
         let (pid, main) = (tick.process.id.pid, tick.main());
-        let rests = tick.graph.of_process(pid).any(|(tid, _, active)| tid == main && !active);
-        let hardly_runs = tick.graph.pace(pid, main).is_none_or(|(cpu, _)| cpu < LESS_THAN_SEEN);
+        let known = tick.graph.thread(pid, main);
+        let rests = known.is_some_and(|thread| !thread.active);
+        let hardly_runs = known.is_none_or(|thread| thread.cpu < LESS_THAN_SEEN);
         let at_something_else = self.trains(main) == Some(0.0);
         // Nearly always it is at work, at training, or not known to be at anything else.
         if !(rests || hardly_runs || at_something_else) {
@@ -228,12 +224,13 @@ impl LoopThread {
         let is_known = |tid: u32| self.python.iter().any(|one| one.tid == tid);
         // Stacks of a process in another PID namespace have its own numbers of threads, the main one's among them.
         let knows_others = is_known(main) && self.python.len() > 1;
-        let others = tick.graph.of_process(pid).filter(|(tid, role, active)| {
-            *active && *role == ThreadRole::Other && *tid != main && (!knows_others || is_known(*tid))
+        let others = tick.graph.threads_of(pid).filter(|thread| {
+            let other = thread.active && thread.role == ThreadRole::Other && thread.tid != main;
+            other && (!knows_others || is_known(thread.tid))
         });
-        let others = others.filter_map(|(tid, ..)| {
-            let (cpu, wakes_s) = tick.graph.pace(pid, tid)?;
-            Some(Candidate { tid, cpu, wakes_s, python: self.python.iter().find(|one| one.tid == tid).copied() })
+        let others = others.map(|thread| Candidate {
+            python: self.python.iter().find(|one| one.tid == thread.tid).copied(),
+            ..copied!(thread => Candidate: tid cpu wakes_s)
         });
         others.collect()
     }
@@ -248,14 +245,12 @@ impl LoopThread {
     /// Notes the device's use beside what these threads do.
     fn look_beside(&mut self, tick: &ProcessTick<'_>, others: &[Candidate]) {
         self.beside.retain(|tid, _| others.iter().any(|other| other.tid == *tid));
-        let times: Vec<u64> = tick.sampler.times().collect();
+        let times: Vec<u64> = tick.graph.sampler.times().collect();
         for tid in others.iter().take(BESIDE).map(|one| one.tid) {
             let [waiting, working] = self.beside.entry(tid).or_default();
             for (round, seen, wait) in tick.seen(tid) {
                 let Some(at_ns) = times.get(round as usize) else { continue };
-                let Some(busy) = tick.devices.iter().map(|device| device.busy(*at_ns)).reduce(f64::max) else {
-                    break;
-                };
+                let Some(busy) = busiest(&tick.devices, *at_ns) else { break };
                 let waits = wait == Wait::Futex && seen.deadline_ms.is_none();
                 if waits { waiting.add(busy) } else { working.add(busy) }
             }

@@ -40,7 +40,8 @@ impl NativeThreads {
         if !std::mem::take(&mut self.is_new) || !self.python.contains(&pid) {
             return;
         }
-        let there: HashSet<u32> = graph.paced_of(pid).take(KEPT).collect();
+        let there: HashSet<u32> =
+            graph.threads_of(pid).filter(|thread| thread.paced).map(|thread| thread.tid).take(KEPT).collect();
         self.missing.retain(|tid, _| there.contains(tid));
         for tid in there.into_iter().filter(|tid| !self.python.contains(tid)) {
             let windows = self.missing.entry(tid).or_default();

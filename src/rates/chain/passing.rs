@@ -4,8 +4,6 @@
 //! A thread is listed once a second, and sampled from then on. Of a pool that is made anew for each batch those threads are seen
 //! that the listing meets; a round later they are gone, and the loop waits for threads that nobody knows.
 
-use std::sync::Arc;
-
 use super::graph::Graph;
 use super::paths::{Edge, End, Hop};
 use super::ways::{Found, Way};
@@ -15,19 +13,11 @@ use crate::rates::wait::Wait;
 /// Most different ways that are kept.
 const WAYS: usize = 16;
 
-/// A way behind such a thread.
-#[derive(Debug)]
-struct Led {
-    hops: Vec<Hop>,
-    end: End,
-    name: Option<Arc<str>>,
-    seconds: f64,
-}
-
 /// Where the loop's waits for threads that live for a moment led of late.
 #[derive(Debug, Default)]
 pub(super) struct Passing {
-    ways: Vec<Led>,
+    /// The ways behind such threads; each one's share is in seconds.
+    ways: Vec<Way>,
     /// Seconds of waits for them.
     waited_s: f64,
     /// Seconds in which such a thread was there while the loop did something else.
@@ -58,27 +48,21 @@ impl Passing {
 
     fn fade(&mut self, seconds: f64) {
         let part = 0.5_f64.powf(seconds / HALF_LIFE_S);
-        for way in &mut self.ways {
-            way.seconds *= part;
-        }
+        self.ways.iter_mut().for_each(|way| way.share *= part);
         self.waited_s *= part;
         self.beside_s *= part;
     }
 
     fn add(&mut self, way: Way, seconds: f64) {
-        let weight = way.share * seconds;
-        self.waited_s += weight;
-        let rest = way.hops.get(1..).unwrap_or_default();
-        let same = |known: &Led| known.hops == rest && known.end == way.end && known.name == way.name;
-        let least = |a: &&mut Led, b: &&mut Led| a.seconds.total_cmp(&b.seconds);
-        if let Some(known) = self.ways.iter_mut().find(|known| same(known)) {
-            known.seconds += weight;
-            return;
-        }
-        let new = Led { hops: rest.to_vec(), end: way.end, name: way.name, seconds: weight };
-        if self.ways.len() < WAYS {
+        let rest = way.hops.get(1..).unwrap_or_default().to_vec();
+        let new = Way { hops: rest, share: way.share * seconds, ..way };
+        self.waited_s += new.share;
+        let least = |a: &&mut Way, b: &&mut Way| a.share.total_cmp(&b.share);
+        if let Some(known) = self.ways.iter_mut().find(|known| known.is_like(&new)) {
+            known.share += new.share;
+        } else if self.ways.len() < WAYS {
             self.ways.push(new);
-        } else if let Some(least) = self.ways.iter_mut().min_by(least).filter(|least| least.seconds < weight) {
+        } else if let Some(least) = self.ways.iter_mut().min_by(least).filter(|least| least.share < new.share) {
             *least = new;
         }
     }
@@ -90,17 +74,14 @@ impl Passing {
 
     /// So much of a wait, 0–1, led where such waits led of late.
     fn parts(&self, pid: u32, share: f64, idle: f64) -> impl Iterator<Item = Way> + '_ {
-        let all: f64 = self.ways.iter().map(|way| way.seconds).sum();
-        self.ways.iter().filter(move |_| all > 0.0 && share > 0.0).map(move |way| {
-            let hops = std::iter::once(Hop::short_lived(pid)).chain(way.hops.iter().cloned()).collect();
-            Way { hops, end: way.end.clone(), name: way.name.clone(), share: share * way.seconds / all, idle }
-        })
+        let all: f64 = self.ways.iter().map(|way| way.share).sum();
+        let led = self.ways.iter().filter(move |_| all > 0.0 && share > 0.0);
+        led.map(move |way| Way { idle, ..way.clone().after(Hop::short_lived(pid), share / all) })
     }
 
     fn fill(&self, found: &mut Found, pid: u32) {
-        let nobody = |way: &Way| way.hops.is_empty() && way.end == End::Unknown && way.name.is_none();
-        let is_device = |way: &Way| way.hops.is_empty() && way.end == End::Device;
-        if found.ways.iter().all(is_device) {
+        let nobody = |way: &Way| way.is_own(&End::Unknown) && way.name.is_none();
+        if found.ways.iter().all(|way| way.is_own(&End::Device)) {
             let known: f64 = found.otherwise.iter().map(|way| way.share).sum();
             found.otherwise.extend(self.parts(pid, 1.0 - known, 1.0));
             return;

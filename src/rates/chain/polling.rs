@@ -20,20 +20,30 @@ use crate::rates::wait::Wait;
 /// Most threads that are kept.
 const MOST: usize = 512;
 
-/// Seconds in which a thread was at work.
+/// Seconds in which the loop slept, and in which it did not.
 #[derive(Debug, Default, Clone, Copy)]
-struct Worked {
-    asleep_s: f64,
-    beside_s: f64,
+struct Seconds {
+    asleep: f64,
+    beside: f64,
+}
+
+impl Seconds {
+    fn add(&mut self, sleeps: bool, seconds: f64) {
+        *(if sleeps { &mut self.asleep } else { &mut self.beside }) += seconds;
+    }
+
+    fn fade(&mut self, part: f64) {
+        self.asleep *= part;
+        self.beside *= part;
+    }
 }
 
 /// Who worked while a loop slept, and who while it did not.
 #[derive(Debug, Default)]
 pub(super) struct Polling {
-    known: HashMap<(u32, u32), Worked>,
-    /// Seconds in which the loop slept, and in which it did not.
-    asleep_s: f64,
-    beside_s: f64,
+    /// Of each thread, by process and thread: those in which it was at work.
+    known: HashMap<(u32, u32), Seconds>,
+    all: Seconds,
     /// Stacks of the loop at a line that sleeps, and all of them.
     at_sleep: (f64, f64),
     /// The latest sleep was put down to somebody who never rests.
@@ -51,10 +61,10 @@ impl Polling {
     /// Part of the loop's sleep, 0–1, that lines of its code ask for.
     fn by_code(&self) -> f64 {
         let (sleeps, all) = self.at_sleep;
-        if all < ENOUGH_SAMPLES as f64 || self.asleep_s <= 0.0 {
+        if all < ENOUGH_SAMPLES as f64 || self.all.asleep <= 0.0 {
             return 0.0;
         }
-        (sleeps / all * (self.asleep_s + self.beside_s) / self.asleep_s).clamp(0.0, 1.0)
+        (sleeps / all * (self.all.asleep + self.all.beside) / self.all.asleep).clamp(0.0, 1.0)
     }
 
     /// Most of it.
@@ -70,27 +80,12 @@ impl Polling {
     /// Leaves the device as much of a sleep as the loop's code does not ask for. Idle time stays what it is.
     fn leave_device(&self, ways: &mut Vec<Way>) {
         let by_code = self.by_code();
-        let (mut share, mut idle_share) = (0.0, 0.0);
-        for way in ways.iter_mut().filter(|way| way.hops.is_empty() && way.end == End::Device) {
-            let moved = way.share * by_code;
-            (share, idle_share) = (share + moved, moved.mul_add(way.idle, idle_share));
-            way.share -= moved;
-        }
-        if share <= 0.0 {
-            return;
-        }
-        ways.retain(|way| way.share > 0.0);
-        match ways.iter_mut().find(|way| way.hops.is_empty() && way.end == End::Timer) {
-            Some(timer) => {
-                idle_share = timer.share.mul_add(timer.idle, idle_share);
-                timer.share += share;
-                timer.idle = idle_share / timer.share;
-            }
-            None => {
-                let idle = idle_share / share;
-                ways.push(Way { hops: Vec::new(), end: End::Timer, name: None, share, idle });
-            }
-        }
+        let parts = |way: Way| {
+            let moved = if way.is_own(&End::Device) { way.share * by_code } else { 0.0 };
+            let own = Way { share: moved, idle: way.idle, ..Way::end(End::Timer) };
+            [Way { share: way.share - moved, ..way }, own]
+        };
+        *ways = ways.drain(..).flat_map(parts).filter(|way| way.share > 0.0).collect();
     }
 
     /// Takes what was found for one round of so many seconds, in which the loop's thread, of a process, was in this wait. A sleep
@@ -103,7 +98,7 @@ impl Polling {
         seconds: f64,
     ) {
         let sleeps = wait == Wait::Sleep;
-        if !sleeps && self.asleep_s <= 0.0 {
+        if !sleeps && self.all.asleep <= 0.0 {
             return;
         }
         self.fade(seconds);
@@ -124,7 +119,7 @@ impl Polling {
         }
         self.guesses = guesses;
         let to = |way: Way| -> Vec<Way> {
-            if !(way.hops.is_empty() && way.end == End::Timer) {
+            if !way.is_own(&End::Timer) {
                 return vec![way];
             }
             let share = way.share / asked.len() as f64;
@@ -139,41 +134,34 @@ impl Polling {
     }
 
     fn count(&mut self, busy: &[(u32, u32)], sleeps: bool, seconds: f64) {
-        let of_loop = if sleeps { &mut self.asleep_s } else { &mut self.beside_s };
-        *of_loop += seconds;
+        self.all.add(sleeps, seconds);
         for thread in busy {
             if self.known.len() >= MOST && !self.known.contains_key(thread) {
                 continue;
             }
-            let worked = self.known.entry(*thread).or_default();
-            let of_thread = if sleeps { &mut worked.asleep_s } else { &mut worked.beside_s };
-            *of_thread += seconds;
+            self.known.entry(*thread).or_default().add(sleeps, seconds);
         }
     }
 
     fn fade(&mut self, seconds: f64) {
         let part = 0.5_f64.powf(seconds / HALF_LIFE_S);
-        for worked in self.known.values_mut() {
-            worked.asleep_s *= part;
-            worked.beside_s *= part;
-        }
-        self.known.retain(|_, worked| worked.asleep_s + worked.beside_s > 0.001);
-        self.asleep_s *= part;
-        self.beside_s *= part;
+        self.known.values_mut().for_each(|worked| worked.fade(part));
+        self.known.retain(|_, worked| worked.asleep + worked.beside > 0.001);
+        self.all.fade(part);
     }
 
     /// Works during a part of the loop's sleep, and far less while it does not sleep.
     fn works_meanwhile(&self, thread: (u32, u32)) -> bool {
         let Some(worked) = self.known.get(&thread) else { return false };
-        if self.asleep_s < SHORT_S || self.beside_s < SEEN_S {
+        if self.all.asleep < SHORT_S || self.all.beside < SEEN_S {
             return false;
         }
-        let (asleep, beside) = (worked.asleep_s / self.asleep_s, worked.beside_s / self.beside_s);
+        let (asleep, beside) = (worked.asleep / self.all.asleep, worked.beside / self.all.beside);
         asleep >= CLEARLY && beside <= MOSTLY * asleep
     }
 
     fn never_rests(&self, thread: (u32, u32)) -> bool {
-        let asleep_s = self.known.get(&thread).map_or(0.0, |worked| worked.asleep_s);
-        self.asleep_s >= SHORT_S && asleep_s >= (1.0 - CLEARLY) * self.asleep_s
+        let asleep_s = self.known.get(&thread).map_or(0.0, |worked| worked.asleep);
+        self.all.asleep >= SHORT_S && asleep_s >= (1.0 - CLEARLY) * self.all.asleep
     }
 }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::paths::{ChainRates, End, Hop, PATHS, Path, Peer, WaitedSet, cut, sort};
-use crate::sample::ProcessId;
 
 /// One way of one sample.
 #[derive(Debug, Clone)]
@@ -15,6 +14,30 @@ pub(super) struct Way {
     pub share: f64,
     /// Part of it in which the device idles, 0–1.
     pub idle: f64,
+}
+
+impl Way {
+    /// The thread itself is at this end.
+    pub(super) fn end(end: End) -> Self {
+        Self { hops: Vec::new(), end, name: None, share: 1.0, idle: 1.0 }
+    }
+
+    /// It ends like this without leading to another thread.
+    pub(super) fn is_own(&self, end: &End) -> bool {
+        self.hops.is_empty() && self.end == *end
+    }
+
+    /// It leads over the same threads to the same end.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        (&self.end, &self.name, &self.hops) == (&other.end, &other.name, &other.hops)
+    }
+
+    /// The same, one thread later.
+    pub(super) fn after(mut self, hop: Hop, part: f64) -> Self {
+        self.hops.insert(0, hop);
+        self.share *= part;
+        self
+    }
 }
 
 /// Where one sample's wait leads; the shares add up to 1.
@@ -78,14 +101,8 @@ impl Ways {
         set.seconds += seconds as f32;
     }
 
-    /// The interval's chain.
-    pub(super) fn finish(
-        self,
-        (process, tid): (ProcessId, u32),
-        exact: bool,
-        wakes_s: Option<f64>,
-        peer: impl Fn(u32) -> Peer,
-    ) -> ChainRates {
+    /// The interval's chain, as far as the ways tell.
+    pub(super) fn finish(self, peer: impl Fn(u32) -> Peer) -> ChainRates {
         let path = |(hops, end, name), (seconds, idle_s): (f64, f64)| Path {
             hops,
             end,
@@ -107,6 +124,6 @@ impl Ways {
         let peers = pids.into_iter().map(peer).collect();
         let (samples, seconds) = (self.samples, self.seconds);
         let sets = self.sets.into_values().collect();
-        ChainRates { process, tid, samples, seconds, exact, wakes_s, paths, peers, sets, otherwise }
+        ChainRates { samples, seconds, paths, peers, sets, otherwise, ..ChainRates::default() }
     }
 }

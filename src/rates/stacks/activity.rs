@@ -85,8 +85,7 @@ impl From<BTreeMap<Activity, u32>> for Activities {
 
 impl From<Activities> for BTreeMap<Activity, u32> {
     fn from(activities: Activities) -> Self {
-        let seen = Activity::ALL.map(|activity| (activity, activities.get(activity)));
-        seen.into_iter().filter(|(_, samples)| *samples > 0).collect()
+        activities.iter().filter(|(_, samples)| *samples > 0).collect()
     }
 }
 
@@ -95,6 +94,11 @@ impl Activities {
     #[must_use]
     pub fn get(&self, activity: Activity) -> u32 {
         self.0.get(activity.index()).copied().unwrap_or(0)
+    }
+
+    /// The activities with their samples, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Activity, u32)> + use<> {
+        Activity::ALL.into_iter().zip(self.0)
     }
 
     /// Samples in all.
@@ -106,11 +110,7 @@ impl Activities {
     /// Samples of the activities of a kind.
     #[must_use]
     pub fn of(&self, wanted: impl Fn(Activity) -> bool) -> u64 {
-        Activity::ALL
-            .into_iter()
-            .filter(|activity| wanted(*activity))
-            .map(|activity| u64::from(self.get(activity)))
-            .sum()
+        self.iter().filter(|(activity, _)| wanted(*activity)).map(|(_, samples)| u64::from(samples)).sum()
     }
 
     /// Adds samples.

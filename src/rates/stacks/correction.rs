@@ -64,10 +64,8 @@ impl LoopShares {
     /// Share in the model and what trains it: forward, backward, optimizer, copies.
     #[must_use]
     pub fn of_model(&self) -> f64 {
-        [Activity::Forward, Activity::Backward, Activity::Optimizer, Activity::Copy]
-            .map(|part| self.get(part))
-            .iter()
-            .sum()
+        use Activity::{Backward, Copy, Forward, Optimizer};
+        self.of(|activity| matches!(activity, Forward | Backward | Optimizer | Copy))
     }
 
     /// Share outside of getting batches and of waiting for somebody.
@@ -163,8 +161,7 @@ fn with_polls_as_waits(polled: f64, stacks: &Activities) -> Activities {
     let of_polls = (polled * stacks.total() as f64).round() as u32;
     let moved = of_polls.saturating_sub(stacks.get(Activity::Waiting)).min(stacks.get(Activity::QueueWait));
     let mut counted = Activities::default();
-    for activity in Activity::ALL {
-        let samples = stacks.get(activity);
+    for (activity, samples) in stacks.iter() {
         counted.add(activity, if activity == Activity::QueueWait { samples.saturating_sub(moved) } else { samples });
     }
     counted.add(Activity::Waiting, moved);

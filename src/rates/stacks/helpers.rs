@@ -1,16 +1,15 @@
-//! A data worker whose data set decodes or fetches in threads of its own: while the worker's main thread waits for them, their
-//! stacks say what a sample costs.
+//! Threads beside the one that is looked at. Where a data worker's data set decodes or fetches in threads of its own and its main
+//! thread waits for them, their stacks say what a sample costs; a trainer's may make its batches.
 
 use super::activity::Activity;
 use super::patterns::Pattern;
-use super::reading::{Seen, sample_stage};
-use super::{place, seen};
+use super::reading::{Seen, has, makes_what_is_trained_on, sample_stage, sleeps, waits};
+use super::{place, seen, tally};
 use crate::sample::{StackWindow, ThreadStacks};
 
 /// The main thread waits, in the data set or collate function, for somebody whom its code does not name.
 pub(super) fn is_wait_in_fetch(stack: &[Seen<'_>], activity: Activity) -> bool {
-    let waits = stack.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait);
-    waits && activity == Activity::Transform && stack.iter().any(|seen| seen.pattern == Pattern::Fetch)
+    waits(stack) && activity == Activity::Transform && has(stack, Pattern::Fetch)
 }
 
 /// Samples in which a thread did something, and where.
@@ -23,17 +22,24 @@ pub(super) struct Did {
 }
 
 /// The stacks of the other threads that neither wait nor send batches, and how often each was seen.
-pub(super) fn at_work_aside<'a>(
+fn at_work_aside<'a>(
     window: &'a StackWindow,
     patterns: &'a [Pattern],
     main: Option<&'a ThreadStacks>,
 ) -> impl Iterator<Item = (Vec<Seen<'a>>, u32)> {
     let others = window.threads.iter().filter(move |thread| main.is_none_or(|main| !std::ptr::eq(*thread, main)));
     let stacks = others.flat_map(|thread| &thread.stacks).map(|stack| (seen(window, patterns, stack), stack.samples));
-    stacks.filter(|(seen, _)| {
-        let waits = seen.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait);
-        !waits && seen.iter().all(|seen| seen.pattern != Pattern::QueueFeed)
-    })
+    stacks.filter(|(seen, _)| !waits(seen) && !has(seen, Pattern::QueueFeed))
+}
+
+/// Samples of a trainer's other threads at work in the user's own code, and those of them in which they make batches.
+pub(super) fn at_work(window: &StackWindow, patterns: &[Pattern], main: Option<&ThreadStacks>) -> (u32, u32) {
+    let mut count = (0_u32, 0_u32);
+    for (seen, samples) in at_work_aside(window, patterns, main) {
+        let works = seen.iter().any(Seen::is_user) && !sleeps(&seen);
+        tally(samples, [(&mut count.0, works), (&mut count.1, works && makes_what_is_trained_on(&seen))]);
+    }
+    count
 }
 
 /// What the other threads did while the main thread waited for so many samples, which they share: in the user's own code, or in

@@ -26,6 +26,26 @@ impl Seen<'_> {
     }
 }
 
+/// A stack has a frame of this pattern.
+pub(super) fn has(stack: &[Seen<'_>], wanted: Pattern) -> bool {
+    stack.iter().any(|seen| seen.pattern == wanted)
+}
+
+/// A stack stands in a wait of the standard library.
+pub(super) fn waits(stack: &[Seen<'_>]) -> bool {
+    stack.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait)
+}
+
+/// The name is one of these, which are separated by blanks.
+fn is_one_of(names: &str, name: &str) -> bool {
+    names.split(' ').any(|known| known == name)
+}
+
+/// One of these parts, which are separated by blanks, is in the text.
+fn has_one_of(parts: &str, text: &str) -> bool {
+    parts.split(' ').any(|part| text.contains(part))
+}
+
 /// What a trainer's main thread was doing; `stack` is leaf first.
 ///
 /// Inside the loader the leaf tells waiting from receiving, and a `fetch` in this process means that it loads itself.
@@ -34,11 +54,10 @@ impl Seen<'_> {
 /// outermost would always be the optimizer. A wait of the standard library without any is for somebody that the code does
 /// not name: a future's result, an answer over a pipe, the next event, the end of a child.
 pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
-    let has = |wanted: Pattern| stack.iter().any(|seen| seen.pattern == wanted);
+    let has = |wanted: Pattern| has(stack, wanted);
     if let Some(fetch) = stack.iter().position(|seen| seen.pattern == Pattern::Fetch) {
         return stage(stack, fetch);
     }
-    let waits = stack.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait);
     if has(Pattern::Is(Activity::LoaderStart)) {
         return Activity::LoaderStart;
     }
@@ -46,16 +65,14 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
         return Activity::Python;
     }
     if has(Pattern::LoaderNext) {
-        return if waits { Activity::Waiting } else { Activity::Receiving };
+        return if waits(stack) { Activity::Waiting } else { Activity::Receiving };
     }
     if has(Pattern::Is(Activity::Import)) {
         return Activity::Import;
     }
     // A queue that the program itself reads batches from, or a wait in a function named for getting them.
-    let takes = stack
-        .first()
-        .is_some_and(|leaf| matches!(leaf.pattern, Pattern::Wait | Pattern::Connection | Pattern::QueueGet));
-    let takes = takes || stack.first().is_some_and(|leaf| sleeps(leaf.frame));
+    let at = stack.first().map(|leaf| leaf.pattern);
+    let takes = matches!(at, Some(Pattern::Wait | Pattern::Connection | Pattern::QueueGet)) || sleeps(stack);
     if takes && (has(Pattern::QueueGet) || has(Pattern::Samples) || makes_batches(stack)) {
         return Activity::QueueWait;
     }
@@ -84,13 +101,14 @@ pub(super) fn of_trainer(stack: &[Seen<'_>]) -> Activity {
     }
 }
 
-/// Its line is one that sleeps, as of a loop that looks again and again whether something is there. A call by another name that
-/// ends so, as `torch.cuda._sleep`, is none. Lines of libraries are not read: joblib looks every 10 ms (joblib/parallel.py).
-pub(super) fn sleeps(frame: &StackFrame) -> bool {
-    is_sleep(frame.text.as_deref(), &frame.file, &frame.function)
+/// A stack stands at a line that sleeps.
+pub(super) fn sleeps(stack: &[Seen<'_>]) -> bool {
+    let at = stack.first().map(|leaf| leaf.frame);
+    at.is_some_and(|frame| is_sleep(frame.text.as_deref(), &frame.file, &frame.function))
 }
 
-/// The same of a line, its file and its function.
+/// The line is one that sleeps, as of a loop that looks again and again whether something is there. A call by another name that
+/// ends so, as `torch.cuda._sleep`, is none. Lines of libraries are not read: joblib looks every 10 ms (joblib/parallel.py).
 pub fn is_sleep(text: Option<&str>, file: &str, function: &str) -> bool {
     let text = text.unwrap_or_default();
     let is_call = |(before, _): (&str, &str)| !before.ends_with(|last: char| last == '_' || last.is_alphanumeric());
@@ -103,7 +121,7 @@ pub(super) fn of_worker(stack: &[Seen<'_>]) -> Activity {
     if let Some(fetch) = stack.iter().position(|seen| seen.pattern == Pattern::Fetch) {
         return stage(stack, fetch);
     }
-    let has = |wanted: Pattern| stack.iter().any(|seen| seen.pattern == wanted);
+    let has = |wanted: Pattern| has(stack, wanted);
     if has(Pattern::Is(Activity::Import)) {
         return Activity::Import;
     }
@@ -117,7 +135,7 @@ pub(super) fn of_worker(stack: &[Seen<'_>]) -> Activity {
         return Activity::Python;
     }
     // Workers of other loaders: a wait is a wait for work, anything else is work.
-    if stack.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait) {
+    if waits(stack) {
         return Activity::Waiting;
     }
     sample_stage(stack)
@@ -140,9 +158,8 @@ fn collates(called: Option<&Seen<'_>>, fetch: Option<&Seen<'_>>) -> bool {
         return true;
     }
     let name = last_part(&called.frame.function);
-    const DATA_SET: [&str; 8] =
-        ["__getitem__", "__getitems__", "__next__", "__iter__", "<listcomp>", "<genexpr>", "fetch", "listcomp"];
-    !DATA_SET.contains(&name)
+    const DATA_SET: &str = "__getitem__ __getitems__ __next__ __iter__ <listcomp> <genexpr> fetch listcomp";
+    !is_one_of(DATA_SET, name)
 }
 
 /// Load, decode or transform: the innermost frame that is known for one of them decides, by its place in a library or,
@@ -181,8 +198,7 @@ fn stage_by_words(frame: &StackFrame, leaf: bool) -> Option<Activity> {
     const DECODES: &str = "imdecode imread( decode_jpeg decode_png decode_image read_image .decode( decompress(";
     const LOADS: &str = ".read( .readinto( .readline open( np.load( np.fromfile( numpy.fromfile( fromfile( pread( preadv( \
                          .recv( .recv_into( requests. urlopen( read_bytes( os.read(";
-    let calls = |known: &str| known.split(' ').any(|call| text.contains(call));
-    if calls(DECODES) { Some(Activity::Decode) } else { calls(LOADS).then_some(Activity::Load) }
+    if has_one_of(DECODES, text) { Some(Activity::Decode) } else { has_one_of(LOADS, text).then_some(Activity::Load) }
 }
 
 /// What says that a stack lies in a validation loop.
@@ -208,7 +224,7 @@ pub(super) fn validation_sign(stack: &[Seen<'_>], stepping: Option<&FrameLocals>
         |pair: &[Seen<'_>]| matches!(pair, [inner, outer] if inner.is_user() && outer.pattern == Pattern::NoGrad);
     let named = stack.iter().any(|seen| seen.is_user() && named_for_validation(last_part(&seen.frame.function)));
     match stack.windows(2).any(under_no_grad) {
-        _ if stack.iter().any(|seen| seen.pattern == Pattern::Validation) => Some(ValidationSign::Sure),
+        _ if has(stack, Pattern::Validation) => Some(ValidationSign::Sure),
         true if named => Some(ValidationSign::Sure),
         true => Some(ValidationSign::NoGrad),
         false => named.then_some(ValidationSign::Name),
@@ -234,18 +250,10 @@ fn reads_arrays(stack: &[Seen<'_>]) -> bool {
 
 /// The innermost line is one of the user's that decodes pictures or sound: native code leaves no frame of its own.
 fn decodes(stack: &[Seen<'_>]) -> bool {
-    const CALLS: [&str; 8] = [
-        "imdecode(",
-        "imread(",
-        "decode_jpeg(",
-        "decode_png(",
-        "decode_image(",
-        "read_image(",
-        "decode_audio(",
-        "simplejpeg.",
-    ];
+    const CALLS: &str =
+        "imdecode( imread( decode_jpeg( decode_png( decode_image( read_image( decode_audio( simplejpeg.";
     let text = stack.first().filter(|leaf| leaf.is_user()).and_then(|leaf| leaf.frame.text.as_deref());
-    text.is_some_and(|text| CALLS.iter().any(|call| text.contains(call)))
+    text.is_some_and(|text| has_one_of(CALLS, text))
 }
 
 /// A loader of the user's own in the training process. Iterators and data sets are called through
@@ -292,7 +300,7 @@ fn named_for_feeding(name: &str) -> bool {
         batch batches batcher sample samples sampler augment augmentation tokenize tokenise tokenizer encode collate unpack \
         preprocess prepare parse data dataset";
     let name = name.trim_start_matches('_').to_ascii_lowercase();
-    name.split('_').any(|word| WORDS.split(' ').any(|known| known == word))
+    name.split('_').any(|word| is_one_of(WORDS, word))
 }
 
 fn named_for_batches(name: &str) -> bool {
@@ -300,7 +308,6 @@ fn named_for_batches(name: &str) -> bool {
     const VERBS: &str = "get next load read fetch make generate iter iterate to as build create assemble sample draw decode parse \
         tokenize tokenise encode collate";
     const THINGS: &str = "batch batches minibatch minibatches sample samples example examples dataset";
-    let is_one_of = |known: &str, name: &str| known.split(' ').any(|known| known == name);
     if is_one_of(CALLED, name) {
         return true;
     }
@@ -319,35 +326,32 @@ fn copies_to_device(frame: &StackFrame) -> bool {
     const NAMES: &str = "to_device to_gpu to_cuda move_to_device move_to_gpu batch_to_device copy_to_device send_to_device h2d \
         host_to_device batch_to_gpu copy_to_gpu";
     // A tensor that is made of the host's memory on the device, and one that is filled from there.
-    const MAKE: [&str; 4] = ["tensor(", "asarray(", "array(", ".to("];
+    const MAKE: &str = "tensor( asarray( array( .to(";
     let name = last_part(&frame.function).trim_start_matches('_');
     let text = frame.text.as_deref().unwrap_or_default();
-    NAMES.split(' ').any(|known| known == name)
-        || [".cuda(", ".copy_(", "jnp.asarray("].iter().any(|call| text.contains(call))
-        || MAKE.iter().any(|call| text.contains(call))
-            && ["dev", "cuda", "gpu", "rank"].iter().any(|word| text.contains(word))
+    is_one_of(NAMES, name)
+        || has_one_of(".cuda( .copy_( jnp.asarray(", text)
+        || has_one_of(MAKE, text) && has_one_of("dev cuda gpu rank", text)
 }
 
 /// A wrapper of the user's own around the wait for the device.
 pub(super) fn named_for_sync(name: &str) -> bool {
     const NAMES: &str =
         "synchronize sync cuda_sync cuda_synchronize gpu_sync device_sync sync_device device_synchronize";
-    NAMES.split(' ').any(|known| known == name.trim_start_matches('_'))
+    is_one_of(NAMES, name.trim_start_matches('_'))
 }
 
 /// `save_checkpoint`, `checkpoint`, `save_state`, `snapshot_model`; or a special method of a class that saves, `Saver.__call__`.
 fn named_for_saving(function: &str) -> bool {
-    const CLASSES: [&str; 4] = ["saver", "modelsaver", "checkpointer", "checkpoint"];
     let name = last_part(function).to_ascii_lowercase();
     if name.starts_with("__") {
         let class = function.rsplit('.').nth(1).unwrap_or_default().to_ascii_lowercase();
-        return CLASSES.contains(&&*class) && name != "__init__";
+        return is_one_of("saver modelsaver checkpointer checkpoint", &class) && name != "__init__";
     }
     let mut words = name.split('_').filter(|word| !word.is_empty());
     let first = words.clone().next();
     words.any(|word| matches!(word, "checkpoint" | "ckpt"))
-        || matches!(first, Some("save" | "snapshot"))
-            && ["state", "model", "weights", "snapshot"].iter().any(|what| name.contains(what))
+        || matches!(first, Some("save" | "snapshot")) && has_one_of("state model weights snapshot", &name)
 }
 
 fn named_for_validation(name: &str) -> bool {

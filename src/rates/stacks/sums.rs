@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Activities, Activity, Place, ProcessStacks};
+use crate::rates::delta::copied;
 use crate::sample::{ProcessId, ProcessRole};
 
 /// Stacks of one process, or of several as one.
@@ -32,46 +33,36 @@ pub struct StackSum {
 }
 
 impl StackSum {
-    fn add<'a>(
-        &mut self,
-        main: &Activities,
-        [validation, under_no_grad, by_name, fed, validated, in_fetch]: [u32; 6],
-        [feeder, aside]: [(u32, u32); 2],
-        places: impl IntoIterator<Item = &'a Place>,
-    ) {
-        self.main.merge(main);
-        self.validation = self.validation.saturating_add(validation);
-        self.under_no_grad = self.under_no_grad.saturating_add(under_no_grad);
-        self.by_name = self.by_name.saturating_add(by_name);
-        self.fed = self.fed.saturating_add(fed);
-        self.validated = self.validated.saturating_add(validated);
-        self.in_fetch = self.in_fetch.saturating_add(in_fetch);
-        for (sum, more) in [(&mut self.feeder, feeder), (&mut self.aside, aside)] {
-            *sum = (sum.0.saturating_add(more.0), sum.1.saturating_add(more.1));
-        }
-        for place in places {
-            let known = self
-                .places
-                .entry((Arc::clone(&place.file), place.line, Arc::clone(&place.function), place.activity))
-                .or_insert_with(|| Place { samples: 0, leaf: 0, blocked: 0, ..place.clone() });
-            known.samples = known.samples.saturating_add(place.samples);
-            known.leaf = known.leaf.saturating_add(place.leaf);
-            known.blocked = known.blocked.saturating_add(place.blocked);
-        }
+    fn add(&mut self, more: &Self) {
+        self.main.merge(&more.main);
+        let counts = [
+            (&mut self.validation, more.validation),
+            (&mut self.under_no_grad, more.under_no_grad),
+            (&mut self.by_name, more.by_name),
+            (&mut self.fed, more.fed),
+            (&mut self.validated, more.validated),
+            (&mut self.in_fetch, more.in_fetch),
+            (&mut self.feeder.0, more.feeder.0),
+            (&mut self.feeder.1, more.feeder.1),
+            (&mut self.aside.0, more.aside.0),
+            (&mut self.aside.1, more.aside.1),
+        ];
+        counts.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        more.places().for_each(|place| self.add_place(place));
     }
 
-    fn add_one(&mut self, stacks: &ProcessStacks) {
-        let ProcessStacks { validation, under_no_grad, by_name, fed, validated, in_fetch, .. } = *stacks;
-        let counts = [validation, under_no_grad, by_name, fed, validated, in_fetch];
-        self.add(&stacks.main, counts, [stacks.feeder, stacks.aside], &stacks.places);
+    fn add_place(&mut self, place: &Place) {
+        let key = (Arc::clone(&place.file), place.line, Arc::clone(&place.function), place.activity);
+        let nothing = || Place { samples: 0, leaf: 0, blocked: 0, ..place.clone() };
+        let known = self.places.entry(key).or_insert_with(nothing);
+        known.samples = known.samples.saturating_add(place.samples);
+        known.leaf = known.leaf.saturating_add(place.leaf);
+        known.blocked = known.blocked.saturating_add(place.blocked);
     }
 
     fn of_all<'a>(sums: impl Iterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
-        sums.for_each(|sum| {
-            let counts = [sum.validation, sum.under_no_grad, sum.by_name, sum.fed, sum.validated, sum.in_fetch];
-            all.add(&sum.main, counts, [sum.feeder, sum.aside], sum.places.values())
-        });
+        sums.for_each(|sum| all.add(sum));
         all
     }
 
@@ -83,8 +74,9 @@ impl StackSum {
 
 impl From<&ProcessStacks> for StackSum {
     fn from(stacks: &ProcessStacks) -> Self {
-        let mut sum = Self::default();
-        sum.add_one(stacks);
+        let mut sum = copied!(stacks => StackSum:
+            main validation under_no_grad by_name fed validated in_fetch feeder aside);
+        stacks.places.iter().for_each(|place| sum.add_place(place));
         sum
     }
 }
@@ -120,7 +112,7 @@ impl StackSums {
     fn add(&mut self, stacks: &ProcessStacks, more: bool) {
         let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
         if more || !sums.contains_key(&stacks.id) {
-            sums.entry(stacks.id).or_default().add_one(stacks);
+            sums.entry(stacks.id).or_default().add(&StackSum::from(stacks));
         }
     }
 

@@ -1,13 +1,13 @@
 //! Which threads of a process run Python, and which of them train: their stacks say so.
 
 use super::activity::Activity;
-use super::patterns::{Pattern, last_part, pattern};
-use super::reading::{named_for_sync, sleeps};
-use crate::sample::stacks::is_user_code;
-use crate::sample::{StackFrame, StackWindow};
+use super::patterns::{Pattern, last_part};
+use super::reading::{Seen, has, named_for_sync, sleeps, waits};
+use super::{patterns, seen, tally};
+use crate::sample::StackWindow;
 
 /// A thread with Python frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::rates) struct PythonThread {
     pub tid: u32,
     pub samples: u32,
@@ -32,51 +32,37 @@ impl PythonThread {
 
 /// The threads of a window, as far as their IDs are known.
 pub(in crate::rates) fn python_threads(window: &StackWindow) -> Vec<PythonThread> {
-    let patterns: Vec<Pattern> = window.frames.iter().map(pattern).collect();
-    let frames = window.frames.iter().zip(&patterns);
-    let signs: Vec<bool> = frames.map(|(frame, pattern)| is_sign(frame, *pattern)).collect();
-    let trains = |at: &u32| usize::try_from(*at).is_ok_and(|at| signs.get(at) == Some(&true));
-    let is = |at: &u32, wanted: Pattern| usize::try_from(*at).is_ok_and(|at| patterns.get(at) == Some(&wanted));
-    let takes = |frames: &[u32]| {
-        let waits = frames.first().is_some_and(|leaf| is(leaf, Pattern::Wait) || is(leaf, Pattern::QueueGet));
-        waits && !frames.iter().any(|at| is(at, Pattern::QueuePut))
-    };
-    let for_device = |at: &u32| {
-        let frame = usize::try_from(*at).ok().and_then(|at| window.frames.get(at));
-        is(at, Pattern::Is(Activity::Sync)) || frame.is_some_and(|frame| named_for_sync(last_part(&frame.function)))
-    };
-    let at_sleep = |at: &u32| usize::try_from(*at).ok().and_then(|at| window.frames.get(at)).is_some_and(sleeps);
+    let patterns = patterns(window);
     let threads = window.threads.iter().filter_map(|thread| {
-        let mut found =
-            PythonThread { tid: thread.tid?, samples: 0, trains: 0, steps: 0, iterates: 0, takes: 0, sleeps: 0 };
+        let mut found = PythonThread { tid: thread.tid?, ..PythonThread::default() };
         for stack in &thread.stacks {
-            found.samples = found.samples.saturating_add(stack.samples);
-            if stack.frames.iter().any(trains) {
-                found.trains = found.trains.saturating_add(stack.samples);
-                let waits = stack.frames.first().is_some_and(|leaf| is(leaf, Pattern::Wait));
-                let steps = !waits || stack.frames.iter().any(for_device);
-                found.steps = found.steps.saturating_add(if steps { stack.samples } else { 0 });
-            }
-            if stack.frames.iter().any(|at| is(at, Pattern::LoaderNext)) {
-                found.iterates = found.iterates.saturating_add(stack.samples);
-            }
-            if takes(&stack.frames) {
-                found.takes = found.takes.saturating_add(stack.samples);
-            }
-            if stack.frames.first().is_some_and(at_sleep) {
-                found.sleeps = found.sleeps.saturating_add(stack.samples);
-            }
+            let seen = seen(window, &patterns, stack);
+            let trains = seen.iter().any(is_sign);
+            let takes = waits(&seen) || seen.first().is_some_and(|leaf| leaf.pattern == Pattern::QueueGet);
+            let counts = [
+                (&mut found.samples, true),
+                (&mut found.trains, trains),
+                (&mut found.steps, trains && (!waits(&seen) || seen.iter().any(waits_for_device))),
+                (&mut found.iterates, has(&seen, Pattern::LoaderNext)),
+                (&mut found.takes, takes && !has(&seen, Pattern::QueuePut)),
+                (&mut found.sleeps, sleeps(&seen)),
+            ];
+            tally(stack.samples, counts);
         }
         Some(found)
     });
     threads.collect()
 }
 
+fn waits_for_device(seen: &Seen<'_>) -> bool {
+    seen.pattern == Pattern::Is(Activity::Sync) || named_for_sync(last_part(&seen.frame.function))
+}
+
 /// Only a training loop does this, or a function of the user's that is named for training. To go forward is no sign: others may
 /// predict.
-fn is_sign(frame: &StackFrame, pattern: Pattern) -> bool {
-    matches!(pattern, Pattern::Is(Activity::Backward | Activity::Optimizer | Activity::Collective))
-        || is_user_code(&frame.file) && named_for_training(last_part(&frame.function))
+fn is_sign(seen: &Seen<'_>) -> bool {
+    matches!(seen.pattern, Pattern::Is(Activity::Backward | Activity::Optimizer | Activity::Collective))
+        || seen.is_user() && named_for_training(last_part(&seen.frame.function))
 }
 
 fn named_for_training(name: &str) -> bool {
@@ -87,7 +73,7 @@ fn named_for_training(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{StackCount, ThreadStacks};
+    use crate::sample::{StackCount, StackFrame, ThreadStacks};
 
     #[test]
     fn who_trains_is_known_by_torch_or_by_name() {

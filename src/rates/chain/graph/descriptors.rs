@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::paths::{Edge, End};
 use super::super::ways::Way;
-use super::{CANDIDATES, Graph, Thread};
+use super::{CANDIDATES, Graph, Thread, Trail};
 use crate::rates::wait::Wait;
 use crate::sample::job::is_unread_accelerator;
 use crate::sample::syscall::{FdUse, fd_use, waits_for_lock};
@@ -17,13 +17,12 @@ const EVENT: &str = "anon_inode:[eventfd]";
 /// Timers of what answers requests are shorter than this, milliseconds; those that close idle connections are longer.
 const SOON_MS: i32 = 1000;
 
-impl Graph<'_> {
-    pub(super) fn of_descriptors(
-        &self,
-        at: usize,
-        thread: &Thread<'_>,
+impl<'a> Graph<'a> {
+    pub(super) fn of_descriptors<'g>(
+        &'g self,
+        thread: &'g Thread<'a>,
         seen: &Observation,
-        path: &mut Vec<usize>,
+        path: &mut Trail<'g, 'a>,
     ) -> Vec<Way> {
         let guessed: Vec<Descriptor>;
         let descriptors = if seen.descriptors.is_empty() && !self.exact {
@@ -32,7 +31,7 @@ impl Graph<'_> {
         } else {
             &seen.descriptors
         };
-        let used = seen.call.and_then(|number| fd_use(self.machine, number));
+        let used = seen.call.and_then(|number| fd_use(self.sampler.machine, number));
         match used {
             Some(FdUse::Locks) => return self.of_lock(thread.pid, descriptors.first(), path),
             None if seen.call.is_none() && seen.wchan.as_deref().is_some_and(waits_for_lock) => {
@@ -43,10 +42,10 @@ impl Graph<'_> {
         }
         let mut alternatives = Vec::new();
         for descriptor in descriptors.iter().take(CANDIDATES) {
-            alternatives.extend(self.of_descriptor(at, thread.pid, descriptor, used == Some(FdUse::Reads), path));
+            alternatives.extend(self.of_descriptor(thread, descriptor, used == Some(FdUse::Reads), path));
         }
         if alternatives.is_empty() && descriptors.iter().any(|one| one.link.starts_with(EVENT)) {
-            let companions = self.companions(at, path).into_iter().take(CANDIDATES);
+            let companions = self.companions(thread, path).into_iter().take(CANDIDATES);
             alternatives.extend(companions.map(|other| self.through(other, Edge::Thread, path)));
         }
         let is_local = || seen.wchan.as_deref().is_some_and(|symbol| symbol.contains("unix_stream_read"));
@@ -57,11 +56,11 @@ impl Graph<'_> {
         }
         let ways = self.best(alternatives);
         // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
-        let nobody = ways.iter().all(|way| way.hops.is_empty() && way.end == End::Unknown);
+        let nobody = ways.iter().all(|way| way.is_own(&End::Unknown));
         if nobody && thread.wait == Wait::LoaderPoll { vec![Way::end(End::Loader)] } else { ways }
     }
 
-    pub(super) fn of_lock(&self, pid: u32, file: Option<&Descriptor>, path: &mut Vec<usize>) -> Vec<Way> {
+    pub(super) fn of_lock<'g>(&'g self, pid: u32, file: Option<&Descriptor>, path: &mut Trail<'g, 'a>) -> Vec<Way> {
         let lock = self.locks.get(&pid);
         let known = file.map(|file| &file.link).or_else(|| lock.and_then(|lock| lock.path.as_ref()));
         let name = known.map_or_else(|| Arc::from(""), Arc::clone);
@@ -77,14 +76,14 @@ impl Graph<'_> {
     }
 
     /// Ways over one descriptor; nothing where it leads nowhere.
-    pub(super) fn of_descriptor(
-        &self,
-        at: usize,
-        pid: u32,
+    fn of_descriptor<'g>(
+        &'g self,
+        thread: &'g Thread<'a>,
         descriptor: &Descriptor,
         reads: bool,
-        path: &mut Vec<usize>,
+        path: &mut Trail<'g, 'a>,
     ) -> Vec<Vec<Way>> {
+        let pid = thread.pid;
         if self.steps.get() == 0 {
             return Vec::new();
         }
@@ -113,8 +112,7 @@ impl Graph<'_> {
             pids = self.pipe_partners(pid);
         }
         if pids.is_empty() && within {
-            let companions = self.companions(at, path);
-            let companions = companions.into_iter().take(CANDIDATES);
+            let companions = self.companions(thread, path).into_iter().take(CANDIDATES);
             return companions.map(|other| self.through(other, Edge::Thread, path)).collect();
         }
         if !is_pipe {
@@ -178,7 +176,7 @@ impl Graph<'_> {
     }
 
     /// Of several that hold the other end of a pipe the process's own data workers, where there are any, and those that move.
-    pub(super) fn likeliest(&self, pid: u32, pids: Vec<u32>) -> Vec<u32> {
+    fn likeliest(&self, pid: u32, pids: Vec<u32>) -> Vec<u32> {
         let of = |wanted: &dyn Fn(u32) -> bool| pids.iter().copied().filter(|pid| wanted(*pid)).collect::<Vec<_>>();
         let is_trainer = self.processes.get(&pid).is_some_and(|process| process.role == ProcessRole::Trainer);
         let workers = of(&|other| is_trainer && self.is_torch_worker(other) && self.is_child_of(other, pid));
@@ -190,7 +188,7 @@ impl Graph<'_> {
         }
     }
 
-    pub(super) fn pipe_partners(&self, pid: u32) -> Vec<u32> {
+    fn pipe_partners(&self, pid: u32) -> Vec<u32> {
         let mut partners: Vec<u32> = self
             .channels
             .values()
@@ -205,7 +203,7 @@ impl Graph<'_> {
 
     /// What a thread may wait on where its call may not be seen: every open end of its process that fits the kernel's
     /// function, and whose other end somebody active holds.
-    pub(super) fn guessed(&self, thread: &Thread<'_>, seen: &Observation) -> Vec<Descriptor> {
+    fn guessed(&self, thread: &Thread<'_>, seen: &Observation) -> Vec<Descriptor> {
         let symbol = seen.wchan.as_deref().unwrap_or_default();
         let writes = ["pipe_write", "stream_wait_memory", "sock_alloc_send", "wait_for_wmem"]
             .iter()

@@ -3,7 +3,7 @@
 use super::super::paths::{Edge, End, Hop, is_at_sleeping_thread};
 use super::super::ways::{Found, Way};
 use super::turns::PRIVATE;
-use super::{CANDIDATES, DEPTH, Graph, Thread};
+use super::{CANDIDATES, DEPTH, Graph, Thread, Trail, running};
 use crate::rates::levels::{AT_WORK, CLEARLY};
 use crate::rates::wait::Wait;
 use crate::sample::{Channel, Observation};
@@ -18,15 +18,15 @@ const SWITCH_MS: i32 = 6;
 /// So often a second does it wake meanwhile, at least, where the end of its wait may not be read: 230 were measured.
 const SWITCHES_S: f64 = 150.0;
 
-impl Graph<'_> {
+impl<'a> Graph<'a> {
     /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
     pub(in crate::rates::chain) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> Found {
         let idle = 1.0 - device.unwrap_or(0.0);
         let mut found = self.ways_beside(pid, tid, device);
-        let is_shared = found.ways.len() > 1 && found.ways.iter().any(Way::is_device);
+        let is_shared = found.ways.len() > 1 && found.ways.iter().any(|way| way.is_own(&End::Device));
         for way in &mut found.ways {
             way.idle = match () {
-                () if way.is_device() => 0.0,
+                () if way.is_own(&End::Device) => 0.0,
                 // The device has its own part of the time.
                 () if is_shared => 1.0,
                 () => idle,
@@ -36,9 +36,8 @@ impl Graph<'_> {
     }
 
     fn ways_beside(&self, pid: u32, tid: u32, device: Option<f64>) -> Found {
-        let Some(at) = self.place(pid, tid) else { return vec![Way::end(End::Unknown)].into() };
-        let ways = self.ways_from(at);
-        let Some(thread) = self.threads.get(at) else { return ways.into() };
+        let Some(thread) = self.thread(pid, tid) else { return vec![Way::end(End::Unknown)].into() };
+        let ways = self.ways_from(thread);
         let busy = device.filter(|busy| *busy >= AT_WORK);
         match (thread.wait, busy) {
             // The wait has no name of its own: the device may be what is waited for.
@@ -68,18 +67,14 @@ impl Graph<'_> {
         }
     }
 
-    fn ways_from(&self, at: usize) -> Vec<Way> {
+    fn ways_from(&self, thread: &Thread<'a>) -> Vec<Way> {
         self.steps.set(STEPS);
-        self.ways(at, &mut vec![at])
+        self.ways(thread, &mut vec![thread])
     }
 
     /// The ways from a thread on; `path` are the threads that lead here, itself included. The shares add up to 1.
-    pub(super) fn ways(&self, at: usize, path: &mut Vec<usize>) -> Vec<Way> {
-        let Some(thread) = self.threads.get(at) else { return vec![Way::end(End::Unknown)] };
-        let Some(seen) = thread.now else { return vec![Way::end(End::Unknown)] };
-        if !self.may_go_on() {
-            return vec![Way::end(End::Unknown)];
-        }
+    fn ways<'g>(&'g self, thread: &'g Thread<'a>, path: &mut Trail<'g, 'a>) -> Vec<Way> {
+        let Some(seen) = thread.now.filter(|_| self.may_go_on()) else { return vec![Way::end(End::Unknown)] };
         let ways = match thread.wait {
             Wait::Running => vec![Way::end(End::Cpu)],
             Wait::DiskRead => vec![Way::end(End::Disk)],
@@ -90,47 +85,41 @@ impl Graph<'_> {
             Wait::Device => vec![Way::end(End::Device)],
             Wait::Unknown => vec![Way::end(End::Unknown)],
             Wait::Child => self.of_child(thread, seen, path),
-            Wait::Futex => self.of_futex(at, thread, seen, path),
+            Wait::Futex => self.of_futex(thread, seen, path),
             Wait::LoaderPoll if self.is_torch_worker(thread.pid) => vec![Way::end(End::Asked)],
             Wait::LoaderPoll | Wait::Poll | Wait::Pipe | Wait::Socket | Wait::Other => {
-                self.of_descriptors(at, thread, seen, path)
+                self.of_descriptors(thread, seen, path)
             }
         };
         self.or_short_lived(thread, ways)
     }
 
     /// Who sleeps while another process holds a lock on a file that it has open tries that again and again.
-    fn of_sleep(&self, pid: u32, path: &mut Vec<usize>) -> Vec<Way> {
+    fn of_sleep<'g>(&'g self, pid: u32, path: &mut Trail<'g, 'a>) -> Vec<Way> {
         match self.locks.get(&pid).filter(|lock| lock.sleeps) {
             Some(_) => self.of_lock(pid, None, path),
             None => vec![Way::end(End::Timer)],
         }
     }
 
-    fn of_child(&self, thread: &Thread<'_>, seen: &Observation, path: &mut Vec<usize>) -> Vec<Way> {
-        self.best(
-            self.waited_children(thread.pid, seen)
-                .into_iter()
-                .take(CANDIDATES)
-                .map(|pid| self.of_process_way(pid, Edge::Child, path))
-                .collect(),
-        )
+    fn of_child<'g>(&'g self, thread: &Thread<'a>, seen: &Observation, path: &mut Trail<'g, 'a>) -> Vec<Way> {
+        let children = self.waited_children(thread.pid, seen).into_iter().take(CANDIDATES);
+        self.best(children.map(|pid| self.of_process_way(pid, Edge::Child, path)).collect())
     }
 
-    fn of_futex(&self, at: usize, thread: &Thread<'_>, seen: &Observation, path: &mut Vec<usize>) -> Vec<Way> {
-        let others = self.companions(at, path);
-        let run = self.running_of(&others);
+    fn of_futex<'g>(&'g self, thread: &'g Thread<'a>, seen: &Observation, path: &mut Trail<'g, 'a>) -> Vec<Way> {
+        let others = self.companions(thread, path);
+        let run = running(&others);
         // A lock that other processes share: whoever of them runs.
         let shared = seen.operation.is_some_and(|operation| operation & PRIVATE == 0);
         let short = seen.deadline_ms.is_some_and(|ahead| ahead <= SWITCH_MS);
         let switches = !self.exact && thread.wakes_s > SWITCHES_S && !run.is_empty();
         if short || switches {
-            let computes = |at: &usize| self.threads.get(*at).is_some_and(|one| one.cpu >= AT_WORK);
             let of = if run.is_empty() { &others } else { &run };
-            let holders = of.iter().copied().filter(|at| !self.is_native(*at));
-            let holders: Vec<usize> = holders.filter(|at| !run.is_empty() || computes(at)).collect();
+            let mut holders: Vec<&Thread<'_>> = of.iter().copied().filter(|one| !self.is_native(one)).collect();
+            holders.retain(|one| !run.is_empty() || one.cpu >= AT_WORK);
             if !holders.is_empty() {
-                return self.to_threads(&holders, Edge::InterpreterLock, |_| vec![Way::end(End::Cpu)]);
+                return to_threads(&holders, Edge::InterpreterLock, |_| vec![Way::end(End::Cpu)]);
             }
         }
         if !run.is_empty() {
@@ -138,20 +127,16 @@ impl Graph<'_> {
         }
         let mut alternatives = Vec::new();
         for other in others.into_iter().take(CANDIDATES) {
-            let blocked_outside = self
-                .threads
-                .get(other)
-                .is_some_and(|one| !matches!(one.wait, Wait::Futex | Wait::Unknown) && path.len() < DEPTH);
-            if blocked_outside {
+            if !matches!(other.wait, Wait::Futex | Wait::Unknown) && path.len() < DEPTH {
                 alternatives.push(self.through(other, Edge::Thread, path));
             }
         }
         if shared {
             let others = self.others_of_job().into_iter().filter(|pid| *pid != thread.pid);
             for pid in others.take(CANDIDATES) {
-                let run = self.running_of(&self.active_of(pid, path));
+                let run = running(&self.active_of(pid, path));
                 if !run.is_empty() {
-                    alternatives.push(self.to_threads(&run, Edge::SharedMemory, |_| vec![Way::end(End::Cpu)]));
+                    alternatives.push(to_threads(&run, Edge::SharedMemory, |_| vec![Way::end(End::Cpu)]));
                 }
             }
         }
@@ -161,30 +146,25 @@ impl Graph<'_> {
     /// Ways over the threads that run, and over their peers that wait for a source meanwhile: in a pool whose threads each wait
     /// most of the time, one of them runs at most moments, and is no more why the loop waits than the others are. One that uses far less
     /// CPU is no peer.
-    fn with_peers(&self, run: &[usize], others: &[usize], path: &mut Vec<usize>) -> Vec<Way> {
-        let cpu = |at: &usize| self.threads.get(*at).map_or(0.0, |one| one.cpu);
-        let busiest = run.iter().map(cpu).fold(0.0, f64::max);
-        let peers = others.iter().filter(|at| !run.contains(at) && cpu(at) >= CLEARLY * busiest).take(CANDIDATES);
+    fn with_peers<'g>(
+        &'g self,
+        run: &[&'g Thread<'a>],
+        others: &[&'g Thread<'a>],
+        path: &mut Trail<'g, 'a>,
+    ) -> Vec<Way> {
+        let busiest = run.iter().map(|one| one.cpu).fold(0.0, f64::max);
+        let peers = others.iter().filter(|one| one.wait != Wait::Running && one.cpu >= CLEARLY * busiest);
         let is_source = |way: &Way| matches!(way.end, End::Disk | End::Memory | End::Net(_));
         let waiting: Vec<Vec<Way>> = peers
-            .filter(|at| self.threads.get(**at).is_some_and(|one| one.wait != Wait::Futex))
-            .map(|at| self.through(*at, Edge::Thread, path))
+            .take(CANDIDATES)
+            .filter(|one| one.wait != Wait::Futex)
+            .map(|one| self.through(one, Edge::Thread, path))
             .filter(|ways| ways.iter().all(is_source))
             .collect();
         let all = (run.len() + waiting.len()) as f64;
-        let running = self.to_threads(run, Edge::Thread, |at| self.runs_or_reads(at));
+        let running = to_threads(run, Edge::Thread, Thread::runs_or_reads);
         let running = running.into_iter().map(|way| Way { share: way.share * run.len() as f64 / all, ..way });
         few(running.chain(waiting.into_iter().flatten().map(|way| Way { share: way.share / all, ..way })))
-    }
-
-    /// What a thread that is seen running does.
-    fn runs_or_reads(&self, at: usize) -> Vec<Way> {
-        let at_disk = self.threads.get(at).map_or(0.0, |one| one.at_disk);
-        let ways = [(End::Cpu, 1.0 - at_disk), (End::Disk, at_disk)];
-        ways.into_iter()
-            .filter(|(_, share)| *share > 0.0)
-            .map(|(end, share)| Way { share, ..Way::end(end) })
-            .collect()
     }
 
     /// It waits on a pipe or socket that leads somewhere.
@@ -200,60 +180,44 @@ impl Graph<'_> {
         left > 0
     }
 
-    /// Ways over each of these threads, in equal parts.
-    pub(super) fn to_threads(&self, to: &[usize], by: Edge, mut on: impl FnMut(usize) -> Vec<Way>) -> Vec<Way> {
-        let part = 1.0 / to.len().max(1) as f64;
-        let mut ways = Vec::new();
-        for at in to {
-            let Some(thread) = self.threads.get(*at) else { continue };
-            let hop = Hop { by, pid: thread.pid, tid: thread.tid };
-            ways.extend(on(*at).into_iter().map(|way| way.after(hop.clone(), part)));
-        }
-        ways
-    }
-
     /// Ways over one thread and on from it.
-    pub(super) fn through(&self, other: usize, by: Edge, path: &mut Vec<usize>) -> Vec<Way> {
+    pub(super) fn through<'g>(&'g self, other: &'g Thread<'a>, by: Edge, path: &mut Trail<'g, 'a>) -> Vec<Way> {
         path.push(other);
-        let ways = self.to_threads(&[other], by, |at| match path.len() > DEPTH {
-            true => vec![Way::end(End::Unknown)],
-            false => self.ways(at, path),
-        });
+        let ways = if path.len() > DEPTH { vec![Way::end(End::Unknown)] } else { self.ways(other, path) };
         path.pop();
-        ways
+        ways.into_iter().map(|way| way.after(other.hop(by), 1.0)).collect()
     }
 
     /// What a process does that is waited for: whoever of its threads runs, else what its main thread waits for, or the
     /// most active one where that rests or leads nowhere.
-    pub(super) fn of_process_way(&self, pid: u32, by: Edge, path: &mut Vec<usize>) -> Vec<Way> {
-        if path.iter().any(|at| self.threads.get(*at).is_some_and(|thread| thread.pid == pid)) {
+    pub(super) fn of_process_way<'g>(&'g self, pid: u32, by: Edge, path: &mut Trail<'g, 'a>) -> Vec<Way> {
+        if path.iter().any(|on| on.pid == pid) {
             return vec![Way::end(End::Asked)];
         }
         if !self.may_go_on() {
             return vec![Way::end(End::Unknown)];
         }
         let active = self.active_of(pid, path);
-        let run = self.running_of(&active);
+        let run = running(&active);
         if !run.is_empty() {
-            return self.to_threads(&run, by, |at| self.runs_or_reads(at));
+            return to_threads(&run, by, Thread::runs_or_reads);
         }
-        let main = self.place(pid, pid);
-        let of = |at: &usize| self.threads.get(*at);
-        let busiest_but = |but: Option<usize>| {
-            let weight = |at: &usize| of(at).map_or(0.0, |one| one.cpu + one.wakes_s * 1e-3);
-            let others = active.iter().copied().filter(|at| Some(*at) != but);
+        let main = self.thread(pid, pid);
+        let busiest_but = |but: Option<u32>| {
+            let weight = |one: &Thread<'_>| one.cpu + one.wakes_s * 1e-3;
+            let others = active.iter().copied().filter(|one| Some(one.tid) != but);
             others.max_by(|a, b| weight(a).total_cmp(&weight(b)))
         };
-        let Some(at) = main.filter(|main| active.contains(main)).or_else(|| busiest_but(None)).or(main) else {
+        let Some(first) = main.filter(|main| main.active).or_else(|| busiest_but(None)).or(main) else {
             return vec![Way::end(End::Unknown).after(Hop { by, pid, tid: pid }, 1.0)];
         };
         if path.len() >= DEPTH {
             return vec![Way::end(End::Unknown)];
         }
-        let ways = self.through(at, by, path);
+        let ways = self.through(first, by, path);
         // The main thread of a server may rest while another one answers.
         let rests = ways.iter().all(|way| way.end.rank() > End::Timer.rank());
-        match busiest_but(Some(at)).filter(|_| rests) {
+        match busiest_but(Some(first.tid)).filter(|_| rests) {
             Some(other) => self.best(vec![ways, self.through(other, by, path)]),
             None => ways,
         }
@@ -262,12 +226,11 @@ impl Graph<'_> {
     /// What a data worker's main thread waits for where that is a thread of its own process, or a child of its own (a decoder
     /// at the other end of a pipe): the kind of its wait, and that of the wait at the end.
     pub(in crate::rates::chain) fn own_wait(&self, pid: u32) -> Option<(Wait, Wait)> {
-        let at = self.place(pid, pid)?;
-        let main = self.threads.get(at).filter(|main| main.now.is_some())?;
-        if !matches!(main.wait, Wait::Futex | Wait::Pipe) {
+        let main = self.thread(pid, pid)?;
+        if main.now.is_none() || !matches!(main.wait, Wait::Futex | Wait::Pipe) {
             return None;
         }
-        let ways = self.ways_from(at);
+        let ways = self.ways_from(main);
         // The end that most of the ways have.
         let of_end = |end: &End| ways.iter().filter(|way| way.end == *end).map(|way| way.share).sum::<f64>();
         let way = ways.iter().max_by(|a, b| of_end(&a.end).total_cmp(&of_end(&b.end)))?;
@@ -302,6 +265,27 @@ impl Graph<'_> {
     }
 }
 
+/// Ways over each of these threads, in equal parts.
+fn to_threads<'g, 'a>(to: &[&'g Thread<'a>], by: Edge, on: impl Fn(&'g Thread<'a>) -> Vec<Way>) -> Vec<Way> {
+    let part = 1.0 / to.len().max(1) as f64;
+    to.iter().flat_map(|thread| on(thread).into_iter().map(|way| way.after(thread.hop(by), part))).collect()
+}
+
+impl Thread<'_> {
+    fn hop(&self, by: Edge) -> Hop {
+        Hop { by, pid: self.pid, tid: self.tid }
+    }
+
+    /// What a thread that is seen running does.
+    fn runs_or_reads(&self) -> Vec<Way> {
+        let ends = [(End::Cpu, 1.0 - self.at_disk), (End::Disk, self.at_disk)];
+        ends.into_iter()
+            .filter(|(_, share)| *share > 0.0)
+            .map(|(end, share)| Way { share, ..Way::end(end) })
+            .collect()
+    }
+}
+
 /// As much of the wait as the device works is for it.
 fn beside_device(ways: Vec<Way>, busy: f64) -> Vec<Way> {
     let rest = ways.into_iter().map(|way| Way { share: way.share * (1.0 - busy), ..way });
@@ -313,9 +297,7 @@ fn few(ways: impl Iterator<Item = Way>) -> Vec<Way> {
     let mut kept: Vec<Way> = Vec::new();
     let mut rest = 0.0;
     for way in ways {
-        let same = |one: &Way| (&one.end, &one.name, &one.hops) == (&way.end, &way.name, &way.hops);
-        let known = kept.iter().position(same).and_then(|at| kept.get_mut(at));
-        if let Some(known) = known {
+        if let Some(known) = kept.iter_mut().find(|known| known.is_like(&way)) {
             known.share += way.share;
         } else if kept.len() < WAYS {
             kept.push(way);
@@ -334,22 +316,6 @@ impl Way {
     pub(super) fn leads(&self) -> bool {
         let held = |hop: &Hop| hop.by.is_file_lock() || hop.by == Edge::Writes;
         self.end.rank() < End::Timer.rank() || self.hops.iter().any(held)
-    }
-
-    pub(super) fn end(end: End) -> Self {
-        Self { hops: Vec::new(), end, name: None, share: 1.0, idle: 1.0 }
-    }
-
-    /// The loop itself waits for the device.
-    fn is_device(&self) -> bool {
-        self.end == End::Device && self.hops.is_empty()
-    }
-
-    /// The same, one thread later.
-    pub(super) fn after(mut self, hop: Hop, part: f64) -> Self {
-        self.hops.insert(0, hop);
-        self.share *= part;
-        self
     }
 }
 

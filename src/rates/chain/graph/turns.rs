@@ -21,10 +21,7 @@ impl Graph<'_> {
                 Wait::LoaderPoll => worker.torch,
                 // Where calls cannot be read any poll may be torch's.
                 Wait::Poll if worker.torch => !self.exact,
-                Wait::Poll | Wait::Pipe | Wait::Socket => {
-                    !worker.torch && (!self.exact || self.reads_from(main, worker.trainer))
-                }
-                _ => false,
+                _ => !worker.torch && self.rests(main, worker.trainer),
             };
             let (works, rest) = trainers.entry(worker.trainer).or_default();
             *works |= !rests && !matches!(main.wait, Wait::Futex | Wait::Stopped | Wait::Unknown);
