@@ -4,7 +4,10 @@
 //! or elsewhere may install a handler for it. A program that is started from here inherits that.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Once, OnceLock};
+use std::sync::{
+    Arc, LazyLock, Once, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
@@ -18,6 +21,32 @@ static CUT_SHORT: AtomicI32 = AtomicI32::new(0);
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 /// A signal has come that was meant for the program of `trainmon run`.
 static FORWARDED: AtomicBool = AtomicBool::new(false);
+
+/// Held for reading while a program is being started.
+static STARTS: RwLock<()> = RwLock::new(());
+/// Looks for a moment in which nothing is being started, and the time between two of them: starting takes a millisecond.
+const LOOKS: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+
+/// Hold it while a program is started. Until it is executed the new process is in our group, and the thread that starts it waits
+/// for it (vfork): a signal that stops the group at that moment would stop the one and leave the other waiting, so that a shell
+/// would never see us stopped.
+pub fn starting() -> RwLockReadGuard<'static, ()> {
+    STARTS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Hold it while our group is stopped; `None` where a start goes on for too long to be waited for.
+#[must_use]
+pub fn no_starts() -> Option<RwLockWriteGuard<'static, ()>> {
+    for _ in 0..LOOKS {
+        match STARTS.try_write() {
+            Ok(held) => return Some(held),
+            Err(TryLockError::Poisoned(held)) => return Some(held.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(BETWEEN_LOOKS),
+        }
+    }
+    None
+}
 
 /// Prepares the process, before any handler is installed: remembers which signals are ignored, and turns SIGXFSZ, which
 /// would kill at `ulimit -f`, into the error EFBIG of the write.
@@ -119,5 +148,16 @@ mod tests {
         let mask = ignored_in("SigBlk:\t0000000000000002\nSigIgn:\t0000000000001001\nSigCgt:\t0\n").unwrap();
         assert_eq!(mask, 1 << (Signal::HUP.as_raw() - 1) | 1 << (Signal::PIPE.as_raw() - 1));
         assert_eq!(ignored_in("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn nothing_starts_while_the_group_is_stopped() {
+        let starting = starting();
+        assert!(no_starts().is_none(), "a start goes on");
+        drop(starting);
+        let held = no_starts().unwrap();
+        assert!(STARTS.try_read().is_err());
+        drop(held);
+        assert!(STARTS.try_read().is_ok());
     }
 }

@@ -188,6 +188,7 @@ impl Terminal {
     /// belongs in a group of its own.
     pub fn suspend(&mut self) -> io::Result<()> {
         restore(&mut self.out);
+        let _held = crate::signals::no_starts();
         kill_current_process_group(Signal::TSTP)?;
         // The signal may go to another thread of ours and stop us a moment later.
         thread::sleep(std::time::Duration::from_millis(20));

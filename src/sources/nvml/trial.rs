@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::errors::ExitCode;
+use crate::signals;
 use crate::sources::nvml_raw;
 
 /// First argument of this executable where it loads a library on trial, with the number of the process that asks for it. Not
@@ -43,7 +44,9 @@ pub(super) fn load(library: Result<&File, &Path>) -> Result<(), Failed> {
     let word = format!("{WORD}{}", std::process::id());
     // A group of its own: Ctrl-C at our terminal is not for it.
     command.args([OsStr::new(&word), name]).stdin(input).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let starting = signals::starting();
     let mut child = command.spawn().map_err(cannot)?;
+    drop(starting);
     let started = Instant::now();
     loop {
         match child.try_wait().map_err(cannot)? {

@@ -28,6 +28,7 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions};
 
 use super::find::{Program, USUAL_PATH};
 use crate::errors::ExitCode;
+use crate::signals;
 use crate::sources::descriptors;
 use crate::sources::files::numbers_in;
 use crate::sources::process::stat_of;
@@ -109,7 +110,9 @@ impl Supervisor {
         }
         // A group of its own: Ctrl-C at our terminal is ours alone.
         command.stdin(other).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        let starting = signals::starting();
         let child = command.spawn()?;
+        drop(starting);
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             descriptors::restore_limit(pid);
         }
