@@ -292,18 +292,15 @@ fn hop(alike: &[&ChainNode], first: &ChainNode, workers: usize, is_first: bool, 
     let count = alike.iter().map(|node| (node.pid, node.tid)).collect::<BTreeSet<_>>().len();
     let is_worker = first.name == "data worker";
     let many = count > 1 && first.pid.is_some();
-    let of = |count: usize| {
-        if workers >= count && short < Short::Count { format!("{count} of {workers}") } else { String::new() }
-    };
+    let counts = short < Short::Count;
+    let of = |count: usize| if workers >= count && counts { format!("{count} of {workers}") } else { String::new() };
     let who = match (first.kind.as_str(), is_worker) {
         (_, true) if many && workers > count => format!("{} data workers", of(count)),
         ("process" | "thread", _) if many => {
             let plural = if first.name.ends_with('s') { "es" } else { "s" };
             format!("{count} {}{plural}", first.name)
         }
-        (_, true) if workers > 0 && first.pid.is_some() && short < Short::Count => {
-            format!("{} ({})", who(first), of(1))
-        }
+        (_, true) if workers > 0 && first.pid.is_some() && counts => format!("{} ({})", who(first), of(1)),
         ("lock", _) if short >= Short::Folders => {
             format!("lock {}", first.name.rsplit('/').next().unwrap_or_default())
         }

@@ -71,23 +71,20 @@ impl CsvLog<LogOut> {
     /// One line: the log is gone, and nothing can be written in its place.
     pub fn follow(&mut self, path: &Path) -> anyhow::Result<Option<String>> {
         let change = self.out.follow()?;
-        let settled = match change {
+        if matches!(change, Change::Emptied | Change::Renewed) {
+            self.header_written = false;
+        }
+        let (settled, what) = match change {
             Change::None => return Ok(None),
-            Change::Emptied | Change::Renewed => {
-                self.header_written = false;
-                Ok(())
+            Change::Grown => (self.end_line(), None),
+            Change::Emptied => (Ok(()), Some("was truncated; the next rows follow under a new header")),
+            Change::Renewed => (Ok(()), Some("was moved or removed; the next rows go to a new file there")),
+            Change::Replaced => {
+                (self.settle(), Some("was cut or replaced; the next rows go to the end of what is there now"))
             }
-            Change::Grown => self.end_line(),
-            Change::Replaced => self.settle(),
         };
         settled.map_err(|error| write_error("log", path, error))?;
-        let what = match change {
-            Change::Emptied => "was truncated; the next rows follow under a new header",
-            Change::Renewed => "was moved or removed; the next rows go to a new file there",
-            Change::Replaced => "was cut or replaced; the next rows go to the end of what is there now",
-            Change::None | Change::Grown => return Ok(None),
-        };
-        Ok(Some(format!("log {} {what}", path.display())))
+        Ok(what.map(|what| format!("log {} {what}", path.display())))
     }
 
     /// Goes on at the end of what is in the file now: under its header if it has ours, under a new one otherwise.
