@@ -186,9 +186,14 @@ numbers! {
     psi_memory: Option<f64> = span.mean(|frame| frame.host.psi_memory_some_pct);
     /// Pages swapped in a second.
     swap_in: Option<f64> = span.mean(|frame| frame.host.swap_in_s);
-    /// What is read again after eviction, bytes/s (the cgroup's where known, else the host's).
-    refaults_s: Option<f64> =
-        span.mean(|frame| frame.job.refaults_s.or(frame.host.refaults_s)).map(|pages| pages * PAGE);
+    /// Of the bytes read from storage, the part that is read again after eviction. A control group with a memory limit of its own
+    /// evicts for itself, and what it reads again is of the job's reads; else the host does, of all that the data's disk reads.
+    refaulted: Option<f64> = {
+        let part = |pages: Option<f64>, bytes: Option<f64>| Some(pages? * PAGE / bytes.filter(|bytes| *bytes > 0.0)?);
+        let own = || part(span.mean(|frame| frame.job.refaults_s), span.mean(|frame| frame.job.read_bytes_s));
+        let all = || part(span.mean(|frame| frame.host.refaults_s), span.mean(|frame| frame.storage.read_bytes_s));
+        if last.job.memory_limit_bytes.is_some() { own().or_else(all) } else { all().or_else(own) }
+    };
     /// Name of the busiest disk that data of the job lie on.
     disk: Option<Arc<str>> = {
         let of_data = last.storage.devices.iter().filter(|device| device.data);

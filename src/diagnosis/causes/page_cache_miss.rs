@@ -12,16 +12,14 @@ pub(super) const CAUSE: Spec = Spec {
     meaning: "the data does not fit in memory and is read from disk again and again",
     rule: &[LOOP_LOSES, SOURCE_IS_SLOW, "of the bytes read, at least `refault` had been in the page cache before"],
     judge: |case| {
-        let io = &case.window.io;
-        let read_s = io.read_s();
-        let again = read_s > 0.0 && io.refaults_s.unwrap_or(0.0) / read_s >= REFAULT;
+        let again = case.window.io.refaulted.is_some_and(|part| part >= REFAULT);
         source::judgement(case, Cause::PageCacheMiss, 1.0).filter(|_| again)
     },
     signals: &[REFAULTS, READS, WORKER_WAIT, DISKS],
     source: "mm/workingset.c: workingset_refault_file counts pages that were evicted and are needed again; a cold \
              first epoch reads as much, but without refaults",
     confirmed: Confirmed::LabelledWorkloads,
-    limits: "outside a control group the counter is the whole machine's; reads past the page cache (O_DIRECT) never \
+    limits: "outside a control group both counters are the whole machine's; reads past the page cache (O_DIRECT) never \
              refault and are called disk-bandwidth",
     advice: advice![
         "Raise the memory limit, or shrink the data set on disk" => "pages are evicted and read again";
