@@ -24,7 +24,7 @@ use freezer::Freezer;
 const REFRESH_EVERY: u32 = 10;
 
 /// Reads the cgroup of one process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CgroupReader {
     roots: Roots,
     pid: u32,
@@ -52,19 +52,8 @@ struct Counters {
 impl CgroupReader {
     /// Nothing is opened before the first read.
     pub fn for_process(roots: &Roots, pid: u32) -> Self {
-        Self {
-            roots: roots.clone(),
-            pid,
-            membership: KeptPath::new(roots.proc.join(pid.to_string()).join("cgroup")),
-            membership_seen: Vec::new(),
-            found: Hierarchies::default(),
-            reads: 0,
-            limits: CgroupSample::default(),
-            counters: Counters::default(),
-            freezers: Vec::new(),
-            thaw: None,
-            buffer: Vec::new(),
-        }
+        let membership = KeptPath::new(roots.proc.join(pid.to_string()).join("cgroup"));
+        Self { roots: roots.clone(), pid, membership, ..Self::default() }
     }
 
     /// Reads counters, and every tenth time the limits and whether the process has moved. What cannot be read is

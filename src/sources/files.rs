@@ -21,7 +21,7 @@ const FIRST_BUFFER: usize = 4096;
 const RETRY_AFTER_READS: u32 = 30;
 
 /// Why a file could not be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, thiserror::Error)]
 pub enum ReadFailure {
     /// The process, cgroup or device behind the descriptor has ended (ESRCH, ENODEV).
     #[error("it has ended")]
@@ -30,6 +30,7 @@ pub enum ReadFailure {
     #[error("access denied")]
     Denied,
     /// There is no such file, or the kernel has the feature switched off.
+    #[default]
     #[error("no such file")]
     Absent,
     /// Its content is not what it should be.
@@ -164,7 +165,7 @@ impl KeptFile {
 }
 
 /// A path whose descriptor is opened at the first read, kept, and opened again after it has failed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct KeptPath {
     path: PathBuf,
     file: Option<KeptFile>,
@@ -175,7 +176,7 @@ pub struct KeptPath {
 impl KeptPath {
     /// Nothing is opened yet.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, file: None, last_failure: ReadFailure::Absent, reads_until_retry: 0 }
+        Self { path, ..Self::default() }
     }
 
     /// The path that is read.

@@ -46,37 +46,9 @@ pub struct Facts<'a> {
 const MOST_GENERATIONS: usize = 64;
 
 /// Programs that start others and do not train themselves.
-const LAUNCHERS: &[&str] = &[
-    "sh",
-    "bash",
-    "dash",
-    "zsh",
-    "fish",
-    "sudo",
-    "su",
-    "env",
-    "time",
-    "nohup",
-    "nice",
-    "taskset",
-    "numactl",
-    "setpriv",
-    "timeout",
-    "torchrun",
-    "accelerate",
-    "deepspeed",
-    "srun",
-    "mpirun",
-    "screen",
-    "tmux: server",
-    "uv",
-    "poetry",
-    "conda",
-    "make",
-    "docker-init",
-    "tini",
-    "systemd",
-];
+const LAUNCHERS: &str = "\
+    sh bash dash zsh fish sudo su env time nohup nice taskset numactl setpriv timeout torchrun accelerate \
+    deepspeed srun mpirun screen tmux uv poetry conda make docker-init tini systemd";
 
 /// Interpreters: two processes of one interpreter are kin only when their command lines agree too.
 const INTERPRETERS: &[&str] = &["python", "pypy", "node", "java", "ruby", "perl", "bash", "sh"];
@@ -195,7 +167,10 @@ fn end_of_chain(target: u32, facts: &[Facts<'_>]) -> u32 {
     for _ in 0..16 {
         let Some(fact) = facts.iter().find(|fact| fact.pid == at) else { break };
         let mut children = facts.iter().filter(|fact| fact.parent == at);
-        match (LAUNCHERS.contains(&fact.comm), children.next(), children.next()) {
+        // tmux names its server `tmux: server`.
+        let name = fact.comm.strip_suffix(": server").unwrap_or(fact.comm);
+        let launches = LAUNCHERS.split_ascii_whitespace().any(|known| known == name);
+        match (launches, children.next(), children.next()) {
             (true, Some(child), None) => at = child.pid,
             _ => break,
         }

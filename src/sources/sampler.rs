@@ -101,7 +101,7 @@ pub struct Sampler {
     connections: Connections,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Process {
     plan: ProcessPlan,
     threads: Vec<Task>,
@@ -144,22 +144,17 @@ impl Process {
     /// left out where their files cannot be kept open.
     fn open(proc_root: &Path, plan: &ProcessPlan, before: Option<Self>, no_syscall: bool) -> Self {
         let pid = plan.id.pid;
-        let (mut tasks, mut memory, mut main_io, awaited, fed_by, feeders) = match before {
-            Some(Self { threads, memory, main_io, awaited, plan, feeders, .. }) => {
-                (threads, memory, main_io, awaited, plan.feeders, feeders)
-            }
-            None => Default::default(),
-        };
+        let mut process = before.unwrap_or_default();
         let io = |tid: &u32| {
             let path = proc_root.join(format!("{pid}/task/{tid}/io"));
             ThriftyFile::open(path, Some(Use::Rounds)).ok()
         };
-        if !no_syscall && memory.is_none() {
-            let opened = descriptors::permit(Use::Rounds)
+        if !no_syscall && process.memory.is_none() {
+            process.memory = descriptors::permit(Use::Rounds)
                 .and_then(|permit| Some((KeptFile::open(proc_root.join(format!("{pid}/mem"))).ok()?, permit)));
-            memory = opened;
         }
-        let mut thread = |thread: &ThreadPlan| match tasks.iter().position(|task| task.samples.tid == thread.tid) {
+        let mut tasks = std::mem::take(&mut process.threads);
+        let thread = |thread: &ThreadPlan| match tasks.iter().position(|task| task.samples.tid == thread.tid) {
             Some(at) => {
                 let mut task = tasks.swap_remove(at);
                 (task.samples.role, task.samples.aside) = (thread.role, thread.aside);
@@ -167,24 +162,17 @@ impl Process {
             }
             None => Task::open(proc_root, pid, thread, no_syscall),
         };
-        let mut threads: Vec<Task> = plan.threads.iter().map(&mut thread).collect();
-        threads.retain(|task| !task.samples.aside || task.is_cheap());
-        let left_out = u32::try_from(plan.threads.len() - threads.len()).unwrap_or(u32::MAX);
+        process.threads = plan.threads.iter().map(thread).collect();
+        process.threads.retain(|task| !task.samples.aside || task.is_cheap());
+        process.left_out = u32::try_from(plan.threads.len() - process.threads.len()).unwrap_or(u32::MAX);
         if plan.role == ProcessRole::Trainer {
-            main_io = main_io.or_else(|| io(&pid));
+            process.main_io = process.main_io.or_else(|| io(&pid));
         }
-        let feeders = if fed_by == plan.feeders { feeders } else { plan.feeders.iter().filter_map(io).collect() };
-        Self {
-            plan: plan.clone(),
-            threads,
-            left_out,
-            feeders,
-            main_io,
-            memory,
-            awaited,
-            fed: Vec::new(),
-            written: Vec::new(),
+        if process.plan.feeders != plan.feeders {
+            process.feeders = plan.feeders.iter().filter_map(io).collect();
         }
+        process.plan = plan.clone();
+        process
     }
 
     /// Samples a trainer in one round. With `connections` all threads of the plan are sampled, and what they wait on is looked

@@ -2,7 +2,6 @@
 //! come due, NFS counters where a data mount is NFS.
 
 use std::io;
-use std::path::PathBuf;
 
 use crate::sample::{BlockDevice, DataMount, StorageSample};
 
@@ -65,23 +64,16 @@ impl StorageReader {
 
     /// Fills in the NFS client's counters, from a process that sees the mount, else from ourselves.
     fn add_nfs(&mut self, mounts: &mut [DataMount], pids: &[u32]) {
-        let nfs = |mount: &DataMount| is_nfs(mount.fs_type.as_bytes());
-        if !mounts.iter().any(nfs) {
-            self.mountstats = None;
+        let kept = self.mountstats.take();
+        if !mounts.iter().any(|mount| is_nfs(mount.fs_type.as_bytes())) {
             return;
         }
         let seen_by = self.data.mounts.iter().filter(|known| is_nfs(&known.mount.fs_type)).map(|known| known.pid);
         let path_of = |process: &str| self.roots.proc.join(process).join("mountstats");
-        let kept = self.mountstats.as_ref().map(|kept| kept.path().to_path_buf());
         let of_processes = seen_by.chain(pids.iter().copied().take(2)).map(|pid| path_of(&pid.to_string()));
-        let paths: Vec<PathBuf> = kept.into_iter().chain(of_processes).chain([path_of("self")]).collect();
-        for path in paths {
-            if self.mountstats.as_ref().is_none_or(|kept| kept.path() != path) {
-                self.mountstats = Some(KeptPath::new(path));
-            }
-            let Some(Ok(text_of_file)) = self.mountstats.as_mut().map(|kept| kept.read(&mut self.buffer)) else {
-                continue;
-            };
+        let others = of_processes.chain([path_of("self")]).map(KeptPath::new);
+        for mut file in kept.into_iter().chain(others) {
+            let Ok(text_of_file) = file.read(&mut self.buffer) else { continue };
             let reads = nfs_reads(text_of_file);
             for mount in mounts {
                 if let Some((_, reads)) = reads.iter().rfind(|(point, _)| **point == *mount.mount_point) {
@@ -89,9 +81,9 @@ impl StorageReader {
                         (reads.bytes, reads.ops, reads.rtt_ms);
                 }
             }
+            self.mountstats = Some(file);
             return;
         }
-        self.mountstats = None;
     }
 }
 

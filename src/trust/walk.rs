@@ -184,17 +184,14 @@ impl<'a> Walk<'a> {
     fn begin(path: &Path, owners: &'a [u32]) -> Result<(Self, VecDeque<OsString>), Untrusted> {
         let fault = |error: io::Error| Untrusted { path: path.to_path_buf(), fault: Fault::System(error) };
         let path = std::path::absolute(path).map_err(fault)?;
-        let folder = root().map_err(fault)?;
-        let shown = PathBuf::from("/");
-        let looked_at = shown.clone();
         let mut walk = Self {
             owners,
-            folder,
+            folder: root().map_err(fault)?,
             device: 0,
             mode: 0,
             in_sticky: false,
-            shown,
-            looked_at,
+            shown: PathBuf::new(),
+            looked_at: PathBuf::new(),
             links: 0,
             writable: Vec::new(),
         };
@@ -205,9 +202,8 @@ impl<'a> Walk<'a> {
     fn enter_root(&mut self) -> Result<(), Untrusted> {
         self.shown = PathBuf::from("/");
         self.looked_at.clone_from(&self.shown);
-        self.folder = root().map_err(|error| self.fault(Fault::System(error)))?;
-        let stat = fstat(&self.folder).map_err(|error| self.fault(Fault::System(error.into())))?;
-        let root = self.folder.try_clone().map_err(|error| self.fault(Fault::System(error)))?;
+        let root = root().map_err(|error| self.fault(Fault::System(error)))?;
+        let stat = fstat(&root).map_err(|error| self.fault(Fault::System(error.into())))?;
         self.check(&root, &stat)?;
         self.stand_in(root, &stat);
         Ok(())

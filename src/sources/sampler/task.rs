@@ -274,13 +274,10 @@ fn deadline_ms(memory: &KeptFile, operation: u64, address: u64) -> Option<i32> {
     let mut timespec = [0_u8; 16];
     (memory.read_at(&mut timespec, address) == Ok(16)).then_some(())?;
     let (seconds, nanoseconds) = timespec.split_first_chunk::<8>()?;
-    let end = (i64::from_ne_bytes(*seconds), i64::from_ne_bytes(nanoseconds.try_into().ok()?));
+    let (seconds, nanoseconds) = (i64::from_ne_bytes(*seconds), i64::from_ne_bytes(nanoseconds.try_into().ok()?));
     let now = clock_gettime(if operation & CLOCK_REALTIME == 0 { ClockId::Monotonic } else { ClockId::Realtime });
-    let ms = end
-        .0
-        .saturating_sub(now.tv_sec)
-        .saturating_mul(1000)
-        .saturating_add(end.1.saturating_sub(now.tv_nsec) / 1_000_000);
+    let ms = seconds.saturating_sub(now.tv_sec).saturating_mul(1000);
+    let ms = ms.saturating_add(nanoseconds.saturating_sub(now.tv_nsec) / 1_000_000);
     let rounded = if ms > 100 { ms / 100 * 100 } else { ms };
     i32::try_from(rounded).ok()
 }
