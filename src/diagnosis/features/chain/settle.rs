@@ -50,7 +50,11 @@ impl Chain {
         }
         if let Some(idle) = idle {
             self.lose(Part::Own, idle.while_host_busy);
-            self.lose(Part::Loads, idle.while_input_wait - self.lost(Part::Loader));
+            // Whether it waits for a batch or makes it: the device idles in the same part of that.
+            let part = idle.while_input_wait / shares.input_wait.max(f64::MIN_POSITIVE);
+            for batches in [Part::Loads, Part::Loader] {
+                self.lose(batches, self.share(batches) * part);
+            }
             self.lose(Part::Device, idle.while_sync);
         }
         self.ways.sort_by(|a, b| b.share.total_cmp(&a.share));
