@@ -9,11 +9,17 @@ use super::*;
 struct Job(Child);
 
 impl Job {
-    /// A shell that does this; what it reads is written by the test.
+    /// A shell that does this; what it reads is written by the test. It may be started before it has its command line.
     fn shell(script: &str) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null());
-        Self(command.spawn().unwrap())
+        let job = Self(command.spawn().unwrap());
+        let (path, until) = (format!("/proc/{}/cmdline", job.0.id()), Instant::now() + Duration::from_secs(20));
+        while fs::read(&path).unwrap().is_empty() {
+            assert!(Instant::now() < until, "{path} stays empty");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        job
     }
 
     fn line(&mut self) {
