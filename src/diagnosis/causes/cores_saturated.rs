@@ -19,7 +19,7 @@ pub(super) const CAUSE: Spec = Spec {
     rule: &[
         SHORT_OF_CPU,
         "the allowed CPUs are in use `cores_full`, or the workers queue at least `run_delay` of their runnable time",
-        "other processes use less than `neighbour`, and there are fewer than `too_many_workers`",
+        "other processes use less than `neighbour`, else less surely; and there are fewer than `too_many_workers`",
         "it is not the start of whole sets of workers that the loop waits for",
         "or processes of the job fill them in bursts: `oversubscribed` threads are active, and what the loop loses is mostly \
          queueing",
@@ -44,7 +44,10 @@ pub(super) const CAUSE: Spec = Spec {
         let more = crowd == Some(Crowd::Processes) && !queueing.of_workers;
         let judgement = if more { judgement.meaning(MORE_PROCESSES) } else { judgement };
         let free = case.window.cpu.full.is_some_and(|full| full < CPUS_FREE);
-        Some(if free { held_back(judgement) } else { judgement })
+        let judgement = if free { held_back(judgement) } else { judgement };
+        // The smaller part, or they would be the cause.
+        let shared = starvation::others_hold(case);
+        Some(if shared { judgement.less_sure(GUESSED, "other processes use a part of them") } else { judgement })
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-stats.rst: the second field of schedstat is time spent waiting on \
