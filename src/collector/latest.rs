@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::sample::{
-    AddressesSample, GpuSample, HostSample, JobSample, LocalsSample, NeighboursSample, ProcessId, SourceState,
-    SourceStatus, Sources, StackWindow, StacksSample, StorageSample,
+    GpuSample, HostSample, JobSample, LocalsSample, NeighboursSample, ProcessId, SourceState, SourceStatus, Sources,
+    StackWindow, StacksSample, StorageSample,
 };
 
 /// A call that has been outstanding for longer counts as hung, nanoseconds. NVML calls on a healthy driver take
@@ -38,8 +38,6 @@ pub struct Values {
     pub storage: Slot<StorageSample>,
     /// GPUs.
     pub gpu: Slot<GpuSample>,
-    /// Sampled instruction pointers.
-    pub addresses: Slot<AddressesSample>,
     /// Python stacks.
     pub stacks: StacksSlot,
     /// The busiest processes besides the job's, while they are wanted.
@@ -194,7 +192,6 @@ impl Values {
             && self.host.has_answered(tick)
             && (self.storage.has_answered(tick) || self.storage.trouble.is_some())
             && (self.gpu.has_answered(tick) || self.gpu.trouble.is_some())
-            && (self.addresses.has_answered(tick) || self.addresses.trouble.is_some())
     }
 
     /// The state of every source.
@@ -205,7 +202,6 @@ impl Values {
             storage: self.storage.status(now_ns, interval_ns),
             gpu: self.gpu.status(now_ns, interval_ns),
             stacks: self.stacks.status.clone(),
-            addresses: self.addresses.status(now_ns, interval_ns),
         }
     }
 }

@@ -6,7 +6,6 @@
 //!  tm-gpu      NVML, which may hang with the driver         } asked once a tick, one call outstanding,
 //!  tm-storage  disks, descriptors and mounts                } never waited for longer than a moment
 //!  tm-stacks   py-spy, one run after the other, as often as is wanted
-//!  tm-perf     sampled instruction pointers, once a tick
 //!  tm-hosts    the host's other processes, while they are wanted
 //!       │
 //!       ▼
@@ -16,7 +15,6 @@
 //!  Collector::next() puts a `Sample` together, on the caller's (async) thread
 //! ```
 
-mod addresses;
 mod effort;
 mod latest;
 mod neighbours;
@@ -73,8 +71,6 @@ pub struct Options {
     pub no_ptrace: bool,
     /// Never start py-spy.
     pub no_stacks: bool,
-    /// Never sample instruction pointers.
-    pub no_addresses: bool,
     /// The py-spy program, where it is not to be looked for.
     pub py_spy: Option<PathBuf>,
     /// NVML's library, where it is not the loader's.
@@ -204,7 +200,6 @@ impl Collector {
             gpus: values.gpu.value.clone(),
             stacks: values.stacks.take(),
             neighbours: values.neighbours.clone(),
-            addresses: values.addresses.value.clone(),
             sources: values.sources(now_ns, interval_ns),
             own: self.own(),
         }
@@ -343,7 +338,6 @@ mod tests {
             interval: Duration::from_millis(200),
             no_ptrace: true,
             no_stacks: true,
-            no_addresses: true,
             py_spy: None,
             nvml_lib: Some("/nowhere/libnvidia-ml.so.1".into()),
             simulated_device: None,

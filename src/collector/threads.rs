@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::latest::status;
-use super::{RETRY, Shared, addresses, spawn, stacks, why_no_thread};
+use super::{RETRY, Shared, spawn, stacks, why_no_thread};
 use crate::sample::{ConnectionsSample, SourceState, SourceStatus};
 use crate::sources::cgroup::{CgroupReader, allowed_cpus, physical_cores};
 use crate::sources::clock;
@@ -31,8 +31,7 @@ const AFFINITY_EVERY: u64 = 10;
 pub(super) fn start(job: JobReader, shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> {
     let (gpu_asked, gpu_asks) = sync_channel(1);
     let (storage_asked, storage_asks) = sync_channel(1);
-    let (addresses_asked, addresses_asks) = sync_channel(1);
-    let asked = [gpu_asked, storage_asked, addresses_asked];
+    let asked = [gpu_asked, storage_asked];
     // Without this one there is nothing to see. Each of the others may be missing, and its state then says why.
     // Those that read nothing but /proc and /sys do so with all our rights; what loads libraries and runs programs does not.
     spawn("tm-job", shared, move |shared| {
@@ -49,16 +48,6 @@ pub(super) fn start(job: JobReader, shared: &Arc<Shared>) -> io::Result<Option<J
     };
     if let Err(error) = spawn("tm-storage", shared, watch) {
         shared.latest.values().storage.answer(Err(no_thread(&error)), 0, now_ns);
-    }
-    let off = addresses::switched_off(&shared.options).or_else(|| {
-        let watch = move |shared: &Shared| {
-            rights::take_up();
-            addresses::watch(shared, &addresses_asks);
-        };
-        spawn("tm-perf", shared, watch).err().map(|error| no_thread(&error))
-    });
-    if let Some(status) = off {
-        shared.latest.values().addresses.answer(Err(status), 0, now_ns);
     }
     let started = match stacks::switched_off(&shared.options) {
         Some(status) => Err(status),

@@ -116,7 +116,6 @@ pub fn findings(
         ("cgroup", kernel_files::cgroup(&sys.join("fs/cgroup"))),
         ("nvml", nvml(within(GPU_TIMEOUT, gpu))),
         ("py-spy", py_spy(settings, &environment)),
-        ("addresses", kernel_files::addresses(settings)),
         ("terminal", terminal(settings.ascii, &environment)),
     ];
     if let Some(pid) = settings.call.pid {
@@ -266,12 +265,11 @@ mod tests {
             ("cgroup", State::Ok),
             ("nvml", State::Absent),
             ("py-spy", State::Absent),
-            ("addresses", State::Absent),
         ] {
             assert_eq!(state(&findings, what), wanted, "{what}");
         }
         for finding in &findings {
-            let fine = finding.state == State::Ok || matches!(finding.what, "py-spy" | "addresses" | "terminal");
+            let fine = finding.state == State::Ok || matches!(finding.what, "py-spy" | "terminal");
             assert!(fine || finding.mend.is_some(), "{finding:?}");
         }
         let text = render(&findings);

@@ -40,7 +40,6 @@ pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -
             interval: settings.interval,
             no_ptrace: !settings.ptrace,
             no_stacks: !settings.stacks,
-            no_addresses: !settings.addresses,
             py_spy: settings.py_spy.clone(),
             nvml_lib: settings.nvml_lib.clone(),
             simulated_device: simulated.map(Path::to_path_buf),

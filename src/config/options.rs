@@ -42,9 +42,6 @@ pub struct Settings {
     /// Never start py-spy: no worker stages and no source lines.
     #[arg(long = "no-stacks", action = ArgAction::SetFalse, help_heading = "Sources")]
     pub stacks: bool,
-    /// Never sample instruction pointers: in which library threads spend their CPU time is not seen.
-    #[arg(long = "no-addresses", action = ArgAction::SetFalse, help_heading = "Sources")]
-    pub addresses: bool,
     /// The py-spy program, where it is not beside trainmon, on the path or beside the target's interpreter.
     #[arg(long, value_name = "PATH", help_heading = "Sources")]
     pub py_spy: Option<PathBuf>,

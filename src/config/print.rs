@@ -159,13 +159,13 @@ mod tests {
             layout in layouts(),
             micros in 100_000u64..3_600_000_000,
             minutes in 1u64..=1440,
-            switches in prop::array::uniform9(any::<bool>()),
+            switches in prop::array::uniform8(any::<bool>()),
             root in "/\\PC{0,12}",
             py_spy in choice("\\PC{1,12}"),
             gpus in choice(prop::collection::vec(0u32..16, 0..3)),
             key in prop::sample::select(vec!["x", "Ctrl-x", "\"", "Shift-F3", "é"]),
         ) {
-            let [ptrace, stacks, addresses, ascii, color, readonly, signals, keep_layout, bound] = switches;
+            let [ptrace, stacks, ascii, color, readonly, signals, keep_layout, bound] = switches;
             let keys = if bound { vec![key.parse::<Chord>().unwrap()] } else { Vec::new() };
             let settings = Settings {
                 interval: Duration::from_micros(micros),
@@ -174,7 +174,7 @@ mod tests {
                 py_spy: py_spy.map(Into::into),
                 gpus: gpus.map(|gpus| gpus.into_iter().map(GpuChoice::Index).collect()),
                 keymap: Keymap::default().rebind(&[("copy", keys)]).unwrap(),
-                layout, ptrace, stacks, addresses, ascii, color, readonly, signals, keep_layout,
+                layout, ptrace, stacks, ascii, color, readonly, signals, keep_layout,
                 ..Settings::default()
             };
             prop_assert_eq!(back(&settings.to_toml().unwrap()), settings);

@@ -75,10 +75,6 @@ impl Visibility {
         out.other_ranks(job);
         out.see("cgroup", job.cgroup.version.as_deref().unwrap_or("absent"));
         out.source("stacks", &sample.sources.stacks);
-        // Older recordings do not hold it.
-        if sample.sources.addresses.state != SourceState::Pending {
-            out.source("addresses", &sample.sources.addresses);
-        }
         out
     }
 

@@ -12,8 +12,7 @@ use crate::sample::job::is_unread_accelerator;
 use crate::sample::recording::Header;
 use crate::sample::stacks::is_user_code;
 use crate::sample::{
-    AddressesSample, ConnectionsSample, JobSample, NeighboursSample, ProcessSample, Sample, SamplerSample,
-    StacksSample, StorageSample,
+    ConnectionsSample, JobSample, NeighboursSample, ProcessSample, Sample, SamplerSample, StacksSample, StorageSample,
 };
 
 /// Paths below these are the kernel's own, the same on every machine.
@@ -76,11 +75,10 @@ pub fn sample(sample: &Sample) -> Sample {
     change(&mut sample.job, of_job);
     change(&mut sample.storage, of_storage);
     change(&mut sample.stacks, of_stacks);
-    change(&mut sample.addresses, of_addresses);
     change(&mut sample.neighbours, of_neighbours);
     let sources = &mut sample.sources;
     let [job, host, storage] = [&mut sources.job, &mut sources.host, &mut sources.storage];
-    for status in [job, host, storage, &mut sources.gpu, &mut sources.stacks, &mut sources.addresses] {
+    for status in [job, host, storage, &mut sources.gpu, &mut sources.stacks] {
         for text in [&mut status.reason, &mut status.mend] {
             *text = text.take().map(|text| without_directories(&text).into());
         }
@@ -154,12 +152,6 @@ fn of_stacks(stacks: &mut StacksSample) {
     let threads = stacks.locals.iter_mut().flat_map(|locals| &mut locals.threads);
     for frame in threads.flat_map(|thread| &mut thread.frames) {
         frame.file = code_file(&frame.file);
-    }
-}
-
-fn of_addresses(addresses: &mut AddressesSample) {
-    for file in &mut addresses.files {
-        *file = installed(file).map_or_else(|| base_name(file), Into::into);
     }
 }
 
@@ -280,18 +272,6 @@ mod tests {
         assert_eq!(remotes.join(" "), left);
         assert_eq!(&*connections.outside[0].command, "log y");
         assert_eq!(connections.locks[0].path.as_deref(), Some("runs.db"));
-    }
-
-    #[test]
-    fn libraries_are_named_without_their_folders() {
-        let numpy = "/home/ann/v/lib/python3.11/site-packages/numpy/random/mtrand.so";
-        let files = ["[vdso]", "", "/home/ann/x/libjpeg.so.62 (deleted)", numpy];
-        let addresses =
-            AddressesSample { files: files.map(Arc::from).to_vec(), window_ns: 1, ..AddressesSample::default() };
-        let after = sample(&Sample { addresses: Some(Arc::new(addresses)), ..Sample::default() }).addresses.unwrap();
-        let wanted =
-            ["[vdso]", "", "libjpeg.so.62 (deleted)", "/lib/python3.11/site-packages/numpy/random/mtrand.so"];
-        assert_eq!((after.files.clone(), after.window_ns), (wanted.map(Arc::from).to_vec(), 1));
     }
 
     #[test]

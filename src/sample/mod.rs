@@ -4,7 +4,6 @@
 //! measured. Formulas live downstream (`rates`, `diagnosis`), so a stored sample can be judged again later by
 //! better formulas. There is no I/O, no clock and no terminal in this folder.
 
-pub mod addresses;
 pub mod connections;
 pub mod gpu;
 pub mod host;
@@ -22,7 +21,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use addresses::{AddressesSample, ThreadAddresses};
 pub use connections::{Channel, ConnectionsSample, LockWait};
 pub use gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
@@ -59,9 +57,6 @@ pub struct Sample {
     /// The busiest processes besides the job's, as of the latest scan; `None` where nobody asked for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Arc<NeighboursSample>>,
-    /// Where the threads' instruction pointers were; `None` where they are not sampled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub addresses: Option<Arc<AddressesSample>>,
     /// How each source stands at this tick.
     pub sources: Sources,
     /// What trainmon itself costs.
@@ -87,9 +82,6 @@ pub struct Sources {
     /// Python stacks through py-spy.
     #[serde(default)]
     pub stacks: SourceStatus,
-    /// Sampled instruction pointers.
-    #[serde(default)]
-    pub addresses: SourceStatus,
 }
 
 /// State of one source, with the reason in words where it is not [`SourceState::Fresh`].

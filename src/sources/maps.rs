@@ -1,19 +1,10 @@
-//! `/proc/PID/maps` (proc(5)): which file is mapped at an address.
+//! `/proc/PID/maps` (proc(5)): which files are mapped.
 
-use std::sync::Arc;
-
-use super::fields::{Fields, lines, number, text};
-
-/// Most mappings kept of a process: those with the lowest addresses.
-const MOST: usize = 16_384;
+use super::fields::{Fields, number};
 
 /// One line of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapping<'a> {
-    /// First address.
-    pub start: u64,
-    /// First address behind it.
-    pub end: u64,
     /// May be executed.
     pub is_code: bool,
     /// Major and minor number of the file's device.
@@ -38,7 +29,7 @@ pub fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
     let behind = inode.as_ptr() as usize - line.as_ptr() as usize + inode.len();
     let file = line.get(behind..)?.trim_ascii_start();
     let (inode, is_code) = (number(inode)?, permissions.contains(&b'x'));
-    (start < end).then_some(Mapping { start, end, is_code, device, inode, file })
+    (start < end).then_some(Mapping { is_code, device, inode, file })
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
@@ -46,61 +37,11 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| is_plain)?, 16).ok()
 }
 
-/// The code of a process: mappings that may be executed, by address.
-#[derive(Debug, Default)]
-pub struct Maps(Vec<(u64, u64, Arc<str>)>);
-
-impl Maps {
-    /// Of the whole text of the file.
-    #[must_use]
-    pub fn parse(bytes: &[u8]) -> Self {
-        let mut maps: Vec<(u64, u64, Arc<str>)> = Vec::new();
-        for found in lines(bytes).filter_map(mapping).filter(|mapping| mapping.is_code).take(MOST) {
-            let same = maps.last().map(|(.., file)| file).filter(|file| file.as_bytes() == found.file);
-            let file = same.map_or_else(|| text(found.file), Arc::clone);
-            maps.push((found.start, found.end, file));
-        }
-        // The kernel writes them in this order.
-        maps.sort_by_key(|(start, ..)| *start);
-        Self(maps)
-    }
-
-    /// The file at an address; empty for code without a file. `None` where there is no code.
-    #[must_use]
-    pub fn file(&self, address: u64) -> Option<&Arc<str>> {
-        let behind = self.0.partition_point(|(start, ..)| *start <= address);
-        let (_, end, file) = self.0.get(behind.checked_sub(1)?)?;
-        (address < *end).then_some(file)
-    }
-}
-
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    const TEXT: &[u8] = b"\
-00400000-00452000 r-xp 00000000 08:02 173521      /usr/bin/python3.11
-00651000-00652000 r--p 00051000 08:02 173521      /usr/bin/python3.11
-7f0000000000-7f0000001000 rwxp 00000000 00:00 0
-7f0000001000-7f0000002000 r-xp 00000000 08:02 77                 /opt/my libs/a b.so (deleted)
-7ffe1d3fe000-7ffe1d400000 r-xp 00000000 00:00 0                  [vdso]
-ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0          [vsyscall]
-";
-
-    #[test]
-    fn addresses_find_their_files() {
-        let maps = Maps::parse(TEXT);
-        let at = |address| maps.file(address).map(|file| &**file);
-        assert_eq!(at(0x400000), Some("/usr/bin/python3.11"));
-        assert_eq!(at(0x451fff), Some("/usr/bin/python3.11"));
-        assert_eq!((at(0x452000), at(0x651000), at(0), at(u64::MAX)), (None, None, None, None));
-        assert_eq!(at(0x7f0000000abc), Some(""));
-        assert_eq!(at(0x7f0000001000), Some("/opt/my libs/a b.so (deleted)"));
-        assert_eq!((at(0x7ffe1d3ff000), at(0xffffffffff600000)), (Some("[vdso]"), Some("[vsyscall]")));
-    }
 
     #[test]
     fn lines_that_are_none() {
@@ -127,21 +68,13 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0          [vsyscall]
             prop_assume!(start < end);
             let x = if code { 'x' } else { '-' };
             let line = format!("{start:08x}-{end:08x} r-{x}p 0001a000 fd:01 123456 {:>9}{file}", "");
-            let wanted = Mapping { start, end, is_code: code, device: (0xfd, 1), inode: 123_456, file: file.as_bytes() };
+            let wanted = Mapping { is_code: code, device: (0xfd, 1), inode: 123_456, file: file.as_bytes() };
             prop_assert_eq!(mapping(line.as_bytes()), Some(wanted));
-            let maps = Maps::parse(line.as_bytes());
-            prop_assert_eq!(maps.file(start).map(|file| file.as_bytes()), code.then_some(file.as_bytes()));
-            prop_assert_eq!(maps.file(end), None);
         }
 
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300), address: u64) {
-            let _ = (mapping(&bytes), Maps::parse(&bytes).file(address));
-        }
-
-        #[test]
-        fn shuffled_and_cut_lines_are_survived(cut in 0..TEXT.len(), from in 0..TEXT.len(), address: u64) {
-            let _ = Maps::parse(TEXT.get(from..cut).unwrap_or_default()).file(address);
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = mapping(&bytes);
         }
     }
 }

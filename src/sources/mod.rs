@@ -23,7 +23,6 @@ mod mountstats;
 pub(crate) mod neighbours;
 mod nvml;
 mod nvml_raw;
-pub(crate) mod perf_events;
 mod process;
 pub(crate) mod processes;
 pub mod py_spy;

@@ -1,5 +1,4 @@
-//! The NVML calls for which nvml-wrapper has no function, or one that trusts the library too far. Beside
-//! `perf_events/raw`, the only file of trainmon that talks to C.
+//! The NVML calls for which nvml-wrapper has no function, or one that trusts the library too far.
 //!
 //! nvml-wrapper lacks `nvmlDeviceGetCurrentClocksEventReasons`. Its list calls ask the library for a count and allocate
 //! that many elements, whatever it says, and its strings must be UTF-8. Here buffers are kept between calls, grow only as

@@ -33,12 +33,9 @@ pub(super) fn masked(mut sample: Sample) -> Sample {
     for neighbour in sample.neighbours.iter_mut().flat_map(|found| &mut Arc::make_mut(found).processes) {
         neighbour.command = secrets::line(&neighbour.command).into();
     }
-    if let Some(addresses) = &mut sample.addresses {
-        Arc::make_mut(addresses).files.iter_mut().for_each(prose);
-    }
     let sources = &mut sample.sources;
     let [job, host, storage] = [&mut sources.job, &mut sources.host, &mut sources.storage];
-    for status in [job, host, storage, &mut sources.gpu, &mut sources.stacks, &mut sources.addresses] {
+    for status in [job, host, storage, &mut sources.gpu, &mut sources.stacks] {
         [&mut status.reason, &mut status.mend].into_iter().flatten().for_each(prose);
     }
     sample
@@ -68,8 +65,8 @@ mod tests {
     use super::*;
     use crate::sample::sampler::{Descriptor, Observation};
     use crate::sample::{
-        AddressesSample, CgroupSample, ConnectionsSample, DataMount, JobSample, LockWait, NeighbourProcess,
-        NeighboursSample, SamplerSample, SourceStatus, Sources, StackFrame, StacksSample, StorageSample,
+        CgroupSample, ConnectionsSample, DataMount, JobSample, LockWait, NeighbourProcess, NeighboursSample,
+        SamplerSample, SourceStatus, Sources, StackFrame, StacksSample, StorageSample,
     };
 
     const LINE: &str = "python t.py --password hunter2 --lr 1";
@@ -109,11 +106,10 @@ mod tests {
                 processes: vec![neighbour],
                 ..NeighboursSample::default()
             })),
-            addresses: Some(Arc::new(AddressesSample { files: vec![TEXT.into()], ..AddressesSample::default() })),
             sources: Sources { gpu: status.clone(), stacks: status, ..Sources::default() },
             ..Sample::default()
         };
-        assert_eq!(format!("{sample:?}").matches("hunter2").count(), 17);
+        assert_eq!(format!("{sample:?}").matches("hunter2").count(), 16);
         let masked = format!("{:?}", masked(sample));
         assert!(!masked.contains("hunter2"), "{masked}");
         assert!(masked.contains("--password *** --lr 1") && masked.contains("me:***@host:/x"));

@@ -31,7 +31,7 @@ fn succeeded(output: &Output) {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
-const BESIDE: [&str; 4] = ["--no-stacks", "--no-addresses", "--nvml-lib", "/nonexistent"];
+const BESIDE: [&str; 3] = ["--no-stacks", "--nvml-lib", "/nonexistent"];
 
 fn verdict(mut command: Command) -> Value {
     let output = command.args(BESIDE).output().unwrap();
@@ -185,7 +185,7 @@ fn sources_whose_threads_cannot_be_started_say_so_and_the_rest_goes_on() {
     let output = with_threads(2, &arguments);
     succeeded(&output);
     let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
-    for source in ["nvml", "disks", "stacks", "addresses"] {
+    for source in ["nvml", "disks", "stacks"] {
         let (why, _) = not_seen(&verdict, source).unwrap();
         assert!(why.contains("no thread can be started") && why.contains("(ulimit -u 2)"), "{source}: {why}");
     }

@@ -86,7 +86,7 @@ fn poisoned<T: Serialize + DeserializeOwned>(whole: &T, how_much: &str) -> T {
 fn with_reasons(sample: &Sample) -> Sample {
     let mut sample = sample.clone();
     let sources = &mut sample.sources;
-    for status in [&mut sources.gpu, &mut sources.stacks, &mut sources.addresses, &mut sources.storage] {
+    for status in [&mut sources.gpu, &mut sources.stacks, &mut sources.storage] {
         status.state = trainmon::sample::SourceState::Denied;
         status.reason = Some("refused".into());
         status.mend = Some("sudo x".into());

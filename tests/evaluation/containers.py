@@ -31,8 +31,8 @@ DOCKER_CAPABILITIES = (
     "mknod", "audit_write", "setfcap",
 )  # fmt: skip
 INSIDE, BESIDE, OUTSIDE = "inside", "beside", "outside"
-#: What older engines and strict profiles refuse, and what Docker's own refuses.
-STRICT, DEFAULT = ("ptrace", "process_vm_readv", "perf_event_open", "kcmp"), ("perf_event_open",)
+#: What older engines and strict profiles refuse.
+STRICT = ("ptrace", "process_vm_readv", "kcmp")
 #: What gVisor and other sandboxes do not show.
 BARE_PROC = ("/proc/diskstats", "/proc/vmstat", "/proc/pressure", "/proc/schedstat", "/proc/interrupts", "/proc/swaps")
 
@@ -50,7 +50,7 @@ class Kind:
     read_only: bool = False
     docker_masks: bool = True
     masked: tuple[str, ...] = ()
-    refused: tuple[str, ...] = DEFAULT
+    refused: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = DOCKER_CAPABILITIES
     #: User that job and trainmon run as.
     user: int = 0
@@ -61,7 +61,7 @@ KINDS = (
     Kind("docker", "Docker's defaults, trainmon by `docker exec`"),
     Kind("docker-outside", "Docker's defaults, trainmon on the host as root", watcher=OUTSIDE),
     Kind("docker-old", "the host's control groups in sight, as with Docker on version 1", cgroup_namespace=False),
-    Kind("strict", "a filter that refuses ptrace, process_vm_readv and perf_event_open", refused=STRICT),
+    Kind("strict", "a filter that refuses ptrace and process_vm_readv", refused=STRICT),
     Kind("non-root", "user 1000 without capabilities, root read only (Kubernetes, restricted)", user=1000, capabilities=(), read_only=True),
     Kind("bare-proc", "the host's files in /proc masked", masked=BARE_PROC),
     Kind("sidecar", "trainmon in a container of its own, in the job's PID namespace", watcher=BESIDE),

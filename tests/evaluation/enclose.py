@@ -24,8 +24,8 @@ from limits import mounts  # noqa: E402
 
 #: Numbers of the system calls that engines' filters refuse: asm/unistd.h.
 NUMBERS = {
-    "x86_64": {"ptrace": 101, "process_vm_readv": 310, "perf_event_open": 298, "kcmp": 312},
-    "aarch64": {"ptrace": 117, "process_vm_readv": 270, "perf_event_open": 241, "kcmp": 272},
+    "x86_64": {"ptrace": 101, "process_vm_readv": 310, "kcmp": 312},
+    "aarch64": {"ptrace": 117, "process_vm_readv": 270, "kcmp": 272},
 }
 #: linux/audit.h
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

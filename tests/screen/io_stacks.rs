@@ -193,7 +193,7 @@ fn at(theme: Theme, size: (u16, u16), page: char, frame: impl Fn(u64) -> Frame, 
 
 fn sources(stacks: SourceStatus, storage: SourceStatus) -> Sources {
     let fresh = || SourceStatus { state: SourceState::Fresh, ..SourceStatus::default() };
-    Sources { job: fresh(), host: fresh(), storage, gpu: fresh(), stacks, ..Sources::default() }
+    Sources { job: fresh(), host: fresh(), storage, gpu: fresh(), stacks }
 }
 
 fn status(state: SourceState, reason: Option<&str>, mend: Option<&str>) -> SourceStatus {

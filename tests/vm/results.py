@@ -12,7 +12,7 @@ from .machine import printable
 #: A wrong verdict this sure is the worst that can happen.
 SURE = 0.8
 #: Doctor's findings that tell what an environment lets one see.
-TELLING = ("rights", "yama", "processes", "pressure", "cgroup", "syscall", "io", "wchan", "stacks", "addresses", "delays")
+TELLING = ("rights", "yama", "processes", "pressure", "cgroup", "syscall", "io", "wchan", "stacks", "delays")
 HEADINGS = ("environment", "seen", "verdict", "expected", "waits for batches, said and true", "right")
 
 

@@ -5,15 +5,11 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::{State, Told, mended, told};
-use crate::config::Settings;
 use crate::errors::Failure;
-use crate::sample::SourceState;
 use crate::sample::job::unread_accelerators;
-use crate::sources::Roots;
 use crate::sources::accelerators::OpenDevices;
 use crate::sources::files::read_once;
 use crate::sources::job::AttachError;
-use crate::sources::perf_events::AddressReader;
 
 /// `CAP_SYS_PTRACE` (include/uapi/linux/capability.h).
 const CAP_SYS_PTRACE: u32 = 19;
@@ -100,20 +96,6 @@ pub(super) fn descriptors() -> Told {
             mend,
         ),
     }
-}
-
-/// Whether the kernel samples instruction pointers for us: tried on ourselves.
-pub(super) fn addresses(settings: &Settings) -> Told {
-    if !settings.addresses {
-        return told(State::Absent, "switched off by --no-addresses");
-    }
-    let roots = Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() };
-    let Err(refused) = AddressReader::open(&roots, 0) else {
-        return told(State::Ok, "the kernel samples in which library the threads of one's own processes compute");
-    };
-    let state = if refused.state == SourceState::Denied { State::Denied } else { State::Absent };
-    let reason = refused.reason.as_deref().unwrap_or("no instruction pointers are sampled");
-    (state, reason.to_owned().into(), refused.mend.map(|mend| mend.to_string().into()))
 }
 
 /// Documentation/accounting/psi.rst.

@@ -114,7 +114,6 @@ def overlay(environment: dict[str, Any], _value: Any) -> Iterator[None]:
 #: Every switch by its name in the plan; each is given the environment and the value.
 SWITCHES: dict[str, Callable[[dict[str, Any], Any], contextlib.AbstractContextManager[None]]] = {
     "ptrace_scope": lambda _environment, value: sysctl("kernel.yama.ptrace_scope", value),
-    "perf_event_paranoid": lambda _environment, value: sysctl("kernel.perf_event_paranoid", value),
     "delayacct": lambda _environment, value: sysctl("kernel.task_delayacct", value),
     "hidepid": lambda _environment, value: hidepid(value),
     "group": control_group,

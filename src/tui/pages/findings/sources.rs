@@ -15,15 +15,14 @@ use crate::tui::widgets::{Scene, Text};
 const CONNECTIONS: &str = "connections";
 
 /// Every source with its name, and what the verdict's `seen` calls it.
-fn all<'s>(scene: &Scene<'s>) -> [(&'static str, &'static str, &'s SourceStatus); 6] {
-    let Sources { job, host, storage, gpu, stacks, addresses } = &scene.job.sources;
+fn all<'s>(scene: &Scene<'s>) -> [(&'static str, &'static str, &'s SourceStatus); 5] {
+    let Sources { job, host, storage, gpu, stacks } = &scene.job.sources;
     [
         ("processes", "", job),
         ("host", "", host),
         ("disks", "disks", storage),
         ("GPU", "nvml", gpu),
         ("stacks", "stacks", stacks),
-        ("addresses", "addresses", addresses),
     ]
 }
 
