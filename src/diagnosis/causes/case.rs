@@ -158,6 +158,6 @@ impl<'a> Case<'a> {
 
     /// CPU use of the trainer, cores.
     pub fn trainer_cores(&self) -> f64 {
-        self.main.cpu_pct.unwrap_or(0.0) / 100.0
+        self.main.cores()
     }
 }

@@ -35,6 +35,16 @@ fn every_phase_without_training_is_explained() {
 }
 
 #[test]
+fn every_wait_elsewhere_is_a_cause_of_its_own() {
+    let of_causes: BTreeSet<Part> =
+        Cause::ALL.iter().filter_map(|cause| cause.spec().followed).map(|wait| wait.part).collect();
+    // Of a thread of its own it must be seen that it makes no batches.
+    let mut waits: BTreeSet<Part> = Features::default().waits_elsewhere().collect();
+    assert!(waits.insert(Part::OwnThread));
+    assert_eq!(waits, of_causes);
+}
+
+#[test]
 fn every_cause_is_complete() {
     for cause in everything() {
         let whence = format!("{}/{}", cause.class.word(), cause.name);

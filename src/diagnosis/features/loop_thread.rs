@@ -278,6 +278,11 @@ impl LoopThread {
         sums.map_or(0.0, |(runnable, queued)| queued / runnable)
     }
 
+    /// CPU use of its process, cores.
+    pub fn cores(&self) -> f64 {
+        self.cpu_pct.unwrap_or(0.0) / 100.0
+    }
+
     /// Waiting to read, or for what was read to be in memory.
     pub fn disk(&self) -> f64 {
         self.waits(Wait::DiskRead) + self.waits(Wait::Memory)

@@ -49,8 +49,8 @@ impl Features {
     /// CPUs trains on them.
     pub fn loads_by_reads(&self) -> bool {
         let reads = |main: &super::LoopThread| {
-            let cores = main.cpu_pct.unwrap_or(0.0) / 100.0;
-            main.stacks.is_none() && main.reading >= PHASE && (self.gpu.is_some() || cores < COMPUTE_THREADS.value)
+            let trains = self.gpu.is_none() && main.cores() >= COMPUTE_THREADS;
+            main.stacks.is_none() && main.reading >= PHASE && !trains
         };
         let others =
             |chain: &super::Chain| chain.own_threads().total().max(chain.lost(Part::Process)) >= LOST_WAIT.value;
