@@ -48,6 +48,10 @@ impl Chain {
             // Fewer samples are followed than split.
             self.shift(left, |way| !way.is_loops_own() && way.part != Part::Device, Part::Own, Some(End::Cpu));
         }
+        // A loop that sleeps while the device works waits for that, for as long as it works: only its code could say otherwise, and the
+        // split knows what that says. Moment by moment the device's use is an average.
+        let sleeps_for_it = shares.device_sync - self.share(Part::Device);
+        self.shift(sleeps_for_it, |way| way.part == Part::Sleep, Part::Device, Some(End::Device));
         if let Some(idle) = idle {
             self.lose(Part::Own, idle.while_host_busy);
             // Whether it waits for a batch or makes it: the device idles in the same part of that.
@@ -99,5 +103,43 @@ impl Chain {
         let share = self.share(part);
         let lost = if share > 0.0 { (lost / share).clamp(0.0, 1.0) } else { 0.0 };
         self.ways.iter_mut().filter(|way| way.part == part).for_each(|way| way.lost = way.share * lost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleep_that_the_split_takes_for_a_wait_for_the_device_is_one() {
+        let way = |part: Part, end: End, share: f64, lost: f64| Way {
+            hops: Vec::new(),
+            end,
+            name: None,
+            share,
+            lost,
+            part,
+        };
+        // The device is busy for 83 %, and the loop sleeps for as long: for that, though each of the moments that were looked at could
+        // say no more than that the device works for 83 % of them.
+        let ways = |own: f64| {
+            vec![
+                way(Part::Device, End::Device, 0.69, 0.0),
+                way(Part::Sleep, End::Timer, 0.14, 0.14),
+                way(Part::Own, End::Cpu, own, own),
+            ]
+        };
+        let settled = |shares: TimeSplit| {
+            let mut chain = Chain { ways: ways(0.17), ..Chain::default() };
+            let idle = GpuIdle { total: 0.17, while_host_busy: 0.17, ..GpuIdle::default() };
+            chain.settle(&shares, Some(&idle));
+            [chain.share(Part::Device), chain.share(Part::Sleep), chain.lost(Part::Sleep)]
+                .map(|share| (share * 100.0).round())
+        };
+        let for_it = TimeSplit { device_sync: 0.83, host_busy: 0.17, ..TimeSplit::default() };
+        assert_eq!(settled(for_it), [83.0, 0.0, 0.0]);
+        // Its code asks for it: the split knows.
+        let by_code = TimeSplit { other: 0.14, device_sync: 0.69, ..for_it };
+        assert_eq!(settled(by_code), [69.0, 14.0, 14.0]);
     }
 }
