@@ -243,7 +243,6 @@ fn parse_class(text: &str) -> Result<Class, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use clap::CommandFactory;
 

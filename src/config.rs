@@ -128,7 +128,6 @@ pub fn utf8_locale(environment: &impl Fn(&str) -> Option<OsString>) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use clap::CommandFactory;
     use proptest::prelude::*;

@@ -150,7 +150,6 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use anyhow::Context;
 

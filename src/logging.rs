@@ -72,7 +72,6 @@ impl<W: Write> Write for OneLine<W> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use tracing_subscriber::fmt::MakeWriter as _;
 

@@ -147,7 +147,6 @@ pub fn same_cause(a: &Verdict, b: &Verdict) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::sample::{JobSample, ProcessId, ProcessSample};

@@ -15,7 +15,6 @@ mod batches;
 pub mod chain;
 pub mod counters;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod counters_tests;
 mod delta;
 mod device;
@@ -28,7 +27,6 @@ mod levels;
 mod loop_variable;
 pub mod neighbours;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod properties;
 mod sampled;
 mod short_lived;
@@ -36,7 +34,6 @@ pub mod stacks;
 mod steps;
 mod storage;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod testing;
 pub mod threads;
 pub mod time_split;
@@ -234,7 +231,6 @@ pub fn mean(values: impl Iterator<Item = impl Into<Option<f64>>>) -> Option<f64>
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::testing::*;
     use super::*;

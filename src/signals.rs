@@ -139,7 +139,6 @@ pub fn end_by_signal() -> Option<u8> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -200,7 +200,6 @@ pub fn refused_by_toml(text: &str, error: &toml::de::Error) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

@@ -74,7 +74,6 @@ fn read(path: &Path) -> Option<TimeZone> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -309,7 +309,6 @@ fn rest(stop: &AtomicBool, wanted: impl Fn() -> Duration) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::process::{Child, Command};
 

@@ -61,7 +61,6 @@ fn watch(shared: &Shared) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -212,7 +212,6 @@ pub(super) fn switched_off(options: &Options) -> Option<SourceStatus> {
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::sample::IoCounters;

@@ -211,7 +211,6 @@ fn terminal(ascii: bool, environment: &impl Fn(&str) -> Option<OsString>) -> Tol
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use unicode_width::UnicodeWidthStr;
 

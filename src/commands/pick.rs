@@ -138,7 +138,6 @@ fn ask(list: &[Candidate]) -> anyhow::Result<u32> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -94,7 +94,6 @@ fn keymap(Keys { keys }: &Keys) -> Result<Keymap, (usize, String)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -52,7 +52,6 @@ fn try_write(path: &Path, layout: &Layout) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;

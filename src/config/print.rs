@@ -88,7 +88,6 @@ fn example(option: &Arg) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

@@ -64,7 +64,6 @@ pub fn untrusted(error: &io::Error) -> Option<&Untrusted> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 

@@ -40,7 +40,6 @@ pub(super) fn beside(theme: ThemeName, folder: &Path) -> ThemeName {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

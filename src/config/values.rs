@@ -142,7 +142,6 @@ pub(super) fn write_time<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok,
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

@@ -103,7 +103,6 @@ fn own_part(window: &Features, main: &LoopThread) -> f64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

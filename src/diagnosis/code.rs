@@ -215,7 +215,6 @@ fn idle_share(own: &StackSum, measured: f64) -> f64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::rates::stacks::ProcessStacks;

@@ -117,7 +117,6 @@ fn collectives(stacks: &StackSums, rank: ProcessId) -> Option<f64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::rates::frame::GpuRates;

@@ -56,7 +56,6 @@ pub fn period(stalls: &[Stall]) -> Option<Period> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -154,7 +154,6 @@ impl Visibility {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::sync::Arc;
 

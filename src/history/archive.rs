@@ -336,6 +336,5 @@ fn unpack(ends: &[(usize, usize)], bytes: &[u8], floats: &[u8], place: usize, id
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #[path = "archive_tests.rs"]
 mod tests;

@@ -127,7 +127,6 @@ fn long([low, middle, high]: [u8; 3]) -> f32 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use std::collections::BTreeMap;
 

@@ -161,6 +161,5 @@ fn walk(points: &VecDeque<Point>, window: Window, walked_ns: &mut u64, visit: &m
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #[path = "timeline/tests.rs"]
 mod tests;

@@ -80,7 +80,6 @@ fn topmost(mut found: BTreeMap<u32, Candidate>, processes: &[Listed]) -> Vec<Can
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -180,7 +180,6 @@ fn of_storage(storage: &mut StorageSample) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

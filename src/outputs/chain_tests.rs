@@ -1,5 +1,4 @@
 //! The chain in words: what the line says, that it fits, and that the tree has every node once.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use proptest::prelude::*;
 

@@ -1,5 +1,4 @@
 //! The CSV against its contract: exact header, empty for what was not measured, rows that parse back.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use proptest::prelude::*;
 

@@ -248,7 +248,6 @@ fn joined(lines: &[String]) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::diagnosis::causes::{self, Cause};

@@ -14,7 +14,6 @@ pub fn pretty(out: &mut impl Write, verdict: &Verdict) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 

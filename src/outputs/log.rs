@@ -221,7 +221,6 @@ pub fn write_error(what: &str, path: &Path, error: io::Error) -> anyhow::Error {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::diagnosis::Verdict;

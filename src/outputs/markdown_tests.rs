@@ -1,5 +1,4 @@
 //! The Markdown of a verdict: what it looks like, and that nothing from outside becomes markup.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use proptest::prelude::*;
 

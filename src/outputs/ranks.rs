@@ -34,7 +34,6 @@ fn line(number: u32, rank: &Rank) -> Line {
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::diagnosis::verdict::Hottest;

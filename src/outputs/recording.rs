@@ -159,7 +159,6 @@ impl Recorder<LogOut> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -1,5 +1,4 @@
 //! The verdict's page: what it looks like, that it fits, and that nothing in it can reach the terminal raw.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use proptest::prelude::*;
 

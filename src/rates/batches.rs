@@ -121,7 +121,6 @@ impl Loaders {
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::rates::chain::paths::{ChainRates, WaitedSet};

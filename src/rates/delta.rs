@@ -100,7 +100,6 @@ impl<'a, T, K: Copy + Eq + Hash> Earlier<'a, T, K> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -256,7 +256,6 @@ fn pcie_capacity(device: &GpuDevice) -> Option<f64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use std::sync::Arc;
 

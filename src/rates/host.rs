@@ -119,7 +119,6 @@ fn net(out: &mut HostRates, before: &HostSample, host: &HostSample, seconds: Opt
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::rates::testing::*;

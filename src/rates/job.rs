@@ -248,7 +248,6 @@ fn age_s(sample: &Sample, job: &JobSample) -> Option<f64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use std::sync::Arc;
 

@@ -282,7 +282,6 @@ fn greatest_common_divisor(a: i64, b: i64) -> i64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 

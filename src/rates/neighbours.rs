@@ -54,7 +54,6 @@ pub(super) fn fold(sample: Option<&NeighboursSample>) -> Option<Neighbours> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::sample::NeighbourProcess;

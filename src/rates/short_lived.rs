@@ -104,7 +104,6 @@ pub(super) fn explained(cores: f64, waits: f64) -> f64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::rates::testing::*;

@@ -263,6 +263,5 @@ fn feeder(window: &StackWindow, patterns: &[Pattern]) -> (u32, u32) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #[path = "stacks_tests.rs"]
 mod tests;

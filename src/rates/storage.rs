@@ -138,7 +138,6 @@ fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>, de
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::rates::testing::*;

@@ -105,7 +105,6 @@ impl ThreadFold {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::rates::testing::*;

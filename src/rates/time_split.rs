@@ -154,7 +154,6 @@ impl AddAssign for TimeSplit {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -319,6 +319,5 @@ fn keep_longest(lengths: &mut Vec<f32>) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #[path = "trainer_tests.rs"]
 mod tests;

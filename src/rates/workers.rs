@@ -180,7 +180,6 @@ impl Seen {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use std::sync::Arc;
 

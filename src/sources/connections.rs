@@ -393,5 +393,4 @@ fn named(kind: &str, inode: u64) -> Arc<str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests;

@@ -251,7 +251,6 @@ impl ThriftyFile {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

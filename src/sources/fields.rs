@@ -78,7 +78,6 @@ pub fn numbers(text: &[u8]) -> impl Iterator<Item = u32> + '_ {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

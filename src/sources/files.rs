@@ -236,7 +236,6 @@ pub fn numbers_in(folder: &Path) -> impl Iterator<Item = u32> + use<> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::io::Write as _;
 

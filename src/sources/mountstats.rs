@@ -38,7 +38,6 @@ pub fn nfs_reads(text: &[u8]) -> Vec<(String, NfsReads)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 pub(super) mod tests {
     use proptest::prelude::*;
 

@@ -202,5 +202,4 @@ fn runs_elsewhere(roots: &Roots, pid: u32, job_cpus: &[u16]) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests;

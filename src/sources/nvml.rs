@@ -249,7 +249,6 @@ fn explain(what: &str, error: &NvmlError) -> GpuError {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -231,7 +231,6 @@ fn number(value_type: sys::nvmlValueType_t, value: sys::nvmlValue_t) -> Option<u
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

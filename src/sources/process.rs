@@ -385,7 +385,6 @@ fn role_of_name(name: &[u8]) -> ThreadRole {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::sync::mpsc::channel;
     use std::thread;

@@ -112,7 +112,6 @@ pub fn data_workers(processes: &[Listed]) -> BTreeMap<u32, u32> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

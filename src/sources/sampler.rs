@@ -369,7 +369,6 @@ fn of_pace((usual, seldom): (u64, u64), sparing: bool) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -139,7 +139,6 @@ fn percent(share: f64) -> u32 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use std::time::Duration;
 

@@ -187,7 +187,6 @@ fn hexadecimal(bytes: &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

@@ -54,7 +54,6 @@ impl<W: Write> Write for Escaping<W> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::collections::BTreeMap;
 

@@ -259,7 +259,6 @@ impl FromStr for ThemeName {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -283,7 +283,6 @@ pub fn split(buf: &mut Buffer, area: Rect, parts: &[(Look, f64)], theme: Theme) 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

@@ -109,7 +109,6 @@ fn parameters(bytes: &mut Vec<u8>, values: &[u8]) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
     use ratatui::buffer::Buffer;

@@ -101,7 +101,6 @@ const EVERYWHERE: &[Binding] = &[
 ];
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

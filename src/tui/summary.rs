@@ -60,7 +60,6 @@ fn shares(parts: impl Iterator<Item = (&'static str, f64)>, whole: f64) -> Strin
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use std::sync::Arc;
 

@@ -12,7 +12,6 @@ mod stages;
 pub(super) mod starvation;
 mod states;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
 mod texts;
 

@@ -374,7 +374,6 @@ pub(in crate::diagnosis) fn program_of(comm: &str, command: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -77,7 +77,6 @@ fn container(folder: &Path) -> Option<(&'static str, &str)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::fs;
     use std::path::PathBuf;

@@ -127,7 +127,6 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

@@ -52,7 +52,6 @@ pub(in crate::sources) fn identity(folder: &Path) -> (Option<u32>, Option<u32>) 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -175,7 +175,6 @@ fn is_binary(file: &File) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 

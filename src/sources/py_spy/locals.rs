@@ -75,7 +75,6 @@ fn frame(frame: &Frame) -> FrameLocals {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

@@ -120,7 +120,6 @@ fn is_young(proc_root: &Path, process: ProcessId) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -283,5 +283,4 @@ fn deadline_ms(memory: &KeptFile, operation: u64, address: u64) -> Option<i32> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests;

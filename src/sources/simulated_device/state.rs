@@ -268,7 +268,6 @@ fn pid(field: u64) -> Option<u32> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

@@ -1,4 +1,3 @@
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs::{self, Permissions};
 use std::io::Read;

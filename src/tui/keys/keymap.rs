@@ -107,7 +107,6 @@ fn unknown(id: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

@@ -1,6 +1,5 @@
 //! Tests of the built-in themes: whether they can be read, and what people see who see other colours.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use ratatui::style::Color;
 

@@ -277,7 +277,6 @@ fn ansi<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

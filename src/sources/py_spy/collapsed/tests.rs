@@ -1,6 +1,5 @@
 //! Documents of three py-spy versions, and documents that nobody should send.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use proptest::prelude::*;
 

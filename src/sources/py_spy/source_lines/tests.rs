@@ -1,6 +1,5 @@
 //! Lines of source from a made-up `/proc`.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::os::unix::fs::symlink;
 

@@ -86,7 +86,6 @@ fn state(letter: char) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 

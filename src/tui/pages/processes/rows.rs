@@ -149,7 +149,6 @@ fn is_of(text: &str, process: &ProcessRates) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use std::sync::Arc;
 

@@ -121,7 +121,6 @@ impl<K: Ord + Copy> Groups<K> {
 }
 
 #[cfg(test)]
-#[allow(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use proptest::prelude::*;
 
