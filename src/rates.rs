@@ -189,7 +189,7 @@ impl Rates {
             for (trainer, chain) in frame.trainers.iter_mut().zip(followed) {
                 trainer.chain = chain;
                 let own = |worker: &sampled::SampledWorker| worker.torch && worker.trainer == trainer.id.pid;
-                let written_s = folded.of(job, trainer.id).and_then(|(_, delta)| delta.write_chars_s);
+                let written_s = folded.of(job, trainer.id).and_then(|(_, delta)| delta.write_chars_per_s);
                 let shared = gpu.devices_of(trainer.id.pid).iter().any(|device| device.shared);
                 trainer.leave_device(workers.iter().any(own), shared, written_s);
             }

@@ -166,7 +166,7 @@ fn busy_device() -> Frame {
         step_lengths_s: vec![0.2; 5],
         run_delay_share: Some(0.01),
         cpu_pct: Some(60.0),
-        read_chars_s: Some(1000.0),
+        read_chars_per_s: Some(1000.0),
         ..TrainerRates::default()
     };
     let worker = WorkerRates {
@@ -191,7 +191,7 @@ fn busy_device() -> Frame {
             run_delay_share: Some(0.01),
             cpus_allowed: Some(8),
             throttled_share: Some(0.0),
-            read_bytes_s: Some(1e6),
+            read_bytes_per_s: Some(1e6),
             active_threads: Some(6),
             library: Some("libtorch_cpu".into()),
             ..JobRates::default()
@@ -202,16 +202,16 @@ fn busy_device() -> Frame {
             allowed_cpu_pct: Some(25.0),
             others_cpu_pct: Some(20.0),
             steal_pct: Some(0.0),
-            swap_in_s: Some(0.0),
-            refaults_s: Some(0.0),
+            swap_in_per_s: Some(0.0),
+            refaults_per_s: Some(0.0),
             psi_memory_some_pct: Some(0.0),
             ..HostRates::default()
         },
         storage: StorageRates {
             data_devices_known: true,
-            read_bytes_s: Some(1e6),
+            read_bytes_per_s: Some(1e6),
             utilization_pct: Some(2.0),
-            reads_s: Some(10.0),
+            reads_per_s: Some(10.0),
             read_size_bytes: Some(100_000.0),
             await_ms: Some(0.5),
             mounts: vec![MountRates { kind: MountKind::Local, fs_type: "ext4".into(), ..MountRates::default() }],
@@ -225,9 +225,9 @@ fn busy_device() -> Frame {
             power_w: Some(240.0),
             power_limit_w: Some(300.0),
             clock_event_reasons: Some(0),
-            pcie_rx_bytes_s: Some(1e9),
-            pcie_tx_bytes_s: Some(1e8),
-            pcie_capacity_bytes_s: Some(25e9),
+            pcie_rx_bytes_per_s: Some(1e9),
+            pcie_tx_bytes_per_s: Some(1e8),
+            pcie_capacity_bytes_per_s: Some(25e9),
             ..GpuRates::default()
         }],
         gpu_link: GpuLink::Processes,

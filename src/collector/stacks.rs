@@ -115,8 +115,8 @@ pub(super) fn watch(shared: &Shared) {
                 // A worker that has ended since is no failure of the source.
                 if of_trainer || (refusal.state != SourceState::Gone && !refusal.last) {
                     failures = failures.saturating_add(1);
-                    let mend = refusal.mend.as_deref().map(Into::into);
-                    latest.values().stacks.status = SourceStatus { mend, ..status(refusal.state, &refusal.reason) };
+                    let fix = refusal.fix.as_deref().map(Into::into);
+                    latest.values().stacks.status = SourceStatus { fix, ..status(refusal.state, &refusal.reason) };
                 }
                 if py_spy.is_none() && refusal.last {
                     return; // there is no py-spy

@@ -176,7 +176,7 @@ fn watch_storage(shared: &Shared, asks: &Receiver<u64>) {
 }
 
 fn trouble(error: &GpuError) -> SourceStatus {
-    SourceStatus { mend: error.mend.as_deref().map(Into::into), ..status(error.state, &error.reason) }
+    SourceStatus { fix: error.fix.as_deref().map(Into::into), ..status(error.state, &error.reason) }
 }
 
 fn unreadable(what: &str, error: &io::Error) -> SourceStatus {

@@ -56,7 +56,7 @@ pub struct Finding {
     /// In words.
     pub detail: String,
     /// The command or setting that mends it.
-    pub mend: Option<String>,
+    pub fix: Option<String>,
 }
 
 /// What a check tells: how its thing stands, in words, and what mends it.
@@ -66,13 +66,13 @@ fn told(state: State, detail: impl Into<Cow<'static, str>>) -> Told {
     (state, detail.into(), None)
 }
 
-fn mended(state: State, detail: impl Into<Cow<'static, str>>, mend: impl Into<Cow<'static, str>>) -> Told {
-    (state, detail.into(), Some(mend.into()))
+fn fixed(state: State, detail: impl Into<Cow<'static, str>>, fix: impl Into<Cow<'static, str>>) -> Told {
+    (state, detail.into(), Some(fix.into()))
 }
 
-fn finding((what, (state, detail, mend)): (&'static str, Told)) -> Finding {
+fn finding((what, (state, detail, fix)): (&'static str, Told)) -> Finding {
     let clean = |text: Cow<'static, str>| shorten(&sanitise(&text), DETAIL_MAX);
-    Finding { what, state, detail: clean(detail), mend: mend.map(clean) }
+    Finding { what, state, detail: clean(detail), fix: fix.map(clean) }
 }
 
 /// Runs the command.
@@ -128,8 +128,8 @@ fn render(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
         let begin = format!("{:<8}{:<12}", format!("{:?}", finding.state).to_lowercase(), finding.what);
-        let mend = finding.mend.iter().flat_map(|mend| wrap_hanging(&format!("{:20}to mend: ", ""), mend, 80));
-        for line in wrap_hanging(&begin, &finding.detail, 80).into_iter().chain(mend) {
+        let fix = finding.fix.iter().flat_map(|fix| wrap_hanging(&format!("{:20}to mend: ", ""), fix, 80));
+        for line in wrap_hanging(&begin, &finding.detail, 80).into_iter().chain(fix) {
             text += &(line + "\n");
         }
     }
@@ -149,7 +149,7 @@ fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send
 
 fn nvml(answer: Option<Result<GpuSample, GpuError>>) -> Told {
     match answer {
-        None => mended(
+        None => fixed(
             State::Hung,
             format!("the driver has not answered within {} s", GPU_TIMEOUT.as_secs()),
             "see sudo dmesg for Xid errors; everything else goes on without it",
@@ -167,7 +167,7 @@ fn nvml(answer: Option<Result<GpuSample, GpuError>>) -> Told {
                 SourceState::Hung => State::Hung,
                 _ => State::Limited,
             };
-            (state, error.reason.into(), error.mend)
+            (state, error.reason.into(), error.fix)
         }
     }
 }
@@ -182,7 +182,7 @@ fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) 
     };
     match found {
         Ok(found) => told(State::Ok, found),
-        Err(refusal) => (State::Absent, refusal.reason.into(), refusal.mend.map(Cow::Owned)),
+        Err(refusal) => (State::Absent, refusal.reason.into(), refusal.fix.map(Cow::Owned)),
     }
 }
 
@@ -200,7 +200,7 @@ fn terminal(ascii: bool, environment: &impl Fn(&str) -> Option<OsString>) -> Tol
         return told(State::Absent, "standard output is none: use --log or diagnose here");
     }
     match crossterm::terminal::size() {
-        Ok((columns, rows)) if columns < 80 || rows < 24 => mended(
+        Ok((columns, rows)) if columns < 80 || rows < 24 => fixed(
             State::Limited,
             format!("{columns}×{rows}, {characters}, {colours}; the screen wants 80×24"),
             "make the window larger, or use --log",
@@ -269,7 +269,7 @@ mod tests {
         }
         for finding in &findings {
             let fine = finding.state == State::Ok || matches!(finding.what, "py-spy" | "terminal");
-            assert!(fine || finding.mend.is_some(), "{finding:?}");
+            assert!(fine || finding.fix.is_some(), "{finding:?}");
         }
         let text = render(&findings);
         assert!(text.lines().all(|line| line.width() <= 80), "{text}");

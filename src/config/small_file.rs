@@ -51,7 +51,7 @@ fn read_as(privileged: bool, path: &Path) -> io::Result<String> {
 
 /// Why a file that was asked for could not be read, and the command that lets it be read where it is not trusted.
 pub fn cannot_read(path: &Path, why: &io::Error) -> Failure {
-    let fix = untrusted(why).map_or_else(String::new, |untrusted| match untrusted.mend() {
+    let fix = untrusted(why).map_or_else(String::new, |untrusted| match untrusted.fix() {
         Some(command) => format!("; {command}"),
         None => format!("; install -m 644 {} /etc/ makes a copy that root trusts", shell_word(path)),
     });

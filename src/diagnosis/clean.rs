@@ -26,7 +26,7 @@ pub(super) fn cleaned(mut verdict: Verdict) -> Verdict {
         [&mut node.name].into_iter().chain(&mut node.at).for_each(each);
     }
     for missing in &mut verdict.not_seen {
-        [&mut missing.what, &mut missing.why].into_iter().chain(&mut missing.mend).for_each(each);
+        [&mut missing.what, &mut missing.why].into_iter().chain(&mut missing.fix).for_each(each);
     }
     verdict.seen.values_mut().for_each(each);
     let main = verdict.main_thread.iter_mut().flat_map(|main| main.hottest.iter_mut().chain(&mut main.sync_lines));

@@ -14,7 +14,7 @@ use super::stalls;
 use super::stats::{percent, round};
 use super::thresholds::*;
 use super::verdict::{
-    Advice, BY_VARIABLE, Context, Finding, MainThread, NotSeen, OwnCost, Steps, Verdict, WorkerVerdict,
+    Advice, BY_VARIABLE, Context, Finding, MainThread, Unavailable, OwnCost, Steps, Verdict, WorkerVerdict,
 };
 use super::visibility::Visibility;
 use super::what_if::Capacity;
@@ -32,7 +32,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
     let Visibility { seen, mut not_seen } = Visibility::of(sample, context.pid);
     if judgement.class == Class::Unknown {
         for doubt in &judgement.doubts {
-            not_seen.insert(0, NotSeen { what: "verdict".into(), why: doubt.clone(), mend: None });
+            not_seen.insert(0, Unavailable { what: "verdict".into(), why: doubt.clone(), fix: None });
         }
     }
     let main = window.main.as_ref();

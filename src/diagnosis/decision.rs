@@ -25,7 +25,7 @@ thresholds! {
 }
 
 /// Sure of a balanced loop by the device's idle time: the less of it the surer.
-const BALANCED: Sureness = Sureness { least: EVEN_CHANCE.value, most: 0.70, from: DRY, to: DEVICE_IDLE };
+const BALANCED: ConfidenceRamp = ConfidenceRamp { least: EVEN_CHANCE.value, most: 0.70, from: DRY, to: DEVICE_IDLE };
 
 /// Judges one window.
 pub(super) fn judge(window: &Features, known: Known) -> Judgement {

@@ -107,7 +107,7 @@ impl Lines<'_> {
         self.add_asked(FutexWait, main.waits(Wait::Futex), None);
         self.add_asked(OtherThread, main.other_threads.busiest, Some(BUSY));
         if window.workers.is_none() {
-            self.add(MainRead, main.read_chars_s, Some(INLINE_READ));
+            self.add(MainRead, main.read_chars_per_s, Some(INLINE_READ));
         }
     }
 
@@ -155,11 +155,11 @@ impl Lines<'_> {
         if class == Class::Io || io.disk_busy_pct.is_some_and(|pct| pct > DISK_SHOWN) {
             let which = if io.devices_known { "the data's disk" } else { "the busiest disk" };
             self.add_as(DiskBusy, io.disk_busy_pct, Some(DISK_BUSY), format!("{which} is busy"));
-            self.add_as(DiskRead, io.disk_read_s, None, format!("read from {which}"));
+            self.add_as(DiskRead, io.disk_read_per_s, None, format!("read from {which}"));
             self.add(DiskReadSize, io.read_size, Some(SMALL_READ));
             self.add(DiskAwait, io.await_ms, None);
         }
-        self.add(IoLimit, io.limit_bytes_s, None);
+        self.add(IoLimit, io.limit_bytes_per_s, None);
         self.add(PsiMemory, io.psi_memory.filter(|pct| *pct > PRESSURE_SHOWN), Some(MEMORY_PRESSURE));
     }
 }

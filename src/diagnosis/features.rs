@@ -173,25 +173,25 @@ numbers! {
     /// Utilisation of the busiest, percent.
     disk_busy_pct: Option<f64> = span.mean(|frame| frame.storage.utilization_pct);
     /// Read from disk, bytes/s.
-    disk_read_s: Option<f64> = span.mean(|frame| frame.storage.read_bytes_s);
+    disk_read_per_s: Option<f64> = span.mean(|frame| frame.storage.read_bytes_per_s);
     /// Reads a second.
-    reads_s: Option<f64> = span.mean(|frame| frame.storage.reads_s);
+    reads_per_s: Option<f64> = span.mean(|frame| frame.storage.reads_per_s);
     /// Mean read, bytes.
     read_size: Option<f64> = span.mean(|frame| frame.storage.read_size_bytes);
     /// Mean time of an I/O, ms.
     await_ms: Option<f64> = span.mean(|frame| frame.storage.await_ms);
     /// The job's own reads from storage, bytes/s.
-    job_read_s: Option<f64> = span.mean(|frame| frame.job.read_bytes_s);
+    job_read_per_s: Option<f64> = span.mean(|frame| frame.job.read_bytes_per_s);
     /// PSI memory, percent.
     psi_memory: Option<f64> = span.mean(|frame| frame.host.psi_memory_some_pct);
     /// Pages swapped in a second.
-    swap_in: Option<f64> = span.mean(|frame| frame.host.swap_in_s);
+    swap_in: Option<f64> = span.mean(|frame| frame.host.swap_in_per_s);
     /// Of the bytes read from storage, the part that is read again after eviction. A control group with a memory limit of its own
     /// evicts for itself, and what it reads again is of the job's reads; else the host does, of all that the data's disk reads.
     refaulted: Option<f64> = {
         let part = |pages: Option<f64>, bytes: Option<f64>| Some(pages? * PAGE / bytes.filter(|bytes| *bytes > 0.0)?);
-        let own = || part(span.mean(|frame| frame.job.refaults_s), span.mean(|frame| frame.job.read_bytes_s));
-        let all = || part(span.mean(|frame| frame.host.refaults_s), span.mean(|frame| frame.storage.read_bytes_s));
+        let own = || part(span.mean(|frame| frame.job.refaults_per_s), span.mean(|frame| frame.job.read_bytes_per_s));
+        let all = || part(span.mean(|frame| frame.host.refaults_per_s), span.mean(|frame| frame.storage.read_bytes_per_s));
         if last.job.memory_limit_bytes.is_some() { own().or_else(all) } else { all().or_else(own) }
     };
     /// Name of the busiest disk that data of the job lie on.
@@ -205,7 +205,7 @@ numbers! {
     /// Data files lie on a user-space file system.
     fuse: bool = has_mount(last, MountKind::Fuse);
     /// Read limit of the cgroup, bytes/s.
-    limit_bytes_s: Option<f64> = last.job.io_read_limit.0.map(|limit| limit as f64);
+    limit_bytes_per_s: Option<f64> = last.job.io_read_limit.0.map(|limit| limit as f64);
     /// Read limit of the cgroup, operations/s.
     limit_iops: Option<f64> = last.job.io_read_limit.1.map(|limit| limit as f64);
 }
@@ -217,7 +217,7 @@ fn has_mount(last: &Frame, kind: MountKind) -> bool {
 impl Storage {
     /// Read from storage: by the job where that is known, bytes/s.
     pub fn read_s(&self) -> f64 {
-        self.job_read_s.or(self.disk_read_s).unwrap_or(0.0)
+        self.job_read_per_s.or(self.disk_read_per_s).unwrap_or(0.0)
     }
 }
 

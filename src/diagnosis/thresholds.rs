@@ -75,14 +75,14 @@ impl Threshold {
 /// How sure something is: from `least` where a number stands at one threshold to `most` where it reaches another. Of a
 /// verdict it is a confidence, 0–1; where it says so, a factor of one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sureness {
+pub(super) struct ConfidenceRamp {
     pub least: f64,
     pub most: f64,
     pub from: Threshold,
     pub to: Threshold,
 }
 
-impl Sureness {
+impl ConfidenceRamp {
     pub(super) fn at(&self, number: f64) -> f64 {
         self.between(self.part(number))
     }
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn sureness_grows_between_its_thresholds() {
-        let sure = Sureness { least: 0.5, most: 0.9, from: LOST_WAIT, to: CLEARLY_LOST };
+        let sure = ConfidenceRamp { least: 0.5, most: 0.9, from: LOST_WAIT, to: CLEARLY_LOST };
         for (number, confidence) in [(0.0, 0.5), (0.1, 0.5), (0.2, 0.7), (0.3, 0.9), (1.0, 0.9)] {
             assert!((sure.at(number) - confidence).abs() < 1e-9, "{number}");
         }

@@ -87,7 +87,7 @@ pub struct Verdict {
     /// How each source stands: source → `ok`, `denied`, `absent`, `hung` or a short kind.
     pub seen: std::collections::BTreeMap<String, String>,
     /// What could not be seen.
-    pub not_seen: Vec<NotSeen>,
+    pub not_seen: Vec<Unavailable>,
     /// trainmon's own cost.
     #[serde(rename = "self")]
     pub own: OwnCost,
@@ -163,13 +163,13 @@ impl Rank {
 
 /// Something that could not be seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotSeen {
+pub struct Unavailable {
     /// What.
     pub what: String,
     /// Why.
     pub why: String,
     /// The command that mends it, if any.
-    pub mend: Option<String>,
+    pub fix: Option<String>,
 }
 
 /// What trainmon itself costs.

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use crate::sample::job::unread_accelerators;
 use crate::sample::{Access, GpuDevice, JobSample, ProcessRole, Sample, SourceState, SourceStatus};
 
-use super::verdict::NotSeen;
+use super::verdict::Unavailable;
 
 /// What there was to see.
 #[derive(Debug, Default)]
 pub(super) struct Visibility {
     /// How each source stands: source → state.
     pub seen: BTreeMap<String, String>,
-    pub not_seen: Vec<NotSeen>,
+    pub not_seen: Vec<Unavailable>,
 }
 
 impl Visibility {
@@ -23,8 +23,8 @@ impl Visibility {
             // The driver may answer while a device does not.
             for device in gpus.devices.iter().filter(|device| device.lost) {
                 let why = "the driver has lost the device: it does not answer any more";
-                let mend = "sudo nvidia-smi --gpu-reset, or reboot";
-                out.miss(&format!("gpu{}", device.index), why, Some(mend));
+                let fix = "sudo nvidia-smi --gpu-reset, or reboot";
+                out.miss(&format!("gpu{}", device.index), why, Some(fix));
             }
             // Not offered under MIG and by some virtual GPUs: how busy the device is, is then no zero.
             let unread = |device: &&GpuDevice| !device.lost && device.utilization_pct.is_none();
@@ -84,7 +84,7 @@ impl Visibility {
         if unwatched.is_nothing() {
             return;
         }
-        let mend = unwatched.mend.as_deref();
+        let fix = unwatched.fix.as_deref();
         let reason = unwatched.reason.as_deref().unwrap_or("too few files may be kept open");
         let watched = job.processes.len();
         if unwatched.processes > 0 {
@@ -97,14 +97,14 @@ impl Visibility {
         if unwatched.unread > 0 {
             let unread = unwatched.unread;
             let why = format!("at the last look {unread} processes of the job could not be read: {reason}");
-            self.miss("processes", &why, mend);
+            self.miss("processes", &why, fix);
         }
         if unwatched.reopened > 0 {
             let reopened = unwatched.reopened;
             let why = format!(
                 "the files of {reopened} of {watched} processes are opened for each look, which costs more CPU time: {reason}"
             );
-            self.miss("descriptors", &why, mend);
+            self.miss("descriptors", &why, fix);
         }
         if unwatched.threads > 0 {
             let all = job.processes.iter().map(|process| u64::from(process.thread_count)).sum::<u64>();
@@ -116,7 +116,7 @@ impl Visibility {
         }
         if unwatched.waits > 0 {
             let why = format!("what {} threads of the job wait for is not sampled: {reason}", unwatched.waits);
-            self.miss("waits", &why, mend);
+            self.miss("waits", &why, fix);
         }
     }
 
@@ -131,8 +131,8 @@ impl Visibility {
                 place.rank, place.world
             );
             // Of the launcher's tree are all ranks of this machine; init has adopted those of one that has ended.
-            let mend = (target.parent > 1).then(|| format!("trainmon --pid {}", target.parent));
-            self.miss("other ranks", &why, mend.as_deref());
+            let fix = (target.parent > 1).then(|| format!("trainmon --pid {}", target.parent));
+            self.miss("other ranks", &why, fix.as_deref());
         }
     }
 
@@ -140,7 +140,7 @@ impl Visibility {
         self.see(name, status.state.seen());
         if !matches!(status.state, SourceState::Fresh | SourceState::Pending) {
             let why = status.reason.as_deref().unwrap_or("no value for some seconds");
-            self.miss(name, why, status.mend.as_deref());
+            self.miss(name, why, status.fix.as_deref());
         }
     }
 
@@ -148,8 +148,8 @@ impl Visibility {
         self.seen.insert(source.to_owned(), state.to_owned());
     }
 
-    fn miss(&mut self, what: &str, why: &str, mend: Option<&str>) {
-        self.not_seen.push(NotSeen { what: what.into(), why: why.into(), mend: mend.map(Into::into) });
+    fn miss(&mut self, what: &str, why: &str, fix: Option<&str>) {
+        self.not_seen.push(Unavailable { what: what.into(), why: why.into(), fix: fix.map(Into::into) });
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
         };
         let alone = of(vec![rank(7)]);
         let missed = alone.iter().find(|missed| missed.what == "other ranks").unwrap();
-        assert!(missed.why.contains("rank 3 of 8") && missed.mend.as_deref() == Some("trainmon --pid 4"));
+        assert!(missed.why.contains("rank 3 of 8") && missed.fix.as_deref() == Some("trainmon --pid 4"));
         let launcher = ProcessSample { id: id(7), role: ProcessRole::Launcher, ..ProcessSample::default() };
         for all in [vec![launcher, rank(8), rank(9)], vec![ProcessSample { rank: None, ..rank(7) }]] {
             assert!(of(all).iter().all(|missed| missed.what != "other ranks"));
@@ -202,8 +202,8 @@ mod tests {
             let visibility = of(hidden);
             assert_eq!(visibility.seen.get("connections").map(String::as_str), seen);
             let missed = visibility.not_seen.iter().find(|missed| missed.what == "connections");
-            let mend = missed.map(|missed| missed.mend.as_deref().unwrap());
-            assert_eq!(mend, (hidden == Some(2)).then_some("sudo trainmon --pid 7"));
+            let fix = missed.map(|missed| missed.fix.as_deref().unwrap());
+            assert_eq!(fix, (hidden == Some(2)).then_some("sudo trainmon --pid 7"));
         }
     }
 }

@@ -11,7 +11,7 @@ mod point;
 mod runs;
 mod window;
 
-pub use point::{GPUS, Point, loop_shares, read_bytes_s};
+pub use point::{GPUS, Point, loop_shares, read_bytes_per_s};
 pub use window::Window;
 
 use std::collections::VecDeque;

@@ -304,7 +304,7 @@ async fn time_over(remaining: Option<Duration>) {
 /// # Errors
 /// Those of `work`, or that there are too few descriptors to begin.
 pub fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    descriptors::check().map_err(|(reason, mend)| Failure::failed(format!("{reason}; run `{mend}` first")))?;
+    descriptors::check().map_err(|(reason, fix)| Failure::failed(format!("{reason}; run `{fix}` first")))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(work);
     runtime.shutdown_background();

@@ -79,7 +79,7 @@ pub fn sample(sample: &Sample) -> Sample {
     let sources = &mut sample.sources;
     let [job, host, storage] = [&mut sources.job, &mut sources.host, &mut sources.storage];
     for status in [job, host, storage, &mut sources.gpu, &mut sources.stacks] {
-        for text in [&mut status.reason, &mut status.mend] {
+        for text in [&mut status.reason, &mut status.fix] {
             *text = text.take().map(|text| without_directories(&text).into());
         }
     }

@@ -191,7 +191,7 @@ fn last_line(mut file: &File, length: u64) -> io::Result<Option<Vec<u8>>> {
 pub fn explain(what: &str, path: &Path, error: &io::Error) -> String {
     let is_file = path != Path::new("-");
     let log = if is_file { format!("{what} {}", path.display()) } else { format!("{what}: standard output") };
-    let (why, mend) = match error.kind() {
+    let (why, fix) = match error.kind() {
         io::ErrorKind::StorageFull => {
             ("the disk is full", "free some space or write elsewhere; what was written before is whole")
         }
@@ -208,7 +208,7 @@ pub fn explain(what: &str, path: &Path, error: &io::Error) -> String {
             _ => return format!("{log}: {error}"),
         },
     };
-    format!("{log}: {why}; {mend}")
+    format!("{log}: {why}; {fix}")
 }
 
 /// Wraps an error of writing: a closed pipe stays one (it is success), the rest is explained.

@@ -6,7 +6,7 @@
 use super::chain::{ROWS, rows};
 use super::text::{headline, phase_words};
 use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, NotSeen, Rank, Steps};
+use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, Unavailable, Rank, Steps};
 use crate::rates::time_split::TimeSplit;
 use crate::text::format::{precise, precise_in_unit, whole_percent as percent};
 use crate::text::{fit, sanitise};
@@ -155,9 +155,9 @@ fn finding(finding: &Finding) -> String {
     format!("- **{}{cause}** ({} % sure): {}", class.word(), percent(*confidence), inline(text))
 }
 
-fn not_seen(NotSeen { what, why, mend }: &NotSeen) -> String {
-    let mend = mend.as_deref().and_then(code).map(|mend| format!(". To mend: {mend}")).unwrap_or_default();
-    format!("- **{}**: {}{mend}", inline(what), inline(why))
+fn not_seen(Unavailable { what, why, fix }: &Unavailable) -> String {
+    let fix = fix.as_deref().and_then(code).map(|fix| format!(". To mend: {fix}")).unwrap_or_default();
+    format!("- **{}**: {}{fix}", inline(what), inline(why))
 }
 
 /// Foreign text on one line and without markup.

@@ -18,7 +18,7 @@ fn of(text: &str) -> Verdict {
         evidence: vec![Evidence { signal: text(), value: Some(1.0), unit: text(), threshold: None, text: text() }],
         advice: vec![Advice { title: text(), why: text(), ..Advice::default() }],
         other_findings: vec![Finding { text: text(), ..Finding::default() }],
-        not_seen: vec![NotSeen { what: text(), why: text(), mend: Some(text()) }],
+        not_seen: vec![Unavailable { what: text(), why: text(), fix: Some(text()) }],
         ..Verdict::default()
     }
 }
@@ -33,7 +33,7 @@ fn full() -> Verdict {
     full.evidence[0].text = "of the main thread's time went into waiting for a batch".to_owned();
     (full.evidence[1].value, full.evidence[1].threshold) = (None, None);
     full.advice.push(Advice { title: "Make the transforms cheaper".to_owned(), ..Advice::default() });
-    full.not_seen.push(NotSeen { what: "gpm".to_owned(), why: "the A10G has none".to_owned(), mend: None });
+    full.not_seen.push(Unavailable { what: "gpm".to_owned(), why: "the A10G has none".to_owned(), fix: None });
     full
 }
 

@@ -4,7 +4,7 @@ use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::chain::ChainNode;
 use crate::diagnosis::verdict::{
-    Advice, Ceiling, Class, Culprit, CulpritKind, Evidence, Finding, GpuIdle, Limit, NotSeen, OwnCost, Phase,
+    Advice, Ceiling, Class, Culprit, CulpritKind, Evidence, Finding, GpuIdle, Limit, Unavailable, OwnCost, Phase,
     ShareOf, Steps, WorkerVerdict,
 };
 use crate::rates::time_split::TimeSplit;
@@ -93,10 +93,10 @@ pub(super) fn verdict() -> Verdict {
             unit: Some(ShareOf::Time),
         }],
         chain: chain(),
-        not_seen: vec![NotSeen {
+        not_seen: vec![Unavailable {
             what: "syscall".to_owned(),
             why: "Yama's ptrace_scope is 1".to_owned(),
-            mend: Some("sudo trainmon diagnose --pid 1234".to_owned()),
+            fix: Some("sudo trainmon diagnose --pid 1234".to_owned()),
         }],
         own: OwnCost { cpu_pct: Some(0.4), rss_mib: Some(14.2) },
         ..Verdict::default()

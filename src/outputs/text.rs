@@ -11,7 +11,7 @@ use super::chain::{self, ROWS};
 use super::ranks;
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{
-    ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, NotSeen, Phase, Rank, Stages, Steps, WorkerVerdict,
+    ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, Unavailable, Phase, Rank, Stages, Steps, WorkerVerdict,
 };
 use crate::text::format::{largest_first, precise, precise_in_unit, whole_percent as percent};
 use crate::text::{sanitise, wrap_hanging};
@@ -382,11 +382,11 @@ impl Page {
         });
     }
 
-    fn not_seen(&mut self, items: &[NotSeen]) {
-        self.section("Not seen", items, |page, NotSeen { what, why, mend }| {
+    fn not_seen(&mut self, items: &[Unavailable]) {
+        self.section("Not seen", items, |page, Unavailable { what, why, fix }| {
             page.text("  - ", &format!("{what}: {why}"));
-            if let Some(mend) = mend {
-                page.text("    to mend: ", mend);
+            if let Some(fix) = fix {
+                page.text("    to mend: ", fix);
             }
         });
     }

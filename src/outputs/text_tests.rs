@@ -41,7 +41,7 @@ fn little_seen() {
     let none = Verdict {
         pid: 7,
         trainmon: "0.1.0".to_owned(),
-        not_seen: vec![NotSeen { what: "nvml".to_owned(), why: "no driver".to_owned(), mend: None }],
+        not_seen: vec![Unavailable { what: "nvml".to_owned(), why: "no driver".to_owned(), fix: None }],
         ..Verdict::default()
     };
     insta::assert_snapshot!(page(&none, Style::default()));

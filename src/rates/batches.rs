@@ -69,10 +69,10 @@ fn times(count: f64, steps: f64) -> Option<f64> {
 
 impl Loaders {
     fn take_writes(&mut self, rates: &mut [(u32, &mut f64)], steps: Option<u64>, seconds: Option<f64>) {
-        let writes_s: f64 = rates.iter().map(|(_, rate)| **rate).sum();
+        let writes_per_s: f64 = rates.iter().map(|(_, rate)| **rate).sum();
         let (writes, indices) = self.writes;
-        if let Some((seconds, steps)) = seconds.zip(steps).filter(|_| writes_s > 0.0) {
-            self.writes = (writes * FADE + writes_s * seconds, indices * FADE + steps as f64);
+        if let Some((seconds, steps)) = seconds.zip(steps).filter(|_| writes_per_s > 0.0) {
+            self.writes = (writes * FADE + writes_per_s * seconds, indices * FADE + steps as f64);
         }
         let each = times(self.writes.0, self.writes.1).unwrap_or(1.0);
         rates.iter_mut().for_each(|(_, rate)| **rate /= each);
@@ -127,9 +127,9 @@ mod tests {
     use crate::rates::testing::{close, id};
 
     /// Batches a second of two workers after some ticks in which they write so often a second each, at so many steps.
-    fn batches(writes_s: [Option<f64>; 2], steps: Option<u64>) -> Vec<Option<f64>> {
+    fn batches(writes_per_s: [Option<f64>; 2], steps: Option<u64>) -> Vec<Option<f64>> {
         let mut trainer = TrainerRates { id: id(10), steps, ..TrainerRates::default() };
-        let workers = writes_s.map(|batches_s| WorkerRates { trainer: 10, batches_s, ..WorkerRates::default() });
+        let workers = writes_per_s.map(|batches_s| WorkerRates { trainer: 10, batches_s, ..WorkerRates::default() });
         let (mut loaders, mut seen) = (Batches::default(), Vec::new());
         for _ in 0..5 {
             seen = workers.to_vec();
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn writes_are_held_against_steps() {
-        for (writes_s, steps, right) in [
+        for (writes_per_s, steps, right) in [
             ([18.0, 18.6], Some(18), [9.0, 9.3]),
             ([9.0, 9.2], Some(18), [9.0, 9.2]),
             ([27.0, 28.0], Some(18), [9.0, 28.0 / 3.0]),
@@ -149,8 +149,8 @@ mod tests {
             ([2.0, 2.0], Some(1), [2.0, 2.0]),
             ([18.0, 18.6], None, [18.0, 18.6]),
         ] {
-            let seen = batches(writes_s.map(Some), steps);
-            assert!(close(seen[0], right[0]) && close(seen[1], right[1]), "{writes_s:?} {steps:?}: {seen:?}");
+            let seen = batches(writes_per_s.map(Some), steps);
+            assert!(close(seen[0], right[0]) && close(seen[1], right[1]), "{writes_per_s:?} {steps:?}: {seen:?}");
         }
         assert_eq!(batches([None, Some(36.0)], Some(18)), [None, Some(18.0)]);
     }

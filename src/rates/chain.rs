@@ -277,10 +277,10 @@ impl Followed<'_> {
         let Self { trainer, carry, ways, .. } = self;
         let peer = |pid| graph.peer(pid, &carry.beside);
         let of_loop = graph.thread(trainer.id.pid, trainer.tid).filter(|thread| thread.paced);
-        let wakes_s = of_loop.map(|thread| thread.wakes_s);
+        let wakes_per_s = of_loop.map(|thread| thread.wakes_per_s);
         let guessed = carry.loop_thread.is_guessed(trainer.id.pid) || carry.polling.guesses();
         let (process, tid, exact) = (trainer.id, trainer.tid, graph.exact && !guessed);
-        let chain = ChainRates { process, tid, exact, wakes_s, ..ways.finish(peer) };
+        let chain = ChainRates { process, tid, exact, wakes_per_s, ..ways.finish(peer) };
         Some(chain).filter(|chain| chain.samples > 0)
     }
 }

@@ -83,17 +83,17 @@ pub struct JobRates {
     /// Sum of resident sets, bytes.
     pub rss_bytes: Option<u64>,
     /// Bytes per second fetched from storage.
-    pub read_bytes_s: Option<f64>,
+    pub read_bytes_per_s: Option<f64>,
     /// Bytes per second sent to storage.
-    pub write_bytes_s: Option<f64>,
+    pub write_bytes_per_s: Option<f64>,
     /// Bytes per second through read calls, page cache hits included.
-    pub read_chars_s: Option<f64>,
+    pub read_chars_per_s: Option<f64>,
     /// Bytes per second through write calls.
-    pub write_chars_s: Option<f64>,
+    pub write_chars_per_s: Option<f64>,
     /// Read calls per second.
-    pub read_calls_s: Option<f64>,
+    pub read_calls_per_s: Option<f64>,
     /// Page faults served from storage, per second.
-    pub major_faults_s: Option<f64>,
+    pub major_faults_per_s: Option<f64>,
     /// The cgroup is frozen, as `docker pause` does.
     pub frozen: bool,
     /// The command that lets it go on, where it is known.
@@ -103,7 +103,7 @@ pub struct JobRates {
     /// Memory charged to the cgroup, bytes.
     pub memory_cgroup_bytes: Option<u64>,
     /// File pages of the cgroup read again soon after eviction, per second.
-    pub refaults_s: Option<f64>,
+    pub refaults_per_s: Option<f64>,
     /// Read limits on the cgroup: bytes per second, operations per second.
     pub io_read_limit: (Option<u64>, Option<u64>),
     /// Runnable threads beyond the running ones are judged from this: threads of the job that were on a CPU or
@@ -165,7 +165,7 @@ pub struct TrainerRates {
     /// CPU use of the whole process, percent of one core.
     pub cpu_pct: Option<f64>,
     /// Bytes per second read by this process through read calls.
-    pub read_chars_s: Option<f64>,
+    pub read_chars_per_s: Option<f64>,
 }
 
 /// Steps that a variable of the loop counts, over the last ten seconds or so.
@@ -216,13 +216,13 @@ pub struct WorkerRates {
     /// Batches per second.
     pub batches_s: Option<f64>,
     /// Bytes per second through read calls.
-    pub read_chars_s: Option<f64>,
+    pub read_chars_per_s: Option<f64>,
     /// Read calls per second.
-    pub read_calls_s: Option<f64>,
+    pub read_calls_per_s: Option<f64>,
     /// Bytes per second fetched from storage.
-    pub read_bytes_s: Option<f64>,
+    pub read_bytes_per_s: Option<f64>,
     /// Page faults served from storage, per second.
-    pub major_faults_s: Option<f64>,
+    pub major_faults_per_s: Option<f64>,
     /// First seen in this interval.
     pub new: bool,
     /// It has not the name that recent versions of torch give to their workers.
@@ -257,15 +257,15 @@ pub struct ProcessRates {
     /// Resident set, bytes.
     pub rss_bytes: u64,
     /// Bytes per second through read calls, page cache hits included.
-    pub read_chars_s: Option<f64>,
+    pub read_chars_per_s: Option<f64>,
     /// Bytes per second fetched from storage.
-    pub read_bytes_s: Option<f64>,
+    pub read_bytes_per_s: Option<f64>,
     /// Bytes per second sent to storage.
-    pub write_bytes_s: Option<f64>,
+    pub write_bytes_per_s: Option<f64>,
     /// Page faults served from memory, per second.
-    pub minor_faults_s: Option<f64>,
+    pub minor_faults_per_s: Option<f64>,
     /// Page faults served from storage, per second.
-    pub major_faults_s: Option<f64>,
+    pub major_faults_per_s: Option<f64>,
     /// Threads.
     pub threads: u32,
     /// Device memory held, bytes, over all devices.
@@ -292,9 +292,9 @@ pub struct HostRates {
     /// Memory fitted, bytes.
     pub memory_total_bytes: Option<u64>,
     /// Pages swapped in per second.
-    pub swap_in_s: Option<f64>,
+    pub swap_in_per_s: Option<f64>,
     /// File pages read again soon after eviction, per second.
-    pub refaults_s: Option<f64>,
+    pub refaults_per_s: Option<f64>,
     /// PSI: percent of the interval in which some task waited for a CPU.
     pub psi_cpu_some_pct: Option<f64>,
     /// PSI: percent in which some task waited for I/O.
@@ -302,9 +302,9 @@ pub struct HostRates {
     /// PSI: percent in which some task waited for memory.
     pub psi_memory_some_pct: Option<f64>,
     /// Bytes per second received, all interfaces but loopback.
-    pub net_rx_bytes_s: Option<f64>,
+    pub net_rx_bytes_per_s: Option<f64>,
     /// Bytes per second sent.
-    pub net_tx_bytes_s: Option<f64>,
+    pub net_tx_bytes_per_s: Option<f64>,
     /// Each interface that the two totals count, in the kernel's order, at most 32.
     pub net: Vec<NetRates>,
 }
@@ -315,9 +315,9 @@ pub struct NetRates {
     /// Name, raw.
     pub name: Arc<str>,
     /// Bytes per second received.
-    pub rx_bytes_s: Option<f64>,
+    pub rx_bytes_per_s: Option<f64>,
     /// Bytes per second sent.
-    pub tx_bytes_s: Option<f64>,
+    pub tx_bytes_per_s: Option<f64>,
 }
 
 /// One CPU in the interval, percent of its time.
@@ -342,15 +342,15 @@ pub struct StorageRates {
     /// The totals below are of the job's own devices.
     pub data_devices_known: bool,
     /// Bytes per second read.
-    pub read_bytes_s: Option<f64>,
+    pub read_bytes_per_s: Option<f64>,
     /// Bytes per second written.
-    pub write_bytes_s: Option<f64>,
+    pub write_bytes_per_s: Option<f64>,
     /// Highest utilisation among the devices, percent.
     pub utilization_pct: Option<f64>,
     /// Mean time of an I/O, milliseconds.
     pub await_ms: Option<f64>,
     /// Reads per second.
-    pub reads_s: Option<f64>,
+    pub reads_per_s: Option<f64>,
     /// Mean size of a read, bytes.
     pub read_size_bytes: Option<f64>,
     /// Mean queue length.
@@ -369,13 +369,13 @@ pub struct DeviceRates {
     /// Data files of the job lie on it.
     pub data: bool,
     /// Bytes per second read.
-    pub read_bytes_s: f64,
+    pub read_bytes_per_s: f64,
     /// Bytes per second written.
-    pub write_bytes_s: f64,
+    pub write_bytes_per_s: f64,
     /// Reads per second.
-    pub reads_s: f64,
+    pub reads_per_s: f64,
     /// Writes per second.
-    pub writes_s: f64,
+    pub writes_per_s: f64,
     /// Mean time of an I/O, milliseconds; none without I/O.
     pub await_ms: Option<f64>,
     /// Mean time of a read, milliseconds; none without reads.
@@ -404,11 +404,11 @@ pub struct MountRates {
     /// Some of these files, whole paths as the process sees them, raw, at most 8.
     pub examples: Vec<Arc<str>>,
     /// Bytes per second read from the whole disks underneath, by anybody; `None` where these are not known.
-    pub disks_read_bytes_s: Option<f64>,
+    pub disks_read_bytes_per_s: Option<f64>,
     /// Bytes per second written to the whole disks underneath, by anybody.
-    pub disks_write_bytes_s: Option<f64>,
+    pub disks_write_bytes_per_s: Option<f64>,
     /// NFS: bytes per second read from the server.
-    pub nfs_read_bytes_s: Option<f64>,
+    pub nfs_read_bytes_per_s: Option<f64>,
     /// NFS: mean round trip of a READ, milliseconds.
     pub nfs_read_rtt_ms: Option<f64>,
 }
@@ -457,11 +457,11 @@ pub struct GpuRates {
     /// Clock event reasons, bit mask.
     pub clock_event_reasons: Option<u64>,
     /// PCIe receive, bytes per second in a 20 ms window.
-    pub pcie_rx_bytes_s: Option<f64>,
+    pub pcie_rx_bytes_per_s: Option<f64>,
     /// PCIe send.
-    pub pcie_tx_bytes_s: Option<f64>,
+    pub pcie_tx_bytes_per_s: Option<f64>,
     /// What the link could carry one way, bytes per second.
-    pub pcie_capacity_bytes_s: Option<f64>,
+    pub pcie_capacity_bytes_per_s: Option<f64>,
     /// Current PCIe generation: an idle device trains its link down.
     pub pcie_generation: Option<u32>,
     /// Current PCIe width, lanes.

@@ -26,8 +26,8 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample, job_cpu_pct: Option
         ..HostRates::default()
     };
     let (Some(before), Some(span_s)) = (before, seconds) else { return out };
-    out.swap_in_s = rate(host.swapped_in_pages, before.swapped_in_pages, seconds);
-    out.refaults_s = rate(host.refaulted_file_pages, before.refaulted_file_pages, seconds);
+    out.swap_in_per_s = rate(host.swapped_in_pages, before.swapped_in_pages, seconds);
+    out.refaults_per_s = rate(host.refaulted_file_pages, before.refaulted_file_pages, seconds);
     out.psi_cpu_some_pct = pressure(before.cpu_pressure, host.cpu_pressure, span_s);
     out.psi_io_some_pct = pressure(before.io_pressure, host.io_pressure, span_s);
     out.psi_memory_some_pct = pressure(before.memory_pressure, host.memory_pressure, span_s);
@@ -108,12 +108,12 @@ fn net(out: &mut HostRates, before: &HostSample, host: &HostSample, seconds: Opt
     let any_real = host.net.iter().any(is_real);
     for net in host.net.iter().filter(|net| !any_real || is_real(net)) {
         let Some(was) = before.net.iter().find(|was| was.name == net.name) else { continue };
-        let rx_bytes_s = rate(Some(net.rx_bytes), Some(was.rx_bytes), seconds);
-        let tx_bytes_s = rate(Some(net.tx_bytes), Some(was.tx_bytes), seconds);
-        add(&mut out.net_rx_bytes_s, rx_bytes_s);
-        add(&mut out.net_tx_bytes_s, tx_bytes_s);
+        let rx_bytes_per_s = rate(Some(net.rx_bytes), Some(was.rx_bytes), seconds);
+        let tx_bytes_per_s = rate(Some(net.tx_bytes), Some(was.tx_bytes), seconds);
+        add(&mut out.net_rx_bytes_per_s, rx_bytes_per_s);
+        add(&mut out.net_tx_bytes_per_s, tx_bytes_per_s);
         if out.net.len() < MOST_NETS {
-            out.net.push(NetRates { name: Arc::clone(&net.name), rx_bytes_s, tx_bytes_s });
+            out.net.push(NetRates { name: Arc::clone(&net.name), rx_bytes_per_s, tx_bytes_per_s });
         }
     }
 }
@@ -177,10 +177,10 @@ mod tests {
             ..Default::default()
         };
         let rates = between(at(0, 10), at(500_000, 30), vec![], None);
-        assert!(close(rates.psi_io_some_pct, 25.0) && close(rates.swap_in_s, 10.0));
+        assert!(close(rates.psi_io_some_pct, 25.0) && close(rates.swap_in_per_s, 10.0));
         assert_eq!((rates.psi_cpu_some_pct, rates.memory_used_bytes), (None, Some(70)));
         let rates = between(at(500_000, 30), at(0, 10), vec![], None);
-        assert_eq!((rates.psi_io_some_pct, rates.swap_in_s), (None, None));
+        assert_eq!((rates.psi_io_some_pct, rates.swap_in_per_s), (None, None));
     }
 
     #[test]
@@ -194,17 +194,17 @@ mod tests {
         };
         let names = ["eth0", "docker0", "veth12", "br-9"];
         let rates = between(at(1, &names), at(3, &names), vec![], None);
-        assert!(close(rates.net_rx_bytes_s, 100.0) && close(rates.net_tx_bytes_s, 10.0));
-        let eth0 = NetRates { name: "eth0".into(), rx_bytes_s: Some(100.0), tx_bytes_s: Some(10.0) };
+        assert!(close(rates.net_rx_bytes_per_s, 100.0) && close(rates.net_tx_bytes_per_s, 10.0));
+        let eth0 = NetRates { name: "eth0".into(), rx_bytes_per_s: Some(100.0), tx_bytes_per_s: Some(10.0) };
         assert_eq!(rates.net, [eth0]);
         let rates = between(at(1, &["bond0"]), at(3, &["bond0"]), vec![], None);
-        assert!(close(rates.net_rx_bytes_s, 100.0));
+        assert!(close(rates.net_rx_bytes_per_s, 100.0));
         let back = between(at(3, &["eth0"]), at(1, &["eth0"]), vec![], None);
-        assert_eq!((back.net_rx_bytes_s, back.net[0].rx_bytes_s), (None, None));
+        assert_eq!((back.net_rx_bytes_per_s, back.net[0].rx_bytes_per_s), (None, None));
         let many: Vec<String> = (0..100).map(|at| format!("eth{at}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let rates = between(at(1, &many), at(3, &many), vec![], None);
-        assert!(rates.net.len() == MOST_NETS && close(rates.net_rx_bytes_s, 10_000.0));
-        assert_eq!(between(at(1, &[]), at(3, &["eth0"]), vec![], None).net_rx_bytes_s, None);
+        assert!(rates.net.len() == MOST_NETS && close(rates.net_rx_bytes_per_s, 10_000.0));
+        assert_eq!(between(at(1, &[]), at(3, &["eth0"]), vec![], None).net_rx_bytes_per_s, None);
     }
 }

@@ -51,17 +51,17 @@ pub(super) struct ProcessDelta {
     /// Threads that ran or queued for at least a tenth of the interval.
     pub active_threads: u32,
     /// Page faults served from memory, per second.
-    pub minor_faults_s: Option<f64>,
+    pub minor_faults_per_s: Option<f64>,
     /// Page faults served from storage, per second.
-    pub major_faults_s: Option<f64>,
+    pub major_faults_per_s: Option<f64>,
     /// CPU time in which the kernel fetched pages of mapped files from storage, cores.
     pub fetching_cores: f64,
     // Rates of `/proc/PID/io`, where it can be read.
-    pub read_chars_s: Option<f64>,
-    pub write_chars_s: Option<f64>,
-    pub read_calls_s: Option<f64>,
-    pub read_bytes_s: Option<f64>,
-    pub write_bytes_s: Option<f64>,
+    pub read_chars_per_s: Option<f64>,
+    pub write_chars_per_s: Option<f64>,
+    pub read_calls_per_s: Option<f64>,
+    pub read_bytes_per_s: Option<f64>,
+    pub write_bytes_per_s: Option<f64>,
 }
 
 /// State letter of the target's main thread: `X` once it is gone, `?` where it is not known.
@@ -117,13 +117,13 @@ impl ProcessDelta {
             |count: fn(&IoCounters) -> u64| rate(now.io.as_ref().map(count), before.io.as_ref().map(count), seconds);
         let mut out = Self {
             known: true,
-            minor_faults_s: rate(Some(now.minor_faults), Some(before.minor_faults), seconds),
-            major_faults_s: rate(Some(now.major_faults), Some(before.major_faults), seconds),
-            read_chars_s: io_s(|io| io.read_chars),
-            write_chars_s: io_s(|io| io.write_chars),
-            read_calls_s: io_s(|io| io.read_calls),
-            read_bytes_s: io_s(|io| io.read_bytes),
-            write_bytes_s: io_s(|io| io.write_bytes),
+            minor_faults_per_s: rate(Some(now.minor_faults), Some(before.minor_faults), seconds),
+            major_faults_per_s: rate(Some(now.major_faults), Some(before.major_faults), seconds),
+            read_chars_per_s: io_s(|io| io.read_chars),
+            write_chars_per_s: io_s(|io| io.write_chars),
+            read_calls_per_s: io_s(|io| io.read_calls),
+            read_bytes_per_s: io_s(|io| io.read_bytes),
+            write_bytes_per_s: io_s(|io| io.write_bytes),
             ..Self::default()
         };
         let user = delta(Some(now.user_ticks), Some(before.user_ticks));
@@ -154,7 +154,7 @@ impl ProcessDelta {
     /// Of the pages that the kernel got for the process: those that it had to fetch from storage for a mapping, that is not for
     /// a read call, 0–1. In system time they weigh about the same as those that were in memory.
     fn fetched_share(&self) -> f64 {
-        let (Some(fetched), Some(read), Some(minor)) = (self.read_bytes_s, self.read_chars_s, self.minor_faults_s)
+        let (Some(fetched), Some(read), Some(minor)) = (self.read_bytes_per_s, self.read_chars_per_s, self.minor_faults_per_s)
         else {
             return 0.0;
         };
@@ -172,7 +172,7 @@ fn process_rates(
     let ticks = process.user_ticks as f64 + process.system_ticks as f64;
     let sampled = copied!(process => ProcessRates: id parent role command comm state uid nice rss_bytes);
     let counted = copied!(delta, sampled => ProcessRates:
-        cpu_pct read_chars_s read_bytes_s write_bytes_s minor_faults_s major_faults_s);
+        cpu_pct read_chars_per_s read_bytes_per_s write_bytes_per_s minor_faults_per_s major_faults_per_s);
     ProcessRates {
         cpu_time_s: (ticks_per_second > 0).then(|| ticks / f64::from(ticks_per_second)),
         run_delay_share: delta.scheduled.map(Scheduled::delay_share),
@@ -199,8 +199,8 @@ fn job_rates(
         thaw: group.thaw.clone(),
         memory_limit_bytes: group.memory_limit_bytes,
         memory_cgroup_bytes: group.memory_bytes,
-        refaults_s: rate(group.refaulted_file_pages, was.and_then(|was| was.refaulted_file_pages), seconds),
-        io_read_limit: (group.io_read_limit_bytes_s, group.io_read_limit_iops),
+        refaults_per_s: rate(group.refaulted_file_pages, was.and_then(|was| was.refaulted_file_pages), seconds),
+        io_read_limit: (group.io_read_limit_bytes_per_s, group.io_read_limit_iops),
         library: job.library.clone(),
         accelerators: job.accelerators.clone(),
         thread_count: job.processes.iter().fold(0, |sum, process| sum.saturating_add(process.thread_count)),
@@ -217,12 +217,12 @@ fn job_rates(
     let mut active = 0u32;
     for delta in deltas {
         add(&mut out.cpu_pct, delta.cpu_pct);
-        add(&mut out.read_bytes_s, delta.read_bytes_s);
-        add(&mut out.write_bytes_s, delta.write_bytes_s);
-        add(&mut out.read_chars_s, delta.read_chars_s);
-        add(&mut out.write_chars_s, delta.write_chars_s);
-        add(&mut out.read_calls_s, delta.read_calls_s);
-        add(&mut out.major_faults_s, delta.major_faults_s);
+        add(&mut out.read_bytes_per_s, delta.read_bytes_per_s);
+        add(&mut out.write_bytes_per_s, delta.write_bytes_per_s);
+        add(&mut out.read_chars_per_s, delta.read_chars_per_s);
+        add(&mut out.write_chars_per_s, delta.write_chars_per_s);
+        add(&mut out.read_calls_per_s, delta.read_calls_per_s);
+        add(&mut out.major_faults_per_s, delta.major_faults_per_s);
         active = active.saturating_add(delta.active_threads);
         Scheduled::add(&mut scheduled, delta.scheduled);
     }
@@ -295,14 +295,14 @@ mod tests {
         assert!(close(frame.job.cpu_pct, 50.0));
         assert!(close(frame.job.run_delay_share, 0.25));
         assert_eq!(frame.job.active_threads, Some(1), "the new thread is not counted");
-        assert!(close(frame.job.read_bytes_s, 8192.0) && close(frame.job.write_bytes_s, 1024.0));
-        assert!(close(frame.job.read_chars_s, 200.0) && close(frame.job.write_chars_s, 400.0));
-        assert!(close(frame.job.read_calls_s, 2.0) && close(frame.job.major_faults_s, 4.0));
+        assert!(close(frame.job.read_bytes_per_s, 8192.0) && close(frame.job.write_bytes_per_s, 1024.0));
+        assert!(close(frame.job.read_chars_per_s, 200.0) && close(frame.job.write_chars_per_s, 400.0));
+        assert!(close(frame.job.read_calls_per_s, 2.0) && close(frame.job.major_faults_per_s, 4.0));
         assert_eq!((frame.job.rss_bytes, frame.job.thread_count), (Some(7), 1));
         let shown = &frame.processes[0];
         assert!(close(shown.cpu_pct, 50.0) && close(shown.cpu_time_s, 0.5));
-        assert!(close(shown.minor_faults_s, 9.0) && close(shown.major_faults_s, 4.0));
-        assert!(close(shown.read_chars_s, 200.0));
+        assert!(close(shown.minor_faults_per_s, 9.0) && close(shown.major_faults_per_s, 4.0));
+        assert!(close(shown.read_chars_per_s, 200.0));
         assert_eq!((shown.nice, shown.uid), (Some(-5), Some(1000)));
         assert_eq!(frame.state, 'S');
     }
@@ -312,8 +312,8 @@ mod tests {
         let before = ProcessSample { io: io(5), user_ticks: 9, ..process(10) };
         let after = ProcessSample { io: io(4), user_ticks: 8, major_faults: 1, ..process(10) };
         let frame = last([job_tick(0, vec![before]), job_tick(1, vec![after])]);
-        assert_eq!((frame.job.cpu_pct, frame.job.read_bytes_s), (None, None));
-        assert!(close(frame.job.major_faults_s, 1.0));
+        assert_eq!((frame.job.cpu_pct, frame.job.read_bytes_per_s), (None, None));
+        assert!(close(frame.job.major_faults_per_s, 1.0));
     }
 
     #[test]
@@ -360,7 +360,7 @@ mod tests {
         };
         let frame = last([at(0, group(1, "/a")), at(1, group(2, "/a"))]);
         assert!(close(frame.job.throttled_share, 0.4));
-        assert!(close(frame.job.refaults_s, 50.0));
+        assert!(close(frame.job.refaults_per_s, 50.0));
         assert_eq!((frame.job.cpu_quota_cores, frame.job.memory_limit_bytes), (Some(1.5), Some(99)));
         assert_eq!(frame.job.io_read_limit, (None, Some(7)));
         let frame = last([at(0, group(1, "/a")), at(1, group(1, "/a"))]);

@@ -242,7 +242,7 @@ fn gpus() -> impl Strategy<Value = GpuSample> {
             energy_mj,
             pcie_generation_max: any,
             pcie_width_max: any,
-            pcie_rx_kib_s: any,
+            pcie_rx_kib_per_s: any,
             processes,
             gpm: Some(Gpm { sm_active_pct: gpm, tensor_active_pct: gpm, dram_active_pct: gpm }),
             ..GpuDevice::default()
@@ -362,7 +362,7 @@ fn check(frame: &Frame) {
         assert!(percents.into_iter().flatten().all(|pct| pct <= 100.0));
     }
     if frame.gap {
-        assert_eq!((frame.job.cpu_pct, frame.own_cpu_pct, frame.storage.read_bytes_s), (None, None, None));
+        assert_eq!((frame.job.cpu_pct, frame.own_cpu_pct, frame.storage.read_bytes_per_s), (None, None, None));
         assert!(frame.trainers.iter().all(|trainer| trainer.seconds_seen == 0.0 && trainer.steps.is_none()));
     }
 }

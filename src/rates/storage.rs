@@ -47,12 +47,12 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample) -> StorageRates {
     }
     if let (Some(seconds), Some(_)) = (seconds, out.utilization_pct) {
         let all = sum.rates(&"".into(), true, seconds);
-        out.read_bytes_s = Some(all.read_bytes_s);
-        out.write_bytes_s = Some(all.write_bytes_s);
-        out.reads_s = Some(all.reads_s);
+        out.read_bytes_per_s = Some(all.read_bytes_per_s);
+        out.write_bytes_per_s = Some(all.write_bytes_per_s);
+        out.reads_per_s = Some(all.reads_per_s);
         out.queue = Some(all.queue);
         out.await_ms = all.await_ms;
-        out.read_size_bytes = (all.reads_s > 0.0).then(|| all.read_bytes_s / all.reads_s);
+        out.read_size_bytes = (all.reads_per_s > 0.0).then(|| all.read_bytes_per_s / all.reads_per_s);
     }
     let before_mounts = before.and_then(|before| before.mounts.as_deref()).unwrap_or_default();
     let rates_of = |mount| mount_rates(mount, before_mounts, seconds, &out.devices);
@@ -99,10 +99,10 @@ impl Moved {
         DeviceRates {
             name: Arc::clone(name),
             data,
-            read_bytes_s: read_sectors * SECTOR / seconds,
-            write_bytes_s: written_sectors * SECTOR / seconds,
-            reads_s: reads / seconds,
-            writes_s: writes / seconds,
+            read_bytes_per_s: read_sectors * SECTOR / seconds,
+            write_bytes_per_s: written_sectors * SECTOR / seconds,
+            reads_per_s: reads / seconds,
+            writes_per_s: writes / seconds,
             await_ms: mean(read_ms + write_ms, reads + writes),
             read_await_ms: mean(read_ms, reads),
             write_await_ms: mean(write_ms, writes),
@@ -129,9 +129,9 @@ fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>, de
     let rtt_ms = delta(mount.nfs_read_rtt_ms, was.and_then(|was| was.nfs_read_rtt_ms));
     let rtt = ops.filter(|ops| *ops > 0).zip(rtt_ms).map(|(ops, ms)| ms as f64 / ops as f64);
     MountRates {
-        disks_read_bytes_s: of_disks(|device| device.read_bytes_s),
-        disks_write_bytes_s: of_disks(|device| device.write_bytes_s),
-        nfs_read_bytes_s: rate(mount.nfs_read_bytes, was.and_then(|was| was.nfs_read_bytes), seconds),
+        disks_read_bytes_per_s: of_disks(|device| device.read_bytes_per_s),
+        disks_write_bytes_per_s: of_disks(|device| device.write_bytes_per_s),
+        nfs_read_bytes_per_s: rate(mount.nfs_read_bytes, was.and_then(|was| was.nfs_read_bytes), seconds),
         nfs_read_rtt_ms: rtt.filter(|_| seconds.is_some()),
         ..copied!(mount => MountRates: mount_point fs_type kind disks files examples)
     }
@@ -178,20 +178,20 @@ mod tests {
         };
         let out = fold(Some(&at(1000, devices(1), None)), &at(3000, devices(2), on(&["nvme0n1"])));
         assert!(out.data_devices_known);
-        assert!(close(out.read_bytes_s, 1_638_400.0) && close(out.write_bytes_s, 25_600.0));
-        assert!(close(out.reads_s, 50.0) && close(out.await_ms, 3.0) && close(out.queue, 2.0));
+        assert!(close(out.read_bytes_per_s, 1_638_400.0) && close(out.write_bytes_per_s, 25_600.0));
+        assert!(close(out.reads_per_s, 50.0) && close(out.await_ms, 3.0) && close(out.queue, 2.0));
         assert!(close(out.utilization_pct, 25.0) && close(out.read_size_bytes, 32_768.0));
         let names: Vec<_> = out.devices.iter().map(|device| (device.name.as_ref(), device.data)).collect();
         assert_eq!(names, [("nvme0n1", true), ("sda", false)]);
         assert_eq!((out.devices[0].read_await_ms, out.devices[0].write_await_ms), (Some(3.0), Some(3.0)));
         let mount = &out.mounts[0];
-        assert!(close(mount.disks_read_bytes_s, 1_638_400.0) && close(mount.disks_write_bytes_s, 25_600.0));
+        assert!(close(mount.disks_read_bytes_per_s, 1_638_400.0) && close(mount.disks_write_bytes_per_s, 25_600.0));
         let two = fold(Some(&at(1000, devices(1), None)), &at(3000, devices(2), on(&["nvme0n1", "sda"])));
-        assert!(close(two.mounts[0].disks_read_bytes_s, 4.0 * 1_638_400.0));
+        assert!(close(two.mounts[0].disks_read_bytes_per_s, 4.0 * 1_638_400.0));
         let missing = fold(Some(&at(1000, devices(1), None)), &at(3000, devices(2), on(&["nvme0n1", "sdz"])));
-        assert_eq!(missing.mounts[0].disks_read_bytes_s, None, "one of its disks is not known");
+        assert_eq!(missing.mounts[0].disks_read_bytes_per_s, None, "one of its disks is not known");
         let out = fold(Some(&at(1000, devices(1), None)), &at(3000, devices(2), None));
-        assert!(!out.data_devices_known && close(out.reads_s, 200.0) && close(out.utilization_pct, 75.0));
+        assert!(!out.data_devices_known && close(out.reads_per_s, 200.0) && close(out.utilization_pct, 75.0));
         assert!(close(out.await_ms, 3.0));
     }
 
@@ -202,10 +202,10 @@ mod tests {
         assert_eq!(out.devices.len(), 1);
         let only = |factor| vec![device("dm-0", 0, factor)];
         let out = fold(Some(&at(0, only(1), None)), &at(1000, only(2), None));
-        assert!(close(out.reads_s, 100.0));
+        assert!(close(out.reads_per_s, 100.0));
         let out = fold(Some(&at(0, devices(1), None)), &at(1000, devices(2), on(&["dm-0"])));
         assert_eq!(out.devices.len(), 2, "data files lie on it");
-        assert!(close(out.reads_s, 100.0));
+        assert!(close(out.reads_per_s, 100.0));
     }
 
     #[test]
@@ -217,15 +217,15 @@ mod tests {
             fold(Some(&at(0, vec![device("sda", 0, 3)], None)), &sample),
             fold(Some(&at(0, vec![device("sdb", 0, 1)], None)), &sample),
         ] {
-            assert!(out.devices.is_empty() && out.read_bytes_s.is_none() && out.utilization_pct.is_none());
-            assert_eq!((out.mounts.len(), out.mounts[0].disks_read_bytes_s), (1, None));
+            assert!(out.devices.is_empty() && out.read_bytes_per_s.is_none() && out.utilization_pct.is_none());
+            assert_eq!((out.mounts.len(), out.mounts[0].disks_read_bytes_per_s), (1, None));
         }
     }
 
     #[test]
     fn idle_disk_has_rates_but_no_await() {
         let out = fold(Some(&at(0, vec![device("sda", 0, 1)], None)), &at(1000, vec![device("sda", 0, 1)], None));
-        assert_eq!((out.reads_s, out.await_ms, out.read_size_bytes), (Some(0.0), None, None));
+        assert_eq!((out.reads_per_s, out.await_ms, out.read_size_bytes), (Some(0.0), None, None));
         assert_eq!((out.devices[0].read_await_ms, out.devices[0].write_await_ms), (None, None));
     }
 
@@ -241,9 +241,9 @@ mod tests {
             }])
         };
         let out = fold(Some(&at(0, vec![], mount(1))), &at(2000, vec![], mount(3)));
-        assert!(close(out.mounts[0].nfs_read_bytes_s, 1000.0) && close(out.mounts[0].nfs_read_rtt_ms, 7.0));
+        assert!(close(out.mounts[0].nfs_read_bytes_per_s, 1000.0) && close(out.mounts[0].nfs_read_rtt_ms, 7.0));
         let out = fold(Some(&at(0, vec![], mount(3))), &at(2000, vec![], mount(3)));
-        assert_eq!((out.mounts[0].nfs_read_bytes_s, out.mounts[0].nfs_read_rtt_ms), (Some(0.0), None));
-        assert_eq!(out.mounts[0].disks_read_bytes_s, None, "no disks, no sum");
+        assert_eq!((out.mounts[0].nfs_read_bytes_per_s, out.mounts[0].nfs_read_rtt_ms), (Some(0.0), None));
+        assert_eq!(out.mounts[0].disks_read_bytes_per_s, None, "no disks, no sum");
     }
 }

@@ -183,7 +183,7 @@ pub(super) fn fold(
 
 fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
     let run_delay_share = delta.main.map(Scheduled::delay_share);
-    TrainerRates { id, run_delay_share, ..copied!(delta => TrainerRates: cpu_pct read_chars_s) }
+    TrainerRates { id, run_delay_share, ..copied!(delta => TrainerRates: cpu_pct read_chars_per_s) }
 }
 
 /// What is known of a trainer's data workers, the same for all samples of one tick.

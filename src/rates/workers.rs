@@ -57,7 +57,7 @@ fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&S
         id: process.id,
         trainer: sampled.map_or(process.parent, |sampled| sampled.trainer),
         unnamed: !process.is_torch_worker(),
-        ..copied!(delta => WorkerRates: cpu_pct active_threads major_faults_s read_chars_s read_calls_s read_bytes_s)
+        ..copied!(delta => WorkerRates: cpu_pct active_threads major_faults_per_s read_chars_per_s read_calls_per_s read_bytes_per_s)
     }
 }
 
@@ -101,7 +101,7 @@ fn split(
     // Time in state R that the scheduler did not count, while storage really was read, is a wait that does not show: reads past
     // the page cache (O_DIRECT) can show as R while the thread waits.
     let hidden = seen.running / seen.all() - busy - runnable;
-    let reads = rates.read_bytes_s.is_some_and(|bytes| bytes > 0.0);
+    let reads = rates.read_bytes_per_s.is_some_and(|bytes| bytes > 0.0);
     let hidden = if hidden >= CLEARLY && reads { hidden } else { fetching }.min(rest);
     let shown = rest - hidden;
     let blocked = seen.all() - seen.running;

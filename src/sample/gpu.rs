@@ -79,9 +79,11 @@ pub struct GpuDevice {
     /// Clock event reasons, NVML's bit mask (`nvmlClocksEventReason*` in nvml.h).
     pub clock_event_reasons: Option<u64>,
     /// PCIe bytes received by the device in a 20 ms window, KiB/s.
-    pub pcie_rx_kib_s: Option<u32>,
+    #[serde(rename = "pcie_rx_kib_s")]
+    pub pcie_rx_kib_per_s: Option<u32>,
     /// PCIe bytes sent by the device in a 20 ms window, KiB/s.
-    pub pcie_tx_kib_s: Option<u32>,
+    #[serde(rename = "pcie_tx_kib_s")]
+    pub pcie_tx_kib_per_s: Option<u32>,
     /// Current PCIe generation.
     pub pcie_generation: Option<u32>,
     /// Current PCIe link width, lanes.

@@ -107,7 +107,8 @@ pub struct CgroupSample {
     /// How often the memory limit made the group reclaim (v2 `max` in memory.events, v1 `memory.failcnt`).
     pub memory_limit_hits: Option<u64>,
     /// A read limit on a block device is set for the group or an ancestor: bytes per second, lowest found.
-    pub io_read_limit_bytes_s: Option<u64>,
+    #[serde(rename = "io_read_limit_bytes_s")]
+    pub io_read_limit_bytes_per_s: Option<u64>,
     /// A read limit in operations per second, lowest found.
     pub io_read_limit_iops: Option<u64>,
     /// The group or an ancestor is frozen, as `docker pause` does: none of its processes run.

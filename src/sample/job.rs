@@ -90,7 +90,8 @@ pub struct Unwatched {
     /// Why no more files are kept open, where that is so.
     pub reason: Option<Arc<str>>,
     /// The command that fixes it.
-    pub mend: Option<Arc<str>>,
+    #[serde(alias = "mend")]
+    pub fix: Option<Arc<str>>,
 }
 
 impl Unwatched {

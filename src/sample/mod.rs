@@ -92,7 +92,8 @@ pub struct SourceStatus {
     /// Why, in one short line ("libnvidia-ml.so.1 not found").
     pub reason: Option<Arc<str>>,
     /// The command or setting that would mend it.
-    pub mend: Option<Arc<str>>,
+    #[serde(alias = "mend")]
+    pub fix: Option<Arc<str>>,
     /// Milliseconds since the value shown was read.
     pub age_ms: Option<u64>,
 }

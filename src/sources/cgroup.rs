@@ -114,13 +114,13 @@ impl CgroupReader {
         let found = &self.found;
         let cpu = found.cpu.as_ref().and_then(limits::cpu);
         let memory = found.memory.as_ref().and_then(limits::memory);
-        let (io_read_limit_bytes_s, io_read_limit_iops) = found.io.as_ref().map(limits::io).unwrap_or_default();
+        let (io_read_limit_bytes_per_s, io_read_limit_iops) = found.io.as_ref().map(limits::io).unwrap_or_default();
         self.limits = CgroupSample {
             version: found.version.clone(),
             path: found.cpu.as_ref().map(|cpu| path_text(&cpu.path)),
             cpu_quota_cores: cpu.as_ref().map(|(cores, _)| *cores),
             memory_limit_bytes: memory.as_ref().map(|(bytes, _)| *bytes),
-            io_read_limit_bytes_s,
+            io_read_limit_bytes_per_s,
             io_read_limit_iops,
             ..CgroupSample::default()
         };

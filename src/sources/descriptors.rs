@@ -153,8 +153,8 @@ pub fn charged_bytes() -> u64 {
 /// Why no more files are kept open, and the command that fixes it.
 pub fn reason() -> (String, Option<String>) {
     if budgets().by_limit {
-        let (reason, mend) = too_few();
-        return (reason, Some(mend));
+        let (reason, fix) = too_few();
+        return (reason, Some(fix));
     }
     ("the memory limit of trainmon's own control group leaves room for few open files".to_owned(), None)
 }
@@ -174,8 +174,8 @@ pub fn check() -> Result<(), (String, String)> {
 pub fn shortage() -> Option<(String, String)> {
     let hard = getrlimit(Resource::Nofile).maximum?;
     (hard < ENOUGH).then(|| {
-        let (_, mend) = too_few();
-        (format!("at most {hard} file descriptors (ulimit -Hn)"), mend)
+        let (_, fix) = too_few();
+        (format!("at most {hard} file descriptors (ulimit -Hn)"), fix)
     })
 }
 
@@ -185,9 +185,9 @@ pub fn too_few() -> (String, String) {
     let limit = getrlimit(Resource::Nofile).current.map_or_else(String::new, |limit| format!(" (ulimit -n {limit})"));
     let wanted = (MOST_KEPT + RESERVE).next_power_of_two();
     let is_root = rustix::process::geteuid().is_root();
-    let mend =
+    let fix =
         if is_root { format!("ulimit -n {wanted}") } else { format!("sudo prlimit --pid $$ --nofile={wanted}") };
-    (format!("too few file descriptors{limit}"), mend)
+    (format!("too few file descriptors{limit}"), fix)
 }
 
 /// Gives a program that we have started the limit on descriptors that we were started with: ours may be higher, and programs

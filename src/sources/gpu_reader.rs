@@ -25,7 +25,7 @@ pub struct GpuError {
     /// What failed and why: one line.
     pub reason: String,
     /// What to run or change, if anything can be done.
-    pub mend: Option<Cow<'static, str>>,
+    pub fix: Option<Cow<'static, str>>,
 }
 
 impl GpuError {
@@ -36,13 +36,13 @@ impl GpuError {
             let lines = reason.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
             reason = lines.collect::<Vec<_>>().join(" ");
         }
-        Self { state, reason, mend: None }
+        Self { state, reason, fix: None }
     }
 
     /// The same error with what mends it.
     #[must_use]
-    pub fn mended_by(mut self, mend: impl Into<Cow<'static, str>>) -> Self {
-        self.mend = Some(mend.into());
+    pub fn mended_by(mut self, fix: impl Into<Cow<'static, str>>) -> Self {
+        self.fix = Some(fix.into());
         self
     }
 }

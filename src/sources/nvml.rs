@@ -230,7 +230,7 @@ fn load_from(path: &Path) -> Result<Library, Trouble> {
 /// An NVML error as one line, with what it means for the source and what mends it.
 fn explain(what: &str, error: &NvmlError) -> GpuError {
     use SourceState::{Absent, Denied, Gone};
-    let (state, mend) = match error {
+    let (state, fix) = match error {
         NvmlError::DriverNotLoaded => (Absent, Some("sudo modprobe nvidia")),
         NvmlError::NotFound => (Absent, None),
         NvmlError::NoPermission | NvmlError::OperatingSystem => {
@@ -245,7 +245,7 @@ fn explain(what: &str, error: &NvmlError) -> GpuError {
         NvmlError::LibRmVersionMismatch => (Gone, Some("reboot: the driver was updated while it was in use")),
         _ => (Gone, None),
     };
-    GpuError { mend: mend.map(Into::into), ..GpuError::new(state, format!("{what}: {error}")) }
+    GpuError { fix: fix.map(Into::into), ..GpuError::new(state, format!("{what}: {error}")) }
 }
 
 #[cfg(test)]
@@ -261,6 +261,6 @@ mod tests {
         std::fs::write(root.path().join("dev/nvidiactl"), "").unwrap();
         let error = cannot_load(root.path(), None);
         assert_eq!(error.state, SourceState::Denied);
-        assert!(error.reason.contains("linked statically") && error.mend.is_some(), "{error}");
+        assert!(error.reason.contains("linked statically") && error.fix.is_some(), "{error}");
     }
 }

@@ -272,7 +272,7 @@ impl Process {
         main.any(|thread| {
             let pace = thread.pace;
             // Who computes without a break does not wake either.
-            pace != Pace::default() && pace.timeslices_s < RESTS_S && pace.cpu < Pace::CPU
+            pace != Pace::default() && pace.timeslices_per_s < RESTS_S && pace.cpu < Pace::CPU
         })
     }
 

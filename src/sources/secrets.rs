@@ -36,7 +36,7 @@ pub(super) fn masked(mut sample: Sample) -> Sample {
     let sources = &mut sample.sources;
     let [job, host, storage] = [&mut sources.job, &mut sources.host, &mut sources.storage];
     for status in [job, host, storage, &mut sources.gpu, &mut sources.stacks] {
-        [&mut status.reason, &mut status.mend].into_iter().flatten().for_each(prose);
+        [&mut status.reason, &mut status.fix].into_iter().flatten().for_each(prose);
     }
     sample
 }
@@ -97,7 +97,7 @@ mod tests {
             StackFrame { file: TEXT.into(), text: Some("login(password='hunter2')".into()), ..StackFrame::default() };
         let window = StackWindow { frames: vec![frame], ..StackWindow::default() };
         let neighbour = NeighbourProcess { command: LINE.into(), ..NeighbourProcess::default() };
-        let status = SourceStatus { reason: Some(TEXT.into()), mend: Some(TEXT.into()), ..SourceStatus::default() };
+        let status = SourceStatus { reason: Some(TEXT.into()), fix: Some(TEXT.into()), ..SourceStatus::default() };
         let sample = Sample {
             job: Some(Arc::new(job)),
             storage: Some(Arc::new(StorageSample { mounts: Some(vec![mount]), ..StorageSample::default() })),

@@ -118,8 +118,8 @@ fn device(meter: &mut Meter, index: u32, state: DeviceState, now_ns: u64, unix_u
         sm_clock_mhz: narrow(state.sm_clock_mhz),
         sm_clock_max_mhz: narrow(state.sm_clock_max_mhz).filter(|&mhz| mhz > 0),
         clock_event_reasons: Some(state.clock_event_reasons),
-        pcie_rx_kib_s: while_busy(state.pcie_rx_kib_s),
-        pcie_tx_kib_s: while_busy(state.pcie_tx_kib_s),
+        pcie_rx_kib_per_s: while_busy(state.pcie_rx_kib_per_s),
+        pcie_tx_kib_per_s: while_busy(state.pcie_tx_kib_per_s),
         processes: processes.into_iter().flatten().collect(),
         gpm: busy.filter(|_| state.gpm_supported != 0).map(|_| Gpm {
             sm_active_pct: gpm_pct(state.sm_active_pct),

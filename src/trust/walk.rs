@@ -73,7 +73,7 @@ impl Untrusted {
 
     /// The command that makes the file trusted, where only modes are wrong.
     #[must_use]
-    pub fn mend(&self) -> Option<String> {
+    pub fn fix(&self) -> Option<String> {
         let Fault::Modes(modes) = &self.fault else { return None };
         let mode = modes.iter().fold(0, |all, (_, mode)| all | mode);
         let paths: Vec<_> = modes.iter().map(|(path, _)| shell_word(path)).collect();

@@ -517,14 +517,14 @@ fn a_lost_device_is_told() {
         ("no_driver", "absent", "nvml", "modprobe"),
         ("no_permission", "denied", "nvml", "/dev/nvidiactl"),
     ];
-    for (failure, seen, what, mend) in cases {
+    for (failure, seen, what, fix) in cases {
         let mut command = trainmon(&["diagnose", "--json", "-i", "100ms", "-n", "4", "--pid", &target.pid()]);
         command.args(["--nvml-lib", &library]);
         command.env("TRAINMON_SIMULATED_DEVICE", &device).env("FAKE_NVML_FAIL", failure);
         let verdict = verdict(command);
         assert_eq!(verdict["seen"]["nvml"], seen, "{failure}: {verdict:#}");
         let entry = not_seen(&verdict, what);
-        assert!(entry["mend"].as_str().is_some_and(|text| text.contains(mend)), "{failure}: {entry:#}");
+        assert!(entry["mend"].as_str().is_some_and(|text| text.contains(fix)), "{failure}: {entry:#}");
     }
 }
 
@@ -538,7 +538,7 @@ fn a_library_that_is_none() {
         let verdict = diagnose(&target.pid(), "1s", &["--nvml-lib", path]);
         let nvml = not_seen(&verdict, "nvml");
         assert!(nvml["why"].as_str().unwrap().contains(path), "{nvml:#}");
-        assert!(nvml["mend"].as_str().is_some_and(|mend| mend.contains("--nvml-lib")), "{nvml:#}");
+        assert!(nvml["mend"].as_str().is_some_and(|fix| fix.contains("--nvml-lib")), "{nvml:#}");
         assert_eq!(verdict["seen"]["syscall"], "ok");
     }
 }

@@ -73,10 +73,10 @@ fn a_log_goes_on_with_fewer_descriptors_than_the_job_has_files() {
         let arguments = ["diagnose", "--json", "--pid", &job.pid(), "--interval", "300ms", "--iterations", "4"];
         let verdict = verdict(limited(&limits, &arguments));
         assert_eq!(not_seen(&verdict, "processes"), None, "all are read: {verdict}");
-        let (why, mend) = not_seen(&verdict, "descriptors").unwrap();
+        let (why, fix) = not_seen(&verdict, "descriptors").unwrap();
         assert!(why.contains(&format!("of {} processes", children + 1)), "{why}");
         assert!(why.contains(&format!("(ulimit -n {descriptors})")), "{why}");
-        assert!(mend.unwrap().contains(if is_root() { "ulimit -n " } else { "prlimit" }), "{mend:?}");
+        assert!(fix.unwrap().contains(if is_root() { "ulimit -n " } else { "prlimit" }), "{fix:?}");
     }
 }
 
@@ -93,8 +93,8 @@ wake()";
     until("the threads start", || fs::read_dir(&tasks).unwrap().count() == 31);
     let arguments = ["diagnose", "--json", "--pid", &job.pid(), "--interval", "500ms", "--iterations", "4"];
     let few = verdict(limited("ulimit -n 64", &arguments));
-    let (why, mend) = not_seen(&few, "waits").unwrap();
-    assert!(why.contains("too few file descriptors (ulimit -n 64)") && mend.is_some(), "{why}");
+    let (why, fix) = not_seen(&few, "waits").unwrap();
+    assert!(why.contains("too few file descriptors (ulimit -n 64)") && fix.is_some(), "{why}");
     assert_eq!(not_seen(&verdict(trainmon(&arguments)), "waits"), None);
 }
 
@@ -108,7 +108,7 @@ fn processes_and_threads_beyond_those_that_are_watched_are_told() {
         verdict(trainmon(&arguments.each_ref().map(String::as_str)))
     };
     let (why, _) =
-        not_seen(&of(&job), "processes").map(|(why, mend)| (why.to_owned(), mend.map(str::to_owned))).unwrap();
+        not_seen(&of(&job), "processes").map(|(why, fix)| (why.to_owned(), fix.map(str::to_owned))).unwrap();
     assert!(why.starts_with("77 of 1101 processes") && why.contains("1024"), "{why}");
     drop(job);
     let threads = "

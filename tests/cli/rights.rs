@@ -80,13 +80,13 @@ fn root_never_runs_a_py_spy_that_another_user_planted() {
     let install = "python3 -m venv /opt/py-spy && /opt/py-spy/bin/pip install py-spy && \
                    ln -sf /opt/py-spy/bin/py-spy /usr/local/bin/";
     let refused = |path: &Path| {
-        let (state, detail, mend) = doctor();
+        let (state, detail, fix) = doctor();
         assert_eq!(state, "absent");
         assert_eq!(
             detail,
             format!("{} belongs to user 65534, not to root, so py-spy is not run as root", path.display())
         );
-        assert_eq!(mend.as_deref(), Some(install));
+        assert_eq!(fix.as_deref(), Some(install));
     };
     refused(&environment);
     // A harmless program of root's behind a link that its user can change at any time.
@@ -105,9 +105,9 @@ fn root_never_runs_a_py_spy_that_another_user_planted() {
     }
     mode(&environment.join("bin"), 0o775);
     std::os::unix::fs::lchown(&planted, Some(0), Some(0)).unwrap();
-    let (_, detail, mend) = doctor();
+    let (_, detail, fix) = doctor();
     assert!(detail.contains("bin can be written by its group (mode 0775)"), "{detail}");
-    assert_eq!(mend.unwrap(), format!("chmod g-w {}", environment.join("bin").display()));
+    assert_eq!(fix.unwrap(), format!("chmod g-w {}", environment.join("bin").display()));
     mode(&environment.join("bin"), 0o755);
     let (state, detail, _) = doctor();
     assert_eq!((state.as_str(), detail), ("ok", format!("{}, version 0.4.3", planted.display())));
@@ -115,9 +115,9 @@ fn root_never_runs_a_py_spy_that_another_user_planted() {
     fs::remove_file(&planted).unwrap();
     fs::write(&planted, "#!/bin/sh\necho py-spy 0.4.3\n").unwrap();
     mode(&planted, 0o755);
-    let (_, detail, mend) = doctor();
+    let (_, detail, fix) = doctor();
     assert!(detail.ends_with("is a script, and root runs only a binary"), "{detail}");
-    assert_eq!(mend.as_deref(), Some(install));
+    assert_eq!(fix.as_deref(), Some(install));
     assert!(!marks().exists());
 }
 
@@ -155,13 +155,13 @@ fn the_owner_of_trainmon_is_trusted_with_the_py_spy_beside_it() {
     let (state, detail, _) = doctor();
     assert_eq!((state.as_str(), detail), ("ok", format!("{}, version 0.4.3", beside.display())));
     mode(&beside, 0o775);
-    let (_, detail, mend) = doctor();
+    let (_, detail, fix) = doctor();
     assert!(detail.contains("its group (mode 0775)"), "{detail}");
-    assert_eq!(mend.unwrap(), format!("chmod g-w {}", beside.display()));
+    assert_eq!(fix.unwrap(), format!("chmod g-w {}", beside.display()));
     fs::remove_file(&beside).unwrap();
-    let (_, detail, mend) = doctor();
+    let (_, detail, fix) = doctor();
     assert_eq!(detail, "py-spy is not installed");
-    assert_eq!(mend.unwrap(), format!("{} -m pip install py-spy", bin.join("python").display()));
+    assert_eq!(fix.unwrap(), format!("{} -m pip install py-spy", bin.join("python").display()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
-use trainmon::diagnosis::verdict::{Advice, Class, Evidence, NotSeen, WorkerVerdict};
+use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Unavailable, WorkerVerdict};
 use trainmon::history::archive::{Archive, Limits, MomentId};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{CpuRates, GpuRates, HostRates, ProcessRates, StorageRates, TrainerRates, WorkerRates};
@@ -52,10 +52,10 @@ fn busy(t: u64, noise: &mut Noise) -> Frame {
             cpu_pct: Some((60 + noise.below(40)) as f64 / seconds),
             active_threads: 1,
             batches_s: Some(noise.below(3) as f64 / seconds),
-            read_chars_s: Some(noise.below(20_000_000) as f64 / seconds),
-            read_calls_s: Some(noise.below(300) as f64 / seconds),
-            read_bytes_s: Some((noise.below(20) * 4096) as f64 / seconds),
-            major_faults_s: Some(0.0),
+            read_chars_per_s: Some(noise.below(20_000_000) as f64 / seconds),
+            read_calls_per_s: Some(noise.below(300) as f64 / seconds),
+            read_bytes_per_s: Some((noise.below(20) * 4096) as f64 / seconds),
+            major_faults_per_s: Some(0.0),
             ..w
         })
         .collect();
@@ -70,8 +70,8 @@ fn busy(t: u64, noise: &mut Noise) -> Frame {
             cpu_pct: Some((60 + noise.below(40)) as f64 / seconds),
             run_delay_share: Some(noise.below(20_000_000) as f64 / (seconds * 1e9)),
             rss_bytes: 812 << 20 | noise.below(16) << 12,
-            read_bytes_s: Some((noise.below(20) * 4096) as f64 / seconds),
-            write_bytes_s: Some(0.0),
+            read_bytes_per_s: Some((noise.below(20) * 4096) as f64 / seconds),
+            write_bytes_per_s: Some(0.0),
             threads: 3,
             gpu_memory_bytes: None,
             ..ProcessRates::default()
@@ -102,7 +102,7 @@ fn busy(t: u64, noise: &mut Noise) -> Frame {
             device_idle_s: Some([0.1, 0.2, 0.0, 0.0, noise.below(100) as f64 / 100.0].into()),
             ..TrainerRates::default()
         }],
-        storage: StorageRates { read_bytes_s: Some(noise.below(20_000_000) as f64 / seconds), ..Default::default() },
+        storage: StorageRates { read_bytes_per_s: Some(noise.below(20_000_000) as f64 / seconds), ..Default::default() },
         gpus: vec![GpuRates {
             uuid: Some("GPU-8f1d7a52-0000-0000-0000-000000000000".into()),
             name: Some("NVIDIA H100".into()),
@@ -158,7 +158,7 @@ fn verdict(class: Class, noise: &mut Noise) -> Verdict {
             };
             3
         ],
-        not_seen: vec![NotSeen { what: "stacks".into(), why: "py-spy is not there".into(), mend: None }],
+        not_seen: vec![Unavailable { what: "stacks".into(), why: "py-spy is not there".into(), fix: None }],
         ..Verdict::default()
     }
 }

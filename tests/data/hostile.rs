@@ -89,7 +89,7 @@ fn with_reasons(sample: &Sample) -> Sample {
     for status in [&mut sources.gpu, &mut sources.stacks, &mut sources.storage] {
         status.state = trainmon::sample::SourceState::Denied;
         status.reason = Some("refused".into());
-        status.mend = Some("sudo x".into());
+        status.fix = Some("sudo x".into());
     }
     sample
 }

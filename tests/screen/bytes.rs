@@ -63,9 +63,9 @@ fn noisy_devices(frame: &mut Frame, n: impl Fn(u64) -> f64) {
         (gpu.sm_clock_mhz, gpu.sm_clock_max_mhz) = (Some(1500 + (200.0 * n(at + 6)) as u32), Some(1710));
         (gpu.memory_clock_mhz, gpu.memory_clock_max_mhz) = (Some(6251), Some(6251));
         gpu.clock_event_reasons = Some(if n(at + 7) > 0.5 { 0x4 } else { 0 });
-        gpu.pcie_rx_bytes_s = Some(4e9 * n(at + 8));
-        gpu.pcie_tx_bytes_s = Some(4e8 * n(at + 9));
-        gpu.pcie_capacity_bytes_s = Some(31e9);
+        gpu.pcie_rx_bytes_per_s = Some(4e9 * n(at + 8));
+        gpu.pcie_tx_bytes_per_s = Some(4e8 * n(at + 9));
+        gpu.pcie_capacity_bytes_per_s = Some(31e9);
         gpu.processes = vec![GpuProcessRates {
             pid: 1234,
             ours: Some(true),
@@ -123,29 +123,29 @@ fn noisy_cpus(frame: &mut Frame, n: impl Fn(u64) -> f64) {
 }
 
 fn noisy_storage(frame: &mut Frame, n: impl Fn(u64) -> f64) {
-    frame.job.read_bytes_s = Some(120e6 * n(0));
-    frame.job.write_bytes_s = Some(2e6 * n(1));
-    frame.job.read_chars_s = Some(300e6 * n(2));
-    frame.job.read_calls_s = Some(4000.0 * n(3));
-    frame.job.major_faults_s = Some(30.0 * n(4));
+    frame.job.read_bytes_per_s = Some(120e6 * n(0));
+    frame.job.write_bytes_per_s = Some(2e6 * n(1));
+    frame.job.read_chars_per_s = Some(300e6 * n(2));
+    frame.job.read_calls_per_s = Some(4000.0 * n(3));
+    frame.job.major_faults_per_s = Some(30.0 * n(4));
     frame.host.memory_available_bytes = Some((20e9 + 1e9 * n(5)) as u64);
     frame.host.memory_total_bytes = Some(64_000_000_000);
-    frame.host.net_rx_bytes_s = Some(90e6 * n(6));
-    frame.host.net_tx_bytes_s = Some(9e6 * n(7));
+    frame.host.net_rx_bytes_per_s = Some(90e6 * n(6));
+    frame.host.net_tx_bytes_per_s = Some(9e6 * n(7));
     frame.host.net =
-        vec![NetRates { name: "eth0".into(), rx_bytes_s: Some(90e6 * n(6)), tx_bytes_s: Some(9e6 * n(7)) }];
+        vec![NetRates { name: "eth0".into(), rx_bytes_per_s: Some(90e6 * n(6)), tx_bytes_per_s: Some(9e6 * n(7)) }];
     frame.storage.utilization_pct = Some(30.0 * n(8));
     frame.storage.await_ms = Some(2.0 * n(9));
-    frame.storage.read_bytes_s = Some(120e6 * n(10));
-    frame.storage.write_bytes_s = Some(5e6 * n(11));
+    frame.storage.read_bytes_per_s = Some(120e6 * n(10));
+    frame.storage.write_bytes_per_s = Some(5e6 * n(11));
     frame.storage.devices = (0..3)
         .map(|disk| DeviceRates {
             name: format!("nvme{disk}n1").into(),
             data: disk == 0,
-            read_bytes_s: 90e6 * n(20 + disk),
-            write_bytes_s: 9e6 * n(25 + disk),
-            reads_s: 3000.0 * n(30 + disk),
-            writes_s: 300.0 * n(35 + disk),
+            read_bytes_per_s: 90e6 * n(20 + disk),
+            write_bytes_per_s: 9e6 * n(25 + disk),
+            reads_per_s: 3000.0 * n(30 + disk),
+            writes_per_s: 300.0 * n(35 + disk),
             await_ms: Some(2.0 * n(40 + disk)),
             read_await_ms: Some(2.0 * n(45 + disk)),
             write_await_ms: Some(2.0 * n(50 + disk)),
@@ -154,8 +154,8 @@ fn noisy_storage(frame: &mut Frame, n: impl Fn(u64) -> f64) {
         })
         .collect();
     for mount in &mut frame.storage.mounts {
-        mount.disks_read_bytes_s = Some(90e6 * n(20));
-        mount.disks_write_bytes_s = Some(9e6 * n(25));
+        mount.disks_read_bytes_per_s = Some(90e6 * n(20));
+        mount.disks_write_bytes_per_s = Some(9e6 * n(25));
     }
 }
 
@@ -178,8 +178,8 @@ fn noisy_processes(frame: &mut Frame, n: impl Fn(u64) -> f64) {
         process.cpu_pct = Some(100.0 * n(at));
         process.run_delay_share = Some(0.2 * n(at + 1));
         process.rss_bytes = (8e8 + 1e8 * n(at + 2)) as u64;
-        process.read_bytes_s = Some(20e6 * n(at + 3));
-        process.write_bytes_s = Some(2e6 * n(at + 4));
+        process.read_bytes_per_s = Some(20e6 * n(at + 3));
+        process.write_bytes_per_s = Some(2e6 * n(at + 4));
         process.cpu_time_s = Some(1000.0 + frame.sequence as f64 * n(at + 5));
         process.state = if n(at + 6) > 0.5 { 'R' } else { 'S' };
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use trainmon::diagnosis::Verdict;
-use trainmon::diagnosis::verdict::{Hottest, MainThread, NotSeen, Rank, Stages, WorkerVerdict};
+use trainmon::diagnosis::verdict::{Hottest, MainThread, Unavailable, Rank, Stages, WorkerVerdict};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, GpuProcessRates, NetRates};
 use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
@@ -200,11 +200,11 @@ fn flood(frame: &mut Frame, v: f64) {
     }
     frame.seconds = v;
     set!(frame; own_cpu_pct);
-    set!(frame.job; cpu_pct run_delay_share read_bytes_s write_bytes_s read_chars_s age_s throttled_share cpu_quota_cores
-        major_faults_s refaults_s read_calls_s);
+    set!(frame.job; cpu_pct run_delay_share read_bytes_per_s write_bytes_per_s read_chars_per_s age_s throttled_share cpu_quota_cores
+        major_faults_per_s refaults_per_s read_calls_per_s);
     set!(frame.host; allowed_cpu_pct others_cpu_pct steal_pct psi_cpu_some_pct psi_io_some_pct psi_memory_some_pct
-        net_rx_bytes_s net_tx_bytes_s refaults_s swap_in_s);
-    set!(frame.storage; read_bytes_s write_bytes_s utilization_pct await_ms);
+        net_rx_bytes_per_s net_tx_bytes_per_s refaults_per_s swap_in_per_s);
+    set!(frame.storage; read_bytes_per_s write_bytes_per_s utilization_pct await_ms);
     for cpu in &mut frame.host.cpus {
         (cpu.busy_pct, cpu.iowait_pct, cpu.steal_pct) = (v as f32, v as f32, v as f32);
     }
@@ -213,17 +213,17 @@ fn flood(frame: &mut Frame, v: f64) {
             (v, v, v, v, v);
     }
     for w in &mut frame.workers {
-        set!(w; busy io_wait runnable idle batches_s read_chars_s major_faults_s);
+        set!(w; busy io_wait runnable idle batches_s read_chars_per_s major_faults_per_s);
     }
     for p in &mut frame.processes {
-        set!(p; cpu_pct run_delay_share read_bytes_s write_bytes_s cpu_time_s minor_faults_s);
+        set!(p; cpu_pct run_delay_share read_bytes_per_s write_bytes_per_s cpu_time_s minor_faults_per_s);
     }
     for d in &mut frame.storage.devices {
-        (d.utilization_pct, d.read_bytes_s, d.reads_s, d.queue) = (v, v, v, v);
+        (d.utilization_pct, d.read_bytes_per_s, d.reads_per_s, d.queue) = (v, v, v, v);
         set!(d; await_ms);
     }
     for g in &mut frame.gpus {
-        set!(g; utilization_pct job_utilization_pct power_w power_limit_w pcie_rx_bytes_s pcie_capacity_bytes_s);
+        set!(g; utilization_pct job_utilization_pct power_w power_limit_w pcie_rx_bytes_per_s pcie_capacity_bytes_per_s);
     }
     for t in &mut frame.threads {
         (t.cpu_pct, t.run_delay_pct) = (v as f32, v as f32);
@@ -274,7 +274,7 @@ fn ten_thousand_of_everything_do_not_take_seconds() {
     many(&mut frame.threads, |n, t| (t.process, t.tid) = (id(20_000 + n as u32), n as u32));
     many(&mut frame.thread_roles, |_, _| ());
     many(&mut frame.neighbours.as_mut().unwrap().processes, |n, p| p.id = id(40_000 + n as u32));
-    many(&mut frame.host.net, |_, n| n.rx_bytes_s = Some(1e6));
+    many(&mut frame.host.net, |_, n| n.rx_bytes_per_s = Some(1e6));
     many(&mut frame.host.cpus, |n, c| c.cpu = n as _);
     many(&mut frame.storage.devices, |n, d| d.utilization_pct = n as f64);
     many(&mut frame.storage.mounts, |_, _| ());
@@ -309,7 +309,7 @@ fn denied(reason: &str) -> SourceStatus {
     SourceStatus {
         state: SourceState::Denied,
         reason: Some(reason.into()),
-        mend: Some("sudo trainmon".into()),
+        fix: Some("sudo trainmon".into()),
         ..Default::default()
     }
 }
@@ -326,12 +326,12 @@ fn states(size: (u16, u16)) -> Vec<(&'static str, App)> {
     let some = |workers, gpus| (1..4).map(|t| frame(t, Job { workers, gpus, seconds: 0 })).collect::<Vec<_>>();
     let mut no_io = some(4, 1);
     for frame in &mut no_io {
-        frame.job.read_bytes_s = None;
-        frame.job.write_bytes_s = None;
+        frame.job.read_bytes_per_s = None;
+        frame.job.write_bytes_per_s = None;
         frame.storage = Default::default();
     }
     let missing =
-        |what: &str| NotSeen { what: what.into(), why: "it may not be read".into(), mend: Some("sudo x".into()) };
+        |what: &str| Unavailable { what: what.into(), why: "it may not be read".into(), fix: Some("sudo x".into()) };
     let blind =
         Verdict { not_seen: vec![missing("io"), missing("stacks"), missing("nvml"), missing("fd")], ..unknown() };
     let mut no_stacks = told(some(4, 0), blind.clone());

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
-use trainmon::diagnosis::verdict::{Ceiling, Class, Evidence, Hottest, Limit, MainThread, NotSeen, Rank};
+use trainmon::diagnosis::verdict::{Ceiling, Class, Evidence, Hottest, Limit, MainThread, Unavailable, Rank};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, MountRates, NetRates};
 use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
@@ -26,10 +26,10 @@ fn disk(name: &str, data: bool, util: f64) -> DeviceRates {
     DeviceRates {
         name: name.into(),
         data,
-        read_bytes_s: util * 4.0 * MIB,
-        write_bytes_s: util * 0.1 * MIB,
-        reads_s: util * 40.0,
-        writes_s: util * 2.0,
+        read_bytes_per_s: util * 4.0 * MIB,
+        write_bytes_per_s: util * 0.1 * MIB,
+        reads_per_s: util * 40.0,
+        writes_per_s: util * 2.0,
         await_ms: (util > 0.0).then_some(0.8),
         read_await_ms: (util > 0.0).then_some(0.7),
         write_await_ms: (util > 0.0).then_some(2.1),
@@ -91,19 +91,19 @@ fn seen(t: u64) -> Vec<ProcessStacks> {
 /// Second `t` of the job, with everything that the pages show.
 fn full(t: u64) -> Frame {
     let mut frame = frame(t, Job::default());
-    frame.job.read_chars_s = Some(512.0 * MIB);
-    frame.job.read_bytes_s = Some((20.0 + (t % 20) as f64) * MIB);
-    frame.job.write_chars_s = Some(2.0 * MIB);
-    frame.job.read_calls_s = Some(4210.0);
-    frame.job.major_faults_s = Some(3.0);
-    frame.job.refaults_s = Some(120.0);
+    frame.job.read_chars_per_s = Some(512.0 * MIB);
+    frame.job.read_bytes_per_s = Some((20.0 + (t % 20) as f64) * MIB);
+    frame.job.write_chars_per_s = Some(2.0 * MIB);
+    frame.job.read_calls_per_s = Some(4210.0);
+    frame.job.major_faults_per_s = Some(3.0);
+    frame.job.refaults_per_s = Some(120.0);
     frame.job.io_read_limit = (Some(200 << 20), Some(4000));
     frame.host.memory_available_bytes = Some(20 << 30);
     frame.host.memory_total_bytes = Some(62 << 30);
     frame.host.psi_memory_some_pct = Some(0.4);
     frame.host.net = vec![net("lo0", 0.0), net("eth0", 3.0 * MIB), net("ib0", 90.0 * MIB)];
-    frame.host.net_rx_bytes_s = Some((80.0 + (t % 20) as f64) * MIB);
-    frame.storage.write_bytes_s = Some(1.5 * MIB);
+    frame.host.net_rx_bytes_per_s = Some((80.0 + (t % 20) as f64) * MIB);
+    frame.storage.write_bytes_per_s = Some(1.5 * MIB);
     frame.storage.devices = vec![
         disk("sda", false, 0.0),
         disk("nvme0n1", false, 32.0),
@@ -121,8 +121,8 @@ fn full(t: u64) -> Frame {
                 "/data/imagenet/train/n01440764/n01440764_10026.JPEG".into(),
                 "/data/imagenet/labels.csv".into(),
             ],
-            disks_read_bytes_s: Some(56.0 * MIB),
-            disks_write_bytes_s: Some(1.4 * MIB),
+            disks_read_bytes_per_s: Some(56.0 * MIB),
+            disks_write_bytes_per_s: Some(1.4 * MIB),
             ..MountRates::default()
         },
         MountRates {
@@ -131,7 +131,7 @@ fn full(t: u64) -> Frame {
             kind: MountKind::Network,
             files: 120,
             examples: vec!["/mnt/shared/shards/shard-00017.tar".into()],
-            nfs_read_bytes_s: Some(12.0 * MIB),
+            nfs_read_bytes_per_s: Some(12.0 * MIB),
             nfs_read_rtt_ms: Some(7.3),
             ..MountRates::default()
         },
@@ -141,7 +141,7 @@ fn full(t: u64) -> Frame {
 }
 
 fn net(name: &str, rx: f64) -> NetRates {
-    NetRates { name: name.into(), rx_bytes_s: Some(rx), tx_bytes_s: Some(rx / 10.0) }
+    NetRates { name: name.into(), rx_bytes_per_s: Some(rx), tx_bytes_per_s: Some(rx / 10.0) }
 }
 
 fn evidence(signal: &str, value: f64, unit: &str, threshold: Option<f64>, text: &str) -> Evidence {
@@ -196,8 +196,8 @@ fn sources(stacks: SourceStatus, storage: SourceStatus) -> Sources {
     Sources { job: fresh(), host: fresh(), storage, gpu: fresh(), stacks }
 }
 
-fn status(state: SourceState, reason: Option<&str>, mend: Option<&str>) -> SourceStatus {
-    SourceStatus { state, reason: reason.map(Into::into), mend: mend.map(Into::into), age_ms: Some(4200) }
+fn status(state: SourceState, reason: Option<&str>, fix: Option<&str>) -> SourceStatus {
+    SourceStatus { state, reason: reason.map(Into::into), fix: fix.map(Into::into), age_ms: Some(4200) }
 }
 
 #[test]
@@ -219,10 +219,10 @@ fn all_of_the_findings_at_eighty_columns() {
     let size = (80, 120);
     let mut verdict = judged();
     verdict.seen.insert("connections".into(), "denied".into());
-    verdict.not_seen.push(NotSeen {
+    verdict.not_seen.push(Unavailable {
         what: "connections".into(),
         why: "the other end of 2 pipes is not known".into(),
-        mend: Some("sudo trainmon --pid 7".into()),
+        fix: Some("sudo trainmon --pid 7".into()),
     });
     let mut app = at(PLAIN, size, FINDINGS, full, verdict);
     tell_sources(
@@ -252,10 +252,10 @@ fn denied_counters_say_so_with_the_command_that_mends_it() {
         frame.storage.devices.iter_mut().for_each(|disk| disk.data = false);
         frame
     };
-    let missing = |what: &str, why: &str| NotSeen {
+    let missing = |what: &str, why: &str| Unavailable {
         what: what.into(),
         why: why.into(),
-        mend: Some("sudo trainmon --pid 1234".into()),
+        fix: Some("sudo trainmon --pid 1234".into()),
     };
     let not_seen = vec![
         missing("io", "/proc/1234/io may not be read, so steps, reads and writes are not counted"),
@@ -306,7 +306,7 @@ fn reads_that_are_no_read_calls_are_not_called_page_cache() {
             IO,
             |t| {
                 let mut frame = full(t);
-                (frame.job.read_chars_s, frame.job.read_bytes_s) = (Some(chars * MIB), Some(bytes * MIB));
+                (frame.job.read_chars_per_s, frame.job.read_bytes_per_s) = (Some(chars * MIB), Some(bytes * MIB));
                 frame
             },
             judged(),
@@ -548,7 +548,7 @@ fn hostile_names_reach_no_cell_raw() {
             line: 1,
             share: 0.4,
         });
-        verdict.not_seen.push(NotSeen { what: "stacks".into(), why: name.into(), mend: Some(name.into()) });
+        verdict.not_seen.push(Unavailable { what: "stacks".into(), why: name.into(), fix: Some(name.into()) });
         let mut app = at(PLAIN, SIZES[0], STACKS, hostile, verdict);
         for page in [IO, STACKS, FINDINGS] {
             press(&mut app, KeyCode::Char(page));
@@ -573,9 +573,9 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         |(disks, mounts, places, values, t, pid)| {
             let mut frame = full(t);
             [
-                frame.job.read_chars_s,
-                frame.job.read_bytes_s,
-                frame.host.net_rx_bytes_s,
+                frame.job.read_chars_per_s,
+                frame.job.read_bytes_per_s,
+                frame.host.net_rx_bytes_per_s,
                 frame.storage.utilization_pct,
             ] = values;
             frame.storage.devices = disks.iter().map(|(name, data, util)| disk(name, *data, *util)).collect();
@@ -584,7 +584,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
                 .map(|(point, files, rate, examples)| MountRates {
                     mount_point: point.as_str().into(),
                     files,
-                    nfs_read_bytes_s: rate,
+                    nfs_read_bytes_per_s: rate,
                     nfs_read_rtt_ms: rate,
                     examples: examples.iter().map(|example| example.as_str().into()).collect(),
                     ..MountRates::default()

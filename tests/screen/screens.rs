@@ -185,7 +185,7 @@ fn what_was_not_measured_is_a_dash() {
         *w = trainmon::rates::frame::WorkerRates { id: w.id, ..Default::default() };
     }
     for p in &mut empty.processes {
-        (p.cpu_pct, p.run_delay_share, p.read_bytes_s) = (None, None, None);
+        (p.cpu_pct, p.run_delay_share, p.read_bytes_per_s) = (None, None, None);
     }
     tell(&mut app, empty, Verdict::default());
     let screen = text(&app, size);
@@ -254,7 +254,7 @@ fn hostile_names_reach_no_cell_raw() {
                 let mut v = unknown();
                 v.summary = name.repeat(5);
                 v.not_seen[1].why = name.into();
-                v.not_seen[1].mend = Some(name.into());
+                v.not_seen[1].fix = Some(name.into());
                 v.advice = data_loader().advice;
                 v.advice[0].title = name.into();
                 tell(&mut app, f, v);

@@ -92,8 +92,8 @@ fn readings(device: &GpuDevice) -> Vec<(&'static str, bool)> {
         ("memory clock", device.memory_clock_mhz.is_some()),
         ("memory clock maximum", device.memory_clock_max_mhz.is_some()),
         ("clock event reasons", device.clock_event_reasons.is_some()),
-        ("PCIe rx", device.pcie_rx_kib_s.is_some()),
-        ("PCIe tx", device.pcie_tx_kib_s.is_some()),
+        ("PCIe rx", device.pcie_rx_kib_per_s.is_some()),
+        ("PCIe tx", device.pcie_tx_kib_per_s.is_some()),
         ("PCIe generation", device.pcie_generation.is_some()),
         ("PCIe width", device.pcie_width.is_some()),
         ("PCIe generation maximum", device.pcie_generation_max.is_some()),
@@ -252,7 +252,7 @@ fn what_keeps_nvml_from_starting_is_said_in_one_line() {
             assert_eq!(error.state, state, "{error}");
             assert!(error.reason.contains(says) && !error.reason.contains('\n'), "{error}");
             let mendable = state == SourceState::Denied || says.contains("bus") || says.contains("driver is");
-            assert_eq!(error.mend.is_some(), mendable || says == "mismatch", "{error:?}");
+            assert_eq!(error.fix.is_some(), mendable || says == "mismatch", "{error:?}");
         });
     }
 }
@@ -415,7 +415,7 @@ fn a_tick_waits_for_one_pcie_rate_at_most() {
         }
         assert!(slow <= 3, "{slow} of 16 ticks waited for more than one rate");
         for device in &last.devices {
-            assert_eq!((device.pcie_rx_kib_s, device.pcie_tx_kib_s), (Some(200_000), Some(20_000)), "{device:?}");
+            assert_eq!((device.pcie_rx_kib_per_s, device.pcie_tx_kib_per_s), (Some(200_000), Some(20_000)), "{device:?}");
         }
         // Ticks faster than that do not ask more often.
         let began = Instant::now();

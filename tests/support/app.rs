@@ -10,7 +10,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
-use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, NotSeen, OwnCost, Phase, Steps};
+use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, Unavailable, OwnCost, Phase, Steps};
 use trainmon::history::archive::Limits;
 pub use trainmon::jobs::{JobEvent, JobKey, Target};
 pub use trainmon::pipeline::Tick;
@@ -71,10 +71,10 @@ pub fn frame(t: u64, job: Job) -> Frame {
             cpu_pct: Some(96.0),
             active_threads: 1,
             batches_s: Some(0.19),
-            read_chars_s: Some(9.0 * MIB),
-            read_calls_s: Some(210.0),
-            read_bytes_s: Some(2.0 * MIB),
-            major_faults_s: Some(0.0),
+            read_chars_per_s: Some(9.0 * MIB),
+            read_calls_per_s: Some(210.0),
+            read_bytes_per_s: Some(2.0 * MIB),
+            major_faults_per_s: Some(0.0),
             ..WorkerRates::default()
         })
         .collect();
@@ -88,8 +88,8 @@ pub fn frame(t: u64, job: Job) -> Frame {
         cpu_pct: Some(31.4),
         run_delay_share: Some(0.004),
         rss_bytes: 4 * GIB,
-        read_bytes_s: Some(0.0),
-        write_bytes_s: Some(0.0),
+        read_bytes_per_s: Some(0.0),
+        write_bytes_per_s: Some(0.0),
         threads: 42,
         gpu_memory_bytes: Some(6 * GIB),
         ..ProcessRates::default()
@@ -104,8 +104,8 @@ pub fn frame(t: u64, job: Job) -> Frame {
         cpu_pct: Some(96.2 - f64::from(n)),
         run_delay_share: Some(0.031),
         rss_bytes: 812 << 20,
-        read_bytes_s: Some(2.0 * MIB),
-        write_bytes_s: Some(0.0),
+        read_bytes_per_s: Some(2.0 * MIB),
+        write_bytes_per_s: Some(0.0),
         threads: 3,
         gpu_memory_bytes: None,
         ..ProcessRates::default()
@@ -133,8 +133,8 @@ pub fn frame(t: u64, job: Job) -> Frame {
             run_delay_share: Some(0.03),
             cpus_allowed: Some(8),
             rss_bytes: Some(7 * GIB),
-            read_bytes_s: Some((30.0 + 90.0 * wave(t, 13.0)) * MIB),
-            write_bytes_s: Some(0.1 * MIB),
+            read_bytes_per_s: Some((30.0 + 90.0 * wave(t, 13.0)) * MIB),
+            write_bytes_per_s: Some(0.1 * MIB),
             thread_count: 60,
             age_s: Some(900.0 + t as f64),
             ..JobRates::default()
@@ -163,12 +163,12 @@ pub fn frame(t: u64, job: Job) -> Frame {
             steal_pct: Some(0.0),
             psi_cpu_some_pct: Some(1.2),
             psi_io_some_pct: Some(3.4),
-            net_rx_bytes_s: Some(0.2 * MIB),
+            net_rx_bytes_per_s: Some(0.2 * MIB),
             ..HostRates::default()
         },
         storage: StorageRates {
             data_devices_known: true,
-            read_bytes_s: Some(60.0 * MIB),
+            read_bytes_per_s: Some(60.0 * MIB),
             utilization_pct: Some(14.0),
             await_ms: Some(0.8),
             mounts: vec![MountRates {
@@ -256,7 +256,7 @@ pub fn data_loader() -> Verdict {
             confidence: 0.4,
             text: "When the GPU works it draws 31 % of its power limit.".into(),
         }],
-        not_seen: vec![NotSeen { what: "gpm".into(), why: "the A10G has no GPM".into(), mend: None }],
+        not_seen: vec![Unavailable { what: "gpm".into(), why: "the A10G has no GPM".into(), fix: None }],
         seen: [("nvml".into(), "ok".into()), ("syscall".into(), "ok".into()), ("cgroup".into(), "v2".into())].into(),
         own: OwnCost { cpu_pct: Some(0.4), rss_mib: Some(14.2) },
         ..Verdict::default()
@@ -285,11 +285,11 @@ pub fn unknown() -> Verdict {
         advice: Vec::new(),
         other_findings: Vec::new(),
         not_seen: vec![
-            NotSeen { what: "nvml".into(), why: "libnvidia-ml.so.1 not found".into(), mend: None },
-            NotSeen {
+            Unavailable { what: "nvml".into(), why: "libnvidia-ml.so.1 not found".into(), fix: None },
+            Unavailable {
                 what: "syscall".into(),
                 why: "the kernel lets only root or a parent see it (ptrace_scope 1)".into(),
-                mend: Some("sudo trainmon --pid 1234".into()),
+                fix: Some("sudo trainmon --pid 1234".into()),
             },
         ],
         ..data_loader()

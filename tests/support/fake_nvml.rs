@@ -566,7 +566,7 @@ numbers! {
             std::thread::sleep(Duration::from_millis(20));
         }
         let sent = counter == sys::nvmlPcieUtilCounter_enum_NVML_PCIE_UTIL_TX_BYTES;
-        let busy = if sent { call.state.pcie_tx_kib_s } else { call.state.pcie_rx_kib_s };
+        let busy = if sent { call.state.pcie_tx_kib_per_s } else { call.state.pcie_rx_kib_per_s };
         (busy as f64 * call.last.device) as u64
     };
 }

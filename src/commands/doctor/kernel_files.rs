@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use super::{State, Told, mended, told};
+use super::{State, Told, fixed, told};
 use crate::errors::Failure;
 use crate::sample::job::unread_accelerators;
 use crate::sources::accelerators::OpenDevices;
@@ -48,7 +48,7 @@ pub(super) fn rights(uid: Option<u32>, ptrace: bool) -> Told {
     }
     let detail =
         format!("{who}, without CAP_SYS_PTRACE: of other users' processes only CPU time and states can be read");
-    mended(State::Limited, detail, "sudo trainmon … (only needed for other users' processes)")
+    fixed(State::Limited, detail, "sudo trainmon … (only needed for other users' processes)")
 }
 
 /// Documentation/admin-guide/LSM/Yama.rst.
@@ -60,12 +60,12 @@ pub(super) fn yama(proc: &Path, privileged: bool) -> Told {
         (Ok(scope @ ("1" | "2")), true) => {
             told(State::Ok, format!("ptrace_scope {scope}, which does not bind us (CAP_SYS_PTRACE)"))
         }
-        (Ok(scope @ ("1" | "2")), false) => mended(
+        (Ok(scope @ ("1" | "2")), false) => fixed(
             State::Limited,
             format!("ptrace_scope {scope}: /proc/PID/syscall of running jobs is denied; {blind}"),
             "sudo trainmon …, or: sudo sysctl kernel.yama.ptrace_scope=0",
         ),
-        (Ok(scope), _) => mended(
+        (Ok(scope), _) => fixed(
             State::Limited,
             format!("ptrace_scope {scope}: nobody may attach until the next boot; {blind}"),
             "set kernel.yama.ptrace_scope=1 in /etc/sysctl.d and reboot",
@@ -78,7 +78,7 @@ pub(super) fn hidepid(proc: &Path, privileged: bool) -> Told {
     match crate::sources::hidepid::option(proc) {
         None => told(State::Ok, "all are listed in /proc"),
         Some(option) if privileged => told(State::Ok, format!("/proc has {option}, which does not bind us")),
-        Some(option) => mended(
+        Some(option) => fixed(
             State::Limited,
             format!("/proc is mounted with {option}: other users' processes are hidden"),
             "sudo trainmon …, or: sudo mount -o remount,hidepid=0 /proc",
@@ -90,10 +90,10 @@ pub(super) fn hidepid(proc: &Path, privileged: bool) -> Told {
 pub(super) fn descriptors() -> Told {
     match crate::sources::descriptors::shortage() {
         None => told(State::Ok, "enough for jobs of some hundred processes"),
-        Some((reason, mend)) => mended(
+        Some((reason, fix)) => fixed(
             State::Limited,
             format!("{reason}: of large jobs files are opened for each look, and some waits are not sampled"),
-            mend,
+            fix,
         ),
     }
 }
@@ -103,9 +103,9 @@ pub(super) fn pressure(proc: &Path) -> Told {
     match text_of(proc.join("pressure/cpu")) {
         Ok(text) if text.starts_with("some") => told(State::Ok, "PSI of CPU, I/O and memory"),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            mended(State::Denied, "/proc/pressure may not be read", SUDO)
+            fixed(State::Denied, "/proc/pressure may not be read", SUDO)
         }
-        _ => mended(
+        _ => fixed(
             State::Absent,
             "the kernel gives no pressure (PSI)",
             "boot with psi=1 on the kernel command line (needs CONFIG_PSI)",
@@ -123,7 +123,7 @@ pub(super) fn cgroup(root: &Path) -> Told {
     } else if ["cpu", "cpu,cpuacct", "memory"].into_iter().any(has) {
         told(State::Ok, "v1")
     } else {
-        mended(
+        fixed(
             State::Absent,
             "no hierarchy at /sys/fs/cgroup: CPU and memory limits are not seen",
             "mount it: sudo mount -t cgroup2 none /sys/fs/cgroup (in a container: start it with the host's)",
@@ -169,7 +169,7 @@ fn namespace(proc: &Path, folder: &Path) -> Told {
     match (fs::read_link(proc.join("self/ns/pid")), fs::read_link(folder.join("ns/pid"))) {
         (Ok(own), Ok(other)) if own == other => told(State::Ok, "the same PID namespace as ours"),
         (Ok(_), Ok(_)) => told(State::Limited, "another PID namespace (a container): its own PIDs differ from ours"),
-        _ => mended(State::Denied, "its PID namespace may not be read", SUDO),
+        _ => fixed(State::Denied, "its PID namespace may not be read", SUDO),
     }
 }
 
@@ -182,13 +182,13 @@ fn access(folder: &Path, file: &str, use_of_it: &'static str) -> Told {
     let hidden = file == "wchan" && fs::metadata(&fd).is_ok() && fs::read_dir(&fd).is_err();
     match tried.map_err(|error| (error.kind(), error)) {
         Ok(()) if hidden => {
-            mended(State::Denied, format!("reads 0 without the right to see more; {use_of_it}"), SUDO)
+            fixed(State::Denied, format!("reads 0 without the right to see more; {use_of_it}"), SUDO)
         }
         Ok(()) => told(State::Ok, use_of_it),
-        Err((ErrorKind::PermissionDenied, _)) => mended(State::Denied, format!("{use_of_it}: may not be read"), SUDO),
+        Err((ErrorKind::PermissionDenied, _)) => fixed(State::Denied, format!("{use_of_it}: may not be read"), SUDO),
         Err((ErrorKind::NotFound, _)) => {
             told(State::Absent, format!("{use_of_it}: not in this kernel, or the process has just ended"))
         }
-        Err((_, error)) => mended(State::Denied, format!("{use_of_it}: {error}"), SUDO),
+        Err((_, error)) => fixed(State::Denied, format!("{use_of_it}: {error}"), SUDO),
     }
 }

@@ -66,16 +66,16 @@ pub(in crate::diagnosis) struct Case<'a> {
 }
 
 /// How sure a lost wait of this size is one: the threshold itself is a coin toss.
-pub(super) const LOST: Sureness = Sureness { least: 0.50, most: 0.95, from: LOST_WAIT, to: CLEARLY_LOST };
-const BUSY_DEVICE: Sureness = Sureness { least: 0.65, most: 0.95, from: DEVICE_BUSY, to: ALWAYS_BUSY };
-const DRY_DEVICE: Sureness = Sureness { least: 0.55, most: 0.95, from: DEVICE_IDLE, to: LARGER_HALF };
+pub(super) const LOST: ConfidenceRamp = ConfidenceRamp { least: 0.50, most: 0.95, from: LOST_WAIT, to: CLEARLY_LOST };
+const BUSY_DEVICE: ConfidenceRamp = ConfidenceRamp { least: 0.65, most: 0.95, from: DEVICE_BUSY, to: ALWAYS_BUSY };
+const DRY_DEVICE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.95, from: DEVICE_IDLE, to: LARGER_HALF };
 
 thresholds! {
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
 
 /// How sure it is that the largest group is that, by the part that the second largest is smaller by.
-const BY_LEAD: Sureness = Sureness { least: GUESSED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LARGER_HALF };
+const BY_LEAD: ConfidenceRamp = ConfidenceRamp { least: GUESSED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LARGER_HALF };
 
 impl<'a> Case<'a> {
     pub fn new(window: &'a Features, main: &'a LoopThread, known: Known) -> Self {

@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {}
 
-const FACTOR: Sureness = Sureness { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: LARGER_HALF };
+const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: LARGER_HALF };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "the CPU quota throttles the job",

@@ -7,7 +7,7 @@ thresholds! {
     WRITTEN = 0.30, "of the saving", "a save ends in waits for the disk to take it; what is far from that may be a log";
 }
 
-const SURE: Sureness = Sureness { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_LOST };
+const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_LOST };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "saving to the disk",

@@ -6,7 +6,7 @@ thresholds! {
     COLLECTIVES = 0.30, "share", "communication that overlaps the backward pass leaves less; without it the loop is 1.4x as fast";
 }
 
-const SURE: Sureness = Sureness { least: 0.55, most: 0.90, from: COLLECTIVES, to: PHASE };
+const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.90, from: COLLECTIVES, to: PHASE };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "waiting for other ranks",

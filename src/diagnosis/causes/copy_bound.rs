@@ -6,9 +6,9 @@ thresholds! {
     MUCH_TRAFFIC = 0.25, "share", "6 GB/s on PCIe 4.0 x16: what pageable copies reach, and more than batches that a busy host prepares between steps need";
 }
 
-const SURE: Sureness = Sureness { least: 0.55, most: 0.85, from: PCIE_BUSY, to: ALL_ALONG };
+const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.85, from: PCIE_BUSY, to: ALL_ALONG };
 
-const BY_STACKS: Sureness = Sureness { least: 0.60, most: 0.85, from: LARGER_HALF, to: ALL_ALONG };
+const BY_STACKS: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.85, from: LARGER_HALF, to: ALL_ALONG };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "copies to the device",

@@ -7,7 +7,7 @@ thresholds! {
     SEVERAL_CPUS = 1.5, "cores", "more than one thread can use, and than runtime and feeder threads add";
 }
 
-const SURE: Sureness = Sureness { least: 0.60, most: 0.90, from: ONE_CPU, to: SEVERAL_CPUS };
+const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.90, from: ONE_CPU, to: SEVERAL_CPUS };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "the model is trained on the CPU",

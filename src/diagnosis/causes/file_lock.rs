@@ -7,7 +7,7 @@ thresholds! {
     TAKE_TURNS = 0.25, "share", "two workers that take turns wait half of the time each, more of them longer; a quarter leaves room for work outside of the lock";
 }
 
-const BY_TURNS: Sureness = Sureness { least: 0.75, most: 1.0, from: TAKE_TURNS, to: LARGER_HALF };
+const BY_TURNS: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: TAKE_TURNS, to: LARGER_HALF };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "the loop waits for a file lock",

@@ -7,7 +7,7 @@ thresholds! {
     TAKES_TURNS = 0.25, "share", "a thread that waits for the lock runs in between; one that hardly runs waits for the other's result";
 }
 
-const SURE: Sureness = Sureness { least: 0.45, most: 0.70, from: LOCK_WAITS, to: CLEARLY_LOST };
+const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.45, most: 0.70, from: LOCK_WAITS, to: CLEARLY_LOST };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "another Python thread holds the interpreter lock",

@@ -6,7 +6,7 @@ thresholds! {
     PIECE_OF_WORK = 0.002, "seconds", "the time of some 300 launches of 6 µs: who works this long between two waits does something else than launching";
 }
 
-const FACTOR: Sureness = Sureness { least: 0.75, most: 0.95, from: HARDLY, to: CLEARLY_LOST };
+const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 0.95, from: HARDLY, to: CLEARLY_LOST };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "the host waits for the device again and again",
@@ -66,8 +66,8 @@ pub(super) const CAUSE: Spec = Spec {
 /// trace: nothing is known of its pieces.
 pub(super) fn works_in_long_pieces(case: &Case<'_>) -> bool {
     let shares = &case.main.shares;
-    let runs_s = case.window.chain.as_ref().and_then(|chain| chain.runs_s).filter(|runs_s| *runs_s > 0.0);
-    let piece = runs_s.map_or(0.0, |runs_s| shares.host_busy / runs_s);
+    let runs_per_s = case.window.chain.as_ref().and_then(|chain| chain.runs_per_s).filter(|runs_per_s| *runs_per_s > 0.0);
+    let piece = runs_per_s.map_or(0.0, |runs_per_s| shares.host_busy / runs_per_s);
     shares.device_sync - case.main.spins >= SYNC
         && shares.host_busy >= CLEARLY_LOST.value
         && piece >= PIECE_OF_WORK.value

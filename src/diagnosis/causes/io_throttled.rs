@@ -18,7 +18,7 @@ pub(super) const CAUSE: Spec = Spec {
     judge: |case| {
         let io = &case.window.io;
         let near = |used: f64, limit: Option<f64>| limit.is_some_and(|most| used >= NEAR_LIMIT.value * most);
-        let limited = near(io.read_s(), io.limit_bytes_s) || near(io.reads_s.unwrap_or(0.0), io.limit_iops);
+        let limited = near(io.read_s(), io.limit_bytes_per_s) || near(io.reads_per_s.unwrap_or(0.0), io.limit_iops);
         source::judgement(case, Cause::IoThrottled, 1.0).filter(|_| limited)
     },
     signals: &[IO_LIMITS, READS, WORKER_WAIT, DISKS],

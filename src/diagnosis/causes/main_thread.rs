@@ -9,8 +9,8 @@ thresholds! {
     WORTH_NAMING = 0.30, "share", "a third of the loop in one function is where to begin";
 }
 
-const BY_LEAD: Sureness = Sureness { least: 0.50, most: 0.75, from: AHEAD_OF_MODEL, to: PHASE };
-const FACTOR: Sureness = Sureness { least: 0.80, most: 1.0, from: HOST_WORK, to: ALL_ALONG };
+const BY_LEAD: ConfidenceRamp = ConfidenceRamp { least: 0.50, most: 0.75, from: AHEAD_OF_MODEL, to: PHASE };
+const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.80, most: 1.0, from: HOST_WORK, to: ALL_ALONG };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "the main thread's own work",

@@ -7,7 +7,7 @@ thresholds! {
     NEARLY_BUSY = 0.75, "share", "a tenth below device_busy: between the turns of two processes lies a gap";
 }
 
-const SURE: Sureness = Sureness { least: 0.60, most: 0.95, from: SHARED_GPU, to: LARGER_HALF };
+const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.95, from: SHARED_GPU, to: LARGER_HALF };
 
 pub(super) const CAUSE: Spec = Spec {
     headline: "another process uses the device",

@@ -32,7 +32,7 @@ pub(super) fn less_sure_of_makers(case: &Case<'_>, judgement: Judgement) -> Judg
     if may_be_a_lock { judgement.less_sure(GUESSED, NOT_TAKEN) } else { judgement }
 }
 
-const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: WORKERS_IO, to: PHASE };
+const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: WORKERS_IO, to: PHASE };
 
 /// Share of the time that the loop, or a program whose output it reads, waits for an answer from elsewhere: where the loop
 /// loads itself, that is what it loads.

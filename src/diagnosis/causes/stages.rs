@@ -14,7 +14,7 @@ thresholds! {
     MEANWHILE = 0.70, "share of input wait", "where batches are slow to make it was measured at 0.9 and more, where they are slow to hand over at 0.5";
 }
 
-const FACTOR: Sureness = Sureness { least: 0.75, most: 1.0, from: HALF_ACTIVE, to: BUSY };
+const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: HALF_ACTIVE, to: BUSY };
 
 impl Stages {
     /// All the time in which a worker makes batches.

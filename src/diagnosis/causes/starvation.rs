@@ -17,7 +17,7 @@ thresholds! {
 }
 
 /// A factor of the case's own.
-const QUEUEING: Sureness = Sureness { least: 0.65, most: 1.0, from: HARDLY, to: QUEUES_LONG };
+const QUEUEING: ConfidenceRamp = ConfidenceRamp { least: 0.65, most: 1.0, from: HARDLY, to: QUEUES_LONG };
 
 /// What there is too much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -73,8 +73,8 @@ fn waits_long(case: &Case<'_>, workers: &Workers) -> bool {
     let long: f64 = waits.iter().take(starts).filter(|wait| **wait >= A_START.value).sum();
     if all <= 0.0 {
         // No wait has been seen whole: a loop that waits for a start does not go on meanwhile.
-        let runs_s = case.window.chain.as_ref().and_then(|chain| chain.runs_s);
-        return !takes_over && runs_s.is_none_or(|runs_s| runs_s <= GOES_ON);
+        let runs_per_s = case.window.chain.as_ref().and_then(|chain| chain.runs_per_s);
+        return !takes_over && runs_per_s.is_none_or(|runs_per_s| runs_per_s <= GOES_ON);
     }
     // Of all that was lost, too: not every wait can be told from its neighbours.
     let lost_s = case.lost * case.window.seconds;

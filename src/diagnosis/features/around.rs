@@ -65,11 +65,11 @@ fn gpu_users(span: &Span<'_>) -> Vec<(u32, Option<f64>)> {
 }
 
 fn written(span: &Span<'_>) -> Option<Arc<str>> {
-    let job = span.mean(|frame| frame.job.write_bytes_s)?;
+    let job = span.mean(|frame| frame.job.write_bytes_per_s)?;
     let mut disks: BTreeMap<&Arc<str>, super::Mean> = BTreeMap::new();
     for frame in &span.frames {
         for disk in &frame.storage.devices {
-            disks.entry(&disk.name).or_default().add(Some(disk.write_bytes_s), frame.seconds);
+            disks.entry(&disk.name).or_default().add(Some(disk.write_bytes_per_s), frame.seconds);
         }
     }
     let written = disks.into_iter().filter_map(|(name, mean)| Some((name, mean.get()?)));

@@ -79,7 +79,7 @@ pub(in crate::diagnosis) struct Chain {
     /// Share of the time, by seconds, in which the loop's thread went on after a wait at least once.
     pub renewed: f64,
     /// How often the loop's thread was put on a CPU, a second: after each wait, and after queueing.
-    pub runs_s: Option<f64>,
+    pub runs_per_s: Option<f64>,
     pub ways: Vec<Way>,
     pub peers: Vec<Peer>,
     /// The split of the time of the rank that it belongs to, where that is one of several that are judged together.
@@ -177,8 +177,8 @@ impl Chain {
                 continue;
             }
             seconds += one.seconds;
-            renewed += if one.wakes_s.is_some_and(|wakes| wakes >= 1.0) { one.seconds } else { 0.0 };
-            runs.add(one.wakes_s, one.seconds);
+            renewed += if one.wakes_per_s.is_some_and(|wakes| wakes >= 1.0) { one.seconds } else { 0.0 };
+            runs.add(one.wakes_per_s, one.seconds);
             chain.samples = chain.samples.saturating_add(one.samples);
             chain.exact &= one.exact;
             for path in &one.paths {
@@ -225,7 +225,7 @@ impl Chain {
         ways.sort_by(|a, b| b.share.total_cmp(&a.share));
         chain.ways = ways;
         chain.renewed = renewed / seconds;
-        chain.runs_s = runs.get();
+        chain.runs_per_s = runs.get();
         Some(chain)
     }
 

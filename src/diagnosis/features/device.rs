@@ -91,8 +91,8 @@ impl Device {
             memory_busy: share(|gpu| gpu.dram_active_pct).or_else(|| share(|gpu| gpu.memory_utilization_pct)),
             sm_active: share(|gpu| gpu.sm_active_pct),
             pcie: mean(&|gpu| {
-                let rate = gpu.pcie_rx_bytes_s?.max(gpu.pcie_tx_bytes_s?);
-                Some(rate / gpu.pcie_capacity_bytes_s.filter(|capacity| *capacity > 0.0)?)
+                let rate = gpu.pcie_rx_bytes_per_s?.max(gpu.pcie_tx_bytes_per_s?);
+                Some(rate / gpu.pcie_capacity_bytes_per_s.filter(|capacity| *capacity > 0.0)?)
             }),
             throttled: throttled as f64 / masks.len().max(1) as f64,
             held_down: masks.iter().any(|reasons| reasons & !POWER_CAP != 0),

@@ -32,7 +32,7 @@ pub(in crate::diagnosis) struct LoopThread {
     /// CPU use of the trainer process, percent of a core.
     pub cpu_pct: Option<f64>,
     /// Data read by the trainer process, bytes/s.
-    pub read_chars_s: Option<f64>,
+    pub read_chars_per_s: Option<f64>,
     /// Share of frames in which it read more than [`INLINE_READ`].
     pub reading: f64,
     /// Share of frames in which it saved state, for however long.
@@ -196,9 +196,9 @@ impl LoopThread {
                 main.waits_s.extend(trainer.wait_lengths_s.iter().map(|length| f64::from(*length)));
                 delay.add(trainer.run_delay_share, frame.seconds);
                 cpu.add(trainer.cpu_pct, frame.seconds);
-                read.add(trainer.read_chars_s, frame.seconds);
+                read.add(trainer.read_chars_per_s, frame.seconds);
                 saves |= trainer.measured().checkpoint > 0.0;
-                reads |= reaches(trainer.read_chars_s, INLINE_READ);
+                reads |= reaches(trainer.read_chars_per_s, INLINE_READ);
             }
             main.reading += f64::from(u8::from(reads));
             main.saving += f64::from(u8::from(saves));
@@ -224,7 +224,7 @@ impl LoopThread {
         };
         let frames = span.frames.len().max(1) as f64;
         (main.reading, main.saving) = (main.reading / frames, main.saving / frames);
-        (main.run_delay, main.cpu_pct, main.read_chars_s) = (delay.get(), cpu.get(), read.get());
+        (main.run_delay, main.cpu_pct, main.read_chars_per_s) = (delay.get(), cpu.get(), read.get());
         main.shares = measured.split;
         main.other_threads = OtherThreads::of(span);
         main.correct(&measured, span);

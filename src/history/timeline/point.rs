@@ -135,17 +135,17 @@ point! {
     /// Time in which some task waited for memory, percent.
     psi_memory: frame.host.psi_memory_some_pct,
     /// Bytes per second fetched from storage.
-    io: read_bytes_s(frame),
+    io: read_bytes_per_s(frame),
     /// Highest utilisation among the disks, percent.
     disk_util: frame.storage.utilization_pct,
     /// Bytes per second read from the disks.
-    disk_read: frame.storage.read_bytes_s,
+    disk_read: frame.storage.read_bytes_per_s,
     /// Bytes per second written to the disks.
-    disk_write: frame.storage.write_bytes_s,
+    disk_write: frame.storage.write_bytes_per_s,
     /// Bytes per second received, all interfaces but loopback.
-    net_rx: frame.host.net_rx_bytes_s,
+    net_rx: frame.host.net_rx_bytes_per_s,
     /// Bytes per second sent.
-    net_tx: frame.host.net_tx_bytes_s,
+    net_tx: frame.host.net_tx_bytes_per_s,
     /// Mean share of time in which the workers had something to do, percent.
     loader: mean(frame.workers.iter().map(|w| w.idle.map(|idle| (1.0 - idle) * 100.0))),
     /// Share of the loops' time in which they waited for anybody, percent of what was followed; and, of it, by what ended
@@ -229,9 +229,9 @@ fn waits(frame: &Frame, of: fn(&End) -> bool) -> Option<f64> {
 
 /// Bytes per second that the job fetches from storage: its own counters, else those of the devices its data lies on.
 #[must_use]
-pub fn read_bytes_s(frame: &Frame) -> Option<f64> {
-    let devices = frame.storage.read_bytes_s.filter(|_| frame.storage.data_devices_known);
-    frame.job.read_bytes_s.or(devices)
+pub fn read_bytes_per_s(frame: &Frame) -> Option<f64> {
+    let devices = frame.storage.read_bytes_per_s.filter(|_| frame.storage.data_devices_known);
+    frame.job.read_bytes_per_s.or(devices)
 }
 
 /// What the loops' threads of all trainers did, shares that add up to 1; none where nothing was seen of them.

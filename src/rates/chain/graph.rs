@@ -46,7 +46,7 @@ pub(super) struct Thread<'a> {
     /// Share of the time on a CPU.
     pub(super) cpu: f64,
     /// Wake-ups a second.
-    pub(super) wakes_s: f64,
+    pub(super) wakes_per_s: f64,
     /// Its counters stand in the tick before, too: its pace is known.
     pub(super) paced: bool,
     /// Of the samples in which it was seen running, the part that were waits for a disk.
@@ -136,17 +136,17 @@ impl<'a> Graph<'a> {
                 let name = thread_of(&processes, pid, thread.tid).map_or("", |known| &*known.name);
                 let was = thread_of(&before_by_pid, pid, thread.tid);
                 let pace = was.zip(thread_of(&now, pid, thread.tid)).and_then(|(was, now)| pace(was, now, seconds));
-                let (cpu, wakes_s) = pace.unwrap_or_default();
-                let moves = pace.is_none() || wakes_s > 0.0;
+                let (cpu, wakes_per_s) = pace.unwrap_or_default();
+                let moves = pace.is_none() || wakes_per_s > 0.0;
                 let background = BACKGROUND.iter().any(|part| name.contains(part));
                 by_process.entry(pid).or_default().push(threads.len());
                 threads.push(Thread {
                     pid,
                     tid: thread.tid,
                     role: thread.role,
-                    active: !background && (thread.aside && moves || cpu > HARDLY || wakes_s > MOVES_S),
+                    active: !background && (thread.aside && moves || cpu > HARDLY || wakes_per_s > MOVES_S),
                     cpu,
-                    wakes_s,
+                    wakes_per_s,
                     paced: pace.is_some(),
                     at_disk: pace.map_or(0.0, |pace| short_waits(pace, thread.samples(), waits)),
                     samples: thread.samples().collect(),

@@ -76,14 +76,14 @@ struct Candidate {
     tid: u32,
     /// Share of the time on a CPU.
     cpu: f64,
-    wakes_s: f64,
+    wakes_per_s: f64,
     /// By the last stacks.
     python: Option<PythonThread>,
 }
 
 impl Candidate {
     fn weight(&self) -> f64 {
-        self.cpu + self.wakes_s * WAKE
+        self.cpu + self.wakes_per_s * WAKE
     }
 
     /// Signs of a training loop in its stacks. Taking batches from torch's loader is a weak one: it may be done ahead of the loop.
@@ -230,7 +230,7 @@ impl LoopThread {
         });
         let others = others.map(|thread| Candidate {
             python: self.python.iter().find(|one| one.tid == thread.tid).copied(),
-            ..copied!(thread => Candidate: tid cpu wakes_s)
+            ..copied!(thread => Candidate: tid cpu wakes_per_s)
         });
         others.collect()
     }

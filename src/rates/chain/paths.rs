@@ -173,7 +173,7 @@ pub struct ChainRates {
     /// Calls and descriptors were seen; else chains rest on kernel functions and open descriptors alone.
     pub exact: bool,
     /// How often a second the loop's thread went on after a wait: was given a CPU anew.
-    pub wakes_s: Option<f64>,
+    pub wakes_per_s: Option<f64>,
     /// The ways, the longest time first.
     pub paths: Vec<Path>,
     /// Who is on them.

@@ -472,9 +472,9 @@ fn threads_that_do_the_same_are_waited_for_alike() {
 
 #[test]
 fn waits_that_end_while_they_are_looked_at_are_told_by_the_cpu_time() {
-    let reader = |wakes_s, seen: &[Observation]| {
+    let reader = |wakes_per_s, seen: &[Observation]| {
         let main = Scene::default().main(TRAINER, &[futex(None), futex(None)]);
-        main.thread(TRAINER, 20, 0.25, wakes_s, seen).ways()
+        main.thread(TRAINER, 20, 0.25, wakes_per_s, seen).ways()
     };
     let (reads, sleeps) = ([running(), disk()], [running(), sleeps()]);
     assert_eq!(reader(2000, &reads), ["thread 10/20 Disk 75", "thread 10/20 Cpu 25"]);

@@ -89,7 +89,7 @@ fn v2_with_limits_at_several_levels() {
         memory_limit_bytes: Some(900_000),
         refaulted_file_pages: Some(77),
         memory_limit_hits: Some(9),
-        io_read_limit_bytes_s: Some(50),
+        io_read_limit_bytes_per_s: Some(50),
         io_read_limit_iops: Some(3),
         frozen: None,
         thaw: None,
@@ -133,7 +133,7 @@ fn v1_in_a_container_that_shares_the_host_name_space() {
     assert_eq!((sample.periods, sample.throttled_periods, sample.throttled_us), (Some(10), Some(5), Some(1234)));
     assert_eq!((sample.memory_bytes, sample.memory_limit_bytes), (Some(5), None));
     assert_eq!((sample.memory_limit_hits, sample.refaulted_file_pages), (Some(3), Some(20)));
-    assert_eq!((sample.io_read_limit_bytes_s, sample.io_read_limit_iops), (Some(99), None));
+    assert_eq!((sample.io_read_limit_bytes_per_s, sample.io_read_limit_iops), (Some(99), None));
 }
 
 #[test]

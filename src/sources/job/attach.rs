@@ -49,8 +49,8 @@ impl AttachError {
     }
 
     pub(super) fn too_few_descriptors(pid: u32) -> Self {
-        let (reason, mend) = descriptors::too_few();
-        Self::TooFewDescriptors(pid, reason, mend)
+        let (reason, fix) = descriptors::too_few();
+        Self::TooFewDescriptors(pid, reason, fix)
     }
 
     /// The process exists, and `/proc` is mounted so that we do not see it.

@@ -107,7 +107,7 @@ fn aside(process: &Process, planned: &[ThreadPlan], most: usize) -> Vec<ThreadPl
         .threads
         .iter()
         .filter(|thread| thread.pace.is_active() && is_new(thread.tid))
-        .map(|thread| (thread.pace.cpu + thread.pace.timeslices_s * WAKE_CPU, thread))
+        .map(|thread| (thread.pace.cpu + thread.pace.timeslices_per_s * WAKE_CPU, thread))
         .collect();
     active.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.tid.cmp(&b.1.tid)));
     let mut aside: Vec<ThreadPlan> = active

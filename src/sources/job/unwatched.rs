@@ -51,19 +51,19 @@ impl JobReader {
 /// Adds what the sampler leaves out, and why files are not kept open or not opened at all.
 pub(crate) fn complete(unwatched: &mut Unwatched, waits: u32) {
     unwatched.waits = waits;
-    let (reason, mend) = match () {
+    let (reason, fix) = match () {
         () if unwatched.unread > 0 => {
-            let (reason, mend) = descriptors::too_few();
-            (reason, Some(mend))
+            let (reason, fix) = descriptors::too_few();
+            (reason, Some(fix))
         }
         () if waits > 0 || unwatched.reopened > 0 => descriptors::reason(),
         () => return,
     };
-    if mend.is_none() {
+    if fix.is_none() {
         // Nothing is to be done about it, and nothing is lost.
         unwatched.reopened = 0;
     }
     if *unwatched != Unwatched::default() {
-        (unwatched.reason, unwatched.mend) = (Some(reason.into()), mend.map(Into::into));
+        (unwatched.reason, unwatched.fix) = (Some(reason.into()), fix.map(Into::into));
     }
 }

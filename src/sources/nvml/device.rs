@@ -94,8 +94,8 @@ impl DeviceReader {
             if now_ns >= self.slow_next_ns {
                 self.slow_next_ns = now_ns.saturating_add(SLOW_EVERY_NS);
                 readings::facts(device, query, &mut self.facts);
-                let (pcie_rx_kib_s, pcie_tx_kib_s) = (self.slow.pcie_rx_kib_s, self.slow.pcie_tx_kib_s);
-                self.slow = GpuDevice { pcie_rx_kib_s, pcie_tx_kib_s, ..self.facts.clone() };
+                let (pcie_rx_kib_per_s, pcie_tx_kib_per_s) = (self.slow.pcie_rx_kib_per_s, self.slow.pcie_tx_kib_per_s);
+                self.slow = GpuDevice { pcie_rx_kib_per_s, pcie_tx_kib_per_s, ..self.facts.clone() };
                 readings::slow(device, query, &mut self.slow);
                 self.processes.read_slow(device, query, buffers);
             }

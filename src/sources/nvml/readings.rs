@@ -73,8 +73,8 @@ pub(super) fn fast(device: &Device<'static>, query: &mut Query, into: &mut GpuDe
 /// One direction of the PCIe link, in place of what was measured before.
 pub(super) fn pcie(device: &Device<'static>, query: &mut Query, direction: PcieUtilCounter, into: &mut GpuDevice) {
     let (name, rate_kib_s) = match direction {
-        PcieUtilCounter::Receive => ("pcie_rx_kib_s", &mut into.pcie_rx_kib_s),
-        PcieUtilCounter::Send => ("pcie_tx_kib_s", &mut into.pcie_tx_kib_s),
+        PcieUtilCounter::Receive => ("pcie_rx_kib_s", &mut into.pcie_rx_kib_per_s),
+        PcieUtilCounter::Send => ("pcie_tx_kib_s", &mut into.pcie_tx_kib_per_s),
     };
     *rate_kib_s = query.get(name, || device.pcie_throughput(direction)).and_then(within(believed::PCIE_KIB_S));
 }

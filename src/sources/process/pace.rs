@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Pace {
     /// Times a second that it was given a CPU.
-    pub timeslices_s: f64,
+    pub timeslices_per_s: f64,
     /// Share of the time on a CPU.
     pub cpu: f64,
 }
@@ -19,17 +19,17 @@ impl Pace {
 
     /// Whether others may wait for it; one that has not been read twice may be anything.
     pub fn is_active(self) -> bool {
-        self == Self::default() || self.timeslices_s > Self::WAKES_S || self.cpu > Self::CPU
+        self == Self::default() || self.timeslices_per_s > Self::WAKES_S || self.cpu > Self::CPU
     }
 
     pub(super) fn after(self, timeslices: u64, on_cpu_ns: u64, seconds: f64) -> Self {
         // A rest is not "unknown".
-        let (timeslices_s, cpu) =
+        let (timeslices_per_s, cpu) =
             ((timeslices as f64 / seconds).max(f64::MIN_POSITIVE), on_cpu_ns as f64 / 1e9 / seconds);
         let mean = |before: f64, now: f64| before + Self::NEWEST * (now - before);
         match self == Self::default() {
-            true => Self { timeslices_s, cpu },
-            false => Self { timeslices_s: mean(self.timeslices_s, timeslices_s), cpu: mean(self.cpu, cpu) },
+            true => Self { timeslices_per_s, cpu },
+            false => Self { timeslices_per_s: mean(self.timeslices_per_s, timeslices_per_s), cpu: mean(self.cpu, cpu) },
         }
     }
 }

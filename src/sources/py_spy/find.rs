@@ -98,7 +98,7 @@ pub fn choose(candidate: &Candidate, privileged: bool) -> Result<Program, Refusa
         Ok(file) if is_binary(&file) => Ok(program(Some(file))),
         Ok(_) if !privileged => Ok(program(None)),
         Ok(_) => Err(refused(format!("{} is a script, and root runs only a binary", shown(path)), install_command())),
-        Err(why) if privileged => Err(refused(format!("{why}, so {NAME} is not run as root"), mend(&why))),
+        Err(why) if privileged => Err(refused(format!("{why}, so {NAME} is not run as root"), fix(&why))),
         Err(why) => {
             let reason = format!("{why}, so {NAME} is not run from there unasked");
             Err(refused(reason, format!("--py-spy {}", shell_word(path))))
@@ -106,12 +106,12 @@ pub fn choose(candidate: &Candidate, privileged: bool) -> Result<Program, Refusa
     }
 }
 
-fn refused(reason: String, mend: String) -> Refusal {
-    Refusal::lasting(SourceState::Absent, reason).mended_by(mend)
+fn refused(reason: String, fix: String) -> Refusal {
+    Refusal::lasting(SourceState::Absent, reason).mended_by(fix)
 }
 
-fn mend(why: &Untrusted) -> String {
-    why.mend().map_or_else(install_command, |command| as_root(&command))
+fn fix(why: &Untrusted) -> String {
+    why.fix().map_or_else(install_command, |command| as_root(&command))
 }
 
 /// The py-spy that was installed together with us: pip puts the programs of one environment into one folder, which need
@@ -264,7 +264,7 @@ mod tests {
             if privileged {
                 let refusal = script.unwrap_err();
                 assert!(refusal.reason.ends_with("is a script, and root runs only a binary"), "{refusal:?}");
-                assert_eq!(refusal.mend.unwrap(), install_command());
+                assert_eq!(refusal.fix.unwrap(), install_command());
             } else {
                 assert!(script.unwrap().held.is_none());
             }
@@ -283,9 +283,9 @@ mod tests {
             fs::set_permissions(&changed, fs::Permissions::from_mode(mode)).unwrap();
             let refusal = chosen(&path, ELF, false, true).unwrap_err();
             assert!(refusal.reason.contains("can be written by") && refusal.last, "{refusal:?}");
-            assert_eq!(refusal.mend.unwrap(), format!("chmod {bad}-w {}", changed.display()));
+            assert_eq!(refusal.fix.unwrap(), format!("chmod {bad}-w {}", changed.display()));
             let refusal = chosen(&path, ELF, true, false).unwrap_err();
-            assert_eq!(refusal.mend.unwrap(), format!("--py-spy {}", path.display()));
+            assert_eq!(refusal.fix.unwrap(), format!("--py-spy {}", path.display()));
             assert!(chosen(&path, ELF, false, false).is_ok(), "an ordinary user's own choice");
             fs::set_permissions(&changed, fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -303,7 +303,7 @@ mod tests {
         std::os::unix::fs::chown(at("theirs/py-spy"), Some(65534), None).unwrap();
         let refusal = chosen(&at("theirs/py-spy"), ELF, false, true).unwrap_err();
         assert!(refusal.reason.contains("belongs to user 65534, not to root"), "{refusal:?}");
-        assert_eq!(refusal.mend.unwrap(), install_command());
+        assert_eq!(refusal.fix.unwrap(), install_command());
         program(&at("good/py-spy"), 0o755);
         fs::write(at("good/py-spy"), ELF).unwrap();
         fs::create_dir(at("door")).unwrap();

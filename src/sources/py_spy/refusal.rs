@@ -24,7 +24,7 @@ pub struct Refusal {
     /// One line.
     pub reason: String,
     /// The command that would mend it.
-    pub mend: Option<String>,
+    pub fix: Option<String>,
     /// Whether asking again is useless for this process.
     pub last: bool,
 }
@@ -32,16 +32,16 @@ pub struct Refusal {
 impl Refusal {
     /// One that asking again cannot change.
     pub(super) fn lasting(state: SourceState, reason: impl Into<String>) -> Self {
-        Self { state, reason: reason.into(), mend: None, last: true }
+        Self { state, reason: reason.into(), fix: None, last: true }
     }
 
     /// One that may pass.
     pub(super) fn passing(state: SourceState, reason: impl Into<String>) -> Self {
-        Self { state, reason: reason.into(), mend: None, last: false }
+        Self { state, reason: reason.into(), fix: None, last: false }
     }
 
-    pub(super) fn mended_by(self, mend: impl Into<String>) -> Self {
-        Self { mend: Some(mend.into()), ..self }
+    pub(super) fn mended_by(self, fix: impl Into<String>) -> Self {
+        Self { fix: Some(fix.into()), ..self }
     }
 
     pub(super) fn gone(process: ProcessId) -> Self {
@@ -166,8 +166,8 @@ mod tests {
             assert_eq!((refusal.state, refusal.last), (state, last), "{words}: {refusal:?}");
             assert_eq!(refusal.reason.lines().count(), 1);
         }
-        let mend = of_words("Unsupported version of Python: 4", OLD).mend.unwrap();
-        assert!(mend.contains("pip install --upgrade py-spy"), "{mend}");
+        let fix = of_words("Unsupported version of Python: 4", OLD).fix.unwrap();
+        assert!(fix.contains("pip install --upgrade py-spy"), "{fix}");
     }
 
     #[test]
@@ -181,13 +181,13 @@ mod tests {
 
     #[test]
     fn access_is_mended_where_it_was_refused() {
-        let mend = |root, foreign, scope| denied_to(root, foreign, scope, 7).mend;
-        assert_eq!(mend(true, false, "").unwrap(), "docker run --cap-add SYS_PTRACE");
-        assert_eq!(mend(false, true, "1").unwrap(), "sudo trainmon --pid 7");
-        assert_eq!(mend(false, false, "1").unwrap(), "sudo sysctl kernel.yama.ptrace_scope=0");
-        assert_eq!(mend(false, false, "2").unwrap(), "sudo trainmon --pid 7");
-        assert_eq!(mend(false, false, "").unwrap(), "sudo trainmon --pid 7");
-        assert_eq!(mend(true, false, "3"), None);
+        let fix = |root, foreign, scope| denied_to(root, foreign, scope, 7).fix;
+        assert_eq!(fix(true, false, "").unwrap(), "docker run --cap-add SYS_PTRACE");
+        assert_eq!(fix(false, true, "1").unwrap(), "sudo trainmon --pid 7");
+        assert_eq!(fix(false, false, "1").unwrap(), "sudo sysctl kernel.yama.ptrace_scope=0");
+        assert_eq!(fix(false, false, "2").unwrap(), "sudo trainmon --pid 7");
+        assert_eq!(fix(false, false, "").unwrap(), "sudo trainmon --pid 7");
+        assert_eq!(fix(true, false, "3"), None);
     }
 
     #[test]

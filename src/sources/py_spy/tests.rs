@@ -255,7 +255,7 @@ fn a_process_that_was_left_stopped_is_reported_and_left_alone() {
     let reader = stage.find().unwrap();
     let refusal = reader.record(&stage.at("proc"), process, 1, 20, &never()).unwrap_err();
     assert!(refusal.last, "{refusal:?}");
-    assert_eq!(refusal.mend.as_deref(), Some("kill -CONT 7"));
+    assert_eq!(refusal.fix.as_deref(), Some("kill -CONT 7"));
     // One that was stopped before is none of py-spy's doing.
     assert!(reader.record(&stage.at("proc"), process, 1, 20, &never()).unwrap().is_some());
 }

@@ -112,9 +112,9 @@ record! {
     /// NVML's clock event reasons.
     clock_event_reasons @ 96 = 0,
     /// PCIe towards the device while busy, KiB/s.
-    pcie_rx_kib_s @ 104 = 200_000,
+    pcie_rx_kib_per_s @ 104 = 200_000,
     /// PCIe from the device while busy, KiB/s.
-    pcie_tx_kib_s @ 112 = 20_000,
+    pcie_tx_kib_per_s @ 112 = 20_000,
     /// PID of the owner; 0: none.
     owner_pid @ 120 = 0,
     /// Device memory of the owner, bytes.

@@ -73,7 +73,7 @@ fn group_and_others_may_write_to_nothing_on_the_way() {
         assert_eq!(error.to_string(), format!("{} can be written by {says}", place.at(name).display()));
         let who = if mode == 0o757 { "o" } else { "g" };
         let who = if mode == 0o777 { "go" } else { who };
-        assert_eq!(error.mend().unwrap(), format!("chmod {who}-w {}", place.at(name).display()));
+        assert_eq!(error.fix().unwrap(), format!("chmod {who}-w {}", place.at(name).display()));
         place.mode(name, 0o755);
     }
     // One command for all of them.
@@ -81,7 +81,7 @@ fn group_and_others_may_write_to_nothing_on_the_way() {
     place.mode("bin/tool", 0o757);
     let error = open(&place.at("bin/tool"), &place.owners).unwrap_err();
     let both = ["bin", "bin/tool"].map(|name| place.at(name).display().to_string());
-    assert_eq!(error.mend().unwrap(), format!("chmod go-w {}", both.join(" ")));
+    assert_eq!(error.fix().unwrap(), format!("chmod go-w {}", both.join(" ")));
     place.mode("bin/tool", 0o755);
     // Everyone may write to a folder like /tmp, but not replace what belongs to others there.
     place.mode("bin", 0o1777);

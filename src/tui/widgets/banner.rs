@@ -95,7 +95,7 @@ fn pending(scene: &Scene<'_>) -> Vec<Piece> {
     }
     if let Some(reason) = &job.reason {
         let mut lines = vec![strong(&format!("The target: {}", sanitise(reason)))];
-        lines.extend(job.mend.as_ref().map(|mend| (format!("► Try: {}", sanitise(mend)), theme.advice())));
+        lines.extend(job.fix.as_ref().map(|fix| (format!("► Try: {}", sanitise(fix)), theme.advice())));
         return lines;
     }
     vec![
@@ -174,12 +174,12 @@ fn evidence(e: &Evidence) -> String {
 
 /// What was not seen, first what a command mends.
 fn missing(verdict: &Verdict, theme: Theme) -> impl Iterator<Item = Piece> {
-    let mended = verdict.not_seen.iter().filter_map(move |n| {
-        let mend = sanitise(n.mend.as_deref()?);
-        Some((format!("► To see {}: {mend}  ({})", sanitise(&n.what), sanitise(&n.why)), theme.advice()))
+    let fixed = verdict.not_seen.iter().filter_map(move |n| {
+        let fix = sanitise(n.fix.as_deref()?);
+        Some((format!("► To see {}: {fix}  ({})", sanitise(&n.what), sanitise(&n.why)), theme.advice()))
     });
-    let unmended = verdict.not_seen.iter().filter(|n| n.mend.is_none());
-    let unmended =
-        unmended.map(move |n| (format!("Not seen: {}: {}", sanitise(&n.what), sanitise(&n.why)), theme.dim()));
-    mended.take(2).chain(unmended)
+    let unfixed = verdict.not_seen.iter().filter(|n| n.fix.is_none());
+    let unfixed =
+        unfixed.map(move |n| (format!("Not seen: {}: {}", sanitise(&n.what), sanitise(&n.why)), theme.dim()));
+    fixed.take(2).chain(unfixed)
 }

@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 
-use crate::diagnosis::verdict::{NotSeen, Verdict};
+use crate::diagnosis::verdict::{Unavailable, Verdict};
 use crate::history::timeline::Window;
 use crate::rates::Frame;
 use crate::tui::job::Job;
@@ -42,7 +42,7 @@ impl<'a> Scene<'a> {
     }
 
     /// What could not be seen of this name, by the verdict on the screen.
-    pub fn not_seen(&self, what: &str) -> Option<&'a NotSeen> {
+    pub fn not_seen(&self, what: &str) -> Option<&'a Unavailable> {
         self.verdict()?.not_seen.iter().find(|missing| missing.what == what)
     }
 

@@ -142,10 +142,10 @@ impl Text {
     }
 
     /// Adds what is missing, and the command that mends it.
-    pub fn missing(&mut self, what: &str, mend: Option<&str>) {
+    pub fn missing(&mut self, what: &str, fix: Option<&str>) {
         self.wrapped("", 0, what, Style::new());
-        if let Some(mend) = mend {
-            self.wrapped("  → ", 4, mend, self.theme.advice());
+        if let Some(fix) = fix {
+            self.wrapped("  → ", 4, fix, self.theme.advice());
         }
     }
 

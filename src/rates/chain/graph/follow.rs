@@ -113,7 +113,7 @@ impl<'a> Graph<'a> {
         // A lock that other processes share: whoever of them runs.
         let shared = seen.operation.is_some_and(|operation| operation & PRIVATE == 0);
         let short = seen.deadline_ms.is_some_and(|ahead| ahead <= SWITCH_MS);
-        let switches = !self.exact && thread.wakes_s > SWITCHES_S && !run.is_empty();
+        let switches = !self.exact && thread.wakes_per_s > SWITCHES_S && !run.is_empty();
         if short || switches {
             let of = if run.is_empty() { &others } else { &run };
             let mut holders: Vec<&Thread<'_>> = of.iter().copied().filter(|one| !self.is_native(one)).collect();
@@ -204,7 +204,7 @@ impl<'a> Graph<'a> {
         }
         let main = self.thread(pid, pid);
         let busiest_but = |but: Option<u32>| {
-            let weight = |one: &Thread<'_>| one.cpu + one.wakes_s * 1e-3;
+            let weight = |one: &Thread<'_>| one.cpu + one.wakes_per_s * 1e-3;
             let others = active.iter().copied().filter(|one| Some(one.tid) != but);
             others.max_by(|a, b| weight(a).total_cmp(&weight(b)))
         };

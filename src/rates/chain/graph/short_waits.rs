@@ -7,11 +7,11 @@ use crate::rates::wait::Wait;
 /// so that a thread which reads a fast disk looks busier than its own counter of CPU time says. The first argument is its pace:
 /// share of the time on a CPU, and wake-ups a second.
 pub(super) fn short_waits(
-    (cpu, wakes_s): (f64, f64),
+    (cpu, wakes_per_s): (f64, f64),
     samples: impl Iterator<Item = (u32, u32)>,
     waits: &[Wait],
 ) -> f64 {
-    if wakes_s < EACH_MS {
+    if wakes_per_s < EACH_MS {
         return 0.0;
     }
     let (mut all, mut runs, mut reads) = (0.0, 0.0, 0.0);

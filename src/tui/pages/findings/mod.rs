@@ -99,8 +99,8 @@ fn not_seen(text: &mut Text, verdict: &Verdict) {
     text.heading("Not seen, and what mends it");
     for n in verdict.not_seen.iter().take(MOST) {
         text.wrapped("  •", 4, &format!("{}: {}", sanitise(&n.what), sanitise(&n.why)), Style::new());
-        if let Some(mend) = &n.mend {
-            text.wrapped("    → ", 6, mend, text.theme.advice());
+        if let Some(fix) = &n.fix {
+            text.wrapped("    → ", 6, fix, text.theme.advice());
         }
     }
     if verdict.not_seen.is_empty() {

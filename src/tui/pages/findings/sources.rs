@@ -53,13 +53,13 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     if scene.job.is_live() {
         for (name, _, status) in all(scene) {
             let why = if status.state == SourceState::Fresh { String::new() } else { why(status) };
-            row(page, name, status.state.seen(), &why, status.mend.as_deref());
+            row(page, name, status.state.seen(), &why, status.fix.as_deref());
         }
         // Read with the processes: what is known of them is the verdict's.
         if let Some(state) = verdict.seen.get(CONNECTIONS) {
             let missing = scene.not_seen(CONNECTIONS);
             let why = missing.map(|missing| sanitise(&missing.why)).unwrap_or_default();
-            row(page, CONNECTIONS, &sanitise(state), &why, missing.and_then(|missing| missing.mend.as_deref()));
+            row(page, CONNECTIONS, &sanitise(state), &why, missing.and_then(|missing| missing.fix.as_deref()));
         }
     }
     let seen = verdict.seen.iter().take(super::MOST);
@@ -69,11 +69,11 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     }
 }
 
-fn row(page: &mut Text, name: &str, state: &str, why: &str, mend: Option<&str>) {
+fn row(page: &mut Text, name: &str, state: &str, why: &str, fix: Option<&str>) {
     let fine = [SourceState::Fresh, SourceState::Pending].iter().any(|fine| fine.seen() == state);
     let style = if fine { Style::new() } else { page.theme.strong() };
     hanging(page, [(format!("  {name:<12}{state:<9}"), style)], 23, 20, why);
-    if let Some(mend) = mend {
-        page.wrapped("              → ", 16, mend, page.theme.advice());
+    if let Some(fix) = fix {
+        page.wrapped("              → ", 16, fix, page.theme.advice());
     }
 }

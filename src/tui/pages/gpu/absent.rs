@@ -25,15 +25,15 @@ pub fn text(scene: &Scene<'_>, width: u16) -> Text {
         _ => "nothing says why",
     });
     text.wrapped("", 0, &format!("Why: {why}"), Style::new());
-    let mend = match status.mend.as_deref().or(told.and_then(|entry| entry.mend.as_deref())) {
-        Some(mend) => &format!("What mends it: {mend}"),
+    let fix = match status.fix.as_deref().or(told.and_then(|entry| entry.fix.as_deref())) {
+        Some(fix) => &format!("What mends it: {fix}"),
         None => "What can be seen, and what would mend the rest: trainmon doctor",
     };
-    text.wrapped("", 0, mend, theme.advice());
+    text.wrapped("", 0, fix, theme.advice());
     let not_seen = scene.verdict().map(|verdict| verdict.not_seen.as_slice()).unwrap_or_default();
     for entry in not_seen.iter().filter(|entry| entry.what.starts_with("gpu")) {
-        let mend = entry.mend.as_deref().map(|mend| format!(" ({mend})")).unwrap_or_default();
-        let line = format!("{}: {}{mend}", sanitise(&entry.what), sanitise(&entry.why));
+        let fix = entry.fix.as_deref().map(|fix| format!(" ({fix})")).unwrap_or_default();
+        let line = format!("{}: {}{fix}", sanitise(&entry.what), sanitise(&entry.why));
         text.wrapped("", 0, &line, theme.warning());
     }
     let rest = "Everything else goes on: where the main thread's time goes, CPUs, storage and the loader do not need a \

@@ -197,9 +197,9 @@ fn pcie(gpu: &GpuRates) -> String {
         (None, None) => String::new(),
     };
     let gib = |bytes: Option<f64>| format::number(bytes.map(|bytes| bytes / GIB));
-    let (rx, tx) = (gib(gpu.pcie_rx_bytes_s), gib(gpu.pcie_tx_bytes_s));
-    match gpu.pcie_capacity_bytes_s {
-        Some(_) => format!("PCIe {trained}rx {rx} tx {tx} of {} GiB/s", gib(gpu.pcie_capacity_bytes_s)),
+    let (rx, tx) = (gib(gpu.pcie_rx_bytes_per_s), gib(gpu.pcie_tx_bytes_per_s));
+    match gpu.pcie_capacity_bytes_per_s {
+        Some(_) => format!("PCIe {trained}rx {rx} tx {tx} of {} GiB/s", gib(gpu.pcie_capacity_bytes_per_s)),
         None => format!("PCIe {trained}rx {rx} tx {tx} GiB/s"),
     }
 }

@@ -48,13 +48,13 @@ pub fn add(text: &mut Text, bars: &mut Bars, frame: &Frame, scene: &Scene<'_>, d
     if storage.devices.is_empty() {
         let told = scene.not_seen("disks");
         let why = status.and_then(|s| s.reason.as_deref()).or(told.map(|missing| missing.why.as_str()));
-        let mend = status.and_then(|s| s.mend.as_deref()).or(told.and_then(|missing| missing.mend.as_deref()));
+        let fix = status.and_then(|s| s.fix.as_deref()).or(told.and_then(|missing| missing.fix.as_deref()));
         let unsaid = if frame.seconds > 0.0 {
             "there is none in /proc/diskstats"
         } else {
             "rates come with the second sample"
         };
-        text.missing(&format!("No disk is seen: {}.", why.unwrap_or(unsaid)), mend);
+        text.missing(&format!("No disk is seen: {}.", why.unwrap_or(unsaid)), fix);
         return;
     }
     let old = status.filter(|status| matches!(status.state, SourceState::Stale | SourceState::Hung));
@@ -62,7 +62,7 @@ pub fn add(text: &mut Text, bars: &mut Bars, frame: &Frame, scene: &Scene<'_>, d
     text.table_heading(&format!("{:<NAME$}{}{old}", "DISK", table::headings(columns(text.width))));
     let mut devices: Vec<&DeviceRates> = storage.devices.iter().collect();
     let order = |d: &DeviceRates| {
-        (d.data, [d.utilization_pct, d.read_bytes_s + d.write_bytes_s].map(|v| if v.is_finite() { v } else { 0.0 }))
+        (d.data, [d.utilization_pct, d.read_bytes_per_s + d.write_bytes_per_s].map(|v| if v.is_finite() { v } else { 0.0 }))
     };
     devices.sort_by(|a, b| order(b).partial_cmp(&order(a)).unwrap_or(std::cmp::Ordering::Equal));
     let mut idle = Vec::new();
@@ -90,7 +90,7 @@ pub fn add(text: &mut Text, bars: &mut Bars, frame: &Frame, scene: &Scene<'_>, d
 }
 
 fn is_idle(device: &DeviceRates) -> bool {
-    device.utilization_pct < 0.5 && device.reads_s + device.writes_s < 0.5
+    device.utilization_pct < 0.5 && device.reads_per_s + device.writes_per_s < 0.5
 }
 
 fn line(text: &mut Text, device: &DeviceRates) {
@@ -99,10 +99,10 @@ fn line(text: &mut Text, device: &DeviceRates) {
     let pad = " ".repeat(NAME.saturating_sub(usize::from(cells(&name))));
     let some = |v: f64| format::number(Some(v));
     let mut values = vec![
-        format::mib_s(Some(device.read_bytes_s)),
-        format::mib_s(Some(device.write_bytes_s)),
-        some(device.reads_s),
-        some(device.writes_s),
+        format::mib_s(Some(device.read_bytes_per_s)),
+        format::mib_s(Some(device.write_bytes_per_s)),
+        some(device.reads_per_s),
+        some(device.writes_per_s),
         format::number(device.await_ms),
     ];
     if text.width >= WIDE {

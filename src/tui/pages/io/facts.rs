@@ -20,7 +20,7 @@ const IDLE: f64 = 1024.0;
 /// Adds the sentence about the page cache, and the other numbers below it.
 pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>) {
     let (job, theme) = (&frame.job, scene.theme);
-    match (finite(job.read_chars_s), finite(job.read_bytes_s)) {
+    match (finite(job.read_chars_per_s), finite(job.read_bytes_per_s)) {
         (Some(chars), Some(bytes)) => text.wrapped("", 0, &cache(chars, bytes, frame), theme.strong()),
         _ if frame.seconds <= 0.0 => text.wrapped("", 0, "Rates come with the second sample.", Style::new()),
         (None, Some(bytes)) => {
@@ -30,9 +30,9 @@ pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>) {
         _ => {
             let told = scene.not_seen("io");
             let why = told.map_or("its counters may not be read", |missing| cause(&missing.why));
-            let mend = told.and_then(|missing| missing.mend.clone());
-            let mend = mend.unwrap_or_else(|| format!("sudo trainmon --pid {}", scene.job.target.pid));
-            text.missing(&format!("What the job reads is not known: {why}."), Some(&mend));
+            let fix = told.and_then(|missing| missing.fix.clone());
+            let fix = fix.unwrap_or_else(|| format!("sudo trainmon --pid {}", scene.job.target.pid));
+            text.missing(&format!("What the job reads is not known: {why}."), Some(&fix));
         }
     }
     let pieces: Vec<_> = pieces(frame).into_iter().map(|piece| (piece, Style::new())).collect();
@@ -77,21 +77,21 @@ fn pieces(frame: &Frame) -> Vec<String> {
     let per_s = |value: Option<f64>| format!("{}/s", format::number(value));
     let mut pieces = Vec::new();
     // Where the counters may not be read, the sentence above says so for all of them.
-    if job.read_chars_s.is_some() || job.write_bytes_s.is_some() {
-        pieces.push(format!("read calls {}", per_s(job.read_calls_s)));
-        let (calls, storage) = (format::rate(job.write_chars_s), format::rate(job.write_bytes_s));
+    if job.read_chars_per_s.is_some() || job.write_bytes_per_s.is_some() {
+        pieces.push(format!("read calls {}", per_s(job.read_calls_per_s)));
+        let (calls, storage) = (format::rate(job.write_chars_per_s), format::rate(job.write_bytes_per_s));
         pieces.push(format!("written {calls} (to storage {storage})"));
     }
-    pieces.push(format!("major faults {}", per_s(job.major_faults_s)));
-    pieces.push(match job.refaults_s {
+    pieces.push(format!("major faults {}", per_s(job.major_faults_per_s)));
+    pieces.push(match job.refaults_per_s {
         Some(pages) => format!("pages read again {}", per_s(Some(pages))),
-        None => format!("pages read again {} (host)", per_s(host.refaults_s)),
+        None => format!("pages read again {} (host)", per_s(host.refaults_per_s)),
     });
     let (free, fitted) = (format::bytes(host.memory_available_bytes), format::bytes(host.memory_total_bytes));
     pieces.push(format!("memory available {free} of {fitted}"));
     let (io, memory) = (format::percent(host.psi_io_some_pct), format::percent(host.psi_memory_some_pct));
     pieces.push(format!("pressure: io {io}, memory {memory}"));
-    if let Some(swap) = finite(host.swap_in_s).filter(|pages| *pages >= 0.5) {
+    if let Some(swap) = finite(host.swap_in_per_s).filter(|pages| *pages >= 0.5) {
         pieces.push(format!("swapped in {} pages/s", format::number(Some(swap))));
     }
     if let Some(limit) = job.memory_limit_bytes {
@@ -114,11 +114,11 @@ fn pieces(frame: &Frame) -> Vec<String> {
 pub fn network(text: &mut Text, frame: &Frame) {
     let host = &frame.host;
     let total = |rx, tx| format!("in {} out {}", format::mib_s(rx), format::mib_s(tx));
-    let moved = |net: &&NetRates| finite(net.rx_bytes_s).unwrap_or(0.0) + finite(net.tx_bytes_s).unwrap_or(0.0);
+    let moved = |net: &&NetRates| finite(net.rx_bytes_per_s).unwrap_or(0.0) + finite(net.tx_bytes_per_s).unwrap_or(0.0);
     let mut busy: Vec<_> = host.net.iter().filter(|net| moved(net) >= IDLE).collect();
     busy.sort_by(|a, b| moved(b).total_cmp(&moved(a)));
-    let mut pieces = vec![format!("all {} MiB/s", total(host.net_rx_bytes_s, host.net_tx_bytes_s))];
-    pieces.extend(busy.iter().map(|net| format!("{} {}", fit(&net.name, 15), total(net.rx_bytes_s, net.tx_bytes_s))));
+    let mut pieces = vec![format!("all {} MiB/s", total(host.net_rx_bytes_per_s, host.net_tx_bytes_per_s))];
+    pieces.extend(busy.iter().map(|net| format!("{} {}", fit(&net.name, 15), total(net.rx_bytes_per_s, net.tx_bytes_per_s))));
     let idle = host.net.len() - busy.len();
     if idle > 0 {
         pieces.push(format!("{idle} idle"));

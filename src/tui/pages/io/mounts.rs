@@ -21,7 +21,7 @@ pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
         match scene.not_seen("fd") {
             Some(told) => {
                 let what = format!("Where the job's data lies is not known: {}.", cause(&told.why));
-                text.missing(&what, told.mend.as_deref());
+                text.missing(&what, told.fix.as_deref());
             }
             None if frame.storage.devices.is_empty() => {}
             None => text.missing(
@@ -80,13 +80,13 @@ fn from(mount: &MountRates, room: usize) -> String {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         pieces.push(format!("{}{more}", disks.join(" ")));
     }
-    if mount.disks_read_bytes_s.is_some() || mount.disks_write_bytes_s.is_some() {
-        pieces.push(format!("{} read by all", format::rate(mount.disks_read_bytes_s)));
-        pieces.push(format!("{} written", format::rate(mount.disks_write_bytes_s)));
+    if mount.disks_read_bytes_per_s.is_some() || mount.disks_write_bytes_per_s.is_some() {
+        pieces.push(format!("{} read by all", format::rate(mount.disks_read_bytes_per_s)));
+        pieces.push(format!("{} written", format::rate(mount.disks_write_bytes_per_s)));
     }
-    if mount.nfs_read_bytes_s.is_some() || mount.nfs_read_rtt_ms.is_some() {
+    if mount.nfs_read_bytes_per_s.is_some() || mount.nfs_read_rtt_ms.is_some() {
         let trip = format::number(mount.nfs_read_rtt_ms);
-        pieces.push(format!("{}, {trip} ms round trip", format::rate(mount.nfs_read_bytes_s)));
+        pieces.push(format!("{}, {trip} ms round trip", format::rate(mount.nfs_read_bytes_per_s)));
     }
     if pieces.is_empty() {
         let what = match mount.kind {

@@ -185,14 +185,14 @@ fn cpu(frame: &Frame, scene: &Scene<'_>) -> Numbers {
 
 fn io(frame: &Frame, scene: &Scene<'_>) -> Numbers {
     let (storage, host) = (&frame.storage, &frame.host);
-    let read = timeline::read_bytes_s(frame);
+    let read = timeline::read_bytes_per_s(frame);
     let disk = if storage.data_devices_known { "disk " } else { "disks " };
-    let busy_net = host.net_rx_bytes_s.filter(|bytes_s| *bytes_s >= 1_048_576.0);
+    let busy_net = host.net_rx_bytes_per_s.filter(|bytes_s| *bytes_s >= 1_048_576.0);
     let mut pieces = measured([
         (disk, storage.utilization_pct, format::percent, ""),
         ("", storage.await_ms, format::number, " ms"),
         ("net ", busy_net, format::rate, ""),
-        ("write ", frame.job.write_bytes_s, format::rate, ""),
+        ("write ", frame.job.write_bytes_per_s, format::rate, ""),
         ("pressure ", host.psi_io_some_pct, format::percent, ""),
     ]);
     let mount = storage.mounts.first();

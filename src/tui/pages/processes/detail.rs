@@ -76,14 +76,14 @@ fn numbers(p: &ProcessRates) -> Vec<String> {
         format!("memory {} · GPU memory {}", format::bytes(Some(p.rss_bytes)), format::bytes(p.gpu_memory_bytes)),
         format!(
             "reads {} from storage, {} through read calls · writes {}",
-            format::rate(p.read_bytes_s),
-            format::rate(p.read_chars_s),
-            format::rate(p.write_bytes_s)
+            format::rate(p.read_bytes_per_s),
+            format::rate(p.read_chars_per_s),
+            format::rate(p.write_bytes_per_s)
         ),
         format!(
             "page faults {}/s, {}/s of them from storage",
-            format::number(p.minor_faults_s),
-            format::number(p.major_faults_s)
+            format::number(p.minor_faults_per_s),
+            format::number(p.major_faults_per_s)
         ),
     ]
 }
@@ -101,9 +101,9 @@ fn of_worker(w: &WorkerRates) -> [String; 2] {
         format!(
             "{} batches/s · {} read calls/s · {} through read calls · {} major faults/s",
             format::number(w.batches_s),
-            format::number(w.read_calls_s),
-            format::rate(w.read_chars_s),
-            format::number(w.major_faults_s)
+            format::number(w.read_calls_per_s),
+            format::rate(w.read_chars_per_s),
+            format::number(w.major_faults_per_s)
         ),
     ]
 }

@@ -7,12 +7,12 @@ use crate::tui::widgets::{Scene, Text};
 
 /// Says so, with a blank line below.
 pub fn text(width: u16, scene: &Scene<'_>) -> Text {
-    let (why, mend) = reason(scene);
+    let (why, fix) = reason(scene);
     let mut text = Text::new(width.saturating_sub(2), scene.theme);
     text.wrapped("  ", 2, &why, Style::new());
-    if let Some(mend) = mend {
+    if let Some(fix) = fix {
         text.width += 2;
-        text.wrapped("  → ", 4, &mend, scene.theme.advice());
+        text.wrapped("  → ", 4, &fix, scene.theme.advice());
     }
     text.line("", Style::new());
     text
@@ -25,7 +25,7 @@ fn reason(scene: &Scene<'_>) -> (String, Option<String>) {
         // How the source stands now says nothing about then.
         let none = "No stacks in the half minute before this moment";
         return match told {
-            Some(missing) => (format!("No stacks at this moment: {}.", missing.why), missing.mend.clone()),
+            Some(missing) => (format!("No stacks at this moment: {}.", missing.why), missing.fix.clone()),
             None if scene.job.replay.is_some() => (format!("{none}."), None),
             None => (format!("{none}: they are taken more often while this page is up."), None),
         };
@@ -35,7 +35,7 @@ fn reason(scene: &Scene<'_>) -> (String, Option<String>) {
     }
     let status = &scene.job.sources.stacks;
     let why = status.reason.as_deref().or(told.map(|missing| missing.why.as_str()));
-    let mend = status.mend.as_deref().or(told.and_then(|missing| missing.mend.as_deref())).map(str::to_owned);
+    let fix = status.fix.as_deref().or(told.and_then(|missing| missing.fix.as_deref())).map(str::to_owned);
     let why = match (status.state, why) {
         (SourceState::Pending | SourceState::Fresh, None) => {
             "No stacks yet: the first come within some seconds, of one process after the other.".to_owned()
@@ -43,5 +43,5 @@ fn reason(scene: &Scene<'_>) -> (String, Option<String>) {
         (SourceState::Hung, None) => "No stacks: py-spy does not answer.".to_owned(),
         (_, why) => format!("No stacks: {}.", why.unwrap_or("the reason is not known")),
     };
-    (why, mend)
+    (why, fix)
 }
