@@ -160,7 +160,7 @@ pub struct RecordArgs {
 pub struct DemoArgs {
     /// What shall hold the demo back.
     #[arg(long, value_enum, default_value_t)]
-    pub bottleneck: Bottleneck,
+    pub bottleneck: DemoBottleneck,
     /// Data workers of the demo, instead of those that the bottleneck needs: try what the advice says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub workers: Option<u8>,
@@ -220,7 +220,7 @@ impl TypedValueParser for CauseName {
 
 /// What holds the demo back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Bottleneck {
+pub enum DemoBottleneck {
     /// One worker that is too slow, with CPUs left free.
     #[default]
     DataLoader,

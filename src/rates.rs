@@ -13,6 +13,7 @@
 
 mod batches;
 pub mod chain;
+mod classify_wait;
 pub mod counters;
 #[cfg(test)]
 mod counters_tests;
@@ -22,7 +23,6 @@ pub mod frame;
 mod gpu;
 mod host;
 mod job;
-mod kind;
 mod levels;
 mod loop_variable;
 pub mod neighbours;
@@ -50,8 +50,8 @@ pub use wait::Wait;
 
 use crate::sample::{ProcessId, Sample, SourceState};
 use delta::{rate, span};
-use stacks::correction::Recent;
-use trainer::Carry;
+use stacks::correction::RecentActivities;
+use trainer::TrainerCarry;
 
 /// A suspend stops CLOCK_MONOTONIC but not CLOCK_BOOTTIME (clock_gettime(2)): the two drifting apart by more than this
 /// in one interval marks one. Nanoseconds.
@@ -87,10 +87,10 @@ pub struct Rates {
     options: RatesOptions,
     previous: Option<Arc<Sample>>,
     previous_interval_ns: Option<u64>,
-    carries: HashMap<ProcessId, Carry>,
+    carries: HashMap<ProcessId, TrainerCarry>,
     chains: chain::Chains,
     batches: batches::Batches,
-    recent_stacks: Recent,
+    recent_stacks: RecentActivities,
     loop_variables: loop_variable::LoopVariables,
 }
 

@@ -12,14 +12,14 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use rustix::process::Signal;
-use trainmon::cli::Bottleneck;
+use trainmon::cli::DemoBottleneck;
 use trainmon::demo::{DemoJob, start_with};
 use trainmon::sources::gpu;
 use trainmon::sources::simulated_device::monotonic_ns;
 
 use process::{PROGRAM, pause, signal, state, this_test, until};
 
-fn start(bottleneck: Bottleneck) -> DemoJob {
+fn start(bottleneck: DemoBottleneck) -> DemoJob {
     start_with(Path::new(PROGRAM), bottleneck, None).unwrap()
 }
 
@@ -34,7 +34,7 @@ fn wait_until_gone(pid: u32) {
 }
 
 /// Device utilisation of a demo over a second and a half, percent.
-fn utilisation(bottleneck: Bottleneck) -> u32 {
+fn utilisation(bottleneck: DemoBottleneck) -> u32 {
     let job = start(bottleneck);
     let mut reader = gpu::open(None, Some(&job.device_path)).unwrap();
     pause(500);
@@ -49,11 +49,11 @@ fn utilisation(bottleneck: Bottleneck) -> u32 {
 fn each_bottleneck_shows_on_the_device() {
     let _turn = TURN.lock();
     for (bottleneck, least, most) in [
-        (Bottleneck::DataLoader, 5, 45),
-        (Bottleneck::Cpu, 3, 30),
-        (Bottleneck::Io, 5, 40),
-        (Bottleneck::Gpu, 85, 100),
-        (Bottleneck::Balanced, 40, 90),
+        (DemoBottleneck::DataLoader, 5, 45),
+        (DemoBottleneck::Cpu, 3, 30),
+        (DemoBottleneck::Io, 5, 40),
+        (DemoBottleneck::Gpu, 85, 100),
+        (DemoBottleneck::Balanced, 40, 90),
     ] {
         // What else runs on the machine, the other tests of this file too, may take the CPUs for a while.
         let mut seen = Vec::new();
@@ -102,7 +102,7 @@ fn each_bottleneck_is_named() {
 
 #[test]
 fn dropping_the_job_ends_and_reaps_everything() {
-    for bottleneck in [Bottleneck::Io, Bottleneck::DataLoader] {
+    for bottleneck in [DemoBottleneck::Io, DemoBottleneck::DataLoader] {
         let job = start(bottleneck);
         let trainer = job.pid();
         let workers = tree(trainer);
@@ -117,7 +117,7 @@ fn dropping_the_job_ends_and_reaps_everything() {
 
 #[test]
 fn a_stopped_trainer_is_ended_too() {
-    let job = start(Bottleneck::Gpu);
+    let job = start(DemoBottleneck::Gpu);
     let (trainer, workers) = (job.pid(), tree(job.pid()));
     signal(trainer, Signal::STOP);
     drop(job);
@@ -127,7 +127,7 @@ fn a_stopped_trainer_is_ended_too() {
 
 #[test]
 fn a_dead_worker_ends_the_trainer() {
-    let job = start(Bottleneck::DataLoader);
+    let job = start(DemoBottleneck::DataLoader);
     let trainer = job.pid();
     signal(tree(trainer)[0], Signal::KILL);
     wait_until_gone(trainer);
@@ -150,7 +150,7 @@ fn a_killed_parent_leaves_nothing_behind() {
 #[test]
 #[ignore = "run by a_killed_parent_leaves_nothing_behind"]
 fn a_parent() {
-    let job = start(Bottleneck::Io);
+    let job = start(DemoBottleneck::Io);
     println!("\ntrainer={}", job.pid());
     pause(30_000);
 }

@@ -31,13 +31,13 @@ pub struct Latest {
 #[derive(Debug, Default)]
 pub struct Values {
     /// The attached job.
-    pub job: Slot<JobSample>,
+    pub job: LatestSlot<JobSample>,
     /// The host.
-    pub host: Slot<HostSample>,
+    pub host: LatestSlot<HostSample>,
     /// Disks and mounts.
-    pub storage: Slot<StorageSample>,
+    pub storage: LatestSlot<StorageSample>,
     /// GPUs.
-    pub gpu: Slot<GpuSample>,
+    pub gpu: LatestSlot<GpuSample>,
     /// Python stacks.
     pub stacks: StacksSlot,
     /// The busiest processes besides the job's, while they are wanted.
@@ -95,7 +95,7 @@ impl StacksSlot {
 
 /// The latest value of one source.
 #[derive(Debug)]
-pub struct Slot<T> {
+pub struct LatestSlot<T> {
     /// The value.
     pub value: Option<Arc<T>>,
     /// The tick it was read for.
@@ -113,13 +113,13 @@ pub(super) fn status(state: SourceState, reason: &str) -> SourceStatus {
     SourceStatus { state, reason: Some(reason.into()), ..SourceStatus::default() }
 }
 
-impl<T> Default for Slot<T> {
+impl<T> Default for LatestSlot<T> {
     fn default() -> Self {
         Self { value: None, tick: None, read_ns: 0, since_ns: None, trouble: None }
     }
 }
 
-impl<T> Slot<T> {
+impl<T> LatestSlot<T> {
     /// A call begins.
     pub fn begin(&mut self, now_ns: u64) {
         self.since_ns = Some(now_ns);
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_slot_grows_stale_and_hangs() {
-        let mut slot = Slot::<u8>::default();
+        let mut slot = LatestSlot::<u8>::default();
         assert_eq!(slot.status(0, SECOND).state, SourceState::Pending);
         slot.begin(0);
         slot.answer(Ok(1), 0, SECOND);

@@ -60,7 +60,7 @@ const HEADROOM: u64 = 24 << 20;
 
 /// What to collect.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct CollectorOptions {
     /// Where `/proc` and `/sys` are.
     pub roots: Roots,
     /// The process to attach to.
@@ -82,7 +82,7 @@ pub struct Options {
 /// What the collector and its source threads share.
 #[derive(Debug)]
 struct Shared {
-    options: Options,
+    options: CollectorOptions,
     latest: Latest,
     /// The threads are to end.
     stop: AtomicBool,
@@ -93,7 +93,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(options: Options) -> Arc<Self> {
+    fn new(options: CollectorOptions) -> Arc<Self> {
         Arc::new(Self {
             options,
             latest: Latest::default(),
@@ -122,7 +122,7 @@ impl Collector {
     ///
     /// # Errors
     /// [`AttachError`] when the process cannot be watched. Sources that are missing are no error: their state says so.
-    pub fn attach(options: Options) -> Result<Self, AttachError> {
+    pub fn attach(options: CollectorOptions) -> Result<Self, AttachError> {
         let attach = || JobReader::attach(&options.roots.proc, options.pid, options.no_ptrace);
         let job = rights::with_rights(attach).map_err(|error| AttachError::Failed(options.pid, error))??;
         let target = job.target;
@@ -330,8 +330,8 @@ mod tests {
         }
     }
 
-    pub(super) fn options(pid: u32) -> Options {
-        Options {
+    pub(super) fn options(pid: u32) -> CollectorOptions {
+        CollectorOptions {
             roots: Roots::default(),
             pid,
             interval: Duration::from_millis(200),

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::latest::status;
-use super::{Options, Shared, rest};
+use super::{CollectorOptions, Shared, rest};
 use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample, SourceState, SourceStatus};
 use crate::sources::py_spy::PySpy;
 
@@ -202,7 +202,7 @@ impl Turns {
 }
 
 /// The state of stacks that are not wanted at all.
-pub(super) fn switched_off(options: &Options) -> Option<SourceStatus> {
+pub(super) fn switched_off(options: &CollectorOptions) -> Option<SourceStatus> {
     let reason = match (options.no_stacks, options.no_ptrace) {
         (true, _) => "switched off by --no-stacks",
         (_, true) => "switched off by --no-ptrace",

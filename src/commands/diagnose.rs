@@ -11,7 +11,7 @@ use crate::cli::DiagnoseArgs;
 use crate::config::{DIAGNOSE_DURATION, Settings};
 use crate::diagnosis::Verdict;
 use crate::errors::{self, ExitCode};
-use crate::jobs::session::{Ending, Session, block_on};
+use crate::jobs::session::{EndSignals, Session, block_on};
 use crate::outputs::{json, text};
 use crate::pipeline::Pipeline;
 use crate::sources::recording::Recording;
@@ -66,7 +66,7 @@ fn live(settings: &Settings) -> anyhow::Result<Arc<Verdict>> {
 
 /// Watches until the time is over, the target ends or a signal comes; what was learned until then is the verdict.
 async fn watch(mut session: Session) -> anyhow::Result<Arc<Verdict>> {
-    let mut ending = Ending::listen()?;
+    let mut ending = EndSignals::listen()?;
     let mut verdict = None;
     while let Some(tick) = session.next_before_end(&mut ending).await {
         verdict = Some(Arc::clone(&tick.verdict));

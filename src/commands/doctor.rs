@@ -48,7 +48,7 @@ pub enum State {
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct DoctorFinding {
     /// What.
     pub what: &'static str,
     /// How it stands.
@@ -70,9 +70,9 @@ fn fixed(state: State, detail: impl Into<Cow<'static, str>>, fix: impl Into<Cow<
     (state, detail.into(), Some(fix.into()))
 }
 
-fn finding((what, (state, detail, fix)): (&'static str, Told)) -> Finding {
+fn finding((what, (state, detail, fix)): (&'static str, Told)) -> DoctorFinding {
     let clean = |text: Cow<'static, str>| shorten(&sanitise(&text), DETAIL_MAX);
-    Finding { what, state, detail: clean(detail), fix: fix.map(clean) }
+    DoctorFinding { what, state, detail: clean(detail), fix: fix.map(clean) }
 }
 
 /// Runs the command.
@@ -102,7 +102,7 @@ pub fn findings(
     settings: &Settings,
     gpu: impl FnOnce() -> Result<GpuSample, GpuError> + Send + 'static,
     environment: impl Fn(&str) -> Option<OsString>,
-) -> Result<Vec<Finding>, Failure> {
+) -> Result<Vec<DoctorFinding>, Failure> {
     let (proc, sys) = (&settings.proc_root, &settings.sys_root);
     let (uid, ptrace) = kernel_files::own_rights(proc);
     let mut all = vec![
@@ -124,7 +124,7 @@ pub fn findings(
     Ok(all.into_iter().map(finding).collect())
 }
 
-fn render(findings: &[Finding]) -> String {
+fn render(findings: &[DoctorFinding]) -> String {
     let mut text = String::new();
     for finding in findings {
         let begin = format!("{:<8}{:<12}", format!("{:?}", finding.state).to_lowercase(), finding.what);
@@ -240,7 +240,7 @@ mod tests {
         None
     }
 
-    fn state(findings: &[Finding], what: &str) -> State {
+    fn state(findings: &[DoctorFinding], what: &str) -> State {
         findings.iter().find(|finding| finding.what == what).unwrap().state
     }
 

@@ -2,7 +2,7 @@
 //! Needs no process.
 
 use crate::cli::ExplainArgs;
-use crate::diagnosis::causes::{self, Spec};
+use crate::diagnosis::causes::{self, CauseSpec};
 use crate::errors::ExitCode;
 use crate::outputs::explanation;
 
@@ -15,7 +15,7 @@ pub fn run(arguments: &ExplainArgs) -> anyhow::Result<ExitCode> {
         };
     }
     // A name that does not exist was refused by the command line.
-    let asked: Vec<&Spec> = match &arguments.cause {
+    let asked: Vec<&CauseSpec> = match &arguments.cause {
         Some(text) => causes::named(text),
         None => causes::all().chain(causes::states()).collect(),
     };

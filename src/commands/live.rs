@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{attach_options, screen};
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure};
-use crate::jobs::session::{Ending, Session, block_on};
+use crate::jobs::session::{EndSignals, Session, block_on};
 use crate::tui::terminal;
 
 /// `trainmon` without a command.
@@ -32,7 +32,7 @@ pub fn is_terminal() -> bool {
 pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<ExitCode> {
     let options = attach_options(settings, pid, simulated);
     if let Some(log) = &settings.call.log_settings() {
-        return super::log::run(Session::attach(options)?, log, Ending::listen_beside_a_file);
+        return super::log::run(Session::attach(options)?, log, EndSignals::listen_beside_a_file);
     }
     terminal_or(&format!("trainmon --pid {pid} --log -` or `trainmon diagnose --pid {pid}"))?;
     block_on(async { screen::live(Session::attach(options)?, settings).await })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::errors::{self, ExitCode};
-use crate::jobs::session::{Ending, Reopening, Session, block_on};
+use crate::jobs::session::{EndSignals, Reopening, Session, block_on};
 use crate::outputs::csv::CsvLog;
 use crate::outputs::log::{LogOut, LogSettings};
 use crate::outputs::{log, text};
@@ -15,14 +15,14 @@ use crate::sample::SourceState;
 pub fn run(
     session: Session,
     settings: &LogSettings,
-    listen: impl FnOnce() -> std::io::Result<(Ending, Reopening)>,
+    listen: impl FnOnce() -> std::io::Result<(EndSignals, Reopening)>,
 ) -> anyhow::Result<ExitCode> {
     let rows = block_on(async {
         // Before there is a file: a signal may come as soon as there is one.
         let listening = listen()?;
         let opened = log::open(settings)?;
         opened.note.iter().for_each(|note| errors::note(note));
-        watch(session, Rows::new(opened.log, settings), listening).await
+        watch(session, LogRows::new(opened.log, settings), listening).await
     })?;
     // On standard output the log itself is what is wanted, and nothing else.
     if let (Some(tick), false) = (&rows.last, settings.path.as_os_str() == "-") {
@@ -37,9 +37,9 @@ pub fn run(
 
 async fn watch<'s>(
     mut session: Session,
-    mut rows: Rows<'s>,
-    (mut ending, mut reopening): (Ending, Reopening),
-) -> anyhow::Result<Rows<'s>> {
+    mut rows: LogRows<'s>,
+    (mut ending, mut reopening): (EndSignals, Reopening),
+) -> anyhow::Result<LogRows<'s>> {
     loop {
         let tick = tokio::select! {
             biased;
@@ -61,7 +61,7 @@ async fn watch<'s>(
 
 /// The rows of a log.
 #[derive(Debug)]
-pub struct Rows<'s> {
+pub struct LogRows<'s> {
     log: CsvLog<LogOut>,
     settings: &'s LogSettings,
     /// The first row fixes the devices of the columns, so rows wait for the driver's first answer, which may take seconds
@@ -73,7 +73,7 @@ pub struct Rows<'s> {
     last: Option<Arc<Tick>>,
 }
 
-impl<'s> Rows<'s> {
+impl<'s> LogRows<'s> {
     /// No rows yet.
     #[must_use]
     pub fn new(log: CsvLog<LogOut>, settings: &'s LogSettings) -> Self {

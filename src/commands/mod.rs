@@ -32,9 +32,9 @@ use crate::tui::labels::counted;
 
 /// What the settings say about attaching to `pid`. `simulated` is the state file of a simulated device in NVML's place.
 #[must_use]
-pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -> session::Options {
-    session::Options {
-        collector: collector::Options {
+pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -> session::SessionOptions {
+    session::SessionOptions {
+        collector: collector::CollectorOptions {
             roots: Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() },
             pid,
             interval: settings.interval,

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::config::Settings;
 use crate::errors::Failure;
-use crate::jobs::Candidate;
+use crate::jobs::JobCandidate;
 use crate::jobs::candidates::scan::Scan;
 use crate::text::{fit, sanitise};
 use crate::tui::jobs::facts;
@@ -23,7 +23,7 @@ const LONGEST: usize = 200;
 
 /// The list for a person, numbered from 1, each line at most `width` columns wide.
 #[must_use]
-pub fn lines(list: &[Candidate], width: usize) -> Vec<String> {
+pub fn lines(list: &[JobCandidate], width: usize) -> Vec<String> {
     let digits = list.iter().map(|candidate| candidate.pid.to_string().len()).max().unwrap_or(1);
     list.iter()
         .enumerate()
@@ -32,7 +32,7 @@ pub fn lines(list: &[Candidate], width: usize) -> Vec<String> {
 }
 
 /// A candidate's PID in so many digits, what is known of it, and its command line.
-fn described(candidate: &Candidate, digits: usize) -> String {
+fn described(candidate: &JobCandidate, digits: usize) -> String {
     let mut facts = facts(candidate);
     facts.extend(candidate.age_s.map(|age| format!("for {}", age_words(age))));
     format!("{:>digits$}  {}  {}", candidate.pid, facts.join(", "), sanitise(&candidate.command))
@@ -60,7 +60,7 @@ fn cut(text: &str, width: usize) -> String {
 ///
 /// # Errors
 /// The line with which to ask again.
-pub fn answer(list: &[Candidate], text: &str) -> Result<Option<u32>, String> {
+pub fn answer(list: &[JobCandidate], text: &str) -> Result<Option<u32>, String> {
     let text = text.trim();
     if text.is_empty() {
         return Ok(list.first().map(|candidate| candidate.pid));
@@ -79,7 +79,7 @@ pub fn answer(list: &[Candidate], text: &str) -> Result<Option<u32>, String> {
 ///
 /// # Errors
 /// The candidates, where there is not exactly one; or standard error cannot be written.
-pub fn certain(settings: &Settings) -> std::io::Result<Result<u32, Vec<Candidate>>> {
+pub fn certain(settings: &Settings) -> std::io::Result<Result<u32, Vec<JobCandidate>>> {
     if let Some(pid) = settings.call.pid {
         return Ok(Ok(pid));
     }
@@ -116,7 +116,7 @@ pub fn nothing_chosen() -> Failure {
     Failure::usage("nothing chosen; give a process with --pid")
 }
 
-fn ask(list: &[Candidate]) -> anyhow::Result<u32> {
+fn ask(list: &[JobCandidate]) -> anyhow::Result<u32> {
     let width = crossterm::terminal::size().map_or(80, |(columns, _)| usize::from(columns));
     let mut out = std::io::stdout().lock();
     writeln!(out, "These processes may be training:")?;
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn answers() {
-        let list = [10, 71, 20].map(|pid| Candidate { pid, ..Candidate::default() });
+        let list = [10, 71, 20].map(|pid| JobCandidate { pid, ..JobCandidate::default() });
         assert_eq!(answer(&list, "\n"), Ok(Some(10)));
         assert_eq!(answer(&list, " 2\n"), Ok(Some(71)));
         assert_eq!(answer(&list, "10"), Ok(Some(10)));
@@ -155,14 +155,14 @@ mod tests {
 
     #[test]
     fn lines_fit_and_are_safe() {
-        let hostile = Candidate {
+        let hostile = JobCandidate {
             pid: 5,
             command: "python \u{1b}[2J\nx 日本語日本語".repeat(9),
             gpu_memory_bytes: Some(3 << 29),
             workers: 1,
             library: Some("libtorch_cpu.so".to_owned()),
             age_s: Some(90_000),
-            ..Candidate::default()
+            ..JobCandidate::default()
         };
         assert!(described(&hostile, 0).starts_with("5  GPU 1.5 GiB, 1 worker"));
         let lines = lines(&[hostile], 60);

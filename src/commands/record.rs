@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::cli::RecordArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode};
-use crate::jobs::session::{Ending, Session, block_on};
+use crate::jobs::session::{EndSignals, Session, block_on};
 use crate::outputs::log::{self, Existing, LogOut};
 use crate::outputs::{anonymise, recording, text};
 use crate::sample::recording::{Header, SCHEMA};
@@ -39,7 +39,7 @@ async fn watch(
 ) -> anyhow::Result<ExitCode> {
     let path = &arguments.output;
     // Before there is a file: a signal may come as soon as there is one.
-    let (mut ending, mut reopening) = Ending::listen_beside_a_file()?;
+    let (mut ending, mut reopening) = EndSignals::listen_beside_a_file()?;
     let out = LogOut::open("recording", path, existing)?;
     let mut recorder = Recorder::new(out, header).map_err(|error| cannot_write(path, error))?;
     let mut last = None;

@@ -23,10 +23,10 @@ use rustix::process::{PTracer, getppid, set_ptracer};
 
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure, exit_of, note, report};
-use crate::jobs::session::{Ending, Reopening, Session};
+use crate::jobs::session::{EndSignals, Reopening, Session};
 use crate::text::secrets;
 use output::Output;
-use program::{Forwarder, Group};
+use program::{Forwarder, ProcessGroup};
 
 /// This executable.
 const OWN: &str = "/proc/self/exe";
@@ -55,13 +55,13 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
     }
     let mut command = command_for(name, rest, &settings.proc_root);
     let mut output = None;
-    let mut group = Group::Shared;
+    let mut group = ProcessGroup::Shared;
     if settings.call.log.is_none() {
         super::live::terminal_or("trainmon run --log FILE -- …")?;
         let file = Output::create()?;
         command.stdin(Stdio::null()).stdout(file.for_program()?).stderr(file.for_program()?);
         output = Some(file);
-        group = Group::Own;
+        group = ProcessGroup::Own;
     }
     let forwarder = Forwarder::listen(group)?;
     let program = forwarder.start(&mut command).map_err(|why| cannot_start(name, why))?;
@@ -89,7 +89,7 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
 fn watch(settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
     let Some(log) = &settings.call.log_settings() else { return super::live::attach(settings, pid, None) };
     // Signals are for the program.
-    let unheard = || Ok((Ending::never(), Reopening::never()));
+    let unheard = || Ok((EndSignals::never(), Reopening::never()));
     super::log::run(Session::attach(super::attach_options(settings, pid, None))?, log, unheard)
 }
 

@@ -17,7 +17,7 @@ use crate::jobs::recorded::Player;
 use crate::jobs::session::Session;
 use crate::jobs::{JobEvent, JobKey, Target, actions};
 use crate::tui::message::Export;
-use crate::tui::{self, App, Effect, Job, Layout, Message, Options, Theme, summary, terminal, theme};
+use crate::tui::{self, App, AppOptions, Effect, Job, Layout, Message, Theme, summary, terminal, theme};
 use crate::{text, zone};
 
 /// How much of a recording can be gone back to: a day, packed.
@@ -33,7 +33,7 @@ pub async fn live(session: Session, settings: &Settings) -> anyhow::Result<ExitC
 
 /// Shows a recording.
 pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let options = Options { may_signal: false, limits: RECORDING, ..options(settings)? };
+    let options = AppOptions { may_signal: false, limits: RECORDING, ..options(settings)? };
     let header = player.header();
     let target = Target { pid: header.pid, command: header.command.clone() };
     let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
@@ -41,14 +41,14 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
 }
 
 /// What the screen is set to: the command line and the configuration over the stored layout over the defaults.
-pub fn options(settings: &Settings) -> anyhow::Result<Options> {
+pub fn options(settings: &Settings) -> anyhow::Result<AppOptions> {
     let stored = settings.layout_file.as_deref().map(layout_store::read).unwrap_or_default();
     let layout = settings.layout.or(&stored);
     let environment = |name: &str| std::env::var(name).ok();
     let theme = Theme::detect(!settings.color, settings.ascii, environment);
     // NO_COLOR is a wish; what the terminal could show is another question.
     let wishless = |name: &str| environment(name).filter(|_| name != "NO_COLOR");
-    Ok(Options {
+    Ok(AppOptions {
         theme,
         depth: Theme::detect(false, settings.ascii, wishless).depth,
         themes: themes::choices(theme.palette, settings.layout.theme.as_ref())?,
@@ -63,13 +63,13 @@ pub fn options(settings: &Settings) -> anyhow::Result<Options> {
 }
 
 /// What the terminal is told to do.
-pub fn terminal_options(mouse: bool) -> terminal::Options {
-    terminal::Options { mouse, screen: theme::in_screen(|name| std::env::var(name).ok()) }
+pub fn terminal_options(mouse: bool) -> terminal::TerminalOptions {
+    terminal::TerminalOptions { mouse, screen: theme::in_screen(|name| std::env::var(name).ok()) }
 }
 
 /// Shows a job until the end. A terminal that is gone is an end like any other: nobody is left to show anything to, and
 /// its hang-up may reach us only after a write has failed.
-async fn show(job: Job, options: Options, settings: &Settings, feed: Feed) -> anyhow::Result<ExitCode> {
+async fn show(job: Job, options: AppOptions, settings: &Settings, feed: Feed) -> anyhow::Result<ExitCode> {
     let ascii = options.theme.ascii;
     let make = |size| {
         let app = App::new(job, options.clone(), size);

@@ -13,7 +13,7 @@ use tokio_stream::StreamExt;
 
 use crate::collector::why_no_thread;
 use crate::errors::Failure;
-use crate::jobs::session::Ending;
+use crate::jobs::session::EndSignals;
 use crate::tui::{Effect, Message, Terminal, terminal};
 
 /// What the loop drives.
@@ -36,13 +36,13 @@ pub(super) trait Screen {
 
 /// Drives a screen on the terminal until it closes, and gives both back with what is left.
 pub(super) async fn run<S: Screen>(
-    options: terminal::Options,
+    options: terminal::TerminalOptions,
     make: impl FnOnce((u16, u16)) -> S,
 ) -> anyhow::Result<(Terminal, S, S::Outcome)> {
     // The stream of events starts a thread, and panics (crossterm 0.29) where that fails: the terminal is not touched before.
     let no_thread = |error| Failure::failed(format!("cannot start a thread for the keys: {}", why_no_thread(&error)));
     std::thread::Builder::new().spawn(|| ()).map_err(no_thread)?;
-    let mut ending = Ending::listen()?;
+    let mut ending = EndSignals::listen()?;
     let mut continued = signal(SignalKind::from_raw(process::Signal::CONT.as_raw()))?;
     let mut terminal = Terminal::enter(options)?;
     // Opens the terminal for reading. Without it a stream of events does so, and panics (crossterm 0.29) where the terminal

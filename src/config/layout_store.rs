@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
     use crate::tui::pages::Page;
-    use crate::tui::pages::processes::{Column, Sort};
+    use crate::tui::pages::processes::{ProcessColumn, Sort};
 
     #[test]
     fn what_is_written_is_read_and_belongs_to_its_owner() {
@@ -69,8 +69,8 @@ mod tests {
         assert_eq!(read(&path), Layout::default());
         let first = Layout {
             page: Some(Page::Gpu),
-            sort: Some(Sort { column: Column::Memory, reversed: true }),
-            columns: Some(vec![Column::Cpu, Column::Pid]),
+            sort: Some(Sort { column: ProcessColumn::Memory, reversed: true }),
+            columns: Some(vec![ProcessColumn::Cpu, ProcessColumn::Pid]),
             time_scale: "5m".parse().ok(),
             theme: "light".parse().ok(),
             ..Layout::default()

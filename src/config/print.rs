@@ -99,7 +99,7 @@ mod tests {
     use crate::tui::Layout;
     use crate::tui::keys::Chord;
     use crate::tui::pages::Page;
-    use crate::tui::pages::processes::{Column, Sort};
+    use crate::tui::pages::processes::{ProcessColumn, Sort};
 
     /// The settings that a printed configuration makes.
     fn back(text: &str) -> Settings {
@@ -131,9 +131,9 @@ mod tests {
         fn layouts()(
             page in choice(prop::sample::select(Page::ALL.to_vec())),
             scale in choice(prop::sample::select(vec!["auto", "10s", "1m", "1h"])),
-            column in choice(prop::sample::select(Column::ALL.to_vec())),
+            column in choice(prop::sample::select(ProcessColumn::ALL.to_vec())),
             reversed in any::<bool>(),
-            columns in choice(prop::sample::subsequence(Column::ALL.to_vec(), 1..5).prop_shuffle()),
+            columns in choice(prop::sample::subsequence(ProcessColumn::ALL.to_vec(), 1..5).prop_shuffle()),
             switches in prop::array::uniform4(prop::option::of(any::<bool>())),
             theme in choice(prop_oneof![Just("dark".to_owned()), "[a-z\"' \\\\]{1,8}/x\\.toml"]),
         ) -> Layout {

@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::part_command;
-use crate::cli::Bottleneck;
+use crate::cli::DemoBottleneck;
 use crate::sources::simulated_device::StateFile;
 
 /// How long the trainer may take to set up its device.
@@ -42,7 +42,7 @@ pub struct DemoJob {
 ///
 /// # Errors
 /// One line: what could not be made.
-pub fn start_with(executable: &Path, bottleneck: Bottleneck, workers: Option<u8>) -> anyhow::Result<DemoJob> {
+pub fn start_with(executable: &Path, bottleneck: DemoBottleneck, workers: Option<u8>) -> anyhow::Result<DemoJob> {
     let device = rustix::fs::memfd_create("simulated-gpu", rustix::fs::MemfdFlags::CLOEXEC)
         .context("no memory file for the simulated device")?;
     let device_path = PathBuf::from(format!("/proc/self/fd/{}", device.as_raw_fd()));
@@ -53,7 +53,7 @@ pub fn start_with(executable: &Path, bottleneck: Bottleneck, workers: Option<u8>
         command.args(["--workers", &workers.to_string()]);
     }
     let storage = match bottleneck {
-        Bottleneck::Io => {
+        DemoBottleneck::Io => {
             let listener = TcpListener::bind(("127.0.0.1", 0)).context("no port on the loopback interface")?;
             command.args(["--storage", &listener.local_addr()?.to_string()]);
             Some(start_storage(executable, listener)?)

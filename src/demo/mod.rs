@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::cli::Bottleneck;
+use crate::cli::DemoBottleneck;
 use crate::errors::{self, ExitCode};
 
 pub use job::{DemoJob, start_with};
@@ -34,7 +34,7 @@ pub use job::{DemoJob, start_with};
 /// The demo's own processes. Not offered to people: [`crate::cli`] knows nothing of them.
 #[derive(Debug, Parser)]
 #[command(name = "trainmon")]
-struct Part {
+struct DemoPart {
     #[command(subcommand)]
     role: Role,
 }
@@ -44,7 +44,7 @@ enum Role {
     #[command(name = "demo-trainer")]
     Trainer {
         #[arg(long, value_enum)]
-        bottleneck: Bottleneck,
+        bottleneck: DemoBottleneck,
         #[arg(long)]
         storage: Option<std::net::SocketAddr>,
         #[arg(long)]
@@ -62,7 +62,7 @@ pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<ExitCode> {
     if !["demo-trainer", "demo-worker", "demo-storage"].contains(&word) {
         return None;
     }
-    let done = Part::try_parse_from(arguments).map(|part| match part.role {
+    let done = DemoPart::try_parse_from(arguments).map(|part| match part.role {
         Role::Trainer { bottleneck, storage, workers } => trainer::run(bottleneck, workers, storage),
         Role::Worker(arguments) => worker::run(&arguments),
         Role::Storage => storage::run(),

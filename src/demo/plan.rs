@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::cli::Bottleneck;
+use crate::cli::DemoBottleneck;
 
 /// Batches that each worker may be ahead.
 pub const PREFETCH: usize = 2;
@@ -18,7 +18,7 @@ pub const DATASET_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The times of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
+pub struct DemoPlan {
     /// Number of workers.
     pub workers: usize,
     /// CPU time of a worker for a batch.
@@ -35,10 +35,10 @@ pub struct Plan {
     pub power_busy_mw: u64,
 }
 
-impl Plan {
+impl DemoPlan {
     /// The plan of a bottleneck.
     #[must_use]
-    pub fn of(bottleneck: Bottleneck) -> Self {
+    pub fn of(bottleneck: DemoBottleneck) -> Self {
         let ms = Duration::from_millis;
         let base = Self {
             workers: 2,
@@ -51,13 +51,13 @@ impl Plan {
         };
         match bottleneck {
             // T/N − C = 45 − 14 = 31 ms of waiting in a step of 45.
-            Bottleneck::DataLoader => Self { workers: 1, transform: ms(45), ..base },
-            Bottleneck::Cpu => Self { host: ms(40), device: ms(6), ..base },
+            DemoBottleneck::DataLoader => Self { workers: 1, transform: ms(45), ..base },
+            DemoBottleneck::Cpu => Self { host: ms(40), device: ms(6), ..base },
             // T/N − C = 86/2 − 11 = 32 ms of waiting in a step of 43, with the CPUs nearly free.
-            Bottleneck::Io => Self { storage: Some(ms(80)), device: ms(9), ..base },
-            Bottleneck::Gpu => Self { device: ms(40), run_ahead: 2, power_busy_mw: 275_000, ..base },
+            DemoBottleneck::Io => Self { storage: Some(ms(80)), device: ms(9), ..base },
+            DemoBottleneck::Gpu => Self { device: ms(40), run_ahead: 2, power_busy_mw: 275_000, ..base },
             // A batch every 22 ms is there before a step of 25 ms on the device and 5 ms on the host is over.
-            Bottleneck::Balanced => Self { workers: 1, transform: ms(22), host: ms(5), device: ms(25), ..base },
+            DemoBottleneck::Balanced => Self { workers: 1, transform: ms(22), host: ms(5), device: ms(25), ..base },
         }
     }
 }
@@ -70,19 +70,19 @@ mod tests {
 
     #[test]
     fn each_plan_is_held_back_by_what_it_says() {
-        for &bottleneck in Bottleneck::value_variants() {
-            let plan = Plan::of(bottleneck);
+        for &bottleneck in DemoBottleneck::value_variants() {
+            let plan = DemoPlan::of(bottleneck);
             let worker = plan.transform + plan.storage.unwrap_or_default();
             let own = if plan.run_ahead > 0 { plan.host.max(plan.device) } else { plan.host + plan.device };
             let step = own.max(worker / plan.workers as u32);
             let share = |time: Duration| time.as_secs_f64() / step.as_secs_f64();
             let wait = step.saturating_sub(own);
             match bottleneck {
-                Bottleneck::DataLoader => assert!(share(wait) > 0.5 && plan.storage.is_none()),
-                Bottleneck::Io => assert!(share(wait) > 0.5 && plan.transform < worker / 8),
-                Bottleneck::Cpu => assert!(share(plan.host) > 0.8),
-                Bottleneck::Gpu => assert!(share(plan.device) > 0.95),
-                Bottleneck::Balanced => {
+                DemoBottleneck::DataLoader => assert!(share(wait) > 0.5 && plan.storage.is_none()),
+                DemoBottleneck::Io => assert!(share(wait) > 0.5 && plan.transform < worker / 8),
+                DemoBottleneck::Cpu => assert!(share(plan.host) > 0.8),
+                DemoBottleneck::Gpu => assert!(share(plan.device) > 0.95),
+                DemoBottleneck::Balanced => {
                     assert!((0.75..0.85).contains(&share(plan.device)));
                     // The device runs dry only while the host works, so no wait for a batch is lost.
                     assert!(step - plan.device <= plan.host && share(plan.host) < 0.35);

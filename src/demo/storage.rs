@@ -5,9 +5,9 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
-use super::plan::{Plan, SOURCE_BYTES};
+use super::plan::{DemoPlan, SOURCE_BYTES};
 use super::worker::REQUESTS;
-use crate::cli::Bottleneck;
+use crate::cli::DemoBottleneck;
 
 /// Serves until killed, if the standard input is a listening socket.
 pub fn run() -> anyhow::Result<()> {
@@ -22,7 +22,7 @@ pub fn run() -> anyhow::Result<()> {
 
 /// Answers each request (a length) with so many bytes, late.
 fn serve(mut stream: TcpStream) -> io::Result<()> {
-    let delay = Plan::of(Bottleneck::Io).storage.unwrap_or_default() / REQUESTS as u32;
+    let delay = DemoPlan::of(DemoBottleneck::Io).storage.unwrap_or_default() / REQUESTS as u32;
     let answer = vec![0x5a; SOURCE_BYTES];
     let mut length = [0; 4];
     loop {

@@ -16,15 +16,15 @@ use std::time::Duration;
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::plan::{BATCH_BYTES, DATASET_BYTES, PREFETCH, Plan};
-use crate::cli::Bottleneck;
+use super::plan::{BATCH_BYTES, DATASET_BYTES, DemoPlan, PREFETCH};
+use crate::cli::DemoBottleneck;
 use crate::sources::simulated_device::state::name_bytes;
 use crate::sources::simulated_device::{DeviceState, SimulatedGpu, monotonic_ns};
 
 /// Trains until the parent is gone, or fails as soon as a worker dies.
-pub fn run(bottleneck: Bottleneck, workers: Option<u8>, storage: Option<SocketAddr>) -> anyhow::Result<()> {
+pub fn run(bottleneck: DemoBottleneck, workers: Option<u8>, storage: Option<SocketAddr>) -> anyhow::Result<()> {
     super::become_part(c"demo-trainer");
-    let mut plan = Plan::of(bottleneck);
+    let mut plan = DemoPlan::of(bottleneck);
     plan.workers = workers.map_or(plan.workers, usize::from);
     let data = data_set()?;
     // Workers open it through our own table of descriptors; it stays open for as long as we run.
@@ -99,7 +99,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(plan: &Plan, data: &str, storage: Option<SocketAddr>) -> anyhow::Result<Self> {
+    fn start(plan: &DemoPlan, data: &str, storage: Option<SocketAddr>) -> anyhow::Result<Self> {
         let mut command = super::part_command(Path::new("/proc/self/exe"), "demo-worker");
         command.args(["--transform-us", &plan.transform.as_micros().to_string(), "--data", data]);
         if let Some(address) = storage {

@@ -4,7 +4,7 @@
 //! Its entries are the ways of the chain, which add up to the loop's time and agree with its split; a group says what would have to
 //! change for its ways to vanish.
 
-use super::features::{Chain, Features, Part};
+use super::features::{Chain, Features, PathPart};
 use super::stats::round;
 use super::thresholds::*;
 
@@ -14,18 +14,18 @@ thresholds! {
 
 /// What the loop loses time to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Group {
+pub(super) enum LossGroup {
     /// Batches: waiting for them, and making them itself.
     Batches,
     /// Its own work.
     Own,
     /// A wait that was followed to somebody who is no loader and no device.
-    Wait(Part),
+    Wait(PathPart),
 }
 
 /// The groups with what is lost to each, 0–1, the largest first.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Account(Vec<(Group, f64)>);
+pub(super) struct Account(Vec<(LossGroup, f64)>);
 
 impl Account {
     /// Of a window. Waits that lead to nobody known may be of any kind, so a smaller one is not told beside them.
@@ -33,43 +33,43 @@ impl Account {
         let (mut batches, mut own) = (window.lost_wait(), window.lost_work());
         let mut groups = Vec::new();
         if let Some(chain) = window.followed_chain() {
-            let unknown = chain.lost(Part::Unknown);
+            let unknown = chain.lost(PathPart::Unknown);
             let waits = window.waits_elsewhere().map(|part| (part, chain.lost(part)));
             // A loop that streams its data itself waits for batches.
             let loads =
                 |lost: f64| window.loop_stacks().is_some_and(|stacks| stacks.loading() > LARGER_HALF.value * lost);
-            let waits = waits.filter(|(part, lost)| *lost >= unknown && !(*part == Part::Remote && loads(*lost)));
-            groups.extend(waits.map(|(part, lost)| (Group::Wait(part), lost)));
+            let waits = waits.filter(|(part, lost)| *lost >= unknown && !(*part == PathPart::Remote && loads(*lost)));
+            groups.extend(waits.map(|(part, lost)| (LossGroup::Wait(part), lost)));
             // Whoever is waited for is the answer where that is for a batch.
             let all: f64 = chain.ways.iter().map(|way| way.lost).sum();
             let told: f64 = groups.iter().map(|(_, lost)| lost).sum();
-            batches = batches.min(all - chain.lost(Part::Own) - told);
+            batches = batches.min(all - chain.lost(PathPart::Own) - told);
             // Two threads that take turns at the interpreter lock leave each half of it: the wait is the smaller part even where it
             // doubles the step.
-            if chain.lost(Part::InterpreterLock) >= LOST_WAIT {
+            if chain.lost(PathPart::InterpreterLock) >= LOST_WAIT {
                 own *= LARGER_HALF.value;
             }
         }
-        groups.extend([(Group::Batches, batches), (Group::Own, own)]);
+        groups.extend([(LossGroup::Batches, batches), (LossGroup::Own, own)]);
         // Of two that are as large the first comes first: no window knows a share more closely.
         groups.sort_by(|a, b| round(b.1, 3).total_cmp(&round(a.1, 3)));
         Self(groups)
     }
 
     /// What is lost to a group.
-    pub fn lost(&self, group: Group) -> f64 {
+    pub fn lost(&self, group: LossGroup) -> f64 {
         self.0.iter().find(|(known, _)| *known == group).map_or(0.0, |(_, lost)| *lost)
     }
 
     /// The groups that a person would do something about, the largest first.
-    pub fn worth_telling(&self) -> impl Iterator<Item = (Group, f64)> {
+    pub fn worth_telling(&self) -> impl Iterator<Item = (LossGroup, f64)> {
         self.0.iter().copied().filter(|(_, lost)| *lost >= LOST_WAIT)
     }
 
     /// The largest group with what is lost to it, and what is lost to the second largest. Where none is worth telling, the pace is
     /// that of the loop's own work.
-    pub fn largest(&self) -> (Group, f64, f64) {
-        let (group, lost) = self.worth_telling().next().unwrap_or((Group::Own, 0.0));
+    pub fn largest(&self) -> (LossGroup, f64, f64) {
+        let (group, lost) = self.worth_telling().next().unwrap_or((LossGroup::Own, 0.0));
         (group, lost, self.0.get(1).map_or(0.0, |(_, lost)| *lost))
     }
 }
@@ -86,15 +86,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::diagnosis::features::{LoopThread, Way};
+    use crate::diagnosis::features::{ChainPath, LoopThread};
     use crate::rates::chain::paths::End;
     use crate::rates::time_split::TimeSplit;
 
     /// Without a device, so that all of a wait is lost; without stacks.
-    fn window(shares: TimeSplit, waits: &[(Part, f64)]) -> Features {
+    fn window(shares: TimeSplit, waits: &[(PathPart, f64)]) -> Features {
         let mut main = LoopThread::default();
         main.shares = shares;
-        let way = |&(part, share): &(Part, f64)| Way {
+        let way = |&(part, share): &(PathPart, f64)| ChainPath {
             hops: Vec::new(),
             end: End::Unknown,
             name: None,
@@ -109,33 +109,34 @@ mod tests {
     #[test]
     fn a_batch_under_a_lock_is_lost_to_the_lock() {
         let shares = TimeSplit { input_wait: 0.7, host_busy: 0.3, ..TimeSplit::default() };
-        let account = Account::of(&window(shares, &[(Part::FileLock, 0.6), (Part::Loader, 0.1), (Part::Own, 0.3)]));
+        let account =
+            Account::of(&window(shares, &[(PathPart::FileLock, 0.6), (PathPart::Loader, 0.1), (PathPart::Own, 0.3)]));
         let (group, lost, _) = account.largest();
-        assert_eq!((group, lost), (Group::Wait(Part::FileLock), 0.6));
-        assert!((account.lost(Group::Batches) - 0.1).abs() < 1e-9);
+        assert_eq!((group, lost), (LossGroup::Wait(PathPart::FileLock), 0.6));
+        assert!((account.lost(LossGroup::Batches) - 0.1).abs() < 1e-9);
     }
 
     #[test]
     fn what_is_not_followed_long_enough_is_told_by_the_split_alone() {
         let shares = TimeSplit { input_wait: 0.4, other: 0.6, ..TimeSplit::default() };
-        let mut window = window(shares, &[(Part::Remote, 0.6), (Part::Loader, 0.4)]);
-        assert_eq!(Account::of(&window).largest().0, Group::Wait(Part::Remote));
+        let mut window = window(shares, &[(PathPart::Remote, 0.6), (PathPart::Loader, 0.4)]);
+        assert_eq!(Account::of(&window).largest().0, LossGroup::Wait(PathPart::Remote));
         window.chain.iter_mut().for_each(|chain| chain.samples = 29);
-        assert_eq!(Account::of(&window).largest(), (Group::Batches, 0.4, 0.0));
+        assert_eq!(Account::of(&window).largest(), (LossGroup::Batches, 0.4, 0.0));
     }
 
     #[test]
     fn where_hardly_anything_is_lost_the_loop_itself_sets_the_pace() {
         let shares = TimeSplit { input_wait: 0.05, host_busy: 0.95, ..TimeSplit::default() };
-        let account = Account::of(&window(shares, &[(Part::Loader, 0.05), (Part::Own, 0.95)]));
-        assert_eq!(account.largest().0, Group::Own);
+        let account = Account::of(&window(shares, &[(PathPart::Loader, 0.05), (PathPart::Own, 0.95)]));
+        assert_eq!(account.largest().0, LossGroup::Own);
         assert_eq!(account.worth_telling().count(), 0);
     }
 
     proptest! {
         #[test]
         fn no_second_counts_twice(input in 0.0..1.0_f64, lost in proptest::collection::vec(0.0..1.0_f64, 5)) {
-            let parts = [Part::Loader, Part::Process, Part::Remote, Part::Output, Part::Own];
+            let parts = [PathPart::Loader, PathPart::Process, PathPart::Remote, PathPart::Output, PathPart::Own];
             let whole: f64 = lost.iter().sum::<f64>().max(1.0);
             let waits: Vec<_> = parts.into_iter().zip(lost.iter().map(|lost| lost / whole)).collect();
             let all: f64 = waits.iter().map(|(_, lost)| lost).sum();

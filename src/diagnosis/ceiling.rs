@@ -7,8 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::causes::Spec;
-use super::features::{Features, LoopThread, Part};
+use super::causes::CauseSpec;
+use super::features::{Features, LoopThread, PathPart};
 use super::stats::{percent, round};
 use super::thresholds::*;
 use super::what_if::Capacity;
@@ -70,7 +70,7 @@ impl Ceiling {
     }
 
     /// Of a window with what was found in it, on these CPUs; `None` where the loop's thread is not seen.
-    pub(super) fn of(window: &Features, found: Option<&Spec>, on: &Capacity) -> Option<Self> {
+    pub(super) fn of(window: &Features, found: Option<&CauseSpec>, on: &Capacity) -> Option<Self> {
         let main = window.main.as_ref()?;
         let own = own_part(window, main).max(LEAST_OWN.value);
         // A loop that does nothing but wait for the device is not the limit itself.
@@ -92,8 +92,16 @@ impl Ceiling {
 /// enough of those, and so may waits that could not be followed; loading in the loop itself moves out; queueing for a CPU ends with
 /// enough CPUs.
 fn own_part(window: &Features, main: &LoopThread) -> f64 {
-    let fixed = [Part::Own, Part::Loads, Part::Saves, Part::Device, Part::Sleep, Part::Output, Part::FileLock];
-    let tunable = |part: &Part| !fixed.contains(part);
+    let fixed = [
+        PathPart::Own,
+        PathPart::Loads,
+        PathPart::Saves,
+        PathPart::Device,
+        PathPart::Sleep,
+        PathPart::Output,
+        PathPart::FileLock,
+    ];
+    let tunable = |part: &PathPart| !fixed.contains(part);
     let followed: f64 =
         window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| tunable(&way.part)).map(|way| way.share).sum();
     let waits = (main.shares.input_wait - window.receiving()).max(followed);

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::features::{Chain, Features, Part, Way, program};
+use super::features::{Chain, ChainPath, Features, PathPart, program};
 use super::stats::round;
 use super::thresholds::{LARGER_HALF, LOST_WAIT};
-use crate::rates::chain::paths::{Edge, End};
+use crate::rates::chain::paths::{End, WaitEdge};
 
 /// Most nodes of a verdict that stand for something known: the largest.
 const NODES: usize = 32;
@@ -41,7 +41,7 @@ pub struct ChainNode {
     pub lost: f64,
     /// Where in the code, if stacks tell.
     pub at: Option<String>,
-    /// How it is waited for by the node before: the word of an [`Edge`]
+    /// How it is waited for by the node before: the word of an [`WaitEdge`]
     pub by: Option<String>,
     /// Numbers of the nodes that it waits for. Empty at the ends.
     pub waits_for: Vec<u32>,
@@ -128,7 +128,7 @@ pub fn way_to<'a>(nodes: &'a [ChainNode], end: &'a ChainNode) -> Vec<&'a ChainNo
     way
 }
 
-struct Tree<'a> {
+struct ChainTree<'a> {
     chain: &'a Chain,
     window: &'a Features,
     /// The process that the data workers ask.
@@ -140,7 +140,7 @@ struct Tree<'a> {
 pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
     let Some(chain) = &window.chain else { return Vec::new() };
     let server = chain.server().map(|(pid, _)| pid);
-    let mut tree = Tree { chain, window, server, nodes: Vec::new() };
+    let mut tree = ChainTree { chain, window, server, nodes: Vec::new() };
     let waited = || chain.ways.iter().filter(|way| !way.is_loops_own());
     let waits: f64 = waited().map(|way| way.share).sum();
     tree.nodes.push(ChainNode {
@@ -157,9 +157,9 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
     chain.ways.iter().for_each(|way| tree.add(way));
     // Where hardly anything of the loop is lost its device works all the while, whether it is waited for or not.
     let lost: f64 = chain.ways.iter().map(|way| way.lost).sum();
-    if window.gpu.is_some() && lost < LOST_WAIT && chain.share(Part::Device) <= 0.0 {
-        let (part, end) = (Part::Device, End::Device);
-        tree.add(&Way { hops: Vec::new(), end, name: None, share: 0.0, lost: 0.0, part });
+    if window.gpu.is_some() && lost < LOST_WAIT && chain.share(PathPart::Device) <= 0.0 {
+        let (part, end) = (PathPart::Device, End::Device);
+        tree.add(&ChainPath { hops: Vec::new(), end, name: None, share: 0.0, lost: 0.0, part });
     }
     tree.cut();
     for node in &mut tree.nodes {
@@ -168,7 +168,7 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
     tree.nodes
 }
 
-impl Tree<'_> {
+impl ChainTree<'_> {
     /// Where the loop's code stands for the larger part of its waits, which are this share of the time.
     fn of_waits(&self, waits: f64) -> Option<String> {
         let stacks = self.window.main.as_ref()?.stacks.as_ref()?;
@@ -214,7 +214,7 @@ impl Tree<'_> {
         Some(number)
     }
 
-    fn add(&mut self, way: &Way) {
+    fn add(&mut self, way: &ChainPath) {
         if way.is_loops_own() {
             let own = self.chain.ways.iter().find(|way| way.is_loops_own());
             self.at(
@@ -304,13 +304,13 @@ impl Tree<'_> {
     }
 
     /// A node for the resource at the end, where that is no thread.
-    fn end(&self, way: &Way) -> Option<ChainNode> {
+    fn end(&self, way: &ChainPath) -> Option<ChainNode> {
         match &way.end {
             End::Net(address) => Some(resource("net", address, way.share)),
             End::Lock(path) => Some(resource("lock", path, way.share)),
             End::Children => {
                 let children = resource("process", "short-lived children", way.share);
-                Some(ChainNode { state: "cpu".into(), by: Some(Edge::Child.word().into()), ..children })
+                Some(ChainNode { state: "cpu".into(), by: Some(WaitEdge::Child.word().into()), ..children })
             }
             End::Disk | End::Flush => {
                 let disk = self.window.io.disk.as_deref().unwrap_or_default();
@@ -343,10 +343,10 @@ impl Tree<'_> {
 }
 
 /// What the loop's thread does with a part of its own time.
-fn does(part: Part) -> &'static str {
+fn does(part: PathPart) -> &'static str {
     match part {
-        Part::Loads => "loads",
-        Part::Saves => "saves",
+        PathPart::Loads => "loads",
+        PathPart::Saves => "saves",
         _ => "cpu",
     }
 }

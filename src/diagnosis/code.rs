@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::rates::stacks::sums::StackSum;
-use crate::rates::stacks::{Activity, Place, is_sleep};
+use crate::rates::stacks::{Activity, CodePlace, is_sleep};
 use crate::text::sanitise;
 
 use super::parts::{Hottest, Stages};
@@ -35,14 +35,14 @@ const LEAST: f64 = 0.005;
 /// a number of samples stands for.
 pub(super) fn sync_lines(stacks: &StackSum, share: impl Fn(u32) -> f64, device_sync: f64) -> Vec<Hottest> {
     let places = stacks.places().filter(|place| !place.activity.is_input());
-    let mut lines: Vec<(&Place, u32)> = places.map(|place| (place, syncs(place, device_sync))).collect();
+    let mut lines: Vec<(&CodePlace, u32)> = places.map(|place| (place, syncs(place, device_sync))).collect();
     lines.sort_by_key(|(place, samples)| (Reverse(*samples), &place.file, place.line));
     let named = lines.into_iter().take(TOP).map(|(place, samples)| hottest(place, share(samples)));
     named.filter(|line| line.share >= LEAST).collect()
 }
 
 /// Samples of a place that are waits for the device.
-fn syncs(place: &Place, device_sync: f64) -> u32 {
+fn syncs(place: &CodePlace, device_sync: f64) -> u32 {
     if place.activity == Activity::Sync {
         return place.samples;
     }
@@ -65,7 +65,7 @@ fn syncs(place: &Place, device_sync: f64) -> u32 {
 /// Samples of the loop's thread at lines that wait for another thread of the program. A lock that is waited for in native
 /// code leaves no frame of its own, but its line takes it; a thread that is joined is waited for in the standard library.
 pub(super) fn at_lock_lines(stacks: &StackSum) -> u32 {
-    let samples = |place: &Place| match place.text.as_deref() {
+    let samples = |place: &CodePlace| match place.text.as_deref() {
         Some(text) if enters_a_context(text) || text.contains(".acquire(") => place.leaf,
         Some(text) if text.contains(".join(") => place.blocked,
         _ => 0,
@@ -75,7 +75,7 @@ pub(super) fn at_lock_lines(stacks: &StackSum) -> u32 {
 
 /// The line that the loop sleeps at most.
 pub(super) fn sleep_line(stacks: &StackSum, share: impl Fn(u32) -> f64) -> Option<Hottest> {
-    let sleeps = |place: &&Place| is_sleep(place.text.as_deref(), &place.file, &place.function);
+    let sleeps = |place: &&CodePlace| is_sleep(place.text.as_deref(), &place.file, &place.function);
     let most = stacks.places().filter(sleeps).max_by_key(|place| place.samples);
     most.map(|place| hottest(place, share(place.samples)))
 }
@@ -101,21 +101,27 @@ pub(super) fn hottest_functions(stacks: &StackSum, share: impl Fn(u32) -> f64) -
 
 /// The largest of them outside of waits for the device and for other ranks, at the line that takes most of it.
 pub(super) fn hottest_own(stacks: &StackSum, share: impl Fn(u32) -> f64, device_sync: f64) -> Option<Hottest> {
-    let works =
-        |place: &Place| Place { samples: place.samples.saturating_sub(syncs(place, device_sync)), ..place.clone() };
+    let works = |place: &CodePlace| CodePlace {
+        samples: place.samples.saturating_sub(syncs(place, device_sync)),
+        ..place.clone()
+    };
     let places = stacks.places().filter(|place| is_own(place) && place.activity != Activity::Collective);
-    let places: Vec<Place> = places.map(works).collect();
+    let places: Vec<CodePlace> = places.map(works).collect();
     functions(places.iter(), share, 1).pop()
 }
 
-fn is_own(place: &&Place) -> bool {
+fn is_own(place: &&CodePlace) -> bool {
     !place.activity.is_input() || place.activity.is_loading()
 }
 
 /// The largest functions, the user's own first, each at its most frequent line.
-fn functions<'a>(places: impl Iterator<Item = &'a Place>, share: impl Fn(u32) -> f64, most: usize) -> Vec<Hottest> {
+fn functions<'a>(
+    places: impl Iterator<Item = &'a CodePlace>,
+    share: impl Fn(u32) -> f64,
+    most: usize,
+) -> Vec<Hottest> {
     // The samples of each, and the place with most of them.
-    let mut by_function: BTreeMap<(bool, &str, &str), (u32, &Place)> = BTreeMap::new();
+    let mut by_function: BTreeMap<(bool, &str, &str), (u32, &CodePlace)> = BTreeMap::new();
     for place in places {
         let key = (!place.user, &*place.file, enclosing(&place.function));
         let (samples, most) = by_function.entry(key).or_insert((0, place));
@@ -124,7 +130,7 @@ fn functions<'a>(places: impl Iterator<Item = &'a Place>, share: impl Fn(u32) ->
             *most = place;
         }
     }
-    let mut ranked: Vec<(u32, &Place)> = by_function.into_values().collect();
+    let mut ranked: Vec<(u32, &CodePlace)> = by_function.into_values().collect();
     // Equal ones stay in the order of their names.
     ranked.sort_by_key(|(samples, place)| Reverse(if place.user { *samples } else { samples / LIBRARY }));
     let named = ranked.into_iter().take(most).map(|(samples, place)| hottest(place, share(samples)));
@@ -140,7 +146,7 @@ fn enclosing(function: &str) -> &str {
     }
 }
 
-fn hottest(place: &Place, share: f64) -> Hottest {
+fn hottest(place: &CodePlace, share: f64) -> Hottest {
     Hottest {
         function: sanitise(enclosing(&place.function)).into_owned(),
         file: sanitise(place.file.rsplit('/').next().unwrap_or_default()).into_owned(),
@@ -219,8 +225,8 @@ mod tests {
     use super::*;
     use crate::rates::stacks::ProcessStacks;
 
-    fn place(function: &str, line: u32, activity: Activity, samples: u32, leaf: u32) -> Place {
-        Place {
+    fn place(function: &str, line: u32, activity: Activity, samples: u32, leaf: u32) -> CodePlace {
+        CodePlace {
             function: function.into(),
             file: "/home/me/train.py".into(),
             line,
@@ -233,7 +239,7 @@ mod tests {
         }
     }
 
-    fn sum_of(samples: &[(Activity, u32)], places: Vec<Place>) -> StackSum {
+    fn sum_of(samples: &[(Activity, u32)], places: Vec<CodePlace>) -> StackSum {
         let mut stacks = ProcessStacks { places, ..ProcessStacks::default() };
         samples.iter().for_each(|(activity, samples)| stacks.main.add(*activity, *samples));
         StackSum::from(&stacks)

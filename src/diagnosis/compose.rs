@@ -4,7 +4,7 @@ use crate::sample::Sample;
 use crate::text::sanitise;
 
 use super::calibration::calibrated;
-use super::causes::{Cause, Judgement, Spec, in_words};
+use super::causes::{Cause, CauseSpec, Judgement, in_words};
 use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::culprits::{self, Culprit, CulpritKind, NAMED};
@@ -14,7 +14,7 @@ use super::stalls;
 use super::stats::{percent, round};
 use super::thresholds::*;
 use super::verdict::{
-    Advice, BY_VARIABLE, Context, Finding, MainThread, Unavailable, OwnCost, Steps, Verdict, WorkerVerdict,
+    Advice, BY_VARIABLE, Context, Finding, MainThread, OwnCost, Steps, Unavailable, Verdict, WorkerVerdict,
 };
 use super::visibility::Visibility;
 use super::what_if::Capacity;
@@ -124,7 +124,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
     Some(Finding::of(cause, judgement.confidence * GUESSED.value, text))
 }
 
-fn summary(judgement: &Judgement, spec: Option<&Spec>, window: &Features, culprits: &[Culprit]) -> String {
+fn summary(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features, culprits: &[Culprit]) -> String {
     let doubt = judgement.doubts.first().map_or("too little has been seen", String::as_str);
     let training = match judgement.class {
         Class::Unknown => return format!("No verdict: {doubt}."),
@@ -227,7 +227,7 @@ fn hung(window: &Features) -> String {
 }
 
 /// The sentence on a wait that was followed: for whom.
-fn elsewhere(spec: Option<&Spec>, window: &Features) -> Option<String> {
+fn elsewhere(spec: Option<&CauseSpec>, window: &Features) -> Option<String> {
     let spec = spec.filter(|spec| (spec.instead)(window).is_none())?;
     let wait = spec.followed?;
     let share = window.chain.as_ref()?.share(wait.part);
@@ -309,7 +309,12 @@ fn resume(thaw: &str) -> Advice {
     Advice { title: format!("Resume it: {}", sanitise(thaw)), why: why.into(), ..Advice::default() }
 }
 
-fn advice(judgement: &Judgement, spec: Option<&Spec>, window: &Features, ceiling: Option<Ceiling>) -> Vec<Advice> {
+fn advice(
+    judgement: &Judgement,
+    spec: Option<&CauseSpec>,
+    window: &Features,
+    ceiling: Option<Ceiling>,
+) -> Vec<Advice> {
     // Of what trains, a cause's; of what does not, only what lets it go on.
     let known = match (spec, judgement.phase) {
         (None, Phase::Stopped | Phase::Hung) => super::causes::spec_of(judgement.class, None, judgement.phase),

@@ -8,10 +8,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::causes::shared_gpu::SHARED_GPU;
-use super::causes::{Cause, Judgement, Place, Spec};
+use super::causes::{Cause, CauseSpec, CulpritPlace, Judgement};
 use super::class::Phase;
 use super::evidence::OTHERS_SHOWN;
-use super::features::{Features, Part, Way, program, program_of};
+use super::features::{ChainPath, Features, PathPart, program, program_of};
 use super::parts::Hottest;
 use super::stats::{percent, round};
 use super::thresholds::*;
@@ -198,7 +198,7 @@ pub(super) fn beside(judgement: &Judgement, window: &Features) -> Vec<Culprit> {
 }
 
 /// Whom or what a judgement blames, most to blame first.
-pub(super) fn of(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<Culprit> {
+pub(super) fn of(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features) -> Vec<Culprit> {
     let mut found: Vec<Culprit> = match (judgement.cause, judgement.phase) {
         (Some(cause), _) => searches(cause).iter().flat_map(|search| search(window)).collect(),
         (None, Phase::Hung) => window.ranks_gone.iter().map(|rank| Culprit::rank(*rank, None)).collect(),
@@ -213,7 +213,7 @@ pub(super) fn of(judgement: &Judgement, spec: Option<&Spec>, window: &Features) 
 }
 
 /// The line of code that a cause is blamed on, and the words before it in a sentence.
-pub(super) fn line<'a>(spec: &Spec, window: &'a Features) -> Option<(&'static str, &'a Hottest)> {
+pub(super) fn line<'a>(spec: &CauseSpec, window: &'a Features) -> Option<(&'static str, &'a Hottest)> {
     let seen = window.loop_stacks();
     let of_loop = || seen.and_then(|seen| seen.hottest_own.as_ref());
     let of_workers = || {
@@ -222,11 +222,11 @@ pub(super) fn line<'a>(spec: &Spec, window: &'a Features) -> Option<(&'static st
         each.max_by(|a, b| a.share.total_cmp(&b.share).then_with(|| b.line.cmp(&a.line)))
     };
     let (words, found) = match (spec.instead)(window).map_or(spec.place, |instead| instead.place) {
-        Place::Nowhere => return None,
-        Place::Sync => ("it waits in", seen.and_then(|seen| seen.sync_lines.first())),
-        Place::Sleep => ("it sleeps at", seen.and_then(|seen| seen.sleep_line.as_ref())),
-        Place::Loop => ("most of it in", of_loop()),
-        Place::Workers => ("most of it in", of_workers().or_else(of_loop)),
+        CulpritPlace::Nowhere => return None,
+        CulpritPlace::Sync => ("it waits in", seen.and_then(|seen| seen.sync_lines.first())),
+        CulpritPlace::Sleep => ("it sleeps at", seen.and_then(|seen| seen.sleep_line.as_ref())),
+        CulpritPlace::Loop => ("most of it in", of_loop()),
+        CulpritPlace::Workers => ("most of it in", of_workers().or_else(of_loop)),
     };
     Some((words, found.filter(|found| found.share >= NAMED)?))
 }
@@ -272,7 +272,7 @@ fn gpu_users(window: &Features) -> Vec<Culprit> {
 }
 
 /// Sums of what is lost to the same one, the most first.
-fn by_loss<'a>(window: &'a Features, of: impl Fn(&'a Way) -> Option<Culprit>) -> Vec<Culprit> {
+fn by_loss<'a>(window: &'a Features, of: impl Fn(&'a ChainPath) -> Option<Culprit>) -> Vec<Culprit> {
     let ways = window.chain.iter().flat_map(|chain| &chain.ways);
     let mut sums: BTreeMap<(Option<u32>, String), (Culprit, f64)> = BTreeMap::new();
     for (culprit, lost) in ways.filter_map(|way| Some((of(way)?, way.lost))) {
@@ -294,11 +294,11 @@ fn processes(window: &Features) -> Vec<Culprit> {
     by_loss(window, |way| {
         let last = way.hops.last();
         match (way.part, &way.end) {
-            (Part::Process, End::Children) => {
+            (PathPart::Process, End::Children) => {
                 Some(Culprit::new(CulpritKind::Process, "commands that are started anew each time"))
             }
-            (Part::Process, _) => Some(peer(window, last?.pid)),
-            (Part::Loader, _) => {
+            (PathPart::Process, _) => Some(peer(window, last?.pid)),
+            (PathPart::Loader, _) => {
                 server.filter(|pid| last.is_some_and(|last| last.pid == *pid)).map(|pid| peer(window, pid))
             }
             _ => None,
@@ -308,7 +308,7 @@ fn processes(window: &Features) -> Vec<Culprit> {
 
 /// Those that the loop writes to.
 fn readers(window: &Features) -> Vec<Culprit> {
-    by_loss(window, |way| Some(peer(window, way.hops.first().filter(|_| way.part == Part::Output)?.pid)))
+    by_loss(window, |way| Some(peer(window, way.hops.first().filter(|_| way.part == PathPart::Output)?.pid)))
 }
 
 fn addresses(window: &Features) -> Vec<Culprit> {
@@ -320,11 +320,11 @@ fn addresses(window: &Features) -> Vec<Culprit> {
 
 /// Locked files, and who holds the locks.
 fn locks(window: &Features) -> Vec<Culprit> {
-    let path = |way: &Way| match (&way.end, &way.name) {
+    let path = |way: &ChainPath| match (&way.end, &way.name) {
         (End::Lock(path), _) | (_, Some(path)) => Some(path.to_string()),
         _ => None,
     };
-    let of_lock = |way: &&Way| way.part == Part::FileLock;
+    let of_lock = |way: &&ChainPath| way.part == PathPart::FileLock;
     let mut found = by_loss(window, |way| {
         Some(way).filter(of_lock).and_then(path).map(|path| Culprit::new(CulpritKind::Lock, path))
     });

@@ -9,7 +9,7 @@ use crate::rates::stacks::Activity;
 
 use super::causes::starvation::{main_queues, others_hold};
 use super::causes::throttled::is_held_down;
-use super::causes::{Case, Cause, Finding, Judgement, Known, Loss, in_words};
+use super::causes::{Cause, Finding, Judgement, Known, Loss, RuleInput, in_words};
 use super::class::{Class, Phase};
 use super::features::{Features, Workers};
 use super::parts::Hottest;
@@ -33,7 +33,7 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgement {
         Ok(main) => main,
         Err(judgement) => return judgement,
     };
-    let case = Case::new(window, main, known);
+    let case = RuleInput::new(window, main, known);
     let mut judgement = match (cause(&case), case.loss) {
         (Some(judgement), Loss::Workers(workers)) => of_workers(judgement, &case, workers),
         (judgement, _) => judgement.unwrap_or_else(|| without_cause(&case)),
@@ -44,12 +44,12 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgement {
 }
 
 /// The first cause whose rule holds.
-fn cause(case: &Case<'_>) -> Option<Judgement> {
+fn cause(case: &RuleInput<'_>) -> Option<Judgement> {
     Cause::ALL.iter().find_map(|cause| cause.judge(case))
 }
 
 /// The further parts of what the loop loses, each with its share: two bottlenecks at once show as two.
-fn smaller_parts(case: &Case<'_>, judgement: &mut Judgement) {
+fn smaller_parts(case: &RuleInput<'_>, judgement: &mut Judgement) {
     for (part, lost) in case.smaller() {
         let Some((less, cause)) = cause(&part).and_then(|less| Some((less.clone(), less.cause?))) else { continue };
         let is_new =
@@ -64,7 +64,7 @@ fn smaller_parts(case: &Case<'_>, judgement: &mut Judgement) {
 }
 
 /// A validation that takes a good part of the loop, and alternates with training too often to be a phase of its own.
-fn validation_between(case: &Case<'_>) -> Option<Finding> {
+fn validation_between(case: &RuleInput<'_>) -> Option<Finding> {
     let stacks = case.main.stacks.as_ref()?;
     let share = stacks.validated.min(stacks.validating(case.known.has_trained));
     if share < CLEARLY_LOST {
@@ -76,7 +76,7 @@ fn validation_between(case: &Case<'_>) -> Option<Finding> {
 }
 
 /// What is left where no cause's rule holds.
-fn without_cause(case: &Case<'_>) -> Judgement {
+fn without_cause(case: &RuleInput<'_>) -> Judgement {
     let training = |class: Class, sure: f64| Judgement::state(Phase::Training, class, sure);
     match case.loss {
         Loss::Dry(gpu) if case.device_kept_idle().is_none() => {
@@ -100,14 +100,14 @@ fn without_cause(case: &Case<'_>) -> Judgement {
 }
 
 /// Where the loop's thread is seen most, in words: one of the places may be the wait. Nothing without stacks.
-fn seen_in(case: &Case<'_>) -> String {
+fn seen_in(case: &RuleInput<'_>) -> String {
     let places = case.main.stacks.iter().flat_map(|stacks| &stacks.hottest).take(2);
     let places: Vec<String> = places.map(Hottest::with_share).collect();
     if places.is_empty() { String::new() } else { format!("; it is mostly in {}", places.join(" and in ")) }
 }
 
 /// Batches come, and neither the host nor a device does anything with them: what that may mean.
-fn only_fetches(case: &Case<'_>) -> Option<&'static str> {
+fn only_fetches(case: &RuleInput<'_>) -> Option<&'static str> {
     let shares = &case.main.shares;
     let used = case.window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED);
     let steps = case.window.steps.rate().is_some_and(|rate| rate > 0.0);
@@ -126,7 +126,7 @@ fn only_fetches(case: &Case<'_>) -> Option<&'static str> {
 }
 
 /// What else there is to say where workers are blamed for being slow: they may be waiting for their source all the same.
-fn of_workers(judgement: Judgement, case: &Case<'_>, workers: &Workers) -> Judgement {
+fn of_workers(judgement: Judgement, case: &RuleInput<'_>, workers: &Workers) -> Judgement {
     if judgement.class != Class::DataLoader || judgement.cause == Some(Cause::TooManyWorkers) {
         return judgement;
     }
@@ -147,7 +147,7 @@ fn of_workers(judgement: Judgement, case: &Case<'_>, workers: &Workers) -> Judge
 }
 
 /// Lowers the confidence for what could not be seen and for contradictions.
-fn qualify(case: &Case<'_>, judgement: &mut Judgement) {
+fn qualify(case: &RuleInput<'_>, judgement: &mut Judgement) {
     let (window, main) = (case.window, case.main);
     let mut less_sure = |factor: Threshold, why: &str| {
         judgement.confidence *= factor.value;

@@ -8,7 +8,7 @@ use super::causes::file_lock::TAKE_TURNS;
 use super::causes::memory_bandwidth::MEMORY_BUSY;
 use super::causes::shared_gpu::SHARED_GPU;
 use super::causes::throttled::GPU_THROTTLED;
-use super::causes::{Cause, Judgement, Spec};
+use super::causes::{Cause, CauseSpec, Judgement};
 use super::class::Class;
 use super::features::{Cpus, Device, Features, LoopThread, Storage, Workers};
 use super::parts::Evidence;
@@ -27,13 +27,13 @@ pub(super) const OTHERS_SHOWN: f64 = 0.2;
 const PRESSURE_SHOWN: f64 = 1.0;
 
 /// Collects the lines.
-struct Lines<'a> {
+struct EvidenceLines<'a> {
     lines: Vec<Evidence>,
     /// Signals that are shown whatever they are.
     always: &'a [Signal],
 }
 
-impl Lines<'_> {
+impl EvidenceLines<'_> {
     /// A line, where the value is known.
     fn add(&mut self, signal: Signal, value: impl Into<Option<f64>>, threshold: Option<Threshold>) {
         let (.., label) = signal.row();
@@ -164,8 +164,8 @@ impl Lines<'_> {
     }
 }
 
-pub(super) fn evidence(judgement: &Judgement, spec: Option<&Spec>, window: &Features) -> Vec<Evidence> {
-    let mut lines = Lines { lines: Vec::new(), always: spec.map_or(&[], |spec| spec.evidence) };
+pub(super) fn evidence(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features) -> Vec<Evidence> {
+    let mut lines = EvidenceLines { lines: Vec::new(), always: spec.map_or(&[], |spec| spec.evidence) };
     if let Some(main) = &window.main {
         lines.main(main, window);
     }

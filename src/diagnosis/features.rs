@@ -23,7 +23,7 @@ use crate::sample::{MountKind, ProcessId, ThreadRole};
 use super::stats;
 use super::thresholds::LARGER_HALF;
 use around::Around;
-pub(super) use chain::{Chain, OwnThreads, Part, Way, program, program_of};
+pub(super) use chain::{Chain, ChainPath, OwnThreads, PathPart, program, program_of};
 pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
 pub(super) use workers::Workers;
@@ -245,12 +245,12 @@ impl Steps {
 
 /// A time-weighted mean over the frames that have the number.
 #[derive(Debug, Clone, Copy, Default)]
-struct Mean {
+struct WeightedMean {
     sum: f64,
     weight: f64,
 }
 
-impl Mean {
+impl WeightedMean {
     fn add(&mut self, value: Option<f64>, weight: f64) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.sum += value * weight;
@@ -303,7 +303,7 @@ impl<'a> Span<'a> {
     }
 
     fn mean(&self, value: impl Fn(&'a Frame) -> Option<f64>) -> Option<f64> {
-        let mut mean = Mean::default();
+        let mut mean = WeightedMean::default();
         self.frames.iter().for_each(|frame| mean.add(value(frame), frame.seconds));
         mean.get()
     }

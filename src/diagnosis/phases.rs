@@ -5,7 +5,7 @@ use crate::rates::stacks::Activity;
 
 use super::causes::{Judgement, Known};
 use super::class::{Class, Phase};
-use super::features::{Chain, Features, LoopStacks, LoopThread, Part};
+use super::features::{Chain, Features, LoopStacks, LoopThread, PathPart};
 use super::requests;
 use super::stats::percent;
 use super::thresholds::*;
@@ -105,7 +105,7 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
 /// computes itself. A rank waits for the others in a collective: that they compute must have been seen.
 fn waits_in_turn(window: &Features) -> bool {
     let setting_up = window.age_s.is_none_or(|age| age < STARTING) && window.is_growing();
-    let works = window.chain.as_ref().is_some_and(|chain| chain.share(Part::Process) >= LARGER_HALF);
+    let works = window.chain.as_ref().is_some_and(|chain| chain.share(PathPart::Process) >= LARGER_HALF);
     goes_on(window).is_some() && waits_for_somebody(window) && !setting_up && (works || !window.communicates)
 }
 
@@ -116,7 +116,7 @@ fn goes_on(window: &Features) -> Option<&Chain> {
 
 /// Most of the loop's time ends at somebody who is known.
 fn waits_for_somebody(window: &Features) -> bool {
-    let parts = || window.waits_elsewhere().filter(|part| *part != Part::Sleep);
+    let parts = || window.waits_elsewhere().filter(|part| *part != PathPart::Sleep);
     let known = |chain: &Chain| parts().map(|part| chain.share(part)).sum::<f64>();
     window.chain.as_ref().is_some_and(|chain| known(chain) >= LARGER_HALF)
 }
@@ -158,14 +158,14 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
         let still = window
             .chain
             .as_ref()
-            .is_some_and(|chain| chain.share(Part::Unknown) + chain.share(Part::Sleep) >= ALL_ALONG);
+            .is_some_and(|chain| chain.share(PathPart::Unknown) + chain.share(PathPart::Sleep) >= ALL_ALONG);
         let phase = match () {
             () if collective || still && known.has_stepped => Phase::Hung,
             () if old || known.has_stepped || still => Phase::Idle,
             () => Phase::Init,
         };
         // Who sleeps and looks again may be retrying in the middle of a step, as under a lock.
-        let looks_again = goes_on(window).is_some_and(|chain| chain.share(Part::Sleep) >= LARGER_HALF);
+        let looks_again = goes_on(window).is_some_and(|chain| chain.share(PathPart::Sleep) >= LARGER_HALF);
         let long_wait = phase != Phase::Hung && (waits_for_somebody(window) || looks_again);
         return Some((phase, if long_wait { EVEN_CHANCE } else { SURE }));
     }

@@ -23,7 +23,7 @@ thresholds! {
 
 /// What is known of one rank.
 #[derive(Debug)]
-struct Seen {
+struct RankSeen {
     id: ProcessId,
     place: Option<RankPlace>,
     main: LoopThread,
@@ -33,7 +33,7 @@ struct Seen {
     device: Option<Device>,
 }
 
-impl Seen {
+impl RankSeen {
     /// Its share in waits for what is neither data nor work. What its thread runs beside a device that is busy all the while is a
     /// wait that spins, or work that costs nothing.
     fn blocked(&self) -> f64 {
@@ -57,12 +57,12 @@ pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Ra
     let of_rank = |(id, place): (ProcessId, Option<RankPlace>)| {
         let device = Device::of_rank(frames, stacks, id);
         let main = LoopThread::of_rank(frames, stacks, id, device.as_ref())?;
-        Some(Seen { id, place, main, collectives: collectives(stacks, id), device })
+        Some(RankSeen { id, place, main, collectives: collectives(stacks, id), device })
     };
-    let ranks: Vec<Seen> = ids.into_iter().filter_map(of_rank).collect();
+    let ranks: Vec<RankSeen> = ids.into_iter().filter_map(of_rank).collect();
     let late = late_by_waits(&ranks).or_else(|| late_by_device(&ranks));
-    let rank = |(at, seen): (usize, Seen)| {
-        let Seen { id, place, main, collectives, .. } = seen;
+    let rank = |(at, seen): (usize, RankSeen)| {
+        let RankSeen { id, place, main, collectives, .. } = seen;
         let rank = place.map(|place| place.rank);
         let most = main.stacks.and_then(|stacks| stacks.hottest.into_iter().next());
         (id, Rank { pid: id.pid, rank, shares: main.shares, collectives, straggler: late == Some(at), at: most })
@@ -71,11 +71,11 @@ pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Ra
 }
 
 /// The rank that waits least, where that is clearly less than others do.
-fn late_by_waits(ranks: &[Seen]) -> Option<usize> {
+fn late_by_waits(ranks: &[RankSeen]) -> Option<usize> {
     // Shares of one kind are compared: those of the stacks only where every rank has them. Reductions in the hooks of a
     // backward pass have no frame of their own, so the larger of the two counts.
     let by_stacks = ranks.iter().all(|rank| rank.collectives.is_some());
-    let waits = |rank: &Seen| {
+    let waits = |rank: &RankSeen| {
         let blocked = rank.blocked();
         rank.collectives.filter(|_| by_stacks).map_or(blocked, |share| share.max(blocked))
     };
@@ -87,7 +87,7 @@ fn late_by_waits(ranks: &[Seen]) -> Option<usize> {
 
 /// The rank whose device holds up the others': it alone is held down, or it draws clearly more power than each of them, which
 /// wait in a collective kernel most of the time.
-fn late_by_device(ranks: &[Seen]) -> Option<usize> {
+fn late_by_device(ranks: &[RankSeen]) -> Option<usize> {
     let devices: Option<Vec<&Device>> = ranks.iter().map(|rank| rank.device.as_ref()).collect();
     let devices = devices.filter(|_| ranks.iter().all(|rank| rank.blocked() >= LARGER_HALF))?;
     let down = |device: &&Device| device.held_down && device.throttled >= LARGER_HALF;

@@ -1,6 +1,6 @@
 //! A process that answers requests trains nothing: between them it has nothing to do.
 
-use super::features::{Features, LoopStacks, Part};
+use super::features::{Features, LoopStacks, PathPart};
 use super::thresholds::CLEARLY_LOST;
 
 /// That a process waits for requests.
@@ -26,6 +26,6 @@ pub(super) fn waits(window: &Features, has_trained: bool) -> Option<Waits> {
         return None;
     }
     let by_threads = if predicts { chain.own_threads().unknown } else { 0.0 };
-    let share = chain.share(Part::Request).max(by_threads);
+    let share = chain.share(PathPart::Request).max(by_threads);
     (share >= CLEARLY_LOST).then_some(Waits { share, predicts })
 }

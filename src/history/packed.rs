@@ -136,10 +136,10 @@ mod tests {
     use super::*;
     use crate::diagnosis::verdict::{Rank, Verdict};
     use crate::rates::Frame;
-    use crate::rates::stacks::{Activity, Place, ProcessStacks};
+    use crate::rates::stacks::{Activity, CodePlace, ProcessStacks};
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-    enum Kind {
+    enum PackedKind {
         Plain,
         One(i64),
         Two(u8, String),
@@ -149,7 +149,7 @@ mod tests {
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     struct Holder {
         flag: bool,
-        kinds: Vec<Kind>,
+        kinds: Vec<PackedKind>,
         map: BTreeMap<String, (i8, u64)>,
         last: Option<f64>,
         unit: (),
@@ -157,10 +157,10 @@ mod tests {
 
     fn holder() -> impl Strategy<Value = Holder> {
         let kind = prop_oneof![
-            Just(Kind::Plain),
-            any::<i64>().prop_map(Kind::One),
-            any::<(u8, String)>().prop_map(|(a, b)| Kind::Two(a, b)),
-            any::<(Option<f32>, char)>().prop_map(|(x, y)| Kind::Named { x, y }),
+            Just(PackedKind::Plain),
+            any::<i64>().prop_map(PackedKind::One),
+            any::<(u8, String)>().prop_map(|(a, b)| PackedKind::Two(a, b)),
+            any::<(Option<f32>, char)>().prop_map(|(x, y)| PackedKind::Named { x, y }),
         ];
         let map = prop::collection::btree_map(".*", any::<(i8, u64)>(), 0..4);
         (any::<bool>(), prop::collection::vec(kind, 0..4), map, any::<Option<f64>>())
@@ -201,14 +201,14 @@ mod tests {
                 prop_assert!(near(was as f32, is as f32), "{was} {is}");
             }
             for (was, is) in value.kinds.iter().zip(&back.kinds) {
-                if let (Kind::Named { x: Some(was), .. }, Kind::Named { x: Some(is), .. }) = (was, is) {
+                if let (PackedKind::Named { x: Some(was), .. }, PackedKind::Named { x: Some(is), .. }) = (was, is) {
                     prop_assert!(near(*was, *is), "{was} {is}");
                 }
             }
             let exact = |holder: &mut Holder| {
                 holder.last = None;
                 for kind in &mut holder.kinds {
-                    if let Kind::Named { x, .. } = kind {
+                    if let PackedKind::Named { x, .. } = kind {
                         *x = x.map(|_| 0.0);
                     }
                 }
@@ -269,7 +269,7 @@ mod tests {
     /// An entry in every list: none of their types leaves fields out.
     #[test]
     fn a_frame_of_empty_entries_comes_back() {
-        let place = Place {
+        let place = CodePlace {
             function: "step".into(),
             file: "train.py".into(),
             line: 9,

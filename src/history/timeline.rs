@@ -11,8 +11,8 @@ mod point;
 mod runs;
 mod window;
 
-pub use point::{GPUS, Point, loop_shares, read_bytes_per_s};
-pub use window::Window;
+pub use point::{GPUS, TimelinePoint, loop_shares, read_bytes_per_s};
+pub use window::TimelineWindow;
 
 use std::collections::VecDeque;
 
@@ -53,7 +53,7 @@ const RUNS_NS: [u64; 5] = [315_000_000, 1_050_000_000, 3_150_000_000, 10_500_000
 #[derive(Debug, Clone)]
 pub struct Timeline {
     /// Oldest first. The newest is in no run yet.
-    points: VecDeque<Point>,
+    points: VecDeque<TimelinePoint>,
     /// Coarser and coarser.
     levels: [Level; RUNS_NS.len()],
     bounds: Bounds,
@@ -81,7 +81,7 @@ impl Timeline {
 
     /// Adds the values of a frame with the class of its verdict, dropping the oldest when full.
     pub fn push(&mut self, frame: &Frame, class: Class) {
-        let mut point = Point::of(frame, class);
+        let mut point = TimelinePoint::of(frame, class);
         if self.points.back().is_some_and(|last| point.end_ns < last.end_ns) {
             // The clock went backwards: what was has no place on this axis any more.
             *self = Self::within(self.bounds);
@@ -99,13 +99,13 @@ impl Timeline {
 
     /// The newest point.
     #[must_use]
-    pub fn latest(&self) -> Option<&Point> {
+    pub fn latest(&self) -> Option<&TimelinePoint> {
         self.points.back()
     }
 
     /// Whether something was seen before `window` begins: what is missing at its left edge is then a gap.
     #[must_use]
-    pub fn began_before(&self, window: Window) -> bool {
+    pub fn began_before(&self, window: TimelineWindow) -> bool {
         let mut oldest = self.levels.iter().filter_map(Level::first).chain(self.points.front());
         oldest.any(|p| i128::from(p.end_ns) <= window.start_ns())
     }
@@ -114,7 +114,7 @@ impl Timeline {
     /// run of points, covers, with the seconds it covers there.
     ///
     /// Runs are no longer than half a column; only where finer ones are not kept any more do longer ones stand in.
-    pub fn spread(&self, window: Window, mut visit: impl FnMut(usize, f32, &Point)) {
+    pub fn spread(&self, window: TimelineWindow, mut visit: impl FnMut(usize, f32, &TimelinePoint)) {
         let coarse = RUNS_NS.iter().take_while(|run| **run <= window.column_ns / 2).count();
         // What starts at or after this has been walked.
         let mut walked_ns = u64::MAX;
@@ -138,16 +138,21 @@ impl Timeline {
 }
 
 /// Adds a point, or a run of them, and drops what is too old or too much.
-fn keep(points: &mut VecDeque<Point>, newest: Point, bounds: Bounds) {
+fn keep(points: &mut VecDeque<TimelinePoint>, newest: TimelinePoint, bounds: Bounds) {
     points.push_back(newest);
-    let is_old = |p: &Point| p.end_ns < newest.start_ns.saturating_sub(bounds.ns);
+    let is_old = |p: &TimelinePoint| p.end_ns < newest.start_ns.saturating_sub(bounds.ns);
     while points.len() > bounds.points || points.front().is_some_and(is_old) {
         points.pop_front();
     }
 }
 
 /// Walks the points, which are in order and do not overlap, from the end of the window back to its start.
-fn walk(points: &VecDeque<Point>, window: Window, walked_ns: &mut u64, visit: &mut impl FnMut(usize, f32, &Point)) {
+fn walk(
+    points: &VecDeque<TimelinePoint>,
+    window: TimelineWindow,
+    walked_ns: &mut u64,
+    visit: &mut impl FnMut(usize, f32, &TimelinePoint),
+) {
     let Some(first) = points.front() else { return };
     let end_ns = window.end_ns.min(*walked_ns);
     // The first one past the end may begin before it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::thread::JoinHandle;
 
-use super::session::{Options, Session};
+use super::session::{Session, SessionOptions};
 use super::{JobKey, Needs, Target};
 use crate::errors::Failure;
 use crate::pipeline::Tick;
@@ -60,7 +60,7 @@ impl AttachedJobs {
     ///
     /// # Errors
     /// There are too many already, or it cannot be watched.
-    pub fn attach(&mut self, options: Options) -> anyhow::Result<(JobKey, Target)> {
+    pub fn attach(&mut self, options: SessionOptions) -> anyhow::Result<(JobKey, Target)> {
         if self.jobs.len() >= JOBS_MAX {
             return Err(Failure::failed(format!("{JOBS_MAX} jobs are watched already: close one first")).into());
         }

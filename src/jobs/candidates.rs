@@ -9,7 +9,7 @@ pub mod scan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
-use super::Candidate;
+use super::JobCandidate;
 use crate::sources::processes::{self, Listed};
 
 /// Those of the processes that may be training, best first: GPU users by memory held, then Python with data workers,
@@ -23,9 +23,9 @@ pub fn list(
     gpu: &BTreeMap<u32, u64>,
     own: u32,
     mut library: impl FnMut(u32) -> Option<String>,
-) -> Vec<Candidate> {
+) -> Vec<JobCandidate> {
     let workers = processes::data_workers(processes);
-    let mut found: BTreeMap<u32, Candidate> = BTreeMap::new();
+    let mut found: BTreeMap<u32, JobCandidate> = BTreeMap::new();
     for process in processes.iter().filter(|process| process.pid != own) {
         let part = processes::is_part(process);
         let python = processes::is_python(process);
@@ -35,14 +35,14 @@ pub fn list(
         if !part && (memory.is_some() || below > 0 || library.is_some()) {
             found.insert(
                 process.pid,
-                Candidate {
+                JobCandidate {
                     pid: process.pid,
                     command: if process.command.is_empty() { process.comm.clone() } else { process.command.clone() },
                     gpu_memory_bytes: memory,
                     workers: below,
                     library,
                     age_s: process.age_s,
-                    ..Candidate::default()
+                    ..JobCandidate::default()
                 },
             );
         }
@@ -60,7 +60,7 @@ pub fn list(
 }
 
 /// Takes candidates below another candidate into it.
-fn topmost(mut found: BTreeMap<u32, Candidate>, processes: &[Listed]) -> Vec<Candidate> {
+fn topmost(mut found: BTreeMap<u32, JobCandidate>, processes: &[Listed]) -> Vec<JobCandidate> {
     let parents: BTreeMap<u32, u32> = processes.iter().map(|process| (process.pid, process.parent)).collect();
     let all: BTreeSet<u32> = found.keys().copied().collect();
     let above = |pid: &u32| parents.get(pid).copied().filter(|parent| *parent > 0);

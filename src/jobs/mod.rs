@@ -48,7 +48,7 @@ pub struct Needs {
 
 /// A process that may be training, with what it has started: rates and sizes are sums over both.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Candidate {
+pub struct JobCandidate {
     /// PID.
     pub pid: u32,
     /// Command line, raw.
@@ -73,7 +73,7 @@ pub struct Candidate {
     pub age_s: Option<u64>,
 }
 
-impl Candidate {
+impl JobCandidate {
     /// The library's name without what files have around it: `torch` for `libtorch_cpu.so`.
     #[must_use]
     pub fn library_name(&self) -> Option<String> {

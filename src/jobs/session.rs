@@ -37,9 +37,9 @@ const DOUBTFUL: f64 = 0.7;
 
 /// What to attach to, and for how long.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SessionOptions {
     /// What to collect.
-    pub collector: collector::Options,
+    pub collector: collector::CollectorOptions,
     /// Which devices count as the job's.
     pub rates: RatesOptions,
     /// When to stop.
@@ -79,7 +79,7 @@ impl Session {
     ///
     /// # Errors
     /// A [`Failure`] with exit code 3 when the process cannot be watched.
-    pub fn attach(options: Options) -> anyhow::Result<Self> {
+    pub fn attach(options: SessionOptions) -> anyhow::Result<Self> {
         let pid = options.collector.pid;
         let collector = Collector::attach(options.collector).map_err(|error| match error {
             AttachError::Failed(..) | AttachError::NoThread(_) | AttachError::TooFewDescriptors(..) => {
@@ -145,7 +145,7 @@ impl Session {
     }
 
     /// The next tick; none once the target has ended, a limit is reached or a signal has come. Cancel safe.
-    pub async fn next_before_end(&mut self, ending: &mut Ending) -> Option<Arc<Tick>> {
+    pub async fn next_before_end(&mut self, ending: &mut EndSignals) -> Option<Arc<Tick>> {
         if self.ended || self.is_over() {
             return None;
         }
@@ -214,9 +214,9 @@ impl Session {
 /// Ctrl-C, SIGTERM and, unless it means something else, SIGHUP: a clean end. Those that were ignored when the process
 /// started stay ignored.
 #[derive(Debug)]
-pub struct Ending(Vec<Signal>);
+pub struct EndSignals(Vec<Signal>);
 
-impl Ending {
+impl EndSignals {
     /// Begins to listen.
     ///
     /// # Errors

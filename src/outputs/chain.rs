@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::diagnosis::Verdict;
 use crate::diagnosis::chain::{ChainNode, children, own, waits_for};
-use crate::rates::chain::paths::Edge;
+use crate::rates::chain::paths::WaitEdge;
 use crate::text::format::whole_percent as percent;
 use crate::text::{fit, sanitise};
 
@@ -22,7 +22,7 @@ const BRANCH: [&str; 4] = ["│ ", "  ", "├ ", "└ "];
 
 /// A row of the tree.
 #[derive(Debug, Clone)]
-pub struct Row<'n> {
+pub struct ChainRow<'n> {
     /// The node.
     pub node: &'n ChainNode,
     /// Lines that lead to it from its parent.
@@ -33,11 +33,11 @@ pub struct Row<'n> {
 
 /// The tree, every branch with the largest share first.
 #[must_use]
-pub fn rows(nodes: &[ChainNode]) -> Vec<Row<'_>> {
+pub fn rows(nodes: &[ChainNode]) -> Vec<ChainRow<'_>> {
     let mut roots: Vec<&ChainNode> =
         nodes.first().filter(|root| !root.is_end()).into_iter().chain(own(nodes)).collect();
     sort(&mut roots);
-    let mut tree = Tree { nodes, rows: Vec::new(), seen: BTreeSet::new() };
+    let mut tree = DrawnTree { nodes, rows: Vec::new(), seen: BTreeSet::new() };
     roots.into_iter().for_each(|root| tree.add(root, String::new(), ""));
     tree.rows
 }
@@ -46,20 +46,20 @@ fn sort(nodes: &mut [&ChainNode]) {
     nodes.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.node.cmp(&b.node)));
 }
 
-struct Tree<'n> {
+struct DrawnTree<'n> {
     nodes: &'n [ChainNode],
-    rows: Vec<Row<'n>>,
+    rows: Vec<ChainRow<'n>>,
     seen: BTreeSet<u32>,
 }
 
-impl<'n> Tree<'n> {
+impl<'n> DrawnTree<'n> {
     /// Adds a node and what it waits for; `before` leads past it, `own` to it.
     fn add(&mut self, node: &'n ChainNode, before: String, own: &str) {
         if !self.seen.insert(node.node) {
             return;
         }
         let text = sanitise(&described(node)).into_owned();
-        self.rows.push(Row { node, branch: format!("{before}{own}"), text });
+        self.rows.push(ChainRow { node, branch: format!("{before}{own}"), text });
         let [passes, ended, more, last] = BRANCH;
         let below = match own {
             "" => String::new(),
@@ -83,15 +83,15 @@ fn described(node: &ChainNode) -> String {
     }
     let who = who(node);
     let who = match edge(node) {
-        Some(Edge::Reads) => format!("reads from {who}"),
-        Some(Edge::Writes) => format!("writes to {who}"),
-        Some(Edge::Network) => format!("asks {who} over the network"),
-        Some(Edge::Thread) => format!("own {who}"),
-        Some(Edge::InterpreterLock) => format!("interpreter lock, held by {who}"),
-        Some(Edge::SharedMemory) => format!("shares memory with {who}"),
-        Some(Edge::Child) if node.pid.is_none() => format!("end of its {who}"),
-        Some(Edge::Child) => format!("end of its child {who}"),
-        Some(Edge::Polls) => format!("sleeps and asks {who} again and again"),
+        Some(WaitEdge::Reads) => format!("reads from {who}"),
+        Some(WaitEdge::Writes) => format!("writes to {who}"),
+        Some(WaitEdge::Network) => format!("asks {who} over the network"),
+        Some(WaitEdge::Thread) => format!("own {who}"),
+        Some(WaitEdge::InterpreterLock) => format!("interpreter lock, held by {who}"),
+        Some(WaitEdge::SharedMemory) => format!("shares memory with {who}"),
+        Some(WaitEdge::Child) if node.pid.is_none() => format!("end of its {who}"),
+        Some(WaitEdge::Child) => format!("end of its child {who}"),
+        Some(WaitEdge::Polls) => format!("sleeps and asks {who} again and again"),
         Some(by) if by.is_file_lock() && node.kind != "lock" => format!("held by {who}"),
         _ => who,
     };
@@ -114,8 +114,8 @@ fn does(node: &ChainNode) -> &'static str {
 }
 
 /// How a node is waited for.
-fn edge(node: &ChainNode) -> Option<Edge> {
-    node.by.as_deref().and_then(Edge::named)
+fn edge(node: &ChainNode) -> Option<WaitEdge> {
+    node.by.as_deref().and_then(WaitEdge::named)
 }
 
 /// The loop, and its thread where that is not the main one.
@@ -308,11 +308,11 @@ fn hop(alike: &[&ChainNode], first: &ChainNode, workers: usize, is_first: bool, 
         _ => who(first),
     };
     match edge(first) {
-        Some(Edge::InterpreterLock) => vec!["interpreter lock".to_owned(), who],
-        Some(Edge::Writes) if is_first && first.kind == "process" && !is_worker => {
+        Some(WaitEdge::InterpreterLock) => vec!["interpreter lock".to_owned(), who],
+        Some(WaitEdge::Writes) if is_first && first.kind == "process" && !is_worker => {
             vec![format!("reader of its output: {who}")]
         }
-        Some(Edge::Network) => vec![format!("{who} (network)")],
+        Some(WaitEdge::Network) => vec![format!("{who} (network)")],
         _ => vec![who],
     }
 }

@@ -19,7 +19,7 @@ use crate::sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
 use crate::text::format::MIB;
 
 /// A column of a row: its name, and its value as text, empty where it was not measured.
-type Column = (&'static str, fn(&Row<'_>) -> String);
+type Column = (&'static str, fn(&CsvRow<'_>) -> String);
 /// A column of a device, after `gpuN_`.
 type GpuColumn = (&'static str, fn(&GpuRates) -> String);
 
@@ -125,12 +125,12 @@ pub fn groups_of_header(line: &str) -> Result<usize, usize> {
 
 /// The device that a group of columns stands for: kept for the life of the file.
 #[derive(Debug, Clone, PartialEq)]
-struct Slot {
+struct DeviceSlot {
     index: u32,
     uuid: Option<Arc<str>>,
 }
 
-impl Slot {
+impl DeviceSlot {
     fn of(gpu: &GpuRates) -> Self {
         Self { index: gpu.index, uuid: gpu.uuid.clone() }
     }
@@ -158,7 +158,7 @@ pub struct CsvLog<W: Write> {
     pub(super) header_written: bool,
     /// The number of device groups, once the first row or the file's header has fixed it.
     pub(super) groups: Option<usize>,
-    slots: Vec<Slot>,
+    slots: Vec<DeviceSlot>,
     start_ns: Option<u64>,
 }
 
@@ -194,7 +194,7 @@ impl<W: Write> CsvLog<W> {
         // The first frame of a session has no length; it starts the clock.
         let length_ns = (frame.seconds.clamp(0.0, 1e6) * 1e9) as u64;
         let start = *self.start_ns.get_or_insert(frame.monotonic_ns.saturating_sub(length_ns));
-        let row = Row {
+        let row = CsvRow {
             frame,
             verdict,
             timestamp: timestamp(frame.unix_ms, &self.zone),
@@ -219,13 +219,13 @@ impl<W: Write> CsvLog<W> {
         let Some(groups) = self.groups else {
             let attached = frame.gpus.iter().any(|gpu| gpu.attached);
             let chosen = frame.gpus.iter().filter(|gpu| gpu.attached || !attached);
-            self.slots = chosen.take(GROUPS_MAX).map(Slot::of).collect();
+            self.slots = chosen.take(GROUPS_MAX).map(DeviceSlot::of).collect();
             self.groups = Some(self.slots.len());
             return;
         };
         for gpu in frame.gpus.iter().filter(|gpu| gpu.attached) {
             if self.slots.len() < groups && !self.slots.iter().any(|slot| slot.is(gpu)) {
-                self.slots.push(Slot::of(gpu));
+                self.slots.push(DeviceSlot::of(gpu));
             }
         }
     }
@@ -248,7 +248,7 @@ fn timestamp(unix_ms: i64, zone: &TimeZone) -> String {
 }
 
 /// What the columns of one row are made of.
-struct Row<'r> {
+struct CsvRow<'r> {
     frame: &'r Frame,
     verdict: &'r Verdict,
     timestamp: String,
@@ -257,7 +257,7 @@ struct Row<'r> {
     shares: Option<[u32; LoopActivity::COUNT]>,
 }
 
-impl Row<'_> {
+impl CsvRow<'_> {
     fn loop_share(&self, activity: LoopActivity) -> String {
         let share = self.shares.as_ref().and_then(|shares| shares.get(activity.index()));
         share.map(|share| format!("{}.{:02}", share / 100, share % 100)).unwrap_or_default()

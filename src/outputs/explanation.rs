@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::text::WIDTH;
-use crate::diagnosis::causes::Spec;
+use crate::diagnosis::causes::CauseSpec;
 use crate::diagnosis::verdict::Class;
 use crate::text::wrap_hanging;
 
@@ -121,8 +121,8 @@ pub fn topic_json(topic: &Topic) -> Value {
 
 /// One line for each of the causes, below their classes.
 #[must_use]
-pub fn list<'a>(causes: impl IntoIterator<Item = &'a Spec>) -> String {
-    let causes: Vec<&Spec> = causes.into_iter().collect();
+pub fn list<'a>(causes: impl IntoIterator<Item = &'a CauseSpec>) -> String {
+    let causes: Vec<&CauseSpec> = causes.into_iter().collect();
     let names = causes.iter().map(|cause| cause.name.width()).max().unwrap_or_default();
     let mut lines: Vec<String> = Vec::new();
     for class in Class::ALL {
@@ -156,7 +156,7 @@ pub fn list<'a>(causes: impl IntoIterator<Item = &'a Spec>) -> String {
 
 /// Everything about one cause.
 #[must_use]
-pub fn page(cause: &Spec) -> String {
+pub fn page(cause: &CauseSpec) -> String {
     let mut lines = wrap_hanging("", &format!("{}: {}", title(cause), cause.headline), WIDTH);
     lines.extend(wrap_hanging("  ", &sentence(cause.meaning), WIDTH));
     let thresholds = cause.thresholds();
@@ -199,12 +199,12 @@ fn bullets(texts: &[&str]) -> Vec<(String, String)> {
 
 /// The same as JSON: one object with a list, whatever was asked for.
 #[must_use]
-pub fn json<'a>(causes: impl IntoIterator<Item = &'a Spec>) -> Value {
+pub fn json<'a>(causes: impl IntoIterator<Item = &'a CauseSpec>) -> Value {
     let causes: Vec<Value> = causes.into_iter().map(one).collect();
     json!({ "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "causes": causes })
 }
 
-fn one(cause: &Spec) -> Value {
+fn one(cause: &CauseSpec) -> Value {
     let named = !matches!(cause.class, Class::Balanced | Class::Idle | Class::Unknown);
     let advice: Vec<Value> = cause.advice.iter().map(|(title, why)| json!({ "title": title, "why": why })).collect();
     let thresholds = cause.thresholds().into_iter().map(
@@ -227,7 +227,7 @@ fn one(cause: &Spec) -> Value {
 }
 
 /// `data-loader / decode`, and the class alone where it has no causes.
-fn title(cause: &Spec) -> String {
+fn title(cause: &CauseSpec) -> String {
     let class = cause.class.word();
     if class == cause.name && cause.class != Class::Idle {
         class.to_owned()

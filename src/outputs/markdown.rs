@@ -6,7 +6,7 @@
 use super::chain::{ROWS, rows};
 use super::text::{headline, phase_words};
 use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, Unavailable, Rank, Steps};
+use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, Rank, Steps, Unavailable};
 use crate::rates::time_split::TimeSplit;
 use crate::text::format::{precise, precise_in_unit, whole_percent as percent};
 use crate::text::{fit, sanitise};

@@ -10,7 +10,7 @@ const SHOWN: f64 = 0.03;
 
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct RankLine {
     /// `rank 5 (PID 12345), late`.
     pub name: String,
     /// `host work 70 %, device sync 14 %; most in burn (common.py:233)`. Names in it come from outside.
@@ -18,7 +18,7 @@ pub(super) struct Line {
 }
 
 /// The late rank first, then by their numbers; at most [`LISTED`].
-pub(super) fn lines(ranks: &[Rank]) -> Vec<Line> {
+pub(super) fn lines(ranks: &[Rank]) -> Vec<RankLine> {
     let mut numbered: Vec<(u32, &Rank)> =
         ranks.iter().enumerate().map(|(at, rank)| (rank.number(at), rank)).collect();
     numbered.sort_by_key(|(number, rank)| (!rank.straggler, *number));
@@ -26,11 +26,11 @@ pub(super) fn lines(ranks: &[Rank]) -> Vec<Line> {
     numbered.into_iter().map(|(number, rank)| line(number, rank)).collect()
 }
 
-fn line(number: u32, rank: &Rank) -> Line {
+fn line(number: u32, rank: &Rank) -> RankLine {
     let late = if rank.straggler { ", late" } else { "" };
     let shares = largest_first(rank.shares.iter().map(|(activity, share)| (activity.word(), share)), SHOWN);
     let place = rank.at.as_ref().map(|at| format!("; most in {at}")).unwrap_or_default();
-    Line { name: format!("rank {number} (PID {}){late}", rank.pid), text: shares + &place }
+    RankLine { name: format!("rank {number} (PID {}){late}", rank.pid), text: shares + &place }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::chain::ChainNode;
 use crate::diagnosis::verdict::{
-    Advice, Ceiling, Class, Culprit, CulpritKind, Evidence, Finding, GpuIdle, Limit, Unavailable, OwnCost, Phase,
-    ShareOf, Steps, WorkerVerdict,
+    Advice, Ceiling, Class, Culprit, CulpritKind, Evidence, Finding, GpuIdle, Limit, OwnCost, Phase, ShareOf, Steps,
+    Unavailable, WorkerVerdict,
 };
 use crate::rates::time_split::TimeSplit;
 

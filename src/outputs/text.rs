@@ -11,7 +11,7 @@ use super::chain::{self, ROWS};
 use super::ranks;
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{
-    ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, Unavailable, Phase, Rank, Stages, Steps, WorkerVerdict,
+    ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, Phase, Rank, Stages, Steps, Unavailable, WorkerVerdict,
 };
 use crate::text::format::{largest_first, precise, precise_in_unit, whole_percent as percent};
 use crate::text::{sanitise, wrap_hanging};
@@ -39,7 +39,7 @@ pub struct Style {
 /// # Errors
 /// What the writer answers.
 pub fn write(out: &mut impl Write, verdict: &Verdict, style: Style) -> io::Result<()> {
-    let mut page = Page { lines: Vec::new(), style };
+    let mut page = TextPage { lines: Vec::new(), style };
     page.head(verdict);
     page.time(verdict);
     page.ranks(&verdict.ranks);
@@ -88,12 +88,12 @@ pub(super) fn phase_words(phase: Phase) -> &'static str {
     }
 }
 
-struct Page {
+struct TextPage {
     lines: Vec<String>,
     style: Style,
 }
 
-impl Page {
+impl TextPage {
     fn blank(&mut self) {
         self.lines.push(String::new());
     }

@@ -34,13 +34,13 @@ use loop_thread::LoopThread;
 pub(super) use loop_thread::ProcessTick;
 use native::NativeThreads;
 use passing::Passing;
-use paths::{ChainRates, Edge, End, Hop};
+use paths::{ChainRates, End, WaitEdge, WaitHop};
 use polling::Polling;
-use ways::{Way, Ways};
+use ways::{PathSums, RoundPath};
 
 /// What one sample's chain says about the loop's activity, where the wait itself does not. `sleeps`: the loop's own code does.
 fn activity(
-    ways: &[Way],
+    ways: &[RoundPath],
     graph: &Graph<'_>,
     beside: &Beside,
     (pid, tid, main): (u32, u32, Wait),
@@ -62,18 +62,18 @@ fn activity(
             (None, _) => return None,
             (Some(hop), _) => match hop.by {
                 // It works on request, or it is a guess that it is waited for.
-                Edge::Polls => LoopActivity::Other,
+                WaitEdge::Polls => LoopActivity::Other,
                 _ if graph.is_loader(hop.pid, beside) => LoopActivity::InputWait,
                 // A thread of the program's own, where there is no other loader: it makes the batches. Whether it works ahead
                 // cannot be told: it needs the interpreter lock now and then, which the loop holds while it works.
-                Edge::Thread if way.hops.len() == 1 && way.end != End::Asked && graph.makes_batches(hop) => {
+                WaitEdge::Thread if way.hops.len() == 1 && way.end != End::Asked && graph.makes_batches(hop) => {
                     LoopActivity::InputWait
                 }
                 // Through a thread of its own that waits for a loader: the pool's, or the pin thread.
-                Edge::Thread if way.hops.get(1).is_some_and(|next| graph.is_loader(next.pid, beside)) => {
+                WaitEdge::Thread if way.hops.get(1).is_some_and(|next| graph.is_loader(next.pid, beside)) => {
                     LoopActivity::InputWait
                 }
-                Edge::Thread if way.hops.len() == 1 && way.end == End::Cpu => LoopActivity::HostBusy,
+                WaitEdge::Thread if way.hops.len() == 1 && way.end == End::Cpu => LoopActivity::HostBusy,
                 _ => LoopActivity::Other,
             },
         };
@@ -83,13 +83,13 @@ fn activity(
 }
 
 /// The first hop of a way into each other process.
-fn foreign_hops(way: &Way, pid: u32) -> impl Iterator<Item = &Hop> {
-    let first = move |(at, hop): &(usize, &Hop)| !way.hops.iter().take(*at).any(|earlier| earlier.pid == hop.pid);
+fn foreign_hops(way: &RoundPath, pid: u32) -> impl Iterator<Item = &WaitHop> {
+    let first = move |(at, hop): &(usize, &WaitHop)| !way.hops.iter().take(*at).any(|earlier| earlier.pid == hop.pid);
     way.hops.iter().enumerate().filter(first).map(|(_, hop)| hop).filter(move |hop| hop.pid != pid)
 }
 
 /// Whether a way leads straight out of the process, to somebody who was found.
-fn leaves(way: &Way, pid: u32) -> bool {
+fn leaves(way: &RoundPath, pid: u32) -> bool {
     match way.hops.first() {
         Some(hop) => hop.pid != pid,
         None => matches!(way.end, End::Net(_) | End::Children),
@@ -134,12 +134,12 @@ pub(super) fn look_into_workers(graph: &mut Graph<'_>, job: &JobSample, workers:
 /// The wait chains of a job's trainers: what spans ticks.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
-    carries: HashMap<ProcessId, Carry>,
+    carries: HashMap<ProcessId, ChainCarry>,
 }
 
 /// What spans ticks, for one trainer.
 #[derive(Debug, Default)]
-struct Carry {
+struct ChainCarry {
     loop_thread: LoopThread,
     native: NativeThreads,
     beside: Beside,
@@ -155,9 +155,9 @@ struct Carry {
 /// One trainer whose chain is followed through a tick.
 struct Followed<'a> {
     trainer: &'a mut SampledTrainer,
-    carry: &'a mut Carry,
+    carry: &'a mut ChainCarry,
     devices: Vec<&'a DeviceUse>,
-    ways: Ways,
+    ways: PathSums,
     /// The first point that was not come to yet.
     next: usize,
 }
@@ -215,7 +215,7 @@ impl Chains {
         trainers: &'a mut [SampledTrainer],
         devices_of: impl Fn(u32) -> Vec<&'a DeviceUse>,
     ) -> Vec<Option<ChainRates>> {
-        let mut carries: HashMap<ProcessId, &mut Carry> =
+        let mut carries: HashMap<ProcessId, &mut ChainCarry> =
             self.carries.iter_mut().map(|(id, carry)| (*id, carry)).collect();
         let followed = trainers.iter_mut().map(|trainer| {
             let carry = carries.remove(&trainer.id)?;
@@ -223,7 +223,7 @@ impl Chains {
             carry.native.note(trainer.id.pid, graph);
             graph.set_native(trainer.id.pid, carry.native.tids());
             let devices = devices_of(trainer.id.pid);
-            Some(Followed { trainer, carry, devices, ways: Ways::default(), next: 0 })
+            Some(Followed { trainer, carry, devices, ways: PathSums::default(), next: 0 })
         });
         let mut followed: Vec<Option<Followed<'_>>> = followed.collect();
         for round in job.sampler.followed_rounds() {

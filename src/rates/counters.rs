@@ -21,11 +21,11 @@ type Variable = (Option<u32>, usize, Arc<str>, Arc<str>, Arc<str>);
 
 /// The variables of the job's processes.
 #[derive(Debug, Default)]
-pub struct Counters(HashMap<ProcessId, Held>);
+pub struct Counters(HashMap<ProcessId, LastReading>);
 
 /// What is remembered of one process.
 #[derive(Debug, Default)]
-struct Held {
+struct LastReading {
     /// The last readings, oldest first.
     readings: VecDeque<LocalsSample>,
     /// The values of each variable in them: CLOCK_MONOTONIC in nanoseconds, value.
@@ -52,7 +52,7 @@ impl Counters {
     }
 }
 
-impl Held {
+impl LastReading {
     /// Takes a new reading, and gives the readings that are new or have new counters in them, oldest first.
     fn take(&mut self, mut read: LocalsSample) -> Vec<LocalsSample> {
         truncate(&mut read);

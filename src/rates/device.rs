@@ -9,7 +9,7 @@ const NEAR_NS: u64 = 1_000_000_000;
 
 /// A stretch of time that ends at `end_ns` (CLOCK_MONOTONIC) with one utilisation, 0–1.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Window {
+struct BusyWindow {
     end_ns: u64,
     busy: f64,
 }
@@ -23,7 +23,7 @@ pub(super) struct DeviceUse {
     pub fresh: bool,
     /// Others use it too: what it does for the job is a part of its work.
     pub shared: bool,
-    windows: Vec<Window>,
+    windows: Vec<BusyWindow>,
 }
 
 impl DeviceUse {
@@ -39,15 +39,15 @@ impl DeviceUse {
         from_ns: u64,
     ) -> Self {
         let near = from_ns.saturating_sub(NEAR_NS)..=sample.monotonic_ns.saturating_add(NEAR_NS);
-        let mut windows: Vec<Window> = points
+        let mut windows: Vec<BusyWindow> = points
             .iter()
             .filter_map(|point| {
                 let end_ns = monotonic_ns(point.unix_us, sample).filter(|ns| near.contains(ns))?;
-                (point.pct <= 100).then(|| Window { end_ns, busy: f64::from(point.pct) / 100.0 * scale })
+                (point.pct <= 100).then(|| BusyWindow { end_ns, busy: f64::from(point.pct) / 100.0 * scale })
             })
             .collect();
         if windows.len() < 2 {
-            windows = vec![Window { end_ns: u64::MAX, busy: (mean * scale).clamp(0.0, 1.0) }];
+            windows = vec![BusyWindow { end_ns: u64::MAX, busy: (mean * scale).clamp(0.0, 1.0) }];
         }
         windows.sort_by_key(|window| window.end_ns);
         Self { pids, fresh, shared: scale < 1.0, windows }

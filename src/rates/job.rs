@@ -154,7 +154,8 @@ impl ProcessDelta {
     /// Of the pages that the kernel got for the process: those that it had to fetch from storage for a mapping, that is not for
     /// a read call, 0–1. In system time they weigh about the same as those that were in memory.
     fn fetched_share(&self) -> f64 {
-        let (Some(fetched), Some(read), Some(minor)) = (self.read_bytes_per_s, self.read_chars_per_s, self.minor_faults_per_s)
+        let (Some(fetched), Some(read), Some(minor)) =
+            (self.read_bytes_per_s, self.read_chars_per_s, self.minor_faults_per_s)
         else {
             return 0.0;
         };

@@ -40,7 +40,7 @@ const ROUNDS: &str = "epoch";
 
 /// The frames of the loop's thread at one moment, outermost first.
 #[derive(Debug)]
-struct Reading {
+struct VariableReading {
     at_ns: u64,
     frames: Vec<FrameLocals>,
 }
@@ -49,13 +49,13 @@ struct Reading {
 #[derive(Debug, Default)]
 struct Readings {
     tid: u32,
-    kept: VecDeque<Reading>,
-    found: Option<Found>,
+    kept: VecDeque<VariableReading>,
+    found: Option<FoundVariable>,
 }
 
 /// A loop whose variable counts its steps.
 #[derive(Debug)]
-struct Found {
+struct FoundVariable {
     steps: CountedSteps,
     /// The frame that has the variable.
     frame: FrameLocals,
@@ -104,15 +104,15 @@ impl Readings {
         }
         let runs_loop = |thread: &&ThreadLocals| thread.tid == Some(tid) || thread.is_main && tid == read.process.pid;
         let Some(thread) = read.threads.iter().find(runs_loop) else { return };
-        self.kept.push_back(Reading { at_ns: read.began_ns, frames: thread.frames.clone() });
-        let old = |first: &Reading| read.began_ns.saturating_sub(first.at_ns) > OLDEST_NS;
+        self.kept.push_back(VariableReading { at_ns: read.began_ns, frames: thread.frames.clone() });
+        let old = |first: &VariableReading| read.began_ns.saturating_sub(first.at_ns) > OLDEST_NS;
         while self.kept.len() > READINGS || self.kept.front().is_some_and(old) {
             self.kept.pop_front();
         }
         self.found = self.find();
     }
 
-    fn find(&self) -> Option<Found> {
+    fn find(&self) -> Option<FoundVariable> {
         let common = self.common();
         let mut outside = common.iter().enumerate().take_while(|(_, frame)| !is_in_loader(frame));
         outside.find_map(|(depth, frame)| {
@@ -129,7 +129,7 @@ impl Readings {
             let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
             let file = frame.file.rsplit('/').next().unwrap_or_default();
             let steps = CountedSteps { per_s, variable: format!("{name} in {} ({file})", frame.function).into() };
-            Some(Found { steps, frame: (*frame).clone(), turns })
+            Some(FoundVariable { steps, frame: (*frame).clone(), turns })
         })
     }
 
@@ -157,7 +157,7 @@ impl Readings {
 
     /// The values of a variable: CLOCK_MONOTONIC in nanoseconds, value.
     fn values(&self, depth: usize, frame: &FrameLocals, name: &str) -> Vec<(u64, i64)> {
-        let value = |reading: &Reading| {
+        let value = |reading: &VariableReading| {
             let (_, value) = reading.at(depth, frame)?.numbers.iter().find(|(known, _)| **known == *name)?;
             Some((reading.at_ns, *value))
         };
@@ -165,7 +165,7 @@ impl Readings {
     }
 }
 
-impl Reading {
+impl VariableReading {
     /// The frame at this depth, if it is that one.
     fn at(&self, depth: usize, frame: &FrameLocals) -> Option<&FrameLocals> {
         self.frames.get(depth).filter(|found| found.is_same_place(frame))

@@ -36,7 +36,7 @@ impl SampleClock {
 
 /// One sample of the thread that runs a trainer's loop, with what was seen of its other threads in the same round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Point {
+pub(super) struct SampledPoint {
     /// Number of the sampler's round in its tick.
     pub round: u32,
     /// CLOCK_MONOTONIC, nanoseconds.
@@ -68,7 +68,7 @@ pub(super) struct SampledTrainer {
     /// Queue feeders, one for each worker of the current set with torch's loader.
     pub feeders: u32,
     /// In time order.
-    pub points: Vec<Point>,
+    pub points: Vec<SampledPoint>,
 }
 
 /// A worker's samples.
@@ -127,7 +127,7 @@ impl SampledTrainer {
     fn of(process: &SampledProcess, tid: u32, sampler: &SamplerSample, waits: &[Wait], times: &[u64]) -> Self {
         let aside = process.threads.iter().find(|thread| thread.tid == tid && thread.role != ThreadRole::Main);
         let loop_tid = aside.map(|thread| thread.tid);
-        let mut points: Vec<Option<Point>> = vec![None; times.len()];
+        let mut points: Vec<Option<SampledPoint>> = vec![None; times.len()];
         let pinned = process.threads.iter().any(|thread| thread.role == ThreadRole::Pin);
         let runs_loop = |thread: &SampledThread| match loop_tid {
             Some(tid) => thread.tid == tid,
@@ -146,7 +146,7 @@ impl SampledTrainer {
                     (_, point) if runs_loop(thread) => {
                         let for_pinned = pinned && sampler.seen.get(place).is_some_and(is_for_pinned);
                         let main = if for_pinned { Wait::LoaderPoll } else { wait };
-                        *point = Some(Point { round, at_ns, main, ..Point::default() });
+                        *point = Some(SampledPoint { round, at_ns, main, ..SampledPoint::default() });
                     }
                     (ThreadRole::Pin, Some(point)) => point.pin = Some(wait),
                     (ThreadRole::Main, _) | (_, None) => {}

@@ -25,7 +25,7 @@ use helpers::{Did, at_work, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, pattern};
 pub(super) use reading::is_in_loader;
 pub use reading::is_sleep;
-use reading::{Seen, Step, ValidationSign, has, of_trainer, of_worker, step_in, validation_sign, waits};
+use reading::{StackLook, Step, ValidationSign, has, of_trainer, of_worker, step_in, validation_sign, waits};
 pub(super) use threads::{PythonThread, python_threads};
 
 /// Most places kept of one window.
@@ -33,7 +33,7 @@ const PLACES: usize = 32;
 
 /// A line of code and how often a thread was in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct CodePlace {
     /// Function, as the sampler names it; raw.
     pub function: Arc<str>,
     /// Path; raw.
@@ -82,7 +82,7 @@ pub struct ProcessStacks {
     /// Of a trainer: samples of its other threads at work in Python, and those of them that show batches being made.
     pub aside: (u32, u32),
     /// Places of the main thread, the most frequent first, at most 32.
-    pub places: Vec<Place>,
+    pub places: Vec<CodePlace>,
 }
 
 /// Every window of the sample whose process is a trainer or a worker of the job; `loop_of` tells which thread of a trainer runs
@@ -112,11 +112,11 @@ fn process_stacks(
     let aside = tid.filter(|tid| *tid != window.process.pid);
     let of_loop = window.threads.iter().find(|thread| aside.is_some() && thread.tid == aside);
     let main = of_loop.or_else(|| main_thread(window).filter(|_| aside.is_none()));
-    let mut places: HashMap<(usize, Activity), Place> = HashMap::new();
+    let mut places: HashMap<(usize, Activity), CodePlace> = HashMap::new();
     let mut note = |place: Option<(usize, bool)>, activity, samples, blocked| {
         let Some((at, leaf)) = place else { return };
         let Some(frame) = window.frames.get(at) else { return };
-        let place = places.entry((at, activity)).or_insert_with(|| Place::of(frame, activity));
+        let place = places.entry((at, activity)).or_insert_with(|| CodePlace::of(frame, activity));
         tally(samples, [(&mut place.samples, true), (&mut place.leaf, leaf), (&mut place.blocked, blocked)]);
     };
     let mut waits_for_threads: Vec<Did> = Vec::new();
@@ -198,15 +198,15 @@ fn loops<'a>(window: &'a StackWindow, patterns: &[Pattern], stacks: &[StackCount
 }
 
 /// A stack's frames, leaf first, with their patterns.
-fn seen<'a>(window: &'a StackWindow, patterns: &[Pattern], stack: &StackCount) -> Vec<Seen<'a>> {
+fn seen<'a>(window: &'a StackWindow, patterns: &[Pattern], stack: &StackCount) -> Vec<StackLook<'a>> {
     let of = |at: &u32| {
         let at = usize::try_from(*at).ok()?;
-        Some(Seen { at, frame: window.frames.get(at)?, pattern: *patterns.get(at)?, is_loop: false })
+        Some(StackLook { at, frame: window.frames.get(at)?, pattern: *patterns.get(at)?, is_loop: false })
     };
     stack.frames.iter().filter_map(of).collect()
 }
 
-impl Place {
+impl CodePlace {
     /// A frame's line, without samples.
     fn of(frame: &StackFrame, activity: Activity) -> Self {
         Self {
@@ -234,17 +234,18 @@ fn main_thread(window: &StackWindow) -> Option<&ThreadStacks> {
 
 /// The frame that a stack is put down to: the innermost one of the user's own code, else the innermost outside the
 /// standard library, else the leaf; and whether it is the leaf.
-fn place(stack: &[Seen<'_>]) -> Option<(usize, bool)> {
+fn place(stack: &[StackLook<'_>]) -> Option<(usize, bool)> {
     let installed = || stack.iter().position(|seen| is_installed(&seen.frame.file));
-    let found = stack.iter().position(Seen::is_user).or_else(installed);
+    let found = stack.iter().position(StackLook::is_user).or_else(installed);
     let at = found.unwrap_or(0);
     Some((stack.get(at)?.at, at == 0))
 }
 
-fn ranked(mut places: Vec<Place>) -> Vec<Place> {
+fn ranked(mut places: Vec<CodePlace>) -> Vec<CodePlace> {
     // Equal counts in the order of their names: the same samples must give the same verdict.
     places.sort_by(|a, b| {
-        let name = |place: &Place| (Arc::clone(&place.file), place.line, Arc::clone(&place.function), place.activity);
+        let name =
+            |place: &CodePlace| (Arc::clone(&place.file), place.line, Arc::clone(&place.function), place.activity);
         b.samples.cmp(&a.samples).then_with(|| name(a).cmp(&name(b)))
     });
     places.truncate(PLACES);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::sampled::{Point, SampledTrainer, SampledWorker};
+use super::sampled::{SampledPoint, SampledTrainer, SampledWorker};
 use super::wait::Wait;
 use crate::sample::syscall::Machine;
 use crate::sample::{
@@ -68,8 +68,8 @@ pub(super) fn job_tick(sequence: u64, processes: Vec<ProcessSample>) -> Sample {
 }
 
 /// A trainer's sample.
-pub(super) fn point(ms: u64, main: Wait) -> Point {
-    Point { at_ns: ms * MS, main, ..Point::default() }
+pub(super) fn point(ms: u64, main: Wait) -> SampledPoint {
+    SampledPoint { at_ns: ms * MS, main, ..SampledPoint::default() }
 }
 
 /// Observations that mean each kind of wait, in the order of the kinds.
@@ -106,12 +106,12 @@ pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) ->
     let place = |wait: Wait| u32::try_from(wait.index()).unwrap();
     let round = |at_ns: u64| u32::try_from(times.binary_search(&at_ns).unwrap()).unwrap();
     let trainer = |trainer: &SampledTrainer| {
-        let thread = |role, wait: &dyn Fn(&Point) -> Option<Wait>| {
+        let thread = |role, wait: &dyn Fn(&SampledPoint) -> Option<Wait>| {
             let seen = trainer.points.iter().filter_map(|point| Some((round(point.at_ns), place(wait(point)?))));
             let (rounds, seen) = seen.unzip();
             SampledThread { tid: trainer.id.pid, role, aside: false, rounds, seen }
         };
-        let counts = |count: fn(&Point) -> Option<u64>| {
+        let counts = |count: fn(&SampledPoint) -> Option<u64>| {
             trainer.points.iter().filter_map(|point| Some((round(point.at_ns), count(point)?))).collect()
         };
         SampledProcess {

@@ -1,18 +1,18 @@
 //! Where a trainer's main thread spends its wall time: the sampler's samples → seconds by activity, waits and steps.
 //!
 //! A sample stands for the time since the one before it, also over the end of a tick. What each means is decided by
-//! [`kind`](super::kind::kind); this file adds the times up.
+//! [`classify`](super::classify_wait::classify); this file adds the times up.
 
 use std::collections::HashMap;
 
+use super::classify_wait::{WaitContext, classify};
 use super::delta::{Scheduled, copied};
 use super::device::{DeviceUse, Overlap, busiest};
 use super::frame::{Stall, TrainerRates};
 use super::gpu::GpuFold;
 use super::job::{JobFold, ProcessDelta};
-use super::kind::{Context, kind};
 use super::levels::{HARDLY, WORTH_IT};
-use super::sampled::{Point, SampleClock, SampledTrainer, SampledWorker};
+use super::sampled::{SampleClock, SampledPoint, SampledTrainer, SampledWorker};
 use super::stacks::Activities;
 use super::stacks::correction::{Measured, correct};
 use super::steps::StepCounter;
@@ -111,7 +111,7 @@ impl TrainerRates {
 
 /// What spans two ticks, for one trainer.
 #[derive(Debug, Default)]
-pub(super) struct Carry {
+pub(super) struct TrainerCarry {
     clock: SampleClock,
     written: Option<u64>,
     waited_s: f64,
@@ -129,7 +129,7 @@ struct Fetch {
 }
 
 impl Fetch {
-    fn is_on(&mut self, point: &Point, kind: LoopActivity) -> bool {
+    fn is_on(&mut self, point: &SampledPoint, kind: LoopActivity) -> bool {
         if kind == LoopActivity::InputWait {
             if point.batches_requested.is_some() {
                 *self = Self { count: point.batches_requested, since_ns: point.at_ns };
@@ -149,7 +149,7 @@ impl Fetch {
 
 /// The trainers: those that were sampled, in their order; without any, the target by its counters alone.
 pub(super) fn fold(
-    carries: &mut HashMap<ProcessId, Carry>,
+    carries: &mut HashMap<ProcessId, TrainerCarry>,
     job: &JobSample,
     trainers: &[SampledTrainer],
     workers: &[SampledWorker],
@@ -171,7 +171,7 @@ pub(super) fn fold(
         if folded.seconds.is_some() {
             let devices = gpu.devices_of(trainer.id.pid);
             let training = job.library.is_some() || !devices.is_empty();
-            let context = Context { training, ..context(trainer, job, workers) };
+            let context = WaitContext { training, ..context(trainer, job, workers) };
             go_through(trainer, carry, context, &devices, &mut rates);
         } else if !stale {
             carry.rebase(trainer);
@@ -187,17 +187,17 @@ fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
 }
 
 /// What is known of a trainer's data workers, the same for all samples of one tick.
-fn context(trainer: &SampledTrainer, job: &JobSample, workers: &[SampledWorker]) -> Context {
+fn context(trainer: &SampledTrainer, job: &JobSample, workers: &[SampledWorker]) -> WaitContext {
     let pid = trainer.id.pid;
     let mut own_workers = workers.iter().filter(|worker| worker.trainer == pid).peekable();
     let workers = own_workers.peek().is_some()
         || trainer.feeders > 0
         || job.processes.iter().any(|process| process.role == ProcessRole::Worker && process.parent == pid);
     let loader_ahead = own_workers.peek().is_some() && own_workers.all(workers::had_nothing_to_do);
-    Context { exact: trainer.exact, workers, loader_ahead, ..Context::default() }
+    WaitContext { exact: trainer.exact, workers, loader_ahead, ..WaitContext::default() }
 }
 
-impl Carry {
+impl TrainerCarry {
     /// Takes the last readings as the ones to go on from, and counts nothing.
     fn rebase(&mut self, trainer: &SampledTrainer) {
         self.clock.rebase(trainer.points.last().map(|point| point.at_ns));
@@ -207,14 +207,14 @@ impl Carry {
     }
 }
 
-fn readings(points: &[Point]) -> Vec<(u64, u64)> {
+fn readings(points: &[SampledPoint]) -> Vec<(u64, u64)> {
     points.iter().filter_map(|point| Some((point.at_ns, point.batches_requested?))).collect()
 }
 
 fn go_through(
     trainer: &SampledTrainer,
-    carry: &mut Carry,
-    context: Context,
+    carry: &mut TrainerCarry,
+    context: WaitContext,
     devices: &[&DeviceUse],
     rates: &mut TrainerRates,
 ) {
@@ -226,7 +226,7 @@ fn go_through(
     for (point, writing) in trainer.points.iter().zip(writing) {
         let seconds = carry.clock.seconds(point.at_ns);
         let device = busiest(devices, point.at_ns);
-        let by_wait_alone = || kind(point, &Context { device, writing, ..context });
+        let by_wait_alone = || classify(point, &WaitContext { device, writing, ..context });
         let kind = point.by_chain.filter(|_| !writing).unwrap_or_else(by_wait_alone);
         let kind = if carry.fetch.is_on(point, kind) { LoopActivity::InputWait } else { kind };
         split[kind] += seconds;
@@ -283,7 +283,7 @@ fn go_through(
 
 /// Which samples lie between two readings of the main thread's written bytes that differ by a checkpoint's worth. What
 /// comes after the last reading of the tick goes on as before it.
-fn writing(points: &[Point], carried: &mut Option<u64>) -> Vec<bool> {
+fn writing(points: &[SampledPoint], carried: &mut Option<u64>) -> Vec<bool> {
     let mut out = Vec::with_capacity(points.len());
     let mut latest = false;
     for (at, point) in points.iter().enumerate() {

@@ -9,12 +9,12 @@ use crate::rates::{Frame, Rates};
 use crate::sample::{GpuDevice, GpuSample, ProcessSample, Sample, UtilizationPoint};
 
 /// Samples of the trainer with this PID.
-fn of_trainer(pid: u32, points: Vec<Point>) -> SampledTrainer {
+fn of_trainer(pid: u32, points: Vec<SampledPoint>) -> SampledTrainer {
     SampledTrainer { id: id(pid), tid: pid, exact: true, points, ..SampledTrainer::default() }
 }
 
 /// A tick with one trainer (PID 10) whose samples are these.
-fn sampled_tick(sequence: u64, points: Vec<Point>) -> JobSample {
+fn sampled_tick(sequence: u64, points: Vec<SampledPoint>) -> JobSample {
     JobSample {
         sampler: sampler(&[of_trainer(10, points)], &[]),
         ..job(sequence * 1000, vec![ProcessSample { role: ProcessRole::Trainer, ..process(10) }])
@@ -26,13 +26,13 @@ fn sample(sequence: u64, job: JobSample) -> Sample {
 }
 
 /// Samples every 20 ms over the second before tick `sequence`, each by its position 0–49.
-fn points(sequence: u64, of: impl Fn(u64) -> Point) -> Vec<Point> {
+fn points(sequence: u64, of: impl Fn(u64) -> SampledPoint) -> Vec<SampledPoint> {
     let start = (sequence - 1) * 1000;
-    (0..50).map(|at| Point { at_ns: (start + (at + 1) * 20) * MS, ..of(at) }).collect()
+    (0..50).map(|at| SampledPoint { at_ns: (start + (at + 1) * 20) * MS, ..of(at) }).collect()
 }
 
-fn main_in(wait: Wait) -> Point {
-    Point { main: wait, ..Point::default() }
+fn main_in(wait: Wait) -> SampledPoint {
+    SampledPoint { main: wait, ..SampledPoint::default() }
 }
 
 /// Tick 0 with one sample at its end, then these jobs.
@@ -127,7 +127,7 @@ fn a_wait_may_span_ticks() {
 
 #[test]
 fn a_batch_taken_between_two_samples_ends_the_wait() {
-    let of = |at| Point { batches_requested: Some(100 + at / 10), ..main_in(Wait::LoaderPoll) };
+    let of = |at| SampledPoint { batches_requested: Some(100 + at / 10), ..main_in(Wait::LoaderPoll) };
     let mut job = sampled_tick(1, points(1, of));
     job.sampler.processes[0].feeders = 2;
     let frames = run([job]);
@@ -139,7 +139,7 @@ fn a_batch_taken_between_two_samples_ends_the_wait() {
 
 #[test]
 fn checkpoints_show_in_written_bytes() {
-    let of = |at: u64| Point {
+    let of = |at: u64| SampledPoint {
         written_chars: at.is_multiple_of(10).then(|| 5000 + if at >= 20 { 8 << 20 } else { 0 }),
         ..main_in(Wait::Running)
     };
@@ -152,8 +152,10 @@ fn checkpoints_show_in_written_bytes() {
 #[test]
 fn a_checkpoint_goes_on_over_the_end_of_a_tick() {
     let at = |sequence: u64| {
-        let of =
-            |at: u64| Point { written_chars: (at == 24).then_some(sequence * (4 << 20)), ..main_in(Wait::Running) };
+        let of = |at: u64| SampledPoint {
+            written_chars: (at == 24).then_some(sequence * (4 << 20)),
+            ..main_in(Wait::Running)
+        };
         sampled_tick(sequence, points(sequence, of))
     };
     let frames = run([at(1), at(2)]);
@@ -305,7 +307,7 @@ fn receiving_a_batch_is_still_waiting_for_it() {
             2 | 3 => Wait::Running,
             _ => Wait::Futex,
         };
-        Point { main, batches_requested: Some(100 + step + u64::from(part >= 3)), ..Point::default() }
+        SampledPoint { main, batches_requested: Some(100 + step + u64::from(part >= 3)), ..SampledPoint::default() }
     });
     let frames = run([sampled_tick(1, seen)]);
     assert_shares(&frames[0].trainers[0], [0.6, 0.0, 0.2, 0.0, 0.2]);
@@ -316,7 +318,7 @@ fn a_count_that_stands_still_for_long_says_nothing() {
     // The end of an epoch: no index is handed out any more, and the loop works on.
     let seen = points(1, |at| {
         let main = if at < 10 { Wait::LoaderPoll } else { Wait::Running };
-        Point { main, batches_requested: Some(7), ..Point::default() }
+        SampledPoint { main, batches_requested: Some(7), ..SampledPoint::default() }
     });
     let frames = run([sampled_tick(1, seen)]);
     let trainer = &frames[0].trainers[0];

@@ -49,7 +49,7 @@ pub(super) fn fold(
 /// Nearly every sample saw the worker with nothing to do.
 pub(super) fn had_nothing_to_do(worker: &SampledWorker) -> bool {
     let count = worker.counts.iter().fold(0u32, |sum, count| sum.saturating_add(*count));
-    count >= SAMPLES && Seen::of(worker).idle >= NEARLY_ALL * f64::from(count)
+    count >= SAMPLES && WorkerTimes::of(worker).idle >= NEARLY_ALL * f64::from(count)
 }
 
 fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&SampledWorker>) -> WorkerRates {
@@ -69,14 +69,14 @@ fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Opt
         let busy = (main.on_cpu as f64 / 1e9 / seconds).min(1.0);
         return Some((busy, (main.delay as f64 / 1e9 / seconds).min(1.0 - busy)));
     }
-    let seen = Seen::of(sampled?);
+    let seen = WorkerTimes::of(sampled?);
     let busy = (delta.cpu_pct? / 100.0).min(1.0);
     (seen.all() > 0.0).then(|| (busy, (seen.running / seen.all() - busy).clamp(0.0, 1.0 - busy)))
 }
 
 /// Share of the samples in which the main thread waited for a thread of its own process that ran.
 fn by_own_threads(sampled: &SampledWorker) -> f64 {
-    f64::from(sampled.by_own_threads) / Seen::of(sampled).all().max(1.0)
+    f64::from(sampled.by_own_threads) / WorkerTimes::of(sampled).all().max(1.0)
 }
 
 /// Splits what is left beside `busy` and `runnable` between idle and I/O wait as the samples that saw the worker blocked do.
@@ -89,7 +89,7 @@ fn split(
     sampled: Option<&SampledWorker>,
     children: f64,
 ) {
-    let (seen, for_children) = sampled.map(|worker| Seen::with_children(worker, children)).unwrap_or_default();
+    let (seen, for_children) = sampled.map(|worker| WorkerTimes::with_children(worker, children)).unwrap_or_default();
     let rest = (1.0 - busy - runnable).max(0.0);
     let busy = busy + for_children.min(rest);
     rates.busy = Some(busy);
@@ -122,7 +122,7 @@ fn split(
 /// stopped. torch's workers wait for an index in a poll of 5 s, other loaders' on a pipe. Everything else blocked is a wait
 /// for data.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Seen {
+struct WorkerTimes {
     running: f64,
     idle: f64,
     disk: f64,
@@ -131,7 +131,7 @@ struct Seen {
     elsewhere: f64,
 }
 
-impl Seen {
+impl WorkerTimes {
     fn of(worker: &SampledWorker) -> Self {
         let mut seen = Self::default();
         for (wait, count) in Wait::ALL.into_iter().zip(worker.counts) {

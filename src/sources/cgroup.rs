@@ -33,7 +33,7 @@ pub struct CgroupReader {
     found: Hierarchies,
     reads: u32,
     limits: CgroupSample,
-    counters: Counters,
+    counters: CgroupCounters,
     freezers: Vec<Freezer>,
     /// The command that lets the group go on, once it was seen frozen.
     thaw: Option<Option<Arc<str>>>,
@@ -42,7 +42,7 @@ pub struct CgroupReader {
 
 /// The files read each time, at the groups whose limits bind.
 #[derive(Debug, Default)]
-struct Counters {
+struct CgroupCounters {
     cpu_stat: Option<KeptPath>,
     memory_usage: Option<KeptPath>,
     memory_hits: Option<KeptPath>,
@@ -105,7 +105,7 @@ impl CgroupReader {
             Ok(text) if text != self.membership_seen || self.found.is_empty() => {
                 self.membership_seen = text.to_vec();
                 self.found = find(&self.roots, self.pid, &self.membership_seen);
-                self.counters = Counters::default();
+                self.counters = CgroupCounters::default();
                 self.freezers = self.found.freezers.iter().flatten().filter_map(Freezer::new).collect();
             }
             Err(failure) if failure != ReadFailure::Gone && self.found.is_empty() => return,
@@ -127,7 +127,7 @@ impl CgroupReader {
         // Throttling happens where the quota is, reclaim where the limit is: their counters belong to that group.
         // Without a limit it is the job's own group.
         let limiting = memory.map(|(_, at)| at);
-        let Counters { cpu_stat, memory_usage, memory_hits, memory_stat } = &mut self.counters;
+        let CgroupCounters { cpu_stat, memory_usage, memory_hits, memory_stat } = &mut self.counters;
         keep(cpu_stat, found.cpu.as_ref(), cpu.map(|(_, at)| at).as_deref(), "cpu.stat", "cpu.stat");
         let memory = found.memory.as_ref();
         keep(memory_usage, memory, limiting.as_deref(), "memory.current", "memory.usage_in_bytes");

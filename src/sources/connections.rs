@@ -60,7 +60,7 @@ const MOST_LOCKS: usize = 64;
 
 /// One open end of a pipe or a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct End {
+struct SocketEnd {
     link: Arc<str>,
     reads: bool,
     writes: bool,
@@ -68,7 +68,7 @@ struct End {
 
 #[derive(Debug, Default)]
 struct Ends {
-    ends: Vec<End>,
+    ends: Vec<SocketEnd>,
     listed: u64,
     /// They may not be read.
     denied: bool,

@@ -98,13 +98,13 @@ struct NameSpace {
 
 /// How a process uses a file.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum MountKind {
     Open,
     Mapped,
 }
 
 /// A file found in a scan, with its path copied out of the kernel's text.
-struct Candidate {
+struct MountCandidate {
     hash: u64,
     path: Vec<u8>,
     number: Option<(u32, u32)>,
@@ -142,12 +142,12 @@ impl DataMounts {
             self.descriptors_due_ns = descriptors_next_ns;
             // The first scan is complete; later ones take turns.
             let most = if first { usize::MAX } else { LINKS_PER_SCAN };
-            let readable = self.take_turns(now_ns, pids, Kind::Open, most);
+            let readable = self.take_turns(now_ns, pids, MountKind::Open, most);
             self.readable = readable.or(self.readable);
         }
         if (now_ns >= self.mappings_due_ns || first) && self.readable == Some(true) {
             self.mappings_due_ns = mappings_next_ns;
-            self.take_turns(now_ns, pids, Kind::Mapped, MAPS_BYTES_PER_SCAN);
+            self.take_turns(now_ns, pids, MountKind::Mapped, MAPS_BYTES_PER_SCAN);
         }
         self.files.retain(|_, file| file.until_ns >= now_ns);
         for mount in &mut self.mounts {
@@ -179,7 +179,7 @@ impl DataMounts {
 
     /// Looks into one process after the other, beginning with the one whose turn it is, until `left` links or bytes have
     /// been looked at. Whether they may be read at all, where any told.
-    fn take_turns(&mut self, now_ns: u64, pids: &[u32], kind: Kind, mut left: usize) -> Option<bool> {
+    fn take_turns(&mut self, now_ns: u64, pids: &[u32], kind: MountKind, mut left: usize) -> Option<bool> {
         let mut readable = None;
         for pid in in_turn(pids, self.next_of(kind)) {
             match self.look(now_ns, pid, kind) {
@@ -198,28 +198,28 @@ impl DataMounts {
         readable
     }
 
-    fn next_of(&mut self, kind: Kind) -> &mut usize {
+    fn next_of(&mut self, kind: MountKind) -> &mut usize {
         match kind {
-            Kind::Open => &mut self.next_for_descriptors,
-            Kind::Mapped => &mut self.next_for_mappings,
+            MountKind::Open => &mut self.next_for_descriptors,
+            MountKind::Mapped => &mut self.next_for_mappings,
         }
     }
 
     /// Links or bytes of one process that were looked at.
-    fn look(&mut self, now_ns: u64, pid: u32, kind: Kind) -> Result<usize, ReadFailure> {
+    fn look(&mut self, now_ns: u64, pid: u32, kind: MountKind) -> Result<usize, ReadFailure> {
         let process = self.roots.proc.join(pid.to_string());
         let mut new = Vec::new();
         let each = |file: DataFile<'_>| note(&mut self.files, now_ns, file, &mut new);
         let looked = match kind {
-            Kind::Open => open_files(&process, each),
-            Kind::Mapped => mapped_files(&process, &mut self.maps_buffer, each),
+            MountKind::Open => open_files(&process, each),
+            MountKind::Mapped => mapped_files(&process, &mut self.maps_buffer, each),
         }?;
         self.place(now_ns, pid, new);
         Ok(looked)
     }
 
     /// Finds the mount of each new file. Only here is `fdinfo` read: once for each path in a minute.
-    fn place(&mut self, now_ns: u64, pid: u32, new: Vec<Candidate>) {
+    fn place(&mut self, now_ns: u64, pid: u32, new: Vec<MountCandidate>) {
         let process = self.roots.proc.join(pid.to_string());
         for file in new {
             let facts = file.descriptor.and_then(|descriptor| descriptor_facts(&process, descriptor));
@@ -240,7 +240,7 @@ impl DataMounts {
         }
     }
 
-    fn mount_of(&mut self, now_ns: u64, pid: u32, file: &Candidate, mount_id: Option<u64>) -> Option<usize> {
+    fn mount_of(&mut self, now_ns: u64, pid: u32, file: &MountCandidate, mount_id: Option<u64>) -> Option<usize> {
         let process = self.roots.proc.join(pid.to_string());
         // One copy for each mount name space; where that may not be read, one for each process.
         let key = std::fs::read_link(process.join("ns/mnt")).unwrap_or_else(|_| process.clone());
@@ -284,7 +284,7 @@ impl DataMounts {
 }
 
 /// Refreshes a file that is known and copies one that is new, as long as there is room.
-fn note(files: &mut HashMap<u64, SeenFile>, now_ns: u64, file: DataFile<'_>, new: &mut Vec<Candidate>) {
+fn note(files: &mut HashMap<u64, SeenFile>, now_ns: u64, file: DataFile<'_>, new: &mut Vec<MountCandidate>) {
     let mut hasher = DefaultHasher::new();
     file.path.hash(&mut hasher);
     let hash = hasher.finish();
@@ -297,7 +297,7 @@ fn note(files: &mut HashMap<u64, SeenFile>, now_ns: u64, file: DataFile<'_>, new
         }
     } else if files.len() + new.len() < MOST_FILES && !new.iter().any(|candidate| candidate.hash == hash) {
         let (path, number, descriptor) = (file.path.to_vec(), file.number, file.descriptor);
-        new.push(Candidate { hash, path, number, descriptor, until_ns });
+        new.push(MountCandidate { hash, path, number, descriptor, until_ns });
     }
 }
 

@@ -31,7 +31,7 @@ pub struct NeighboursReader {
     job_cpus: Vec<u16>,
     /// Processes that are named whether they use CPU time or not.
     asked: HashSet<u32>,
-    counters: Counters,
+    counters: NeighbourCounters,
     now: HashMap<u32, (u64, u64)>,
     job: HashSet<u32>,
     /// Those that used CPU time, with their parents and without their command lines and owners.
@@ -50,14 +50,14 @@ type Names = (Arc<str>, Arc<str>, Option<u32>, bool);
 
 /// The processes as they were at the last scan.
 #[derive(Debug, Default)]
-struct Counters {
+struct NeighbourCounters {
     /// Start and CPU time so far by PID, clock ticks.
     seen: HashMap<u32, (u64, u64)>,
     /// No process was left out, so one that is not among them is younger than the scan.
     complete: bool,
 }
 
-impl Counters {
+impl NeighbourCounters {
     /// Ticks since the scan: all there are of a process that has started since. `None` where that cannot be known.
     fn moved(&self, now: ProcessId, ticks: u64) -> Option<u64> {
         match self.seen.get(&now.pid) {
@@ -111,7 +111,7 @@ impl NeighboursReader {
                 Err(failure) => complete &= failure.is_gone(),
             }
         }
-        self.counters = Counters { seen: std::mem::take(&mut self.now), complete };
+        self.counters = NeighbourCounters { seen: std::mem::take(&mut self.now), complete };
         let window_ns = self.before_ns.map_or(0, |before_ns| now_ns.saturating_sub(before_ns));
         self.before_ns = Some(now_ns);
         self.keep_busiest();

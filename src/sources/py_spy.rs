@@ -26,8 +26,8 @@ use super::process::{identity, stat_of};
 use super::secrets;
 use crate::sample::{LocalsSample, ProcessId, SourceState, StackWindow};
 use crate::trust;
-use child::{Ending, Ran};
-use find::Program;
+use child::{ChildEnding, Ran};
+use find::TrustedProgram;
 use readers::Readers;
 
 /// How long `--version` may take; a shell wrapper (pyenv) takes some tenths of a second.
@@ -42,7 +42,7 @@ const OLDEST: (u32, u32, u32) = (0, 3, 6);
 /// The py-spy program, ready to run.
 #[derive(Debug)]
 pub struct PySpy {
-    program: Program,
+    program: TrustedProgram,
     /// Its version (`0.4.3`).
     pub version: String,
 }
@@ -63,7 +63,7 @@ fn first_of<T>(
     path: Option<OsString>,
     wanted: Option<&Path>,
     privileged: bool,
-    attempt: impl Fn(Program) -> Result<T, Refusal>,
+    attempt: impl Fn(TrustedProgram) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
     let absent = |reason: String| Refusal::lasting(SourceState::Absent, reason).mended_by(install::install_command());
     let wanted = wanted.map(|wanted| std::path::absolute(wanted).unwrap_or_else(|_| wanted.to_path_buf()));
@@ -71,7 +71,7 @@ fn first_of<T>(
         Some(path) if !find::is_program(&path) => {
             return Err(absent(format!("--py-spy: {} is no program", shown(&path))));
         }
-        Some(path) => vec![find::Candidate { path, of_target: false }],
+        Some(path) => vec![find::Executable { path, of_target: false }],
         None => find::candidates(proc_root, target, path, privileged),
     };
     let mut first = None;
@@ -110,7 +110,7 @@ impl PySpy {
         &self.program.path
     }
 
-    fn try_program(program: Program) -> Result<Self, Refusal> {
+    fn try_program(program: TrustedProgram) -> Result<Self, Refusal> {
         let absent =
             |reason: String| Refusal::lasting(SourceState::Absent, reason).mended_by(install::upgrade_command());
         let name = shown(&program.path);
@@ -118,8 +118,10 @@ impl PySpy {
         let ran = child::run(&program, &["--version"], VERSION_TIME, collapsed::LARGEST as u64, &never)
             .map_err(|error| absent(format!("{name} does not start: {error}")))?;
         match ran.ending {
-            Ending::Exited(status) if status.success() => {}
-            Ending::Exited(_) => return Err(absent(format!("{name} fails: {}", refusal::said(&ran.err(MESSAGES))))),
+            ChildEnding::Exited(status) if status.success() => {}
+            ChildEnding::Exited(_) => {
+                return Err(absent(format!("{name} fails: {}", refusal::said(&ran.err(MESSAGES)))));
+            }
             _ => {
                 let reason = format!("{name} --version did not end within {} s", VERSION_TIME.as_secs());
                 return Err(Refusal::passing(SourceState::Hung, reason));
@@ -233,13 +235,13 @@ impl PySpy {
             Refusal::passing(SourceState::Absent, format!("{} does not start: {error}", shown(self.path())))
         })?;
         match ran.ending {
-            Ending::Stopped => Ok(None),
-            Ending::TimedOut => {
+            ChildEnding::Stopped => Ok(None),
+            ChildEnding::TimedOut => {
                 let reason = format!("py-spy did not end within {} s", time_out.as_secs());
                 Err(Refusal::passing(SourceState::Hung, reason))
             }
-            Ending::TooMuch => Err(Refusal::passing(SourceState::Absent, "py-spy wrote more than 16 MiB")),
-            Ending::Exited(status) if !status.success() => {
+            ChildEnding::TooMuch => Err(Refusal::passing(SourceState::Absent, "py-spy wrote more than 16 MiB")),
+            ChildEnding::Exited(status) if !status.success() => {
                 if after.is_none() {
                     return Err(Refusal::gone(process));
                 }
@@ -247,7 +249,7 @@ impl PySpy {
                 let words = if words.trim().is_empty() { format!("it ended with {status}") } else { words };
                 Err(Refusal::of_words(&words, proc_root, process))
             }
-            Ending::Exited(_) => Ok(Some(ran)),
+            ChildEnding::Exited(_) => Ok(Some(ran)),
         }
     }
 }

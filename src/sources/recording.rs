@@ -64,7 +64,7 @@ pub struct Recording<R: Read> {
     pub samples: u64,
     /// After the last sample: what is missing at the end, in one line, where something is.
     pub note: Option<String>,
-    lines: Lines<R>,
+    lines: RecordingLines<R>,
     over: bool,
 }
 
@@ -87,12 +87,12 @@ impl<R: Read> Recording<R> {
     /// # Errors
     /// [`RecordingError`].
     pub fn new(from: R) -> Result<Self, RecordingError> {
-        let mut lines = Lines::new(from)?;
+        let mut lines = RecordingLines::new(from)?;
         let bytes = match lines.next()? {
-            Line::Whole(bytes) => bytes,
-            Line::Torn(..) => return Err(RecordingError::Other("it ends within its first line".into())),
-            Line::End => return Err(RecordingError::Other("it is empty".into())),
-            Line::Broken(why) => return Err(RecordingError::Other(why)),
+            RecordingLine::Whole(bytes) => bytes,
+            RecordingLine::Torn(..) => return Err(RecordingError::Other("it ends within its first line".into())),
+            RecordingLine::End => return Err(RecordingError::Other("it is empty".into())),
+            RecordingLine::Broken(why) => return Err(RecordingError::Other(why)),
         };
         let mut header: Header = serde_json::from_slice(bytes)
             .map_err(|error| RecordingError::Other(format!("no header: {}", short(&error))))?;
@@ -114,9 +114,9 @@ impl<R: Read> Recording<R> {
 
     fn read(&mut self) -> Result<Option<Sample>, RecordingError> {
         let bytes = match self.lines.next()? {
-            Line::Whole(bytes) => bytes,
-            Line::End => return Ok(None),
-            Line::Torn(bytes) => {
+            RecordingLine::Whole(bytes) => bytes,
+            RecordingLine::End => return Ok(None),
+            RecordingLine::Torn(bytes) => {
                 // Only the line end may be missing.
                 let sample = serde_json::from_slice(bytes).ok().map(secrets::masked);
                 if sample.is_none() {
@@ -124,7 +124,7 @@ impl<R: Read> Recording<R> {
                 }
                 return Ok(sample);
             }
-            Line::Broken(why) => {
+            RecordingLine::Broken(why) => {
                 self.note = Some(format!("cut off or damaged {} ({why})", after(self.samples)));
                 return Ok(None);
             }
@@ -170,7 +170,7 @@ fn short(error: &serde_json::Error) -> String {
     error.to_string().chars().take(160).collect()
 }
 
-enum Line<'a> {
+enum RecordingLine<'a> {
     /// Without its line end.
     Whole(&'a [u8]),
     /// The last line, which has no line end.
@@ -182,7 +182,7 @@ enum Line<'a> {
 }
 
 /// Decompressed lines of bounded length.
-struct Lines<R: Read> {
+struct RecordingLines<R: Read> {
     input: BufReader<zstd::stream::read::Decoder<'static, BufReader<Counted<R>>>>,
     /// Memory that the samples so far may have taken, bytes.
     weight: u64,
@@ -191,22 +191,22 @@ struct Lines<R: Read> {
     number: u64,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> RecordingLines<R> {
     fn new(from: R) -> io::Result<Self> {
         let mut decoder = zstd::stream::read::Decoder::new(Counted::new(from))?;
         decoder.window_log_max(WINDOW_LOG_MAX)?;
         Ok(Self { input: BufReader::new(decoder), weight: 0, line: Vec::new(), number: 0 })
     }
 
-    fn next(&mut self) -> Result<Line<'_>, RecordingError> {
+    fn next(&mut self) -> Result<RecordingLine<'_>, RecordingError> {
         self.line.clear();
         self.number += 1;
         match (&mut self.input).take(LINE_MAX as u64 + 2).read_until(b'\n', &mut self.line) {
-            Ok(0) => return Ok(Line::End),
+            Ok(0) => return Ok(RecordingLine::End),
             Ok(_) => {}
             // The kernel's errors have a number, zstd's have none.
             Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
-            Err(error) => return Ok(Line::Broken(error.to_string())),
+            Err(error) => return Ok(RecordingLine::Broken(error.to_string())),
         }
         let weight = weight::of(&self.line);
         self.weight = self.weight.saturating_add(weight);
@@ -216,8 +216,8 @@ impl<R: Read> Lines<R> {
                 Err(RecordingError::TooHeavy(self.number))
             }
             _ if whole.unwrap_or(&self.line).len() > LINE_MAX => Err(RecordingError::TooLong(self.number)),
-            Some(line) => Ok(Line::Whole(line)),
-            None => Ok(Line::Torn(&self.line)),
+            Some(line) => Ok(RecordingLine::Whole(line)),
+            None => Ok(RecordingLine::Torn(&self.line)),
         }
     }
 }

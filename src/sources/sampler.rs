@@ -18,7 +18,7 @@ use crate::sample::{
     Access, ConnectionsSample, Observation, ProcessId, ProcessRole, SampledProcess, SampledThread, SamplerSample,
     ThreadRole,
 };
-use task::{Seen, Task};
+use task::{Task, TaskRead};
 
 /// The feeders' counters are read in every so many rounds, and so seldom where little is asked for.
 const FEEDERS_EVERY: (u64, u64) = (2, 4);
@@ -87,7 +87,7 @@ impl ThreadPlan {
 pub struct Sampler {
     proc_root: PathBuf,
     plan: SamplerPlan,
-    processes: Vec<Process>,
+    processes: Vec<SampledProc>,
     rounds: u64,
     sparing: bool,
     next_worker: usize,
@@ -97,12 +97,12 @@ pub struct Sampler {
     gaps_us: Vec<u32>,
     /// The first round of the tick in which everything was sampled.
     followed: Option<u32>,
-    seen: Seen,
+    seen: TaskRead,
     connections: Connections,
 }
 
 #[derive(Debug, Default)]
-struct Process {
+struct SampledProc {
     plan: ProcessPlan,
     threads: Vec<Task>,
     /// Threads of the plan that are not sampled, because no more files may be kept open.
@@ -139,7 +139,7 @@ fn may_wait_for_a_batch(main: &Observation) -> bool {
     main.state != Some('R') && (on_descriptors || main.deadline_ms.is_some_and(|ms| ms >= LONG_MS))
 }
 
-impl Process {
+impl SampledProc {
     /// Opens what the plan names, taking over from `before` what was open already. Threads that only others may wait for are
     /// left out where their files cannot be kept open.
     fn open(proc_root: &Path, plan: &ProcessPlan, before: Option<Self>, no_syscall: bool) -> Self {
@@ -177,7 +177,13 @@ impl Process {
 
     /// Samples a trainer in one round. With `connections` all threads of the plan are sampled, and what they wait on is looked
     /// up.
-    fn sample_trainer(&mut self, round: u32, due: Due, mut connections: Option<&mut Connections>, seen: &mut Seen) {
+    fn sample_trainer(
+        &mut self,
+        round: u32,
+        due: Due,
+        mut connections: Option<&mut Connections>,
+        seen: &mut TaskRead,
+    ) {
         let pid = self.plan.id.pid;
         let mut main = Observation::default();
         let mut helper_runs = false;
@@ -270,7 +276,7 @@ impl Sampler {
         if plan == self.plan {
             return;
         }
-        let mut before: BTreeMap<ProcessId, Process> =
+        let mut before: BTreeMap<ProcessId, SampledProc> =
             self.processes.drain(..).map(|process| (process.plan.id, process)).collect();
         if descriptors::scarce(Use::Rounds).is_some() {
             // Those that matter most come first in the plan, and must find something to take.
@@ -278,7 +284,7 @@ impl Sampler {
         }
         let open = |wanted: &ProcessPlan| {
             let before = before.remove(&wanted.id).filter(|before| before.plan.execs == wanted.execs);
-            Process::open(&self.proc_root, wanted, before, plan.no_syscall)
+            SampledProc::open(&self.proc_root, wanted, before, plan.no_syscall)
         };
         self.processes = plan.processes.iter().map(open).collect();
         self.plan = plan;
@@ -315,7 +321,7 @@ impl Sampler {
 
     /// The workers, and whoever else may be waited for.
     fn sample_others(&mut self, round: u32) {
-        let is_other = |process: &&Process| process.plan.role != ProcessRole::Trainer;
+        let is_other = |process: &&SampledProc| process.plan.role != ProcessRole::Trainer;
         let count = self.processes.iter().filter(is_other).count().max(1);
         let start = if count > MOST_WORKERS { self.next_worker % count } else { 0 };
         let others = self.processes.iter_mut().filter(|process| is_other(&&**process)).enumerate();

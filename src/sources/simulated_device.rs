@@ -22,7 +22,7 @@ pub mod state;
 
 pub use super::clock::monotonic_ns;
 pub use file::StateFile;
-pub use meter::{Activity, Meter, Reading, activity};
+pub use meter::{Meter, MeterActivity, Reading, activity};
 pub use owner::SimulatedGpu;
 pub use queue::Queue;
 pub use state::DeviceState;

@@ -47,18 +47,18 @@ pub fn joined(arguments: &[&str]) -> String {
 /// A command line whose arguments are joined already, with its secrets masked unless [`show`] was called.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
-    mask(text, Kind::Command)
+    mask(text, SecretKind::Command)
 }
 
 /// Any other text (a path, a mount source, source code), with its secrets masked unless [`show`] was called.
 #[must_use]
 pub fn prose(text: &str) -> Cow<'_, str> {
-    mask(text, Kind::Prose)
+    mask(text, SecretKind::Prose)
 }
 
 /// What kind of text is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SecretKind {
     /// Commands: `NAME=value` and `--name value` need no quotes.
     Command,
     /// Anything else. In code `token = next(tokens)` is no secret, so only quoted values are taken for one.
@@ -94,7 +94,7 @@ fn mask_arguments<'t>(arguments: &[&'t str]) -> Vec<Cow<'t, str>> {
         let Range { start, end } = own.or(of_program).unwrap_or(0..0);
         masked.push(match (argument.get(..start), argument.get(end..)) {
             (Some(head), Some(tail)) if start < end && !are_shown() => Cow::Owned([head, MASK, tail].concat()),
-            _ => mask(argument, Kind::Command),
+            _ => mask(argument, SecretKind::Command),
         });
         before = argument;
     }
@@ -126,7 +126,7 @@ fn assigned(argument: &str, is_script: bool) -> Option<Range<usize>> {
     let name = argument.get(..end)?;
     let start = match argument.get(end..)? {
         rest if rest.starts_with('=') => end + 1,
-        rest if rest.starts_with(':') => scan::value_start(argument, 0..end, Kind::Command)?.0,
+        rest if rest.starts_with(':') => scan::value_start(argument, 0..end, SecretKind::Command)?.0,
         _ => return None,
     };
     if is_script && !name.starts_with('-') {
@@ -143,7 +143,7 @@ fn assigned(argument: &str, is_script: bool) -> Option<Range<usize>> {
 const PASSES: usize = 8;
 
 /// Replaces everything that any of the rules takes for a secret.
-fn mask(text: &str, kind: Kind) -> Cow<'_, str> {
+fn mask(text: &str, kind: SecretKind) -> Cow<'_, str> {
     if are_shown() {
         return Cow::Borrowed(text);
     }
@@ -158,12 +158,12 @@ fn mask(text: &str, kind: Kind) -> Cow<'_, str> {
 }
 
 /// `None` where nothing is to be replaced.
-fn masked_once(text: &str, kind: Kind) -> Option<String> {
+fn masked_once(text: &str, kind: SecretKind) -> Option<String> {
     let mut secrets: Vec<Range<usize>> = Vec::new();
     scan::assignments(text, kind, &mut secrets);
     scan::addresses(text, &mut secrets);
     tokens::find(text, &mut secrets);
-    if kind == Kind::Command {
+    if kind == SecretKind::Command {
         programs::find(text, &mut secrets);
     }
     if secrets.is_empty() {

@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde::{Serialize, Serializer};
 
 use super::pages::Page;
-use super::pages::processes::{COLUMNS, Column, Sort};
+use super::pages::processes::{COLUMNS, ProcessColumn, Sort};
 use super::theme::Palette;
 use crate::text::{fit, nearest};
 
@@ -50,7 +50,7 @@ pub struct Layout {
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', hide_short_help = true,
         default_values = COLUMNS.map(|column| column.to_string()))]
     #[serde(deserialize_with = "distinct")]
-    pub columns: Option<Vec<Column>>,
+    pub columns: Option<Vec<ProcessColumn>>,
     /// Show processes as a tree.
     #[arg(long, action = ArgAction::SetTrue, hide_short_help = true)]
     pub tree: Option<bool>,
@@ -107,7 +107,7 @@ pub fn check_distinct<T: PartialEq + fmt::Display>(values: &[T]) -> Result<(), S
     }
 }
 
-fn distinct<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Column>>, D::Error> {
+fn distinct<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<ProcessColumn>>, D::Error> {
     let values = Vec::deserialize(from)?;
     check_distinct(&values).map_err(D::Error::custom)?;
     Ok(Some(values))
@@ -130,7 +130,7 @@ macro_rules! written_as_word {
     )+};
 }
 
-written_as_word!(Page, Column, Sort, Scale, ThemeName);
+written_as_word!(Page, ProcessColumn, Sort, Scale, ThemeName);
 
 /// Values that are words of a list, in any case where `ignore_case` says so.
 macro_rules! one_of_many {
@@ -151,7 +151,7 @@ macro_rules! one_of_many {
     )+};
 }
 
-one_of_many!(Page, ignore_case: true; Column, ignore_case: false; Scale, ignore_case: false;);
+one_of_many!(Page, ignore_case: true; ProcessColumn, ignore_case: false; Scale, ignore_case: false;);
 
 impl fmt::Display for Sort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -271,8 +271,8 @@ mod tests {
     #[test]
     fn every_word_is_read_back() {
         read_back(Page::ALL);
-        read_back(Column::ALL);
-        read_back(Column::ALL.map(|column| Sort { column, reversed: true }));
+        read_back(ProcessColumn::ALL);
+        read_back(ProcessColumn::ALL.map(|column| Sort { column, reversed: true }));
         read_back(Scale::value_variants().iter().copied());
         read_back(["auto", "dark", "light", "high-contrast", "~/mine.toml", "/a/b"].map(ThemeName::known));
         assert_eq!(

@@ -9,7 +9,7 @@ use ratatui::style::Style;
 
 use super::theme::{Look, Theme};
 use crate::diagnosis::verdict::Class;
-use crate::history::timeline::{Point, Timeline, Window};
+use crate::history::timeline::{Timeline, TimelinePoint, TimelineWindow};
 use crate::rates::time_split::LoopActivity;
 
 /// Widest chart, cells; a wider terminal gets charts of this width.
@@ -23,19 +23,23 @@ const ASCII: [char; 5] = [' ', '.', ':', '|', '#'];
 
 /// Mean of one series per dot column.
 #[derive(Debug, Clone)]
-pub struct Columns {
+pub struct ChartColumns {
     /// Sum and weight of each.
     sums: [(f32, f32); MAX_CELLS * 2],
     used: usize,
     /// Where the cells stand.
-    window: Window,
+    window: TimelineWindow,
     /// Something was seen before the first column.
     began_before: bool,
 }
 
-impl Columns {
+impl ChartColumns {
     /// Gathers one series over `window`, two columns per cell.
-    pub fn gather(timeline: &Timeline, window: Window, value: impl Fn(&Point) -> Option<f32>) -> Self {
+    pub fn gather(
+        timeline: &Timeline,
+        window: TimelineWindow,
+        value: impl Fn(&TimelinePoint) -> Option<f32>,
+    ) -> Self {
         let [columns] = Self::gather_each(timeline, window, |point| [value(point)]);
         columns
     }
@@ -43,8 +47,8 @@ impl Columns {
     /// Gathers several series in one walk, which costs hardly more than a walk for one.
     pub fn gather_each<const N: usize>(
         timeline: &Timeline,
-        window: Window,
-        values: impl Fn(&Point) -> [Option<f32>; N],
+        window: TimelineWindow,
+        values: impl Fn(&TimelinePoint) -> [Option<f32>; N],
     ) -> [Self; N] {
         let cells = window;
         let window = window.halved();
@@ -93,7 +97,7 @@ fn dots(value: Option<f32>, max: f32, height: u16) -> u16 {
 }
 
 /// Draws a filled timeline of `columns` against `max` into `area`, one cell for every two columns.
-pub fn timeline(buf: &mut Buffer, area: Rect, columns: &Columns, max: f32, style: Style, theme: Theme) {
+pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, style: Style, theme: Theme) {
     let area = area.intersection(buf.area);
     if area.is_empty() {
         return;
@@ -127,7 +131,7 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &Columns, max: f32, style
 }
 
 /// The column of the terminal where a column of the window stands, if it stands in `area`.
-fn cell(area: Rect, window: Window, column: usize) -> Option<u16> {
+fn cell(area: Rect, window: TimelineWindow, column: usize) -> Option<u16> {
     let place = u16::try_from(window.place(column)?).ok()?;
     (place < area.width).then(|| area.x + place)
 }
@@ -153,9 +157,9 @@ fn each_cell<const N: usize>(
     buf: &mut Buffer,
     area: Rect,
     source: &Timeline,
-    window: Window,
+    window: TimelineWindow,
     theme: Theme,
-    parts: impl Fn(&Point) -> Option<[f32; N]>,
+    parts: impl Fn(&TimelinePoint) -> Option<[f32; N]>,
     draw: impl Fn(&mut Buffer, u16, [f32; N]),
 ) {
     if area.is_empty() {
@@ -181,7 +185,7 @@ fn each_cell<const N: usize>(
 }
 
 /// Draws where the main thread's time went, each cell column a stack of textures that fills the whole height.
-pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
+pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWindow, theme: Theme) {
     let area = area.intersection(buf.area);
     each_cell(
         buf,
@@ -206,9 +210,9 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, 
 }
 
 /// Draws the class that held most of each cell's time, one letter each.
-pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: Window, theme: Theme) {
+pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWindow, theme: Theme) {
     let area = Rect { height: 1, ..area }.intersection(buf.area);
-    let weights = |point: &Point| Some(Class::ALL.map(|class| if class == point.class { 1.0 } else { 0.0 }));
+    let weights = |point: &TimelinePoint| Some(Class::ALL.map(|class| if class == point.class { 1.0 } else { 0.0 }));
     each_cell(buf, area, source, window, theme, weights, |buf, x, weights| {
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(&b.1));
         if let Some((class, _)) = most {
@@ -250,7 +254,7 @@ pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, edge: &str, style: Style
 }
 
 /// Draws the time axis of a sweep: where the newest moment stands.
-pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: Window, style: Style) {
+pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: TimelineWindow, style: Style) {
     let area = area.intersection(buf.area);
     let newest = window.columns.checked_sub(1).and_then(|column| cell(area, window, column));
     if let Some(x) = newest.filter(|_| area.height > 0) {
@@ -307,7 +311,8 @@ mod tests {
         let area = Rect::new(0, 0, cells, height);
         let mut buf = Buffer::empty(area);
         let theme = Theme::plain(ascii);
-        let columns = Columns::gather(t, Window::of_cells(NOW, f64::from(cells), cells), |p| p.cpu.get());
+        let columns =
+            ChartColumns::gather(t, TimelineWindow::of_cells(NOW, f64::from(cells), cells), |p| p.cpu.get());
         timeline(&mut buf, area, &columns, 100.0, Style::new(), theme);
         rows(&buf)
     }
@@ -342,7 +347,7 @@ mod tests {
         t.push(&frame, Class::Unknown);
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
-        stacked(&mut buf, area, &t, Window::of_cells(NOW, 3.0, 3), Theme::plain(true));
+        stacked(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 3.0, 3), Theme::plain(true));
         assert_eq!(rows(&buf), [" ..", " HH", " WW", " WW"]);
     }
 
@@ -354,7 +359,7 @@ mod tests {
         }
         let area = Rect::new(0, 0, 5, 1);
         let mut buf = Buffer::empty(area);
-        strip(&mut buf, area, &t, Window::of_cells(NOW, 5.0, 5), Theme::default());
+        strip(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 5.0, 5), Theme::default());
         assert_eq!(rows(&buf), [" ?D–G"]);
     }
 
@@ -415,8 +420,8 @@ mod tests {
             let mut buf = Buffer::empty(Rect::new(0, 0, 30, 8));
             let area = Rect::new(x, y, width, height);
             let theme = Theme { ascii, ..Theme::default() };
-            let window = Window::of_cells(NOW, 60.0, width);
-            let columns = Columns::gather(&t, window, |p| p.cpu.get());
+            let window = TimelineWindow::of_cells(NOW, 60.0, width);
+            let columns = ChartColumns::gather(&t, window, |p| p.cpu.get());
             timeline(&mut buf, area, &columns, max, Style::new(), theme);
             stacked(&mut buf, area, &t, window, theme);
             strip(&mut buf, area, &t, window, theme);

@@ -11,7 +11,7 @@ use super::format;
 use crate::diagnosis::Verdict;
 use crate::history::History;
 use crate::history::archive::{Archive, Limits, Moment, MomentId};
-use crate::history::timeline::Window;
+use crate::history::timeline::TimelineWindow;
 use crate::history::totals::Totals;
 use crate::jobs::{JobKey, Target};
 use crate::pipeline::{Tick, same_cause};
@@ -161,7 +161,7 @@ impl Job {
         let edge_ns = self.edge_ns();
         let holds_all = |s: f64| {
             let column_ns = (s * 1e9) as u64;
-            let window = Window { edge_ns, end_ns: edge_ns, column_ns, columns: 1, sweep: false };
+            let window = TimelineWindow { edge_ns, end_ns: edge_ns, column_ns, columns: 1, sweep: false };
             !self.history.timeline.began_before(window)
         };
         [15.0, 30.0].into_iter().find(|s| *s >= 10.0 * self.interval_s && holds_all(*s)).unwrap_or(60.0)

@@ -15,18 +15,18 @@ use super::labels::counted;
 use super::message::Effect;
 use super::widgets::menu::moved;
 use super::widgets::prompt::is_in;
-use super::widgets::{Confirm, Extent, Outcome, Prompt, Purpose, Typed};
-use crate::jobs::{Candidate, JobKey};
+use super::widgets::{Confirm, Extent, MenuOutcome, Prompt, Purpose, Typed};
+use crate::jobs::{JobCandidate, JobKey};
 
 /// A line of the list: a row, or the heading before the candidates.
-pub type Line = Option<Row>;
+pub type Line = Option<JobRow>;
 
 /// Most digits of a PID that is typed.
 const DIGITS: usize = 10;
 
 /// What speaks for a candidate that it trains: device memory, data workers, a library.
 #[must_use]
-pub fn facts(candidate: &Candidate) -> Vec<String> {
+pub fn facts(candidate: &JobCandidate) -> Vec<String> {
     let memory = candidate.gpu_memory_bytes.map(|told| Some(told).filter(|bytes| *bytes > 0));
     let memory = memory.map(|bytes| format!("GPU {}", format::bytes(bytes)));
     let workers = Some(candidate.workers as usize).filter(|count| *count > 0);
@@ -36,7 +36,7 @@ pub fn facts(candidate: &Candidate) -> Vec<String> {
 
 /// One row of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Row {
+pub enum JobRow {
     /// A job that is attached to.
     Attached(JobKey),
     /// A candidate, by its PID.
@@ -64,7 +64,7 @@ pub enum Wish {
 #[derive(Debug, Clone, Default)]
 pub struct JobList {
     /// Candidates, best first; none before the first scan.
-    pub(in crate::tui) candidates: Option<Vec<Candidate>>,
+    pub(in crate::tui) candidates: Option<Vec<JobCandidate>>,
     /// What is being typed: a filter or a PID.
     pub(in crate::tui) prompt: Option<Prompt>,
     /// What is being asked.
@@ -77,7 +77,7 @@ pub struct JobList {
     pub(in crate::tui) top: usize,
     /// The rows, with a heading before the candidates: found anew when something has changed, not at each drawing.
     lines: Vec<Line>,
-    selected: Option<Row>,
+    selected: Option<JobRow>,
     /// Where the selected row stood last: its neighbour takes its place when it goes.
     place: usize,
     /// Digits typed so far of a PID to jump to.
@@ -88,37 +88,37 @@ impl JobList {
     /// A list on which this job is selected.
     #[must_use]
     pub fn at(key: JobKey) -> Self {
-        Self { selected: Some(Row::Attached(key)), ..Self::default() }
+        Self { selected: Some(JobRow::Attached(key)), ..Self::default() }
     }
 
     /// Jobs in the order in which they were attached to, the heading, then candidates that are not among them.
     fn find(&self, jobs: &[Job]) -> Vec<Line> {
         let fits = |pid, command: &str| is_in(&self.filter, [command], pid);
         let attached = jobs.iter().filter(|job| fits(job.target.pid, &job.target.command));
-        let attached = attached.map(|job| Some(Row::Attached(job.key)));
+        let attached = attached.map(|job| Some(JobRow::Attached(job.key)));
         let others = self.others(jobs).filter(|c| fits(c.pid, &c.command));
-        attached.chain([None]).chain(others.map(|c| Some(Row::Candidate(c.pid)))).collect()
+        attached.chain([None]).chain(others.map(|c| Some(JobRow::Candidate(c.pid)))).collect()
     }
 
     /// The candidates that are not attached to, whatever the filter.
-    pub(in crate::tui) fn others<'l>(&'l self, jobs: &'l [Job]) -> impl Iterator<Item = &'l Candidate> {
+    pub(in crate::tui) fn others<'l>(&'l self, jobs: &'l [Job]) -> impl Iterator<Item = &'l JobCandidate> {
         let watched =
             |pid: u32| jobs.iter().any(|job| job.target.pid == pid && job.ended.is_none() && job.replay.is_none());
         self.candidates.iter().flatten().filter(move |candidate| !watched(candidate.pid))
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row> {
+    fn rows(&self) -> impl Iterator<Item = JobRow> {
         self.lines.iter().copied().flatten()
     }
 
     /// A candidate by its PID.
     #[must_use]
-    pub fn candidate(&self, pid: u32) -> Option<&Candidate> {
+    pub fn candidate(&self, pid: u32) -> Option<&JobCandidate> {
         self.candidates.iter().flatten().find(|c| c.pid == pid)
     }
 
     /// Takes in a new list of candidates.
-    pub fn take(&mut self, candidates: Vec<Candidate>, jobs: &[Job]) {
+    pub fn take(&mut self, candidates: Vec<JobCandidate>, jobs: &[Job]) {
         self.candidates = Some(candidates);
         self.refresh(jobs);
     }
@@ -135,11 +135,11 @@ impl JobList {
         self.note = None;
         if let Some(confirm) = &self.confirm {
             let outcome = confirm.key(key);
-            if outcome == Outcome::Nothing {
+            if outcome == MenuOutcome::Nothing {
                 return Wish::Nothing;
             }
             self.confirm = None;
-            return if let Outcome::Chosen(Effect::Detach(job)) = outcome {
+            return if let MenuOutcome::Chosen(Effect::Detach(job)) = outcome {
                 Wish::Detach(job)
             } else {
                 Wish::Changed
@@ -222,15 +222,15 @@ impl JobList {
 
     fn open(&self) -> Wish {
         match self.selected {
-            Some(Row::Attached(key)) => Wish::Show(key),
-            Some(Row::Candidate(pid)) => Wish::Attach(pid),
+            Some(JobRow::Attached(key)) => Wish::Show(key),
+            Some(JobRow::Candidate(pid)) => Wish::Attach(pid),
             None => Wish::Nothing,
         }
     }
 
     /// Asks whether the selected job is to be let go.
     fn ask(&mut self, jobs: &[Job]) -> Wish {
-        let Some(Row::Attached(key)) = self.selected else { return Wish::Nothing };
+        let Some(JobRow::Attached(key)) = self.selected else { return Wish::Nothing };
         let Some(job) = jobs.iter().find(|job| job.key == key) else { return Wish::Nothing };
         if jobs.len() < 2 {
             self.note = Some("the only job stays: q on its pages quits".to_owned());
@@ -246,11 +246,11 @@ impl JobList {
 
     /// Goes to the first row whose PID begins with the digits typed.
     fn jump(&mut self, jobs: &[Job]) -> Wish {
-        let pid_of = |row: &Row| match row {
-            Row::Attached(key) => jobs.iter().find(|job| job.key == *key).map(|job| job.target.pid),
-            Row::Candidate(pid) => Some(*pid),
+        let pid_of = |row: &JobRow| match row {
+            JobRow::Attached(key) => jobs.iter().find(|job| job.key == *key).map(|job| job.target.pid),
+            JobRow::Candidate(pid) => Some(*pid),
         };
-        let begins = |row: &Row| pid_of(row).is_some_and(|pid| pid.to_string().starts_with(&self.digits));
+        let begins = |row: &JobRow| pid_of(row).is_some_and(|pid| pid.to_string().starts_with(&self.digits));
         let place = self.rows().position(|row| begins(&row));
         match place {
             Some(place) => self.select(place),

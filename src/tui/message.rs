@@ -2,7 +2,7 @@
 
 use crossterm::event::{Event, KeyEvent, KeyEventKind, MouseEvent};
 
-use crate::jobs::{Candidate, JobEvent, JobKey, Target};
+use crate::jobs::{JobCandidate, JobEvent, JobKey, Target};
 use crate::sample::ProcessId;
 use crate::text::named_enum;
 
@@ -22,7 +22,7 @@ pub enum Message {
     /// A job has been attached to; it is shown from now on.
     Attached(JobKey, Target),
     /// The processes that may be training, best first: for the list of jobs.
-    Candidates(Vec<Candidate>),
+    Candidates(Vec<JobCandidate>),
     /// So many seconds have passed: a replay goes on.
     Advance(f64),
     /// One line for the footer, until the next key.

@@ -24,7 +24,7 @@ mod widgets;
 
 pub use crate::text::format;
 pub use app::view::draw;
-pub use app::{App, MIN_HEIGHT, MIN_WIDTH, Options};
+pub use app::{App, AppOptions, MIN_HEIGHT, MIN_WIDTH};
 pub use arrangement::Layout;
 pub use job::Job;
 pub use message::{Effect, Message};

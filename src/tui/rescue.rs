@@ -54,7 +54,7 @@ pub(super) const LEAVE: &[u8] =
 const TRIES: u32 = 5;
 
 /// What the handler needs.
-struct Held {
+struct HeldTerminal {
     out: c_int,
     modes_of: c_int,
     modes: MaybeUninit<libc::termios>,
@@ -63,13 +63,17 @@ struct Held {
 }
 
 /// Only [`hold`] and [`release`] write to it, one at a time (the terminal is held once), and while [`ACTIVE`] is not set.
-struct Shared(UnsafeCell<Held>);
+struct TerminalCell(UnsafeCell<HeldTerminal>);
 
 // SAFETY: see `Shared`: it is written while no handler reads it.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for TerminalCell {}
 
-static HELD: Shared =
-    Shared(UnsafeCell::new(Held { out: -1, modes_of: -1, modes: MaybeUninit::uninit(), before: [None; SIGNALS] }));
+static HELD: TerminalCell = TerminalCell(UnsafeCell::new(HeldTerminal {
+    out: -1,
+    modes_of: -1,
+    modes: MaybeUninit::uninit(),
+    before: [None; SIGNALS],
+}));
 
 /// The terminal is to be given back. Whoever takes this back gives it back.
 static ACTIVE: AtomicBool = AtomicBool::new(false);

@@ -17,7 +17,7 @@ use ratatui::style::Modifier;
 use unicode_width::UnicodeWidthStr;
 
 use self::shapes::{Rectangle, Shape};
-use super::theme::{Palette, Rgb, Slot};
+use super::theme::{ColorSlot, Palette, Rgb};
 use crate::text::fit;
 
 /// Width of a cell.
@@ -41,8 +41,11 @@ const ATTRIBUTES: [(Modifier, &str); 4] = [
 /// The text of cells is taken as hostile: what could end an element, steer a terminal or reorder a line is made harmless.
 #[must_use]
 pub fn svg(buffer: &Buffer, palette: &Palette) -> String {
-    let mut picture =
-        Picture { ground: palette.rgb(Slot::Background), ink: palette.rgb(Slot::Text), ..Picture::default() };
+    let mut picture = Picture {
+        ground: palette.rgb(ColorSlot::Background),
+        ink: palette.rgb(ColorSlot::Text),
+        ..Picture::default()
+    };
     let area = buffer.area;
     for (y, row) in (0u32..).zip(buffer.content.chunks(usize::from(area.width.max(1)))) {
         picture.row(y * HEIGHT, row);
@@ -54,7 +57,7 @@ pub fn svg(buffer: &Buffer, palette: &Palette) -> String {
 type Look = (Rgb, u16);
 
 /// A run of text that is being gathered.
-struct Run {
+struct SvgRun {
     look: Look,
     x: u32,
     cells: u32,
@@ -104,7 +107,7 @@ impl Picture {
 
     /// Grounds, shapes and text of the row whose top is at `y`.
     fn row(&mut self, y: u32, row: &[Cell]) {
-        let mut run: Option<Run> = None;
+        let mut run: Option<SvgRun> = None;
         let mut covered = 0; // cells under the right half of a wide character
         for (at, cell) in (0u32..).zip(row) {
             let x = at * WIDTH;
@@ -155,7 +158,14 @@ impl Picture {
     }
 
     /// Adds a cell's text to the run, or ends that and begins another.
-    fn text(&mut self, run: Option<Run>, look: Look, (x, y): (u32, u32), symbol: String, cells: u32) -> Option<Run> {
+    fn text(
+        &mut self,
+        run: Option<SvgRun>,
+        look: Look,
+        (x, y): (u32, u32),
+        symbol: String,
+        cells: u32,
+    ) -> Option<SvgRun> {
         // A line under or through blanks is seen.
         let lined = Modifier::from_bits_truncate(look.1).intersects(Modifier::UNDERLINED | Modifier::CROSSED_OUT);
         let blank = !lined && symbol.chars().all(|c| c == ' ' || c == '\u{A0}');
@@ -163,7 +173,7 @@ impl Picture {
         let common = symbol.chars().all(|c| matches!(c, ' '..='~' | '\u{A1}'..='\u{AC}' | '\u{AE}'..='\u{FF}'));
         let only = (!common).then(|| symbol.clone());
         match run {
-            Some(run) if blank && !run.blank && run.only.is_none() => Some(Run { blank: true, ..run }),
+            Some(run) if blank && !run.blank && run.only.is_none() => Some(SvgRun { blank: true, ..run }),
             Some(mut run)
                 if !blank && run.look == look && run.only == only && (common || !run.blank && cells == 1) =>
             {
@@ -177,13 +187,13 @@ impl Picture {
             }
             run => {
                 self.end(y, run);
-                (!blank).then_some(Run { look, x, cells, text: symbol, blank: false, only })
+                (!blank).then_some(SvgRun { look, x, cells, text: symbol, blank: false, only })
             }
         }
     }
 
     /// Writes a run as an element.
-    fn end(&mut self, y: u32, run: Option<Run>) {
+    fn end(&mut self, y: u32, run: Option<SvgRun>) {
         let Some(run) = run else { return };
         let out = self.texts.entry(run.look).or_default();
         let (x, y, length) = (run.x, y + BASELINE, run.cells * WIDTH);

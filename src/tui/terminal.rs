@@ -52,7 +52,7 @@ const SCREEN_PIECE: usize = 512;
 
 /// What to switch on, and what the terminal is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct TerminalOptions {
     /// Report the mouse. The terminal's own selection then needs Shift.
     pub mouse: bool,
     /// GNU screen stands between us and the terminal: see [`super::theme::in_screen`].
@@ -63,7 +63,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Terminal {
     out: File,
-    options: Options,
+    options: TerminalOptions,
     shown: Buffer,
     next: Buffer,
     bytes: Vec<u8>,
@@ -84,7 +84,7 @@ impl Terminal {
     ///
     /// # Errors
     /// When standard output is no terminal, or raw mode is refused. Whatever was switched on is switched off again.
-    pub fn enter(options: Options) -> io::Result<Self> {
+    pub fn enter(options: TerminalOptions) -> io::Result<Self> {
         let stdout = rustix::stdio::stdout();
         if !rustix::termios::isatty(stdout) {
             return Err(io::Error::other("standard output is not a terminal"));

@@ -13,7 +13,7 @@ use ratatui::style::{Color, Modifier, Style};
 
 pub use colour::{ANSI, Rgb};
 pub use detect::{in_screen, utf8_locale};
-pub use palette::{Palette, Slot};
+pub use palette::{ColorSlot, Palette};
 
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
@@ -55,7 +55,7 @@ pub struct Look {
     /// Word of the legend.
     pub word: &'static str,
     /// Color.
-    pub slot: Slot,
+    pub slot: ColorSlot,
     /// Texture, which tells without any color.
     pub glyph: char,
     /// The texture in ASCII.
@@ -64,18 +64,18 @@ pub struct Look {
 
 impl Look {
     /// A worker on a CPU.
-    pub const BUSY: Self = Self::new("busy", Slot::Orange, '█', 'B');
+    pub const BUSY: Self = Self::new("busy", ColorSlot::Orange, '█', 'B');
     /// One that waits for its data.
-    pub const IO: Self = Self::new("io", Slot::Sky, '▒', 'i');
+    pub const IO: Self = Self::new("io", ColorSlot::Sky, '▒', 'i');
     /// One that queues for a CPU.
-    pub const QUEUE: Self = Self::new("queue", Slot::Vermillion, '╳', 'q');
+    pub const QUEUE: Self = Self::new("queue", ColorSlot::Vermillion, '╳', 'q');
     /// One that has nothing to do.
-    pub const IDLE: Self = Self::new("idle", Slot::Grey, '·', '.');
+    pub const IDLE: Self = Self::new("idle", ColorSlot::Grey, '·', '.');
     /// What a worker's time goes into, from left to right.
     pub const STAGES: [Self; 4] = [Self::BUSY, Self::IO, Self::QUEUE, Self::IDLE];
 
     /// A look with this word, color, texture, and texture in ASCII.
-    pub const fn new(word: &'static str, slot: Slot, glyph: char, ascii: char) -> Self {
+    pub const fn new(word: &'static str, slot: ColorSlot, glyph: char, ascii: char) -> Self {
         Self { word, slot, glyph, ascii }
     }
 
@@ -83,11 +83,11 @@ impl Look {
     #[must_use]
     pub fn of(activity: LoopActivity) -> Self {
         match activity {
-            LoopActivity::InputWait => Self::new("wait for batch", Slot::Orange, '█', 'W'),
-            LoopActivity::DeviceSync => Self::new("wait for GPU", Slot::Green, '▒', 'S'),
-            LoopActivity::HostBusy => Self::new("host work", Slot::Purple, '░', 'H'),
-            LoopActivity::Checkpoint => Self::new("saving", Slot::Sky, '╳', 'C'),
-            LoopActivity::Other => Self::new("other", Slot::Grey, '·', '.'),
+            LoopActivity::InputWait => Self::new("wait for batch", ColorSlot::Orange, '█', 'W'),
+            LoopActivity::DeviceSync => Self::new("wait for GPU", ColorSlot::Green, '▒', 'S'),
+            LoopActivity::HostBusy => Self::new("host work", ColorSlot::Purple, '░', 'H'),
+            LoopActivity::Checkpoint => Self::new("saving", ColorSlot::Sky, '╳', 'C'),
+            LoopActivity::Other => Self::new("other", ColorSlot::Grey, '·', '.'),
         }
     }
 
@@ -95,13 +95,13 @@ impl Look {
     #[must_use]
     pub fn class(class: Class) -> Self {
         let (word, slot, letter) = match class {
-            Class::DataLoader => ("the input pipeline must get faster", Slot::Orange, 'D'),
-            Class::Io => ("storage or network must get faster", Slot::Sky, 'I'),
-            Class::Cpu => ("the CPU must get faster, or be freed", Slot::Purple, 'C'),
-            Class::Gpu => ("the device is the limit", Slot::Green, 'G'),
-            Class::Balanced => ("no resource costs more than a few percent", Slot::Blue, 'B'),
-            Class::Idle => ("not training now; the phase says why", Slot::Grey, 'z'),
-            Class::Unknown => ("too little could be seen; the findings say what mends it", Slot::Yellow, '?'),
+            Class::DataLoader => ("the input pipeline must get faster", ColorSlot::Orange, 'D'),
+            Class::Io => ("storage or network must get faster", ColorSlot::Sky, 'I'),
+            Class::Cpu => ("the CPU must get faster, or be freed", ColorSlot::Purple, 'C'),
+            Class::Gpu => ("the device is the limit", ColorSlot::Green, 'G'),
+            Class::Balanced => ("no resource costs more than a few percent", ColorSlot::Blue, 'B'),
+            Class::Idle => ("not training now; the phase says why", ColorSlot::Grey, 'z'),
+            Class::Unknown => ("too little could be seen; the findings say what mends it", ColorSlot::Yellow, '?'),
         };
         Self::new(word, slot, letter, letter)
     }
@@ -125,20 +125,20 @@ impl Theme {
     }
 
     /// A slot as a foreground colour; without colours nothing, but for what matters less.
-    fn fg(self, slot: Slot) -> Style {
+    fn fg(self, slot: ColorSlot) -> Style {
         match self.depth {
-            Depth::None if slot == Slot::Dim => Style::new().add_modifier(Modifier::DIM),
+            Depth::None if slot == ColorSlot::Dim => Style::new().add_modifier(Modifier::DIM),
             Depth::None => Style::new(),
             _ => Style::new().fg(self.colour(slot)),
         }
     }
 
-    fn colour(self, slot: Slot) -> Color {
+    fn colour(self, slot: ColorSlot) -> Color {
         self.palette.shade(slot).at(self.depth)
     }
 
     /// Text on a ground of its own; the terminal's own colours reversed where 16 or fewer leave no choice.
-    fn pair(self, text: Slot, ground: Slot) -> Style {
+    fn pair(self, text: ColorSlot, ground: ColorSlot) -> Style {
         match self.depth {
             Depth::None | Depth::Ansi16 => Style::new().add_modifier(Modifier::REVERSED),
             Depth::Indexed256 | Depth::TrueColour => Style::new().fg(self.colour(text)).bg(self.colour(ground)),
@@ -148,7 +148,7 @@ impl Theme {
     /// Text that matters less.
     #[must_use]
     pub fn dim(self) -> Style {
-        self.fg(Slot::Dim)
+        self.fg(ColorSlot::Dim)
     }
 
     /// Text that matters.
@@ -160,31 +160,31 @@ impl Theme {
     /// Title bar, footer keys.
     #[must_use]
     pub fn bar(self) -> Style {
-        self.pair(Slot::BarText, Slot::Bar)
+        self.pair(ColorSlot::BarText, ColorSlot::Bar)
     }
 
     /// The row that is selected.
     #[must_use]
     pub fn selected(self) -> Style {
-        self.pair(Slot::SelectedText, Slot::Selected)
+        self.pair(ColorSlot::SelectedText, ColorSlot::Selected)
     }
 
     /// The cursor in the charts.
     #[must_use]
     pub fn cursor(self) -> Style {
-        self.fg(Slot::Cursor).add_modifier(Modifier::BOLD)
+        self.fg(ColorSlot::Cursor).add_modifier(Modifier::BOLD)
     }
 
     /// What to do.
     #[must_use]
     pub fn advice(self) -> Style {
-        self.fg(Slot::Advice).add_modifier(Modifier::BOLD)
+        self.fg(ColorSlot::Advice).add_modifier(Modifier::BOLD)
     }
 
     /// Something is wrong with a source, or a notice.
     #[must_use]
     pub fn warning(self) -> Style {
-        self.fg(Slot::Warning).add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+        self.fg(ColorSlot::Warning).add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
     }
 
     /// The heading of the process table.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use trainmon::cli::Bottleneck;
+use trainmon::cli::DemoBottleneck;
 use trainmon::demo::{DemoJob, start_with};
 
 use crate::process::{PROGRAM, Target, library, pause, trainmon};
@@ -27,7 +27,7 @@ fn on_one_cpu(pid: u32) -> bool {
 fn job_beside_hogs(folder: &Path) -> Option<(DemoJob, Vec<Target>)> {
     let program = folder.join(NAME);
     assert!(Command::new("cp").arg("/bin/sh").arg(&program).status().unwrap().success());
-    let job = start_with(Path::new(PROGRAM), Bottleneck::DataLoader, Some(2)).unwrap();
+    let job = start_with(Path::new(PROGRAM), DemoBottleneck::DataLoader, Some(2)).unwrap();
     pause(1000);
     let spin = ["-c", "while :; do :; done", "x", "--api-key=Xk7mQ2"];
     let hogs = (0..HOGS).map(|_| Target::start(program.to_str().unwrap(), &spin)).collect::<Vec<_>>();

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use serde_json::Value;
-use trainmon::cli::Bottleneck;
+use trainmon::cli::DemoBottleneck;
 use trainmon::demo::{DemoJob, start_with};
 
 use crate::bad_input::{Row, not_seen, rows, verdict, wait_for};
@@ -26,7 +26,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn start(bottleneck: Bottleneck, failures: &'static str) -> Self {
+    fn start(bottleneck: DemoBottleneck, failures: &'static str) -> Self {
         let job = start_with(Path::new(PROGRAM), bottleneck, None).unwrap();
         pause(1_000);
         Self { job, failures }
@@ -62,8 +62,8 @@ fn assert_not_sure_and_wrong(verdict: &Value, class: &str, what: &str) {
     assert_ne!(said.1, "cpu-training", "{what}: {verdict:#}");
 }
 
-const JOBS: [(Bottleneck, &str); 3] =
-    [(Bottleneck::Gpu, "gpu"), (Bottleneck::DataLoader, "data-loader"), (Bottleneck::Cpu, "cpu")];
+const JOBS: [(DemoBottleneck, &str); 3] =
+    [(DemoBottleneck::Gpu, "gpu"), (DemoBottleneck::DataLoader, "data-loader"), (DemoBottleneck::Cpu, "cpu")];
 
 #[test]
 fn a_device_whose_load_is_unknown_is_no_unused_one() {
@@ -75,7 +75,7 @@ fn a_device_whose_load_is_unknown_is_no_unused_one() {
         assert!(not_seen(&verdict, "gpu0_load")["why"].as_str().unwrap().contains("MIG is on"));
         assert!(!summary.contains("no GPU") && !summary.contains("on the CPU"), "{summary}");
     }
-    let rows = Watched::start(Bottleneck::Gpu, "mig").rows(&["-i", "200ms", "-n", "6"]);
+    let rows = Watched::start(DemoBottleneck::Gpu, "mig").rows(&["-i", "200ms", "-n", "6"]);
     let last = rows.last().unwrap();
     assert_eq!((last["gpu0_util_pct"].as_str(), last["gpu0_job_util_pct"].as_str()), ("", ""), "{last:?}");
     assert!(last["gpu0_mem_used_mib"].parse::<f64>().unwrap() > 0.0 && !last["gpu0_power_w"].is_empty(), "{last:?}");
@@ -103,7 +103,7 @@ fn processes_of_another_namespace_make_nobody_wrong_and_sure() {
 fn lists_that_take_seconds_hold_up_no_tick() {
     let _turn = TURN.lock();
     let lock = "lock:nvmlDeviceGetComputeRunningProcesses_v3_1500";
-    let rows = Watched::start(Bottleneck::Gpu, lock).rows(&["-i", "200ms", "-n", "15"]);
+    let rows = Watched::start(DemoBottleneck::Gpu, lock).rows(&["-i", "200ms", "-n", "15"]);
     let elapsed: Vec<f64> = rows.iter().map(|row| row["elapsed_s"].parse().unwrap()).collect();
     assert_eq!(rows.len(), 15);
     let longest = elapsed.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);

@@ -102,7 +102,10 @@ fn busy(t: u64, noise: &mut Noise) -> Frame {
             device_idle_s: Some([0.1, 0.2, 0.0, 0.0, noise.below(100) as f64 / 100.0].into()),
             ..TrainerRates::default()
         }],
-        storage: StorageRates { read_bytes_per_s: Some(noise.below(20_000_000) as f64 / seconds), ..Default::default() },
+        storage: StorageRates {
+            read_bytes_per_s: Some(noise.below(20_000_000) as f64 / seconds),
+            ..Default::default()
+        },
         gpus: vec![GpuRates {
             uuid: Some("GPU-8f1d7a52-0000-0000-0000-000000000000".into()),
             name: Some("NVIDIA H100".into()),

@@ -22,7 +22,7 @@ use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::sample::Sample;
 use trainmon::sample::recording::Header;
 use trainmon::sources::recording::Recording;
-use trainmon::tui::{App, Effect, Job, Message, Options};
+use trainmon::tui::{App, AppOptions, Effect, Job, Message};
 
 /// Sets a title, clears the screen (also by the one-byte CSI), breaks the line, reorders it, hides.
 const HOSTILE: &str = "\u{1b}]0;x\u{7}\u{9b}2J\u{1b}[2J\r\n\u{202e}\u{200b}\u{feff}\u{85}\u{2028}";
@@ -151,7 +151,7 @@ fn recorded(header: &Header, samples: &[Sample]) -> Vec<u8> {
 fn screens(name: &str, header: &Header, ticks: &[Arc<Tick>]) {
     let target = Target { pid: header.pid, command: header.command.clone() };
     let size = (120, 40);
-    let mut app = App::new(Job::new(JobKey::default(), target, 1.0, Limits::default()), Options::default(), size);
+    let mut app = App::new(Job::new(JobKey::default(), target, 1.0, Limits::default()), AppOptions::default(), size);
     for tick in ticks {
         app.update(Message::Job(JobKey::default(), JobEvent::Tick(Arc::clone(tick))));
     }

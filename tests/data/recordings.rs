@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde::Deserialize;
-use trainmon::commands::log::Rows;
+use trainmon::commands::log::LogRows;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Advice, Phase};
@@ -26,7 +26,7 @@ use trainmon::sample::{JobSample, ProcessSample, Sample, ThreadSample};
 use trainmon::sources::job::JobReader;
 use trainmon::sources::recording::Recording;
 use trainmon::sources::sampler::Sampler;
-use trainmon::tui::{App, Job, Message, Options};
+use trainmon::tui::{App, AppOptions, Job, Message};
 
 /// What is true about a recorded run.
 #[derive(Debug, Deserialize)]
@@ -294,7 +294,7 @@ fn ticks(path: &Path, header: &Header, samples: &[Sample]) -> (Vec<Arc<Tick>>, V
 fn on_screen(ticks: &[Arc<Tick>], replayed: bool) -> Vec<Arc<Verdict>> {
     let job = Job::new(JobKey::default(), Target::default(), 1.0, Limits::default());
     let job = if replayed { job.recording() } else { job };
-    let mut app = App::new(job, Options::default(), (80, 24));
+    let mut app = App::new(job, AppOptions::default(), (80, 24));
     for tick in ticks {
         app.update(Message::Job(JobKey::default(), JobEvent::Tick(Arc::clone(tick))));
     }
@@ -305,7 +305,7 @@ fn on_screen(ticks: &[Arc<Tick>], replayed: bool) -> Vec<Arc<Verdict>> {
 /// Class, cause and confidence of each row of a log.
 fn in_log(folder: &Path, ticks: &[Arc<Tick>]) -> Vec<(String, String, String, String)> {
     let settings = LogSettings { path: folder.join("run.csv"), existing: Existing::Overwrite };
-    let mut rows = Rows::new(log::open(&settings).unwrap().log, &settings);
+    let mut rows = LogRows::new(log::open(&settings).unwrap().log, &settings);
     ticks.iter().for_each(|tick| rows.take(Arc::clone(tick)).unwrap());
     rows.write().unwrap();
     let mut reader = csv::Reader::from_path(&settings.path).unwrap();

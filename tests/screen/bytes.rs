@@ -9,13 +9,13 @@ use trainmon::diagnosis::verdict::Verdict;
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{CpuRates, DeviceRates, GpuProcessRates, NetRates};
 use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
-use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
+use trainmon::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{ProcessRole, ThreadRole};
 use trainmon::tui::encode::encode;
 use trainmon::tui::pages::Page;
 use trainmon::tui::theme::{Depth, Theme};
-use trainmon::tui::{self, App, Message, Options};
+use trainmon::tui::{self, App, AppOptions, Message};
 
 const SIZE: (u16, u16) = (120, 40);
 /// Begin and end of synchronised update, which the terminal's file puts around every frame.
@@ -194,7 +194,7 @@ fn stacks(t: u64, n: impl Fn(u64) -> f64) -> Vec<ProcessStacks> {
             let activity = activities[at as usize % activities.len()];
             let samples = (60.0 * n(at)) as u32;
             main.add(activity, samples);
-            Place {
+            CodePlace {
                 function: format!("function_{at}").into(),
                 file: "/home/me/train.py".into(),
                 line: 40 + at as u32,
@@ -244,14 +244,14 @@ fn second(app: &mut App, t: u64, job: Job) {
 
 /// A live job with a past that fills the charts.
 fn with_past(shape: Job) -> tui::Job {
-    let mut app = App::new(job(), Options::default(), SIZE);
+    let mut app = App::new(job(), AppOptions::default(), SIZE);
     (1..=PAST).for_each(|t| second(&mut app, t, shape));
     app.job().clone()
 }
 
 /// A recording that has played so long, and has more to come.
 static PLAYED: LazyLock<tui::Job> = LazyLock::new(|| {
-    let mut app = App::new(job().recording(), Options::default(), SIZE);
+    let mut app = App::new(job().recording(), AppOptions::default(), SIZE);
     (1..=PAST + SETTLE + 65).for_each(|t| second(&mut app, t, JOB));
     tell_loaded(&mut app);
     for _ in 0..PAST {
@@ -265,7 +265,7 @@ static PAST_OF_LARGE: LazyLock<tui::Job> = LazyLock::new(|| with_past(LARGE));
 
 /// A page of a job that has a past.
 fn screen(job: &tui::Job, low_bandwidth: bool, depth: Depth, page: Page) -> App {
-    let options = Options { theme: Theme { depth, ..*COLOUR }, low_bandwidth, ..Options::default() };
+    let options = AppOptions { theme: Theme { depth, ..*COLOUR }, low_bandwidth, ..AppOptions::default() };
     let mut app = App::new(job.clone(), options, SIZE);
     let key = char::from_digit((page.index() as u32 + 1) % 10, 10).unwrap_or('?');
     press(&mut app, KeyCode::Char(key));

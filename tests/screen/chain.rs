@@ -4,7 +4,7 @@ use crate::app::*;
 use crossterm::event::KeyCode;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::chain::ChainNode;
-use trainmon::rates::chain::paths::{ChainRates, Edge, End, Hop, Path};
+use trainmon::rates::chain::paths::{ChainRates, End, Path, WaitEdge, WaitHop};
 use trainmon::tui::App;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
@@ -66,7 +66,7 @@ fn locked() -> Vec<ChainNode> {
 pub fn rates(t: u64) -> ChainRates {
     let waits = 0.5 + 0.3 * (t as f64 / 11.0 * std::f64::consts::TAU).sin();
     let path = |hops, end, share: f64| Path { hops, end, name: None, seconds: share as f32, idle_s: 0.0 };
-    let worker = || vec![Hop { by: Edge::Reads, pid: 1301, tid: 1301 }];
+    let worker = || vec![WaitHop { by: WaitEdge::Reads, pid: 1301, tid: 1301 }];
     let paths = vec![
         path(worker(), End::Cpu, waits),
         path(worker(), End::Disk, 0.05),
@@ -160,7 +160,8 @@ fn where_there_is_no_chain_the_page_says_why() {
     let overview = text(&app, size);
     assert!(overview.contains("loop works itself 93 %: tokenize train.py:44"), "{overview}");
     assert!(page(app).contains("The loop waits for nobody."));
-    let mut replay = App::new(job().recording(), trainmon::tui::Options { theme: PLAIN, ..Default::default() }, size);
+    let mut replay =
+        App::new(job().recording(), trainmon::tui::AppOptions { theme: PLAIN, ..Default::default() }, size);
     tell(&mut replay, frame(1, Job::default()), data_loader());
     assert!(page(replay).contains("This recording was made before chains were recorded."));
 }

@@ -9,15 +9,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use trainmon::diagnosis::Verdict;
-use trainmon::diagnosis::verdict::{Hottest, MainThread, Unavailable, Rank, Stages, WorkerVerdict};
+use trainmon::diagnosis::verdict::{Hottest, MainThread, Rank, Stages, Unavailable, WorkerVerdict};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, GpuProcessRates, NetRates};
 use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
-use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
+use trainmon::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
 use trainmon::tui::keys::TABLE;
-use trainmon::tui::{App, Effect, Message, Options};
+use trainmon::tui::{App, AppOptions, Effect, Message};
 
 const PAGES: [char; 10] = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '0'];
 const HELP: char = '8';
@@ -141,7 +141,7 @@ fn rich(t: u64) -> Frame {
     frame.storage.mounts[0].examples = vec!["/data/a".into()];
     frame.gpus[0].processes = vec![GpuProcessRates { pid: 1234, ours: Some(true), ..GpuProcessRates::default() }];
     frame.gpus[0].others = vec![Default::default()];
-    let place = Place {
+    let place = CodePlace {
         function: "f".into(),
         file: "a.py".into(),
         line: 3,
@@ -340,7 +340,7 @@ fn states(size: (u16, u16)) -> Vec<(&'static str, App)> {
     let mut ended = told(some(4, 1), data_loader());
     tell_end(&mut ended, None);
     let replay = |frames: Vec<Frame>| {
-        let mut app = App::new(job().recording(), Options { theme: PLAIN, ..Options::default() }, size);
+        let mut app = App::new(job().recording(), AppOptions { theme: PLAIN, ..AppOptions::default() }, size);
         for frame in frames {
             tell(&mut app, frame, unknown());
         }

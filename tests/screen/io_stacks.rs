@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
-use trainmon::diagnosis::verdict::{Ceiling, Class, Evidence, Hottest, Limit, MainThread, Unavailable, Rank};
+use trainmon::diagnosis::verdict::{Ceiling, Class, Evidence, Hottest, Limit, MainThread, Rank, Unavailable};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, MountRates, NetRates};
-use trainmon::rates::stacks::{Activities, Activity, Place, ProcessStacks};
+use trainmon::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessRole, SourceState, SourceStatus, Sources};
 use trainmon::tui::{App, Message, Theme};
@@ -38,8 +38,8 @@ fn disk(name: &str, data: bool, util: f64) -> DeviceRates {
     }
 }
 
-fn place(function: &str, file: &str, line: u32, text: Option<&str>, activity: Activity, samples: u32) -> Place {
-    Place {
+fn place(function: &str, file: &str, line: u32, text: Option<&str>, activity: Activity, samples: u32) -> CodePlace {
+    CodePlace {
         function: function.into(),
         file: file.into(),
         line,
@@ -52,7 +52,7 @@ fn place(function: &str, file: &str, line: u32, text: Option<&str>, activity: Ac
     }
 }
 
-fn stacks(pid: u32, role: ProcessRole, places: Vec<Place>) -> ProcessStacks {
+fn stacks(pid: u32, role: ProcessRole, places: Vec<CodePlace>) -> ProcessStacks {
     let mut main = Activities::default();
     places.iter().for_each(|place| main.add(place.activity, place.samples));
     ProcessStacks { id: id(pid), role, main, places, ..ProcessStacks::default() }

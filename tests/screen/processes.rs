@@ -11,7 +11,7 @@ use trainmon::rates::Frame;
 use trainmon::rates::frame::ProcessRates;
 use trainmon::rates::threads::ThreadRates;
 use trainmon::sample::{ProcessId, ProcessRole, ThreadRole};
-use trainmon::tui::{self, App, Effect, Message, Options, Theme};
+use trainmon::tui::{self, App, AppOptions, Effect, Message, Theme};
 
 const SMALL: (u16, u16) = (80, 24);
 
@@ -53,10 +53,10 @@ fn full_frame(job: Job) -> Frame {
 }
 
 fn page(theme: Theme, size: (u16, u16), frame: Frame) -> App {
-    page_of(Options { theme, may_signal: true, ..Options::default() }, size, frame)
+    page_of(AppOptions { theme, may_signal: true, ..AppOptions::default() }, size, frame)
 }
 
-fn page_of(options: Options, size: (u16, u16), frame: Frame) -> App {
+fn page_of(options: AppOptions, size: (u16, u16), frame: Frame) -> App {
     let mut app = App::new(job(), options, size);
     let stages = Some(Stages { load: 0.05, decode: 0.21, transform: 0.66, collate: 0.05, hand_over: 0.01 });
     let workers = vec![WorkerVerdict { pid: 1301, idle: Some(0.02), stages, ..WorkerVerdict::default() }];
@@ -249,7 +249,8 @@ fn nothing_is_signalled_unless_it_is_switched_on_and_live() {
             assert!(press(app, KeyCode::Char('y')).iter().all(|effect| *effect == Effect::Redraw));
         }
     };
-    let mut off = page_of(Options { theme: PLAIN, ..Options::default() }, (120, 40), full_frame(Job::default()));
+    let mut off =
+        page_of(AppOptions { theme: PLAIN, ..AppOptions::default() }, (120, 40), full_frame(Job::default()));
     refused(&mut off, "`signals = true`");
     let mut past = page(PLAIN, (120, 40), full_frame(Job::default()));
     press(&mut past, KeyCode::Char(' '));
@@ -260,7 +261,7 @@ fn nothing_is_signalled_unless_it_is_switched_on_and_live() {
     press(&mut past, KeyCode::Esc);
     tell_end(&mut past, None);
     refused(&mut past, "has ended");
-    let options = Options { theme: PLAIN, may_signal: true, ..Options::default() };
+    let options = AppOptions { theme: PLAIN, may_signal: true, ..AppOptions::default() };
     let mut replay = App::new(job().recording(), options, (120, 40));
     tell(&mut replay, full_frame(Job::default()), data_loader());
     press(&mut replay, KeyCode::Char('5'));

@@ -4,11 +4,11 @@ use crate::app::*;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use trainmon::tui::keys::Keymap;
 use trainmon::tui::pages::Page;
-use trainmon::tui::pages::processes::{Column, Sort};
+use trainmon::tui::pages::processes::{ProcessColumn, Sort};
 use trainmon::tui::theme::{Depth, Theme};
-use trainmon::tui::{App, Effect, Layout, Message, Options};
+use trainmon::tui::{App, AppOptions, Effect, Layout, Message};
 
-fn opened(options: Options, size: (u16, u16)) -> App {
+fn opened(options: AppOptions, size: (u16, u16)) -> App {
     let mut app = App::new(job(), options, size);
     press(&mut app, KeyCode::F(2));
     app
@@ -49,7 +49,7 @@ fn a_sweep() {
 
 #[test]
 fn every_setting_changes_what_it_says() {
-    let mut app = opened(Options { theme: *COLOUR, mouse: true, ..Options::default() }, (100, 30));
+    let mut app = opened(AppOptions { theme: *COLOUR, mouse: true, ..AppOptions::default() }, (100, 30));
     let word = |app: &App| app.layout().theme.unwrap().to_string();
     assert_eq!(word(&app), "auto");
     at(&mut app, 0, KeyCode::Right);
@@ -83,7 +83,8 @@ fn every_setting_changes_what_it_says() {
 
 #[test]
 fn a_terminal_without_colours_gets_none() {
-    let mut app = opened(Options { theme: Theme::plain(false), depth: Depth::None, ..Options::default() }, (100, 30));
+    let mut app =
+        opened(AppOptions { theme: Theme::plain(false), depth: Depth::None, ..AppOptions::default() }, (100, 30));
     at(&mut app, 5, KeyCode::Enter);
     assert!(text(&app, (100, 30)).contains("this terminal has none"));
     assert!(draw(&app, (100, 30)).content.iter().all(|c| c.fg == ratatui::style::Color::Reset));
@@ -91,7 +92,7 @@ fn a_terminal_without_colours_gets_none() {
 
 #[test]
 fn columns_are_hidden_shown_and_moved_and_one_stays() {
-    let mut app = opened(Options::default(), (100, 30));
+    let mut app = opened(AppOptions::default(), (100, 30));
     at(&mut app, 6, KeyCode::Enter);
     let columns = |app: &App| app.layout().columns.unwrap();
     let all = columns(&app);
@@ -99,12 +100,12 @@ fn columns_are_hidden_shown_and_moved_and_one_stays() {
     assert_eq!(columns(&app), all[1..]);
     // The selection has stayed on its column: the same key shows it again, as the last.
     press(&mut app, KeyCode::Char(' '));
-    assert_eq!(columns(&app).last(), Some(&Column::Pid));
+    assert_eq!(columns(&app).last(), Some(&ProcessColumn::Pid));
     press(&mut app, KeyCode::Char('-'));
-    assert_eq!(columns(&app)[all.len() - 2], Column::Pid);
+    assert_eq!(columns(&app)[all.len() - 2], ProcessColumn::Pid);
     press(&mut app, KeyCode::Char('+'));
     press(&mut app, KeyCode::Char('+'));
-    assert_eq!(columns(&app).last(), Some(&Column::Pid));
+    assert_eq!(columns(&app).last(), Some(&ProcessColumn::Pid));
     for _ in 0..40 {
         press(&mut app, KeyCode::Home);
         press(&mut app, KeyCode::Char(' '));
@@ -119,15 +120,15 @@ fn the_screen_opens_as_it_was_left() {
     let layout = Layout {
         page: Some(Page::Processes),
         time_scale: "10m".parse().ok(),
-        sort: Some(Sort { column: Column::Memory, reversed: true }),
-        columns: Some(vec![Column::Memory, Column::Pid]),
+        sort: Some(Sort { column: ProcessColumn::Memory, reversed: true }),
+        columns: Some(vec![ProcessColumn::Memory, ProcessColumn::Pid]),
         tree: Some(true),
         threads: Some(true),
         theme: "light".parse().ok(),
         low_bandwidth: Some(true),
         mouse: Some(false),
     };
-    let options = Options { layout: layout.clone(), low_bandwidth: true, mouse: false, ..Options::default() };
+    let options = AppOptions { layout: layout.clone(), low_bandwidth: true, mouse: false, ..AppOptions::default() };
     let mut app = App::new(job(), options, (80, 24));
     assert_eq!(app.page(), Page::Processes);
     // Everything but the page is kept.
@@ -144,7 +145,7 @@ fn the_screen_opens_as_it_was_left() {
 fn keys_of_the_configuration_work_and_are_shown() {
     let keys = vec!["x".parse().unwrap()];
     let keymap = Keymap::default().rebind(&[("copy", keys), ("quit", vec!["Q".parse().unwrap()])]).unwrap();
-    let mut app = App::new(job(), Options { keymap, ..Options::default() }, (120, 40));
+    let mut app = App::new(job(), AppOptions { keymap, ..AppOptions::default() }, (120, 40));
     assert_eq!(press(&mut app, KeyCode::Char('q')), []);
     assert_eq!(press(&mut app, KeyCode::Char('Q')), [Effect::Quit]);
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::history::archive::Limits;
-use trainmon::tui::{App, Message, Options};
+use trainmon::tui::{App, AppOptions, Message};
 
 const SIZE: (u16, u16) = (120, 40);
 
@@ -16,7 +16,7 @@ fn shown(app: &App) -> u64 {
 
 /// A screen over a recording, all of it read: the same ninety seconds as [`running`].
 fn recording(size: (u16, u16)) -> App {
-    let mut app = App::new(job().recording(), Options { theme: PLAIN, ..Options::default() }, size);
+    let mut app = App::new(job().recording(), AppOptions { theme: PLAIN, ..AppOptions::default() }, size);
     let live = running(PLAIN, size, Job::default());
     let archive = live.job().archive();
     let mut id = archive.first().map(|stamp| stamp.id);
@@ -53,7 +53,7 @@ fn steps_show_each_moment_with_its_verdict() {
 fn a_picture_stands_for_longer_than_the_past_is_kept() {
     let limits = Limits { span: std::time::Duration::from_secs(10), ..Limits::default() };
     let job = trainmon::tui::Job::new(JobKey::default(), target(), 1.0, limits);
-    let mut app = App::new(job, Options { theme: PLAIN, ..Options::default() }, SIZE);
+    let mut app = App::new(job, AppOptions { theme: PLAIN, ..AppOptions::default() }, SIZE);
     let on = |app: &mut App, seconds: std::ops::Range<u64>| -> usize {
         seconds.map(|t| tell(app, frame(t, Job::default()), data_loader()).len()).sum()
     };
@@ -164,7 +164,7 @@ fn a_recording_stops_at_its_end_and_begins_anew() {
 
 #[test]
 fn a_replay_that_has_caught_up_with_its_file_goes_on_when_more_is_read() {
-    let mut app = App::new(job().recording(), Options { theme: PLAIN, ..Options::default() }, SIZE);
+    let mut app = App::new(job().recording(), AppOptions { theme: PLAIN, ..AppOptions::default() }, SIZE);
     tell(&mut app, frame(1, Job::default()), data_loader());
     assert_eq!(app.job().due_s(), None);
     tell(&mut app, frame(2, Job::default()), data_loader());
@@ -240,7 +240,7 @@ fn a_verdict_of_the_past_is_the_same_to_the_last_digit() {
 fn on_a_thin_line_a_recording_holds_its_numbers_while_it_plays() {
     let mut app = recording(SIZE);
     let live = app.job().clone();
-    let options = Options { theme: PLAIN, low_bandwidth: true, ..Options::default() };
+    let options = AppOptions { theme: PLAIN, low_bandwidth: true, ..AppOptions::default() };
     app = App::new(live, options, SIZE);
     assert_eq!(shown(&app), 1);
     let mut seen = Vec::new();

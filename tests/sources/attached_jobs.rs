@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use trainmon::cli::Bottleneck;
+use trainmon::cli::DemoBottleneck;
 use trainmon::commands::{attach_options, places};
 use trainmon::config::{Call, Settings};
 use trainmon::demo::start_with;
@@ -12,7 +12,7 @@ use trainmon::jobs::attached::AttachedJobs;
 use trainmon::jobs::candidates::polling::Candidates;
 use trainmon::jobs::session::{Session, block_on};
 use trainmon::jobs::{JobEvent, JobKey, Target};
-use trainmon::tui::{App, Effect, Job, Message, Options};
+use trainmon::tui::{App, AppOptions, Effect, Job, Message};
 
 use crate::process::PROGRAM;
 
@@ -30,13 +30,13 @@ async fn ticks(jobs: &mut AttachedJobs, app: &mut App, count: usize) {
 #[test]
 fn two_jobs_are_watched_at_once_and_one_is_let_go() {
     let executable = Path::new(PROGRAM);
-    let first = start_with(executable, Bottleneck::Gpu, None).unwrap();
-    let second = start_with(executable, Bottleneck::DataLoader, None).unwrap();
+    let first = start_with(executable, DemoBottleneck::Gpu, None).unwrap();
+    let second = start_with(executable, DemoBottleneck::DataLoader, None).unwrap();
     let settings = settings();
     let done = block_on(async {
         let session = Session::attach(attach_options(&settings, first.pid(), Some(&first.device_path)))?;
         let job = Job::new(JobKey::default(), session.target(), 0.2, Limits::default());
-        let mut app = App::new(job, Options::default(), (80, 24));
+        let mut app = App::new(job, AppOptions::default(), (80, 24));
         let mut attached = AttachedJobs::new(session);
         ticks(&mut attached, &mut app, 2).await;
 
@@ -81,13 +81,13 @@ fn two_jobs_are_watched_at_once_and_one_is_let_go() {
 
 #[test]
 fn the_limits_of_the_first_job_end_the_session() {
-    let job = start_with(Path::new(PROGRAM), Bottleneck::Gpu, None).unwrap();
+    let job = start_with(Path::new(PROGRAM), DemoBottleneck::Gpu, None).unwrap();
     let call = Call { iterations: Some(2), ..Call::default() };
     let settings = Settings { call, ..settings() };
     let done = block_on(async {
         let session = Session::attach(attach_options(&settings, job.pid(), Some(&job.device_path)))?;
         let job = Job::new(JobKey::default(), session.target(), 0.2, Limits::default());
-        let mut app = App::new(job, Options::default(), (80, 24));
+        let mut app = App::new(job, AppOptions::default(), (80, 24));
         let mut attached = AttachedJobs::new(session);
         // The first tick has no interval and does not count.
         ticks(&mut attached, &mut app, 2).await;
@@ -123,7 +123,7 @@ fn candidates_come_while_they_are_wanted_and_only_then() {
 #[test]
 fn an_effect_for_a_job_that_is_attached_already_is_not_needed() {
     let job = Job::new(JobKey::default(), Target { pid: 5, command: "x".into() }, 1.0, Limits::default());
-    let mut app = App::new(job, Options::default(), (80, 24));
+    let mut app = App::new(job, AppOptions::default(), (80, 24));
     for key in ['o', 'p', '5'] {
         app.update(Message::Key(crossterm::event::KeyCode::Char(key).into()));
     }

@@ -415,7 +415,11 @@ fn a_tick_waits_for_one_pcie_rate_at_most() {
         }
         assert!(slow <= 3, "{slow} of 16 ticks waited for more than one rate");
         for device in &last.devices {
-            assert_eq!((device.pcie_rx_kib_per_s, device.pcie_tx_kib_per_s), (Some(200_000), Some(20_000)), "{device:?}");
+            assert_eq!(
+                (device.pcie_rx_kib_per_s, device.pcie_tx_kib_per_s),
+                (Some(200_000), Some(20_000)),
+                "{device:?}"
+            );
         }
         // Ticks faster than that do not ask more often.
         let began = Instant::now();

@@ -10,7 +10,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
-use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, Unavailable, OwnCost, Phase, Steps};
+use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, OwnCost, Phase, Steps, Unavailable};
 use trainmon::history::archive::Limits;
 pub use trainmon::jobs::{JobEvent, JobKey, Target};
 pub use trainmon::pipeline::Tick;
@@ -23,7 +23,7 @@ use trainmon::rates::frame::{
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample, Sources};
 use trainmon::tui::keys::Keymap;
-use trainmon::tui::{self, App, Effect, Message, Options, Theme};
+use trainmon::tui::{self, App, AppOptions, Effect, Message, Theme};
 
 pub static COLOUR: LazyLock<Theme> = LazyLock::new(Theme::default);
 pub const PLAIN: Theme = Theme::plain(false);
@@ -312,7 +312,7 @@ pub fn job() -> tui::Job {
 
 /// A screen on which nothing has happened yet.
 pub fn fresh(theme: Theme, size: (u16, u16)) -> App {
-    App::new(job(), Options { theme, ..Options::default() }, size)
+    App::new(job(), AppOptions { theme, ..AppOptions::default() }, size)
 }
 
 /// The next tick of a job, as the pipeline would make it.

@@ -40,7 +40,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nvml_wrapper_sys::bindings as sys;
-use trainmon::sources::simulated_device::{Activity, DeviceState, Meter, Reading, StateFile, activity, monotonic_ns};
+use trainmon::sources::simulated_device::{
+    DeviceState, Meter, MeterActivity, Reading, StateFile, activity, monotonic_ns,
+};
 
 type Handle = *mut c_void;
 type Return = sys::nvmlReturn_t;
@@ -88,8 +90,8 @@ struct Library {
 struct Device {
     meter: Meter,
     ring: VecDeque<Point>,
-    /// Activity over the last periods, newest first, whatever becomes a point of the ring.
-    recent: VecDeque<Activity>,
+    /// MeterActivity over the last periods, newest first, whatever becomes a point of the ring.
+    recent: VecDeque<MeterActivity>,
     periods: usize,
 }
 
@@ -103,7 +105,7 @@ impl Device {
 #[derive(Clone, Copy)]
 struct Point {
     unix_us: u64,
-    seen: Activity,
+    seen: MeterActivity,
     owner: Option<u32>,
     neighbour: Option<u32>,
 }
@@ -184,7 +186,7 @@ fn pct(share: f64) -> c_uint {
 struct Call {
     index: usize,
     state: DeviceState,
-    last: Activity,
+    last: MeterActivity,
     /// Share of the time that the power reading covers in which the device worked.
     powered: f64,
     garbage: bool,

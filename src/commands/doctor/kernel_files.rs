@@ -181,9 +181,7 @@ fn access(folder: &Path, file: &str, use_of_it: &'static str) -> Told {
     let fd = folder.join("fd");
     let hidden = file == "wchan" && fs::metadata(&fd).is_ok() && fs::read_dir(&fd).is_err();
     match tried.map_err(|error| (error.kind(), error)) {
-        Ok(()) if hidden => {
-            fixed(State::Denied, format!("reads 0 without the right to see more; {use_of_it}"), SUDO)
-        }
+        Ok(()) if hidden => fixed(State::Denied, format!("reads 0 without the right to see more; {use_of_it}"), SUDO),
         Ok(()) => told(State::Ok, use_of_it),
         Err((ErrorKind::PermissionDenied, _)) => fixed(State::Denied, format!("{use_of_it}: may not be read"), SUDO),
         Err((ErrorKind::NotFound, _)) => {

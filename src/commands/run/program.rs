@@ -20,7 +20,7 @@ use crate::signals;
 
 /// In which process group the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Group {
+pub(super) enum ProcessGroup {
     /// In ours: the terminal's signals reach it.
     Shared,
     /// In one of its own.
@@ -40,20 +40,20 @@ pub(super) fn is_from_terminal(origin: &Origin) -> bool {
 /// Listens to signals before there is a program: none is lost.
 pub(super) struct Forwarder {
     signals: SignalsInfo<WithOrigin>,
-    group: Group,
+    group: ProcessGroup,
 }
 
 impl Forwarder {
-    pub(super) fn listen(group: Group) -> anyhow::Result<Self> {
+    pub(super) fn listen(group: ProcessGroup) -> anyhow::Result<Self> {
         let mut wanted = vec![Signal::TERM, Signal::HUP, Signal::INT, Signal::USR1, Signal::USR2];
         // On the screen Ctrl-\ is a key, and the signal ends trainmon alone.
-        wanted.extend((group == Group::Shared).then_some(Signal::QUIT));
+        wanted.extend((group == ProcessGroup::Shared).then_some(Signal::QUIT));
         Ok(Self { signals: listen(&wanted).context("listening to signals")?, group })
     }
 
     /// Starts the program, and forwards signals from now on.
     pub(super) fn start(mut self, command: &mut Command) -> io::Result<Arc<Program>> {
-        if self.group == Group::Own {
+        if self.group == ProcessGroup::Own {
             command.process_group(0);
         }
         // The thread comes first: a program that is running already must not be left alone because there is none.
@@ -79,7 +79,7 @@ impl Forwarder {
     fn forward_to(mut self, program: &Program) {
         for origin in self.signals.forever() {
             signals::forwarded();
-            if self.group == Group::Own || !is_from_terminal(&origin) {
+            if self.group == ProcessGroup::Own || !is_from_terminal(&origin) {
                 program.forward(origin.signal);
             }
         }
@@ -91,14 +91,14 @@ pub(super) struct Program {
     /// Locked while it is signaled or collected, so that no signal goes to a process that has got its number since.
     child: Mutex<Uncollected>,
     pid: Pid,
-    group: Group,
+    group: ProcessGroup,
 }
 
 /// The program until its status has been collected.
 type Uncollected = Option<Child>;
 
 impl Program {
-    fn new(child: Child, group: Group) -> io::Result<Self> {
+    fn new(child: Child, group: ProcessGroup) -> io::Result<Self> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("it has no process number"))?;
         signals::belong_to(pid);
@@ -131,7 +131,7 @@ impl Program {
         // It may have ended in between, or have changed its user: there is nothing more to be done about it.
         let _ = match (self.group, signal) {
             // As the terminal would send it.
-            (Group::Own, Signal::INT) => kill_process_group(self.pid, signal),
+            (ProcessGroup::Own, Signal::INT) => kill_process_group(self.pid, signal),
             _ => kill_process(self.pid, signal),
         };
     }

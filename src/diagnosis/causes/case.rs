@@ -1,8 +1,8 @@
 //! What the rules look at: a window, and where in it the loop loses its time.
 
 use super::{Cause, Judgement};
-use crate::diagnosis::account::{Account, Group};
-use crate::diagnosis::features::{Device, Features, LoopThread, Part, Workers};
+use crate::diagnosis::account::{Account, LossGroup};
+use crate::diagnosis::features::{Device, Features, LoopThread, PathPart, Workers};
 use crate::diagnosis::thresholds::*;
 
 /// What is known besides the window.
@@ -34,30 +34,30 @@ pub(in crate::diagnosis) enum Loss<'a> {
     /// No device is in use, and batches are not waited for.
     NoDevice,
     /// It waits for something that is neither a batch nor the device, and the wait could be followed.
-    Wait(Part),
+    Wait(PathPart),
 }
 
 impl<'a> Loss<'a> {
     /// That of a group; none of the loop's own work, which is judged by the device.
-    fn of(window: &'a Features, group: Group) -> Option<Self> {
+    fn of(window: &'a Features, group: LossGroup) -> Option<Self> {
         match group {
-            Group::Batches => Some(window.workers.as_ref().map_or(Self::InProcess, Self::Workers)),
-            Group::Wait(part) => Some(Self::Wait(part)),
-            Group::Own => None,
+            LossGroup::Batches => Some(window.workers.as_ref().map_or(Self::InProcess, Self::Workers)),
+            LossGroup::Wait(part) => Some(Self::Wait(part)),
+            LossGroup::Own => None,
         }
     }
 }
 
 /// What a rule looks at.
 #[derive(Debug, Clone)]
-pub(in crate::diagnosis) struct Case<'a> {
+pub(in crate::diagnosis) struct RuleInput<'a> {
     pub window: &'a Features,
     pub main: &'a LoopThread,
     pub known: Known,
     /// Share of the time lost to waits for batches.
     pub lost: f64,
     pub loss: Loss<'a>,
-    pub group: Group,
+    pub group: LossGroup,
     pub account: Account,
     /// How sure a cause of this loss can be.
     pub sure: f64,
@@ -75,9 +75,10 @@ thresholds! {
 }
 
 /// How sure it is that the largest group is that, by the part that the second largest is smaller by.
-const BY_LEAD: ConfidenceRamp = ConfidenceRamp { least: GUESSED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LARGER_HALF };
+const BY_LEAD: ConfidenceRamp =
+    ConfidenceRamp { least: GUESSED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LARGER_HALF };
 
-impl<'a> Case<'a> {
+impl<'a> RuleInput<'a> {
     pub fn new(window: &'a Features, main: &'a LoopThread, known: Known) -> Self {
         let account = Account::of(window);
         let (group, lost, second) = account.largest();
@@ -90,7 +91,7 @@ impl<'a> Case<'a> {
         };
         let exact = window.chain.as_ref().is_none_or(|chain| chain.exact);
         let sure = if matches!(loss, Loss::Wait(_)) && !exact { sure * INFERRED.value } else { sure };
-        let lost = account.lost(Group::Batches);
+        let lost = account.lost(LossGroup::Batches);
         Self { window, main, known, lost, loss, group, account, sure, undisturbed: false }
     }
 
@@ -108,12 +109,12 @@ impl<'a> Case<'a> {
     }
 
     /// The loop waits for this most of all.
-    pub fn waits_for(&self, part: Part) -> bool {
+    pub fn waits_for(&self, part: PathPart) -> bool {
         matches!(self.loss, Loss::Wait(waits) if waits == part)
     }
 
     /// Share of the time lost to a part of the chain.
-    pub fn lost_to(&self, part: Part) -> f64 {
+    pub fn lost_to(&self, part: PathPart) -> f64 {
         self.window.chain.as_ref().map_or(0.0, |chain| chain.lost(part))
     }
 

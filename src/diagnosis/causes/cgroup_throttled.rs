@@ -6,7 +6,7 @@ thresholds! {}
 
 const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: LARGER_HALF };
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the CPU quota throttles the job",
     brief: "the container's CPU quota is used up",
     meaning: "the container's CPU quota is used up and the kernel pauses the job",
@@ -33,5 +33,5 @@ pub(super) const CAUSE: Spec = Spec {
         "Lower num_workers and thread counts to the quota" => "the same work is then paused less often";
     ],
     bound: starvation::without_queueing,
-    ..Spec::of(Class::Cpu)
+    ..CauseSpec::of(Class::Cpu)
 };

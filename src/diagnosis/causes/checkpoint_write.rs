@@ -9,7 +9,7 @@ thresholds! {
 
 const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_LOST };
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "saving to the disk",
     brief: "saving state while the GPU idles",
     meaning: "the loop stands while it saves state",
@@ -34,10 +34,10 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     bound: |window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
     sharpen,
-    ..Spec::of(Class::Io)
+    ..CauseSpec::of(Class::Io)
 };
 
-fn judge(case: &Case<'_>) -> Option<Judgement> {
+fn judge(case: &RuleInput<'_>) -> Option<Judgement> {
     let main = case.main;
     let saving = main.shares.checkpoint.min(case.window.device_idle());
     if !(saving >= CHECKPOINT && saving > case.lost) {

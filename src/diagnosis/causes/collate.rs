@@ -6,7 +6,7 @@ thresholds! {
     COLLATE = 0.50, "share of active time", "collating copies what the dataset made: half of the time in copies is unusual";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "collating takes the workers' time",
     brief: "workers mostly collate",
     meaning: "the workers spend most of their time putting samples together into batches",
@@ -32,7 +32,7 @@ pub(super) const CAUSE: Spec = Spec {
             => "loops in Python and long padding both cost time for each element";
     ],
     against: &[WORKERS_ARE_SLOW],
-    place: Place::Workers,
+    place: CulpritPlace::Workers,
     bound: |window| stages::bound(window, |stages| stages.collate),
-    ..Spec::of(Class::DataLoader)
+    ..CauseSpec::of(Class::DataLoader)
 };

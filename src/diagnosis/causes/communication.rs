@@ -8,7 +8,7 @@ thresholds! {
 
 const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.90, from: COLLECTIVES, to: PHASE };
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "waiting for other ranks",
     brief: "collectives: waiting for other ranks",
     meaning: "the ranks spend their time in collectives",
@@ -50,7 +50,7 @@ pub(super) const CAUSE: Spec = Spec {
         "Check the transport with NCCL_DEBUG=INFO (NVLink or InfiniBand, not sockets)"
             => "a fall-back to TCP is many times slower";
     ],
-    ..Spec::of(Class::Gpu)
+    ..CauseSpec::of(Class::Gpu)
 };
 
 /// Share of the time in which the loop waits in collectives for the loop of another rank that runs meanwhile, where that is the
@@ -64,7 +64,7 @@ pub(super) fn late_in_turn(window: &Features) -> Option<f64> {
 
 /// Several ranks whose devices are busy and barely filled: a rank that waits in a collective kernel is busy at low power as
 /// well, and so are all of them where the exchange itself is slow.
-pub(super) fn at_low_power(case: &Case<'_>) -> Option<Judgement> {
+pub(super) fn at_low_power(case: &RuleInput<'_>) -> Option<Judgement> {
     (case.window.trainers > 1).then(|| {
         case.of(Cause::Communication, GUESSED).other(
             Cause::UnderFilled,

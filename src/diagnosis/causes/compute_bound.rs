@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {}
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "busy computing, which is healthy",
     brief: "busy and healthy",
     meaning: "the device computes all the time: healthy",
@@ -29,5 +29,5 @@ pub(super) const CAUSE: Spec = Spec {
         "Use a faster or a second GPU" => "nothing on the host holds it back";
     ],
     against: &[DEVICE_COMPUTES],
-    ..Spec::of(Class::Gpu)
+    ..CauseSpec::of(Class::Gpu)
 };

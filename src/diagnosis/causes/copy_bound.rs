@@ -10,7 +10,7 @@ const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.85, from: PCI
 
 const BY_STACKS: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.85, from: LARGER_HALF, to: ALL_ALONG };
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "copies to the device",
     brief: "PCIe transfers dominate",
     meaning: "copies over PCIe keep the device busy",
@@ -48,9 +48,9 @@ pub(super) const CAUSE: Spec = Spec {
     bound: |window| by_the_host(window).map(|(copies, _)| window.without(copies)),
     instead: |window| {
         let meaning = "the host copies the batches itself, from memory that is not pinned";
-        by_the_host(window).map(|_| Instead { place: Place::Loop, meaning, advice: PINNING })
+        by_the_host(window).map(|_| Instead { place: CulpritPlace::Loop, meaning, advice: PINNING })
     },
-    ..Spec::of(Class::Gpu)
+    ..CauseSpec::of(Class::Gpu)
 };
 
 const PINNING: &[(&str, &str)] = advice![
@@ -70,7 +70,7 @@ fn by_the_host(window: &Features) -> Option<(f64, f64)> {
 }
 
 /// The host itself copies, from memory that is not pinned.
-fn on_the_host(case: &Case<'_>, gpu: &Device) -> Option<Judgement> {
+fn on_the_host(case: &RuleInput<'_>, gpu: &Device) -> Option<Judgement> {
     if case.main.stacks.is_some() {
         return by_the_host(case.window).map(|(_, part)| case.of(Cause::CopyBound, BY_STACKS.at(part)));
     }

@@ -12,7 +12,7 @@ const HELD_BACK: &str =
 
 const MORE_PROCESSES: &str = "the job has more processes at work than CPUs, and they queue for them";
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "all allowed cores are full",
     brief: "the allowed CPUs are full",
     meaning: "the allowed CPUs are full with the job's own work",
@@ -62,9 +62,9 @@ pub(super) const CAUSE: Spec = Spec {
             => "only the allowed CPUs count";
     ],
     against: &[&[(Signal::CpuFull, Side::Under, "some CPU time is left over")]],
-    place: Place::Workers,
+    place: CulpritPlace::Workers,
     instead,
-    ..Spec::of(Class::Cpu)
+    ..CauseSpec::of(Class::Cpu)
 };
 
 /// The CPUs are not full after all.
@@ -75,7 +75,7 @@ fn held_back(judgement: Judgement) -> Judgement {
 
 /// Threads of the loop's own process make the batches.
 const BY_THREADS: Instead = Instead {
-    place: Place::Nowhere,
+    place: CulpritPlace::Nowhere,
     meaning: "the allowed CPUs are full with the threads of the program's own that make the batches",
     advice: CAUSE.advice,
 };

@@ -9,7 +9,7 @@ thresholds! {
 
 const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.90, from: ONE_CPU, to: SEVERAL_CPUS };
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the model is trained on the CPU",
     brief: "the model runs on the CPU",
     meaning: "the model itself runs on the CPU: no device is in use",
@@ -43,14 +43,14 @@ pub(super) const CAUSE: Spec = Spec {
         "Check that a torch build with CUDA is installed (torch.version.cuda is not None)"
             => "a CPU-only build runs without any warning";
     ],
-    place: Place::Loop,
+    place: CulpritPlace::Loop,
     bound: |_| None,
     wastes_cpu: true,
-    ..Spec::of(Class::Cpu)
+    ..CauseSpec::of(Class::Cpu)
 };
 
 /// One busy thread, and no sign of a loop: no steps, no workers, nothing of a model.
-pub(super) fn may_be_set_up(case: &Case<'_>) -> bool {
+pub(super) fn may_be_set_up(case: &RuleInput<'_>) -> bool {
     let stacks = case.main.stacks.as_ref();
     let model = stacks.map_or(0.0, |stacks| stacks.shares.of_model());
     model < LOST_WAIT

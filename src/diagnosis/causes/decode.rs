@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {}
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "decoding takes the workers' time",
     brief: "workers mostly decode",
     meaning: "the workers spend most of their time decoding, and more of them would not be enough",
@@ -30,7 +30,7 @@ pub(super) const CAUSE: Spec = Spec {
             => "the CPUs are then free; it pays while the device has idle time";
     ],
     against: &[WORKERS_ARE_SLOW],
-    place: Place::Workers,
+    place: CulpritPlace::Workers,
     bound: |window| stages::bound(window, |stages| stages.decode),
-    ..Spec::of(Class::DataLoader)
+    ..CauseSpec::of(Class::DataLoader)
 };

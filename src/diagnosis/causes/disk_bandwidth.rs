@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {}
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the disk is at its limit",
     brief: "the disk is saturated",
     meaning: "the batches wait for the disk",
@@ -30,5 +30,5 @@ pub(super) const CAUSE: Spec = Spec {
             => "more reads in flight give an SSD more to do at once";
     ],
     against: &[WAIT_FOR_SOURCE, &[(Signal::DiskBusy, Side::Under, "the disk has idle time")]],
-    ..Spec::of(Class::Io)
+    ..CauseSpec::of(Class::Io)
 };

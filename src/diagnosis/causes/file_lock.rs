@@ -9,7 +9,7 @@ thresholds! {
 
 const BY_TURNS: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: TAKE_TURNS, to: LARGER_HALF };
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the loop waits for a file lock",
     brief: "somebody else holds a lock on a file",
     meaning: "the loop waits for a lock on a file that another process holds",
@@ -20,7 +20,7 @@ pub(super) const CAUSE: Spec = Spec {
          wait for a lock sleeps and tries again (SQLite, portalocker)",
     ],
     judge: |case| {
-        let of_file = case.waits_for(Part::FileLock).then(|| of_file(case));
+        let of_file = case.waits_for(PathPart::FileLock).then(|| of_file(case));
         of_file.or_else(|| take_turns(case))
     },
     signals: &[CHAIN, "/proc/locks: who holds the lock", MAIN_WAIT],
@@ -36,16 +36,16 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     evidence: &[Signal::WaitsForLock],
     followed: Some(Followed {
-        part: Part::FileLock,
+        part: PathPart::FileLock,
         signal: Signal::WaitsForLock,
         words: |who| format!("for a lock on {who}"),
     }),
-    bound: |window| bound_of(window, Part::FileLock),
-    ..Spec::of(Class::Io)
+    bound: |window| bound_of(window, PathPart::FileLock),
+    ..CauseSpec::of(Class::Io)
 };
 
 /// The loop waits for a lock on a file, or sleeps until it may have it.
-fn of_file(case: &Case<'_>) -> Judgement {
+fn of_file(case: &RuleInput<'_>) -> Judgement {
     let judgement = case.of(Cause::Lock, 1.0);
     match case.window.chain.as_ref().is_some_and(Chain::tries_lock) {
         true => judgement.less_sure(INFERRED, "the loop sleeps: that it tries to lock the file was not seen"),
@@ -54,7 +54,7 @@ fn of_file(case: &Case<'_>) -> Judgement {
 }
 
 /// Data workers that wait for each other.
-const OF_WORKERS: Spec = Spec {
+const OF_WORKERS: CauseSpec = CauseSpec {
     name: "lock",
     headline: "the workers take turns at a lock",
     brief: "only one worker at a time works",
@@ -76,12 +76,12 @@ const OF_WORKERS: Spec = Spec {
             => "then there is nothing to take turns at";
     ],
     evidence: &[Signal::WorkersLockWait],
-    place: Place::Workers,
-    ..Spec::of(Class::DataLoader)
+    place: CulpritPlace::Workers,
+    ..CauseSpec::of(Class::DataLoader)
 };
 
 /// The workers wait for each other.
-fn take_turns(case: &Case<'_>) -> Option<Judgement> {
+fn take_turns(case: &RuleInput<'_>) -> Option<Judgement> {
     let workers = case.slow_workers().filter(|workers| workers.count > 1 && workers.lock_wait >= TAKE_TURNS)?;
     let judgement = case.of(Cause::Lock, BY_TURNS.at(workers.lock_wait));
     Some(Judgement { class: Class::DataLoader, ..judgement.less_sure(INFERRED, PERHAPS_FULL) })

@@ -9,7 +9,7 @@ thresholds! {
 
 const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.45, most: 0.70, from: LOCK_WAITS, to: CLEARLY_LOST };
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "another Python thread holds the interpreter lock",
     brief: "another Python thread holds the interpreter lock",
     meaning: "another Python thread of the process computes and keeps the interpreter lock from the loop",
@@ -24,7 +24,7 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     judge: |case| {
         if case.window.followed_chain().is_some() {
-            return case.waits_for(Part::InterpreterLock).then(|| case.of(Cause::GilContention, 1.0));
+            return case.waits_for(PathPart::InterpreterLock).then(|| case.of(Cause::GilContention, 1.0));
         }
         let main = case.main;
         let trains_on_cpu = case.computes_on_cpu() && !cpu_training::may_be_set_up(case);
@@ -62,11 +62,11 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     evidence: &[Signal::WaitsForInterpreter, Signal::FutexWait, Signal::OtherThread],
     followed: Some(Followed {
-        part: Part::InterpreterLock,
+        part: PathPart::InterpreterLock,
         signal: Signal::WaitsForInterpreter,
         words: |who| format!("for the interpreter lock, which {who} holds"),
     }),
     against: &[WAITS_FOR_BATCHES],
     bound: |window| Some(window.without(window.main.as_ref()?.waits(Wait::Futex))),
-    ..Spec::of(Class::Cpu)
+    ..CauseSpec::of(Class::Cpu)
 };

@@ -6,7 +6,7 @@ thresholds! {
     AT_REST = 0.20, "share", "workers that are active less have plainly nothing to do";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "handing batches over is slow",
     brief: "batches are ready, moving them is slow",
     meaning: "batches are made but moving them to the main thread is slow",
@@ -43,12 +43,12 @@ pub(super) const CAUSE: Spec = Spec {
         "Return tensors or numpy arrays, not Python lists or objects"
             => "tensors travel in shared memory, everything else is pickled";
     ],
-    ..Spec::of(Class::DataLoader)
+    ..CauseSpec::of(Class::DataLoader)
 };
 
 /// The stacks show it: the main thread spends its wait on receiving batches, or the workers' sending threads are busy while
 /// the workers themselves are not.
-pub(super) fn is_seen(case: &Case<'_>, workers: &Workers) -> bool {
+pub(super) fn is_seen(case: &RuleInput<'_>, workers: &Workers) -> bool {
     // Workers that rest make all of it the hand-over's; with busy ones a part of it is waiting for them.
     let resting = workers.idle >= WORKERS_IDLE;
     let receiving = if resting { case.main.share(Activity::Receiving) } else { case.window.receiving() };

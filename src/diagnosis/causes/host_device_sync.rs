@@ -8,7 +8,7 @@ thresholds! {
 
 const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 0.95, from: HARDLY, to: CLEARLY_LOST };
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the host waits for the device again and again",
     brief: "one line makes the host wait, again and again",
     meaning: "the host waits for the device over and over, and the device runs dry in between",
@@ -57,16 +57,17 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     evidence: &[Signal::DeviceSync],
     against: &[WAITS_FOR_BATCHES],
-    place: Place::Sync,
+    place: CulpritPlace::Sync,
     elsewhere: Some(&BESIDE_A_BUSY_DEVICE),
-    ..Spec::of(Class::Cpu)
+    ..CauseSpec::of(Class::Cpu)
 };
 
 /// The device runs dry for what the host does between the waits, rather than for the waits. A wait that spins leaves no
 /// trace: nothing is known of its pieces.
-pub(super) fn works_in_long_pieces(case: &Case<'_>) -> bool {
+pub(super) fn works_in_long_pieces(case: &RuleInput<'_>) -> bool {
     let shares = &case.main.shares;
-    let runs_per_s = case.window.chain.as_ref().and_then(|chain| chain.runs_per_s).filter(|runs_per_s| *runs_per_s > 0.0);
+    let runs_per_s =
+        case.window.chain.as_ref().and_then(|chain| chain.runs_per_s).filter(|runs_per_s| *runs_per_s > 0.0);
     let piece = runs_per_s.map_or(0.0, |runs_per_s| shares.host_busy / runs_per_s);
     shares.device_sync - case.main.spins >= SYNC
         && shares.host_busy >= CLEARLY_LOST.value
@@ -74,7 +75,7 @@ pub(super) fn works_in_long_pieces(case: &Case<'_>) -> bool {
 }
 
 /// While the device is busy all the same.
-const BESIDE_A_BUSY_DEVICE: Spec = Spec {
+const BESIDE_A_BUSY_DEVICE: CauseSpec = CauseSpec {
     name: "host-device-sync",
     headline: "the host waits for the device again and again",
     brief: "one line makes the host wait, again and again",
@@ -94,6 +95,6 @@ const BESIDE_A_BUSY_DEVICE: Spec = Spec {
         "Read the loss every N steps only" => "the host can then run ahead";
     ],
     evidence: &[Signal::DeviceSync],
-    place: Place::Sync,
-    ..Spec::of(Class::Gpu)
+    place: CulpritPlace::Sync,
+    ..CauseSpec::of(Class::Gpu)
 };

@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {}
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "batches are made in the loop's own process",
     brief: "the trainer's own process makes the batches",
     meaning: "the main thread makes the batches itself (as with num_workers=0)",
@@ -41,19 +41,19 @@ pub(super) const CAUSE: Spec = Spec {
         "Keep a data set that fits in memory as tensors on the device"
             => "tiny samples cost more to send between processes than to make";
     ],
-    place: Place::Loop,
+    place: CulpritPlace::Loop,
     bound,
     sharpen,
     instead,
     tuning_first: true,
-    ..Spec::of(Class::DataLoader)
+    ..CauseSpec::of(Class::DataLoader)
 };
 
 const NOT_SEEN: &str = "it is not seen whom the loop waits for most of the time: it may be no batch";
 
 /// Threads of the program's own make the batches.
 const BY_THREADS: Instead = Instead {
-    place: Place::Nowhere,
+    place: CulpritPlace::Nowhere,
     meaning: "threads of its own process make the batches and do not keep up",
     advice: advice![
         "Make the batches in processes instead of threads, or in more of them"
@@ -66,7 +66,7 @@ const BY_THREADS: Instead = Instead {
 
 /// The loop's own thread makes them, and torch's loader is not seen in it.
 const WITHOUT_LOADER: Instead = Instead {
-    place: Place::Loop,
+    place: CulpritPlace::Loop,
     meaning: "the loop's own thread makes the batches itself",
     advice: advice![
         "Make the batches ahead of the loop, in processes of their own (the workers of a DataLoader, or a pool)"
@@ -88,15 +88,15 @@ fn instead(window: &Features) -> Option<Instead> {
 }
 
 /// The chain does not say otherwise: the larger part of what is lost does not lead to somebody unknown.
-fn is_followed(case: &Case<'_>) -> bool {
+fn is_followed(case: &RuleInput<'_>) -> bool {
     let Some(chain) = case.window.followed_chain() else {
         return true;
     };
-    chain.lost(Part::Unknown) < LARGER_HALF.value * case.lost
+    chain.lost(PathPart::Unknown) < LARGER_HALF.value * case.lost
 }
 
 /// A loop that makes the batches itself waits for the disk in a good part of that.
-fn with_disk(case: &Case<'_>, judgement: Judgement) -> Judgement {
+fn with_disk(case: &RuleInput<'_>, judgement: Judgement) -> Judgement {
     let disk = case.main.disk();
     if case.main.stacks.is_none() || source::makers(case.window).is_some() || disk < CLEARLY_LOST.value * case.lost {
         return judgement;

@@ -6,7 +6,7 @@ thresholds! {
     NEAR_LIMIT = 0.60, "share of the limit", "reads come in bursts: their mean stays below a limit that holds back each of them";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "a limit holds reads back",
     brief: "a limit holds reads back",
     meaning: "a limit on the job holds its reads back while the disk has room",
@@ -30,5 +30,5 @@ pub(super) const CAUSE: Spec = Spec {
         "Raise the I/O limit of the job's cgroup or volume" => "the reads run at the limit";
         "Copy the data set to a disk without such a limit" => "the limit counts per device";
     ],
-    ..Spec::of(Class::Io)
+    ..CauseSpec::of(Class::Io)
 };

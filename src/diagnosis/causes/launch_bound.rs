@@ -9,7 +9,7 @@ thresholds! {
     HELPED = 0.50, "of the host's work", "who launches does so in one thread; kernels of the CPU share their work among several";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the host cannot launch fast enough",
     brief: "many tiny kernels to launch",
     meaning: "the host cannot launch the many small kernels fast enough",
@@ -53,6 +53,6 @@ pub(super) const CAUSE: Spec = Spec {
             => "one kernel instead of several for each parameter";
     ],
     against: &[WAITS_FOR_BATCHES],
-    place: Place::Loop,
-    ..Spec::of(Class::Cpu)
+    place: CulpritPlace::Loop,
+    ..CauseSpec::of(Class::Cpu)
 };

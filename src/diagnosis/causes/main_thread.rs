@@ -12,7 +12,7 @@ thresholds! {
 const BY_LEAD: ConfidenceRamp = ConfidenceRamp { least: 0.50, most: 0.75, from: AHEAD_OF_MODEL, to: PHASE };
 const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.80, most: 1.0, from: HOST_WORK, to: ALL_ALONG };
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the main thread's own work",
     brief: "Python work between launches",
     meaning: "the loop's own work on the host keeps the GPU waiting",
@@ -47,14 +47,14 @@ pub(super) const CAUSE: Spec = Spec {
             => "each .item() or .cpu() waits for the device and then computes on the host";
     ],
     against: &[WAITS_FOR_BATCHES],
-    place: Place::Loop,
+    place: CulpritPlace::Loop,
     sharpen,
-    ..Spec::of(Class::Cpu)
+    ..CauseSpec::of(Class::Cpu)
 };
 
 /// Without a device: a loop whose stacks stand in other code than the model's for the larger part. Who computes on several CPUs
 /// may be a model that has no frames of its own, so there the model must be seen beside it.
-fn on_the_cpu(case: &Case<'_>) -> Option<Judgement> {
+fn on_the_cpu(case: &RuleInput<'_>) -> Option<Judgement> {
     let stacks = case.main.stacks.as_ref()?;
     // Without a GPU, what is waited for in its place is the model, as a compiled step is.
     let compiled = stacks.shares.get(Activity::Sync) + stacks.shares.get(Activity::Graph);
@@ -89,7 +89,7 @@ fn sharpen(first: &mut Advice, window: &Features) {
 /// Less sure where no stacks tell what the main thread does: a wait for the GPU that spins looks the same, and so does a copy
 /// from pageable memory. It may be getting the batches, too: making them itself, or taking over what workers other than torch's
 /// have made.
-pub(super) fn or_loading(case: &Case<'_>, judgement: Judgement) -> Judgement {
+pub(super) fn or_loading(case: &RuleInput<'_>, judgement: Judgement) -> Judgement {
     let (cause, words) = match &case.window.workers {
         _ if case.main.stacks.is_some() => return judgement,
         None => {

@@ -6,7 +6,7 @@ thresholds! {
     MEMORY_BUSY = 0.70, "share", "nvmlUtilization_t.memory counts time with any access; sustained values near 70 % and more go with bandwidth-bound kernels";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "device memory is at its limit",
     brief: "device memory is the limit",
     meaning: "the device's memory is the limit",
@@ -29,5 +29,5 @@ pub(super) const CAUSE: Spec = Spec {
             => "they read and write intermediate results once instead of several times";
     ],
     against: &[DEVICE_COMPUTES],
-    ..Spec::of(Class::Gpu)
+    ..CauseSpec::of(Class::Gpu)
 };

@@ -6,7 +6,7 @@ thresholds! {
     SWAP_IN = 100.0, "pages/s", "400 KiB/s of random page-ins keeps a disk busy";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "memory is short",
     brief: "memory is short: swap, reclaim",
     meaning: "memory is short: the kernel swaps or reclaims",
@@ -32,11 +32,11 @@ pub(super) const CAUSE: Spec = Spec {
         "Hold sample lists as numpy arrays or tensors, not as Python lists or dicts"
             => "reference counts make every forked worker copy the pages of Python objects";
     ],
-    ..Spec::of(Class::Io)
+    ..CauseSpec::of(Class::Io)
 };
 
 /// Somebody else's swapping is nothing to a job that never waits for memory or a disk.
-fn feels_it(case: &Case<'_>) -> bool {
+fn feels_it(case: &RuleInput<'_>) -> bool {
     let threads = case.window.chain.as_ref().map_or(0.0, |chain| chain.own_threads().disk);
     case.slow_workers().map_or(case.main.disk() + threads, |workers| workers.disk_wait) >= HARDLY
 }

@@ -61,7 +61,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::account;
 use super::class::{Class, Phase};
-use super::features::{Chain, Device, Features, LoopStacks, LoopThread, OwnThreads, Part, Workers};
+use super::features::{Chain, Device, Features, LoopStacks, LoopThread, OwnThreads, PathPart, Workers};
 use super::parts::{Advice, Hottest};
 use super::signals::{Side, Signal};
 use super::stats::{percent, quantile, round};
@@ -70,18 +70,18 @@ use super::what_if::{self, Capacity, Loop, Prediction};
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::text::named_enum;
-pub(super) use case::{Case, Known, Loss};
+pub(super) use case::{Known, Loss, RuleInput};
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
-pub(super) use spec::{Against, Followed, Instead, Place};
-pub use spec::{Confirmed, Spec};
+pub(super) use spec::{Against, CulpritPlace, Followed, Instead};
+pub use spec::{CauseSpec, Confirmed};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 
 /// What is gained at most by the end of the waits of a kind: those that lead to nobody known may be of it too.
-fn bound_of(window: &Features, part: Part) -> Option<f64> {
+fn bound_of(window: &Features, part: PathPart) -> Option<f64> {
     let chain = window.chain.as_ref()?;
-    Some(window.without(chain.lost(part) + chain.lost(Part::Unknown)))
+    Some(window.without(chain.lost(part) + chain.lost(PathPart::Unknown)))
 }
 
 /// What to do and why, first thing first.
@@ -102,8 +102,8 @@ macro_rules! causes {
         impl Cause {
             /// Everything about it, in its main class.
             #[must_use]
-            pub fn spec(self) -> &'static Spec {
-                match self { $(Self::$Cause => const { &Spec { name: $name, ..$module::CAUSE } }),+ }
+            pub fn spec(self) -> &'static CauseSpec {
+                match self { $(Self::$Cause => const { &CauseSpec { name: $name, ..$module::CAUSE } }),+ }
             }
         }
 
@@ -173,7 +173,7 @@ impl Cause {
 
     /// Everything about it in a class: a cause may be of two.
     #[must_use]
-    pub fn spec_in(self, class: Class) -> &'static Spec {
+    pub fn spec_in(self, class: Class) -> &'static CauseSpec {
         let main = self.spec();
         main.elsewhere.filter(|other| other.class == class).unwrap_or(main)
     }
@@ -184,7 +184,7 @@ impl Cause {
     }
 
     /// Whether its rule holds, and how surely.
-    pub(super) fn judge(self, case: &Case<'_>) -> Option<Judgement> {
+    pub(super) fn judge(self, case: &RuleInput<'_>) -> Option<Judgement> {
         (self.spec().judge)(case)
     }
 }
@@ -206,7 +206,7 @@ pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 
 /// What the loop does for a share of its time, where that is such a wait: "waits 40 % of the time for …".
 pub(super) fn in_words(window: &Features, wait: &Followed, share: f64) -> Option<String> {
-    if wait.part == Part::Sleep {
+    if wait.part == PathPart::Sleep {
         return Some(sleeps::in_words(window, share));
     }
     let who = window.chain.as_ref()?.who(wait.part)?;
@@ -214,7 +214,7 @@ pub(super) fn in_words(window: &Features, wait: &Followed, share: f64) -> Option
 }
 
 /// Everything about every cause, by class and in the order of decision; twice where it is of two classes.
-pub fn all() -> impl Iterator<Item = &'static Spec> {
+pub fn all() -> impl Iterator<Item = &'static CauseSpec> {
     let of_class = |class: Class| {
         let specs = Cause::ALL.into_iter().map(Cause::spec);
         specs.flat_map(|spec| [Some(spec), spec.elsewhere]).flatten().filter(move |spec| spec.class == class)
@@ -223,13 +223,13 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
 }
 
 /// What a verdict can say without naming a cause: nothing costs much, no training now, too little seen.
-pub fn states() -> impl Iterator<Item = &'static Spec> {
+pub fn states() -> impl Iterator<Item = &'static CauseSpec> {
     states::STATES.iter()
 }
 
 /// What there is to say about a verdict: of its cause, or of its state. `None` for a class alone.
 #[must_use]
-pub fn spec_of(class: Class, cause: Option<Cause>, phase: Phase) -> Option<&'static Spec> {
+pub fn spec_of(class: Class, cause: Option<Cause>, phase: Phase) -> Option<&'static CauseSpec> {
     let state = |name: &str| states().find(|state| state.class == class && state.name == name);
     cause.map(|cause| cause.spec_in(class)).or_else(|| state(phase.word())).or_else(|| state(class.word()))
 }
@@ -237,7 +237,7 @@ pub fn spec_of(class: Class, cause: Option<Cause>, phase: Phase) -> Option<&'sta
 /// What a person asks for: `cause`, `class/cause` (a cause may be of two classes) or `class`, which gives all of it.
 /// Case, blanks and underscores for dashes do not matter. Empty where there is no such thing.
 #[must_use]
-pub fn named(text: &str) -> Vec<&'static Spec> {
+pub fn named(text: &str) -> Vec<&'static CauseSpec> {
     let text = text.trim().to_lowercase().replace(['_', ' '], "-");
     let everything = || all().chain(states());
     if let Some((class, name)) = text.split_once('/') {

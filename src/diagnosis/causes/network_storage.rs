@@ -13,7 +13,7 @@ const ADVICE: &[(&str, &str)] =
 
 const ASLEEP: &str = "the workers sleep most of their time (a timer, as of time.sleep)";
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the data comes over the network",
     brief: "data comes over the network",
     meaning: "the batches wait for data that comes from elsewhere",
@@ -63,19 +63,19 @@ pub(super) const CAUSE: Spec = Spec {
              a block device (EBS, iSCSI) counts as a disk",
     advice: ADVICE,
     against: &[WAIT_FOR_SOURCE],
-    place: Place::Workers,
+    place: CulpritPlace::Workers,
     instead: |window| {
         if sleep_most(window) {
-            return Some(Instead { place: Place::Workers, meaning: ASLEEP, advice: OF_SLEEPERS });
+            return Some(Instead { place: CulpritPlace::Workers, meaning: ASLEEP, advice: OF_SLEEPERS });
         }
         if source::makers(window).is_some() {
             let meaning = "threads of its own process wait for data that comes from elsewhere";
-            return Some(Instead { place: Place::Nowhere, meaning, advice: ADVICE });
+            return Some(Instead { place: CulpritPlace::Nowhere, meaning, advice: ADVICE });
         }
         let meaning = "the loop's own thread fetches the batches, and waits for data that comes from elsewhere";
-        loads_from_elsewhere(window).then_some(Instead { place: Place::Loop, meaning, advice: OF_THE_LOOP })
+        loads_from_elsewhere(window).then_some(Instead { place: CulpritPlace::Loop, meaning, advice: OF_THE_LOOP })
     },
-    ..Spec::of(Class::Io)
+    ..CauseSpec::of(Class::Io)
 };
 
 const OF_THE_LOOP: &[(&str, &str)] = &[

@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {}
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "other processes hold the cores",
     brief: "other processes hold the CPUs",
     meaning: "other processes use the CPUs that the job needs",
@@ -34,13 +34,13 @@ pub(super) const CAUSE: Spec = Spec {
             => "the next neighbour is then kept out as well";
     ],
     bound: starvation::without_queueing,
-    ..Spec::of(Class::Cpu)
+    ..CauseSpec::of(Class::Cpu)
 };
 
 /// What they are not to blame for: queueing is no part of the workers' own time for a batch, so what that is longer than
 /// the loop's step would be waited for without them too. It is a finding of its own, and a doubt about them where it is the
 /// larger part.
-fn without_them(judgement: Judgement, case: &Case<'_>) -> Judgement {
+fn without_them(judgement: Judgement, case: &RuleInput<'_>) -> Judgement {
     let fed = Loop::of(case.window).map(|fed| fed.undisturbed(case.window));
     let Some(fed) = fed.filter(|_| case.slow_workers().is_some()) else { return judgement };
     let step_s = fed.step_with(fed.workers);
@@ -49,7 +49,7 @@ fn without_them(judgement: Judgement, case: &Case<'_>) -> Judgement {
         return judgement;
     }
     let sure = case::LOST.at(left_s / step_s.max(f64::MIN_POSITIVE));
-    let undisturbed = Case { sure, undisturbed: true, known: Known::default(), ..case.clone() };
+    let undisturbed = RuleInput { sure, undisturbed: true, known: Known::default(), ..case.clone() };
     let of_loader = Cause::ALL.iter().filter(|cause| cause.spec().class == Class::DataLoader);
     let left = of_loader.into_iter().find_map(|cause| cause.judge(&undisturbed)).unwrap_or_default();
     // The larger part of the wait is what to change first.

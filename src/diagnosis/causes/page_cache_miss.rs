@@ -6,7 +6,7 @@ thresholds! {
     REFAULT = 0.30, "share of bytes read", "workingset_refault_file counts pages evicted and needed again (mm/workingset.c)";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the data does not fit into memory",
     brief: "data set does not fit in memory",
     meaning: "the data does not fit in memory and is read from disk again and again",
@@ -29,5 +29,5 @@ pub(super) const CAUSE: Spec = Spec {
             => "their memory and the page cache share one limit";
     ],
     against: &[WAIT_FOR_SOURCE],
-    ..Spec::of(Class::Io)
+    ..CauseSpec::of(Class::Io)
 };

@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {}
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the loop waits for an answer over the network",
     brief: "a round trip in the loop itself",
     meaning: "the loop itself waits for an answer over a connection",
@@ -13,7 +13,7 @@ pub(super) const CAUSE: Spec = Spec {
         "there is a connection to another machine, or to a server here that rests meanwhile; it is the loop's own thread \
          that waits for it, or one of its process that the loop waits for",
     ],
-    judge: |case| case.waits_for(Part::Remote).then(|| case.of(Cause::RemoteService, 1.0)),
+    judge: |case| case.waits_for(PathPart::Remote).then(|| case.of(Cause::RemoteService, 1.0)),
     signals: &[CHAIN, "/proc/PID/net/tcp: remote addresses", MAIN_WAIT, DEVICE],
     source: "a call that is answered after a round trip holds the step up for all of it; what is sent in the background \
              holds up nothing",
@@ -27,10 +27,10 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     evidence: &[Signal::WaitsForRemote],
     followed: Some(Followed {
-        part: Part::Remote,
+        part: PathPart::Remote,
         signal: Signal::WaitsForRemote,
         words: |who| format!("for an answer from {who}"),
     }),
-    bound: |window| bound_of(window, Part::Remote),
-    ..Spec::of(Class::Io)
+    bound: |window| bound_of(window, PathPart::Remote),
+    ..CauseSpec::of(Class::Io)
 };

@@ -9,7 +9,7 @@ thresholds! {
 
 const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.95, from: SHARED_GPU, to: LARGER_HALF };
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "another process uses the device",
     brief: "another process uses the GPU",
     meaning: "another process uses the same device",
@@ -35,5 +35,5 @@ pub(super) const CAUSE: Spec = Spec {
             => "they then run side by side instead of in turns";
     ],
     bound: |window| window.gpu.as_ref().map(|gpu| window.without(gpu.busy - gpu.job_busy)),
-    ..Spec::of(Class::Gpu)
+    ..CauseSpec::of(Class::Gpu)
 };

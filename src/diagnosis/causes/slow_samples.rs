@@ -9,7 +9,7 @@ thresholds! {
     OF_ALL_WAITS = 0.50, "share of input wait", "the larger half names the cause";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "a few samples are very slow",
     brief: "a few batches take many times longer",
     meaning: "a few batches take many times as long as the others",
@@ -48,13 +48,13 @@ pub(super) const CAUSE: Spec = Spec {
         "Set in_order=False if the order of batches does not matter"
             => "the batches of other workers then go ahead of the slow one";
     ],
-    place: Place::Workers,
-    ..Spec::of(Class::DataLoader)
+    place: CulpritPlace::Workers,
+    ..CauseSpec::of(Class::DataLoader)
 };
 
 /// Long waits that come back after the same number of batches. A set whose workers are too slow makes the loop wait at every
 /// batch, or at each round of the workers: what comes back later than that lies in the batches.
-pub(super) fn by_period(case: &Case<'_>) -> Option<stalls::Period> {
+pub(super) fn by_period(case: &RuleInput<'_>) -> Option<stalls::Period> {
     let workers = case.slow_workers()?;
     let period =
         stalls::period(&case.window.stalls).filter(|period| f64::from(period.every) > workers.count as f64)?;

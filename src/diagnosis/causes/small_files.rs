@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {}
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "many small reads",
     brief: "many small reads: latency, not bandwidth",
     meaning: "many small reads keep the batches waiting",
@@ -30,5 +30,5 @@ pub(super) const CAUSE: Spec = Spec {
             => "read-ahead works only on sequential reads";
     ],
     against: &[WAIT_FOR_SOURCE, &[(Signal::DiskReadSize, Side::Over, "reads are not small on average")]],
-    ..Spec::of(Class::Io)
+    ..CauseSpec::of(Class::Io)
 };

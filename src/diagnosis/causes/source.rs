@@ -1,7 +1,7 @@
 //! Batches wait for their source: how surely, for all causes of that alike.
 
-use super::case::{Case, Loss};
-use super::{Activity, Cause, Features, Judgement, OwnThreads, Part, slow_samples};
+use super::case::{Loss, RuleInput};
+use super::{Activity, Cause, Features, Judgement, OwnThreads, PathPart, slow_samples};
 use crate::diagnosis::thresholds::*;
 
 thresholds! {}
@@ -18,7 +18,7 @@ pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
 
 /// Threads of the process are waited for, but the loop's stacks do not stand in taking batches meanwhile: they may hold a lock
 /// that it wants. A queue that waits in native code shows no frame of its own either.
-pub(super) fn less_sure_of_makers(case: &Case<'_>, judgement: Judgement) -> Judgement {
+pub(super) fn less_sure_of_makers(case: &RuleInput<'_>, judgement: Judgement) -> Judgement {
     if makers(case.window).is_none() {
         return judgement;
     }
@@ -37,12 +37,12 @@ const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: WO
 /// Share of the time that the loop, or a program whose output it reads, waits for an answer from elsewhere: where the loop
 /// loads itself, that is what it loads.
 pub(super) fn from_elsewhere(window: &Features) -> f64 {
-    window.followed_chain().map_or(0.0, |chain| chain.share(Part::Remote))
+    window.followed_chain().map_or(0.0, |chain| chain.share(PathPart::Remote))
 }
 
 /// How sure it is that the source is waited for, by the workers, by threads that make batches, or by a main thread that loads
 /// itself.
-fn waited_for(case: &Case<'_>) -> Option<f64> {
+fn waited_for(case: &RuleInput<'_>) -> Option<f64> {
     match case.loss {
         Loss::Workers(workers) => {
             let part = workers.io_wait / workers.active();
@@ -71,18 +71,18 @@ fn waited_for(case: &Case<'_>) -> Option<f64> {
 pub(in crate::diagnosis) fn server(window: &Features) -> Option<String> {
     let chain = window.followed_chain()?;
     let (pid, lost) = chain.server()?;
-    (lost >= LOST_WAIT && lost >= LARGER_HALF.value * chain.lost(Part::Loader)).then(|| chain.name(pid))
+    (lost >= LOST_WAIT && lost >= LARGER_HALF.value * chain.lost(PathPart::Loader)).then(|| chain.name(pid))
 }
 
 /// A judgement on such a process, where the workers wait for their source.
-pub(super) fn by_server(case: &Case<'_>) -> Option<Judgement> {
+pub(super) fn by_server(case: &RuleInput<'_>) -> Option<Judgement> {
     let sure = case.slow_workers().and_then(|_| waited_for(case))?;
     let words = format!("its data workers wait for the work of {}, another process", server(case.window)?);
     Some(Judgement::of(Cause::WaitsForProcess, sure).meaning(words))
 }
 
 /// A judgement on the source, where it is waited for.
-pub(super) fn judgement(case: &Case<'_>, cause: Cause, factor: f64) -> Option<Judgement> {
+pub(super) fn judgement(case: &RuleInput<'_>, cause: Cause, factor: f64) -> Option<Judgement> {
     let judgement = Judgement::of(cause, waited_for(case)? * factor);
     let judgement = less_sure_of_makers(case, judgement);
     Some(match case.loss {
@@ -98,7 +98,7 @@ pub(super) fn judgement(case: &Case<'_>, cause: Cause, factor: f64) -> Option<Ju
 }
 
 /// Surer where the disk is busy.
-pub(super) fn by_disk_use(case: &Case<'_>) -> f64 {
+pub(super) fn by_disk_use(case: &RuleInput<'_>) -> f64 {
     let busy = case.window.io.disk_busy_pct.unwrap_or(0.0) >= DISK_BUSY;
     if busy { 1.0 } else { INFERRED.value }
 }

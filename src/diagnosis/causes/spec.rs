@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Case, Judgement};
+use super::{Judgement, RuleInput};
 use crate::diagnosis::class::Class;
-use crate::diagnosis::features::{Features, Part};
+use crate::diagnosis::features::{Features, PathPart};
 use crate::diagnosis::parts::Advice;
 use crate::diagnosis::signals::{Side, Signal};
 use crate::diagnosis::thresholds::Threshold;
@@ -38,7 +38,7 @@ impl Confirmed {
 
 /// Everything about one cause in one class, or about a state without a cause. Texts end without a full stop.
 #[derive(Debug, Clone, Copy)]
-pub struct Spec {
+pub struct CauseSpec {
     /// Class it belongs to.
     pub class: Class,
     /// The string of verdicts and logs, for a cause from the list of causes; of a state (idle, balanced, unknown) the phase
@@ -63,7 +63,7 @@ pub struct Spec {
     /// What to do, first thing first: (title, why).
     pub advice: &'static [(&'static str, &'static str)],
     /// The rule.
-    pub(super) judge: fn(&Case<'_>) -> Option<Judgement>,
+    pub(super) judge: fn(&RuleInput<'_>) -> Option<Judgement>,
     /// Signals that are shown even where they are hardly there.
     pub(in crate::diagnosis) evidence: &'static [Signal],
     /// What speaks against it, besides what speaks against its whole class.
@@ -71,7 +71,7 @@ pub struct Spec {
     /// The wait that it is, where it is one that was followed to somebody who is no loader and no device.
     pub(in crate::diagnosis) followed: Option<Followed>,
     /// Which line of code is named.
-    pub(in crate::diagnosis) place: Place,
+    pub(in crate::diagnosis) place: CulpritPlace,
     /// How many times faster the loop can get at most without it; `None` where that cannot be said.
     pub(in crate::diagnosis) bound: fn(&Features) -> Option<f64>,
     /// The first advice changes numbers only (workers, threads): it brings no more than the ceiling of all tuning.
@@ -83,17 +83,17 @@ pub struct Spec {
     /// Gives the first advice the numbers of this run.
     pub(in crate::diagnosis) sharpen: fn(&mut Advice, &Features),
     /// The same cause in another class.
-    pub(super) elsewhere: Option<&'static Spec>,
+    pub(super) elsewhere: Option<&'static CauseSpec>,
 }
 
-/// A meaning and advice for a case of its own kind; see [`Spec`].
+/// A meaning and advice for a case of its own kind; see [`CauseSpec`].
 #[derive(Debug, Clone, Copy)]
 pub(in crate::diagnosis) struct Instead {
-    /// See [`Spec::place`].
-    pub place: Place,
-    /// See [`Spec::meaning`].
+    /// See [`CauseSpec::place`].
+    pub place: CulpritPlace,
+    /// See [`CauseSpec::meaning`].
     pub meaning: &'static str,
-    /// See [`Spec::advice`].
+    /// See [`CauseSpec::advice`].
     pub advice: &'static [(&'static str, &'static str)],
 }
 
@@ -104,7 +104,7 @@ pub(in crate::diagnosis) type Against = (Signal, Side, &'static str);
 #[derive(Debug, Clone, Copy)]
 pub(in crate::diagnosis) struct Followed {
     /// The part of the loop's time that it is.
-    pub part: Part,
+    pub part: PathPart,
     /// The signal that tells of that part.
     pub signal: Signal,
     /// What the loop waits for, given who it is: "The loop waits 40 % of the time <words>."
@@ -113,7 +113,7 @@ pub(in crate::diagnosis) struct Followed {
 
 /// The line of code that a verdict names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::diagnosis) enum Place {
+pub(in crate::diagnosis) enum CulpritPlace {
     /// None.
     Nowhere,
     /// The line at which the main thread waits for the device most.
@@ -126,7 +126,7 @@ pub(in crate::diagnosis) enum Place {
     Workers,
 }
 
-impl Spec {
+impl CauseSpec {
     /// What the causes of a class have in common; a file gives the rest.
     pub(super) const fn of(class: Class) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl Spec {
             evidence: &[],
             against: &[],
             followed: None,
-            place: Place::Nowhere,
+            place: CulpritPlace::Nowhere,
             bound: match class {
                 Class::DataLoader | Class::Io => on_batches,
                 Class::Cpu => on_the_host,

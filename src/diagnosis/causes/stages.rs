@@ -1,8 +1,8 @@
 //! What the workers' time goes into, and whether more of them would help: for the causes that blame a stage, and for the one
 //! that blames their number.
 
-use super::{Case, Cause, Judgement};
-use crate::diagnosis::features::{Features, Part, Way, Workers};
+use super::{Cause, Judgement, RuleInput};
+use crate::diagnosis::features::{ChainPath, Features, PathPart, Workers};
 use crate::diagnosis::parts::Stages;
 use crate::diagnosis::stats::round;
 use crate::diagnosis::thresholds::*;
@@ -59,12 +59,12 @@ pub(super) fn more_workers_help(fed: Option<Loop>) -> bool {
 
 /// The same on CPUs that others leave alone: those that they use now may be free in a minute, which makes it unsure that more
 /// workers help, but is no reason to blame the workers' code.
-pub(super) fn more_workers_help_undisturbed(case: &Case<'_>) -> bool {
+pub(super) fn more_workers_help_undisturbed(case: &RuleInput<'_>) -> bool {
     more_workers_help(Loop::of(case.window).map(|fed| fed.undisturbed(case.window)))
 }
 
 /// The rule of a stage: it is clearly the largest, and more workers would not carry it.
-pub(super) fn judge(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
+pub(super) fn judge(case: &RuleInput<'_>, cause: Cause) -> Option<Judgement> {
     let workers = case.slow_workers()?;
     let (stage, _) = clearly_largest(workers)?;
     (stage == cause && !more_workers_help_undisturbed(case)).then(|| {
@@ -75,10 +75,10 @@ pub(super) fn judge(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
 
 /// The workers are at work in most of the time that the loop waits for batches, as far as its waits were followed. What is left
 /// may be taking batches over.
-pub(super) fn works_meanwhile(case: &Case<'_>) -> bool {
-    let ways = || case.window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| way.part == Part::Loader);
+pub(super) fn works_meanwhile(case: &RuleInput<'_>) -> bool {
+    let ways = || case.window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| way.part == PathPart::Loader);
     // A sending thread at work is the hand-over.
-    let works = |way: &&Way| {
+    let works = |way: &&ChainPath| {
         let own = way.hops.last().is_some_and(|last| last.pid == last.tid);
         own && !matches!(way.end, End::Asked | End::Unknown | End::Loader | End::Stopped)
     };

@@ -1,9 +1,9 @@
 //! CPU time or memory that is wanted and not given. The causes of it differ in who has it instead; that threads queue, and
 //! how surely, is the same for all of them.
 
-use super::case::{Case, Loss};
+use super::case::{Loss, RuleInput};
 use super::{Cause, Judgement, slow_samples};
-use crate::diagnosis::features::{Features, LoopThread, Part, Way, Workers};
+use crate::diagnosis::features::{ChainPath, Features, LoopThread, PathPart, Workers};
 use crate::diagnosis::thresholds::*;
 use crate::rates::Wait;
 use crate::rates::chain::paths::End;
@@ -46,7 +46,7 @@ pub(super) struct Queueing {
 }
 
 /// Whether anybody can be short of anything: whoever is waited for; where nobody is, a main thread that shows it.
-pub(super) fn may_be(case: &Case<'_>) -> bool {
+pub(super) fn may_be(case: &RuleInput<'_>) -> bool {
     match case.loss {
         Loss::Workers(_) | Loss::InProcess => true,
         Loss::Busy(_) | Loss::Wait(_) => false,
@@ -62,16 +62,16 @@ pub(super) fn may_be(case: &Case<'_>) -> bool {
 /// Time in which somebody that counts wants a CPU, as a share of all time, and the part of it spent queueing: half of hardly
 /// any time is hardly any time.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
+struct StarvedFor {
     runnable: f64,
     queued: f64,
     /// Time in which something else is waited for: no CPU would help then.
     elsewhere: f64,
 }
 
-impl Wanted {
+impl StarvedFor {
     /// That of the workers who are waited for, or of the loop.
-    fn of(case: &Case<'_>) -> Self {
+    fn of(case: &RuleInput<'_>) -> Self {
         case.slow_workers().map_or_else(|| Self::by_loop(case.window, case.main), Self::by_workers)
     }
 
@@ -84,8 +84,8 @@ impl Wanted {
         let runnable = main.running.max(main.waits(Wait::Running));
         let mut wanted = Self { runnable, queued: runnable * main.run_delay.unwrap_or(0.0), elsewhere: 0.0 };
         let Some(chain) = &window.chain else { return Self { elsewhere: main.disk(), ..wanted } };
-        let itself = |way: &Way| way.hops.is_empty() && way.is_loops_own();
-        for way in chain.ways.iter().filter(|way| !itself(way) && way.part != Part::Device) {
+        let itself = |way: &ChainPath| way.hops.is_empty() && way.is_loops_own();
+        for way in chain.ways.iter().filter(|way| !itself(way) && way.part != PathPart::Device) {
             match way.hops.last().filter(|_| way.end == End::Cpu) {
                 Some(last) => {
                     wanted.runnable += way.lost;
@@ -114,20 +114,20 @@ impl Wanted {
 }
 
 /// The loop itself does not get the CPU it wants: the share of its runnable time that it queues.
-pub(in crate::diagnosis) fn main_queues(case: &Case<'_>) -> Option<f64> {
-    Some(Wanted::by_loop(case.window, case.main))
+pub(in crate::diagnosis) fn main_queues(case: &RuleInput<'_>) -> Option<f64> {
+    Some(StarvedFor::by_loop(case.window, case.main))
         .filter(|wanted| wanted.reaches(MAIN_RUN_DELAY))
         .map(|wanted| wanted.share())
 }
 
 /// Whether threads queue, and how surely.
-pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
+pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     let cpu = &case.window.cpu;
     // A loop that loses more to its own queueing than to its workers: they all want a CPU at the same moment, and rest after it.
-    let by_loop = Wanted::by_loop(case.window, case.main);
+    let by_loop = StarvedFor::by_loop(case.window, case.main);
     let itself = by_loop.reaches(QUEUES_LONG) && by_loop.queued >= case.lost;
     let workers = case.slow_workers().filter(|_| !itself);
-    let wanted = workers.map_or(by_loop, Wanted::by_workers);
+    let wanted = workers.map_or(by_loop, StarvedFor::by_workers);
     if workers.is_some_and(|workers| wanted.runnable < workers.io_wait) {
         return None;
     }
@@ -170,7 +170,7 @@ pub(super) fn queueing(case: &Case<'_>) -> Option<Queueing> {
 }
 
 /// Others use a good part of the CPUs; under a quota that is smaller than these, only where they leave none free.
-pub(in crate::diagnosis) fn others_hold(case: &Case<'_>) -> bool {
+pub(in crate::diagnosis) fn others_hold(case: &RuleInput<'_>) -> bool {
     let cpu = &case.window.cpu;
     let quota = cpu.allowed.filter(|allowed| cpu.usable() < *allowed);
     let room = quota.is_some() && cpu.full.is_some_and(|full| full < CORES_FULL);
@@ -178,16 +178,16 @@ pub(in crate::diagnosis) fn others_hold(case: &Case<'_>) -> bool {
 }
 
 /// Whoever is waited for loses more to queueing for a CPU, pauses by a quota among it, than to other waits of its own.
-pub(super) fn queues_rather_than_waits(case: &Case<'_>) -> bool {
-    let wanted = Wanted::of(case);
+pub(super) fn queues_rather_than_waits(case: &RuleInput<'_>) -> bool {
+    let wanted = StarvedFor::of(case);
     wanted.queued >= wanted.elsewhere
 }
 
 /// A main thread that queues for long although nobody is known to hold the CPUs. Less of it is the smaller part beside its work.
-pub(super) fn queues_alone(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
+pub(super) fn queues_alone(case: &RuleInput<'_>, cause: Cause) -> Option<Judgement> {
     let explained =
         queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded.is_some() || queueing.full);
-    let queues = Wanted::by_loop(case.window, case.main).reaches(QUEUES_LONG);
+    let queues = StarvedFor::by_loop(case.window, case.main).reaches(QUEUES_LONG);
     let alone = matches!(case.loss, Loss::Dry(_) | Loss::NoDevice) && queues && !explained;
     alone.then(|| case.of(cause, GUESSED))
 }
@@ -196,7 +196,7 @@ pub(super) fn queues_alone(case: &Case<'_>, cause: Cause) -> Option<Judgement> {
 /// make a batch in the time that they work and wait for their source, and the loop waits for them no longer than that.
 pub(super) fn without_queueing(window: &Features) -> Option<f64> {
     let main = window.main.as_ref()?;
-    let by_loop = Wanted::by_loop(window, main);
+    let by_loop = StarvedFor::by_loop(window, main);
     let lost = window.lost_wait();
     let Some(workers) = window.workers.as_ref().filter(|_| lost >= LOST_WAIT) else {
         return Some(window.without(by_loop.queued));

@@ -2,8 +2,8 @@
 
 use super::*;
 
-pub(super) const STATES: &[Spec] = &[
-    Spec {
+pub(super) const STATES: &[CauseSpec] = &[
+    CauseSpec {
         name: "balanced",
         headline: "no resource costs more than a few percent",
         brief: "nothing costs more than a few percent",
@@ -16,9 +16,9 @@ pub(super) const STATES: &[Spec] = &[
         source: "a device that is idle for so little leaves 1 / (1 - idle) as the most that anything could bring",
         confirmed: Confirmed::FakeDeviceOnly,
         limits: "several small losses add up: the findings list them",
-        ..Spec::of(Class::Balanced)
+        ..CauseSpec::of(Class::Balanced)
     },
-    Spec {
+    CauseSpec {
         name: "unknown",
         headline: "too little could be seen",
         brief: "too little could be seen",
@@ -36,9 +36,9 @@ pub(super) const STATES: &[Spec] = &[
             "Run `trainmon doctor --pid PID`"
                 => "it says what cannot be seen from here and the command that mends it";
         ],
-        ..Spec::of(Class::Unknown)
+        ..CauseSpec::of(Class::Unknown)
     },
-    Spec {
+    CauseSpec {
         name: "init",
         headline: "starting up",
         brief: "starting up: not training yet",
@@ -49,9 +49,9 @@ pub(super) const STATES: &[Spec] = &[
         source: "importing torch adds 200 to 500 MiB of memory in some seconds; a loop's memory stands still",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "without a GPU, a data set index that is built for minutes looks like work of the loop once the process is old",
-        ..Spec::of(Class::Idle)
+        ..CauseSpec::of(Class::Idle)
     },
-    Spec {
+    CauseSpec {
         name: "compile",
         headline: "compiling the model",
         brief: "not training now",
@@ -65,9 +65,9 @@ pub(super) const STATES: &[Spec] = &[
             "If it comes back during training: mark_dynamic, dynamic=True, or pad to few shapes (TORCH_LOGS=recompiles)"
                 => "each new shape compiles again";
         ],
-        ..Spec::of(Class::Idle)
+        ..CauseSpec::of(Class::Idle)
     },
-    Spec {
+    CauseSpec {
         name: "validation",
         headline: "validating",
         brief: "not training now",
@@ -85,9 +85,9 @@ pub(super) const STATES: &[Spec] = &[
         advice: advice![
             "Validate less often, or on a part of the set" => "the model does not learn meanwhile";
         ],
-        ..Spec::of(Class::Idle)
+        ..CauseSpec::of(Class::Idle)
     },
-    Spec {
+    CauseSpec {
         name: "idle",
         headline: "alive, but not training",
         brief: "not training now",
@@ -100,9 +100,9 @@ pub(super) const STATES: &[Spec] = &[
         source: "any training loop uses more CPU time than that, if only to launch",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "hung and finished look alike from outside; stacks of the main thread say where it stands",
-        ..Spec::of(Class::Idle)
+        ..CauseSpec::of(Class::Idle)
     },
-    Spec {
+    CauseSpec {
         name: "hung",
         headline: "hung: nothing moves",
         brief: "not training now",
@@ -120,9 +120,9 @@ pub(super) const STATES: &[Spec] = &[
                 => "the one that stands elsewhere is the one that the others wait for";
             "Restart from the last checkpoint" => "a wait that nobody will end does not end by itself";
         ],
-        ..Spec::of(Class::Idle)
+        ..CauseSpec::of(Class::Idle)
     },
-    Spec {
+    CauseSpec {
         name: "stopped",
         headline: "stopped by a signal or a debugger, or frozen",
         brief: "stopped by a signal or a debugger, or frozen",
@@ -135,9 +135,9 @@ pub(super) const STATES: &[Spec] = &[
         advice: advice![
             "Let the process go on: kill -CONT PID" => "it is stopped by a signal or a debugger";
         ],
-        ..Spec::of(Class::Idle)
+        ..CauseSpec::of(Class::Idle)
     },
-    Spec {
+    CauseSpec {
         name: "finished",
         headline: "has ended",
         brief: "the target has ended",
@@ -147,6 +147,6 @@ pub(super) const STATES: &[Spec] = &[
         source: "a PID can be given to another process; its start time cannot",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "how it ended, and its exit status, is known to its parent only",
-        ..Spec::of(Class::Idle)
+        ..CauseSpec::of(Class::Idle)
     },
 ];

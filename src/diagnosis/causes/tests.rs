@@ -6,11 +6,11 @@ use super::*;
 use crate::diagnosis::features::places;
 use crate::diagnosis::{calibration, ceiling, compose, decision, phases, ranks, what_if};
 
-fn everything() -> Vec<&'static Spec> {
+fn everything() -> Vec<&'static CauseSpec> {
     all().chain(states()).collect()
 }
 
-fn texts(cause: &'static Spec) -> Vec<&'static str> {
+fn texts(cause: &'static CauseSpec) -> Vec<&'static str> {
     let mut texts = vec![cause.headline, cause.brief, cause.meaning, cause.source, cause.limits];
     texts.extend(cause.rule);
     texts.extend(cause.signals);
@@ -36,11 +36,11 @@ fn every_phase_without_training_is_explained() {
 
 #[test]
 fn every_wait_elsewhere_is_a_cause_of_its_own() {
-    let of_causes: BTreeSet<Part> =
+    let of_causes: BTreeSet<PathPart> =
         Cause::ALL.iter().filter_map(|cause| cause.spec().followed).map(|wait| wait.part).collect();
     // Of a thread of its own it must be seen that it makes no batches.
-    let mut waits: BTreeSet<Part> = Features::default().waits_elsewhere().collect();
-    assert!(waits.insert(Part::OwnThread));
+    let mut waits: BTreeSet<PathPart> = Features::default().waits_elsewhere().collect();
+    assert!(waits.insert(PathPart::OwnThread));
     assert_eq!(waits, of_causes);
 }
 

@@ -5,7 +5,7 @@ use super::*;
 
 thresholds! {}
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "far more threads than cores",
     brief: "far more threads than CPUs",
     meaning: "many more threads want to run than there are CPUs",
@@ -32,5 +32,5 @@ pub(super) const CAUSE: Spec = Spec {
             => "torch limits only its own threads in a worker";
     ],
     wastes_cpu: true,
-    ..Spec::of(Class::Cpu)
+    ..CauseSpec::of(Class::Cpu)
 };

@@ -6,7 +6,7 @@ thresholds! {
     GPU_THROTTLED = 0.50, "share of samples", "more often than not";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the device's clocks are held down",
     brief: "power or heat lowers the clocks",
     meaning: "heat or power makes the device lower its clocks",
@@ -30,7 +30,7 @@ pub(super) const CAUSE: Spec = Spec {
         "Check the power limit (`nvidia-smi -q -d POWER`) and raise it with `nvidia-smi -pl` where it was lowered"
             => "a limit below the default holds the clocks down as well";
     ],
-    ..Spec::of(Class::Gpu)
+    ..CauseSpec::of(Class::Gpu)
 };
 
 /// More often than not, and for more than the software power cap.

@@ -6,7 +6,7 @@ thresholds! {
     STAGE_TOO = 0.80, "of its part", "a cheaper stage would help as well, though more workers are less work";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "too few workers",
     brief: "all workers busy, CPUs left over",
     meaning: "there are too few workers to keep up",
@@ -53,10 +53,10 @@ pub(super) const CAUSE: Spec = Spec {
         WORKERS_ARE_SLOW,
         &[(Signal::CpuFull, Side::Over, "the CPUs are full: more workers would share them")],
     ],
-    place: Place::Workers,
+    place: CulpritPlace::Workers,
     sharpen,
     tuning_first: true,
-    ..Spec::of(Class::DataLoader)
+    ..CauseSpec::of(Class::DataLoader)
 };
 
 /// How many workers, and what that brings.

@@ -6,7 +6,7 @@ thresholds! {
     TOO_MANY_WORKERS = 2.0, "workers per CPU", "as oversubscribed";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "more workers than CPUs",
     brief: "more workers than CPUs",
     meaning: "there are more workers than CPUs and they queue for them",
@@ -36,5 +36,5 @@ pub(super) const CAUSE: Spec = Spec {
         "Make the transforms cheaper or move them to the GPU" => "the CPUs are full: only less work helps";
     ],
     wastes_cpu: true,
-    ..Spec::of(Class::DataLoader)
+    ..CauseSpec::of(Class::DataLoader)
 };

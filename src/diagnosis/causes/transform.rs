@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {}
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "transforms take the workers' time",
     brief: "workers mostly run transforms",
     meaning: "the workers spend most of their time in the user's transforms, and more of them would not be enough",
@@ -31,7 +31,7 @@ pub(super) const CAUSE: Spec = Spec {
         "Compute what is not random once and store the result" => "the same work is done again in every epoch";
     ],
     against: &[WORKERS_ARE_SLOW],
-    place: Place::Workers,
+    place: CulpritPlace::Workers,
     bound: |window| stages::bound(window, |stages| stages.transform),
-    ..Spec::of(Class::DataLoader)
+    ..CauseSpec::of(Class::DataLoader)
 };

@@ -7,7 +7,7 @@ thresholds! {
     VERY_LOW_POWER = 0.35, "share of the limit", "kernels of microseconds leave the device idling between them";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "busy, but barely filled",
     brief: "busy, but with little work",
     meaning: "the device is busy but draws little power: its kernels do not fill it",
@@ -34,11 +34,11 @@ pub(super) const CAUSE: Spec = Spec {
         "Use torch.compile or CUDA graphs" => "fewer, larger kernels";
         "Use mixed precision (torch.autocast)" => "the tensor cores do more with each kernel, and batches can grow";
     ],
-    ..Spec::of(Class::Gpu)
+    ..CauseSpec::of(Class::Gpu)
 };
 
 /// Tiny kernels back to back: a host that does nothing but launch is then the limit.
-fn only_launches(case: &Case<'_>) -> bool {
+fn only_launches(case: &RuleInput<'_>) -> bool {
     let power = case.busy_device().and_then(|gpu| gpu.power);
     case.main.running >= ALL_LAUNCHES
         && case.main.shares.device_sync < HARDLY

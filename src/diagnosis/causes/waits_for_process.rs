@@ -5,7 +5,7 @@ use super::*;
 
 thresholds! {}
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "another process works while the loop waits",
     brief: "the loop waits for another process",
     meaning: "the loop waits for what another process, which is no data worker, does for it",
@@ -18,7 +18,7 @@ pub(super) const CAUSE: Spec = Spec {
          of the workers' active time, and at least `larger_half` of the waits end at such a process, which computes",
     ],
     judge: |case| {
-        let of_loop = case.waits_for(Part::Process).then(|| case.of(Cause::WaitsForProcess, 1.0));
+        let of_loop = case.waits_for(PathPart::Process).then(|| case.of(Cause::WaitsForProcess, 1.0));
         of_loop.or_else(|| source::by_server(case))
     },
     signals: &[CHAIN, MAIN_WAIT, DEVICE],
@@ -38,25 +38,25 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     evidence: &[Signal::WaitsForProcess],
     followed: Some(Followed {
-        part: Part::Process,
+        part: PathPart::Process,
         signal: Signal::WaitsForProcess,
         words: |who| format!("for the work of {who}, another process"),
     }),
     bound: |window| match behind_workers(window) {
         true => Some(window.without(window.lost_wait())),
-        false => bound_of(window, Part::Process),
+        false => bound_of(window, PathPart::Process),
     },
     sharpen,
     instead: |window| {
         let meaning = "its data workers wait for the work of another process";
-        behind_workers(window).then_some(Instead { place: Place::Nowhere, meaning, advice: BEHIND_WORKERS })
+        behind_workers(window).then_some(Instead { place: CulpritPlace::Nowhere, meaning, advice: BEHIND_WORKERS })
     },
-    ..Spec::of(Class::Cpu)
+    ..CauseSpec::of(Class::Cpu)
 };
 
 /// Where both work at the same time, the longer of the two sets the pace.
 fn sharpen(first: &mut Advice, window: &Features) {
-    let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(Part::Process));
+    let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(PathPart::Process));
     first.limit(1.0 / waits.max(1.0 - waits));
 }
 
@@ -69,6 +69,6 @@ const BEHIND_WORKERS: &[(&str, &str)] = advice![
 
 /// More is lost to a process that the workers ask than to those that the loop asks itself.
 fn behind_workers(window: &Features) -> bool {
-    let lost = |chain: &Chain| chain.server().is_some_and(|(_, lost)| lost > chain.lost(Part::Process));
+    let lost = |chain: &Chain| chain.server().is_some_and(|(_, lost)| lost > chain.lost(PathPart::Process));
     source::server(window).is_some() && window.chain.as_ref().is_some_and(lost)
 }

@@ -4,7 +4,7 @@ use super::*;
 
 thresholds! {}
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "another thread of the program holds the loop up",
     brief: "the loop waits for a thread of its own",
     meaning: "the loop waits for a lock that another thread of its process holds, or for that thread's result or end",
@@ -18,9 +18,9 @@ pub(super) const CAUSE: Spec = Spec {
         "less than `larger_half` of that time is for saving state",
     ],
     judge: |case| {
-        let waits = case.window.chain.as_ref().map_or(0.0, |chain| chain.share(Part::OwnThread));
+        let waits = case.window.chain.as_ref().map_or(0.0, |chain| chain.share(PathPart::OwnThread));
         let saves = case.main.shares.checkpoint >= LARGER_HALF.value * waits;
-        (case.waits_for(Part::OwnThread) && !saves).then(|| or_loading(case))
+        (case.waits_for(PathPart::OwnThread) && !saves).then(|| or_loading(case))
     },
     signals: &[CHAIN, MAIN_STACKS, MAIN_WAIT, DEVICE],
     source: "a lock of Python's threading is a futex without a holder's name (Python/thread_pthread.h), so who runs meanwhile \
@@ -36,17 +36,17 @@ pub(super) const CAUSE: Spec = Spec {
     ],
     evidence: &[Signal::WaitsForThread],
     followed: Some(Followed {
-        part: Part::OwnThread,
+        part: PathPart::OwnThread,
         signal: Signal::WaitsForThread,
         words: |who| format!("for {who} of its own process, at a lock or for that thread's result or end"),
     }),
-    bound: |window| bound_of(window, Part::OwnThread),
-    ..Spec::of(Class::Cpu)
+    bound: |window| bound_of(window, PathPart::OwnThread),
+    ..CauseSpec::of(Class::Cpu)
 };
 
 /// What comes out of a queue may be a batch after all, of a loop whose model has no frames of its own.
-fn or_loading(case: &Case<'_>) -> Judgement {
+fn or_loading(case: &RuleInput<'_>) -> Judgement {
     let judgement = case.of(Cause::WaitsForThread, 1.0);
-    let at_queue = case.main.share(Activity::QueueWait) >= LARGER_HALF.value * case.lost_to(Part::OwnThread);
+    let at_queue = case.main.share(Activity::QueueWait) >= LARGER_HALF.value * case.lost_to(PathPart::OwnThread);
     if at_queue { judgement.less_sure(GUESSED, "what comes out of that queue is not seen") } else { judgement }
 }

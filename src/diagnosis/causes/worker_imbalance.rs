@@ -6,7 +6,7 @@ thresholds! {
     IMBALANCE = 0.35, "share", "measured on labelled workloads: even sets differ by less than 0.15";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "one worker holds up the others",
     brief: "one worker holds up the others",
     meaning: "one worker works while the others wait for it (batches are taken in order)",
@@ -37,14 +37,14 @@ pub(super) const CAUSE: Spec = Spec {
         "Set in_order=False if the order of batches does not matter"
             => "a slow worker then holds up only its own batches";
     ],
-    place: Place::Workers,
+    place: CulpritPlace::Workers,
     instead: |window| window.workers.as_ref().filter(|workers| workers.ended > 0).map(|_| WITHOUT_SHARD),
-    ..Spec::of(Class::DataLoader)
+    ..CauseSpec::of(Class::DataLoader)
 };
 
 /// Some workers have ended.
 const WITHOUT_SHARD: Instead = Instead {
-    place: Place::Workers,
+    place: CulpritPlace::Workers,
     meaning: "some workers have no shard of the stream",
     advice: advice![
         "Split the stream into at least as many shards as there are workers, of the same size"

@@ -12,7 +12,7 @@ thresholds! {
     FULL_TOO = 0.75, "share", "two spawned workers that import on two CPUs used 0.83 of them";
 }
 
-pub(super) const CAUSE: Spec = Spec {
+pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "workers are restarted at each epoch",
     brief: "workers are rebuilt at each epoch",
     meaning: "the set of workers is started anew again and again",
@@ -49,11 +49,11 @@ pub(super) const CAUSE: Spec = Spec {
         "Keep imports and data set set-up light, or start workers by fork where that is safe"
             => "a spawned worker runs them all again";
     ],
-    ..Spec::of(Class::DataLoader)
+    ..CauseSpec::of(Class::DataLoader)
 };
 
 /// The loop waits for whole sets that are started again and again, more than for their batches.
-pub(super) fn waits_for_sets(case: &Case<'_>) -> bool {
+pub(super) fn waits_for_sets(case: &RuleInput<'_>) -> bool {
     let Some(workers) = case.slow_workers() else { return false };
     // A whole set that is new within one window.
     let renewed = workers.count > 0 && workers.new >= workers.count.max(2);
@@ -62,7 +62,7 @@ pub(super) fn waits_for_sets(case: &Case<'_>) -> bool {
 
 /// The loop waits as for a set that starts: a few times for long, rather than for as much at each batch, or in taking batches
 /// over.
-fn waits_long(case: &Case<'_>, workers: &Workers) -> bool {
+fn waits_long(case: &RuleInput<'_>, workers: &Workers) -> bool {
     let takes_over = case.main.share(Activity::Receiving) >= LARGER_HALF.value * case.lost;
     // Where sets come faster than they are looked for each wait may be for one; else each worker of a set keeps it waiting once.
     let each = workers.sets.max(1).saturating_mul(workers.count.max(1));

@@ -51,7 +51,7 @@ impl Around {
 }
 
 fn gpu_users(span: &Span<'_>) -> Vec<(u32, Option<f64>)> {
-    let mut users: BTreeMap<u32, super::Mean> = BTreeMap::new();
+    let mut users: BTreeMap<u32, super::WeightedMean> = BTreeMap::new();
     for frame in &span.frames {
         let processes = frame.gpus.iter().filter(|gpu| gpu.attached).flat_map(|gpu| &gpu.processes);
         for process in processes.filter(|process| process.ours == Some(false) && process.compute) {
@@ -66,7 +66,7 @@ fn gpu_users(span: &Span<'_>) -> Vec<(u32, Option<f64>)> {
 
 fn written(span: &Span<'_>) -> Option<Arc<str>> {
     let job = span.mean(|frame| frame.job.write_bytes_per_s)?;
-    let mut disks: BTreeMap<&Arc<str>, super::Mean> = BTreeMap::new();
+    let mut disks: BTreeMap<&Arc<str>, super::WeightedMean> = BTreeMap::new();
     for frame in &span.frames {
         for disk in &frame.storage.devices {
             disks.entry(&disk.name).or_default().add(Some(disk.write_bytes_per_s), frame.seconds);

@@ -6,10 +6,10 @@ mod settle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Mean, Span};
+use super::{Span, WeightedMean};
 use crate::diagnosis::code::at_lock_lines;
 use crate::diagnosis::thresholds::LARGER_HALF;
-use crate::rates::chain::paths::{Edge, End, Hop, Peer, is_at_sleeping_thread};
+use crate::rates::chain::paths::{End, Peer, WaitEdge, WaitHop, is_at_sleeping_thread};
 use crate::rates::time_split::TimeSplit;
 use crate::sample::ProcessId;
 use crate::sample::process::TORCH_WORKER;
@@ -20,7 +20,7 @@ const ASKED: f64 = 0.4;
 
 /// A kind of part: what would have to change for it to vanish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::diagnosis) enum Part {
+pub(in crate::diagnosis) enum PathPart {
     /// The loop's own work.
     Own,
     /// The loop's thread runs, and makes or takes over batches.
@@ -55,8 +55,8 @@ pub(in crate::diagnosis) enum Part {
 
 /// A way, over the window.
 #[derive(Debug, Clone)]
-pub(in crate::diagnosis) struct Way {
-    pub hops: Vec<Hop>,
+pub(in crate::diagnosis) struct ChainPath {
+    pub hops: Vec<WaitHop>,
     pub end: End,
     /// Of a lock: which file. Of an unknown end: an address of this machine.
     pub name: Option<Arc<str>>,
@@ -64,7 +64,7 @@ pub(in crate::diagnosis) struct Way {
     pub share: f64,
     /// Of it with the device idle.
     pub lost: f64,
-    pub part: Part,
+    pub part: PathPart,
 }
 
 /// All ways, the longest first.
@@ -80,7 +80,7 @@ pub(in crate::diagnosis) struct Chain {
     pub renewed: f64,
     /// How often the loop's thread was put on a CPU, a second: after each wait, and after queueing.
     pub runs_per_s: Option<f64>,
-    pub ways: Vec<Way>,
+    pub ways: Vec<ChainPath>,
     pub peers: Vec<Peer>,
     /// The split of the time of the rank that it belongs to, where that is one of several that are judged together.
     pub of_rank: Option<TimeSplit>,
@@ -116,7 +116,7 @@ impl OwnThreads {
 }
 
 /// Threads on a way, its end, and its name.
-type Key<'a> = (&'a [Hop], &'a End, &'a Option<Arc<str>>);
+type Key<'a> = (&'a [WaitHop], &'a End, &'a Option<Arc<str>>);
 /// Seconds of each way, and those of them with the device idle. In order, so that equal samples have equal sums.
 type Sums<'a> = BTreeMap<Key<'a>, (f64, f64)>;
 
@@ -128,7 +128,7 @@ fn settle(sums: &mut Sums<'_>, peers: &[Peer]) {
         _ => None,
     });
     let unsettled: Vec<_> = unsettled.collect();
-    let is_at = |hop: &Hop, address: &Arc<str>| {
+    let is_at = |hop: &WaitHop, address: &Arc<str>| {
         peers.iter().any(|peer| peer.pid == hop.pid && peer.addresses.contains(address))
     };
     for (key, hops, address) in unsettled {
@@ -170,7 +170,7 @@ impl Chain {
             Self { process: last.process, tid: last.tid, exact: true, peers: last.peers.clone(), ..Self::default() };
         let mut sums = Sums::new();
         let (mut seconds, mut renewed) = (0.0, 0.0);
-        let mut runs = Mean::default();
+        let mut runs = WeightedMean::default();
         for one in span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref()) {
             // A loop that moved to another thread, and the other ranks, have chains of their own.
             if (one.process, one.tid) != (chain.process, chain.tid) {
@@ -207,18 +207,22 @@ impl Chain {
         settle(&mut sums, &chain.peers);
         let asleep = sums.iter().filter(|((hops, end, _), _)| is_at_sleeping_thread(hops, end));
         let at_locks = is_at_locks(asleep.map(|(_, sum)| sum.0).sum::<f64>() / seconds, span);
-        let ways = sums.into_iter().map(|((hops, end, name), (sum, lost))| Way {
-            part: if at_locks && is_at_sleeping_thread(hops, end) { Part::OwnThread } else { chain.part(hops, end) },
+        let ways = sums.into_iter().map(|((hops, end, name), (sum, lost))| ChainPath {
+            part: if at_locks && is_at_sleeping_thread(hops, end) {
+                PathPart::OwnThread
+            } else {
+                chain.part(hops, end)
+            },
             hops: hops.to_vec(),
             end: end.clone(),
             name: name.clone(),
             share: sum / seconds,
             lost: lost / seconds,
         });
-        let mut ways: Vec<Way> = ways.collect();
+        let mut ways: Vec<ChainPath> = ways.collect();
         let others = span.frames.iter().flat_map(|frame| &frame.trainers).filter_map(|one| one.chain.as_ref());
         let loops: BTreeSet<(u32, u32)> = others.map(|one| (one.process.pid, one.tid)).collect();
-        let is_rank = |hop: &Hop| hop.pid != chain.process.pid && loops.contains(&(hop.pid, hop.tid));
+        let is_rank = |hop: &WaitHop| hop.pid != chain.process.pid && loops.contains(&(hop.pid, hop.tid));
         let at_work = ways.iter().filter(|way| way.end == End::Cpu && way.hops.last().is_some_and(is_rank));
         chain.ranks_at_work = at_work.map(|way| way.share).sum();
         // Stable: equal ones stay in the order of the sums.
@@ -230,38 +234,38 @@ impl Chain {
     }
 
     /// What would have to change for a way to vanish.
-    fn part(&self, hops: &[Hop], end: &End) -> Part {
+    fn part(&self, hops: &[WaitHop], end: &End) -> PathPart {
         let Some(first) = hops.first() else {
             return match end {
-                End::Cpu => Part::Own,
-                End::Disk | End::Flush | End::Memory => Part::Storage,
-                End::Device => Part::Device,
-                End::Net(_) => Part::Remote,
-                End::Children => Part::Process,
-                End::Lock(_) => Part::FileLock,
-                End::Loader => Part::Loader,
-                End::Timer => Part::Sleep,
-                End::Asked => Part::Request,
-                End::Stopped | End::Terminal | End::Unknown => Part::Unknown,
+                End::Cpu => PathPart::Own,
+                End::Disk | End::Flush | End::Memory => PathPart::Storage,
+                End::Device => PathPart::Device,
+                End::Net(_) => PathPart::Remote,
+                End::Children => PathPart::Process,
+                End::Lock(_) => PathPart::FileLock,
+                End::Loader => PathPart::Loader,
+                End::Timer => PathPart::Sleep,
+                End::Asked => PathPart::Request,
+                End::Stopped | End::Terminal | End::Unknown => PathPart::Unknown,
             };
         };
         let foreign = hops.iter().find(|hop| hop.pid != self.process.pid);
         match first.by {
-            Edge::InterpreterLock => return Part::InterpreterLock,
-            by if by.is_file_lock() => return Part::FileLock,
-            Edge::Writes if foreign.is_some_and(|hop| !self.is_loader(hop.pid)) => return Part::Output,
+            WaitEdge::InterpreterLock => return PathPart::InterpreterLock,
+            by if by.is_file_lock() => return PathPart::FileLock,
+            WaitEdge::Writes if foreign.is_some_and(|hop| !self.is_loader(hop.pid)) => return PathPart::Output,
             _ => {}
         }
         match foreign {
-            Some(hop) if hop.by != Edge::Polls && self.is_loader(hop.pid) => Part::Loader,
-            Some(_) if matches!(end, End::Asked | End::Unknown) => Part::Unknown,
+            Some(hop) if hop.by != WaitEdge::Polls && self.is_loader(hop.pid) => PathPart::Loader,
+            Some(_) if matches!(end, End::Asked | End::Unknown) => PathPart::Unknown,
             // The resource at the end names the part, whoever asks for it.
-            _ if matches!(end, End::Net(_)) => Part::Remote,
-            Some(_) => Part::Process,
-            None if *end == End::Children => Part::Process,
-            None if *end == End::Asked => Part::Request,
-            None if matches!(end, End::Unknown | End::Timer) => Part::Unknown,
-            None => Part::OwnThread,
+            _ if matches!(end, End::Net(_)) => PathPart::Remote,
+            Some(_) => PathPart::Process,
+            None if *end == End::Children => PathPart::Process,
+            None if *end == End::Asked => PathPart::Request,
+            None if matches!(end, End::Unknown | End::Timer) => PathPart::Unknown,
+            None => PathPart::OwnThread,
         }
     }
 
@@ -270,7 +274,7 @@ impl Chain {
         let mut threads = OwnThreads::default();
         for way in &self.ways {
             let own = way.hops.iter().all(|hop| hop.pid == self.process.pid);
-            if !own || way.hops.first().is_none_or(|hop| hop.by != Edge::Thread) {
+            if !own || way.hops.first().is_none_or(|hop| hop.by != WaitEdge::Thread) {
                 continue;
             }
             *match way.end {
@@ -287,8 +291,9 @@ impl Chain {
     /// and the share of the time that is lost to it. It is known by those who ask it standing between it and the loop.
     pub fn server(&self) -> Option<(u32, f64)> {
         let mut lost: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-        for way in self.ways.iter().filter(|way| way.part == Part::Loader && way.end == End::Cpu) {
-            let Some(last) = way.hops.last().filter(|last| matches!(last.by, Edge::Reads | Edge::Network)) else {
+        for way in self.ways.iter().filter(|way| way.part == PathPart::Loader && way.end == End::Cpu) {
+            let Some(last) = way.hops.last().filter(|last| matches!(last.by, WaitEdge::Reads | WaitEdge::Network))
+            else {
                 continue;
             };
             let asked = way.hops.iter().any(|hop| hop.pid != last.pid && self.is_loader(hop.pid));
@@ -310,24 +315,24 @@ impl Chain {
     }
 
     /// Share of the time that is lost to a kind of part: with the device idle.
-    pub fn lost(&self, part: Part) -> f64 {
+    pub fn lost(&self, part: PathPart) -> f64 {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.lost).sum()
     }
 
     /// Share of the time in a kind of part.
-    pub fn share(&self, part: Part) -> f64 {
+    pub fn share(&self, part: PathPart) -> f64 {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.share).sum()
     }
 
     /// The longest way of a part.
-    pub fn longest(&self, part: Part) -> Option<&Way> {
+    pub fn longest(&self, part: PathPart) -> Option<&ChainPath> {
         self.ways.iter().filter(|way| way.part == part).max_by(|a, b| a.lost.total_cmp(&b.lost))
     }
 
     /// Of the longest wait for a file lock: whether it sleeps, and may try again.
     pub fn tries_lock(&self) -> bool {
-        let way = self.longest(Part::FileLock);
-        way.is_some_and(|way| way.hops.iter().any(|hop| hop.by == Edge::TriesLock))
+        let way = self.longest(PathPart::FileLock);
+        way.is_some_and(|way| way.hops.iter().any(|hop| hop.by == WaitEdge::TriesLock))
     }
 
     /// A process, for a sentence.
@@ -336,7 +341,7 @@ impl Chain {
     }
 
     /// Who is at the end of the longest way of a part, for a sentence.
-    pub fn who(&self, part: Part) -> Option<String> {
+    pub fn who(&self, part: PathPart) -> Option<String> {
         let way = self.longest(part)?;
         let name = |pid: u32| self.name(pid);
         let last = way.hops.last();
@@ -380,8 +385,8 @@ mod tests {
     #[test]
     fn ways_to_an_address_whose_holder_is_known_by_now_lead_there() {
         let (address, none): (Option<Arc<str>>, _) = (Some("127.0.0.1:80".into()), None);
-        let network = |pid| Hop { by: Edge::Network, pid, tid: pid };
-        let own = [Hop { by: Edge::Thread, pid: 1, tid: 2 }];
+        let network = |pid| WaitHop { by: WaitEdge::Network, pid, tid: pid };
+        let own = [WaitHop { by: WaitEdge::Thread, pid: 1, tid: 2 }];
         let (to_8, to_9) = ([own[0].clone(), network(8)], [own[0].clone(), network(9)]);
         let peer = |pid, address: &str| Peer { pid, addresses: vec![address.into()], ..Peer::default() };
         let peers = [peer(8, "127.0.0.1:80"), peer(9, "127.0.0.1:81")];

@@ -3,7 +3,7 @@
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 
-use super::{Features, LoopStacks, LoopThread, Part};
+use super::{Features, LoopStacks, LoopThread, PathPart};
 use crate::diagnosis::stats;
 use crate::diagnosis::thresholds::{DEVICE_UNUSED, GOES_ROUND, GROWING, HARDLY, LARGER_HALF, LOST_WAIT};
 use crate::sample::job::unread_accelerators;
@@ -75,7 +75,7 @@ impl Features {
             (Some(stacks), None) if stacks.shares.of_model() - self.lost_wait() >= LARGER_HALF => own,
             (Some(stacks), None) => own - stacks.shares.of_model(),
             (None, Some(_)) if self.workers.is_some() => {
-                self.chain.as_ref().map_or(0.0, |chain| chain.lost(Part::Own))
+                self.chain.as_ref().map_or(0.0, |chain| chain.lost(PathPart::Own))
             }
             (None, _) => 0.0,
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Mean, Span};
+use super::{Span, WeightedMean};
 use crate::diagnosis::parts::GpuIdle;
 use crate::diagnosis::thresholds::{LOW_POWER, PCIE_BUSY, SM_ACTIVE};
 use crate::rates::Frame;
@@ -64,7 +64,7 @@ impl Device {
             frames.flat_map(|frame| frame.gpus.iter().filter(is_used).map(|gpu| (gpu, frame.seconds)))
         };
         let mean = |value: &dyn Fn(&GpuRates) -> Option<f64>| {
-            let mut mean = Mean::default();
+            let mut mean = WeightedMean::default();
             readings().for_each(|(gpu, seconds)| mean.add(value(gpu), seconds));
             mean.get()
         };
@@ -74,7 +74,7 @@ impl Device {
         }
         let busy = share(|gpu| gpu.utilization_pct)?;
         let job_busy = share(|gpu| gpu.job_utilization_pct).map_or(busy, |job| job.min(busy));
-        let mut by_device: BTreeMap<u32, Mean> = BTreeMap::new();
+        let mut by_device: BTreeMap<u32, WeightedMean> = BTreeMap::new();
         readings()
             .for_each(|(gpu, seconds)| by_device.entry(gpu.index).or_default().add(gpu.utilization_pct, seconds));
         let by_device = || by_device.values().filter_map(|mean| mean.get());

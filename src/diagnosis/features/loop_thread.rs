@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Device, Mean, Span};
+use super::{Device, Span, WeightedMean};
 use crate::diagnosis::code::{at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
 use crate::diagnosis::parts::Hottest;
 use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, Threshold};
@@ -181,7 +181,8 @@ impl LoopThread {
         let mut measured = Measured::default();
         let mut main = Self { exact: true, ..Self::default() };
         let (mut seen, mut able_to_work, mut elsewhere) = (0.0, 0.0, 0.0);
-        let (mut delay, mut cpu, mut read) = (Mean::default(), Mean::default(), Mean::default());
+        let (mut delay, mut cpu, mut read) =
+            (WeightedMean::default(), WeightedMean::default(), WeightedMean::default());
         for frame in &span.frames {
             let (mut reads, mut saves) = (false, false);
             for trainer in span.trainers(frame) {

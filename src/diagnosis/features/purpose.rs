@@ -1,23 +1,30 @@
 //! What the loop's time is for, where the sampler alone cannot tell: decided once, before anything is told of it.
 
-use super::{Features, LoopStacks, Part};
+use super::{Features, LoopStacks, PathPart};
 use crate::diagnosis::thresholds::{COMPUTE_THREADS, HARDLY, LARGER_HALF, LOST_WAIT, PHASE};
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::TimeSplit;
 
 /// The waits that are causes of their own.
-const ELSEWHERE: [Part; 7] =
-    [Part::Process, Part::OwnThread, Part::Sleep, Part::Remote, Part::Output, Part::FileLock, Part::InterpreterLock];
+const ELSEWHERE: [PathPart; 7] = [
+    PathPart::Process,
+    PathPart::OwnThread,
+    PathPart::Sleep,
+    PathPart::Remote,
+    PathPart::Output,
+    PathPart::FileLock,
+    PathPart::InterpreterLock,
+];
 
 impl Features {
     /// The waits that are causes of their own: of those that may as well be for batches, for other ranks or for a copy, the ones that
     /// are seen not to be.
-    pub fn waits_elsewhere(&self) -> impl Iterator<Item = Part> {
+    pub fn waits_elsewhere(&self) -> impl Iterator<Item = PathPart> {
         ELSEWHERE.into_iter().filter(|part| match part {
-            Part::OwnThread => self.waits_for_no_loader(),
-            Part::Process => !self.waits_for_ranks(),
-            Part::Sleep => self.gpu.as_ref().is_none_or(|gpu| gpu.link().is_none()),
+            PathPart::OwnThread => self.waits_for_no_loader(),
+            PathPart::Process => !self.waits_for_ranks(),
+            PathPart::Sleep => self.gpu.as_ref().is_none_or(|gpu| gpu.link().is_none()),
             _ => true,
         })
     }
@@ -26,9 +33,9 @@ impl Features {
     pub(super) fn split_by_purpose(&self) -> Option<TimeSplit> {
         let main = self.main.as_ref()?;
         let mut split = main.shares;
-        let share = |part: Part| self.chain.as_ref().map_or(0.0, |chain| chain.share(part));
+        let share = |part: PathPart| self.chain.as_ref().map_or(0.0, |chain| chain.share(part));
         if self.waits_for_no_loader() {
-            let waits = share(Part::OwnThread).min(split.input_wait);
+            let waits = share(PathPart::OwnThread).min(split.input_wait);
             split.input_wait -= waits;
             split.other += waits;
         }
@@ -38,8 +45,8 @@ impl Features {
             split.input_wait += loads;
         }
         // Whatever call it waits in: what leads to a data worker is for a batch, and so is reading from a disk.
-        let reads = share(Part::Storage) - main.waits(Wait::DiskWrite);
-        let batches = (share(Part::Loader) + reads - split.input_wait).clamp(0.0, split.other.max(0.0));
+        let reads = share(PathPart::Storage) - main.waits(Wait::DiskWrite);
+        let batches = (share(PathPart::Loader) + reads - split.input_wait).clamp(0.0, split.other.max(0.0));
         split.other -= batches;
         split.input_wait += batches;
         (split != main.shares).then_some(split)
@@ -53,7 +60,7 @@ impl Features {
             main.stacks.is_none() && main.reading >= PHASE && !trains
         };
         let others =
-            |chain: &super::Chain| chain.own_threads().total().max(chain.lost(Part::Process)) >= LOST_WAIT.value;
+            |chain: &super::Chain| chain.own_threads().total().max(chain.lost(PathPart::Process)) >= LOST_WAIT.value;
         let by_others = self.chain.as_ref().is_some_and(others);
         !self.has_children && !self.load_unknown() && !by_others && self.main.as_ref().is_some_and(reads)
     }
@@ -63,7 +70,7 @@ impl Features {
     /// to do something else.
     fn waits_for_no_loader(&self) -> bool {
         let (Some(chain), Some(stacks)) = (&self.chain, self.loop_stacks()) else { return false };
-        let waits = chain.share(Part::OwnThread);
+        let waits = chain.share(PathPart::OwnThread);
         let at_locks = stacks.at_lock_lines >= (LARGER_HALF.value * waits).max(stacks.shares.of(Activity::is_input));
         at_locks || self.is_at_something_else(stacks, waits)
     }
@@ -71,7 +78,7 @@ impl Features {
     /// The code stands in collectives while the loop waits for a process: that is another rank, or the exchange with it.
     fn waits_for_ranks(&self) -> bool {
         let collectives = self.main.as_ref().map_or(0.0, |main| main.share(Activity::Collective));
-        collectives > LARGER_HALF.value * self.chain.as_ref().map_or(0.0, |chain| chain.lost(Part::Process))
+        collectives > LARGER_HALF.value * self.chain.as_ref().map_or(0.0, |chain| chain.lost(PathPart::Process))
     }
 
     fn is_at_something_else(&self, stacks: &LoopStacks, waits: f64) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Mean, Span};
+use super::{Span, WeightedMean};
 use crate::diagnosis::code::worker_stages;
 use crate::diagnosis::parts::{Stages, WorkerVerdict};
 use crate::diagnosis::stats::{self, round};
@@ -68,8 +68,8 @@ pub(in crate::diagnosis) struct Workers {
 #[derive(Debug, Clone, Copy, Default)]
 struct Means {
     /// Busy, waiting for its source, queueing, idle; then the waits for disks and sockets, sleeps, and waits at each other's locks.
-    shares: [Mean; 8],
-    batches: Mean,
+    shares: [WeightedMean; 8],
+    batches: WeightedMean,
 }
 
 impl Means {
@@ -82,13 +82,13 @@ impl Means {
 
     /// Share of its time at a lock that another worker held.
     fn lock_wait(&self) -> f64 {
-        let [.., lock_wait] = self.shares.map(Mean::get);
+        let [.., lock_wait] = self.shares.map(WeightedMean::get);
         lock_wait.unwrap_or(0.0)
     }
 
     /// Share of its time with something to do.
     fn active(&self) -> Option<f64> {
-        let [busy, io_wait, runnable, ..] = self.shares.map(Mean::get);
+        let [busy, io_wait, runnable, ..] = self.shares.map(WeightedMean::get);
         Some(busy? + io_wait.unwrap_or(0.0) + runnable.unwrap_or(0.0))
     }
 }
@@ -103,7 +103,7 @@ impl Workers {
         resting.extend(of_other_loaders(span, &alive));
         resting.extend(no_loaders(span, &alive));
         let alive: Vec<_> = alive.into_iter().filter(|worker| !resting.contains(&worker.id)).collect();
-        let (mut all, mut threads, mut new, mut sets) = (Means::default(), Mean::default(), 0, 0);
+        let (mut all, mut threads, mut new, mut sets) = (Means::default(), WeightedMean::default(), 0, 0);
         let mut by_worker: BTreeMap<ProcessId, Means> = BTreeMap::new();
         for (at, frame) in span.frames.iter().enumerate() {
             let before = new;
@@ -115,7 +115,7 @@ impl Workers {
             }
             sets += usize::from(new > before);
         }
-        let [busy, io_wait, runnable, idle, disk_wait, socket_wait, sleep, _] = all.shares.map(Mean::get);
+        let [busy, io_wait, runnable, idle, disk_wait, socket_wait, sleep, _] = all.shares.map(WeightedMean::get);
         let lock_waits = by_worker.values().map(Means::lock_wait);
         let lock_wait = lock_waits.reduce(f64::min).unwrap_or(0.0);
         let mut actives: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
@@ -128,7 +128,7 @@ impl Workers {
             .iter()
             .map(|worker| {
                 let means = by_worker.get(&worker.id).copied().unwrap_or_default();
-                let [busy, io_wait, runnable, idle, ..] = means.shares.map(Mean::get);
+                let [busy, io_wait, runnable, idle, ..] = means.shares.map(WeightedMean::get);
                 let own = span.stacks.workers.get(&worker.id);
                 let complete = io_wait.zip(idle).filter(|_| busy.is_some() && runnable.is_some());
                 let by_stacks = complete.and_then(|(io_wait, idle)| worker_stages(io_wait, idle, own, &pooled));

@@ -1,7 +1,7 @@
 //! The drawn values of one frame, or the means of several.
 
 use crate::diagnosis::verdict::Class;
-use crate::rates::chain::paths::{End, Path};
+use crate::rates::chain::paths::{End, WaitPath};
 use crate::rates::frame::GpuRates;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::rates::{Frame, mean};
@@ -65,12 +65,12 @@ impl Default for Percent {
     }
 }
 
-/// Makes [`Point`] of the list of its values: what each is called, and how it comes out of a frame.
+/// Makes [`TimelinePoint`] of the list of its values: what each is called, and how it comes out of a frame.
 macro_rules! point {
     ($frame:ident; $($(#[$doc:meta])+ $name:ident: $value:expr,)+) => {
         /// The drawn values of one frame, or their means over a run of frames.
         #[derive(Debug, Clone, Copy, Default)]
-        pub struct Point {
+        pub struct TimelinePoint {
             /// CLOCK_MONOTONIC at the start of the interval, nanoseconds.
             pub start_ns: u64,
             /// CLOCK_MONOTONIC at the end of the interval, nanoseconds.
@@ -84,7 +84,7 @@ macro_rules! point {
             $($(#[$doc])+ pub $name: Compact,)+
         }
 
-        impl Point {
+        impl TimelinePoint {
             /// Takes the drawn values out of a frame. One with a gap before it stands for no time: nobody watched it.
             #[must_use]
             pub fn of($frame: &Frame, class: Class) -> Self {
@@ -166,7 +166,7 @@ point! {
     }),
 }
 
-impl Point {
+impl TimelinePoint {
     /// Lets the point begin no earlier than the one before it ends, and just there where it all but does.
     pub(super) fn follow(&mut self, before: &Self) {
         if self.start_ns < before.end_ns.saturating_add(SLACK_NS) {
@@ -216,7 +216,7 @@ fn percent(part: f64, whole: f64) -> Option<f64> {
 }
 
 /// The loop itself works.
-fn is_own(path: &Path) -> bool {
+fn is_own(path: &WaitPath) -> bool {
     path.hops.is_empty() && path.end == End::Cpu
 }
 

@@ -3,22 +3,22 @@
 use std::collections::VecDeque;
 
 use super::Bounds;
-use super::point::{GPUS, Point};
+use super::point::{GPUS, TimelinePoint};
 
 /// Runs of points, oldest first.
 #[derive(Debug, Clone)]
 pub(super) struct Level {
     longest_ns: u64,
     /// Those that do not grow any more.
-    pub(super) closed: VecDeque<Point>,
-    open: Option<Run>,
+    pub(super) closed: VecDeque<TimelinePoint>,
+    open: Option<VerdictRun>,
 }
 
 /// A run that still grows.
 #[derive(Debug, Clone)]
-struct Run {
-    mean: Point,
-    /// The means of [`Point::gpus`], which have too few digits to be added up.
+struct VerdictRun {
+    mean: TimelinePoint,
+    /// The means of [`TimelinePoint::gpus`], which have too few digits to be added up.
     gpus: [f32; GPUS],
 }
 
@@ -29,7 +29,7 @@ impl Level {
     }
 
     /// Takes in the next point and gives back the run that ends before it, if one does.
-    pub(super) fn push(&mut self, point: &Point, bounds: Bounds) -> Option<Point> {
+    pub(super) fn push(&mut self, point: &TimelinePoint, bounds: Bounds) -> Option<TimelinePoint> {
         if let Some(run) = &mut self.open
             && run.mean.goes_on_as(point)
             && point.end_ns - run.mean.start_ns <= self.longest_ns
@@ -38,18 +38,18 @@ impl Level {
             return None;
         }
         let gpus = point.gpus.map(|p| p.get().unwrap_or(0.0));
-        let done = self.open.replace(Run { mean: *point, gpus })?.mean;
+        let done = self.open.replace(VerdictRun { mean: *point, gpus })?.mean;
         super::keep(&mut self.closed, done, bounds);
         Some(done)
     }
 
     /// The run that still grows.
-    pub(super) fn open(&self) -> Option<&Point> {
+    pub(super) fn open(&self) -> Option<&TimelinePoint> {
         self.open.as_ref().map(|run| &run.mean)
     }
 
     /// The oldest run.
-    pub(super) fn first(&self) -> Option<&Point> {
+    pub(super) fn first(&self) -> Option<&TimelinePoint> {
         self.closed.front().or(self.open())
     }
 }

@@ -19,7 +19,7 @@ fn timeline(points: &[(f64, f64)]) -> Timeline {
 #[test]
 fn a_point_covers_its_whole_interval() {
     let t = timeline(&[(1000.0, 2.0)]);
-    let window = Window::of_cells(1_000_000_000_000, 10.0, 10);
+    let window = TimelineWindow::of_cells(1_000_000_000_000, 10.0, 10);
     let mut seen = Vec::new();
     t.spread(window, |c, s, _| seen.push((c, s)));
     assert_eq!(seen, [(8, 1.0), (9, 1.0)]);
@@ -29,15 +29,15 @@ fn a_point_covers_its_whole_interval() {
 fn uncovered_time_is_left_out() {
     let t = timeline(&[(995.0, 1.0), (1000.0, 1.0)]);
     let mut seen = Vec::new();
-    t.spread(Window::of_cells(1_000_000_000_000, 10.0, 10), |c, _, _| seen.push(c));
+    t.spread(TimelineWindow::of_cells(1_000_000_000_000, 10.0, 10), |c, _, _| seen.push(c));
     seen.sort_unstable();
     assert_eq!(seen, [4, 9]);
 }
 
 #[test]
 fn the_edge_stays_while_time_runs_inside_one_cell() {
-    let a = Window::of_cells(1_000_100_000_000, 60.0, 60);
-    let b = Window::of_cells(1_000_900_000_000, 60.0, 60);
+    let a = TimelineWindow::of_cells(1_000_100_000_000, 60.0, 60);
+    let b = TimelineWindow::of_cells(1_000_900_000_000, 60.0, 60);
     assert_eq!(a.edge_ns, b.edge_ns);
 }
 
@@ -58,7 +58,7 @@ proptest! {
             t.push(&Frame { monotonic_ns: end_ns, seconds, ..Frame::default() }, Class::Unknown);
         }
         for now in [now, now % 2_000_000_000_000] {
-            let window = Window::of_cells(now, span, cells);
+            let window = TimelineWindow::of_cells(now, span, cells);
             let mut visits = 0u32;
             t.spread(window.halved(), |c, s, _| {
                 assert!(c < window.columns * 2 && s >= 0.0);
@@ -86,7 +86,7 @@ proptest! {
             frame.sequence = class as u64;
             pushed.push(frame);
         }
-        let window = Window::of_cells(now - back_ms * 1_000_000, span_s, cells);
+        let window = TimelineWindow::of_cells(now - back_ms * 1_000_000, span_s, cells);
         // Seconds per column, and over the window by class and times the values.
         let mut seen = vec![0.0f64; window.columns];
         let mut sums = [0.0f64; 5];
@@ -131,7 +131,7 @@ proptest! {
 
     #[test]
     fn a_column_holds_the_times_it_stands_for(now in any::<u64>(), span in 1.0f64..4000.0, cells in 1u16..500) {
-        let window = Window::of_cells(now, span, cells);
+        let window = TimelineWindow::of_cells(now, span, cells);
         for cell in [0, cells / 2, cells - 1] {
             let (start, end) = window.ns_of(cell);
             // At the ends of the clock there is no room for a whole column.
@@ -163,7 +163,7 @@ const END_NS: u64 = 9_000_000_000_000;
 fn a_draw_of_an_hour_at_ten_a_second_walks_few_points() {
     let t = hour();
     for (span_s, cells) in [(3600.0, 60), (3600.0, 170), (1800.0, 170), (600.0, 170), (60.0, 60)] {
-        let window = Window::of_cells(END_NS, span_s, cells).halved();
+        let window = TimelineWindow::of_cells(END_NS, span_s, cells).halved();
         let mut walked = 0;
         let mut covered = vec![0.0; window.columns];
         t.spread(window, |column, seconds, _| {
@@ -185,7 +185,7 @@ fn what_the_points_do_not_reach_any_more_is_drawn_from_runs() {
     let (from, to) = range(&t);
     assert_eq!((from, to), (END_NS - HOUR * 100_000_000, END_NS));
     for back_s in [points_s - 5.0, points_s + 5.0, 3500.0] {
-        let window = Window::of_cells(END_NS - (back_s * 1e9) as u64, 10.0, 100);
+        let window = TimelineWindow::of_cells(END_NS - (back_s * 1e9) as u64, 10.0, 100);
         let mut seconds = 0.0;
         t.spread(window, |_, s, _| seconds += s);
         assert!((seconds - 10.0).abs() < 0.11, "{seconds} s seen {back_s} s ago");
@@ -198,7 +198,7 @@ fn time_before_a_break_of_the_series_is_not_covered() {
     let after = Frame { monotonic_ns: 1_000_000_000_000, seconds: 5.0, gap: true, ..Frame::default() };
     t.push(&after, Class::Unknown);
     let mut seen = Vec::new();
-    t.spread(Window::of_cells(1_000_000_000_000, 10.0, 10), |c, _, _| seen.push(c));
+    t.spread(TimelineWindow::of_cells(1_000_000_000_000, 10.0, 10), |c, _, _| seen.push(c));
     assert_eq!(seen, [4]);
 }
 
@@ -220,7 +220,7 @@ fn what_is_kept_whole_can_be_drawn() {
     }
     let columns = |timeline: &Timeline| {
         let mut columns = 0;
-        timeline.spread(Window::of_cells((start + 60) * 1_000_000_000, 60.0, 60), |_, _, _| columns += 1);
+        timeline.spread(TimelineWindow::of_cells((start + 60) * 1_000_000_000, 60.0, 60), |_, _, _| columns += 1);
         columns
     };
     // By runs of some seconds, which cover more than one column each, since points do not go back as far.

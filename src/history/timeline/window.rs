@@ -1,10 +1,10 @@
 //! The stretch of time that a chart shows, and which of its columns a moment lies in.
 
-use super::Point;
+use super::TimelinePoint;
 
 /// A stretch of time cut into equal columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct TimelineWindow {
     /// End of the last column, CLOCK_MONOTONIC nanoseconds.
     pub edge_ns: u64,
     /// Points that end after this are not shown (a pause keeps them back).
@@ -21,7 +21,7 @@ pub struct Window {
 /// Longest time that a sweep holds back to draw each of its columns once, nanoseconds.
 const HELD_BACK_NS: u64 = 5_000_000_000;
 
-impl Window {
+impl TimelineWindow {
     /// The window of `span_s` seconds that ends at `now_ns`, in `cells` terminal cells.
     ///
     /// Its right edge lies on a whole cell of absolute time, so that a point stays in its cell from draw to draw
@@ -93,7 +93,12 @@ impl Window {
 
     /// Calls `visit` for every column that the part of `point` before `before_ns` covers. False once the point lies
     /// before the window, as then all older ones do.
-    pub(super) fn cover(self, point: &Point, before_ns: u64, visit: &mut impl FnMut(usize, f32, &Point)) -> bool {
+    pub(super) fn cover(
+        self,
+        point: &TimelinePoint,
+        before_ns: u64,
+        visit: &mut impl FnMut(usize, f32, &TimelinePoint),
+    ) -> bool {
         let start = self.start_ns();
         let end = point.end_ns.min(before_ns).min(self.end_ns);
         let Ok(to) = u64::try_from(i128::from(end) - start) else { return false };
@@ -121,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_sweep_keeps_every_moment_where_it_is() {
-        let at = |now_s: u64| Window::of_cells(now_s * 1_000_000_000, 60.0, 30).sweeping();
+        let at = |now_s: u64| TimelineWindow::of_cells(now_s * 1_000_000_000, 60.0, 30).sweeping();
         let (a, b) = (at(1_000), at(1_009));
         let moment = 990_500_000_000;
         assert_eq!(a.cell_of(moment), b.cell_of(moment));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot::{self, Receiver};
 
-use super::Candidate;
+use super::JobCandidate;
 use super::scan::{Places, Scan};
 
 /// Time between two scans.
@@ -20,7 +20,7 @@ const GPU_WAIT: Duration = Duration::from_millis(400);
 #[derive(Debug)]
 struct Running {
     thread: Option<JoinHandle<()>>,
-    found: Receiver<(Scan, Vec<Candidate>)>,
+    found: Receiver<(Scan, Vec<JobCandidate>)>,
 }
 
 impl Running {
@@ -71,7 +71,7 @@ impl Candidates {
     }
 
     /// The next list; for ever while none is wanted. Cancel safe.
-    pub async fn next(&mut self) -> Vec<Candidate> {
+    pub async fn next(&mut self) -> Vec<JobCandidate> {
         if !self.wanted {
             std::future::pending::<()>().await;
         }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Candidate;
+use super::JobCandidate;
 use crate::sources::clock;
 use crate::sources::processes::{self, Listed};
 
@@ -111,7 +111,7 @@ impl Scan {
     }
 
     /// The candidates now, best first; rates of CPU from the second scan on.
-    pub fn candidates(&mut self) -> Vec<Candidate> {
+    pub fn candidates(&mut self) -> Vec<JobCandidate> {
         let gpu = self.devices.as_mut().map(|devices| devices.users().clone()).unwrap_or_default();
         let memory: BTreeMap<u32, u64> = gpu.iter().map(|(pid, used)| (*pid, used.memory_bytes)).collect();
         let list = processes::list(&self.places.proc_root);
@@ -138,7 +138,7 @@ impl Scan {
     }
 
     /// Adds what candidates and everything below them use.
-    fn measure(&mut self, found: &mut [Candidate], list: &[Listed], gpu: &GpuUsers) {
+    fn measure(&mut self, found: &mut [JobCandidate], list: &[Listed], gpu: &GpuUsers) {
         let mut below: HashMap<u32, Vec<u32>> = HashMap::new();
         for process in list {
             below.entry(process.parent).or_default().push(process.pid);

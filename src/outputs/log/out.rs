@@ -23,12 +23,12 @@ const MODE: u32 = 0o600;
 pub struct LogOut {
     pub(super) file: File,
     /// `None` for pipes, devices and standard output: nothing can be cut back or followed there.
-    place: Option<Place>,
+    place: Option<FilePlace>,
 }
 
 /// Where a regular file is.
 #[derive(Debug)]
-struct Place {
+struct FilePlace {
     /// What it is called in messages: "log", "recording".
     what: &'static str,
     /// As the user wrote it.
@@ -136,7 +136,7 @@ impl LogOut {
             Some(path) => path,
             None => std::path::absolute(path)?,
         };
-        Ok(Self { file, place: Some(Place { what, named, path, id, length }) })
+        Ok(Self { file, place: Some(FilePlace { what, named, path, id, length }) })
     }
 
     /// Its length after the last whole piece, bytes; 0 for what has none.

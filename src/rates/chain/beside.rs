@@ -37,7 +37,7 @@ impl Counts {
 
 /// What was seen of one process in the newest tick, in samples.
 #[derive(Debug, Default)]
-struct Seen {
+struct LoaderCalls {
     /// As in [`Counts`].
     ran: f64,
     /// As in [`Counts`].
@@ -50,7 +50,7 @@ struct Seen {
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     known: HashMap<u32, Counts>,
-    newest: HashMap<u32, Seen>,
+    newest: HashMap<u32, LoaderCalls>,
     /// Samples of the newest tick, and those of them in which the loop was at work.
     samples: f64,
     working: f64,
@@ -89,7 +89,7 @@ impl Beside {
         }
     }
 
-    fn seen(&mut self, pid: u32, count: impl FnOnce(&mut Seen)) {
+    fn seen(&mut self, pid: u32, count: impl FnOnce(&mut LoaderCalls)) {
         if self.newest.len() < BESIDE || self.newest.contains_key(&pid) {
             count(self.newest.entry(pid).or_default());
         }

@@ -11,8 +11,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::beside::Beside;
-use super::paths::{Hop, Peer};
-use super::ways::Way;
+use super::paths::{Peer, WaitHop};
+use super::ways::RoundPath;
 use crate::rates::delta::{rate, span};
 use crate::rates::levels::HARDLY;
 use crate::rates::short_lived::ShortLived;
@@ -37,7 +37,7 @@ const BACKGROUND: &[&str] = &["cuda-Evt", "pt_nccl", "NCCL", "OMP", "iou-", "tok
 
 /// A thread that was sampled.
 #[derive(Debug)]
-pub(super) struct Thread<'a> {
+pub(super) struct GraphThread<'a> {
     pid: u32,
     pub(super) tid: u32,
     pub(super) role: ThreadRole,
@@ -60,10 +60,10 @@ pub(super) struct Thread<'a> {
 }
 
 /// The threads that a wait was followed through, the one at hand included.
-type Trail<'g, 'a> = Vec<&'g Thread<'a>>;
+type Trail<'g, 'a> = Vec<&'g GraphThread<'a>>;
 
 /// Threads of these that run at this round.
-fn running<'g, 'a>(of: &[&'g Thread<'a>]) -> Vec<&'g Thread<'a>> {
+fn running<'g, 'a>(of: &[&'g GraphThread<'a>]) -> Vec<&'g GraphThread<'a>> {
     of.iter().copied().filter(|thread| thread.wait == Wait::Running).collect()
 }
 
@@ -74,7 +74,7 @@ pub(in crate::rates) struct Graph<'a> {
     pub(super) sampler: &'a SamplerSample,
     /// What the sampler's observations mean, in their order.
     pub(super) waits: &'a [Wait],
-    threads: Vec<Thread<'a>>,
+    threads: Vec<GraphThread<'a>>,
     by_process: HashMap<u32, Vec<usize>>,
     processes: HashMap<u32, &'a ProcessSample>,
     channels: HashMap<&'a str, &'a Channel>,
@@ -140,7 +140,7 @@ impl<'a> Graph<'a> {
                 let moves = pace.is_none() || wakes_per_s > 0.0;
                 let background = BACKGROUND.iter().any(|part| name.contains(part));
                 by_process.entry(pid).or_default().push(threads.len());
-                threads.push(Thread {
+                threads.push(GraphThread {
                     pid,
                     tid: thread.tid,
                     role: thread.role,
@@ -179,7 +179,7 @@ impl<'a> Graph<'a> {
     }
 
     /// The sampled threads of a process.
-    pub(super) fn threads_of(&self, pid: u32) -> impl Iterator<Item = &Thread<'a>> + '_ {
+    pub(super) fn threads_of(&self, pid: u32) -> impl Iterator<Item = &GraphThread<'a>> + '_ {
         let places = self.by_process.get(&pid).into_iter().flatten();
         places.filter_map(|at| self.threads.get(*at))
     }
@@ -189,11 +189,11 @@ impl<'a> Graph<'a> {
         self.native.extend(tids.map(|tid| (pid, tid)));
     }
 
-    fn is_native(&self, thread: &Thread<'_>) -> bool {
+    fn is_native(&self, thread: &GraphThread<'_>) -> bool {
         self.native.contains(&(thread.pid, thread.tid))
     }
 
-    pub(super) fn thread(&self, pid: u32, tid: u32) -> Option<&Thread<'a>> {
+    pub(super) fn thread(&self, pid: u32, tid: u32) -> Option<&GraphThread<'a>> {
         self.threads_of(pid).find(|thread| thread.tid == tid)
     }
 
@@ -224,7 +224,7 @@ impl<'a> Graph<'a> {
     }
 
     /// The descriptors that a thread waits on at this round, as far as it is known where they lead.
-    fn waits_on(&self, thread: &Thread<'a>) -> impl Iterator<Item = (&'a Descriptor, &'a Channel)> + '_ {
+    fn waits_on(&self, thread: &GraphThread<'a>) -> impl Iterator<Item = (&'a Descriptor, &'a Channel)> + '_ {
         let descriptors = thread.now.into_iter().flat_map(|seen| &seen.descriptors);
         descriptors.filter_map(|descriptor| Some((descriptor, *self.channels.get(&*descriptor.link)?)))
     }
@@ -244,12 +244,12 @@ impl<'a> Graph<'a> {
     }
 
     /// Active threads of the same process that are not on the way here.
-    fn companions(&self, thread: &Thread<'a>, path: &[&Thread<'a>]) -> Vec<&Thread<'a>> {
+    fn companions(&self, thread: &GraphThread<'a>, path: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
         self.active_of(thread.pid, path).into_iter().filter(|other| !std::ptr::eq(*other, thread)).collect()
     }
 
-    fn active_of(&self, pid: u32, path: &[&Thread<'a>]) -> Vec<&Thread<'a>> {
-        let is_on_path = |one: &Thread<'a>| path.iter().any(|on| std::ptr::eq(*on, one));
+    fn active_of(&self, pid: u32, path: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
+        let is_on_path = |one: &GraphThread<'a>| path.iter().any(|on| std::ptr::eq(*on, one));
         self.threads_of(pid).filter(|one| one.active && !is_on_path(one)).collect()
     }
 
@@ -285,7 +285,7 @@ impl<'a> Graph<'a> {
     }
 
     /// A thread waits at this round for what a process writes, as far as can be seen.
-    fn rests(&self, thread: &Thread<'a>, writer: u32) -> bool {
+    fn rests(&self, thread: &GraphThread<'a>, writer: u32) -> bool {
         matches!(thread.wait, Wait::Pipe | Wait::Socket | Wait::Poll)
             && (!self.exact || self.reads_from(thread, writer))
     }
@@ -299,14 +299,14 @@ impl<'a> Graph<'a> {
     }
 
     /// A thread waits at this round to read what a process writes.
-    fn reads_from(&self, thread: &Thread<'a>, writer: u32) -> bool {
+    fn reads_from(&self, thread: &GraphThread<'a>, writer: u32) -> bool {
         let mut reads = self.waits_on(thread).filter(|(descriptor, _)| !descriptor.writes);
         reads.any(|(_, channel)| channel.writers.contains(&writer))
     }
 
     /// The pipe of torch's data workers that a trainer's loop waits at, itself or by a thread of its process, and who writes to
     /// it: each of torch's loaders has one (`_worker_result_queue`). Others may have one for each worker.
-    pub(super) fn waited_set(&self, (pid, tid): (u32, u32), ways: &[Way]) -> Option<(Arc<str>, Vec<u32>)> {
+    pub(super) fn waited_set(&self, (pid, tid): (u32, u32), ways: &[RoundPath]) -> Option<(Arc<str>, Vec<u32>)> {
         let within = ways.iter().flat_map(|way| way.hops.iter().take_while(|hop| hop.pid == pid));
         let own = std::iter::once(tid).chain(within.map(|hop| hop.tid));
         let threads = own.filter_map(|tid| self.thread(pid, tid));
@@ -322,7 +322,7 @@ impl<'a> Graph<'a> {
 
     /// A thread of a process that is none of torch's and has just begun, or has ended since: its counters stand in one of two
     /// ticks alone.
-    fn is_new(&self, thread: &Thread<'_>) -> bool {
+    fn is_new(&self, thread: &GraphThread<'_>) -> bool {
         let others = !thread.paced && thread.tid != thread.pid && thread.role == ThreadRole::Other;
         others && self.thread(thread.pid, thread.pid).is_some_and(|main| main.paced)
     }
@@ -344,7 +344,7 @@ impl<'a> Graph<'a> {
 
     /// A thread of the trainer that is not torch's, where no data workers are. One that runs no Python computes for whoever
     /// called it; that the call is for a batch, only the loop's stacks tell.
-    pub(super) fn makes_batches(&self, hop: &Hop) -> bool {
+    pub(super) fn makes_batches(&self, hop: &WaitHop) -> bool {
         let other = self.thread(hop.pid, hop.tid).filter(|thread| !self.is_native(thread));
         let own = hop.is_short_lived() || other.is_some_and(|thread| thread.role == ThreadRole::Other);
         own && !self.has_torch_workers(hop.pid)

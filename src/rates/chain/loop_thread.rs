@@ -8,7 +8,7 @@ use crate::rates::delta::copied;
 use crate::rates::device::{DeviceUse, busiest};
 use crate::rates::levels::{AT_WORK, BEYOND_CHANCE, HALF_A_TICK, LESS_THAN_SEEN, NEARLY_ALL, WORTH_IT};
 use crate::rates::stacks::PythonThread;
-use crate::rates::stacks::correction::{ENOUGH_SAMPLES, Recent};
+use crate::rates::stacks::correction::{ENOUGH_SAMPLES, RecentActivities};
 use crate::rates::wait::Wait;
 use crate::sample::{Observation, SampledProcess, SampledThread, ThreadRole};
 
@@ -34,7 +34,7 @@ pub(in crate::rates::chain) struct LoopThread {
     /// Threads that were seen to wait for work of a library's.
     pool: HashSet<u32>,
     /// The device's use while each thread waits for a lock without a time limit, and while it does not.
-    beside: HashMap<u32, [Mean; 2]>,
+    beside: HashMap<u32, [RunningMean; 2]>,
 }
 
 /// One trainer's process in one tick.
@@ -72,7 +72,7 @@ impl ProcessTick<'_> {
 
 /// A thread other than the main one that may run the loop.
 #[derive(Debug, Clone, Copy, Default)]
-struct Candidate {
+struct LoopCandidate {
     tid: u32,
     /// Share of the time on a CPU.
     cpu: f64,
@@ -81,7 +81,7 @@ struct Candidate {
     python: Option<PythonThread>,
 }
 
-impl Candidate {
+impl LoopCandidate {
     fn weight(&self) -> f64 {
         self.cpu + self.wakes_per_s * WAKE
     }
@@ -104,14 +104,14 @@ impl Candidate {
 
 /// Samples and the sum of the device's use at them.
 #[derive(Debug, Default, Clone, Copy)]
-struct Mean {
+struct RunningMean {
     samples: f64,
     sum: f64,
 }
 
-impl Mean {
+impl RunningMean {
     fn add(&mut self, busy: f64) {
-        if self.samples >= Recent::SAMPLES as f64 {
+        if self.samples >= RecentActivities::SAMPLES as f64 {
             self.samples /= 2.0;
             self.sum /= 2.0;
         }
@@ -190,7 +190,7 @@ impl LoopThread {
         self.python.iter().find(|one| one.tid == tid).map(|one| one.share(one.trains))
     }
 
-    fn likeliest_other(&mut self, tick: &ProcessTick<'_>) -> Option<Candidate> {
+    fn likeliest_other(&mut self, tick: &ProcessTick<'_>) -> Option<LoopCandidate> {
         let mut others = self.candidates(tick);
         self.note_pool(tick, &others);
         self.guessed = false;
@@ -212,14 +212,14 @@ impl LoopThread {
                 return Some(fed);
             }
             self.guessed = true;
-            if others.iter().any(Candidate::makes) && others.iter().any(Candidate::consumes) {
-                others.retain(Candidate::consumes);
+            if others.iter().any(LoopCandidate::makes) && others.iter().any(LoopCandidate::consumes) {
+                others.retain(LoopCandidate::consumes);
             }
         }
         others.into_iter().max_by(|a, b| a.weight().total_cmp(&b.weight()))
     }
 
-    fn candidates(&self, tick: &ProcessTick<'_>) -> Vec<Candidate> {
+    fn candidates(&self, tick: &ProcessTick<'_>) -> Vec<LoopCandidate> {
         let (pid, main) = (tick.process.id.pid, tick.main());
         let is_known = |tid: u32| self.python.iter().any(|one| one.tid == tid);
         // Stacks of a process in another PID namespace have its own numbers of threads, the main one's among them.
@@ -228,22 +228,22 @@ impl LoopThread {
             let other = thread.active && thread.role == ThreadRole::Other && thread.tid != main;
             other && (!knows_others || is_known(thread.tid))
         });
-        let others = others.map(|thread| Candidate {
+        let others = others.map(|thread| LoopCandidate {
             python: self.python.iter().find(|one| one.tid == thread.tid).copied(),
-            ..copied!(thread => Candidate: tid cpu wakes_per_s)
+            ..copied!(thread => LoopCandidate: tid cpu wakes_per_s)
         });
         others.collect()
     }
 
     /// Notes which of these wait for work as threads of a library's pool do.
-    fn note_pool(&mut self, tick: &ProcessTick<'_>, others: &[Candidate]) {
+    fn note_pool(&mut self, tick: &ProcessTick<'_>, others: &[LoopCandidate]) {
         self.pool.retain(|tid| others.iter().any(|other| other.tid == *tid));
         let of_pool = others.iter().take(BESIDE).map(|one| one.tid);
         self.pool.extend(of_pool.filter(|tid| tick.waits_that(*tid, is_of_pool) == Some(1.0)));
     }
 
     /// Notes the device's use beside what these threads do.
-    fn look_beside(&mut self, tick: &ProcessTick<'_>, others: &[Candidate]) {
+    fn look_beside(&mut self, tick: &ProcessTick<'_>, others: &[LoopCandidate]) {
         self.beside.retain(|tid, _| others.iter().any(|other| other.tid == *tid));
         let times: Vec<u64> = tick.graph.sampler.times().collect();
         for tid in others.iter().take(BESIDE).map(|one| one.tid) {

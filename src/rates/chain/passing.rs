@@ -5,8 +5,8 @@
 //! that the listing meets; a round later they are gone, and the loop waits for threads that nobody knows.
 
 use super::graph::Graph;
-use super::paths::{Edge, End, Hop};
-use super::ways::{Found, Way};
+use super::paths::{End, WaitEdge, WaitHop};
+use super::ways::{FoundPaths, RoundPath};
 use crate::rates::levels::{HALF_LIFE_S, MOSTLY, SEEN_S};
 use crate::rates::wait::Wait;
 
@@ -17,7 +17,7 @@ const WAYS: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Passing {
     /// The ways behind such threads; each one's share is in seconds.
-    ways: Vec<Way>,
+    ways: Vec<RoundPath>,
     /// Seconds of waits for them.
     waited_s: f64,
     /// Seconds in which such a thread was there while the loop did something else.
@@ -27,14 +27,15 @@ pub(super) struct Passing {
 impl Passing {
     /// Takes what was found for one round of so many seconds, in which the loop's thread of a process was in this wait. Ways over
     /// threads that live for a moment are put together; a wait in a futex that leads to nobody may lead where those did.
-    pub(super) fn take(&mut self, found: &mut Found, graph: &Graph<'_>, (pid, wait): (u32, Wait), seconds: f64) {
-        let is_new = |hop: &Hop| hop.by == Edge::Thread && hop.pid == pid && graph.is_new_thread(pid, hop.tid);
-        let short_lived = |way: &mut Way| {
+    pub(super) fn take(&mut self, found: &mut FoundPaths, graph: &Graph<'_>, (pid, wait): (u32, Wait), seconds: f64) {
+        let is_new =
+            |hop: &WaitHop| hop.by == WaitEdge::Thread && hop.pid == pid && graph.is_new_thread(pid, hop.tid);
+        let short_lived = |way: &mut RoundPath| {
             let first = way.hops.first_mut().filter(|hop| is_new(hop))?;
-            *first = Hop::short_lived(pid);
+            *first = WaitHop::short_lived(pid);
             Some(way.clone())
         };
-        let seen: Vec<Way> = found.ways.iter_mut().filter_map(short_lived).collect();
+        let seen: Vec<RoundPath> = found.ways.iter_mut().filter_map(short_lived).collect();
         found.otherwise.retain(|way| !way.hops.first().is_some_and(is_new));
         self.fade(seconds);
         if !seen.is_empty() {
@@ -53,11 +54,11 @@ impl Passing {
         self.beside_s *= part;
     }
 
-    fn add(&mut self, way: Way, seconds: f64) {
+    fn add(&mut self, way: RoundPath, seconds: f64) {
         let rest = way.hops.get(1..).unwrap_or_default().to_vec();
-        let new = Way { hops: rest, share: way.share * seconds, ..way };
+        let new = RoundPath { hops: rest, share: way.share * seconds, ..way };
         self.waited_s += new.share;
-        let least = |a: &&mut Way, b: &&mut Way| a.share.total_cmp(&b.share);
+        let least = |a: &&mut RoundPath, b: &&mut RoundPath| a.share.total_cmp(&b.share);
         if let Some(known) = self.ways.iter_mut().find(|known| known.is_like(&new)) {
             known.share += new.share;
         } else if self.ways.len() < WAYS {
@@ -73,20 +74,20 @@ impl Passing {
     }
 
     /// So much of a wait, 0–1, led where such waits led of late.
-    fn parts(&self, pid: u32, share: f64, idle: f64) -> impl Iterator<Item = Way> + '_ {
+    fn parts(&self, pid: u32, share: f64, idle: f64) -> impl Iterator<Item = RoundPath> + '_ {
         let all: f64 = self.ways.iter().map(|way| way.share).sum();
         let led = self.ways.iter().filter(move |_| all > 0.0 && share > 0.0);
-        led.map(move |way| Way { idle, ..way.clone().after(Hop::short_lived(pid), share / all) })
+        led.map(move |way| RoundPath { idle, ..way.clone().after(WaitHop::short_lived(pid), share / all) })
     }
 
-    fn fill(&self, found: &mut Found, pid: u32) {
-        let nobody = |way: &Way| way.is_own(&End::Unknown) && way.name.is_none();
+    fn fill(&self, found: &mut FoundPaths, pid: u32) {
+        let nobody = |way: &RoundPath| way.is_own(&End::Unknown) && way.name.is_none();
         if found.ways.iter().all(|way| way.is_own(&End::Device)) {
             let known: f64 = found.otherwise.iter().map(|way| way.share).sum();
             found.otherwise.extend(self.parts(pid, 1.0 - known, 1.0));
             return;
         }
-        let (unknown, mut ways): (Vec<Way>, Vec<Way>) = found.ways.drain(..).partition(nobody);
+        let (unknown, mut ways): (Vec<RoundPath>, Vec<RoundPath>) = found.ways.drain(..).partition(nobody);
         for way in unknown {
             ways.extend(self.parts(pid, way.share, way.idle));
         }

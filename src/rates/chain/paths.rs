@@ -13,7 +13,7 @@ pub(super) const PATHS: usize = 24;
 
 named_enum! {
     /// How a thread came to wait for another.
-    pub enum Edge {
+    pub enum WaitEdge {
         /// It reads what the other writes: a pipe or a unix socket.
         Reads = "reads",
         /// It writes what the other reads.
@@ -37,7 +37,7 @@ named_enum! {
     }
 }
 
-impl Edge {
+impl WaitEdge {
     /// A lock on a file that another process holds, whether it is waited for or tried again and again.
     #[must_use]
     pub fn is_file_lock(self) -> bool {
@@ -81,16 +81,16 @@ pub enum End {
 
 /// One thread on the way.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Hop {
+pub struct WaitHop {
     /// How it is waited for.
-    pub by: Edge,
+    pub by: WaitEdge,
     /// Its process.
     pub pid: u32,
-    /// The thread; [`Hop::SHORT_LIVED`] for threads of the loop's process that live for a moment each.
+    /// The thread; [`WaitHop::SHORT_LIVED`] for threads of the loop's process that live for a moment each.
     pub tid: u32,
 }
 
-impl Hop {
+impl WaitHop {
     /// In place of a thread's number: one of those that live for a moment, as of a pool that is made anew for each batch. No
     /// thread has this number.
     pub const SHORT_LIVED: u32 = 0;
@@ -98,7 +98,7 @@ impl Hop {
     /// Threads of a process that live for a moment each.
     #[must_use]
     pub fn short_lived(pid: u32) -> Self {
-        Self { by: Edge::Thread, pid, tid: Self::SHORT_LIVED }
+        Self { by: WaitEdge::Thread, pid, tid: Self::SHORT_LIVED }
     }
 
     /// It stands for threads that live for a moment each.
@@ -110,15 +110,15 @@ impl Hop {
 
 /// Whether a way ends at another thread of the loop's own process that sleeps: it is waited for only with a lock in its hands.
 #[must_use]
-pub fn is_at_sleeping_thread(hops: &[Hop], end: &End) -> bool {
-    *end == End::Timer && matches!(hops, [hop] if hop.by == Edge::Thread)
+pub fn is_at_sleeping_thread(hops: &[WaitHop], end: &End) -> bool {
+    *end == End::Timer && matches!(hops, [hop] if hop.by == WaitEdge::Thread)
 }
 
 /// A way from the loop to an end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Path {
+pub struct WaitPath {
     /// Threads that are waited for, the nearest first; none where it is the loop itself.
-    pub hops: Vec<Hop>,
+    pub hops: Vec<WaitHop>,
     /// What the last of them does.
     pub end: End,
     /// Of a lock: which file. Of an unknown end: an address of this machine whose holder was not looked for yet.
@@ -175,7 +175,7 @@ pub struct ChainRates {
     /// How often a second the loop's thread went on after a wait: was given a CPU anew.
     pub wakes_per_s: Option<f64>,
     /// The ways, the longest time first.
-    pub paths: Vec<Path>,
+    pub paths: Vec<WaitPath>,
     /// Who is on them.
     pub peers: Vec<Peer>,
     /// Which loaders were waited for.
@@ -183,7 +183,7 @@ pub struct ChainRates {
     pub sets: Vec<WaitedSet>,
     /// Where the waits that were taken for ones for the device may lead instead, until it is known how long it worked.
     #[serde(skip)]
-    pub otherwise: Vec<Path>,
+    pub otherwise: Vec<WaitPath>,
 }
 
 impl ChainRates {
@@ -192,7 +192,7 @@ impl ChainRates {
     /// well that may be they, and stays with the device.
     pub(in crate::rates) fn leave_device(&mut self, seconds: f64, shared: bool) {
         let otherwise = std::mem::take(&mut self.otherwise);
-        let is_device = |path: &&mut Path| path.end == End::Device && path.hops.is_empty();
+        let is_device = |path: &&mut WaitPath| path.end == End::Device && path.hops.is_empty();
         let Some(device) = self.paths.iter_mut().find(is_device) else { return };
         let all: f32 = otherwise.iter().map(|path| path.seconds).sum();
         let beyond = (device.seconds - seconds as f32).max(0.0);
@@ -203,18 +203,18 @@ impl ChainRates {
             return;
         }
         device.seconds -= moved + unknown;
-        let of_all = |path: Path| Path { seconds: path.seconds * moved / all, ..path };
-        let nobody = Path { hops: Vec::new(), end: End::Unknown, name: None, seconds: unknown, idle_s: unknown };
+        let of_all = |path: WaitPath| WaitPath { seconds: path.seconds * moved / all, ..path };
+        let nobody = WaitPath { hops: Vec::new(), end: End::Unknown, name: None, seconds: unknown, idle_s: unknown };
         for path in otherwise.into_iter().map(of_all).chain([nobody]).filter(|path| path.seconds > 0.0) {
             let part = path.seconds;
             let same =
-                |known: &&mut Path| (&known.hops, &known.end, &known.name) == (&path.hops, &path.end, &path.name);
+                |known: &&mut WaitPath| (&known.hops, &known.end, &known.name) == (&path.hops, &path.end, &path.name);
             match self.paths.iter_mut().find(same) {
                 Some(known) => {
                     known.seconds += part;
                     known.idle_s += part;
                 }
-                None => self.paths.push(Path { seconds: part, idle_s: part, ..path }),
+                None => self.paths.push(WaitPath { seconds: part, idle_s: part, ..path }),
             }
         }
         sort(&mut self.paths);
@@ -223,7 +223,7 @@ impl ChainRates {
 
     /// Seconds of waits for threads that live for a moment.
     pub(in crate::rates) fn short_lived_s(&self) -> f64 {
-        let led = self.paths.iter().filter(|path| path.hops.first().is_some_and(Hop::is_short_lived));
+        let led = self.paths.iter().filter(|path| path.hops.first().is_some_and(WaitHop::is_short_lived));
         led.map(|path| f64::from(path.seconds)).sum()
     }
 
@@ -231,23 +231,23 @@ impl ChainRates {
     #[must_use]
     pub fn loader_s(&self) -> f64 {
         let loader = |pid: u32| self.peers.iter().any(|peer| peer.pid == pid && peer.loader);
-        let leads = |path: &&Path| path.end == End::Loader || path.hops.iter().any(|hop| loader(hop.pid));
+        let leads = |path: &&WaitPath| path.end == End::Loader || path.hops.iter().any(|hop| loader(hop.pid));
         self.paths.iter().filter(leads).map(|path| f64::from(path.seconds)).sum()
     }
 }
 
 /// The longest first; of equal ones the smaller way.
-pub(super) fn sort(paths: &mut [Path]) {
-    let way = |path: &Path| (path.hops.clone(), path.end.clone(), path.name.clone());
+pub(super) fn sort(paths: &mut [WaitPath]) {
+    let way = |path: &WaitPath| (path.hops.clone(), path.end.clone(), path.name.clone());
     paths.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| way(a).cmp(&way(b))));
 }
 
 /// Puts the shortest together under an unknown end where there are more than [`PATHS`].
-pub(super) fn cut(paths: &mut Vec<Path>) {
+pub(super) fn cut(paths: &mut Vec<WaitPath>) {
     if let Some(rest) = paths.get(PATHS..).filter(|rest| !rest.is_empty()) {
-        let sum = |of: fn(&Path) -> f32| rest.iter().map(of).sum();
+        let sum = |of: fn(&WaitPath) -> f32| rest.iter().map(of).sum();
         let (seconds, idle_s) = (sum(|path| path.seconds), sum(|path| path.idle_s));
         paths.truncate(PATHS);
-        paths.push(Path { hops: Vec::new(), end: End::Unknown, name: None, seconds, idle_s });
+        paths.push(WaitPath { hops: Vec::new(), end: End::Unknown, name: None, seconds, idle_s });
     }
 }

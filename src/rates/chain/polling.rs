@@ -10,8 +10,8 @@
 use std::collections::HashMap;
 
 use super::graph::Graph;
-use super::paths::{Edge, End, Hop};
-use super::ways::{Found, Way};
+use super::paths::{End, WaitEdge, WaitHop};
+use super::ways::{FoundPaths, RoundPath};
 use crate::rates::levels::{CLEARLY, HALF_LIFE_S, MOSTLY, SEEN_S, SHORT_S};
 use crate::rates::stacks::PythonThread;
 use crate::rates::stacks::correction::ENOUGH_SAMPLES;
@@ -78,12 +78,12 @@ impl Polling {
     }
 
     /// Leaves the device as much of a sleep as the loop's code does not ask for. Idle time stays what it is.
-    fn leave_device(&self, ways: &mut Vec<Way>) {
+    fn leave_device(&self, ways: &mut Vec<RoundPath>) {
         let by_code = self.by_code();
-        let parts = |way: Way| {
+        let parts = |way: RoundPath| {
             let moved = if way.is_own(&End::Device) { way.share * by_code } else { 0.0 };
-            let own = Way { share: moved, idle: way.idle, ..Way::end(End::Timer) };
-            [Way { share: way.share - moved, ..way }, own]
+            let own = RoundPath { share: moved, idle: way.idle, ..RoundPath::end(End::Timer) };
+            [RoundPath { share: way.share - moved, ..way }, own]
         };
         *ways = ways.drain(..).flat_map(parts).filter(|way| way.share > 0.0).collect();
     }
@@ -92,7 +92,7 @@ impl Polling {
     /// leads to those who work only during such sleeps.
     pub(super) fn take(
         &mut self,
-        found: &mut Found,
+        found: &mut FoundPaths,
         graph: &Graph<'_>,
         (pid, tid, wait): (u32, u32, Wait),
         seconds: f64,
@@ -118,14 +118,18 @@ impl Polling {
             return;
         }
         self.guesses = guesses;
-        let to = |way: Way| -> Vec<Way> {
+        let to = |way: RoundPath| -> Vec<RoundPath> {
             if !way.is_own(&End::Timer) {
                 return vec![way];
             }
             let share = way.share / asked.len() as f64;
-            let hop =
-                |(of, tid): (u32, u32)| Hop { by: if of == pid { Edge::Thread } else { Edge::Polls }, pid: of, tid };
-            let by = |thread: &(u32, u32)| Way { hops: vec![hop(*thread)], end: End::Cpu, name: None, share, ..way };
+            let hop = |(of, tid): (u32, u32)| WaitHop {
+                by: if of == pid { WaitEdge::Thread } else { WaitEdge::Polls },
+                pid: of,
+                tid,
+            };
+            let by =
+                |thread: &(u32, u32)| RoundPath { hops: vec![hop(*thread)], end: End::Cpu, name: None, share, ..way };
             asked.iter().map(by).collect()
         };
         for ways in [&mut found.ways, &mut found.otherwise] {

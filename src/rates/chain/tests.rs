@@ -252,12 +252,12 @@ impl Scene {
     fn ways(&self) -> Vec<String> {
         let chain = self.chain();
         adds_up(&chain);
-        let hop = |hop: &Hop| {
+        let hop = |hop: &WaitHop| {
             let by = serde_json::to_value(hop.by).unwrap();
             let thread = if hop.tid == hop.pid { hop.pid.to_string() } else { format!("{}/{}", hop.pid, hop.tid) };
             format!("{} {thread} ", by.as_str().unwrap())
         };
-        let way = |path: &Path| {
+        let way = |path: &WaitPath| {
             let hops: String = path.hops.iter().map(hop).collect();
             let pct = f64::from(path.seconds) / chain.seconds * 100.0;
             format!("{hops}{:?} {pct:.0}", path.end)
@@ -746,7 +746,7 @@ fn locks_end_at_their_holder() {
     };
     let chain = locked(30).outside(30, &[running()]).chain();
     assert_eq!((chain.paths[0].end.clone(), chain.paths[0].name.as_deref()), (End::Cpu, Some(file)));
-    assert_eq!(chain.paths[0].hops, [Hop { by: Edge::FileLock, pid: 30, tid: 30 }]);
+    assert_eq!(chain.paths[0].hops, [WaitHop { by: WaitEdge::FileLock, pid: 30, tid: 30 }]);
     assert!(!chain.peers[0].inside && !chain.peers[0].loader);
     // Of an open file description, in another PID namespace, or its own.
     for holder in [0, TRAINER] {
@@ -760,7 +760,7 @@ fn who_sleeps_beside_a_locked_file_of_its_own_tries_again() {
     let scene = Scene { locks: vec![lock], ..Scene::default().main(TRAINER, &[sleeps()]) };
     let chain = scene.clone().outside(30, &[running()]).chain();
     assert_eq!((chain.paths[0].end.clone(), chain.paths[0].name.as_deref()), (End::Cpu, Some("/data/runs.db")));
-    assert_eq!(chain.paths[0].hops, [Hop { by: Edge::TriesLock, pid: 30, tid: 30 }]);
+    assert_eq!(chain.paths[0].hops, [WaitHop { by: WaitEdge::TriesLock, pid: 30, tid: 30 }]);
     // Who runs meanwhile tries nothing, and a sleep beside no lock is one.
     assert_eq!(Scene { locks: scene.locks, ..Scene::default().main(TRAINER, &[running()]) }.ways(), ["Cpu 100"]);
     assert_eq!(Scene::default().main(TRAINER, &[sleeps()]).ways(), ["Timer 100"]);
@@ -869,7 +869,7 @@ fn threads_without_python_compute_for_whoever_calls_them() {
             "{python:?} {split:?}"
         );
         let lock = last(futex(Some(4)), python).chain.unwrap();
-        let holds = lock.paths.iter().any(|path| path.hops.iter().any(|hop| hop.by == Edge::InterpreterLock));
+        let holds = lock.paths.iter().any(|path| path.hops.iter().any(|hop| hop.by == WaitEdge::InterpreterLock));
         assert_eq!(holds, makes_batches, "{python:?}: {:?}", lock.paths);
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::paths::{ChainRates, End, Hop, PATHS, Path, Peer, WaitedSet, cut, sort};
+use super::paths::{ChainRates, End, PATHS, Peer, WaitHop, WaitPath, WaitedSet, cut, sort};
 
 /// One way of one sample.
 #[derive(Debug, Clone)]
-pub(super) struct Way {
-    pub hops: Vec<Hop>,
+pub(super) struct RoundPath {
+    pub hops: Vec<WaitHop>,
     pub end: End,
     pub name: Option<Arc<str>>,
     pub share: f64,
@@ -16,7 +16,7 @@ pub(super) struct Way {
     pub idle: f64,
 }
 
-impl Way {
+impl RoundPath {
     /// The thread itself is at this end.
     pub(super) fn end(end: End) -> Self {
         Self { hops: Vec::new(), end, name: None, share: 1.0, idle: 1.0 }
@@ -33,7 +33,7 @@ impl Way {
     }
 
     /// The same, one thread later.
-    pub(super) fn after(mut self, hop: Hop, part: f64) -> Self {
+    pub(super) fn after(mut self, hop: WaitHop, part: f64) -> Self {
         self.hops.insert(0, hop);
         self.share *= part;
         self
@@ -42,25 +42,25 @@ impl Way {
 
 /// Where one sample's wait leads; the shares add up to 1.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
-    pub ways: Vec<Way>,
+pub(super) struct FoundPaths {
+    pub ways: Vec<RoundPath>,
     /// Of a wait that is taken for one for the device: where else it may lead, should the device have worked for less time
     /// than is waited.
-    pub otherwise: Vec<Way>,
+    pub otherwise: Vec<RoundPath>,
 }
 
-impl From<Vec<Way>> for Found {
-    fn from(ways: Vec<Way>) -> Self {
+impl From<Vec<RoundPath>> for FoundPaths {
+    fn from(ways: Vec<RoundPath>) -> Self {
         Self { ways, otherwise: Vec::new() }
     }
 }
 
 /// Threads on a way, its end, and its name.
-type Key = (Vec<Hop>, End, Option<Arc<str>>);
+type Key = (Vec<WaitHop>, End, Option<Arc<str>>);
 
 /// The ways of many samples, added up.
 #[derive(Debug, Default)]
-pub(super) struct Ways {
+pub(super) struct PathSums {
     sums: HashMap<Key, (f64, f64)>,
     /// Seconds at the device that may have been these.
     otherwise: HashMap<Key, f64>,
@@ -69,9 +69,9 @@ pub(super) struct Ways {
     seconds: f64,
 }
 
-impl Ways {
+impl PathSums {
     /// Adds a sample that stands for so many seconds.
-    pub(super) fn add(&mut self, found: Found, seconds: f64) {
+    pub(super) fn add(&mut self, found: FoundPaths, seconds: f64) {
         self.samples = self.samples.saturating_add(1);
         self.seconds += seconds;
         for way in found.otherwise {
@@ -103,18 +103,18 @@ impl Ways {
 
     /// The interval's chain, as far as the ways tell.
     pub(super) fn finish(self, peer: impl Fn(u32) -> Peer) -> ChainRates {
-        let path = |(hops, end, name), (seconds, idle_s): (f64, f64)| Path {
+        let path = |(hops, end, name), (seconds, idle_s): (f64, f64)| WaitPath {
             hops,
             end,
             name,
             seconds: seconds as f32,
             idle_s: idle_s as f32,
         };
-        let mut paths: Vec<Path> = self.sums.into_iter().map(|(key, sums)| path(key, sums)).collect();
+        let mut paths: Vec<WaitPath> = self.sums.into_iter().map(|(key, sums)| path(key, sums)).collect();
         sort(&mut paths);
         // The device has its own part of the time.
         let otherwise = self.otherwise.into_iter().map(|(key, seconds)| path(key, (seconds, seconds)));
-        let mut otherwise: Vec<Path> = otherwise.collect();
+        let mut otherwise: Vec<WaitPath> = otherwise.collect();
         sort(&mut otherwise);
         cut(&mut paths);
         let hops = paths.iter().chain(&otherwise).flat_map(|path| &path.hops);

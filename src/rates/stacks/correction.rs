@@ -5,7 +5,7 @@
 //! it was. So the sampler gives the time and the stacks split it: a thread that is not in the loader's poll may still be
 //! inside the loader, receiving a batch or making it.
 //!
-//! A frame's `split_s` is an interval of the sampler, split by the [`Recent`] stacks of that trainer. A verdict's shares are
+//! A frame's `split_s` is an interval of the sampler, split by the [`RecentActivities`] stacks of that trainer. A verdict's shares are
 //! its whole window's times, split by all stacks of the window. Both call [`correct`]; it bends (a prior, floors, what is moved
 //! first), so the mean of the frames comes near the verdict's number without being equal to it. Where there are no stacks both
 //! are what the sampler measured.
@@ -209,9 +209,9 @@ fn shift(shares: &mut TimeSplit, input: f64, checkpoint: f64, host_most: f64, el
 
 /// The newest stacks of each trainer.
 #[derive(Debug, Default)]
-pub(in crate::rates) struct Recent(VecDeque<(u64, ProcessId, Activities)>);
+pub(in crate::rates) struct RecentActivities(VecDeque<(u64, ProcessId, Activities)>);
 
-impl Recent {
+impl RecentActivities {
     /// Stacks older than this are not asked, nanoseconds: they are taken seldom while nothing changes.
     const SPAN_NS: u64 = 120_000_000_000;
     /// As many samples, the newest, are asked: shares to within 5 points, and a change is followed within some windows.
@@ -352,7 +352,7 @@ mod tests {
             main: samples(&[(activity, 40)]),
             ..ProcessStacks::default()
         };
-        let mut recent = Recent::default();
+        let mut recent = RecentActivities::default();
         for second in 0..80 {
             let activity = if second < 75 { Activity::Python } else { Activity::Forward };
             let trainers = [of(1, ProcessRole::Trainer, activity), of(2, ProcessRole::Worker, activity)];
@@ -361,7 +361,7 @@ mod tests {
         // Three windows of 40 samples, all from after the change.
         assert_eq!(recent.of(id(1)), samples(&[(Activity::Forward, 120)]));
         assert_eq!(recent.of(id(2)).total(), 0);
-        recent.take(78_000_000_000 + Recent::SPAN_NS, &[]);
+        recent.take(78_000_000_000 + RecentActivities::SPAN_NS, &[]);
         assert_eq!(recent.of(id(1)).total(), 0, "too old");
     }
 }

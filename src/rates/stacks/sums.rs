@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Activities, Activity, Place, ProcessStacks};
+use super::{Activities, Activity, CodePlace, ProcessStacks};
 use crate::rates::delta::copied;
 use crate::sample::{ProcessId, ProcessRole};
 
@@ -29,7 +29,7 @@ pub struct StackSum {
     /// Samples of a trainer's other threads at work, and those in which they made batches.
     pub aside: (u32, u32),
     /// By file, line, function (a comprehension stands on its function's line), and activity.
-    places: BTreeMap<(Arc<str>, u32, Arc<str>, Activity), Place>,
+    places: BTreeMap<(Arc<str>, u32, Arc<str>, Activity), CodePlace>,
 }
 
 impl StackSum {
@@ -51,9 +51,9 @@ impl StackSum {
         more.places().for_each(|place| self.add_place(place));
     }
 
-    fn add_place(&mut self, place: &Place) {
+    fn add_place(&mut self, place: &CodePlace) {
         let key = (Arc::clone(&place.file), place.line, Arc::clone(&place.function), place.activity);
-        let nothing = || Place { samples: 0, leaf: 0, blocked: 0, ..place.clone() };
+        let nothing = || CodePlace { samples: 0, leaf: 0, blocked: 0, ..place.clone() };
         let known = self.places.entry(key).or_insert_with(nothing);
         known.samples = known.samples.saturating_add(place.samples);
         known.leaf = known.leaf.saturating_add(place.leaf);
@@ -67,7 +67,7 @@ impl StackSum {
     }
 
     /// Lines of code, in the order of files and lines.
-    pub fn places(&self) -> impl Iterator<Item = &Place> {
+    pub fn places(&self) -> impl Iterator<Item = &CodePlace> {
         self.places.values()
     }
 }

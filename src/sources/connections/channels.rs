@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::{Connections, End, Holders, LASTING};
+use super::{Connections, Holders, LASTING, SocketEnd};
 use crate::sample::Channel;
 
 impl Connections {
@@ -31,7 +31,7 @@ impl Connections {
 
     /// Another of the processes that are sampled can write into a pipe that this one can read.
     pub(super) fn reads_from_another(&self, pid: u32) -> bool {
-        let is_pipe = |end: &&End| end.link.starts_with("pipe:");
+        let is_pipe = |end: &&SocketEnd| end.link.starts_with("pipe:");
         let own = self.ends.get(&pid).into_iter().flat_map(|ends| &ends.ends).filter(is_pipe);
         let own: HashSet<&str> = own.filter(|end| end.reads).map(|end| &*end.link).collect();
         let others = self.ends.iter().filter(|(other, _)| **other != pid).flat_map(|(_, ends)| &ends.ends);

@@ -24,7 +24,7 @@ pub(super) struct Descriptors {
     /// One text for each target, shared by all that point there.
     pub(super) links: BTreeSet<Arc<str>>,
     /// By process and number, what was looked up last.
-    pub(super) recent: HashMap<(u32, u32), Recent>,
+    pub(super) recent: HashMap<(u32, u32), RecentDescriptors>,
     /// Looked up in this round.
     pub(super) lookups: usize,
     /// When this round began, microseconds.
@@ -33,7 +33,7 @@ pub(super) struct Descriptors {
 
 /// What a descriptor points to.
 #[derive(Debug)]
-pub(super) struct Recent {
+pub(super) struct RecentDescriptors {
     link: Arc<str>,
     /// So many times in a row.
     pub(super) times: u8,
@@ -57,7 +57,7 @@ impl Descriptors {
     pub(super) fn target(&mut self, proc_root: &Path, pid: u32, fd: u32) -> Option<Arc<str>> {
         let now_us = self.now_us;
         let is_trusted =
-            |known: &&Recent| known.times >= STEADY && now_us.saturating_sub(known.looked_us) < TRUSTED_US;
+            |known: &&RecentDescriptors| known.times >= STEADY && now_us.saturating_sub(known.looked_us) < TRUSTED_US;
         if let Some(known) = self.recent.get(&(pid, fd)).filter(is_trusted) {
             return Some(Arc::clone(&known.link));
         }
@@ -71,7 +71,7 @@ impl Descriptors {
         }
         let before = self.recent.get(&(pid, fd)).filter(|known| known.link == link);
         let times = before.map_or(1, |known| known.times.saturating_add(1));
-        self.recent.insert((pid, fd), Recent { link: Arc::clone(&link), times, looked_us: now_us });
+        self.recent.insert((pid, fd), RecentDescriptors { link: Arc::clone(&link), times, looked_us: now_us });
         Some(link)
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::descriptors::{fdinfo, inode};
-use super::{End, MOST_DESCRIPTORS, is_channel};
+use super::{MOST_DESCRIPTORS, SocketEnd, is_channel};
 use crate::sources::files::ReadFailure;
 use crate::sources::links::{Link, each_link};
 
@@ -38,14 +38,14 @@ impl Fifos {
 }
 
 /// The pipes and sockets that a process holds open, how many descriptors were looked at, and whether they may not be read.
-pub(super) fn open_ends(proc_root: &Path, pid: u32, fifos: &Fifos) -> (Vec<End>, usize, bool) {
+pub(super) fn open_ends(proc_root: &Path, pid: u32, fifos: &Fifos) -> (Vec<SocketEnd>, usize, bool) {
     let mut ends: HashMap<Arc<str>, (bool, bool)> = HashMap::new();
     let (count, denied) = each_end(proc_root, pid, fifos, |name, link| {
         let (reads, writes) = ways(name, link);
         let end = ends.entry(name.into()).or_default();
         *end = (end.0 | reads, end.1 | writes);
     });
-    let ends = ends.into_iter().map(|(link, (reads, writes))| End { link, reads, writes });
+    let ends = ends.into_iter().map(|(link, (reads, writes))| SocketEnd { link, reads, writes });
     (ends.collect(), count, denied)
 }
 

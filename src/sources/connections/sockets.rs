@@ -71,7 +71,7 @@ pub(super) struct Sockets {
     asked: usize,
     /// Bytes of tables that were read and not yet paid for.
     pub(super) debt: usize,
-    table: Table,
+    table: SocketTable,
     own_namespace: Option<Arc<str>>,
     namespaces: HashMap<u32, Option<Arc<str>>>,
     /// Of sock_diag, with the number of the last question.
@@ -80,14 +80,14 @@ pub(super) struct Sockets {
 
 /// The internet sockets of one network namespace in one tick.
 #[derive(Debug, Default)]
-struct Table {
+struct SocketTable {
     read: bool,
     namespace: Option<Arc<str>>,
     by_inode: HashMap<u64, InternetSocket>,
     by_ends: HashMap<(SocketAddr, SocketAddr), u64>,
 }
 
-impl Table {
+impl SocketTable {
     fn far(&self, inode: u64) -> Option<Far> {
         let own = self.by_inode.get(&inode).filter(|own| !own.remote.ip().is_unspecified())?;
         let peer = self.by_ends.get(&(own.remote, own.local)).filter(|peer| **peer != inode);
@@ -236,7 +236,7 @@ impl Sockets {
     }
 
     fn read_table(&mut self, pid: u32, namespace: Option<Arc<str>>) {
-        self.table = Table { read: true, namespace, ..Table::default() };
+        self.table = SocketTable { read: true, namespace, ..SocketTable::default() };
         for table in ["net/tcp", "net/tcp6"] {
             let bytes = read_once(self.proc_root.join(format!("{pid}/{table}")), TABLE_LIMIT).unwrap_or_default();
             self.debt += OPENED + bytes.len();
@@ -264,7 +264,7 @@ impl Sockets {
         self.asked = 0;
         self.unsettled = false;
         self.debt = self.debt.saturating_sub(TABLES);
-        self.table = Table::default();
+        self.table = SocketTable::default();
         let tick = self.tick;
         self.nowhere.retain(|_, since| tick.saturating_sub(*since) < ASK_AGAIN_LATER);
         for link in self.guessed.drain(..) {

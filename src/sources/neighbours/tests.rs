@@ -176,7 +176,7 @@ fn table() -> impl Strategy<Value = HashMap<u32, (u64, u64)>> {
 proptest! {
     #[test]
     fn ticks_are_those_since_the_scan(before in table(), now in table(), complete: bool) {
-        let counters = Counters { seen: before.clone(), complete };
+        let counters = NeighbourCounters { seen: before.clone(), complete };
         for (pid, (start_ticks, now)) in now {
             let expected = match before.get(&pid) {
                 Some((start, ticks)) if *start == start_ticks => now.checked_sub(*ticks),

@@ -6,7 +6,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 use nvml_wrapper::{Device, Nvml};
 
-use super::processes::Processes;
+use super::processes::NvmlProcesses;
 use super::query::Query;
 use super::{FURTHEST_BACK_US, SLOW_EVERY_NS, plausible, readings};
 use crate::sample::gpu::{Gpm, GpuDevice};
@@ -29,7 +29,7 @@ pub(super) struct DeviceReader {
     /// What each tick begins with: the facts, and what moves slowly as last read.
     slow: GpuDevice,
     slow_next_ns: u64,
-    processes: Processes,
+    processes: NvmlProcesses,
     /// Time stamp of the newest point seen; `None` before the first read.
     points_seen_us: Option<u64>,
     gpm_supported: Option<bool>,
@@ -47,7 +47,7 @@ impl DeviceReader {
             slow: facts.clone(),
             facts,
             slow_next_ns: 0,
-            processes: Processes::default(),
+            processes: NvmlProcesses::default(),
             points_seen_us: None,
             gpm_supported: None,
             gpm_before: None,
@@ -94,7 +94,8 @@ impl DeviceReader {
             if now_ns >= self.slow_next_ns {
                 self.slow_next_ns = now_ns.saturating_add(SLOW_EVERY_NS);
                 readings::facts(device, query, &mut self.facts);
-                let (pcie_rx_kib_per_s, pcie_tx_kib_per_s) = (self.slow.pcie_rx_kib_per_s, self.slow.pcie_tx_kib_per_s);
+                let (pcie_rx_kib_per_s, pcie_tx_kib_per_s) =
+                    (self.slow.pcie_rx_kib_per_s, self.slow.pcie_tx_kib_per_s);
                 self.slow = GpuDevice { pcie_rx_kib_per_s, pcie_tx_kib_per_s, ..self.facts.clone() };
                 readings::slow(device, query, &mut self.slow);
                 self.processes.read_slow(device, query, buffers);

@@ -10,7 +10,7 @@ use crate::sources::nvml_raw::{self, Buffers, ProcessList};
 
 /// What is remembered of a device's processes between ticks.
 #[derive(Debug, Default)]
-pub(super) struct Processes {
+pub(super) struct NvmlProcesses {
     /// Of the lists that are read now and then.
     slow: Vec<GpuProcess>,
     /// Of the list of compute processes, when it was read, and the memory in use then.
@@ -21,7 +21,7 @@ pub(super) struct Processes {
     seen_us: u64,
 }
 
-impl Processes {
+impl NvmlProcesses {
     /// Reads the lists in which a training job's processes do not stand as a rule.
     pub(super) fn read_slow(&mut self, device: &Device<'static>, query: &mut Query, buffers: &mut Buffers) {
         self.slow.clear();

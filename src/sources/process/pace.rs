@@ -29,7 +29,9 @@ impl Pace {
         let mean = |before: f64, now: f64| before + Self::NEWEST * (now - before);
         match self == Self::default() {
             true => Self { timeslices_per_s, cpu },
-            false => Self { timeslices_per_s: mean(self.timeslices_per_s, timeslices_per_s), cpu: mean(self.cpu, cpu) },
+            false => {
+                Self { timeslices_per_s: mean(self.timeslices_per_s, timeslices_per_s), cpu: mean(self.cpu, cpu) }
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
 
-use super::find::Program;
+use super::find::TrustedProgram;
 use super::supervisor::{Answer, Supervisor};
 
 /// The file that the helper's standard input is, as the helper names it.
@@ -27,7 +27,7 @@ const REAP: Duration = Duration::from_millis(500);
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ChildEnding {
     /// By itself.
     Exited(ExitStatus),
     /// Killed: the caller wished to stop.
@@ -42,7 +42,7 @@ pub enum Ending {
 #[derive(Debug)]
 pub struct Ran {
     /// How.
-    pub ending: Ending,
+    pub ending: ChildEnding,
     document: File,
     out: File,
     err: File,
@@ -76,7 +76,7 @@ impl Ran {
 /// # Errors
 /// When it could not be started.
 pub fn run(
-    program: &Program,
+    program: &TrustedProgram,
     arguments: &[&str],
     time_out: Duration,
     most: u64,
@@ -92,7 +92,7 @@ pub fn run(
     let ending = ending?;
     // A helper that reached its limit was ended by SIGXFSZ, or has stopped writing exactly there.
     let full = [&document, &out, &err].into_iter().any(|file| length(file) >= most);
-    let ending = if full && matches!(ending, Ending::Exited(_)) { Ending::TooMuch } else { ending };
+    let ending = if full && matches!(ending, ChildEnding::Exited(_)) { ChildEnding::TooMuch } else { ending };
     Ok(Ran { ending, document, out, err })
 }
 
@@ -102,15 +102,15 @@ fn watch(
     time_out: Duration,
     stop: &AtomicBool,
     too_much: impl Fn() -> bool,
-) -> io::Result<Ending> {
+) -> io::Result<ChildEnding> {
     let started = Instant::now();
     loop {
         match supervisor.answer(STEP)? {
-            Some(Answer::Ended(status)) => return Ok(Ending::Exited(status)),
+            Some(Answer::Ended(status)) => return Ok(ChildEnding::Exited(status)),
             Some(Answer::NotStarted(error)) => return Err(io::Error::from_raw_os_error(error)),
-            None if stop.load(Ordering::Relaxed) => return Ok(Ending::Stopped),
-            None if started.elapsed() >= time_out => return Ok(Ending::TimedOut),
-            None if too_much() => return Ok(Ending::TooMuch),
+            None if stop.load(Ordering::Relaxed) => return Ok(ChildEnding::Stopped),
+            None if started.elapsed() >= time_out => return Ok(ChildEnding::TimedOut),
+            None if too_much() => return Ok(ChildEnding::TooMuch),
             None => {}
         }
     }

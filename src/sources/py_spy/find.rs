@@ -32,7 +32,7 @@ const ELF: &[u8; 4] = b"\x7fELF";
 
 /// A program that was decided on.
 #[derive(Debug)]
-pub struct Program {
+pub struct TrustedProgram {
     /// Absolute path.
     pub path: PathBuf,
     /// The opened binary, which is what is executed. `None`: the path is executed, as scripts need it.
@@ -43,7 +43,7 @@ pub struct Program {
 
 /// A place where the program stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct Executable {
     /// Absolute path.
     pub path: PathBuf,
     /// The target's process names this place, so that ordinary users too ask who can have put it there.
@@ -56,7 +56,7 @@ pub fn candidates(
     target: Option<ProcessId>,
     path: Option<OsString>,
     privileged: bool,
-) -> Vec<Candidate> {
+) -> Vec<Executable> {
     let secure = trust::is_secure();
     let path = if secure { USUAL_PATH.into() } else { path.unwrap_or_default() };
     let ours = beside_us(privileged).and_then(|program| Some(program.parent()?.to_path_buf()));
@@ -74,11 +74,11 @@ pub fn candidates(
 }
 
 /// The programs that stand in some folders, each once; a folder is given with whether only the target names it.
-fn programs(places: impl Iterator<Item = (PathBuf, bool)>) -> Vec<Candidate> {
+fn programs(places: impl Iterator<Item = (PathBuf, bool)>) -> Vec<Executable> {
     let mut seen = BTreeSet::new();
     places
         .filter(|(place, _)| place.is_absolute())
-        .map(|(place, of_target)| Candidate { path: place.join(NAME), of_target })
+        .map(|(place, of_target)| Executable { path: place.join(NAME), of_target })
         .filter(|candidate| is_program(&candidate.path) && seen.insert(candidate.path.clone()))
         .collect()
 }
@@ -87,9 +87,10 @@ fn programs(places: impl Iterator<Item = (PathBuf, bool)>) -> Vec<Candidate> {
 ///
 /// # Errors
 /// Why not, with what mends it.
-pub fn choose(candidate: &Candidate, privileged: bool) -> Result<Program, Refusal> {
-    let Candidate { path, of_target } = candidate;
-    let program = |held: Option<File>| Program { path: path.clone(), held: held.map(Into::into), clean: privileged };
+pub fn choose(candidate: &Executable, privileged: bool) -> Result<TrustedProgram, Refusal> {
+    let Executable { path, of_target } = candidate;
+    let program =
+        |held: Option<File>| TrustedProgram { path: path.clone(), held: held.map(Into::into), clean: privileged };
     if !privileged && !of_target {
         // What the user names, or has on PATH, runs as in a shell.
         return Ok(program(open(path).filter(is_binary)));
@@ -219,7 +220,7 @@ mod tests {
         let places = ["plain", "folder", "pipe", "none", "good", "good"].map(|name| (at(name), false));
         let places = places.into_iter().chain([(PathBuf::from("relative"), false)]);
         let found = programs(places);
-        assert_eq!(found, [Candidate { path: at("good/py-spy"), of_target: false }]);
+        assert_eq!(found, [Executable { path: at("good/py-spy"), of_target: false }]);
     }
 
     #[test]
@@ -247,9 +248,9 @@ mod tests {
     }
 
     /// What is decided about a py-spy with this content.
-    fn chosen(path: &Path, content: &[u8], of_target: bool, privileged: bool) -> Result<Program, Refusal> {
+    fn chosen(path: &Path, content: &[u8], of_target: bool, privileged: bool) -> Result<TrustedProgram, Refusal> {
         fs::write(path, content).unwrap();
-        choose(&Candidate { path: path.to_path_buf(), of_target }, privileged)
+        choose(&Executable { path: path.to_path_buf(), of_target }, privileged)
     }
 
     #[test]
@@ -308,7 +309,7 @@ mod tests {
         fs::write(at("good/py-spy"), ELF).unwrap();
         fs::create_dir(at("door")).unwrap();
         symlink(at("good/py-spy"), at("door/py-spy")).unwrap();
-        let link = Candidate { path: at("door/py-spy"), of_target: true };
+        let link = Executable { path: at("door/py-spy"), of_target: true };
         assert!(choose(&link, true).is_ok());
         std::os::unix::fs::chown(at("door"), Some(65534), None).unwrap();
         assert!(choose(&link, true).is_err(), "whoever owns the folder chooses among the programs of root");

@@ -13,15 +13,15 @@ use crate::sources::fields::head;
 pub const LARGEST: usize = 16 << 20;
 
 #[derive(Deserialize)]
-struct Thread<'t> {
+struct DumpedThread<'t> {
     #[serde(default)]
     os_thread_id: Option<u64>,
     #[serde(borrow, default)]
-    frames: Vec<Frame<'t>>,
+    frames: Vec<DumpedFrame<'t>>,
 }
 
 #[derive(Deserialize)]
-struct Frame<'t> {
+struct DumpedFrame<'t> {
     #[serde(borrow)]
     name: Text<'t>,
     #[serde(borrow)]
@@ -46,7 +46,7 @@ pub fn parse(bytes: &[u8], process: ProcessId, main_tids: &[u32], began_ns: u64)
     if bytes.len() > LARGEST {
         return None;
     }
-    let threads: Vec<Thread> = serde_json::from_slice(bytes).ok()?;
+    let threads: Vec<DumpedThread> = serde_json::from_slice(bytes).ok()?;
     let mut threads: Vec<ThreadLocals> = threads
         .iter()
         .map(|thread| {
@@ -62,7 +62,7 @@ pub fn parse(bytes: &[u8], process: ProcessId, main_tids: &[u32], began_ns: u64)
     Some(LocalsSample { process, began_ns, threads })
 }
 
-fn frame(frame: &Frame) -> FrameLocals {
+fn frame(frame: &DumpedFrame) -> FrameLocals {
     let number = |local: &Local| {
         let value = local.repr.as_ref()?.parse::<i64>().ok()?;
         Some((head(&local.name, NAME).into(), value))

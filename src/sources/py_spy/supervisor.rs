@@ -26,7 +26,7 @@ use rustix::net::{
 };
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions};
 
-use super::find::{Program, USUAL_PATH};
+use super::find::{TrustedProgram, USUAL_PATH};
 use crate::errors::ExitCode;
 use crate::signals;
 use crate::sources::descriptors;
@@ -87,7 +87,12 @@ impl Supervisor {
     ///
     /// # Errors
     /// When the supervisor cannot be started.
-    pub fn start(program: &Program, arguments: &[&str], streams: [BorrowedFd<'_>; 3], most: u64) -> io::Result<Self> {
+    pub fn start(
+        program: &TrustedProgram,
+        arguments: &[&str],
+        streams: [BorrowedFd<'_>; 3],
+        most: u64,
+    ) -> io::Result<Self> {
         let (control, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let path = if program.held.is_some() { OsStr::new("") } else { program.path.as_os_str() };
         let most = most.to_string();

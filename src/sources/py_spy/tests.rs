@@ -36,8 +36,8 @@ impl Stage {
         PySpy::find_as(false, Path::new("/proc"), ourselves(), Some(&self.at("py-spy")))
     }
 
-    fn program(&self) -> Program {
-        Program { path: self.at("py-spy"), held: None, clean: false }
+    fn program(&self) -> TrustedProgram {
+        TrustedProgram { path: self.at("py-spy"), held: None, clean: false }
     }
 
     fn record(&self, stop: &AtomicBool) -> Result<Option<StackWindow>, Refusal> {
@@ -159,7 +159,7 @@ fn nothing_that_it_has_started_is_left() {
             1 << 20,
             &never(),
         );
-        let ended = matches!(ran.unwrap().ending, Ending::Exited(status) if status.success());
+        let ended = matches!(ran.unwrap().ending, ChildEnding::Exited(status) if status.success());
         assert_eq!(ended, mode == "daemon");
         let (inner, until) = (stage.left("inner"), Instant::now() + Duration::from_secs(20));
         while !is_gone(inner) && mode == "daemon-hang" && Instant::now() < until {
@@ -197,7 +197,7 @@ fn a_program_that_hangs_is_killed_and_reaped() {
     let stage = Stage::new("hang");
     let time_out = Duration::from_millis(300);
     let ran = child::run(&stage.program(), &["record"], time_out, 1 << 20, &never()).unwrap();
-    assert_eq!(ran.ending, Ending::TimedOut);
+    assert_eq!(ran.ending, ChildEnding::TimedOut);
     assert!(is_gone(stage.left("pid")));
 }
 
@@ -208,7 +208,7 @@ fn what_is_written_is_bounded() {
         let ran =
             child::run(&stage.program(), &["record", "--output", child::DOCUMENT], EXTRA_TIME, 1 << 20, &never());
         let ran = ran.unwrap();
-        assert_eq!(ran.ending, Ending::TooMuch, "{mode}");
+        assert_eq!(ran.ending, ChildEnding::TooMuch, "{mode}");
         assert!(ran.err(100).len() <= 300);
         assert!(is_gone(stage.left("pid")));
         let refusal = stage.record(&never()).unwrap_err();

@@ -29,12 +29,12 @@ pub(super) struct Task {
 
 /// The table of observations, and the symbols that are kept from tick to tick so that no sample allocates.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct TaskRead {
     pub(super) table: Vec<Observation>,
     symbols: Vec<Arc<str>>,
 }
 
-impl Seen {
+impl TaskRead {
     fn symbol(&mut self, symbol: &[u8]) -> Arc<str> {
         if let Some(known) = self.symbols.iter().find(|known| known.as_bytes() == symbol) {
             return Arc::clone(known);
@@ -87,7 +87,7 @@ impl Task {
         round: u32,
         memory: Option<&KeptFile>,
         connections: Option<(u32, &mut Connections)>,
-        seen: &mut Seen,
+        seen: &mut TaskRead,
     ) -> Observation {
         let observation = self.observe(memory, connections, seen);
         self.samples.rounds.push(round);
@@ -99,7 +99,7 @@ impl Task {
         &self,
         memory: Option<&KeptFile>,
         mut connections: Option<(u32, &mut Connections)>,
-        seen: &mut Seen,
+        seen: &mut TaskRead,
     ) -> Observation {
         let mut room = [0_u8; 512];
         let line = line_of(self.syscall.as_ref(), &mut room);

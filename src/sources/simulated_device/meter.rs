@@ -5,7 +5,7 @@ use super::state::DeviceState;
 
 /// How busy a device was over a stretch of time, shares 0–1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Activity {
+pub struct MeterActivity {
     /// By the owner's work.
     pub owner: f64,
     /// By the neighbour's work.
@@ -19,14 +19,14 @@ pub type Reading = (DeviceState, u64);
 
 /// Activity between two readings of a device. `None` when no time has passed.
 #[must_use]
-pub fn activity((before, then_ns): &Reading, (after, now_ns): &Reading) -> Option<Activity> {
+pub fn activity((before, then_ns): &Reading, (after, now_ns): &Reading) -> Option<MeterActivity> {
     let elapsed = now_ns.checked_sub(*then_ns).filter(|&elapsed| elapsed > 0)? as f64;
     let share = |old: &Queue, new: &Queue| {
         (new.busy_ns(*now_ns).saturating_sub(old.busy_ns(*then_ns)) as f64 / elapsed).clamp(0.0, 1.0)
     };
     let owner = share(&before.queue, &after.queue);
     let neighbour = share(&before.neighbour_queue, &after.neighbour_queue);
-    Some(Activity { owner, neighbour, device: (owner + neighbour).min(1.0) })
+    Some(MeterActivity { owner, neighbour, device: (owner + neighbour).min(1.0) })
 }
 
 /// Follows one device from reading to reading.
@@ -40,7 +40,7 @@ pub struct Meter {
 
 impl Meter {
     /// Takes a reading and gives the activity since the one before. `None` for the first, or when no time has passed.
-    pub fn read(&mut self, state: DeviceState, now_ns: u64) -> Option<Activity> {
+    pub fn read(&mut self, state: DeviceState, now_ns: u64) -> Option<MeterActivity> {
         let now = (state, now_ns);
         let seen = self.last.as_ref().and_then(|last| activity(last, &now));
         let then_ns = self.last.replace(now).map_or(now_ns, |(_, then_ns)| then_ns);
@@ -62,7 +62,7 @@ mod tests {
         after.queue.launch(0, 800);
         after.neighbour_queue.launch(0, 500);
         let seen = activity(&(before, 0), &(after, 1_000)).unwrap();
-        assert_eq!(seen, Activity { owner: 0.8, neighbour: 0.5, device: 1.0 });
+        assert_eq!(seen, MeterActivity { owner: 0.8, neighbour: 0.5, device: 1.0 });
         assert_eq!(activity(&(before, 5), &(after, 5)), None);
     }
 }

@@ -7,7 +7,7 @@ use super::scan::run_end;
 
 /// How an option is followed by its secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ProgramForm {
     /// `-p secret` or `-psecret`.
     Either,
     /// `-psecret` only: alone it asks.
@@ -16,26 +16,26 @@ enum Form {
     Next,
     /// `user:secret` in the same or the next argument.
     User,
-    /// [`Form::Next`] after the word `login`: else it is something else.
+    /// [`ProgramForm::Next`] after the word `login`: else it is something else.
     Login,
 }
 
 /// Programs, their options and how these are followed by a secret.
-type Row = (&'static [&'static str], &'static [&'static str], Form);
+type Row = (&'static [&'static str], &'static [&'static str], ProgramForm);
 
 /// From the manual pages; a program has one row.
 const OPTIONS: &[Row] = &[
-    (&["sshpass"], &["-p"], Form::Either),
-    (&["mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb", "mariadb-dump"], &["-p"], Form::Glued),
-    (&["redis-cli"], &["-a"], Form::Next),
-    (&["curl", "wget"], &["-u", "--user", "-U", "--proxy-user"], Form::User),
-    (&["http", "https", "xh"], &["-a"], Form::User),
-    (&["docker", "podman", "nerdctl", "skopeo", "helm", "az", "oc"], &["-p"], Form::Login),
-    (&["mongo", "mongosh", "mongodump", "mongorestore"], &["-p"], Form::Next),
-    (&["ldapsearch", "ldapadd", "ldapmodify"], &["-w"], Form::Next),
-    (&["sqlcmd", "ipmitool", "zip", "unzip"], &["-P"], Form::Next),
-    (&["7z", "7za", "7zr"], &["-p"], Form::Glued),
-    (&["openssl"], &["-k", "-K"], Form::Next),
+    (&["sshpass"], &["-p"], ProgramForm::Either),
+    (&["mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb", "mariadb-dump"], &["-p"], ProgramForm::Glued),
+    (&["redis-cli"], &["-a"], ProgramForm::Next),
+    (&["curl", "wget"], &["-u", "--user", "-U", "--proxy-user"], ProgramForm::User),
+    (&["http", "https", "xh"], &["-a"], ProgramForm::User),
+    (&["docker", "podman", "nerdctl", "skopeo", "helm", "az", "oc"], &["-p"], ProgramForm::Login),
+    (&["mongo", "mongosh", "mongodump", "mongorestore"], &["-p"], ProgramForm::Next),
+    (&["ldapsearch", "ldapadd", "ldapmodify"], &["-w"], ProgramForm::Next),
+    (&["sqlcmd", "ipmitool", "zip", "unzip"], &["-P"], ProgramForm::Next),
+    (&["7z", "7za", "7zr"], &["-p"], ProgramForm::Glued),
+    (&["openssl"], &["-k", "-K"], ProgramForm::Next),
 ];
 
 /// Lengths of the keys of Weights & Biases, hexadecimal digits.
@@ -49,14 +49,14 @@ pub(super) struct Programs {
     logs_in: bool,
     is_wandb: bool,
     /// The next word is the value of an option of this form.
-    pending: Option<Form>,
+    pending: Option<ProgramForm>,
 }
 
 impl Programs {
     /// Takes the next word of a command, and gives the part of it that is a secret.
     pub(super) fn take(&mut self, word: &str) -> Option<Range<usize>> {
         if let Some(form) = self.pending.take() {
-            if form == Form::User {
+            if form == ProgramForm::User {
                 return of_user(word, 0);
             }
             // What follows may be another program's (`sshpass -p secret ssh -p 22 host`).
@@ -69,20 +69,20 @@ impl Programs {
         let (_, options, form) = self.program?;
         for option in *options {
             let Some(rest) = word.strip_prefix(option) else { continue };
-            if *form == Form::Login && !self.logs_in {
+            if *form == ProgramForm::Login && !self.logs_in {
                 continue;
             }
             let is_long = option.starts_with("--");
             if rest.is_empty() {
-                self.pending = (*form != Form::Glued).then_some(*form);
+                self.pending = (*form != ProgramForm::Glued).then_some(*form);
                 return None;
             }
             match form {
-                Form::Either | Form::Glued => {
+                ProgramForm::Either | ProgramForm::Glued => {
                     self.program = None;
                     return Some(option.len()..word.len());
                 }
-                Form::User if !is_long || rest.starts_with('=') => return of_user(word, option.len()),
+                ProgramForm::User if !is_long || rest.starts_with('=') => return of_user(word, option.len()),
                 _ => {}
             }
         }

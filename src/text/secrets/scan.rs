@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Kind, is_option, names};
+use super::{SecretKind, is_option, names};
 
 /// What stands between a name and its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ fn is_quote(b: u8) -> bool {
 }
 
 /// Where the value of a name begins, if one follows it.
-pub(super) fn value_start(text: &str, name: Range<usize>, kind: Kind) -> Option<(usize, Separator)> {
+pub(super) fn value_start(text: &str, name: Range<usize>, kind: SecretKind) -> Option<(usize, Separator)> {
     let mut at = name.end;
     while at < name.end + CLOSERS && (is_quote(byte(text, at)) || matches!(byte(text, at), b'\\' | b']')) {
         at += 1;
@@ -68,7 +68,7 @@ pub(super) fn value_start(text: &str, name: Range<usize>, kind: Kind) -> Option<
             let in_list = is_quoted && found == b',';
             let is_word =
                 name.start == 0 || is_blank(byte(text, name.start - 1)) || is_quote(byte(text, name.start - 1));
-            if !in_list && (kind == Kind::Prose || at == closed || !is_word) {
+            if !in_list && (kind == SecretKind::Prose || at == closed || !is_word) {
                 return None;
             }
             (usize::from(in_list), Separator::Blank)
@@ -87,7 +87,7 @@ pub(super) fn scheme(value: &str) -> usize {
 }
 
 /// Values of names that tell a secret.
-pub(super) fn assignments(text: &str, kind: Kind, secrets: &mut Vec<Range<usize>>) {
+pub(super) fn assignments(text: &str, kind: SecretKind, secrets: &mut Vec<Range<usize>>) {
     let mut at = 0;
     while at < text.len() {
         let start = run_end(text, at, |b| !is_name(b));
@@ -121,7 +121,13 @@ fn bearer(text: &str, word: Range<usize>, secrets: &mut Vec<Range<usize>>) {
     }
 }
 
-fn value(text: &str, from: usize, separator: Separator, is_parameter: bool, kind: Kind) -> Option<Range<usize>> {
+fn value(
+    text: &str,
+    from: usize,
+    separator: Separator,
+    is_parameter: bool,
+    kind: SecretKind,
+) -> Option<Range<usize>> {
     // f"…", rb'…'
     let letters = run_end(text, from, |b| matches!(b, b'f' | b'F' | b'r' | b'R' | b'b' | b'B' | b'u' | b'U'));
     let open = if letters - from <= 2 && is_quote(byte(text, letters)) { letters } else { from };
@@ -136,7 +142,7 @@ fn value(text: &str, from: usize, separator: Separator, is_parameter: bool, kind
         let start = start + text.get(start..end).map_or(0, scheme);
         return (start < end).then_some(start..end);
     }
-    if kind == Kind::Prose && !is_parameter {
+    if kind == SecretKind::Prose && !is_parameter {
         return None;
     }
     let rest = text.get(from..)?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::scan::run_end;
 
 /// How the tokens of a service look.
-struct Form {
+struct TokenForm {
     /// How they begin.
     prefixes: &'static [&'static str],
     /// What they may hold besides letters and digits.
@@ -16,13 +16,13 @@ struct Form {
     random: bool,
 }
 
-const fn form(prefixes: &'static [&'static str], others: &'static [u8], shortest: usize, random: bool) -> Form {
-    Form { prefixes, others, shortest, random }
+const fn form(prefixes: &'static [&'static str], others: &'static [u8], shortest: usize, random: bool) -> TokenForm {
+    TokenForm { prefixes, others, shortest, random }
 }
 
 /// Tokens by how they begin, as their services document it; see also GitHub's list of patterns for secret scanning
 /// (docs.github.com, "Supported secret scanning patterns").
-const FORMS: &[Form] = &[
+const FORMS: &[TokenForm] = &[
     form(&["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "sk_live_", "sk_test_", "rk_live_"], b"", 8, false),
     form(&["hf_", "npm_"], b"", 8, true),
     form(&["AKIA", "ASIA"], b"", 12, false),
@@ -67,7 +67,7 @@ pub(super) fn find(text: &str, secrets: &mut Vec<Range<usize>>) {
 }
 
 /// Length of the token of this form at the start of the text.
-fn token(text: &str, form: &Form) -> Option<usize> {
+fn token(text: &str, form: &TokenForm) -> Option<usize> {
     let prefix = form.prefixes.iter().find(|prefix| text.starts_with(**prefix))?;
     let body = text.get(prefix.len()..)?;
     let end = run_end(body, 0, |b| b.is_ascii_alphanumeric() || form.others.contains(&b));

@@ -11,7 +11,7 @@ use crate::outputs::{json, markdown};
 use crate::text::sanitise;
 use crate::tui::message::{Effect, Export};
 use crate::tui::pages::Choice;
-use crate::tui::widgets::{Item, Menu};
+use crate::tui::widgets::{Menu, MenuItem};
 use crate::tui::{format, labels};
 
 impl App {
@@ -65,7 +65,7 @@ fn verdict_text(verdict: &Verdict, target: &Target) -> String {
 
 /// What can be saved.
 pub(super) fn menu() -> Popup {
-    let item = |key, text: &str, export| Item { key, text: text.to_owned(), choice: Choice::Export(export) };
+    let item = |key, text: &str, export| MenuItem { key, text: text.to_owned(), choice: Choice::Export(export) };
     Popup::Menu(Menu {
         title: "Save into the working directory".to_owned(),
         items: vec![

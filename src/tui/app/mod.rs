@@ -34,19 +34,19 @@ use super::arrangement::{Layout, Scale, ThemeName};
 use super::job::Job;
 use super::keys::Keymap;
 use super::message::{Effect, Message};
-use super::pages::processes::{Column, Processes};
+use super::pages::processes::{ProcessColumn, ProcessesPage};
 use super::pages::{Page, Pages};
 use super::theme::Palette;
 use super::widgets::{Drawn, KeyHelp, Scene};
 use crate::jobs::Needs;
-pub use options::Options;
+pub use options::AppOptions;
 use popup::Popup;
 pub use too_small::{MIN_HEIGHT, MIN_WIDTH};
 
 /// Everything the screen knows.
 #[derive(Debug, Clone)]
 pub struct App {
-    options: Options,
+    options: AppOptions,
     key_help: Vec<KeyHelp>,
     page: Page,
     pages: Pages,
@@ -57,7 +57,7 @@ pub struct App {
     /// First line shown of each page.
     scroll: [usize; Page::ALL.len()],
     scale: Scale,
-    /// Place of the theme in [`Options::themes`].
+    /// Place of the theme in [`AppOptions::themes`].
     theme_index: usize,
     size: (u16, u16),
     drawn: Drawn,
@@ -66,7 +66,7 @@ pub struct App {
 impl App {
     /// A screen of `size` (columns, rows) for one job.
     #[must_use]
-    pub fn new(job: Job, mut options: Options, size: (u16, u16)) -> Self {
+    pub fn new(job: Job, mut options: AppOptions, size: (u16, u16)) -> Self {
         if options.themes.is_empty() {
             options.themes = Palette::choices(options.theme.palette);
         }
@@ -101,7 +101,7 @@ impl App {
     /// verdict, not with the page of another night.
     #[must_use]
     pub fn layout(&self) -> Layout {
-        let Processes { table, columns, .. } = &self.pages.processes;
+        let ProcessesPage { table, columns, .. } = &self.pages.processes;
         Layout {
             page: None,
             time_scale: Some(self.scale),
@@ -202,7 +202,7 @@ fn span_s(scale: Scale, job: &Job) -> f64 {
     scale.seconds().unwrap_or_else(|| job.seen_span_s())
 }
 
-fn scene<'a>(options: &'a Options, job: &'a Job, scale: Scale, keys: &'a [KeyHelp]) -> Scene<'a> {
+fn scene<'a>(options: &'a AppOptions, job: &'a Job, scale: Scale, keys: &'a [KeyHelp]) -> Scene<'a> {
     Scene {
         job,
         theme: options.theme,
@@ -226,13 +226,13 @@ fn key_help(keymap: &Keymap) -> Vec<KeyHelp> {
 }
 
 /// Takes over how the table of processes is to be arranged, where something is said about it.
-fn arrange(processes: &mut Processes, layout: &Layout) {
+fn arrange(processes: &mut ProcessesPage, layout: &Layout) {
     let table = &mut processes.table;
     table.sort = layout.sort.unwrap_or(table.sort);
     table.tree = layout.tree.unwrap_or(table.tree);
     table.threads = layout.threads.unwrap_or(table.threads);
     if let Some(columns) = &layout.columns {
         // The command line is always there, always last.
-        processes.columns = columns.iter().copied().filter(|column| *column != Column::Command).collect();
+        processes.columns = columns.iter().copied().filter(|column| *column != ProcessColumn::Command).collect();
     }
 }

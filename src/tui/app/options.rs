@@ -9,7 +9,7 @@ use crate::tui::theme::{Depth, Palette, Theme};
 
 /// What the screen is set to.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct AppOptions {
     /// Colours and glyphs.
     pub theme: Theme,
     /// Which key does what.
@@ -32,7 +32,7 @@ pub struct Options {
     pub zone: TimeZone,
 }
 
-impl Default for Options {
+impl Default for AppOptions {
     fn default() -> Self {
         Self {
             theme: Theme::default(),

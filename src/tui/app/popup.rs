@@ -8,7 +8,7 @@ use crate::tui::jobs::JobList;
 use crate::tui::message::Effect;
 use crate::tui::pages::Choice;
 use crate::tui::pages::action::Action;
-use crate::tui::widgets::{Confirm, Menu, Outcome, Prompt, Typed};
+use crate::tui::widgets::{Confirm, Menu, MenuOutcome, Prompt, Typed};
 
 /// What lies over the page.
 #[derive(Debug, Clone)]
@@ -41,18 +41,18 @@ impl App {
                 return Some(self.scroll_detail(by));
             }
             Popup::Menu(menu) => match menu.key(key) {
-                Outcome::Nothing => return Some(Vec::new()),
-                Outcome::Changed => {}
-                Outcome::Close => self.popup = None,
-                Outcome::Chosen(choice) => {
+                MenuOutcome::Nothing => return Some(Vec::new()),
+                MenuOutcome::Changed => {}
+                MenuOutcome::Close => self.popup = None,
+                MenuOutcome::Chosen(choice) => {
                     self.popup = None;
                     return Some(self.choose(choice));
                 }
             },
             Popup::Confirm(confirm) => match confirm.key(key) {
-                Outcome::Nothing | Outcome::Changed => return Some(Vec::new()),
-                Outcome::Close => self.popup = None,
-                Outcome::Chosen(effect) => {
+                MenuOutcome::Nothing | MenuOutcome::Changed => return Some(Vec::new()),
+                MenuOutcome::Close => self.popup = None,
+                MenuOutcome::Chosen(effect) => {
                     self.popup = None;
                     return Some(vec![effect, Effect::Redraw]);
                 }

@@ -6,7 +6,7 @@ use super::App;
 use crate::text::{fit, named_enum};
 use crate::tui::arrangement::Scale;
 use crate::tui::message::Effect;
-use crate::tui::pages::processes::{COLUMNS, Column};
+use crate::tui::pages::processes::{COLUMNS, ProcessColumn};
 use crate::tui::theme::{Depth, Theme};
 use crate::tui::widgets::menu::moved;
 use crate::tui::widgets::{cells, popup, write, write_fit};
@@ -73,7 +73,7 @@ impl App {
     }
 
     /// The columns to choose from: those shown, in their order, then the others.
-    fn column_choices(&self) -> Vec<(Column, bool)> {
+    fn column_choices(&self) -> Vec<(ProcessColumn, bool)> {
         let shown = &self.pages.processes.columns;
         let others = COLUMNS.into_iter().filter(|column| !shown.contains(column));
         shown.iter().map(|column| (*column, true)).chain(others.map(|column| (column, false))).collect()

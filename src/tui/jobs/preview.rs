@@ -6,16 +6,16 @@ use ratatui::style::Style;
 
 use super::JobList;
 use crate::diagnosis::verdict::Class;
-use crate::history::timeline::{self, Window};
-use crate::jobs::Candidate;
+use crate::history::timeline::{self, TimelineWindow};
+use crate::jobs::JobCandidate;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::text::sanitise;
-use crate::tui::charts::{self, Columns};
+use crate::tui::charts::{self, ChartColumns};
 use crate::tui::format;
 use crate::tui::job::Job;
 use crate::tui::labels::{self, counted, verdict_name};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::{Text, Timeline, Top, banner, count, write, write_fit, write_lines};
+use crate::tui::widgets::{ChartLine, Text, Top, banner, count, write, write_fit, write_lines};
 
 /// Seconds that the small charts show.
 const SPAN_S: f64 = 60.0;
@@ -65,17 +65,18 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     }
     let height = (area.height / 3).min(CHART_MAX);
     let chart = Rect { x: area.x + NAME, width: area.width - NAME, height, ..area };
-    let window = Window::of_cells(job.history.timeline.latest().map_or(0, |point| point.end_ns), SPAN_S, chart.width);
+    let window =
+        TimelineWindow::of_cells(job.history.timeline.latest().map_or(0, |point| point.end_ns), SPAN_S, chart.width);
     let latest = job.history.timeline.latest();
     let shown = [
-        (Timeline(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent), "no GPU use seen"),
-        (Timeline(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent), "no CPU use seen"),
+        (ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent), "no GPU use seen"),
+        (ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent), "no CPU use seen"),
     ];
     let mut band = chart;
-    for (Timeline(about, name, of, _), none) in shown {
+    for (ChartLine(about, name, of, _), none) in shown {
         let text = format!("{name:<5}{}", format::percent(latest.and_then(of).map(f64::from)));
         write(buf, area.x, band.y, band.x, &text, theme.series(about).patch(theme.strong()));
-        let columns = Columns::gather(&job.history.timeline, window, of);
+        let columns = ChartColumns::gather(&job.history.timeline, window, of);
         if columns.values().all(|v| v.is_none()) {
             write(buf, band.x, band.y, band.right(), none, theme.dim());
         } else {
@@ -103,7 +104,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
 }
 
 /// A process that may be training: its numbers, and its whole command line.
-pub fn candidate(buf: &mut Buffer, area: Rect, candidate: &Candidate, theme: Theme) {
+pub fn candidate(buf: &mut Buffer, area: Rect, candidate: &JobCandidate, theme: Theme) {
     let c = candidate;
     let mut text = Text::new(area.width, theme);
     let state = labels::number(c.state.map(labels::process_state));

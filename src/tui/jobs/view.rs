@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{JobList, Row, facts, preview};
+use super::{JobList, JobRow, facts, preview};
 use crate::diagnosis::verdict::{Class, Phase};
 use crate::jobs::JobKey;
 use crate::text::{fit, sanitise};
@@ -20,7 +20,7 @@ const AGE: u16 = 11;
 const WHAT: u16 = 21;
 
 /// What the list shows.
-struct Scene<'a> {
+struct JobsScene<'a> {
     list: &'a JobList,
     jobs: &'a [Job],
     /// The job that the pages show.
@@ -31,7 +31,7 @@ struct Scene<'a> {
 /// Draws the list over a page.
 pub fn draw(buf: &mut Buffer, list: &JobList, jobs: &[Job], shown: JobKey, theme: Theme, drawn: &mut Drawn) {
     let below = " Enter shows or attaches · x lets go · / filters · p any PID · Esc closes ";
-    all(buf, &Scene { list, jobs, shown: Some(shown), theme }, below, drawn);
+    all(buf, &JobsScene { list, jobs, shown: Some(shown), theme }, below, drawn);
 }
 
 /// Draws the list as the first screen.
@@ -46,11 +46,11 @@ pub fn draw_first(buf: &mut Buffer, list: &JobList, theme: Theme) -> Drawn {
         write_fit(buf, Rect { y: area.bottom() - 1, height: 1, ..area }, last, theme.dim());
     }
     let below = " Enter attaches · / filters · p any PID · q quits ";
-    all(buf, &Scene { list, jobs: &[], shown: None, theme }, below, &mut drawn);
+    all(buf, &JobsScene { list, jobs: &[], shown: None, theme }, below, &mut drawn);
     drawn
 }
 
-fn all(buf: &mut Buffer, scene: &Scene<'_>, below: &str, drawn: &mut Drawn) {
+fn all(buf: &mut Buffer, scene: &JobsScene<'_>, below: &str, drawn: &mut Drawn) {
     let (area, theme) = (buf.area, scene.theme);
     // Over everything but title and footer.
     let frame = Rect { y: area.y + area.height.min(1), height: area.height.saturating_sub(2), ..area };
@@ -67,12 +67,12 @@ fn all(buf: &mut Buffer, scene: &Scene<'_>, below: &str, drawn: &mut Drawn) {
         write(buf, plan.preview.x, plan.preview.y - 1, plan.preview.right(), &line, theme.dim());
     }
     match scene.list.selected {
-        Some(Row::Attached(key)) => {
+        Some(JobRow::Attached(key)) => {
             if let Some(job) = scene.jobs.iter().find(|job| job.key == key) {
                 preview::job(buf, plan.preview, job, theme);
             }
         }
-        Some(Row::Candidate(pid)) => {
+        Some(JobRow::Candidate(pid)) => {
             if let Some(candidate) = scene.list.candidate(pid) {
                 preview::candidate(buf, plan.preview, candidate, theme);
             }
@@ -86,7 +86,7 @@ fn all(buf: &mut Buffer, scene: &Scene<'_>, below: &str, drawn: &mut Drawn) {
 
 /// The parts of the list of jobs.
 #[derive(Debug, Clone, Copy)]
-struct Plan {
+struct JobsPlan {
     /// Names of the columns.
     heading: Rect,
     /// The rows.
@@ -101,7 +101,7 @@ struct Plan {
 
 /// Where the parts stand inside of the border: the preview beside the rows where the terminal is wide, else below them. In
 /// tiny terminals parts are empty.
-fn plan(inner: Rect) -> Plan {
+fn plan(inner: Rect) -> JobsPlan {
     let beside = inner.width >= 150;
     let (list, preview) = if beside {
         let width = inner.width * 3 / 5;
@@ -116,10 +116,10 @@ fn plan(inner: Rect) -> Plan {
     let heading = Rect { height: list.height.min(1), ..list };
     let prompt = Rect { y: list.bottom().saturating_sub(1).max(list.y), height: list.height.min(1), ..list };
     let rows = Rect { y: heading.bottom(), height: list.height.saturating_sub(2), ..list };
-    Plan { heading, rows, prompt, preview, beside }
+    JobsPlan { heading, rows, prompt, preview, beside }
 }
 
-fn title(scene: &Scene<'_>) -> String {
+fn title(scene: &JobsScene<'_>) -> String {
     let attached = match scene.jobs.len() {
         0 => String::new(),
         n => format!("{n} attached, "),
@@ -132,7 +132,7 @@ fn title(scene: &Scene<'_>) -> String {
     format!(" Jobs: {attached}{found} ")
 }
 
-fn rows(buf: &mut Buffer, plan: &Plan, scene: &Scene<'_>, drawn: &mut Drawn) {
+fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &JobsScene<'_>, drawn: &mut Drawn) {
     let theme = scene.theme;
     buf.set_style(plan.heading, theme.heading());
     if plan.heading.height > 0 {
@@ -148,8 +148,8 @@ fn rows(buf: &mut Buffer, plan: &Plan, scene: &Scene<'_>, drawn: &mut Drawn) {
             None => {
                 write_fit(buf, row, &between(scene), theme.dim());
             }
-            Some(Row::Attached(key)) => attached(buf, row, *key, scene),
-            Some(Row::Candidate(pid)) => candidate(buf, row, *pid, scene),
+            Some(JobRow::Attached(key)) => attached(buf, row, *key, scene),
+            Some(JobRow::Candidate(pid)) => candidate(buf, row, *pid, scene),
         }
         if line.is_some() && *line == scene.list.selected {
             buf.set_style(row, theme.selected());
@@ -163,7 +163,7 @@ fn rows(buf: &mut Buffer, plan: &Plan, scene: &Scene<'_>, drawn: &mut Drawn) {
 }
 
 /// The heading before the candidates.
-fn between(scene: &Scene<'_>) -> String {
+fn between(scene: &JobsScene<'_>) -> String {
     let filter = &scene.list.filter;
     match &scene.list.candidates {
         None => "looking for processes that may be training …".to_owned(),
@@ -179,7 +179,7 @@ fn between(scene: &Scene<'_>) -> String {
 }
 
 /// Draws a row: mark, PID, age, what the job does, steps a second where they have a column, and command.
-fn line(buf: &mut Buffer, row: Rect, said: [&str; 6], scene: &Scene<'_>, style: Style) {
+fn line(buf: &mut Buffer, row: Rect, said: [&str; 6], scene: &JobsScene<'_>, style: Style) {
     let [mark, pid, age, what, steps, command] = said;
     // The step rate and its blanks, which only attached jobs have.
     let rate = if scene.jobs.is_empty() { 1 } else { 9 };
@@ -196,7 +196,7 @@ fn line(buf: &mut Buffer, row: Rect, said: [&str; 6], scene: &Scene<'_>, style: 
     write(buf, end + rate, row.y, row.right(), &fit(command, room), style);
 }
 
-fn attached(buf: &mut Buffer, row: Rect, key: JobKey, scene: &Scene<'_>) {
+fn attached(buf: &mut Buffer, row: Rect, key: JobKey, scene: &JobsScene<'_>) {
     let Some(job) = scene.jobs.iter().find(|job| job.key == key) else { return };
     let mark = if scene.shown == Some(job.key) { ">" } else { "" };
     let age = job.archive().latest().and_then(|moment| moment.frame.job.age_s);
@@ -225,14 +225,14 @@ fn standing(job: &Job) -> String {
     if job.ended.is_some() { format!("ENDED, {verdict}") } else { verdict }
 }
 
-fn candidate(buf: &mut Buffer, row: Rect, pid: u32, scene: &Scene<'_>) {
+fn candidate(buf: &mut Buffer, row: Rect, pid: u32, scene: &JobsScene<'_>) {
     let Some(candidate) = scene.list.candidate(pid) else { return };
     let (pid, age) = (candidate.pid.to_string(), number(candidate.age_s.map(|age| format::duration(age as f64))));
     let (what, command) = (facts(candidate).join(", "), short_command(&candidate.command));
     line(buf, row, ["", &pid, &age, &what, "", &command], scene, Style::new());
 }
 
-fn prompt(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+fn prompt(buf: &mut Buffer, area: Rect, scene: &JobsScene<'_>) {
     let theme = scene.theme;
     if area.height == 0 {
         return;

@@ -23,8 +23,8 @@ use super::widgets::{Confirm, Drawn, Hit, Menu, Prompt, Purpose, Scene};
 use crate::jobs::Needs;
 use action::Action;
 use overview::Overview;
-use processes::Processes;
-use run::Run;
+use processes::ProcessesPage;
+use run::RunPage;
 use stacks::Stacks;
 
 /// Names the pages in their order: each with its folder, whose name is its word in the configuration, then name, short
@@ -45,12 +45,12 @@ macro_rules! pages {
 
             /// Names, help and footer.
             #[must_use]
-            pub const fn spec(self) -> &'static Spec {
+            pub const fn spec(self) -> &'static PageSpec {
                 match self {
                     $(Self::$page => const {
-                        &Spec {
+                        &PageSpec {
                             $($field: $value,)*
-                            ..Spec::usual(stringify!($folder), [$name, $short, $keys, $help])
+                            ..PageSpec::usual(stringify!($folder), [$name, $short, $keys, $help])
                         }
                     },)*
                 }
@@ -81,7 +81,7 @@ pages! {
     Cpu cpu "CPU" "CPU" "3" "CPU: cores, queues, quota, pressure, threads, neighbours"
         needs: Needs { neighbours: true, ..NOTHING };
     Io io "IO" "IO" "4" "IO: disks, mounts, page cache, network";
-    Processes processes "Processes" "Procs" "5" "processes of the job"
+    ProcessesPage processes "Processes" "Procs" "5" "processes of the job"
         footer: &[
             (Action::Enter, "process"),
             (Action::NextSort, "sort"),
@@ -97,7 +97,7 @@ pages! {
     Findings findings "Findings" "Why" "7"
         "findings: evidence with thresholds, advice, what was not seen and what mends it";
     Help help "Help" "Help" "? h F1 8" "this help";
-    Run run "Run" "Run" "9" "run: time by verdict, what the loop did, changes of verdict";
+    RunPage run "Run" "Run" "9" "run: time by verdict, what the loop did, changes of verdict";
     Chain chain "Chain" "Chain" "0" "chain: whom the loop waits for, and that one in turn, as a tree";
 }
 
@@ -120,7 +120,7 @@ only_drawn! { Gpu gpu, Cpu cpu, Io io, Findings findings, Help help, Chain chain
 
 /// What is said about a page.
 #[derive(Debug)]
-pub struct Spec {
+pub struct PageSpec {
     /// Its word in the configuration.
     pub word: &'static str,
     /// Its name on the tab.
@@ -140,7 +140,7 @@ pub struct Spec {
 /// Nothing beyond the ordinary samples.
 const NOTHING: Needs = Needs { stacks: false, neighbours: false, candidates: false };
 
-impl Spec {
+impl PageSpec {
     /// That of a page with timelines or text.
     const fn usual(word: &'static str, [name, short, keys, help]: [&'static str; 4]) -> Self {
         let footer = &[

@@ -1,6 +1,5 @@
 //! Tests of the built-in themes: whether they can be read, and what people see who see other colours.
 
-
 use ratatui::style::Color;
 
 use super::colour::{Rgb, distance, oklab};
@@ -23,8 +22,16 @@ const SIGHTS: [(&str, [[f64; 3]; 3]); 4] = [
     ),
 ];
 
-const HUES: [Slot; 8] =
-    [Slot::Orange, Slot::Sky, Slot::Green, Slot::Yellow, Slot::Blue, Slot::Vermillion, Slot::Purple, Slot::Grey];
+const HUES: [ColorSlot; 8] = [
+    ColorSlot::Orange,
+    ColorSlot::Sky,
+    ColorSlot::Green,
+    ColorSlot::Yellow,
+    ColorSlot::Blue,
+    ColorSlot::Vermillion,
+    ColorSlot::Purple,
+    ColorSlot::Grey,
+];
 
 struct Expected {
     name: &'static str,
@@ -77,9 +84,9 @@ fn seen(colour: Rgb, sight: &[[f64; 3]; 3]) -> [f64; 3] {
 #[test]
 fn every_text_can_be_read_on_the_backgrounds_it_is_made_for() {
     each(|expected, theme| {
-        let text = [Slot::Text, Slot::Dim, Slot::Advice, Slot::Warning, Slot::Cursor];
+        let text = [ColorSlot::Text, ColorSlot::Dim, ColorSlot::Advice, ColorSlot::Warning, ColorSlot::Cursor];
         for slot in HUES.into_iter().chain(text) {
-            for ground in expected.grounds.iter().copied().chain([theme.palette.rgb(Slot::Background)]) {
+            for ground in expected.grounds.iter().copied().chain([theme.palette.rgb(ColorSlot::Background)]) {
                 let contrast = rgb(theme.fg(slot).fg).contrast(ground);
                 let (name, least) = (expected.name, expected.contrast);
                 assert!(contrast >= least, "{name} {:?} {slot:?} on {ground:?}: {contrast:.2}", theme.depth);

@@ -19,11 +19,11 @@ macro_rules! slots {
     ($($(#[$doc:meta])* $slot:ident $key:ident;)*) => {
         /// What has a colour. The first eight are those of Okabe and Ito (2008) or stand in their place.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Slot {
+        pub enum ColorSlot {
             $($(#[$doc])* $slot,)*
         }
 
-        impl Slot {
+        impl ColorSlot {
             /// How many there are.
             const COUNT: usize = [$(Self::$slot),*].len();
         }
@@ -37,8 +37,8 @@ macro_rules! slots {
         }
 
         impl File {
-            /// The entries in the order of [`Slot`].
-            fn entries(self) -> [Option<Entry>; Slot::COUNT] {
+            /// The entries in the order of [`ColorSlot`].
+            fn entries(self) -> [Option<Entry>; ColorSlot::COUNT] {
                 [$(self.$key),*]
             }
         }
@@ -128,7 +128,7 @@ impl Shade {
 
 /// The colours of a theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Palette([Shade; Slot::COUNT]);
+pub struct Palette([Shade; ColorSlot::COUNT]);
 
 /// The built-in themes' files; the first is the default.
 const FILES: [(&str, &str); 3] = [
@@ -146,12 +146,12 @@ impl Palette {
     pub(super) const MONOCHROME: Self = {
         let grey = Shade { rgb: Rgb(0xD0, 0xD0, 0xD0), indexed: 252, ansi: 7, white: [false; 3] };
         let black = Shade { rgb: Rgb::BLACK, indexed: 16, ansi: 0, white: [true; 3] };
-        let mut shades = [grey; Slot::COUNT];
+        let mut shades = [grey; ColorSlot::COUNT];
         #[allow(clippy::indexing_slicing, reason = "constants, and below COUNT")]
         {
-            shades[Slot::Background as usize] = black;
-            shades[Slot::BarText as usize] = black;
-            shades[Slot::SelectedText as usize] = black;
+            shades[ColorSlot::Background as usize] = black;
+            shades[ColorSlot::BarText as usize] = black;
+            shades[ColorSlot::SelectedText as usize] = black;
         }
         Self(shades)
     };
@@ -203,14 +203,14 @@ impl Palette {
         read(text, Self::built_in)
     }
 
-    pub(super) fn shade(&self, slot: Slot) -> Shade {
+    pub(super) fn shade(&self, slot: ColorSlot) -> Shade {
         let [first, ..] = self.0;
         self.0.get(slot as usize).copied().unwrap_or(first)
     }
 
     /// A slot's true colour.
     #[must_use]
-    pub fn rgb(&self, slot: Slot) -> Rgb {
+    pub fn rgb(&self, slot: ColorSlot) -> Rgb {
         self.shade(slot).rgb
     }
 }
@@ -240,7 +240,7 @@ impl<'de> Deserialize<'de> for Entry {
         /// A table, where the hex colour alone is not enough.
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Table {
+        struct PaletteTable {
             hex: Rgb,
             xterm: Option<u8>,
             #[serde(default, deserialize_with = "ansi")]
@@ -260,7 +260,7 @@ impl<'de> Deserialize<'de> for Entry {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Entry, A::Error> {
-                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                let table = PaletteTable::deserialize(MapAccessDeserializer::new(map))?;
                 Ok(Entry(Shade::new(table.hex, table.xterm, table.ansi)))
             }
         }
@@ -299,14 +299,14 @@ mod tests {
     fn what_a_file_leaves_out_is_the_nearest_or_the_bases() {
         let palette =
             Palette::parse("base = \"light\"\norange = \"#e69f00\"\nsky = { hex = \"#0000f0\", xterm = 3 }").unwrap();
-        let orange = palette.shade(Slot::Orange);
+        let orange = palette.shade(ColorSlot::Orange);
         assert_eq!(orange.at(Depth::TrueColour), Color::Rgb(0xE6, 0x9F, 0));
         assert_eq!(orange.at(Depth::Indexed256), Color::Indexed(178));
         assert_eq!(orange.ink(Depth::Indexed256), Color::Indexed(16));
-        let sky = palette.shade(Slot::Sky);
+        let sky = palette.shade(ColorSlot::Sky);
         assert_eq!((sky.at(Depth::Indexed256), sky.at(Depth::Ansi16)), (Color::Indexed(3), Color::Blue));
         assert_eq!(sky.at(Depth::None), Color::Reset);
-        assert_eq!(palette.rgb(Slot::Text), Palette::light().rgb(Slot::Text));
+        assert_eq!(palette.rgb(ColorSlot::Text), Palette::light().rgb(ColorSlot::Text));
         assert_eq!(Palette::parse(""), Ok(Palette::dark()));
     }
 

@@ -7,9 +7,9 @@ use ratatui::style::Style;
 use super::scene::Scene;
 use super::text::{cells, write, write_fit, write_right};
 use crate::diagnosis::verdict::Class;
-use crate::history::timeline::Point;
+use crate::history::timeline::TimelinePoint;
 use crate::rates::Frame;
-use crate::tui::charts::{self, Columns, MAX_CELLS};
+use crate::tui::charts::{self, ChartColumns, MAX_CELLS};
 use crate::tui::theme::Theme;
 use crate::tui::{format, labels};
 
@@ -87,14 +87,14 @@ impl Top {
 
 /// A timeline of a page: the class that it is about and has the color of, its name, its value, and the top of its axis.
 #[derive(Clone, Copy)]
-pub struct Timeline(pub Class, pub &'static str, pub fn(&Point) -> Option<f32>, pub Top);
+pub struct ChartLine(pub Class, pub &'static str, pub fn(&TimelinePoint) -> Option<f32>, pub Top);
 
-impl Timeline {
+impl ChartLine {
     /// Its value at the moment shown.
     pub fn now(&self, scene: &Scene<'_>) -> String {
         let Self(.., of, top) = self;
         // The chart may go on behind the moment shown, or have ended before it.
-        let value = scene.frame().and_then(|frame| of(&Point::of(frame, Class::default()))).map(f64::from);
+        let value = scene.frame().and_then(|frame| of(&TimelinePoint::of(frame, Class::default()))).map(f64::from);
         match top {
             Top::Bytes => format!("{}M/s", format::mib_s(value)),
             Top::Percent | Top::Fine => format::percent(value),
@@ -102,9 +102,9 @@ impl Timeline {
     }
 
     /// Its values over the time that a chart of so many cells shows.
-    pub fn columns(&self, cells: u16, scene: &Scene<'_>) -> Columns {
+    pub fn columns(&self, cells: u16, scene: &Scene<'_>) -> ChartColumns {
         let Self(.., of, _) = *self;
-        Columns::gather(&scene.job.history.timeline, scene.window(cells), of)
+        ChartColumns::gather(&scene.job.history.timeline, scene.window(cells), of)
     }
 
     /// Draws axis and chart, or `empty` where there is nothing to draw and something to say about it.

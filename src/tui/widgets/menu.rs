@@ -16,7 +16,7 @@ const WIDTH: u16 = 70;
 
 /// What a key did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome<C> {
+pub enum MenuOutcome<C> {
     /// Nothing that shows.
     Nothing,
     /// The selection has moved.
@@ -33,14 +33,14 @@ pub struct Menu<C> {
     /// What is chosen.
     pub title: String,
     /// The choices.
-    pub items: Vec<Item<C>>,
+    pub items: Vec<MenuItem<C>>,
     /// The selected one.
     pub selected: usize,
 }
 
 /// A choice: the key that chooses it at once, what it says, and what it is.
 #[derive(Debug, Clone)]
-pub struct Item<C> {
+pub struct MenuItem<C> {
     /// The key.
     pub key: char,
     /// In words.
@@ -51,22 +51,22 @@ pub struct Item<C> {
 
 impl<C: Clone> Menu<C> {
     /// What a key does.
-    pub fn key(&mut self, key: KeyEvent) -> Outcome<C> {
+    pub fn key(&mut self, key: KeyEvent) -> MenuOutcome<C> {
         let chosen = match key.code {
             KeyCode::Enter => self.items.get(self.selected),
             KeyCode::Char(c) => match self.items.iter().find(|item| item.key == c) {
-                None if c != 'q' => return Outcome::Nothing,
+                None if c != 'q' => return MenuOutcome::Nothing,
                 found => found,
             },
             KeyCode::Esc | KeyCode::F(10) => None,
             _ => {
                 let rows = self.items.len();
-                let Some(to) = moved(self.selected, rows, rows, key) else { return Outcome::Nothing };
+                let Some(to) = moved(self.selected, rows, rows, key) else { return MenuOutcome::Nothing };
                 self.selected = to;
-                return Outcome::Changed;
+                return MenuOutcome::Changed;
             }
         };
-        chosen.map_or(Outcome::Close, |item| Outcome::Chosen(item.choice.clone()))
+        chosen.map_or(MenuOutcome::Close, |item| MenuOutcome::Chosen(item.choice.clone()))
     }
 
     /// Draws it.
@@ -108,13 +108,13 @@ pub struct Confirm {
 
 impl Confirm {
     /// What a key does: only y says yes, so that no key pressed for something else does.
-    pub fn key(&self, key: KeyEvent) -> Outcome<Effect> {
+    pub fn key(&self, key: KeyEvent) -> MenuOutcome<Effect> {
         match key.code {
             KeyCode::Char('y' | 'Y') if !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) => {
-                Outcome::Chosen(self.effect.clone())
+                MenuOutcome::Chosen(self.effect.clone())
             }
-            KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => Outcome::Close,
-            _ => Outcome::Nothing,
+            KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => MenuOutcome::Close,
+            _ => MenuOutcome::Nothing,
         }
     }
 

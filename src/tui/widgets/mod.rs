@@ -12,9 +12,9 @@ mod scroll;
 pub mod table;
 mod text;
 
-pub use chart::{Band, Timeline, Top};
+pub use chart::{Band, ChartLine, Top};
 pub use drawn::{Drawn, Extent, Hit};
-pub use menu::{Confirm, Item, Menu, Outcome};
+pub use menu::{Confirm, Menu, MenuItem, MenuOutcome};
 pub use popup::Popup;
 pub use prompt::{Prompt, Purpose, Typed};
 pub use scene::{KeyHelp, Scene};

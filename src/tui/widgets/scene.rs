@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use crate::diagnosis::verdict::{Unavailable, Verdict};
-use crate::history::timeline::Window;
+use crate::history::timeline::TimelineWindow;
 use crate::rates::Frame;
 use crate::tui::job::Job;
 use crate::tui::theme::Theme;
@@ -47,8 +47,8 @@ impl<'a> Scene<'a> {
     }
 
     /// The time that charts of `cells` cells show.
-    pub fn window(&self, cells: u16) -> Window {
-        let window = Window::of_cells(self.job.edge_ns(), self.span_s, cells);
+    pub fn window(&self, cells: u16) -> TimelineWindow {
+        let window = TimelineWindow::of_cells(self.job.edge_ns(), self.span_s, cells);
         if self.sweep { window.sweeping() } else { window }
     }
 

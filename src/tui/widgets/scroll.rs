@@ -5,7 +5,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-use super::chart::{self, Band, Timeline};
+use super::chart::{self, Band, ChartLine};
 use super::drawn::{Drawn, Extent, Hit};
 use super::scene::Scene;
 use super::text::{count, write, write_right};
@@ -91,11 +91,11 @@ impl Scroll<'_> {
 
     /// Draws timelines that have a name, a number and a chart, each with what is said where there is nothing to draw, and
     /// the time axis: in `spare` rows if there are so many, none higher than `highest`.
-    pub fn timelines(&mut self, timelines: &[(Timeline, &str)], spare: u16, highest: u16, scene: &Scene<'_>) {
+    pub fn timelines(&mut self, timelines: &[(ChartLine, &str)], spare: u16, highest: u16, scene: &Scene<'_>) {
         let height = (spare.saturating_sub(1) / count(timelines.len()).max(1)).clamp(1, highest);
         for (timeline, empty) in timelines {
             let Some(band) = self.band(height) else { continue };
-            let (text, theme, Timeline(about, name, ..)) = (band.text, scene.theme, *timeline);
+            let (text, theme, ChartLine(about, name, ..)) = (band.text, scene.theme, *timeline);
             let strong = theme.series(about).patch(theme.strong());
             let x = write(self.buf, text.x, text.y, text.right(), name, strong);
             write_right(self.buf, x + 1, text.y, text.right(), &timeline.now(scene), theme.strong());

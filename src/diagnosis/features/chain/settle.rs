@@ -1,23 +1,23 @@
 //! The chain, made to agree with the split of the loop's time.
 
-use super::{Chain, Part, Way};
+use super::{Chain, ChainPath, PathPart};
 use crate::diagnosis::parts::GpuIdle;
 use crate::rates::chain::paths::End;
 use crate::rates::time_split::TimeSplit;
 
-impl Way {
+impl ChainPath {
     /// The loop works, by itself or with compute threads.
     pub fn is_loops_own(&self) -> bool {
-        matches!(self.part, Part::Own | Part::Loads | Part::Saves)
+        matches!(self.part, PathPart::Own | PathPart::Loads | PathPart::Saves)
     }
 
     fn is_own_work(&self) -> bool {
-        self.part == Part::Own
+        self.part == PathPart::Own
     }
 
     /// A thread of the loop's own process computes for it.
     fn is_compute_thread(&self) -> bool {
-        self.part == Part::OwnThread && self.end == End::Cpu && self.hops.len() == 1
+        self.part == PathPart::OwnThread && self.end == End::Cpu && self.hops.len() == 1
     }
 }
 
@@ -26,57 +26,62 @@ impl Chain {
     /// over batches, or save state are told apart from its own work; the compute threads that it waits for count as that. With a
     /// device, what is lost of each is the device's idle time meanwhile.
     pub fn settle(&mut self, shares: &TimeSplit, idle: Option<&GpuIdle>) {
-        let own = self.share(Part::Own);
+        let own = self.share(PathPart::Own);
         let excess = own - shares.host_busy;
         if excess > 0.0 {
-            let spins = excess.min((shares.device_sync - self.share(Part::Device)).max(0.0));
+            let spins = excess.min((shares.device_sync - self.share(PathPart::Device)).max(0.0));
             let rest = excess - spins;
             let (loads, saves) = (shares.input_wait, shares.checkpoint);
             let of_rest = |share: f64| if share > 0.0 { (rest * share / (loads + saves)).min(share) } else { 0.0 };
             let (loads, saves) = (of_rest(loads), of_rest(saves));
-            self.shift(spins, Way::is_own_work, Part::Device, Some(End::Device));
-            self.shift(loads, Way::is_own_work, Part::Loads, None);
-            self.shift(saves, Way::is_own_work, Part::Saves, None);
+            self.shift(spins, ChainPath::is_own_work, PathPart::Device, Some(End::Device));
+            self.shift(loads, ChainPath::is_own_work, PathPart::Loads, None);
+            self.shift(saves, ChainPath::is_own_work, PathPart::Saves, None);
             // What is left runs at a line that waits: it tries again and again.
             let longest =
                 self.ways.iter().filter(|way| !way.is_loops_own()).max_by(|a, b| a.share.total_cmp(&b.share));
             if let Some(way) = longest.cloned() {
-                self.shift_to(rest - loads - saves, Way::is_own_work, |_| way.clone());
+                self.shift_to(rest - loads - saves, ChainPath::is_own_work, |_| way.clone());
             }
         } else {
-            let left = self.shift(-excess, Way::is_compute_thread, Part::Own, None);
+            let left = self.shift(-excess, ChainPath::is_compute_thread, PathPart::Own, None);
             // Fewer samples are followed than split.
-            self.shift(left, |way| !way.is_loops_own() && way.part != Part::Device, Part::Own, Some(End::Cpu));
+            self.shift(
+                left,
+                |way| !way.is_loops_own() && way.part != PathPart::Device,
+                PathPart::Own,
+                Some(End::Cpu),
+            );
         }
         // A loop that sleeps while the device works waits for that, for as long as it works: only its code could say otherwise, and the
         // split knows what that says. Moment by moment the device's use is an average.
-        let sleeps_for_it = shares.device_sync - self.share(Part::Device);
-        self.shift(sleeps_for_it, |way| way.part == Part::Sleep, Part::Device, Some(End::Device));
+        let sleeps_for_it = shares.device_sync - self.share(PathPart::Device);
+        self.shift(sleeps_for_it, |way| way.part == PathPart::Sleep, PathPart::Device, Some(End::Device));
         if let Some(idle) = idle {
-            self.lose(Part::Own, idle.while_host_busy);
+            self.lose(PathPart::Own, idle.while_host_busy);
             // Whether it waits for a batch or makes it: the device idles in the same part of that.
             let part = idle.while_input_wait / shares.input_wait.max(f64::MIN_POSITIVE);
-            for batches in [Part::Loads, Part::Loader] {
+            for batches in [PathPart::Loads, PathPart::Loader] {
                 self.lose(batches, self.share(batches) * part);
             }
-            self.lose(Part::Device, idle.while_sync);
+            self.lose(PathPart::Device, idle.while_sync);
         }
         self.ways.sort_by(|a, b| b.share.total_cmp(&a.share));
     }
 
     /// Makes up to `share` of the loop's time, of ways that fit, another part, with an end of its own where one is given;
     /// what there was no way for is given back.
-    fn shift(&mut self, share: f64, fits: fn(&Way) -> bool, part: Part, end: Option<End>) -> f64 {
+    fn shift(&mut self, share: f64, fits: fn(&ChainPath) -> bool, part: PathPart, end: Option<End>) -> f64 {
         self.shift_to(share, fits, |way| {
             let hops = if end.is_some() { Vec::new() } else { way.hops.clone() };
-            Way { hops, end: end.clone().unwrap_or_else(|| way.end.clone()), name: None, part, ..*way }
+            ChainPath { hops, end: end.clone().unwrap_or_else(|| way.end.clone()), name: None, part, ..*way }
         })
     }
 
     /// The same, where each way says what it becomes.
-    fn shift_to(&mut self, share: f64, fits: fn(&Way) -> bool, new: impl Fn(&Way) -> Way) -> f64 {
+    fn shift_to(&mut self, share: f64, fits: fn(&ChainPath) -> bool, new: impl Fn(&ChainPath) -> ChainPath) -> f64 {
         let mut left = share;
-        let mut moved: Vec<Way> = Vec::new();
+        let mut moved: Vec<ChainPath> = Vec::new();
         for way in self.ways.iter_mut().filter(|way| fits(way)) {
             let share = left.clamp(0.0, way.share);
             if share <= 0.0 {
@@ -85,10 +90,10 @@ impl Chain {
             let lost = way.lost * share / way.share;
             (way.share, way.lost) = (way.share - share, way.lost - lost);
             left -= share;
-            moved.push(Way { share, lost, ..new(way) });
+            moved.push(ChainPath { share, lost, ..new(way) });
         }
         for new in moved {
-            let same = |way: &&mut Way| (way.part, &way.hops, &way.end) == (new.part, &new.hops, &new.end);
+            let same = |way: &&mut ChainPath| (way.part, &way.hops, &way.end) == (new.part, &new.hops, &new.end);
             match self.ways.iter_mut().find(same) {
                 Some(way) => (way.share, way.lost) = (way.share + new.share, way.lost + new.lost),
                 None => self.ways.push(new),
@@ -99,7 +104,7 @@ impl Chain {
     }
 
     /// Sets what is lost of a part, as far as its time goes.
-    fn lose(&mut self, part: Part, lost: f64) {
+    fn lose(&mut self, part: PathPart, lost: f64) {
         let share = self.share(part);
         let lost = if share > 0.0 { (lost / share).clamp(0.0, 1.0) } else { 0.0 };
         self.ways.iter_mut().filter(|way| way.part == part).for_each(|way| way.lost = way.share * lost);
@@ -112,7 +117,7 @@ mod tests {
 
     #[test]
     fn sleep_that_the_split_takes_for_a_wait_for_the_device_is_one() {
-        let way = |part: Part, end: End, share: f64, lost: f64| Way {
+        let way = |part: PathPart, end: End, share: f64, lost: f64| ChainPath {
             hops: Vec::new(),
             end,
             name: None,
@@ -124,16 +129,16 @@ mod tests {
         // say no more than that the device works for 83 % of them.
         let ways = |own: f64| {
             vec![
-                way(Part::Device, End::Device, 0.69, 0.0),
-                way(Part::Sleep, End::Timer, 0.14, 0.14),
-                way(Part::Own, End::Cpu, own, own),
+                way(PathPart::Device, End::Device, 0.69, 0.0),
+                way(PathPart::Sleep, End::Timer, 0.14, 0.14),
+                way(PathPart::Own, End::Cpu, own, own),
             ]
         };
         let settled = |shares: TimeSplit| {
             let mut chain = Chain { ways: ways(0.17), ..Chain::default() };
             let idle = GpuIdle { total: 0.17, while_host_busy: 0.17, ..GpuIdle::default() };
             chain.settle(&shares, Some(&idle));
-            [chain.share(Part::Device), chain.share(Part::Sleep), chain.lost(Part::Sleep)]
+            [chain.share(PathPart::Device), chain.share(PathPart::Sleep), chain.lost(PathPart::Sleep)]
                 .map(|share| (share * 100.0).round())
         };
         let for_it = TimeSplit { device_sync: 0.83, host_busy: 0.17, ..TimeSplit::default() };

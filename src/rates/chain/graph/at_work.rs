@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Graph, Thread};
+use super::{Graph, GraphThread};
 use crate::rates::wait::Wait;
 use crate::sample::Channel;
 
@@ -10,16 +10,16 @@ impl Graph<'_> {
     /// Processes with a thread that is at work at this round, the loop's own but for it: they run, or wait for a disk or for
     /// an answer from elsewhere, as whoever fetches ahead does; or have something for the loop that it has not taken yet.
     pub(in crate::rates::chain) fn at_work(&self, (trainer, tid): (u32, u32)) -> BTreeSet<u32> {
-        let fetches = |thread: &Thread<'_>| {
+        let fetches = |thread: &GraphThread<'_>| {
             let elsewhere = |channel: &Channel| channel.remote.is_some() && !channel.writers.contains(&trainer);
             self.waits_on(thread).any(|(_, channel)| elsewhere(channel))
         };
-        let hands_over = |thread: &Thread<'_>| {
+        let hands_over = |thread: &GraphThread<'_>| {
             let to_loop =
                 |channel: &Channel| channel.readers.contains(&trainer) || channel.writers.contains(&trainer);
             self.waits_on(thread).any(|(descriptor, channel)| descriptor.writes && to_loop(channel))
         };
-        let works = |thread: &&Thread<'_>| match thread.wait {
+        let works = |thread: &&GraphThread<'_>| match thread.wait {
             Wait::Running | Wait::DiskRead | Wait::Memory => (thread.pid, thread.tid) != (trainer, tid),
             Wait::Pipe | Wait::Socket if thread.pid != trainer && hands_over(thread) => true,
             Wait::Socket => thread.pid != trainer && fetches(thread),
@@ -30,11 +30,11 @@ impl Graph<'_> {
 
     /// Threads of the job that run at this round, but a loop's own and those of torch's workers: process and thread.
     pub(in crate::rates::chain) fn busy_threads(&self, of_loop: (u32, u32)) -> Vec<(u32, u32)> {
-        let runs = |thread: &&Thread<'_>| {
+        let runs = |thread: &&GraphThread<'_>| {
             thread.active && thread.wait == Wait::Running && (thread.pid, thread.tid) != of_loop
         };
         let of_job =
-            |thread: &&Thread<'_>| self.inside_pids.contains(&thread.pid) && !self.is_torch_worker(thread.pid);
+            |thread: &&GraphThread<'_>| self.inside_pids.contains(&thread.pid) && !self.is_torch_worker(thread.pid);
         self.threads.iter().filter(runs).filter(of_job).map(|thread| (thread.pid, thread.tid)).collect()
     }
 }

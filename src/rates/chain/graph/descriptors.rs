@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::paths::{Edge, End};
-use super::super::ways::Way;
-use super::{CANDIDATES, Graph, Thread, Trail};
+use super::super::paths::{End, WaitEdge};
+use super::super::ways::RoundPath;
+use super::{CANDIDATES, Graph, GraphThread, Trail};
 use crate::rates::wait::Wait;
 use crate::sample::job::is_unread_accelerator;
 use crate::sample::syscall::{FdUse, fd_use, waits_for_lock};
@@ -20,10 +20,10 @@ const SOON_MS: i32 = 1000;
 impl<'a> Graph<'a> {
     pub(super) fn of_descriptors<'g>(
         &'g self,
-        thread: &'g Thread<'a>,
+        thread: &'g GraphThread<'a>,
         seen: &Observation,
         path: &mut Trail<'g, 'a>,
-    ) -> Vec<Way> {
+    ) -> Vec<RoundPath> {
         let guessed: Vec<Descriptor>;
         let descriptors = if seen.descriptors.is_empty() && !self.exact {
             guessed = self.guessed(thread, seen);
@@ -37,7 +37,7 @@ impl<'a> Graph<'a> {
             None if seen.call.is_none() && seen.wchan.as_deref().is_some_and(waits_for_lock) => {
                 return self.of_lock(thread.pid, None, path);
             }
-            Some(FdUse::Accepts) => return vec![Way::end(End::Asked)],
+            Some(FdUse::Accepts) => return vec![RoundPath::end(End::Asked)],
             _ => {}
         }
         let mut alternatives = Vec::new();
@@ -46,53 +46,58 @@ impl<'a> Graph<'a> {
         }
         if alternatives.is_empty() && descriptors.iter().any(|one| one.link.starts_with(EVENT)) {
             let companions = self.companions(thread, path).into_iter().take(CANDIDATES);
-            alternatives.extend(companions.map(|other| self.through(other, Edge::Thread, path)));
+            alternatives.extend(companions.map(|other| self.through(other, WaitEdge::Thread, path)));
         }
         let is_local = || seen.wchan.as_deref().is_some_and(|symbol| symbol.contains("unix_stream_read"));
         if !self.exact && alternatives.is_empty() && is_local() {
             // None of the sockets known here: one made for a moment, as torch's loop makes to take over a worker's memory.
             let partners = self.likeliest(thread.pid, self.pipe_partners(thread.pid)).into_iter();
-            alternatives.extend(partners.take(CANDIDATES).map(|pid| self.of_process_way(pid, Edge::Reads, path)));
+            alternatives.extend(partners.take(CANDIDATES).map(|pid| self.of_process_way(pid, WaitEdge::Reads, path)));
         }
         let ways = self.best(alternatives);
         // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
         let nobody = ways.iter().all(|way| way.is_own(&End::Unknown));
-        if nobody && thread.wait == Wait::LoaderPoll { vec![Way::end(End::Loader)] } else { ways }
+        if nobody && thread.wait == Wait::LoaderPoll { vec![RoundPath::end(End::Loader)] } else { ways }
     }
 
-    pub(super) fn of_lock<'g>(&'g self, pid: u32, file: Option<&Descriptor>, path: &mut Trail<'g, 'a>) -> Vec<Way> {
+    pub(super) fn of_lock<'g>(
+        &'g self,
+        pid: u32,
+        file: Option<&Descriptor>,
+        path: &mut Trail<'g, 'a>,
+    ) -> Vec<RoundPath> {
         let lock = self.locks.get(&pid);
         let known = file.map(|file| &file.link).or_else(|| lock.and_then(|lock| lock.path.as_ref()));
         let name = known.map_or_else(|| Arc::from(""), Arc::clone);
         let holder = lock.map(|lock| lock.holder).filter(|holder| *holder != 0 && *holder != pid);
-        let by = if lock.is_some_and(|lock| lock.sleeps) { Edge::TriesLock } else { Edge::FileLock };
+        let by = if lock.is_some_and(|lock| lock.sleeps) { WaitEdge::TriesLock } else { WaitEdge::FileLock };
         match holder {
             Some(holder) => {
                 let ways = self.of_process_way(holder, by, path);
-                ways.into_iter().map(|way| Way { name: Some(Arc::clone(&name)), ..way }).collect()
+                ways.into_iter().map(|way| RoundPath { name: Some(Arc::clone(&name)), ..way }).collect()
             }
-            None => vec![Way::end(End::Lock(name))],
+            None => vec![RoundPath::end(End::Lock(name))],
         }
     }
 
     /// Ways over one descriptor; nothing where it leads nowhere.
     fn of_descriptor<'g>(
         &'g self,
-        thread: &'g Thread<'a>,
+        thread: &'g GraphThread<'a>,
         descriptor: &Descriptor,
         reads: bool,
         path: &mut Trail<'g, 'a>,
-    ) -> Vec<Vec<Way>> {
+    ) -> Vec<Vec<RoundPath>> {
         let pid = thread.pid;
         if self.steps.get() == 0 {
             return Vec::new();
         }
         let link = &*descriptor.link;
         if link.starts_with("/dev/nvidia") || is_unread_accelerator(link) {
-            return vec![vec![Way::end(End::Device)]];
+            return vec![vec![RoundPath::end(End::Device)]];
         }
         if link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") {
-            return vec![vec![Way::end(End::Terminal)]];
+            return vec![vec![RoundPath::end(End::Terminal)]];
         }
         let is_pipe = link.starts_with("pipe:");
         if !is_pipe && !link.starts_with("socket:") {
@@ -113,7 +118,7 @@ impl<'a> Graph<'a> {
         }
         if pids.is_empty() && within {
             let companions = self.companions(thread, path).into_iter().take(CANDIDATES);
-            return companions.map(|other| self.through(other, Edge::Thread, path)).collect();
+            return companions.map(|other| self.through(other, WaitEdge::Thread, path)).collect();
         }
         if !is_pipe {
             pids = self.without_heirs(pid, pids);
@@ -122,16 +127,17 @@ impl<'a> Graph<'a> {
         let followed = pids.iter().filter(|pid| self.by_process.contains_key(pid)).count();
         let pids = self.likeliest(pid, pids);
         let by = match &remote {
-            _ if descriptor.writes => Edge::Writes,
-            Some(_) => Edge::Network,
-            None => Edge::Reads,
+            _ if descriptor.writes => WaitEdge::Writes,
+            Some(_) => WaitEdge::Network,
+            None => WaitEdge::Reads,
         };
         let holding: Vec<u32> = pids.into_iter().take(CANDIDATES).collect();
-        let mut found: Vec<Vec<Way>> = holding.iter().map(|other| self.of_process_way(*other, by, path)).collect();
+        let mut found: Vec<Vec<RoundPath>> =
+            holding.iter().map(|other| self.of_process_way(*other, by, path)).collect();
         if let Some(remote) = remote {
             // Whoever is there waits in turn for the one that asks, itself or as others of its kind do: nothing to do. Unless it
             // looks again by itself soon, as a server does whose answers take their time: then it sleeps.
-            let asked = |ways: &Vec<Way>| ways.iter().all(|way| way.end == End::Asked);
+            let asked = |ways: &Vec<RoundPath>| ways.iter().all(|way| way.end == End::Asked);
             let sleeps = || holding.iter().any(|other| self.looks_again(*other));
             // Ranks, too, wait for each other; that one of them sleeps does not put it elsewhere.
             let is_rank = |other: &u32| {
@@ -148,10 +154,10 @@ impl<'a> Graph<'a> {
             let unsought = channel.is_some_and(|channel| channel.unsought) || holders > 0 && followed == 0;
             if found.is_empty() {
                 found.push(vec![match unsought {
-                    true => Way { name: Some(remote), ..Way::end(End::Unknown) },
+                    true => RoundPath { name: Some(remote), ..RoundPath::end(End::Unknown) },
                     // Whoever opened the connection asks, and is not asked.
-                    false if channel.is_some_and(|channel| channel.accepted) => Way::end(End::Asked),
-                    false => Way::end(End::Net(remote)),
+                    false if channel.is_some_and(|channel| channel.accepted) => RoundPath::end(End::Asked),
+                    false => RoundPath::end(End::Net(remote)),
                 }]);
             }
         }
@@ -162,7 +168,7 @@ impl<'a> Graph<'a> {
     /// `sleep` sets one.
     fn looks_again(&self, pid: u32) -> bool {
         let soon = |seen: &Observation| seen.timeout_ms.is_some_and(|ms| (1..=SOON_MS).contains(&ms));
-        let polls = |thread: &Thread<'_>| thread.wait == Wait::Poll && thread.now.is_some_and(soon);
+        let polls = |thread: &GraphThread<'_>| thread.wait == Wait::Poll && thread.now.is_some_and(soon);
         self.threads_of(pid).any(polls)
     }
 
@@ -203,7 +209,7 @@ impl<'a> Graph<'a> {
 
     /// What a thread may wait on where its call may not be seen: every open end of its process that fits the kernel's
     /// function, and whose other end somebody active holds.
-    fn guessed(&self, thread: &Thread<'_>, seen: &Observation) -> Vec<Descriptor> {
+    fn guessed(&self, thread: &GraphThread<'_>, seen: &Observation) -> Vec<Descriptor> {
         let symbol = seen.wchan.as_deref().unwrap_or_default();
         let writes = ["pipe_write", "stream_wait_memory", "sock_alloc_send", "wait_for_wmem"]
             .iter()

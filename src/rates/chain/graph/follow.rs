@@ -1,9 +1,9 @@
 //! From a blocked thread to whoever would let it go on.
 
-use super::super::paths::{Edge, End, Hop, is_at_sleeping_thread};
-use super::super::ways::{Found, Way};
+use super::super::paths::{End, WaitEdge, WaitHop, is_at_sleeping_thread};
+use super::super::ways::{FoundPaths, RoundPath};
 use super::turns::PRIVATE;
-use super::{CANDIDATES, DEPTH, Graph, Thread, Trail, running};
+use super::{CANDIDATES, DEPTH, Graph, GraphThread, Trail, running};
 use crate::rates::levels::{AT_WORK, CLEARLY};
 use crate::rates::wait::Wait;
 use crate::sample::{Channel, Observation};
@@ -20,7 +20,7 @@ const SWITCHES_S: f64 = 150.0;
 
 impl<'a> Graph<'a> {
     /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
-    pub(in crate::rates::chain) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> Found {
+    pub(in crate::rates::chain) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
         let idle = 1.0 - device.unwrap_or(0.0);
         let mut found = self.ways_beside(pid, tid, device);
         let is_shared = found.ways.len() > 1 && found.ways.iter().any(|way| way.is_own(&End::Device));
@@ -35,28 +35,28 @@ impl<'a> Graph<'a> {
         found
     }
 
-    fn ways_beside(&self, pid: u32, tid: u32, device: Option<f64>) -> Found {
-        let Some(thread) = self.thread(pid, tid) else { return vec![Way::end(End::Unknown)].into() };
+    fn ways_beside(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
+        let Some(thread) = self.thread(pid, tid) else { return vec![RoundPath::end(End::Unknown)].into() };
         let ways = self.ways_from(thread);
         let busy = device.filter(|busy| *busy >= AT_WORK);
         match (thread.wait, busy) {
             // The wait has no name of its own: the device may be what is waited for.
-            (Wait::Device, Some(_)) => vec![Way::end(End::Device)].into(),
+            (Wait::Device, Some(_)) => vec![RoundPath::end(End::Device)].into(),
             // Who sleeps waits for the device at most while that works.
             (Wait::Sleep, Some(busy)) => {
-                let otherwise = ways.iter().map(|way| Way { share: way.share * busy, ..way.clone() }).collect();
-                Found { ways: beside_device(ways, busy), otherwise }
+                let otherwise = ways.iter().map(|way| RoundPath { share: way.share * busy, ..way.clone() }).collect();
+                FoundPaths { ways: beside_device(ways, busy), otherwise }
             }
             (Wait::Futex | Wait::Poll | Wait::Other, Some(busy)) if !self.has_channel(thread) => {
                 // That threads which have ended were meant is known from the whole tick, not from this round.
-                let has_ended = |way: &Way| way.hops.first().is_some_and(Hop::is_short_lived);
+                let has_ended = |way: &RoundPath| way.hops.first().is_some_and(WaitHop::is_short_lived);
                 let leads = ways.iter().any(|way| way.leads() && !has_ended(way));
                 if !leads {
-                    let else_for = |way: &Way| has_ended(way) || is_at_sleeping_thread(&way.hops, &way.end);
+                    let else_for = |way: &RoundPath| has_ended(way) || is_at_sleeping_thread(&way.hops, &way.end);
                     let otherwise = ways.into_iter().filter(else_for).collect();
-                    return Found { ways: vec![Way::end(End::Device)], otherwise };
+                    return FoundPaths { ways: vec![RoundPath::end(End::Device)], otherwise };
                 }
-                let by_lock = ways.iter().any(|way| way.hops.first().is_some_and(|hop| hop.by != Edge::Thread));
+                let by_lock = ways.iter().any(|way| way.hops.first().is_some_and(|hop| hop.by != WaitEdge::Thread));
                 let computes = ways.iter().any(|way| way.hops.len() == 1 && way.end == End::Cpu);
                 if by_lock || computes {
                     return ways.into();
@@ -67,26 +67,26 @@ impl<'a> Graph<'a> {
         }
     }
 
-    fn ways_from(&self, thread: &Thread<'a>) -> Vec<Way> {
+    fn ways_from(&self, thread: &GraphThread<'a>) -> Vec<RoundPath> {
         self.steps.set(STEPS);
         self.ways(thread, &mut vec![thread])
     }
 
     /// The ways from a thread on; `path` are the threads that lead here, itself included. The shares add up to 1.
-    fn ways<'g>(&'g self, thread: &'g Thread<'a>, path: &mut Trail<'g, 'a>) -> Vec<Way> {
-        let Some(seen) = thread.now.filter(|_| self.may_go_on()) else { return vec![Way::end(End::Unknown)] };
+    fn ways<'g>(&'g self, thread: &'g GraphThread<'a>, path: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
+        let Some(seen) = thread.now.filter(|_| self.may_go_on()) else { return vec![RoundPath::end(End::Unknown)] };
         let ways = match thread.wait {
-            Wait::Running => vec![Way::end(End::Cpu)],
-            Wait::DiskRead => vec![Way::end(End::Disk)],
-            Wait::DiskWrite => vec![Way::end(End::Flush)],
-            Wait::Memory => vec![Way::end(End::Memory)],
-            Wait::Stopped => vec![Way::end(End::Stopped)],
+            Wait::Running => vec![RoundPath::end(End::Cpu)],
+            Wait::DiskRead => vec![RoundPath::end(End::Disk)],
+            Wait::DiskWrite => vec![RoundPath::end(End::Flush)],
+            Wait::Memory => vec![RoundPath::end(End::Memory)],
+            Wait::Stopped => vec![RoundPath::end(End::Stopped)],
             Wait::Sleep => self.of_sleep(thread.pid, path),
-            Wait::Device => vec![Way::end(End::Device)],
-            Wait::Unknown => vec![Way::end(End::Unknown)],
+            Wait::Device => vec![RoundPath::end(End::Device)],
+            Wait::Unknown => vec![RoundPath::end(End::Unknown)],
             Wait::Child => self.of_child(thread, seen, path),
             Wait::Futex => self.of_futex(thread, seen, path),
-            Wait::LoaderPoll if self.is_torch_worker(thread.pid) => vec![Way::end(End::Asked)],
+            Wait::LoaderPoll if self.is_torch_worker(thread.pid) => vec![RoundPath::end(End::Asked)],
             Wait::LoaderPoll | Wait::Poll | Wait::Pipe | Wait::Socket | Wait::Other => {
                 self.of_descriptors(thread, seen, path)
             }
@@ -95,19 +95,29 @@ impl<'a> Graph<'a> {
     }
 
     /// Who sleeps while another process holds a lock on a file that it has open tries that again and again.
-    fn of_sleep<'g>(&'g self, pid: u32, path: &mut Trail<'g, 'a>) -> Vec<Way> {
+    fn of_sleep<'g>(&'g self, pid: u32, path: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
         match self.locks.get(&pid).filter(|lock| lock.sleeps) {
             Some(_) => self.of_lock(pid, None, path),
-            None => vec![Way::end(End::Timer)],
+            None => vec![RoundPath::end(End::Timer)],
         }
     }
 
-    fn of_child<'g>(&'g self, thread: &Thread<'a>, seen: &Observation, path: &mut Trail<'g, 'a>) -> Vec<Way> {
+    fn of_child<'g>(
+        &'g self,
+        thread: &GraphThread<'a>,
+        seen: &Observation,
+        path: &mut Trail<'g, 'a>,
+    ) -> Vec<RoundPath> {
         let children = self.waited_children(thread.pid, seen).into_iter().take(CANDIDATES);
-        self.best(children.map(|pid| self.of_process_way(pid, Edge::Child, path)).collect())
+        self.best(children.map(|pid| self.of_process_way(pid, WaitEdge::Child, path)).collect())
     }
 
-    fn of_futex<'g>(&'g self, thread: &'g Thread<'a>, seen: &Observation, path: &mut Trail<'g, 'a>) -> Vec<Way> {
+    fn of_futex<'g>(
+        &'g self,
+        thread: &'g GraphThread<'a>,
+        seen: &Observation,
+        path: &mut Trail<'g, 'a>,
+    ) -> Vec<RoundPath> {
         let others = self.companions(thread, path);
         let run = running(&others);
         // A lock that other processes share: whoever of them runs.
@@ -116,10 +126,10 @@ impl<'a> Graph<'a> {
         let switches = !self.exact && thread.wakes_per_s > SWITCHES_S && !run.is_empty();
         if short || switches {
             let of = if run.is_empty() { &others } else { &run };
-            let mut holders: Vec<&Thread<'_>> = of.iter().copied().filter(|one| !self.is_native(one)).collect();
+            let mut holders: Vec<&GraphThread<'_>> = of.iter().copied().filter(|one| !self.is_native(one)).collect();
             holders.retain(|one| !run.is_empty() || one.cpu >= AT_WORK);
             if !holders.is_empty() {
-                return to_threads(&holders, Edge::InterpreterLock, |_| vec![Way::end(End::Cpu)]);
+                return to_threads(&holders, WaitEdge::InterpreterLock, |_| vec![RoundPath::end(End::Cpu)]);
             }
         }
         if !run.is_empty() {
@@ -128,7 +138,7 @@ impl<'a> Graph<'a> {
         let mut alternatives = Vec::new();
         for other in others.into_iter().take(CANDIDATES) {
             if !matches!(other.wait, Wait::Futex | Wait::Unknown) && path.len() < DEPTH {
-                alternatives.push(self.through(other, Edge::Thread, path));
+                alternatives.push(self.through(other, WaitEdge::Thread, path));
             }
         }
         if shared {
@@ -136,7 +146,7 @@ impl<'a> Graph<'a> {
             for pid in others.take(CANDIDATES) {
                 let run = running(&self.active_of(pid, path));
                 if !run.is_empty() {
-                    alternatives.push(to_threads(&run, Edge::SharedMemory, |_| vec![Way::end(End::Cpu)]));
+                    alternatives.push(to_threads(&run, WaitEdge::SharedMemory, |_| vec![RoundPath::end(End::Cpu)]));
                 }
             }
         }
@@ -148,27 +158,27 @@ impl<'a> Graph<'a> {
     /// CPU is no peer.
     fn with_peers<'g>(
         &'g self,
-        run: &[&'g Thread<'a>],
-        others: &[&'g Thread<'a>],
+        run: &[&'g GraphThread<'a>],
+        others: &[&'g GraphThread<'a>],
         path: &mut Trail<'g, 'a>,
-    ) -> Vec<Way> {
+    ) -> Vec<RoundPath> {
         let busiest = run.iter().map(|one| one.cpu).fold(0.0, f64::max);
         let peers = others.iter().filter(|one| one.wait != Wait::Running && one.cpu >= CLEARLY * busiest);
-        let is_source = |way: &Way| matches!(way.end, End::Disk | End::Memory | End::Net(_));
-        let waiting: Vec<Vec<Way>> = peers
+        let is_source = |way: &RoundPath| matches!(way.end, End::Disk | End::Memory | End::Net(_));
+        let waiting: Vec<Vec<RoundPath>> = peers
             .take(CANDIDATES)
             .filter(|one| one.wait != Wait::Futex)
-            .map(|one| self.through(one, Edge::Thread, path))
+            .map(|one| self.through(one, WaitEdge::Thread, path))
             .filter(|ways| ways.iter().all(is_source))
             .collect();
         let all = (run.len() + waiting.len()) as f64;
-        let running = to_threads(run, Edge::Thread, Thread::runs_or_reads);
-        let running = running.into_iter().map(|way| Way { share: way.share * run.len() as f64 / all, ..way });
-        few(running.chain(waiting.into_iter().flatten().map(|way| Way { share: way.share / all, ..way })))
+        let running = to_threads(run, WaitEdge::Thread, GraphThread::runs_or_reads);
+        let running = running.into_iter().map(|way| RoundPath { share: way.share * run.len() as f64 / all, ..way });
+        few(running.chain(waiting.into_iter().flatten().map(|way| RoundPath { share: way.share / all, ..way })))
     }
 
     /// It waits on a pipe or socket that leads somewhere.
-    fn has_channel(&self, thread: &Thread<'_>) -> bool {
+    fn has_channel(&self, thread: &GraphThread<'_>) -> bool {
         let leads = |channel: &Channel| channel.remote.is_some() || self.others(channel, thread.pid).next().is_some();
         self.waits_on(thread).any(|(_, channel)| leads(channel))
     }
@@ -181,38 +191,43 @@ impl<'a> Graph<'a> {
     }
 
     /// Ways over one thread and on from it.
-    pub(super) fn through<'g>(&'g self, other: &'g Thread<'a>, by: Edge, path: &mut Trail<'g, 'a>) -> Vec<Way> {
+    pub(super) fn through<'g>(
+        &'g self,
+        other: &'g GraphThread<'a>,
+        by: WaitEdge,
+        path: &mut Trail<'g, 'a>,
+    ) -> Vec<RoundPath> {
         path.push(other);
-        let ways = if path.len() > DEPTH { vec![Way::end(End::Unknown)] } else { self.ways(other, path) };
+        let ways = if path.len() > DEPTH { vec![RoundPath::end(End::Unknown)] } else { self.ways(other, path) };
         path.pop();
         ways.into_iter().map(|way| way.after(other.hop(by), 1.0)).collect()
     }
 
     /// What a process does that is waited for: whoever of its threads runs, else what its main thread waits for, or the
     /// most active one where that rests or leads nowhere.
-    pub(super) fn of_process_way<'g>(&'g self, pid: u32, by: Edge, path: &mut Trail<'g, 'a>) -> Vec<Way> {
+    pub(super) fn of_process_way<'g>(&'g self, pid: u32, by: WaitEdge, path: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
         if path.iter().any(|on| on.pid == pid) {
-            return vec![Way::end(End::Asked)];
+            return vec![RoundPath::end(End::Asked)];
         }
         if !self.may_go_on() {
-            return vec![Way::end(End::Unknown)];
+            return vec![RoundPath::end(End::Unknown)];
         }
         let active = self.active_of(pid, path);
         let run = running(&active);
         if !run.is_empty() {
-            return to_threads(&run, by, Thread::runs_or_reads);
+            return to_threads(&run, by, GraphThread::runs_or_reads);
         }
         let main = self.thread(pid, pid);
         let busiest_but = |but: Option<u32>| {
-            let weight = |one: &Thread<'_>| one.cpu + one.wakes_per_s * 1e-3;
+            let weight = |one: &GraphThread<'_>| one.cpu + one.wakes_per_s * 1e-3;
             let others = active.iter().copied().filter(|one| Some(one.tid) != but);
             others.max_by(|a, b| weight(a).total_cmp(&weight(b)))
         };
         let Some(first) = main.filter(|main| main.active).or_else(|| busiest_but(None)).or(main) else {
-            return vec![Way::end(End::Unknown).after(Hop { by, pid, tid: pid }, 1.0)];
+            return vec![RoundPath::end(End::Unknown).after(WaitHop { by, pid, tid: pid }, 1.0)];
         };
         if path.len() >= DEPTH {
-            return vec![Way::end(End::Unknown)];
+            return vec![RoundPath::end(End::Unknown)];
         }
         let ways = self.through(first, by, path);
         // The main thread of a server may rest while another one answers.
@@ -236,8 +251,8 @@ impl<'a> Graph<'a> {
         let way = ways.iter().max_by(|a, b| of_end(&a.end).total_cmp(&of_end(&b.end)))?;
         let first = way.hops.first()?;
         let own = match main.wait {
-            Wait::Futex => first.pid == pid && first.by == Edge::Thread,
-            _ => first.by == Edge::Reads && self.is_child_of(first.pid, pid),
+            Wait::Futex => first.pid == pid && first.by == WaitEdge::Thread,
+            _ => first.by == WaitEdge::Reads && self.is_child_of(first.pid, pid),
         };
         let end = match way.end {
             _ if !own => return None,
@@ -254,47 +269,51 @@ impl<'a> Graph<'a> {
     }
 
     /// The alternatives that end best, in equal parts: whoever works is why the others wait.
-    pub(super) fn best(&self, mut alternatives: Vec<Vec<Way>>) -> Vec<Way> {
-        let rank = |ways: &[Way]| ways.iter().map(|way| way.end.rank()).min().unwrap_or(u8::MAX);
+    pub(super) fn best(&self, mut alternatives: Vec<Vec<RoundPath>>) -> Vec<RoundPath> {
+        let rank = |ways: &[RoundPath]| ways.iter().map(|way| way.end.rank()).min().unwrap_or(u8::MAX);
         let Some(least) = alternatives.iter().map(|ways| rank(ways)).min() else {
-            return vec![Way::end(End::Unknown)];
+            return vec![RoundPath::end(End::Unknown)];
         };
         alternatives.retain(|ways| rank(ways) == least);
         let part = 1.0 / alternatives.len() as f64;
-        few(alternatives.into_iter().flatten().map(|way| Way { share: way.share * part, ..way }))
+        few(alternatives.into_iter().flatten().map(|way| RoundPath { share: way.share * part, ..way }))
     }
 }
 
 /// Ways over each of these threads, in equal parts.
-fn to_threads<'g, 'a>(to: &[&'g Thread<'a>], by: Edge, on: impl Fn(&'g Thread<'a>) -> Vec<Way>) -> Vec<Way> {
+fn to_threads<'g, 'a>(
+    to: &[&'g GraphThread<'a>],
+    by: WaitEdge,
+    on: impl Fn(&'g GraphThread<'a>) -> Vec<RoundPath>,
+) -> Vec<RoundPath> {
     let part = 1.0 / to.len().max(1) as f64;
     to.iter().flat_map(|thread| on(thread).into_iter().map(|way| way.after(thread.hop(by), part))).collect()
 }
 
-impl Thread<'_> {
-    fn hop(&self, by: Edge) -> Hop {
-        Hop { by, pid: self.pid, tid: self.tid }
+impl GraphThread<'_> {
+    fn hop(&self, by: WaitEdge) -> WaitHop {
+        WaitHop { by, pid: self.pid, tid: self.tid }
     }
 
     /// What a thread that is seen running does.
-    fn runs_or_reads(&self) -> Vec<Way> {
+    fn runs_or_reads(&self) -> Vec<RoundPath> {
         let ends = [(End::Cpu, 1.0 - self.at_disk), (End::Disk, self.at_disk)];
         ends.into_iter()
             .filter(|(_, share)| *share > 0.0)
-            .map(|(end, share)| Way { share, ..Way::end(end) })
+            .map(|(end, share)| RoundPath { share, ..RoundPath::end(end) })
             .collect()
     }
 }
 
 /// As much of the wait as the device works is for it.
-fn beside_device(ways: Vec<Way>, busy: f64) -> Vec<Way> {
-    let rest = ways.into_iter().map(|way| Way { share: way.share * (1.0 - busy), ..way });
-    rest.filter(|way| way.share > 0.0).chain([Way { share: busy, ..Way::end(End::Device) }]).collect()
+fn beside_device(ways: Vec<RoundPath>, busy: f64) -> Vec<RoundPath> {
+    let rest = ways.into_iter().map(|way| RoundPath { share: way.share * (1.0 - busy), ..way });
+    rest.filter(|way| way.share > 0.0).chain([RoundPath { share: busy, ..RoundPath::end(End::Device) }]).collect()
 }
 
 /// Equal ways as one, and what is beyond [`WAYS`] of them as one with an unknown end.
-fn few(ways: impl Iterator<Item = Way>) -> Vec<Way> {
-    let mut kept: Vec<Way> = Vec::new();
+fn few(ways: impl Iterator<Item = RoundPath>) -> Vec<RoundPath> {
+    let mut kept: Vec<RoundPath> = Vec::new();
     let mut rest = 0.0;
     for way in ways {
         if let Some(known) = kept.iter_mut().find(|known| known.is_like(&way)) {
@@ -306,15 +325,15 @@ fn few(ways: impl Iterator<Item = Way>) -> Vec<Way> {
         }
     }
     if rest > 0.0 {
-        kept.push(Way { share: rest, ..Way::end(End::Unknown) });
+        kept.push(RoundPath { share: rest, ..RoundPath::end(End::Unknown) });
     }
     kept
 }
 
-impl Way {
+impl RoundPath {
     /// It ends at something that explains a wait, or goes over a lock or a full pipe, whose owner does whatever it does.
     pub(super) fn leads(&self) -> bool {
-        let held = |hop: &Hop| hop.by.is_file_lock() || hop.by == Edge::Writes;
+        let held = |hop: &WaitHop| hop.by.is_file_lock() || hop.by == WaitEdge::Writes;
         self.end.rank() < End::Timer.rank() || self.hops.iter().any(held)
     }
 }

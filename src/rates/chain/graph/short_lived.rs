@@ -1,9 +1,9 @@
 //! Waits for children and threads that live for a moment, so that nobody can be followed: known by the CPU time that they leave
 //! behind.
 
-use super::super::paths::{Edge, End, Hop, is_at_sleeping_thread};
-use super::super::ways::Way;
-use super::{Graph, Thread};
+use super::super::paths::{End, WaitEdge, WaitHop, is_at_sleeping_thread};
+use super::super::ways::RoundPath;
+use super::{Graph, GraphThread};
 use crate::rates::short_lived::{FOR_CHILDREN, FOR_THREADS, ShortLived, explained};
 use crate::rates::wait::Wait;
 use crate::sample::{Observation, ProcessSample};
@@ -55,32 +55,34 @@ impl Graph<'_> {
 
     /// The same ways; where they lead to nobody, they lead to the process's own short-lived children or threads as far as those
     /// explain the wait.
-    pub(super) fn or_short_lived(&self, thread: &Thread<'_>, ways: Vec<Way>) -> Vec<Way> {
-        let is_gone = |way: &Way| match way.hops.as_slice() {
+    pub(super) fn or_short_lived(&self, thread: &GraphThread<'_>, ways: Vec<RoundPath>) -> Vec<RoundPath> {
+        let is_gone = |way: &RoundPath| match way.hops.as_slice() {
             [] => true,
             [hop] => !self.by_process.contains_key(&hop.pid),
             _ => false,
         };
-        let nobody = |way: &Way| way.end == End::Unknown && way.name.is_none() && is_gone(way);
+        let nobody = |way: &RoundPath| way.end == End::Unknown && way.name.is_none() && is_gone(way);
         let explained = thread.explained;
         let for_threads = FOR_THREADS.contains(&thread.wait);
         let way = match thread.wait {
-            wait if FOR_CHILDREN.contains(&wait) => Way { share: explained.children, ..Way::end(End::Children) },
-            _ if for_threads => Way::end(End::Cpu).after(Hop::short_lived(thread.pid), explained.threads),
+            wait if FOR_CHILDREN.contains(&wait) => {
+                RoundPath { share: explained.children, ..RoundPath::end(End::Children) }
+            }
+            _ if for_threads => RoundPath::end(End::Cpu).after(WaitHop::short_lived(thread.pid), explained.threads),
             _ => return ways,
         };
         // A thread that sleeps is waited for only with a lock in its hands; one that is itself to be asked by another process
         // (torch's, which hands out descriptors) hardly ever.
-        let rests = |way: &Way| {
+        let rests = |way: &RoundPath| {
             is_at_sleeping_thread(&way.hops, &way.end)
-                || way.end == End::Asked && matches!(way.hops.as_slice(), [hop] if hop.by == Edge::Thread)
+                || way.end == End::Asked && matches!(way.hops.as_slice(), [hop] if hop.by == WaitEdge::Thread)
         };
-        let may_be = |way: &Way| nobody(way) || for_threads && rests(way);
+        let may_be = |way: &RoundPath| nobody(way) || for_threads && rests(way);
         if way.share <= 0.0 || !ways.iter().all(may_be) {
             return ways;
         }
         let left = 1.0 - way.share;
-        let rest = ways.into_iter().map(|way| Way { share: way.share * left, ..way });
+        let rest = ways.into_iter().map(|way| RoundPath { share: way.share * left, ..way });
         [way].into_iter().chain(rest).filter(|way| way.share > 0.0).collect()
     }
 }

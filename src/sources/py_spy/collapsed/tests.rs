@@ -1,6 +1,5 @@
 //! Documents of three py-spy versions, and documents that nobody should send.
 
-
 use proptest::prelude::*;
 
 use super::*;

@@ -1,6 +1,5 @@
 //! Lines of source from a made-up `/proc`.
 
-
 use std::os::unix::fs::symlink;
 
 use rustix::fs::inotify;

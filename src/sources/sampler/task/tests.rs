@@ -108,7 +108,7 @@ fn what_a_real_thread_waits_on_is_seen() {
         wanted.sort();
         let memory = KeptFile::open(format!("/proc/{pid}/mem")).ok();
         let mut task = Task::open(Path::new("/proc"), pid, &ThreadPlan::new(pid, ThreadRole::Main), false);
-        let (mut seen, mut connections) = (Seen::default(), Connections::new(Path::new("/proc")));
+        let (mut seen, mut connections) = (TaskRead::default(), Connections::new(Path::new("/proc")));
         let begun = Instant::now();
         loop {
             connections.begin_round(u64::try_from(begun.elapsed().as_micros()).unwrap());

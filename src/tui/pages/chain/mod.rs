@@ -14,12 +14,12 @@ use ratatui::style::Style;
 
 use crate::diagnosis::chain::waits_for;
 use crate::diagnosis::verdict::{ChainNode, Class, Verdict};
-use crate::outputs::chain::{Row, line, rows};
-use crate::tui::charts::Columns;
+use crate::outputs::chain::{ChainRow, line, rows};
+use crate::tui::charts::ChartColumns;
 use crate::tui::format;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{
-    Band, Drawn, Scene, Text, Timeline, Top, bars, behind, count, scrolled, write, write_fit, write_right,
+    Band, ChartLine, Drawn, Scene, Text, Top, bars, behind, count, scrolled, write, write_fit, write_right,
 };
 
 /// Cells of a share.
@@ -29,13 +29,13 @@ const LOOKED_AT: u16 = 60;
 /// Highest timeline worth its rows.
 const HIGHEST: u16 = 6;
 /// The waits, then what ended them.
-const TIMELINES: [Timeline; 6] = [
-    Timeline(Class::DataLoader, "Loop waits", |p| p.waits.get(), Top::Percent),
-    Timeline(Class::Cpu, "← others' CPU", |p| p.waits_cpu.get(), Top::Percent),
-    Timeline(Class::Io, "← disk, memory", |p| p.waits_disk.get(), Top::Percent),
-    Timeline(Class::Io, "← network", |p| p.waits_net.get(), Top::Percent),
-    Timeline(Class::Gpu, "← GPU", |p| p.waits_gpu.get(), Top::Percent),
-    Timeline(Class::DataLoader, "← anything else", |p| p.waits_other.get(), Top::Percent),
+const TIMELINES: [ChartLine; 6] = [
+    ChartLine(Class::DataLoader, "Loop waits", |p| p.waits.get(), Top::Percent),
+    ChartLine(Class::Cpu, "← others' CPU", |p| p.waits_cpu.get(), Top::Percent),
+    ChartLine(Class::Io, "← disk, memory", |p| p.waits_disk.get(), Top::Percent),
+    ChartLine(Class::Io, "← network", |p| p.waits_net.get(), Top::Percent),
+    ChartLine(Class::Gpu, "← GPU", |p| p.waits_gpu.get(), Top::Percent),
+    ChartLine(Class::DataLoader, "← anything else", |p| p.waits_other.get(), Top::Percent),
 ];
 /// Seconds of waits without which there is no chain.
 const FIRST_S: f64 = 2.0;
@@ -56,7 +56,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: 
 }
 
 /// The waits, and of their ends those that there were.
-fn timelines(area: Rect, scene: &Scene<'_>) -> Vec<(Timeline, &'static str)> {
+fn timelines(area: Rect, scene: &Scene<'_>) -> Vec<(ChartLine, &'static str)> {
     let cells = Band::of(area).chart.width;
     let [waits, ends @ ..] = TIMELINES;
     let ends = ends.into_iter().filter(|end| end.columns(cells, scene).max() > 0.0);
@@ -87,7 +87,8 @@ fn why_none(scene: &Scene<'_>) -> String {
     };
     let trainers = scene.frame().map_or(0, |frame| frame.trainers.len());
     let is_older = || {
-        let waits = Columns::gather(&scene.job.history.timeline, scene.window(LOOKED_AT), |point| point.waits.get());
+        let waits =
+            ChartColumns::gather(&scene.job.history.timeline, scene.window(LOOKED_AT), |point| point.waits.get());
         waits.values().all(|waits| waits.is_none())
     };
     if scene.job.replay.is_some() && trainers > 0 && is_older() {
@@ -100,7 +101,7 @@ fn why_none(scene: &Scene<'_>) -> String {
 }
 
 /// A row of the tree: what is waited for on the left where it is short, where in the code behind it.
-fn one(buf: &mut Buffer, area: Rect, row: &Row<'_>, theme: Theme) {
+fn one(buf: &mut Buffer, area: Rect, row: &ChainRow<'_>, theme: Theme) {
     let bar = match area.width {
         0..100 => 6,
         100..140 => 10,

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 
 use crate::rates::frame::CpuRates;
 use crate::tui::charts;
-use crate::tui::theme::{Look, Slot, Theme};
+use crate::tui::theme::{ColorSlot, Look, Theme};
 use crate::tui::widgets::{Scroll, write};
 
 /// Widths that a CPU may have, widest first: number, bar and, from [`WITH_PERCENT`] on, percent.
@@ -16,9 +16,9 @@ const WITH_PERCENT: u16 = 14;
 
 /// What a CPU's time goes into.
 const PARTS: [Look; 4] = [
-    Look::new("busy", Slot::Purple, '█', '#'),
-    Look::new("io wait", Slot::Sky, '▒', 'i'),
-    Look::new("stolen", Slot::Vermillion, '╳', 's'),
+    Look::new("busy", ColorSlot::Purple, '█', '#'),
+    Look::new("io wait", ColorSlot::Sky, '▒', 'i'),
+    Look::new("stolen", ColorSlot::Vermillion, '╳', 's'),
     Look::IDLE,
 ];
 

@@ -15,7 +15,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::diagnosis::verdict::Class;
-use crate::tui::widgets::{Band, Drawn, Scene, Text, Timeline, Top, cells, chart, scrolled, write};
+use crate::tui::widgets::{Band, ChartLine, Drawn, Scene, Text, Top, cells, chart, scrolled, write};
 
 /// Draws the page.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
@@ -40,13 +40,13 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: 
 }
 
 /// Each with what its value is a share of.
-const TIMELINES: [(Timeline, &str); 6] = [
-    (Timeline(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent), "of the allowed CPUs"),
-    (Timeline(Class::Cpu, "Job", |p| p.cpu_job.get(), Top::Percent), "of the allowed CPUs"),
-    (Timeline(Class::Cpu, "Queueing", |p| p.run_delay.get(), Top::Fine), "of its runnable time"),
-    (Timeline(Class::Cpu, "Pressure", |p| p.psi_cpu.get(), Top::Fine), "some task waits for CPU"),
-    (Timeline(Class::Cpu, "  io", |p| p.psi_io.get(), Top::Fine), "some task waits for I/O"),
-    (Timeline(Class::Cpu, "  memory", |p| p.psi_memory.get(), Top::Fine), "some task waits for memory"),
+const TIMELINES: [(ChartLine, &str); 6] = [
+    (ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent), "of the allowed CPUs"),
+    (ChartLine(Class::Cpu, "Job", |p| p.cpu_job.get(), Top::Percent), "of the allowed CPUs"),
+    (ChartLine(Class::Cpu, "Queueing", |p| p.run_delay.get(), Top::Fine), "of its runnable time"),
+    (ChartLine(Class::Cpu, "Pressure", |p| p.psi_cpu.get(), Top::Fine), "some task waits for CPU"),
+    (ChartLine(Class::Cpu, "  io", |p| p.psi_io.get(), Top::Fine), "some task waits for I/O"),
+    (ChartLine(Class::Cpu, "  memory", |p| p.psi_memory.get(), Top::Fine), "some task waits for memory"),
 ];
 
 /// Rows of the timelines, by the height of the body.
@@ -58,8 +58,8 @@ fn rows(height: u16) -> [u16; TIMELINES.len()] {
     }
 }
 
-fn draw_timeline(buf: &mut Buffer, band: Band, timeline: &Timeline, of: &str, scene: &Scene<'_>) {
-    let (area, theme, Timeline(about, name, ..)) = (band.text, scene.theme, *timeline);
+fn draw_timeline(buf: &mut Buffer, band: Band, timeline: &ChartLine, of: &str, scene: &Scene<'_>) {
+    let (area, theme, ChartLine(about, name, ..)) = (band.text, scene.theme, *timeline);
     let x = chart::label(buf, area, name, &timeline.now(scene), 9, theme.series(about), theme) + 1;
     if area.height > 1 {
         write(buf, area.x, area.y + 1, area.right(), of, theme.dim());

@@ -9,7 +9,7 @@ use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::text::{fit, sanitise};
 use crate::tui::labels::{number as shown, used_of};
-use crate::tui::theme::{Look, Slot, Theme};
+use crate::tui::theme::{ColorSlot, Look, Theme};
 use crate::tui::widgets::{Piece, behind, cells, piece_rows, write, write_fit, write_pieces, write_right};
 use crate::tui::{charts, format};
 
@@ -115,9 +115,9 @@ fn barred(buf: &mut Buffer, area: Rect, name: &str, texts: &[String], bar: impl 
 
 /// The job's part of a device, others' part, and what is left.
 pub const PARTS: [Look; 3] = [
-    Look::new("own", Slot::Green, '█', '#'),
-    Look::new("others", Slot::Sky, '▒', '+'),
-    Look::new("free", Slot::Dim, '·', '.'),
+    Look::new("own", ColorSlot::Green, '█', '#'),
+    Look::new("others", ColorSlot::Sky, '▒', '+'),
+    Look::new("free", ColorSlot::Dim, '·', '.'),
 ];
 
 /// The device's use, and the job's part of it.

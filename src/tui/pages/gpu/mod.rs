@@ -20,18 +20,18 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::diagnosis::verdict::Class;
-use crate::history::timeline::{GPUS, Point};
+use crate::history::timeline::{GPUS, TimelinePoint};
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
-use crate::tui::charts::{self, Columns};
+use crate::tui::charts::{self, ChartColumns};
 use crate::tui::format;
-use crate::tui::widgets::{Band, Drawn, Scene, Scroll, Text, Timeline, Top, chart, scrolled, write};
-use plan::Plan;
+use crate::tui::widgets::{Band, ChartLine, Drawn, Scene, Scroll, Text, Top, chart, scrolled, write};
+use plan::GpuPlan;
 
 /// The means of the job's devices, each with what its value is a share of.
-const MEANS: [(Timeline, &str); 2] = [
-    (Timeline(Class::Gpu, "Memory", |p| p.gpu_memory.get(), Top::Percent), "of what is fitted"),
-    (Timeline(Class::Gpu, "Power", |p| p.gpu_power.get(), Top::Percent), "of the limit"),
+const MEANS: [(ChartLine, &str); 2] = [
+    (ChartLine(Class::Gpu, "Memory", |p| p.gpu_memory.get(), Top::Percent), "of what is fitted"),
+    (ChartLine(Class::Gpu, "Power", |p| p.gpu_power.get(), Top::Percent), "of the limit"),
 ];
 
 /// Draws the page.
@@ -46,7 +46,7 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     let (area, theme) = (page.area, scene.theme);
     let mut facts = Text::new(area.width, theme);
     facts.pieces(", ", &facts::pieces(frame, scene, area.width));
-    let plan = Plan::of(frame, area, facts.lines.len(), processes::rows(frame));
+    let plan = GpuPlan::of(frame, area, facts.lines.len(), processes::rows(frame));
     page.lines(&facts.lines);
     let text = |rect: Rect| Rect { width: plan.text_width, ..rect };
     if plan.device_rows == 1 {
@@ -75,12 +75,12 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
 }
 
 /// Each device's use over time.
-struct Past([Columns; GPUS]);
+struct Past([ChartColumns; GPUS]);
 
 impl Past {
     fn of(scene: &Scene<'_>, width: u16) -> Self {
-        let values = |point: &Point| point.gpus.map(|percent| percent.get());
-        Self(Columns::gather_each(&scene.job.history.timeline, scene.window(width), values))
+        let values = |point: &TimelinePoint| point.gpus.map(|percent| percent.get());
+        Self(ChartColumns::gather_each(&scene.job.history.timeline, scene.window(width), values))
     }
 
     /// Draws that of a device by its position in the frame. One device too many for the points has no past.
@@ -97,7 +97,7 @@ impl Past {
 }
 
 /// The timelines below the devices, and the means of memory and power where there is room.
-fn timelines(page: &mut Scroll<'_>, plan: &Plan, frame: &Frame, scene: &Scene<'_>) {
+fn timelines(page: &mut Scroll<'_>, plan: &GpuPlan, frame: &Frame, scene: &Scene<'_>) {
     let theme = scene.theme;
     let width = Band::of(page.area).chart.width;
     let past = Past::of(scene, width);
@@ -111,7 +111,7 @@ fn timelines(page: &mut Scroll<'_>, plan: &Plan, frame: &Frame, scene: &Scene<'_
     let mean = if frame.gpus.iter().filter(|gpu| gpu.attached).count() > 1 { "mean, " } else { "" };
     for (timeline, of) in MEANS {
         let Some(band) = page.band(plan.mean_rows) else { continue };
-        let (columns, Timeline(about, name, ..)) = (timeline.columns(width, scene), timeline);
+        let (columns, ChartLine(about, name, ..)) = (timeline.columns(width, scene), timeline);
         label(page.buf, band, name, &timeline.now(scene), &format!("{mean}{of}"), scene);
         charts::timeline(page.buf, band.chart, &columns, 100.0, theme.series(about), theme);
     }

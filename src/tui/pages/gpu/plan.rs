@@ -18,7 +18,7 @@ const MEAN_MAX: u16 = 6;
 
 /// Lines of the parts of the page. They may be more than the body has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
+pub struct GpuPlan {
     /// Lines of each device: 1, below a heading, or 3 and more.
     pub device_rows: u16,
     /// Cells for the text of a device.
@@ -31,7 +31,7 @@ pub struct Plan {
     pub mean_rows: u16,
 }
 
-impl Plan {
+impl GpuPlan {
     /// The plan for a body, with so many lines of facts and of processes.
     pub fn of(frame: &Frame, body: Rect, facts: usize, processes: usize) -> Self {
         let devices = frame.gpus.len();

@@ -62,7 +62,11 @@ pub fn add(text: &mut Text, bars: &mut Bars, frame: &Frame, scene: &Scene<'_>, d
     text.table_heading(&format!("{:<NAME$}{}{old}", "DISK", table::headings(columns(text.width))));
     let mut devices: Vec<&DeviceRates> = storage.devices.iter().collect();
     let order = |d: &DeviceRates| {
-        (d.data, [d.utilization_pct, d.read_bytes_per_s + d.write_bytes_per_s].map(|v| if v.is_finite() { v } else { 0.0 }))
+        (
+            d.data,
+            [d.utilization_pct, d.read_bytes_per_s + d.write_bytes_per_s]
+                .map(|v| if v.is_finite() { v } else { 0.0 }),
+        )
     };
     devices.sort_by(|a, b| order(b).partial_cmp(&order(a)).unwrap_or(std::cmp::Ordering::Equal));
     let mut idle = Vec::new();

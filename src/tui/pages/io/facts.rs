@@ -114,11 +114,14 @@ fn pieces(frame: &Frame) -> Vec<String> {
 pub fn network(text: &mut Text, frame: &Frame) {
     let host = &frame.host;
     let total = |rx, tx| format!("in {} out {}", format::mib_s(rx), format::mib_s(tx));
-    let moved = |net: &&NetRates| finite(net.rx_bytes_per_s).unwrap_or(0.0) + finite(net.tx_bytes_per_s).unwrap_or(0.0);
+    let moved =
+        |net: &&NetRates| finite(net.rx_bytes_per_s).unwrap_or(0.0) + finite(net.tx_bytes_per_s).unwrap_or(0.0);
     let mut busy: Vec<_> = host.net.iter().filter(|net| moved(net) >= IDLE).collect();
     busy.sort_by(|a, b| moved(b).total_cmp(&moved(a)));
     let mut pieces = vec![format!("all {} MiB/s", total(host.net_rx_bytes_per_s, host.net_tx_bytes_per_s))];
-    pieces.extend(busy.iter().map(|net| format!("{} {}", fit(&net.name, 15), total(net.rx_bytes_per_s, net.tx_bytes_per_s))));
+    pieces.extend(
+        busy.iter().map(|net| format!("{} {}", fit(&net.name, 15), total(net.rx_bytes_per_s, net.tx_bytes_per_s))),
+    );
     let idle = host.net.len() - busy.len();
     if idle > 0 {
         pieces.push(format!("{idle} idle"));

@@ -20,15 +20,15 @@ use ratatui::style::Style;
 
 use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
-use crate::tui::widgets::{Drawn, Scene, Text, Timeline, Top, count, scrolled};
+use crate::tui::widgets::{ChartLine, Drawn, Scene, Text, Top, count, scrolled};
 
 /// Each with what is said where there is nothing to draw.
-const TIMELINES: [(Timeline, &str); 5] = [
-    (Timeline(Class::Io, "Job reads", |p| p.io.get(), Top::Bytes), "the job's reads are not known"),
-    (Timeline(Class::Io, "Disk read", |p| p.disk_read.get(), Top::Bytes), NO_DISK),
-    (Timeline(Class::Io, "Disk write", |p| p.disk_write.get(), Top::Bytes), NO_DISK),
-    (Timeline(Class::Io, "Disk busy", |p| p.disk_util.get(), Top::Percent), NO_DISK),
-    (Timeline(Class::Io, "Network in", |p| p.net_rx.get(), Top::Bytes), "the network is not seen"),
+const TIMELINES: [(ChartLine, &str); 5] = [
+    (ChartLine(Class::Io, "Job reads", |p| p.io.get(), Top::Bytes), "the job's reads are not known"),
+    (ChartLine(Class::Io, "Disk read", |p| p.disk_read.get(), Top::Bytes), NO_DISK),
+    (ChartLine(Class::Io, "Disk write", |p| p.disk_write.get(), Top::Bytes), NO_DISK),
+    (ChartLine(Class::Io, "Disk busy", |p| p.disk_util.get(), Top::Percent), NO_DISK),
+    (ChartLine(Class::Io, "Network in", |p| p.net_rx.get(), Top::Bytes), "the network is not seen"),
 ];
 const NO_DISK: &str = "no disk is seen";
 /// Rows of the smallest picture: one of each, and the time axis.

@@ -15,7 +15,7 @@ const CHART_MAX: u16 = 8;
 
 /// Heights of the sections; title, strip of verdicts, time axis and footer have a row each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rows {
+pub struct OverviewRows {
     /// The verdict.
     pub banner: u16,
     /// Whom the loop waits for, in one line, where that was followed.
@@ -30,7 +30,7 @@ pub struct Rows {
     pub workers: u16,
 }
 
-impl Rows {
+impl OverviewRows {
     /// The heights in a terminal of this size.
     pub fn of(area: Rect, frame: Option<&Frame>, verdict: Option<&Verdict>) -> Self {
         let (workers, ranks) = frame.map_or((0, 0), |frame| (frame.workers.len(), frame.trainers.len()));
@@ -47,15 +47,15 @@ impl Rows {
 }
 
 /// Gives the rows of the screen to its sections, the most useful first.
-fn give_out(width: u16, height: u16, workers: usize, ranks: usize, chain: bool) -> Rows {
+fn give_out(width: u16, height: u16, workers: usize, ranks: usize, chain: bool) -> OverviewRows {
     let rows_of = |bars: usize| match count(bars) {
         0 => 0,
         bars => bars.div_ceil(bars::columns(width)).saturating_add(1),
     };
     let workers = rows_of(workers);
     let ranks = if ranks > 1 { rows_of(ranks) } else { 0 };
-    let mut rows = Rows { banner: 3, chain: 0, main: 1, chart: 1, ranks: 0, workers: 0 };
-    let steps: [&dyn Fn(&mut Rows); 18] = [
+    let mut rows = OverviewRows { banner: 3, chain: 0, main: 1, chart: 1, ranks: 0, workers: 0 };
+    let steps: [&dyn Fn(&mut OverviewRows); 18] = [
         &|rows| rows.banner = 4,
         &|rows| rows.chain = chain.into(),
         &|rows| rows.ranks = ranks.min(5),

@@ -15,7 +15,7 @@ use crate::outputs::chain::line;
 use crate::rates::Frame;
 use crate::tui::charts;
 use crate::tui::widgets::{Band, Drawn, Scene, scrolled, write};
-use layout::Rows;
+use layout::OverviewRows;
 
 /// Draws a list of bars.
 type Bars = fn(&mut Buffer, Rect, &Frame, &Scene<'_>);
@@ -26,11 +26,11 @@ pub struct Overview;
 
 impl Content for Overview {
     fn banner_rows(&self, area: Rect, scene: &Scene<'_>) -> u16 {
-        Rows::of(area, scene.frame(), scene.verdict()).banner
+        OverviewRows::of(area, scene.frame(), scene.verdict()).banner
     }
 
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, _top: usize, drawn: &mut Drawn) {
-        let (rows, theme) = (Rows::of(buf.area, scene.frame(), scene.verdict()), scene.theme);
+        let (rows, theme) = (OverviewRows::of(buf.area, scene.frame(), scene.verdict()), scene.theme);
         scrolled(buf, area, 0, drawn, |page| {
             let chain = page.next(rows.chain);
             let told = scene.verdict().filter(|_| chain.height > 0);

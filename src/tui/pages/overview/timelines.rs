@@ -8,15 +8,15 @@ use crate::rates::frame::{GpuRates, WorkerRates};
 use crate::rates::{Frame, mean};
 use crate::sample::{SourceState, SourceStatus};
 use crate::text::sanitise;
-use crate::tui::widgets::{Scene, Scroll, Timeline, Top, cells, chart, write, write_pieces};
+use crate::tui::widgets::{ChartLine, Scene, Scroll, Top, cells, chart, write, write_pieces};
 use crate::tui::{format, labels};
 
 /// From the top.
-const TIMELINES: [Timeline; 4] = [
-    Timeline(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent),
-    Timeline(Class::DataLoader, "Loader", |p| p.loader.get(), Top::Percent),
-    Timeline(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent),
-    Timeline(Class::Io, "IO", |p| p.io.get(), Top::Bytes),
+const TIMELINES: [ChartLine; 4] = [
+    ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent),
+    ChartLine(Class::DataLoader, "Loader", |p| p.loader.get(), Top::Percent),
+    ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent),
+    ChartLine(Class::Io, "IO", |p| p.io.get(), Top::Bytes),
 ];
 
 /// How many there are.
@@ -45,7 +45,7 @@ pub fn draw(page: &mut Scroll<'_>, rows: u16, scene: &Scene<'_>) {
     for (timeline, numbers) in TIMELINES.into_iter().zip(all) {
         let Some(band) = page.band(rows) else { continue };
         let (buf, area) = (&mut *page.buf, band.text);
-        let Timeline(about, name, ..) = timeline;
+        let ChartLine(about, name, ..) = timeline;
         let Numbers { mut value, unit, pieces, empty, trouble } = numbers;
         if (cells(name) + 1).max(7) + cells(&value) + cells(unit) <= area.width {
             value.push_str(unit);

@@ -1,12 +1,12 @@
 //! The columns of the process table: their words, headings and widths, and which of them a terminal has room for.
 
-use Column::*;
-use Kind::*;
+use ColumnKind::*;
+use ProcessColumn::*;
 
 /// A column of the table. All of them can be sorted by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
 #[allow(missing_docs, reason = "the table below says what each is")]
-pub enum Column {
+pub enum ProcessColumn {
     Pid,
     #[default]
     Role,
@@ -26,7 +26,7 @@ pub enum Column {
 
 /// How the values of a column stand, and which come first when it is sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     /// To the left, upwards.
     Word,
     /// To the right, upwards.
@@ -36,23 +36,23 @@ pub(super) enum Kind {
 }
 
 /// The columns of a table that nobody has changed, from left to right.
-pub const COLUMNS: [Column; 13] =
+pub const COLUMNS: [ProcessColumn; 13] =
     [Pid, Role, State, Stage, Cpu, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice];
 
 /// Which columns stay where not all fit: the first stay longest.
-const IMPORTANCE: [Column; 13] =
+const IMPORTANCE: [ProcessColumn; 13] =
     [Pid, Cpu, Role, State, Stage, Memory, Queue, GpuMemory, Read, Write, Threads, Time, Nice];
 
 /// Cells that the command line keeps.
 const COMMAND_MIN: u16 = 18;
 
-impl Column {
+impl ProcessColumn {
     /// All columns, in the order in which `s` goes through them.
     pub const ALL: [Self; 14] =
         [Role, Cpu, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice, State, Stage, Command, Pid];
 
     /// Word in the configuration, heading, width in cells, kind of its values, and what it says.
-    const fn info(self) -> (&'static str, &'static str, u16, Kind, &'static str) {
+    const fn info(self) -> (&'static str, &'static str, u16, ColumnKind, &'static str) {
         match self {
             Pid => ("pid", "PID", 7, Number, "PID"),
             Role => ("role", "ROLE", 8, Word, "role in the job: trainers first"),
@@ -92,11 +92,11 @@ impl Column {
         self.info().2
     }
 
-    pub(super) const fn kind(self) -> Kind {
+    pub(super) const fn kind(self) -> ColumnKind {
         self.info().3
     }
 
-    /// Its place in [`Column::ALL`].
+    /// Its place in [`ProcessColumn::ALL`].
     pub(super) fn place(self) -> usize {
         Self::ALL.iter().position(|column| *column == self).unwrap_or(0)
     }
@@ -111,7 +111,7 @@ impl Column {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     /// From left to right, with the first cell of each, counted from the left edge of the table.
-    pub columns: Vec<(Column, u16)>,
+    pub columns: Vec<(ProcessColumn, u16)>,
     /// First cell of the command line.
     pub command: u16,
 }
@@ -119,11 +119,11 @@ pub struct Placed {
 impl Placed {
     /// Chooses among the wanted columns for a table of so many cells: the more important first, and before all others
     /// the one that is sorted by.
-    pub fn choose(wanted: &[Column], sorted: Column, width: u16) -> Self {
+    pub fn choose(wanted: &[ProcessColumn], sorted: ProcessColumn, width: u16) -> Self {
         let mut room = width.saturating_sub(COMMAND_MIN);
         let mut chosen = Vec::with_capacity(IMPORTANCE.len());
         let by_importance = [sorted].into_iter().chain(IMPORTANCE.into_iter().filter(|column| *column != sorted));
-        for column in by_importance.filter(|column| *column != Column::Command && wanted.contains(column)) {
+        for column in by_importance.filter(|column| *column != ProcessColumn::Command && wanted.contains(column)) {
             let cells = column.width() + 1;
             if cells <= room {
                 room -= cells;
@@ -150,41 +150,45 @@ mod tests {
 
     #[test]
     fn sorting_goes_round_all_columns() {
-        let mut column = Column::default();
+        let mut column = ProcessColumn::default();
         let mut seen = Vec::new();
-        for _ in Column::ALL {
+        for _ in ProcessColumn::ALL {
             column = column.next();
             assert!(!seen.contains(&column), "{column:?} twice");
             seen.push(column);
         }
-        assert_eq!(column, Column::default());
+        assert_eq!(column, ProcessColumn::default());
     }
 
     #[test]
     fn words_name_their_columns_and_headings_fit() {
-        for column in Column::ALL {
+        for column in ProcessColumn::ALL {
             assert_eq!(column.to_string(), column.word());
             assert_eq!(column.word().parse(), Ok(column));
-            assert!(column == Column::Command || column.heading().len() <= usize::from(column.width()));
-            assert!(column == Column::Command || (COLUMNS.contains(&column) && IMPORTANCE.contains(&column)));
+            assert!(column == ProcessColumn::Command || column.heading().len() <= usize::from(column.width()));
+            assert!(column == ProcessColumn::Command || (COLUMNS.contains(&column) && IMPORTANCE.contains(&column)));
         }
-        assert!("CPU".parse::<Column>().is_err());
+        assert!("CPU".parse::<ProcessColumn>().is_err());
     }
 
     #[test]
     fn what_is_sorted_by_is_always_seen_and_a_wide_terminal_shows_all() {
-        let narrow = Placed::choose(&COLUMNS, Column::Nice, 60);
-        assert!(narrow.columns.iter().any(|(column, _)| *column == Column::Nice));
-        assert_eq!(Placed::choose(&COLUMNS, Column::Role, 120).columns.len(), COLUMNS.len());
-        let own = Placed::choose(&[Column::Cpu, Column::Pid, Column::Cpu, Column::Command], Column::Role, 80);
-        assert_eq!(own, Placed { columns: vec![(Column::Cpu, 0), (Column::Pid, 6)], command: 14 });
+        let narrow = Placed::choose(&COLUMNS, ProcessColumn::Nice, 60);
+        assert!(narrow.columns.iter().any(|(column, _)| *column == ProcessColumn::Nice));
+        assert_eq!(Placed::choose(&COLUMNS, ProcessColumn::Role, 120).columns.len(), COLUMNS.len());
+        let own = Placed::choose(
+            &[ProcessColumn::Cpu, ProcessColumn::Pid, ProcessColumn::Cpu, ProcessColumn::Command],
+            ProcessColumn::Role,
+            80,
+        );
+        assert_eq!(own, Placed { columns: vec![(ProcessColumn::Cpu, 0), (ProcessColumn::Pid, 6)], command: 14 });
     }
 
     proptest! {
         #[test]
         fn the_command_keeps_its_room(
-            wanted in proptest::collection::vec(proptest::sample::select(Column::ALL.to_vec()), 0..20),
-            sorted in proptest::sample::select(Column::ALL.to_vec()),
+            wanted in proptest::collection::vec(proptest::sample::select(ProcessColumn::ALL.to_vec()), 0..20),
+            sorted in proptest::sample::select(ProcessColumn::ALL.to_vec()),
             width in 0u16..300,
         ) {
             let placed = Placed::choose(&wanted, sorted, width);

@@ -16,18 +16,18 @@ use super::action::Action;
 use super::{Choice, Content, Reply};
 use crate::rates::frame::ProcessRates;
 use crate::sample::ProcessId;
-use crate::tui::widgets::{Drawn, Hit, Item, Menu, Prompt, Purpose, Scene};
-pub use columns::{COLUMNS, Column};
+use crate::tui::widgets::{Drawn, Hit, Menu, MenuItem, Prompt, Purpose, Scene};
+pub use columns::{COLUMNS, ProcessColumn};
 pub use order::Sort;
-use rows::Table;
+use rows::ProcessTable;
 
 /// What the page remembers.
 #[derive(Debug, Clone)]
-pub struct Processes {
+pub struct ProcessesPage {
     /// Rows, order and selection.
-    pub(in crate::tui) table: Table,
+    pub(in crate::tui) table: ProcessTable,
     /// Columns that are wanted, from left to right; those that fit are shown.
-    pub(in crate::tui) columns: Vec<Column>,
+    pub(in crate::tui) columns: Vec<ProcessColumn>,
     /// First line shown of a process in full.
     pub(in crate::tui) detail_top: usize,
     /// What was searched for last.
@@ -38,10 +38,10 @@ pub struct Processes {
     search_from: Option<ProcessId>,
 }
 
-impl Default for Processes {
+impl Default for ProcessesPage {
     fn default() -> Self {
         Self {
-            table: Table::default(),
+            table: ProcessTable::default(),
             columns: COLUMNS.to_vec(),
             detail_top: 0,
             search: String::new(),
@@ -51,7 +51,7 @@ impl Default for Processes {
     }
 }
 
-impl Content for Processes {
+impl Content for ProcessesPage {
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
         view::draw(buf, area, self, scene, top, drawn);
     }
@@ -99,7 +99,7 @@ impl Content for Processes {
     fn click(&mut self, hit: Hit, scene: &Scene<'_>) -> Reply {
         match hit {
             Hit::Heading(place) => {
-                let column = Column::ALL.get(place).copied().unwrap_or_default();
+                let column = ProcessColumn::ALL.get(place).copied().unwrap_or_default();
                 let sort = self.table.sort;
                 self.table.sort = Sort { column, reversed: column == sort.column && !sort.reversed };
                 self.refresh(scene);
@@ -127,7 +127,7 @@ impl Content for Processes {
     }
 }
 
-impl Processes {
+impl ProcessesPage {
     /// The selected process.
     fn selected<'s>(&self, scene: &Scene<'s>) -> Option<&'s ProcessRates> {
         self.table.process(scene.frame())
@@ -152,12 +152,12 @@ impl Processes {
     }
 
     fn sort_menu(&self) -> Menu<Choice> {
-        let item = |(key, column): (char, Column)| Item {
+        let item = |(key, column): (char, ProcessColumn)| MenuItem {
             key,
             text: column.meaning().to_owned(),
             choice: Choice::Act(Action::Sort(column.word())),
         };
-        let items = ('a'..='p').zip(Column::ALL).map(item).collect();
+        let items = ('a'..='p').zip(ProcessColumn::ALL).map(item).collect();
         Menu { title: "Sort by".to_owned(), items, selected: self.table.sort.column.place() }
     }
 }

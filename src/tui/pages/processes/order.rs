@@ -1,14 +1,14 @@
 //! In which order processes stand: amounts from the largest down, words and PIDs upwards, what was not measured last.
 
 use super::activity;
-use super::columns::{Column, Kind};
+use super::columns::{ColumnKind, ProcessColumn};
 use crate::rates::frame::ProcessRates;
 
 /// How the table is sorted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sort {
     /// By which column.
-    pub column: Column,
+    pub column: ProcessColumn,
     /// Turned round: names and PIDs are sorted upwards, amounts downwards, unless this is set.
     pub reversed: bool,
 }
@@ -17,7 +17,7 @@ impl Sort {
     /// The largest stands at the top.
     #[must_use]
     pub fn is_falling(self) -> bool {
-        (self.column.kind() == Kind::Amount) != self.reversed
+        (self.column.kind() == ColumnKind::Amount) != self.reversed
     }
 
     /// Puts places in `processes` into order.
@@ -28,7 +28,7 @@ impl Sort {
         activity: impl Fn(u32) -> Option<&'static str>,
     ) {
         let process = |row: &u32| processes.get(*row as usize);
-        if self.column == Column::Command {
+        if self.column == ProcessColumn::Command {
             rows.sort_by(|a, b| {
                 let command = process(a).map(command).cmp(&process(b).map(command));
                 let command = if self.reversed { command.reverse() } else { command };
@@ -49,20 +49,20 @@ impl Sort {
     fn key(self, p: &ProcessRates, activity: impl Fn(u32) -> Option<&'static str>) -> Option<u64> {
         match self.column {
             // Roles are declared in this order.
-            Column::Role => Some((p.role as u64) << 32 | u64::from(p.id.pid)),
-            Column::Pid => Some(u64::from(p.id.pid)),
-            Column::State => Some(state(p.state) << 32 | u64::from(u32::from(p.state))),
-            Column::Stage => activity(p.id.pid).and_then(activity::place),
-            Column::Nice => p.nice.and_then(|nice| u64::try_from(i64::from(nice) + (1 << 32)).ok()),
-            Column::Cpu => most(p.cpu_pct),
-            Column::Queue => most(p.run_delay_share),
-            Column::Memory => Some(!p.rss_bytes),
-            Column::GpuMemory => p.gpu_memory_bytes.map(|bytes| !bytes),
-            Column::Read => most(p.read_bytes_per_s),
-            Column::Write => most(p.write_bytes_per_s),
-            Column::Threads => Some(!u64::from(p.threads)),
-            Column::Time => most(p.cpu_time_s),
-            Column::Command => None,
+            ProcessColumn::Role => Some((p.role as u64) << 32 | u64::from(p.id.pid)),
+            ProcessColumn::Pid => Some(u64::from(p.id.pid)),
+            ProcessColumn::State => Some(state(p.state) << 32 | u64::from(u32::from(p.state))),
+            ProcessColumn::Stage => activity(p.id.pid).and_then(activity::place),
+            ProcessColumn::Nice => p.nice.and_then(|nice| u64::try_from(i64::from(nice) + (1 << 32)).ok()),
+            ProcessColumn::Cpu => most(p.cpu_pct),
+            ProcessColumn::Queue => most(p.run_delay_share),
+            ProcessColumn::Memory => Some(!p.rss_bytes),
+            ProcessColumn::GpuMemory => p.gpu_memory_bytes.map(|bytes| !bytes),
+            ProcessColumn::Read => most(p.read_bytes_per_s),
+            ProcessColumn::Write => most(p.write_bytes_per_s),
+            ProcessColumn::Threads => Some(!u64::from(p.threads)),
+            ProcessColumn::Time => most(p.cpu_time_s),
+            ProcessColumn::Command => None,
         }
     }
 }
@@ -101,7 +101,7 @@ mod tests {
         (0..).zip(cpu).map(process).collect()
     }
 
-    fn sorted(column: Column, reversed: bool, processes: &[ProcessRates]) -> Vec<u32> {
+    fn sorted(column: ProcessColumn, reversed: bool, processes: &[ProcessRates]) -> Vec<u32> {
         let mut rows: Vec<u32> = (0..).take(processes.len()).collect();
         Sort { column, reversed }.apply(&mut rows, processes, |_| None);
         rows
@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn amounts_run_downwards_and_unmeasured_comes_last() {
         let p = processes(&[Some(5.0), None, Some(90.0), Some(f64::NAN), Some(-1.0)]);
-        assert_eq!(sorted(Column::Cpu, false, &p), [2, 0, 4, 1, 3]);
-        assert_eq!(sorted(Column::Cpu, true, &p), [4, 0, 2, 1, 3]);
+        assert_eq!(sorted(ProcessColumn::Cpu, false, &p), [2, 0, 4, 1, 3]);
+        assert_eq!(sorted(ProcessColumn::Cpu, true, &p), [4, 0, 2, 1, 3]);
     }
 
     #[test]
@@ -119,14 +119,14 @@ mod tests {
         let mut p = processes(&[None, None, None]);
         (p[0].role, p[2].role) = (ProcessRole::Worker, ProcessRole::Trainer);
         (p[0].nice, p[1].nice, p[2].nice) = (Some(0), Some(-5), Some(19));
-        assert_eq!(sorted(Column::Role, false, &p), [2, 0, 1]);
-        assert_eq!(sorted(Column::Nice, false, &p), [1, 0, 2]);
-        assert_eq!(sorted(Column::Nice, true, &p), [2, 0, 1]);
+        assert_eq!(sorted(ProcessColumn::Role, false, &p), [2, 0, 1]);
+        assert_eq!(sorted(ProcessColumn::Nice, false, &p), [1, 0, 2]);
+        assert_eq!(sorted(ProcessColumn::Nice, true, &p), [2, 0, 1]);
         p[1].command = "b".into();
         p[0].comm = "c".into();
         p[2].command = "a".into();
-        assert_eq!(sorted(Column::Command, false, &p), [2, 1, 0]);
-        assert_eq!(sorted(Column::Command, true, &p), [0, 1, 2]);
+        assert_eq!(sorted(ProcessColumn::Command, false, &p), [2, 1, 0]);
+        assert_eq!(sorted(ProcessColumn::Command, true, &p), [0, 1, 2]);
     }
 
     proptest! {

@@ -14,7 +14,7 @@ use crate::tui::widgets::prompt::is_in;
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct ProcessRow {
     /// Place in the frame's `processes`.
     pub process: u32,
     /// Place in the frame's `threads`, where one of the process's threads stands on the row.
@@ -23,7 +23,7 @@ pub struct Row {
     pub branch: Branch,
 }
 
-impl Row {
+impl ProcessRow {
     /// The process, and the thread where it is one's row.
     pub fn of<'f>(&self, frame: &'f Frame) -> Option<(&'f ProcessRates, Option<&'f ThreadRates>)> {
         let process = frame.processes.get(self.process as usize)?;
@@ -37,8 +37,8 @@ type Key = (ProcessId, Option<u32>);
 
 /// The rows of the table, in order, and the selected one. The selection follows its process.
 #[derive(Debug, Clone, Default)]
-pub struct Table {
-    pub rows: Vec<Row>,
+pub struct ProcessTable {
+    pub rows: Vec<ProcessRow>,
     /// The order; in a tree that of siblings.
     pub sort: Sort,
     /// Parents stand above their children.
@@ -54,7 +54,7 @@ pub struct Table {
     activities: BTreeMap<u32, &'static str>,
 }
 
-impl Table {
+impl ProcessTable {
     /// Takes over the processes of a frame, keeping the selected one selected wherever it stands now.
     pub fn refresh(&mut self, frame: Option<&Frame>, verdict: Option<&Verdict>) {
         self.rows.clear();
@@ -88,10 +88,10 @@ impl Table {
         let threads = Groups::new(threads);
         let rows = &mut self.rows;
         let mut add = |process: u32, branch: Branch, children: bool| {
-            rows.push(Row { process, thread: None, branch });
+            rows.push(ProcessRow { process, thread: None, branch });
             let below = processes.get(process as usize).map(|process| threads.of(process.id)).unwrap_or_default();
             let last = below.len().saturating_sub(1);
-            rows.extend(below.iter().enumerate().map(|(nth, (_, thread))| Row {
+            rows.extend(below.iter().enumerate().map(|(nth, (_, thread))| ProcessRow {
                 process,
                 thread: Some(*thread),
                 branch: branch.child(nth == last && !children),
@@ -127,7 +127,7 @@ impl Table {
 
     /// The first row at or below `from` on which this text stands, going on at the top.
     pub fn find(&self, frame: &Frame, text: &str, from: usize) -> Option<usize> {
-        let is_found = |row: &Row| {
+        let is_found = |row: &ProcessRow| {
             row.of(frame).is_some_and(|(process, thread)| match thread {
                 Some(thread) => is_in(text, [&thread.name, thread.role.word()], thread.tid),
                 None => is_of(text, process),
@@ -139,7 +139,7 @@ impl Table {
     }
 }
 
-fn key_of(frame: &Frame, row: &Row) -> Option<Key> {
+fn key_of(frame: &Frame, row: &ProcessRow) -> Option<Key> {
     row.of(frame).map(|(process, thread)| (process.id, thread.map(|thread| thread.tid)))
 }
 
@@ -154,7 +154,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::columns::Column;
+    use super::super::columns::ProcessColumn;
     use super::*;
     use crate::sample::ProcessRole;
 
@@ -176,7 +176,7 @@ mod tests {
         ThreadRates { process: id(process), tid, name: "pt_data_pin".into(), ..ThreadRates::default() }
     }
 
-    fn shown(table: &Table, frame: &Frame) -> Vec<u32> {
+    fn shown(table: &ProcessTable, frame: &Frame) -> Vec<u32> {
         table
             .rows
             .iter()
@@ -187,10 +187,10 @@ mod tests {
     #[test]
     fn the_selection_follows_its_process() {
         let f = frame(&[(1, Some(5.0)), (2, Some(7.0)), (3, Some(90.0))]);
-        let mut t = Table::default();
+        let mut t = ProcessTable::default();
         t.refresh(Some(&f), None);
         t.select(Some(&f), 2);
-        t.sort.column = Column::Cpu;
+        t.sort.column = ProcessColumn::Cpu;
         t.refresh(Some(&f), None);
         assert_eq!((t.selected, t.process(Some(&f)).unwrap().id.pid), (0, 3));
         let fewer = frame(&[(1, None)]);
@@ -204,7 +204,7 @@ mod tests {
     fn a_selected_thread_that_rests_leaves_the_selection_with_its_process() {
         let mut f = frame(&[(1, None), (2, None), (3, None)]);
         f.threads = vec![thread(2, 22), thread(2, 21)];
-        let mut t = Table { threads: true, ..Table::default() };
+        let mut t = ProcessTable { threads: true, ..ProcessTable::default() };
         t.refresh(Some(&f), None);
         assert_eq!(shown(&t, &f), [1, 2, 22, 21, 3]);
         t.select(Some(&f), 3);
@@ -221,7 +221,7 @@ mod tests {
         let mut f = frame(&[(1, None), (2, None)]);
         f.processes[1].parent = 1;
         f.threads = vec![thread(1, 11), thread(1, 12)];
-        let mut t = Table { threads: true, tree: true, ..Table::default() };
+        let mut t = ProcessTable { threads: true, tree: true, ..ProcessTable::default() };
         t.refresh(Some(&f), None);
         assert_eq!(shown(&t, &f), [1, 11, 12, 2]);
         let last: Vec<bool> = t.rows.iter().map(|row| row.branch.last).collect();
@@ -244,12 +244,12 @@ mod tests {
             ("", &[2, 17, 30]),
             ("nothing", &[]),
         ] {
-            let mut t = Table { filter: text.to_owned(), ..Table::default() };
+            let mut t = ProcessTable { filter: text.to_owned(), ..ProcessTable::default() };
             t.refresh(Some(&f), None);
             assert_eq!(shown(&t, &f), expected, "{text}");
             assert_eq!(t.matching, expected.len());
         }
-        let mut t = Table::default();
+        let mut t = ProcessTable::default();
         t.refresh(Some(&f), None);
         assert_eq!(
             (t.find(&f, "train", 0), t.find(&f, "train", 2), t.find(&f, "py", 2)),
@@ -265,7 +265,7 @@ mod tests {
             tree in any::<bool>(),
             threads in any::<bool>(),
             filter in "[0-9pY]{0,2}",
-            column in proptest::sample::select(Column::ALL.to_vec()),
+            column in proptest::sample::select(ProcessColumn::ALL.to_vec()),
         ) {
             let mut f = frame(&[]);
             for (pid, parent, busy) in &pids {
@@ -273,7 +273,7 @@ mod tests {
                 f.threads.extend((0..*busy).map(|nth| thread(*pid, pid * 100 + nth)));
                 f.processes.push(process);
             }
-            let mut t = Table { tree, threads, filter: filter.clone(), ..Table::default() };
+            let mut t = ProcessTable { tree, threads, filter: filter.clone(), ..ProcessTable::default() };
             t.sort.column = column;
             t.refresh(Some(&f), None);
             let places = t.rows.iter().filter(|row| row.thread.is_none()).map(|row| row.process);

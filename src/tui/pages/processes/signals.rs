@@ -8,7 +8,7 @@ use crate::sample::ProcessRole;
 use crate::text::fit;
 use crate::tui::message::Effect;
 use crate::tui::pages::{Choice, Reply};
-use crate::tui::widgets::{Confirm, Item, Menu, Scene};
+use crate::tui::widgets::{Confirm, Menu, MenuItem, Scene};
 
 /// Cells of the command line in a question.
 const COMMAND: usize = 60;
@@ -38,7 +38,7 @@ pub(super) fn signal(process: Option<&ProcessRates>, scene: &Scene<'_>) -> Resul
         let number = signal.as_raw();
         let question = format!("Send {name} ({number}) to {}? {}", whom(process), becomes(*signal, process.role));
         let choice = Choice::Ask(Confirm { question, effect: Effect::Signal(process.id, number) });
-        Item { key: *key, text: format!("{number:>2} {name:<8} {text}"), choice }
+        MenuItem { key: *key, text: format!("{number:>2} {name:<8} {text}"), choice }
     });
     let title = format!("Signal to {} {}", process.role.word(), process.id.pid);
     Ok(Reply::Menu(Menu { title, items: items.collect(), selected: 0 }))
@@ -66,7 +66,7 @@ pub(super) fn nice(process: Option<&ProcessRates>, higher: bool, scene: &Scene<'
         let question =
             format!("Set the nice value of {} from {now} to {value}, for all its threads? {change}", whom(process));
         let choice = Choice::Ask(Confirm { question, effect: Effect::Renice(process.id, value) });
-        Item { key, text: format!("{value:>3}"), choice }
+        MenuItem { key, text: format!("{value:>3}"), choice }
     });
     let title = format!("Nice value of {} {}: now {now}", process.role.word(), process.id.pid);
     Ok(Reply::Menu(Menu { title, items: items.collect(), selected: 0 }))

@@ -4,10 +4,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::Processes;
-use super::columns::{Column, Kind, Placed};
+use super::ProcessesPage;
+use super::columns::{ColumnKind, Placed, ProcessColumn};
 use super::order;
-use super::rows::Table;
+use super::rows::ProcessTable;
 use super::tree::Branch;
 use crate::rates::frame::ProcessRates;
 use crate::rates::threads::ThreadRates;
@@ -26,7 +26,7 @@ const LEVEL: u16 = 3;
 const TYPED: usize = 24;
 
 /// Draws what is shown, the headings and the visible rows.
-pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+pub fn draw(buf: &mut Buffer, area: Rect, page: &ProcessesPage, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
     let (table, theme) = (&page.table, scene.theme);
     if area.height < ABOVE {
         return;
@@ -49,7 +49,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
     }
     let rows = table.rows.iter().enumerate().skip(drawn.page.top);
     for ((place, row), area) in rows.zip(body.rows()) {
-        let line = Line { area, placed: &placed, branch: row.branch, theme };
+        let line = ProcessLine { area, placed: &placed, branch: row.branch, theme };
         match row.of(frame) {
             Some((process, None)) => line.process(buf, process, table),
             Some((_, Some(thread))) => line.thread(buf, thread),
@@ -62,7 +62,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
 }
 
 /// How many processes are shown, in which order, and what limits them.
-fn shown(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>) {
+fn shown(buf: &mut Buffer, area: Rect, page: &ProcessesPage, scene: &Scene<'_>) {
     let (table, theme) = (&page.table, scene.theme);
     let (count, threads) = scene.frame().map_or((0, 0), |frame| (frame.processes.len(), frame.job.thread_count));
     let mut text = match (table.filter.is_empty(), threads) {
@@ -88,12 +88,12 @@ fn shown(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>) {
     }
 }
 
-fn headings(buf: &mut Buffer, area: Rect, placed: &Placed, table: &Table, theme: Theme, drawn: &mut Drawn) {
+fn headings(buf: &mut Buffer, area: Rect, placed: &Placed, table: &ProcessTable, theme: Theme, drawn: &mut Drawn) {
     buf.set_style(area, theme.heading());
     let sort = table.sort;
-    for (column, x) in placed.columns.iter().copied().chain([(Column::Command, placed.command)]) {
+    for (column, x) in placed.columns.iter().copied().chain([(ProcessColumn::Command, placed.command)]) {
         let x = area.x + x;
-        let end = if column == Column::Command { area.right() } else { x + column.width() };
+        let end = if column == ProcessColumn::Command { area.right() } else { x + column.width() };
         let (style, mark) = match (sort.column == column, sort.is_falling()) {
             (false, _) => (theme.heading(), ""),
             (true, true) => (theme.heading().patch(theme.strong()), "↓"),
@@ -102,7 +102,7 @@ fn headings(buf: &mut Buffer, area: Rect, placed: &Placed, table: &Table, theme:
         let text = format!("{}{mark}", column.heading());
         // The mark may stand in the gap between two columns.
         match column.kind() {
-            Kind::Word => write(buf, x, area.y, end + 1, &text, style),
+            ColumnKind::Word => write(buf, x, area.y, end + 1, &text, style),
             _ => write_right(buf, x, area.y, end + u16::from(!mark.is_empty()), &text, style),
         };
         drawn.hits.push((Rect { x, width: end.saturating_sub(x) + 1, ..area }, Hit::Heading(column.place())));
@@ -110,21 +110,21 @@ fn headings(buf: &mut Buffer, area: Rect, placed: &Placed, table: &Table, theme:
 }
 
 /// One row, and where it is drawn.
-struct Line<'p> {
+struct ProcessLine<'p> {
     area: Rect,
     placed: &'p Placed,
     branch: Branch,
     theme: Theme,
 }
 
-impl Line<'_> {
+impl ProcessLine<'_> {
     /// Writes each value into its column, and a text behind them.
-    fn draw(&self, buf: &mut Buffer, text: &str, style: Style, value: impl Fn(Column) -> String) {
+    fn draw(&self, buf: &mut Buffer, text: &str, style: Style, value: impl Fn(ProcessColumn) -> String) {
         let area = self.area;
         for (column, x) in &self.placed.columns {
             let (x, end) = (area.x + x, (area.x + x + column.width()).min(area.right()));
             match column.kind() {
-                Kind::Word => write(buf, x, area.y, end, &value(*column), style),
+                ColumnKind::Word => write(buf, x, area.y, end, &value(*column), style),
                 _ => write_right(buf, x, area.y, end, &value(*column), style),
             };
         }
@@ -132,23 +132,23 @@ impl Line<'_> {
         write_fit(buf, behind(area, x), text, style);
     }
 
-    fn process(&self, buf: &mut Buffer, p: &ProcessRates, table: &Table) {
+    fn process(&self, buf: &mut Buffer, p: &ProcessRates, table: &ProcessTable) {
         let command = short_command(order::command(p));
         self.draw(buf, &command, Style::new(), |column| match column {
-            Column::Pid => p.id.pid.to_string(),
-            Column::Role => p.role.word().to_owned(),
-            Column::State => if p.state.is_ascii_graphic() { p.state } else { '?' }.to_string(),
-            Column::Stage => number(table.activity_of(p.id.pid)),
-            Column::Cpu => format::number(p.cpu_pct),
-            Column::Queue => format::number(p.run_delay_share.map(|share| share * 100.0)),
-            Column::Memory => format::short_bytes(p.rss_bytes as f64),
-            Column::GpuMemory => number(p.gpu_memory_bytes.map(|bytes| format::short_bytes(bytes as f64))),
-            Column::Read => format::mib_s(p.read_bytes_per_s),
-            Column::Write => format::mib_s(p.write_bytes_per_s),
-            Column::Threads => p.threads.to_string(),
-            Column::Time => number(p.cpu_time_s.map(format::cpu_time)),
-            Column::Nice => number(p.nice),
-            Column::Command => String::new(),
+            ProcessColumn::Pid => p.id.pid.to_string(),
+            ProcessColumn::Role => p.role.word().to_owned(),
+            ProcessColumn::State => if p.state.is_ascii_graphic() { p.state } else { '?' }.to_string(),
+            ProcessColumn::Stage => number(table.activity_of(p.id.pid)),
+            ProcessColumn::Cpu => format::number(p.cpu_pct),
+            ProcessColumn::Queue => format::number(p.run_delay_share.map(|share| share * 100.0)),
+            ProcessColumn::Memory => format::short_bytes(p.rss_bytes as f64),
+            ProcessColumn::GpuMemory => number(p.gpu_memory_bytes.map(|bytes| format::short_bytes(bytes as f64))),
+            ProcessColumn::Read => format::mib_s(p.read_bytes_per_s),
+            ProcessColumn::Write => format::mib_s(p.write_bytes_per_s),
+            ProcessColumn::Threads => p.threads.to_string(),
+            ProcessColumn::Time => number(p.cpu_time_s.map(format::cpu_time)),
+            ProcessColumn::Nice => number(p.nice),
+            ProcessColumn::Command => String::new(),
         });
     }
 
@@ -158,10 +158,10 @@ impl Line<'_> {
         let queue = (cpu + delay > 0.0).then(|| delay / (cpu + delay) * 100.0);
         let name = if t.name.is_empty() { "thread" } else { &t.name };
         self.draw(buf, name, self.theme.dim(), |column| match column {
-            Column::Pid => t.tid.to_string(),
-            Column::Role => short(t.role).to_owned(),
-            Column::Cpu => format::number(Some(cpu)),
-            Column::Queue => format::number(queue),
+            ProcessColumn::Pid => t.tid.to_string(),
+            ProcessColumn::Role => short(t.role).to_owned(),
+            ProcessColumn::Cpu => format::number(Some(cpu)),
+            ProcessColumn::Queue => format::number(queue),
             _ => String::new(),
         });
     }

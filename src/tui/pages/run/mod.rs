@@ -23,7 +23,7 @@ const BAR: u16 = 60;
 
 /// What was known when the picture changed last: one that stands does not go on adding up.
 #[derive(Debug, Clone, Default)]
-pub struct Run {
+pub struct RunPage {
     totals: Option<Totals>,
     changes: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub struct Run {
 /// A share of the run: word, seconds, how its bar is drawn.
 type Part = (&'static str, f64, Style);
 
-impl Content for Run {
+impl Content for RunPage {
     fn refresh(&mut self, scene: &Scene<'_>) {
         self.totals = scene.job.summary().cloned();
         self.changes = changes(scene);

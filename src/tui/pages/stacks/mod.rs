@@ -18,8 +18,8 @@ use ratatui::layout::Rect;
 use super::action::Action;
 use super::{Content, Reply};
 use crate::tui::widgets::{Drawn, Hit, Scene};
-use outline::{Key, Row};
-use recent::{Recent, Unpacked};
+use outline::{Key, OutlineRow};
+use recent::{RecentStacks, Unpacked};
 
 /// Folds remembered; more come only from a job that never stops making new processes.
 const FOLDS: usize = 4096;
@@ -28,9 +28,9 @@ const FOLDS: usize = 4096;
 #[derive(Debug, Clone, Default)]
 pub struct Stacks {
     /// What was seen lately.
-    recent: Recent,
+    recent: RecentStacks,
     /// The lines of the page, folded ones left out.
-    rows: Vec<Row>,
+    rows: Vec<OutlineRow>,
     selected: usize,
     /// Parts that are not as they are at first.
     turned: HashSet<Key>,
@@ -45,7 +45,7 @@ impl Content for Stacks {
     }
 
     fn refresh(&mut self, scene: &Scene<'_>) {
-        self.recent = Recent::of(scene.job, &mut self.unpacked);
+        self.recent = RecentStacks::of(scene.job, &mut self.unpacked);
         self.list(scene);
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::recent::{Function, Recent, Sum};
+use super::recent::{Function, RecentStacks, Sum};
 use crate::diagnosis::verdict::Hottest;
 use crate::rates::stacks::{Activities, Activity};
 use crate::sample::ProcessId;
@@ -21,7 +21,7 @@ const OPEN: usize = 2;
 
 /// A part of the page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum OutlinePart {
     /// The main thread of a trainer.
     Trainer(ProcessId),
     /// The main threads of all workers.
@@ -43,11 +43,11 @@ pub enum Part {
 }
 
 /// Names a line of the page whatever its place: the parts that it lies in, then itself.
-pub type Key = Vec<Part>;
+pub type Key = Vec<OutlinePart>;
 
 /// A line of the page.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct OutlineRow {
     /// Its name.
     pub key: Key,
     /// Whether it is unfolded, where it can be.
@@ -75,7 +75,7 @@ pub enum What {
 }
 
 /// The lines of the page; `turned` holds the parts that are not as they are at first.
-pub fn rows(recent: &Recent, job: &Job, turned: &HashSet<Key>) -> Vec<Row> {
+pub fn rows(recent: &RecentStacks, job: &Job, turned: &HashSet<Key>) -> Vec<OutlineRow> {
     let mut out = Outline { rows: Vec::new(), turned };
     let several = recent.trainers.len() > 1;
     // Ranks are counted in the order of the frame: the attached one first.
@@ -89,15 +89,20 @@ pub fn rows(recent: &Recent, job: &Job, turned: &HashSet<Key>) -> Vec<Row> {
             true => format!("Rank {rank}, {}, main thread", id.pid),
             false => format!("Trainer {}, main thread", id.pid),
         };
-        out.role(vec![Part::Trainer(**id)], name, sum, place == 0 || trainers.len() <= OPEN);
+        out.role(vec![OutlinePart::Trainer(**id)], name, sum, place == 0 || trainers.len() <= OPEN);
     }
     if !recent.workers.is_empty() {
         let looked = recent.workers.len();
         let all = job.frame().map_or(0, |frame| frame.workers.len()).max(looked);
         let seen = if looked < all { format!("{looked} of {all} seen") } else { format!("all {all}") };
-        if out.role(vec![Part::Workers], format!("Workers, {seen}"), &recent.all_workers, true) {
+        if out.role(vec![OutlinePart::Workers], format!("Workers, {seen}"), &recent.all_workers, true) {
             for (id, sum) in &recent.workers {
-                out.role(vec![Part::Workers, Part::Worker(*id)], format!("Worker {}", id.pid), sum, false);
+                out.role(
+                    vec![OutlinePart::Workers, OutlinePart::Worker(*id)],
+                    format!("Worker {}", id.pid),
+                    sum,
+                    false,
+                );
             }
         }
     }
@@ -106,12 +111,12 @@ pub fn rows(recent: &Recent, job: &Job, turned: &HashSet<Key>) -> Vec<Row> {
 }
 
 /// The name of a part of another one.
-fn part_of(whole: &[Part], part: Part) -> Key {
+fn part_of(whole: &[OutlinePart], part: OutlinePart) -> Key {
     whole.iter().cloned().chain([part]).collect()
 }
 
 struct Outline<'a> {
-    rows: Vec<Row>,
+    rows: Vec<OutlineRow>,
     turned: &'a HashSet<Key>,
 }
 
@@ -119,19 +124,19 @@ impl Outline<'_> {
     /// Adds a line that can be unfolded and tells whether it is.
     fn foldable(&mut self, key: Key, open: bool, what: What) -> bool {
         let open = open != self.turned.contains(&key);
-        self.rows.push(Row { key, open: Some(open), what });
+        self.rows.push(OutlineRow { key, open: Some(open), what });
         open
     }
 
     fn push(&mut self, key: Key, what: What) {
-        self.rows.push(Row { key, open: None, what });
+        self.rows.push(OutlineRow { key, open: None, what });
     }
 
     fn role(&mut self, key: Key, name: String, sum: &Sum, open: bool) -> bool {
         if !self.foldable(key.clone(), open, What::Role(name, sum.main)) {
             return false;
         }
-        self.push(part_of(&key, Part::Activities), What::Activities(sum.main, sum.share(sum.validation)));
+        self.push(part_of(&key, OutlinePart::Activities), What::Activities(sum.main, sum.share(sum.validation)));
         let shares = sum.functions.iter().map(|function| (function, sum.share(function.samples)));
         let listed: Vec<_> = shares.take(FUNCTIONS).take_while(|(_, share)| *share >= LEAST).collect();
         for (function, share) in &listed {
@@ -142,14 +147,14 @@ impl Outline<'_> {
         if more > 0 || share >= LEAST {
             let more = if more == 0 { String::new() } else { format!("{more} more, ") };
             let text = format!("{more}{} of its time in all else", format::share(Some(share)));
-            self.push(part_of(&key, Part::Rest), What::Rest(text));
+            self.push(part_of(&key, OutlinePart::Rest), What::Rest(text));
         }
         true
     }
 
-    fn function(&mut self, role: &[Part], sum: &Sum, function: &Function, share: f64) {
+    fn function(&mut self, role: &[OutlinePart], sum: &Sum, function: &Function, share: f64) {
         let Function { file, name, user, lines, .. } = function;
-        let key = part_of(role, Part::Function(Arc::clone(file), Arc::clone(name)));
+        let key = part_of(role, OutlinePart::Function(Arc::clone(file), Arc::clone(name)));
         let line = lines.first().map_or(0, |first| first.line);
         let what = What::Function { share, activity: function.activity(), user: *user, line };
         if !self.foldable(key.clone(), false, what) {
@@ -158,12 +163,12 @@ impl Outline<'_> {
         for line in lines.iter().take(LINES) {
             let blocked = f64::from(line.blocked) / f64::from(line.samples.max(1));
             let what = What::Line { share: sum.share(line.samples), text: line.text.clone(), blocked };
-            self.push(part_of(&key, Part::Line(line.line)), what);
+            self.push(part_of(&key, OutlinePart::Line(line.line)), what);
         }
     }
 
     /// The verdict's list; the source text is that of the stacks seen lately.
-    fn sync_lines(&mut self, recent: &Recent, job: &Job) {
+    fn sync_lines(&mut self, recent: &RecentStacks, job: &Job) {
         let main = job.verdict().and_then(|verdict| verdict.main_thread.as_ref());
         if main.is_none() && recent.trainers.is_empty() {
             return;
@@ -174,18 +179,18 @@ impl Outline<'_> {
             Some(_) => "Lines at which the host waits for the GPU",
             None => "Lines at which the host waits for the GPU: too few samples yet",
         };
-        if !self.foldable(vec![Part::SyncLines], true, What::SyncLines(heading)) {
+        if !self.foldable(vec![OutlinePart::SyncLines], true, What::SyncLines(heading)) {
             return;
         }
         for Hottest { function, file, line, share } in lines.unwrap_or_default() {
-            let key = vec![Part::SyncLines, Part::Sync(file.clone(), function.clone(), *line)];
+            let key = vec![OutlinePart::SyncLines, OutlinePart::Sync(file.clone(), function.clone(), *line)];
             self.push(key, What::Sync { share: *share, text: text_of(recent, file, *line) });
         }
     }
 }
 
 /// Source of a line that the verdict names by the last part of its path.
-fn text_of(recent: &Recent, file: &str, line: u32) -> Option<Arc<str>> {
+fn text_of(recent: &RecentStacks, file: &str, line: u32) -> Option<Arc<str>> {
     let functions = recent.trainers.values().flat_map(|sum| &sum.functions);
     let mut there = functions.filter(|function| function.file.rsplit('/').next() == Some(file));
     there.find_map(|function| function.lines.iter().find(|place| place.line == line)?.text.clone())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::history::archive::MomentId;
 use crate::jobs::JobKey;
-use crate::rates::stacks::{Activities, Activity, Place, ProcessStacks};
+use crate::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use crate::sample::{ProcessId, ProcessRole};
 use crate::tui::job::Job;
 
@@ -32,7 +32,7 @@ pub struct Function {
     /// Samples by what the thread was doing.
     pub activities: Activities,
     /// Its lines, most samples first.
-    pub lines: Vec<Place>,
+    pub lines: Vec<CodePlace>,
 }
 
 impl Function {
@@ -70,7 +70,7 @@ impl Sum {
         stacks.places.iter().for_each(|place| self.add_place(place));
     }
 
-    fn add_place(&mut self, place: &Place) {
+    fn add_place(&mut self, place: &CodePlace) {
         let key = (Arc::clone(&place.file), Arc::clone(&place.function));
         let at = *self.places.entry(key).or_insert(self.functions.len());
         if at >= FUNCTIONS {
@@ -107,7 +107,7 @@ impl Sum {
 
 /// What was seen lately.
 #[derive(Debug, Clone, Default)]
-pub struct Recent {
+pub struct RecentStacks {
     pub trainers: BTreeMap<ProcessId, Sum>,
     /// The workers, one by one.
     pub workers: BTreeMap<ProcessId, Sum>,
@@ -126,7 +126,7 @@ pub struct Unpacked {
     moments: HashMap<MomentId, Vec<ProcessStacks>>,
 }
 
-impl Recent {
+impl RecentStacks {
     /// What was seen before the moment that `job` shows.
     pub fn of(job: &Job, unpacked: &mut Unpacked) -> Self {
         let mut out = Self::default();

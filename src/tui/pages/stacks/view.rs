@@ -15,8 +15,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::outline::{Part, Row, What};
-use super::recent::{Recent, SPAN_S};
+use super::outline::{OutlinePart, OutlineRow, What};
+use super::recent::{RecentStacks, SPAN_S};
 use super::{Stacks, absent, activity};
 use crate::rates::stacks::Activities;
 use crate::rates::time_split::LoopActivity;
@@ -32,7 +32,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top:
     if area.height == 0 {
         return;
     }
-    let columns = Columns::of(area);
+    let columns = StackColumns::of(area);
     heading(buf, area, columns, &page.recent, scene.theme);
     let mut below = Rect { y: area.y + 1, height: area.height - 1, ..area };
     let extent = Extent { top, visible: usize::from(below.height), total: page.rows.len() };
@@ -55,7 +55,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top:
 
 /// Where the columns begin and end.
 #[derive(Debug, Clone, Copy)]
-struct Columns {
+struct StackColumns {
     /// Cells of a bar.
     bar: u16,
     /// What the thread was doing.
@@ -74,7 +74,7 @@ const WHOSE: u16 = 4;
 /// Cells of a role's name, its place included.
 const NAME: u16 = 32;
 
-impl Columns {
+impl StackColumns {
     fn of(area: Rect) -> Self {
         let bar = match area.width {
             0..100 => 12,
@@ -86,7 +86,7 @@ impl Columns {
     }
 }
 
-fn heading(buf: &mut Buffer, area: Rect, columns: Columns, recent: &Recent, theme: Theme) {
+fn heading(buf: &mut Buffer, area: Rect, columns: StackColumns, recent: &RecentStacks, theme: Theme) {
     let style = theme.heading();
     buf.set_style(Rect { height: 1, ..area }, style);
     let samples: u64 = recent.trainers.values().chain(recent.workers.values()).map(|sum| sum.main.total()).sum();
@@ -104,7 +104,7 @@ fn heading(buf: &mut Buffer, area: Rect, columns: Columns, recent: &Recent, them
     write_right(buf, x + 1, area.y, area.right(), &right, style);
 }
 
-fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) {
+fn one(buf: &mut Buffer, area: Rect, columns: StackColumns, row: &OutlineRow, theme: Theme) {
     let x = area.x + count(row.key.len()).clamp(1, 4) * 2 - 2;
     if let Some(open) = row.open {
         write(buf, x, area.y, area.right(), if open { "-" } else { "+" }, theme.strong());
@@ -113,7 +113,7 @@ fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) 
     match (row.key.last(), &row.what) {
         (_, What::Role(name, activities)) => role(buf, at, name, activities, theme),
         (_, What::Activities(activities, validation)) => legend(buf, at, activities, *validation, theme),
-        (Some(Part::Function(file, name)), What::Function { share, activity, user, line }) => {
+        (Some(OutlinePart::Function(file, name)), What::Function { share, activity, user, line }) => {
             let style = if *user { Style::new() } else { theme.dim() };
             let doing = activity::look(*activity);
             share_bar(buf, area, columns, *share, theme.style(doing));
@@ -121,7 +121,7 @@ fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) 
             write(buf, columns.whose, area.y, columns.name, if *user { "own" } else { "lib" }, style);
             place(buf, area, columns.name, (name, file, *line), *user, theme);
         }
-        (Some(Part::Line(number)), What::Line { share, text, blocked }) => {
+        (Some(OutlinePart::Line(number)), What::Line { share, text, blocked }) => {
             share_bar(buf, area, columns, *share, theme.dim());
             let waits = if *blocked >= 0.5 { " waiting" } else { "" };
             let number = if *number > 0 { format!("line {number}{waits}") } else { format!("line ?{waits}") };
@@ -134,7 +134,7 @@ fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) 
         (_, What::SyncLines(heading)) => {
             write_fit(buf, at, heading, theme.strong());
         }
-        (Some(Part::Sync(file, function, line)), What::Sync { share, text }) => {
+        (Some(OutlinePart::Sync(file, function, line)), What::Sync { share, text }) => {
             share_bar(buf, area, columns, *share, theme.style(Look::of(LoopActivity::DeviceSync)));
             let place = format!("{} {}:{line}", sanitise(function), sanitise(file));
             let x = write_fit(buf, behind(area, columns.doing), &place, Style::new());
@@ -147,7 +147,7 @@ fn one(buf: &mut Buffer, area: Rect, columns: Columns, row: &Row, theme: Theme) 
 }
 
 /// The number and the bar of a share.
-fn share_bar(buf: &mut Buffer, area: Rect, columns: Columns, share: f64, style: Style) {
+fn share_bar(buf: &mut Buffer, area: Rect, columns: StackColumns, share: f64, style: Style) {
     let x = area.x + BEFORE;
     write_right(buf, x, area.y, x + SHARE, &format::share(Some(share)), Style::new());
     bars::share(buf, Rect { x: x + SHARE + 1, width: columns.bar, ..area }, share, style, None);

@@ -5,13 +5,13 @@
 //! do) decide. Facts about torch's loader are from torch/utils/data/dataloader.py and _utils/{worker,pin_memory}.py.
 
 use super::levels::AT_WORK;
-use super::sampled::Point;
+use super::sampled::SampledPoint;
 use super::time_split::LoopActivity;
 use super::wait::Wait;
 
 /// What is known beside the sample itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Context {
+pub(super) struct WaitContext {
     /// The system call's arguments could be read: torch's data poll is told from other polls.
     pub exact: bool,
     /// The trainer has data workers.
@@ -26,7 +26,7 @@ pub(super) struct Context {
     pub writing: bool,
 }
 
-impl Context {
+impl WaitContext {
     /// A blocked thread may wait for the device: there is something to be waited for.
     fn device_busy(&self) -> bool {
         self.device.is_some_and(|busy| busy >= AT_WORK)
@@ -60,7 +60,7 @@ impl Context {
 /// would have shown as LoaderPoll, so this is another loader's, or torch's with `timeout=`, or a blocking wait of the
 /// GPU driver on its descriptor: running compute threads make it host busy, a busy device makes it a wait for the device.
 /// Without system calls the device explains the poll only when every worker had nothing to do.
-pub(super) fn kind(point: &Point, context: &Context) -> LoopActivity {
+pub(super) fn classify(point: &SampledPoint, context: &WaitContext) -> LoopActivity {
     let helper = point.helper_running;
     match point.main {
         Wait::Running | Wait::Other if context.writing => LoopActivity::Checkpoint,
@@ -99,115 +99,129 @@ fn fetching(pin: Wait) -> bool {
 mod tests {
     use super::*;
 
-    fn at(main: Wait) -> Point {
-        Point { main, ..Point::default() }
+    fn at(main: Wait) -> SampledPoint {
+        SampledPoint { main, ..SampledPoint::default() }
     }
 
-    const NOTHING: Context =
-        Context { exact: true, workers: false, loader_ahead: false, training: false, device: None, writing: false };
-    const WORKERS: Context = Context { workers: true, ..NOTHING };
-    const DEVICE: Context = Context { device: Some(0.4), training: true, ..NOTHING };
+    const NOTHING: WaitContext = WaitContext {
+        exact: true,
+        workers: false,
+        loader_ahead: false,
+        training: false,
+        device: None,
+        writing: false,
+    };
+    const WORKERS: WaitContext = WaitContext { workers: true, ..NOTHING };
+    const DEVICE: WaitContext = WaitContext { device: Some(0.4), training: true, ..NOTHING };
 
     #[test]
     fn signature_of_the_loader() {
-        assert_eq!(kind(&at(Wait::LoaderPoll), &NOTHING), LoopActivity::InputWait);
-        let helper = Point { helper_running: true, ..at(Wait::LoaderPoll) };
-        assert_eq!(kind(&helper, &Context { workers: true, ..DEVICE }), LoopActivity::InputWait);
+        assert_eq!(classify(&at(Wait::LoaderPoll), &NOTHING), LoopActivity::InputWait);
+        let helper = SampledPoint { helper_running: true, ..at(Wait::LoaderPoll) };
+        assert_eq!(classify(&helper, &WaitContext { workers: true, ..DEVICE }), LoopActivity::InputWait);
     }
 
     #[test]
     fn pin_thread_fetching_means_a_wait_for_a_batch_where_calls_are_hidden() {
-        let hidden = Context { exact: false, ..WORKERS };
+        let hidden = WaitContext { exact: false, ..WORKERS };
         for pin in [Wait::LoaderPoll, Wait::Poll, Wait::Running, Wait::Pipe, Wait::Socket, Wait::Device] {
-            let point = Point { pin: Some(pin), ..at(Wait::Futex) };
-            assert_eq!(kind(&point, &hidden), LoopActivity::InputWait, "{pin:?}");
+            let point = SampledPoint { pin: Some(pin), ..at(Wait::Futex) };
+            assert_eq!(classify(&point, &hidden), LoopActivity::InputWait, "{pin:?}");
             // Where they are not, a wait for a pinned batch is a LoaderPoll, so this futex is for something else.
-            assert_eq!(kind(&point, &WORKERS), LoopActivity::Other, "{pin:?}");
-            assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), LoopActivity::DeviceSync, "{pin:?}");
-            let point = Point { main: Wait::LoaderPoll, ..point };
-            assert_eq!(kind(&point, &Context { workers: true, ..DEVICE }), LoopActivity::InputWait, "{pin:?}");
+            assert_eq!(classify(&point, &WORKERS), LoopActivity::Other, "{pin:?}");
+            assert_eq!(
+                classify(&point, &WaitContext { workers: true, ..DEVICE }),
+                LoopActivity::DeviceSync,
+                "{pin:?}"
+            );
+            let point = SampledPoint { main: Wait::LoaderPoll, ..point };
+            assert_eq!(
+                classify(&point, &WaitContext { workers: true, ..DEVICE }),
+                LoopActivity::InputWait,
+                "{pin:?}"
+            );
         }
         for pin in [Wait::Futex, Wait::Stopped, Wait::Unknown] {
-            let point = Point { pin: Some(pin), ..at(Wait::Futex) };
+            let point = SampledPoint { pin: Some(pin), ..at(Wait::Futex) };
             for exact in [true, false] {
-                assert_eq!(kind(&point, &Context { exact, ..WORKERS }), LoopActivity::Other, "{pin:?}");
-                let device = Context { workers: true, exact, ..DEVICE };
-                assert_eq!(kind(&point, &device), LoopActivity::DeviceSync, "{pin:?}");
+                assert_eq!(classify(&point, &WaitContext { exact, ..WORKERS }), LoopActivity::Other, "{pin:?}");
+                let device = WaitContext { workers: true, exact, ..DEVICE };
+                assert_eq!(classify(&point, &device), LoopActivity::DeviceSync, "{pin:?}");
             }
         }
     }
 
     #[test]
     fn backward_with_a_pin_thread_is_host_work() {
-        let point = Point { pin: Some(Wait::LoaderPoll), helper_running: true, ..at(Wait::Futex) };
+        let point = SampledPoint { pin: Some(Wait::LoaderPoll), helper_running: true, ..at(Wait::Futex) };
         for exact in [true, false] {
-            assert_eq!(kind(&point, &Context { workers: true, exact, ..DEVICE }), LoopActivity::HostBusy);
+            assert_eq!(classify(&point, &WaitContext { workers: true, exact, ..DEVICE }), LoopActivity::HostBusy);
         }
     }
 
     #[test]
     fn loader_ahead_and_device_busy_is_a_sync() {
-        let point = Point { pin: Some(Wait::LoaderPoll), ..at(Wait::Futex) };
-        let ahead = Context { workers: true, loader_ahead: true, exact: false, ..DEVICE };
-        let behind = Context { loader_ahead: false, ..ahead };
-        assert_eq!(kind(&point, &ahead), LoopActivity::DeviceSync);
-        assert_eq!(kind(&point, &behind), LoopActivity::InputWait);
-        assert_eq!(kind(&point, &Context { device: Some(0.04), ..ahead }), LoopActivity::InputWait);
-        assert_eq!(kind(&at(Wait::Poll), &ahead), LoopActivity::DeviceSync);
-        assert_eq!(kind(&at(Wait::Poll), &behind), LoopActivity::InputWait);
+        let point = SampledPoint { pin: Some(Wait::LoaderPoll), ..at(Wait::Futex) };
+        let ahead = WaitContext { workers: true, loader_ahead: true, exact: false, ..DEVICE };
+        let behind = WaitContext { loader_ahead: false, ..ahead };
+        assert_eq!(classify(&point, &ahead), LoopActivity::DeviceSync);
+        assert_eq!(classify(&point, &behind), LoopActivity::InputWait);
+        assert_eq!(classify(&point, &WaitContext { device: Some(0.04), ..ahead }), LoopActivity::InputWait);
+        assert_eq!(classify(&at(Wait::Poll), &ahead), LoopActivity::DeviceSync);
+        assert_eq!(classify(&at(Wait::Poll), &behind), LoopActivity::InputWait);
         for context in [ahead, behind] {
-            assert_eq!(kind(&point, &Context { exact: true, ..context }), LoopActivity::DeviceSync);
+            assert_eq!(classify(&point, &WaitContext { exact: true, ..context }), LoopActivity::DeviceSync);
         }
     }
 
     #[test]
     fn polls_of_other_loaders() {
-        assert_eq!(kind(&at(Wait::Poll), &WORKERS), LoopActivity::InputWait);
-        assert_eq!(kind(&at(Wait::Poll), &Context { exact: false, ..WORKERS }), LoopActivity::InputWait);
-        assert_eq!(kind(&at(Wait::Poll), &NOTHING), LoopActivity::Other);
-        assert_eq!(kind(&at(Wait::Poll), &Context { workers: true, ..DEVICE }), LoopActivity::DeviceSync);
-        let helper = Point { helper_running: true, ..at(Wait::Poll) };
-        assert_eq!(kind(&helper, &WORKERS), LoopActivity::HostBusy);
+        assert_eq!(classify(&at(Wait::Poll), &WORKERS), LoopActivity::InputWait);
+        assert_eq!(classify(&at(Wait::Poll), &WaitContext { exact: false, ..WORKERS }), LoopActivity::InputWait);
+        assert_eq!(classify(&at(Wait::Poll), &NOTHING), LoopActivity::Other);
+        assert_eq!(classify(&at(Wait::Poll), &WaitContext { workers: true, ..DEVICE }), LoopActivity::DeviceSync);
+        let helper = SampledPoint { helper_running: true, ..at(Wait::Poll) };
+        assert_eq!(classify(&helper, &WORKERS), LoopActivity::HostBusy);
         for wait in [Wait::Pipe, Wait::Socket] {
-            assert_eq!(kind(&at(wait), &WORKERS), LoopActivity::InputWait);
-            assert_eq!(kind(&at(wait), &NOTHING), LoopActivity::Other, "a server is no training");
-            assert_eq!(kind(&at(wait), &Context { training: true, ..NOTHING }), LoopActivity::InputWait);
+            assert_eq!(classify(&at(wait), &WORKERS), LoopActivity::InputWait);
+            assert_eq!(classify(&at(wait), &NOTHING), LoopActivity::Other, "a server is no training");
+            assert_eq!(classify(&at(wait), &WaitContext { training: true, ..NOTHING }), LoopActivity::InputWait);
         }
     }
 
     #[test]
     fn poll_with_a_pin_thread_is_not_the_loaders() {
-        let point = Point { pin: Some(Wait::LoaderPoll), ..at(Wait::Poll) };
-        assert_eq!(kind(&point, &WORKERS), LoopActivity::Other);
-        assert_eq!(kind(&point, &Context { exact: false, ..WORKERS }), LoopActivity::Other);
+        let point = SampledPoint { pin: Some(Wait::LoaderPoll), ..at(Wait::Poll) };
+        assert_eq!(classify(&point, &WORKERS), LoopActivity::Other);
+        assert_eq!(classify(&point, &WaitContext { exact: false, ..WORKERS }), LoopActivity::Other);
     }
 
     #[test]
     fn disks() {
         for wait in [Wait::DiskRead, Wait::Memory] {
-            assert_eq!(kind(&at(wait), &NOTHING), LoopActivity::InputWait);
-            assert_eq!(kind(&at(wait), &WORKERS), LoopActivity::Other);
+            assert_eq!(classify(&at(wait), &NOTHING), LoopActivity::InputWait);
+            assert_eq!(classify(&at(wait), &WORKERS), LoopActivity::Other);
         }
-        assert_eq!(kind(&at(Wait::DiskWrite), &WORKERS), LoopActivity::Checkpoint);
-        let writing = Context { writing: true, ..DEVICE };
-        assert_eq!(kind(&at(Wait::Running), &writing), LoopActivity::Checkpoint);
-        assert_eq!(kind(&at(Wait::Other), &writing), LoopActivity::Checkpoint);
-        assert_eq!(kind(&at(Wait::Sleep), &writing), LoopActivity::DeviceSync);
-        assert_eq!(kind(&at(Wait::Running), &DEVICE), LoopActivity::HostBusy);
+        assert_eq!(classify(&at(Wait::DiskWrite), &WORKERS), LoopActivity::Checkpoint);
+        let writing = WaitContext { writing: true, ..DEVICE };
+        assert_eq!(classify(&at(Wait::Running), &writing), LoopActivity::Checkpoint);
+        assert_eq!(classify(&at(Wait::Other), &writing), LoopActivity::Checkpoint);
+        assert_eq!(classify(&at(Wait::Sleep), &writing), LoopActivity::DeviceSync);
+        assert_eq!(classify(&at(Wait::Running), &DEVICE), LoopActivity::HostBusy);
     }
 
     #[test]
     fn blocked_threads() {
         for wait in [Wait::Futex, Wait::Poll, Wait::Sleep, Wait::Device, Wait::Other] {
-            assert_eq!(kind(&at(wait), &NOTHING), LoopActivity::Other);
-            assert_eq!(kind(&at(wait), &DEVICE), LoopActivity::DeviceSync);
-            assert_eq!(kind(&at(wait), &Context { device: Some(0.04), ..DEVICE }), LoopActivity::Other);
-            let helper = Point { helper_running: true, ..at(wait) };
+            assert_eq!(classify(&at(wait), &NOTHING), LoopActivity::Other);
+            assert_eq!(classify(&at(wait), &DEVICE), LoopActivity::DeviceSync);
+            assert_eq!(classify(&at(wait), &WaitContext { device: Some(0.04), ..DEVICE }), LoopActivity::Other);
+            let helper = SampledPoint { helper_running: true, ..at(wait) };
             let of_helper = if wait == Wait::Sleep { LoopActivity::DeviceSync } else { LoopActivity::HostBusy };
-            assert_eq!(kind(&helper, &DEVICE), of_helper);
+            assert_eq!(classify(&helper, &DEVICE), of_helper);
         }
         for wait in [Wait::Child, Wait::Stopped, Wait::Unknown] {
-            assert_eq!(kind(&at(wait), &Context { workers: true, ..DEVICE }), LoopActivity::Other);
+            assert_eq!(classify(&at(wait), &WaitContext { workers: true, ..DEVICE }), LoopActivity::Other);
         }
     }
 }
