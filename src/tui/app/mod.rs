@@ -34,7 +34,7 @@ use super::arrangement::{Layout, Scale, ThemeName};
 use super::job::Job;
 use super::keys::Keymap;
 use super::message::{Effect, Message};
-use super::pages::processes::{ProcessColumn, ProcessesPage};
+use super::pages::processes::{ProcessColumn, Processes};
 use super::pages::{Page, Pages};
 use super::theme::Palette;
 use super::widgets::{Drawn, KeyHelp, Scene};
@@ -101,7 +101,7 @@ impl App {
     /// verdict, not with the page of another night.
     #[must_use]
     pub fn layout(&self) -> Layout {
-        let ProcessesPage { table, columns, .. } = &self.pages.processes;
+        let Processes { table, columns, .. } = &self.pages.processes;
         Layout {
             page: None,
             time_scale: Some(self.scale),
@@ -226,7 +226,7 @@ fn key_help(keymap: &Keymap) -> Vec<KeyHelp> {
 }
 
 /// Takes over how the table of processes is to be arranged, where something is said about it.
-fn arrange(processes: &mut ProcessesPage, layout: &Layout) {
+fn arrange(processes: &mut Processes, layout: &Layout) {
     let table = &mut processes.table;
     table.sort = layout.sort.unwrap_or(table.sort);
     table.tree = layout.tree.unwrap_or(table.tree);

@@ -23,8 +23,8 @@ use super::widgets::{Confirm, Drawn, Hit, Menu, Prompt, Purpose, Scene};
 use crate::jobs::Needs;
 use action::Action;
 use overview::Overview;
-use processes::ProcessesPage;
-use run::RunPage;
+use processes::Processes;
+use run::Run;
 use stacks::Stacks;
 
 /// Names the pages in their order: each with its folder, whose name is its word in the configuration, then name, short
@@ -81,7 +81,7 @@ pages! {
     Cpu cpu "CPU" "CPU" "3" "CPU: cores, queues, quota, pressure, threads, neighbours"
         needs: Needs { neighbours: true, ..NOTHING };
     Io io "IO" "IO" "4" "IO: disks, mounts, page cache, network";
-    ProcessesPage processes "Processes" "Procs" "5" "processes of the job"
+    Processes processes "Processes" "Procs" "5" "processes of the job"
         footer: &[
             (Action::Enter, "process"),
             (Action::NextSort, "sort"),
@@ -97,7 +97,7 @@ pages! {
     Findings findings "Findings" "Why" "7"
         "findings: evidence with thresholds, advice, what was not seen and what mends it";
     Help help "Help" "Help" "? h F1 8" "this help";
-    RunPage run "Run" "Run" "9" "run: time by verdict, what the loop did, changes of verdict";
+    Run run "Run" "Run" "9" "run: time by verdict, what the loop did, changes of verdict";
     Chain chain "Chain" "Chain" "0" "chain: whom the loop waits for, and that one in turn, as a tree";
 }
 

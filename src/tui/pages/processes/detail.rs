@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 
-use super::ProcessesPage;
+use super::Processes;
 use crate::rates::Frame;
 use crate::rates::frame::{ProcessRates, TrainerRates, WorkerRates};
 use crate::rates::threads::ThreadRates;
@@ -19,7 +19,7 @@ const WIDTH: u16 = 100;
 const THREADS: usize = 8;
 
 /// Draws the popup, or nothing where no process is selected.
-pub fn draw(buf: &mut Buffer, page: &ProcessesPage, scene: &Scene<'_>, drawn: &mut Drawn) {
+pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, drawn: &mut Drawn) {
     let (Some(process), Some(frame), area) = (page.selected(scene), scene.frame(), buf.area) else { return };
     let width = area.width.saturating_sub(4).min(WIDTH);
     let lines = lines(process, frame, page, usize::from(width.saturating_sub(4)));
@@ -40,7 +40,7 @@ pub fn draw(buf: &mut Buffer, page: &ProcessesPage, scene: &Scene<'_>, drawn: &m
 }
 
 /// The numbers, then the command line, which may be long.
-fn lines(process: &ProcessRates, frame: &Frame, page: &ProcessesPage, width: usize) -> Vec<String> {
+fn lines(process: &ProcessRates, frame: &Frame, page: &Processes, width: usize) -> Vec<String> {
     let mut texts = numbers(process);
     texts.extend(page.table.activity_of(process.id.pid).map(|activity| format!("mostly: {activity}")));
     let worker = frame.workers.iter().find(|worker| worker.id == process.id).map(of_worker);

@@ -23,7 +23,7 @@ use rows::ProcessTable;
 
 /// What the page remembers.
 #[derive(Debug, Clone)]
-pub struct ProcessesPage {
+pub struct Processes {
     /// Rows, order and selection.
     pub(in crate::tui) table: ProcessTable,
     /// Columns that are wanted, from left to right; those that fit are shown.
@@ -38,7 +38,7 @@ pub struct ProcessesPage {
     search_from: Option<ProcessId>,
 }
 
-impl Default for ProcessesPage {
+impl Default for Processes {
     fn default() -> Self {
         Self {
             table: ProcessTable::default(),
@@ -51,7 +51,7 @@ impl Default for ProcessesPage {
     }
 }
 
-impl Content for ProcessesPage {
+impl Content for Processes {
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
         view::draw(buf, area, self, scene, top, drawn);
     }
@@ -127,7 +127,7 @@ impl Content for ProcessesPage {
     }
 }
 
-impl ProcessesPage {
+impl Processes {
     /// The selected process.
     fn selected<'s>(&self, scene: &Scene<'s>) -> Option<&'s ProcessRates> {
         self.table.process(scene.frame())

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::ProcessesPage;
+use super::Processes;
 use super::columns::{ColumnKind, Placed, ProcessColumn};
 use super::order;
 use super::rows::ProcessTable;
@@ -26,7 +26,7 @@ const LEVEL: u16 = 3;
 const TYPED: usize = 24;
 
 /// Draws what is shown, the headings and the visible rows.
-pub fn draw(buf: &mut Buffer, area: Rect, page: &ProcessesPage, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
     let (table, theme) = (&page.table, scene.theme);
     if area.height < ABOVE {
         return;
@@ -62,7 +62,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &ProcessesPage, scene: &Scene<'_
 }
 
 /// How many processes are shown, in which order, and what limits them.
-fn shown(buf: &mut Buffer, area: Rect, page: &ProcessesPage, scene: &Scene<'_>) {
+fn shown(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>) {
     let (table, theme) = (&page.table, scene.theme);
     let (count, threads) = scene.frame().map_or((0, 0), |frame| (frame.processes.len(), frame.job.thread_count));
     let mut text = match (table.filter.is_empty(), threads) {

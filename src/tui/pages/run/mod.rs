@@ -23,7 +23,7 @@ const BAR: u16 = 60;
 
 /// What was known when the picture changed last: one that stands does not go on adding up.
 #[derive(Debug, Clone, Default)]
-pub struct RunPage {
+pub struct Run {
     totals: Option<Totals>,
     changes: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub struct RunPage {
 /// A share of the run: word, seconds, how its bar is drawn.
 type Part = (&'static str, f64, Style);
 
-impl Content for RunPage {
+impl Content for Run {
     fn refresh(&mut self, scene: &Scene<'_>) {
         self.totals = scene.job.summary().cloned();
         self.changes = changes(scene);
