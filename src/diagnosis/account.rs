@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
     use crate::diagnosis::features::{ChainPath, LoopThread};
-    use crate::rates::chain::paths::End;
+    use crate::rates::chain::paths::WaitEnd;
     use crate::rates::time_split::TimeSplit;
 
     /// Without a device, so that all of a wait is lost; without stacks.
@@ -96,7 +96,7 @@ mod tests {
         main.shares = shares;
         let way = |&(part, share): &(PathPart, f64)| ChainPath {
             hops: Vec::new(),
-            end: End::Unknown,
+            end: WaitEnd::Unknown,
             name: None,
             share,
             lost: share,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::features::{Chain, ChainPath, Features, PathPart, program};
 use super::stats::round;
 use super::thresholds::{LARGER_HALF, LOST_WAIT};
-use crate::rates::chain::paths::{End, WaitEdge};
+use crate::rates::chain::paths::{WaitEdge, WaitEnd};
 
 /// Most nodes of a verdict that stand for something known: the largest.
 const NODES: usize = 32;
@@ -158,7 +158,7 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
     // Where hardly anything of the loop is lost its device works all the while, whether it is waited for or not.
     let lost: f64 = chain.ways.iter().map(|way| way.lost).sum();
     if window.gpu.is_some() && lost < LOST_WAIT && chain.share(PathPart::Device) <= 0.0 {
-        let (part, end) = (PathPart::Device, End::Device);
+        let (part, end) = (PathPart::Device, WaitEnd::Device);
         tree.add(&ChainPath { hops: Vec::new(), end, name: None, share: 0.0, lost: 0.0, part });
     }
     tree.cut();
@@ -306,29 +306,29 @@ impl ChainTree<'_> {
     /// A node for the resource at the end, where that is no thread.
     fn end(&self, way: &ChainPath) -> Option<ChainNode> {
         match &way.end {
-            End::Net(address) => Some(resource("net", address, way.share)),
-            End::Lock(path) => Some(resource("lock", path, way.share)),
-            End::Children => {
+            WaitEnd::Net(address) => Some(resource("net", address, way.share)),
+            WaitEnd::Lock(path) => Some(resource("lock", path, way.share)),
+            WaitEnd::Children => {
                 let children = resource("process", "short-lived children", way.share);
                 Some(ChainNode { state: "cpu".into(), by: Some(WaitEdge::Child.word().into()), ..children })
             }
-            End::Disk | End::Flush => {
+            WaitEnd::Disk | WaitEnd::Flush => {
                 let disk = self.window.io.disk.as_deref().unwrap_or_default();
                 Some(ChainNode { state: state(&way.end).into(), ..resource("disk", disk, way.share) })
             }
-            End::Device => {
+            WaitEnd::Device => {
                 let of_loop = self.window.gpu.iter().flat_map(|gpu| gpu.indexes_of(self.chain.process.pid));
                 let indexes = of_loop.map(|index| index.to_string());
                 Some(resource("device", &indexes.collect::<Vec<_>>().join(","), way.share))
             }
             _ if !way.hops.is_empty() => None,
-            End::Loader => Some(ChainNode {
+            WaitEnd::Loader => Some(ChainNode {
                 name: "data worker".into(),
                 state: "unknown".into(),
                 ..resource("process", "", way.share)
             }),
-            End::Timer => Some(resource("timer", "", way.share)),
-            End::Terminal => Some(resource("terminal", "", way.share)),
+            WaitEnd::Timer => Some(resource("timer", "", way.share)),
+            WaitEnd::Terminal => Some(resource("terminal", "", way.share)),
             end => {
                 let name = way.name.as_deref().unwrap_or_default();
                 Some(ChainNode { state: state(end).into(), ..resource("unknown", name, way.share) })
@@ -355,20 +355,20 @@ fn resource(kind: &str, name: &str, share: f64) -> ChainNode {
     ChainNode { kind: kind.into(), name: name.into(), state: kind.into(), share, ..ChainNode::default() }
 }
 
-fn state(end: &End) -> &'static str {
+fn state(end: &WaitEnd) -> &'static str {
     match end {
-        End::Cpu => "cpu",
-        End::Disk => "disk",
-        End::Flush => "flush",
-        End::Memory => "memory",
-        End::Device => "device",
-        End::Net(_) | End::Lock(_) | End::Children => "waits",
-        End::Timer => "sleeps",
-        End::Stopped => "stopped",
-        End::Terminal => "terminal",
-        End::Asked => "asked",
-        End::Loader => "unknown",
-        End::Unknown => "unknown",
+        WaitEnd::Cpu => "cpu",
+        WaitEnd::Disk => "disk",
+        WaitEnd::Flush => "flush",
+        WaitEnd::Memory => "memory",
+        WaitEnd::Device => "device",
+        WaitEnd::Net(_) | WaitEnd::Lock(_) | WaitEnd::Children => "waits",
+        WaitEnd::Timer => "sleeps",
+        WaitEnd::Stopped => "stopped",
+        WaitEnd::Terminal => "terminal",
+        WaitEnd::Asked => "asked",
+        WaitEnd::Loader => "unknown",
+        WaitEnd::Unknown => "unknown",
     }
 }
 

@@ -5,7 +5,7 @@ use crate::rates::chain::paths::WaitHop;
 fn what_is_too_small_is_put_together() {
     let process = |pid: u32, share: f64| ChainPath {
         hops: vec![WaitHop { by: WaitEdge::Reads, pid, tid: pid }],
-        end: End::Cpu,
+        end: WaitEnd::Cpu,
         name: None,
         share,
         lost: share / 2.0,

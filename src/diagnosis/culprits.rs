@@ -16,7 +16,7 @@ use super::parts::Hottest;
 use super::stats::{percent, round};
 use super::thresholds::*;
 use crate::rates::Frame;
-use crate::rates::chain::paths::{End, Peer};
+use crate::rates::chain::paths::{Peer, WaitEnd};
 use crate::rates::frame::MountRates;
 use crate::sample::MountKind;
 use crate::text::named_enum;
@@ -294,7 +294,7 @@ fn processes(window: &Features) -> Vec<Culprit> {
     by_loss(window, |way| {
         let last = way.hops.last();
         match (way.part, &way.end) {
-            (PathPart::Process, End::Children) => {
+            (PathPart::Process, WaitEnd::Children) => {
                 Some(Culprit::new(CulpritKind::Process, "commands that are started anew each time"))
             }
             (PathPart::Process, _) => Some(peer(window, last?.pid)),
@@ -313,7 +313,7 @@ fn readers(window: &Features) -> Vec<Culprit> {
 
 fn addresses(window: &Features) -> Vec<Culprit> {
     by_loss(window, |way| match &way.end {
-        End::Net(address) => Some(Culprit::new(CulpritKind::Address, address.to_string())),
+        WaitEnd::Net(address) => Some(Culprit::new(CulpritKind::Address, address.to_string())),
         _ => None,
     })
 }
@@ -321,7 +321,7 @@ fn addresses(window: &Features) -> Vec<Culprit> {
 /// Locked files, and who holds the locks.
 fn locks(window: &Features) -> Vec<Culprit> {
     let path = |way: &ChainPath| match (&way.end, &way.name) {
-        (End::Lock(path), _) | (_, Some(path)) => Some(path.to_string()),
+        (WaitEnd::Lock(path), _) | (_, Some(path)) => Some(path.to_string()),
         _ => None,
     };
     let of_lock = |way: &&ChainPath| way.part == PathPart::FileLock;

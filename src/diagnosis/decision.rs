@@ -1,7 +1,7 @@
 //! A window's numbers → phase, class and cause with a confidence. The order is that of the question:
 //!
 //! 1. is it training at all ([`phases`](super::phases));
-//! 2. where does the loop lose its time: waiting for batches, its device busy, or running dry ([`Loss`]);
+//! 2. where does the loop lose its time: waiting for batches, its device busy, or running dry ([`Bottleneck`]);
 //! 3. which cause: the first in the order of [`Cause::ALL`] whose rule holds;
 //! 4. what could not be seen, or contradicts.
 
@@ -9,7 +9,7 @@ use crate::rates::stacks::Activity;
 
 use super::causes::starvation::{main_queues, others_hold};
 use super::causes::throttled::is_held_down;
-use super::causes::{Cause, Finding, Judgement, Known, Loss, RuleInput, in_words};
+use super::causes::{Bottleneck, Cause, Finding, Judgement, Known, RuleInput, in_words};
 use super::class::{Class, Phase};
 use super::features::{Features, Workers};
 use super::parts::Hottest;
@@ -35,7 +35,7 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgement {
     };
     let case = RuleInput::new(window, main, known);
     let mut judgement = match (cause(&case), case.loss) {
-        (Some(judgement), Loss::Workers(workers)) => of_workers(judgement, &case, workers),
+        (Some(judgement), Bottleneck::Workers(workers)) => of_workers(judgement, &case, workers),
         (judgement, _) => judgement.unwrap_or_else(|| without_cause(&case)),
     };
     smaller_parts(&case, &mut judgement);
@@ -79,21 +79,22 @@ fn validation_between(case: &RuleInput<'_>) -> Option<Finding> {
 fn without_cause(case: &RuleInput<'_>) -> Judgement {
     let training = |class: Class, sure: f64| Judgement::state(Phase::Training, class, sure);
     match case.loss {
-        Loss::Dry(gpu) if case.device_kept_idle().is_none() => {
+        Bottleneck::Dry(gpu) if case.device_kept_idle().is_none() => {
             training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy))
         }
-        Loss::Dry(gpu) if case.main.shares.other >= CLEARLY_LOST || gpu.idle.while_other >= LOST_WAIT.value => {
+        Bottleneck::Dry(gpu) if case.main.shares.other >= CLEARLY_LOST || gpu.idle.while_other >= LOST_WAIT.value => {
             let words = "the main thread waits for something that is neither a batch nor the device";
             training(Class::Unknown, PERHAPS.value).doubt(format!("{words}{}", seen_in(case)))
         }
-        Loss::NoDevice if case.window.load_unknown() => training(Class::Unknown, PERHAPS.value)
+        Bottleneck::NoDevice if case.window.load_unknown() => training(Class::Unknown, PERHAPS.value)
             .doubt(format!("{}: whether the loop waits for it is not known", case.window.unread_device())),
-        Loss::NoDevice if case.computes_on_cpu() => Judgement::state(Phase::Unknown, Class::Unknown, PERHAPS).doubt(
-            "one thread computes, without workers, steps or a GPU: the job sets itself up, or trains on one CPU",
-        ),
-        Loss::Wait(_) => training(Class::Unknown, PERHAPS.value)
+        Bottleneck::NoDevice if case.computes_on_cpu() => Judgement::state(Phase::Unknown, Class::Unknown, PERHAPS)
+            .doubt(
+                "one thread computes, without workers, steps or a GPU: the job sets itself up, or trains on one CPU",
+            ),
+        Bottleneck::Wait(_) => training(Class::Unknown, PERHAPS.value)
             .doubt("the loop waits for something that is neither a batch nor the device"),
-        Loss::NoDevice => training(Class::Unknown, PERHAPS.value)
+        Bottleneck::NoDevice => training(Class::Unknown, PERHAPS.value)
             .doubt("the main thread neither computes nor waits for batches, and no device of the job can be seen"),
         _ => training(Class::Balanced, EVEN_CHANCE.value),
     }
@@ -155,7 +156,7 @@ fn qualify(case: &RuleInput<'_>, judgement: &mut Judgement) {
     };
     if !main.exact {
         let why = match case.loss {
-            Loss::Wait(_) => {
+            Bottleneck::Wait(_) => {
                 "/proc/PID/syscall may not be read: whom a thread waits for is guessed from its open descriptors"
             }
             _ => "/proc/PID/syscall may not be read: any poll counts as a wait for a batch",

@@ -34,7 +34,7 @@ use loop_thread::LoopThread;
 pub(super) use loop_thread::ProcessTick;
 use native::NativeThreads;
 use passing::Passing;
-use paths::{ChainRates, End, WaitEdge, WaitHop};
+use paths::{ChainRates, WaitEdge, WaitEnd, WaitHop};
 use polling::Polling;
 use ways::{PathSums, RoundPath};
 
@@ -55,10 +55,10 @@ fn activity(
     let mut shares: BTreeMap<LoopActivity, f64> = BTreeMap::new();
     for way in ways {
         let of = match (way.hops.first(), &way.end) {
-            (None, End::Device) => LoopActivity::DeviceSync,
-            (None, End::Net(_) | End::Children | End::Asked) => LoopActivity::Other,
-            (None, End::Timer) if sleeps => LoopActivity::Other,
-            (None, End::Unknown) if way.name.is_some() => LoopActivity::Other,
+            (None, WaitEnd::Device) => LoopActivity::DeviceSync,
+            (None, WaitEnd::Net(_) | WaitEnd::Children | WaitEnd::Asked) => LoopActivity::Other,
+            (None, WaitEnd::Timer) if sleeps => LoopActivity::Other,
+            (None, WaitEnd::Unknown) if way.name.is_some() => LoopActivity::Other,
             (None, _) => return None,
             (Some(hop), _) => match hop.by {
                 // It works on request, or it is a guess that it is waited for.
@@ -66,14 +66,14 @@ fn activity(
                 _ if graph.is_loader(hop.pid, beside) => LoopActivity::InputWait,
                 // A thread of the program's own, where there is no other loader: it makes the batches. Whether it works ahead
                 // cannot be told: it needs the interpreter lock now and then, which the loop holds while it works.
-                WaitEdge::Thread if way.hops.len() == 1 && way.end != End::Asked && graph.makes_batches(hop) => {
+                WaitEdge::Thread if way.hops.len() == 1 && way.end != WaitEnd::Asked && graph.makes_batches(hop) => {
                     LoopActivity::InputWait
                 }
                 // Through a thread of its own that waits for a loader: the pool's, or the pin thread.
                 WaitEdge::Thread if way.hops.get(1).is_some_and(|next| graph.is_loader(next.pid, beside)) => {
                     LoopActivity::InputWait
                 }
-                WaitEdge::Thread if way.hops.len() == 1 && way.end == End::Cpu => LoopActivity::HostBusy,
+                WaitEdge::Thread if way.hops.len() == 1 && way.end == WaitEnd::Cpu => LoopActivity::HostBusy,
                 _ => LoopActivity::Other,
             },
         };
@@ -92,7 +92,7 @@ fn foreign_hops(way: &RoundPath, pid: u32) -> impl Iterator<Item = &WaitHop> {
 fn leaves(way: &RoundPath, pid: u32) -> bool {
     match way.hops.first() {
         Some(hop) => hop.pid != pid,
-        None => matches!(way.end, End::Net(_) | End::Children),
+        None => matches!(way.end, WaitEnd::Net(_) | WaitEnd::Children),
     }
 }
 
@@ -248,8 +248,9 @@ impl Followed<'_> {
         carry.polling.take(&mut all, graph, (pid, tid, point.main), seconds);
         let found = &all.ways;
         let waits = found.iter().flat_map(|way| foreign_hops(way, pid).map(|hop| (hop.pid, way.share)));
-        let works =
-            found.iter().all(|way| way.hops.is_empty() && matches!(way.end, End::Cpu | End::Device | End::Timer));
+        let works = found
+            .iter()
+            .all(|way| way.hops.is_empty() && matches!(way.end, WaitEnd::Cpu | WaitEnd::Device | WaitEnd::Timer));
         // Who rests while the loop waits for a thread of its own may do so because what it made is still being handed over.
         let leaves: f64 = found.iter().filter(|way| leaves(way, pid)).map(|way| way.share).sum();
         let resting = (works || leaves >= MOSTLY).then(|| graph.asked(pid)).into_iter().flatten();

@@ -4,7 +4,7 @@ use crate::app::*;
 use crossterm::event::KeyCode;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::chain::ChainNode;
-use trainmon::rates::chain::paths::{ChainRates, End, Path, WaitEdge, WaitHop};
+use trainmon::rates::chain::paths::{ChainRates, WaitEdge, WaitEnd, WaitHop, WaitPath};
 use trainmon::tui::App;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
@@ -65,13 +65,13 @@ fn locked() -> Vec<ChainNode> {
 /// What is followed in second `t`.
 pub fn rates(t: u64) -> ChainRates {
     let waits = 0.5 + 0.3 * (t as f64 / 11.0 * std::f64::consts::TAU).sin();
-    let path = |hops, end, share: f64| Path { hops, end, name: None, seconds: share as f32, idle_s: 0.0 };
+    let path = |hops, end, share: f64| WaitPath { hops, end, name: None, seconds: share as f32, idle_s: 0.0 };
     let worker = || vec![WaitHop { by: WaitEdge::Reads, pid: 1301, tid: 1301 }];
     let paths = vec![
-        path(worker(), End::Cpu, waits),
-        path(worker(), End::Disk, 0.05),
-        path(Vec::new(), End::Net("10.0.3.7:443".into()), 0.04),
-        path(Vec::new(), End::Cpu, 0.91 - waits),
+        path(worker(), WaitEnd::Cpu, waits),
+        path(worker(), WaitEnd::Disk, 0.05),
+        path(Vec::new(), WaitEnd::Net("10.0.3.7:443".into()), 0.04),
+        path(Vec::new(), WaitEnd::Cpu, 0.91 - waits),
     ];
     ChainRates {
         process: id(1234),

@@ -10,7 +10,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Class, Rank};
-use trainmon::jobs::Candidate;
+use trainmon::jobs::JobCandidate;
 use trainmon::rates::Frame;
 use trainmon::tui::picker::Picker;
 use trainmon::tui::{App, Effect, Message, Theme};
@@ -33,9 +33,9 @@ fn code(c: char) -> KeyCode {
     }
 }
 
-fn candidates() -> Vec<Candidate> {
+fn candidates() -> Vec<JobCandidate> {
     vec![
-        Candidate {
+        JobCandidate {
             pid: 4321,
             command: "python -m torch.distributed.run --nproc-per-node 8 finetune.py --model /models/13b --data \
                       /data/corpus --sequence-length 4096 --gradient-checkpointing"
@@ -50,19 +50,19 @@ fn candidates() -> Vec<Candidate> {
             library: Some("libtorch_cuda.so".into()),
             age_s: Some(93_800),
         },
-        Candidate {
+        JobCandidate {
             pid: 1234,
             command: "python train.py".into(),
             gpu_memory_bytes: Some(6 << 30),
             age_s: Some(900),
-            ..Candidate::default()
+            ..JobCandidate::default()
         },
-        Candidate {
+        JobCandidate {
             pid: 777,
             command: "python notebook.py".into(),
             library: Some("libtensorflow_framework.so.2".into()),
             age_s: Some(40),
-            ..Candidate::default()
+            ..JobCandidate::default()
         },
     ]
 }
@@ -86,7 +86,7 @@ fn list(theme: Theme, size: (u16, u16)) -> App {
     app
 }
 
-fn picker(theme: Theme, size: (u16, u16), list: Vec<Candidate>) -> Picker {
+fn picker(theme: Theme, size: (u16, u16), list: Vec<JobCandidate>) -> Picker {
     let mut picker = Picker::new(theme);
     picker.update(Message::Candidates(list));
     let drawn = picker.draw(&mut Buffer::empty(Rect::new(0, 0, size.0, size.1)));
@@ -348,8 +348,8 @@ fn an_attachment_that_fails_is_told_in_a_line_and_the_list_stays() {
 
 #[test]
 fn two_hundred_candidates_scroll() {
-    let many: Vec<Candidate> = (0..200)
-        .map(|n| Candidate { pid: 10_000 + n, command: format!("python run_{n}.py"), ..Candidate::default() })
+    let many: Vec<JobCandidate> = (0..200)
+        .map(|n| JobCandidate { pid: 10_000 + n, command: format!("python run_{n}.py"), ..JobCandidate::default() })
         .collect();
     for size in SIZES {
         let mut app = list(PLAIN, size);
@@ -480,13 +480,13 @@ fn hostile_names_reach_no_cell_raw() {
         for theme in [PLAIN, ASCII] {
             for name in HOSTILE_NAMES {
                 let long = name.repeat(300);
-                let hostile = Candidate {
+                let hostile = JobCandidate {
                     pid: 5,
                     command: long.clone(),
                     user: Some(long.clone()),
                     library: Some(long.clone()),
                     state: Some('\u{202E}'),
-                    ..Candidate::default()
+                    ..JobCandidate::default()
                 };
                 let mut app = two_jobs(theme, size);
                 app.step(Message::Attached(JobKey(2), Target { pid: 6, command: long.clone() }));
@@ -522,7 +522,7 @@ fn any_key() -> impl Strategy<Value = Message> {
         2 => (0u16..210, 0u16..70).prop_map(|(column, row)| mouse(MouseEventKind::Down(MouseButton::Left), column, row)),
         1 => (0u16..210, 0u16..70).prop_map(|(columns, rows)| Message::Resize(columns, rows)),
         1 => prop::collection::vec(1u32..50, 0..40).prop_map(|pids| Message::Candidates(
-            pids.into_iter().map(|pid| Candidate { pid, command: format!("python {pid}"), ..Candidate::default() }).collect()
+            pids.into_iter().map(|pid| JobCandidate { pid, command: format!("python {pid}"), ..JobCandidate::default() }).collect()
         )),
         1 => (0u32..4).prop_map(|n| Message::Attached(JobKey(n + 10), Target { pid: n + 10, command: "x".into() })),
         1 => (0u32..12).prop_map(|n| Message::Job(JobKey(n), JobEvent::Tick(Arc::default()))),

@@ -4,7 +4,7 @@
 
 use trainmon::tui;
 use trainmon::tui::Theme;
-use trainmon::tui::terminal::{Options, Terminal};
+use trainmon::tui::terminal::{Terminal, TerminalOptions};
 use trainmon::tui::theme::Depth;
 
 use crate::app::*;
@@ -49,7 +49,8 @@ fn child() {
     let Ok(mode) = std::env::var(MODE) else { return };
     let app = running(theme(), SIZE, Job::default());
     let mut terminal =
-        Terminal::enter(Options { mouse: mode.starts_with("mouse"), screen: mode == "copy-in-screen" }).unwrap();
+        Terminal::enter(TerminalOptions { mouse: mode.starts_with("mouse"), screen: mode == "copy-in-screen" })
+            .unwrap();
     assert_eq!(terminal.size(), SIZE);
     terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
     match mode.as_str() {
@@ -231,7 +232,7 @@ fn sixteen_colours_go_out_as_every_terminal_knows_them() {
 fn without_a_terminal_entering_fails_with_a_reason() {
     // Under a test runner standard output may be either; only the refusal is of interest.
     if !rustix::termios::isatty(rustix::stdio::stdout()) {
-        let error = Terminal::enter(Options::default()).unwrap_err();
+        let error = Terminal::enter(TerminalOptions::default()).unwrap_err();
         assert!(error.to_string().contains("not a terminal"));
     }
 }

@@ -22,7 +22,7 @@ pub(in crate::diagnosis) struct Known {
 
 /// Where the loop loses its time. Each of them has its own causes.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::diagnosis) enum Loss<'a> {
+pub(in crate::diagnosis) enum Bottleneck<'a> {
     /// It waits for batches of its workers.
     Workers(&'a Workers),
     /// It waits for batches and has no workers.
@@ -37,7 +37,7 @@ pub(in crate::diagnosis) enum Loss<'a> {
     Wait(PathPart),
 }
 
-impl<'a> Loss<'a> {
+impl<'a> Bottleneck<'a> {
     /// That of a group; none of the loop's own work, which is judged by the device.
     fn of(window: &'a Features, group: LossGroup) -> Option<Self> {
         match group {
@@ -56,7 +56,7 @@ pub(in crate::diagnosis) struct RuleInput<'a> {
     pub known: Known,
     /// Share of the time lost to waits for batches.
     pub lost: f64,
-    pub loss: Loss<'a>,
+    pub loss: Bottleneck<'a>,
     pub group: LossGroup,
     pub account: Account,
     /// How sure a cause of this loss can be.
@@ -83,14 +83,14 @@ impl<'a> RuleInput<'a> {
         let account = Account::of(window);
         let (group, lost, second) = account.largest();
         let lead = BY_LEAD.at(1.0 - second / lost.max(LOST_WAIT.value));
-        let (loss, sure) = match (Loss::of(window, group), &window.gpu) {
+        let (loss, sure) = match (Bottleneck::of(window, group), &window.gpu) {
             (Some(loss), _) => (loss, LOST.at(lost) * lead),
-            (None, Some(gpu)) if gpu.job_busy >= DEVICE_BUSY => (Loss::Busy(gpu), BUSY_DEVICE.at(gpu.job_busy)),
-            (None, Some(gpu)) => (Loss::Dry(gpu), DRY_DEVICE.at(1.0 - gpu.job_busy)),
-            (None, None) => (Loss::NoDevice, LIKELY.value),
+            (None, Some(gpu)) if gpu.job_busy >= DEVICE_BUSY => (Bottleneck::Busy(gpu), BUSY_DEVICE.at(gpu.job_busy)),
+            (None, Some(gpu)) => (Bottleneck::Dry(gpu), DRY_DEVICE.at(1.0 - gpu.job_busy)),
+            (None, None) => (Bottleneck::NoDevice, LIKELY.value),
         };
         let exact = window.chain.as_ref().is_none_or(|chain| chain.exact);
-        let sure = if matches!(loss, Loss::Wait(_)) && !exact { sure * INFERRED.value } else { sure };
+        let sure = if matches!(loss, Bottleneck::Wait(_)) && !exact { sure * INFERRED.value } else { sure };
         let lost = account.lost(LossGroup::Batches);
         Self { window, main, known, lost, loss, group, account, sure, undisturbed: false }
     }
@@ -98,7 +98,7 @@ impl<'a> RuleInput<'a> {
     /// What is lost besides and worth a cause: each as a case of its own, with its share, the largest first.
     pub fn smaller(&self) -> impl Iterator<Item = (Self, f64)> {
         self.account.worth_telling().filter(|(group, _)| *group != self.group).filter_map(|(group, lost)| {
-            let loss = Loss::of(self.window, group)?;
+            let loss = Bottleneck::of(self.window, group)?;
             Some((Self { loss, group, sure: LOST.at(lost), ..self.clone() }, lost))
         })
     }
@@ -110,7 +110,7 @@ impl<'a> RuleInput<'a> {
 
     /// The loop waits for this most of all.
     pub fn waits_for(&self, part: PathPart) -> bool {
-        matches!(self.loss, Loss::Wait(waits) if waits == part)
+        matches!(self.loss, Bottleneck::Wait(waits) if waits == part)
     }
 
     /// Share of the time lost to a part of the chain.
@@ -120,12 +120,12 @@ impl<'a> RuleInput<'a> {
 
     /// The workers, where they are waited for.
     pub fn slow_workers(&self) -> Option<&'a Workers> {
-        if let Loss::Workers(workers) = self.loss { Some(workers) } else { None }
+        if let Bottleneck::Workers(workers) = self.loss { Some(workers) } else { None }
     }
 
     /// The device, where it is busy.
     pub fn busy_device(&self) -> Option<&'a Device> {
-        if let Loss::Busy(gpu) = self.loss { Some(gpu) } else { None }
+        if let Bottleneck::Busy(gpu) = self.loss { Some(gpu) } else { None }
     }
 
     /// The device, where it idles for what the host does. What the host holds back is the idle time outside of waits for the
@@ -133,7 +133,7 @@ impl<'a> RuleInput<'a> {
     pub fn device_kept_idle(&self) -> Option<&'a Device> {
         let shares = &self.main.shares;
         match self.loss {
-            Loss::Dry(gpu)
+            Bottleneck::Dry(gpu)
                 if 1.0 - gpu.job_busy >= DRY || shares.input_wait >= HARDLY || shares.checkpoint >= HARDLY =>
             {
                 Some(gpu)
@@ -154,7 +154,7 @@ impl<'a> RuleInput<'a> {
     pub fn computes_on_cpu(&self) -> bool {
         // A wait for a device that spins looks like computing.
         let spins = self.window.load_unknown();
-        matches!(self.loss, Loss::NoDevice) && !spins && self.main.shares.host_busy >= BUSY
+        matches!(self.loss, Bottleneck::NoDevice) && !spins && self.main.shares.host_busy >= BUSY
     }
 
     /// CPU use of the trainer, cores.

@@ -24,9 +24,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         match case.loss {
-            Loss::Busy(gpu) if gpu.low_power() => gpu.link().map(|_| case.of(Cause::CopyBound, INFERRED)),
+            Bottleneck::Busy(gpu) if gpu.low_power() => gpu.link().map(|_| case.of(Cause::CopyBound, INFERRED)),
             // Copies are no kernels: a device that is fed over a full link is idle by its utilisation.
-            Loss::Dry(gpu) => match gpu.link() {
+            Bottleneck::Dry(gpu) => match gpu.link() {
                 Some(used) => Some(Judgement::of(Cause::CopyBound, SURE.at(used))),
                 None => on_the_host(case, gpu),
             },

@@ -34,7 +34,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         }
         let crowd = queueing.crowded.filter(|crowd| *crowd != Crowd::Threads);
         let saturated = match case.loss {
-            Loss::Workers(_) => true,
+            Bottleneck::Workers(_) => true,
             // Processes that all want a CPU at the same moment fill them in bursts.
             _ if crowd == Some(Crowd::Processes) && queueing.mostly => true,
             // Full cores are what training on the CPU looks like, but not with many processes.

@@ -18,7 +18,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          it is for the disk",
     ],
     judge: |case| {
-        if !matches!(case.loss, Loss::InProcess) {
+        if !matches!(case.loss, Bottleneck::InProcess) {
             return None;
         }
         let by_reads = if case.main.stacks.is_some() { 1.0 } else { INFERRED.value };

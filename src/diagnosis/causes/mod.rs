@@ -70,7 +70,7 @@ use super::what_if::{self, Capacity, Loop, Prediction};
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::text::named_enum;
-pub(super) use case::{Known, Loss, RuleInput};
+pub(super) use case::{Bottleneck, Known, RuleInput};
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
 pub(super) use spec::{Against, CulpritPlace, Followed, Instead};

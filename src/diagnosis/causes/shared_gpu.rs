@@ -19,7 +19,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          the time in all",
     ],
     judge: |case| {
-        let (Loss::Busy(gpu) | Loss::Dry(gpu)) = case.loss else { return None };
+        let (Bottleneck::Busy(gpu) | Bottleneck::Dry(gpu)) = case.loss else { return None };
         let theirs = gpu.busy - gpu.job_busy;
         let shared = gpu.others && theirs >= SHARED_GPU && gpu.busy >= NEARLY_BUSY;
         shared.then(|| Judgement::of(Cause::SharedGpu, SURE.at(theirs)))

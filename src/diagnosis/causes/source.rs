@@ -1,6 +1,6 @@
 //! Batches wait for their source: how surely, for all causes of that alike.
 
-use super::case::{Loss, RuleInput};
+use super::case::{Bottleneck, RuleInput};
 use super::{Activity, Cause, Features, Judgement, OwnThreads, PathPart, slow_samples};
 use crate::diagnosis::thresholds::*;
 
@@ -44,7 +44,7 @@ pub(super) fn from_elsewhere(window: &Features) -> f64 {
 /// itself.
 fn waited_for(case: &RuleInput<'_>) -> Option<f64> {
     match case.loss {
-        Loss::Workers(workers) => {
+        Bottleneck::Workers(workers) => {
             let part = workers.io_wait / workers.active();
             // Single batches that are slow. What makes them slow is known only where it is a disk.
             if slow_samples::by_period(case).is_some() && workers.disk_wait < WORKERS_IO.value * workers.active() {
@@ -52,11 +52,11 @@ fn waited_for(case: &RuleInput<'_>) -> Option<f64> {
             }
             (workers.active() > HARDLY && part >= WORKERS_IO).then(|| case.sure * FACTOR.at(part))
         }
-        Loss::InProcess if let Some(threads) = makers(case.window) => {
+        Bottleneck::InProcess if let Some(threads) = makers(case.window) => {
             let part = threads.at_source();
             (part >= WORKERS_IO).then(|| case.sure * FACTOR.at(part))
         }
-        Loss::InProcess => {
+        Bottleneck::InProcess => {
             let main = case.main;
             let waits = main.disk() + from_elsewhere(case.window);
             // What the loading itself takes: with stacks their share of it, else all that the main thread runs.
@@ -86,7 +86,7 @@ pub(super) fn judgement(case: &RuleInput<'_>, cause: Cause, factor: f64) -> Opti
     let judgement = Judgement::of(cause, waited_for(case)? * factor);
     let judgement = less_sure_of_makers(case, judgement);
     Some(match case.loss {
-        Loss::InProcess => {
+        Bottleneck::InProcess => {
             let words = match makers(case.window) {
                 Some(_) => "a thread of the process reads the batches: more of them would have more reads in flight",
                 None => "the main thread reads the batches itself: workers would read ahead",

@@ -7,7 +7,7 @@ use crate::diagnosis::parts::Stages;
 use crate::diagnosis::stats::round;
 use crate::diagnosis::thresholds::*;
 use crate::diagnosis::what_if::Loop;
-use crate::rates::chain::paths::End;
+use crate::rates::chain::paths::WaitEnd;
 
 thresholds! {
     HALF_ACTIVE = 0.40, "share", "workers that are active less keep up on the whole";
@@ -80,7 +80,7 @@ pub(super) fn works_meanwhile(case: &RuleInput<'_>) -> bool {
     // A sending thread at work is the hand-over.
     let works = |way: &&ChainPath| {
         let own = way.hops.last().is_some_and(|last| last.pid == last.tid);
-        own && !matches!(way.end, End::Asked | End::Unknown | End::Loader | End::Stopped)
+        own && !matches!(way.end, WaitEnd::Asked | WaitEnd::Unknown | WaitEnd::Loader | WaitEnd::Stopped)
     };
     let at_work: f64 = ways().filter(works).map(|way| way.share).sum();
     at_work >= LOST_WAIT && at_work >= MEANWHILE.value * case.main.shares.input_wait

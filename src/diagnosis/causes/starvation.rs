@@ -1,12 +1,12 @@
 //! CPU time or memory that is wanted and not given. The causes of it differ in who has it instead; that threads queue, and
 //! how surely, is the same for all of them.
 
-use super::case::{Loss, RuleInput};
+use super::case::{Bottleneck, RuleInput};
 use super::{Cause, Judgement, slow_samples};
 use crate::diagnosis::features::{ChainPath, Features, LoopThread, PathPart, Workers};
 use crate::diagnosis::thresholds::*;
 use crate::rates::Wait;
-use crate::rates::chain::paths::End;
+use crate::rates::chain::paths::WaitEnd;
 
 thresholds! {
     QUEUES_LONG = 0.35, "share", "a thread that queues this much takes half as long again for its work";
@@ -48,9 +48,9 @@ pub(super) struct Queueing {
 /// Whether anybody can be short of anything: whoever is waited for; where nobody is, a main thread that shows it.
 pub(super) fn may_be(case: &RuleInput<'_>) -> bool {
     match case.loss {
-        Loss::Workers(_) | Loss::InProcess => true,
-        Loss::Busy(_) | Loss::Wait(_) => false,
-        Loss::Dry(_) | Loss::NoDevice => {
+        Bottleneck::Workers(_) | Bottleneck::InProcess => true,
+        Bottleneck::Busy(_) | Bottleneck::Wait(_) => false,
+        Bottleneck::Dry(_) | Bottleneck::NoDevice => {
             let (cpu, io) = (&case.window.cpu, &case.window.io);
             main_queues(case).is_some()
                 || cpu.throttled.is_some_and(|share| share >= CGROUP_THROTTLED)
@@ -86,7 +86,7 @@ impl StarvedFor {
         let Some(chain) = &window.chain else { return Self { elsewhere: main.disk(), ..wanted } };
         let itself = |way: &ChainPath| way.hops.is_empty() && way.is_loops_own();
         for way in chain.ways.iter().filter(|way| !itself(way) && way.part != PathPart::Device) {
-            match way.hops.last().filter(|_| way.end == End::Cpu) {
+            match way.hops.last().filter(|_| way.end == WaitEnd::Cpu) {
                 Some(last) => {
                     wanted.runnable += way.lost;
                     wanted.queued += way.lost * main.run_delay_of(last.pid, last.tid);
@@ -188,7 +188,7 @@ pub(super) fn queues_alone(case: &RuleInput<'_>, cause: Cause) -> Option<Judgeme
     let explained =
         queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded.is_some() || queueing.full);
     let queues = StarvedFor::by_loop(case.window, case.main).reaches(QUEUES_LONG);
-    let alone = matches!(case.loss, Loss::Dry(_) | Loss::NoDevice) && queues && !explained;
+    let alone = matches!(case.loss, Bottleneck::Dry(_) | Bottleneck::NoDevice) && queues && !explained;
     alone.then(|| case.of(cause, GUESSED))
 }
 

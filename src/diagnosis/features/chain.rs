@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Span, WeightedMean};
 use crate::diagnosis::code::at_lock_lines;
 use crate::diagnosis::thresholds::LARGER_HALF;
-use crate::rates::chain::paths::{End, Peer, WaitEdge, WaitHop, is_at_sleeping_thread};
+use crate::rates::chain::paths::{Peer, WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
 use crate::rates::time_split::TimeSplit;
 use crate::sample::ProcessId;
 use crate::sample::process::TORCH_WORKER;
@@ -57,7 +57,7 @@ pub(in crate::diagnosis) enum PathPart {
 #[derive(Debug, Clone)]
 pub(in crate::diagnosis) struct ChainPath {
     pub hops: Vec<WaitHop>,
-    pub end: End,
+    pub end: WaitEnd,
     /// Of a lock: which file. Of an unknown end: an address of this machine.
     pub name: Option<Arc<str>>,
     /// Share of the loop's time.
@@ -116,7 +116,7 @@ impl OwnThreads {
 }
 
 /// Threads on a way, its end, and its name.
-type Key<'a> = (&'a [WaitHop], &'a End, &'a Option<Arc<str>>);
+type Key<'a> = (&'a [WaitHop], &'a WaitEnd, &'a Option<Arc<str>>);
 /// Seconds of each way, and those of them with the device idle. In order, so that equal samples have equal sums.
 type Sums<'a> = BTreeMap<Key<'a>, (f64, f64)>;
 
@@ -124,7 +124,7 @@ type Sums<'a> = BTreeMap<Key<'a>, (f64, f64)>;
 /// that leads, they led there too, in the same parts as the others.
 fn settle(sums: &mut Sums<'_>, peers: &[Peer]) {
     let unsettled = sums.keys().filter_map(|key| match key {
-        (hops, End::Unknown, Some(address)) => Some((*key, *hops, address)),
+        (hops, WaitEnd::Unknown, Some(address)) => Some((*key, *hops, address)),
         _ => None,
     });
     let unsettled: Vec<_> = unsettled.collect();
@@ -133,7 +133,7 @@ fn settle(sums: &mut Sums<'_>, peers: &[Peer]) {
     };
     for (key, hops, address) in unsettled {
         let leads_on = |(way, end, _): &Key<'_>| match way.strip_prefix(hops) {
-            Some([]) => matches!(end, End::Net(net) if net == address),
+            Some([]) => matches!(end, WaitEnd::Net(net) if net == address),
             Some([next, ..]) => is_at(next, address),
             None => false,
         };
@@ -223,7 +223,7 @@ impl Chain {
         let others = span.frames.iter().flat_map(|frame| &frame.trainers).filter_map(|one| one.chain.as_ref());
         let loops: BTreeSet<(u32, u32)> = others.map(|one| (one.process.pid, one.tid)).collect();
         let is_rank = |hop: &WaitHop| hop.pid != chain.process.pid && loops.contains(&(hop.pid, hop.tid));
-        let at_work = ways.iter().filter(|way| way.end == End::Cpu && way.hops.last().is_some_and(is_rank));
+        let at_work = ways.iter().filter(|way| way.end == WaitEnd::Cpu && way.hops.last().is_some_and(is_rank));
         chain.ranks_at_work = at_work.map(|way| way.share).sum();
         // Stable: equal ones stay in the order of the sums.
         ways.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -234,19 +234,19 @@ impl Chain {
     }
 
     /// What would have to change for a way to vanish.
-    fn part(&self, hops: &[WaitHop], end: &End) -> PathPart {
+    fn part(&self, hops: &[WaitHop], end: &WaitEnd) -> PathPart {
         let Some(first) = hops.first() else {
             return match end {
-                End::Cpu => PathPart::Own,
-                End::Disk | End::Flush | End::Memory => PathPart::Storage,
-                End::Device => PathPart::Device,
-                End::Net(_) => PathPart::Remote,
-                End::Children => PathPart::Process,
-                End::Lock(_) => PathPart::FileLock,
-                End::Loader => PathPart::Loader,
-                End::Timer => PathPart::Sleep,
-                End::Asked => PathPart::Request,
-                End::Stopped | End::Terminal | End::Unknown => PathPart::Unknown,
+                WaitEnd::Cpu => PathPart::Own,
+                WaitEnd::Disk | WaitEnd::Flush | WaitEnd::Memory => PathPart::Storage,
+                WaitEnd::Device => PathPart::Device,
+                WaitEnd::Net(_) => PathPart::Remote,
+                WaitEnd::Children => PathPart::Process,
+                WaitEnd::Lock(_) => PathPart::FileLock,
+                WaitEnd::Loader => PathPart::Loader,
+                WaitEnd::Timer => PathPart::Sleep,
+                WaitEnd::Asked => PathPart::Request,
+                WaitEnd::Stopped | WaitEnd::Terminal | WaitEnd::Unknown => PathPart::Unknown,
             };
         };
         let foreign = hops.iter().find(|hop| hop.pid != self.process.pid);
@@ -258,13 +258,13 @@ impl Chain {
         }
         match foreign {
             Some(hop) if hop.by != WaitEdge::Polls && self.is_loader(hop.pid) => PathPart::Loader,
-            Some(_) if matches!(end, End::Asked | End::Unknown) => PathPart::Unknown,
+            Some(_) if matches!(end, WaitEnd::Asked | WaitEnd::Unknown) => PathPart::Unknown,
             // The resource at the end names the part, whoever asks for it.
-            _ if matches!(end, End::Net(_)) => PathPart::Remote,
+            _ if matches!(end, WaitEnd::Net(_)) => PathPart::Remote,
             Some(_) => PathPart::Process,
-            None if *end == End::Children => PathPart::Process,
-            None if *end == End::Asked => PathPart::Request,
-            None if matches!(end, End::Unknown | End::Timer) => PathPart::Unknown,
+            None if *end == WaitEnd::Children => PathPart::Process,
+            None if *end == WaitEnd::Asked => PathPart::Request,
+            None if matches!(end, WaitEnd::Unknown | WaitEnd::Timer) => PathPart::Unknown,
             None => PathPart::OwnThread,
         }
     }
@@ -278,9 +278,9 @@ impl Chain {
                 continue;
             }
             *match way.end {
-                End::Cpu => &mut threads.cpu,
-                End::Disk | End::Memory => &mut threads.disk,
-                End::Net(_) => &mut threads.net,
+                WaitEnd::Cpu => &mut threads.cpu,
+                WaitEnd::Disk | WaitEnd::Memory => &mut threads.disk,
+                WaitEnd::Net(_) => &mut threads.net,
                 _ => &mut threads.unknown,
             } += way.lost;
         }
@@ -291,7 +291,7 @@ impl Chain {
     /// and the share of the time that is lost to it. It is known by those who ask it standing between it and the loop.
     pub fn server(&self) -> Option<(u32, f64)> {
         let mut lost: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-        for way in self.ways.iter().filter(|way| way.part == PathPart::Loader && way.end == End::Cpu) {
+        for way in self.ways.iter().filter(|way| way.part == PathPart::Loader && way.end == WaitEnd::Cpu) {
             let Some(last) = way.hops.last().filter(|last| matches!(last.by, WaitEdge::Reads | WaitEdge::Network))
             else {
                 continue;
@@ -346,9 +346,9 @@ impl Chain {
         let name = |pid: u32| self.name(pid);
         let last = way.hops.last();
         Some(match (&way.end, &way.name) {
-            (End::Net(address), _) => address.to_string(),
-            (End::Children, _) => "a command that is started anew each time".to_owned(),
-            (End::Lock(path), _) => crate::text::sanitise(path).into_owned(),
+            (WaitEnd::Net(address), _) => address.to_string(),
+            (WaitEnd::Children, _) => "a command that is started anew each time".to_owned(),
+            (WaitEnd::Lock(path), _) => crate::text::sanitise(path).into_owned(),
             (_, Some(path)) => format!("{}, held by {}", crate::text::sanitise(path), name(last?.pid)),
             _ if last?.is_short_lived() => "threads that are started anew each time".to_owned(),
             _ if last?.pid == self.process.pid => format!("thread {}", last?.tid),
@@ -390,7 +390,7 @@ mod tests {
         let (to_8, to_9) = ([own[0].clone(), network(8)], [own[0].clone(), network(9)]);
         let peer = |pid, address: &str| Peer { pid, addresses: vec![address.into()], ..Peer::default() };
         let peers = [peer(8, "127.0.0.1:80"), peer(9, "127.0.0.1:81")];
-        let ends = [End::Cpu, End::Disk, End::Unknown];
+        let ends = [WaitEnd::Cpu, WaitEnd::Disk, WaitEnd::Unknown];
         let early: Key<'_> = (&own, &ends[2], &address);
         let later: [Key<'_>; 3] = [(&to_8, &ends[0], &none), (&to_8, &ends[1], &none), (&to_9, &ends[0], &none)];
         let mut sums =

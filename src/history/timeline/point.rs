@@ -1,7 +1,7 @@
 //! The drawn values of one frame, or the means of several.
 
 use crate::diagnosis::verdict::Class;
-use crate::rates::chain::paths::{End, WaitPath};
+use crate::rates::chain::paths::{WaitEnd, WaitPath};
 use crate::rates::frame::GpuRates;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::rates::{Frame, mean};
@@ -152,16 +152,16 @@ point! {
     /// the wait.
     waits: waits(frame, |_| true),
     /// A CPU: another process or thread worked.
-    waits_cpu: waits(frame, |end| matches!(end, End::Cpu | End::Children)),
+    waits_cpu: waits(frame, |end| matches!(end, WaitEnd::Cpu | WaitEnd::Children)),
     /// A disk, or memory.
-    waits_disk: waits(frame, |end| matches!(end, End::Disk | End::Flush | End::Memory)),
+    waits_disk: waits(frame, |end| matches!(end, WaitEnd::Disk | WaitEnd::Flush | WaitEnd::Memory)),
     /// An address.
-    waits_net: waits(frame, |end| matches!(end, End::Net(_))),
+    waits_net: waits(frame, |end| matches!(end, WaitEnd::Net(_))),
     /// A device.
-    waits_gpu: waits(frame, |end| matches!(end, End::Device)),
+    waits_gpu: waits(frame, |end| matches!(end, WaitEnd::Device)),
     /// A lock, a timer, somebody at a terminal, or what is not known.
     waits_other: waits(frame, |end| {
-        use End::{Children, Cpu, Device, Disk, Flush, Memory, Net};
+        use WaitEnd::{Children, Cpu, Device, Disk, Flush, Memory, Net};
         !matches!(end, Cpu | Children | Disk | Flush | Memory | Net(_) | Device)
     }),
 }
@@ -217,11 +217,11 @@ fn percent(part: f64, whole: f64) -> Option<f64> {
 
 /// The loop itself works.
 fn is_own(path: &WaitPath) -> bool {
-    path.hops.is_empty() && path.end == End::Cpu
+    path.hops.is_empty() && path.end == WaitEnd::Cpu
 }
 
 /// Share of the loops' followed time in waits with such an end, percent.
-fn waits(frame: &Frame, of: fn(&End) -> bool) -> Option<f64> {
+fn waits(frame: &Frame, of: fn(&WaitEnd) -> bool) -> Option<f64> {
     let chains = || frame.trainers.iter().filter_map(|trainer| trainer.chain.as_ref());
     let waits = chains().flat_map(|chain| &chain.paths).filter(|path| !is_own(path) && of(&path.end));
     percent(waits.map(|path| f64::from(path.seconds)).sum(), chains().map(|chain| chain.seconds).sum())

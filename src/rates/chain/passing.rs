@@ -5,7 +5,7 @@
 //! that the listing meets; a round later they are gone, and the loop waits for threads that nobody knows.
 
 use super::graph::Graph;
-use super::paths::{End, WaitEdge, WaitHop};
+use super::paths::{WaitEdge, WaitEnd, WaitHop};
 use super::ways::{FoundPaths, RoundPath};
 use crate::rates::levels::{HALF_LIFE_S, MOSTLY, SEEN_S};
 use crate::rates::wait::Wait;
@@ -81,8 +81,8 @@ impl Passing {
     }
 
     fn fill(&self, found: &mut FoundPaths, pid: u32) {
-        let nobody = |way: &RoundPath| way.is_own(&End::Unknown) && way.name.is_none();
-        if found.ways.iter().all(|way| way.is_own(&End::Device)) {
+        let nobody = |way: &RoundPath| way.is_own(&WaitEnd::Unknown) && way.name.is_none();
+        if found.ways.iter().all(|way| way.is_own(&WaitEnd::Device)) {
             let known: f64 = found.otherwise.iter().map(|way| way.share).sum();
             found.otherwise.extend(self.parts(pid, 1.0 - known, 1.0));
             return;

@@ -48,7 +48,7 @@ impl WaitEdge {
 /// What is at the end of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum End {
+pub enum WaitEnd {
     /// Running, or ready to run.
     Cpu,
     /// Children of its process that live for a moment each: a command that is started anew for each step. They compute.
@@ -110,8 +110,8 @@ impl WaitHop {
 
 /// Whether a way ends at another thread of the loop's own process that sleeps: it is waited for only with a lock in its hands.
 #[must_use]
-pub fn is_at_sleeping_thread(hops: &[WaitHop], end: &End) -> bool {
-    *end == End::Timer && matches!(hops, [hop] if hop.by == WaitEdge::Thread)
+pub fn is_at_sleeping_thread(hops: &[WaitHop], end: &WaitEnd) -> bool {
+    *end == WaitEnd::Timer && matches!(hops, [hop] if hop.by == WaitEdge::Thread)
 }
 
 /// A way from the loop to an end.
@@ -120,7 +120,7 @@ pub struct WaitPath {
     /// Threads that are waited for, the nearest first; none where it is the loop itself.
     pub hops: Vec<WaitHop>,
     /// What the last of them does.
-    pub end: End,
+    pub end: WaitEnd,
     /// Of a lock: which file. Of an unknown end: an address of this machine whose holder was not looked for yet.
     pub name: Option<Arc<str>>,
     /// Seconds of the loop's time.
@@ -192,7 +192,7 @@ impl ChainRates {
     /// well that may be they, and stays with the device.
     pub(in crate::rates) fn leave_device(&mut self, seconds: f64, shared: bool) {
         let otherwise = std::mem::take(&mut self.otherwise);
-        let is_device = |path: &&mut WaitPath| path.end == End::Device && path.hops.is_empty();
+        let is_device = |path: &&mut WaitPath| path.end == WaitEnd::Device && path.hops.is_empty();
         let Some(device) = self.paths.iter_mut().find(is_device) else { return };
         let all: f32 = otherwise.iter().map(|path| path.seconds).sum();
         let beyond = (device.seconds - seconds as f32).max(0.0);
@@ -204,7 +204,8 @@ impl ChainRates {
         }
         device.seconds -= moved + unknown;
         let of_all = |path: WaitPath| WaitPath { seconds: path.seconds * moved / all, ..path };
-        let nobody = WaitPath { hops: Vec::new(), end: End::Unknown, name: None, seconds: unknown, idle_s: unknown };
+        let nobody =
+            WaitPath { hops: Vec::new(), end: WaitEnd::Unknown, name: None, seconds: unknown, idle_s: unknown };
         for path in otherwise.into_iter().map(of_all).chain([nobody]).filter(|path| path.seconds > 0.0) {
             let part = path.seconds;
             let same =
@@ -231,7 +232,7 @@ impl ChainRates {
     #[must_use]
     pub fn loader_s(&self) -> f64 {
         let loader = |pid: u32| self.peers.iter().any(|peer| peer.pid == pid && peer.loader);
-        let leads = |path: &&WaitPath| path.end == End::Loader || path.hops.iter().any(|hop| loader(hop.pid));
+        let leads = |path: &&WaitPath| path.end == WaitEnd::Loader || path.hops.iter().any(|hop| loader(hop.pid));
         self.paths.iter().filter(leads).map(|path| f64::from(path.seconds)).sum()
     }
 }
@@ -248,6 +249,6 @@ pub(super) fn cut(paths: &mut Vec<WaitPath>) {
         let sum = |of: fn(&WaitPath) -> f32| rest.iter().map(of).sum();
         let (seconds, idle_s) = (sum(|path| path.seconds), sum(|path| path.idle_s));
         paths.truncate(PATHS);
-        paths.push(WaitPath { hops: Vec::new(), end: End::Unknown, name: None, seconds, idle_s });
+        paths.push(WaitPath { hops: Vec::new(), end: WaitEnd::Unknown, name: None, seconds, idle_s });
     }
 }

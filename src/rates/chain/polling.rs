@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use super::graph::Graph;
-use super::paths::{End, WaitEdge, WaitHop};
+use super::paths::{WaitEdge, WaitEnd, WaitHop};
 use super::ways::{FoundPaths, RoundPath};
 use crate::rates::levels::{CLEARLY, HALF_LIFE_S, MOSTLY, SEEN_S, SHORT_S};
 use crate::rates::stacks::PythonThread;
@@ -81,8 +81,8 @@ impl Polling {
     fn leave_device(&self, ways: &mut Vec<RoundPath>) {
         let by_code = self.by_code();
         let parts = |way: RoundPath| {
-            let moved = if way.is_own(&End::Device) { way.share * by_code } else { 0.0 };
-            let own = RoundPath { share: moved, idle: way.idle, ..RoundPath::end(End::Timer) };
+            let moved = if way.is_own(&WaitEnd::Device) { way.share * by_code } else { 0.0 };
+            let own = RoundPath { share: moved, idle: way.idle, ..RoundPath::end(WaitEnd::Timer) };
             [RoundPath { share: way.share - moved, ..way }, own]
         };
         *ways = ways.drain(..).flat_map(parts).filter(|way| way.share > 0.0).collect();
@@ -119,7 +119,7 @@ impl Polling {
         }
         self.guesses = guesses;
         let to = |way: RoundPath| -> Vec<RoundPath> {
-            if !way.is_own(&End::Timer) {
+            if !way.is_own(&WaitEnd::Timer) {
                 return vec![way];
             }
             let share = way.share / asked.len() as f64;
@@ -128,8 +128,13 @@ impl Polling {
                 pid: of,
                 tid,
             };
-            let by =
-                |thread: &(u32, u32)| RoundPath { hops: vec![hop(*thread)], end: End::Cpu, name: None, share, ..way };
+            let by = |thread: &(u32, u32)| RoundPath {
+                hops: vec![hop(*thread)],
+                end: WaitEnd::Cpu,
+                name: None,
+                share,
+                ..way
+            };
             asked.iter().map(by).collect()
         };
         for ways in [&mut found.ways, &mut found.otherwise] {

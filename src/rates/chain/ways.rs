@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::paths::{ChainRates, End, PATHS, Peer, WaitHop, WaitPath, WaitedSet, cut, sort};
+use super::paths::{ChainRates, PATHS, Peer, WaitEnd, WaitHop, WaitPath, WaitedSet, cut, sort};
 
 /// One way of one sample.
 #[derive(Debug, Clone)]
 pub(super) struct RoundPath {
     pub hops: Vec<WaitHop>,
-    pub end: End,
+    pub end: WaitEnd,
     pub name: Option<Arc<str>>,
     pub share: f64,
     /// Part of it in which the device idles, 0–1.
@@ -18,12 +18,12 @@ pub(super) struct RoundPath {
 
 impl RoundPath {
     /// The thread itself is at this end.
-    pub(super) fn end(end: End) -> Self {
+    pub(super) fn end(end: WaitEnd) -> Self {
         Self { hops: Vec::new(), end, name: None, share: 1.0, idle: 1.0 }
     }
 
     /// It ends like this without leading to another thread.
-    pub(super) fn is_own(&self, end: &End) -> bool {
+    pub(super) fn is_own(&self, end: &WaitEnd) -> bool {
         self.hops.is_empty() && self.end == *end
     }
 
@@ -56,7 +56,7 @@ impl From<Vec<RoundPath>> for FoundPaths {
 }
 
 /// Threads on a way, its end, and its name.
-type Key = (Vec<WaitHop>, End, Option<Arc<str>>);
+type Key = (Vec<WaitHop>, WaitEnd, Option<Arc<str>>);
 
 /// The ways of many samples, added up.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl PathSums {
         for way in found.ways {
             let mut key = (way.hops, way.end, way.name);
             if self.sums.len() >= PATHS * 8 && !self.sums.contains_key(&key) {
-                key = (Vec::new(), End::Unknown, None);
+                key = (Vec::new(), WaitEnd::Unknown, None);
             }
             let sum = self.sums.entry(key).or_default();
             sum.0 += way.share * seconds;

@@ -2,7 +2,7 @@
 
 use super::{Chain, ChainPath, PathPart};
 use crate::diagnosis::parts::GpuIdle;
-use crate::rates::chain::paths::End;
+use crate::rates::chain::paths::WaitEnd;
 use crate::rates::time_split::TimeSplit;
 
 impl ChainPath {
@@ -17,7 +17,7 @@ impl ChainPath {
 
     /// A thread of the loop's own process computes for it.
     fn is_compute_thread(&self) -> bool {
-        self.part == PathPart::OwnThread && self.end == End::Cpu && self.hops.len() == 1
+        self.part == PathPart::OwnThread && self.end == WaitEnd::Cpu && self.hops.len() == 1
     }
 }
 
@@ -34,7 +34,7 @@ impl Chain {
             let (loads, saves) = (shares.input_wait, shares.checkpoint);
             let of_rest = |share: f64| if share > 0.0 { (rest * share / (loads + saves)).min(share) } else { 0.0 };
             let (loads, saves) = (of_rest(loads), of_rest(saves));
-            self.shift(spins, ChainPath::is_own_work, PathPart::Device, Some(End::Device));
+            self.shift(spins, ChainPath::is_own_work, PathPart::Device, Some(WaitEnd::Device));
             self.shift(loads, ChainPath::is_own_work, PathPart::Loads, None);
             self.shift(saves, ChainPath::is_own_work, PathPart::Saves, None);
             // What is left runs at a line that waits: it tries again and again.
@@ -50,13 +50,13 @@ impl Chain {
                 left,
                 |way| !way.is_loops_own() && way.part != PathPart::Device,
                 PathPart::Own,
-                Some(End::Cpu),
+                Some(WaitEnd::Cpu),
             );
         }
         // A loop that sleeps while the device works waits for that, for as long as it works: only its code could say otherwise, and the
         // split knows what that says. Moment by moment the device's use is an average.
         let sleeps_for_it = shares.device_sync - self.share(PathPart::Device);
-        self.shift(sleeps_for_it, |way| way.part == PathPart::Sleep, PathPart::Device, Some(End::Device));
+        self.shift(sleeps_for_it, |way| way.part == PathPart::Sleep, PathPart::Device, Some(WaitEnd::Device));
         if let Some(idle) = idle {
             self.lose(PathPart::Own, idle.while_host_busy);
             // Whether it waits for a batch or makes it: the device idles in the same part of that.
@@ -71,7 +71,7 @@ impl Chain {
 
     /// Makes up to `share` of the loop's time, of ways that fit, another part, with an end of its own where one is given;
     /// what there was no way for is given back.
-    fn shift(&mut self, share: f64, fits: fn(&ChainPath) -> bool, part: PathPart, end: Option<End>) -> f64 {
+    fn shift(&mut self, share: f64, fits: fn(&ChainPath) -> bool, part: PathPart, end: Option<WaitEnd>) -> f64 {
         self.shift_to(share, fits, |way| {
             let hops = if end.is_some() { Vec::new() } else { way.hops.clone() };
             ChainPath { hops, end: end.clone().unwrap_or_else(|| way.end.clone()), name: None, part, ..*way }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn sleep_that_the_split_takes_for_a_wait_for_the_device_is_one() {
-        let way = |part: PathPart, end: End, share: f64, lost: f64| ChainPath {
+        let way = |part: PathPart, end: WaitEnd, share: f64, lost: f64| ChainPath {
             hops: Vec::new(),
             end,
             name: None,
@@ -129,9 +129,9 @@ mod tests {
         // say no more than that the device works for 83 % of them.
         let ways = |own: f64| {
             vec![
-                way(PathPart::Device, End::Device, 0.69, 0.0),
-                way(PathPart::Sleep, End::Timer, 0.14, 0.14),
-                way(PathPart::Own, End::Cpu, own, own),
+                way(PathPart::Device, WaitEnd::Device, 0.69, 0.0),
+                way(PathPart::Sleep, WaitEnd::Timer, 0.14, 0.14),
+                way(PathPart::Own, WaitEnd::Cpu, own, own),
             ]
         };
         let settled = |shares: TimeSplit| {

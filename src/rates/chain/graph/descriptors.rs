@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::paths::{End, WaitEdge};
+use super::super::paths::{WaitEdge, WaitEnd};
 use super::super::ways::RoundPath;
 use super::{CANDIDATES, Graph, GraphThread, Trail};
 use crate::rates::wait::Wait;
@@ -37,7 +37,7 @@ impl<'a> Graph<'a> {
             None if seen.call.is_none() && seen.wchan.as_deref().is_some_and(waits_for_lock) => {
                 return self.of_lock(thread.pid, None, path);
             }
-            Some(FdUse::Accepts) => return vec![RoundPath::end(End::Asked)],
+            Some(FdUse::Accepts) => return vec![RoundPath::end(WaitEnd::Asked)],
             _ => {}
         }
         let mut alternatives = Vec::new();
@@ -56,8 +56,8 @@ impl<'a> Graph<'a> {
         }
         let ways = self.best(alternatives);
         // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
-        let nobody = ways.iter().all(|way| way.is_own(&End::Unknown));
-        if nobody && thread.wait == Wait::LoaderPoll { vec![RoundPath::end(End::Loader)] } else { ways }
+        let nobody = ways.iter().all(|way| way.is_own(&WaitEnd::Unknown));
+        if nobody && thread.wait == Wait::LoaderPoll { vec![RoundPath::end(WaitEnd::Loader)] } else { ways }
     }
 
     pub(super) fn of_lock<'g>(
@@ -76,7 +76,7 @@ impl<'a> Graph<'a> {
                 let ways = self.of_process_way(holder, by, path);
                 ways.into_iter().map(|way| RoundPath { name: Some(Arc::clone(&name)), ..way }).collect()
             }
-            None => vec![RoundPath::end(End::Lock(name))],
+            None => vec![RoundPath::end(WaitEnd::Lock(name))],
         }
     }
 
@@ -94,10 +94,10 @@ impl<'a> Graph<'a> {
         }
         let link = &*descriptor.link;
         if link.starts_with("/dev/nvidia") || is_unread_accelerator(link) {
-            return vec![vec![RoundPath::end(End::Device)]];
+            return vec![vec![RoundPath::end(WaitEnd::Device)]];
         }
         if link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") {
-            return vec![vec![RoundPath::end(End::Terminal)]];
+            return vec![vec![RoundPath::end(WaitEnd::Terminal)]];
         }
         let is_pipe = link.starts_with("pipe:");
         if !is_pipe && !link.starts_with("socket:") {
@@ -137,7 +137,7 @@ impl<'a> Graph<'a> {
         if let Some(remote) = remote {
             // Whoever is there waits in turn for the one that asks, itself or as others of its kind do: nothing to do. Unless it
             // looks again by itself soon, as a server does whose answers take their time: then it sleeps.
-            let asked = |ways: &Vec<RoundPath>| ways.iter().all(|way| way.end == End::Asked);
+            let asked = |ways: &Vec<RoundPath>| ways.iter().all(|way| way.end == WaitEnd::Asked);
             let sleeps = || holding.iter().any(|other| self.looks_again(*other));
             // Ranks, too, wait for each other; that one of them sleeps does not put it elsewhere.
             let is_rank = |other: &u32| {
@@ -149,15 +149,15 @@ impl<'a> Graph<'a> {
                 return found;
             }
             // A server here that computes or reads is the end; one that sleeps, or is not seen, is an address.
-            found.retain(|ways| ways.iter().any(|way| way.end.rank() < End::Timer.rank()));
+            found.retain(|ways| ways.iter().any(|way| way.end.rank() < WaitEnd::Timer.rank()));
             // Whoever holds the other end on this machine is not known, or not followed yet: that is not elsewhere.
             let unsought = channel.is_some_and(|channel| channel.unsought) || holders > 0 && followed == 0;
             if found.is_empty() {
                 found.push(vec![match unsought {
-                    true => RoundPath { name: Some(remote), ..RoundPath::end(End::Unknown) },
+                    true => RoundPath { name: Some(remote), ..RoundPath::end(WaitEnd::Unknown) },
                     // Whoever opened the connection asks, and is not asked.
-                    false if channel.is_some_and(|channel| channel.accepted) => RoundPath::end(End::Asked),
-                    false => RoundPath::end(End::Net(remote)),
+                    false if channel.is_some_and(|channel| channel.accepted) => RoundPath::end(WaitEnd::Asked),
+                    false => RoundPath::end(WaitEnd::Net(remote)),
                 }]);
             }
         }

@@ -1,6 +1,6 @@
 //! From a blocked thread to whoever would let it go on.
 
-use super::super::paths::{End, WaitEdge, WaitHop, is_at_sleeping_thread};
+use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
 use super::super::ways::{FoundPaths, RoundPath};
 use super::turns::PRIVATE;
 use super::{CANDIDATES, DEPTH, Graph, GraphThread, Trail, running};
@@ -23,10 +23,10 @@ impl<'a> Graph<'a> {
     pub(in crate::rates::chain) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
         let idle = 1.0 - device.unwrap_or(0.0);
         let mut found = self.ways_beside(pid, tid, device);
-        let is_shared = found.ways.len() > 1 && found.ways.iter().any(|way| way.is_own(&End::Device));
+        let is_shared = found.ways.len() > 1 && found.ways.iter().any(|way| way.is_own(&WaitEnd::Device));
         for way in &mut found.ways {
             way.idle = match () {
-                () if way.is_own(&End::Device) => 0.0,
+                () if way.is_own(&WaitEnd::Device) => 0.0,
                 // The device has its own part of the time.
                 () if is_shared => 1.0,
                 () => idle,
@@ -36,12 +36,12 @@ impl<'a> Graph<'a> {
     }
 
     fn ways_beside(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
-        let Some(thread) = self.thread(pid, tid) else { return vec![RoundPath::end(End::Unknown)].into() };
+        let Some(thread) = self.thread(pid, tid) else { return vec![RoundPath::end(WaitEnd::Unknown)].into() };
         let ways = self.ways_from(thread);
         let busy = device.filter(|busy| *busy >= AT_WORK);
         match (thread.wait, busy) {
             // The wait has no name of its own: the device may be what is waited for.
-            (Wait::Device, Some(_)) => vec![RoundPath::end(End::Device)].into(),
+            (Wait::Device, Some(_)) => vec![RoundPath::end(WaitEnd::Device)].into(),
             // Who sleeps waits for the device at most while that works.
             (Wait::Sleep, Some(busy)) => {
                 let otherwise = ways.iter().map(|way| RoundPath { share: way.share * busy, ..way.clone() }).collect();
@@ -54,10 +54,10 @@ impl<'a> Graph<'a> {
                 if !leads {
                     let else_for = |way: &RoundPath| has_ended(way) || is_at_sleeping_thread(&way.hops, &way.end);
                     let otherwise = ways.into_iter().filter(else_for).collect();
-                    return FoundPaths { ways: vec![RoundPath::end(End::Device)], otherwise };
+                    return FoundPaths { ways: vec![RoundPath::end(WaitEnd::Device)], otherwise };
                 }
                 let by_lock = ways.iter().any(|way| way.hops.first().is_some_and(|hop| hop.by != WaitEdge::Thread));
-                let computes = ways.iter().any(|way| way.hops.len() == 1 && way.end == End::Cpu);
+                let computes = ways.iter().any(|way| way.hops.len() == 1 && way.end == WaitEnd::Cpu);
                 if by_lock || computes {
                     return ways.into();
                 }
@@ -74,19 +74,21 @@ impl<'a> Graph<'a> {
 
     /// The ways from a thread on; `path` are the threads that lead here, itself included. The shares add up to 1.
     fn ways<'g>(&'g self, thread: &'g GraphThread<'a>, path: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
-        let Some(seen) = thread.now.filter(|_| self.may_go_on()) else { return vec![RoundPath::end(End::Unknown)] };
+        let Some(seen) = thread.now.filter(|_| self.may_go_on()) else {
+            return vec![RoundPath::end(WaitEnd::Unknown)];
+        };
         let ways = match thread.wait {
-            Wait::Running => vec![RoundPath::end(End::Cpu)],
-            Wait::DiskRead => vec![RoundPath::end(End::Disk)],
-            Wait::DiskWrite => vec![RoundPath::end(End::Flush)],
-            Wait::Memory => vec![RoundPath::end(End::Memory)],
-            Wait::Stopped => vec![RoundPath::end(End::Stopped)],
+            Wait::Running => vec![RoundPath::end(WaitEnd::Cpu)],
+            Wait::DiskRead => vec![RoundPath::end(WaitEnd::Disk)],
+            Wait::DiskWrite => vec![RoundPath::end(WaitEnd::Flush)],
+            Wait::Memory => vec![RoundPath::end(WaitEnd::Memory)],
+            Wait::Stopped => vec![RoundPath::end(WaitEnd::Stopped)],
             Wait::Sleep => self.of_sleep(thread.pid, path),
-            Wait::Device => vec![RoundPath::end(End::Device)],
-            Wait::Unknown => vec![RoundPath::end(End::Unknown)],
+            Wait::Device => vec![RoundPath::end(WaitEnd::Device)],
+            Wait::Unknown => vec![RoundPath::end(WaitEnd::Unknown)],
             Wait::Child => self.of_child(thread, seen, path),
             Wait::Futex => self.of_futex(thread, seen, path),
-            Wait::LoaderPoll if self.is_torch_worker(thread.pid) => vec![RoundPath::end(End::Asked)],
+            Wait::LoaderPoll if self.is_torch_worker(thread.pid) => vec![RoundPath::end(WaitEnd::Asked)],
             Wait::LoaderPoll | Wait::Poll | Wait::Pipe | Wait::Socket | Wait::Other => {
                 self.of_descriptors(thread, seen, path)
             }
@@ -98,7 +100,7 @@ impl<'a> Graph<'a> {
     fn of_sleep<'g>(&'g self, pid: u32, path: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
         match self.locks.get(&pid).filter(|lock| lock.sleeps) {
             Some(_) => self.of_lock(pid, None, path),
-            None => vec![RoundPath::end(End::Timer)],
+            None => vec![RoundPath::end(WaitEnd::Timer)],
         }
     }
 
@@ -129,7 +131,7 @@ impl<'a> Graph<'a> {
             let mut holders: Vec<&GraphThread<'_>> = of.iter().copied().filter(|one| !self.is_native(one)).collect();
             holders.retain(|one| !run.is_empty() || one.cpu >= AT_WORK);
             if !holders.is_empty() {
-                return to_threads(&holders, WaitEdge::InterpreterLock, |_| vec![RoundPath::end(End::Cpu)]);
+                return to_threads(&holders, WaitEdge::InterpreterLock, |_| vec![RoundPath::end(WaitEnd::Cpu)]);
             }
         }
         if !run.is_empty() {
@@ -146,7 +148,8 @@ impl<'a> Graph<'a> {
             for pid in others.take(CANDIDATES) {
                 let run = running(&self.active_of(pid, path));
                 if !run.is_empty() {
-                    alternatives.push(to_threads(&run, WaitEdge::SharedMemory, |_| vec![RoundPath::end(End::Cpu)]));
+                    alternatives
+                        .push(to_threads(&run, WaitEdge::SharedMemory, |_| vec![RoundPath::end(WaitEnd::Cpu)]));
                 }
             }
         }
@@ -164,7 +167,7 @@ impl<'a> Graph<'a> {
     ) -> Vec<RoundPath> {
         let busiest = run.iter().map(|one| one.cpu).fold(0.0, f64::max);
         let peers = others.iter().filter(|one| one.wait != Wait::Running && one.cpu >= CLEARLY * busiest);
-        let is_source = |way: &RoundPath| matches!(way.end, End::Disk | End::Memory | End::Net(_));
+        let is_source = |way: &RoundPath| matches!(way.end, WaitEnd::Disk | WaitEnd::Memory | WaitEnd::Net(_));
         let waiting: Vec<Vec<RoundPath>> = peers
             .take(CANDIDATES)
             .filter(|one| one.wait != Wait::Futex)
@@ -198,7 +201,7 @@ impl<'a> Graph<'a> {
         path: &mut Trail<'g, 'a>,
     ) -> Vec<RoundPath> {
         path.push(other);
-        let ways = if path.len() > DEPTH { vec![RoundPath::end(End::Unknown)] } else { self.ways(other, path) };
+        let ways = if path.len() > DEPTH { vec![RoundPath::end(WaitEnd::Unknown)] } else { self.ways(other, path) };
         path.pop();
         ways.into_iter().map(|way| way.after(other.hop(by), 1.0)).collect()
     }
@@ -207,10 +210,10 @@ impl<'a> Graph<'a> {
     /// most active one where that rests or leads nowhere.
     pub(super) fn of_process_way<'g>(&'g self, pid: u32, by: WaitEdge, path: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
         if path.iter().any(|on| on.pid == pid) {
-            return vec![RoundPath::end(End::Asked)];
+            return vec![RoundPath::end(WaitEnd::Asked)];
         }
         if !self.may_go_on() {
-            return vec![RoundPath::end(End::Unknown)];
+            return vec![RoundPath::end(WaitEnd::Unknown)];
         }
         let active = self.active_of(pid, path);
         let run = running(&active);
@@ -224,14 +227,14 @@ impl<'a> Graph<'a> {
             others.max_by(|a, b| weight(a).total_cmp(&weight(b)))
         };
         let Some(first) = main.filter(|main| main.active).or_else(|| busiest_but(None)).or(main) else {
-            return vec![RoundPath::end(End::Unknown).after(WaitHop { by, pid, tid: pid }, 1.0)];
+            return vec![RoundPath::end(WaitEnd::Unknown).after(WaitHop { by, pid, tid: pid }, 1.0)];
         };
         if path.len() >= DEPTH {
-            return vec![RoundPath::end(End::Unknown)];
+            return vec![RoundPath::end(WaitEnd::Unknown)];
         }
         let ways = self.through(first, by, path);
         // The main thread of a server may rest while another one answers.
-        let rests = ways.iter().all(|way| way.end.rank() > End::Timer.rank());
+        let rests = ways.iter().all(|way| way.end.rank() > WaitEnd::Timer.rank());
         match busiest_but(Some(first.tid)).filter(|_| rests) {
             Some(other) => self.best(vec![ways, self.through(other, by, path)]),
             None => ways,
@@ -247,7 +250,7 @@ impl<'a> Graph<'a> {
         }
         let ways = self.ways_from(main);
         // The end that most of the ways have.
-        let of_end = |end: &End| ways.iter().filter(|way| way.end == *end).map(|way| way.share).sum::<f64>();
+        let of_end = |end: &WaitEnd| ways.iter().filter(|way| way.end == *end).map(|way| way.share).sum::<f64>();
         let way = ways.iter().max_by(|a, b| of_end(&a.end).total_cmp(&of_end(&b.end)))?;
         let first = way.hops.first()?;
         let own = match main.wait {
@@ -256,13 +259,13 @@ impl<'a> Graph<'a> {
         };
         let end = match way.end {
             _ if !own => return None,
-            End::Cpu | End::Children => Wait::Running,
-            End::Disk => Wait::DiskRead,
-            End::Memory => Wait::Memory,
-            End::Flush => Wait::DiskWrite,
-            End::Net(_) => Wait::Socket,
-            End::Unknown if way.name.is_some() => Wait::Socket,
-            End::Timer => Wait::Sleep,
+            WaitEnd::Cpu | WaitEnd::Children => Wait::Running,
+            WaitEnd::Disk => Wait::DiskRead,
+            WaitEnd::Memory => Wait::Memory,
+            WaitEnd::Flush => Wait::DiskWrite,
+            WaitEnd::Net(_) => Wait::Socket,
+            WaitEnd::Unknown if way.name.is_some() => Wait::Socket,
+            WaitEnd::Timer => Wait::Sleep,
             _ => return None,
         };
         Some((main.wait, end))
@@ -272,7 +275,7 @@ impl<'a> Graph<'a> {
     pub(super) fn best(&self, mut alternatives: Vec<Vec<RoundPath>>) -> Vec<RoundPath> {
         let rank = |ways: &[RoundPath]| ways.iter().map(|way| way.end.rank()).min().unwrap_or(u8::MAX);
         let Some(least) = alternatives.iter().map(|ways| rank(ways)).min() else {
-            return vec![RoundPath::end(End::Unknown)];
+            return vec![RoundPath::end(WaitEnd::Unknown)];
         };
         alternatives.retain(|ways| rank(ways) == least);
         let part = 1.0 / alternatives.len() as f64;
@@ -297,7 +300,7 @@ impl GraphThread<'_> {
 
     /// What a thread that is seen running does.
     fn runs_or_reads(&self) -> Vec<RoundPath> {
-        let ends = [(End::Cpu, 1.0 - self.at_disk), (End::Disk, self.at_disk)];
+        let ends = [(WaitEnd::Cpu, 1.0 - self.at_disk), (WaitEnd::Disk, self.at_disk)];
         ends.into_iter()
             .filter(|(_, share)| *share > 0.0)
             .map(|(end, share)| RoundPath { share, ..RoundPath::end(end) })
@@ -308,7 +311,7 @@ impl GraphThread<'_> {
 /// As much of the wait as the device works is for it.
 fn beside_device(ways: Vec<RoundPath>, busy: f64) -> Vec<RoundPath> {
     let rest = ways.into_iter().map(|way| RoundPath { share: way.share * (1.0 - busy), ..way });
-    rest.filter(|way| way.share > 0.0).chain([RoundPath { share: busy, ..RoundPath::end(End::Device) }]).collect()
+    rest.filter(|way| way.share > 0.0).chain([RoundPath { share: busy, ..RoundPath::end(WaitEnd::Device) }]).collect()
 }
 
 /// Equal ways as one, and what is beyond [`WAYS`] of them as one with an unknown end.
@@ -325,7 +328,7 @@ fn few(ways: impl Iterator<Item = RoundPath>) -> Vec<RoundPath> {
         }
     }
     if rest > 0.0 {
-        kept.push(RoundPath { share: rest, ..RoundPath::end(End::Unknown) });
+        kept.push(RoundPath { share: rest, ..RoundPath::end(WaitEnd::Unknown) });
     }
     kept
 }
@@ -334,11 +337,11 @@ impl RoundPath {
     /// It ends at something that explains a wait, or goes over a lock or a full pipe, whose owner does whatever it does.
     pub(super) fn leads(&self) -> bool {
         let held = |hop: &WaitHop| hop.by.is_file_lock() || hop.by == WaitEdge::Writes;
-        self.end.rank() < End::Timer.rank() || self.hops.iter().any(held)
+        self.end.rank() < WaitEnd::Timer.rank() || self.hops.iter().any(held)
     }
 }
 
-impl End {
+impl WaitEnd {
     /// Where several ways are possible: the likelier to be what the others wait for, the smaller.
     pub(super) fn rank(&self) -> u8 {
         match self {

@@ -1,7 +1,7 @@
 //! Waits for children and threads that live for a moment, so that nobody can be followed: known by the CPU time that they leave
 //! behind.
 
-use super::super::paths::{End, WaitEdge, WaitHop, is_at_sleeping_thread};
+use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
 use super::super::ways::RoundPath;
 use super::{Graph, GraphThread};
 use crate::rates::short_lived::{FOR_CHILDREN, FOR_THREADS, ShortLived, explained};
@@ -61,21 +61,23 @@ impl Graph<'_> {
             [hop] => !self.by_process.contains_key(&hop.pid),
             _ => false,
         };
-        let nobody = |way: &RoundPath| way.end == End::Unknown && way.name.is_none() && is_gone(way);
+        let nobody = |way: &RoundPath| way.end == WaitEnd::Unknown && way.name.is_none() && is_gone(way);
         let explained = thread.explained;
         let for_threads = FOR_THREADS.contains(&thread.wait);
         let way = match thread.wait {
             wait if FOR_CHILDREN.contains(&wait) => {
-                RoundPath { share: explained.children, ..RoundPath::end(End::Children) }
+                RoundPath { share: explained.children, ..RoundPath::end(WaitEnd::Children) }
             }
-            _ if for_threads => RoundPath::end(End::Cpu).after(WaitHop::short_lived(thread.pid), explained.threads),
+            _ if for_threads => {
+                RoundPath::end(WaitEnd::Cpu).after(WaitHop::short_lived(thread.pid), explained.threads)
+            }
             _ => return ways,
         };
         // A thread that sleeps is waited for only with a lock in its hands; one that is itself to be asked by another process
         // (torch's, which hands out descriptors) hardly ever.
         let rests = |way: &RoundPath| {
             is_at_sleeping_thread(&way.hops, &way.end)
-                || way.end == End::Asked && matches!(way.hops.as_slice(), [hop] if hop.by == WaitEdge::Thread)
+                || way.end == WaitEnd::Asked && matches!(way.hops.as_slice(), [hop] if hop.by == WaitEdge::Thread)
         };
         let may_be = |way: &RoundPath| nobody(way) || for_threads && rests(way);
         if way.share <= 0.0 || !ways.iter().all(may_be) {
