@@ -28,6 +28,11 @@ impl File {
     pub fn unit(&self) -> &str {
         self.place.first().map_or("lib", String::as_str)
     }
+
+    /// The folder below `src` that it lies in.
+    pub fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
 }
 
 /// All files that the program consists of: those that only tests are made of are not reached.

@@ -1,9 +1,10 @@
 //! The structure of `src`: data flows one way between its folders, nothing imports in a circle, only the named files touch
-//! the outside, and no file grows long without a reason.
+//! the outside, one name stands for one thing, and no file or function grows long without a reason.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
 mod graph;
+mod items;
 mod source;
 mod tokens;
 
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use graph::{File, Graph, Place, Use, any_circle, circle_of, files, uses};
+use items::Item;
 
 /// Which folders and files right below `src` the code of another may use. [`EVERYONE`] may be used by all of them.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -50,8 +52,69 @@ const KNOWN_CIRCLES: &[(&str, &str)] = &[];
 /// Files above [`MOST_LINES`] that do not say why, and are still there: each is to go, and then leaves this list.
 const KNOWN_LONG: &[&str] = &[];
 
+/// Names that stand for several things, with blanks between them, and why they do.
+type Excused = (&'static str, &'static str);
+
+/// Type names that several folders declare: each is to go, and then leaves this list.
+const KNOWN_TYPES: &[Excused] = &[
+    ("Followed LoopThread", "of the rates and of the diagnosis: as measured and as judged"),
+    ("MountKind Popup Recorder", "two layers of one thing"),
+    ("Bars Column Key Row Text", "aliases and helpers of single files"),
+];
+
+/// Constants that several files have for themselves, as each file's name says.
+const PLAIN_CONSTANTS: &[Excused] = &[
+    ("CAUSE", "every cause is one"),
+    ("SURE BY_LEAD BY_THREADS FACTOR", "how sure a cause is of itself"),
+    ("NUMBERS", "every table of thresholds has its own"),
+    ("COLUMNS TIMELINES CHART_MAX BAR NARROW WIDE WIDTH", "the layout of a page or a file"),
+];
+
+/// Constants of one name with several values: each is to go, and then leaves this list.
+const KNOWN_CONSTANTS: &[Excused] = &[
+    (
+        "BESIDE ENOUGH FEW FILES FUNCTIONS HIGHEST LARGEST LEAST LINES LONGEST MOST ROUNDS STEPS WAYS",
+        "limits that do not say of what",
+    ),
+    (
+        "FRAME_BYTES LINE_MAX MOST_DEPTH MOST_DEVICES MOST_FILES MOST_MOUNTS MOST_PROCESSES RECENT_NS SPAN_S",
+        "limits of different things",
+    ),
+    (
+        "AT_WORK CERTAIN FIRST_S HARDLY NAMED OFF RESTS SAMPLES SHORT_S SHOWN TURNS WORKS",
+        "thresholds of different questions",
+    ),
+    (
+        "AGAIN BEFORE BEHIND CALLS COMMAND DISKS LEVEL LIBRARIES MEMORY MOUNTS NAME NAMES NICE OPENED OWN PARTS REQUEST \
+         SHARE SIGNALS STATES STEP TEXT THREADS VALUE",
+        "things with nothing in common but the name",
+    ),
+];
+
+/// Functions above [`MOST_FUNCTION_LINES`] that do not say why: each is to go, and then leaves this list.
+const KNOWN_LONG_FUNCTIONS: &[(&str, &str)] = &[
+    ("collector/stacks.rs", "watch"),
+    ("collector/threads.rs", "watch_job"),
+    ("commands/screen_loop.rs", "run"),
+    ("diagnosis/compose.rs", "summary"),
+    ("diagnosis/decision.rs", "qualify"),
+    ("diagnosis/features/chain.rs", "of"),
+    ("diagnosis/features/workers.rs", "of"),
+    ("diagnosis/stability.rs", "observe"),
+    ("diagnosis/visibility.rs", "of"),
+    ("rates.rs", "fold"),
+    ("rates/chain/graph.rs", "of"),
+    ("rates/chain/graph/descriptors.rs", "of_descriptor"),
+    ("rates/trainer.rs", "go_through"),
+    ("sources/roles.rs", "trainers"),
+];
+
+/// Fields ending in `_s` that are rates: each is to go, and then leaves this list.
+const KNOWN_RATES: &[(&str, &str)] = &[("rates/frame.rs", "batches_s")];
+
 const MOST_LINES: usize = 400;
-/// Stands in the first [`HEAD`] lines of a longer file, with the reason.
+const MOST_FUNCTION_LINES: usize = 60;
+/// Stands in the first [`HEAD`] lines of a longer file and in the comment of a longer function, with the reason.
 const REASON: &str = "Long because";
 const HEAD: usize = 10;
 
@@ -226,6 +289,70 @@ fn a_long_file_says_why_it_is_long() {
         }
     }
     assert_only_known(KNOWN_LONG, &long);
+}
+
+/// Fails where a name is declared with several things: `declared` gives the items of a file, each with what it stands for.
+fn assert_one_thing<T: Ord>(excused: &[&[Excused]], declared: impl Fn(&'static File) -> Vec<(&'static Item, T)>) {
+    let mut things: BTreeMap<&str, BTreeMap<T, String>> = BTreeMap::new();
+    for file in FILES.iter() {
+        for (item, thing) in declared(file) {
+            things.entry(&item.name).or_default().entry(thing).or_insert(format!("{file:?}:{}", item.line));
+        }
+    }
+    things.retain(|_, things| things.len() > 1);
+    let found = things.into_iter().map(|(name, things)| {
+        let places: Vec<_> = things.into_values().collect();
+        (name, vec![format!("{name} stands for {} things: {}", places.len(), places.join(", "))])
+    });
+    let excused: Vec<_> = excused.iter().copied().flatten().flat_map(|(names, _)| names.split_whitespace()).collect();
+    assert_only_known(&excused, &found.collect());
+}
+
+#[test]
+fn a_type_name_stands_for_one_thing() {
+    assert_one_thing(&[KNOWN_TYPES], |file| file.code.items.types.iter().map(|item| (item, file.folder())).collect());
+}
+
+#[test]
+fn a_constant_name_has_one_value() {
+    let meant = ["rates", "diagnosis", "sources", "outputs", "tui"];
+    assert_one_thing(&[PLAIN_CONSTANTS, KNOWN_CONSTANTS], |file| {
+        let constants = file.code.items.constants.iter().filter(|_| meant.contains(&file.unit()));
+        constants.map(|(item, value)| (item, value)).collect()
+    });
+}
+
+#[test]
+fn a_long_function_says_why_it_is_long() {
+    let mut long: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for file in FILES.iter() {
+        let functions = file.code.items.functions.iter().filter(|function| function.lines() > MOST_FUNCTION_LINES);
+        for function in functions.filter(|function| !function.comment(&file.text).any(|line| line.contains(REASON))) {
+            let (name, line, lines) = (&*function.name, function.line, function.lines());
+            let told = format!("{file:?}:{line}: {name}: {lines} lines; split it, or say in its comment: {REASON} …");
+            long.entry((file.path.to_str().unwrap(), name)).or_default().push(told);
+        }
+    }
+    assert_only_known(KNOWN_LONG_FUNCTIONS, &long);
+}
+
+/// `_s` is seconds; a rate ends in `_per_s`.
+#[test]
+fn a_field_named_in_seconds_is_no_rate() {
+    let mut rates: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for file in FILES.iter() {
+        let in_seconds = |field: &&Item| field.name.ends_with("_s") && !field.name.ends_with("_per_s");
+        for field in file.code.items.fields.iter().filter(in_seconds) {
+            if field
+                .comment(&file.text)
+                .any(|line| [" a second", " per second"].iter().any(|rate| line.contains(rate)))
+            {
+                let told = format!("{file:?}:{}: {} is a rate: end its name in _per_s", field.line, field.name);
+                rates.entry((file.path.to_str().unwrap(), &*field.name)).or_default().push(told);
+            }
+        }
+    }
+    assert_only_known(KNOWN_RATES, &rates);
 }
 
 /// The program is large enough for the rules to have something to hold of.

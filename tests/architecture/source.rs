@@ -3,6 +3,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::items::Items;
 use crate::tokens::{Kind, Token, tokens};
 
 /// The code of a file that is compiled into the program.
@@ -13,6 +14,7 @@ pub struct Code {
     pub words: Vec<(String, usize)>,
     /// Modules that are declared here and lie in files of their own.
     pub modules: Vec<Vec<String>>,
+    pub items: Items,
     /// Lines of tests.
     tests: Vec<RangeInclusive<usize>>,
 }
@@ -31,8 +33,9 @@ pub struct Path {
 impl Code {
     /// Reads the text of a file.
     pub fn read(text: &str) -> Self {
-        let mut code = Self::default();
-        code.walk(&tokens(text), &[]);
+        let tokens = tokens(text);
+        let mut code = Self { items: Items::read(&tokens), ..Self::default() };
+        code.walk(&tokens, &[]);
         code
     }
 
@@ -135,14 +138,14 @@ impl Code {
 }
 
 /// An attribute that stands first, `#[…]` or `#![…]`: what it says, and its length.
-fn attribute(tokens: &[Token]) -> Option<(&[Token], usize)> {
+pub fn attribute(tokens: &[Token]) -> Option<(&[Token], usize)> {
     let inner = usize::from(tokens.get(1)?.is('!'));
     let content = tokens.get(1 + inner)?.group('[')?;
     tokens[0].is('#').then_some((content, 2 + inner))
 }
 
 /// Whether an attribute leaves its item to tests alone: `cfg(test)`, also within `all`.
-fn is_test(attribute: &[Token]) -> bool {
+pub fn is_test(attribute: &[Token]) -> bool {
     let [name, conditions] = attribute else { return false };
     let mut conditions = conditions.group('(').unwrap_or_default().split(|token| token.is(','));
     matches!(name.word(), Some("cfg" | "all"))
@@ -162,7 +165,7 @@ fn visibility(tokens: &[Token]) -> usize {
 }
 
 /// The length of the item, statement, field or match arm that stands first, with its attributes.
-fn item(tokens: &[Token]) -> usize {
+pub fn item(tokens: &[Token]) -> usize {
     const WITH_BRACES: [&str; 12] = [
         "fn",
         "mod",

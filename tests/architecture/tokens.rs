@@ -11,8 +11,8 @@ pub enum Kind {
     Sign(char),
     /// What stands between brackets, with the opening one.
     Group(char, Vec<Token>),
-    /// A text, a character, a number or a lifetime.
-    Literal,
+    /// A text, a character, a number or a lifetime, as it is written.
+    Literal(String),
 }
 
 /// A token, and the lines of its beginning and its end.
@@ -134,35 +134,8 @@ impl Reader<'_> {
 
     fn token(&mut self, first: char) -> Kind {
         let rest = self.rest;
-        if let Some(hashes) = raw_text(rest) {
-            let end = format!("\"{}", "#".repeat(hashes));
-            self.skip_while(|c| c != '"');
-            self.next();
-            while !self.rest.starts_with(&end) && !self.rest.is_empty() {
-                self.next();
-            }
-            self.skip(end.len());
-            return Kind::Literal;
-        }
-        if let Some(prefix) = ["\"", "b\"", "c\""].iter().find(|prefix| rest.starts_with(**prefix)) {
-            self.skip(prefix.len());
-            self.quoted('"');
-            return Kind::Literal;
-        }
-        if let Some(after) = rest.strip_prefix("b'").or_else(|| rest.strip_prefix('\'')) {
-            let mut inside = after.chars();
-            let is_character = inside.next() == Some('\\') || inside.next() == Some('\'');
-            self.skip(rest.len() - after.len());
-            if is_character {
-                self.quoted('\'');
-            } else {
-                self.skip_while(is_of_word);
-            }
-            return Kind::Literal;
-        }
-        if first.is_ascii_digit() {
-            self.skip_while(is_of_word);
-            return Kind::Literal;
+        if self.literal(first) {
+            return Kind::Literal(rest[..rest.len() - self.rest.len()].to_owned());
         }
         if is_of_word(first) {
             let word = rest.strip_prefix("r#").unwrap_or(rest);
@@ -177,6 +150,48 @@ impl Reader<'_> {
         }
         self.next();
         Kind::Sign(first)
+    }
+
+    /// Skips a text, a character, a number or a lifetime, if one begins here.
+    fn literal(&mut self, first: char) -> bool {
+        let rest = self.rest;
+        if let Some(hashes) = raw_text(rest) {
+            let end = format!("\"{}", "#".repeat(hashes));
+            self.skip_while(|c| c != '"');
+            self.next();
+            while !self.rest.starts_with(&end) && !self.rest.is_empty() {
+                self.next();
+            }
+            self.skip(end.len());
+            return true;
+        }
+        if let Some(prefix) = ["\"", "b\"", "c\""].iter().find(|prefix| rest.starts_with(**prefix)) {
+            self.skip(prefix.len());
+            self.quoted('"');
+            return true;
+        }
+        if let Some(after) = rest.strip_prefix("b'").or_else(|| rest.strip_prefix('\'')) {
+            let mut inside = after.chars();
+            let is_character = inside.next() == Some('\\') || inside.next() == Some('\'');
+            self.skip(rest.len() - after.len());
+            if is_character {
+                self.quoted('\'');
+            } else {
+                self.skip_while(is_of_word);
+            }
+            return true;
+        }
+        let is_number = first.is_ascii_digit();
+        if is_number {
+            self.skip_while(is_of_word);
+            // `0.5`, but not `0..1` or `0.max(1)`.
+            let after_point = self.rest.strip_prefix('.').unwrap_or_default();
+            if after_point.starts_with(|c: char| c.is_ascii_digit()) {
+                self.next();
+                self.skip_while(is_of_word);
+            }
+        }
+        is_number
     }
 
     /// Skips to the end of a text with backslashes.
