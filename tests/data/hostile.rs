@@ -45,7 +45,7 @@ const FIELDS: &[&str] = &[
     "disks",
     "whole",
     "reason",
-    "mend",
+    "fix",
     "library",
     "driver",
     "uuid",

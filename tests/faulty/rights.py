@@ -83,7 +83,7 @@ def swapped_link(bench: Bench) -> Outcome:
     expect(not harmless.exists(), "the link of another user was followed")
     why = not_seen(verdict, "stacks")
     expect(f"belongs to user {NOBODY}" in why["why"], f"no word of the owner: {why}")
-    expect(why["mend"] and "pip install py-spy" in why["mend"], f"no command that installs it: {why}")
+    expect(why["fix"] and "pip install py-spy" in why["fix"], f"no command that installs it: {why}")
     return Outcome(why["why"])
 
 
