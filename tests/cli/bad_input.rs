@@ -1,68 +1,24 @@
 //! Bad input, bad luck and bad timing, against the real program: every case ends or goes on with one clear line, with the
 //! exit code of the contract, and no row is lost or torn.
-use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu};
 
-use crate::process::{
-    PROGRAM, Target, library, pause, signal, state, text, this_test, trainmon, until, with_environment,
-};
+use crate::outcome::{as_user, finish, not_seen, program_for_all, refused, rows, rows_of, verdict, wait_for};
+use crate::process::{Target, library, pause, signal, state, text, this_test, trainmon, until};
 
 /// Above the highest PID that Linux gives out (PID_MAX_LIMIT is the first that it does not).
 const NOBODY: &str = "4194304";
 
-/// Runs to the end, which must come soon.
-pub fn finish(mut command: Command) -> Output {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_for(child)
-}
-
-pub fn wait_for(mut child: Child) -> Output {
-    let began = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if began.elapsed() > Duration::from_secs(20) {
-            child.kill().unwrap();
-            panic!("it does not end: {:?}", child.wait_with_output().unwrap());
-        }
-        pause(5);
-    }
-    child.wait_with_output().unwrap()
-}
-
-/// Ends with `code`, nothing on standard output, and one line that holds all of `parts`.
-fn refused(command: Command, code: i32, parts: &[&str]) {
-    let shown = format!("{command:?}");
-    let output = finish(command);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{shown}: {said}");
-    assert!(said.lines().count() == 1 && said.ends_with('\n') && said.len() > 20, "{shown}: {said:?}");
-    assert!(parts.iter().all(|part| said.contains(part)), "{shown}: {said}");
-    assert!(output.stdout.is_empty(), "{shown}: {}", text(&output.stdout));
-}
-
 fn wait_for_state(pid: u32, wanted: char) {
     until(&format!("{pid} is {wanted}"), || state(pid) == Some(wanted));
-}
-
-pub type Row = HashMap<String, String>;
-
-/// The rows of a log, each of them whole: as many fields as the header, and a line end.
-pub fn rows(bytes: &[u8]) -> Vec<Row> {
-    assert!(bytes.is_empty() || bytes.ends_with(b"\r\n"), "the last row is torn: {}", text(bytes));
-    let mut reader = csv::Reader::from_reader(bytes);
-    reader.deserialize().map(Result::unwrap).collect()
-}
-
-pub fn rows_of(path: &Path) -> Vec<Row> {
-    rows(&fs::read(path).unwrap())
 }
 
 /// The verdict on `pid` after so long, as JSON.
@@ -72,22 +28,9 @@ fn diagnose(pid: &str, duration: &str, more: &[&str]) -> Value {
     verdict(trainmon(&arguments))
 }
 
-pub fn verdict(command: Command) -> Value {
-    let output = finish(command);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
 fn assert_no_bottleneck(verdict: &Value) {
     assert!(["unknown", "idle"].contains(&verdict["class"].as_str().unwrap()), "{verdict:#}");
     assert_eq!(verdict["cause"], Value::Null);
-}
-
-/// The entry of `not_seen` on `what`.
-pub fn not_seen<'a>(verdict: &'a Value, what: &str) -> &'a Value {
-    let entries = verdict["not_seen"].as_array().unwrap();
-    entries.iter().find(|entry| entry["what"] == what).unwrap_or_else(|| panic!("{what} was seen: {verdict:#}"))
 }
 
 /// A tree like /proc with one process in it.
@@ -107,7 +50,7 @@ fn write_stat(root: &Path, pid: u32, comm: &str, flags: u64, start: u64) {
 }
 
 #[test]
-fn no_such_process() {
+fn a_pid_that_nobody_has_is_refused() {
     for arguments in [&["--log", "-"][..], &["diagnose"], &["diagnose", "--json"]] {
         let mut command = trainmon(arguments);
         command.args(["--pid", NOBODY]);
@@ -117,7 +60,7 @@ fn no_such_process() {
 }
 
 #[test]
-fn numbers_that_are_no_pid() {
+fn what_is_no_pid_is_a_usage_error() {
     for pid in ["0", "-1", "4194305"] {
         refused(trainmon(&["--log", "-", "--pid", pid]), 2, &["a PID is 1 to"]);
     }
@@ -127,7 +70,7 @@ fn numbers_that_are_no_pid() {
 }
 
 #[test]
-fn intervals_out_of_range() {
+fn an_interval_out_of_range_is_a_usage_error() {
     for interval in ["0", "99ms", "2h", "0.0999", "3601", "-1", "NaN", ""] {
         let range = if interval == "0" { "100ms to 1h" } else { "interval" };
         refused(trainmon(&["--log", "-", "--pid", "1", "-i", interval]), 2, &["interval", range]);
@@ -135,7 +78,7 @@ fn intervals_out_of_range() {
 }
 
 #[test]
-fn a_process_that_dies_while_attaching() {
+fn a_job_that_ends_while_it_is_attached_to_ends_the_log() {
     for ms in [0, 1, 2, 3, 5, 8, 12, 20, 30, 50, 80] {
         let mut target = Command::new("sleep").arg(format!("0.{ms:03}")).spawn().unwrap();
         let watcher = trainmon(&["--log", "-", "-i", "100ms", "--pid", &target.id().to_string()])
@@ -163,7 +106,7 @@ fn a_process_that_dies_while_attaching() {
 }
 
 #[test]
-fn a_process_that_dies_while_it_is_logged() {
+fn a_job_that_ends_while_it_is_logged_is_finished_in_the_last_row_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.csv");
     let target = Target::start("sleep", &["1.1"]);
@@ -179,7 +122,7 @@ fn a_process_that_dies_while_it_is_logged() {
 }
 
 #[test]
-fn a_process_that_dies_while_it_is_diagnosed() {
+fn a_job_that_ends_while_it_is_diagnosed_gets_its_verdict_at_once() {
     let target = Target::start("sleep", &["1.1"]);
     let began = Instant::now();
     let output =
@@ -191,7 +134,7 @@ fn a_process_that_dies_while_it_is_diagnosed() {
 }
 
 #[test]
-fn a_pid_that_is_reused() {
+fn a_pid_that_is_reused_ends_the_log() {
     // The tree is told to have given the number to another process: its start time has moved.
     let root = proc_with(77, "python", 0, 500);
     let arguments = ["--log", "-", "-i", "200ms", "--pid", "77", "--proc-root", root.path().to_str().unwrap()];
@@ -221,29 +164,8 @@ fn kept_descriptors_of_a_dead_process_say_that_it_has_gone() {
     assert!(!reader.read(2).alive);
 }
 
-/// Runs as another user; `None`, with a note, where that is not possible.
-fn as_user(user: &str, program: &Path, arguments: &[&str]) -> Option<Command> {
-    if !rustix::process::geteuid().is_root() {
-        println!("not checked: only root may run programs as other users");
-        return None;
-    }
-    let mut command = Command::new("setpriv");
-    command.args([format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()]).arg(program);
-    Some(with_environment(command, arguments))
-}
-
-/// The program where any user may run it.
-fn program_for_all(folder: &Path) -> PathBuf {
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = folder.join("trainmon");
-    if fs::hard_link(PROGRAM, &path).is_err() {
-        fs::copy(PROGRAM, &path).unwrap();
-    }
-    path
-}
-
 #[test]
-fn a_process_of_another_user() {
+fn a_process_of_another_user_has_a_verdict_that_asks_for_sudo() {
     let folder = tempfile::tempdir().unwrap();
     let program = program_for_all(folder.path());
     let shell = Path::new("timeout");
@@ -260,7 +182,7 @@ fn a_process_of_another_user() {
     assert_no_bottleneck(&verdict);
     for what in ["syscall", "wchan", "io", "fd"] {
         assert_eq!(verdict["seen"][what], "denied");
-        assert_eq!(not_seen(&verdict, what)["mend"], format!("sudo trainmon --pid {pid}"));
+        assert_eq!(not_seen(&verdict, what)["fix"], format!("sudo trainmon --pid {pid}"));
     }
     let output = finish(watch(&["--iterations", "2"]));
     assert_eq!(output.status.code(), Some(0));
@@ -268,7 +190,7 @@ fn a_process_of_another_user() {
 }
 
 #[test]
-fn a_kernel_thread() {
+fn a_kernel_thread_is_refused() {
     // PF_KTHREAD among the flags.
     let root = proc_with(2, "kthreadd", 0x0020_8040, 0);
     let root = root.path().to_str().unwrap();
@@ -279,7 +201,7 @@ fn a_kernel_thread() {
 }
 
 #[test]
-fn a_zombie() {
+fn a_zombie_is_refused() {
     // Its parent is this test, which does not collect it until the end.
     let mut target = Command::new("true").spawn().unwrap();
     wait_for_state(target.id(), 'Z');
@@ -356,7 +278,7 @@ fn echo_server() {
 }
 
 #[test]
-fn logs_that_cannot_be_written() {
+fn a_log_that_cannot_be_written_is_refused() {
     let target = Target::sleeping();
     let log = |path: &str| trainmon(&["-i", "200ms", "--pid", &target.pid(), "--log", path]);
     let folder = tempfile::tempdir().unwrap();
@@ -383,7 +305,7 @@ fn logs_that_cannot_be_written() {
 }
 
 #[test]
-fn logs_that_are_there_already() {
+fn a_log_that_exists_is_replaced_by_force_and_continued_by_append() {
     let target = Target::sleeping();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.csv");
@@ -413,7 +335,7 @@ fn logs_that_are_there_already() {
 }
 
 #[test]
-fn a_closed_pipe_is_success() {
+fn a_log_whose_reader_leaves_is_success() {
     let target = Target::sleeping();
     let mut watcher = trainmon(&["-i", "100ms", "--log", "-", "--pid", &target.pid()])
         .stdout(Stdio::piped())
@@ -470,7 +392,7 @@ fn a_locale_without_utf_8_changes_no_number() {
 }
 
 #[test]
-fn a_screen_needs_a_terminal() {
+fn without_a_terminal_the_screen_is_refused() {
     let target = Target::sleeping();
     refused(trainmon(&["--pid", &target.pid()]), 2, &["needs a terminal", "--log"]);
 }
@@ -505,7 +427,7 @@ fn a_driver_that_hangs_holds_up_nothing() {
 }
 
 #[test]
-fn a_lost_device_is_told() {
+fn a_lost_device_is_told_with_its_fix() {
     let folder = tempfile::tempdir().unwrap();
     let device = folder.path().join("device");
     let _owner = SimulatedGpu::create(&device, &[DeviceState::default()]).unwrap();
@@ -524,12 +446,12 @@ fn a_lost_device_is_told() {
         let verdict = verdict(command);
         assert_eq!(verdict["seen"]["nvml"], seen, "{failure}: {verdict:#}");
         let entry = not_seen(&verdict, what);
-        assert!(entry["mend"].as_str().is_some_and(|text| text.contains(fix)), "{failure}: {entry:#}");
+        assert!(entry["fix"].as_str().is_some_and(|text| text.contains(fix)), "{failure}: {entry:#}");
     }
 }
 
 #[test]
-fn a_library_that_is_none() {
+fn a_library_that_cannot_be_loaded_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let text_file = folder.path().join("libnvidia-ml.so.1");
     fs::write(&text_file, "no library").unwrap();
@@ -538,7 +460,7 @@ fn a_library_that_is_none() {
         let verdict = diagnose(&target.pid(), "1s", &["--nvml-lib", path]);
         let nvml = not_seen(&verdict, "nvml");
         assert!(nvml["why"].as_str().unwrap().contains(path), "{nvml:#}");
-        assert!(nvml["mend"].as_str().is_some_and(|fix| fix.contains("--nvml-lib")), "{nvml:#}");
+        assert!(nvml["fix"].as_str().is_some_and(|fix| fix.contains("--nvml-lib")), "{nvml:#}");
         assert_eq!(verdict["seen"]["syscall"], "ok");
     }
 }
@@ -561,7 +483,7 @@ fn run_passes_the_exit_code_on() {
 }
 
 #[test]
-fn run_of_a_program_that_is_not_there() {
+fn run_refuses_what_cannot_be_started() {
     let program = "/nonexistent/train";
     refused(trainmon(&["run", "--log", "-", "--", program]), 1, &["cannot start /nonexistent/train"]);
     refused(trainmon(&["run", "--log", "-", "--", "/tmp"]), 1, &["cannot start /tmp"]);

@@ -56,7 +56,7 @@ fn rates(job: &Target, interval: &str) -> (f64, f64) {
 }
 
 #[test]
-fn a_tick_and_a_round_make_so_many_read_calls() {
+fn a_tick_and_a_round_stay_within_their_read_calls() {
     let job = Target::start("python3", &["-c", JOB]);
     pause(500);
     let (slow, wake_ups) = rates(&job, "1s");

@@ -7,7 +7,8 @@ use serde_json::Value;
 use trainmon::cli::DemoBottleneck;
 use trainmon::demo::{DemoJob, start_with};
 
-use crate::process::{PROGRAM, Target, library, pause, trainmon};
+use crate::outcome::with_device_of;
+use crate::process::{PROGRAM, Target, pause, trainmon};
 
 /// What it is called: a name of 15 bytes at most (proc(5), `comm`).
 const NAME: &str = "hog-of-a-test";
@@ -38,11 +39,8 @@ fn job_beside_hogs(folder: &Path) -> Option<(DemoJob, Vec<Target>)> {
 }
 
 fn watch(job: &DemoJob, arguments: &[&str]) -> Output {
-    let mut command = trainmon(&["--no-stacks", "--nvml-lib", &library("fake_nvml")]);
-    // A descriptor of this process.
-    let device = job.device_path.to_str().unwrap().replace("/self/", &format!("/{}/", std::process::id()));
-    command.args(arguments).env("TRAINMON_SIMULATED_DEVICE", device);
-    let output = command.output().unwrap();
+    let mut command = with_device_of(trainmon(&["--no-stacks"]), job);
+    let output = command.args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output
 }

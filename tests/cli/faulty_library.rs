@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::{CWD, FileType, mknodat};
 use serde_json::Value;
 
-use crate::bad_input::{not_seen, rows, verdict, wait_for};
+use crate::outcome::{not_seen, rows, verdict, wait_for};
 use crate::process::{Target, library, text, trainmon, until};
 
 /// Runs a command with a library that fails while it is loaded in this way, if in any.
@@ -24,12 +24,12 @@ fn said(target: &Target, library: &Path, failure: &str) -> (String, Value) {
     let verdict = verdict(command(&arguments, library, failure));
     let why = not_seen(&verdict, "nvml");
     let state = verdict["seen"]["nvml"].as_str().unwrap().to_owned();
-    assert!(why["mend"].as_str().unwrap().contains("--nvml-lib"), "{why}");
+    assert!(why["fix"].as_str().unwrap().contains("--nvml-lib"), "{why}");
     (state, why["why"].clone())
 }
 
 #[test]
-fn one_whose_loading_never_ends_holds_nothing_up() {
+fn a_library_whose_loading_never_ends_holds_nothing_up() {
     let target = Target::start("sleep", &["600"]);
     let fake = PathBuf::from(library("fake_nvml"));
     let (state, why) = said(&target, &fake, "loading_hangs");
@@ -52,7 +52,7 @@ fn one_whose_loading_never_ends_holds_nothing_up() {
 }
 
 #[test]
-fn one_that_crashes_while_it_is_loaded_ends_nothing_else() {
+fn a_library_that_crashes_while_it_is_loaded_ends_nothing_else() {
     let target = Target::start("sleep", &["600"]);
     let (state, why) = said(&target, Path::new(&library("fake_nvml")), "loading_crashes");
     assert_eq!(state, "gone");
@@ -60,7 +60,7 @@ fn one_that_crashes_while_it_is_loaded_ends_nothing_else() {
 }
 
 #[test]
-fn a_truncated_one_and_what_is_no_file_are_not_loaded() {
+fn a_truncated_library_and_what_is_no_file_are_not_loaded() {
     let target = Target::start("sleep", &["600"]);
     let folder = tempfile::tempdir().unwrap();
     let (short, fifo) = (folder.path().join("short.so"), folder.path().join("fifo.so"));

@@ -13,7 +13,7 @@ use trainmon::sample::recording::{Header, SCHEMA};
 use trainmon::sample::{JobSample, Sample};
 use trainmon::sources::recording::Recording;
 
-use crate::bad_input::{rows, wait_for};
+use crate::outcome::{finish, refused, rows, wait_for};
 use crate::process::{PROGRAM, Target, pause, signal, state, text, trainmon, until, with_environment};
 
 /// A watcher of a target, with a file that it writes.
@@ -284,28 +284,15 @@ fn a_link_that_was_planted_is_not_written_through() {
     std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).unwrap();
     let target = Target::sleeping();
     let output = trainmon(&["record", "--force", "-o", link.to_str().unwrap(), "-n", "1", "--pid", &target.pid()]);
-    let output = ended(output);
+    let output = finish(output);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("is a link in a folder that others can write to"), "{output:?}");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     // A link of one's own is followed.
     std::os::unix::fs::lchown(&link, Some(0), Some(0)).unwrap();
     let output =
-        ended(trainmon(&["record", "--force", "-o", link.to_str().unwrap(), "-n", "1", "--pid", &target.pid()]));
+        finish(trainmon(&["record", "--force", "-o", link.to_str().unwrap(), "-n", "1", "--pid", &target.pid()]));
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-}
-
-/// Runs to the end.
-fn ended(mut command: Command) -> Output {
-    wait_for(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
-}
-
-/// Ends at once with this status and one line, which holds this part.
-fn refused(command: Command, code: i32, part: &str) {
-    let output = ended(command);
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), said.lines().count()), (Some(code), 1), "{said}");
-    assert!(said.contains(part) && output.stdout.is_empty(), "{said}");
 }
 
 fn fifo(path: &Path) {
@@ -323,12 +310,12 @@ fn pipes_and_devices_are_no_recordings_and_no_log_files() {
     for (path, part) in
         [(pipe, "it is a pipe"), ("/dev/zero", "it is a device"), ("/dev/null", "it is a device"), ("/", "directory")]
     {
-        refused(trainmon(&["diagnose", "--replay", path]), 1, part);
-        refused(trainmon(&["replay", path]), 1, part);
+        refused(trainmon(&["diagnose", "--replay", path]), 1, &[part]);
+        refused(trainmon(&["replay", path]), 1, &[part]);
     }
-    refused(trainmon(&["diagnose", "--replay", socket.to_str().unwrap()]), 1, "it is a socket");
-    refused(trainmon(&["--log-file", pipe, "-n", "1", "--log", "-", "--pid", &target.pid()]), 2, "log file");
-    refused(trainmon(&["-n", "1", "--log", socket.to_str().unwrap(), "--pid", &target.pid()]), 2, "is a socket");
+    refused(trainmon(&["diagnose", "--replay", socket.to_str().unwrap()]), 1, &["it is a socket"]);
+    refused(trainmon(&["--log-file", pipe, "-n", "1", "--log", "-", "--pid", &target.pid()]), 2, &["log file"]);
+    refused(trainmon(&["-n", "1", "--log", socket.to_str().unwrap(), "--pid", &target.pid()]), 2, &["is a socket"]);
 }
 
 /// A recording of this many samples, one frame for all.
@@ -346,7 +333,7 @@ fn recording_of(samples: u64) -> Vec<u8> {
 fn diagnose(folder: &Path, bytes: &[u8]) -> Output {
     let path = folder.join("damaged.tmz");
     fs::write(&path, bytes).unwrap();
-    ended(trainmon(&["diagnose", "--replay", path.to_str().unwrap()]))
+    finish(trainmon(&["diagnose", "--replay", path.to_str().unwrap()]))
 }
 
 #[test]
@@ -391,7 +378,7 @@ fn peak_kib(command: Command) -> u64 {
                   sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$!/status 2>/dev/null; done | sort -n | tail -1";
     let mut shell = Command::new("bash");
     shell.args(["-c", script, "bash"]).arg(command.get_program()).args(command.get_args());
-    let output = ended(shell);
+    let output = finish(shell);
     text(&output.stdout).trim().parse().unwrap_or_else(|_| panic!("no peak: {output:?}"))
 }
 
@@ -449,7 +436,7 @@ fn a_foreign_text_is_cut_in_errors() {
     let (path, long) = (folder.path().join("c.toml"), "k".repeat(120_000));
     let target = Target::sleeping();
     let one_line = |command: Command, what: &str| {
-        let output = ended(command);
+        let output = finish(command);
         let said = text(&output.stderr);
         assert!(said.lines().count() == 1 && said.len() < 1200, "{what}: {} bytes: {said:.300}", said.len());
         assert!(!output.status.success(), "{what}: {said}");
@@ -501,13 +488,13 @@ fn a_time_zone_that_never_ends_is_utc() {
         folder.iter().for_each(|folder| {
             command.env("TZDIR", folder);
         });
-        let output = ended(command);
+        let output = finish(command);
         assert_eq!(output.status.code(), Some(0), "{tz}: {output:?}");
         assert!(rows(&output.stdout).iter().all(|row| row["timestamp"].ends_with("+00:00")), "{tz}");
     }
     let mut command = trainmon(&["--log", "-", "-i", "100ms", "-n", "1", "--pid", &target.pid()]);
     command.env("TZ", "XYZ-5:30");
-    assert!(rows(&ended(command).stdout)[0]["timestamp"].ends_with("+05:30"));
+    assert!(rows(&finish(command).stdout)[0]["timestamp"].ends_with("+05:30"));
 }
 
 #[test]
@@ -573,7 +560,7 @@ fn pipes_and_endless_files_under_another_proc_hold_nothing_up() {
             &["doctor", "--pid", "77", "--proc-root", proc_root],
             &["diagnose", "--proc-root", proc_root, "-n", "2"],
         ] {
-            let output = ended(trainmon(arguments));
+            let output = finish(trainmon(arguments));
             assert!(output.status.code().is_some(), "{hostile}, {arguments:?}: {output:?}");
             assert!(text(&output.stderr).lines().count() <= 1, "{hostile}, {arguments:?}");
             assert!(output.stdout.len() < 50_000, "{hostile}, {arguments:?}: {}", output.stdout.len());
@@ -598,7 +585,7 @@ fn kill_9_costs_no_row_and_no_more_than_a_frame() {
         let target = Target::sleeping();
         let arguments =
             ["--append", "-i", "100ms", "-n", "1", "--log", path.to_str().unwrap(), "--pid", &target.pid()];
-        let output = ended(trainmon(&arguments));
+        let output = finish(trainmon(&arguments));
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let whole = old.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
         let after = fs::read(&path).unwrap();

@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-use crate::process::{Target, trainmon};
+use crate::process::{Target, installed, trainmon};
 
 /// A shell that sleeps, with these as further arguments.
 fn with_arguments(program: &Path, arguments: &[&str]) -> Target {
@@ -184,14 +184,6 @@ def train(pin, card_number):
 threading.Thread(target=serve, daemon=True).start()
 train(736455463, 4111111111111111)
 ";
-
-/// A program of the virtual environment or the path.
-fn installed(name: &str) -> Option<PathBuf> {
-    let environment = std::env::var_os("VIRTUAL_ENV").map(|place| Path::new(&place).join("bin"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut places = environment.into_iter().chain(std::env::split_paths(&path)).map(|place| place.join(name));
-    places.find(|place| Command::new(place).arg("--version").output().is_ok_and(|output| output.status.success()))
-}
 
 #[test]
 fn a_recording_holds_no_local_integers_but_counters() {

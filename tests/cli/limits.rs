@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::outcome::{self, assert_one_line, is_seen, not_seen, program_for_all};
 use crate::process::{PROGRAM, Target, pause, text, trainmon, until, with_environment};
 
 /// The program in a shell that sets limits first.
@@ -34,16 +35,13 @@ fn succeeded(output: &Output) {
 const BESIDE: [&str; 3] = ["--no-stacks", "--nvml-lib", "/nonexistent"];
 
 fn verdict(mut command: Command) -> Value {
-    let output = command.args(BESIDE).output().unwrap();
-    succeeded(&output);
-    serde_json::from_slice(&output.stdout).unwrap()
+    command.args(BESIDE);
+    outcome::verdict(command)
 }
 
-/// Why something was not seen, with its fix.
-fn not_seen<'v>(verdict: &'v Value, what: &str) -> Option<(&'v str, Option<&'v str>)> {
-    let all = verdict["not_seen"].as_array().unwrap();
-    let found = all.iter().find(|missed| missed["what"] == what)?;
-    Some((found["why"].as_str().unwrap(), found["mend"].as_str()))
+/// Why something was not seen.
+fn why<'v>(verdict: &'v Value, what: &str) -> &'v str {
+    not_seen(verdict, what)["why"].as_str().unwrap()
 }
 
 /// The values of a column below its name.
@@ -72,11 +70,11 @@ fn a_log_goes_on_with_fewer_descriptors_than_the_job_has_files() {
         }
         let arguments = ["diagnose", "--json", "--pid", &job.pid(), "--interval", "300ms", "--iterations", "4"];
         let verdict = verdict(limited(&limits, &arguments));
-        assert_eq!(not_seen(&verdict, "processes"), None, "all are read: {verdict}");
-        let (why, fix) = not_seen(&verdict, "descriptors").unwrap();
+        assert!(is_seen(&verdict, "processes"), "all are read: {verdict}");
+        let (why, fix) = (why(&verdict, "descriptors"), &not_seen(&verdict, "descriptors")["fix"]);
         assert!(why.contains(&format!("of {} processes", children + 1)), "{why}");
         assert!(why.contains(&format!("(ulimit -n {descriptors})")), "{why}");
-        assert!(fix.unwrap().contains(if is_root() { "ulimit -n " } else { "prlimit" }), "{fix:?}");
+        assert!(fix.as_str().unwrap().contains(if is_root() { "ulimit -n " } else { "prlimit" }), "{fix:?}");
     }
 }
 
@@ -93,23 +91,21 @@ wake()";
     until("the threads start", || fs::read_dir(&tasks).unwrap().count() == 31);
     let arguments = ["diagnose", "--json", "--pid", &job.pid(), "--interval", "500ms", "--iterations", "4"];
     let few = verdict(limited("ulimit -n 64", &arguments));
-    let (why, fix) = not_seen(&few, "waits").unwrap();
-    assert!(why.contains("too few file descriptors (ulimit -n 64)") && fix.is_some(), "{why}");
-    assert_eq!(not_seen(&verdict(trainmon(&arguments)), "waits"), None);
+    let entry = not_seen(&few, "waits");
+    assert!(why(&few, "waits").contains("too few file descriptors (ulimit -n 64)"), "{entry}");
+    assert!(entry["fix"].is_string(), "{entry}");
+    assert!(is_seen(&verdict(trainmon(&arguments)), "waits"));
 }
 
 #[test]
 fn processes_and_threads_beyond_those_that_are_watched_are_told() {
     let job = with_children(1100);
-    let arguments =
-        |pid: &str| ["diagnose", "--json", "--pid", pid, "--interval", "2s", "--iterations", "2"].map(str::to_owned);
-    let of = |job: &Target| {
-        let arguments = arguments(&job.pid());
-        verdict(trainmon(&arguments.each_ref().map(String::as_str)))
+    let verdict_on = |job: &Target| {
+        verdict(trainmon(&["diagnose", "--json", "--pid", &job.pid(), "--interval", "2s", "--iterations", "2"]))
     };
-    let (why, _) =
-        not_seen(&of(&job), "processes").map(|(why, fix)| (why.to_owned(), fix.map(str::to_owned))).unwrap();
-    assert!(why.starts_with("77 of 1101 processes") && why.contains("1024"), "{why}");
+    let crowd = verdict_on(&job);
+    let told = why(&crowd, "processes");
+    assert!(told.starts_with("77 of 1101 processes") && told.contains("1024"), "{told}");
     drop(job);
     let threads = "
 import threading, time
@@ -119,9 +115,9 @@ time.sleep(600)";
     let job = Target::start("python3", &["-c", threads]);
     let tasks = format!("/proc/{}/task", job.id());
     until("the threads start", || fs::read_dir(&tasks).unwrap().count() == 2101);
-    let verdict = of(&job);
-    let (why, _) = not_seen(&verdict, "threads").unwrap();
-    assert!(why.starts_with("53 of 2101 threads") && why.contains("2048"), "{why}");
+    let crowd = verdict_on(&job);
+    let told = why(&crowd, "threads");
+    assert!(told.starts_with("53 of 2101 threads") && told.contains("2048"), "{told}");
 }
 
 #[test]
@@ -130,25 +126,8 @@ fn too_few_descriptors_to_begin_are_one_line() {
     for limit in [16, 32] {
         let output =
             limited(&format!("ulimit -n {limit}"), &["--pid", &own, "--log", "-", "--iterations", "1"]).output();
-        one_line(&output.unwrap(), 1, &format!("too few file descriptors (ulimit -n {limit})"));
+        assert_one_line(&output.unwrap(), 1, &[&format!("too few file descriptors (ulimit -n {limit})")]);
     }
-}
-
-fn one_line(output: &Output, status: i32, part: &str) {
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(status), "{said}");
-    assert!(said.lines().count() == 1 && said.contains(part), "{said}");
-}
-
-/// A copy of the program that everybody may execute, in a folder that everybody may enter.
-fn for_everybody(folder: &Path) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt;
-    let copy = folder.join("trainmon");
-    fs::copy(PROGRAM, &copy).unwrap();
-    for path in [folder, &copy] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    copy
 }
 
 const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
@@ -156,7 +135,7 @@ const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--cl
 /// The program with a limit on processes and threads, as a user who has no others; root is not bound by it.
 fn with_threads(most: u32, arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
-    let program = for_everybody(folder.path());
+    let program = program_for_all(folder.path());
     // A number that no other test uses at the same time.
     let user = 100_000 + std::process::id() % 100_000 + most;
     let words = [format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".into(), "prlimit".into()];
@@ -171,7 +150,7 @@ fn a_user_who_may_start_no_thread_is_told_the_limit() {
     }
     let job = Target::sleeping();
     let output = with_threads(1, &["--pid", &job.pid(), "--log", "-", "--iterations", "1"]);
-    one_line(&output, 1, "(ulimit -u 1)");
+    assert_one_line(&output, 1, &["(ulimit -u 1)"]);
     assert!(text(&output.stderr).contains("cannot start a thread"));
 }
 
@@ -186,7 +165,7 @@ fn sources_whose_threads_cannot_be_started_say_so_and_the_rest_goes_on() {
     succeeded(&output);
     let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
     for source in ["nvml", "disks", "stacks"] {
-        let (why, _) = not_seen(&verdict, source).unwrap();
+        let why = why(&verdict, source);
         assert!(why.contains("no thread can be started") && why.contains("(ulimit -u 2)"), "{source}: {why}");
     }
     assert!(verdict["observed_s"].as_f64().unwrap() > 0.0, "the job is read: {verdict}");
@@ -202,7 +181,7 @@ fn an_address_space_without_room_for_threads_is_told() {
         (output.status.code() != Some(0)).then_some((kib, output))
     });
     let (kib, output) = tried.unwrap();
-    one_line(&output, 1, &format!("(ulimit -v {kib}); run `ulimit -v unlimited` first"));
+    assert_one_line(&output, 1, &[&format!("(ulimit -v {kib}); run `ulimit -v unlimited` first")]);
 }
 
 #[test]
@@ -235,7 +214,7 @@ fn a_process_that_proc_hides_is_told_from_one_that_is_not_there() {
         return; // mounting takes root
     }
     let folder = tempfile::tempdir().unwrap();
-    let program = for_everybody(folder.path());
+    let program = program_for_all(folder.path());
     for option in ["1", "2"] {
         let nobody = AS_NOBODY.join(" ");
         let script = format!(

@@ -9,6 +9,7 @@ mod faulty_library;
 mod files;
 mod foreign_text;
 mod limits;
+mod outcome;
 #[path = "../support/process.rs"]
 mod process;
 mod rights;

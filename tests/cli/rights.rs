@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::outcome::not_seen;
 use crate::process::{PROGRAM, Target, fake_py_spy, text, trainmon, with_environment};
 
 /// The other user of these tests, who has nothing.
@@ -57,7 +58,7 @@ fn py_spy_of(command: &mut Command) -> (String, String, Option<String>) {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
     let finding = report["findings"].as_array().unwrap().iter().find(|finding| finding["what"] == "py-spy").unwrap();
     let word = |name: &str| finding[name].as_str().map(str::to_owned);
-    (word("state").unwrap(), word("detail").unwrap(), word("mend"))
+    (word("state").unwrap(), word("detail").unwrap(), word("fix"))
 }
 
 /// A sleeping process of the other user, whose environment names a virtual environment.
@@ -377,8 +378,7 @@ fn setuid_programs_run_with_the_callers_rights() {
     let output = command.uid(OTHER).gid(OTHER).output().unwrap();
     let verdict: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
-    let not_seen = verdict["not_seen"].as_array().unwrap().iter().find(|entry| entry["what"] == "stacks").unwrap();
-    let why = not_seen["why"].as_str().unwrap();
+    let why = not_seen(&verdict, "stacks")["why"].as_str().unwrap();
     assert!(why.ends_with("user 65534, real user 65534, HOME unset"), "{why}");
 }
 

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::bad_input::{finish, rows_of, wait_for};
+use crate::outcome::{finish, rows_of, wait_for};
 use crate::process::{PROGRAM, Target, pause, signal, text, trainmon, until};
 
 /// Appends the name of each signal that it gets to `heard`, and ends with 9 once there is a file `done`, or the folder has gone.

@@ -2,13 +2,14 @@
 //! what was not seen and what mends it, and nothing of it reaches the terminal raw.
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::outcome::{finish, not_seen, verdict};
 use crate::process::{Target, fake_py_spy, signal, state, trainmon, until};
 
 /// A folder with a stand-in for py-spy that behaves as `mode` says (see `support/fake_py_spy.sh`), and what it writes.
@@ -22,22 +23,11 @@ fn stand_in(mode: &str, document: &[u8]) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// Watches for three seconds. Tests of several cases watch for all of them at once.
-fn diagnose(target: &Target, py_spy: &Path, more: &[&str]) -> Output {
-    trainmon(&["diagnose", "--pid", &target.pid(), "--duration", "3s", "--interval", "500ms", "--py-spy"])
-        .arg(py_spy)
-        .args(more)
-        .output()
-        .unwrap()
-}
-
-fn verdict(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn not_seen(verdict: &Value) -> &Value {
-    let entries = verdict["not_seen"].as_array().unwrap();
-    entries.iter().find(|entry| entry["what"] == "stacks").unwrap_or_else(|| panic!("{verdict:#}"))
+fn diagnose(target: &Target, py_spy: &Path, more: &[&str]) -> Command {
+    let mut command =
+        trainmon(&["diagnose", "--pid", &target.pid(), "--duration", "3s", "--interval", "500ms", "--py-spy"]);
+    command.arg(py_spy).args(more);
+    command
 }
 
 /// A window of one main thread that stands in one function all the time.
@@ -47,20 +37,20 @@ fn document(target: &Target, function: &str, file: &str) -> Vec<u8> {
 }
 
 #[test]
-fn hostile_names_never_reach_the_terminal() {
+fn hostile_names_of_py_spy_never_reach_the_terminal() {
     let target = Target::sleeping();
     let long = "a".repeat(10_000);
     let name = format!("f\u{1b}[2J\u{7}\n\u{202e}{long}");
     let (_folder, py_spy) = stand_in("document", &document(&target, &name, "/home/me/\u{1b}]0;x\u{7}.py"));
     let (output, printed) = thread::scope(|scope| {
-        let printed = scope.spawn(|| diagnose(&target, &py_spy, &[]));
-        (diagnose(&target, &py_spy, &["--json"]), printed.join().unwrap())
+        let printed = scope.spawn(|| finish(diagnose(&target, &py_spy, &[])));
+        (finish(diagnose(&target, &py_spy, &["--json"])), printed.join().unwrap())
     });
-    let verdict = verdict(&output);
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(verdict["seen"]["stacks"], "ok", "{verdict:#}");
     assert_eq!(verdict["main_thread"]["activities"]["python"], 1.0);
     assert!(verdict["main_thread"]["hottest"][0]["function"].as_str().unwrap().chars().count() <= 256);
-    assert!(printed.status.success());
+    assert!(output.status.success() && printed.status.success());
     for output in [output.stdout, printed.stdout] {
         let text = String::from_utf8(output).unwrap();
         let raw = text.chars().find(|c| c.is_control() && *c != '\n' || *c == '\u{202e}');
@@ -70,26 +60,26 @@ fn hostile_names_never_reach_the_terminal() {
 }
 
 #[test]
-fn one_that_may_not_attach_is_told_with_what_mends_it() {
+fn a_py_spy_that_may_not_attach_is_told_with_its_fix() {
     let target = Target::sleeping();
     let words = b"Permission Denied: Try running again with elevated permissions by going 'sudo env ...'\n";
     let (_folder, py_spy) = stand_in("words", words);
-    let verdict = verdict(&diagnose(&target, &py_spy, &["--json"]));
+    let verdict = verdict(diagnose(&target, &py_spy, &["--json"]));
     assert_eq!(verdict["seen"]["stacks"], "denied");
-    let entry = not_seen(&verdict);
+    let entry = not_seen(&verdict, "stacks");
     assert!(entry["why"].as_str().unwrap().contains("memory of process"), "{entry}");
-    assert_ne!(entry["mend"], Value::Null);
+    assert_ne!(entry["fix"], Value::Null);
     assert_eq!(verdict["main_thread"], Value::Null);
 }
 
 #[test]
-fn one_that_crashes_or_writes_nonsense_leaves_a_verdict_from_the_rest() {
+fn a_py_spy_that_crashes_or_writes_nonsense_leaves_a_verdict_from_the_rest() {
     let case = |mode: &str, written: &[u8]| {
         let target = Target::sleeping();
         let (_folder, py_spy) = stand_in(mode, written);
-        let verdict = verdict(&diagnose(&target, &py_spy, &["--json"]));
+        let verdict = verdict(diagnose(&target, &py_spy, &["--json"]));
         assert_eq!(verdict["seen"]["stacks"], "absent", "{mode}: {verdict:#}");
-        assert!(!not_seen(&verdict)["why"].as_str().unwrap().is_empty(), "{mode}");
+        assert!(!not_seen(&verdict, "stacks")["why"].as_str().unwrap().is_empty(), "{mode}");
     };
     thread::scope(|scope| {
         for (mode, written) in
@@ -101,11 +91,11 @@ fn one_that_crashes_or_writes_nonsense_leaves_a_verdict_from_the_rest() {
 }
 
 #[test]
-fn one_that_hangs_does_not_hold_anything_up_and_does_not_outlive_us() {
+fn a_py_spy_that_hangs_holds_nothing_up_and_does_not_outlive_us() {
     let target = Target::sleeping();
     let (folder, py_spy) = stand_in("hang", b"");
     let began = Instant::now();
-    let verdict = verdict(&diagnose(&target, &py_spy, &["--json"]));
+    let verdict = verdict(diagnose(&target, &py_spy, &["--json"]));
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     assert_eq!(verdict["main_thread"], Value::Null);
     let pid = fs::read_to_string(folder.path().join("hang/pid")).unwrap();
@@ -120,9 +110,9 @@ fn without_stacks_py_spy_is_never_started() {
         for option in ["--no-stacks", "--no-ptrace"] {
             let (target, py_spy) = (&target, &py_spy);
             scope.spawn(move || {
-                let verdict = verdict(&diagnose(target, py_spy, &["--json", option]));
+                let verdict = verdict(diagnose(target, py_spy, &["--json", option]));
                 assert_eq!(verdict["seen"]["stacks"], "absent");
-                assert!(not_seen(&verdict)["why"].as_str().unwrap().contains(option));
+                assert!(not_seen(&verdict, "stacks")["why"].as_str().unwrap().contains(option));
             });
         }
     });

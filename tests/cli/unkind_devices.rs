@@ -4,15 +4,15 @@
 //!
 //! The jobs are the demo's; the device is read through the made-up NVML library, as a real one is through the driver's.
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 
 use serde_json::Value;
 use trainmon::cli::DemoBottleneck;
 use trainmon::demo::{DemoJob, start_with};
 
-use crate::bad_input::{Row, not_seen, rows, verdict, wait_for};
-use crate::process::{PROGRAM, library, pause, trainmon};
+use crate::outcome::{Row, finish, not_seen, rows, verdict, with_device_of};
+use crate::process::{PROGRAM, pause, trainmon};
 
 /// A verdict this sure has to be right.
 const SURE: f64 = 0.8;
@@ -33,11 +33,8 @@ impl Watched {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = trainmon(arguments);
-        command.args(["--no-stacks", "--nvml-lib", &library("fake_nvml"), "--pid", &self.job.pid().to_string()]);
-        // The job's device is a descriptor of this process.
-        let device = self.job.device_path.to_str().unwrap().replace("self", &std::process::id().to_string());
-        command.env("TRAINMON_SIMULATED_DEVICE", device).env("FAKE_NVML_FAIL", self.failures);
+        let mut command = with_device_of(trainmon(arguments), &self.job);
+        command.args(["--no-stacks", "--pid", &self.job.pid().to_string()]).env("FAKE_NVML_FAIL", self.failures);
         command
     }
 
@@ -46,8 +43,7 @@ impl Watched {
     }
 
     fn rows(&self, arguments: &[&str]) -> Vec<Row> {
-        let mut log = self.command(&[&["--log", "-"], arguments].concat());
-        rows(&wait_for(log.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()).stdout)
+        rows(&finish(self.command(&[&["--log", "-"], arguments].concat())).stdout)
     }
 }
 

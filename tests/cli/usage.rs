@@ -4,28 +4,20 @@ use std::process::{Command, Output};
 
 use trainmon::diagnosis::causes;
 
+use crate::outcome;
 use crate::process::{text, trainmon, two_candidates};
 
 fn run(arguments: &[&str]) -> Output {
     trainmon(arguments).output().unwrap()
 }
 
-/// Exit code 2 and one line that holds `part`.
+/// A usage error: exit code 2 and one line that holds `part`.
 fn refused(arguments: &[&str], part: &str) {
-    refused_with(2, arguments, part);
-}
-
-fn refused_with(code: i32, arguments: &[&str], part: &str) {
-    let output = run(arguments);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-    assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
-    assert!(said.contains(part), "{arguments:?}: {said}");
-    assert!(output.stdout.is_empty());
+    outcome::refused(trainmon(arguments), 2, &[part]);
 }
 
 #[test]
-fn version() {
+fn the_version_is_that_of_the_package() {
     for flag in ["-V", "--version"] {
         let output = run(&[flag]);
         assert!(output.status.success());
@@ -171,7 +163,7 @@ fn usage_errors_are_one_line_and_exit_2() {
 }
 
 #[test]
-fn no_candidate_and_nobody_to_ask() {
+fn without_a_candidate_a_pid_is_asked_for() {
     let proc = tempfile::tempdir().unwrap();
     refused(&["--proc-root", proc.path().to_str().unwrap()], "give one with --pid");
 }
@@ -188,7 +180,7 @@ fn candidates_are_printed_where_nobody_can_be_asked() {
 }
 
 #[test]
-fn completions_for_every_shell() {
+fn every_shell_gets_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = run(&["completions", shell]);
         assert!(output.status.success());
@@ -201,7 +193,7 @@ fn completions_for_every_shell() {
 }
 
 #[test]
-fn bash_takes_its_completions() {
+fn bash_can_parse_its_completions() {
     let script = run(&["completions", "bash"]).stdout;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trainmon.bash");
@@ -210,7 +202,7 @@ fn bash_takes_its_completions() {
 }
 
 #[test]
-fn the_manual() {
+fn the_manual_has_pages_for_the_program_and_its_commands() {
     let page = text(&run(&["man"]).stdout);
     assert!(page.contains(".TH trainmon 1") && page.contains("no\\-ptrace"), "{page}");
     let page = text(&run(&["man", "diagnose"]).stdout);
@@ -220,7 +212,7 @@ fn the_manual() {
 }
 
 #[test]
-fn a_closed_pipe_is_success() {
+fn printing_into_a_closed_pipe_is_success() {
     for arguments in
         [&["man"][..], &["completions", "zsh"], &["--help"], &["doctor"], &["doctor", "--json"], &["explain"]]
     {
@@ -233,7 +225,7 @@ fn a_closed_pipe_is_success() {
 }
 
 #[test]
-fn doctor_for_people_and_programs() {
+fn doctor_reports_as_text_and_as_json() {
     let output = run(&["doctor", "--pid", &std::process::id().to_string()]);
     assert!(output.status.success());
     let page = text(&output.stdout);
@@ -279,7 +271,7 @@ fn every_cause_is_explained_within_80_columns() {
 }
 
 #[test]
-fn explained_for_programs() {
+fn every_cause_is_explained_as_json() {
     let causes_of = |arguments: &[&str]| -> Vec<serde_json::Value> {
         let report: serde_json::Value = serde_json::from_slice(&run(arguments).stdout).unwrap();
         assert_eq!(report["schema"], 1);
@@ -296,7 +288,7 @@ fn explained_for_programs() {
 
 /// A recording of this test's own process: nothing it finds matters, only the file.
 #[test]
-fn record_and_diagnose_the_recording() {
+fn a_recording_is_diagnosed_as_often_as_one_likes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.tmz");
     let (file, pid) = (path.to_str().unwrap(), std::process::id().to_string());
@@ -305,7 +297,7 @@ fn record_and_diagnose_the_recording() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("4 samples in"), "{}", text(&output.stderr));
     assert!(output.stdout.is_empty());
-    refused_with(1, &record, "the file exists; --force");
+    outcome::refused(trainmon(&record), 1, &["the file exists; --force"]);
     assert!(run(&[&record[..], &["--force", "--anonymise"]].concat()).status.success());
 
     let output = run(&["diagnose", "--replay", file, "--json"]);
@@ -325,13 +317,10 @@ fn record_and_diagnose_the_recording() {
 }
 
 #[test]
-fn what_is_no_recording_is_one_line() {
+fn what_is_no_recording_is_refused() {
     for (path, part) in [("/nonexistent.tmz", "No such file"), (file!(), "not a recording"), ("/", "directory")] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-        let output = run(&["diagnose", "--replay", path.to_str().unwrap()]);
-        let said = text(&output.stderr);
-        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-        assert!(said.contains(part) && output.stdout.is_empty(), "{said}");
+        outcome::refused(trainmon(&["diagnose", "--replay", path.to_str().unwrap()]), 1, &[part]);
     }
 }
 

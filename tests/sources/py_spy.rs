@@ -15,7 +15,7 @@ use trainmon::sample::{LocalsSample, ProcessId, SourceState, StackWindow, Thread
 use trainmon::sources::py_spy::{self, PySpy};
 use trainmon::sources::task_files;
 
-use crate::process::{Target, fake_py_spy, pause, process_id, state};
+use crate::process::{Target, fake_py_spy, installed, pause, process_id, state};
 
 /// Nine tenths of the main thread's time in `hot`, one tenth in `cold`; a second thread sleeps in `rest`.
 const PROGRAM: &str = r#"
@@ -79,15 +79,6 @@ impl Python {
     fn id(&self) -> ProcessId {
         process_id(self.target.id())
     }
-}
-
-/// A program on PATH or in the active virtual environment.
-fn installed(name: &str) -> Option<PathBuf> {
-    let environment = env::var_os("VIRTUAL_ENV").map(|place| Path::new(&place).join("bin"));
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut places: Vec<PathBuf> = environment.into_iter().chain(env::split_paths(&path)).collect();
-    places.retain(|place| Command::new(place.join(name)).arg("--version").output().is_ok_and(|o| o.status.success()));
-    places.first().map(|place| place.join(name))
 }
 
 /// Every py-spy that is installed: the current one, and an older one in a folder of its own beside the environment's `bin`

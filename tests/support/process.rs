@@ -58,6 +58,14 @@ pub fn fake_py_spy(folder: &Path) -> PathBuf {
     program
 }
 
+/// A program of the virtual environment or the path.
+pub fn installed(name: &str) -> Option<PathBuf> {
+    let environment = std::env::var_os("VIRTUAL_ENV").map(|place| Path::new(&place).join("bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = environment.into_iter().chain(std::env::split_paths(&path)).map(|place| place.join(name));
+    places.find(|place| Command::new(place).arg("--version").output().is_ok_and(|output| output.status.success()))
+}
+
 /// A recording of the repository.
 pub fn recording(name: &str) -> String {
     format!("{}/tests/recordings/{name}", env!("CARGO_MANIFEST_DIR"))
