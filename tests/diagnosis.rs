@@ -420,7 +420,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn verdicts() {
+fn every_case_has_the_verdict_expected_of_it() {
     let failed: Vec<String> = cases()
         .iter()
         .filter_map(|case| {

@@ -1,12 +1,11 @@
 //! What an hour of a large job costs to keep: 33 processes, 64 CPUs, numbers with as many digits as real ones have.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Unavailable, WorkerVerdict};
-use trainmon::history::archive::{Archive, Limits, MomentId};
+use trainmon::history::archive::{Archive, Limits};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{CpuRates, GpuRates, HostRates, ProcessRates, StorageRates, TrainerRates, WorkerRates};
 use trainmon::rates::time_split::TimeSplit;
@@ -184,33 +183,4 @@ fn an_hour_of_a_large_job_fits_twice() {
     }
     let each = (archive.bytes() - packed) / 320;
     assert!(each * 3600 * 2 < Limits::default().bytes, "{each} bytes a moment");
-}
-
-#[test]
-#[ignore = "measures: cargo test --release --test data archive -- --ignored --nocapture"]
-fn cost_of_an_hour() {
-    let moments = moments(3600);
-    let mut archive = Archive::new(Limits::default());
-    let mut each: Vec<_> = moments
-        .iter()
-        .map(|(frame, verdict)| {
-            let one = Instant::now();
-            archive.push(Arc::clone(frame), Arc::clone(verdict), 0);
-            one.elapsed()
-        })
-        .collect();
-    let mean = each.iter().sum::<std::time::Duration>() / 3600;
-    each.sort_unstable();
-    println!("push: mean {mean:?}, median {:?}, longest {:?}", each[1800], each[3599]);
-    println!("{} moments in {:.2} MiB", archive.len(), archive.bytes() as f64 / f64::from(1 << 20));
-    let first = archive.first().unwrap().id.0;
-    let mut loads: Vec<_> = (first..3600)
-        .map(|id| {
-            let one = Instant::now();
-            assert!(archive.load(MomentId(id)).is_some());
-            one.elapsed()
-        })
-        .collect();
-    loads.sort_unstable();
-    println!("load: median {:?}, longest {:?}", loads[loads.len() / 2], loads[loads.len() - 1]);
 }

@@ -244,7 +244,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     /// A recording may say anything: counters that overflow, clocks that jump, times before the machine's start.
     #[test]
-    fn numbers_that_no_kernel_gives(
+    fn numbers_that_no_kernel_gives_are_judged_without_a_panic(
         which in any::<prop::sample::Index>(),
         edits in prop::collection::vec(
             (any::<prop::sample::Index>(), 0..3000_usize, prop::sample::select(vec![0, 1, 255, u32::MAX as u64, i64::MAX as u64, u64::MAX])),

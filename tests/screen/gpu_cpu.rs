@@ -231,7 +231,7 @@ fn no_gpu(size: (u16, u16)) -> App {
 }
 
 #[test]
-fn one_device() {
+fn the_gpu_page_fits_one_device() {
     for size in SIZES {
         let app = page('2', PLAIN, size, devices(1));
         insta::assert_snapshot!(format!("gpu_one_{}x{}", size.0, size.1), text(&app, size));
@@ -239,7 +239,7 @@ fn one_device() {
 }
 
 #[test]
-fn eight_and_sixteen_devices() {
+fn the_gpu_page_fits_eight_and_sixteen_devices() {
     for size in SIZES {
         for count in [8, 16] {
             let app = page('2', PLAIN, size, devices(count));
@@ -310,7 +310,7 @@ fn what_was_not_measured_is_a_dash() {
 }
 
 #[test]
-fn eight_cpus_and_many() {
+fn the_cpu_page_fits_eight_cpus_and_many() {
     for size in SIZES {
         for count in [8, 64, 256] {
             let app = page('3', PLAIN, size, cpus(count));
@@ -350,28 +350,6 @@ fn hostile_names_stay_text() {
             for _ in 0..6 {
                 assert_harmless(&draw(&app, size), theme);
                 press(&mut app, KeyCode::PageDown);
-            }
-        }
-    }
-}
-
-#[test]
-#[ignore = "measures: run in release"]
-fn cost() {
-    for (key, change) in
-        [('2', &devices(16) as &dyn Fn(u64, &mut Frame)), ('2', &devices(1)), ('3', &cpus(256)), ('3', &cpus(8))]
-    {
-        for size in SIZES {
-            for zoom in [0, 5] {
-                let mut app = page_after(3700, key, *COLOUR, size, change);
-                (0..zoom).for_each(|_| drop(press(&mut app, KeyCode::Char('-'))));
-                let mut buf = draw(&app, size);
-                let start = std::time::Instant::now();
-                for _ in 0..500 {
-                    buf.reset();
-                    trainmon::tui::draw(&mut buf, &app);
-                }
-                println!("page {key} {size:?} zoom {zoom}: {:.0} µs", start.elapsed().as_secs_f64() / 500.0 * 1e6);
             }
         }
     }

@@ -201,7 +201,7 @@ fn status(state: SourceState, reason: Option<&str>, fix: Option<&str>) -> Source
 }
 
 #[test]
-fn pages() {
+fn the_io_stacks_and_findings_pages_fit_every_size() {
     for (page, name) in [(IO, "io"), (STACKS, "stacks"), (FINDINGS, "findings_page")] {
         for size in SIZES {
             let app = at(PLAIN, size, page, full, judged());
@@ -215,7 +215,7 @@ fn pages() {
 }
 
 #[test]
-fn all_of_the_findings_at_eighty_columns() {
+fn all_findings_fit_eighty_columns() {
     let size = (80, 120);
     let mut verdict = judged();
     verdict.seen.insert("connections".into(), "denied".into());
@@ -243,7 +243,7 @@ fn colour_changes_no_character() {
 }
 
 #[test]
-fn denied_counters_say_so_with_the_command_that_mends_it() {
+fn denied_counters_say_so_with_their_fix() {
     let denied = |t| {
         let mut frame = full(t);
         frame.job = trainmon::rates::frame::JobRates::default();
@@ -604,7 +604,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn nothing_panics(
+    fn no_frame_and_no_key_panics(
         frames in prop::collection::vec(any_frame(), 1..6), keys in prop::collection::vec(0usize..10, 0..30),
         width in 1u16..220, height in 1u16..70, ascii in any::<bool>(),
     ) {

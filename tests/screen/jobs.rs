@@ -113,22 +113,7 @@ fn selected(buf: &Buffer) -> String {
 }
 
 #[test]
-#[ignore = "prints the screens for a person to look at"]
-fn look() {
-    for size in SIZES {
-        let mut app = list(PLAIN, size);
-        println!("{}\n", text(&app, size));
-        press(&mut app, "vv");
-        println!("{}\n", text(&app, size));
-        println!("{}\n", picker_text(&picker(PLAIN, size, candidates()), size));
-        println!("{}\n", picker_text(&picker(PLAIN, size, Vec::new()), size));
-        println!("{}\n", text(&ended(PLAIN, size), size));
-        println!("{}\n", text(&eight_ranks(PLAIN, size), size));
-    }
-}
-
-#[test]
-fn the_list_over_a_page() {
+fn the_list_fits_over_a_page_at_every_size() {
     for size in SIZES {
         let mut app = list(PLAIN, size);
         insta::assert_snapshot!(format!("list_{}x{}", size.0, size.1), text(&app, size));
@@ -157,7 +142,7 @@ fn small_terminals_still_choose() {
 }
 
 #[test]
-fn the_first_screen() {
+fn the_first_screen_lists_candidates_at_every_size() {
     for size in SIZES {
         let shown = picker_text(&picker(PLAIN, size, candidates()), size);
         assert!(shown.contains("--gradient-checkpointing"), "the whole command line: {shown}");

@@ -2,7 +2,6 @@
 //! breaks it.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::app::*;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -10,8 +9,8 @@ use trainmon::diagnosis::verdict::{Stages, WorkerVerdict};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::ProcessRates;
 use trainmon::rates::threads::ThreadRates;
-use trainmon::sample::{ProcessId, ProcessRole, ThreadRole};
-use trainmon::tui::{self, App, AppOptions, Effect, Message, Theme};
+use trainmon::sample::{ProcessRole, ThreadRole};
+use trainmon::tui::{App, AppOptions, Effect, Message, Theme};
 
 const SMALL: (u16, u16) = (80, 24);
 
@@ -85,7 +84,7 @@ fn selected(app: &App, size: (u16, u16)) -> String {
 }
 
 #[test]
-fn the_table_at_every_size() {
+fn the_table_fits_every_size() {
     for size in [SMALL, (120, 40), (200, 60)] {
         let app = page(PLAIN, size, full_frame(Job::default()));
         insta::assert_snapshot!(format!("table_{}x{}", size.0, size.1), text(&app, size));
@@ -93,7 +92,7 @@ fn the_table_at_every_size() {
 }
 
 #[test]
-fn the_tree_with_threads() {
+fn the_tree_shows_threads() {
     for (name, theme, size) in [("tree", PLAIN, (120, 40)), ("tree_ascii", ASCII, SMALL)] {
         let mut app = page(theme, size, full_frame(Job::default()));
         press(&mut app, KeyCode::Char('t'));
@@ -105,7 +104,7 @@ fn the_tree_with_threads() {
 }
 
 #[test]
-fn a_thousand_processes() {
+fn the_last_of_a_thousand_processes_is_reached() {
     let mut app = page(PLAIN, (120, 40), full_frame(Job { workers: 997, ..Job::default() }));
     press(&mut app, KeyCode::Char('P'));
     press(&mut app, KeyCode::End);
@@ -306,81 +305,6 @@ fn hostile_names_break_nothing() {
                 press(&mut app, KeyCode::F(9));
                 press(&mut app, KeyCode::Char('k'));
                 assert_harmless(&draw(&app, size), theme);
-            }
-        }
-    }
-}
-
-/// A tree of 8 ranks and many workers.
-fn crowd(processes: u32) -> Frame {
-    let mut frame = full_frame(Job::default());
-    frame.processes = (0..processes)
-        .map(|nth| ProcessRates {
-            id: ProcessId { pid: 10_000 + nth, start_ticks: 1 },
-            parent: if nth < 9 { 10_000 } else { 10_001 + nth % 8 },
-            role: if nth < 9 { ProcessRole::Trainer } else { ProcessRole::Worker },
-            command: Arc::from(format!(
-                "python train.py --data /data/imagenet --epochs 90 --batch-size 256 --rank {nth}"
-            )),
-            comm: Arc::from("pt_data_worker"),
-            state: 'R',
-            cpu_pct: Some(f64::from(nth.wrapping_mul(2_654_435_761) % 1000) / 10.0),
-            ..ProcessRates::default()
-        })
-        .collect();
-    let thread = frame.threads[0].clone();
-    let busy = frame.processes.iter().rev().take(256);
-    frame.threads = busy.map(|p| ThreadRates { process: p.id, tid: p.id.pid, ..thread.clone() }).collect();
-    let worker = frame.workers[0].clone();
-    let workers = frame.processes.iter().skip(9);
-    frame.workers = workers.map(|p| trainmon::rates::frame::WorkerRates { id: p.id, ..worker.clone() }).collect();
-    frame
-}
-
-#[test]
-#[ignore = "a measurement: run it in release"]
-fn costs() {
-    for size in [(120, 40), (200, 60)] {
-        for count in [50, 5000] {
-            for keys in ["N", "P", "Pt", "PtH"] {
-                let mut app = page(*COLOUR, size, crowd(count));
-                let stages = Some(Stages { transform: 0.9, ..Stages::default() });
-                let workers =
-                    (0..count).map(|nth| WorkerVerdict { pid: 10_000 + nth, stages, ..WorkerVerdict::default() });
-                let verdict = trainmon::diagnosis::Verdict { workers: workers.collect(), ..data_loader() };
-                tell_verdict(&mut app, verdict);
-                type_text(&mut app, keys);
-                // The farthest row: what follows a selection looks for it.
-                press(&mut app, KeyCode::End);
-                let measure = |name: &str, app: &mut App| {
-                    let times = |mut act: Box<dyn FnMut(&mut App) + '_>, app: &mut App| {
-                        let mut times: Vec<_> = (0..200)
-                            .map(|_| {
-                                let start = Instant::now();
-                                act(app);
-                                start.elapsed()
-                            })
-                            .collect();
-                        times.sort_unstable();
-                        times[times.len() / 2].as_micros()
-                    };
-                    let mut buf = ratatui::buffer::Buffer::empty(ratatui::layout::Rect::new(0, 0, size.0, size.1));
-                    let drawing = times(
-                        Box::new(move |app| {
-                            buf.reset();
-                            tui::draw(&mut buf, app);
-                        }),
-                        app,
-                    );
-                    // A resize to the same size does nothing but let the pages follow.
-                    let refreshing = times(Box::new(move |app| drop(app.step(Message::Resize(size.0, size.1)))), app);
-                    println!("{size:?} {count:>5} processes {name:<12} draw {drawing} µs, refresh {refreshing} µs");
-                };
-                measure(keys, &mut app);
-                press(&mut app, KeyCode::F(4));
-                type_text(&mut app, "rank 1");
-                press(&mut app, KeyCode::Enter);
-                measure(&format!("{keys} filtered"), &mut app);
             }
         }
     }

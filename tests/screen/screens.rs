@@ -19,15 +19,7 @@ fn with_verdict(size: (u16, u16), verdict: Verdict) -> App {
 }
 
 #[test]
-#[ignore = "prints the screens for a person to look at"]
-fn look() {
-    for size in [(80, 24), (120, 40), (200, 60), (60, 15), (20, 5)] {
-        println!("{}x{}\n{}\n", size.0, size.1, text(&running(PLAIN, size, Job::default()), size));
-    }
-}
-
-#[test]
-fn overview() {
+fn the_overview_fits_every_size() {
     for size in SIZES {
         let app = running(PLAIN, size, Job::default());
         insta::assert_snapshot!(format!("overview_{}x{}", size.0, size.1), text(&app, size));
@@ -51,7 +43,7 @@ fn the_first_page_names_the_culprit() {
 }
 
 #[test]
-fn the_run_so_far() {
+fn the_run_page_sums_the_run_up() {
     for size in [(80, 24), (120, 40), (200, 60)] {
         let mut app = running(PLAIN, size, Job::default());
         press(&mut app, KeyCode::Char('9'));
@@ -97,7 +89,7 @@ fn first_frame_is_a_whole_screen_before_anything_is_seen() {
 }
 
 #[test]
-fn help() {
+fn help_lists_keys_and_words() {
     let size = (80, 24);
     let mut app = running(PLAIN, size, Job::default());
     press(&mut app, KeyCode::F(1));
@@ -277,22 +269,6 @@ fn phases_are_told_in_the_banner_when_nothing_is_wrong() {
     verdict.advice.clear();
     let screen = text(&with_verdict(size, verdict), size);
     assert!(screen.contains("starting up"), "{screen}");
-}
-
-#[test]
-#[ignore = "writes the cells of the screens with their colours, for a person to look at"]
-fn cells() {
-    for (name, app, size) in [
-        ("80", running(*COLOUR, (80, 24), Job::default()), (80, 24)),
-        ("120", running(*COLOUR, (120, 40), Job::default()), (120, 40)),
-    ] {
-        let buf = draw(&app, size);
-        let mut out = format!("{} {}\n", size.0, size.1);
-        for cell in &buf.content {
-            out.push_str(&format!("{}\t{}\t{}\t{:?}\n", cell.symbol(), cell.fg, cell.bg, cell.modifier));
-        }
-        std::fs::write(std::env::temp_dir().join(format!("cells_{name}.txt")), out).unwrap();
-    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn at(app: &mut App, row: usize, code: KeyCode) -> Vec<Effect> {
 }
 
 #[test]
-fn the_settings() {
+fn the_settings_stand_in_a_list() {
     let mut app = running(*COLOUR, (80, 24), Job::default());
     press(&mut app, KeyCode::Char('C'));
     insta::assert_snapshot!("setup_80x24", text(&app, (80, 24)));
@@ -38,7 +38,7 @@ fn the_settings() {
 }
 
 #[test]
-fn a_sweep() {
+fn on_a_thin_line_charts_are_swept() {
     let mut app = running(*COLOUR, (120, 40), Job { seconds: 90, ..Job::default() });
     press(&mut app, KeyCode::F(2));
     let effects = at(&mut app, 2, KeyCode::Char(' '));

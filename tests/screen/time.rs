@@ -100,7 +100,7 @@ fn the_cursor_stays_in_the_picture_at_every_scale() {
 }
 
 #[test]
-fn far_moves_and_ends() {
+fn far_moves_stop_at_the_ends() {
     let mut app = running(PLAIN, SIZE, Job::default());
     type_text(&mut app, ",");
     assert_eq!(shown(&app), 84);

@@ -444,8 +444,8 @@ fn nvml_can_be_closed_and_opened_again() {
 }
 
 #[test]
-fn a_tick_is_cheap() {
-    alone("a_tick_is_cheap", "", || {
+fn a_tick_stays_within_its_time() {
+    alone("a_tick_stays_within_its_time", "", || {
         let _owner = owner(&[spec()]);
         let mut reader = open();
         let start = monotonic_ns();

@@ -29,7 +29,7 @@ fn a_signal_reaches_its_process() {
 }
 
 #[test]
-fn one_that_has_ended_and_is_not_waited_for_has_gone() {
+fn a_process_that_has_ended_and_is_not_waited_for_has_gone() {
     let mut child = Target::sleeping();
     let id = id(&child);
     child.0.kill().unwrap();

@@ -31,7 +31,7 @@ fn peak_kib(pid: u32) -> u64 {
 }
 
 #[test]
-fn a_storm_of_resizes_while_frames_come() {
+fn a_storm_of_resizes_leaves_it_answering() {
     let target = Target::sleeping();
     let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "100ms"], &Conditions::default());
     let mut number = numbers(4);
@@ -131,7 +131,7 @@ fn a_paste_whose_end_never_comes_does_not_keep_it_from_ending() {
 }
 
 #[test]
-fn a_storm_of_the_mouse() {
+fn a_storm_of_the_mouse_leaves_it_answering() {
     let mut screen = Screen::trainmon(&["replay", &recording("change.tmz")], &Conditions::default());
     let mut number = numbers(9);
     // The mouse has to be ours; sent whether it is or not, for a terminal may lag behind.

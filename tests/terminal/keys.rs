@@ -13,7 +13,7 @@ use crate::pty::{Conditions, ESC, Screen, key, typed};
 /// answering, and its pages are still there. What the pages look like meanwhile is looked at without a terminal, in
 /// `tests/screen/every_page.rs`.
 #[test]
-fn every_key_on_every_page() {
+fn every_key_on_every_page_leaves_it_answering() {
     let keymap = Keymap::default();
     let to_help = keymap.lines().find(|(b, _)| b.action == Action::Go(Page::Help)).unwrap().0.help;
     for arguments in

@@ -61,7 +61,7 @@ fn each_terminal_is_sent_colours_in_the_form_that_it_knows() {
 }
 
 #[test]
-fn popups_stand_changes_of_size() {
+fn popups_survive_changes_of_size() {
     let target = Target::sleeping();
     // The list of jobs, the menu of files, the filter, the process in full.
     for (keys, title) in [("o", "Jobs"), ("e", "Save into"), ("5/", "/"), ("5\r", &target.pid())] {
@@ -124,7 +124,7 @@ fn a_copy_reaches_the_terminal_from_inside_gnu_screen() {
 }
 
 #[test]
-fn small_and_simple_terminals() {
+fn small_and_simple_terminals_show_something() {
     let target = Target::sleeping();
     for (term, size) in [("xterm-256color", (20, 5)), ("dumb", (80, 24)), ("xterm", (8, 2)), ("", (200, 3))] {
         let environment = [("TERM", term)];
