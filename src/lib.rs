@@ -36,7 +36,6 @@ use cli::{Cli, Command};
 use errors::ExitCode;
 
 /// Runs the program with the arguments of the process.
-#[must_use]
 pub fn run() -> ExitCode {
     // First of all: threads and programs that are started later inherit it.
     if let Err(error) = trust::rights::lay_down() {

@@ -36,7 +36,6 @@ pub fn starting() -> RwLockReadGuard<'static, ()> {
 }
 
 /// Hold it while our group is stopped; `None` where a start goes on for too long to be waited for.
-#[must_use]
 pub fn no_starts() -> Option<RwLockWriteGuard<'static, ()>> {
     for _ in 0..LOOKS {
         match STARTS.try_write() {
@@ -69,7 +68,6 @@ fn ignored_in(status: &str) -> Option<u64> {
 }
 
 /// Whether this signal was ignored when the process started.
-#[must_use]
 pub fn is_ignored(signal: Signal) -> bool {
     let mask = IGNORED.get().copied().unwrap_or_default();
     let bit = u32::try_from(signal.as_raw() - 1).ok().and_then(|place| 1_u64.checked_shl(place));
@@ -99,7 +97,6 @@ pub fn forwarded() {
 }
 
 /// Whether somebody wants this process to end now: no reader is waited for any longer.
-#[must_use]
 pub fn asks_to_end() -> bool {
     match Pid::from_raw(PROGRAM.load(Ordering::Relaxed)) {
         Some(program) => FORWARDED.load(Ordering::Relaxed) && has_ended(program),
@@ -108,7 +105,6 @@ pub fn asks_to_end() -> bool {
 }
 
 /// Whether a child of ours has ended; its status stays there to be collected.
-#[must_use]
 pub fn has_ended(child: Pid) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     // An error says that it has been collected.
@@ -126,7 +122,6 @@ pub fn cut_short() {
 
 /// Ends the process by the signal that cut its output short, if there was one. Process 1 has no default action for
 /// signals: it gets the status to exit with instead, 128 + N.
-#[must_use]
 pub fn end_by_signal() -> Option<u8> {
     let signal = CUT_SHORT.load(Ordering::Relaxed);
     if signal == 0 {

@@ -32,7 +32,7 @@ impl Stream {
     /// # Errors
     /// When it cannot be duplicated: no descriptor is left.
     pub fn stdout() -> io::Result<Self> {
-        Self::of(rustix::stdio::stdout())
+        Self::duplicate(rustix::stdio::stdout())
     }
 
     /// The same open file as `descriptor`. Pipes and terminals are opened anew where that is allowed: writing then never
@@ -40,7 +40,7 @@ impl Stream {
     ///
     /// # Errors
     /// When it cannot be duplicated: no descriptor is left.
-    pub fn of(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
+    pub fn duplicate(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
         let kind = rustix::fs::fstat(descriptor).map(|stat| FileType::from_raw_mode(stat.st_mode));
         if matches!(kind, Ok(FileType::Fifo | FileType::CharacterDevice)) {
             let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&descriptor));
@@ -108,7 +108,7 @@ fn is_ready(out: BorrowedFd<'_>) -> io::Result<bool> {
 /// Writes a line to standard error. It may be full or closed, and then nobody is left to tell.
 pub fn tell(line: &str) {
     let line = format!("{line}\n");
-    let _ = match Stream::of(rustix::stdio::stderr()) {
+    let _ = match Stream::duplicate(rustix::stdio::stderr()) {
         Ok(mut stream) => stream.write_all(line.as_bytes()),
         // No descriptor is left, which may be what there is to tell.
         Err(_) => write_whole(rustix::stdio::stderr(), line.as_bytes()),

@@ -45,10 +45,11 @@ pub fn folder(path: &Path) -> Result<(), Untrusted> {
 fn owners() -> &'static [u32] {
     static OWNERS: OnceLock<Vec<u32>> = OnceLock::new();
     OWNERS.get_or_init(|| {
-        let mut owners = vec![0, rights::effective_user()];
+        let (caller, effective) = (rights::start().uid.as_raw(), rights::start().euid.as_raw());
+        let mut owners = vec![0, effective];
         // With capabilities from the file the effective user is whoever called, and the file's owner did not set them.
         if rights::is_secure() {
-            owners.retain(|&owner| owner != rights::real_user() || owner == 0);
+            owners.retain(|&owner| owner != caller || owner == 0);
         } else {
             owners.extend(std::fs::metadata(OWN_PROGRAM).map(|own| own.uid()));
         }

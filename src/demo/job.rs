@@ -56,7 +56,9 @@ pub fn start_with(executable: &Path, bottleneck: DemoBottleneck, workers: Option
         DemoBottleneck::Io => {
             let listener = TcpListener::bind(("127.0.0.1", 0)).context("no port on the loopback interface")?;
             command.args(["--storage", &listener.local_addr()?.to_string()]);
-            Some(start_storage(executable, listener)?)
+            let mut server = part_command(executable, "demo-storage");
+            server.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+            Some(server.spawn().context("the demo's storage server cannot be started")?)
         }
         _ => None,
     };
@@ -73,19 +75,8 @@ pub fn start_with(executable: &Path, bottleneck: DemoBottleneck, workers: Option
     Ok(job)
 }
 
-fn start_storage(executable: &Path, listener: TcpListener) -> anyhow::Result<Child> {
-    part_command(executable, "demo-storage")
-        .stdin(OwnedFd::from(listener))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .context("the demo's storage server cannot be started")
-}
-
 impl DemoJob {
     /// PID of the trainer.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -37,8 +37,7 @@ pub struct DemoPlan {
 
 impl DemoPlan {
     /// The plan of a bottleneck.
-    #[must_use]
-    pub fn of(bottleneck: DemoBottleneck) -> Self {
+    pub fn new(bottleneck: DemoBottleneck) -> Self {
         let ms = Duration::from_millis;
         let base = Self {
             workers: 2,
@@ -71,7 +70,7 @@ mod tests {
     #[test]
     fn each_plan_is_held_back_by_what_it_says() {
         for &bottleneck in DemoBottleneck::value_variants() {
-            let plan = DemoPlan::of(bottleneck);
+            let plan = DemoPlan::new(bottleneck);
             let worker = plan.transform + plan.storage.unwrap_or_default();
             let own = if plan.run_ahead > 0 { plan.host.max(plan.device) } else { plan.host + plan.device };
             let step = own.max(worker / plan.workers as u32);

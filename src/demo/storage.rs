@@ -22,7 +22,7 @@ pub fn run() -> anyhow::Result<()> {
 
 /// Answers each request (a length) with so many bytes, late.
 fn serve(mut stream: TcpStream) -> io::Result<()> {
-    let delay = DemoPlan::of(DemoBottleneck::Io).storage.unwrap_or_default() / REQUESTS as u32;
+    let delay = DemoPlan::new(DemoBottleneck::Io).storage.unwrap_or_default() / REQUESTS as u32;
     let answer = vec![0x5a; SOURCE_BYTES];
     let mut length = [0; 4];
     loop {

@@ -24,7 +24,7 @@ use crate::sources::simulated_device::{DeviceState, SimulatedGpu, monotonic_ns};
 /// Trains until the parent is gone, or fails as soon as a worker dies.
 pub fn run(bottleneck: DemoBottleneck, workers: Option<u8>, storage: Option<SocketAddr>) -> anyhow::Result<()> {
     super::become_part(c"demo-trainer");
-    let mut plan = DemoPlan::of(bottleneck);
+    let mut plan = DemoPlan::new(bottleneck);
     plan.workers = workers.map_or(plan.workers, usize::from);
     let data = data_set()?;
     // Workers open it through our own table of descriptors; it stays open for as long as we run.

@@ -6,6 +6,7 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpriority_process};
+use signal_hook::low_level::signal_name;
 
 use crate::sample::ProcessId;
 use crate::sources::files::read_once;
@@ -15,11 +16,11 @@ use crate::sources::task_files;
 const MOST_THREADS: usize = 4_194_304;
 
 /// Sends a signal to a process, if it is still the same one.
-#[must_use]
 pub fn signal(proc_root: &Path, process: ProcessId, signal: i32) -> String {
     let pid = process.pid;
     let Some(signal) = Signal::from_named_raw(signal) else { return format!("no signal has the number {signal}") };
-    let name = name(signal);
+    let number = signal.as_raw();
+    let name = signal_name(number).map_or_else(|| format!("signal {number}"), str::to_owned);
     match handle(proc_root, process).and_then(|fd| pidfd_send_signal(fd, signal).map_err(Refused::Kernel)) {
         Ok(()) => format!("{name} was sent to {pid}"),
         Err(why) => format!("{name} was not sent to {pid}: {}", why.text(pid)),
@@ -28,7 +29,6 @@ pub fn signal(proc_root: &Path, process: ProcessId, signal: i32) -> String {
 
 /// Sets the nice value of all threads of a process, if it is still the same one: on Linux each thread has its own
 /// (sched(7)).
-#[must_use]
 pub fn renice(proc_root: &Path, process: ProcessId, nice: i32) -> String {
     let pid = process.pid;
     match set_nice(proc_root, process, nice) {
@@ -54,7 +54,7 @@ enum Refused {
 const GONE: Refused = Refused::Kernel(Errno::SRCH);
 
 impl Refused {
-    /// In words, with what mends it.
+    /// In words, with what fixes it.
     fn text(&self, pid: u32) -> String {
         match self {
             Self::Reason(reason) => (*reason).to_owned(),
@@ -125,20 +125,4 @@ fn pidfd_alive(fd: &OwnedFd) -> Result<(), Refused> {
 
 fn pid_of(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
-}
-
-/// The name of a signal that the screen offers, else its number.
-fn name(signal: Signal) -> String {
-    let names = [
-        (Signal::TERM, "SIGTERM"),
-        (Signal::INT, "SIGINT"),
-        (Signal::HUP, "SIGHUP"),
-        (Signal::KILL, "SIGKILL"),
-        (Signal::USR1, "SIGUSR1"),
-        (Signal::USR2, "SIGUSR2"),
-        (Signal::STOP, "SIGSTOP"),
-        (Signal::CONT, "SIGCONT"),
-    ];
-    let known = names.into_iter().find(|(other, _)| *other == signal).map(|(_, name)| name.to_owned());
-    known.unwrap_or_else(|| format!("signal {}", signal.as_raw()))
 }

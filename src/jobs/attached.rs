@@ -28,7 +28,6 @@ type Waiting<'s> = Pin<Box<dyn Future<Output = Arc<Tick>> + 's>>;
 
 impl AttachedJobs {
     /// One job, which has the default key.
-    #[must_use]
     pub fn new(session: Session) -> Self {
         Self { jobs: vec![(JobKey::default(), session)], next_key: 1, leaving: Vec::new() }
     }
@@ -51,7 +50,6 @@ impl AttachedJobs {
     }
 
     /// Whether the first job has reached its limits: they were said of the job that trainmon was started for.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.jobs.iter().any(|(key, session)| *key == JobKey::default() && session.is_over())
     }

@@ -17,7 +17,6 @@ use crate::sources::processes::{self, Listed};
 /// attaching to it takes in everything that it has started.
 ///
 /// `gpu` holds device memory by PID; `own` (trainmon itself) is left out.
-#[must_use]
 pub fn list(
     processes: &[Listed],
     gpu: &BTreeMap<u32, u64>,

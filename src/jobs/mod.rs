@@ -75,7 +75,6 @@ pub struct JobCandidate {
 
 impl JobCandidate {
     /// The library's name without what files have around it: `torch` for `libtorch_cpu.so`.
-    #[must_use]
     pub fn library_name(&self) -> Option<String> {
         let file = self.library.as_deref()?;
         let name = file.trim_start_matches("lib");

@@ -32,7 +32,6 @@ impl Player {
     }
 
     /// The recording's header.
-    #[must_use]
     pub fn header(&self) -> &Header {
         &self.recording.header
     }

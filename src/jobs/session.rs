@@ -111,13 +111,11 @@ impl Session {
     }
 
     /// The process.
-    #[must_use]
     pub fn target(&self) -> Target {
         Target { pid: self.context.pid, command: self.collector.command().to_owned() }
     }
 
     /// What the verdicts say about this session.
-    #[must_use]
     pub fn context(&self) -> &Context {
         &self.context
     }
@@ -159,13 +157,11 @@ impl Session {
     }
 
     /// Whether the target has ended.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
     /// Whether the duration or the number of intervals is reached.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         // A little tolerance: a duration of 10 s means ten intervals of 1 s, not nine or eleven.
         let elapsed = self.begun.elapsed() + Duration::from_millis(20);
@@ -247,7 +243,6 @@ impl EndSignals {
     }
 
     /// No signal ends it.
-    #[must_use]
     pub fn never() -> Self {
         Self(Vec::new())
     }
@@ -268,7 +263,6 @@ pub struct Reopening(Option<Signal>);
 
 impl Reopening {
     /// No signal asks for it.
-    #[must_use]
     pub fn never() -> Self {
         Self(None)
     }

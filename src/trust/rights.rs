@@ -20,15 +20,17 @@ use rustix::thread::{
 
 /// The credentials that the program was started with.
 #[derive(Debug)]
-struct Start {
-    uid: Uid,
-    euid: Uid,
+pub(super) struct Start {
+    /// The user who called.
+    pub(super) uid: Uid,
+    /// Whose rights the program got.
+    pub(super) euid: Uid,
     gid: Gid,
     egid: Gid,
     secure: bool,
 }
 
-fn start() -> &'static Start {
+pub(super) fn start() -> &'static Start {
     static START: OnceLock<Start> = OnceLock::new();
     START.get_or_init(|| {
         let (uid, euid, gid, egid) = (getuid(), geteuid(), getgid(), getegid());
@@ -45,25 +47,13 @@ fn has_capabilities_of_file() -> bool {
 }
 
 /// Whether the rights are not the caller's own: set-user-ID, set-group-ID, or capabilities of the file.
-#[must_use]
 pub fn is_secure() -> bool {
     start().secure
 }
 
 /// Whether trainmon may do more than ordinary users: it runs as root, or [`is_secure`].
-#[must_use]
 pub fn privileged() -> bool {
     start().euid.is_root() || start().secure
-}
-
-/// The effective user that the program was started with.
-pub(super) fn effective_user() -> u32 {
-    start().euid.as_raw()
-}
-
-/// The user who called.
-pub(super) fn real_user() -> u32 {
-    start().uid.as_raw()
 }
 
 /// From now on this thread, and whatever it starts, acts with the real user's rights only. Nothing changes unless

@@ -55,24 +55,13 @@ enum Fault {
 
 impl Untrusted {
     /// Whether there simply is no such file or folder.
-    #[must_use]
     pub fn is_missing(&self) -> bool {
         let missing =
             |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
         matches!(&self.fault, Fault::System(error) if missing(error))
     }
 
-    /// The error of the system, where the file could not even be opened.
-    #[must_use]
-    pub fn system(&self) -> Option<&io::Error> {
-        match &self.fault {
-            Fault::System(error) => Some(error),
-            _ => None,
-        }
-    }
-
     /// The command that makes the file trusted, where only modes are wrong.
-    #[must_use]
     pub fn fix(&self) -> Option<String> {
         let Fault::Modes(modes) = &self.fault else { return None };
         let mode = modes.iter().fold(0, |all, (_, mode)| all | mode);
@@ -151,7 +140,7 @@ pub(super) fn folder(path: &Path, owners: &[u32]) -> Result<(), Untrusted> {
             Ok(None) => {}
             Ok(Some(_)) => return Err(walk.fault(Fault::System(Errno::NOTDIR.into()))),
             // Only those who may write to the folder above can create it.
-            Err(error) if error.system().is_some_and(|error| error.kind() == io::ErrorKind::NotFound) => break,
+            Err(Untrusted { fault: Fault::System(error), .. }) if error.kind() == io::ErrorKind::NotFound => break,
             Err(error) => return Err(error),
         }
     }
@@ -338,7 +327,6 @@ fn kind_of(stat: &Stat) -> &'static str {
 }
 
 /// A path as one word of a shell command.
-#[must_use]
 pub fn shell_word(path: &Path) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(byte);
     let bytes = path.as_os_str().as_bytes();

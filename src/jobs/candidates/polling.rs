@@ -55,7 +55,6 @@ pub struct Candidates {
 
 impl Candidates {
     /// Scans nothing yet.
-    #[must_use]
     pub fn new(places: Places) -> Self {
         Self { places, scan: None, running: None, wanted: false, scans: 0, due: Instant::now() }
     }

@@ -103,7 +103,6 @@ pub struct Scan {
 
 impl Scan {
     /// Before the first scan. The devices are waited for no longer than `gpu_wait` each time.
-    #[must_use]
     pub fn new(places: Places, gpu_wait: Duration) -> Self {
         let devices = Devices::start(places.nvml_lib.clone(), gpu_wait);
         let users = processes::user_names(std::path::Path::new("/etc/passwd"));
