@@ -17,16 +17,10 @@ use trainmon::demo::{DemoJob, start_with};
 use trainmon::sources::gpu;
 use trainmon::sources::simulated_device::monotonic_ns;
 
-use process::{PROGRAM, pause, signal, state, this_test, until};
+use process::{PROGRAM, children, pause, rows, signal, state, this_test, until};
 
 fn start(bottleneck: DemoBottleneck) -> DemoJob {
     start_with(Path::new(PROGRAM), bottleneck, None).unwrap()
-}
-
-/// PIDs below `pid`.
-fn tree(pid: u32) -> Vec<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    children.split_whitespace().map(|child| child.parse().unwrap()).collect()
 }
 
 fn wait_until_gone(pid: u32) {
@@ -73,13 +67,8 @@ fn verdict(bottleneck: &str) -> String {
     let arguments = ["demo", "--bottleneck", bottleneck, "--log", "-", "--duration", "5s", "--no-stacks"];
     let out = Command::new(PROGRAM).args(arguments).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let text = String::from_utf8(out.stdout).unwrap();
-    let (header, last) = (text.lines().next().unwrap(), text.lines().last().unwrap());
-    let field = |name: &str| {
-        let at = header.split(',').position(|column| column == name).unwrap();
-        last.split(',').nth(at).unwrap()
-    };
-    format!("{}/{}", field("class"), field("cause"))
+    let last = rows(&out.stdout).pop().unwrap();
+    format!("{}/{}", last["class"], last["cause"])
 }
 
 #[test]
@@ -105,7 +94,7 @@ fn dropping_the_job_ends_and_reaps_everything() {
     for bottleneck in [DemoBottleneck::Io, DemoBottleneck::DataLoader] {
         let job = start(bottleneck);
         let trainer = job.pid();
-        let workers = tree(trainer);
+        let workers = children(trainer);
         assert!(!workers.is_empty());
         assert_eq!(std::fs::read_to_string(format!("/proc/{trainer}/comm")).unwrap().trim(), "demo-trainer");
         drop(job);
@@ -118,7 +107,7 @@ fn dropping_the_job_ends_and_reaps_everything() {
 #[test]
 fn a_stopped_trainer_is_ended_too() {
     let job = start(DemoBottleneck::Gpu);
-    let (trainer, workers) = (job.pid(), tree(job.pid()));
+    let (trainer, workers) = (job.pid(), children(job.pid()));
     signal(trainer, Signal::STOP);
     drop(job);
     assert_eq!(state(trainer), None);
@@ -129,7 +118,7 @@ fn a_stopped_trainer_is_ended_too() {
 fn a_dead_worker_ends_the_trainer() {
     let job = start(DemoBottleneck::DataLoader);
     let trainer = job.pid();
-    signal(tree(trainer)[0], Signal::KILL);
+    signal(children(trainer)[0], Signal::KILL);
     wait_until_gone(trainer);
 }
 
@@ -140,7 +129,7 @@ fn a_killed_parent_leaves_nothing_behind() {
     let lines = BufReader::new(parent.stdout.take().unwrap()).lines().map(Result::unwrap);
     let line = { lines }.find(|line| line.contains("trainer=")).unwrap();
     let trainer: u32 = line.rsplit('=').next().unwrap().parse().unwrap();
-    let workers = tree(trainer);
+    let workers = children(trainer);
     assert!(!workers.is_empty());
     parent.kill().unwrap();
     parent.wait().unwrap();

@@ -11,8 +11,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu};
 
-use crate::outcome::{as_user, finish, not_seen, program_for_all, refused, rows, rows_of, verdict, wait_for};
-use crate::process::{Target, library, pause, signal, state, text, this_test, trainmon, until};
+use crate::outcome::{as_user, finish, not_seen, program_for_all, refused, verdict, wait_for};
+use crate::process::{Target, library, pause, rows, rows_of, signal, state, text, this_test, trainmon, until};
 
 /// Above the highest PID that Linux gives out (PID_MAX_LIMIT is the first that it does not).
 const NOBODY: &str = "4194304";

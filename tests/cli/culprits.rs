@@ -8,7 +8,7 @@ use trainmon::cli::DemoBottleneck;
 use trainmon::demo::{DemoJob, start_with};
 
 use crate::outcome::with_device_of;
-use crate::process::{PROGRAM, Target, pause, trainmon};
+use crate::process::{PROGRAM, Target, children, pause, trainmon};
 
 /// What it is called: a name of 15 bytes at most (proc(5), `comm`).
 const NAME: &str = "hog-of-a-test";
@@ -32,10 +32,8 @@ fn job_beside_hogs(folder: &Path) -> Option<(DemoJob, Vec<Target>)> {
     pause(1000);
     let spin = ["-c", "while :; do :; done", "x", "--api-key=Xk7mQ2"];
     let hogs = (0..HOGS).map(|_| Target::start(program.to_str().unwrap(), &spin)).collect::<Vec<_>>();
-    let workers = fs::read_to_string(format!("/proc/{0}/task/{0}/children", job.pid())).unwrap();
-    let workers = workers.split_whitespace().map(|pid| pid.parse().unwrap());
-    let all = hogs.iter().map(Target::id).chain([job.pid()]).chain(workers);
-    all.collect::<Vec<u32>>().into_iter().all(on_one_cpu).then_some((job, hogs))
+    let mut all = hogs.iter().map(Target::id).chain([job.pid()]).chain(children(job.pid()));
+    all.all(on_one_cpu).then_some((job, hogs))
 }
 
 fn watch(job: &DemoJob, arguments: &[&str]) -> Output {

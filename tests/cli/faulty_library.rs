@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use rustix::fs::{CWD, FileType, mknodat};
 use serde_json::Value;
 
-use crate::outcome::{not_seen, rows, verdict, wait_for};
-use crate::process::{Target, library, text, trainmon, until};
+use crate::outcome::{not_seen, verdict, wait_for};
+use crate::process::{Target, library, rows, text, trainmon, until};
 
 /// Runs a command with a library that fails while it is loaded in this way, if in any.
 fn command(arguments: &[&str], library: &Path, failure: &str) -> Command {

@@ -13,8 +13,8 @@ use trainmon::sample::recording::{Header, SCHEMA};
 use trainmon::sample::{JobSample, Sample};
 use trainmon::sources::recording::Recording;
 
-use crate::outcome::{finish, refused, rows, wait_for};
-use crate::process::{PROGRAM, Target, pause, signal, state, text, trainmon, until, with_environment};
+use crate::outcome::{finish, refused, wait_for};
+use crate::process::{PROGRAM, Target, pause, rows, signal, state, text, trainmon, until, with_environment};
 
 /// A watcher of a target, with a file that it writes.
 struct Writer {

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 use crate::outcome::{self, assert_one_line, is_seen, not_seen, program_for_all};
-use crate::process::{PROGRAM, Target, pause, text, trainmon, until, with_environment};
+use crate::process::{PROGRAM, Target, children, pause, rows, text, trainmon, until, with_environment};
 
 /// The program in a shell that sets limits first.
 fn limited(limits: &str, arguments: &[&str]) -> Command {
@@ -21,10 +21,7 @@ fn limited(limits: &str, arguments: &[&str]) -> Command {
 fn with_children(count: usize) -> Target {
     let script = format!("i=0; while [ $i -lt {count} ]; do sleep 600 & i=$((i+1)); done; wait");
     let job = Target::start("sh", &["-c", &script]);
-    let children = format!("/proc/{0}/task/{0}/children", job.id());
-    until("the children start", || {
-        fs::read_to_string(&children).is_ok_and(|children| children.split_whitespace().count() == count)
-    });
+    until("the children start", || children(job.id()).len() == count);
     job
 }
 
@@ -44,13 +41,6 @@ fn why<'v>(verdict: &'v Value, what: &str) -> &'v str {
     not_seen(verdict, what)["why"].as_str().unwrap()
 }
 
-/// The values of a column below its name.
-fn column(csv: &str, name: &str) -> Vec<String> {
-    let mut rows = csv.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
-    let at = rows.next().unwrap().iter().position(|column| column == name).unwrap();
-    rows.map(|row| row[at].clone()).collect()
-}
-
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -63,10 +53,10 @@ fn a_log_goes_on_with_fewer_descriptors_than_the_job_has_files() {
         let arguments = ["--pid", &job.pid(), "--log", "-", "--interval", "300ms", "--iterations", "4"];
         let output = limited(&limits, &arguments).args(BESIDE).output().unwrap();
         succeeded(&output);
-        let csv = text(&output.stdout);
+        let rows = rows(&output.stdout);
+        assert_eq!(rows.len(), 4);
         for name in ["cpu_util_pct", "mem_available_mib", "job_rss_mib", "job_cpu_pct", "self_rss_mib"] {
-            let values = column(&csv, name);
-            assert!(values.len() == 4 && values.iter().all(|value| !value.is_empty()), "{descriptors} {name}: {csv}");
+            assert!(rows.iter().all(|row| !row[name].is_empty()), "{descriptors} {name}: {rows:?}");
         }
         let arguments = ["diagnose", "--json", "--pid", &job.pid(), "--interval", "300ms", "--iterations", "4"];
         let verdict = verdict(limited(&limits, &arguments));

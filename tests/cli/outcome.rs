@@ -1,5 +1,4 @@
-//! The program run to its end, and what came of it: its status, the line that it says, the rows of a log, a verdict.
-use std::collections::HashMap;
+//! The program run to its end, and what came of it: its status, the line that it says, a verdict.
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -42,19 +41,6 @@ pub fn assert_one_line(output: &Output, code: i32, parts: &[&str]) {
     assert_eq!(output.status.code(), Some(code), "{parts:?}: {said}");
     assert!(said.lines().count() == 1 && said.ends_with('\n') && said.len() > 20, "{parts:?}: {said:?}");
     assert!(parts.iter().all(|part| said.contains(part)), "{parts:?}: {said}");
-}
-
-pub type Row = HashMap<String, String>;
-
-/// The rows of a log, each of them whole: as many fields as the header, and a line end.
-pub fn rows(bytes: &[u8]) -> Vec<Row> {
-    assert!(bytes.is_empty() || bytes.ends_with(b"\r\n"), "the last row is torn: {}", text(bytes));
-    let mut reader = csv::Reader::from_reader(bytes);
-    reader.deserialize().map(Result::unwrap).collect()
-}
-
-pub fn rows_of(path: &Path) -> Vec<Row> {
-    rows(&fs::read(path).unwrap())
 }
 
 /// The verdict that the command prints as JSON, and nothing beside it.

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 use crate::outcome::not_seen;
-use crate::process::{PROGRAM, Target, fake_py_spy, text, trainmon, with_environment};
+use crate::process::{PROGRAM, Target, fake_py_spy, rows, text, trainmon, with_environment};
 
 /// The other user of these tests, who has nothing.
 const OTHER: u32 = 65534;
@@ -394,9 +394,7 @@ fn lets_proc_be_read(setuid: &Setuid) {
     let log = |mut command: Command| {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
-        let mut rows = csv::Reader::from_reader(&*output.stdout);
-        let at = rows.headers().unwrap().iter().position(|name| name == "job_read_mib_s").unwrap();
-        rows.records().last().unwrap().unwrap()[at].to_owned()
+        rows(&output.stdout).last().unwrap()["job_read_mib_s"].clone()
     };
     let arguments = ["--pid", &job.pid(), "--no-stacks", "--log", "-", "--interval", "300ms", "-n", "2"];
     assert_ne!(log(setuid.command(&arguments)), "", "/proc/PID/io of another user's process");

@@ -6,12 +6,12 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::outcome::{finish, rows_of, wait_for};
-use crate::process::{PROGRAM, Target, pause, signal, text, trainmon, until};
+use crate::outcome::{finish, wait_for};
+use crate::process::{PROGRAM, Target, children, pause, rows_of, signal, text, trainmon, until};
 
 /// Appends the name of each signal that it gets to `heard`, and ends with 9 once there is a file `done`, or the folder has gone.
 const LISTENS: &str = "for s in TERM HUP USR1 USR2 INT; do trap \"echo $s >> heard\" $s; done; echo ready > ready; \
@@ -343,7 +343,7 @@ fn as_process_1_it_forwards_signals_once() {
     let Some(mut command) = as_process_1(folder.path(), LISTENS) else { return };
     let child = command.spawn().unwrap();
     wait_for_file(&folder.path().join("ready"));
-    let init = only_child(&child);
+    let init = children(child.id())[0];
     for (name, number) in [("TERM\n", Signal::TERM), ("INT\n", Signal::INT), ("HUP\n", Signal::HUP)] {
         signal(init, number);
         until(name, || heard(folder.path()).ends_with(name));
@@ -351,12 +351,6 @@ fn as_process_1_it_forwards_signals_once() {
     File::create(folder.path().join("done")).unwrap();
     assert_eq!(wait_for(child).status.code(), Some(9));
     assert_eq!(heard(folder.path()), "TERM\nINT\nHUP\n");
-}
-
-fn only_child(of: &Child) -> u32 {
-    let pid = of.id();
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    children.trim().parse().unwrap()
 }
 
 #[test]

@@ -11,8 +11,8 @@ use serde_json::Value;
 use trainmon::cli::DemoBottleneck;
 use trainmon::demo::{DemoJob, start_with};
 
-use crate::outcome::{Row, finish, not_seen, rows, verdict, with_device_of};
-use crate::process::{PROGRAM, pause, trainmon};
+use crate::outcome::{finish, not_seen, verdict, with_device_of};
+use crate::process::{PROGRAM, Row, pause, rows, trainmon};
 
 /// A verdict this sure has to be right.
 const SURE: f64 = 0.8;

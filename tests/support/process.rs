@@ -88,6 +88,20 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// A row of a log, by the names of its columns.
+pub type Row = std::collections::HashMap<String, String>;
+
+/// The rows of a log, each of them whole: as many fields as the header, and a line end.
+pub fn rows(bytes: &[u8]) -> Vec<Row> {
+    assert!(bytes.is_empty() || bytes.ends_with(b"\r\n"), "the last row is torn: {}", text(bytes));
+    let mut reader = csv::Reader::from_reader(bytes);
+    reader.deserialize().map(Result::unwrap).collect()
+}
+
+pub fn rows_of(path: &Path) -> Vec<Row> {
+    rows(&std::fs::read(path).unwrap())
+}
+
 /// A process to look at, with all that it starts; ended with the test.
 pub struct Target(pub Child);
 
@@ -151,6 +165,19 @@ pub fn state(pid: u32) -> Option<char> {
 /// Which process has the number now: field 22 of proc(5) is its start time.
 pub fn process_id(pid: u32) -> ProcessId {
     ProcessId { pid, start_ticks: stat(pid).unwrap()[22 - 3].parse().unwrap() }
+}
+
+/// The processes that its first thread has started.
+pub fn children(pid: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_whitespace().map(|child| child.parse().unwrap()).collect()
+}
+
+/// The most memory that it has held so far.
+pub fn peak_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 pub fn nice(pid: u32) -> i32 {

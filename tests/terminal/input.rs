@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use trainmon::tui::keys::{Action, Keymap};
 use trainmon::tui::pages::Page;
 
-use crate::process::{Target, pause, recording};
+use crate::process::{Target, pause, peak_kib, recording};
 use crate::pty::{Conditions, ESC, Screen, key};
 
 /// A paste of a megabyte may take so long.
@@ -22,12 +22,6 @@ fn numbers(mut state: u64) -> impl FnMut(u64) -> u64 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     }
-}
-
-fn peak_kib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 #[test]

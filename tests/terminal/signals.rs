@@ -9,7 +9,7 @@ use trainmon::sources::simulated_device::{DeviceState, SimulatedGpu};
 use trainmon::tui::keys::Action;
 use trainmon::tui::pages::Page;
 
-use crate::process::{PROGRAM, Target, library, pause, signal, state, until};
+use crate::process::{PROGRAM, Target, children, library, pause, peak_kib, signal, state, until};
 use crate::pty::{Conditions, Screen, Seen, key};
 
 /// A lost terminal ends the program within this.
@@ -228,9 +228,7 @@ fn a_stop_from_outside_gives_the_terminal_to_the_shell() {
     );
     let mut screen = Screen::start("bash", &["-c", &script], &Conditions::default());
     screen.wait_text(&format!("PID {}", target.pid()));
-    let shell = screen.pid();
-    let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
-    signal(children.trim().parse().unwrap(), Signal::TSTP);
+    signal(children(screen.pid())[0], Signal::TSTP);
     screen.wait("the shell", |seen| {
         let text = String::from_utf8_lossy(&seen.bytes);
         text.find("IN-SHELL").is_some_and(|at| text[at..].contains("\x1b[?1049h"))
@@ -280,10 +278,8 @@ fn a_resize_to_an_absurd_size_is_not_believed() {
     screen.send("?");
     screen.send("\x1b[27u");
     screen.answers("keys");
-    let status = std::fs::read_to_string(format!("/proc/{}/status", screen.pid())).unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let peak_kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    assert!(peak_kib < 300_000, "{peak_kib} KiB");
+    let peak = peak_kib(screen.pid());
+    assert!(peak < 300_000, "{peak} KiB");
     screen.resize(80, 24);
     screen.answers("a size");
     screen.wait_text(&format!("PID {}", target.pid()));
