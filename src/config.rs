@@ -1,4 +1,4 @@
-//! One validated set of settings: command line over configuration file over defaults.
+//! One validated set of settings: command line over configuration file over defaults. It acts on none of them: `commands` do.
 //!
 //! The file is TOML, `$XDG_CONFIG_HOME/trainmon/config.toml` or `-c FILE`. A key that is not known is refused with
 //! its line and column, so that a misspelt setting is never silently without effect. `assets/config.toml` is what is

@@ -1,5 +1,5 @@
 //! The one store of a job's past: every tick goes in once, and the whole moments to go back to, the charts' timeline and
-//! the run's totals are made from it.
+//! the run's totals are made from it. No clock and no I/O; what may be derived is not kept.
 
 pub mod archive;
 mod packed;

@@ -1,8 +1,6 @@
 //! trainmon attaches to a running training job from outside and says what holds it back.
 //!
-//! Data flows one way: `sources` read → `sample` (raw counters of one tick) → `rates` (a frame) → `diagnosis` (verdict);
-//! `pipeline` makes one tick of the three, which `outputs` write, `history` keeps and `tui` shows. `collector` decides when
-//! to read what, `jobs` are attached to and acted on, `commands` wire it all.
+#![doc = include_str!("../docs/architecture.md")]
 
 pub mod cli;
 pub mod collector;

@@ -2,7 +2,7 @@
 //!
 //! Whatever a process, a file or a driver calls itself may hold escape sequences, line breaks, bidirectional overrides
 //! or a hundred combining marks. Nothing of that may reach a terminal or a one-line output, so every string that trainmon
-//! did not write itself passes through [`sanitise`] or [`fit`] first.
+//! did not write itself passes through [`sanitise`] or [`fit`] first. Nothing here knows what a text is about.
 
 pub mod format;
 pub mod json;

@@ -6,7 +6,8 @@
 //!
 //! A path is walked one name at a time, without following links blindly: every folder and every link on the way, and the file
 //! at its end, must belong to a trusted user, and only trusted users may write to the folders and the file. So only they can
-//! have decided what the name stands for, and the file that was opened is the one that is used.
+//! have decided what the name stands for, and the file that was opened is the one that is used. What a file holds is none of
+//! this folder's business.
 
 pub mod rights;
 mod walk;

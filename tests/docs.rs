@@ -202,10 +202,10 @@ fn what_proves_a_promise_exists() {
 
 #[test]
 fn every_folder_of_src_is_on_the_map() {
-    let map = read("docs/development.md");
+    let map = read("docs/architecture.md");
     for name in names("src") {
         let name = name.trim_end_matches(".rs");
         let known = ["`", ".rs`"].iter().any(|end| map.contains(&format!("`src/{name}{end}")));
-        assert!(known, "src/{name}: say in docs/development.md what it is for");
+        assert!(known, "src/{name}: say in docs/architecture.md what it is for");
     }
 }

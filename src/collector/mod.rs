@@ -1,4 +1,5 @@
-//! When to read what, on which thread: the only module that knows time.
+//! When to read what, on which thread: the only folder that knows time. It assembles samples, and neither parses what the
+//! sources read nor judges it.
 //!
 //! ```text
 //!  tm-job      samples the main thread and the workers 20 to 50 times a second, and once a tick reads the job's

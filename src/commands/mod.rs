@@ -1,4 +1,5 @@
-//! One file for each command: they wire settings, jobs, outputs and the screen together.
+//! One file for each command: they wire settings, jobs, outputs and the screen together. Settings are read here alone and handed
+//! on as plain values; nothing else uses this folder.
 //!
 //! Whatever keeps a command from its work is an error of one line: what, why, and what to do about it.
 

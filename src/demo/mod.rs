@@ -1,4 +1,5 @@
-//! `trainmon demo`: a small training-like program of our own, so that the monitor can be tried anywhere.
+//! `trainmon demo`: a small training-like program of our own, so that the monitor can be tried anywhere. It tells the monitor
+//! nothing: what is said of it is measured.
 //!
 //! It is no recording and no script: a trainer process takes batches in order from worker processes, which read,
 //! transform and send them over pipes, and "trains" on a simulated device (asynchronous launches, blocking

@@ -1,4 +1,5 @@
-//! Recent frames → verdict. Pure: no clock, no I/O; the same samples give the same verdicts.
+//! Recent frames → verdict. Pure: no clock, no I/O; the same samples give the same verdicts. It knows frames, and neither where
+//! they come from nor how a verdict is shown.
 //!
 //! ```text
 //! features (the last seconds in numbers) → causes/ (a file each) → decision (their order) → stability (which judgement

@@ -1,4 +1,5 @@
-//! Jobs: the processes that may be training, those that are attached to, and what may be done to them.
+//! Jobs: the processes that may be training, those that are attached to, and what may be done to them. Nothing is drawn, asked
+//! or confirmed here.
 //!
 //! The plain types here are what the screen knows of them.
 

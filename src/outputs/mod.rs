@@ -1,4 +1,5 @@
-//! What trainmon writes: one file for each format, each writing to an `impl Write`.
+//! What trainmon writes: one file for each format, each writing to an `impl Write`. Ticks and verdicts come in as they are: nothing
+//! is measured or judged here.
 
 pub mod anonymise;
 pub mod chain;
