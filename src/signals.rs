@@ -24,9 +24,10 @@ static FORWARDED: AtomicBool = AtomicBool::new(false);
 
 /// Held for reading while a program is being started.
 static STARTS: RwLock<()> = RwLock::new(());
-/// Looks for a moment in which nothing is being started, and the time between two of them: starting takes a millisecond.
-const LOOKS: u32 = 10;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+/// How often a moment in which nothing is being started is tried for, and the time between two tries: a start takes a
+/// millisecond.
+const TRIES: u32 = 10;
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Hold it while a program is started. Until it is executed the new process is in our group, and the thread that starts it waits
 /// for it (vfork): a signal that stops the group at that moment would stop the one and leave the other waiting, so that a shell
@@ -37,11 +38,11 @@ pub fn starting() -> RwLockReadGuard<'static, ()> {
 
 /// Hold it while our group is stopped; `None` where a start goes on for too long to be waited for.
 pub fn no_starts() -> Option<RwLockWriteGuard<'static, ()>> {
-    for _ in 0..LOOKS {
+    for _ in 0..TRIES {
         match STARTS.try_write() {
             Ok(held) => return Some(held),
             Err(TryLockError::Poisoned(held)) => return Some(held.into_inner()),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(BETWEEN_LOOKS),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(BETWEEN_TRIES),
         }
     }
     None

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
 use crate::cli::DemoBottleneck;
 use crate::errors::{self, ExitCode};
@@ -35,13 +35,7 @@ pub use job::{DemoJob, start_with};
 /// The demo's own processes. Not offered to people: [`crate::cli`] knows nothing of them.
 #[derive(Debug, Parser)]
 #[command(name = "trainmon")]
-struct DemoPart {
-    #[command(subcommand)]
-    role: Role,
-}
-
-#[derive(Debug, Subcommand)]
-enum Role {
+enum DemoPart {
     #[command(name = "demo-trainer")]
     Trainer {
         #[arg(long, value_enum)]
@@ -63,10 +57,10 @@ pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<ExitCode> {
     if !["demo-trainer", "demo-worker", "demo-storage"].contains(&word) {
         return None;
     }
-    let done = DemoPart::try_parse_from(arguments).map(|part| match part.role {
-        Role::Trainer { bottleneck, storage, workers } => trainer::run(bottleneck, workers, storage),
-        Role::Worker(arguments) => worker::run(&arguments),
-        Role::Storage => storage::run(),
+    let done = DemoPart::try_parse_from(arguments).map(|part| match part {
+        DemoPart::Trainer { bottleneck, storage, workers } => trainer::run(bottleneck, workers, storage),
+        DemoPart::Worker(arguments) => worker::run(&arguments),
+        DemoPart::Storage => storage::run(),
     });
     Some(match done {
         Ok(Ok(())) => ExitCode::DONE,

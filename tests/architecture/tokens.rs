@@ -223,13 +223,13 @@ mod tests {
 
     /// The words outside of texts and comments, groups in brackets.
     fn words(text: &str) -> String {
-        fn of(tokens: &[Token], all: &mut Vec<String>) {
+        fn collect(tokens: &[Token], all: &mut Vec<String>) {
             for token in tokens {
                 match &token.kind {
                     Kind::Word(word) => all.push(word.clone()),
                     Kind::Group(open, tokens) => {
                         all.push(open.to_string());
-                        of(tokens, all);
+                        collect(tokens, all);
                         all.push("end".into());
                     }
                     _ => {}
@@ -237,7 +237,7 @@ mod tests {
             }
         }
         let mut all = Vec::new();
-        of(&tokens(text), &mut all);
+        collect(&tokens(text), &mut all);
         all.join(" ")
     }
 

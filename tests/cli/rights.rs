@@ -52,7 +52,7 @@ fn error_line(output: &Output) -> String {
     line.trim_end().to_owned()
 }
 
-/// How doctor finds py-spy for a process: in which state, in words, and what mends it.
+/// How doctor finds py-spy for a process: in which state, in words, and how to fix it.
 fn py_spy_of(command: &mut Command) -> (String, String, Option<String>) {
     let output = command.output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));

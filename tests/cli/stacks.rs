@@ -1,5 +1,5 @@
 //! A py-spy that lies, hangs, crashes or may not attach, against the real program: the verdict comes from the rest, says
-//! what was not seen and what mends it, and nothing of it reaches the terminal raw.
+//! what was not seen and how to fix that, and nothing of it reaches the terminal raw.
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

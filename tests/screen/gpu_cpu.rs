@@ -267,7 +267,7 @@ fn the_rest_of_sixteen_devices_is_reached_by_scrolling() {
 }
 
 #[test]
-fn without_a_gpu_the_page_says_why_and_what_mends_it() {
+fn without_a_gpu_the_page_says_why_and_names_the_fix() {
     let text = text(&no_gpu((80, 24)), (80, 24));
     assert!(text.contains("libnvidia-ml.so.1 not found") && text.contains("--gpus all"), "{text}");
     insta::assert_snapshot!("gpu_none", text);

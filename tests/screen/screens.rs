@@ -119,7 +119,7 @@ fn every_class_is_said_in_words_at_every_size() {
 }
 
 #[test]
-fn unknown_says_what_was_missing_and_what_mends_it() {
+fn unknown_says_what_was_missing_and_names_the_fix() {
     for size in [(80, 24), (120, 40)] {
         let screen = text(&with_verdict(size, unknown()), size);
         assert!(screen.contains("sudo trainmon --pid 1234"), "{screen}");

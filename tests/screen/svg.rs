@@ -49,7 +49,7 @@ fn well_formed(document: &str) -> Result<Vec<String>, String> {
     if open.is_empty() && rest.trim().is_empty() { Ok(texts) } else { Err(format!("left open: {open:?}")) }
 }
 
-fn of(rows: &[(&str, Style)], width: u16) -> String {
+fn drawn(rows: &[(&str, Style)], width: u16) -> String {
     let mut buf = Buffer::empty(Rect::new(0, 0, width, rows.len() as u16));
     for (y, (text, style)) in (0..).zip(rows) {
         buf.set_string(0, y, text, *style);
@@ -82,7 +82,7 @@ fn whole_screens_become_small_well_formed_pictures() {
 #[test]
 fn runs_have_their_place_length_and_colour() {
     let orange = Style::new().fg(Color::Indexed(178)).add_modifier(Modifier::BOLD);
-    let document = of(&[("ab cd   ef", orange)], 12);
+    let document = drawn(&[("ab cd   ef", orange)], 12);
     assert!(document.contains("<g fill=\"#d7af00\" font-weight=\"bold\">"), "{document}");
     assert!(document.contains("<text x=\"0\" y=\"12\" textLength=\"40\">ab cd</text>"), "{document}");
     assert!(document.contains("<text x=\"64\" y=\"12\" textLength=\"16\">ef</text>"), "{document}");
@@ -91,20 +91,20 @@ fn runs_have_their_place_length_and_colour() {
 
 #[test]
 fn reversed_dim_and_named_colours_are_what_a_terminal_shows() {
-    let document = of(&[("x", Style::new().fg(Color::Red).add_modifier(Modifier::REVERSED))], 1);
+    let document = drawn(&[("x", Style::new().fg(Color::Red).add_modifier(Modifier::REVERSED))], 1);
     assert!(document.contains("<path fill=\"#cd0000\" d=\"M0 0h8v16h-8z\"/>"), "{document}");
     assert!(document.contains("<g fill=\"#121212\">"), "{document}");
-    let dim = of(
+    let dim = drawn(
         &[("x", Style::new().fg(Color::Rgb(255, 255, 255)).bg(Color::Rgb(0, 0, 0)).add_modifier(Modifier::DIM))],
         1,
     );
     assert!(dim.contains("<g fill=\"#9f9f9f\">"), "{dim}");
-    assert!(well_formed(&of(&[("secret", Style::new().add_modifier(Modifier::HIDDEN))], 9)).unwrap().is_empty());
+    assert!(well_formed(&drawn(&[("secret", Style::new().add_modifier(Modifier::HIDDEN))], 9)).unwrap().is_empty());
 }
 
 #[test]
 fn charts_are_shapes_and_need_no_font() {
-    let document = of(&[("██▒⣿⣿⣀", Style::new().fg(Color::White)), ("│──", Style::new())], 6);
+    let document = drawn(&[("██▒⣿⣿⣀", Style::new().fg(Color::White)), ("│──", Style::new())], 6);
     assert!(!document.contains("<text"), "{document}");
     assert!(document.contains("M0 0h16v16h-16z"), "two full blocks are one rectangle: {document}");
     // Five cells' worth of dots in three lines of two cells, and a line of all three.
@@ -113,7 +113,7 @@ fn charts_are_shapes_and_need_no_font() {
 
 #[test]
 fn characters_of_other_fonts_keep_their_columns() {
-    let document = of(&[("a日b→→c", Style::new())], 10);
+    let document = drawn(&[("a日b→→c", Style::new())], 10);
     for part in ["x=\"0\" y=\"12\" textLength=\"8\">a<", "x=\"8\" y=\"12\" textLength=\"16\">日<"] {
         assert!(document.contains(part), "{document}");
     }

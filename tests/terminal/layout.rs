@@ -10,11 +10,11 @@ use crate::pty::{Conditions, Screen};
 /// the last ones end it.
 fn screen(home: &Path, arguments: &[&str], steps: &[(&str, &str)]) {
     let own = std::process::id().to_string();
-    of(home, &[&["--no-stacks", "--pid", &own], arguments].concat(), steps);
+    typed_over(home, &[&["--no-stacks", "--pid", &own], arguments].concat(), steps);
 }
 
 /// The same over whatever the arguments say.
-fn of(home: &Path, arguments: &[&str], steps: &[(&str, &str)]) {
+fn typed_over(home: &Path, arguments: &[&str], steps: &[(&str, &str)]) {
     let given = Conditions { size: (100, 24), home: Some(home), ..Conditions::default() };
     let mut screen = Screen::trainmon(arguments, &given);
     for (text, keys) in steps {
@@ -28,7 +28,7 @@ fn of(home: &Path, arguments: &[&str], steps: &[(&str, &str)]) {
 fn a_recording_changes_nothing_that_is_kept() {
     let home = tempfile::tempdir().unwrap();
     let steps = [("Verdicts", "5"), ("COMMAND", "M"), ("by memory", "q")];
-    of(home.path(), &["replay", &recording("change.tmz")], &steps);
+    typed_over(home.path(), &["replay", &recording("change.tmz")], &steps);
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0, "nothing is written");
     screen(home.path(), &[], &steps);
     assert!(home.path().join(".local/state/trainmon/layout.toml").exists());
