@@ -300,16 +300,22 @@ fn fifo(path: &Path) {
 }
 
 #[test]
-fn pipes_and_devices_are_no_recordings_and_no_log_files() {
+fn pipes_devices_and_texts_are_no_recordings_and_no_log_files() {
     let (folder, target) = (tempfile::tempdir().unwrap(), Target::sleeping());
     let pipe = folder.path().join("pipe");
     fifo(&pipe);
     let pipe = pipe.to_str().unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
     let socket = folder.path().join("socket");
-    for (path, part) in
-        [(pipe, "it is a pipe"), ("/dev/zero", "it is a device"), ("/dev/null", "it is a device"), ("/", "directory")]
-    {
+    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    for (path, part) in [
+        (pipe, "it is a pipe"),
+        ("/dev/zero", "it is a device"),
+        ("/dev/null", "it is a device"),
+        ("/", "directory"),
+        ("/nonexistent.tmz", "No such file"),
+        (text, "not a recording"),
+    ] {
         refused(trainmon(&["diagnose", "--replay", path]), 1, &[part]);
         refused(trainmon(&["replay", path]), 1, &[part]);
     }

@@ -317,14 +317,6 @@ fn a_recording_is_diagnosed_as_often_as_one_likes() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused() {
-    for (path, part) in [("/nonexistent.tmz", "No such file"), (file!(), "not a recording"), ("/", "directory")] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-        outcome::refused(trainmon(&["diagnose", "--replay", path.to_str().unwrap()]), 1, &[part]);
-    }
-}
-
-#[test]
 fn messages_go_to_a_file_or_are_refused() {
     refused(&["doctor", "--log-file", "/nonexistent/x.log"], "/nonexistent/x.log");
     let folder = tempfile::tempdir().unwrap();
