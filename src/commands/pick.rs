@@ -12,6 +12,7 @@ use crate::config::Settings;
 use crate::errors::Failure;
 use crate::jobs::JobCandidate;
 use crate::jobs::candidates::scan::Scan;
+use crate::text::format::duration;
 use crate::text::{fit, sanitise};
 use crate::tui::jobs::facts;
 
@@ -22,7 +23,6 @@ const GPU_WAIT: Duration = Duration::from_secs(2);
 const LONGEST: usize = 200;
 
 /// The list for a person, numbered from 1, each line at most `width` columns wide.
-#[must_use]
 pub fn lines(list: &[JobCandidate], width: usize) -> Vec<String> {
     let digits = list.iter().map(|candidate| candidate.pid.to_string().len()).max().unwrap_or(1);
     list.iter()
@@ -34,18 +34,8 @@ pub fn lines(list: &[JobCandidate], width: usize) -> Vec<String> {
 /// A candidate's PID in so many digits, what is known of it, and its command line.
 fn described(candidate: &JobCandidate, digits: usize) -> String {
     let mut facts = facts(candidate);
-    facts.extend(candidate.age_s.map(|age| format!("for {}", age_words(age))));
+    facts.extend(candidate.age_s.map(|age_s| format!("for {}", duration(age_s as f64))));
     format!("{:>digits$}  {}  {}", candidate.pid, facts.join(", "), sanitise(&candidate.command))
-}
-
-/// A time in its two largest units.
-fn age_words(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds / 60),
-        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
-    }
 }
 
 /// The text cut to so many columns, in ASCII: nobody has said yet what the terminal can show.
