@@ -16,7 +16,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     if settings.call.log.is_some() || asks_in_lines || !is_terminal() {
         return attach(settings, super::pick::target(settings)?, None);
     }
-    match super::pick::certain(settings)? {
+    match super::pick::certain(settings) {
         Ok(pid) => attach(settings, pid, None),
         Err(_) => block_on(async { screen::live(super::pick_screen::run(settings).await?, settings).await }),
     }

@@ -28,7 +28,7 @@ use crate::config::Settings;
 use crate::errors::ExitCode;
 use crate::jobs::candidates::scan::Places;
 use crate::jobs::session::{self, EndSignals, Reopening, Session};
-use crate::outputs::log::{LogOut, Presence};
+use crate::outputs::log::LogOut;
 use crate::pipeline::Tick;
 use crate::rates::RatesOptions;
 use crate::sources::Roots;
@@ -90,11 +90,10 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<ExitCode> {
 /// file that is there now was begun.
 fn written(out: &LogOut, [one, many, done]: [&str; 3], (count, elsewhere): (u64, u64), size: &str) -> String {
     let (all, path) = (counted(count, one, many), out.path().display());
-    match out.presence() {
-        Presence::Gone => format!("{all} {done}, but {path} was moved, removed or replaced since"),
-        Presence::Truncated => format!("{all} {done}, but {path} was truncated since"),
-        Presence::There if elsewhere > 0 => format!("{all}, the last {} of them in {path}{size}", count - elsewhere),
-        Presence::There => format!("{all} in {path}{size}"),
+    match out.damage() {
+        Some(what) => format!("{all} {done}, but {path} {what} since"),
+        None if elsewhere > 0 => format!("{all}, the last {} of them in {path}{size}", count - elsewhere),
+        None => format!("{all} in {path}{size}"),
     }
 }
 

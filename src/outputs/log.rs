@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-pub use out::{Change, LogOut, Presence};
+pub use out::{Change, LogOut};
 
 use super::csv::{CsvLog, groups_of_header};
 use crate::errors::Failure;

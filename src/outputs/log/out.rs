@@ -56,17 +56,6 @@ pub enum Change {
     Grown,
 }
 
-/// Whether the file is still where its user looks for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    /// All that was written since it was begun is there.
-    There,
-    /// It was moved, removed or replaced.
-    Gone,
-    /// It was truncated.
-    Truncated,
-}
-
 impl Write for LogOut {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         let written = match self.place {
@@ -99,10 +88,10 @@ impl LogOut {
     /// One line: the file exists, cannot be written, or is being written by another trainmon.
     pub fn open(what: &'static str, path: &Path, existing: Existing) -> anyhow::Result<Self> {
         let cannot = |error: io::Error| anyhow::anyhow!(explain(what, path, &error));
+        let passing = |file| Self { file, what, named: path.to_path_buf(), place: None };
         if path == Path::new("-") {
             // Not buffered by lines, as that of the standard library is.
-            let file = Stream::stdout().map_err(cannot)?.into();
-            return Ok(Self { file, what, named: path.to_path_buf(), place: None });
+            return Ok(passing(Stream::stdout().map_err(cannot)?.into()));
         }
         let kind = match std::fs::metadata(path) {
             Ok(metadata) => Some(metadata.file_type()),
@@ -116,8 +105,7 @@ impl LogOut {
             // There is nothing in pipes and devices to protect, and nothing to cut back. Opening a FIFO for writing waits for
             // a reader, for ever if none comes; without blocking it answers ENXIO.
             Some(kind) if !kind.is_file() => {
-                let file = without_waiting(OFlags::empty()).write(true).open(path).map_err(cannot)?;
-                Ok(Self { file, what, named: path.to_path_buf(), place: None })
+                Ok(passing(without_waiting(OFlags::empty()).write(true).open(path).map_err(cannot)?))
             }
             _ => {
                 let file = create(what, path, existing)?;
@@ -182,14 +170,14 @@ impl LogOut {
         Ok(last == [b'\n'])
     }
 
-    /// Whether the file is still there, without changing anything.
-    pub fn presence(&self) -> Presence {
-        let Some(place) = &self.place else { return Presence::There };
+    /// Looks at the end whether the file is still where its user looks for it, and whole; what has happened to it otherwise.
+    pub fn damage(&self) -> Option<&'static str> {
+        let place = self.place.as_ref()?;
         match std::fs::metadata(&self.named) {
-            Ok(there) if id(&there) != place.id => Presence::Gone,
-            Ok(there) if there.len() < place.length => Presence::Truncated,
-            Err(error) if is_missing(&error) => Presence::Gone,
-            _ => Presence::There,
+            Ok(there) if id(&there) != place.id => Some("was moved, removed or replaced"),
+            Ok(there) if there.len() < place.length => Some("was truncated"),
+            Err(error) if is_missing(&error) => Some("was moved, removed or replaced"),
+            _ => None,
         }
     }
 
