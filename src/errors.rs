@@ -1,4 +1,4 @@
-//! How the program ends: exit codes, and errors as one line that says what failed, why, and what mends it.
+//! How the program ends: exit codes, and errors as one line that says what failed, why, and what fixes it.
 
 use std::ffi::OsString;
 use std::io;
