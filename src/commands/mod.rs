@@ -20,6 +20,7 @@ pub mod shell;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -37,6 +38,8 @@ use crate::tui::labels::counted;
 
 /// What the settings say about attaching to `pid`. `simulated` is the state file of a simulated device in NVML's place.
 pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -> session::SessionOptions {
+    // A log has a row even where its duration is shorter than its interval.
+    let shortest = if settings.call.log.is_some() { settings.interval } else { Duration::ZERO };
     session::SessionOptions {
         collector: collector::CollectorOptions {
             roots: Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() },
@@ -49,7 +52,7 @@ pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -
             simulated_device: simulated.map(Path::to_path_buf),
         },
         rates: RatesOptions { gpus: settings.gpus.clone().unwrap_or_default() },
-        duration: settings.call.duration,
+        duration: settings.call.duration.map(|duration| duration.max(shortest)),
         iterations: settings.call.iterations,
     }
 }
@@ -100,4 +103,24 @@ fn written(out: &LogOut, [one, many, done]: [&str; 3], (count, elsewhere): (u64,
 /// Where the settings say that candidates are looked for.
 pub fn places(settings: &Settings) -> Places {
     Places { proc_root: settings.proc_root.clone(), nvml_lib: settings.nvml_lib.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Call;
+
+    #[test]
+    fn a_short_duration_leaves_a_log_one_row() {
+        let duration = |log: Option<&str>, duration_s| {
+            let duration = Some(Duration::from_secs(duration_s));
+            let call = Call { log: log.map(Into::into), duration, ..Call::default() };
+            let settings = Settings { interval: Duration::from_secs(10), call, ..Settings::default() };
+            attach_options(&settings, 1, None).duration.map(|duration| duration.as_secs())
+        };
+        assert_eq!(
+            (duration(Some("-"), 1), duration(Some("-"), 20), duration(None, 1)),
+            (Some(10), Some(20), Some(1))
+        );
+    }
 }
