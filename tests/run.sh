@@ -64,7 +64,7 @@ cargo build --quiet --release --bins --examples
 "$venv/bin/python" -m unittest discover -s tests -p 'test_*.py'
 
 step 'size of the engine'
-"$venv/bin/python" tests/size.py
+"$venv/bin/python" tests/dev.py size
 
 step 'faults'
 "$venv/bin/python" tests/faults.py

@@ -24,11 +24,10 @@ import numpy
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-import culprits
-import stages
-from common import Job, loader, one_thread
-from launch import die_with_parent
-from simulated_gpu import SimulatedGpu
+from workloads import culprits, stages
+from workloads.common import Job, loader, one_thread
+from workloads.launch import die_with_parent
+from workloads.simulated_gpu import SimulatedGpu
 
 
 class Trainer:

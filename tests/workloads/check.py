@@ -15,11 +15,12 @@ import signal
 import sys
 import time
 
-from labels import LABELS, Label, by_name
-from launch import Launched, Unavailable, WorkloadFailed
-from stages import NAMES
-from truth import Truth
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from workloads.labels import LABELS, Label, by_name  # noqa: E402
+from workloads.launch import Launched, Unavailable, WorkloadFailed  # noqa: E402
+from workloads.stages import NAMES  # noqa: E402
+from workloads.truth import Truth  # noqa: E402
 
 #: A process's own clock and ours may differ by this much; so may sums of shares from 1.
 SLACK = 0.05

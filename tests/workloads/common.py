@@ -20,10 +20,9 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Iterator
 
-import culprits
-import stages
-from labels import Label
-from simulated_gpu import SimulatedGpu
+from workloads import culprits, stages
+from workloads.labels import Label
+from workloads.simulated_gpu import SimulatedGpu
 
 #: The truth is written in one piece about this often, so that writing it does not disturb the loop.
 FLUSH_S = 1.0

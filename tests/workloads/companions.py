@@ -19,6 +19,10 @@ import threading
 import time
 import urllib.request
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from workloads.launch import die_with_parent  # noqa: E402
+
 #: What the slow server takes for one sample, and how much it sends.
 LATENCY_S, SAMPLE_BYTES = 0.025, 120_000
 #: Bytes a second that the writer puts into the named pipe.
@@ -89,8 +93,6 @@ def web_client(place: str) -> None:
 
 def fork_per_core() -> None:
     """Returns in children that share the cores, and in this process; they end with it. Its number is printed."""
-    from launch import die_with_parent
-
     parent = os.getpid()
     for _ in range(SPINNERS_PER_CORE * len(os.sched_getaffinity(0)) - 1):
         if os.fork() == 0:
@@ -140,8 +142,6 @@ def sleeper(_place: str) -> None:
 
 def crowd(_place: str, count: int = CROWD) -> None:
     """Processes that only exist."""
-    from launch import die_with_parent
-
     parent = os.getpid()
     for _ in range(count):
         if os.fork() == 0:

@@ -6,10 +6,10 @@ import os
 
 import torch
 
-import stages
-from common import Job, burn, gpu_step, loader, one_thread
-from gpu_cases import light_loader
-from loader_cases import ENDLESS, Computed
+from workloads import stages
+from workloads.common import Job, burn, gpu_step, loader, one_thread
+from workloads.gpu_cases import light_loader
+from workloads.loader_cases import ENDLESS, Computed
 
 
 class ManyThreads:

@@ -12,7 +12,7 @@ import os
 import threading
 from typing import Any, Mapping
 
-import limits
+from workloads import limits
 
 End = dict[str, Any]
 

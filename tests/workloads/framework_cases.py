@@ -13,8 +13,8 @@ from typing import Any, Callable
 import numpy
 import torch
 
-import dataset_files
-from common import Job, burn, gpu_step, loader, one_thread
+from workloads import dataset_files
+from workloads.common import Job, burn, gpu_step, loader, one_thread
 
 #: What the loader of torch calls the span in which somebody waits for a batch begins with this.
 WAITING = "enumerate(DataLoader)"

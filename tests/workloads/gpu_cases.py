@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from common import Job, gpu_step, loader, one_thread
-from loader_cases import Computed
+from workloads.common import Job, gpu_step, loader, one_thread
+from workloads.loader_cases import Computed
 
 
 def light_loader():

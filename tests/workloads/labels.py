@@ -1077,7 +1077,7 @@ def by_name(name: str) -> Label:
     """The label with this name, those of programs made at random included; raises KeyError with the names there are."""
     kind, _, seed = name.partition("-")
     if kind in ("random", "changing", "standing") and seed.isdigit():
-        import random_plans
+        from workloads import random_plans
 
         return random_plans.label(name)
     for label in LABELS:

@@ -16,12 +16,10 @@ import sys
 import tempfile
 import time
 
-import dataset_files
-import limits
-import simulated_gpu
-from labels import Label
-from limits import Unavailable
-from truth import Truth
+from workloads import dataset_files, limits, simulated_gpu
+from workloads.labels import Label
+from workloads.limits import Unavailable
+from workloads.truth import Truth
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PR_SET_PDEATHSIG = 1

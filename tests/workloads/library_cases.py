@@ -23,10 +23,10 @@ import numpy
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-import culprits
-from chain_cases import Trainer, soon
-from common import Job, one_thread
-from launch import die_with_parent
+from workloads import culprits
+from workloads.chain_cases import Trainer, soon
+from workloads.common import Job, one_thread
+from workloads.launch import die_with_parent
 
 PIECES = re.compile(r"'s|'t|'re| ?[A-Za-z]+| ?\d+| ?[^\sA-Za-z\d]+|\s+")
 

@@ -9,9 +9,8 @@ import numpy
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-import dataset_files
-import stages
-from common import Job, burn, gpu_step, loader, one_thread
+from workloads import dataset_files, stages
+from workloads.common import Job, burn, gpu_step, loader, one_thread
 
 #: Long enough that no run meets the end of an epoch.
 ENDLESS = 10_000_000

@@ -15,10 +15,10 @@ import numpy
 import torch
 from torch.utils.data import BatchSampler, IterableDataset, SequentialSampler
 
-import dataset_files
-from common import Job, burn, gpu_step, loader, one_thread
-from gpu_cases import light_loader
-from loader_cases import ENDLESS, Computed, Pictures, emulate_pinning
+from workloads import dataset_files
+from workloads.common import Job, burn, gpu_step, loader, one_thread
+from workloads.gpu_cases import light_loader
+from workloads.loader_cases import ENDLESS, Computed, Pictures, emulate_pinning
 
 
 # --- loaders ---------------------------------------------------------------------------------------------------------

@@ -5,15 +5,15 @@ from __future__ import annotations
 import queue
 import time
 
-import culprits
-from common import Job, burn, gpu_step
+from workloads import culprits
+from workloads.common import Job, burn, gpu_step
 
 
 def balanced(job: Job) -> None:
     """Of 48 ms a step: 40 for the device, 3 of host work, 2 for a batch, and a small save now and then."""
     import torch
 
-    from gpu_cases import light_loader
+    from workloads.gpu_cases import light_loader
 
     gpu = job.take_gpu(power_busy_mw=560_000)
     device = gpu_step(gpu, 0.04)
@@ -30,7 +30,7 @@ def balanced(job: Job) -> None:
 
 def hung(job: Job) -> None:
     """Trains for two seconds; then the main thread sleeps in a loop while the workers wait for work."""
-    from gpu_cases import light_loader
+    from workloads.gpu_cases import light_loader
 
     device = gpu_step(job.take_gpu(), 0.02)
     until = time.monotonic() + 2.0
@@ -47,7 +47,7 @@ def hung(job: Job) -> None:
 
 def finished(job: Job) -> None:
     """Trains for two seconds, lets the loader go, then waits for a queue that stays empty."""
-    from gpu_cases import light_loader
+    from workloads.gpu_cases import light_loader
 
     device = gpu_step(job.take_gpu(), 0.02)
     whole = job.seconds_left()
@@ -109,7 +109,7 @@ def pool_that_trains_nothing(job: Job) -> None:
     import multiprocessing
     import os
 
-    from launch import die_with_parent
+    from workloads.launch import die_with_parent
 
     processes = 2 * len(os.sched_getaffinity(0))
     with multiprocessing.Pool(processes, initializer=die_with_parent, initargs=(os.getpid(),)) as pool:
@@ -124,8 +124,8 @@ def pool_that_trains_nothing(job: Job) -> None:
 
 def change(job: Job) -> None:
     """Data-bound for twelve seconds of stepping, then the batches get cheap and the loop's own Python costs much."""
-    from common import loader, one_thread
-    from loader_cases import Changing
+    from workloads.common import loader, one_thread
+    from workloads.loader_cases import Changing
 
     one_thread()
     device = gpu_step(job.take_gpu(), 0.012)

@@ -27,14 +27,13 @@ import numpy
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-import culprits
-import random_plans
-from common import Job, one_thread, pending
-from dataset_files import shards
-from launch import die_with_parent
-from random_plans import BY_PROCESSES, BY_THE_LOOP, BY_THREADS, BY_TORCH, Plan
-from storage_cases import ask
-from waiting_cases import Tracker
+from workloads import culprits, random_plans
+from workloads.common import Job, one_thread, pending
+from workloads.dataset_files import shards
+from workloads.launch import die_with_parent
+from workloads.random_plans import BY_PROCESSES, BY_THE_LOOP, BY_THREADS, BY_TORCH, Plan
+from workloads.storage_cases import ask
+from workloads.waiting_cases import Tracker
 
 #: Pieces of a file that are read past the page cache.
 PIECE = 1 << 18
@@ -220,8 +219,8 @@ def _few_ahead(pool: Any, ahead: int) -> Iterator[numpy.ndarray]:
 
 def _printed(source: Source) -> Iterator[numpy.ndarray]:
     """What another program prints, one batch after the other."""
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import random_cases; random_cases.print_batches(*sys.argv[2:])"
-    command = [sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)), source.of.name, str(source.port), source.changed]
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from workloads import random_cases; random_cases.print_batches(*sys.argv[2:])"
+    command = [sys.executable, "-c", code, os.path.dirname(os.path.dirname(os.path.abspath(__file__))), source.of.name, str(source.port), source.changed]
     program = subprocess.Popen([*command, *source.files], stdout=subprocess.PIPE)
     assert program.stdout is not None
     while head := program.stdout.read(8):

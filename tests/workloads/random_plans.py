@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from labels import IDLE_DEVICE, LOST, Label
+from workloads.labels import IDLE_DEVICE, LOST, Label
 
 PREFIX = "random-"
 #: Programs that turn into another one while they run: soon, changing-SEED, or once a verdict has stood for a minute and is

@@ -13,11 +13,10 @@ import numpy
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-import culprits
-import dataset_files
-from common import Job, burn, gpu_step, loader, one_thread
-from launch import die_with_parent
-from waiting_cases import random_batches
+from workloads import culprits, dataset_files
+from workloads.common import Job, burn, gpu_step, loader, one_thread
+from workloads.launch import die_with_parent
+from workloads.waiting_cases import random_batches
 
 
 def learn(commands: Connection, parent: int) -> None:

@@ -6,10 +6,10 @@ import os
 import threading
 import time
 
-from common import Job, gpu_step, loader, one_thread
-from gpu_cases import light_loader
-from loader_cases import Computed
-from storage_cases import FromServer
+from workloads.common import Job, gpu_step, loader, one_thread
+from workloads.gpu_cases import light_loader
+from workloads.loader_cases import Computed
+from workloads.storage_cases import FromServer
 
 
 def stalls(job: Job, workers: int, step_s: float) -> None:

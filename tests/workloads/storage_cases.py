@@ -15,10 +15,9 @@ import numpy
 import torch
 from torch.utils.data import IterableDataset
 
-import dataset_files
-import stages
-from common import Job, gpu_step, loader, one_thread, pending
-from loader_cases import ENDLESS, Computed
+from workloads import dataset_files, stages
+from workloads.common import Job, gpu_step, loader, one_thread, pending
+from workloads.loader_cases import ENDLESS, Computed
 
 PIECE = 1 << 20
 

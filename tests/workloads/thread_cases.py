@@ -12,10 +12,10 @@ from typing import Any, Callable
 
 import numpy
 
-import culprits
-from chain_cases import Trainer
-from common import Job, one_thread
-from waiting_cases import random_batches
+from workloads import culprits
+from workloads.chain_cases import Trainer
+from workloads.common import Job, one_thread
+from workloads.waiting_cases import random_batches
 
 
 def train_beside(job: Job, device_s: float, work: Callable[[], None], take: Callable[[int], Any]) -> None:

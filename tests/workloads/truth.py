@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-import stages
+from workloads import stages
 
 
 @dataclass(frozen=True)

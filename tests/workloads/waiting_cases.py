@@ -23,10 +23,10 @@ from typing import Any, Iterator
 import numpy
 import torch
 
-import culprits
-from chain_cases import Trainer, soon
-from common import Job, one_thread
-from launch import die_with_parent
+from workloads import culprits
+from workloads.chain_cases import Trainer, soon
+from workloads.common import Job, one_thread
+from workloads.launch import die_with_parent
 
 
 def random_batches(rows: int = 64) -> Iterator[torch.Tensor]:

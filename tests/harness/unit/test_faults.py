@@ -1,0 +1,47 @@
+"""The table of faults itself: what fails is said to fail."""
+
+import argparse
+import pathlib
+import unittest
+
+from harness.faults import table
+from harness.faults.bench import FAULTS, Fault, Outcome, Skipped, Wrong, rows
+
+
+def result(made) -> str:
+    args = argparse.Namespace(trainmon=pathlib.Path("/bin/true"), examples=pathlib.Path("/"))
+    return table.run(Fault("x", "y", made), args)[0]
+
+
+def raising(error: Exception):
+    def made(_bench):
+        raise error
+
+    return made
+
+
+class Table(unittest.TestCase):
+    def test_every_fault_has_a_name_of_its_own_and_a_guard(self):
+        names = [fault.name for fault in FAULTS]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertTrue(all(fault.guard for fault in FAULTS))
+
+    def test_a_guard_that_does_not_hold_fails_and_so_does_whatever_goes_wrong(self):
+        self.assertEqual(result(lambda _bench: Outcome("well")), "holds")
+        self.assertEqual(result(raising(Wrong("no"))), "FAILS")
+        self.assertEqual(result(raising(OSError("no"))), "FAILS")
+        self.assertEqual(result(raising(Skipped("no"))), "skipped")
+
+    def test_a_program_that_panics_or_does_not_end_fails(self):
+        for script, within in (("echo panicked >&2", 5), ("sleep 60", 0.2)):
+            made = lambda bench: bench.end(bench.process(["sh", "-c", script], stderr=-1), within)  # noqa: E731, B023
+            self.assertEqual(result(made), "FAILS", script)
+
+    def test_rows_are_whole(self):
+        self.assertEqual(rows(b"a,b\r\n1,2\r\n"), [{"a": "1", "b": "2"}])
+        for torn in (b"a,b\r\n1,2", b"a,b\r\n1\r\n", b"a,b\r\n\0,2\r\n"):
+            with self.assertRaises(Wrong):
+                rows(torn)
+
+    def test_what_others_have_written_is_printed_without_its_controls(self):
+        self.assertEqual(table.printable("a\x1b[2J\u009bb"), "a\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}b")
