@@ -9,7 +9,8 @@ import subprocess
 from dataclasses import dataclass
 
 from workloads.labels import Label
-from workloads.launch import Launched, die_with_parent
+from workloads.launch import Launched
+from workloads.processes import die_with_parent
 
 
 class MonitorFailed(Exception):

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from harness import contradictions, options
 from harness.monitor import Monitor, MonitorFailed
 from harness.paths import TRAINMON
-from workloads.launch import die_with_parent, end_group
+from workloads.processes import die_with_parent, end_group
 
 #: A verdict this sure has to be right.
 SURE = 0.8

@@ -12,7 +12,7 @@ import subprocess
 import termios
 import time
 
-from workloads.launch import die_with_parent
+from workloads.processes import die_with_parent
 
 from .monitor import Monitor
 

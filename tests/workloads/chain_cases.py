@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from workloads import culprits, stages
 from workloads.common import Job, loader, one_thread
-from workloads.launch import die_with_parent
+from workloads.processes import die_with_parent
 from workloads.simulated_gpu import SimulatedGpu
 
 

@@ -18,7 +18,8 @@ import time
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from workloads.labels import LABELS, Label, by_name  # noqa: E402
-from workloads.launch import Launched, Unavailable, WorkloadFailed  # noqa: E402
+from workloads.launch import Launched, WorkloadFailed  # noqa: E402
+from workloads.limits import Unavailable  # noqa: E402
 from workloads.stages import NAMES  # noqa: E402
 from workloads.truth import Truth  # noqa: E402
 
@@ -35,15 +36,12 @@ def measure(label: Label, seconds: float, data: str | None) -> dict[str, object]
         time.sleep(1.0)
         if label.stop:
             os.killpg(job.pid, signal.SIGSTOP)
-        begin = time.monotonic()
-        before = job.cpu_used()
+        stretch = job.stretch()
         time.sleep(seconds)
-        after = job.cpu_used()
-        end = time.monotonic()
+        stretch.end()
+        begin, end = stretch.begin, stretch.ended
         scored = label.wait is not None
         truth = job.whole_truth_until(end, steps=scored)
-
-        used = {pid: (now - before[pid]) / (end - begin) for pid, now in after.items() if pid in before}
 
     return {
         "wait": truth.wait_share(begin, end) if scored else None,
@@ -52,9 +50,9 @@ def measure(label: Label, seconds: float, data: str | None) -> dict[str, object]
         "lost": truth.lost_share(begin, end) if label.lost else None,
         "culprits": truth.culprits_in(begin, end),
         "steps/s": truth.steps_per_s(begin, end) if scored else None,
-        "main": used[job.pid],
-        "workers": sum(cores for pid, cores in used.items() if pid not in (0, job.pid)),
-        "others": used[0] - sum(cores for pid, cores in used.items() if pid),
+        "main": stretch.cores[job.pid],
+        "workers": sum(cores for pid, cores in stretch.cores.items() if pid != job.pid),
+        "others": stretch.others,
         **stage_means(truth, begin, end),
         "stalls": truth.stall_period(begin, end) if scored else None,
     }

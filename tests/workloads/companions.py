@@ -21,7 +21,7 @@ import urllib.request
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from workloads.launch import die_with_parent  # noqa: E402
+from workloads.processes import die_with_parent  # noqa: E402
 
 #: What the slow server takes for one sample, and how much it sends.
 LATENCY_S, SAMPLE_BYTES = 0.025, 120_000

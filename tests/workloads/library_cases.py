@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader, Dataset
 from workloads import culprits
 from workloads.chain_cases import Trainer, soon
 from workloads.common import Job, one_thread
-from workloads.launch import die_with_parent
+from workloads.processes import die_with_parent
 
 PIECES = re.compile(r"'s|'t|'re| ?[A-Za-z]+| ?\d+| ?[^\sA-Za-z\d]+|\s+")
 

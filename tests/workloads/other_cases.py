@@ -7,6 +7,7 @@ import time
 
 from workloads import culprits
 from workloads.common import Job, burn, gpu_step
+from workloads.processes import die_with_parent
 
 
 def balanced(job: Job) -> None:
@@ -108,8 +109,6 @@ def pool_that_trains_nothing(job: Job) -> None:
     """NumPy, a pool of twice as many processes as CPUs, and nothing that learns."""
     import multiprocessing
     import os
-
-    from workloads.launch import die_with_parent
 
     processes = 2 * len(os.sched_getaffinity(0))
     with multiprocessing.Pool(processes, initializer=die_with_parent, initargs=(os.getpid(),)) as pool:

@@ -24,7 +24,7 @@ import torch
 from workloads import culprits
 from workloads.chain_cases import Trainer, soon
 from workloads.common import Job, one_thread
-from workloads.launch import die_with_parent
+from workloads.processes import die_with_parent
 from workloads.waiting_cases import random_batches
 
 

@@ -30,7 +30,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from workloads import culprits, random_plans
 from workloads.common import Job, one_thread, pending
 from workloads.dataset_files import shards
-from workloads.launch import die_with_parent
+from workloads.processes import die_with_parent
 from workloads.random_plans import BY_PROCESSES, BY_THE_LOOP, BY_THREADS, BY_TORCH, Plan
 from workloads.storage_cases import ask
 from workloads.waiting_cases import Tracker

@@ -22,6 +22,7 @@ sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from workloads import culprits, dataset_files, simulated_gpu  # noqa: E402
 from workloads.common import Job, TruthWriter, burn, loader, one_thread  # noqa: E402
 from workloads.labels import by_name  # noqa: E402
+from workloads.processes import die_with_parent  # noqa: E402
 from workloads.simulated_gpu import SimulatedGpu  # noqa: E402
 
 RANKS = 2
@@ -44,8 +45,6 @@ class ContinuedTruth(TruthWriter):
 
 def end_with_rank(rank: int, _worker: int) -> None:
     """For loader workers: launchers give ranks sessions of their own, so that nobody else would end them."""
-    from workloads.launch import die_with_parent
-
     die_with_parent(rank)
 
 
@@ -267,8 +266,6 @@ def spawned(number: int, arguments: list[str], meeting: str, ranks: int) -> None
 def rank(arguments: list[str], meeting: str = "env://") -> None:
     """One rank, in its own process."""
     import torch.distributed as dist
-
-    from workloads.launch import die_with_parent
 
     parser = argparse.ArgumentParser()
     for word in ("run", "label", "seconds", "device", "data"):

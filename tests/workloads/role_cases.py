@@ -15,7 +15,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from workloads import culprits, dataset_files
 from workloads.common import Job, burn, gpu_step, loader, one_thread
-from workloads.launch import die_with_parent
+from workloads.processes import die_with_parent
 from workloads.waiting_cases import random_batches
 
 

@@ -26,7 +26,7 @@ import torch
 from workloads import culprits
 from workloads.chain_cases import Trainer, soon
 from workloads.common import Job, one_thread
-from workloads.launch import die_with_parent
+from workloads.processes import die_with_parent
 
 
 def random_batches(rows: int = 64) -> Iterator[torch.Tensor]:

@@ -24,8 +24,8 @@ import re
 
 from harness import options
 from harness.evaluation import calibration
-from harness.evaluation.scoring import show
 from harness.paths import ROOT, TESTS
+from harness.text import show
 from workloads.labels import LABELS
 
 CSV, SOURCE = os.path.join(TESTS, "calibration.csv"), os.path.join(ROOT, "src/diagnosis/calibration.rs")

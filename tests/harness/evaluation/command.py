@@ -31,7 +31,8 @@ from harness import contradictions, options
 from harness.evaluation import again, containers, cost, sample, scoring, screen, slowdown, verdicts, whatif
 from harness.monitor import Monitor
 from workloads.labels import LABELS, Label, by_name
-from workloads.launch import Unavailable, simulated_cuda
+from workloads.launch import simulated_cuda
+from workloads.limits import Unavailable
 
 NAME = "evaluate.py"
 QUICK_DURATION_S = 8.0

@@ -12,12 +12,15 @@ import sys
 from dataclasses import asdict, dataclass
 
 from workloads.labels import Label
-from workloads.launch import Launched, Unavailable, descendants
+from workloads.launch import Launched
+from workloads.limits import Unavailable
+from workloads.processes import descendants
 from workloads.simulated_gpu import MAX_DEVICES, name_owner, owner
 from workloads.truth import Truth
 
 from harness.monitor import Monitor
 from harness.paths import BUILDS, HARNESS, ROOT, TESTS
+from harness.text import markdown, show
 from .scoring import Result, summarise
 
 ENCLOSE = os.path.join(HARNESS, "evaluation/enclose.py")
@@ -232,9 +235,9 @@ class Row:
 def row(kind: Kind, results: list[Result]) -> Row:
     sums = summarise(results) if results else {}
     wrong = [f"{result.workload}: {result.seen_class}/{result.seen_cause or '–'} {result.confidence or 0:.2f}" for result in results if not result.class_right]
-    part = lambda share: "–" if share is None else f"{share:.0%}"  # noqa: E731
+    class_right, cause_right = (show(sums.get(f"{what}_accuracy"), ".0%", "–") for what in ("class", "cause"))
     cells = (
-        f"`{kind.name}`: {kind.what}", str(len(results)), part(sums.get("class_accuracy")), part(sums.get("cause_accuracy")),
+        f"`{kind.name}`: {kind.what}", str(len(results)), class_right, cause_right,
         f"{sums.get('culprit_right', 0)} of {sums.get('culprit_scored', 0)}", "; ".join(wrong) or "–",
     )  # fmt: skip
     return Row(cells, bool(results) and not wrong)
@@ -243,5 +246,4 @@ def row(kind: Kind, results: list[Result]) -> Row:
 def table(rows: list[Row]) -> str:
     """In Markdown."""
     head = ("container", "runs", "class right", "cause right", "chain's end right", "wrong")
-    lines = [head, tuple("---" for _ in head), *(row.cells for row in rows)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    return "\n".join(markdown(head, (row.cells for row in rows)))

@@ -17,10 +17,12 @@ import time
 from dataclasses import dataclass
 
 from workloads.labels import Label, by_name
-from workloads.launch import Launched, cpu_seconds
+from workloads.launch import Launched
+from workloads.processes import cpu_seconds
 
 from harness.monitor import Monitor
 from harness.terminal import END_OF_FRAME, Terminal
+from harness.text import show
 
 JOB = "compute-bound-crowd"
 #: Until here the verdict is young; from the later moment on it is clear, and this is the steady state.
@@ -246,21 +248,11 @@ def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:
 
 
 def report(costs: list[Cost]) -> str:
-    columns = (("CPU %", 7), ("young %", 9), ("steady %", 9), ("settled %", 10), ("RSS MiB", 8), ("frame ms", 9))
-    columns += (("bytes/s", 8), ("exit", 5))
-    lines = [f"{'mode':10} " + " ".join(f"{name:>{width}}" for name, width in columns)]
+    columns = COMPARED[:-1]
+    lines = [f"{'mode':10} " + " ".join(f"{name:>9}" for name, _field, _form in columns) + "  exit"]
     for cost in costs:
-        cells = (
-            f"{cost.cpu_pct:7.2f}",
-            "        -" if cost.young_cpu_pct is None else f"{cost.young_cpu_pct:9.2f}",
-            "        -" if cost.steady_cpu_pct is None else f"{cost.steady_cpu_pct:9.2f}",
-            "         -" if cost.settled_cpu_pct is None else f"{cost.settled_cpu_pct:10.2f}",
-            "       -" if cost.peak_rss_mib is None else f"{cost.peak_rss_mib:8.1f}",
-            "        -" if cost.first_frame_ms is None else f"{cost.first_frame_ms:9.0f}",
-            "       -" if cost.bytes_per_s is None else f"{cost.bytes_per_s:8.0f}",
-            f"{cost.status:5}",
-        )
-        lines.append(f"{cost.mode:10} " + " ".join(cells))
+        cells = (f"{show(getattr(cost, field), form):>9}" for _name, field, form in columns)
+        lines.append(f"{cost.mode:10} " + " ".join(cells) + f" {cost.status:5}")
     lines.append(
         f"young: the first {YOUNG_UNTIL_S:g} s; steady: from {STEADY_FROM_S:g} s on, the verdict being clear; settled: from"
         f" {SETTLED_FROM_S:g} s on, with --duration {SETTLED_FROM_S + SETTLED_LEAST_S + 10:g} or more; py-spy included"

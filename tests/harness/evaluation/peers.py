@@ -27,6 +27,7 @@ from harness import options
 from harness.evaluation import cost
 from harness.monitor import Monitor
 from harness.terminal import Terminal
+from harness.text import printable, show
 
 NAME = "dev.py peers"
 #: Crowds by their number of processes.
@@ -156,7 +157,7 @@ def _run(row: Row, monitor: Monitor, job: Launched, seconds: float, place: str) 
             # What it prints is no frame.
             found = dataclasses.replace(found, first_frame_ms=None)
         if found.seconds < 0.8 * seconds:
-            row.why_not = f"it ended after {found.seconds:.1f} s: {_one_line(terminal.tail())}"
+            row.why_not = f"it ended after {found.seconds:.1f} s: {' '.join(printable(terminal.tail()).split())[-100:]}"
             return
         row.costs.append(found)
 
@@ -182,11 +183,6 @@ def environment_of(peer: Peer, monitor: Monitor, place: str, device: str) -> dic
     return environment
 
 
-def _one_line(text: str) -> str:
-    """Printable words of a screen's end."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[-100:]
-
-
 def report(rows: list[Row]) -> str:
     """Medians, and what one program costs beside those it is to replace."""
     head = f"{'program':22}{'processes':>10}{'CPU 15 s':>10}{'to 80 s':>9}{'later':>7}{'RSS MiB':>9}{'frame ms':>10}"
@@ -197,11 +193,8 @@ def report(rows: list[Row]) -> str:
             continue
         columns = (("young_cpu_pct", 10, 2), ("steady_cpu_pct", 9, 2), ("settled_cpu_pct", 7, 2), ("peak_rss_mib", 9, 1))
         columns += (("first_frame_ms", 10, 0), ("switches_per_s", 12, 0), ("bytes_per_s", 9, 0))
-        cells = "".join(
-            f"{'-':>{width}}" if (value := row.median(name)) is None else f"{value:{width}.{digits}f}"
-            for name, width, digits in columns
-        )
-        steps = f"{statistics.median(row.steps):9.3f}" if row.steps else f"{'-':>9}"
+        cells = "".join(f"{show(row.median(name), f'.{digits}f'):>{width}}" for name, width, digits in columns)
+        steps = f"{show(statistics.median(row.steps) if row.steps else None, '.3f'):>9}"
         lines.append(f"{row.name:22}{row.processes:10}{cells}{steps}{len(row.costs):6}")
     lines.append("CPU in percent of one core with children: the first 15 s, from 20 s on, from 80 s on where the run is long enough;")
     lines.append("steps/s: of the job, over its own alone")

@@ -10,40 +10,27 @@ what requirements.txt names, and:
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import tempfile
-import time
 
-from harness import options
+from harness import options, recordings
 from harness.evaluation import keeping
-from harness.evaluation.verdicts import PATIENCE_S, SETTLE_S, SPARE_S
+from harness.evaluation.verdicts import recorded
 from harness.monitor import Monitor, MonitorFailed
 from harness.paths import BUILDS
 from workloads.labels import LABELS, Label, by_name
-from workloads.launch import Launched, Unavailable, WorkloadFailed
+from workloads.launch import WorkloadFailed
+from workloads.limits import Unavailable
 
 NAME = "dev.py record"
 
 
 def record(label: Label, monitor: Monitor, duration: float, data: str | None, out: str) -> str:
     """Records one workload into `out`; one line about it."""
-    with Launched(label, duration + SPARE_S, data) as job, tempfile.TemporaryDirectory() as folder:
-        job.wait_until_watchable()
-        if label.start != "started":
-            time.sleep(SETTLE_S)
-        if label.stop:
-            os.killpg(job.pid, signal.SIGSTOP)
-        path = os.path.join(folder, f"{label.name}.tmz")
-        monitor.run(
-            job.device, "record", "--pid", str(job.pid), "--duration", f"{duration:g}s", "--anonymise", "-o", path,
-            timeout=duration + PATIENCE_S,
-        )  # fmt: skip
-        end = time.monotonic()
-        wait = job.truth_until(end).wait_share(end - duration, end) if label.wait_scored else None
-        verdict = json.loads(monitor.run(job.device, "diagnose", "--replay", path, "--json", timeout=PATIENCE_S))
-        size = keeping.keep(label, path, verdict, wait, duration, out)
+    with recorded(label, 1, monitor, duration, data, "--anonymise") as (job, run):
+        seen = recordings.watched(monitor, job.device, run.recording, every=False)
+        wait = run.truth.wait_share(seen.begin, seen.end) if label.wait_scored else None
+        size = keeping.keep(label, run.recording, seen.verdict, wait, label.duration or duration, out)
+    verdict = seen.verdict
     said = f"{verdict['class']}/{verdict['cause']} {verdict['confidence']:.2f}"
     return f"{said:32} {size / 1024:5.1f} KiB"
 
@@ -71,7 +58,7 @@ def main(words: list[str]) -> int:
     try:
         for label in labels:
             try:
-                said = record(label, monitor, label.duration or args.duration, args.data, args.out)
+                said = record(label, monitor, args.duration, args.data, args.out)
             except (keeping.Refused, Unavailable, WorkloadFailed, MonitorFailed) as error:
                 refused += 1
                 said = f"not kept: {error}"

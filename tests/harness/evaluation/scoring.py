@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Iterable
 
+from harness.text import percentile, show
 from workloads import culprits, stages
 
 if TYPE_CHECKING:
@@ -215,14 +215,6 @@ def last_part(function: str) -> str:
     return parts[-1] if parts else function
 
 
-def percentile(values: list[float], share: float) -> float | None:
-    """The value below which `share` of the values lie, by nearest rank; None of nothing."""
-    if not values:
-        return None
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)]
-
-
 def mean(values: list[float]) -> float | None:
     return statistics.fmean(values) if values else None
 
@@ -342,10 +334,6 @@ def reliability(results: list[Result]) -> str:
         right = sum(right for _, right in found) / len(found)
         lines.append(f"{tenth / 10:.1f}–{(tenth + 1) / 10:.1f}{len(found):>15}{sure:>8.2f}{right:>8.0%}")
     return "\n".join(lines)
-
-
-def show(value: float | None, form: str = ".2f") -> str:
-    return "-" if value is None else format(value, form)
 
 
 def row(result: Result) -> str:

@@ -22,6 +22,7 @@ from workloads.launch import Launched
 from .cost import JOB
 from harness.monitor import Monitor
 from harness.terminal import Terminal
+from harness.text import percentile
 
 #: What it must reach: bytes a second at 1 Hz on 120×40, milliseconds from a key to its frame.
 NORMAL_BYTES_PER_S, LOW_BYTES_PER_S, KEY_MS = 6 * 1024, 1.2 * 1024, 30.0
@@ -72,15 +73,6 @@ def seconds_of(arrivals: list[tuple[float, int]], start: float, end: float) -> l
         if 0 <= place < len(sums):
             sums[place] += count
     return sums
-
-
-def percentile(values: list[float], share: float) -> float | None:
-    """Nearest rank: the smallest value that at least this share of them does not exceed."""
-    known = sorted(values)
-    if not known:
-        return None
-    rank = -int(-share * len(known) // 1)
-    return known[min(max(rank, 1), len(known)) - 1]
 
 
 def voluntary(status: str) -> int | None:
@@ -227,7 +219,7 @@ def report(flows: list[Traffic], quiet: list[WakeUps], keys: list[KeyTimes]) -> 
             lines.append(f"{flow.name:24} skipped: {flow.why_not or 'nothing was measured'}")
             continue
         limit = LOW_BYTES_PER_S if flow.name.startswith("low") else NORMAL_BYTES_PER_S
-        median = percentile([float(count) for count in flow.per_second], 0.5) or 0.0
+        median = percentile(flow.per_second, 0.5) or 0.0
         mean = sum(flow.per_second) / len(flow.per_second)
         verdict = "ok" if median <= limit else "TOO MANY"
         lines.append(

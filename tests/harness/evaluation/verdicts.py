@@ -6,13 +6,15 @@ recording afterwards, so that nothing but one trainmon costs the machine anythin
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import time
+from collections.abc import Iterator
 
 from workloads.labels import Label
-from workloads.launch import WorkloadFailed
+from workloads.launch import Launched, WorkloadFailed
 
 from harness import contradictions, recordings
 from harness.evaluation import again, keeping
@@ -51,6 +53,29 @@ def once_more(run: again.Run, monitor: Monitor) -> Result:
     return result
 
 
+@contextlib.contextmanager
+def recorded(
+    label: Label, number: int, monitor: Monitor, duration: float, data: str | None, *options: str
+) -> Iterator[tuple[Launched, again.Run]]:
+    """Starts the workload and has it recorded. Raises MonitorFailed, WorkloadFailed, or limits.Unavailable where this machine
+    cannot run it."""
+    watched = label.duration or duration
+    with monitor.launch(label, watched + SPARE_S, data) as job:
+        job.wait_until_watchable()
+        if label.start != "started":
+            time.sleep(SETTLE_S)
+        if label.stop:
+            os.killpg(job.pid, signal.SIGSTOP)
+        path = os.path.join(job.folder, "run.tmz")
+        watcher, pid = monitor.beside(job)
+        stretch = job.stretch()
+        arguments = ("record", "--pid", str(pid), "--duration", f"{watched:g}s", *options, "-o", path)
+        watcher.run(job.device, *arguments, timeout=watched + PATIENCE_S)
+        stretch.end()
+        truth = job.whole_truth_until(stretch.ended, steps=label.wait_scored)
+        yield job, again.Run(label, number, stretch.begin, path, truth, stretch.others)
+
+
 def one_run(
     label: Label,
     number: int,
@@ -69,39 +94,22 @@ def one_run(
     Raises limits.Unavailable where this machine cannot run the workload.
     """
     result = Result(label.name, number, label.klass, label.cause, held_out=label.held_out)
-    watched = label.duration or duration
-    with monitor.launch(label, watched + SPARE_S, data) as job:
-        try:
-            job.wait_until_watchable()
-            if label.start != "started":
-                time.sleep(SETTLE_S)
-            if label.stop:
-                os.killpg(job.pid, signal.SIGSTOP)
-            path = os.path.join(job.folder, "run.tmz")
-            watcher, pid = monitor.beside(job)
-            arguments = ("record", "--pid", str(pid), "--duration", f"{watched:g}s", "-o", path)
-            if kept:
-                arguments += ("--anonymise",)
-            began, before = time.monotonic(), job.cpu_used()
-            watcher.run(job.device, *arguments, timeout=watched + PATIENCE_S)
-            end, after = time.monotonic(), job.cpu_used()
-            used = {pid: now - before[pid] for pid, now in after.items() if pid in before}
-            result.cores_of_others = (2 * used[0] - sum(used.values())) / (end - began)
-            truth = job.whole_truth_until(end, steps=label.wait_scored)
-            run = again.Run(label, number, began, path, truth, result.cores_of_others)
+    try:
+        with recorded(label, number, monitor, duration, data, *(["--anonymise"] if kept else [])) as (job, run):
+            result.cores_of_others = run.cores_of_others
             if kept_all:
                 again.keep(kept_all, run, job.truth_path)
             seen = judge_run(result, run, monitor, job.device)
             if kept_wrong and (not result.class_right or result.cause == "wrong" or result.contradictions):
                 os.makedirs(kept_wrong, exist_ok=True)
-                shutil.copy(path, os.path.join(kept_wrong, f"{label.name}-{number}.tmz"))
+                shutil.copy(run.recording, os.path.join(kept_wrong, f"{label.name}-{number}.tmz"))
             if kept and number == 1 and not label.held_out:
                 try:
-                    keeping.keep(label, path, seen.verdict, result.wait_true, watched, kept)
+                    keeping.keep(label, run.recording, seen.verdict, result.wait_true, label.duration or duration, kept)
                 except keeping.Refused as refused:
                     print(f"{'':27}     not kept: {refused}")
-        except (MonitorFailed, WorkloadFailed) as error:
-            result.error = str(error)
-        except (ValueError, AttributeError, TypeError, KeyError) as error:
-            result.error = f"not a verdict: {type(error).__name__}: {error}"
+    except (MonitorFailed, WorkloadFailed) as error:
+        result.error = str(error)
+    except (ValueError, AttributeError, TypeError, KeyError) as error:
+        result.error = f"not a verdict: {type(error).__name__}: {error}"
     return result

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from workloads.labels import Label
-from workloads.launch import Launched, Unavailable, WorkloadFailed
+from workloads.launch import Launched, WorkloadFailed
+from workloads.limits import Unavailable
 
 from . import verdicts
 from harness.monitor import Monitor
-from .scoring import mean, show
+from harness.text import show
+from .scoring import mean
 
 #: A prediction is right within this part of what was measured.
 WITHIN = 0.15
@@ -136,12 +138,10 @@ def steps_per_s(
     with Launched(label, duration + verdicts.SPARE_S, data, given) as job:
         job.wait_until_watchable()
         time.sleep(SETTLE_S)
-        begin, before = time.monotonic(), job.cpu_used()
+        stretch = job.stretch()
         time.sleep(duration)
-        end, after = time.monotonic(), job.cpu_used()
-        used = {pid: now - before[pid] for pid, now in after.items() if pid in before}
-        others = (2 * used[0] - sum(used.values())) / (end - begin)
-        return job.truth_until(end).steps_per_s(begin, end), others
+        stretch.end()
+        return job.truth_until(stretch.ended).steps_per_s(stretch.begin, stretch.ended), stretch.others
 
 
 HEAD = (

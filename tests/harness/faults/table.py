@@ -17,6 +17,7 @@ import textwrap
 import time
 
 from harness import options, paths
+from harness.text import printable
 
 from . import files, helpers, job, library, limits, rights, signals, text  # noqa: F401: each adds its faults
 from .bench import FAULTS, Bench, Fault, Outcome, Skipped, Wrong
@@ -45,10 +46,6 @@ def row(*cells: str) -> str:
     return "\n".join(
         "  ".join(part.ljust(width) for part, width in zip(parts, WIDTHS)).rstrip() for parts in zip(*columns)
     )
-
-
-def printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -81,7 +78,7 @@ def main(words: list[str] | None = None) -> int:
     print(row(*("-" * width for width in WIDTHS)))
     for fault in chosen:
         state, outcome = results[fault.name]
-        seen = printable(outcome.seen) if state != "FAILS" else f"FAILS: {printable(outcome.seen)}"
+        seen = ("FAILS: " if state == "FAILS" else "") + printable(outcome.seen, "\N{REPLACEMENT CHARACTER}")
         seconds = "" if outcome.recovery_s is None else f"{outcome.recovery_s:.1f} s"
         print(row(fault.name, seen, seconds, fault.guard))
     states = [state for state, _ in results.values()]

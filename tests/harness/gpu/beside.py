@@ -19,7 +19,8 @@ from harness.evaluation import keeping, scoring
 from harness.monitor import Monitor, MonitorFailed
 from harness.evaluation.verdicts import PATIENCE_S, SETTLE_S
 from workloads.labels import Label
-from workloads.launch import Launched, WorkloadFailed, die_with_parent
+from workloads.launch import Launched, WorkloadFailed
+from workloads.processes import die_with_parent
 
 from .readings import Look, Sampled
 from .smi import Smi, SmiFailed
@@ -177,12 +178,11 @@ def watch(label: Label, monitor: Monitor, seconds: float, simulated: bool, out: 
         with settled(label, seconds, simulated) as job:
             path, device = os.path.join(job.folder, "run.tmz"), job.device if simulated else ""
             arguments = ("record", "--pid", str(job.pid), "--duration", f"{seconds:g}s", "--anonymise", "-o", path)
-            began, before = time.monotonic(), job.cpu_used()
+            stretch = job.stretch()
             monitor.run(device, *arguments, timeout=seconds + PATIENCE_S)
-            end, after = time.monotonic(), job.cpu_used()
-            used = {pid: now - before[pid] for pid, now in after.items() if pid in before}
-            row.cores_of_others = round((2 * used[0] - sum(used.values())) / (end - began), 2)
-            truth = job.whole_truth_until(end)
+            stretch.end()
+            row.cores_of_others = round(stretch.others, 2)
+            truth = job.whole_truth_until(stretch.ended)
             seen = recordings.watched(monitor, device, path, every=False)
             result = scoring.Result(label.name, 1, label.klass, label.cause)
             scoring.judge(result, seen.verdict, label.acceptable())

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
+
+from harness.text import markdown as table
+from harness.text import show
 
 from .beside import Watched
 from .readings import AGREES, DIFFERS, Compared
-
-
-def cell(text: Any) -> str:
-    return str(text).replace("|", "\\|").replace("\n", " ")
-
-
-def table(head: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> list[str]:
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    return lines + [f"| {' | '.join(map(cell, row))} |" for row in rows]
 
 
 def percent(share: float | None) -> str:
@@ -65,7 +58,7 @@ def markdown(
     lines += table(
         ("program", "truth", "said", "confidence", "right", "device idle, true", "seen", "waits for batches, true", "seen", "CPUs of others", "note"),
         (
-            (row.program, row.truth, row.said, "–" if row.confidence is None else f"{row.confidence:.2f}",
+            (row.program, row.truth, row.said, show(row.confidence, missing="–"),
              "yes" if row.passed else "NO", percent(row.idle_true), percent(row.idle_seen), percent(row.wait_true),
              percent(row.wait_seen), "–" if row.cores_of_others is None else row.cores_of_others, row.why_not)
             for row in programs

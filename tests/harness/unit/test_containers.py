@@ -14,7 +14,7 @@ from harness.evaluation.scoring import Result
 from harness.paths import TESTS
 from workloads import simulated_gpu
 from workloads.labels import by_name
-from workloads.launch import Unavailable
+from workloads.limits import Unavailable
 
 #: Said in a container: what is hidden, read only, refused, and who one is.
 LOOK = """

@@ -479,11 +479,6 @@ class Scoring(unittest.TestCase):
         result = self.judged(**{"class": "data-loader", "shares": None, "gpu_idle": None, "steps": None})
         self.assertIsNone(result.wait_error)
 
-    def test_percentile(self):
-        self.assertEqual(scoring.percentile([float(n) for n in range(1, 11)], 0.9), 9.0)
-        self.assertEqual(scoring.percentile([4.0], 0.9), 4.0)
-        self.assertIsNone(scoring.percentile([], 0.9))
-
 
 def called(*words: str) -> argparse.Namespace:
     """The arguments of a call of evaluate.py."""
@@ -599,8 +594,8 @@ class Contradictions(unittest.TestCase):
             def wait_until_watchable(self):
                 pass
 
-            def cpu_used(self):
-                return {0: 0.0}
+            def stretch(self):
+                return mock.Mock(begin=0.0, ended=8.0, others=0.0)
 
             def whole_truth_until(self, _end, steps):
                 return Truth()

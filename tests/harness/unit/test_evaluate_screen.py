@@ -20,13 +20,6 @@ class Numbers(unittest.TestCase):
         self.assertEqual(screen.seconds_of(arrivals, 10.0, 10.5), [])
         self.assertEqual(screen.seconds_of([], 10.0, 5.0), [])
 
-    def test_percentiles_are_values_that_were_measured(self):
-        self.assertEqual(screen.percentile([3.0, 1.0, 2.0], 0.5), 2.0)
-        self.assertEqual(screen.percentile([float(n) for n in range(1, 51)], 0.95), 48.0)
-        self.assertEqual(screen.percentile([7.0], 0.95), 7.0)
-        self.assertEqual(screen.percentile([1.0, 2.0], 0.0), 1.0)
-        self.assertIsNone(screen.percentile([], 0.5))
-
 
 class Switches(unittest.TestCase):
     STATUS = "Name:\tx\nvoluntary_ctxt_switches:\t41\nnonvoluntary_ctxt_switches:\t7\n"

@@ -42,6 +42,3 @@ class Table(unittest.TestCase):
         for torn in (b"a,b\r\n1,2", b"a,b\r\n1\r\n", b"a,b\r\n\0,2\r\n"):
             with self.assertRaises(Wrong):
                 rows(torn)
-
-    def test_what_others_have_written_is_printed_without_its_controls(self):
-        self.assertEqual(table.printable("a\x1b[2J\u009bb"), "a\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}b")

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import text
+
 from .packages import Unavailable
 
 #: As guest/runner.py marks its lines.
@@ -64,10 +66,10 @@ def command(program: str, boot: Boot, kernel: Path, initramfs: Path, root: Path,
     ]  # fmt: skip
 
 
-def parsed(text: str) -> list[dict[str, Any]]:
+def parsed(printed: str) -> list[dict[str, Any]]:
     """The objects on marked lines. Whatever else a guest prints is passed over, and so is a line that is cut short."""
     found = []
-    for line in text.splitlines():
+    for line in printed.splitlines():
         mark, _, rest = line.partition(" ")
         if mark != MARK or len(line) > LONGEST_LINE:
             continue
@@ -109,9 +111,9 @@ def run(call: list[str], work: Path, limit_s: float) -> tuple[list[dict[str, Any
     return lines, why
 
 
-def printable(text: str, longest: int = 160) -> str:
+def printable(said: str, longest: int = 160) -> str:
     """A guest's text for a terminal: without control characters, and not endless."""
-    clean = "".join(letter if letter.isprintable() else " " for letter in text)
+    clean = text.printable(said)
     return clean if len(clean) <= longest else clean[: longest - 1] + "…"
 
 
