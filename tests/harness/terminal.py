@@ -22,18 +22,31 @@ END_OF_FRAME = b"\x1b[?2026l"
 ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c"}
 
 
+def opened(size: tuple[int, int]) -> tuple[int, int]:
+    """A new pseudo terminal of so many columns and rows: our end, and the program's."""
+    outer, inner = pty.openpty()
+    columns, rows = size
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    return outer, inner
+
+
+def take_over() -> None:
+    """Makes standard input this process's terminal; to be called in the child, the leader of its session."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """`with Terminal(…) as terminal:` runs the program and ends it however the block is left."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], size: tuple[int, int] = (120, 40)):
+    def __init__(
+        self, command: list[str], environment: dict[str, str], size: tuple[int, int] = (120, 40), folder: str | None = None
+    ):
         self.arrivals: list[tuple[float, bytes]] = []
-        self._outer, inner = pty.openpty()
-        columns, rows = size
-        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._outer, inner = opened(size)
         parent = os.getpid()
 
         def prepare() -> None:
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            take_over()
             die_with_parent(parent)
 
         self.began = time.monotonic()
@@ -45,6 +58,7 @@ class Terminal:
             start_new_session=True,
             preexec_fn=prepare,
             env={**environment, "TERM": "xterm-256color"},
+            cwd=folder,
         )
         os.close(inner)
 
@@ -104,7 +118,7 @@ class Terminal:
         """The end of what was written, for a message."""
         return b"".join(piece for _, piece in self.arrivals)[-200:].decode(errors="replace").strip()
 
-    def __exit__(self, *_error) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()

@@ -45,14 +45,14 @@ HELD_S, LEFT_S = 0.04, 0.004
 TRANSACTION_S, RESTS_S = 0.3, 0.12
 
 
-def slow_server(_place: str) -> None:
-    sample = os.urandom(SAMPLE_BYTES)
+def answer_with(answer: bytes, latency_s: float) -> None:
+    """Answers each question of eight bytes, after a while."""
 
     class Answer(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             while self.request.recv(8):
-                time.sleep(LATENCY_S)
-                self.request.sendall(len(sample).to_bytes(8, "little") + sample)
+                time.sleep(latency_s)
+                self.request.sendall(answer)
 
     class Server(socketserver.ThreadingTCPServer):
         daemon_threads = True
@@ -60,6 +60,10 @@ def slow_server(_place: str) -> None:
     server = Server(("127.0.0.1", 0), Answer)
     print(server.server_address[1], flush=True)
     server.serve_forever()
+
+
+def slow_server(_place: str) -> None:
+    answer_with(SAMPLE_BYTES.to_bytes(8, "little") + os.urandom(SAMPLE_BYTES), LATENCY_S)
 
 
 def fifo_writer(place: str) -> None:
@@ -178,21 +182,8 @@ def metrics_server(_place: str) -> None:
 
 
 def feature_store(_place: str) -> None:
-    """Answers a question of eight bytes with the features of a batch."""
-    features = os.urandom(FEATURES_BYTES)
-
-    class Answer(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            while self.request.recv(8):
-                time.sleep(FEATURES_S)
-                self.request.sendall(features)
-
-    class Server(socketserver.ThreadingTCPServer):
-        daemon_threads = True
-
-    server = Server(("127.0.0.1", 0), Answer)
-    print(server.server_address[1], flush=True)
-    server.serve_forever()
+    """Answers with the features of a batch."""
+    answer_with(os.urandom(FEATURES_BYTES), FEATURES_S)
 
 
 def log_collector(_place: str) -> None:

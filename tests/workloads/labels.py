@@ -8,7 +8,9 @@ are named by the last part of their name alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 Share = tuple[float, float]
 
@@ -1073,6 +1075,24 @@ LABELS: tuple[Label, ...] = (
 )
 
 
+class Named(Protocol):
+    """Something of a table."""
+
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+def find(what: str, name: str, among: Iterable[N]) -> N:
+    """The one of this name; raises KeyError with the names there are. `what` they are, in a word."""
+    for one in among:
+        if one.name == name:
+            return one
+    raise KeyError(f"no {what} is called {name!r}; there are {', '.join(one.name for one in among)}")
+
+
 def by_name(name: str) -> Label:
     """The label with this name, those of programs made at random included; raises KeyError with the names there are."""
     kind, _, seed = name.partition("-")
@@ -1080,7 +1100,4 @@ def by_name(name: str) -> Label:
         from workloads import random_plans
 
         return random_plans.label(name)
-    for label in LABELS:
-        if label.name == name:
-            return label
-    raise KeyError(f"no workload {name!r}; there are: {', '.join(label.name for label in LABELS)}")
+    return find("workload", name, LABELS)

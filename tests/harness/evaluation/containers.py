@@ -11,7 +11,7 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 
-from workloads.labels import Label
+from workloads.labels import Label, find
 from workloads.launch import Launched
 from workloads.limits import Unavailable
 from workloads.processes import descendants
@@ -50,7 +50,6 @@ class Kind:
     user_namespace: bool = False
     cgroup_namespace: bool = True
     read_only: bool = False
-    docker_masks: bool = True
     masked: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = DOCKER_CAPABILITIES
@@ -79,10 +78,7 @@ WORKLOADS = (
 
 
 def by_name(name: str) -> Kind:
-    for kind in KINDS:
-        if kind.name == name:
-            return kind
-    raise KeyError(f"no container is called {name!r}; there are {', '.join(kind.name for kind in KINDS)}")
+    return find("container", name, KINDS)
 
 
 def namespaces(kind: Kind) -> list[str]:

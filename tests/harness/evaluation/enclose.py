@@ -94,13 +94,12 @@ def make_root(spec: dict) -> None:
             else:
                 controller = names[0] if names else ""
                 mount("--bind", point + here.get(controller, "/"), place)
-    if spec["docker_masks"]:
-        for path in READ_ONLY:
-            if os.path.exists(root + path):
-                mount("--bind", root + path, root + path) if path != "/sys" else None
-                mount("-o", "remount,bind,ro,nosuid,nodev,noexec", root + path)
-        hide(root, HIDDEN)
-    hide(root, spec["masked"])
+    for path in READ_ONLY:
+        if os.path.exists(root + path):
+            if path != "/sys":
+                mount("--bind", root + path, root + path)
+            mount("-o", "remount,bind,ro,nosuid,nodev,noexec", root + path)
+    hide(root, (*HIDDEN, *spec["masked"]))
     if spec["read_only"]:
         mount("-o", "remount,bind,ro", root)
     os.chdir(root)

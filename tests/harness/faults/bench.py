@@ -8,22 +8,31 @@ import dataclasses
 import json
 import os
 import pathlib
-import pty
 import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
-import typing
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from harness import terminal
 
 NOBODY = 65534
 #: The system's, which every user may execute; ours where there is none.
 SYSTEM_PYTHON = "/usr/bin/python3"
 PYTHON = SYSTEM_PYTHON if os.path.exists(SYSTEM_PYTHON) else sys.executable
 ROOT = os.geteuid() == 0
+#: A Python program that says when it runs, and computes.
+COMPUTES = "print(flush=True)\nwhile True: sum(range(10000))"
+
+T = TypeVar("T")
+Run = Callable[["Bench"], "Outcome"]
+Verdict = dict[str, Any]
 
 
 class Wrong(Exception):
@@ -46,7 +55,7 @@ class Outcome:
 class Fault:
     name: str
     guard: str
-    run: typing.Callable[[Bench], Outcome]
+    run: Run
     # It fills the machine: nothing else runs meanwhile.
     alone: bool = False
 
@@ -54,10 +63,10 @@ class Fault:
 FAULTS: list[Fault] = []
 
 
-def fault(name: str, guard: str, alone: bool = False):
+def fault(name: str, guard: str, alone: bool = False) -> Callable[[Run], Run]:
     """Adds a function to the table: the fault that it makes, and the guard that it proves."""
 
-    def add(run: typing.Callable[[Bench], Outcome]):
+    def add(run: Run) -> Run:
         FAULTS.append(Fault(name, guard, run, alone))
         return run
 
@@ -90,8 +99,9 @@ class Done:
             raise Wrong(f"{len(lines)} lines instead of one: {self.err!r}")
         return lines[0].removeprefix("trainmon: ")
 
-    def json(self) -> dict:
-        return json.loads(self.out)
+    def json(self) -> Verdict:
+        found: Verdict = json.loads(self.out)
+        return found
 
 
 class Bench:
@@ -100,7 +110,7 @@ class Bench:
         self.nvml = examples / "libfake_nvml.so"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="faults-"))
         self.folder.chmod(0o755)
-        self.started: list[subprocess.Popen] = []
+        self.started: list[subprocess.Popen[bytes]] = []
         self.closing = contextlib.ExitStack()
 
     def close(self) -> None:
@@ -123,50 +133,57 @@ class Bench:
     def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
         return {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent", "LANG": "C.UTF-8"} | (more or {})
 
-    def process(self, command: list, **more) -> subprocess.Popen:
+    def process(self, command: list[Any], **more: Any) -> subprocess.Popen[bytes]:
         """Starts something, in a group of its own."""
         for stream in ("stdin", "stdout", "stderr"):
             more.setdefault(stream, subprocess.DEVNULL)
         more.setdefault("start_new_session", True)
-        process = subprocess.Popen([str(part) for part in command], **more)
+        process: subprocess.Popen[bytes] = subprocess.Popen([str(part) for part in command], **more)
         self.started.append(process)
         return process
+
+    def ready(self, command: list[Any], **more: Any) -> tuple[int, bytes]:
+        """Starts something that prints a line when it is ready: its PID, and the line."""
+        process = self.process(command, stdout=subprocess.PIPE, **more)
+        assert process.stdout is not None
+        return process.pid, process.stdout.readline()
 
     def target(self) -> int:
         """A process to attach to."""
         return self.process(["sleep", "600"]).pid
 
-    def python(self, code: str, **more) -> int:
+    def python(self, code: str, *arguments: str, **more: Any) -> int:
         """A Python program to attach to, once it has printed a line."""
-        process = self.process([PYTHON, "-c", code], stdout=subprocess.PIPE, **more)
-        process.stdout.readline()
-        return process.pid
+        return self.ready([PYTHON, "-c", code, *arguments], **more)[0]
 
-    def start(self, *arguments, env: dict[str, str] | None = None, program=None, **more) -> subprocess.Popen:
+    def start(
+        self, *arguments: Any, env: dict[str, str] | None = None, program: Any = None, **more: Any
+    ) -> subprocess.Popen[bytes]:
+        """Starts trainmon, or another program in its place."""
         more.setdefault("stdout", subprocess.PIPE)
         more.setdefault("stderr", subprocess.PIPE)
         more.setdefault("cwd", self.folder)
         return self.process([program or self.trainmon, *arguments], env=self.environment(env), **more)
 
-    def end(self, process: subprocess.Popen, within_s: float = 30.0) -> Done:
+    def end(self, process: subprocess.Popen[bytes], within_s: float = 30.0) -> Done:
         began = time.monotonic()
         try:
             out, err = process.communicate(timeout=within_s)
         except subprocess.TimeoutExpired:
             raise Wrong(f"it does not end within {within_s:.0f} s") from None
-        err = (err or b"").decode(errors="replace")
-        if "panicked" in err:
-            raise Wrong(f"a panic: {err}")
-        return Done(process.returncode, out or b"", err, time.monotonic() - began)
+        said = (err or b"").decode(errors="replace")
+        if "panicked" in said:
+            raise Wrong(f"a panic: {said}")
+        return Done(process.returncode, out or b"", said, time.monotonic() - began)
 
-    def finish(self, *arguments, status: int | None = 0, within_s: float = 30.0, **more) -> Done:
+    def finish(self, *arguments: Any, status: int | None = 0, within_s: float = 30.0, **more: Any) -> Done:
         """Runs trainmon to its end."""
         done = self.end(self.start(*arguments, **more), within_s)
         if status is not None and done.status != status:
             raise Wrong(f"status {done.status} instead of {status}: {done.err}")
         return done
 
-    def diagnose(self, pid: int, seconds: float = 2, *arguments, **more) -> dict:
+    def diagnose(self, pid: int, seconds: float = 2, *arguments: Any, **more: Any) -> Verdict:
         options = ["--json", "-i", "200ms", "--duration", f"{seconds}s", "--pid", str(pid)]
         return self.finish("diagnose", *options, *arguments, **more).json()
 
@@ -176,14 +193,14 @@ def expect(holds: object, otherwise: str) -> None:
         raise Wrong(otherwise)
 
 
-def not_seen(verdict: dict, what: str) -> dict:
+def not_seen(verdict: Verdict, what: str) -> dict[str, str]:
     """What a verdict says it could not see."""
-    found = [one for one in verdict["not_seen"] if one["what"] == what]
+    found: list[dict[str, str]] = [one for one in verdict["not_seen"] if one["what"] == what]
     expect(found, f"{what} is not among what was not seen: {verdict['not_seen']}")
     return found[0]
 
 
-def until(what: str, holds: typing.Callable[[], object], within_s: float = 20.0):
+def until(what: str, holds: Callable[[], T], within_s: float = 20.0) -> T:
     """Waits for something, and gives it back."""
     end = time.monotonic() + within_s
     while not (found := holds()):
@@ -243,30 +260,20 @@ def running(word: str) -> list[int]:
 class Screen:
     """trainmon in a pseudo-terminal, as the leader of its session."""
 
-    def __init__(self, bench: Bench, *arguments, size: tuple[int, int] = (24, 80), program=None):
-        import fcntl
-        import struct
-        import termios
-
-        self.leader, follower = pty.openpty()
-        self.follower = follower
-        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
-        self.before = termios.tcgetattr(follower)
+    def __init__(self, bench: Bench, *arguments: Any, size: tuple[int, int] = (80, 24), program: Any = None):
+        self.leader, self.follower = terminal.opened(size)
+        self.before = termios.tcgetattr(self.follower)
         self.written = b""
-
-        def take_over() -> None:
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
         self.process = bench.start(
             *arguments,
             program=program,
             env={"TERM": "xterm-256color"},
-            stdin=follower,
-            stdout=follower,
-            stderr=follower,
-            preexec_fn=take_over,
+            stdin=self.follower,
+            stdout=self.follower,
+            stderr=self.follower,
+            preexec_fn=terminal.take_over,
         )
-        bench.closing.callback(os.close, follower)
+        bench.closing.callback(os.close, self.follower)
         bench.closing.callback(os.close, self.leader)
         # Whatever is written is read, or the program would wait.
         threading.Thread(target=self.read, daemon=True).start()
@@ -296,7 +303,5 @@ class Screen:
 
     def restored(self) -> bool:
         """The alternate screen is left, and the terminal's modes are what they were."""
-        import termios
-
         left = self.written.rfind(b"\x1b[?1049l") > self.written.rfind(b"\x1b[?1049h")
         return left and termios.tcgetattr(self.follower)[:4] == self.before[:4]

@@ -8,17 +8,18 @@ import stat
 import subprocess
 import time
 
+from harness.unpack import unpacked
+
 from .bench import PYTHON, Bench, Done, Outcome, Skipped, expect, fault, needs_root, read, rows, until
-from .rights import unpacked
 
 
-def logging(bench: Bench, *more, **options) -> subprocess.Popen:
-    process = bench.start("--pid", bench.target(), "--log", "x.csv", "-i", "100ms", *more, **options)
+def logging(bench: Bench) -> subprocess.Popen[bytes]:
+    process = bench.start("--pid", bench.target(), "--log", "x.csv", "-i", "100ms")
     until("rows", lambda: read(bench.path("x.csv")).count(b"\n") > 3)
     return process
 
 
-def ended(bench: Bench, process: subprocess.Popen) -> Done:
+def ended(bench: Bench, process: subprocess.Popen[bytes]) -> Done:
     process.terminate()
     return bench.end(process)
 
@@ -118,7 +119,7 @@ def bomb(bench: Bench) -> Outcome:
     import zstandard
 
     whole = recording(bench)
-    header, sample, *_ = unpacked(bench.path("x.tmz")).splitlines(keepends=True)
+    header, sample, *_ = unpacked(whole).splitlines(keepends=True)
     expect(whole and b'"seen":[' in sample, f"another form of sample: {sample[:300]!r}")
     largest = 0.0
     # Observations of the sampler need no field.
@@ -133,7 +134,7 @@ def bomb(bench: Bench) -> Outcome:
             "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
         )
         command = [PYTHON, "-c", code, bench.trainmon, "diagnose", "--json", "--replay", "y.tmz"]
-        done = bench.end(bench.process(command, cwd=bench.folder, env=bench.environment(), stdout=-1))
+        done = bench.end(bench.process(command, cwd=bench.folder, env=bench.environment(), stdout=subprocess.PIPE))
         status, kib = map(int, done.out.split())
         expect(status in (0, 1), f"status {status}")
         largest = max(largest, kib / 1024)
@@ -177,12 +178,11 @@ def killed(bench: Bench) -> Outcome:
             name = f"{turn}-{place}"
             what = ["--log", f"{name}.csv"] if place % 2 else ["record", "-o", f"{name}.tmz"]
             options = ["--pid", pid, "-i", "100ms", "--no-stacks", "--nvml-lib", "/nonexistent/x.so"]
-            processes.append((name, bench.start(*what, *options, stderr=subprocess.DEVNULL)))
+            processes.append((name, bench.start(*what, *options, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)))
         time.sleep(0.25 + 0.013 * turn)
         for name, process in processes:
             process.kill()
             process.wait()
-            process.stdout.close()
             bench.started.remove(process)
         for name, _ in processes:
             log, record = bench.path(f"{name}.csv"), bench.path(f"{name}.tmz")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
 import subprocess
 import time
 
-from .bench import Bench, Outcome, expect, fault, not_seen, running, until
+from workloads.processes import state
+
+from .bench import COMPUTES, Bench, Outcome, expect, fault, not_seen, running, until
 from .rights import compile_c
 
 # What it does is compiled in; it answers for its version as py-spy does.
@@ -34,17 +37,16 @@ STARTS = """
 """
 CRASHES = "abort();"
 FLOODS = 'for (;;) write(2, words, 4096), write(1, words, 4096);'
-JOB = "import time; print(flush=True)\nwhile True: sum(range(10000))"
 
 
-def stand_in(bench: Bench, what: str):
+def stand_in(bench: Bench, what: str) -> pathlib.Path:
     return compile_c(bench, STAND_IN % what, bench.path("stand-in/py-spy"))
 
 
-def watched(bench: Bench, number: str) -> tuple[subprocess.Popen, int]:
+def watched(bench: Bench, number: str) -> tuple[subprocess.Popen[bytes], int]:
     """A log of a job, once its py-spy has started three others that sleep for this long; and the job."""
     spy = stand_in(bench, STARTS % number)
-    pid = bench.python(JOB)
+    pid = bench.python(COMPUTES)
     watching = bench.start("--pid", pid, "--log", "x.csv", "-i", "200ms", "--py-spy", spy)
     until("what py-spy has started", lambda: len(running(number)) == 3)
     return watching, pid
@@ -75,13 +77,13 @@ def killed(bench: Bench) -> Outcome:
 
 @fault("py-spy crashes", "stacks are one source among many")
 def crashes(bench: Bench) -> Outcome:
-    verdict = bench.diagnose(bench.python(JOB), 3, "--py-spy", stand_in(bench, CRASHES))
+    verdict = bench.diagnose(bench.python(COMPUTES), 3, "--py-spy", stand_in(bench, CRASHES))
     return Outcome(not_seen(verdict, "stacks")["why"])
 
 
 @fault("py-spy floods its output", "its output is bounded")
 def floods(bench: Bench) -> Outcome:
-    watching = bench.start("diagnose", "--json", "--pid", bench.python(JOB), "--duration", "4s", "--py-spy",
+    watching = bench.start("diagnose", "--json", "--pid", bench.python(COMPUTES), "--duration", "4s", "--py-spy",
                            stand_in(bench, FLOODS))  # fmt: skip
     verdict = bench.end(watching).json()
     expect(verdict["self"]["rss_mib"] < 64, f"{verdict['self']['rss_mib']} MiB")
@@ -91,7 +93,7 @@ def floods(bench: Bench) -> Outcome:
 @fault("py-spy hangs", "a window has an end, and a verdict does not wait for it")
 def hangs(bench: Bench) -> Outcome:
     began = time.monotonic()
-    verdict = bench.diagnose(bench.python(JOB), 3, "--py-spy", stand_in(bench, HANGS))
+    verdict = bench.diagnose(bench.python(COMPUTES), 3, "--py-spy", stand_in(bench, HANGS))
     seconds = time.monotonic() - began
     expect(seconds < 10, f"the verdict took {seconds:.0f} s")
     return Outcome(verdict["summary"], seconds - 3)
@@ -99,11 +101,10 @@ def hangs(bench: Bench) -> Outcome:
 
 @fault("py-spy is stopped", "the job is never stopped by what watches it")
 def stopped(bench: Bench) -> Outcome:
-    pid = bench.python(JOB)
+    pid = bench.python(COMPUTES)
     spy = stand_in(bench, "raise(SIGSTOP); return 0;")
     bench.diagnose(pid, 3, "--py-spy", spy)
     until("the end of py-spy", lambda: not running(f"--pid\0{pid}"))
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        expect(file.read().rsplit(")", 1)[1].split()[0] in "RS", "the job does not run")
+    expect(state(pid) in "RS", "the job does not run")
     os.kill(pid, signal.SIGCONT)
     return Outcome("the verdict, without stacks")

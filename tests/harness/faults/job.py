@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 
-from .bench import PYTHON, Bench, Outcome, control_group, expect, fault, needs_root, read, until
-from .rights import unpacked
+from harness.unpack import unpacked
+from workloads.processes import state
+
+from .bench import COMPUTES, PYTHON, Bench, Outcome, control_group, expect, fault, needs_root, read, until
 
 
 @fault("the job becomes another program", "the command is read again after an exec")
@@ -35,12 +36,11 @@ def killed(bench: Bench) -> Outcome:
 
 @fault("the job is stopped (SIGSTOP)", "a stopped job is idle, and is not continued by us")
 def stopped(bench: Bench) -> Outcome:
-    pid = bench.python("import time; print(flush=True)\nwhile True: sum(range(10000))")
+    pid = bench.python(COMPUTES)
     os.kill(pid, signal.SIGSTOP)
     verdict = bench.diagnose(pid, 3)
     expect((verdict["class"], verdict["phase"]) == ("idle", "stopped"), f"{verdict['class']}, {verdict['phase']}")
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        expect(file.read().rsplit(")", 1)[1].split()[0] == "T", "it was continued")
+    expect(state(pid) == "T", "it was continued")
     return Outcome(verdict["summary"])
 
 
@@ -49,7 +49,7 @@ def frozen(bench: Bench) -> Outcome:
     needs_root()
     state = control_group(bench, "cgroup.freeze", "freezer.state")
     freeze, thaw = ("1", "0") if state.name == "cgroup.freeze" else ("FROZEN", "THAWED")
-    target = bench.process([PYTHON, "-c", "import time; print(flush=True)\nwhile True: sum(range(10000))"])
+    target = bench.process([PYTHON, "-c", COMPUTES])
     (state.parent / "cgroup.procs").write_text(str(target.pid))
     state.write_text(freeze)
     try:
@@ -67,7 +67,7 @@ def clocks(bench: Bench) -> Outcome:
     import zstandard
 
     bench.finish("record", "--pid", bench.target(), "-o", "x.tmz", "-i", "100ms", "-n", "40")
-    header, *samples = unpacked(bench.path("x.tmz")).splitlines()
+    header, *samples = unpacked(read(bench.path("x.tmz"))).splitlines()
     for field, jump in (("unix_ms", 86_400_000), ("unix_ms", -86_400_000), ("monotonic_ns", -(10**12)), ("boottime_ns", 10**13)):
         changed = [json.loads(sample) for sample in samples]
         for sample in changed[len(changed) // 2 :]:
@@ -84,11 +84,8 @@ def clocks(bench: Bench) -> Outcome:
 
 @fault("a zombie as the job", "the right reason, and status 3")
 def zombie(bench: Bench) -> Outcome:
-    parent = bench.process(
-        [PYTHON, "-c", "import os, time\npid = os.fork()\nif not pid: os._exit(0)\nprint(pid, flush=True); time.sleep(60)"],
-        stdout=subprocess.PIPE,
-    )
-    pid = int(parent.stdout.readline())
-    until("the zombie", lambda: b"Z" in open(f"/proc/{pid}/stat", "rb").read().rsplit(b")", 1)[1].split()[0])
+    code = "import os, time\npid = os.fork()\nif not pid: os._exit(0)\nprint(pid, flush=True); time.sleep(60)"
+    pid = int(bench.ready([PYTHON, "-c", code])[1])
+    until("the zombie", lambda: state(pid) == "Z")
     done = bench.finish("diagnose", "--pid", pid, "--duration", "1s", status=3)
     return Outcome(done.line)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
-from .bench import Bench, Outcome, expect, fault, not_seen, running, until
+from .bench import Bench, Outcome, Verdict, expect, fault, not_seen, running, until
 
 
-def verdict_with(bench: Bench, library, failure: str, seconds: float = 2) -> tuple[dict, float]:
+def verdict_with(bench: Bench, library: Path, failure: str, seconds: float = 2) -> tuple[Verdict, float]:
     began = time.monotonic()
     verdict = bench.diagnose(bench.target(), seconds, "--nvml-lib", library, env={"FAKE_NVML_FAIL": failure})
     return verdict, time.monotonic() - began - seconds

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
 import time
+from collections.abc import Callable
 
 from .bench import NOBODY, Bench, Outcome, Skipped, control_group, expect, fault, needs_root, read, rows
 
@@ -18,7 +20,7 @@ signal.pause()
 """
 
 
-def limited(soft: int):
+def limited(soft: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, soft))
 
 
@@ -140,7 +142,7 @@ def hidepid(bench: Bench) -> Outcome:
         f"exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups {bench.trainmon} diagnose --pid $!"
     )
     command = ["unshare", "--pid", "--fork", "--mount", "sh", "-c", inside]
-    process = bench.process(command, cwd="/", env=bench.environment(), stdout=-1, stderr=-1)
+    process = bench.process(command, cwd="/", env=bench.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     done = bench.end(process)
     if "mount: " in done.err or "unshare: " in done.err:
         raise Skipped("namespaces are not allowed")

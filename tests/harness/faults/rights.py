@@ -6,15 +6,19 @@ import os
 import pathlib
 import shutil
 import stat
+import subprocess
 import time
 
+from harness.paths import py_spy
+from harness.unpack import unpacked
+
 from .bench import (
+    COMPUTES,
     NOBODY,
     SYSTEM_PYTHON,
     Bench,
     Outcome,
     Skipped,
-    Wrong,
     expect,
     fault,
     needs_python_of_others,
@@ -39,7 +43,7 @@ def compile_c(bench: Bench, code: str, to: pathlib.Path) -> pathlib.Path:
     source = bench.path(f"{to.name}-{abs(hash(str(to)))}.c")
     source.write_text(code)
     to.parent.mkdir(parents=True, exist_ok=True)
-    done = bench.end(bench.process(["cc", "-o", to, source], stderr=-1), 60)
+    done = bench.end(bench.process(["cc", "-o", to, source], stderr=subprocess.PIPE), 60)
     if done.status:
         raise Skipped("there is no C compiler")
     return to
@@ -52,11 +56,8 @@ def planted(bench: Bench) -> tuple[pathlib.Path, int, pathlib.Path]:
     place, mark = bench.path("venv/bin"), bench.path("mark")
     compile_c(bench, MARKER % mark, place / "planted")
     (place / "python").symlink_to(SYSTEM_PYTHON)
-    job = "import time; print(flush=True)\nwhile True: sum(range(10000))"
-    command = [place / "python", "-c", job]
-    process = bench.process(command, stdout=-1, user=NOBODY, group=NOBODY, extra_groups=[])
-    process.stdout.readline()
-    return place, process.pid, mark
+    pid, _line = bench.ready([place / "python", "-c", COMPUTES], user=NOBODY, group=NOBODY, extra_groups=[])
+    return place, pid, mark
 
 
 def give_away(folder: pathlib.Path) -> None:
@@ -83,7 +84,7 @@ def swapped_link(bench: Bench) -> Outcome:
     expect(not harmless.exists(), "the link of another user was followed")
     why = not_seen(verdict, "stacks")
     expect(f"belongs to user {NOBODY}" in why["why"], f"no word of the owner: {why}")
-    expect(why["mend"] and "pip install py-spy" in why["mend"], f"no command that installs it: {why}")
+    expect(why["fix"] and "pip install py-spy" in why["fix"], f"no command that installs it: {why}")
     return Outcome(why["why"])
 
 
@@ -175,7 +176,7 @@ def setuid(bench: Bench) -> Outcome:
 def source_of_others(bench: Bench) -> Outcome:
     needs_root()
     needs_python_of_others()
-    spy = shutil.which("py-spy", path=f"{os.path.dirname(os.sys.executable)}:{os.environ['PATH']}")
+    spy = py_spy()
     if not spy:
         raise Skipped("py-spy is not installed")
     private = bench.path("private.py")
@@ -192,21 +193,8 @@ names['loop']()
     pid = bench.python(code, user=NOBODY, group=NOBODY, extra_groups=[])
     recording = bench.path("x.tmz")
     done = bench.finish("record", "--pid", pid, "-o", recording, "-i", "200ms", "--duration", "5s", "--py-spy", spy)
-    text = unpacked(recording)
+    text = unpacked(recording.read_bytes())
     if b'"loop"' not in text:
         raise Skipped(f"py-spy took no stack: {done.err.strip()}")
     expect(b"PASSWORD_OF_ROOT" not in text, "lines of root's file are in the recording")
     return Outcome("the function without its line")
-
-
-def unpacked(recording: pathlib.Path) -> bytes:
-    import io
-
-    try:
-        import zstandard
-    except ImportError:
-        raise Wrong("zstandard is not installed: pip install zstandard") from None
-    with zstandard.ZstdDecompressor().stream_reader(
-        io.BytesIO(recording.read_bytes()), read_across_frames=True
-    ) as reader:
-        return reader.read()

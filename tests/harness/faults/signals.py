@@ -102,7 +102,7 @@ def pid_1(bench: Bench) -> Outcome:
     if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True, check=False).returncode:
         raise Skipped("namespaces are not allowed")
     done = bench.end(
-        bench.process([*command, "--", "sh", "-c", script], cwd=bench.folder, env=bench.environment(), stderr=-1)
+        bench.process([*command, "--", "sh", "-c", script], cwd=bench.folder, env=bench.environment(), stderr=subprocess.PIPE)
     )
     zombies = read(bench.path("zombies")).strip()
     expect((done.status, zombies) == (7, b"0"), f"status {done.status}, {zombies!r} zombies: {done.err}")
@@ -190,7 +190,7 @@ def file_limit(bench: Bench) -> Outcome:
         words = arguments.split()
         command = " ".join([str(bench.trainmon), *words, "--pid", str(bench.target()), "-i", "100ms", "--duration", "20s"])
         process = bench.process(
-            ["bash", "-c", f"ulimit -f 4; exec {command}"], cwd=bench.folder, env=bench.environment(), stderr=-1
+            ["bash", "-c", f"ulimit -f 4; exec {command}"], cwd=bench.folder, env=bench.environment(), stderr=subprocess.PIPE
         )
         done = bench.end(process)
         expect(done.status == 1 and "file-size limit" in done.line, f"status {done.status}: {done.err}")

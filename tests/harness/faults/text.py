@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
+
+from harness.paths import py_spy
+from harness.unpack import unpacked
 
 from .bench import PYTHON, Bench, Outcome, Screen, expect, fault, read
-from .rights import unpacked
 
 SECRETS = ["hunter2-swordfish", "sk-proj-abcdefghijklmnop0123456789", "s3cr3t-of-the-db", "hf_abcdefghijklmnopqrstuvwxyz"]
 SLEEPS = "import time; print(flush=True); time.sleep(600)"
@@ -23,19 +24,17 @@ def secrets(bench: Bench) -> Outcome:
         "--max-tokens",
         "512",
     ]
-    process = bench.process([PYTHON, "-c", SLEEPS, *arguments], stdout=-1)
-    process.stdout.readline()
-    pid = str(process.pid)
+    pid = str(bench.python(SLEEPS, *arguments))
     shown = {}
     options = ["--pid", pid, "-i", "200ms", "--duration", "1s"]
     shown["json"] = bench.finish("diagnose", "--json", *options).out
     shown["text"] = bench.finish("diagnose", *options).out
     bench.finish("record", "-o", "x.tmz", *options)
     bench.finish("record", "--anonymise", "-o", "y.tmz", *options)
-    shown["recording"] = unpacked(bench.path("x.tmz"))
-    shown["anonymized recording"] = unpacked(bench.path("y.tmz"))
+    shown["recording"] = unpacked(read(bench.path("x.tmz")))
+    shown["anonymized recording"] = unpacked(read(bench.path("y.tmz")))
     shown["log"] = bench.finish("--log", "-", *options).out
-    screen = Screen(bench, "--pid", pid, "-i", "200ms", size=(50, 200))
+    screen = Screen(bench, "--pid", pid, "-i", "200ms", size=(200, 50))
     screen.up()
     screen.type(b"q")
     screen.end()
@@ -63,15 +62,11 @@ def main():
 main()
 """
     bench.path("loop.py").write_text(code)
-    process = bench.process([PYTHON, bench.path("loop.py")], stdout=-1)
-    process.stdout.readline()
-    import shutil
-    import sys
-
-    spy = shutil.which("py-spy", path=f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")
+    pid, _line = bench.ready([PYTHON, bench.path("loop.py")])
+    spy = py_spy()
     options = ["--py-spy", spy] if spy else ["--no-stacks"]
-    bench.finish("record", "--pid", process.pid, "-o", "x.tmz", "-i", "500ms", "--duration", "12s", *options)
-    text = unpacked(bench.path("x.tmz"))
+    bench.finish("record", "--pid", pid, "-o", "x.tmz", "-i", "500ms", "--duration", "12s", *options)
+    text = unpacked(read(bench.path("x.tmz")))
     # Four digits also turn up by chance in a recording full of times, so variables are told by their names.
     expect(b'"pin"' not in text and b'"card_number"' not in text, "a number that does not count is recorded")
     expect(b"4111111111111111" not in text, "a number that does not count is recorded")
@@ -84,9 +79,7 @@ main()
 def escapes(bench: Bench) -> Outcome:
     hostile = "\x1b]0;x\x07\x1b[2J\u009b31m\u202egnp.\u2066\x7f"
     code = f"open('/proc/self/comm', 'w').write({hostile[:8]!r}); {SLEEPS}"
-    process = bench.process([PYTHON, "-c", code, hostile], stdout=-1)
-    process.stdout.readline()
-    options = ["--pid", str(process.pid), "-i", "200ms", "--duration", "1s"]
+    options = ["--pid", bench.python(code, hostile), "-i", "200ms", "--duration", "1s"]
     log = bench.path("x\x1b[2J\u009b.csv")
     outputs = [
         bench.finish("diagnose", "--json", *options),
@@ -103,7 +96,7 @@ def escapes(bench: Bench) -> Outcome:
         found = [c for c in text if c != "\n" and (ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2066")]
         found = [c for c in found if c not in "\r\t"]
         expect(not found, f"{found} come out: {text[:300]!r}")
-    recorded = unpacked(bench.path("y\x1b[2J.tmz")).decode()
+    recorded = unpacked(read(bench.path("y\x1b[2J.tmz"))).decode()
     expect(not any(c in recorded for c in "\x1b\u009b\u202e"), "they are in the recording")
     expect(read(log), "no log")
     return Outcome(outputs[4].line)

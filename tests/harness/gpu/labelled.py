@@ -6,7 +6,7 @@ for the label to hold: a slow machine, or a device shared with others, moves it.
 
 from __future__ import annotations
 
-from workloads.labels import FED, LOST, STARVED, Label
+from workloads.labels import FED, LOST, STARVED, Label, find
 
 #: Device times are scaled to what the device needs, so these shares hold on a small and on a large one.
 PROGRAMS: tuple[Label, ...] = (
@@ -76,7 +76,4 @@ PROGRAMS: tuple[Label, ...] = (
 
 def by_name(name: str) -> Label:
     """Raises KeyError, with a message, for a name that is none."""
-    for label in PROGRAMS:
-        if label.name == name:
-            return label
-    raise KeyError(f"no program is called {name!r}; there are {', '.join(label.name for label in PROGRAMS)}")
+    return find("program", name, PROGRAMS)

@@ -45,7 +45,7 @@ def tarball(path: str, version: str, folder: str) -> str:
     programs.says_version(program, version, home)
     # Any file: a static program must not even try.
     nvml = programs.doctor(program, home, "--nvml-lib", program)["nvml"]
-    if nvml["state"] != "denied" or "linked statically" not in nvml["detail"] or not nvml["mend"]:
+    if nvml["state"] != "denied" or "linked statically" not in nvml["detail"] or not nvml["fix"]:
         raise Failed(f"of NVML the static program says {nvml}")
     with programs.target(home) as pid:
         verdict = programs.diagnose(program, home, pid)

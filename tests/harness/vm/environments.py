@@ -26,6 +26,12 @@ CROWD = (("decode", "--batch-ms", "400", "--step-ms", "40", "--workers", "3"), (
 DISK = (("disk", "--data", "/slow/samples", "--reads", "1", "--step-ms", "40"), ("io",), ("disk-bandwidth",))
 
 
+ORDINARY = Boot("ordinary")
+NEWER = Boot("newer", suite="trixie")
+NO_PSI = Boot("no-psi", append="psi=0")
+SIBLINGS = Boot("siblings", cpus="8,sockets=1,cores=4,threads=2", memory_mib=1536)
+
+
 @dataclass(frozen=True)
 class Environment:
     """One row of the table."""
@@ -35,7 +41,7 @@ class Environment:
     what: str
     #: Arguments of the job; the classes and the causes that are right.
     job: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]] = DECODE
-    boot: Boot = Boot("ordinary")
+    boot: Boot = ORDINARY
     #: Whether job and trainmon run as the ordinary user, neither started by the other.
     user: bool = True
     switches: dict[str, Any] = field(default_factory=dict)
@@ -62,11 +68,6 @@ class Environment:
             "seconds": WATCHED_S,
         }  # fmt: skip
 
-
-ORDINARY = Boot("ordinary")
-NEWER = Boot("newer", suite="trixie")
-NO_PSI = Boot("no-psi", append="psi=0")
-SIBLINGS = Boot("siblings", cpus="8,sockets=1,cores=4,threads=2", memory_mib=1536)
 
 HALF_A_CPU = {"group": {"cpu.max": "50000 100000"}}
 SLOW_READS = {"group": {"io.max": "DISK rbps=1048576"}}
