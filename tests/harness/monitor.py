@@ -7,6 +7,7 @@ import dataclasses
 import os
 import subprocess
 from dataclasses import dataclass
+from typing import Any
 
 from workloads.labels import Label
 from workloads.launch import Launched
@@ -58,7 +59,7 @@ class Monitor:
     def environment(self, device: str) -> dict[str, str]:
         return {**os.environ, "TRAINMON_SIMULATED_DEVICE": device, "LC_ALL": "C.UTF-8"}
 
-    def start(self, device: str, *arguments: str, **popen) -> subprocess.Popen[bytes]:
+    def start(self, device: str, *arguments: str, **popen: Any) -> subprocess.Popen[bytes]:
         parent = os.getpid()
         return subprocess.Popen(
             self.command(*arguments),

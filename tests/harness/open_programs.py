@@ -167,8 +167,8 @@ def judged(name: str, program: Program, checkouts: str, monitor: Monitor, durati
             time.sleep(STARTS_S)
             if job.poll() is not None:
                 output.seek(0)
-                said = output.read().decode(errors="replace").strip().splitlines()
-                return f"ended, {said[-1] if said else 'without a word'}"
+                lines = output.read().decode(errors="replace").strip().splitlines()
+                return f"ended, {lines[-1] if lines else 'without a word'}"
             answer = monitor.run(
                 "", "diagnose", "--pid", str(job.pid), "--duration", f"{duration:g}s", "--json", timeout=duration + PATIENCE_S
             )

@@ -73,4 +73,5 @@ def without_stacks(path: str, out: str) -> str:
 
 
 def replayed(monitor: Monitor, device: str, path: str) -> dict[str, Any]:
-    return json.loads(monitor.run(device, "diagnose", "--replay", path, "--json", timeout=REPLAY_PATIENCE_S))
+    verdict: dict[str, Any] = json.loads(monitor.run(device, "diagnose", "--replay", path, "--json", timeout=REPLAY_PATIENCE_S))
+    return verdict

@@ -208,7 +208,7 @@ def measure(root: str) -> Size:
     tests: list[str] = []
     for path, source in sources.items():
         code[path], modules = without_tests(source)
-        tests += [file for name, given in modules if (file := _file_of(path, name, given)) is not None]
+        tests += filter(None, (_file_of(path, name, given) for name, given in modules))
         if re.match(r"(?:\s*#!\[[^\]]*\])*?\s*#!\[cfg\(test\)\]", bare(source)):
             tests.append(path)
     while tests:

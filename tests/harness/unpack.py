@@ -24,7 +24,8 @@ def unpacked(content: bytes) -> bytes:
     except ImportError:
         pass
     else:
-        return zstd.decompress(content)
+        unpacked_content: bytes = zstd.decompress(content)
+        return unpacked_content
     try:
         import zstandard
     except ImportError:

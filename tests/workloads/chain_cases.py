@@ -88,7 +88,7 @@ class WindowedExecutor:
 
     def __init__(self, executor: ProcessPoolExecutor, window: int):
         self.executor, self.numbers = executor, itertools.count()
-        self.pending: collections.deque[Future] = collections.deque()
+        self.pending: collections.deque[Future[Any]] = collections.deque()
         for _ in range(window):
             self.submit()
 
@@ -117,7 +117,7 @@ class PrefetchThread(threading.Thread):
     def __init__(self, shards: list[bytes]):
         super().__init__(daemon=True)
         self.shards = shards
-        self.ready: queue.Queue = queue.Queue(2)
+        self.ready: queue.Queue[Any] = queue.Queue(2)
 
     def run(self) -> None:
         for shard in itertools.cycle(self.shards):
@@ -147,7 +147,8 @@ def prefetch_thread(job: Job) -> None:
 
 def unpacked(shard: bytes) -> numpy.ndarray:
     values = numpy.frombuffer(zlib.decompress(shard), dtype=numpy.float32)
-    return (values - values.mean()).reshape(16, -1).mean(axis=1)
+    means: numpy.ndarray = (values - values.mean()).reshape(16, -1).mean(axis=1)
+    return means
 
 
 def pool_each_time(shards: list[bytes]) -> Iterator[numpy.ndarray]:
@@ -209,7 +210,7 @@ def future_io(job: Job) -> None:
 # --- torch's loader, elsewhere or beside others ----------------------------------------------------------------------
 
 
-class Molecules(Dataset):
+class Molecules(Dataset[Any]):
     """Distances between the atoms of a molecule, worked out in Python."""
 
     def __init__(self, atoms: int, length: int = 10_000_000):
@@ -259,7 +260,7 @@ def worker_beside_pool(job: Job) -> None:
             trainer.step(batch)
 
 
-def after_validation(job: Job, length: int = 10_000_000) -> tuple[Trainer, DataLoader, DataLoader]:
+def after_validation(job: Job, length: int = 10_000_000) -> tuple[Trainer, DataLoader[Any], DataLoader[Any]]:
     """A validation loader that was gone through once and keeps its two workers, and one for training with a slow worker."""
     one_thread()
     trainer = Trainer(job.take_gpu(), 0.012)
@@ -289,13 +290,13 @@ def two_loaders_in_turn(job: Job) -> None:
                 trainer.step(held)
 
 
-def loader_workers(feed: DataLoader) -> set[int]:
+def loader_workers(feed: DataLoader[Any]) -> set[int]:
     """Starts the loader's workers, which stay, and gives the processes that there are then."""
     iter(feed)
     return set(culprits.workers())
 
 
-class Vocabulary(Dataset):
+class Vocabulary(Dataset[Any]):
     """A data set that every worker unpacks for itself when it first needs it."""
 
     def __init__(self, batches: int):
@@ -323,7 +324,7 @@ def short_epochs(job: Job) -> None:
         trainer.step(batch)
 
 
-class Recording(Dataset):
+class Recording(Dataset[Any]):
     """Asks a server for each sample of a batch, several at a time, in threads of its own."""
 
     def __init__(self, port: int):
@@ -357,7 +358,7 @@ def worker_threads_fetch(job: Job) -> None:
         trainer.step(batch)
 
 
-class DecodedAhead(Dataset):
+class DecodedAhead(Dataset[Any]):
     """Scans as JPEG bytes in memory; while a batch is put together, a thread decodes the next."""
 
     def __init__(self, scans: int):
@@ -370,7 +371,7 @@ class DecodedAhead(Dataset):
             Image.fromarray(noise).resize((1280, 960)).save(written, "JPEG", quality=92)
             self.scans.append(written.getvalue())
         self.decoder: ThreadPoolExecutor | None = None
-        self.following: tuple[int, Future] | None = None
+        self.following: tuple[int, Future[Any]] | None = None
 
     def __len__(self) -> int:
         return 10_000_000
@@ -403,7 +404,7 @@ def worker_threads_decode(job: Job) -> None:
 # --- workers that wait for each other, or for one process that serves them all -----------------------------------------
 
 
-class OneAtATime(Dataset):
+class OneAtATime(Dataset[Any]):
     """Images of a decoder that must not run twice at a time: each sample is made under a lock that all workers share."""
 
     def __init__(self) -> None:
@@ -451,7 +452,7 @@ class Managers(BaseManager):
 Managers.register("Corpus", Corpus)
 
 
-class Documents(Dataset):
+class Documents(Dataset[Any]):
     """Asks the process that holds the corpus for each sample."""
 
     def __init__(self, corpus: Any):
@@ -468,7 +469,7 @@ class Documents(Dataset):
 def worker_server(job: Job) -> None:
     """Three workers that all wait for one process, which computes each sample."""
     one_thread()
-    manager = Managers()
+    manager: Any = Managers()
     manager.start(die_with_parent, (os.getpid(),))
     trainer = Trainer(job.take_gpu(), 0.015)
     job.culprit(culprits.process(manager._process.pid))

@@ -18,7 +18,7 @@ import os
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Protocol
 
 from workloads import culprits, stages
 from workloads.labels import Label
@@ -28,6 +28,19 @@ from workloads.simulated_gpu import SimulatedGpu
 FLUSH_S = 1.0
 #: The first steps are written at once: whoever waits for the loop to start need not wait longer.
 FLUSH_FIRST_STEPS = 6
+
+
+class Device(Protocol):
+    """A device whose work is counted."""
+
+    @property
+    def synced_s(self) -> float:
+        """Seconds spent waiting for it so far."""
+        ...
+
+    def busy_s(self) -> float:
+        """Seconds that it has worked for this process so far."""
+        ...
 
 
 class TruthWriter:
@@ -78,7 +91,7 @@ class TruthWriter:
             self._put({"loop_tid": threading.get_native_id()})
 
     def step(
-        self, asked: float, got: float, done: float, gpu: SimulatedGpu | None, gap: float | None = None,
+        self, asked: float, got: float, done: float, gpu: Device | None, gap: float | None = None,
         lost: float = 0.0,
     ) -> None:  # fmt: skip
         """Notes a step. `gap` is the longest time in it that the loop did not run, where it can tell; `lost`: so far."""
@@ -115,7 +128,7 @@ class Job:
     truth: TruthWriter
     #: What the launcher started for this run: addresses, process ids.
     given: dict[str, str]
-    gpu: SimulatedGpu | None = None
+    gpu: Device | None = None
     #: The longest time in the current step that the loop did not run: for steps that can tell.
     gap: float | None = None
     #: Seconds that the loop has lost so far to what the label names, other than waiting for batches.

@@ -173,7 +173,7 @@ def metrics_server(_place: str) -> None:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *_args) -> None:
+        def log_message(self, *_args: object) -> None:
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store)

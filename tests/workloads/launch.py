@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import IO
 
 from workloads import dataset_files, limits, simulated_gpu
 from workloads.labels import Label
@@ -119,7 +120,7 @@ class Launched:
         """The arguments of Python that start one of the processes beside the job; it prints one line when it is ready."""
         return [os.path.join(HERE, "companions.py"), role, self.folder]
 
-    def _spawn_into_pipe(self, argv: list[str], env: dict[str, str], output) -> subprocess.Popen[bytes]:
+    def _spawn_into_pipe(self, argv: list[str], env: dict[str, str], output: IO[bytes]) -> subprocess.Popen[bytes]:
         """Starts the job with its output in a pipe, as in `train | collector`: the reader is slow, and no child of it."""
         reads, writes = os.pipe()
         try:
@@ -168,7 +169,8 @@ class Launched:
         return {**os.environ, "TRAINMON_SIMULATED_CUDA": simulated_cuda() or "", **self.label.env}
 
     def _spawn(
-        self, argv: list[str], groups: list[limits.Group], output, stdin=subprocess.DEVNULL, env: dict[str, str] | None = None
+        self, argv: list[str], groups: list[limits.Group], output: IO[bytes] | int, stdin: int = subprocess.DEVNULL,
+        env: dict[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
         parent = os.getpid()
 
@@ -244,7 +246,7 @@ class Launched:
                 return truth
             time.sleep(0.1)
 
-    def __exit__(self, *_error) -> None:
+    def __exit__(self, *_error: object) -> None:
         for process in [self.process, *self._companions]:
             if process is not None:
                 end_group(process)

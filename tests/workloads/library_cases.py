@@ -99,7 +99,7 @@ def pictures(count: int, size: tuple[int, int] = (320, 240), kind: str = "PNG") 
     for _ in range(count):
         small = draw.integers(0, 255, (size[1] // 10, size[0] // 10, 3), dtype=numpy.uint8)
         file = io.BytesIO()
-        Image.fromarray(small).resize(size, Image.BICUBIC).save(file, kind)
+        Image.fromarray(small).resize(size, Image.Resampling.BICUBIC).save(file, kind)
         files.append(file.getvalue())
     return files
 
@@ -108,8 +108,8 @@ def decoded(file: bytes, turn: float = 0.0) -> numpy.ndarray:
     """A picture as numbers: decoded, turned, cropped and scaled."""
     from PIL import Image
 
-    picture = Image.open(io.BytesIO(file)).convert("RGB").rotate(turn, Image.BICUBIC)
-    return numpy.asarray(picture.crop((20, 10, 244, 234)).resize((160, 160), Image.LANCZOS))
+    picture = Image.open(io.BytesIO(file)).convert("RGB").rotate(turn, Image.Resampling.BICUBIC)
+    return numpy.asarray(picture.crop((20, 10, 244, 234)).resize((160, 160), Image.Resampling.LANCZOS))
 
 
 class PictureSource:
@@ -179,7 +179,7 @@ def webdataset_worker(job: Job) -> None:
         trainer.step(batch)
 
 
-class Augmented(Dataset):
+class Augmented(Dataset[Any]):
     """Pictures; `turns` times turned and scaled."""
 
     def __init__(self, turns: int):
@@ -219,12 +219,12 @@ def swinging_chain(links: int, substeps: int) -> Any:
         observation_space = gymnasium.spaces.Box(-10.0, 10.0, (links,), numpy.float32)
         action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), numpy.float32)
 
-        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[numpy.ndarray, dict]:
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[numpy.ndarray, dict[str, Any]]:
             super().reset(seed=seed)
             self.angles, self.speeds = [0.1] * links, [0.0] * links
             return self._seen(), {}
 
-        def step(self, action: numpy.ndarray) -> tuple[numpy.ndarray, float, bool, bool, dict]:
+        def step(self, action: numpy.ndarray) -> tuple[numpy.ndarray, float, bool, bool, dict[str, Any]]:
             push = float(action[0])
             for _ in range(substeps):
                 for link in range(links):

@@ -19,6 +19,7 @@ from workloads import dataset_files
 from workloads.common import Job, burn, gpu_step, loader, one_thread
 from workloads.gpu_cases import light_loader
 from workloads.loader_cases import ENDLESS, Computed, Pictures, emulate_pinning
+from workloads.simulated_gpu import SimulatedGpu
 
 
 # --- loaders ---------------------------------------------------------------------------------------------------------
@@ -67,7 +68,8 @@ class Dilated:
     def dilate(self, mask: numpy.ndarray, size: int) -> numpy.ndarray:
         padded = numpy.pad(mask, size // 2)
         windows = numpy.lib.stride_tricks.sliding_window_view(padded, (size, size))
-        return (numpy.einsum("ijkl,kl->ij", windows, numpy.ones((size, size), numpy.float32)) > 0.5).astype(numpy.uint8)
+        wide: numpy.ndarray = numpy.einsum("ijkl,kl->ij", windows, numpy.ones((size, size), numpy.float32)) > 0.5
+        return wide.astype(numpy.uint8)
 
 
 def dilation(job: Job) -> None:
@@ -119,7 +121,7 @@ def epoch_restarts_fork(job: Job) -> None:
     job.train(feed, gpu_step(job.take_gpu(), 0.02))
 
 
-class Texts(IterableDataset):
+class Texts(IterableDataset[Any]):
     """A stream of lines, cut into tokens in Python."""
 
     def __iter__(self) -> Iterator[torch.Tensor]:
@@ -171,7 +173,7 @@ class Prefetched:
         self.num_workers = batches.num_workers
 
     def __iter__(self) -> Iterator[Any]:
-        ready: queue.Queue = queue.Queue(maxsize=2)
+        ready: queue.Queue[Any] = queue.Queue(maxsize=2)
 
         def fill() -> None:
             for batch in self.batches:
@@ -284,7 +286,7 @@ def heavy_logging(job: Job) -> None:
         job.train(light_loader(), step)
 
 
-def write_log(log: Any, number: int, history: list[dict]) -> None:
+def write_log(log: Any, number: int, history: list[dict[str, Any]]) -> None:
     if log.tell() > LOG_BYTES:
         log.seek(0)
         log.truncate()
@@ -420,7 +422,7 @@ def memory_pressure(job: Job) -> None:
 def validate(job: Job, batches: Any) -> None:
     """A long validation: no gradients, metrics for each batch."""
     gpu = job.gpu
-    assert gpu is not None
+    assert isinstance(gpu, SimulatedGpu)
     job.truth.event("ready")
     matrix = [[0] * 10 for _ in range(10)]
     for number, _batch in enumerate(batches):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import time
+from typing import Any
 
 from workloads import culprits
 from workloads.common import Job, burn, gpu_step
@@ -20,7 +21,7 @@ def balanced(job: Job) -> None:
     device = gpu_step(gpu, 0.04)
     state = {"head": torch.zeros(1 << 16)}
 
-    def step(number: int, batch) -> None:
+    def step(number: int, batch: Any) -> None:
         device(number, batch)
         burn(0.004)
         if number % 50 == 49:
@@ -36,7 +37,7 @@ def hung(job: Job) -> None:
     device = gpu_step(job.take_gpu(), 0.02)
     until = time.monotonic() + 2.0
 
-    def step(number: int, batch) -> None:
+    def step(number: int, batch: Any) -> None:
         device(number, batch)
         if time.monotonic() > until:
             job.truth.event("ready")
@@ -87,7 +88,7 @@ def web_server(job: Job) -> None:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_args) -> None:
+        def log_message(self, *_args: object) -> None:
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
@@ -131,7 +132,7 @@ def change(job: Job) -> None:
     moment = time.monotonic() + 14.0
     changed = False
 
-    def step(number: int, batch) -> None:
+    def step(number: int, batch: Any) -> None:
         nonlocal changed
         device(number, batch)
         if time.monotonic() > moment:

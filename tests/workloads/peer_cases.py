@@ -177,6 +177,7 @@ def simulator_over_stdio(job: Job) -> None:
     policy = SmallPolicy()
     command = [sys.executable, "-c", SIMULATOR]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as simulator:
+        assert simulator.stdin is not None and simulator.stdout is not None
         job.culprit(culprits.process(simulator.pid))
         for batch in job.batches(random_batches(1)):
             with job.losing():
@@ -267,7 +268,7 @@ def async_features(job: Job) -> None:
     job.culprit(culprits.process(service.pid), culprits.address(listener.getsockname()[1]))
     trainer = Trainer(job.take_gpu(), 0.015)
 
-    async def ask(stream: Any, user: int) -> bytes:
+    async def ask(stream: tuple[asyncio.StreamReader, asyncio.StreamWriter], user: int) -> bytes:
         reader, writer = stream
         writer.write(b"%d\n" % user)
         return await reader.readline()

@@ -74,7 +74,7 @@ def search(seed: int) -> float:
     return best
 
 
-def looked_for(result: Future) -> float:
+def looked_for(result: Future[float]) -> float:
     """The result once it is there: asks every few milliseconds, as joblib does."""
     while not result.done():
         time.sleep(0.01)

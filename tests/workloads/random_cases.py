@@ -129,7 +129,7 @@ class Source:
 
     def __init__(self, of: Plan, port: int, files: list[str], changed: str):
         self.of, self.port, self.files, self.changed = of, port, files, changed
-        self.own: Any = None
+        self.own: dict[tuple[int, int], Callable[[float], numpy.ndarray]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "own": None}
@@ -140,7 +140,7 @@ class Source:
         if self.own is None:
             self.own = {}
         if whose not in self.own:
-            made = {
+            made: dict[str, Callable[[], Any]] = {
                 "python": lambda: tokens,
                 "numpy": lambda: filtered,
                 "unpack": Unpacker,
@@ -158,7 +158,7 @@ class Source:
         return numpy.stack([self.sample() for _ in range(self.of.batch_size)])
 
 
-class MapStyle(Dataset):
+class MapStyle(Dataset[Any]):
     def __init__(self, source: Source):
         self.source = source
 
@@ -169,7 +169,7 @@ class MapStyle(Dataset):
         return torch.from_numpy(self.source.sample())
 
 
-class Streamed(IterableDataset):
+class Streamed(IterableDataset[Any]):
     def __init__(self, source: Source):
         self.source = source
 
@@ -238,16 +238,16 @@ def print_batches(name: str, port: str, changed: str, *files: str) -> None:
 
 def supply(of: Plan, source: Source) -> Any:
     """Something to iterate over that gives batches."""
-    context = multiprocessing.get_context(of.start)
+    context: Any = multiprocessing.get_context(of.start)
     if of.supply in BY_TORCH or of.supply == "torch-inline":
         dataset = Streamed(source) if of.supply == "torch-iterable" else MapStyle(source)
-        options = {"num_workers": of.feeders, "multiprocessing_context": context, "persistent_workers": True}
+        options: dict[str, Any] = {"num_workers": of.feeders, "multiprocessing_context": context, "persistent_workers": True}
         return DataLoader(dataset, batch_size=of.batch_size, **options if of.feeders else {})
     if of.supply == "generator":
         return (source.batch() for _ in itertools.count())
     if of.supply == "thread-pool":
-        pool = ThreadPoolExecutor(of.feeders)
-        return pending(lambda: pool.submit(source.batch), of.feeders + 1)
+        threads = ThreadPoolExecutor(of.feeders)
+        return pending(lambda: threads.submit(source.batch), of.feeders + 1)
     if of.supply in BY_THREADS:
         ready: Any = queue.Queue(2)
         for _ in range(of.feeders):
@@ -288,7 +288,8 @@ class Elsewhere:
         #: Who stands at its other end.
         self.ends: list[culprits.End] = []
         if of.elsewhere == "environment":
-            ours, its = multiprocessing.Pipe()
+            ends: Any = multiprocessing.Pipe()
+            ours, its = ends
             one = multiprocessing.Process(target=simulate, args=(its, of.elsewhere_s, os.getpid()), daemon=True)
             one.start()
             its.close()
@@ -319,7 +320,8 @@ def beside(of: Plan) -> list[Any]:
         pool.map(abs, range(3))
         there.append(pool)
     if "kept-loader" in of.beside:
-        held_back = DataLoader(list(range(64)), batch_size=8, num_workers=2, persistent_workers=True)
+        numbers: Any = list(range(64))
+        held_back: DataLoader[Any] = DataLoader(numbers, batch_size=8, num_workers=2, persistent_workers=True)
         for _batch in held_back:
             pass
         there.append(held_back)
@@ -331,7 +333,7 @@ def beside(of: Plan) -> list[Any]:
 
         threading.Thread(target=tick, daemon=True).start()
     if "log-queue" in of.beside:
-        lines: queue.Queue = queue.Queue()
+        lines: queue.Queue[Any] = queue.Queue()
 
         def write() -> None:
             with open(os.devnull, "w", encoding="utf-8") as log:

@@ -89,7 +89,7 @@ def train(
     import torch
 
     one_thread()
-    gpu = job.gpu = SimulatedGpu(job.device, index=int(os.environ["RANK"]), **COMPUTING)
+    gpu = job.gpu = SimulatedGpu(job.device, sync=None, index=int(os.environ["RANK"]), **COMPUTING)
     gradients = torch.zeros(1 << 16)
 
     def step(_number: int, _batch: Any) -> None:
@@ -166,7 +166,7 @@ def ddp_rank(job: Job) -> None:
     from workloads.loader_cases import Computed
 
     one_thread()
-    gpu = job.gpu = SimulatedGpu(job.device, index=int(os.environ["RANK"]), **COMPUTING)
+    gpu = job.gpu = SimulatedGpu(job.device, sync=None, index=int(os.environ["RANK"]), **COMPUTING)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3 * 32 * 32, 16))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
@@ -249,13 +249,13 @@ def spawn(job: Job, run: Callable[[Job], None], ranks: int = RANKS, late: int = 
     """This process starts the ranks with torch.multiprocessing and waits for them."""
     import tempfile
 
-    import torch.multiprocessing
+    from torch.multiprocessing.spawn import spawn as start_ranks
 
     simulated_gpu.create(job.device, devices=ranks)
     os.environ[LATE] = str(late)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(job.device)) as meeting:
         arguments = (words(job, run), f"file://{meeting}/ranks", ranks)
-        torch.multiprocessing.spawn(spawned, args=arguments, nprocs=ranks)
+        start_ranks(spawned, args=arguments, nprocs=ranks)
 
 
 def spawned(number: int, arguments: list[str], meeting: str, ranks: int) -> None:

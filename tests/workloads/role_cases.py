@@ -78,7 +78,7 @@ def tracker_in_a_child(job: Job) -> None:
         tells.send({"step": number, "loss": 0.5})
 
 
-class Sharded(IterableDataset):
+class Sharded(IterableDataset[Any]):
     """A stream of so many shards that has no end; each worker reads every n-th of them, the last worker the first one."""
 
     def __init__(self, shards: int, cost: float):
@@ -100,7 +100,7 @@ def one_shard_for_three_workers(job: Job) -> None:
     job.train(feed, gpu_step(job.take_gpu(), 0.012))
 
 
-class MappedRows(torch.utils.data.Dataset):
+class MappedRows(torch.utils.data.Dataset[Any]):
     """Rows of files that are mapped and, at each sample, not in memory: little is done with them."""
 
     def __init__(self, files: list[str], rows: int):

@@ -9,7 +9,7 @@ import random
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Iterator
+from typing import Any, Iterator
 
 import numpy
 import torch
@@ -175,13 +175,13 @@ def _read(connection: socket.socket, count: int) -> bytes:
     return b"".join(parts)
 
 
-class FromPipe(IterableDataset):
+class FromPipe(IterableDataset[Any]):
     """Samples of a fixed size out of a named pipe."""
 
     def __init__(self, path: str, size: int):
         self.path, self.size = path, size
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[torch.Tensor]:
         with open(self.path, "rb", buffering=0) as pipe:
             while True:
                 left, parts = self.size, []
@@ -221,7 +221,7 @@ class ReadAhead(threading.Thread):
     def __init__(self, dataset: DirectFiles, batch_size: int):
         super().__init__(daemon=True)
         self.dataset, self.batch_size = dataset, batch_size
-        self.ready: queue.Queue = queue.Queue(2)
+        self.ready: queue.Queue[Any] = queue.Queue(2)
 
     def run(self) -> None:
         while True:
@@ -308,7 +308,7 @@ def checkpoint_write(job: Job) -> None:
     state = {f"layer{number}": torch.randn(1 << 20) for number in range(96)}
     path = os.path.join(os.path.dirname(job.device), "checkpoint.pt")
 
-    def step(number: int, batch) -> None:
+    def step(number: int, batch: Any) -> None:
         gpu_step(gpu, 0.02)(number, batch)
         if number % 8 == 7:
             with open(path, "wb") as file:

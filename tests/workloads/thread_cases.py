@@ -102,7 +102,8 @@ class Embeddings:
         began = time.monotonic()
         with self.guard:
             job.lost_s += time.monotonic() - began
-            return self.table[rows]
+            found: numpy.ndarray = self.table[rows]
+            return found
 
 
 def thread_lock_table(job: Job) -> None:
@@ -117,7 +118,8 @@ def search_tree(policy: numpy.ndarray) -> numpy.ndarray:
     done = time.thread_time() + 0.045
     while time.thread_time() < done:
         order = numpy.sort(policy)
-    return numpy.roll(policy, 1) + order[0]
+    searched: numpy.ndarray = numpy.roll(policy, 1) + order[0]
+    return searched
 
 
 def thread_result(job: Job) -> None:

@@ -312,7 +312,7 @@ def hung_queue(job: Job) -> None:
     """After two seconds the thread that fills the queue dies of a broken record; nobody tells the loop."""
     one_thread()
     trainer = Trainer(job.take_gpu(), 0.02)
-    ready: queue.Queue = queue.Queue(4)
+    ready: queue.Queue[Any] = queue.Queue(4)
     breaks = time.monotonic() + 2.0
 
     def produce() -> None:

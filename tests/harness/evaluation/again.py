@@ -41,10 +41,10 @@ def keep(folder: str, run: Run, truth_path: str) -> None:
     os.makedirs(place, exist_ok=True)
     shutil.copy(run.recording, os.path.join(place, RECORDING))
     name = os.path.basename(truth_path)
-    for file in os.listdir(os.path.dirname(truth_path)):
-        if file.startswith(name):
-            target = os.path.join(place, TRUTH + file[len(name) :])
-            shutil.copy(os.path.join(os.path.dirname(truth_path), file), target)
+    for written in os.listdir(os.path.dirname(truth_path)):
+        if written.startswith(name):
+            target = os.path.join(place, TRUTH + written[len(name) :])
+            shutil.copy(os.path.join(os.path.dirname(truth_path), written), target)
     about = {"label": run.label.name, "number": run.number, "began": run.began, "others": run.cores_of_others}
     with open(os.path.join(place, ABOUT), "w", encoding="utf-8") as file:
         json.dump(about, file)

@@ -77,8 +77,9 @@ def taken_in(known: Iterable[Claim], runs: Iterable[Runs]) -> list[Claim]:
 
 def _by_rules(run: dict[str, Any]) -> float | None:
     """Earlier programs showed what the rules said as it was."""
-    of_rules = run.get("confidence_by_rules")
-    return run["confidence"] if of_rules is None else of_rules
+    of_rules: float | None = run.get("confidence_by_rules")
+    shown: float | None = run["confidence"]
+    return shown if of_rules is None else of_rules
 
 
 def read(path: str) -> list[Claim]:

@@ -153,7 +153,8 @@ class Contained(Launched):
         if self.kind.watcher == OUTSIDE:
             outer = self._outer()
             truth.stages = {outer.get(pid, pid): clock for pid, clock in truth.stages.items()}
-            truth.loop_tid = outer.get(truth.loop_tid, truth.loop_tid)
+            if truth.loop_tid is not None:
+                truth.loop_tid = outer.get(truth.loop_tid, truth.loop_tid)
             beside = {companion.pid for companion in self._companions}
             for _moment, ends in truth.culprits:
                 for end in ends:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import resource
 import signal
 import statistics
 import subprocess
@@ -80,17 +81,21 @@ COMPARED = (
 HELD = ("young_cpu_pct", "steady_cpu_pct", "settled_cpu_pct")
 
 
+#: A moment of the monotonic clock, and the CPU seconds used until then.
+Moment = tuple[float, float]
+
+
 class Watch:
     """Follows a process until it ends: peak memory of its own, not of the parent it was forked from."""
 
     def __init__(self, pid: int):
         self.pid, self.began = pid, time.monotonic()
         self.peak_kib: int | None = None
-        self.young: tuple[float, float] | None = None
-        self.steady: tuple[float, float] | None = None
-        self.before_settled: tuple[float, float] | None = None
-        self.settled: tuple[float, float] | None = None
-        self.latest: tuple[float, float] | None = None
+        self.young: Moment | None = None
+        self.steady: Moment | None = None
+        self.before_settled: Moment | None = None
+        self.settled: Moment | None = None
+        self.latest: Moment | None = None
         self.switches: list[tuple[float, int]] = []
 
     def look(self) -> None:
@@ -113,8 +118,8 @@ class Watch:
                 self.before_settled = (now, used)
             self.latest = (now, used)
 
-    def cost(self, mode: str, seconds: float, usage, status: int) -> Cost:
-        def between(first, last, least_s: float) -> float | None:
+    def cost(self, mode: str, seconds: float, usage: resource.struct_rusage, status: int) -> Cost:
+        def between(first: Moment | None, last: Moment | None, least_s: float) -> float | None:
             if first is None or last is None or last[0] - first[0] < least_s:
                 return None
             return 100 * (last[1] - first[1]) / (last[0] - first[0])

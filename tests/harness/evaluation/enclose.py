@@ -17,6 +17,7 @@ import platform
 import struct
 import subprocess
 import sys
+from typing import Any
 
 
 # Run as a program, outside and in a container.
@@ -61,7 +62,7 @@ def groups_here() -> dict[str, str]:
     return found
 
 
-def make_root(spec: dict) -> None:
+def make_root(spec: dict[str, Any]) -> None:
     """Makes a root that is an overlay on this machine's, without what lies outside of a container, and moves into it."""
     mount("--make-rprivate", "/")
     hierarchies, here = [one for one in mounts() if one[1] in ("cgroup", "cgroup2")], groups_here()
@@ -153,7 +154,7 @@ def refuse(names: tuple[str, ...]) -> None:
             raise OSError(ctypes.get_errno(), "the filter of system calls was refused")
 
 
-def give_up(spec: dict) -> list[str]:
+def give_up(spec: dict[str, Any]) -> list[str]:
     """The command before the command: it drops capabilities and becomes the container's user."""
     kept = ",".join(["-all", *(f"+{name}" for name in spec["capabilities"])])
     command = ["setpriv", f"--bounding-set={kept}", "--inh-caps=-all", "--no-new-privs"]

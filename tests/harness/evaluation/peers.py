@@ -115,10 +115,10 @@ def measure(monitor: Monitor, seconds: float, runs: int, crowds: list[int], data
                     alone.append(_alone())
             truth = job.truth_until(time.monotonic())
             for at, (row, window) in enumerate(windows):
-                around = [truth.steps_per_s(*alone[at]), truth.steps_per_s(*alone[at + 1])]
+                before, after = (truth.steps_per_s(*one) for one in alone[at : at + 2])
                 watched = truth.steps_per_s(*window)
-                if watched and all(around):
-                    row.steps.append(watched / statistics.mean(around))
+                if watched and before and after:
+                    row.steps.append(watched / statistics.mean((before, after)))
         rows += of_count
     return rows
 
@@ -183,6 +183,13 @@ def environment_of(peer: Peer, monitor: Monitor, place: str, device: str) -> dic
     return environment
 
 
+#: Field of a cost, width and digits of its column.
+COLUMNS = (
+    ("young_cpu_pct", 10, 2), ("steady_cpu_pct", 9, 2), ("settled_cpu_pct", 7, 2), ("peak_rss_mib", 9, 1), ("first_frame_ms", 10, 0),
+    ("switches_per_s", 12, 0), ("bytes_per_s", 9, 0),
+)  # fmt: skip
+
+
 def report(rows: list[Row]) -> str:
     """Medians, and what one program costs beside those it is to replace."""
     head = f"{'program':22}{'processes':>10}{'CPU 15 s':>10}{'to 80 s':>9}{'later':>7}{'RSS MiB':>9}{'frame ms':>10}"
@@ -191,9 +198,7 @@ def report(rows: list[Row]) -> str:
         if row.why_not:
             lines.append(f"{row.name:22}{row.processes:10}  not measured: {row.why_not}")
             continue
-        columns = (("young_cpu_pct", 10, 2), ("steady_cpu_pct", 9, 2), ("settled_cpu_pct", 7, 2), ("peak_rss_mib", 9, 1))
-        columns += (("first_frame_ms", 10, 0), ("switches_per_s", 12, 0), ("bytes_per_s", 9, 0))
-        cells = "".join(f"{show(row.median(name), f'.{digits}f'):>{width}}" for name, width, digits in columns)
+        cells = "".join(f"{show(row.median(name), f'.{digits}f'):>{width}}" for name, width, digits in COLUMNS)
         steps = f"{show(statistics.median(row.steps) if row.steps else None, '.3f'):>9}"
         lines.append(f"{row.name:22}{row.processes:10}{cells}{steps}{len(row.costs):6}")
     lines.append("CPU in percent of one core with children: the first 15 s, from 20 s on, from 80 s on where the run is long enough;")
@@ -209,15 +214,15 @@ def _ratios(rows: list[Row], count: int) -> list[str]:
         return None if row.why_not else row.median("settled_cpu_pct") or row.median("steady_cpu_pct")
 
     own = later("trainmon")
-    lines = []
     if not own:
-        return lines
+        return []
+    lines = []
     for row in rows:
         other = later(row.name)
         if row.interactive and other and not row.name.startswith("trainmon"):
             lines.append(f"{count} processes: trainmon takes {own / other:.2f} of what {row.name} takes")
-    parts = [later(name) for name in REPLACED]
-    if all(parts):
+    parts = [part for name in REPLACED if (part := later(name))]
+    if len(parts) == len(REPLACED):
         lines.append(f"{count} processes: {own / sum(parts):.2f} of what {' + '.join(REPLACED)} take together")
     return lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Iterable
+from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from harness.text import percentile, show
 from workloads import culprits, stages
@@ -390,8 +390,7 @@ def tables(results: list[Result]) -> str:
     sums = [summarise(runs) if runs else None for runs in columns_of.values()]
     lines += ["", f"{'':32}" + "".join(f"{name:>32}" for name in columns_of)]
     for name, shown in SUMS:
-        cells = ("-" if total is None else shown(total) for total in sums)
-        lines.append(f"{name:32}" + "".join(f"{cell:>32}" for cell in cells))
+        lines.append(f"{name:32}" + "".join(f"{'-' if total is None else shown(total):>32}" for total in sums))
     lines.append(reliability(results))
     return "\n".join([*lines, *named(results)])
 
@@ -419,7 +418,7 @@ def _unscored(missing: int) -> str:
 
 
 #: The lines under the confusion table: name, and how its cell is written.
-SUMS = (
+SUMS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("runs", lambda t: str(t["runs"])),
     ("class right", lambda t: show(t["class_accuracy"], ".1%")),
     ("… label held", lambda t: f"{show(t['class_accuracy_label_held'], '.1%')} (left bounds: {t['label_not_held']})"),

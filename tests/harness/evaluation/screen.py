@@ -104,7 +104,8 @@ def difference(
     name: str, pid: int, before: dict[int, tuple[str, int]], after: dict[int, tuple[str, int]], seconds: float
 ) -> WakeUps:
     """What each thread woke up between two looks; a thread that is new woke up all it did since."""
-    main, others = 0, {}
+    main = 0
+    others: dict[str, int] = {}
     for task, (thread, count) in after.items():
         woke = count - before.get(task, ("", 0))[1]
         if task == pid:
@@ -234,13 +235,13 @@ def report(flows: list[Traffic], quiet: list[WakeUps], keys: list[KeyTimes]) -> 
         )
     lines += ["", f"{'key to frame, ms':24} {'median':>9} {'p95':>9} {'worst':>9}"]
     for key in keys:
-        median, high = percentile(key.ms, 0.5), percentile(key.ms, 0.95)
-        if median is None or high is None:
+        middle, high = percentile(key.ms, 0.5), percentile(key.ms, 0.95)
+        if middle is None or high is None:
             lines.append(f"{key.name:24} skipped: nothing was measured")
             continue
         verdict = "ok" if high <= KEY_MS else "TOO SLOW"
         hung = f"; hung: {', '.join(key.hung)}" if key.hung else ""
         lines.append(
-            f"{key.name:24} {median:9.1f} {high:9.1f} {max(key.ms):9.1f}   {verdict}: p95 at most {KEY_MS:.0f}{hung}"
+            f"{key.name:24} {middle:9.1f} {high:9.1f} {max(key.ms):9.1f}   {verdict}: p95 at most {KEY_MS:.0f}{hung}"
         )
     return "\n".join(lines)

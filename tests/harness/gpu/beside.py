@@ -53,7 +53,8 @@ class Program(Launched):
 @contextlib.contextmanager
 def settled(label: Label, seconds: float, simulated: bool) -> Iterator[Program]:
     """A program that steps."""
-    with Program(label, seconds + SPARE_S, simulated) as job:
+    job = Program(label, seconds + SPARE_S, simulated)
+    with job:
         job.wait_until_watchable()
         time.sleep(SETTLE_S)
         yield job

@@ -17,9 +17,11 @@ import argparse
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 from harness import options, paths
 from harness.gpu import beside, cost, environment, readings, report
@@ -88,7 +90,7 @@ class Check:
         self.rows: list[readings.Compared] = []
         self.programs: list[beside.Watched] = []
         self.costs: list[tuple[str, str, str]] = []
-        self.environment: dict = {}
+        self.environment: dict[str, Any] = {}
         self.py_spy: str | None = args.py_spy or paths.py_spy()
         given = ("--py-spy", os.path.abspath(self.py_spy)) if self.py_spy else ()
         library = os.path.abspath(args.nvml_lib) if args.nvml_lib else None
@@ -149,7 +151,7 @@ class Check:
         return report.passed(self.rows, self.programs, self.failures)
 
 
-def end(process) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
 

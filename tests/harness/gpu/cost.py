@@ -39,7 +39,7 @@ def listed(name: str) -> tuple[str, Make]:
     room = ctypes.create_string_buffer(64 * ENTRIES)
 
     def call(library: ctypes.CDLL, device: ctypes.c_void_p) -> int:
-        return getattr(library, name)(device, ctypes.byref(ctypes.c_uint(ENTRIES)), room)
+        return int(getattr(library, name)(device, ctypes.byref(ctypes.c_uint(ENTRIES)), room))
 
     return name, call
 
@@ -49,7 +49,7 @@ def process_utilisation() -> tuple[str, Make]:
 
     def call(library: ctypes.CDLL, device: ctypes.c_void_p) -> int:
         since = ctypes.c_ulonglong(int((time.time() - 1.0) * 1e6))
-        return getattr(library, name)(device, room, ctypes.byref(ctypes.c_uint(ENTRIES)), since)
+        return int(getattr(library, name)(device, room, ctypes.byref(ctypes.c_uint(ENTRIES)), since))
 
     return name, call
 
@@ -62,7 +62,7 @@ def samples() -> tuple[str, Make]:
         count.value = ENTRIES
         since = ctypes.c_ulonglong(int((time.time() - 1.0) * 1e6))
         # NVML_GPU_UTILIZATION_SAMPLES is 1.
-        return getattr(library, name)(device, 1, since, ctypes.byref(kind), ctypes.byref(count), room)
+        return int(getattr(library, name)(device, 1, since, ctypes.byref(kind), ctypes.byref(count), room))
 
     return name, call
 
@@ -98,7 +98,8 @@ def measured(library: ctypes.CDLL, device: ctypes.c_void_p) -> list[tuple[str, s
         if not hasattr(library, name):
             rows.append((name, "–", "this library has none"))
             continue
-        took, began, answer = [], time.monotonic(), 0
+        took: list[float] = []
+        began, answer = time.monotonic(), 0
         while len(took) < CALLS and time.monotonic() - began < MOST_S:
             before = time.perf_counter()
             answer = call(library, device)

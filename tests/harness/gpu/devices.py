@@ -154,7 +154,7 @@ def graph_s(kernel: Callable[[], Any]) -> float:
     graph.replay()
     end.record()
     end.synchronize()
-    return begin.elapsed_time(end) / 1e3 / TINY_KERNELS
+    return float(begin.elapsed_time(end)) / 1e3 / TINY_KERNELS
 
 
 def sleep_in_waits() -> None:

@@ -13,6 +13,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -24,14 +25,18 @@ PERIOD_S = 0.167
 MIB = 1 << 20
 
 
-def records(path: str) -> list[dict[str, int | str]]:
-    """Each device's fields, its name, and when they were read."""
+#: A device's fields by name; `name` and `uuid` are text, `busy` a share.
+Record = dict[str, Any]
+
+
+def records(path: str) -> list[Record]:
+    """Each device's fields and its name."""
     with open(path, "rb") as file:
         content = file.read()
     found = []
     for index in range(int.from_bytes(content[12:16], "little")):
         record = content[RECORD_BYTES * (1 + index) :][:RECORD_BYTES]
-        device: dict[str, int | str] = {name: struct.unpack_from("<Q", record, at)[0] for name, at in FIELDS.items()}
+        device: Record = {name: struct.unpack_from("<Q", record, at)[0] for name, at in FIELDS.items()}
         device["name"] = record[NAME_OFFSET:][:NAME_BYTES].rstrip(b"\0").decode()
         for who in ("owner", "neighbour"):
             if not os.path.exists(f"/proc/{device[f'{who}_pid']}"):
@@ -40,36 +45,31 @@ def records(path: str) -> list[dict[str, int | str]]:
     return found
 
 
-def busy_ns(device: dict, now: int, prefix: str = "") -> int:
+def busy_ns(device: Record, now: int, prefix: str = "") -> float:
     """Time for which a queue has worked up to now: see simulated_gpu.py."""
-    return device[f"{prefix}enqueued_ns"] - max(0, device[f"{prefix}free_at_ns"] - now)
+    return float(device[f"{prefix}enqueued_ns"] - max(0, device[f"{prefix}free_at_ns"] - now))
 
 
-def utilisation(before: dict, then: int, after: dict, now: int) -> float:
+def utilisation(before: Record, then: int, after: Record, now: int) -> float:
     """Share of the time in which the device worked for either process."""
     parts = (("", "owner_pid"), ("neighbour_", "neighbour_pid"))
     worked = sum(busy_ns(after, now, prefix) - busy_ns(before, then, prefix) for prefix, pid in parts if after[pid])
     return min(1.0, max(0.0, worked / max(1, now - then)))
 
 
-def power_w(device: dict) -> float:
-    idle, busy = device["power_idle_mw"], device["power_busy_mw"]
-    return (idle + (busy - idle) * device["busy"]) / 1e3
+def power_w(device: Record) -> float:
+    idle, busy = float(device["power_idle_mw"]), float(device["power_busy_mw"])
+    return (idle + (busy - idle) * float(device["busy"])) / 1e3
 
 
-def used_mib(device: dict) -> int:
-    """Memory used: without that of processes that have ended."""
-    return device["memory_used_bytes"] // MIB
-
-
-ANSWERS: dict[str, Callable[[dict], object]] = {
+ANSWERS: dict[str, Callable[[Record], object]] = {
     "index": lambda device: device["index"],
     "uuid": lambda device: device["uuid"],
     "name": lambda device: device["name"],
     "driver_version": lambda _device: "580.95.05",
     "utilization.gpu": lambda device: round(device["busy"] * 100),
     "utilization.memory": lambda device: round(device["busy"] * device["memory_busy_pct"]),
-    "memory.used": used_mib,
+    "memory.used": lambda device: device["memory_used_bytes"] // MIB,
     "memory.total": lambda device: device["memory_total_bytes"] // MIB,
     "power.draw": lambda device: f"{power_w(device):.2f}",
     "enforced.power.limit": lambda device: f"{device['power_limit_mw'] / 1e3:.2f}",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 from workloads import stages
 import torch
@@ -16,6 +18,7 @@ from harness.gpu.devices import MIB, CudaDevice, SimulatedDevice
 
 PR_SET_PTRACER, ANYBODY = 0x59616D61, -1
 ENDLESS = 1 << 24
+Device = CudaDevice | SimulatedDevice
 LARGE_BATCH_BYTES = 256 * MIB
 
 
@@ -44,22 +47,24 @@ class Samples:
             return torch.full((3, 32, 32), float(index % 7))
 
 
-def batches(milliseconds: float, workers: int = 1):
+def batches(milliseconds: float, workers: int = 1) -> Any:
     """A loader of batches of four that cost so much together."""
     one_thread()
-    options = {"worker_init_fn": start_worker} if workers else {}
+    options: dict[str, Any] = {"worker_init_fn": start_worker} if workers else {}
     return loader(Samples(milliseconds / 4e3), batch_size=4, num_workers=workers, **options)
 
 
-def light():
+def light() -> Any:
     """A loader that is never late."""
     return batches(2)
 
 
-def take(job: Job, blocking: bool = False):
+def take(job: Job, blocking: bool = False) -> Device:
     """The device: the simulated one where the check is tried out."""
-    job.gpu = SimulatedDevice(job.device, blocking) if job.given["device"] == "simulated" else CudaDevice(blocking)
-    return job.gpu
+    device: Device
+    device = SimulatedDevice(job.device, blocking) if job.given["device"] == "simulated" else CudaDevice(blocking)
+    job.gpu = device
+    return device
 
 
 def compute_bound(job: Job) -> None:
@@ -74,7 +79,7 @@ def compute_bound(job: Job) -> None:
     job.train(light(), step)
 
 
-def reads_each_step(job: Job, device) -> None:
+def reads_each_step(job: Job, device: Device) -> None:
     def step(_number: int, _batch: torch.Tensor) -> None:
         device.compute(0.06)
         with device.waiting:
@@ -91,7 +96,7 @@ def compute_bound_blocking(job: Job) -> None:
     reads_each_step(job, take(job, blocking=True))
 
 
-def short_step(job: Job, device, seconds: float):
+def short_step(device: Device, seconds: float) -> Callable[[int, torch.Tensor], None]:
     def step(_number: int, _batch: torch.Tensor) -> None:
         device.compute(seconds)
         with device.waiting:
@@ -101,11 +106,11 @@ def short_step(job: Job, device, seconds: float):
 
 
 def loader_bound(job: Job) -> None:
-    job.train(batches(60), short_step(job, take(job), 0.015))
+    job.train(batches(60), short_step(take(job), 0.015))
 
 
 def in_process_loading(job: Job) -> None:
-    job.train(batches(45, workers=0), short_step(job, take(job), 0.015))
+    job.train(batches(45, workers=0), short_step(take(job), 0.015))
 
 
 def update_metrics() -> None:
@@ -168,7 +173,7 @@ def under_filled(job: Job) -> None:
     work_for(job, lambda device: device.one_block())
 
 
-def work_for(job: Job, kind) -> None:
+def work_for(job: Job, kind: Callable[[Device], Callable[[float], None]]) -> None:
     """Steps of 50 ms of one kind of work, the loss read after each."""
     device = take(job)
     work = kind(device)

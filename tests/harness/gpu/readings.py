@@ -243,8 +243,10 @@ def processes(index: int, of_phases: list[tuple[Look, Sampled]]) -> list[Compare
         sets.append(left.keys() == right.keys())
         for pid in left.keys() & right.keys():
             one, other = left[pid], right[pid]
-            both = one is not None and other is not None
-            apart.append(abs(one - other) > max(64.0, 0.01 * other) if both else one is not other)
+            if one is None or other is None:
+                apart.append(one is not other)
+            else:
+                apart.append(abs(one - other) > max(64.0, 0.01 * other))
         ours.update(left)
         theirs.update(right)
     if not there:

@@ -23,7 +23,7 @@ NOTHING = frozenset(
 _INVALID = re.compile(r'Field "([^"]+)" is not a valid field')
 
 #: One device: value by name of the field; None where it has none.
-Row = Mapping[str, "str | None"]
+Row = dict[str, "str | None"]
 
 
 class SmiFailed(Exception):
@@ -56,7 +56,7 @@ def number(text: str | None) -> float | None:
         return None
 
 
-def table(text: str, names: Iterable[str]) -> list[dict[str, str | None]]:
+def table(text: str, names: Iterable[str]) -> list[Row]:
     """CSV without a header as one mapping a line. Raises SmiFailed for a line with another number of fields."""
     names, rows = list(names), []
     for fields in csv.reader(io.StringIO(text), skipinitialspace=True):
@@ -120,7 +120,7 @@ class Smi:
                 continue
             return {names: rest[0] if rest else None for names, rest in left.items()}
 
-    def query(self) -> list[dict[str, str | None]]:
+    def query(self) -> list[Row]:
         """All devices, by the fields chosen."""
         return table(self._run(f"--query-gpu={','.join(self.fields)}", "--format=csv,noheader,nounits"), self.fields)
 

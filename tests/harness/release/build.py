@@ -27,13 +27,13 @@ class Failed(Exception):
     """One line: what failed, and what to do about it."""
 
 
-def run(*command: str, **more) -> str:
+def run(*command: str, cwd: str | None = None, env: dict[str, str] | None = None) -> str:
     """Runs a program and gives back what it printed.
 
     Raises Failed with the end of what it said when it fails.
     """
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=env
     )
     if done.returncode:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
@@ -54,7 +54,7 @@ class Sources:
     @property
     def version(self) -> str:
         with open(os.path.join(self.root, "Cargo.toml"), "rb") as file:
-            return tomllib.load(file)["package"]["version"]
+            return str(tomllib.load(file)["package"]["version"])
 
     @functools.cached_property
     def epoch(self) -> int:

@@ -39,8 +39,8 @@ def target(home: str) -> Iterator[int]:
     with open(path, "w", encoding="utf-8") as file:
         file.write(TARGET)
     process = subprocess.Popen([python, path], stdout=subprocess.PIPE, env=environment(home), text=True)
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         if process.stdout.readline() != "ready\n":
             raise Failed(f"{python} did not start the small program to look at")
         yield process.pid
@@ -65,7 +65,7 @@ def doctor(program: str, home: str, *options: str) -> dict[str, dict[str, Any]]:
 def diagnose(program: str, home: str, pid: int) -> dict[str, Any]:
     """The verdict on four seconds of a process, which must be of that process and say what was seen."""
     arguments = ["diagnose", "--json", "--duration", "4s", "--pid", str(pid)]
-    verdict = json.loads(run(program, *arguments, env=environment(home)))
+    verdict: dict[str, Any] = json.loads(run(program, *arguments, env=environment(home)))
     if verdict["pid"] != pid or "stacks" not in verdict["seen"]:
         raise Failed(f"{program} diagnose --pid {pid} speaks of {verdict['pid']} and has seen {verdict['seen']}")
     return verdict

@@ -7,11 +7,12 @@ import os
 import subprocess
 import tempfile
 import unittest
+from typing import Any
 
 
 from harness.evaluation import containers, enclose
 from harness.evaluation.scoring import Result
-from harness.paths import TESTS
+from harness.paths import BUILDS, TESTS
 from workloads import simulated_gpu
 from workloads.labels import by_name
 from workloads.limits import Unavailable
@@ -40,14 +41,15 @@ print(json.dumps({
 """
 
 
-def looked(kind: containers.Kind, data: str) -> dict:
+def looked(kind: containers.Kind, data: str) -> dict[str, Any]:
     """What a program sees in a container of this kind."""
     ptrace = enclose.NUMBERS[os.uname().machine]["ptrace"]
     source = LOOK % (ptrace, data, TESTS)
     job = containers.Contained(kind, by_name("main-thread"), 1.0, data)
     job.folder = data
     done = subprocess.run(job.job_command(["-c", source]), capture_output=True, text=True, timeout=60, check=True)
-    return json.loads(done.stdout)
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
 
 
 class Kinds(unittest.TestCase):
@@ -85,7 +87,7 @@ class Kinds(unittest.TestCase):
 class Words(unittest.TestCase):
     def test_programs_lie_elsewhere_inside(self) -> None:
         self.assertEqual(containers.here(os.path.join(TESTS, "workloads/train.py")), "/opt/tests/workloads/train.py")
-        self.assertEqual(containers.here(os.path.join(containers.BUILDS, "release/trainmon")), "/opt/builds/release/trainmon")
+        self.assertEqual(containers.here(os.path.join(BUILDS, "release/trainmon")), "/opt/builds/release/trainmon")
         self.assertEqual(containers.here("/tmp/elsewhere"), "/tmp/elsewhere")
 
     def test_an_unknown_kind_is_named_beside_those_that_there_are(self) -> None:

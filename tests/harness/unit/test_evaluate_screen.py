@@ -14,7 +14,7 @@ from harness.terminal import END_OF_FRAME, Terminal
 
 
 class Numbers(unittest.TestCase):
-    def test_bytes_of_whole_seconds(self):
+    def test_bytes_of_whole_seconds(self) -> None:
         arrivals = [(4.0, 9), (10.0, 1), (10.999, 2), (12.5, 4), (13.0, 8), (13.2, 16)]
         self.assertEqual(screen.seconds_of(arrivals, 10.0, 13.9), [3, 0, 4])
         self.assertEqual(screen.seconds_of(arrivals, 10.0, 10.5), [])
@@ -24,19 +24,19 @@ class Numbers(unittest.TestCase):
 class Switches(unittest.TestCase):
     STATUS = "Name:\tx\nvoluntary_ctxt_switches:\t41\nnonvoluntary_ctxt_switches:\t7\n"
 
-    def test_a_status_file(self):
+    def test_a_status_file(self) -> None:
         self.assertEqual(screen.voluntary(self.STATUS), 41)
         self.assertIsNone(screen.voluntary("nonvoluntary_ctxt_switches:\t7\n"))
         self.assertIsNone(screen.voluntary("voluntary_ctxt_switches:\t-\n"))
         self.assertIsNone(screen.voluntary(""))
 
-    def test_threads_by_name_and_the_main_one_apart(self):
+    def test_threads_by_name_and_the_main_one_apart(self) -> None:
         before = {10: ("trainmon", 100), 11: ("lane", 50), 12: ("gone", 9)}
         after = {10: ("trainmon", 103), 11: ("lane", 90), 13: ("lane", 5), 14: ("trainmon", 1)}
         woke = screen.difference("x", 10, before, after, 10.0)
         self.assertEqual((woke.main, woke.others), (3, {"lane": 45, "trainmon": 1}))
 
-    def test_a_real_process_that_sleeps_wakes_up(self):
+    def test_a_real_process_that_sleeps_wakes_up(self) -> None:
         program = "import time\nwhile True: time.sleep(0.01)"
         with subprocess.Popen([sys.executable, "-c", program]) as process:
             try:
@@ -52,7 +52,7 @@ class Switches(unittest.TestCase):
 
 
 class Reports(unittest.TestCase):
-    def test_limits_are_named_and_what_is_missing_too(self):
+    def test_limits_are_named_and_what_is_missing_too(self) -> None:
         text = screen.report(
             [screen.Traffic("normal", [100, 7000, 6500]), screen.Traffic("low bandwidth", why_not="unknown option")],
             [screen.WakeUps("an hour's interval", 10.0, 0, {"lane": 500, "idle": 0})],
@@ -81,7 +81,7 @@ while True:
         break
 """
 
-    def setUp(self):
+    def setUp(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.path = os.path.join(self.folder.name, "program")
@@ -89,7 +89,7 @@ while True:
             file.write(self.PROGRAM)
         os.chmod(self.path, 0o755)
 
-    def test_the_time_to_a_frame_ends_with_the_frame(self):
+    def test_the_time_to_a_frame_ends_with_the_frame(self) -> None:
         with Terminal([self.path], dict(os.environ)) as terminal:
             while not terminal.arrivals:
                 terminal.watch(0.1)
@@ -99,7 +99,7 @@ while True:
                 terminal.watch(10.0)
             self.assertEqual(sum(len(piece) for _, piece in terminal.arrivals), 5 + 2 * (4 + len(END_OF_FRAME)))
 
-    def test_the_silent_py_spy_says_nothing(self):
+    def test_the_silent_py_spy_says_nothing(self) -> None:
         path = screen.silent_py_spy(self.folder.name)
         with self.assertRaises(subprocess.TimeoutExpired):
             subprocess.run([path, "--version"], timeout=0.3, check=False)

@@ -12,6 +12,7 @@ import tempfile
 import time
 import unittest
 from contextlib import redirect_stderr
+from typing import Any
 from unittest import mock
 
 
@@ -21,6 +22,7 @@ from harness.gpu import beside, check, devices, fake_smi, readings, report, smi
 from harness.gpu.labelled import PROGRAMS, by_name
 from harness.gpu.readings import AGREES, DIFFERS, NOT_OFFERED, Look, Sampled
 from harness.paths import HARNESS, TESTS
+from harness.unit.support import known
 from workloads import simulated_gpu
 
 FAKE_SMI = os.path.join(HARNESS, "gpu/fake_smi.py")
@@ -37,7 +39,7 @@ def reading(name: str) -> readings.Reading:
     return next(one for one in readings.READINGS if one.name == name)
 
 
-def compared(name: str, ours: list, theirs: list, phases: list[str] | None = None) -> readings.Compared:
+def compared(name: str, ours: list[Any], theirs: list[Any], phases: list[str] | None = None) -> readings.Compared:
     """One reading of device 0, by pairs of trainmon's raw value and nvidia-smi's text."""
     one = reading(name)
     key = {"utilisation": "utilization_pct", "power limit": "power_limit_mw", "clock event reasons": "clock_event_reasons",
@@ -47,13 +49,11 @@ def compared(name: str, ours: list, theirs: list, phases: list[str] | None = Non
         (Look(phase, 0.0, [{"index": "0", one.names[0]: right}], []), Sampled(phase, 0.0, [{"index": 0, key: left}]))
         for phase, left, right in zip(phases, ours, theirs)
     ]
-    result = readings.compare(one, one.names[0], 0, pairs)
-    assert result is not None
-    return result
+    return known(readings.compare(one, one.names[0], 0, pairs))
 
 
 class Parsing(unittest.TestCase):
-    def test_what_is_no_value_is_none(self):
+    def test_what_is_no_value_is_none(self) -> None:
         rows = smi.table(CSV, FIELDS)
         self.assertEqual([row["name"] for row in rows], ["NVIDIA A100-SXM4-80GB", "NVIDIA A10G", "NVIDIA A10G"])
         self.assertEqual([row["utilization.gpu"] for row in rows], [None, "97", None])
@@ -62,25 +62,25 @@ class Parsing(unittest.TestCase):
         self.assertEqual([readings.enabled(row["mig.mode.current"]) for row in rows], [1.0, None, None])
         self.assertEqual(rows[2]["power.draw"], None)
 
-    def test_numbers_with_units_and_words(self):
+    def test_numbers_with_units_and_words(self) -> None:
         self.assertEqual(smi.number("300.00 W"), 300.0)
         self.assertEqual(smi.number("0x0000000000000044"), 68.0)
         for text in (None, "", "Default", "0xzz"):
             self.assertIsNone(smi.number(text))
 
-    def test_a_line_of_another_length_is_refused(self):
+    def test_a_line_of_another_length_is_refused(self) -> None:
         with self.assertRaisesRegex(smi.SmiFailed, "gave 2 fields for 3"):
             smi.table("0, 1\n", ("index", "name", "uuid"))
 
-    def test_processes_of_several_devices(self):
+    def test_processes_of_several_devices(self) -> None:
         found = smi.apps("71, GPU-aa, 512\n72, GPU-bb, [N/A]\n[Not Found], GPU-bb, [N/A]\n")
         self.assertEqual(found, [smi.App(71, "GPU-aa", 512.0), smi.App(72, "GPU-bb", None)])
         self.assertEqual(smi.apps(""), [])
 
-    def test_fields_that_are_not_known_go_and_older_names_are_tried(self):
+    def test_fields_that_are_not_known_go_and_older_names_are_tried(self) -> None:
         known = {"index", "uuid", "clocks_throttle_reasons.active"}
 
-        def run(_self, *arguments: str) -> str:
+        def run(_self: smi.Smi, *arguments: str) -> str:
             fields = arguments[0].partition("=")[2].split(",")
             for field in fields:
                 if field not in known:
@@ -92,7 +92,7 @@ class Parsing(unittest.TestCase):
             chosen = smi.Smi(["nvidia-smi"]).choose([("index",), ("uuid",), reasons, other])
         self.assertEqual(chosen, {("index",): "index", ("uuid",): "uuid", reasons: reasons[1], other: None})
 
-    def test_other_failures_are_one_line(self):
+    def test_other_failures_are_one_line(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "nvidia-smi")
             with open(program, "w", encoding="ascii") as file:
@@ -105,31 +105,31 @@ class Parsing(unittest.TestCase):
 
 
 class Comparing(unittest.TestCase):
-    def test_within_the_tolerance(self):
+    def test_within_the_tolerance(self) -> None:
         row = compared("utilisation", [97, 90, 100], ["100", "99", "95"])
         self.assertEqual((row.outcome, row.pairs, row.distances), (AGREES, 3, {"working": 5.0}))
 
-    def test_beyond_it(self):
+    def test_beyond_it(self) -> None:
         row = compared("utilisation", [40, 40, 100], ["100", "99", "95"])
         self.assertEqual((row.outcome, row.note), (DIFFERS, "apart while working"))
 
-    def test_what_does_not_move_may_not_differ_in_either_phase(self):
+    def test_what_does_not_move_may_not_differ_in_either_phase(self) -> None:
         row = compared("power limit", [300_000] * 4, ["300.00", "300.00", "300.00", "280.00"], ["idle"] * 3 + ["working"])
         self.assertEqual((row.outcome, row.note), (DIFFERS, "apart while working"))
 
-    def test_a_part_of_a_large_value(self):
+    def test_a_part_of_a_large_value(self) -> None:
         mib = 1 << 20
         self.assertEqual(compared("memory used", [80_000 * mib], ["80700"]).outcome, AGREES)
         self.assertEqual(compared("memory used", [1_000 * mib], ["1100"]).outcome, DIFFERS)
 
-    def test_masks_and_text_agree_or_not(self):
+    def test_masks_and_text_agree_or_not(self) -> None:
         self.assertEqual(compared("clock event reasons", [4], ["0x0000000000000004"]).outcome, AGREES)
         self.assertEqual(compared("clock event reasons", [4], ["0x0000000000000044"]).outcome, DIFFERS)
         self.assertEqual(compared("UUID", ["GPU-aa"], ["GPU-aa"]).outcome, AGREES)
         self.assertEqual(compared("UUID", ["GPU-aa"], ["GPU-ab"]).outcome, DIFFERS)
         self.assertEqual(compared("MIG", [True], ["Enabled"]).outcome, AGREES)
 
-    def test_neither_or_only_one_offers_it(self):
+    def test_neither_or_only_one_offers_it(self) -> None:
         row = compared("utilisation", [None], [None])
         self.assertEqual((row.outcome, row.ours, row.theirs), (NOT_OFFERED, "–", "–"))
         # A zero made up for what nobody measured is the error to find.
@@ -137,21 +137,22 @@ class Comparing(unittest.TestCase):
         self.assertEqual((row.outcome, row.note, row.ours), (DIFFERS, "nvidia-smi has none", "0 %"))
         self.assertEqual(compared("utilisation", [None], ["0"]).note, "trainmon has none")
 
-    def test_a_field_that_this_nvidia_smi_does_not_know(self):
-        row = readings.compare(reading("decoder"), None, 0, [(Look("idle", 0.0, [{"index": "0"}], []), Sampled("idle", 0.0, [{"index": 0, "decoder_pct": 3}]))])
+    def test_a_field_that_this_nvidia_smi_does_not_know(self) -> None:
+        pair = Look("idle", 0.0, [{"index": "0"}], []), Sampled("idle", 0.0, [{"index": 0, "decoder_pct": 3}])
+        row = known(readings.compare(reading("decoder"), None, 0, [pair]))
         self.assertEqual((row.outcome, row.note), (NOT_OFFERED, "this nvidia-smi does not know the field"))
 
-    def test_pairs_are_near_and_of_one_phase(self):
+    def test_pairs_are_near_and_of_one_phase(self) -> None:
         looks = [Look("idle", 1.0, [], []), Look("idle", 9.0, [], []), Look("working", 2.0, [], [])]
         samples = [Sampled("idle", 1.4, []), Sampled("idle", 0.8, []), Sampled("working", 3.0, [])]
         self.assertEqual(readings.pairs(looks, samples), [(looks[0], samples[1])])
 
-    def test_several_devices_and_their_processes(self):
-        def device(index: int, pids: list[int]) -> dict:
+    def test_several_devices_and_their_processes(self) -> None:
+        def device(index: int, pids: list[int]) -> readings.Device:
             held = [{"pid": pid, "memory_bytes": 512 << 20, "compute": True} for pid in pids]
             return {"index": index, "uuid": f"GPU-{index}", "utilization_pct": 50 * index, "processes": held}
 
-        rows = [{"index": str(index), "uuid": f"GPU-{index}", "utilization.gpu": str(50 * index)} for index in (0, 1)]
+        rows: list[smi.Row] = [{"index": str(index), "uuid": f"GPU-{index}", "utilization.gpu": str(50 * index)} for index in (0, 1)]
         looks = [Look("working", 5.0, rows, [smi.App(71, "GPU-1", 512.0)])]
         table = readings.all_rows(looks, [Sampled("working", 5.1, [device(0, [72]), device(1, [71])])], {("utilization.gpu",): "utilization.gpu"})
         of = {(row.device, row.reading): row for row in table}
@@ -159,7 +160,7 @@ class Comparing(unittest.TestCase):
         self.assertEqual((of["0", "compute processes"].outcome, of["1", "compute processes"].outcome), (DIFFERS, AGREES))
         self.assertEqual(of["1", "memory of processes"].outcome, AGREES)
 
-    def test_power_from_the_energy_counter(self):
+    def test_power_from_the_energy_counter(self) -> None:
         samples = [Sampled("idle", t, [{"index": 0, "energy_mj": 1000 + int(t * 70_000)}]) for t in (0.0, 0.5, 1.0)]
         readings.with_energy(samples)
         self.assertNotIn("energy_w", samples[0].devices[0])
@@ -177,12 +178,12 @@ class Judging(unittest.TestCase):
         beside.fill(row, result, verdict, compare_idle=True)
         return row
 
-    def test_right(self):
+    def test_right(self) -> None:
         row = self.row("data-loader", "too-few-workers", 0.9, 0.75, 0.22)
         self.assertTrue(row.passed)
         self.assertEqual(row.why_not, "")
 
-    def test_wrong_class_cause_or_idle_share(self):
+    def test_wrong_class_cause_or_idle_share(self) -> None:
         row = self.row("gpu", "compute-bound", 0.9, 0.75, 0.25)
         self.assertEqual((row.passed, row.why_not), (False, "wrong class, and sure"))
         row = self.row("data-loader", "collate", 0.9, 0.75, 0.25)
@@ -190,17 +191,17 @@ class Judging(unittest.TestCase):
         row = self.row("data-loader", "transform", 0.9, 0.40, 0.25)
         self.assertEqual((row.passed, row.why_not), (False, "idle share off by 35 points"))
 
-    def test_a_verdict_that_contradicts_itself_does_not_pass(self):
+    def test_a_verdict_that_contradicts_itself_does_not_pass(self) -> None:
         row = self.row("data-loader", "too-few-workers", 0.9, 0.75, 0.25)
         row.contradiction = "the five shares add up to 1.20"
         self.assertEqual((row.passed, row.why_not), (False, "contradicts itself: the five shares add up to 1.20"))
 
-    def test_a_crowded_machine_is_said_beside_a_wrong_verdict(self):
+    def test_a_crowded_machine_is_said_beside_a_wrong_verdict(self) -> None:
         row = self.row("cpu", "noisy-neighbour", 0.9, 0.75, 0.25)
         row.cores_of_others = 1.0 * len(os.sched_getaffinity(0))
         self.assertIn("repeat it on a quiet machine", row.why_not)
 
-    def test_only_all_of_it_is_a_pass(self):
+    def test_only_all_of_it_is_a_pass(self) -> None:
         good = readings.Compared("utilisation", "0", "97 %", "98 %", AGREES)
         bad = readings.Compared("power", "0", "90 W", "150 W", DIFFERS)
         right, wrong = self.row("data-loader", "transform", 0.9, 0.75, 0.25), beside.Watched("init", "idle", error="died")
@@ -208,7 +209,7 @@ class Judging(unittest.TestCase):
         for case in (([good, bad], [right], []), ([good], [right, wrong], []), ([good], [right], ["py-spy not found"]), ([], [right], []), ([good], [], [])):
             self.assertFalse(report.passed(*case), case)
 
-    def test_labels_are_sound(self):
+    def test_labels_are_sound(self) -> None:
         self.assertEqual(len({label.name for label in PROGRAMS}), len(PROGRAMS))
         with open(os.path.join(HARNESS, "gpu/programs.py"), encoding="utf-8") as file:
             source = file.read()
@@ -219,11 +220,11 @@ class Judging(unittest.TestCase):
 class Reporting(unittest.TestCase):
     ENVIRONMENT = {"simulated": True, "devices": ["Simulated H200"], "driver": None}
 
-    def test_the_title_says_that_nothing_was_real(self):
+    def test_the_title_says_that_nothing_was_real(self) -> None:
         self.assertIn("SIMULATED", report.title(self.ENVIRONMENT))
         self.assertEqual(report.title({"simulated": False, "devices": ["NVIDIA A10G", "NVIDIA A10G", None]}), "# trainmon on NVIDIA A10G")
 
-    def test_tables_hold_what_was_seen(self):
+    def test_tables_hold_what_was_seen(self) -> None:
         row = readings.Compared("utilisation", "0", "–", "97 %", DIFFERS, "a | b")
         watched = beside.Watched("loader-bound", "data-loader/too-few-workers", error="it died")
         text = report.markdown(self.ENVIRONMENT, [row], [watched], [("nvmlInit", "1 µs", "2 µs")], ["py-spy not found"])
@@ -240,7 +241,7 @@ class StandIns(unittest.TestCase):
         command = [sys.executable, FAKE_SMI, *arguments]
         return subprocess.run(command, env={**os.environ, "TRAINMON_SIMULATED_DEVICE": path}, capture_output=True, text=True, timeout=20)
 
-    def test_it_reads_the_state_file(self):
+    def test_it_reads_the_state_file(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "device.bin")
             simulated_gpu.create(path, devices=2)
@@ -256,7 +257,7 @@ class StandIns(unittest.TestCase):
             self.assertEqual([(app.pid, app.uuid) for app in stand_in.apps()], [(os.getpid(), rows[1]["uuid"])])
             self.assertEqual(self.asked(path, "--query-gpu=index,nonsense").returncode, 2)
 
-    def test_utilisation_is_of_the_time_between_two_looks(self):
+    def test_utilisation_is_of_the_time_between_two_looks(self) -> None:
         device = {"enqueued_ns": 0, "free_at_ns": 0, "owner_pid": 1, "neighbour_enqueued_ns": 0, "neighbour_free_at_ns": 0, "neighbour_pid": 0}
         later = {**device, "enqueued_ns": 600, "free_at_ns": 1_100}
         self.assertAlmostEqual(fake_smi.utilisation(device, 0, later, 1_000), 0.5)
@@ -275,7 +276,7 @@ class MadeUpCuda:
 
         class Event:
             def __init__(self, enable_timing: bool):
-                self.at = None
+                self.at = 0.0
 
             def record(self) -> None:
                 self.at = max(made_up.now, made_up.free_at)
@@ -286,7 +287,7 @@ class MadeUpCuda:
             def synchronize(self) -> None:
                 made_up.now = max(made_up.now, self.at)
 
-            def elapsed_time(self, end) -> float:
+            def elapsed_time(self, end: Event) -> float:
                 return (end.at - self.at) * 1e3
 
         self.cuda = mock.Mock(Event=Event, get_device_capability=lambda: (9, 0))
@@ -295,23 +296,23 @@ class MadeUpCuda:
         self.kernels += 1
         self.free_at = max(self.now, self.free_at) + seconds
 
-    def randn(self, *shape: int, **_options):
+    def randn(self, *shape: int, **_options: Any) -> tuple[int, ...]:
         return shape
 
     ones = zeros = empty = randn
 
-    def empty_like(self, other):
+    def empty_like(self, other: tuple[int, ...]) -> tuple[int, ...]:
         return other
 
-    def mm(self, one, _other, out) -> None:
+    def mm(self, one: tuple[int, ...], _other: object, out: object) -> None:
         self.kernel(0.002 if one[0] == devices.LARGE else 0.0001)
 
-    def add(self, _one, _other, out) -> None:
+    def add(self, _one: object, _other: object, out: object) -> None:
         self.kernel(0.0005)
 
 
 class Calibrating(unittest.TestCase):
-    def test_work_lasts_as_long_as_asked_and_counts_once_it_is_done(self):
+    def test_work_lasts_as_long_as_asked_and_counts_once_it_is_done(self) -> None:
         made_up = MadeUpCuda()
         with mock.patch.object(devices, "torch", made_up):
             device = devices.CudaDevice()
@@ -332,7 +333,7 @@ class Calibrating(unittest.TestCase):
             made_up.now = made_up.free_at
             self.assertAlmostEqual(device.busy_s(), 0.057)
 
-    def test_time_waited_is_counted_around_the_wait(self):
+    def test_time_waited_is_counted_around_the_wait(self) -> None:
         waiting = devices.Waiting()
         for _ in range(2):
             with waiting:
@@ -345,7 +346,7 @@ class Running(unittest.TestCase):
         with redirect_stderr(io.StringIO()) as errors:
             return check.main(list(arguments)), errors.getvalue()
 
-    def test_what_is_missing_is_one_line(self):
+    def test_what_is_missing_is_one_line(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             out, program = os.path.join(folder, "out"), os.path.join(folder, "trainmon")
             status, text = self.said("--out", out, "--trainmon", program)
@@ -363,14 +364,14 @@ class Running(unittest.TestCase):
             self.assertIn("no CUDA device", text)
             self.assertFalse(os.path.exists(out))
 
-    def test_recordings_unpack_without_a_package(self):
+    def test_recordings_unpack_without_a_package(self) -> None:
         with open(RECORDING, "rb") as file:
             content = file.read()
         self.assertEqual(unpack.by_library(content), unpack.unpacked(content))
         with self.assertRaises(ValueError):
             unpack.by_library(b"no recording at all")
 
-    def test_samples_of_a_recording(self):
+    def test_samples_of_a_recording(self) -> None:
         with open(RECORDING, "rb") as file:
             lines = unpack.unpacked(file.read()).splitlines()
         found = beside.sampled(lines[1:], "working")

@@ -85,7 +85,7 @@ def written(folder: str) -> None:
 
 
 class Sizes(unittest.TestCase):
-    def test_what_counts(self):
+    def test_what_counts(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             written(folder)
             measured = size.measure(folder)
@@ -97,7 +97,7 @@ class Sizes(unittest.TestCase):
         self.assertEqual(measured.counted, 5)
         self.assertEqual((measured.lines, measured.files), (3 + 10 + 8, 3))
 
-    def test_literals_and_comments_are_crossed_out(self):
+    def test_literals_and_comments_are_crossed_out(self) -> None:
         source = 'a("// no comment", b\'"\', r##"x"# y"##) /* b /* c */ d */ e // f\n\'g: loop {}\n'
         bare = size.bare(source)
         self.assertEqual((len(bare), bare.count("\n")), (len(source), 2))
@@ -111,7 +111,7 @@ class Sizes(unittest.TestCase):
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             return size.main(list(arguments)), said.getvalue()
 
-    def test_limits(self):
+    def test_limits(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             written(folder)
             limits = ("--root", folder, "--most-lines", "21", "--most-tabled", "2")
@@ -122,7 +122,7 @@ class Sizes(unittest.TestCase):
             self.assertRegex(said, r"other +src/rates/mod\.rs +SPAN \(2\)")
             self.assertEqual(self.called("--root", os.path.join(folder, "src"))[0], 1)
 
-    def test_this_tree(self):
+    def test_this_tree(self) -> None:
         measured = size.measure(ROOT)
         self.assertGreater(measured.lines, 20_000)
         self.assertGreater(measured.numbers(size.TABLED), 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +55,7 @@ class Environment:
     #: there ("elsewhere"). Drivers name those of the first namespace.
     owner: str = "own"
     #: What doctor should find: its state for a thing, and a part of its words where they matter.
-    seen: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Trainmon may say that it does not know: what tells is hidden here.
     may_not_know: bool = False
     #: The number of workers advised may not be above this.
@@ -74,7 +75,7 @@ SLOW_READS = {"group": {"io.max": "DISK rbps=1048576"}}
 #: Less memory than the job walks through.
 SHORT = {"memory.max": "40M", "memory.swap.max": "max"}
 #: What Yama refuses an ordinary user.
-DENIED = {"yama": ("limited",), "syscall": ("denied",)}
+DENIED: dict[str, tuple[str, ...]] = {"yama": ("limited",), "syscall": ("denied",)}
 
 PID_NAMESPACE = ("unshare", "-p", "-f", "-m", "--mount-proc=/proc")
 

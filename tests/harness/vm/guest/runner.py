@@ -79,7 +79,7 @@ def identity(user: bool, group: str | None) -> Callable[[], None]:
     return become
 
 
-def trainmon(environment: dict[str, Any], device: str, *arguments: str, patience: float) -> subprocess.CompletedProcess:
+def trainmon(environment: dict[str, Any], device: str, *arguments: str, patience: float) -> subprocess.CompletedProcess[str]:
     command = [f"{OPT}/bin/trainmon", *arguments, "--nvml-lib", f"{OPT}/bin/libfake_nvml.so"]
     command += ["--py-spy", f"{OPT}/bin/py-spy"] if arguments[0] != "doctor" else []
     return subprocess.run(
@@ -181,7 +181,8 @@ def run(environment: dict[str, Any]) -> dict[str, Any]:
         command = [*inside, sys.executable, os.path.abspath(__file__), "--here", one]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         try:
-            return json.loads(done.stdout.splitlines()[-1])
+            found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+            return found
         except (ValueError, IndexError):
             return {"error": f"nothing came out of {inside[0]}: {done.stderr.strip()[-300:]}"}
 

@@ -19,6 +19,7 @@ The truth is one JSON object a line: a header, then CLOCK_MONOTONIC seconds `a` 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import mmap
 import multiprocessing
@@ -92,7 +93,8 @@ class CachedShards:
     SAMPLE = 64 << 10
 
     def __init__(self, options: argparse.Namespace):
-        self.path, self.reads, self.file = options.data, options.reads, None
+        self.path, self.reads = options.data, options.reads
+        self.file: io.FileIO | None = None
 
     def __getitem__(self, _index: int) -> int:
         if self.file is None:
@@ -120,7 +122,7 @@ class Loader:
 
     def __init__(self, dataset: Any, workers: int):
         self.batches: Any = multiprocessing.Queue()
-        self.indices = [multiprocessing.Queue() for _ in range(workers)]
+        self.indices: list[Any] = [multiprocessing.Queue() for _ in range(workers)]
         for indices in self.indices:
             multiprocessing.Process(target=worker_loop, args=(dataset, indices, self.batches), daemon=True).start()
 
@@ -130,7 +132,8 @@ class Loader:
     def _get_data(self) -> tuple[int, Any]:
         while True:
             try:
-                return self.batches.get(timeout=POLL_S)
+                found: tuple[int, Any] = self.batches.get(timeout=POLL_S)
+                return found
             except queue.Empty:
                 continue
 
@@ -198,6 +201,7 @@ class Tokenizer:
         self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
     def tokenize(self, milliseconds: float) -> int:
+        assert self.child.stdin is not None and self.child.stdout is not None
         self.child.stdin.write(f"{milliseconds}\n")
         return int(self.child.stdout.readline())
 
