@@ -105,37 +105,33 @@ class Parsing(unittest.TestCase):
 
 
 class Comparing(unittest.TestCase):
-    def test_within_the_tolerance(self) -> None:
+    def test_what_agrees_and_what_differs(self) -> None:
+        mib, limits = 1 << 20, ["300.00", "300.00", "300.00", "280.00"]
+        for name, ours, theirs, outcome, note in (
+            ("utilisation", [97, 90, 100], ["100", "99", "95"], AGREES, ""),
+            ("utilisation", [40, 40, 100], ["100", "99", "95"], DIFFERS, "apart while working"),
+            # What does not move may not differ at all.
+            ("power limit", [300_000], ["280.00"], DIFFERS, "apart while working"),
+            # A part of a large value.
+            ("memory used", [80_000 * mib], ["80700"], AGREES, ""),
+            ("memory used", [1_000 * mib], ["1100"], DIFFERS, "apart while working"),
+            ("clock event reasons", [4], ["0x0000000000000004"], AGREES, ""),
+            ("clock event reasons", [4], ["0x0000000000000044"], DIFFERS, "apart while working"),
+            ("UUID", ["GPU-aa"], ["GPU-aa"], AGREES, ""),
+            ("UUID", ["GPU-aa"], ["GPU-ab"], DIFFERS, "apart while working"),
+            ("MIG", [True], ["Enabled"], AGREES, ""),
+            ("utilisation", [None], [None], NOT_OFFERED, "neither"),
+            # A zero made up for what nobody measured is the error to find.
+            ("utilisation", [0], [None], DIFFERS, "nvidia-smi has none"),
+            ("utilisation", [None], ["0"], DIFFERS, "trainmon has none"),
+        ):
+            row = compared(name, ours, theirs)
+            self.assertEqual((row.outcome, row.note), (outcome, note), (name, ours, theirs))
         row = compared("utilisation", [97, 90, 100], ["100", "99", "95"])
-        self.assertEqual((row.outcome, row.pairs, row.distances), (AGREES, 3, {"working": 5.0}))
-
-    def test_beyond_it(self) -> None:
-        row = compared("utilisation", [40, 40, 100], ["100", "99", "95"])
-        self.assertEqual((row.outcome, row.note), (DIFFERS, "apart while working"))
-
-    def test_what_does_not_move_may_not_differ_in_either_phase(self) -> None:
-        row = compared("power limit", [300_000] * 4, ["300.00", "300.00", "300.00", "280.00"], ["idle"] * 3 + ["working"])
-        self.assertEqual((row.outcome, row.note), (DIFFERS, "apart while working"))
-
-    def test_a_part_of_a_large_value(self) -> None:
-        mib = 1 << 20
-        self.assertEqual(compared("memory used", [80_000 * mib], ["80700"]).outcome, AGREES)
-        self.assertEqual(compared("memory used", [1_000 * mib], ["1100"]).outcome, DIFFERS)
-
-    def test_masks_and_text_agree_or_not(self) -> None:
-        self.assertEqual(compared("clock event reasons", [4], ["0x0000000000000004"]).outcome, AGREES)
-        self.assertEqual(compared("clock event reasons", [4], ["0x0000000000000044"]).outcome, DIFFERS)
-        self.assertEqual(compared("UUID", ["GPU-aa"], ["GPU-aa"]).outcome, AGREES)
-        self.assertEqual(compared("UUID", ["GPU-aa"], ["GPU-ab"]).outcome, DIFFERS)
-        self.assertEqual(compared("MIG", [True], ["Enabled"]).outcome, AGREES)
-
-    def test_neither_or_only_one_offers_it(self) -> None:
-        row = compared("utilisation", [None], [None])
-        self.assertEqual((row.outcome, row.ours, row.theirs), (NOT_OFFERED, "–", "–"))
-        # A zero made up for what nobody measured is the error to find.
-        row = compared("utilisation", [0], [None])
-        self.assertEqual((row.outcome, row.note, row.ours), (DIFFERS, "nvidia-smi has none", "0 %"))
-        self.assertEqual(compared("utilisation", [None], ["0"]).note, "trainmon has none")
+        self.assertEqual((row.pairs, row.distances), (3, {"working": 5.0}))
+        self.assertEqual((compared("utilisation", [0], [None]).ours, compared("utilisation", [None], [None]).theirs), ("0 %", "–"))
+        # In one phase of two.
+        self.assertEqual(compared("power limit", [300_000] * 4, limits, ["idle"] * 3 + ["working"]).note, "apart while working")
 
     def test_a_field_that_this_nvidia_smi_does_not_know(self) -> None:
         pair = Look("idle", 0.0, [{"index": "0"}], []), Sampled("idle", 0.0, [{"index": 0, "decoder_pct": 3}])
