@@ -1,5 +1,5 @@
-"""What tests trainmon from outside: the evaluation, faults made for real, devices, packages, virtual machines, and their tests.
+"""Tests trainmon from the outside: the evaluation, real faults, real devices, packages, virtual machines.
 
-`evaluate.py`, `on_gpu.py` and `faults.py` are entry points, `dev.py` the entry point to everything else. The programs that
-trainmon is held against are the package `workloads`, which uses nothing of this one.
+The entry points are `evaluate.py`, `on_gpu.py`, `faults.py`, and `dev.py` for everything else. The programs that trainmon is
+tested on are in the package `workloads`, which imports nothing from this one.
 """

@@ -1,4 +1,4 @@
-"""What the commands have in common: how they take options, end, and fail."""
+"""What all commands share: option parsing, signals, error messages, JSON output."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from harness.paths import FAKE_NVML, TRAINMON
 
 
 def parser(about: str | None, name: str) -> argparse.ArgumentParser:
-    """Prints `about` as it stands, and takes no abbreviated options. `name`: how the command is called."""
+    """A parser that prints `about` unchanged and accepts no abbreviated options. `name` is the command as the user types it."""
     return argparse.ArgumentParser(
         prog=name, description=about, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
 
 
 def add_monitor(options: argparse.ArgumentParser) -> None:
-    """Which program is measured, on which devices, and where its data goes."""
+    """Adds the options that say which trainmon to run, with which NVML library, and where workloads keep their data."""
     options.add_argument("--trainmon", default=TRAINMON, help="the program")
     options.add_argument("--nvml-lib", default=FAKE_NVML, help="the fake NVML library; `none` passes none on")
     options.add_argument("--data", help="folder for generated data files (default: under the temporary folder)")
 
 
 def end_as_interrupted() -> None:
-    """A signal that ends this process raises KeyboardInterrupt first, so that what it started is ended too."""
+    """Turns SIGINT, SIGTERM and SIGHUP into KeyboardInterrupt, so that cleanup runs before the process ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
 
 
 def failed(name: str, message: object, status: int = 1) -> int:
-    """Says in one line why a command failed; its exit status."""
+    """Prints why a command failed and returns its exit status."""
     print(f"{name}: {message}", file=sys.stderr)
     return status
 

@@ -1,4 +1,4 @@
-"""Where things lie: the repository, its builds, and the programs beside this Python."""
+"""Paths: the repository, its builds, and the tools installed beside this Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HARNESS = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HARNESS)
 ROOT = os.path.dirname(TESTS)
 WORKLOADS = os.path.join(TESTS, "workloads")
-#: What Cargo builds, and a release build with its examples.
+#: Cargo's target directory, and the release build in it.
 BUILDS = os.path.join(ROOT, "target")
 RELEASE = os.path.join(BUILDS, "release")
 TRAINMON = os.path.join(RELEASE, "trainmon")
@@ -18,5 +18,5 @@ FAKE_NVML = os.path.join(RELEASE, "examples/libfake_nvml.so")
 
 
 def py_spy() -> str | None:
-    """py-spy beside this Python, or else on PATH."""
+    """py-spy from this Python's environment, or else from PATH."""
     return shutil.which("py-spy", path=os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", ""))))

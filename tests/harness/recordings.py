@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import unpack
+
 from .monitor import Monitor, MonitorFailed
 
 #: Replaying takes milliseconds; a machine busy with other things makes it more.

@@ -23,7 +23,7 @@ ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c"}
 
 
 def opened(size: tuple[int, int]) -> tuple[int, int]:
-    """A new pseudo terminal of so many columns and rows: our end, and the program's."""
+    """Opens a pseudo terminal of the given columns and rows; returns our end and the program's."""
     outer, inner = pty.openpty()
     columns, rows = size
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -31,7 +31,7 @@ def opened(size: tuple[int, int]) -> tuple[int, int]:
 
 
 def take_over() -> None:
-    """Makes standard input this process's terminal; to be called in the child, the leader of its session."""
+    """Makes standard input the controlling terminal. Call it in the child, which must lead its session."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 

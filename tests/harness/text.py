@@ -1,4 +1,4 @@
-"""Values, tables and foreign text as they are printed."""
+"""Formats values, tables, and text from other programs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 
 def show(value: float | None, form: str = ".2f", missing: str = "-") -> str:
-    """A value, or what stands for one that was not measured."""
+    """Formats a value, or returns `missing` if it was not measured."""
     return missing if value is None else format(value, form)
 
 
 def percentile(values: Iterable[float], share: float) -> float | None:
-    """Nearest rank: the smallest value that at least this share of them do not exceed; None of nothing."""
+    """The nearest-rank percentile: the smallest value that at least `share` of the values do not exceed; None if there are none."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)] if ordered else None
 
@@ -25,5 +25,5 @@ def markdown(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> list[str]:
 
 
 def printable(text: str, instead: str = " ") -> str:
-    """Foreign text for a terminal: without control characters."""
+    """Makes text from other programs safe for a terminal: replaces control characters."""
     return "".join(letter if letter.isprintable() else instead for letter in text)

@@ -6,7 +6,6 @@ The last is there on nearly every Linux, for package managers use it: a machine 
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import io
 
 #: A recording of a minute unpacks to some megabytes; more than this is none of ours.

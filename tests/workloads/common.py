@@ -24,6 +24,8 @@ from workloads import culprits, stages
 from workloads.labels import Label
 from workloads.simulated_gpu import SimulatedGpu
 
+#: More samples than any run takes.
+ENDLESS = 10_000_000
 #: The truth is written in one piece about this often, so that writing it does not disturb the loop.
 FLUSH_S = 1.0
 #: The first steps are written at once: whoever waits for the loop to start need not wait longer.
@@ -31,7 +33,7 @@ FLUSH_FIRST_STEPS = 6
 
 
 class Device(Protocol):
-    """A device whose work is counted."""
+    """A device that counts how long it worked."""
 
     @property
     def synced_s(self) -> float:
@@ -235,6 +237,13 @@ class Job:
                 number += 1
                 asked = time.monotonic()
         self.truth.flush()
+
+
+class Endless:
+    """A map-style data set too long for any run to reach its end."""
+
+    def __len__(self) -> int:
+        return ENDLESS
 
 
 def burn(seconds: float) -> None:

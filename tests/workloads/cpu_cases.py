@@ -8,19 +8,16 @@ from typing import Any
 import torch
 
 from workloads import stages
-from workloads.common import Job, burn, gpu_step, loader, one_thread
+from workloads.common import Endless, Job, burn, gpu_step, loader, one_thread
 from workloads.gpu_cases import light_loader
-from workloads.loader_cases import ENDLESS, Computed
+from workloads.loader_cases import Computed
 
 
-class ManyThreads:
+class ManyThreads(Endless):
     """Samples that cost matrix products, on so many compute threads."""
 
     def __init__(self, threads: int):
         self.threads = threads
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.TRANSFORM:

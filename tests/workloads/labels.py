@@ -1076,7 +1076,7 @@ LABELS: tuple[Label, ...] = (
 
 
 class Named(Protocol):
-    """Something of a table."""
+    """A table entry."""
 
     @property
     def name(self) -> str: ...
@@ -1086,7 +1086,7 @@ N = TypeVar("N", bound=Named)
 
 
 def find(what: str, name: str, among: Iterable[N]) -> N:
-    """The one of this name; raises KeyError with the names there are. `what` they are, in a word."""
+    """The entry with this name. Raises KeyError with the names that exist; `what` is the word for an entry."""
     for one in among:
         if one.name == name:
             return one

@@ -29,15 +29,15 @@ class WorkloadFailed(Exception):
 
 
 class Stretch:
-    """A stretch of time, from when it is made until `end`, and the cores that a job and others used in it."""
+    """A span of time from construction to `end`, with the CPU that the job and everything else used in it."""
 
     def __init__(self, pid: int):
         self._pid = pid
         self.begin, self._before = time.monotonic(), self._used()
         self.ended = self.begin
-        #: Cores of each process of the job that was there at both ends.
+        #: Cores used by each of the job's processes that lived through the whole span.
         self.cores: dict[int, float] = {}
-        #: Cores that processes outside of the job used.
+        #: Cores used by processes outside the job.
         self.others = 0.0
 
     def _used(self) -> dict[int, float]:
@@ -209,7 +209,7 @@ class Launched:
         return truth
 
     def stretch(self) -> Stretch:
-        """A stretch of the run that begins now."""
+        """Starts measuring a span of this run."""
         return Stretch(self.pid)
 
     def output(self) -> str:

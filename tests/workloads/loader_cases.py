@@ -11,10 +11,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from workloads import dataset_files, stages
-from workloads.common import Job, burn, gpu_step, loader, one_thread
-
-#: Long enough that no run meets the end of an epoch.
-ENDLESS = 10_000_000
+from workloads.common import ENDLESS, Endless, Job, burn, gpu_step, loader, one_thread
 
 
 class Computed:
@@ -46,14 +43,11 @@ class Changing(Computed):
         return super().__getitem__(index)
 
 
-class Pictures:
+class Pictures(Endless):
     """JPEG files, decoded and resized."""
 
     def __init__(self, files: list[str]):
         self.files = files
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         from PIL import Image
@@ -69,11 +63,8 @@ class Pictures:
                 return torch.from_numpy(numpy.asarray(small).copy()).permute(2, 0, 1)
 
 
-class Blurred:
+class Blurred(Endless):
     """Arrays that a Python loop over shifted copies blurs, as hand-written augmentations do."""
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.TRANSFORM:
@@ -87,11 +78,8 @@ class Blurred:
         return total
 
 
-class Fields:
+class Fields(Endless):
     """Cheap samples of many small tensors and a token list of uneven length."""
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         with stages.TRANSFORM:
@@ -114,14 +102,11 @@ def pad_and_collate(samples: list[dict[str, Any]]) -> dict[str, Any]:
     return {"tokens": torch.tensor(padded), **torch.utils.data.default_collate(rest)}
 
 
-class Records:
+class Records(Endless):
     """Samples that are nested Python objects, made once and handed over again and again."""
 
     def __init__(self) -> None:
         self.record = [{"id": n, "box": [n * 0.5, n * 0.25, 1.0, 2.0], "tag": f"object {n}"} for n in range(1500)]
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, _index: int) -> list[Any]:
         with stages.TRANSFORM:

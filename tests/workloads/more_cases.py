@@ -16,20 +16,16 @@ import torch
 from torch.utils.data import BatchSampler, IterableDataset, SequentialSampler
 
 from workloads import dataset_files
-from workloads.common import Job, burn, gpu_step, loader, one_thread
+from workloads.common import Endless, Job, burn, gpu_step, loader, one_thread
 from workloads.gpu_cases import light_loader
-from workloads.loader_cases import ENDLESS, Computed, Pictures, emulate_pinning
+from workloads.loader_cases import Computed, Pictures, emulate_pinning
 from workloads.simulated_gpu import SimulatedGpu
-
 
 # --- loaders ---------------------------------------------------------------------------------------------------------
 
 
-class Points:
+class Points(Endless):
     """Cheap samples: a list of numbers and a class."""
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> tuple[list[float], int]:
         return [float(index % 5)] * 600, index % 10
@@ -55,11 +51,8 @@ def mixup_collate(job: Job) -> None:
     job.train(feed, gpu_step(job.take_gpu(), 0.008))
 
 
-class Dilated:
+class Dilated(Endless):
     """Masks that a 2-D convolution with a large kernel of ones grows, where a running maximum would do."""
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         mask = (numpy.random.default_rng(index).random((96, 96)) > 0.999).astype(numpy.float32)
@@ -139,11 +132,8 @@ def iterable_text(job: Job) -> None:
     job.train(loader(Texts(), batch_size=16, num_workers=1), gpu_step(job.take_gpu(), 0.012))
 
 
-class Table:
+class Table(Endless):
     """A data set that is asked for whole batches: `__getitems__`."""
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         return self.__getitems__([index])[0]
@@ -199,11 +189,8 @@ def loader_timeout(job: Job) -> None:
 # --- loops that load in the process ----------------------------------------------------------------------------------
 
 
-class Synthetic:
+class Synthetic(Endless):
     """Samples made out of nothing by numpy: no file is read."""
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         random = numpy.random.default_rng(index)

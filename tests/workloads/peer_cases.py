@@ -27,7 +27,6 @@ from workloads.common import Job, one_thread
 from workloads.processes import die_with_parent
 from workloads.waiting_cases import random_batches
 
-
 # --- other processes -------------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Processes: how they end with the one that started them, who belongs to whom, and what CPU time they used."""
+"""Processes: ending them with their parent, finding descendants and session members, reading state and CPU time."""
 
 from __future__ import annotations
 

@@ -16,20 +16,17 @@ import torch
 from torch.utils.data import IterableDataset
 
 from workloads import dataset_files, stages
-from workloads.common import Job, gpu_step, loader, one_thread, pending
-from workloads.loader_cases import ENDLESS, Computed
+from workloads.common import Endless, Job, gpu_step, loader, one_thread, pending
+from workloads.loader_cases import Computed
 
 PIECE = 1 << 20
 
 
-class ColdFiles:
+class ColdFiles(Endless):
     """Reads a piece of a file that is not in the page cache, the plain way."""
 
     def __init__(self, files: list[str], piece: int):
         self.files, self.piece = files, piece
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.LOAD:
@@ -47,16 +44,13 @@ class ColdFiles:
             return torch.tensor(len(read))
 
 
-class DirectFiles:
+class DirectFiles(Endless):
     """Reads pieces of files with O_DIRECT: what a loader does that knows its data do not fit into memory."""
 
     def __init__(self, files: list[str], piece: int, pieces: int):
         self.files, self.piece, self.pieces = files, piece, pieces
         self.descriptors: dict[str, int] = {}
         self.buffer: mmap.mmap | None = None
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.LOAD:
@@ -95,15 +89,12 @@ def forget(maps: Mapped) -> None:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-class MappedPages:
+class MappedPages(Endless):
     """Touches random pages of mapped files that are never in memory."""
 
     def __init__(self, files: list[str], pages: int):
         self.files, self.pages = files, pages
         self.maps: Mapped = []
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.LOAD:
@@ -118,15 +109,12 @@ class MappedPages:
             return torch.tensor(total)
 
 
-class Buffered:
+class Buffered(Endless):
     """Small reads at random places of kept files through the page cache, as indexed record files are read."""
 
     def __init__(self, files: list[str], piece: int, pieces: int):
         self.files, self.piece, self.pieces = files, piece, pieces
         self.descriptors: list[int] = []
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, _index: int) -> torch.Tensor:
         with stages.LOAD:
@@ -141,15 +129,12 @@ class Buffered:
             return torch.tensor(total)
 
 
-class FromServer:
+class FromServer(Endless):
     """Asks a server for each sample."""
 
     def __init__(self, port: int):
         self.port = port
         self.connection: socket.socket | None = None
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.LOAD:

@@ -13,10 +13,9 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
+from harness import recordings
 from workloads.labels import Label, by_name
 from workloads.truth import Truth
-
-from harness import recordings
 
 RECORDING, TRUTH, ABOUT = "run.tmz", "truth.jsonl", "run.json"
 

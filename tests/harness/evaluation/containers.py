@@ -11,6 +11,9 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 
+from harness.monitor import Monitor
+from harness.paths import BUILDS, HARNESS, ROOT, TESTS
+from harness.text import markdown, show
 from workloads.labels import Label, find
 from workloads.launch import Launched
 from workloads.limits import Unavailable
@@ -18,9 +21,6 @@ from workloads.processes import descendants
 from workloads.simulated_gpu import MAX_DEVICES, name_owner, owner
 from workloads.truth import Truth
 
-from harness.monitor import Monitor
-from harness.paths import BUILDS, HARNESS, ROOT, TESTS
-from harness.text import markdown, show
 from .scoring import Result, summarise
 
 ENCLOSE = os.path.join(HARNESS, "evaluation/enclose.py")

@@ -17,13 +17,12 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from workloads.labels import Label, by_name
-from workloads.launch import Launched
-from workloads.processes import cpu_seconds
-
 from harness.monitor import Monitor
 from harness.terminal import END_OF_FRAME, Terminal
 from harness.text import show
+from workloads.labels import Label, by_name
+from workloads.launch import Launched
+from workloads.processes import cpu_seconds
 
 JOB = "compute-bound-crowd"
 #: Until here the verdict is young; from the later moment on it is clear, and this is the steady state.
@@ -220,9 +219,9 @@ def in_terminal(mode: str, terminal: Terminal, seconds: float, key: str = "q") -
             return cost
 
 
-def crowded() -> Label:
-    """The job, with the idle processes beside it."""
-    return dataclasses.replace(by_name(JOB), companions=("crowd",))
+def crowded(crowd: str = "crowd") -> Label:
+    """The job, with idle processes beside it."""
+    return dataclasses.replace(by_name(JOB), companions=(crowd,))
 
 
 def compare(monitor: Monitor, other: Monitor, seconds: float, pairs: int, data: str | None) -> list[Pair]:

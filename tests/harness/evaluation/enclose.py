@@ -19,7 +19,6 @@ import subprocess
 import sys
 from typing import Any
 
-
 # Run as a program, outside and in a container.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 

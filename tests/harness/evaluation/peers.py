@@ -20,14 +20,12 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 
-from workloads.labels import by_name
-from workloads.launch import Launched
-
 from harness import options
 from harness.evaluation import cost
 from harness.monitor import Monitor
 from harness.terminal import Terminal
 from harness.text import printable, show
+from workloads.launch import Launched
 
 NAME = "dev.py peers"
 #: Crowds by their number of processes.
@@ -97,7 +95,7 @@ def measure(monitor: Monitor, seconds: float, runs: int, crowds: list[int], data
     """Every program with every crowd."""
     rows = []
     for count in crowds:
-        label = dataclasses.replace(by_name(cost.JOB), companions=(CROWDS[count],))
+        label = cost.crowded(CROWDS[count])
         of_count = [Row(name, count, interactive) for name, interactive in _names()]
         limit = (seconds + ALONE_S + 10) * len(of_count) * runs + 240
         with Launched(label, limit, data) as job, tempfile.TemporaryDirectory() as place:

@@ -6,7 +6,6 @@ The job is that of cost.py: one trainer with eight light workers, three hundred 
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import random
@@ -16,13 +15,12 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 
-from workloads.labels import by_name
-from workloads.launch import Launched
-
-from .cost import JOB
 from harness.monitor import Monitor
 from harness.terminal import Terminal
 from harness.text import percentile
+from workloads.launch import Launched
+
+from .cost import crowded
 
 #: What it must reach: bytes a second at 1 Hz on 120×40, milliseconds from a key to its frame.
 NORMAL_BYTES_PER_S, LOW_BYTES_PER_S, KEY_MS = 6 * 1024, 1.2 * 1024, 30.0
@@ -202,8 +200,7 @@ def hung_sources(monitor: Monitor, job: Launched, *arguments: str) -> list[str]:
 
 def measure(monitor: Monitor, seconds: float, data: str | None) -> str:
     """All of it, as text."""
-    label = dataclasses.replace(by_name(JOB), companions=("crowd",))
-    with Launched(label, 2 * seconds + 240, data) as job:
+    with Launched(crowded(), 2 * seconds + 240, data) as job:
         job.wait_until_watchable()
         flows = [traffic(monitor, job, seconds, "normal")]
         if knows(monitor, LOW):

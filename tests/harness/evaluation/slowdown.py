@@ -12,11 +12,12 @@ import signal
 import statistics
 import subprocess
 import time
-
-from workloads.labels import by_name
-from workloads.launch import Launched
+from dataclasses import dataclass
 
 from harness.monitor import Monitor
+from workloads.labels import Label, by_name
+from workloads.launch import Launched
+from workloads.truth import Truth
 
 #: Loops that need every core, or the whole of one, feel a monitor first.
 WORKLOADS = ("cores-saturated", "main-thread", "too-few-workers", "compute-bound-block")
@@ -26,44 +27,50 @@ PAUSES, PAUSES_ENTRY = "main-thread", "step_cases:notes_pauses"
 SKIP_S = 0.5
 
 
-def measure(monitor: Monitor, names: list[str], pairs: int, segment: float, data: str | None) -> dict[str, list[float]]:
-    """Ratios watched / alone by workload, one for each pair. The order within pairs alternates."""
-    ratios: dict[str, list[float]] = {}
-    for name in names:
-        label = by_name(name)
-        with Launched(label, pairs * 2 * (segment + 3) + 120, data) as job:
-            job.wait_until_watchable()
-            time.sleep(2.0)
-            windows = []
-            for pair in range(pairs):
-                order = (True, False) if pair % 2 else (False, True)
-                windows.append({watched: _segment(monitor, job, watched, segment) for watched in order})
-            truth = job.truth_until(time.monotonic())
-            ratios[name] = []
-            for window in windows:
-                alone, watched = truth.steps_per_s(*window[False]), truth.steps_per_s(*window[True])
-                if alone and watched:
-                    ratios[name].append(watched / alone)
-    return ratios
+@dataclass(frozen=True)
+class Segment:
+    """CLOCK_MONOTONIC seconds: when trainmon was started (if it was), and the span that counts."""
+
+    started: float
+    begin: float
+    end: float
 
 
-def measure_pauses(
-    monitor: Monitor, pairs: int, segment: float, data: str | None
-) -> dict[bool, list[float]]:
-    """Longest gaps in seconds, one for each segment, alone (False) and watched (True), attaching included."""
-    label = dataclasses.replace(by_name(PAUSES), entry=PAUSES_ENTRY, wait=None, busy=None)
-    gaps: dict[bool, list[float]] = {False: [], True: []}
+def _pairs(
+    monitor: Monitor, label: Label, pairs: int, segment: float, data: str | None
+) -> tuple[list[dict[bool, Segment]], Truth]:
+    """Runs a workload and measures pairs of segments, alone (False) and watched (True), in alternating order."""
     with Launched(label, pairs * 2 * (segment + 3) + 120, data) as job:
         job.wait_until_watchable()
         time.sleep(2.0)
-        windows = []
+        found = []
         for pair in range(pairs):
-            for watched in (True, False) if pair % 2 else (False, True):
-                began = time.monotonic()
-                windows.append((watched, began, _segment(monitor, job, watched, segment)[1]))
-        truth = job.truth_until(time.monotonic())
-        for watched, begin, end in windows:
-            gap = truth.longest_gap(begin, end)
+            order = (True, False) if pair % 2 else (False, True)
+            found.append({watched: _segment(monitor, job, watched, segment) for watched in order})
+        return found, job.truth_until(time.monotonic())
+
+
+def measure(monitor: Monitor, names: list[str], pairs: int, segment: float, data: str | None) -> dict[str, list[float]]:
+    """Ratios watched / alone by workload, one for each pair."""
+    ratios: dict[str, list[float]] = {}
+    for name in names:
+        found, truth = _pairs(monitor, by_name(name), pairs, segment, data)
+        ratios[name] = []
+        for pair in found:
+            alone, watched = (truth.steps_per_s(pair[which].begin, pair[which].end) for which in (False, True))
+            if alone and watched:
+                ratios[name].append(watched / alone)
+    return ratios
+
+
+def measure_pauses(monitor: Monitor, pairs: int, segment: float, data: str | None) -> dict[bool, list[float]]:
+    """Longest gaps in seconds, one for each segment, alone (False) and watched (True), attaching included."""
+    label = dataclasses.replace(by_name(PAUSES), entry=PAUSES_ENTRY, wait=None, busy=None)
+    found, truth = _pairs(monitor, label, pairs, segment, data)
+    gaps: dict[bool, list[float]] = {False: [], True: []}
+    for pair in found:
+        for watched, one in pair.items():
+            gap = truth.longest_gap(one.started, one.end)
             if gap is not None:
                 gaps[watched].append(gap)
     return gaps
@@ -79,8 +86,8 @@ def report_pauses(gaps: dict[bool, list[float]]) -> str:
     return "\n".join(lines)
 
 
-def _segment(monitor: Monitor, job: Launched, watched: bool, seconds: float) -> tuple[float, float]:
-    process = None
+def _segment(monitor: Monitor, job: Launched, watched: bool, seconds: float) -> Segment:
+    started, process = time.monotonic(), None
     if watched:
         log = os.path.join(job.folder, f"log-{time.monotonic_ns()}.csv")
         process = monitor.start(
@@ -101,7 +108,7 @@ def _segment(monitor: Monitor, job: Launched, watched: bool, seconds: float) -> 
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-    return begin, end
+    return Segment(started, begin, end)
 
 
 def report(ratios: dict[str, list[float]]) -> tuple[str, float | None]:

@@ -13,12 +13,11 @@ import signal
 import time
 from collections.abc import Iterator
 
-from workloads.labels import Label
-from workloads.launch import Launched, WorkloadFailed
-
 from harness import contradictions, recordings
 from harness.evaluation import again, keeping
 from harness.monitor import Monitor, MonitorFailed
+from workloads.labels import Label
+from workloads.launch import Launched, WorkloadFailed
 
 from .scoring import Result, judge, judge_change, judge_details
 
@@ -57,8 +56,10 @@ def once_more(run: again.Run, monitor: Monitor) -> Result:
 def recorded(
     label: Label, number: int, monitor: Monitor, duration: float, data: str | None, *options: str
 ) -> Iterator[tuple[Launched, again.Run]]:
-    """Starts the workload and has it recorded. Raises MonitorFailed, WorkloadFailed, or limits.Unavailable where this machine
-    cannot run it."""
+    """Starts a workload and records it with trainmon.
+
+    Raises MonitorFailed, WorkloadFailed, or limits.Unavailable if this machine cannot run the workload.
+    """
     watched = label.duration or duration
     with monitor.launch(label, watched + SPARE_S, data) as job:
         job.wait_until_watchable()

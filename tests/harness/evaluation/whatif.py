@@ -12,13 +12,13 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from harness.monitor import Monitor
+from harness.text import show
 from workloads.labels import Label
 from workloads.launch import Launched, WorkloadFailed
 from workloads.limits import Unavailable
 
 from . import verdicts
-from harness.monitor import Monitor
-from harness.text import show
 from .scoring import mean
 
 #: A prediction is right within this part of what was measured.

@@ -180,7 +180,7 @@ def killed(bench: Bench) -> Outcome:
             options = ["--pid", pid, "-i", "100ms", "--no-stacks", "--nvml-lib", "/nonexistent/x.so"]
             processes.append((name, bench.start(*what, *options, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)))
         time.sleep(0.25 + 0.013 * turn)
-        for name, process in processes:
+        for _, process in processes:
             process.kill()
             process.wait()
             bench.started.remove(process)

@@ -19,7 +19,7 @@ import time
 from harness import options, paths
 from harness.text import printable
 
-from . import files, helpers, job, library, limits, rights, signals, text  # noqa: F401: each adds its faults
+from . import files, helpers, job, library, limits, rights, signals, text  # noqa: F401
 from .bench import FAULTS, Bench, Fault, Outcome, Skipped, Wrong
 
 WIDTHS = (34, 62, 8, 42)

@@ -16,8 +16,8 @@ from typing import Any
 
 from harness import contradictions, recordings
 from harness.evaluation import keeping, scoring
-from harness.monitor import Monitor, MonitorFailed
 from harness.evaluation.verdicts import PATIENCE_S, SETTLE_S
+from harness.monitor import Monitor, MonitorFailed
 from workloads.labels import Label
 from workloads.launch import Launched, WorkloadFailed
 from workloads.processes import die_with_parent

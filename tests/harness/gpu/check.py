@@ -17,15 +17,14 @@ import argparse
 import contextlib
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from typing import Any
 
 from harness import options, paths
-from harness.gpu import beside, cost, environment, readings, report
+from harness.gpu import beside, cost, environment, readings
 from harness.gpu.labelled import PROGRAMS, by_name
+from harness.gpu.report import Report
 from harness.gpu.smi import Smi, SmiFailed
 from harness.monitor import Monitor, MonitorFailed
 from harness.unpack import NoZstd, unpacked
@@ -86,11 +85,7 @@ class Check:
     def __init__(self, args: argparse.Namespace, folder: str):
         self.args, self.simulated = args, args.fake
         self.began = time.monotonic()
-        self.failures: list[str] = []
-        self.rows: list[readings.Compared] = []
-        self.programs: list[beside.Watched] = []
-        self.costs: list[tuple[str, str, str]] = []
-        self.environment: dict[str, Any] = {}
+        self.report = Report()
         self.py_spy: str | None = args.py_spy or paths.py_spy()
         given = ("--py-spy", os.path.abspath(self.py_spy)) if self.py_spy else ()
         library = os.path.abspath(args.nvml_lib) if args.nvml_lib else None
@@ -110,13 +105,14 @@ class Check:
         """Readings against nvidia-smi's: idle, then while a program computes; and what calls cost meanwhile."""
         smi = self.smi(self.device)
         known = smi.choose([one.names for one in readings.READINGS if one.names] + [("index",)])
-        self.environment = environment.found(self.args.trainmon, self.py_spy, smi.query(), self.simulated)
+        self.report.environment = environment.found(self.args.trainmon, self.py_spy, smi.query(), self.simulated)
         seconds = self.args.readings_duration
         idle = beside.sleeper()
         try:
             looks, samples = beside.looks_beside(self.monitor, smi, self.device, idle.pid, "idle", seconds)
         finally:
-            end(idle)
+            idle.kill()
+            idle.wait()
         with beside.settled(by_name("compute-bound"), 2 * seconds, self.simulated) as job:
             device = job.device if self.simulated else ""
             working = self.smi(device)
@@ -124,12 +120,12 @@ class Check:
             more_looks, more_samples = beside.looks_beside(self.monitor, working, device, job.pid, "working", seconds)
             try:
                 library = self.args.nvml_lib or "libnvidia-ml.so.1"
-                self.costs = cost.beside(library, self.monitor.environment(device))
+                self.report.costs = cost.beside(library, self.monitor.environment(device))
             except RuntimeError as error:
-                self.failures.append(str(error))
-        self.rows = readings.all_rows(looks + more_looks, samples + more_samples, known)
+                self.report.failures.append(str(error))
+        self.report.readings = readings.all_rows(looks + more_looks, samples + more_samples, known)
         if not any(device.get("processes") for sampled in more_samples for device in sampled.devices):
-            self.failures.append("trainmon saw no process on any device while a program computed there")
+            self.report.failures.append("trainmon saw no process on any device while a program computed there")
 
     def watch(self) -> None:
         """The labelled programs, one after the other."""
@@ -139,21 +135,27 @@ class Check:
                 row = beside.Watched(label.name, f"{label.klass}/{label.cause}", error="not run: ten minutes are over")
             else:
                 row = beside.watch(label, self.monitor, self.args.duration, self.simulated, self.args.out)
-            self.programs.append(row)
+            self.report.programs.append(row)
             print(f"{row.program:24} {row.said:32} {'right' if row.passed else 'NOT RIGHT: ' + row.why_not}", flush=True)
 
-    def leave(self) -> bool:
-        """Writes the tables; whether everything passed."""
-        parts = (self.environment, self.rows, self.programs, self.costs, self.failures)
+    def run(self) -> None:
+        """Everything; what keeps a part from being done is noted."""
+        found = self.report
+        if self.py_spy is None:
+            found.failures.append("py-spy not found: verdicts without stacks; pip install py-spy, or name it with --py-spy")
+        try:
+            try:
+                self.read()
+            except (MonitorFailed, SmiFailed, WorkloadFailed, NoZstd) as error:
+                found.failures.append(f"readings: {' '.join(str(error).split())[-200:]}")
+            print(found.of_readings, flush=True)
+            self.watch()
+        except KeyboardInterrupt:
+            found.failures.append("interrupted: the tables cover what was done so far")
+        found.environment = found.environment or environment.found(self.args.trainmon, self.py_spy, [], self.simulated)
         with open(os.path.join(self.args.out, "report.md"), "w", encoding="utf-8") as file:
-            file.write(report.markdown(*parts))
-        options.write_json(os.path.join(self.args.out, "report.json"), report.as_json(*parts))
-        return report.passed(self.rows, self.programs, self.failures)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
+            file.write(found.markdown())
+        options.write_json(os.path.join(self.args.out, "report.json"), found.as_json())
 
 
 def failed(message: str) -> int:
@@ -183,21 +185,8 @@ def main(words: list[str] | None = None) -> int:
     options.end_as_interrupted()
     with tempfile.TemporaryDirectory() as folder:
         check = Check(args, folder)
-        if check.py_spy is None:
-            check.failures.append("py-spy not found: verdicts without stacks; pip install py-spy, or name it with --py-spy")
-        try:
-            try:
-                check.read()
-            except (MonitorFailed, SmiFailed, WorkloadFailed, NoZstd) as error:
-                check.failures.append(f"readings: {' '.join(str(error).split())[-200:]}")
-                check.environment = check.environment or environment.found(args.trainmon, check.py_spy, [], args.fake)
-            print(report.sentence(check.rows, []).split(";")[0], flush=True)
-            check.watch()
-        except KeyboardInterrupt:
-            check.failures.append("interrupted: the tables cover what was done so far")
-            check.environment = check.environment or environment.found(args.trainmon, check.py_spy, [], args.fake)
-        all_passed = check.leave()
-    for failure in check.failures:
+        check.run()
+    for failure in check.report.failures:
         options.failed(NAME, failure)
-    print(f"{report.sentence(check.rows, check.programs)} {os.path.join(args.out, 'report.md')}")
-    return 0 if all_passed else 1
+    print(f"{check.report.sentence} {os.path.join(args.out, 'report.md')}")
+    return 0 if check.report.passed else 1

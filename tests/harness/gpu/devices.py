@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+
 from workloads.simulated_gpu import SimulatedGpu
 
 #: CU_CTX_SCHED_BLOCKING_SYNC of cuda.h, which cudaDeviceScheduleBlockingSync stands for.

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from workloads.simulated_gpu import FIELDS, NAME_BYTES, NAME_OFFSET, RECORD_BYTES  # noqa: E402

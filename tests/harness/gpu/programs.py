@@ -10,14 +10,13 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from workloads import stages
 import torch
-from workloads.common import Job, burn, loader, one_thread
 
 from harness.gpu.devices import MIB, CudaDevice, SimulatedDevice
+from workloads import stages
+from workloads.common import Endless, Job, burn, loader, one_thread
 
 PR_SET_PTRACER, ANYBODY = 0x59616D61, -1
-ENDLESS = 1 << 24
 Device = CudaDevice | SimulatedDevice
 LARGE_BATCH_BYTES = 256 * MIB
 
@@ -32,14 +31,11 @@ def start_worker(number: int) -> None:
     stages.time_worker(number)
 
 
-class Samples:
+class Samples(Endless):
     """Samples that cost CPU time."""
 
     def __init__(self, seconds: float):
         self.seconds = seconds
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.TRANSFORM:

@@ -2,83 +2,93 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
-from harness.text import markdown as table
-from harness.text import show
+from harness.text import markdown, show
 
 from .beside import Watched
 from .readings import AGREES, DIFFERS, Compared
 
 
+@dataclass
+class Report:
+    """What was found."""
+
+    environment: dict[str, Any] = field(default_factory=dict)
+    readings: list[Compared] = field(default_factory=list)
+    programs: list[Watched] = field(default_factory=list)
+    #: A call of NVML, its median, and the longest or the answer.
+    costs: list[tuple[str, str, str]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check was made and passed. Readings of which none agrees are no check."""
+        outcomes = {row.outcome for row in self.readings}
+        right = bool(self.programs) and all(row.passed for row in self.programs)
+        return AGREES in outcomes and DIFFERS not in outcomes and right and not self.failures
+
+    @property
+    def of_readings(self) -> str:
+        counts = {outcome: sum(row.outcome == outcome for row in self.readings) for outcome in (AGREES, DIFFERS)}
+        others = len(self.readings) - sum(counts.values())
+        return f"{counts[AGREES]} readings agree, {counts[DIFFERS]} differ, {others} not offered"
+
+    @property
+    def sentence(self) -> str:
+        right, sure_and_wrong = (sum(getattr(row, what) for row in self.programs) for what in ("passed", "sure_and_wrong"))
+        return f"{self.of_readings}; {right} of {len(self.programs)} programs right, {sure_and_wrong} wrong and sure."
+
+    @property
+    def title(self) -> str:
+        if self.environment["simulated"]:
+            return "# trainmon on a SIMULATED device: fake NVML library and fake nvidia-smi, no GPU was there"
+        devices = dict.fromkeys(filter(None, self.environment["devices"]))
+        return f"# trainmon on {', '.join(devices) or 'a device without a name'}"
+
+    def markdown(self) -> str:
+        lines = [self.title, "", self.sentence, ""]
+        lines += [f"- {failure}" for failure in self.failures] + ([""] if self.failures else [])
+        lines += markdown(("environment", ""), self.environment_rows())
+        lines += ["", "## Readings", "", "The last values seen; compared over all looks, idle and working.", ""]
+        lines += markdown(
+            ("device", "reading", "trainmon", "nvidia-smi", "agrees", "median distance", "note"),
+            (
+                (row.device, row.reading, row.ours, row.theirs, row.outcome,
+                 ", ".join(f"{phase} {far:g}" for phase, far in row.distances.items()) or "–", row.note)
+                for row in self.readings
+            ),
+        )  # fmt: skip
+        lines += ["", "## Programs", ""]
+        lines += markdown(
+            ("program", "truth", "said", "confidence", "right", "device idle, true", "seen", "waits for batches, true", "seen", "CPUs of others", "note"),
+            (
+                (row.program, row.truth, row.said, show(row.confidence, missing="–"),
+                 "yes" if row.passed else "NO", percent(row.idle_true), percent(row.idle_seen), percent(row.wait_true),
+                 percent(row.wait_seen), show(row.cores_of_others, "g", "–"), row.why_not)
+                for row in self.programs
+            ),
+        )  # fmt: skip
+        if self.costs:
+            lines += ["", "## What calls of NVML cost", ""]
+            lines += markdown(("call", "median", "longest or answer"), self.costs)
+        return "\n".join(lines) + "\n"
+
+    def environment_rows(self) -> list[tuple[str, Any]]:
+        said = {key: "–" if value is None else value for key, value in self.environment.items()}
+        return [(key, ", ".join(map(str, value)) if isinstance(value, list) else value) for key, value in said.items()]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "environment": self.environment,
+            "passed": self.passed,
+            "failures": self.failures,
+            "readings": [vars(row) for row in self.readings],
+            "programs": [row.as_json() for row in self.programs],
+            "calls": [{"call": name, "median": median, "more": more} for name, median, more in self.costs],
+        }
+
+
 def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.0f} %"
-
-
-def passed(readings: list[Compared], programs: list[Watched], failures: list[str]) -> bool:
-    """Whether every check was made and passed. Readings of which none agrees are no check."""
-    compared = any(row.outcome == AGREES for row in readings) and all(row.outcome != DIFFERS for row in readings)
-    return compared and bool(programs) and all(row.passed for row in programs) and not failures
-
-
-def sentence(readings: list[Compared], programs: list[Watched]) -> str:
-    counts = {outcome: sum(row.outcome == outcome for row in readings) for outcome in (AGREES, DIFFERS)}
-    right = sum(row.passed for row in programs)
-    return (
-        f"{counts[AGREES]} readings agree, {counts[DIFFERS]} differ, {len(readings) - sum(counts.values())} not offered; "
-        f"{right} of {len(programs)} programs right, {sum(row.sure_and_wrong for row in programs)} wrong and sure."
-    )
-
-
-def title(environment: dict[str, Any]) -> str:
-    if environment["simulated"]:
-        return "# trainmon on a SIMULATED device: fake NVML library and fake nvidia-smi, no GPU was there"
-    return f"# trainmon on {', '.join(dict.fromkeys(filter(None, environment['devices']))) or 'a device without a name'}"
-
-
-def markdown(
-    environment: dict[str, Any], readings: list[Compared], programs: list[Watched], costs: list[tuple[str, str, str]],
-    failures: list[str],
-) -> str:  # fmt: skip
-    """The whole report."""
-    said = {key: "–" if value is None else value for key, value in environment.items()}
-    lines = [title(environment), "", sentence(readings, programs), ""]
-    lines += [f"- {failure}" for failure in failures] + ([""] if failures else [])
-    lines += table(("environment", ""), ((key, ", ".join(map(str, value)) if isinstance(value, list) else value) for key, value in said.items()))
-    lines += ["", "## Readings", "", "The last values seen; compared over all looks, idle and working.", ""]
-    lines += table(
-        ("device", "reading", "trainmon", "nvidia-smi", "agrees", "median distance", "note"),
-        (
-            (row.device, row.reading, row.ours, row.theirs, row.outcome,
-             ", ".join(f"{phase} {far:g}" for phase, far in row.distances.items()) or "–", row.note)
-            for row in readings
-        ),
-    )  # fmt: skip
-    lines += ["", "## Programs", ""]
-    lines += table(
-        ("program", "truth", "said", "confidence", "right", "device idle, true", "seen", "waits for batches, true", "seen", "CPUs of others", "note"),
-        (
-            (row.program, row.truth, row.said, show(row.confidence, missing="–"),
-             "yes" if row.passed else "NO", percent(row.idle_true), percent(row.idle_seen), percent(row.wait_true),
-             percent(row.wait_seen), "–" if row.cores_of_others is None else row.cores_of_others, row.why_not)
-            for row in programs
-        ),
-    )  # fmt: skip
-    if costs:
-        lines += ["", "## What calls of NVML cost", ""]
-        lines += table(("call", "median", "longest or answer"), costs)
-    return "\n".join(lines) + "\n"
-
-
-def as_json(
-    environment: dict[str, Any], readings: list[Compared], programs: list[Watched], costs: list[tuple[str, str, str]],
-    failures: list[str],
-) -> dict[str, Any]:  # fmt: skip
-    return {
-        "environment": environment,
-        "passed": passed(readings, programs, failures),
-        "failures": failures,
-        "readings": [vars(row) for row in readings],
-        "programs": [row.as_json() for row in programs],
-        "calls": [{"call": name, "median": median, "more": more} for name, median, more in costs],
-    }

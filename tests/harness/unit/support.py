@@ -1,4 +1,4 @@
-"""What several tests share."""
+"""Helpers for the unit tests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 def known(value: T | None) -> T:
-    """A value that must be there."""
+    """Unwraps a value that the test expects to exist."""
     assert value is not None
     return value
 
 
 def written(lines: list[dict[str, Any]], tail: str = "") -> Truth:
-    """The truth of a file with these lines."""
+    """Writes these lines to a truth file and reads it back."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "truth.jsonl")
         with open(path, "w", encoding="utf-8") as file:

@@ -9,7 +9,6 @@ import tempfile
 import unittest
 from typing import Any
 
-
 from harness.evaluation import containers, enclose
 from harness.evaluation.scoring import Result
 from harness.paths import BUILDS, TESTS

@@ -8,7 +8,6 @@ import sys
 import tempfile
 import unittest
 
-
 from harness.evaluation import screen
 from harness.terminal import END_OF_FRAME, Terminal
 

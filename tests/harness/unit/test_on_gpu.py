@@ -15,12 +15,12 @@ from contextlib import redirect_stderr
 from typing import Any
 from unittest import mock
 
-
 from harness import unpack
 from harness.evaluation import scoring
-from harness.gpu import beside, check, devices, fake_smi, readings, report, smi
+from harness.gpu import beside, check, devices, fake_smi, readings, smi
 from harness.gpu.labelled import PROGRAMS, by_name
 from harness.gpu.readings import AGREES, DIFFERS, NOT_OFFERED, Look, Sampled
+from harness.gpu.report import Report
 from harness.paths import HARNESS, TESTS
 from harness.unit.support import known
 from workloads import simulated_gpu
@@ -201,9 +201,12 @@ class Judging(unittest.TestCase):
         good = readings.Compared("utilisation", "0", "97 %", "98 %", AGREES)
         bad = readings.Compared("power", "0", "90 W", "150 W", DIFFERS)
         right, wrong = self.row("data-loader", "transform", 0.9, 0.75, 0.25), beside.Watched("init", "idle", error="died")
-        self.assertTrue(report.passed([good], [right], []))
-        for case in (([good, bad], [right], []), ([good], [right, wrong], []), ([good], [right], ["py-spy not found"]), ([], [right], []), ([good], [], [])):
-            self.assertFalse(report.passed(*case), case)
+        self.assertTrue(Report({}, [good], [right]).passed)
+        for case in (
+            Report({}, [good, bad], [right]), Report({}, [good], [right, wrong]), Report({}, [good], [right], failures=["no py-spy"]),
+            Report({}, [], [right]), Report({}, [good], []),
+        ):  # fmt: skip
+            self.assertFalse(case.passed, case)
 
     def test_labels_are_sound(self) -> None:
         self.assertEqual(len({label.name for label in PROGRAMS}), len(PROGRAMS))
@@ -217,17 +220,18 @@ class Reporting(unittest.TestCase):
     ENVIRONMENT = {"simulated": True, "devices": ["Simulated H200"], "driver": None}
 
     def test_the_title_says_that_nothing_was_real(self) -> None:
-        self.assertIn("SIMULATED", report.title(self.ENVIRONMENT))
-        self.assertEqual(report.title({"simulated": False, "devices": ["NVIDIA A10G", "NVIDIA A10G", None]}), "# trainmon on NVIDIA A10G")
+        self.assertIn("SIMULATED", Report(self.ENVIRONMENT).title)
+        devices = {"simulated": False, "devices": ["NVIDIA A10G", "NVIDIA A10G", None]}
+        self.assertEqual(Report(devices).title, "# trainmon on NVIDIA A10G")
 
     def test_tables_hold_what_was_seen(self) -> None:
         row = readings.Compared("utilisation", "0", "–", "97 %", DIFFERS, "a | b")
         watched = beside.Watched("loader-bound", "data-loader/too-few-workers", error="it died")
-        text = report.markdown(self.ENVIRONMENT, [row], [watched], [("nvmlInit", "1 µs", "2 µs")], ["py-spy not found"])
+        text = Report(self.ENVIRONMENT, [row], [watched], [("nvmlInit", "1 µs", "2 µs")], ["py-spy not found"]).markdown()
         self.assertIn("| 0 | utilisation | – | 97 % | differs | – | a \\| b |", text)
         self.assertIn("it died |", text)
         self.assertIn("- py-spy not found", text)
-        whole = report.as_json(self.ENVIRONMENT, [row], [watched], [], [])
+        whole = Report(self.ENVIRONMENT, [row], [watched]).as_json()
         self.assertEqual((whole["passed"], whole["programs"][0]["why_not"]), (False, "it died"))
         json.dumps(whole)
 

@@ -9,7 +9,6 @@ import tempfile
 import unittest
 import zipfile
 
-
 from harness.release import build, try_archives, try_wheel, wheel
 
 NAME = "trainmon-1.2.3-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl"

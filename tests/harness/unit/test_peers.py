@@ -7,7 +7,6 @@ import sys
 import tempfile
 import unittest
 
-
 from harness.evaluation import cost, peers
 from harness.monitor import Monitor
 from harness.terminal import Terminal

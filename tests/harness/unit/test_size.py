@@ -8,7 +8,6 @@ import os
 import tempfile
 import unittest
 
-
 from harness import size
 from harness.paths import ROOT
 

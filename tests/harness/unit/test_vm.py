@@ -12,10 +12,9 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-
+from harness.paths import HARNESS, TESTS
 from harness.unit.support import known
 from harness.vm import image, machine, packages, results
-from harness.paths import HARNESS, TESTS
 from harness.vm.environments import ENVIRONMENTS, Environment
 from harness.vm.guest import runner, switches
 

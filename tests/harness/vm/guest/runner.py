@@ -17,7 +17,6 @@ import time
 import traceback
 from typing import Any, Callable
 
-
 from harness.vm.guest import switches
 from workloads.simulated_gpu import create, name_owner
 
