@@ -43,6 +43,12 @@ class Trainer:
         self.gpu.synchronize()
 
 
+def take_trainer(job: Job, seconds: float) -> Trainer:
+    """Claims the device, and keeps torch to one thread beside it."""
+    one_thread()
+    return Trainer(job.take_gpu(), seconds)
+
+
 def soon(seconds: float) -> float:
     """When so much CPU time of the calling thread will be used."""
     return time.thread_time() + seconds
@@ -65,8 +71,7 @@ def load_clip(number: int) -> numpy.ndarray:
 
 
 def pool_imap(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.015)
+    trainer = take_trainer(job, 0.015)
     with multiprocessing.Pool(1, initializer=die_with_parent, initargs=(os.getpid(),)) as pool:
         job.culprit(*map(culprits.process, culprits.workers()))
         for clip in job.batches(pool.imap(load_clip, range(100_000))):
@@ -102,8 +107,7 @@ class WindowedExecutor:
 
 
 def process_pool_executor(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     with ProcessPoolExecutor(1, initializer=die_with_parent, initargs=(os.getpid(),)) as executor:
         feed = WindowedExecutor(executor, window=2)
         job.culprit(*map(culprits.process, culprits.workers()))
@@ -136,8 +140,7 @@ def packed(values: int, seed: int) -> bytes:
 
 
 def prefetch_thread(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     prefetch = PrefetchThread([packed(2_400_000, seed) for seed in range(4)])
     prefetch.start()
     job.culprit(culprits.thread(prefetch.native_id))
@@ -158,8 +161,7 @@ def pool_each_time(shards: list[bytes]) -> Iterator[numpy.ndarray]:
 
 
 def pool_per_batch(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     job.culprit(culprits.SHORT_LIVED)
     for batch in job.batches(pool_each_time([packed(800_000, seed) for seed in range(6)])):
         trainer.step(torch.from_numpy(batch))
@@ -198,8 +200,7 @@ def read_ahead(pool: ThreadPoolExecutor, reader: ShardReader, ahead: int) -> Ite
 
 
 def future_io(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     reader = ShardReader(os.path.dirname(job.device), files=3)
     with ThreadPoolExecutor(1, thread_name_prefix="reader") as pool:
         job.culprit(culprits.thread(pool.submit(threading.get_native_id).result()))
@@ -249,8 +250,7 @@ def evaluate_fold(fold: int) -> float:
 
 def worker_beside_pool(job: Job) -> None:
     """A pool that was used once, for a score before training, and stays; then one slow worker."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     with multiprocessing.Pool(4, initializer=die_with_parent, initargs=(os.getpid(),)) as pool:
         pool.map(evaluate_fold, range(4))
         before = set(culprits.workers())
@@ -262,8 +262,7 @@ def worker_beside_pool(job: Job) -> None:
 
 def after_validation(job: Job, length: int = 10_000_000) -> tuple[Trainer, DataLoader[Any], DataLoader[Any]]:
     """A validation loader that was gone through once and keeps its two workers, and one for training with a slow worker."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     held_back = DataLoader(Molecules(10, length=64), batch_size=8, num_workers=2, persistent_workers=True)
     for batch in held_back:
         trainer.step(batch)
@@ -317,8 +316,7 @@ class Vocabulary(Dataset[Any]):
 
 def short_epochs(job: Job) -> None:
     """Each pass over 25 batches starts its worker anew, and that unpacks its vocabulary again."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.015)
+    trainer = take_trainer(job, 0.015)
     feed = DataLoader(Vocabulary(batches=25), batch_size=8, num_workers=1, shuffle=True)
     for batch in job.batches(feed):
         trainer.step(batch)
@@ -351,8 +349,7 @@ class Recording(Dataset[Any]):
 
 
 def worker_threads_fetch(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.015)
+    trainer = take_trainer(job, 0.015)
     dataset = Recording(int(job.given["slow-server"]))
     for batch in job.batches(DataLoader(dataset, batch_size=16, num_workers=2, persistent_workers=True)):
         trainer.step(batch)
@@ -394,8 +391,7 @@ class DecodedAhead(Dataset[Any]):
 
 
 def worker_threads_decode(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     feed = DataLoader(DecodedAhead(6), batch_size=4, num_workers=1, persistent_workers=True)
     for batch in job.batches(feed):
         trainer.step(batch)
@@ -424,8 +420,7 @@ class OneAtATime(Dataset[Any]):
 
 def worker_lock(job: Job) -> None:
     """Three workers of which one at a time works."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     feed = loader(OneAtATime(), batch_size=4, num_workers=job.workers(3))
     for batch in job.batches(feed):
         trainer.step(batch)

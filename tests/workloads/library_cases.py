@@ -24,7 +24,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from workloads import culprits
-from workloads.chain_cases import Trainer, soon
+from workloads.chain_cases import Trainer, soon, take_trainer
 from workloads.common import Job, one_thread
 from workloads.processes import die_with_parent
 
@@ -70,8 +70,7 @@ def torchdata_nodes(job: Job, method: str, workers: int, words: int) -> None:
     import torchdata.nodes as nodes
     from torch.utils.data import RandomSampler
 
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.01)
+    trainer = take_trainer(job, 0.01)
     corpus = Corpus(2_000, words)
     node = nodes.SamplerWrapper(RandomSampler(corpus))
     node = nodes.ParallelMapper(node, Tokenize(corpus), num_workers=workers, method=method, in_order=False)
@@ -139,8 +138,7 @@ def grain_data_set(threads: int) -> Any:
 def grain_threads(job: Job) -> None:
     """More reading threads than CPUs, as its default of 16 has it."""
     job.names_culprit = True
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.008)
+    trainer = take_trainer(job, 0.008)
     for batch in job.batches(grain_data_set(4)):
         trainer.step(batch)
 
@@ -152,8 +150,7 @@ def grain_process(job: Job) -> None:
 
     # grain reads its flags, which absl's own main function would have parsed.
     flags.FLAGS(["train"])
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.008)
+    trainer = take_trainer(job, 0.008)
     data = grain_data_set(1).mp_prefetch(grain.MultiprocessingOptions(num_workers=1, per_worker_buffer_size=2))
     for batch in job.batches(data):
         trainer.step(batch)
@@ -197,8 +194,7 @@ class Augmented(Dataset[Any]):
 
 def two_loaders(job: Job) -> None:
     """Labelled and unlabelled pictures at each step; the worker of the unlabelled ones is slow."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     labelled = DataLoader(Augmented(1), batch_size=1, shuffle=True, num_workers=1)
     unlabelled = DataLoader(Augmented(2), batch_size=14, shuffle=True, num_workers=1)
     both = zip(labelled, unlabelled)
@@ -296,8 +292,7 @@ def saves_images(job: Job) -> None:
     """Adversarial training that writes a grid of pictures at each step."""
     from PIL import Image
 
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.09)
+    trainer = take_trainer(job, 0.09)
     draw = numpy.random.default_rng(0)
     for _ in job.batches(itertools.repeat(None)):
         trainer.step(None)
@@ -371,8 +366,7 @@ class TokenBucket:
 
 
 def rate_limit(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.03)
+    trainer = take_trainer(job, 0.03)
     bucket = TokenBucket(8.0)
     for _ in job.batches(itertools.repeat(None)):
         trainer.step(None)

@@ -2,6 +2,8 @@
 
     python3 train.py KIND --truth FILE --device FILE --seconds S [--data FILE] [--workers N] [--step-ms MS] [--batch-ms MS]
 
+It imports the simulated device from the package `workloads`, which PYTHONPATH must find.
+
 KIND is what holds the loop back:
     decode   worker processes compute each batch, more slowly than the loop takes them
     disk     worker processes read each batch from --data, past the page cache
