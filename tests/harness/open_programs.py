@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness import contradictions, options
 from harness.monitor import Monitor, MonitorFailed
@@ -43,10 +44,10 @@ def mnist(checkout: str) -> None:
     os.makedirs(folder, exist_ok=True)
     noise = numpy.random.default_rng(0)
     for part, count in (("train", 60_000), ("t10k", 10_000)):
-        with open(os.path.join(folder, f"{part}-images-idx3-ubyte"), "wb") as file:
-            file.write(struct.pack(">IIII", 2051, count, 28, 28) + noise.bytes(count * 28 * 28))
-        with open(os.path.join(folder, f"{part}-labels-idx1-ubyte"), "wb") as file:
-            file.write(struct.pack(">II", 2049, count) + noise.integers(0, 10, count, dtype=numpy.uint8).tobytes())
+        labels = noise.integers(0, 10, count, dtype=numpy.uint8).tobytes()
+        images = noise.bytes(count * 28 * 28)
+        Path(folder, f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 2051, count, 28, 28) + images)
+        Path(folder, f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, count) + labels)
 
 
 def pictures(folder: str, count: int, size: tuple[int, int]) -> None:
@@ -81,14 +82,12 @@ def wikitext(checkout: str) -> None:
     folder = os.path.join(checkout, "word_language_model/data/made-up")
     os.makedirs(folder, exist_ok=True)
     for part, count in (("train", 400_000), ("valid", 20_000), ("test", 20_000)):
-        with open(os.path.join(folder, f"{part}.txt"), "w", encoding="ascii") as file:
-            file.write(words(count))
+        Path(folder, f"{part}.txt").write_text(words(count), encoding="ascii")
 
 
 def shakespeare(checkout: str) -> None:
     folder = os.path.join(checkout, "data/shakespeare_char")
-    with open(os.path.join(folder, "input.txt"), "w", encoding="ascii") as file:
-        file.write(words(200_000))
+    Path(folder, "input.txt").write_text(words(200_000), encoding="ascii")
     subprocess.run([sys.executable, "prepare.py"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from harness import unpack
@@ -53,8 +54,7 @@ def watched(monitor: Monitor, device: str, path: str, every: bool = True) -> Wat
         # Here, so that who asks for no beginnings needs no package.
         import zstandard
 
-        with open(cut, "wb") as file:
-            file.write(zstandard.compress(b"\n".join([header, *samples[:number], b""]), 1))
+        Path(cut).write_bytes(zstandard.compress(b"\n".join([header, *samples[:number], b""]), 1))
         classes.append((moment, str(replayed(monitor, device, cut).get("class"))))
     folder.cleanup()
     classes.append((moments[-1], str(verdict.get("class"))))
@@ -68,8 +68,7 @@ def without_stacks(path: str, out: str) -> str:
     header, *samples = lines_of(path)
     bare = [{**json.loads(sample), "stacks": None} for sample in samples]
     lines = [header, *(json.dumps(sample, separators=(",", ":")).encode() for sample in bare), b""]
-    with open(out, "wb") as file:
-        file.write(zstandard.compress(b"\n".join(lines), 1))
+    Path(out).write_bytes(zstandard.compress(b"\n".join(lines), 1))
     return out
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 from harness import options
 from harness.evaluation import calibration
@@ -44,8 +45,7 @@ def main(words: list[str]) -> int:
         runs = [calibration.of_runs(path) for path in args.runs]
         path = args.csv or CSV
         known = calibration.read(path) if os.path.exists(path) else []
-        with open(SOURCE, encoding="utf-8") as file:
-            source = file.read()
+        source = Path(SOURCE).read_text(encoding="utf-8")
         odds = calibration.odds_in(source)
     except (OSError, ValueError, KeyError, TypeError) as error:
         parser.error(f"cannot read: {error}")
@@ -63,8 +63,7 @@ def main(words: list[str]) -> int:
     print(f"log-odds: slope {slope:.2f}, shift {shift:.2f}; with the slope 1 the odds are {found:.2f} times the rules'")
     asked = calibration.odds_for(found)
     if args.set_odds:
-        with open(SOURCE, "w", encoding="utf-8") as file:
-            file.write(calibration.with_odds_set(source, asked, slope))
+        Path(SOURCE).write_text(calibration.with_odds_set(source, asked, slope), encoding="utf-8")
         print(f"ODDS was {odds:.1f} in src/diagnosis/calibration.rs and is {asked:.1f} now")
         odds = asked
     else:

@@ -231,7 +231,11 @@ class Row:
 
 def row(kind: Kind, results: list[Result]) -> Row:
     sums = summarise(results) if results else {}
-    wrong = [f"{result.workload}: {result.seen_class}/{result.seen_cause or '–'} {result.confidence or 0:.2f}" for result in results if not result.class_right]
+    wrong = [
+        f"{result.workload}: {result.seen_class}/{result.seen_cause or '–'} {result.confidence or 0:.2f}"
+        for result in results
+        if not result.class_right
+    ]
     class_right, cause_right = (show(sums.get(f"{what}_accuracy"), ".0%", "–") for what in ("class", "cause"))
     cells = (
         f"`{kind.name}`: {kind.what}", str(len(results)), class_right, cause_right,

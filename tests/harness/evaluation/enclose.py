@@ -3,8 +3,8 @@
     enclose.py build SPEC COMMAND...   in namespaces just made by `unshare`: makes the root, gives up rights, runs the command
     enclose.py enter SPEC COMMAND...   in a container already made (by `nsenter`): gives up the same rights, runs the command
 
-SPEC is JSON with the fields of `containers.Kind`, and `binds`: pairs of a folder outside and its place inside, and `hidden`: a folder that is not there inside. Standard
-library only; what mounts are needed are made by util-linux's `mount`.
+SPEC is JSON with the fields of `containers.Kind`, and `binds`: pairs of a folder outside and its place inside, and `hidden`: a
+folder that is not visible inside. Standard library only; util-linux's `mount` makes the mounts.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from pathlib import Path
 from typing import Any
 
 from workloads.labels import Label
@@ -28,13 +29,11 @@ class Refused(Exception):
 def keep(label: Label, path: str, verdict: dict[str, Any], wait: float | None, duration: float, out: str) -> int:
     """Copies the recording at `path` into `out`, with what is true about it; its size in bytes. Raises Refused."""
     truth = sidecar(label, verdict, wait, duration)
-    with open(path, "rb") as file:
-        content = file.read()
+    content = Path(path).read_bytes()
     if len(content) > LARGEST_KIB * 1024:
         raise Refused(f"{len(content) / 1024:.0f} KiB are more than {LARGEST_KIB}")
     os.makedirs(out, exist_ok=True)
-    with open(os.path.join(out, f"{label.name}.tmz"), "wb") as file:
-        file.write(content)
+    Path(out, f"{label.name}.tmz").write_bytes(content)
     with open(os.path.join(out, f"{label.name}.json"), "w", encoding="utf-8") as file:
         json.dump(truth, file, indent=2)
         file.write("\n")

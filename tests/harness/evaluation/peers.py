@@ -19,6 +19,7 @@ import statistics
 import tempfile
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness import options
 from harness.evaluation import cost
@@ -167,8 +168,7 @@ def environment_of(peer: Peer, monitor: Monitor, place: str, device: str) -> dic
     if peer.config is not None:
         path = os.path.join(home, peer.config[0])
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(peer.config[1])
+        Path(path).write_text(peer.config[1], encoding="utf-8")
     environment = {**monitor.environment(device), "HOME": home, "XDG_CONFIG_HOME": home, "LC_ALL": "C.UTF-8"}
     if monitor.nvml_lib:
         libraries = os.path.join(place, "libraries")

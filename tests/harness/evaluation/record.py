@@ -5,7 +5,7 @@
 
 See keeping.py for what is kept; `evaluate.py --keep DIR` keeps the recordings that it judges as well. Needs
 what requirements.txt names, and:
-    cargo build --bins --examples
+    cargo build --release --bins --examples
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from harness import options, recordings
 from harness.evaluation import keeping
 from harness.evaluation.verdicts import recorded
 from harness.monitor import Monitor, MonitorFailed
-from harness.paths import BUILDS
 from workloads.labels import LABELS, Label, by_name
 from workloads.launch import WorkloadFailed
 from workloads.limits import Unavailable
@@ -38,8 +37,6 @@ def record(label: Label, monitor: Monitor, duration: float, data: str | None, ou
 def main(words: list[str]) -> int:
     parser = options.parser(__doc__, NAME)
     options.add_monitor(parser)
-    debug = os.path.join(BUILDS, "debug")
-    parser.set_defaults(trainmon=f"{debug}/trainmon", nvml_lib=f"{debug}/examples/libfake_nvml.so")
     parser.add_argument("--only", help="names of workloads, separated by commas")
     parser.add_argument("--duration", type=float, default=12.0, help="seconds recorded (default: %(default)s)")
     parser.add_argument("--out", required=True, metavar="DIR", help="where the recordings go")

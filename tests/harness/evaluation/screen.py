@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.monitor import Monitor
 from harness.terminal import Terminal
@@ -176,8 +177,7 @@ def key_times(monitor: Monitor, job: Launched) -> list[KeyTimes]:
 def silent_py_spy(folder: str) -> str:
     """A py-spy that never says anything."""
     path = os.path.join(folder, "py-spy")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("#!/bin/sh\nexec sleep 600\n")
+    Path(path).write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
     os.chmod(path, 0o755)
     return path
 

@@ -20,6 +20,7 @@ import shutil
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 from harness import options, paths
 from harness.gpu import beside, cost, environment, readings
@@ -153,8 +154,7 @@ class Check:
         except KeyboardInterrupt:
             found.failures.append("interrupted: the tables cover what was done so far")
         found.environment = found.environment or environment.found(self.args.trainmon, self.py_spy, [], self.simulated)
-        with open(os.path.join(self.args.out, "report.md"), "w", encoding="utf-8") as file:
-            file.write(found.markdown())
+        Path(self.args.out, "report.md").write_text(found.markdown(), encoding="utf-8")
         options.write_json(os.path.join(self.args.out, "report.json"), found.as_json())
 
 

@@ -13,6 +13,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -30,8 +31,7 @@ Record = dict[str, Any]
 
 def records(path: str) -> list[Record]:
     """Each device's fields and its name."""
-    with open(path, "rb") as file:
-        content = file.read()
+    content = Path(path).read_bytes()
     found = []
     for index in range(int.from_bytes(content[12:16], "little")):
         record = content[RECORD_BYTES * (1 + index) :][:RECORD_BYTES]

@@ -11,6 +11,7 @@ import re
 import shutil
 import tarfile
 import tempfile
+from pathlib import Path
 
 from harness.release.build import Failed, Sources, run
 
@@ -138,5 +139,4 @@ def _mode(file: str) -> int:
 
 
 def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+    return Path(path).read_bytes()

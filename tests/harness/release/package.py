@@ -18,6 +18,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from pathlib import Path
 
 from harness import options
 from harness.paths import BUILDS, ROOT
@@ -51,8 +52,7 @@ def make(sources: Sources, kinds: tuple[str, ...], cpu: str, out: str) -> dict[s
     if "deb" in kinds:
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "trainmon")
-            with open(program, "wb") as file:
-                file.write(files[wheel.one(files, ".data/scripts/trainmon")])
+            Path(program).write_bytes(files[wheel.one(files, ".data/scripts/trainmon")])
             os.chmod(program, 0o755)
             made["deb"] = archives.deb(sources, program, cpu, sbom, out)
     return {kind: path for kind, path in made.items() if kind in kinds}

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, Iterator
 
 from harness.release.build import Failed, run
@@ -36,8 +37,7 @@ def target(home: str) -> Iterator[int]:
     # The interpreter itself, not the link in a virtual environment: beside it there may be another py-spy.
     python = os.path.realpath(sys.executable)
     path = os.path.join(home, "small.py")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(TARGET)
+    Path(path).write_text(TARGET, encoding="utf-8")
     process = subprocess.Popen([python, path], stdout=subprocess.PIPE, env=environment(home), text=True)
     assert process.stdout is not None
     try:

@@ -7,6 +7,7 @@ import os
 import shutil
 import struct
 import tarfile
+from pathlib import Path
 
 from harness.release import programs
 from harness.release.archives import COMPLETIONS
@@ -19,8 +20,7 @@ ELF_HEADERS, ELF_SIZES, PT_INTERP = 32, 54, 3
 
 def is_static(path: str) -> bool:
     """Whether a 64-bit little-endian ELF program asks for no dynamic linker."""
-    with open(path, "rb") as file:
-        content = file.read()
+    content = Path(path).read_bytes()
     if content[:6] != b"\x7fELF\x02\x01":
         raise Failed(f"{path} is no 64-bit program")
     (at,) = struct.unpack_from("<Q", content, ELF_HEADERS)

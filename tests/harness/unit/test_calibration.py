@@ -10,6 +10,7 @@ import os
 import tempfile
 import unittest
 from collections import Counter
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -88,21 +89,20 @@ class Calibration(unittest.TestCase):
             runs, kept, source = (os.path.join(folder, name) for name in ("runs.json", "claims.csv", "calibration.rs"))
             with open(runs, "w", encoding="utf-8") as file:
                 json.dump(scoring.as_json(results, skipped={}, options=["--no-stacks"], duration_s=8.0), file)
-            with open(source, "w", encoding="utf-8") as file:
-                file.write('//! were right with 1.4 times the odds that\n    ODDS = 1.4, "times", "with a slope of 1.06 (Platt)";\n')
-            before = [
+            before = '//! were right with 1.4 times the odds that\n    ODDS = 1.4, "times", "with a slope of 1.06 (Platt)";\n'
+            Path(source).write_text(before, encoding="utf-8")
+            known_before = [
                 calibration.Claim("--no-stacks", "decode", False, 0.9, False),
                 calibration.Claim("--no-stacks", "hung", False, 0.9, False),
                 calibration.Claim("--no-stacks", "no-program-of-this-name", False, 0.9, False),
                 calibration.Claim("--no-stacks", "collate", False, 0.9, True),
                 calibration.Claim("elsewhere", "of-others", False, 0.9, True),
             ]
-            calibration.write(kept, before)
+            calibration.write(kept, known_before)
             with mock.patch.object(calibrate, "SOURCE", source), contextlib.redirect_stdout(io.StringIO()) as said:
                 self.assertEqual(calibrate.main([runs, "--csv", kept, "--set-odds"]), 0)
             claims = calibration.read(kept)
-            with open(source, encoding="utf-8") as file:
-                written = file.read()
+            written = Path(source).read_text(encoding="utf-8")
         # Four of `pinned`; what failed keeps what it said before.
         names = [claim.program for claim in claims]
         self.assertEqual(Counter(names), Counter(decode=1, collate=1, fifo=1, pinned=4, **{"of-others": 1}))

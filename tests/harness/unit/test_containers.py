@@ -12,6 +12,7 @@ from typing import Any
 from harness.evaluation import containers, enclose
 from harness.evaluation.scoring import Result
 from harness.paths import BUILDS, TESTS
+from harness.unit.support import InFolder
 from workloads import simulated_gpu
 from workloads.labels import by_name
 from workloads.limits import Unavailable
@@ -51,7 +52,7 @@ def looked(kind: containers.Kind, data: str) -> dict[str, Any]:
     return seen
 
 
-class Kinds(unittest.TestCase):
+class Kinds(InFolder):
     def setUp(self) -> None:
         try:
             containers.check(containers.by_name("docker"))
@@ -59,12 +60,10 @@ class Kinds(unittest.TestCase):
             self.skipTest(str(error))
         if os.uname().machine not in enclose.NUMBERS:
             self.skipTest(f"system calls of {os.uname().machine} are not known")
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.data = folder.name
+        super().setUp()
 
     def test_dockers_defaults(self) -> None:
-        seen = looked(containers.by_name("docker"), self.data)
+        seen = looked(containers.by_name("docker"), self.folder)
         self.assertEqual((seen["pid"], seen["uid"], seen["kcore"], seen["repository"]), (1, 0, 0, False))
         self.assertTrue(seen["root"] and seen["data"] and seen["device"] and seen["vmstat"])
         self.assertFalse(seen["ptrace"])
@@ -73,14 +72,14 @@ class Kinds(unittest.TestCase):
         self.assertFalse(os.path.exists("/written"))
 
     def test_a_strict_filter_refuses_to_trace(self) -> None:
-        self.assertTrue(looked(containers.by_name("strict"), self.data)["ptrace"])
+        self.assertTrue(looked(containers.by_name("strict"), self.folder)["ptrace"])
 
     def test_an_ordinary_user_writes_to_the_data_only(self) -> None:
-        seen = looked(containers.by_name("non-root"), self.data)
+        seen = looked(containers.by_name("non-root"), self.folder)
         self.assertEqual((seen["uid"], seen["capabilities"], seen["root"], seen["data"]), (1000, 0, False, True))
 
     def test_files_of_the_host_are_masked(self) -> None:
-        self.assertEqual(looked(containers.by_name("bare-proc"), self.data)["vmstat"], "")
+        self.assertEqual(looked(containers.by_name("bare-proc"), self.folder)["vmstat"], "")
 
 
 class Words(unittest.TestCase):

@@ -11,6 +11,7 @@ import os
 import tempfile
 import unittest
 from collections import Counter
+from pathlib import Path
 from typing import Any, Callable
 from unittest import mock
 
@@ -35,12 +36,10 @@ class RunsThatAreKept(unittest.TestCase):
         label = LABELS[0]
         with tempfile.TemporaryDirectory() as source, tempfile.TemporaryDirectory() as folder:
             truth_path, recording = os.path.join(source, "truth.jsonl"), os.path.join(source, "any.tmz")
-            with open(truth_path, "w", encoding="utf-8") as file:
-                file.write(json.dumps({"a": 10.0, "b": 10.5, "c": 10.9, "busy": 0.0, "sync": 0.0}) + "\n")
+            Path(truth_path).write_text(json.dumps({"a": 10.0, "b": 10.5, "c": 10.9, "busy": 0.0, "sync": 0.0}) + "\n", encoding="utf-8")
             samples = [{"monotonic_ns": 1, "stacks": {"windows": []}}, {"monotonic_ns": 2}]
             lines = [b'{"schema":2}', *(json.dumps(sample).encode() for sample in samples), b""]
-            with open(recording, "wb") as file:
-                file.write(zstandard.compress(b"\n".join(lines)))
+            Path(recording).write_bytes(zstandard.compress(b"\n".join(lines)))
             run = again.Run(label, 3, 9.5, recording, Truth.read(truth_path), 0.25)
             again.keep(folder, run, truth_path)
             for stacks in (True, False):
@@ -79,8 +78,7 @@ class Recordings(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "run.tmz")
             lines = ["{}", *(json.dumps({"monotonic_ns": n * 10**9}) for n in (10, 11, 12, 13))]
-            with open(path, "wb") as file:
-                file.write(zstandard.compress("".join(f"{line}\n" for line in lines).encode()))
+            Path(path).write_bytes(zstandard.compress("".join(f"{line}\n" for line in lines).encode()))
             seen = recordings.watched(Said("", None), "", path)
         self.assertEqual((seen.begin, seen.end, seen.verdict["class"]), (10.0, 13.0, "cpu"))
         self.assertEqual(seen.classes, [(10.0, "unknown"), (11.0, "unknown"), (12.0, "cpu"), (13.0, "cpu")])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from harness.evaluation import screen
 from harness.terminal import END_OF_FRAME, Terminal
+from harness.unit.support import InFolder
 
 
 class Numbers(unittest.TestCase):
@@ -64,7 +64,7 @@ class Reports(unittest.TestCase):
         self.assertRegex(text, r"sources hang +99.0 +99.0 +99.0 +TOO SLOW: p95 at most 30; hung: nvml")
 
 
-class Terminals(unittest.TestCase):
+class Terminals(InFolder):
     """The measuring itself, against a program that answers after a known time."""
 
     PROGRAM = f"""#!{sys.executable}
@@ -80,16 +80,8 @@ while True:
         break
 """
 
-    def setUp(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.path = os.path.join(self.folder.name, "program")
-        with open(self.path, "w", encoding="utf-8") as file:
-            file.write(self.PROGRAM)
-        os.chmod(self.path, 0o755)
-
     def test_the_time_to_a_frame_ends_with_the_frame(self) -> None:
-        with Terminal([self.path], dict(os.environ)) as terminal:
+        with Terminal([self.executable("program", self.PROGRAM)], dict(os.environ)) as terminal:
             while not terminal.arrivals:
                 terminal.watch(0.1)
             self.assertGreaterEqual(terminal.frame_after("?"), 0.1)
@@ -99,6 +91,6 @@ while True:
             self.assertEqual(sum(len(piece) for _, piece in terminal.arrivals), 5 + 2 * (4 + len(END_OF_FRAME)))
 
     def test_the_silent_py_spy_says_nothing(self) -> None:
-        path = screen.silent_py_spy(self.folder.name)
+        path = screen.silent_py_spy(self.folder)
         with self.assertRaises(subprocess.TimeoutExpired):
             subprocess.run([path, "--version"], timeout=0.3, check=False)

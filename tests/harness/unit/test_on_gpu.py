@@ -12,6 +12,7 @@ import tempfile
 import time
 import unittest
 from contextlib import redirect_stderr
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -22,7 +23,7 @@ from harness.gpu.labelled import PROGRAMS, by_name
 from harness.gpu.readings import AGREES, DIFFERS, NOT_OFFERED, Look, Sampled
 from harness.gpu.report import Report
 from harness.paths import HARNESS, TESTS
-from harness.unit.support import known
+from harness.unit.support import InFolder, known
 from workloads import simulated_gpu
 
 FAKE_SMI = os.path.join(HARNESS, "gpu/fake_smi.py")
@@ -52,7 +53,7 @@ def compared(name: str, ours: list[Any], theirs: list[Any], phases: list[str] | 
     return known(readings.compare(one, one.names[0], 0, pairs))
 
 
-class Parsing(unittest.TestCase):
+class Parsing(InFolder):
     def test_what_is_no_value_is_none(self) -> None:
         rows = smi.table(CSV, FIELDS)
         self.assertEqual([row["name"] for row in rows], ["NVIDIA A100-SXM4-80GB", "NVIDIA A10G", "NVIDIA A10G"])
@@ -93,15 +94,11 @@ class Parsing(unittest.TestCase):
         self.assertEqual(chosen, {("index",): "index", ("uuid",): "uuid", reasons: reasons[1], other: None})
 
     def test_other_failures_are_one_line(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            program = os.path.join(folder, "nvidia-smi")
-            with open(program, "w", encoding="ascii") as file:
-                file.write("#!/bin/sh\necho 'NVIDIA-SMI has failed because'\necho 'it could not talk to the driver.'\nexit 9\n")
-            os.chmod(program, 0o755)
-            with self.assertRaisesRegex(smi.SmiFailed, "exit 9: .* driver.$"):
-                smi.Smi([program]).choose([("index",)])
+        says = "#!/bin/sh\necho 'NVIDIA-SMI has failed because'\necho 'it could not talk to the driver.'\nexit 9\n"
+        with self.assertRaisesRegex(smi.SmiFailed, "exit 9: .* driver.$"):
+            smi.Smi([self.executable("nvidia-smi", says)]).choose([("index",)])
         with self.assertRaisesRegex(smi.SmiFailed, "not found; it comes with the driver"):
-            smi.Smi([os.path.join(folder, "nvidia-smi")]).query()
+            smi.Smi([os.path.join(self.folder, "no-such-program")]).query()
 
 
 class Comparing(unittest.TestCase):
@@ -210,8 +207,7 @@ class Judging(unittest.TestCase):
 
     def test_labels_are_sound(self) -> None:
         self.assertEqual(len({label.name for label in PROGRAMS}), len(PROGRAMS))
-        with open(os.path.join(HARNESS, "gpu/programs.py"), encoding="utf-8") as file:
-            source = file.read()
+        source = Path(HARNESS, "gpu/programs.py").read_text(encoding="utf-8")
         for label in PROGRAMS:
             self.assertIn(f"def {label.entry.partition(':')[2]}(", source, label.name)
 
@@ -341,32 +337,29 @@ class Calibrating(unittest.TestCase):
         self.assertGreaterEqual(waiting.seconds, 0.04)
 
 
-class Running(unittest.TestCase):
+class Running(InFolder):
     def said(self, *arguments: str) -> tuple[int, str]:
         with redirect_stderr(io.StringIO()) as errors:
             return check.main(list(arguments)), errors.getvalue()
 
     def test_what_is_missing_is_one_line(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            out, program = os.path.join(folder, "out"), os.path.join(folder, "trainmon")
+        out, program = os.path.join(self.folder, "out"), os.path.join(self.folder, "trainmon")
+        library = os.path.join(self.folder, "none.so")
+        status, text = self.said("--out", out, "--trainmon", program)
+        self.assertEqual((status, text.count("\n")), (2, 1))
+        self.assertIn("--trainmon", text)
+        self.executable("trainmon", "#!/bin/sh\n")
+        status, text = self.said("--out", out, "--trainmon", program, "--fake", "--nvml-lib", library)
+        self.assertEqual((status, text.count("\n")), (2, 1))
+        self.assertIn("cargo build --release --examples", text)
+        with mock.patch("torch.cuda.is_available", return_value=False):
             status, text = self.said("--out", out, "--trainmon", program)
-            self.assertEqual((status, text.count("\n")), (2, 1))
-            self.assertIn("--trainmon", text)
-            with open(program, "w", encoding="ascii") as file:
-                file.write("#!/bin/sh\n")
-            os.chmod(program, 0o755)
-            status, text = self.said("--out", out, "--trainmon", program, "--fake", "--nvml-lib", os.path.join(folder, "none.so"))
-            self.assertEqual((status, text.count("\n")), (2, 1))
-            self.assertIn("cargo build --release --examples", text)
-            with mock.patch("torch.cuda.is_available", return_value=False):
-                status, text = self.said("--out", out, "--trainmon", program)
-            self.assertEqual(status, 2)
-            self.assertIn("no CUDA device", text)
-            self.assertFalse(os.path.exists(out))
+        self.assertEqual(status, 2)
+        self.assertIn("no CUDA device", text)
+        self.assertFalse(os.path.exists(out))
 
     def test_recordings_unpack_without_a_package(self) -> None:
-        with open(RECORDING, "rb") as file:
-            content = file.read()
+        content = Path(RECORDING).read_bytes()
         self.assertEqual(unpack.by_library(content), unpack.unpacked(content))
         with self.assertRaises(ValueError):
             unpack.by_library(b"no recording at all")

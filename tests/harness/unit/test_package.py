@@ -10,6 +10,7 @@ import unittest
 import zipfile
 
 from harness.release import build, try_archives, try_wheel, wheel
+from harness.unit.support import InFolder
 
 NAME = "trainmon-1.2.3-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl"
 INFO = "trainmon-1.2.3.dist-info"
@@ -33,12 +34,7 @@ def made(folder: str, epoch: int = EPOCH) -> str:
     return path
 
 
-class Wheels(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class Wheels(InFolder):
     def test_every_file_is_recorded_and_the_program_may_be_run(self) -> None:
         with zipfile.ZipFile(made(self.folder)) as archive:
             record = archive.read(f"{INFO}/RECORD").decode().splitlines()

@@ -15,7 +15,7 @@ from unittest import mock
 
 from harness import contradictions, recordings
 from harness.evaluation import command, scoring, verdicts
-from harness.unit.support import written
+from harness.unit.support import InFolder, written
 from workloads import culprits, stages
 from workloads.labels import by_name
 from workloads.truth import StageClock, Truth
@@ -180,31 +180,25 @@ for line in sys.stdin:
 """
 
 
-class Contradictions(unittest.TestCase):
+class Contradictions(InFolder):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.program = os.path.join(folder.name, "trainmon")
-        self.checker = os.path.join(folder.name, "examples", "contradictions")
+        super().setUp()
+        self.program = os.path.join(self.folder, "trainmon")
 
-    def build(self, text: str = CHECKER) -> None:
-        os.makedirs(os.path.dirname(self.checker))
-        with open(self.checker, "w", encoding="utf-8") as file:
-            file.write(text.format(python=sys.executable))
-        os.chmod(self.checker, 0o755)
+    def build(self, text: str = CHECKER) -> str:
+        return self.executable("examples/contradictions", text.format(python=sys.executable))
 
     def test_what_the_checker_says(self) -> None:
         self.assertIsNone(contradictions.of(self.program, {}))
-        self.build()
-        self.assertEqual(contradictions.checker(self.program), self.checker)
+        checker = self.build()
+        self.assertEqual(contradictions.checker(self.program), checker)
         self.assertEqual(contradictions.of(self.program, {"class": "io", "summary": "Größe\n"}), [])
         self.assertEqual(contradictions.of(self.program, {"off": 2}), ["0% is not 1%", "1% is not 2%"])
 
     def test_a_checker_without_an_answer(self) -> None:
         self.build("#!/bin/sh\nexit 1\n")
         self.assertIsNone(contradictions.of(self.program, {"off": 1}))
-        with open(self.checker, "w", encoding="utf-8") as file:
-            file.write("#!/bin/sh\necho no JSON\n")
+        self.build("#!/bin/sh\necho no JSON\n")
         self.assertIsNone(contradictions.of(self.program, {"off": 1}))
 
     def test_each_run_is_checked(self) -> None:

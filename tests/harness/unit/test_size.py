@@ -7,6 +7,7 @@ import io
 import os
 import tempfile
 import unittest
+from pathlib import Path
 
 from harness import size
 from harness.paths import ROOT
@@ -79,8 +80,7 @@ def written(folder: str) -> None:
     for name, text in TREE.items():
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        Path(path).write_text(text, encoding="utf-8")
 
 
 class Sizes(unittest.TestCase):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import time
 import unittest
+from pathlib import Path
 from unittest import mock
 
 from harness.evaluation import scoring
 from harness.paths import WORKLOADS
+from harness.unit.support import InFolder
 from workloads import culprits, launch, random_plans, simulated_gpu
 from workloads.labels import LABELS, by_name
 
@@ -29,8 +30,7 @@ class Labels(unittest.TestCase):
                 self.assertIn(klass, scoring.CLASSES)
 
     def test_each_has_its_row_in_the_readme(self) -> None:
-        with open(os.path.join(WORKLOADS, "README.md"), encoding="utf-8") as file:
-            readme = file.read()
+        readme = Path(WORKLOADS, "README.md").read_text(encoding="utf-8")
         for label in LABELS:
             self.assertIn(f"| `{label.name}`", readme)
 
@@ -68,19 +68,15 @@ class Ends(unittest.TestCase):
             self.assertEqual(culprits.is_right(node, [end]), right, (node, end))
 
 
-class SimulatedGpu(unittest.TestCase):
+class SimulatedGpu(InFolder):
     def setUp(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
-        self.path = os.path.join(self.folder.name, "device.bin")
+        super().setUp()
+        self.path = os.path.join(self.folder, "device.bin")
         self.gpu = simulated_gpu.SimulatedGpu(self.path)
-
-    def tearDown(self) -> None:
-        self.gpu._release()
-        self.folder.cleanup()
+        self.addCleanup(self.gpu._release)
 
     def word(self, field: str) -> int:
-        with open(self.path, "rb") as file:
-            content = file.read()
+        content = Path(self.path).read_bytes()
         self.assertEqual((content[:8], len(content)), (simulated_gpu.MAGIC, simulated_gpu.FILE_BYTES))
         at = simulated_gpu.RECORD_BYTES + simulated_gpu.FIELDS[field]
         return int.from_bytes(content[at : at + 8], "little")
