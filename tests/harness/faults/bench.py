@@ -183,6 +183,25 @@ class Bench:
             raise Wrong(f"status {done.status} instead of {status}: {done.err}")
         return done
 
+    def output(self, *command: Any, **more: Any) -> Done:
+        """Runs another program, in trainmon's place, to its end."""
+        return self.end(self.start(*command[1:], program=command[0], **more))
+
+    def log(self) -> bytes:
+        """What x.csv holds so far."""
+        return read(self.path("x.csv"))
+
+    def until_lines(self, count: int) -> None:
+        """Waits until x.csv has so many lines, its header among them."""
+        until("rows", lambda: self.log().count(b"\n") >= count)
+
+    def logged(self, pid: int, count: int, interval: str, **more: Any) -> list[dict[str, str]]:
+        """Logs a process, and gives its rows, of which there must be so many."""
+        self.finish("--pid", pid, "--log", "x.csv", "--force", "-i", interval, "-n", count, **more)
+        found = rows(self.log())
+        expect(len(found) == count, f"{len(found)} of {count} rows")
+        return found
+
     def diagnose(self, pid: int, seconds: float = 2, *arguments: Any, **more: Any) -> Verdict:
         options = ["--json", "-i", "200ms", "--duration", f"{seconds}s", "--pid", str(pid)]
         return self.finish("diagnose", *options, *arguments, **more).json()
@@ -219,6 +238,12 @@ def rows(text: bytes) -> list[dict[str, str]]:
         return []
     expect(all(len(line) == len(lines[0]) for line in lines), "a row with other columns than the header")
     return [dict(zip(lines[0], line)) for line in lines[1:] if line != lines[0]]
+
+
+def slowest(found: list[dict[str, str]]) -> float:
+    """The longest time between two rows of a log, seconds."""
+    elapsed = [float(row["elapsed_s"]) for row in found]
+    return max(later - earlier for earlier, later in zip(elapsed, elapsed[1:]))
 
 
 def control_group(bench: Bench, *files: str) -> pathlib.Path:

@@ -15,7 +15,7 @@ from .bench import PYTHON, Bench, Done, Outcome, Skipped, expect, fault, needs_r
 
 def logging(bench: Bench) -> subprocess.Popen[bytes]:
     process = bench.start("--pid", bench.target(), "--log", "x.csv", "-i", "100ms")
-    until("rows", lambda: read(bench.path("x.csv")).count(b"\n") > 3)
+    bench.until_lines(4)
     return process
 
 
@@ -29,18 +29,18 @@ def moved(bench: Bench) -> Outcome:
     process = logging(bench)
     bench.path("x.csv").rename(bench.path("x.csv.1"))
     began = time.monotonic()
-    until("a new file", lambda: rows(read(bench.path("x.csv"))[: read(bench.path("x.csv")).rfind(b"\n") + 1]))
+    until("a new file", lambda: rows(bench.log()[: bench.log().rfind(b"\n") + 1]))
     recovery = time.monotonic() - began
     done = ended(bench, process)
     expect(done.status == 0, f"status {done.status}")
-    expect(rows(read(bench.path("x.csv.1"))) and rows(read(bench.path("x.csv"))), "a file without rows")
+    expect(rows(read(bench.path("x.csv.1"))) and rows(bench.log()), "a file without rows")
     return Outcome(done.err.splitlines()[0], recovery)
 
 
 @fault("the log is removed just before the end", "no rows are counted in a file that is gone")
 def removed(bench: Bench) -> Outcome:
     process = bench.start("--pid", bench.target(), "--log", "x.csv", "-i", "3s")
-    until("a row", lambda: read(bench.path("x.csv")).count(b"\n") > 1)
+    bench.until_lines(2)
     bench.path("x.csv").unlink()
     done = ended(bench, process)
     expect("rows in x.csv" not in done.err and "row in x.csv" not in done.err or bench.path("x.csv").exists(), done.err)
@@ -51,9 +51,9 @@ def removed(bench: Bench) -> Outcome:
 def copytruncate(bench: Bench) -> Outcome:
     process = logging(bench)
     os.truncate(bench.path("x.csv"), 0)
-    until("more rows", lambda: read(bench.path("x.csv")).count(b"\n") > 3)
+    bench.until_lines(4)
     done = ended(bench, process)
-    text = read(bench.path("x.csv"))
+    text = bench.log()
     expect(text.startswith(b"timestamp,") and rows(text), "no header")
     return Outcome(done.err.splitlines()[0])
 
@@ -134,8 +134,7 @@ def bomb(bench: Bench) -> Outcome:
             "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
         )
         command = [PYTHON, "-c", code, bench.trainmon, "diagnose", "--json", "--replay", "y.tmz"]
-        done = bench.end(bench.process(command, cwd=bench.folder, env=bench.environment(), stdout=subprocess.PIPE))
-        status, kib = map(int, done.out.split())
+        status, kib = map(int, bench.output(*command).out.split())
         expect(status in (0, 1), f"status {status}")
         largest = max(largest, kib / 1024)
     expect(largest < 100, f"{largest:.0f} MiB for a file of {bench.path('y.tmz').stat().st_size} bytes")

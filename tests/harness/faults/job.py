@@ -25,7 +25,7 @@ def executes(bench: Bench) -> Outcome:
 def killed(bench: Bench) -> Outcome:
     target = bench.process(["sleep", "600"])
     process = bench.start("--pid", target.pid, "--log", "x.csv", "-i", "200ms")
-    until("rows", lambda: read(bench.path("x.csv")).count(b"\n") > 2)
+    bench.until_lines(3)
     target.kill()
     began = time.monotonic()
     target.wait()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
-import subprocess
 import time
 from collections.abc import Callable
 
-from .bench import NOBODY, Bench, Outcome, Skipped, control_group, expect, fault, needs_root, read, rows
+from .bench import NOBODY, Bench, Outcome, Skipped, control_group, expect, fault, needs_root, slowest
 
 CHILDREN = """
 import os, signal, sys
@@ -29,15 +28,12 @@ def descriptors(bench: Bench) -> Outcome:
     said = ""
     for soft, children in ((64, 60), (256, 60), (1024, 400)):
         pid = bench.python(CHILDREN % children)
-        options = ["--pid", pid, "-i", "200ms", "-n", "5"]
-        done = bench.finish("--log", "x.csv", "--force", *options, preexec_fn=limited(soft))
-        found = rows(read(bench.path("x.csv")))
-        expect(len(found) == 5 and all(row["cpu_util_pct"] for row in found), f"{len(found)} rows, host values missing")
-        verdict = bench.finish("diagnose", "--json", *options, preexec_fn=limited(soft)).json()
+        found = bench.logged(pid, 5, "200ms", preexec_fn=limited(soft))
+        expect(all(row["cpu_util_pct"] for row in found), "host values are missing")
+        verdict = bench.diagnose(pid, 1, preexec_fn=limited(soft))
         why = [one["why"] for one in verdict["not_seen"] if "descriptor" in one["why"]]
         expect(why or soft >= 1024, f"not a word of descriptors with {soft}: {verdict['not_seen']}")
         said = said or (why[0] if why else "")
-        expect(done.status == 0, "")
     return Outcome(said)
 
 
@@ -66,16 +62,11 @@ def processes(bench: Bench) -> Outcome:
         if int(file.read()) < 15_000:
             raise Skipped("the machine allows fewer")
     crowd = bench.python(CHILDREN % 10_000)
-    target = bench.target()
-    done = bench.finish("--pid", target, "--log", "x.csv", "-i", "500ms", "-n", "8")
-    found = rows(read(bench.path("x.csv")))
-    elapsed = [float(row["elapsed_s"]) for row in found]
-    slowest = max(b - a for a, b in zip(elapsed, elapsed[1:]))
-    expect(len(found) == 8 and slowest < 2.0, f"{len(found)} rows, {slowest:.1f} s between two")
-    expect(done.status == 0 and os.path.exists(f"/proc/{crowd}"), "")
-    listed = bench.finish("doctor", within_s=60)
-    expect(listed.status == 0, "")
-    return Outcome(f"rows at most {slowest:.1f} s apart at an interval of 0.5 s")
+    apart = slowest(bench.logged(bench.target(), 8, "500ms"))
+    expect(apart < 2.0, f"{apart:.1f} s between two rows")
+    expect(os.path.exists(f"/proc/{crowd}"), "the other processes are gone")
+    bench.finish("doctor", within_s=60)
+    return Outcome(f"rows at most {apart:.1f} s apart at an interval of 0.5 s")
 
 
 @fault("processes that vanish between two reads", "what is gone is a gap, never a failure")
@@ -93,10 +84,7 @@ while True:
         if not os.fork(): os._exit(0)
     for _ in range(20): os.wait()
 """
-    pid = bench.python(code)
-    done = bench.finish("--pid", pid, "--log", "x.csv", "-i", "100ms", "-n", "40")
-    found = rows(read(bench.path("x.csv")))
-    expect(len(found) == 40 and done.status == 0, f"{len(found)} rows")
+    bench.logged(bench.python(code), 40, "100ms")
     return Outcome("40 of 40 rows")
 
 
@@ -104,16 +92,10 @@ while True:
 def starved(bench: Bench) -> Outcome:
     needs_root()
     hogs = [bench.process(["nice", "-n", "-15", "sh", "-c", "while :; do :; done"]) for _ in os.sched_getaffinity(0)]
-    done = bench.finish(
-        "--pid", bench.target(), "--log", "x.csv", "-i", "500ms", "-n", "6", within_s=60, preexec_fn=lambda: os.nice(10)
-    )
+    found = bench.logged(bench.target(), 6, "500ms", within_s=60, preexec_fn=lambda: os.nice(10))
     for hog in hogs:
         hog.kill()
-    found = rows(read(bench.path("x.csv")))
-    expect(len(found) == 6, f"{len(found)} rows")
-    elapsed = [float(row["elapsed_s"]) for row in found]
-    expect(done.status == 0, done.err)
-    return Outcome(f"6 of 6 rows, at most {max(b - a for a, b in zip(elapsed, elapsed[1:])):.1f} s apart")
+    return Outcome(f"6 of 6 rows, at most {slowest(found):.1f} s apart")
 
 
 @fault("a job of 1,100 processes in 32 MiB", "few files of /proc are kept open where memory is scarce", alone=True)
@@ -127,9 +109,7 @@ def small_group(bench: Bench) -> Outcome:
     def enter() -> None:
         procs.write_text("0")
 
-    done = bench.finish("--pid", pid, "--log", "x.csv", "-i", "300ms", "-n", "10", preexec_fn=enter, status=None)
-    expect(done.status == 0, f"status {done.status}: {done.err}")
-    found = rows(read(bench.path("x.csv")))
+    found = bench.logged(pid, 10, "300ms", preexec_fn=enter)
     return Outcome(f"10 rows; self_rss_mib says {found[-1]['self_rss_mib']}")
 
 
@@ -141,9 +121,7 @@ def hidepid(bench: Bench) -> Outcome:
         "mount -t proc -o hidepid=2 proc /proc; sleep 60 & "
         f"exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups {bench.trainmon} diagnose --pid $!"
     )
-    command = ["unshare", "--pid", "--fork", "--mount", "sh", "-c", inside]
-    process = bench.process(command, cwd="/", env=bench.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    done = bench.end(process)
+    done = bench.output("unshare", "--pid", "--fork", "--mount", "sh", "-c", inside, cwd="/")
     if "mount: " in done.err or "unshare: " in done.err:
         raise Skipped("namespaces are not allowed")
     expect(done.status == 3 and "hidepid" in done.line, f"status {done.status}: {done.err}")

@@ -33,7 +33,7 @@ def term(bench: Bench) -> Outcome:
     bench.path("done").touch()
     done = bench.end(running)
     expect(done.status == 9, f"status {done.status} instead of the program's 9")
-    expect(rows(read(bench.path("x.csv"))), "no rows")
+    expect(rows(bench.log()), "no rows")
     return Outcome("the program gets TERM, HUP, USR1 and USR2 once each; its status 9 is passed on", recovery)
 
 
@@ -51,7 +51,7 @@ def term_ends(bench: Bench) -> Outcome:
 def killed(bench: Bench) -> Outcome:
     script = "trap 'echo heard > heard' TERM HUP INT; while [ ! -e done ]; do sleep 0.05; done; echo bye > bye"
     running = bench.start("run", "--log", "x.csv", "-i", "200ms", "--", "sh", "-c", script)
-    until("rows", lambda: len(rows_so_far(bench)) > 2)
+    bench.until_lines(3)
     running.kill()
     running.wait()
     time.sleep(0.3)
@@ -101,9 +101,7 @@ def pid_1(bench: Bench) -> Outcome:
     command = ["unshare", "--pid", "--fork", "--mount-proc", bench.trainmon, "run", "--log", "x.csv", "--no-stacks"]
     if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True, check=False).returncode:
         raise Skipped("namespaces are not allowed")
-    done = bench.end(
-        bench.process([*command, "--", "sh", "-c", script], cwd=bench.folder, env=bench.environment(), stderr=subprocess.PIPE)
-    )
+    done = bench.output(*command, "--", "sh", "-c", script)
     zombies = read(bench.path("zombies")).strip()
     expect((done.status, zombies) == (7, b"0"), f"status {done.status}, {zombies!r} zombies: {done.err}")
     return Outcome("no zombies; the program's status 7")
@@ -113,26 +111,20 @@ def pid_1(bench: Bench) -> Outcome:
 def stderr_full(bench: Bench) -> Outcome:
     for broken in ("2>/dev/full", "2>&-", ">/dev/full 2>/dev/full", ">&- 2>&- <&-"):
         command = f'exec {bench.trainmon} run --log x.csv --force -- sh -c "exit 5" {broken}'
-        done = bench.end(bench.process(["sh", "-c", command], cwd=bench.folder, env=bench.environment()))
+        done = bench.output("sh", "-c", command)
         expect(done.status == 5, f"status {done.status} instead of the program's 5 with {broken}")
     return Outcome("the program's status 5")
 
 
 @fault("nohup trainmon … &, then logout", "signals that were ignored at start stay ignored")
 def nohup(bench: Bench) -> Outcome:
-    pid = bench.target()
-    command = [bench.trainmon, "--pid", pid, "--log", "x.csv", "-i", "200ms"]
+    command = [bench.trainmon, "--pid", bench.target(), "--log", "x.csv", "-i", "200ms"]
     process = bench.process(["nohup", *command], cwd=bench.folder, env=bench.environment())
-    until("rows", lambda: len(rows_so_far(bench)) > 2)
+    bench.until_lines(3)
     os.kill(process.pid, signal.SIGHUP)
-    before = len(rows_so_far(bench))
-    until("more rows", lambda: len(rows_so_far(bench)) > before + 2)
+    bench.until_lines(bench.log().count(b"\n") + 3)
     expect(process.poll() is None, "it has ended")
     return Outcome("it goes on logging")
-
-
-def rows_so_far(bench: Bench) -> list[bytes]:
-    return read(bench.path("x.csv")).splitlines()
 
 
 @fault("QUIT, ABRT, SEGV, ALRM … while the screen is up", "the terminal is given back before the process ends")
@@ -189,13 +181,10 @@ def file_limit(bench: Bench) -> Outcome:
     for arguments in ("--log x.csv", "record -o x.tmz"):
         words = arguments.split()
         command = " ".join([str(bench.trainmon), *words, "--pid", str(bench.target()), "-i", "100ms", "--duration", "20s"])
-        process = bench.process(
-            ["bash", "-c", f"ulimit -f 4; exec {command}"], cwd=bench.folder, env=bench.environment(), stderr=subprocess.PIPE
-        )
-        done = bench.end(process)
+        done = bench.output("bash", "-c", f"ulimit -f 4; exec {command}")
         expect(done.status == 1 and "file-size limit" in done.line, f"status {done.status}: {done.err}")
         said.append(done.line)
-    expect(rows(read(bench.path("x.csv"))), "no rows")
+    expect(rows(bench.log()), "no rows")
     return Outcome(said[0])
 
 
