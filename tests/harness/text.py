@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,12 +9,6 @@ from typing import Any
 def show(value: float | None, form: str = ".2f", missing: str = "-") -> str:
     """Formats a value, or returns `missing` if it was not measured."""
     return missing if value is None else format(value, form)
-
-
-def percentile(values: Iterable[float], share: float) -> float | None:
-    """The nearest-rank percentile: the smallest value that at least `share` of the values do not exceed; None if there are none."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)] if ordered else None
 
 
 def markdown(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> list[str]:

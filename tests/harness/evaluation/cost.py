@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass
 
 from harness.monitor import Monitor
+from harness.numbers import median
 from harness.terminal import END_OF_FRAME, Terminal
 from harness.text import show
 from workloads.labels import Label, by_name
@@ -246,8 +247,7 @@ def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:
         time.sleep(2.0)
         costs = [headless(monitor, job, seconds), screen(monitor, job, seconds)]
         frames = [costs[1].first_frame_ms] + [screen(monitor, job, 1.0).first_frame_ms for _ in range(3)]
-        known = sorted(frame for frame in frames if frame is not None)
-        costs[1].first_frame_ms = known[len(known) // 2] if known else None
+        costs[1].first_frame_ms = median(frames)
     return costs
 
 

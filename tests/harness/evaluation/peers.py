@@ -24,6 +24,7 @@ from pathlib import Path
 from harness import options
 from harness.evaluation import cost
 from harness.monitor import Monitor
+from harness.numbers import median
 from harness.terminal import Terminal
 from harness.text import printable, show
 from workloads.launch import Launched
@@ -87,9 +88,7 @@ class Row:
     why_not: str = ""
 
     def median(self, of: str) -> float | None:
-        values = [getattr(one, of) for one in self.costs]
-        known = [value for value in values if value is not None]
-        return statistics.median(known) if known else None
+        return median(getattr(one, of) for one in self.costs)
 
 
 def measure(monitor: Monitor, seconds: float, runs: int, crowds: list[int], data: str | None) -> list[Row]:
@@ -197,7 +196,7 @@ def report(rows: list[Row]) -> str:
             lines.append(f"{row.name:22}{row.processes:10}  not measured: {row.why_not}")
             continue
         cells = "".join(f"{show(row.median(name), f'.{digits}f'):>{width}}" for name, width, digits in COLUMNS)
-        steps = f"{show(statistics.median(row.steps) if row.steps else None, '.3f'):>9}"
+        steps = f"{show(median(row.steps), '.3f'):>9}"
         lines.append(f"{row.name:22}{row.processes:10}{cells}{steps}{len(row.costs):6}")
     lines.append("CPU in percent of one core with children: the first 15 s, from 20 s on, from 80 s on where the run is long enough;")
     lines.append("steps/s: of the job, over its own alone")

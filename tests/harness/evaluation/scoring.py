@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
-from harness.text import percentile, show
+from harness.numbers import known, mean, median, percentile
+from harness.text import show
 from workloads import culprits, stages
 
 if TYPE_CHECKING:
@@ -215,10 +215,6 @@ def last_part(function: str) -> str:
     return parts[-1] if parts else function
 
 
-def mean(values: list[float]) -> float | None:
-    return statistics.fmean(values) if values else None
-
-
 def confusion(results: list[Result]) -> dict[str, dict[str, int]]:
     """Runs by true class and class seen."""
     table: dict[str, dict[str, int]] = {}
@@ -231,65 +227,68 @@ def confusion(results: list[Result]) -> dict[str, dict[str, int]]:
 def summarise(results: list[Result]) -> dict[str, Any]:
     """The numbers that the project is held to."""
     with_cause = [result for result in results if result.true_cause is not None]
-    errors = [abs(result.wait_error) for result in results if result.wait_error is not None]
-    firsts = [r.first_verdict_s for r in results if r.class_right and r.first_verdict_s is not None]
-    steps = [result.steps_error for result in results if result.steps_error is not None]
+    errors = [abs(error) for error in known(result.wait_error for result in results)]
+    firsts = known(result.first_verdict_s for result in results if result.class_right)
+    steps = known(result.steps_error for result in results)
     stage_errors = [error for result in results for error in result.stage_errors]
     functions = [right for result in results for _function, right in result.hottest]
     rhythms = [result for result in results if result.stall_true]
-    first_right_s = [result.first_right_s for result in results if result.first_right_s is not None]
+    first_right_s = known(result.first_right_s for result in results)
     changes = [result for result in results if result.right_before is not None]
-    followed_s = [result.followed_s for result in changes if result.followed_s is not None]
+    followed_s = known(result.followed_s for result in changes)
+    culprits_right = known(result.culprit_right for result in results)
+    late_ranks_right = known(result.late_rank_right for result in results)
+    contradictions = known(result.contradictions for result in results)
     idles = [
-        abs(r.gpu_idle_seen - (1.0 - r.busy_true))
-        for r in results
-        if r.gpu_idle_seen is not None and r.busy_true is not None
+        abs(result.gpu_idle_seen - (1.0 - result.busy_true))
+        for result in results
+        if result.gpu_idle_seen is not None and result.busy_true is not None
     ]
     return {
         "runs": len(results),
-        "class_accuracy": mean([float(result.class_right) for result in results]),
-        "class_accuracy_label_held": mean([float(result.class_right) for result in results if result.label_held]),
+        "class_accuracy": mean(result.class_right for result in results),
+        "class_accuracy_label_held": mean(result.class_right for result in results if result.label_held),
         "label_not_held": sum(not result.label_held for result in results),
-        "cause_accuracy": mean([float(result.cause == "right") for result in with_cause]),
+        "cause_accuracy": mean(result.cause == "right" for result in with_cause),
         "cause_unnamed": sum(result.cause == "unnamed" for result in with_cause),
         "confident_and_wrong": sum(result.confident_and_wrong for result in results),
         "failed": sum(result.error is not None for result in results),
-        "contradicting": sum(bool(result.contradictions) for result in results),
-        "contradictions_checked": sum(result.contradictions is not None for result in results),
+        "contradicting": sum(map(bool, contradictions)),
+        "contradictions_checked": len(contradictions),
         "wait_error_mean": mean(errors),
         "wait_error_worst": max(errors, default=None),
         "wait_scored": len(errors),
         "gpu_idle_error_mean": mean(idles),
-        "steps_error_median": statistics.median(steps) if steps else None,
-        "steps_within": mean([float(error <= STEPS_WITHIN) for error in steps]),
+        "steps_error_median": median(steps),
+        "steps_within": mean(error <= STEPS_WITHIN for error in steps),
         "steps_scored": len(steps),
         "steps_missing": sum(result.steps_true is not None and result.steps_seen is None for result in results),
         "stage_error_mean": mean(stage_errors),
         "stage_error_worst": max(stage_errors, default=None),
         "stages_scored": sum(len(result.stages) for result in results),
         "stages_missing": sum(result.stages_missing for result in results),
-        "hottest_accuracy": mean([float(right) for right in functions]),
+        "hottest_accuracy": mean(functions),
         "hottest_scored": len(functions),
         "hottest_missing": sum(result.hottest_missing for result in results),
-        "stall_exact": mean([float(result.stall_seen == result.stall_true) for result in rhythms]),
+        "stall_exact": mean(result.stall_seen == result.stall_true for result in rhythms),
         "stall_scored": len(rhythms),
         "stall_missing": sum(result.stall_seen is None for result in rhythms),
         "stall_false": sum(result.stall_true == 0 and result.stall_seen is not None for result in results),
-        "culprit_right": sum(result.culprit_right is True for result in results),
-        "culprit_scored": sum(result.culprit_right is not None for result in results),
-        "late_rank_right": sum(result.late_rank_right is True for result in results),
-        "late_rank_scored": sum(result.late_rank_right is not None for result in results),
+        "culprit_right": sum(culprits_right),
+        "culprit_scored": len(culprits_right),
+        "late_rank_right": sum(late_ranks_right),
+        "late_rank_scored": len(late_ranks_right),
         "changes_scored": len(changes),
         "changes_right_before": sum(bool(result.right_before) for result in changes),
         "changes_followed": sum(followed <= FOLLOWED_WITHIN_S for followed in followed_s),
-        "followed_median_s": statistics.median(followed_s) if followed_s else None,
+        "followed_median_s": median(followed_s),
         "brier": brier(results),
         "calibration_error": calibration_error(results),
         "calibration_scored": len(claims(results)),
-        "first_right_median_s": statistics.median(first_right_s) if first_right_s else None,
+        "first_right_median_s": median(first_right_s),
         "first_right_p90_s": percentile(first_right_s, 0.9),
         "first_right_scored": len(first_right_s),
-        "first_verdict_median_s": statistics.median(firsts) if firsts else None,
+        "first_verdict_median_s": median(firsts),
         "first_verdict_p90_s": percentile(firsts, 0.9),
     }
 
@@ -313,7 +312,7 @@ def by_tenth(results: list[Result]) -> dict[int, list[tuple[float, bool]]]:
 
 def brier(results: list[Result]) -> float | None:
     """Mean squared distance of confidence from being right (1) or not (0): 0 is perfect (Brier, 1950)."""
-    return mean([(confidence - right) ** 2 for confidence, right in claims(results)])
+    return mean((confidence - right) ** 2 for confidence, right in claims(results))
 
 
 def calibration_error(results: list[Result]) -> float | None:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.monitor import Monitor
+from harness.numbers import percentile
 from harness.terminal import Terminal
-from harness.text import percentile
 from workloads.launch import Launched
 
 from .cost import crowded

@@ -15,6 +15,8 @@ import time
 from dataclasses import dataclass
 
 from harness.monitor import Monitor
+from harness.numbers import median
+from harness.text import show
 from workloads.labels import Label, by_name
 from workloads.launch import Launched
 from workloads.truth import Truth
@@ -81,8 +83,8 @@ def report_pauses(gaps: dict[bool, list[float]]) -> str:
     for watched, found in gaps.items():
         name = "watched" if watched else "alone"
         if found:
-            median, most = 1e3 * statistics.median(found), 1e3 * max(found)
-            lines.append(f"{name:24} {len(found):>5} {median:7.2f} ms {most:7.2f} ms")
+            middle, most = 1e3 * statistics.median(found), 1e3 * max(found)
+            lines.append(f"{name:24} {len(found):>5} {middle:7.2f} ms {most:7.2f} ms")
     return "\n".join(lines)
 
 
@@ -123,6 +125,6 @@ def report(ratios: dict[str, list[float]]) -> tuple[str, float | None]:
             )
         else:
             lines.append(f"{name:24} {0:>5}       -")
-    overall = statistics.median(every) if every else None
-    lines.append(f"{'all':24} {len(every):>5} {'-' if overall is None else f'{overall:7.3f}'}")
+    overall = median(every)
+    lines.append(f"{'all':24} {len(every):>5} {show(overall, '7.3f')}")
     return "\n".join(lines), overall

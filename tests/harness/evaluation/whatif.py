@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.monitor import Monitor
+from harness.numbers import known, mean
 from harness.text import show
 from workloads.labels import Label
 from workloads.launch import Launched, WorkloadFailed
 from workloads.limits import Unavailable
 
 from . import verdicts
-from .scoring import mean
 
 #: A prediction is right within this part of what was measured.
 WITHIN = 0.15
@@ -75,7 +75,7 @@ class Comparison:
     @property
     def bound_holds(self) -> bool | None:
         """Whether neither the advice's bound nor the ceiling of all tuning was passed; None without one."""
-        bounds = [bound for bound in (self.bound, self.ceiling) if bound is not None]
+        bounds = known((self.bound, self.ceiling))
         return None if self.measured is None or not bounds else self.measured <= min(bounds) * BOUND_SLACK
 
 
@@ -164,8 +164,8 @@ def row(one: Comparison) -> str:
 
 
 def sums(results: list[Comparison]) -> dict[str, Any]:
-    rights = [float(one.right) for one in results if one.right is not None]
-    bounds = [float(one.bound_holds) for one in results if one.bound_holds is not None]
+    rights = known(one.right for one in results)
+    bounds = known(one.bound_holds for one in results)
     return {
         "predictions_within": mean(rights),
         "predictions": len(rights),

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.numbers import known, mean
+
 from .smi import App, Row, number
 
 AGREES, DIFFERS, NOT_OFFERED = "agrees", "differs", "not offered"
@@ -60,8 +62,7 @@ def of(key: str) -> Callable[[Device], float | str | None]:
 
 def points(device: Device) -> float | None:
     """Mean of the points of the samples buffer since the sample before."""
-    found = [point["pct"] for point in device.get("utilization_points") or []]
-    return statistics.fmean(found) if found else None
+    return mean(point["pct"] for point in device.get("utilization_points") or [])
 
 
 def gpm(device: Device) -> float | None:
@@ -262,8 +263,8 @@ def processes(index: int, of_phases: list[tuple[Look, Sampled]]) -> list[Compare
         return f"{len(held)}"
 
     def memory(held: dict[int, float | None]) -> str:
-        known = [mib for mib in held.values() if mib is not None]
-        return shown(sum(known), "MiB") if known else "–"
+        measured = known(held.values())
+        return shown(sum(measured), "MiB") if measured else "–"
 
     return [
         result("compute processes", [not same for same in sets], pids),
@@ -284,14 +285,13 @@ def with_energy(samples: list[Sampled]) -> None:
                 device["energy_w"] = (last - first) / 1e3 / seconds
 
 
-def all_rows(looks: list[Look], samples: list[Sampled], known: dict[tuple[str, ...], str | None]) -> list[Compared]:
+def all_rows(looks: list[Look], samples: list[Sampled], names: dict[tuple[str, ...], str | None]) -> list[Compared]:
     """The whole table, device by device."""
     with_energy(samples)
     of_phases = pairs(looks, samples)
     indices = sorted({int(index) for look in looks for row in look.rows if (index := number(row.get("index"))) is not None})
     rows = []
     for index in indices:
-        compared = (compare(one, known.get(one.names) if one.names else None, index, of_phases) for one in READINGS)
-        rows += [row for row in compared if row is not None]
+        rows += known(compare(one, names.get(one.names) if one.names else None, index, of_phases) for one in READINGS)
         rows += processes(index, of_phases)
     return rows
