@@ -9,6 +9,7 @@ The job is one trainer with eight light workers; three hundred idle processes st
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import resource
 import signal
@@ -81,22 +82,15 @@ COMPARED = (
 HELD = ("young_cpu_pct", "steady_cpu_pct", "settled_cpu_pct")
 
 
-#: A moment of the monotonic clock, and the CPU seconds used until then.
-Moment = tuple[float, float]
-
-
 class Watch:
     """Follows a process until it ends: peak memory of its own, not of the parent it was forked from."""
 
     def __init__(self, pid: int):
         self.pid, self.began = pid, time.monotonic()
         self.peak_kib: int | None = None
-        self.young: Moment | None = None
-        self.steady: Moment | None = None
-        self.before_settled: Moment | None = None
-        self.settled: Moment | None = None
-        self.latest: Moment | None = None
-        self.switches: list[tuple[float, int]] = []
+        #: (Seconds since it began, CPU seconds, and context switches until then.)
+        self.cpu: list[tuple[float, float]] = []
+        self.switches: list[tuple[float, float]] = []
 
     def look(self) -> None:
         try:
@@ -104,44 +98,39 @@ class Watch:
                 for line in file:
                     if line.startswith("VmHWM:"):
                         self.peak_kib = int(line.split()[1])
-            self.switches.append((time.monotonic(), context_switches(self.pid)))
+            self.switches.append((time.monotonic() - self.began, context_switches(self.pid)))
         except (OSError, ValueError):
             return
-        used, now = cpu_seconds(self.pid, children=True), time.monotonic()
-        if used is not None and now - self.began <= YOUNG_UNTIL_S:
-            self.young = (now, used)
-        if used is not None and now - self.began >= STEADY_FROM_S:
-            self.steady = self.steady or (now, used)
-            if now - self.began >= SETTLED_FROM_S:
-                self.settled = self.settled or (now, used)
-            else:
-                self.before_settled = (now, used)
-            self.latest = (now, used)
+        used = cpu_seconds(self.pid, children=True)
+        if used is not None:
+            self.cpu.append((time.monotonic() - self.began, used))
 
     def cost(self, mode: str, seconds: float, usage: resource.struct_rusage, status: int) -> Cost:
-        def between(first: Moment | None, last: Moment | None, least_s: float) -> float | None:
-            if first is None or last is None or last[0] - first[0] < least_s:
-                return None
-            return 100 * (last[1] - first[1]) / (last[0] - first[0])
+        def pct(begin: float, end: float, least_s: float) -> float | None:
+            per_s = growth([one for one in self.cpu if begin <= one[0] < end], least_s)
+            return None if per_s is None else 100 * per_s
 
+        young = [one for one in self.cpu if one[0] <= YOUNG_UNTIL_S]
         return Cost(
             mode=mode,
             seconds=seconds,
             cpu_pct=100 * (usage.ru_utime + usage.ru_stime) / seconds,
-            young_cpu_pct=100 * self.young[1] / (self.young[0] - self.began) if self.young else None,
-            steady_cpu_pct=between(self.steady, self.before_settled, 1.0),
-            settled_cpu_pct=between(self.settled, self.latest, SETTLED_LEAST_S),
+            young_cpu_pct=100 * young[-1][1] / young[-1][0] if young else None,
+            steady_cpu_pct=pct(STEADY_FROM_S, SETTLED_FROM_S, 1.0),
+            settled_cpu_pct=pct(SETTLED_FROM_S, math.inf, SETTLED_LEAST_S),
             peak_rss_mib=self.peak_kib / 1024 if self.peak_kib else None,
             status=os.waitstatus_to_exitcode(status),
-            switches_per_s=self.switches_per_s(),
+            # A thread that ended meanwhile takes its own with it.
+            switches_per_s=growth(self.switches, 0.0),
         )
 
-    def switches_per_s(self) -> float | None:
-        """Between the first and the last look: a thread that ended meanwhile takes its own with it."""
-        if len(self.switches) < 2:
-            return None
-        (began, first), (ended, last) = self.switches[0], self.switches[-1]
-        return max(0, last - first) / (ended - began)
+
+def growth(moments: list[tuple[float, float]], least_s: float) -> float | None:
+    """By how much a counter grew in a second between the first and the last moment; None where these are too near."""
+    if len(moments) < 2 or moments[-1][0] - moments[0][0] < least_s:
+        return None
+    (began, first), (ended, last) = moments[0], moments[-1]
+    return max(0.0, last - first) / (ended - began)
 
 
 def context_switches(pid: int) -> int:
