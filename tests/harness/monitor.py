@@ -11,7 +11,7 @@ from typing import Any
 
 from workloads.labels import Label
 from workloads.launch import Launched
-from workloads.processes import die_with_parent
+from workloads.processes import die_with_parent, ending
 
 
 class MonitorFailed(Exception):
@@ -72,14 +72,11 @@ class Monitor:
     def run(self, device: str, *arguments: str, timeout: float) -> bytes:
         """Standard output of one call; raises MonitorFailed when it fails or hangs."""
         process = self.start(device, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        try:
-            output, errors = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            raise MonitorFailed(f"no answer within {timeout:.0f} s") from None
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        with ending(process):
+            try:
+                output, errors = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                raise MonitorFailed(f"no answer within {timeout:.0f} s") from None
         if process.returncode != 0:
             message = errors.decode(errors="replace").strip().splitlines()
             raise MonitorFailed(f"exit {process.returncode}: {message[-1] if message else 'no message'}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 
 PR_SET_PDEATHSIG = 1
 #: So many looks, of 30 ms, are left to who removes what the others shared.
@@ -19,6 +21,16 @@ def die_with_parent(parent: int) -> None:
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
+
+
+@contextlib.contextmanager
+def ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Kills the process when the block is left, if it has not ended by then."""
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:

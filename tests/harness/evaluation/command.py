@@ -9,7 +9,7 @@
     python tests/evaluate.py --standing 10         … and does so once a verdict has stood for a minute: two minutes each
     python tests/evaluate.py --what-if             run what the first advice says, and compare with what it predicts
     python tests/evaluate.py --spin                every wait for the device spins, as CUDA's do
-    python tests/evaluate.py --container all  some in each kind of container, trainmon in it, beside it or outside of it
+    python tests/evaluate.py --container all       some in each kind of container, trainmon in it, beside it or outside of it
     python tests/evaluate.py --no-ptrace           as an ordinary user under Yama sees it
     python tests/evaluate.py --slowdown            steps per second of the target, watched and alone
     python tests/evaluate.py --cost                trainmon's own CPU, memory and first frame

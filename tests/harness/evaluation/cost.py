@@ -24,7 +24,7 @@ from harness.terminal import END_OF_FRAME, Terminal
 from harness.text import show
 from workloads.labels import Label, by_name
 from workloads.launch import Launched
-from workloads.processes import cpu_seconds
+from workloads.processes import cpu_seconds, ending
 
 JOB = "compute-bound-crowd"
 #: Until here the verdict is young; from the later moment on it is clear, and this is the steady state.
@@ -148,7 +148,7 @@ def headless(monitor: Monitor, job: Launched, seconds: float, mode: str = "headl
     began = time.monotonic()
     process = monitor.start(job.device, *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     watch = Watch(process.pid)
-    try:
+    with ending(process):
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
@@ -158,10 +158,6 @@ def headless(monitor: Monitor, job: Launched, seconds: float, mode: str = "headl
                 raise RuntimeError("trainmon --log did not end after its duration")
             watch.look()
             time.sleep(0.25)
-    finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
 
 
 def screen(monitor: Monitor, job: Launched, seconds: float) -> Cost:

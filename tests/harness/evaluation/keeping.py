@@ -32,12 +32,15 @@ def keep(label: Label, path: str, verdict: dict[str, Any], wait: float | None, d
     content = Path(path).read_bytes()
     if len(content) > LARGEST_KIB * 1024:
         raise Refused(f"{len(content) / 1024:.0f} KiB are more than {LARGEST_KIB}")
-    os.makedirs(out, exist_ok=True)
-    Path(out, f"{label.name}.tmz").write_bytes(content)
-    with open(os.path.join(out, f"{label.name}.json"), "w", encoding="utf-8") as file:
-        json.dump(truth, file, indent=2)
-        file.write("\n")
+    write(out, label.name, content, truth)
     return len(content)
+
+
+def write(folder: str, name: str, recording: bytes, truth: dict[str, Any]) -> None:
+    """Writes a recording, and what is true about it beside it."""
+    os.makedirs(folder, exist_ok=True)
+    Path(folder, f"{name}.tmz").write_bytes(recording)
+    Path(folder, f"{name}.json").write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
 
 
 def sidecar(label: Label, verdict: dict[str, Any], wait: float | None, duration: float) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,7 @@ from harness.monitor import Monitor
 from harness.numbers import percentile
 from harness.terminal import Terminal
 from workloads.launch import Launched
+from workloads.processes import ending
 
 from .cost import crowded
 
@@ -140,16 +140,12 @@ def wake_ups(monitor: Monitor, job: Launched) -> list[WakeUps]:
         terminal.watch(SETTLED_S)
         waiting = count_wake_ups(terminal, "an hour's interval")
     sleeper = subprocess.Popen(["sleep", "600"])
-    try:
-        with Terminal.of_monitor(monitor, job.device, "--pid", str(sleeper.pid)) as terminal:
-            terminal.watch(2.0)
-            sleeper.send_signal(signal.SIGKILL)
-            sleeper.wait()
-            terminal.watch(SETTLED_S)
-            ended = count_wake_ups(terminal, "the target ended")
-    finally:
+    with ending(sleeper), Terminal.of_monitor(monitor, job.device, "--pid", str(sleeper.pid)) as terminal:
+        terminal.watch(2.0)
         sleeper.kill()
         sleeper.wait()
+        terminal.watch(SETTLED_S)
+        ended = count_wake_ups(terminal, "the target ended")
     return [waiting, ended]
 
 

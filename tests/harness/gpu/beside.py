@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from harness import contradictions, recordings
@@ -20,10 +20,10 @@ from harness.evaluation.verdicts import PATIENCE_S, SETTLE_S
 from harness.monitor import Monitor, MonitorFailed
 from workloads.labels import Label
 from workloads.launch import Launched, WorkloadFailed
-from workloads.processes import die_with_parent
+from workloads.processes import die_with_parent, ending
 
 from .readings import Look, Sampled
-from .smi import Smi, SmiFailed
+from .smi import Smi
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 #: trainmon's first sample comes before the rates that need two.
@@ -77,7 +77,7 @@ def looks_beside(
         path = os.path.join(folder, "readings.tmz")
         record = ("record", "--pid", str(pid), "--duration", f"{seconds:g}s", "--interval", "500ms", "--no-stacks", "-o", path)
         process = monitor.start(device, *record, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        try:
+        with ending(process):
             began = time.monotonic()
             while process.poll() is None:
                 if time.monotonic() - began > seconds + PATIENCE_S:
@@ -89,10 +89,6 @@ def looks_beside(
                     looks.append(Look(phase, middle, rows, smi.apps()))
                 time.sleep(PAUSE_S)
             errors = process.stderr.read() if process.stderr else b""
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
         if process.returncode != 0:
             raise MonitorFailed(f"record: exit {process.returncode}: {errors.decode(errors='replace').strip()[-160:]}")
         return looks, sampled(recordings.lines_of(path)[1:], phase)
@@ -213,18 +209,10 @@ def keep(label: Label, path: str, verdict: dict[str, Any], row: Watched, seconds
 
     One that was judged wrong asks for no confidence: it becomes a test once that is mended.
     """
-    folder = os.path.join(out, "recordings")
-    os.makedirs(folder, exist_ok=True)
     truth = keeping.described(label, keeping.wait_bounds(row.wait_true), verdict, seconds)
     truth["source"] = f"program {label.name} of on_gpu.py, {seconds:g} s: {label.about}"
     if row.crowded:
         truth["source"] += f"; other processes used {row.cores_of_others or 0.0:.1f} CPUs meanwhile"
     if not row.passed:
         truth["min_confidence"] = 0.0
-    shutil.copyfile(path, os.path.join(folder, f"{label.name}.tmz"))
-    with open(os.path.join(folder, f"{label.name}.json"), "w", encoding="utf-8") as file:
-        json.dump(truth, file, indent=2)
-        file.write("\n")
-
-
-__all__ = ["Program", "SmiFailed", "Watched", "looks_beside", "settled", "sleeper", "watch"]
+    keeping.write(os.path.join(out, "recordings"), label.name, Path(path).read_bytes(), truth)

@@ -31,6 +31,7 @@ from harness.monitor import Monitor, MonitorFailed
 from harness.unpack import NoZstd, unpacked
 from workloads import simulated_gpu
 from workloads.launch import WorkloadFailed
+from workloads.processes import ending
 
 NAME = "on_gpu.py"
 
@@ -109,11 +110,8 @@ class Check:
         self.report.environment = environment.found(self.args.trainmon, self.py_spy, smi.query(), self.simulated)
         seconds = self.args.readings_duration
         idle = beside.sleeper()
-        try:
+        with ending(idle):
             looks, samples = beside.looks_beside(self.monitor, smi, self.device, idle.pid, "idle", seconds)
-        finally:
-            idle.kill()
-            idle.wait()
         with beside.settled(by_name("compute-bound"), 2 * seconds, self.simulated) as job:
             device = job.device if self.simulated else ""
             working = self.smi(device)
