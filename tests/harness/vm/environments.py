@@ -90,47 +90,31 @@ ENVIRONMENTS = (
     Environment("scope-1-python", "the same, another job", PYTHON, switches={"ptrace_scope": 1}, seen=DENIED),
     Environment("scope-1-child", "the same, another job", CHILD, switches={"ptrace_scope": 1}, seen=DENIED),
     Environment("scope-1-disk", "the same, another job", DISK, switches={"ptrace_scope": 1}, seen=DENIED),
-    Environment(
-        "scope-1-run", "the same, a job started as by trainmon run",
-        PYTHON, switches={"ptrace_scope": 1}, leave=True, seen={"yama": ("limited",), "syscall": ("ok",)},
-    ),  # fmt: skip
+    Environment("scope-1-run", "the same, a job started as by trainmon run", PYTHON, switches={"ptrace_scope": 1}, leave=True,
+                seen={"yama": ("limited",), "syscall": ("ok",)}),
     Environment("scope-2", "ordinary user, ptrace_scope 2", switches={"ptrace_scope": 2}, seen=DENIED),
     Environment("cpu-max", "cgroup v2, cpu.max of half a CPU", QUOTA, switches=HALF_A_CPU),
-    Environment(
-        "memory-max", "cgroup v2, memory.max below the data's size",
-        CACHE, switches={"group": {"memory.max": "48M"}},
-    ),  # fmt: skip
+    Environment("memory-max", "cgroup v2, memory.max below the data's size", CACHE, switches={"group": {"memory.max": "48M"}}),
     Environment("io-max", "cgroup v2, io.max of 1 MiB/s on a faster disk", LIMITED, switches=SLOW_READS),
-    Environment(
-        "io-max-scope-1", "the same as ordinary user, ptrace_scope 1",
-        LIMITED, switches={"ptrace_scope": 1, **SLOW_READS},
-    ),  # fmt: skip
+    Environment("io-max-scope-1", "the same as ordinary user, ptrace_scope 1", LIMITED,
+                switches={"ptrace_scope": 1, **SLOW_READS}),
     Environment("delays", "delay accounting on", DISK, switches={"delayacct": 1}),
     Environment("no-delays", "delay accounting off", DISK, switches={"delayacct": 0}),
     Environment("hidepid", "ordinary user, /proc with hidepid=2", switches={"hidepid": 2}),
     Environment("hidepid-scope-1", "the same and ptrace_scope 1", CHILD, switches={"hidepid": 2, "ptrace_scope": 1}),
-    Environment(
-        "pid-inside", "job and trainmon in a PID namespace",
-        CHILD, user=False, inside=PID_NAMESPACE, owner="elsewhere", may_not_know=True,
-    ),  # fmt: skip
-    Environment(
-        "pid-outside", "the job in a PID namespace, trainmon outside",
-        CHILD, user=False, before_job=PID_NAMESPACE, owner="here",
-    ),  # fmt: skip
+    Environment("pid-inside", "job and trainmon in a PID namespace", CHILD, user=False, inside=PID_NAMESPACE, owner="elsewhere",
+                may_not_know=True),
+    Environment("pid-outside", "the job in a PID namespace, trainmon outside", CHILD, user=False, before_job=PID_NAMESPACE,
+                owner="here"),
     Environment("overlay", "root on an overlay, by chroot", user=False, switches={"overlay": True}),
     Environment("swap", "cgroup v2, a job that swaps to a slow disk", SWAPS, switches={"swap": "/slow", "group": SHORT}),
-    Environment(
-        "swap-fast", "the same to a disk that costs little but CPU",
-        SWAPS, switches={"swap": "/data", "group": SHORT},
-    ),  # fmt: skip
+    Environment("swap-fast", "the same to a disk that costs little but CPU", SWAPS, switches={"swap": "/data", "group": SHORT}),
     Environment("scope-3", "root, ptrace_scope 3", user=False, switches={"ptrace_scope": 3}),
     Environment("scope-3-user", "ordinary user, ptrace_scope 3", switches={"ptrace_scope": 3}, seen=DENIED),
     Environment("no-psi", "no pressure figures (psi=0)", DISK, boot=NO_PSI, seen={"pressure": ("absent",)}),
     Environment("no-psi-quota", "the same, cpu.max of half a CPU", QUOTA, boot=NO_PSI, switches=HALF_A_CPU),
-    Environment(
-        "siblings", "8 CPUs on 4 cores",
-        CROWD, boot=SIBLINGS, workers_at_most=4, seen={"host": ("ok", "4 cores, 8 CPUs")},
-    ),  # fmt: skip
+    Environment("siblings", "8 CPUs on 4 cores", CROWD, boot=SIBLINGS, workers_at_most=4,
+                seen={"host": ("ok", "4 cores, 8 CPUs")}),
     Environment("newer", "Linux 6.12, Python 3.13", boot=NEWER),
     Environment("newer-python", "the same, another job", PYTHON, boot=NEWER),
     Environment("newer-child", "the same, ptrace_scope 1", CHILD, boot=NEWER, switches={"ptrace_scope": 1}, seen=DENIED),
