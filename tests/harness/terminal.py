@@ -6,11 +6,11 @@ import fcntl
 import os
 import pty
 import select
-import signal
 import struct
 import subprocess
 import termios
 import time
+from typing import Any
 
 from workloads.processes import die_with_parent
 
@@ -22,19 +22,6 @@ END_OF_FRAME = b"\x1b[?2026l"
 ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c"}
 
 
-def opened(size: tuple[int, int]) -> tuple[int, int]:
-    """Opens a pseudo terminal of the given columns and rows; returns our end and the program's."""
-    outer, inner = pty.openpty()
-    columns, rows = size
-    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    return outer, inner
-
-
-def take_over() -> None:
-    """Makes standard input the controlling terminal. Call it in the child, which must lead its session."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
 class Terminal:
     """`with Terminal(…) as terminal:` runs the program and ends it however the block is left."""
 
@@ -42,11 +29,14 @@ class Terminal:
         self, command: list[str], environment: dict[str, str], size: tuple[int, int] = (120, 40), folder: str | None = None
     ):
         self.arrivals: list[tuple[float, bytes]] = []
-        self._outer, inner = opened(size)
+        self._outer, inner = pty.openpty()
+        columns, rows = size
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.first_modes = self.modes()
         parent = os.getpid()
 
         def prepare() -> None:
-            take_over()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
             die_with_parent(parent)
 
         self.began = time.monotonic()
@@ -75,6 +65,10 @@ class Terminal:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    def modes(self) -> list[Any]:
+        """The terminal's modes, as the program has set them."""
+        return termios.tcgetattr(self._outer)[:4]
 
     def read(self, until: float) -> bytes | None:
         """The next bytes; None when none came until that time (of the monotonic clock)."""
@@ -118,8 +112,11 @@ class Terminal:
         """The end of what was written, for a message."""
         return b"".join(piece for _, piece in self.arrivals)[-200:].decode(errors="replace").strip()
 
-    def __exit__(self, *_error: object) -> None:
-        if self.process.returncode is None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
+    def close(self) -> None:
+        """Ends the program, if it has not ended."""
+        self.process.kill()
+        self.process.wait()
         os.close(self._outer)
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()

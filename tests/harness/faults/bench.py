@@ -8,19 +8,17 @@ import dataclasses
 import json
 import os
 import pathlib
-import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import termios
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from harness import terminal
+from harness.terminal import END_OF_FRAME, Terminal
 
 NOBODY = 65534
 #: The system's, which every user may execute; ours where there is none.
@@ -282,43 +280,28 @@ def running(word: str) -> list[int]:
     return found
 
 
-class Screen:
-    """trainmon in a pseudo-terminal, as the leader of its session."""
+class Screen(Terminal):
+    """trainmon in a pseudo terminal, as the leader of its session."""
 
     def __init__(self, bench: Bench, *arguments: Any, size: tuple[int, int] = (80, 24), program: Any = None):
-        self.leader, self.follower = terminal.opened(size)
-        self.before = termios.tcgetattr(self.follower)
-        self.written = b""
-        self.process = bench.start(
-            *arguments,
-            program=program,
-            env={"TERM": "xterm-256color"},
-            stdin=self.follower,
-            stdout=self.follower,
-            stderr=self.follower,
-            preexec_fn=terminal.take_over,
-        )
-        bench.closing.callback(os.close, self.follower)
-        bench.closing.callback(os.close, self.leader)
+        command = [str(part) for part in (program or bench.trainmon, *arguments)]
+        super().__init__(command, bench.environment(), size, str(bench.folder))
+        bench.started.append(self.process)
+        bench.closing.callback(self.close)
         # Whatever is written is read, or the program would wait.
-        threading.Thread(target=self.read, daemon=True).start()
+        threading.Thread(target=self.read_all, daemon=True).start()
 
-    def read(self) -> None:
-        while True:
-            try:
-                if select.select([self.leader], [], [], 60)[0]:
-                    self.written += os.read(self.leader, 65536)
-            except (OSError, ValueError):
-                return
+    def read_all(self) -> None:
+        with contextlib.suppress(RuntimeError, OSError, ValueError):  # it has ended, or the terminal is closed
+            while True:
+                self.watch(60.0)
 
-    def shows(self, text: bytes) -> bool:
-        return text in self.written
+    @property
+    def written(self) -> bytes:
+        return b"".join(piece for _, piece in self.arrivals)
 
     def up(self) -> None:
-        until("the screen", lambda: self.shows(b"\x1b[?1049h") and self.written.endswith(b"\x1b[?2026l"))
-
-    def type(self, keys: bytes) -> None:
-        os.write(self.leader, keys)
+        until("the screen", lambda: b"\x1b[?1049h" in self.written and self.written.endswith(END_OF_FRAME))
 
     def end(self, within_s: float = 15.0) -> int:
         try:
@@ -329,4 +312,4 @@ class Screen:
     def restored(self) -> bool:
         """The alternate screen is left, and the terminal's modes are what they were."""
         left = self.written.rfind(b"\x1b[?1049l") > self.written.rfind(b"\x1b[?1049h")
-        return left and termios.tcgetattr(self.follower)[:4] == self.before[:4]
+        return left and self.modes() == self.first_modes

@@ -36,7 +36,7 @@ def secrets(bench: Bench) -> Outcome:
     shown["log"] = bench.finish("--log", "-", *options).out
     screen = Screen(bench, "--pid", pid, "-i", "200ms", size=(200, 50))
     screen.up()
-    screen.type(b"q")
+    screen.press("q")
     screen.end()
     shown["screen"] = screen.written
     for where, text in shown.items():
