@@ -55,13 +55,6 @@ class WhatGuestsPrint(unittest.TestCase):
     def test_text_of_a_guest_is_not_endless(self) -> None:
         self.assertEqual(len(machine.printable("x" * 500)), 160)
 
-    def test_the_truth_is_of_the_watched_steps(self) -> None:
-        steps = [{"a": float(n), "b": n + 0.7, "c": n + 1.0, "lost": 0.1 * n} for n in range(20)]
-        truth = known(runner.truth_of(steps, 4.5, 15.5))
-        self.assertAlmostEqual(truth["wait"], 0.7)
-        self.assertAlmostEqual(truth["steps_per_s"], 1.0)
-        self.assertIsNone(runner.truth_of(steps, 30.0, 40.0))
-
     def test_a_verdict_of_another_shape_is_none(self) -> None:
         self.assertIsNone(runner.kept("trainmon: no such process"))
         self.assertIsNone(runner.findings(""))

@@ -22,6 +22,7 @@ from .packages import Unavailable, Unpacked, called, with_dependencies
 GUEST = "harness/vm/guest"
 IN_GUEST = (
     f"{GUEST}/start", f"{GUEST}/runner.py", f"{GUEST}/switches.py", "harness/vm/jobs/train.py", "workloads/simulated_gpu.py",
+    "workloads/stages.py", "workloads/truth.py",
 )  # fmt: skip
 #: Modules for the disks and the overlay; what is built into a kernel is left out.
 MODULES = ("virtio_pci", "virtio_blk", "ext4", "overlay")

@@ -19,6 +19,7 @@ from typing import Any, Callable
 
 from harness.vm.guest import switches
 from workloads.simulated_gpu import create, name_owner
+from workloads.truth import Truth
 
 MARK = "trainmon-vm:"
 PORT = "/dev/ttyS1"
@@ -38,29 +39,6 @@ KEPT = (
 def put(line: dict[str, Any]) -> None:
     with open(PORT, "w", encoding="ascii") as port:
         port.write(f"{MARK} {json.dumps(line)}\n")
-
-
-def steps_of(path: str) -> list[dict[str, float]]:
-    """The steps that the job has noted so far."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            lines = [line for line in file if line.endswith("\n")]
-    except FileNotFoundError:
-        return []
-    return [json.loads(line) for line in lines[1:]]
-
-
-def truth_of(steps: list[dict[str, float]], begin: float, end: float) -> dict[str, float] | None:
-    """Shares of the time in which the loop waited for batches and lost time in its step, and steps a second."""
-    inside = [step for step in steps if step["a"] >= begin and step["c"] <= end]
-    if len(inside) < 2:
-        return None
-    span = inside[-1]["c"] - inside[0]["a"]
-    return {
-        "wait": sum(step["b"] - step["a"] for step in inside) / span,
-        "lost": (inside[-1]["lost"] - inside[0]["lost"]) / span,
-        "steps_per_s": len(inside) / span,
-    }
 
 
 def identity(user: bool, group: str | None) -> Callable[[], None]:
@@ -92,7 +70,7 @@ def trainmon(environment: dict[str, Any], device: str, *arguments: str, patience
     )  # fmt: skip
 
 
-def watched_pid(started: int, truth: str, outer: bool) -> int:
+def watched_pid(started: int, outer: bool) -> int:
     """The job's PID as seen from here: where it runs in a PID namespace of its own, the last of its ancestors' line."""
     if not outer:
         return started
@@ -117,11 +95,11 @@ def here(environment: dict[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
     try:
         until = time.monotonic() + STARTS_S
-        while len(steps_of(truth)) < FIRST_STEPS:
+        while len(Truth.read(truth).steps) < FIRST_STEPS:
             if job.poll() is not None or time.monotonic() > until:
                 return {"error": f"the job made no {FIRST_STEPS} steps in {STARTS_S:g} s (exit status {job.poll()})"}
             time.sleep(0.5)
-        pid = str(watched_pid(job.pid, truth, bool(environment.get("before_job"))))
+        pid = str(watched_pid(job.pid, bool(environment.get("before_job"))))
         if environment["owner"] == "here":
             name_owner(device, int(pid))
         doctor = trainmon(environment, device, "doctor", "--json", "--pid", pid, patience=PATIENCE_S)
@@ -132,13 +110,15 @@ def here(environment: dict[str, Any]) -> dict[str, Any]:
             patience=seconds + PATIENCE_S,
         )  # fmt: skip
         end = time.monotonic()
+        true = Truth.read(truth)
+        shares = {"wait": true.wait_share(begin, end), "lost": true.lost_share(begin, end)}
         return {
             "rc": told.returncode,
             "message": told.stderr.strip()[-400:],
             "took_s": end - begin,
             "verdict": kept(told.stdout),
             "doctor": findings(doctor.stdout) or {"error": doctor.stderr.strip()[-300:]},
-            "truth": truth_of(steps_of(truth), begin, end),
+            "truth": {**shares, "steps_per_s": true.steps_per_s(begin, end)},
         }
     except subprocess.TimeoutExpired as error:
         return {"error": f"trainmon took longer than {error.timeout:g} s"}

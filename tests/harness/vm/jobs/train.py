@@ -14,8 +14,7 @@ KIND is what holds the loop back:
 
 The loader is made as torch's: forked workers, a queue of indices for each, one queue of batches, polled for five
 seconds at a time. Work is counted in CPU time of its thread, so that it takes the same time on a slow machine.
-The truth is one JSON object a line: a header, then CLOCK_MONOTONIC seconds `a` (began to ask for a batch),
-`b` (has it), `c` (step done), `lost` (seconds so far that the step lost to what was planted in it).
+The truth is that of the workloads, see workloads/common.py: `lost` is what the step lost to what was planted in it.
 """
 
 from __future__ import annotations
@@ -228,7 +227,7 @@ def train(options: argparse.Namespace) -> None:
     until = time.monotonic() + options.seconds
     lost = 0.0
     with open(options.truth, "w", encoding="utf-8") as truth:
-        print(json.dumps({"kind": options.kind, "pid": os.getpid()}), file=truth, flush=True)
+        print(json.dumps({"workload": options.kind, "pid": os.getpid()}), file=truth, flush=True)
         asked = time.monotonic()
         for _batch in loader:
             got = time.monotonic()
