@@ -1,5 +1,5 @@
 //! What a file declares: its types, constants, functions and fields, each with its lines. Tests are left out. What belongs to
-//! a type (associated types and constants) is named with the type, and is not listed.
+//! a type (associated types and constants) is named with the type, and is not listed; nor are types within a function.
 
 use crate::source::{attribute, is_test, item};
 use crate::tokens::{Kind, Token};
@@ -89,7 +89,9 @@ impl Items {
                 if tokens[body].group('{').is_some() {
                     self.functions.push(declared(body));
                 }
+                let types = self.types.len();
                 self.walk(tokens[body].group('{').unwrap_or_default(), false);
+                self.types.truncate(types);
                 body + 1
             }
             ("struct" | "enum" | "union", Some(_), Some(body)) => {
@@ -172,11 +174,11 @@ mod tests {
     fn types_are_found_but_not_those_of_types_or_tests() {
         let items = read(
             "pub struct A<'a>(&'a str); enum B { C { d: u8 } } trait E { type F; const G: u8 = 1; }
-            impl E for A<'_> { type F = u8; fn h() { struct I; } } type J = fn(u8) -> u8; mod m { pub(crate) struct K {} }
+            impl E for A<'_> { type F = u8; fn h() { struct X; } } type J = fn(u8) -> u8; mod m { pub(crate) struct K {} }
             #[cfg(test)] struct L; #[cfg(test)] mod tests { struct M; } #[derive(Debug)] struct N;
-            fn o() -> impl Iterator<Item = u8> { type P = u8; }",
+            fn o() -> impl Iterator<Item = u8> { type Y = u8; }",
         );
-        assert_eq!(names(&items.types), ["A", "B", "E", "I", "J", "K", "N", "P"]);
+        assert_eq!(names(&items.types), ["A", "B", "E", "J", "K", "N"]);
     }
 
     #[test]

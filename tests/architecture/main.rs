@@ -110,7 +110,7 @@ const KNOWN_LONG_FUNCTIONS: &[(&str, &str)] = &[
 ];
 
 /// Folders in which functions are still called `of`: each is to go, and then leaves this list.
-const KNOWN_OF: &[&str] = &["diagnosis", "history", "outputs", "rates", "sources", "tui", "zone"];
+const KNOWN_OF: &[&str] = &["diagnosis", "history", "rates", "sources", "tui", "zone"];
 
 /// Fields ending in `_s` that are rates: each is to go, and then leaves this list.
 const KNOWN_RATES: &[(&str, &str)] = &[("rates/frame.rs", "batches_s")];
