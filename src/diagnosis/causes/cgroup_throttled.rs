@@ -2,9 +2,8 @@
 
 use super::*;
 
-thresholds! {}
-
-const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: LARGER_HALF };
+const BY_THROTTLING: ConfidenceRamp =
+    ConfidenceRamp { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: LARGER_HALF };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the CPU quota throttles the job",
@@ -19,7 +18,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge: |case| {
         let throttled = case.window.cpu.throttled.filter(|share| *share >= CGROUP_THROTTLED)?;
         let pauses = starvation::may_be(case) && starvation::queues_rather_than_waits(case);
-        pauses.then(|| case.of(Cause::CgroupThrottled, FACTOR.at(throttled)))
+        pauses.then(|| case.judgement(Cause::CgroupThrottled, BY_THROTTLING.at(throttled)))
     },
     signals: &[QUOTA, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-bwc.rst: once the quota of a period is used up, all threads of the \
@@ -33,5 +32,5 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Lower num_workers and thread counts to the quota" => "the same work is then paused less often";
     ],
     bound: starvation::without_queueing,
-    ..CauseSpec::of(Class::Cpu)
+    ..CauseSpec::in_class(Class::Cpu)
 };

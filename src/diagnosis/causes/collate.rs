@@ -15,7 +15,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let workers = case.slow_workers()?;
         let (stage, part) = stages::largest(workers)?;
         let collates = stage == Some(Cause::Collate) && part >= COLLATE;
-        collates.then(|| case.of(Cause::Collate, stages::sureness(workers)))
+        collates.then(|| case.judgement(Cause::Collate, stages::sureness(workers)))
     },
     signals: &[WORKER_STACKS, WORKER_TIME, MAIN_WAIT],
     source: "frames directly below the fetch of torch/utils/data/_utils/fetch.py without a __getitem__: collate.py \
@@ -34,5 +34,5 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     against: &[WORKERS_ARE_SLOW],
     place: CulpritPlace::Workers,
     bound: |window| stages::bound(window, |stages| stages.collate),
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };

@@ -33,14 +33,14 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             return None;
         }
         let crowd = queueing.crowded.filter(|crowd| *crowd != Crowd::Threads);
-        let saturated = match case.loss {
+        let saturated = match case.bottleneck {
             Bottleneck::Workers(_) => true,
             // Processes that all want a CPU at the same moment fill them in bursts.
             _ if crowd == Some(Crowd::Processes) && queueing.mostly => true,
             // Full cores are what training on the CPU looks like, but not with many processes.
             _ => queueing.full && (case.window.gpu.is_some() || crowd.is_some()),
         };
-        let judgement = saturated.then(|| Judgement::of(Cause::CoresSaturated, queueing.confidence))?;
+        let judgement = saturated.then(|| Judgement::new(Cause::CoresSaturated, queueing.confidence))?;
         let more = crowd == Some(Crowd::Processes) && !queueing.of_workers;
         let judgement = if more { judgement.meaning(MORE_PROCESSES) } else { judgement };
         let free = case.window.cpu.full.is_some_and(|full| full < CPUS_FREE);
@@ -63,8 +63,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     against: &[&[(Signal::CpuFull, Side::Under, "some CPU time is left over")]],
     place: CulpritPlace::Workers,
-    instead,
-    ..CauseSpec::of(Class::Cpu)
+    special_case: |window| source::makers(window).map(|_| &BY_THREADS),
+    ..CauseSpec::in_class(Class::Cpu)
 };
 
 /// The CPUs are not full after all.
@@ -74,12 +74,8 @@ fn held_back(judgement: Judgement) -> Judgement {
 }
 
 /// Threads of the loop's own process make the batches.
-const BY_THREADS: Instead = Instead {
+const BY_THREADS: CauseSpec = CauseSpec {
     place: CulpritPlace::Nowhere,
     meaning: "the allowed CPUs are full with the threads of the program's own that make the batches",
-    advice: CAUSE.advice,
+    ..CAUSE
 };
-
-fn instead(window: &Features) -> Option<Instead> {
-    source::makers(window).map(|_| BY_THREADS)
-}

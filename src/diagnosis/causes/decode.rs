@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "decoding takes the workers' time",
     brief: "workers mostly decode",
@@ -32,5 +30,5 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     against: &[WORKERS_ARE_SLOW],
     place: CulpritPlace::Workers,
     bound: |window| stages::bound(window, |stages| stages.decode),
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };

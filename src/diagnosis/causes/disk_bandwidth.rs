@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the disk is at its limit",
     brief: "the disk is saturated",
@@ -30,5 +28,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "more reads in flight give an SSD more to do at once";
     ],
     against: &[WAIT_FOR_SOURCE, &[(Signal::DiskBusy, Side::Under, "the disk has idle time")]],
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::data_disk],
+    ..CauseSpec::in_class(Class::Io)
 };

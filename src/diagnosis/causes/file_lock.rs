@@ -27,26 +27,26 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     source: "flock(2), fcntl(2): F_SETLKW waits until the holder lets go; with F_SETLK and LOCK_NB the caller is told, and may sleep \
              (sqlite3_busy_timeout)",
     confirmed: Confirmed::LabelledWorkloads,
-    elsewhere: Some(&OF_WORKERS),
+    in_other_class: Some(&OF_WORKERS),
     limits: "locks within the process are futexes and show as its threads; who holds a lock in another PID namespace is \
              not seen",
     advice: advice![
         "Give each process a file of its own, and put them together later" => "then there is nothing to wait for";
         "Hold the lock for a shorter time, or take it once for many steps" => "each step waits for the holder";
     ],
-    evidence: &[Signal::WaitsForLock],
-    followed: Some(Followed {
+    followed: Some(FollowedWait {
         part: PathPart::FileLock,
         signal: Signal::WaitsForLock,
         words: |who| format!("for a lock on {who}"),
     }),
     bound: |window| bound_of(window, PathPart::FileLock),
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::locks],
+    ..CauseSpec::in_class(Class::Io)
 };
 
 /// The loop waits for a lock on a file, or sleeps until it may have it.
 fn of_file(case: &RuleInput<'_>) -> Judgement {
-    let judgement = case.of(Cause::Lock, 1.0);
+    let judgement = case.judgement(Cause::Lock, 1.0);
     match case.window.chain.as_ref().is_some_and(Chain::tries_lock) {
         true => judgement.less_sure(INFERRED, "the loop sleeps: that it tries to lock the file was not seen"),
         false => judgement,
@@ -77,13 +77,14 @@ const OF_WORKERS: CauseSpec = CauseSpec {
     ],
     evidence: &[Signal::WorkersLockWait],
     place: CulpritPlace::Workers,
-    ..CauseSpec::of(Class::DataLoader)
+    culprits: &[culprits::locks],
+    ..CauseSpec::in_class(Class::DataLoader)
 };
 
 /// The workers wait for each other.
 fn take_turns(case: &RuleInput<'_>) -> Option<Judgement> {
     let workers = case.slow_workers().filter(|workers| workers.count > 1 && workers.lock_wait >= TAKE_TURNS)?;
-    let judgement = case.of(Cause::Lock, BY_TURNS.at(workers.lock_wait));
+    let judgement = case.judgement(Cause::Lock, BY_TURNS.at(workers.lock_wait));
     Some(Judgement { class: Class::DataLoader, ..judgement.less_sure(INFERRED, PERHAPS_FULL) })
 }
 

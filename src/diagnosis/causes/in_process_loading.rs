@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "batches are made in the loop's own process",
     brief: "the trainer's own process makes the batches",
@@ -18,11 +16,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          it is for the disk",
     ],
     judge: |case| {
-        if !matches!(case.loss, Bottleneck::InProcess) {
+        if !matches!(case.bottleneck, Bottleneck::InProcess) {
             return None;
         }
         let by_reads = if case.main.stacks.is_some() { 1.0 } else { INFERRED.value };
-        let judgement = source::less_sure_of_makers(case, case.of(Cause::InProcessLoading, by_reads));
+        let judgement = source::less_sure_of_makers(case, case.judgement(Cause::InProcessLoading, by_reads));
         let judgement = if is_followed(case) { judgement } else { judgement.less_sure(GUESSED, NOT_SEEN) };
         if case.window.gpu.is_none() && case.window.loads_by_reads() {
             let words = "a model that is trained on the CPU looks the same";
@@ -44,15 +42,15 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     place: CulpritPlace::Loop,
     bound,
     sharpen,
-    instead,
+    special_case,
     tuning_first: true,
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };
 
 const NOT_SEEN: &str = "it is not seen whom the loop waits for most of the time: it may be no batch";
 
 /// Threads of the program's own make the batches.
-const BY_THREADS: Instead = Instead {
+const BY_THREADS: CauseSpec = CauseSpec {
     place: CulpritPlace::Nowhere,
     meaning: "threads of its own process make the batches and do not keep up",
     advice: advice![
@@ -62,11 +60,12 @@ const BY_THREADS: Instead = Instead {
             => "the loop waits for it in each step";
         "Find it with `py-spy top --pid`" => "it names the lines of these threads";
     ],
+    sharpen: |_, _| {},
+    ..CAUSE
 };
 
 /// The loop's own thread makes them, and torch's loader is not seen in it.
-const WITHOUT_LOADER: Instead = Instead {
-    place: CulpritPlace::Loop,
+const WITHOUT_LOADER: CauseSpec = CauseSpec {
     meaning: "the loop's own thread makes the batches itself",
     advice: advice![
         "Make the batches ahead of the loop, in processes of their own (the workers of a DataLoader, or a pool)"
@@ -75,16 +74,18 @@ const WITHOUT_LOADER: Instead = Instead {
         "Keep a data set that fits in memory as tensors on the device"
             => "tiny samples cost more to send between processes than to make";
     ],
+    sharpen: |_, _| {},
+    ..CAUSE
 };
 
-fn instead(window: &Features) -> Option<Instead> {
+fn special_case(window: &Features) -> Option<&'static CauseSpec> {
     if source::makers(window).is_some() {
-        return Some(BY_THREADS);
+        return Some(&BY_THREADS);
     }
     let stacks = window.main.as_ref()?.stacks.as_ref()?;
     // Its stacks stand at a queue rather than in making anything.
     let itself = stacks.loading() >= LARGER_HALF.value * window.lost_wait();
-    (!stacks.in_fetch).then_some(if itself { WITHOUT_LOADER } else { BY_THREADS })
+    (!stacks.in_fetch).then_some(if itself { &WITHOUT_LOADER } else { &BY_THREADS })
 }
 
 /// The chain does not say otherwise: the larger part of what is lost does not lead to somebody unknown.

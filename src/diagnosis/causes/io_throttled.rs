@@ -30,5 +30,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Raise the I/O limit of the job's cgroup or volume" => "the reads run at the limit";
         "Copy the data set to a disk without such a limit" => "the limit counts per device";
     ],
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::data_disk],
+    ..CauseSpec::in_class(Class::Io)
 };

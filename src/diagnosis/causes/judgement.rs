@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Cause;
+use super::{Cause, CauseSpec};
 use crate::diagnosis::class::{Class, Phase};
+use crate::diagnosis::culprits::{self, Culprit, CulpritKind, ShareOf};
+use crate::diagnosis::features::Features;
 use crate::diagnosis::stats::round;
 use crate::diagnosis::thresholds::{CERTAIN, Threshold};
 
@@ -45,7 +47,7 @@ impl Finding {
     }
 
     /// One of a cause.
-    pub(in crate::diagnosis) fn of(cause: Cause, confidence: f64, text: impl Into<String>) -> Self {
+    pub(in crate::diagnosis) fn new(cause: Cause, confidence: f64, text: impl Into<String>) -> Self {
         let confidence = round(confidence.clamp(0.0, 1.0), 2);
         Self { class: cause.spec().class, cause: Some(cause), confidence, text: text.into() }
     }
@@ -58,7 +60,7 @@ impl Judgement {
     }
 
     /// A cause that holds back a loop.
-    pub fn of(cause: Cause, confidence: impl Into<f64>) -> Self {
+    pub fn new(cause: Cause, confidence: impl Into<f64>) -> Self {
         let confidence = confidence.into().clamp(0.0, CERTAIN.value);
         Self { cause: Some(cause), ..Self::state(Phase::Training, cause.spec().class, confidence) }
     }
@@ -83,13 +85,36 @@ impl Judgement {
 
     /// Says first of all else that this is true as well: it costs less.
     pub fn beside(mut self, cause: Cause, confidence: impl Into<f64>, text: impl Into<String>) -> Self {
-        self.others.insert(0, Finding::of(cause, confidence.into(), text));
+        self.others.insert(0, Finding::new(cause, confidence.into(), text));
         self
     }
 
     /// Adds another finding.
     pub fn other(mut self, cause: Cause, confidence: impl Into<f64>, text: impl Into<String>) -> Self {
-        self.others.push(Finding::of(cause, confidence.into(), text));
+        self.others.push(Finding::new(cause, confidence.into(), text));
         self
+    }
+
+    /// Whom or what it blames, most to blame first, given what is known of its cause.
+    pub fn culprits(&self, spec: Option<&CauseSpec>, window: &Features) -> Vec<Culprit> {
+        let mut found: Vec<Culprit> = match spec {
+            Some(spec) => spec.culprits.iter().flat_map(|search| search(window)).collect(),
+            None if self.phase == Phase::Hung => {
+                window.ranks_gone.iter().map(|rank| Culprit::rank(*rank, None)).collect()
+            }
+            None => Vec::new(),
+        };
+        let line = spec.and_then(|spec| spec.line(window));
+        found.extend(
+            line.map(|(_, line)| Culprit::new(CulpritKind::Line, line.to_string()).taking(line.share, ShareOf::Time)),
+        );
+        found.truncate(culprits::MOST);
+        found
+    }
+
+    /// Whom or what the causes outside of the job blame that are true as well.
+    pub fn culprits_outside(&self, window: &Features) -> Vec<Culprit> {
+        let causes = self.others.iter().filter_map(|other| other.cause).filter(|cause| cause.is_outside());
+        causes.flat_map(|cause| cause.spec().culprits).flat_map(|search| search(window)).collect()
     }
 }

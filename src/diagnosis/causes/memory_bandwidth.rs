@@ -16,7 +16,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let memory = case.busy_device()?.memory_busy.unwrap_or(0.0);
-        (memory >= MEMORY_BUSY).then(|| case.of(Cause::MemoryBandwidth, INFERRED))
+        (memory >= MEMORY_BUSY).then(|| case.judgement(Cause::MemoryBandwidth, INFERRED))
     },
     signals: &[DEVICE, DEVICE_MEMORY],
     source: "nvmlUtilization_t.memory: share of time in which device memory was read or written; GPM's DRAM activity \
@@ -29,5 +29,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "they read and write intermediate results once instead of several times";
     ],
     against: &[DEVICE_COMPUTES],
-    ..CauseSpec::of(Class::Gpu)
+    culprits: &[culprits::gpus],
+    ..CauseSpec::in_class(Class::Gpu)
 };

@@ -4,8 +4,8 @@
 //!
 //! The order of the one list below is the order of decision: a rule is asked only where none before it held.
 
-mod case;
 mod judgement;
+mod rule_input;
 pub(super) mod source;
 mod spec;
 mod stages;
@@ -40,7 +40,7 @@ mod noisy_neighbour;
 mod output_blocked;
 mod page_cache_miss;
 mod remote_service;
-pub(super) mod shared_gpu;
+mod shared_gpu;
 mod sleeps;
 mod slow_samples;
 mod small_files;
@@ -61,6 +61,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::account;
 use super::class::{Class, Phase};
+use super::culprits;
 use super::features::{Chain, Device, Features, LoopStacks, LoopThread, OwnThreads, PathPart, Workers};
 use super::parts::{Advice, Hottest};
 use super::signals::{Side, Signal};
@@ -70,10 +71,11 @@ use super::what_if::{self, Capacity, Loop, Prediction};
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::text::named_enum;
-pub(super) use case::{Bottleneck, Known, RuleInput};
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
-pub(super) use spec::{Against, CulpritPlace, Followed, Instead};
+pub(super) use rule_input::{Bottleneck, Known, RuleInput};
+use spec::CulpritPlace;
+pub(super) use spec::{Against, FollowedWait};
 pub use spec::{CauseSpec, Confirmed};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
@@ -89,6 +91,9 @@ macro_rules! advice {
     ($($title:literal => $why:literal;)*) => { &[$(($title, $why)),*] };
 }
 use advice;
+
+/// Those of a cause without any.
+const NUMBERS: &[Threshold] = &[];
 
 macro_rules! causes {
     ($($Cause:ident = $module:ident, $name:literal;)+) => {
@@ -109,7 +114,9 @@ macro_rules! causes {
 
         /// The numbers that decide, shared and of each cause.
         const ALL_NUMBERS: &[&[Threshold]] = &[
-            thresholds::NUMBERS, account::NUMBERS, case::NUMBERS, starvation::NUMBERS, source::NUMBERS, stages::NUMBERS, $($module::NUMBERS),+
+            thresholds::NUMBERS, account::NUMBERS, rule_input::NUMBERS, starvation::NUMBERS, stages::NUMBERS,
+            // Those of the cause's file; where it has none, the empty list of this file.
+            $({ #[allow(unused_imports, reason = "not every cause has numbers")] use $module::*; NUMBERS }),+
         ];
     };
 }
@@ -175,7 +182,7 @@ impl Cause {
     #[must_use]
     pub fn spec_in(self, class: Class) -> &'static CauseSpec {
         let main = self.spec();
-        main.elsewhere.filter(|other| other.class == class).unwrap_or(main)
+        main.in_other_class.filter(|other| other.class == class).unwrap_or(main)
     }
 
     /// It lies outside of the job, so that one of the job may be true beside it.
@@ -205,7 +212,7 @@ pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 }
 
 /// What the loop does for a share of its time, where that is such a wait: "waits 40 % of the time for …".
-pub(super) fn in_words(window: &Features, wait: &Followed, share: f64) -> Option<String> {
+pub(super) fn in_words(window: &Features, wait: &FollowedWait, share: f64) -> Option<String> {
     if wait.part == PathPart::Sleep {
         return Some(sleeps::in_words(window, share));
     }
@@ -217,7 +224,7 @@ pub(super) fn in_words(window: &Features, wait: &Followed, share: f64) -> Option
 pub fn all() -> impl Iterator<Item = &'static CauseSpec> {
     let of_class = |class: Class| {
         let specs = Cause::ALL.into_iter().map(Cause::spec);
-        specs.flat_map(|spec| [Some(spec), spec.elsewhere]).flatten().filter(move |spec| spec.class == class)
+        specs.flat_map(|spec| [Some(spec), spec.in_other_class]).flatten().filter(move |spec| spec.class == class)
     };
     Class::ALL.into_iter().flat_map(of_class)
 }

@@ -29,5 +29,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "their memory and the page cache share one limit";
     ],
     against: &[WAIT_FOR_SOURCE],
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::data_disk],
+    ..CauseSpec::in_class(Class::Io)
 };

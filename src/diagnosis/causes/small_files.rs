@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "many small reads",
     brief: "many small reads: latency, not bandwidth",
@@ -30,5 +28,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "read-ahead works only on sequential reads";
     ],
     against: &[WAIT_FOR_SOURCE, &[(Signal::DiskReadSize, Side::Over, "reads are not small on average")]],
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::data_disk],
+    ..CauseSpec::in_class(Class::Io)
 };

@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::{Judgement, RuleInput};
 use crate::diagnosis::class::Class;
+use crate::diagnosis::culprits::{NAMED, Search};
 use crate::diagnosis::features::{Features, PathPart};
-use crate::diagnosis::parts::Advice;
+use crate::diagnosis::parts::{Advice, Hottest};
 use crate::diagnosis::signals::{Side, Signal};
 use crate::diagnosis::thresholds::Threshold;
 
@@ -64,37 +65,28 @@ pub struct CauseSpec {
     pub advice: &'static [(&'static str, &'static str)],
     /// The rule.
     pub(super) judge: fn(&RuleInput<'_>) -> Option<Judgement>,
-    /// Signals that are shown even where they are hardly there.
-    pub(in crate::diagnosis) evidence: &'static [Signal],
+    /// Signals that are shown even where they are hardly there, besides that of its wait.
+    pub(super) evidence: &'static [Signal],
     /// What speaks against it, besides what speaks against its whole class.
     pub(in crate::diagnosis) against: &'static [&'static [Against]],
     /// The wait that it is, where it is one that was followed to somebody who is no loader and no device.
-    pub(in crate::diagnosis) followed: Option<Followed>,
+    pub(in crate::diagnosis) followed: Option<FollowedWait>,
     /// Which line of code is named.
-    pub(in crate::diagnosis) place: CulpritPlace,
+    pub(super) place: CulpritPlace,
     /// How many times faster the loop can get at most without it; `None` where that cannot be said.
     pub(in crate::diagnosis) bound: fn(&Features) -> Option<f64>,
     /// The first advice changes numbers only (workers, threads): it brings no more than the ceiling of all tuning.
     pub(in crate::diagnosis) tuning_first: bool,
     /// CPU time goes into spinning and switching, so that full CPUs are no limit of what can be done.
     pub(in crate::diagnosis) wastes_cpu: bool,
-    /// What stands in place of its meaning and its advice in a case of its own kind.
-    pub(in crate::diagnosis) instead: fn(&Features) -> Option<Instead>,
+    /// Finds whom or what it blames, most to blame first, besides a line of code.
+    pub(in crate::diagnosis) culprits: &'static [Search],
+    /// The same cause with words and advice of its own, where a window shows a special case of it.
+    pub(super) special_case: fn(&Features) -> Option<&'static CauseSpec>,
     /// Gives the first advice the numbers of this run.
     pub(in crate::diagnosis) sharpen: fn(&mut Advice, &Features),
     /// The same cause in another class.
-    pub(super) elsewhere: Option<&'static CauseSpec>,
-}
-
-/// A meaning and advice for a case of its own kind; see [`CauseSpec`].
-#[derive(Debug, Clone, Copy)]
-pub(in crate::diagnosis) struct Instead {
-    /// See [`CauseSpec::place`].
-    pub place: CulpritPlace,
-    /// See [`CauseSpec::meaning`].
-    pub meaning: &'static str,
-    /// See [`CauseSpec::advice`].
-    pub advice: &'static [(&'static str, &'static str)],
+    pub(super) in_other_class: Option<&'static CauseSpec>,
 }
 
 /// A signal on the wrong side of its threshold, and what that means.
@@ -102,7 +94,7 @@ pub(in crate::diagnosis) type Against = (Signal, Side, &'static str);
 
 /// A wait of the loop's that was followed.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::diagnosis) struct Followed {
+pub(in crate::diagnosis) struct FollowedWait {
     /// The part of the loop's time that it is.
     pub part: PathPart,
     /// The signal that tells of that part.
@@ -113,7 +105,7 @@ pub(in crate::diagnosis) struct Followed {
 
 /// The line of code that a verdict names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::diagnosis) enum CulpritPlace {
+pub(super) enum CulpritPlace {
     /// None.
     Nowhere,
     /// The line at which the main thread waits for the device most.
@@ -128,7 +120,7 @@ pub(in crate::diagnosis) enum CulpritPlace {
 
 impl CauseSpec {
     /// What the causes of a class have in common; a file gives the rest.
-    pub(super) const fn of(class: Class) -> Self {
+    pub(super) const fn in_class(class: Class) -> Self {
         Self {
             class,
             name: "",
@@ -151,12 +143,42 @@ impl CauseSpec {
                 Class::Cpu => on_the_host,
                 _ => |_| None,
             },
-            instead: |_| None,
+            culprits: &[],
+            special_case: |_| None,
             sharpen: |_, _| {},
             tuning_first: false,
             wastes_cpu: false,
-            elsewhere: None,
+            in_other_class: None,
         }
+    }
+
+    /// This cause as a window shows it: a special case of it, or itself.
+    pub(in crate::diagnosis) fn for_window(&'static self, window: &Features) -> &'static Self {
+        (self.special_case)(window).unwrap_or(self)
+    }
+
+    /// Its evidence has this signal whatever its value is.
+    pub(in crate::diagnosis) fn always_shows(&self, signal: Signal) -> bool {
+        self.evidence.contains(&signal) || self.followed.is_some_and(|wait| wait.signal == signal)
+    }
+
+    /// The line of code that it is blamed on, and the words before it in a sentence.
+    pub(in crate::diagnosis) fn line<'a>(&self, window: &'a Features) -> Option<(&'static str, &'a Hottest)> {
+        let seen = window.loop_stacks();
+        let of_loop = || seen.and_then(|seen| seen.hottest_own.as_ref());
+        let of_workers = || {
+            let each =
+                window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());
+            each.max_by(|a, b| a.share.total_cmp(&b.share).then_with(|| b.line.cmp(&a.line)))
+        };
+        let (words, found) = match self.place {
+            CulpritPlace::Nowhere => return None,
+            CulpritPlace::Sync => ("it waits in", seen.and_then(|seen| seen.sync_lines.first())),
+            CulpritPlace::Sleep => ("it sleeps at", seen.and_then(|seen| seen.sleep_line.as_ref())),
+            CulpritPlace::Loop => ("most of it in", of_loop()),
+            CulpritPlace::Workers => ("most of it in", of_workers().or_else(of_loop)),
+        };
+        Some((words, found.filter(|found| found.share >= NAMED)?))
     }
 
     /// The thresholds that the rule names, in that order.

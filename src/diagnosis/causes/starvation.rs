@@ -1,7 +1,7 @@
 //! CPU time or memory that is wanted and not given. The causes of it differ in who has it instead; that threads queue, and
 //! how surely, is the same for all of them.
 
-use super::case::{Bottleneck, RuleInput};
+use super::rule_input::{Bottleneck, RuleInput};
 use super::{Cause, Judgement, slow_samples};
 use crate::diagnosis::features::{ChainPath, Features, LoopThread, PathPart, Workers};
 use crate::diagnosis::thresholds::*;
@@ -47,7 +47,7 @@ pub(super) struct Queueing {
 
 /// Whether anybody can be short of anything: whoever is waited for; where nobody is, a main thread that shows it.
 pub(super) fn may_be(case: &RuleInput<'_>) -> bool {
-    match case.loss {
+    match case.bottleneck {
         Bottleneck::Workers(_) | Bottleneck::InProcess => true,
         Bottleneck::Busy(_) | Bottleneck::Wait(_) => false,
         Bottleneck::Dry(_) | Bottleneck::NoDevice => {
@@ -71,7 +71,7 @@ struct StarvedFor {
 
 impl StarvedFor {
     /// That of the workers who are waited for, or of the loop.
-    fn of(case: &RuleInput<'_>) -> Self {
+    fn new(case: &RuleInput<'_>) -> Self {
         case.slow_workers().map_or_else(|| Self::by_loop(case.window, case.main), Self::by_workers)
     }
 
@@ -163,8 +163,11 @@ pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     let too_many = full || wanted.is_mostly_queueing();
     let crowded = Some(by).filter(|_| too_many && cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores);
     // Without workers the loop loses no more than what it queues.
-    let sure =
-        if queues && workers.is_none() { super::case::LOST.at(wanted.queued).min(case.sure) } else { case.sure };
+    let sure = if queues && workers.is_none() {
+        super::rule_input::LOST.at(wanted.queued).min(case.sure)
+    } else {
+        case.sure
+    };
     let (confidence, mostly) = (sure * QUEUEING.between(strength), wanted.is_mostly_queueing());
     Some(Queueing { confidence, neighbours, crowded, full, mostly, of_workers: workers.is_some() })
 }
@@ -179,7 +182,7 @@ pub(in crate::diagnosis) fn others_hold(case: &RuleInput<'_>) -> bool {
 
 /// Whoever is waited for loses more to queueing for a CPU, pauses by a quota among it, than to other waits of its own.
 pub(super) fn queues_rather_than_waits(case: &RuleInput<'_>) -> bool {
-    let wanted = StarvedFor::of(case);
+    let wanted = StarvedFor::new(case);
     wanted.queued >= wanted.elsewhere
 }
 
@@ -188,8 +191,8 @@ pub(super) fn queues_alone(case: &RuleInput<'_>, cause: Cause) -> Option<Judgeme
     let explained =
         queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded.is_some() || queueing.full);
     let queues = StarvedFor::by_loop(case.window, case.main).reaches(QUEUES_LONG);
-    let alone = matches!(case.loss, Bottleneck::Dry(_) | Bottleneck::NoDevice) && queues && !explained;
-    alone.then(|| case.of(cause, GUESSED))
+    let alone = matches!(case.bottleneck, Bottleneck::Dry(_) | Bottleneck::NoDevice) && queues && !explained;
+    alone.then(|| case.judgement(cause, GUESSED))
 }
 
 /// What is gained when nobody queues for a CPU any more: the loop does not, nor whoever it waits for. Workers then

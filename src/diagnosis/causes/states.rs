@@ -16,7 +16,7 @@ pub(super) const STATES: &[CauseSpec] = &[
         source: "a device that is idle for so little leaves 1 / (1 - idle) as the most that anything could bring",
         confirmed: Confirmed::FakeDeviceOnly,
         limits: "several small losses add up: the findings list them",
-        ..CauseSpec::of(Class::Balanced)
+        ..CauseSpec::in_class(Class::Balanced)
     },
     CauseSpec {
         name: "unknown",
@@ -36,7 +36,7 @@ pub(super) const STATES: &[CauseSpec] = &[
             "Run `trainmon doctor --pid PID`"
                 => "it says what cannot be seen from here and the command that mends it";
         ],
-        ..CauseSpec::of(Class::Unknown)
+        ..CauseSpec::in_class(Class::Unknown)
     },
     CauseSpec {
         name: "init",
@@ -49,7 +49,7 @@ pub(super) const STATES: &[CauseSpec] = &[
         source: "importing torch adds 200 to 500 MiB of memory in some seconds; a loop's memory stands still",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "without a GPU, a data set index that is built for minutes looks like work of the loop once the process is old",
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
     CauseSpec {
         name: "compile",
@@ -65,7 +65,7 @@ pub(super) const STATES: &[CauseSpec] = &[
             "If it comes back during training: mark_dynamic, dynamic=True, or pad to few shapes (TORCH_LOGS=recompiles)"
                 => "each new shape compiles again";
         ],
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
     CauseSpec {
         name: "validation",
@@ -85,7 +85,7 @@ pub(super) const STATES: &[CauseSpec] = &[
         advice: advice![
             "Validate less often, or on a part of the set" => "the model does not learn meanwhile";
         ],
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
     CauseSpec {
         name: "idle",
@@ -100,7 +100,7 @@ pub(super) const STATES: &[CauseSpec] = &[
         source: "any training loop uses more CPU time than that, if only to launch",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "hung and finished look alike from outside; stacks of the main thread say where it stands",
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
     CauseSpec {
         name: "hung",
@@ -120,7 +120,7 @@ pub(super) const STATES: &[CauseSpec] = &[
                 => "the one that stands elsewhere is the one that the others wait for";
             "Restart from the last checkpoint" => "a wait that nobody will end does not end by itself";
         ],
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
     CauseSpec {
         name: "stopped",
@@ -135,7 +135,7 @@ pub(super) const STATES: &[CauseSpec] = &[
         advice: advice![
             "Let the process go on: kill -CONT PID" => "it is stopped by a signal or a debugger";
         ],
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
     CauseSpec {
         name: "finished",
@@ -147,6 +147,6 @@ pub(super) const STATES: &[CauseSpec] = &[
         source: "a PID can be given to another process; its start time cannot",
         confirmed: Confirmed::LabelledWorkloads,
         limits: "how it ended, and its exit status, is known to its parent only",
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
 ];

@@ -3,8 +3,6 @@
 use super::starvation::Crowd;
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "far more threads than cores",
     brief: "far more threads than CPUs",
@@ -18,7 +16,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge: |case| {
         let crowded = starvation::queueing(case).filter(|queueing| queueing.crowded == Some(Crowd::Threads));
         crowded
-            .map(|queueing| Judgement::of(Cause::ThreadOversubscription, queueing.confidence))
+            .map(|queueing| Judgement::new(Cause::ThreadOversubscription, queueing.confidence))
             .or_else(|| starvation::queues_alone(case, Cause::ThreadOversubscription))
     },
     signals: &[THREADS, CPUS, WORKER_TIME, MAIN_TIME],
@@ -32,5 +30,5 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "torch limits only its own threads in a worker";
     ],
     wastes_cpu: true,
-    ..CauseSpec::of(Class::Cpu)
+    ..CauseSpec::in_class(Class::Cpu)
 };

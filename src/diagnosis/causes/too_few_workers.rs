@@ -20,7 +20,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let workers = case.slow_workers()?;
-        let mut judgement = case.of(Cause::TooFewWorkers, stages::sureness(workers));
+        let mut judgement = case.judgement(Cause::TooFewWorkers, stages::sureness(workers));
         if workers.busy < ALL_ALONG {
             judgement = judgement.meaning("the workers are too few to keep up");
         }
@@ -56,7 +56,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     place: CulpritPlace::Workers,
     sharpen,
     tuning_first: true,
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };
 
 /// How many workers, and what that brings.

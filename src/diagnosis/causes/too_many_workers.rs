@@ -22,7 +22,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let too_many = workers.count as f64 >= TOO_MANY_WORKERS.value * case.window.cpu.usable();
         (too_many && !workers.unnamed).then(|| {
             let words = "the allowed CPUs are full: past this number of workers only cheaper transforms help";
-            Judgement::of(Cause::TooManyWorkers, queueing.confidence).other(Cause::CoresSaturated, EVEN_CHANCE, words)
+            Judgement::new(Cause::TooManyWorkers, queueing.confidence).other(
+                Cause::CoresSaturated,
+                EVEN_CHANCE,
+                words,
+            )
         })
     },
     signals: &[WORKER_TIME, CPUS, MAIN_WAIT],
@@ -36,5 +40,5 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Make the transforms cheaper or move them to the GPU" => "the CPUs are full: only less work helps";
     ],
     wastes_cpu: true,
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };

@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "transforms take the workers' time",
     brief: "workers mostly run transforms",
@@ -33,5 +31,5 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     against: &[WORKERS_ARE_SLOW],
     place: CulpritPlace::Workers,
     bound: |window| stages::bound(window, |stages| stages.transform),
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };

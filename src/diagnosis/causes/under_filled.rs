@@ -18,10 +18,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge: |case| {
         case.busy_device().filter(|gpu| gpu.barely_filled())?;
         if !only_launches(case) {
-            return communication::at_low_power(case).or_else(|| Some(case.of(Cause::UnderFilled, INFERRED)));
+            return communication::at_low_power(case).or_else(|| Some(case.judgement(Cause::UnderFilled, INFERRED)));
         }
         let words = "the main thread is on a CPU all the time: it may be launching many tiny kernels";
-        Some(case.of(Cause::UnderFilled, GUESSED).other(Cause::LaunchBound, EVEN_CHANCE, words))
+        Some(case.judgement(Cause::UnderFilled, GUESSED).other(Cause::LaunchBound, EVEN_CHANCE, words))
     },
     signals: &[DEVICE, POWER, SM],
     source: "NVML utilisation counts time with at least one kernel, however small: power or SM activity tells how \
@@ -34,7 +34,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Use torch.compile or CUDA graphs" => "fewer, larger kernels";
         "Use mixed precision (torch.autocast)" => "the tensor cores do more with each kernel, and batches can grow";
     ],
-    ..CauseSpec::of(Class::Gpu)
+    culprits: &[culprits::gpus],
+    ..CauseSpec::in_class(Class::Gpu)
 };
 
 /// Tiny kernels back to back: a host that does nothing but launch is then the limit.

@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "another thread of the program holds the loop up",
     brief: "the loop waits for a thread of its own",
@@ -34,19 +32,18 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Let the thread run less often, or on a copy that the loop leaves behind" => "every N steps is often enough for statistics";
         "Find the line with `py-spy dump --pid`" => "it shows which thread stands where";
     ],
-    evidence: &[Signal::WaitsForThread],
-    followed: Some(Followed {
+    followed: Some(FollowedWait {
         part: PathPart::OwnThread,
         signal: Signal::WaitsForThread,
         words: |who| format!("for {who} of its own process, at a lock or for that thread's result or end"),
     }),
     bound: |window| bound_of(window, PathPart::OwnThread),
-    ..CauseSpec::of(Class::Cpu)
+    ..CauseSpec::in_class(Class::Cpu)
 };
 
 /// What comes out of a queue may be a batch after all, of a loop whose model has no frames of its own.
 fn or_loading(case: &RuleInput<'_>) -> Judgement {
-    let judgement = case.of(Cause::WaitsForThread, 1.0);
+    let judgement = case.judgement(Cause::WaitsForThread, 1.0);
     let at_queue = case.main.share(Activity::QueueWait) >= LARGER_HALF.value * case.lost_to(PathPart::OwnThread);
     if at_queue { judgement.less_sure(GUESSED, "what comes out of that queue is not seen") } else { judgement }
 }

@@ -39,7 +39,7 @@ pub(in crate::diagnosis) enum Bottleneck<'a> {
 
 impl<'a> Bottleneck<'a> {
     /// That of a group; none of the loop's own work, which is judged by the device.
-    fn of(window: &'a Features, group: LossGroup) -> Option<Self> {
+    fn from_group(window: &'a Features, group: LossGroup) -> Option<Self> {
         match group {
             LossGroup::Batches => Some(window.workers.as_ref().map_or(Self::InProcess, Self::Workers)),
             LossGroup::Wait(part) => Some(Self::Wait(part)),
@@ -56,10 +56,10 @@ pub(in crate::diagnosis) struct RuleInput<'a> {
     pub known: Known,
     /// Share of the time lost to waits for batches.
     pub lost: f64,
-    pub loss: Bottleneck<'a>,
+    pub bottleneck: Bottleneck<'a>,
     pub group: LossGroup,
     pub account: Account,
-    /// How sure a cause of this loss can be.
+    /// How sure a cause of this bottleneck can be.
     pub sure: f64,
     /// Judged as if the CPUs were there: what is left to blame without whoever holds them.
     pub undisturbed: bool,
@@ -83,34 +83,34 @@ impl<'a> RuleInput<'a> {
         let account = Account::of(window);
         let (group, lost, second) = account.largest();
         let lead = BY_LEAD.at(1.0 - second / lost.max(LOST_WAIT.value));
-        let (loss, sure) = match (Bottleneck::of(window, group), &window.gpu) {
-            (Some(loss), _) => (loss, LOST.at(lost) * lead),
+        let (bottleneck, sure) = match (Bottleneck::from_group(window, group), &window.gpu) {
+            (Some(bottleneck), _) => (bottleneck, LOST.at(lost) * lead),
             (None, Some(gpu)) if gpu.job_busy >= DEVICE_BUSY => (Bottleneck::Busy(gpu), BUSY_DEVICE.at(gpu.job_busy)),
             (None, Some(gpu)) => (Bottleneck::Dry(gpu), DRY_DEVICE.at(1.0 - gpu.job_busy)),
             (None, None) => (Bottleneck::NoDevice, LIKELY.value),
         };
         let exact = window.chain.as_ref().is_none_or(|chain| chain.exact);
-        let sure = if matches!(loss, Bottleneck::Wait(_)) && !exact { sure * INFERRED.value } else { sure };
+        let sure = if matches!(bottleneck, Bottleneck::Wait(_)) && !exact { sure * INFERRED.value } else { sure };
         let lost = account.lost(LossGroup::Batches);
-        Self { window, main, known, lost, loss, group, account, sure, undisturbed: false }
+        Self { window, main, known, lost, bottleneck, group, account, sure, undisturbed: false }
     }
 
     /// What is lost besides and worth a cause: each as a case of its own, with its share, the largest first.
     pub fn smaller(&self) -> impl Iterator<Item = (Self, f64)> {
         self.account.worth_telling().filter(|(group, _)| *group != self.group).filter_map(|(group, lost)| {
-            let loss = Bottleneck::of(self.window, group)?;
-            Some((Self { loss, group, sure: LOST.at(lost), ..self.clone() }, lost))
+            let bottleneck = Bottleneck::from_group(self.window, group)?;
+            Some((Self { bottleneck, group, sure: LOST.at(lost), ..self.clone() }, lost))
         })
     }
 
-    /// A judgement on the case's own loss; `factor` below 1 where a sign is missing.
-    pub fn of(&self, cause: Cause, factor: impl Into<f64>) -> Judgement {
-        Judgement::of(cause, self.sure * factor.into())
+    /// A cause of this bottleneck; `factor` below 1 where a sign is missing.
+    pub fn judgement(&self, cause: Cause, factor: impl Into<f64>) -> Judgement {
+        Judgement::new(cause, self.sure * factor.into())
     }
 
     /// The loop waits for this most of all.
     pub fn waits_for(&self, part: PathPart) -> bool {
-        matches!(self.loss, Bottleneck::Wait(waits) if waits == part)
+        matches!(self.bottleneck, Bottleneck::Wait(waits) if waits == part)
     }
 
     /// Share of the time lost to a part of the chain.
@@ -120,19 +120,19 @@ impl<'a> RuleInput<'a> {
 
     /// The workers, where they are waited for.
     pub fn slow_workers(&self) -> Option<&'a Workers> {
-        if let Bottleneck::Workers(workers) = self.loss { Some(workers) } else { None }
+        if let Bottleneck::Workers(workers) = self.bottleneck { Some(workers) } else { None }
     }
 
     /// The device, where it is busy.
     pub fn busy_device(&self) -> Option<&'a Device> {
-        if let Bottleneck::Busy(gpu) = self.loss { Some(gpu) } else { None }
+        if let Bottleneck::Busy(gpu) = self.bottleneck { Some(gpu) } else { None }
     }
 
     /// The device, where it idles for what the host does. What the host holds back is the idle time outside of waits for the
     /// device: a loop that waits for the device most of the time and lets it idle a little is as good as device-bound.
     pub fn device_kept_idle(&self) -> Option<&'a Device> {
         let shares = &self.main.shares;
-        match self.loss {
+        match self.bottleneck {
             Bottleneck::Dry(gpu)
                 if 1.0 - gpu.job_busy >= DRY || shares.input_wait >= HARDLY || shares.checkpoint >= HARDLY =>
             {
@@ -154,11 +154,6 @@ impl<'a> RuleInput<'a> {
     pub fn computes_on_cpu(&self) -> bool {
         // A wait for a device that spins looks like computing.
         let spins = self.window.load_unknown();
-        matches!(self.loss, Bottleneck::NoDevice) && !spins && self.main.shares.host_busy >= BUSY
-    }
-
-    /// CPU use of the trainer, cores.
-    pub fn trainer_cores(&self) -> f64 {
-        self.main.cores()
+        matches!(self.bottleneck, Bottleneck::NoDevice) && !spins && self.main.shares.host_busy >= BUSY
     }
 }
