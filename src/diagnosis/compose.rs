@@ -214,7 +214,7 @@ fn frozen(window: &Features) -> String {
 
 /// That nothing goes on, and which ranks are missing.
 fn hung(window: &Features) -> String {
-    let ranks: Vec<String> = window.ranks_gone.iter().take(culprits::MOST).map(u32::to_string).collect();
+    let ranks: Vec<String> = window.ranks_gone.iter().take(culprits::MOST_CULPRITS).map(u32::to_string).collect();
     let more = if window.ranks_gone.len() > ranks.len() { " and more" } else { "" };
     match ranks.len() {
         0 => "The job hangs: nothing that the loop waits for moves.".to_owned(),
@@ -320,7 +320,7 @@ fn advice(
         return thaw.iter().map(|thaw| resume(thaw)).collect();
     }
     let Some(known) = known else { return Vec::new() };
-    let bound = window.main.as_ref().and_then(|_| (known.bound)(window)).filter(|bound| *bound > 1.0);
+    let bound = window.main.as_ref().and_then(|_| (known.bound)(known, window)).filter(|bound| *bound > 1.0);
     let mut advice: Vec<Advice> = known
         .advice
         .iter()

@@ -21,7 +21,7 @@ thresholds! {
 }
 
 /// Most culprits of a verdict, and ranks in a sentence.
-pub(super) const MOST: usize = 8;
+pub(super) const MOST_CULPRITS: usize = 8;
 /// Use of CPUs by others below which it is not shown, cores.
 pub(super) const OTHERS_SHOWN: f64 = 0.2;
 

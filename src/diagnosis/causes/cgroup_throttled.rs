@@ -18,12 +18,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge: |case| {
         let throttled = case.window.cpu.throttled.filter(|share| *share >= CGROUP_THROTTLED)?;
         let pauses = starvation::may_be(case) && starvation::queues_rather_than_waits(case);
-        pauses.then(|| case.judgement(Cause::CgroupThrottled, BY_THROTTLING.at(throttled)))
+        pauses.then(|| case.found(Cause::CgroupThrottled, BY_THROTTLING.at(throttled)))
     },
     signals: &[QUOTA, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-bwc.rst: once the quota of a period is used up, all threads of the \
              group wait for the next one (100 ms by default)",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "a container shows the machine's CPUs, so many threads can use up the quota at the start of each period \
              although the mean use looks low",
     advice: advice![
@@ -31,6 +30,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "the job wants more CPU time than its quota";
         "Lower num_workers and thread counts to the quota" => "the same work is then paused less often";
     ],
-    bound: starvation::without_queueing,
+    bound: |_, window| starvation::without_queueing(window),
     ..CauseSpec::in_class(Class::Cpu)
 };

@@ -23,7 +23,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge,
     signals: &[MAIN_WAIT, "/proc/PID/task/TID/io of the main thread (wchar)", MAIN_STACKS, DEVICE, CPUS],
     source: "torch.save runs in the calling thread: it copies from the device, pickles and writes",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "saves that come less often than the watch lasts are missed or look large; other large writes of the \
              main thread count as saving where there are no stacks",
     advice: advice![
@@ -32,7 +31,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Save to a faster disk" => "the write itself takes the time";
         "Copy the state to host memory and write it in a thread" => "the loop then waits for the copy only";
     ],
-    bound: |window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
+    bound: |_, window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
     sharpen,
     culprits: &[culprits::written_disk],
     ..CauseSpec::in_class(Class::Io)

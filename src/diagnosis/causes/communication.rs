@@ -39,7 +39,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[MAIN_STACKS, MAIN_WAIT, CHAIN, DEVICE, POWER],
     source: "frames of torch/distributed/distributed_c10d.py; a rank that waits in a collective kernel reads close \
              to full utilisation at low power",
-    confirmed: Confirmed::FakeDeviceOnly,
     limits: "needs stacks; with NCCL the host launches a collective and goes on, and the wait shows up at the next \
              synchronisation or as a busy device at low power; ranks on other machines are not seen",
     advice: advice![
@@ -66,7 +65,7 @@ pub(super) fn late_in_turn(window: &Features) -> Option<f64> {
 /// well, and so are all of them where the exchange itself is slow.
 pub(super) fn at_low_power(case: &RuleInput<'_>) -> Option<Judgement> {
     (case.window.trainers > 1).then(|| {
-        case.judgement(Cause::Communication, GUESSED).other(
+        case.found(Cause::Communication, GUESSED).other(
             Cause::UnderFilled,
             EVEN_CHANCE,
             "kernels too small for the device look the same: see whether a single rank is busy at low power too",

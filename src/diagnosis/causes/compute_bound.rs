@@ -9,7 +9,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     rule: &[KEPT_BUSY, "no other cause of this class fits"],
     judge: |case| {
         let gpu = case.busy_device()?;
-        let judgement = case.judgement(Cause::ComputeBound, 1.0);
+        let judgement = case.found(Cause::ComputeBound, 1.0);
         if gpu.throttled >= throttled::GPU_THROTTLED {
             return Some(judgement.other(Cause::Throttled, PERHAPS, "the power limit holds the clocks down"));
         }
@@ -18,7 +18,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[DEVICE, POWER, MAIN_WAIT],
     source: "NVML: utilisation is the share of the last sample period in which a kernel ran; high power with it says \
              that the kernels fill the device",
-    confirmed: Confirmed::FakeDeviceOnly,
     limits: "without power readings a device that is busy with small kernels looks the same (under-filled); a host \
              that waits spinning for the device looks busy, and is not the limit",
     advice: advice![

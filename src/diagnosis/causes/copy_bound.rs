@@ -24,9 +24,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         match case.bottleneck {
-            Bottleneck::Busy(gpu) if gpu.low_power() => {
-                gpu.link().map(|_| case.judgement(Cause::CopyBound, INFERRED))
-            }
+            Bottleneck::Busy(gpu) if gpu.low_power() => gpu.link().map(|_| case.found(Cause::CopyBound, INFERRED)),
             // Copies are no kernels: a device that is fed over a full link is idle by its utilisation.
             Bottleneck::Dry(gpu) => match gpu.link() {
                 Some(used) => Some(Judgement::new(Cause::CopyBound, BY_LINK_USE.at(used))),
@@ -38,7 +36,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[PCIE, DEVICE, POWER],
     source: "nvmlDeviceGetPcieThroughput samples 20 ms for each query; the link carries generation x width, less 10 \
              to 20 percent for its protocol; cudaMemcpy from pageable memory is staged by the host (CUDA programming guide)",
-    confirmed: Confirmed::FakeDeviceOnly,
     limits: "a short sample now and then: bursts are missed or overstated; copies from pageable memory are told \
              from other work of the host by stacks only",
     advice: advice![
@@ -47,7 +44,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Copy the next batch on a stream of its own while the step computes"
             => "copies from pinned memory overlap with kernels";
     ],
-    bound: |window| by_the_host(window).map(|(copies, _)| window.without(copies)),
+    bound: |_, window| by_the_host(window).map(|(copies, _)| window.without(copies)),
     special_case: |window| by_the_host(window).map(|_| &BY_THE_HOST),
     ..CauseSpec::in_class(Class::Gpu)
 };
@@ -77,7 +74,7 @@ fn by_the_host(window: &Features) -> Option<(f64, f64)> {
 /// The host itself copies, from memory that is not pinned.
 fn on_the_host(case: &RuleInput<'_>, gpu: &Device) -> Option<Judgement> {
     if case.main.stacks.is_some() {
-        return by_the_host(case.window).map(|(_, part)| case.judgement(Cause::CopyBound, BY_STACKS.at(part)));
+        return by_the_host(case.window).map(|(_, part)| case.found(Cause::CopyBound, BY_STACKS.at(part)));
     }
     let copies = case.main.shares.host_busy >= HOST_WORK && gpu.pcie.is_some_and(|used| used >= MUCH_TRAFFIC);
     let words = "without stacks, other work of the host beside these copies looks the same";

@@ -27,14 +27,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             return case.window.goes_round().then(|| Judgement::new(Cause::CpuTraining, EVEN_CHANCE));
         }
         let judgement = Judgement::new(Cause::CpuTraining, BY_CORES.at(case.main.cores()));
-        if case.window.gpu_seen {
-            return Some(judgement.less_sure(INFERRED, "there is a GPU that the job does not use"));
-        }
-        Some(judgement)
+        let words = "there is a GPU that the job does not use";
+        Some(judgement.less_sure_if(case.window.gpu_seen, INFERRED, words))
     },
     signals: &[MAIN_TIME, STEPS, CPUS, DEVICE],
     source: "torch's CPU kernels share their work among threads; one thread alone cannot use more than one CPU",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "a device that cannot be seen (no NVML, another vendor's) makes a GPU job look like this; preprocessing \
              with a machine-learning library can look like it too",
     advice: advice![
@@ -44,7 +41,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "a CPU-only build runs without any warning";
     ],
     place: CulpritPlace::Loop,
-    bound: |_| None,
+    bound: |_, _| None,
     wastes_cpu: true,
     ..CauseSpec::in_class(Class::Cpu)
 };

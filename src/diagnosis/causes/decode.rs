@@ -29,6 +29,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     against: &[WORKERS_ARE_SLOW],
     place: CulpritPlace::Workers,
-    bound: |window| stages::bound(window, |stages| stages.decode),
+    bound: |_, window| stages::bound(window, |stages| stages.decode),
     ..CauseSpec::in_class(Class::DataLoader)
 };

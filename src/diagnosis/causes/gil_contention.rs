@@ -24,7 +24,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         if case.window.followed_chain().is_some() {
-            return case.waits_for(PathPart::InterpreterLock).then(|| case.judgement(Cause::GilContention, 1.0));
+            return case.waits_for(PathPart::InterpreterLock).then(|| case.found(Cause::GilContention, 1.0));
         }
         let main = case.main;
         let trains_on_cpu = case.computes_on_cpu() && !cpu_training::may_be_set_up(case);
@@ -67,6 +67,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         words: |who| format!("for the interpreter lock, which {who} holds"),
     }),
     against: &[WAITS_FOR_BATCHES],
-    bound: |window| Some(window.without(window.main.as_ref()?.waits(Wait::Futex))),
+    bound: |_, window| Some(window.without(window.main.as_ref()?.waits(Wait::Futex))),
     ..CauseSpec::in_class(Class::Cpu)
 };

@@ -22,18 +22,17 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge: |case| {
         let workers = case.slow_workers()?;
         if is_seen(case, workers) {
-            return Some(case.judgement(Cause::HandOver, 1.0));
+            return Some(case.found(Cause::HandOver, 1.0));
         }
         if stages::works_meanwhile(case) {
             return None;
         }
         let resting = if workers.active() < AT_REST { INFERRED } else { GUESSED };
-        (workers.idle >= WORKERS_IDLE).then(|| case.judgement(Cause::HandOver, resting))
+        (workers.idle >= WORKERS_IDLE).then(|| case.found(Cause::HandOver, resting))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_STACKS, STEPS],
     source: "torch hands batches over by pickling them in a feeder thread; each tensor goes through shared memory \
              and is mapped by the receiver, anything else through a pipe byte by byte",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "receiving a large batch is work of the main thread and looks like cpu/main-thread from outside; a \
              source that wakes the workers in turn looks like it too",
     advice: advice![

@@ -32,12 +32,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let elsewhere = shares.input_wait + shares.other;
         let by_host = elsewhere < LARGER_HALF.value * gpu.idle.total;
         let waits = sync >= SYNC && gpu.job_busy >= working && by_host && !works_in_long_pieces(case);
-        let judgement = waits.then(|| case.judgement(Cause::HostDeviceSync, BY_WORK_BETWEEN.at(shares.host_busy)))?;
-        Some(match case.main.stacks {
-            Some(_) => judgement,
-            None => {
-                judgement.less_sure(INFERRED, "without stacks it is not seen what the loop does between its waits")
-            }
+        let words = "without stacks it is not seen what the loop does between its waits";
+        waits.then(|| {
+            let judgement = case.found(Cause::HostDeviceSync, BY_WORK_BETWEEN.at(shares.host_busy));
+            judgement.less_sure_if(case.main.stacks.is_none(), INFERRED, words)
         })
     },
     signals: &[MAIN_WAIT, MAIN_STACKS, DEVICE, STEPS],

@@ -20,8 +20,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             return None;
         }
         let by_reads = if case.main.stacks.is_some() { 1.0 } else { INFERRED.value };
-        let judgement = source::less_sure_of_makers(case, case.judgement(Cause::InProcessLoading, by_reads));
-        let judgement = if is_followed(case) { judgement } else { judgement.less_sure(GUESSED, NOT_SEEN) };
+        let judgement = source::less_sure_of_makers(case, case.found(Cause::InProcessLoading, by_reads));
+        let words = "it is not seen whom the loop waits for most of the time: it may be no batch";
+        let judgement = judgement.less_sure_if(leads_to_nobody(case), GUESSED, words);
         if case.window.gpu.is_none() && case.window.loads_by_reads() {
             let words = "a model that is trained on the CPU looks the same";
             return Some(judgement.less_sure(GUESSED, words).other(Cause::CpuTraining, PERHAPS, words));
@@ -31,7 +32,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[MAIN_STACKS, MAIN_WAIT, READS, DEVICE],
     source: "torch.utils.data documentation: with num_workers=0 loading is done in the calling process, so it never \
              overlaps the step",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "without stacks, batches that are made from memory look like the loop's own Python work (cpu/main-thread)",
     advice: advice![
         "Let other processes make the batches (in a DataLoader: num_workers of 1 and more, and persistent_workers=True)"
@@ -40,14 +40,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "tiny samples cost more to send between processes than to make";
     ],
     place: CulpritPlace::Loop,
-    bound,
+    bound: |_, window| bound(window),
     sharpen,
     special_case,
     tuning_first: true,
     ..CauseSpec::in_class(Class::DataLoader)
 };
-
-const NOT_SEEN: &str = "it is not seen whom the loop waits for most of the time: it may be no batch";
 
 /// Threads of the program's own make the batches.
 const BY_THREADS: CauseSpec = CauseSpec {
@@ -88,12 +86,10 @@ fn special_case(window: &Features) -> Option<&'static CauseSpec> {
     (!stacks.in_fetch).then_some(if itself { &WITHOUT_LOADER } else { &BY_THREADS })
 }
 
-/// The chain does not say otherwise: the larger part of what is lost does not lead to somebody unknown.
-fn is_followed(case: &RuleInput<'_>) -> bool {
-    let Some(chain) = case.window.followed_chain() else {
-        return true;
-    };
-    chain.lost(PathPart::Unknown) < LARGER_HALF.value * case.lost
+/// The larger part of what is lost is waits that lead to nobody known.
+fn leads_to_nobody(case: &RuleInput<'_>) -> bool {
+    let chain = case.window.followed_chain();
+    chain.is_some_and(|chain| chain.lost(PathPart::Unknown) >= LARGER_HALF.value * case.lost)
 }
 
 /// A loop that makes the batches itself waits for the disk in a good part of that.

@@ -23,7 +23,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     },
     signals: &[IO_LIMITS, READS, WORKER_WAIT, DISKS],
     source: "kernel Documentation/admin-guide/cgroup-v2.rst, io.max: reads beyond it are delayed",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "limits outside the machine (a cloud volume's IOPS or bandwidth) cannot be seen and are called \
              disk-bandwidth or small-files",
     advice: advice![

@@ -1,15 +1,13 @@
-//! What is found of a window, and what is said beside it.
+//! What a window is judged to show, and what else was found in it.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, CauseSpec};
+use super::Cause;
 use crate::diagnosis::class::{Class, Phase};
-use crate::diagnosis::culprits::{self, Culprit, CulpritKind, ShareOf};
-use crate::diagnosis::features::Features;
 use crate::diagnosis::stats::round;
 use crate::diagnosis::thresholds::{CERTAIN, Threshold};
 
-/// What is found of a window.
+/// What a window is judged to show.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::diagnosis) struct Judgement {
     pub phase: Phase,
@@ -17,7 +15,7 @@ pub(in crate::diagnosis) struct Judgement {
     pub cause: Option<Cause>,
     /// 0–1.
     pub confidence: f64,
-    /// What it is, where that can be said more closely than for the cause in general.
+    /// What it means here, where that is more than what the cause means in general.
     pub meaning: Option<String>,
     /// What was missing or contradicts, in words.
     pub doubts: Vec<String>,
@@ -65,7 +63,7 @@ impl Judgement {
         Self { cause: Some(cause), ..Self::state(Phase::Training, cause.spec().class, confidence) }
     }
 
-    /// Says it more closely.
+    /// Says what it means here.
     pub fn meaning(mut self, text: impl Into<String>) -> Self {
         self.meaning = Some(text.into());
         self
@@ -83,7 +81,12 @@ impl Judgement {
         self.doubt(text)
     }
 
-    /// Says first of all else that this is true as well: it costs less.
+    /// The same, where this is the case.
+    pub fn less_sure_if(self, is_so: bool, factor: Threshold, text: impl Into<String>) -> Self {
+        if is_so { self.less_sure(factor, text) } else { self }
+    }
+
+    /// Puts another finding first: it is true as well, and costs less.
     pub fn beside(mut self, cause: Cause, confidence: impl Into<f64>, text: impl Into<String>) -> Self {
         self.others.insert(0, Finding::new(cause, confidence.into(), text));
         self
@@ -93,28 +96,5 @@ impl Judgement {
     pub fn other(mut self, cause: Cause, confidence: impl Into<f64>, text: impl Into<String>) -> Self {
         self.others.push(Finding::new(cause, confidence.into(), text));
         self
-    }
-
-    /// Whom or what it blames, most to blame first, given what is known of its cause.
-    pub fn culprits(&self, spec: Option<&CauseSpec>, window: &Features) -> Vec<Culprit> {
-        let mut found: Vec<Culprit> = match spec {
-            Some(spec) => spec.culprits.iter().flat_map(|search| search(window)).collect(),
-            None if self.phase == Phase::Hung => {
-                window.ranks_gone.iter().map(|rank| Culprit::rank(*rank, None)).collect()
-            }
-            None => Vec::new(),
-        };
-        let line = spec.and_then(|spec| spec.line(window));
-        found.extend(
-            line.map(|(_, line)| Culprit::new(CulpritKind::Line, line.to_string()).taking(line.share, ShareOf::Time)),
-        );
-        found.truncate(culprits::MOST);
-        found
-    }
-
-    /// Whom or what the causes outside of the job blame that are true as well.
-    pub fn culprits_outside(&self, window: &Features) -> Vec<Culprit> {
-        let causes = self.others.iter().filter_map(|other| other.cause).filter(|cause| cause.is_outside());
-        causes.flat_map(|cause| cause.spec().culprits).flat_map(|search| search(window)).collect()
     }
 }

@@ -30,7 +30,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let host = case.main.shares.host_busy;
         let works = host >= HOST_WORK || host_device_sync::works_in_long_pieces(case);
         if case.device_idle_by_host().is_some() && works {
-            return Some(or_loading(case, case.judgement(Cause::MainThread, BY_HOST_WORK.at(host))));
+            return Some(or_loading(case, case.found(Cause::MainThread, BY_HOST_WORK.at(host))));
         }
         on_the_cpu(case)
     },

@@ -1,12 +1,12 @@
-//! What can hold a loop back: a file for each cause, with all there is to it. Its rule and the numbers that decide, what
-//! speaks against it, its words, its advice and what that can bring at most. Verdicts, `trainmon explain`, the screen and the
-//! documentation read them here.
+//! What can hold a loop back: one file per cause, with everything about it: its rule and the numbers in it, what speaks against
+//! it, its words, its advice and how much that can bring. Verdicts, `trainmon explain`, the screen and the documentation
+//! all read it from here. [`CauseSpec`] shows what a cause's file looks like.
 //!
-//! The order of the one list below is the order of decision: a rule is asked only where none before it held.
+//! The list below is the order of decision: a rule is tried only if none before it held.
 
 mod judgement;
 mod rule_input;
-pub(super) mod source;
+mod source;
 mod spec;
 mod stages;
 pub(super) mod starvation;
@@ -20,7 +20,7 @@ pub(super) mod checkpoint_write;
 mod collate;
 mod communication;
 mod compute_bound;
-pub(super) mod copy_bound;
+mod copy_bound;
 mod cores_saturated;
 mod cpu_training;
 mod decode;
@@ -61,7 +61,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::account;
 use super::class::{Class, Phase};
-use super::culprits;
+use super::culprits::{self, Culprit, CulpritKind, ShareOf};
 use super::features::{Chain, Device, Features, LoopStacks, LoopThread, OwnThreads, PathPart, Workers};
 use super::parts::{Advice, Hottest};
 use super::signals::{Side, Signal};
@@ -79,12 +79,6 @@ pub(super) use spec::{Against, FollowedWait};
 pub use spec::{CauseSpec, Confirmed};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
-
-/// What is gained at most by the end of the waits of a kind: those that lead to nobody known may be of it too.
-fn bound_of(window: &Features, part: PathPart) -> Option<f64> {
-    let chain = window.chain.as_ref()?;
-    Some(window.without(chain.lost(part) + chain.lost(PathPart::Unknown)))
-}
 
 /// What to do and why, first thing first.
 macro_rules! advice {
@@ -199,6 +193,31 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl Judgement {
+    /// Whom or what it blames, most to blame first, given what is known of its cause.
+    pub fn culprits(&self, spec: Option<&CauseSpec>, window: &Features) -> Vec<Culprit> {
+        let mut found: Vec<Culprit> = match spec {
+            Some(spec) => spec.culprits.iter().flat_map(|search| search(window)).collect(),
+            None if self.phase == Phase::Hung => {
+                window.ranks_gone.iter().map(|rank| Culprit::rank(*rank, None)).collect()
+            }
+            None => Vec::new(),
+        };
+        let line = spec.and_then(|spec| spec.line(window));
+        found.extend(
+            line.map(|(_, line)| Culprit::new(CulpritKind::Line, line.to_string()).taking(line.share, ShareOf::Time)),
+        );
+        found.truncate(culprits::MOST_CULPRITS);
+        found
+    }
+
+    /// Whom or what the causes outside of the job blame that are true as well.
+    pub fn culprits_outside(&self, window: &Features) -> Vec<Culprit> {
+        let causes = self.others.iter().filter_map(|other| other.cause).filter(|cause| cause.is_outside());
+        causes.flat_map(|cause| cause.spec().culprits).flat_map(|search| search(window)).collect()
     }
 }
 

@@ -45,7 +45,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[WORKER_WAIT, MOUNTS, "/proc/PID/mountstats of NFS mounts", MAIN_WAIT],
     source: "a worker that fetches sleeps in a socket call, one that reads NFS in the page wait of the kernel; the \
              type of the mount below the open files tells them from a local disk",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "a slow pipe, a local service or a sleep in the data set look like it; a remote volume that shows up as \
              a block device (EBS, iSCSI) counts as a disk",
     advice: &[

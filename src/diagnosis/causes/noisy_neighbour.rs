@@ -22,7 +22,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[CPUS, WORKER_TIME, MAIN_TIME],
     source: "time on a run queue while the CPUs work for others; neighbours that only take what the job leaves free \
              make nobody queue",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "processes that the job started and disowned count as others; so do other containers on the machine, \
              which may not be visible by name; a hypervisor that takes CPU time away (steal) is a finding beside \
              another",
@@ -31,7 +30,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Reserve CPUs for the job (cpuset, Slurm --exclusive, a Kubernetes pod of class Guaranteed)"
             => "the next neighbour is then kept out as well";
     ],
-    bound: starvation::without_queueing,
+    bound: |_, window| starvation::without_queueing(window),
     culprits: &[culprits::cpu_users],
     ..CauseSpec::in_class(Class::Cpu)
 };

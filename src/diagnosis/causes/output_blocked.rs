@@ -7,10 +7,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     brief: "the loop waits to write into a full pipe",
     meaning: "the loop waits to write into a pipe or socket whose reader is slow",
     rule: &[WAIT_IS_FOLLOWED, "there is the reader of a pipe or socket that the loop wants to write into"],
-    judge: |case| case.waits_for(PathPart::Output).then(|| case.judgement(Cause::OutputBlocked, 1.0)),
+    judge: |case| case.waits_for(PathPart::Output).then(|| case.found(Cause::OutputBlocked, 1.0)),
     signals: &[CHAIN, MAIN_WAIT, DEVICE],
     source: "a pipe holds 64 KiB (pipe(7)); a writer waits from then on until its reader has taken some",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "a terminal that is slow, or stopped with Ctrl-S, is seen as a terminal, not as a reader",
     advice: advice![
         "Write the output to a file, or print less per step" => "a file takes it as fast as it comes";
@@ -22,7 +21,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         signal: Signal::WaitsForReader,
         words: |who| format!("to write: {who} reads its output too slowly"),
     }),
-    bound: |window| bound_of(window, PathPart::Output),
     culprits: &[culprits::readers],
     ..CauseSpec::in_class(Class::Io)
 };

@@ -1,4 +1,4 @@
-//! What the rules look at: a window, and where in it the loop loses its time.
+//! What a rule is given: a window, and where in it the loop loses its time.
 
 use super::{Cause, Judgement};
 use crate::diagnosis::account::{Account, LossGroup};
@@ -20,7 +20,7 @@ pub(in crate::diagnosis) struct Known {
     pub longest_step_s: f64,
 }
 
-/// Where the loop loses its time. Each of them has its own causes.
+/// Where the loop loses its time. Each bottleneck has its own causes.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::diagnosis) enum Bottleneck<'a> {
     /// It waits for batches of its workers.
@@ -38,7 +38,7 @@ pub(in crate::diagnosis) enum Bottleneck<'a> {
 }
 
 impl<'a> Bottleneck<'a> {
-    /// That of a group; none of the loop's own work, which is judged by the device.
+    /// `None` for the loop's own work: that is judged by the device.
     fn from_group(window: &'a Features, group: LossGroup) -> Option<Self> {
         match group {
             LossGroup::Batches => Some(window.workers.as_ref().map_or(Self::InProcess, Self::Workers)),
@@ -48,7 +48,7 @@ impl<'a> Bottleneck<'a> {
     }
 }
 
-/// What a rule looks at.
+/// What a rule is given.
 #[derive(Debug, Clone)]
 pub(in crate::diagnosis) struct RuleInput<'a> {
     pub window: &'a Features,
@@ -61,11 +61,11 @@ pub(in crate::diagnosis) struct RuleInput<'a> {
     pub account: Account,
     /// How sure a cause of this bottleneck can be.
     pub sure: f64,
-    /// Judged as if the CPUs were there: what is left to blame without whoever holds them.
+    /// Judged as if the CPUs were free: what is left to blame without whoever holds them.
     pub undisturbed: bool,
 }
 
-/// How sure a lost wait of this size is one: the threshold itself is a coin toss.
+/// How sure it is that a wait this long costs anything: at the threshold it is a coin toss.
 pub(super) const LOST: ConfidenceRamp = ConfidenceRamp { least: 0.50, most: 0.95, from: LOST_WAIT, to: CLEARLY_LOST };
 const BUSY_DEVICE: ConfidenceRamp = ConfidenceRamp { least: 0.65, most: 0.95, from: DEVICE_BUSY, to: ALWAYS_BUSY };
 const DRY_DEVICE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.95, from: DEVICE_IDLE, to: LARGER_HALF };
@@ -74,7 +74,7 @@ thresholds! {
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
 
-/// How sure it is that the largest group is that, by the part that the second largest is smaller by.
+/// How sure it is which group is the largest, by how much smaller the second one is.
 const BY_LEAD: ConfidenceRamp =
     ConfidenceRamp { least: GUESSED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LARGER_HALF };
 
@@ -95,7 +95,7 @@ impl<'a> RuleInput<'a> {
         Self { window, main, known, lost, bottleneck, group, account, sure, undisturbed: false }
     }
 
-    /// What is lost besides and worth a cause: each as a case of its own, with its share, the largest first.
+    /// The smaller losses that are worth a cause of their own, each with its share, the largest first.
     pub fn smaller(&self) -> impl Iterator<Item = (Self, f64)> {
         self.account.worth_telling().filter(|(group, _)| *group != self.group).filter_map(|(group, lost)| {
             let bottleneck = Bottleneck::from_group(self.window, group)?;
@@ -103,17 +103,17 @@ impl<'a> RuleInput<'a> {
         })
     }
 
-    /// A cause of this bottleneck; `factor` below 1 where a sign is missing.
-    pub fn judgement(&self, cause: Cause, factor: impl Into<f64>) -> Judgement {
+    /// Blames a cause of this bottleneck; `factor` is below 1 where a sign is missing.
+    pub fn found(&self, cause: Cause, factor: impl Into<f64>) -> Judgement {
         Judgement::new(cause, self.sure * factor.into())
     }
 
-    /// The loop waits for this most of all.
+    /// The loop's largest loss is this wait.
     pub fn waits_for(&self, part: PathPart) -> bool {
         matches!(self.bottleneck, Bottleneck::Wait(waits) if waits == part)
     }
 
-    /// Share of the time lost to a part of the chain.
+    /// Share of the time that is lost to a part of the wait chain.
     pub fn lost_to(&self, part: PathPart) -> f64 {
         self.window.chain.as_ref().map_or(0.0, |chain| chain.lost(part))
     }

@@ -25,7 +25,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     },
     signals: &[DEVICE, DEVICE_PROCESSES],
     source: "processes without MPS take turns on a device: none runs while another does",
-    confirmed: Confirmed::FakeDeviceOnly,
     limits: "inside a container the other process may be invisible, and NVML's PIDs are the host's; a display or a \
              service that only holds memory costs nothing",
     advice: advice![
@@ -33,7 +32,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Where both must stay, use MIG instances or the MPS server"
             => "they then run side by side instead of in turns";
     ],
-    bound: |window| window.gpu.as_ref().map(|gpu| window.without(gpu.busy - gpu.job_busy)),
+    bound: |_, window| window.gpu.as_ref().map(|gpu| window.without(gpu.busy - gpu.job_busy)),
     culprits: &[culprits::gpu_users],
     ..CauseSpec::in_class(Class::Gpu)
 };

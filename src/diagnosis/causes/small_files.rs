@@ -18,7 +18,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[WORKER_WAIT, DISKS, READS, MAIN_WAIT],
     source: "/proc/diskstats gives reads and sectors; below half of the kernel's read-ahead window (128 KiB) the \
              latency of each read, not the bandwidth, sets the pace",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "random access to one large file (mmap, Arrow, LMDB) reads small pieces too; opening and stat calls do \
              not count as reads",
     advice: advice![

@@ -1,13 +1,11 @@
-//! Batches wait for their source: how surely, for all causes of that alike.
+//! Batches wait for their source (a disk, the network): what all causes of that share.
 
 use super::rule_input::{Bottleneck, RuleInput};
 use super::{Activity, Cause, Features, Judgement, OwnThreads, PathPart, slow_samples};
 use crate::diagnosis::thresholds::*;
 
-const NO_STACKS: &str = "without its stacks, a lock that the thread holds, or its end, looks the same";
-const NOT_TAKEN: &str = "the loop's code is not seen taking batches while it waits for that thread: it may be a lock that the thread holds";
-
-/// The threads of the process that make the batches, where the loop waits for such most of what it loses and has no workers.
+/// The threads of the loop's own process that make its batches: it has no workers, and most of what it loses is waits for these
+/// threads.
 pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
     let threads = window.followed_chain().filter(|_| window.workers.is_none())?.own_threads();
     let lost = window.lost_wait();
@@ -21,13 +19,15 @@ pub(super) fn less_sure_of_makers(case: &RuleInput<'_>, judgement: Judgement) ->
         return judgement;
     }
     let Some(stacks) = &case.main.stacks else {
-        let judgement = judgement.less_sure(GUESSED, NO_STACKS);
+        let words = "without its stacks, a lock that the thread holds, or its end, looks the same";
+        let judgement = judgement.less_sure(GUESSED, words);
         let instead = judgement.confidence * GUESSED.value;
         return judgement.other(Cause::WaitsForThread, instead, "it may wait for a lock or a result of that thread");
     };
     let takes = stacks.shares.of(|activity| activity.is_input() || activity == Activity::OtherWait);
-    let may_be_a_lock = takes < LARGER_HALF.value * case.lost;
-    if may_be_a_lock { judgement.less_sure(GUESSED, NOT_TAKEN) } else { judgement }
+    let words = "the loop's code is not seen taking batches while it waits for that thread: it may be a lock that the thread \
+                 holds";
+    judgement.less_sure_if(takes < LARGER_HALF.value * case.lost, GUESSED, words)
 }
 
 const BY_SOURCE_WAITS: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: WORKERS_IO, to: PHASE };
@@ -66,7 +66,7 @@ fn waited_for(case: &RuleInput<'_>) -> Option<f64> {
 }
 
 /// The process of this machine that data workers ask, where its work is what most of the waits for batches end at; in words.
-pub(in crate::diagnosis) fn server(window: &Features) -> Option<String> {
+pub(super) fn server(window: &Features) -> Option<String> {
     let chain = window.followed_chain()?;
     let (pid, lost) = chain.server()?;
     (lost >= LOST_WAIT && lost >= LARGER_HALF.value * chain.lost(PathPart::Loader)).then(|| chain.name(pid))

@@ -1,5 +1,5 @@
-//! What the workers' time goes into, and whether more of them would help: for the causes that blame a stage, and for the one
-//! that blames their number.
+//! Which stage (load, decode, transform, collate) takes the workers' time, and whether more workers would help. The causes that
+//! blame a stage, and the one that blames the number of workers, share this.
 
 use super::{Cause, Judgement, RuleInput};
 use crate::diagnosis::features::{ChainPath, Features, PathPart, Workers};
@@ -23,7 +23,7 @@ impl Stages {
     }
 }
 
-/// How sure it is that slow workers are slow at their own work.
+/// How sure it is that workers are slow because of their own work.
 pub(super) fn sureness(workers: &Workers) -> f64 {
     BY_ACTIVE_WORKERS.at(workers.active())
 }
@@ -69,7 +69,7 @@ pub(super) fn judge(case: &RuleInput<'_>, cause: Cause) -> Option<Judgement> {
     let (stage, _) = clearly_largest(workers)?;
     (stage == cause && !more_workers_help_undisturbed(case)).then(|| {
         let words = "more workers would help a little";
-        case.judgement(cause, sureness(workers)).other(Cause::TooFewWorkers, PERHAPS, words)
+        case.found(cause, sureness(workers)).other(Cause::TooFewWorkers, PERHAPS, words)
     })
 }
 

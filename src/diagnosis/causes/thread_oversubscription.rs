@@ -22,7 +22,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[THREADS, CPUS, WORKER_TIME, MAIN_TIME],
     source: "OpenMP, BLAS and OpenCV start a thread for each CPU of the machine in every process; torch sets its own \
              to one in a worker (torch/utils/data/_utils/worker.py), the others it does not know",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "a main thread that queues although CPUs are free (an affinity to one CPU) is called so too",
     advice: advice![
         "Set OMP_NUM_THREADS=1 and cv2.setNumThreads(0) in the workers" => "each worker starts a thread per CPU";

@@ -32,7 +32,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[WORKER_TIME, CPUS, MAIN_WAIT],
     source: "torch warns when num_workers exceeds the CPUs that the process may use; past that number a worker only \
              takes time from another (4 to 8 workers on 8 CPUs gave 1.30 to 1.17 s a step, no more)",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "lowering the number alone rarely makes the loop faster: the CPUs are full (cpu/cores-saturated), it \
              frees memory and evens out the waits",
     advice: advice![

@@ -30,6 +30,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     against: &[WORKERS_ARE_SLOW],
     place: CulpritPlace::Workers,
-    bound: |window| stages::bound(window, |stages| stages.transform),
+    bound: |_, window| stages::bound(window, |stages| stages.transform),
     ..CauseSpec::in_class(Class::DataLoader)
 };

@@ -16,13 +16,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          of the workers' active time, and at least `larger_half` of the waits end at such a process, which computes",
     ],
     judge: |case| {
-        let of_loop = case.waits_for(PathPart::Process).then(|| case.judgement(Cause::WaitsForProcess, 1.0));
+        let of_loop = case.waits_for(PathPart::Process).then(|| case.found(Cause::WaitsForProcess, 1.0));
         of_loop.or_else(|| source::by_server(case))
     },
     signals: &[CHAIN, MAIN_WAIT, DEVICE],
     source: "a process that makes batches works while the loop does; one that answers requests works only while it is \
              waited for, so its time adds to each step",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "what several processes ask of one server shows as that server; a loader that is asked for one batch at a \
              time, with nothing in advance, is such a process too",
     advice: advice![
@@ -39,7 +38,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         signal: Signal::WaitsForProcess,
         words: |who| format!("for the work of {who}, another process"),
     }),
-    bound: |window| bound_of(window, PathPart::Process),
     sharpen,
     special_case: |window| behind_workers(window).then_some(&BEHIND_WORKERS),
     culprits: &[culprits::processes],
@@ -61,7 +59,7 @@ const BEHIND_WORKERS: CauseSpec = CauseSpec {
         "Ask for several samples at once" => "one request then brings many";
         "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
     ],
-    bound: |window| Some(window.without(window.lost_wait())),
+    bound: |_, window| Some(window.without(window.lost_wait())),
     evidence: &[Signal::WaitsForProcess],
     culprits: CAUSE.culprits,
     ..CauseSpec::in_class(Class::Cpu)

@@ -21,14 +21,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let workers = case.slow_workers()?;
         let (busiest, median) = workers.busiest;
         if workers.ended > 0 {
-            return Some(case.judgement(Cause::WorkerImbalance, 1.0).meaning(without_shard(workers)));
+            return Some(case.found(Cause::WorkerImbalance, 1.0).meaning(without_shard(workers)));
         }
         let uneven = workers.count >= 2 && busiest - median >= IMBALANCE && busiest >= BUSY;
-        (uneven && slow_samples::by_period(case).is_none()).then(|| case.judgement(Cause::WorkerImbalance, 1.0))
+        (uneven && slow_samples::by_period(case).is_none()).then(|| case.found(Cause::WorkerImbalance, 1.0))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_BATCHES],
     source: "torch.utils.data takes batches from the workers in turn (in_order=True), so a slow one holds up all",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "with an IterableDataset, a worker whose shard has ended ends as well, which near the end of an epoch is no \
              lasting loss; a short watch may catch one slow batch instead",
     advice: advice![

@@ -30,9 +30,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let elsewhere = case.main.stacks.as_ref().map_or(case.lost - polled, LoopStacks::loading);
         let short_sets = polled >= A_POLL && elsewhere < LARGER_HALF.value * case.lost;
         if matches!(case.bottleneck, Bottleneck::InProcess) && case.main.exact && short_sets {
-            return Some(case.judgement(Cause::WorkerRestart, 1.0));
+            return Some(case.found(Cause::WorkerRestart, 1.0));
         }
-        let judgement = waits_for_sets(case).then(|| case.judgement(Cause::WorkerRestart, 1.0))?;
+        let judgement = waits_for_sets(case).then(|| case.found(Cause::WorkerRestart, 1.0))?;
         let full = case.window.cpu.full.is_some_and(|full| full >= FULL_TOO);
         let words = "the workers' start fills the CPUs: with more of them it would be shorter";
         Some(if full { judgement.other(Cause::CoresSaturated, EVEN_CHANCE, words) } else { judgement })
@@ -40,7 +40,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[MAIN_WAIT, "start times of the worker processes (/proc/PID/stat)"],
     source: "torch.utils.data documentation: with persistent_workers=False the workers end with each epoch; a \
              spawned one imports everything again, 2 to 6 s measured",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "epochs longer than the threshold are not called so: the restart then costs less than a tenth",
     advice: advice![
         "Set persistent_workers=True" => "the workers then survive the end of an epoch";
