@@ -35,14 +35,16 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             // Full cores are what training on the CPU looks like, but not with many processes.
             _ => queueing.full && (case.window.gpu.is_some() || crowd.is_some()),
         };
-        let judgement = saturated.then(|| Judgement::new(Cause::CoresSaturated, queueing.confidence))?;
-        let more = crowd == Some(Crowd::Processes) && !queueing.of_workers;
-        let judgement = match more {
-            true => judgement.meaning("the job has more processes at work than CPUs, and they queue for them"),
-            false => judgement,
-        };
-        let free = case.window.cpu.full.is_some_and(|full| full < CPUS_FREE);
-        let judgement = if free { held_back(judgement) } else { judgement };
+        let mut judgement = saturated.then(|| Judgement::new(Cause::CoresSaturated, queueing.confidence))?;
+        if crowd == Some(Crowd::Processes) && !queueing.of_workers {
+            judgement = judgement.meaning("the job has more processes at work than CPUs, and they queue for them");
+        }
+        if case.window.cpu.full.is_some_and(|full| full < CPUS_FREE) {
+            let words = "threads queue while CPUs are free: a limit that is not seen from here, as of a container, may hold \
+                         them back";
+            let quota = "a quota of its control group that may not be read from here";
+            judgement = judgement.less_sure(GUESSED, words).other(Cause::CgroupThrottled, EVEN_CHANCE, quota);
+        }
         // The smaller part, or they would be the cause.
         let shared = starvation::others_hold(case);
         Some(judgement.less_sure_if(shared, GUESSED, "other processes use a part of them"))
@@ -63,13 +65,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     special_case: |window| source::makers(window).map(|_| &BY_THREADS),
     ..CauseSpec::in_class(Class::Cpu)
 };
-
-/// The CPUs are not full after all.
-fn held_back(judgement: Judgement) -> Judgement {
-    let words = "threads queue while CPUs are free: a limit that is not seen from here, as of a container, may hold them back";
-    let quota = "a quota of its control group that may not be read from here";
-    judgement.less_sure(GUESSED, words).other(Cause::CgroupThrottled, EVEN_CHANCE, quota)
-}
 
 /// Threads of the loop's own process make the batches.
 const BY_THREADS: CauseSpec = CauseSpec {
