@@ -34,7 +34,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Io)
 };
 
-/// Somebody else's swapping is nothing to a job that never waits for memory or a disk.
+/// A job that never waits for memory or a disk does not suffer from somebody else's swapping.
 fn feels_it(case: &RuleInput<'_>) -> bool {
     let threads = case.window.chain.as_ref().map_or(0.0, |chain| chain.own_threads().disk);
     case.slow_workers().map_or(case.main.disk() + threads, |workers| workers.disk_wait) >= HARDLY
