@@ -19,7 +19,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let io = &case.window.io;
         let short = io.swap_in.is_some_and(|pages| pages >= SWAP_IN)
             || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE);
-        (short && starvation::may_be(case) && feels_it(case)).then(|| case.found(Cause::MemoryPressure, 1.0))
+        (short && starvation::may_starve(case) && feels_it(case)).then(|| case.found(Cause::MemoryPressure, 1.0))
     },
     signals: &[MEMORY, MAIN_WAIT, WORKER_TIME],
     source: "kernel Documentation/accounting/psi.rst: `some` is the share of time in which a task waits for memory",
