@@ -105,7 +105,6 @@ impl Terminal {
     }
 
     /// Columns and rows of the terminal. A size that no terminal has is not believed: the last one stands.
-    #[must_use]
     pub fn size(&self) -> (u16, u16) {
         match claimed_size(&self.out) {
             Some(size) if !is_absurd(size) => size,

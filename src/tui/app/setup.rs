@@ -9,7 +9,7 @@ use crate::tui::message::Effect;
 use crate::tui::pages::processes::{COLUMNS, ProcessColumn};
 use crate::tui::theme::{Depth, Theme};
 use crate::tui::widgets::menu::moved;
-use crate::tui::widgets::{cells, popup, write, write_fit};
+use crate::tui::widgets::{PopupBox, cells, write, write_fit};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -169,7 +169,7 @@ impl App {
         if setup.columns {
             let choices = self.column_choices();
             let below = " Enter shows or hides, - and + move, Esc goes back ";
-            let popup = popup::Popup { title: " Columns of the processes ", below, width: WIDTH };
+            let popup = PopupBox { title: " Columns of the processes ", below, width: WIDTH };
             return popup.list(buf, area, &choices, setup.column, theme, |buf, row, (column, shown)| {
                 let mark = if *shown { 'x' } else { ' ' };
                 let text = format!("[{mark}] {:<12} {}", column.word(), column.meaning());
@@ -177,7 +177,7 @@ impl App {
             });
         }
         let below = " Enter, Left, Right change, Esc closes ";
-        let popup = popup::Popup { title: " Settings ", below, width: WIDTH };
+        let popup = PopupBox { title: " Settings ", below, width: WIDTH };
         popup.list(buf, area, &Setting::ALL, setup.row, theme, |buf, row, setting| {
             let (value, hint) = self.setting(*setting);
             draw_setting(buf, row, setting.word(), &value, hint, theme);

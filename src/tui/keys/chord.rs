@@ -34,7 +34,6 @@ impl Chord {
     }
 
     /// The event of pressing it.
-    #[must_use]
     pub fn event(self) -> KeyEvent {
         KeyEvent::new(self.code, self.held)
     }

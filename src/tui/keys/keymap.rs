@@ -35,7 +35,6 @@ impl Default for Keymap {
 
 impl Keymap {
     /// What a key press does, if anything.
-    #[must_use]
     pub fn action(&self, event: KeyEvent) -> Option<Action> {
         if ALWAYS_QUITS.is(event) {
             return Some(Action::Quit);
@@ -49,7 +48,6 @@ impl Keymap {
     }
 
     /// The first key of an action, as people write it.
-    #[must_use]
     pub fn key_of(&self, action: Action) -> Option<String> {
         let (_, keys) = self.lines().find(|(binding, _)| binding.action == action)?;
         keys.first().map(ToString::to_string)

@@ -34,8 +34,7 @@ impl Rgb {
 
     /// What a terminal shows for `colour`, xterm's defaults taken for its named ones; `None` for the terminal's own
     /// foreground or background.
-    #[must_use]
-    pub fn of(colour: Color) -> Option<Self> {
+    pub fn from_color(colour: Color) -> Option<Self> {
         match colour {
             Color::Reset => None,
             Color::Rgb(r, g, b) => Some(Self(r, g, b)),
@@ -45,7 +44,6 @@ impl Rgb {
     }
 
     /// Entry `index` of xterm's 256 colours (256colres.pl of xterm): 16 named ones, a 6×6×6 cube, 24 greys.
-    #[must_use]
     pub fn indexed(index: u8) -> Self {
         let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };
         match index {
@@ -70,7 +68,6 @@ impl Rgb {
     }
 
     /// Contrast of two colours, 1–21 (WCAG 2.1, 1.4.3).
-    #[must_use]
     pub fn contrast(self, other: Self) -> f64 {
         let luminance = |colour: Self| {
             let [r, g, b] = colour.linear();
@@ -91,7 +88,6 @@ impl Rgb {
     pub const FIXED: RangeInclusive<u8> = 16..=255;
 
     /// The entry among these that looks most like this colour.
-    #[must_use]
     pub fn nearest(self, entries: RangeInclusive<u8>) -> u8 {
         let own = oklab(self.linear());
         let apart = |entry: &u8| distance(own, oklab(Self::indexed(*entry).linear()));
@@ -156,8 +152,8 @@ mod tests {
         assert_eq!(Rgb::indexed(231), Rgb(255, 255, 255));
         assert_eq!(Rgb::indexed(232), Rgb(8, 8, 8));
         assert_eq!(Rgb::indexed(255), Rgb(238, 238, 238));
-        assert_eq!(Rgb::of(Color::Reset), None);
-        assert_eq!(Rgb::of(Color::White), Some(Rgb::WHITE));
+        assert_eq!(Rgb::from_color(Color::Reset), None);
+        assert_eq!(Rgb::from_color(Color::White), Some(Rgb::WHITE));
     }
 
     #[test]

@@ -73,7 +73,7 @@ fn each(mut check: impl FnMut(&Expected, Theme)) {
 }
 
 fn rgb(colour: Option<Color>) -> Rgb {
-    Rgb::of(colour.unwrap()).unwrap()
+    Rgb::from_color(colour.unwrap()).unwrap()
 }
 
 fn seen(colour: Rgb, sight: &[[f64; 3]; 3]) -> [f64; 3] {
@@ -112,7 +112,7 @@ fn colours_of_one_chart_differ_for_every_kind_of_sight() {
         let least = if theme.depth == Depth::TrueColour { expected.true_colour } else { expected.indexed };
         let groups: [Vec<Option<Color>>; 4] = [
             Class::ALL.map(|class| theme.class(class).bg).to_vec(),
-            LoopActivity::ALL.map(|a| theme.style(Look::of(a)).fg).to_vec(),
+            LoopActivity::ALL.map(|a| theme.style(a.look()).fg).to_vec(),
             Look::STAGES.map(|stage| theme.style(stage).fg).to_vec(),
             [Class::Gpu, Class::Cpu, Class::Io, Class::DataLoader].map(|class| theme.series(class).fg).to_vec(),
         ];
@@ -136,7 +136,7 @@ fn the_sixteen_colours_differ_too() {
         let theme = Theme { depth: Depth::Ansi16, ascii: true, palette: Palette::built_in(name).unwrap() };
         for colours in [
             Class::ALL.map(|class| theme.class(class).bg.unwrap()).to_vec(),
-            LoopActivity::ALL.map(|a| theme.style(Look::of(a)).fg.unwrap()).to_vec(),
+            LoopActivity::ALL.map(|a| theme.style(a.look()).fg.unwrap()).to_vec(),
             Look::STAGES.map(|stage| theme.style(stage).fg.unwrap()).to_vec(),
         ] {
             for (at, one) in colours.iter().enumerate() {
@@ -149,13 +149,13 @@ fn the_sixteen_colours_differ_too() {
 
 #[test]
 fn letters_and_textures_say_what_colours_say() {
-    let mut letters = Class::ALL.map(|class| Look::class(class).glyph).to_vec();
+    let mut letters = Class::ALL.map(|class| class.look().glyph).to_vec();
     letters.sort_unstable();
     letters.dedup();
     assert_eq!(letters.len(), Class::ALL.len());
     for ascii in [false, true] {
         let theme = Theme::plain(ascii);
-        let mut parts = LoopActivity::ALL.map(|a| theme.glyph(Look::of(a))).to_vec();
+        let mut parts = LoopActivity::ALL.map(|a| theme.glyph(a.look())).to_vec();
         parts.sort_unstable();
         parts.dedup();
         assert_eq!(parts.len(), 5);

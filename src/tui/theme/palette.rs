@@ -90,16 +90,13 @@ pub(super) struct Shade {
     rgb: Rgb,
     indexed: u8,
     ansi: u8,
-    /// White is easier to read on it than black: as true colour, as one of 256, as one of 16.
-    white: [bool; 3],
 }
 
 impl Shade {
     fn new(rgb: Rgb, indexed: Option<u8>, ansi: Option<u8>) -> Self {
         let indexed = indexed.unwrap_or_else(|| rgb.nearest(Rgb::FIXED));
         let ansi = ansi.unwrap_or_else(|| rgb.nearest(Rgb::NAMED));
-        let white = [rgb, Rgb::indexed(indexed), Rgb::indexed(ansi)].map(Rgb::wants_white);
-        Self { rgb, indexed, ansi, white }
+        Self { rgb, indexed, ansi }
     }
 
     /// The colour to send to the terminal; [`Color::Reset`] without colours.
@@ -114,15 +111,13 @@ impl Shade {
 
     /// Black or white, whichever is easier to read on this shade.
     pub(super) fn ink(self, depth: Depth) -> Color {
-        let [rgb, indexed, ansi] = self.white;
-        match depth {
-            Depth::None => Color::Reset,
-            Depth::Ansi16 if ansi => Color::White,
-            Depth::Ansi16 => Color::Black,
-            Depth::Indexed256 => Color::Indexed(if indexed { 231 } else { 16 }),
-            Depth::TrueColour if rgb => Color::Rgb(255, 255, 255),
-            Depth::TrueColour => Color::Rgb(0, 0, 0),
-        }
+        let [black, white] = match depth {
+            Depth::None => return Color::Reset,
+            Depth::Ansi16 => [Color::Black, Color::White],
+            Depth::Indexed256 => [Color::Indexed(16), Color::Indexed(231)],
+            Depth::TrueColour => [Color::Rgb(0, 0, 0), Color::Rgb(255, 255, 255)],
+        };
+        if Rgb::from_color(self.at(depth)).is_some_and(Rgb::wants_white) { white } else { black }
     }
 }
 
@@ -144,8 +139,8 @@ static BUILT_IN: LazyLock<[(&str, Palette); 3]> = LazyLock::new(|| {
 impl Palette {
     /// Light grey on black: what a picture of a screen without colours looks like.
     pub(super) const MONOCHROME: Self = {
-        let grey = Shade { rgb: Rgb(0xD0, 0xD0, 0xD0), indexed: 252, ansi: 7, white: [false; 3] };
-        let black = Shade { rgb: Rgb::BLACK, indexed: 16, ansi: 0, white: [true; 3] };
+        let grey = Shade { rgb: Rgb(0xD0, 0xD0, 0xD0), indexed: 252, ansi: 7 };
+        let black = Shade { rgb: Rgb::BLACK, indexed: 16, ansi: 0 };
         let mut shades = [grey; ColorSlot::COUNT];
         #[allow(clippy::indexing_slicing, reason = "constants, and below COUNT")]
         {
@@ -162,7 +157,6 @@ impl Palette {
     }
 
     /// A built-in theme by its name.
-    #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, palette)| *palette)
     }
@@ -171,7 +165,6 @@ impl Palette {
     pub const AUTO: &'static str = "auto";
 
     /// The themes to choose from with their names: `auto`, which is this one, and the built-in ones.
-    #[must_use]
     pub fn choices(auto: Self) -> Vec<(String, Self)> {
         [(Self::AUTO, auto)]
             .iter()
@@ -181,14 +174,12 @@ impl Palette {
     }
 
     /// For dark backgrounds.
-    #[must_use]
     pub fn dark() -> Self {
         let [(_, dark), ..] = *BUILT_IN;
         dark
     }
 
     /// For light backgrounds.
-    #[must_use]
     pub fn light() -> Self {
         let [_, (_, light), ..] = *BUILT_IN;
         light
@@ -209,7 +200,6 @@ impl Palette {
     }
 
     /// A slot's true colour.
-    #[must_use]
     pub fn rgb(&self, slot: ColorSlot) -> Rgb {
         self.shade(slot).rgb
     }

@@ -10,6 +10,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
+use super::Content;
 use crate::diagnosis::Side;
 use crate::diagnosis::verdict::{Class, Rank, Verdict};
 use crate::text::{sanitise, wrap};
@@ -21,23 +22,28 @@ use crate::tui::widgets::{Drawn, Piece, Scene, Text, scrolled};
 /// Most entries of any list: no verdict has more, but for one that nobody wrote in earnest.
 const MOST: usize = 64;
 
-/// Draws the page.
-pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-    let mut text = Text::new(area.width, scene.theme);
-    match scene.verdict() {
-        None => text.line("Nothing has been found yet: the first verdict takes a few seconds.", Style::new()),
-        Some(verdict) => {
-            advice(&mut text, verdict);
-            evidence(&mut text, verdict);
-            counter_evidence::add(&mut text, verdict, scene);
-            not_seen(&mut text, verdict);
-            ranks(&mut text, verdict);
-            numbers(&mut text, verdict);
-            code::add(&mut text, verdict);
-            sources::add(&mut text, verdict, scene);
+/// It remembers nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Findings;
+
+impl Content for Findings {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let mut text = Text::new(area.width, scene.theme);
+        match scene.verdict() {
+            None => text.line("Nothing has been found yet: the first verdict takes a few seconds.", Style::new()),
+            Some(verdict) => {
+                advice(&mut text, verdict);
+                evidence(&mut text, verdict);
+                counter_evidence::add(&mut text, verdict, scene);
+                not_seen(&mut text, verdict);
+                ranks(&mut text, verdict);
+                numbers(&mut text, verdict);
+                code::add(&mut text, verdict);
+                sources::add(&mut text, verdict, scene);
+            }
         }
+        scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
     }
-    scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
 }
 
 fn advice(text: &mut Text, verdict: &Verdict) {

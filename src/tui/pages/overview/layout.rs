@@ -32,7 +32,7 @@ pub struct OverviewRows {
 
 impl OverviewRows {
     /// The heights in a terminal of this size.
-    pub fn of(area: Rect, frame: Option<&Frame>, verdict: Option<&Verdict>) -> Self {
+    pub fn new(area: Rect, frame: Option<&Frame>, verdict: Option<&Verdict>) -> Self {
         let (workers, ranks) = frame.map_or((0, 0), |frame| (frame.workers.len(), frame.trainers.len()));
         let chain = verdict.is_some_and(|verdict| !verdict.chain.is_empty());
         give_out(area.width, area.height, workers, ranks, chain)

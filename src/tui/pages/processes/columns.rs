@@ -73,13 +73,11 @@ impl ProcessColumn {
     }
 
     /// Its word in the configuration.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         self.info().0
     }
 
     /// What it says, in a few words.
-    #[must_use]
     pub const fn meaning(self) -> &'static str {
         self.info().4
     }

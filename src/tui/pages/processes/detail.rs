@@ -10,7 +10,7 @@ use crate::rates::threads::ThreadRates;
 use crate::text::{sanitise, wrap};
 use crate::tui::format;
 use crate::tui::labels::{number, process_state, split};
-use crate::tui::widgets::{Drawn, Extent, Popup, Scene, count, write};
+use crate::tui::widgets::{Drawn, Extent, PopupBox, Scene, count, write};
 
 /// Widest popup: longer lines are hard to read.
 const WIDTH: u16 = 100;
@@ -33,7 +33,7 @@ pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, drawn: &mut D
         " Esc closes ".to_owned()
     };
     let title = format!(" {} {} ", process.role.word(), process.id.pid);
-    let inner = Popup { title: &title, below: &below, width }.frame(buf, area, rows, scene.theme);
+    let inner = PopupBox { title: &title, below: &below, width }.frame(buf, area, rows, scene.theme);
     for (line, row) in lines.iter().skip(top).zip(inner.rows()) {
         write(buf, row.x, row.y, row.right(), line, Style::new());
     }
@@ -43,10 +43,10 @@ pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, drawn: &mut D
 fn lines(process: &ProcessRates, frame: &Frame, page: &Processes, width: usize) -> Vec<String> {
     let mut texts = numbers(process);
     texts.extend(page.table.activity_of(process.id.pid).map(|activity| format!("mostly: {activity}")));
-    let worker = frame.workers.iter().find(|worker| worker.id == process.id).map(of_worker);
-    let trainer = frame.trainers.iter().find(|trainer| trainer.id == process.id).map(of_trainer);
+    let worker = frame.workers.iter().find(|worker| worker.id == process.id).map(worker_lines);
+    let trainer = frame.trainers.iter().find(|trainer| trainer.id == process.id).map(trainer_lines);
     let threads = frame.threads.iter().filter(|thread| thread.process == process.id).take(THREADS);
-    let threads: Vec<String> = threads.map(of_thread).collect();
+    let threads: Vec<String> = threads.map(thread_line).collect();
     let parts = worker.into_iter().chain(trainer).map(Vec::from).chain([threads, vec![process.command.to_string()]]);
     for part in parts.filter(|part| !part.is_empty()) {
         texts.push(String::new());
@@ -88,7 +88,7 @@ fn numbers(p: &ProcessRates) -> Vec<String> {
     ]
 }
 
-fn of_worker(w: &WorkerRates) -> [String; 2] {
+fn worker_lines(w: &WorkerRates) -> [String; 2] {
     [
         format!(
             "worker of {}: busy {}, waits for data {}, queues {}, idle {}",
@@ -108,7 +108,7 @@ fn of_worker(w: &WorkerRates) -> [String; 2] {
     ]
 }
 
-fn of_trainer(t: &TrainerRates) -> [String; 2] {
+fn trainer_lines(t: &TrainerRates) -> [String; 2] {
     let how = if t.exact { "system call" } else { "wait channel and state only" };
     [
         format!("main thread: {}", split(t.split_s.shares_of(t.seconds_seen).as_ref())),
@@ -116,7 +116,7 @@ fn of_trainer(t: &TrainerRates) -> [String; 2] {
     ]
 }
 
-fn of_thread(thread: &ThreadRates) -> String {
+fn thread_line(thread: &ThreadRates) -> String {
     let name = if thread.name.is_empty() { format::UNMEASURED.into() } else { sanitise(&thread.name) };
     let (cpu, queue) = (f64::from(thread.cpu_pct), f64::from(thread.run_delay_pct));
     format!(

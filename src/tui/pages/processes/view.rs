@@ -16,7 +16,7 @@ use crate::text::fit;
 use crate::tui::format;
 use crate::tui::labels::{counted, number, short_command};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::{Drawn, Extent, Hit, Scene, behind, write, write_fit, write_right};
+use crate::tui::widgets::{Drawn, Hit, Scene, behind, list, write, write_fit, write_right};
 
 /// Rows above the processes: what is shown, and the headings.
 const ABOVE: u16 = 2;
@@ -35,9 +35,6 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
     shown(buf, Rect { height: 1, ..area }, page, scene);
     headings(buf, Rect { y: area.y + 1, height: 1, ..area }, &placed, table, theme, drawn);
     let body = Rect { y: area.y + ABOVE, height: area.height - ABOVE, ..area };
-    let extent = Extent { top, visible: usize::from(body.height), total: table.rows.len() };
-    drawn.page = extent.showing(table.selected);
-    drawn.hits.push((body, Hit::Row(drawn.page.top)));
     // A job has one process at least.
     let Some(frame) = scene.frame().filter(|frame| !frame.processes.is_empty()) else {
         write(buf, body.x, body.y, body.right(), "no process has been read", theme.dim());
@@ -47,18 +44,15 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
         let text = "no process matches the filter: F4 changes it, Ctrl-U there clears it";
         write(buf, body.x, body.y, body.right(), text, theme.strong());
     }
-    let rows = table.rows.iter().enumerate().skip(drawn.page.top);
-    for ((place, row), area) in rows.zip(body.rows()) {
+    drawn.page = list(buf, body, &table.rows, top, Some(table.selected), theme, |buf, area, row| {
         let line = ProcessLine { area, placed: &placed, branch: row.branch, theme };
-        match row.of(frame) {
+        match row.in_frame(frame) {
             Some((process, None)) => line.process(buf, process, table),
             Some((_, Some(thread))) => line.thread(buf, thread),
-            None => continue,
+            None => {}
         }
-        if place == table.selected {
-            buf.set_style(line.area, theme.selected());
-        }
-    }
+    });
+    drawn.hits.push((body, Hit::Row(drawn.page.top)));
 }
 
 /// How many processes are shown, in which order, and what limits them.

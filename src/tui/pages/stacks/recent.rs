@@ -37,7 +37,6 @@ pub struct Function {
 
 impl Function {
     /// What the thread was doing there most of the time.
-    #[must_use]
     pub fn activity(&self) -> Activity {
         let most = Activity::ALL.into_iter().rev().max_by_key(|activity| self.activities.get(*activity));
         most.unwrap_or(Activity::Python)
@@ -58,7 +57,6 @@ pub struct Sum {
 
 impl Sum {
     /// Samples as a share of the thread's wall time, 0–1.
-    #[must_use]
     pub fn share(&self, samples: u32) -> f64 {
         let total = self.main.total();
         if total > 0 { (f64::from(samples) / total as f64).min(1.0) } else { 0.0 }
@@ -128,7 +126,7 @@ pub struct Unpacked {
 
 impl RecentStacks {
     /// What was seen before the moment that `job` shows.
-    pub fn of(job: &Job, unpacked: &mut Unpacked) -> Self {
+    pub fn gather(job: &Job, unpacked: &mut Unpacked) -> Self {
         let mut out = Self::default();
         let Some(shown) = job.shown() else { return out };
         if unpacked.job != job.key {
