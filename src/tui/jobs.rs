@@ -50,8 +50,6 @@ pub struct JobList {
     pub(in crate::tui) candidates: Option<Vec<JobCandidate>>,
     /// Only rows that hold this are shown, whatever its case.
     pub(in crate::tui) filter: String,
-    /// First line shown.
-    pub(in crate::tui) top: usize,
     /// The rows, with a heading before the candidates: found anew when something has changed, not at each drawing.
     lines: Vec<JobLine>,
     selected: Option<JobRow>,

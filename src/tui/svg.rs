@@ -2,7 +2,7 @@
 //!
 //! A cell is 8×16 units. From below there are grounds, shapes and text. Whatever charts are made of (blocks, braille,
 //! lines of boxes) is drawn as shapes; text stands in runs, each with its place and length, so that columns line up in
-//! a font of any width. What has the same colour shares one element, which keeps the file small.
+//! a font of any width. What has the same color shares one element, which keeps the file small.
 //!
 //! anstyle-svg makes a picture of the same screen 1.3 times (80×24) to twice (200×60) as large. It leaves all characters
 //! to the reader's fonts, one line each: charts need one with braille, and columns move where another font stands in.
@@ -37,7 +37,7 @@ const ATTRIBUTES: [(Modifier, &str); 4] = [
     (Modifier::CROSSED_OUT, " text-decoration=\"line-through\""),
 ];
 
-/// `buffer` as an SVG document. Colours left to the terminal become `palette`'s text and background, named ones xterm's.
+/// `buffer` as an SVG document. Colors left to the terminal become `palette`'s text and background, named ones xterm's.
 /// The text of cells is taken as hostile: what could end an element, steer a terminal or reorder a line is made harmless.
 pub fn svg(buffer: &Buffer, palette: &Palette) -> String {
     let mut picture = Picture {
@@ -52,7 +52,7 @@ pub fn svg(buffer: &Buffer, palette: &Palette) -> String {
     picture.document(u32::from(area.width) * WIDTH, u32::from(area.height) * HEIGHT)
 }
 
-/// What a run of text has in common: colour and attributes, as their bits.
+/// What a run of text has in common: color and attributes, as their bits.
 type SvgStyle = (Rgb, u16);
 
 /// A run of text that is being gathered.
@@ -67,7 +67,7 @@ struct SvgRun {
     only: Option<String>,
 }
 
-/// What is drawn, by colour and, within that, by the line inside a cell, 0–3, that it belongs to: along a line things
+/// What is drawn, by color and, within that, by the line inside a cell, 0–3, that it belongs to: along a line things
 /// are joined.
 #[derive(Default)]
 struct Picture {
@@ -90,8 +90,8 @@ fn add(list: &mut Vec<Rectangle>, (x, y, width, height): Rectangle) {
 }
 
 impl Picture {
-    /// A cell's colours after reversing and dimming: in front and behind.
-    fn colours(&self, cell: &Cell) -> (Rgb, Rgb) {
+    /// A cell's colors after reversing and dimming: in front and behind.
+    fn colors(&self, cell: &Cell) -> (Rgb, Rgb) {
         let (mut front, mut back) =
             (Rgb::from_color(cell.fg).unwrap_or(self.ink), Rgb::from_color(cell.bg).unwrap_or(self.ground));
         if cell.modifier.contains(Modifier::REVERSED) {
@@ -111,7 +111,7 @@ impl Picture {
         let mut covered = 0; // cells under the right half of a wide character
         for (at, cell) in (0u32..).zip(row) {
             let x = at * WIDTH;
-            let (front, back) = self.colours(cell);
+            let (front, back) = self.colors(cell);
             if back != self.ground {
                 add(self.grounds.entry((back, 0)).or_default(), (x, y, WIDTH, HEIGHT));
             }
@@ -230,8 +230,8 @@ impl Picture {
         paths(&mut out, &self.dots, dashed, |out, (x, y, width, _)| {
             let _ = write!(out, "M{x} {y}h{}", width - 2);
         });
-        for ((colour, bits), texts) in &self.texts {
-            let _ = write!(out, "<g fill=\"{}\"", hex(*colour));
+        for ((color, bits), texts) in &self.texts {
+            let _ = write!(out, "<g fill=\"{}\"", hex(*color));
             let mut modifier = Modifier::from_bits_truncate(*bits);
             if modifier.contains(Modifier::UNDERLINED) {
                 modifier.remove(Modifier::CROSSED_OUT);
@@ -246,7 +246,7 @@ impl Picture {
     }
 }
 
-/// Writes one path for each colour: `attributes` end with the one that takes the colour, `piece` draws a rectangle.
+/// Writes one path for each color: `attributes` end with the one that takes the color, `piece` draws a rectangle.
 fn paths(
     out: &mut String,
     lists: &BTreeMap<(Rgb, u32), Vec<Rectangle>>,
@@ -254,11 +254,11 @@ fn paths(
     piece: impl Fn(&mut String, Rectangle),
 ) {
     let mut before = None;
-    for ((colour, _), list) in lists {
-        if before != Some(colour) {
+    for ((color, _), list) in lists {
+        if before != Some(color) {
             let end = if before.is_some() { "\"/>\n" } else { "" };
-            let _ = write!(out, "{end}<path {attributes}\"{}\" d=\"", hex(*colour));
-            before = Some(colour);
+            let _ = write!(out, "{end}<path {attributes}\"{}\" d=\"", hex(*color));
+            before = Some(color);
         }
         list.iter().for_each(|rectangle| piece(out, *rectangle));
     }

@@ -27,7 +27,7 @@ use rustix::process::{Signal, kill_current_process_group};
 use super::encode::encode;
 use super::rescue;
 
-/// Room for a frame: a full repaint of 200×60 in colour needs about 40 KiB.
+/// Room for a frame: a full repaint of 200×60 in color needs about 40 KiB.
 const FRAME_BYTES: usize = 64 * 1024;
 
 /// Size to assume where the terminal does not tell.

@@ -1,9 +1,9 @@
-//! Colours and glyphs. Colour only ever repeats what a letter, a word or a texture already says.
+//! Colors and glyphs. Color only ever repeats what a letter, a word or a texture already says.
 //!
-//! What the colours are is the [`Palette`]'s business, how many of them the terminal has [`Depth`]'s. Without colour
+//! What the colors are is the [`Palette`]'s business, how many of them the terminal has [`Depth`]'s. Without color
 //! (`NO_COLOR`, `--no-color`) modifiers stay; `--ascii` draws with ASCII alone.
 
-mod colour;
+mod color;
 #[cfg(test)]
 mod contrast;
 mod detect;
@@ -11,14 +11,14 @@ mod palette;
 
 use ratatui::style::{Color, Modifier, Style};
 
-pub use colour::{ANSI, Rgb};
+pub use color::{ANSI, Rgb};
 pub use detect::{in_screen, utf8_locale};
 pub use palette::{ColorSlot, Palette};
 
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 
-/// How many colours the terminal has.
+/// How many colors the terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// None, or none are wanted.
@@ -28,22 +28,22 @@ pub enum Depth {
     /// xterm's 256.
     Indexed256,
     /// 24 bits.
-    TrueColour,
+    TrueColor,
 }
 
 /// How to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
-    /// How many colours to use.
+    /// How many colors to use.
     pub depth: Depth,
     /// Draw with ASCII alone.
     pub ascii: bool,
-    /// Which colours.
+    /// Which colors.
     pub palette: Palette,
 }
 
 impl Default for Theme {
-    /// The dark theme in 256 colours, with every glyph.
+    /// The dark theme in 256 colors, with every glyph.
     fn default() -> Self {
         Self { depth: Depth::Indexed256, ascii: false, palette: Palette::dark() }
     }
@@ -137,7 +137,7 @@ impl Class {
 }
 
 impl Theme {
-    /// Without colours.
+    /// Without colors.
     pub const fn plain(ascii: bool) -> Self {
         Self { depth: Depth::None, ascii, palette: Palette::MONOCHROME }
     }
@@ -152,24 +152,24 @@ impl Theme {
         }
     }
 
-    /// A slot as a foreground colour; without colours nothing, but for what matters less.
+    /// A slot as a foreground color; without colors nothing, but for what matters less.
     fn fg(self, slot: ColorSlot) -> Style {
         match self.depth {
             Depth::None if slot == ColorSlot::Dim => Style::new().add_modifier(Modifier::DIM),
             Depth::None => Style::new(),
-            _ => Style::new().fg(self.colour(slot)),
+            _ => Style::new().fg(self.color(slot)),
         }
     }
 
-    fn colour(self, slot: ColorSlot) -> Color {
+    fn color(self, slot: ColorSlot) -> Color {
         self.palette.shade(slot).at(self.depth)
     }
 
-    /// Text on a ground of its own; the terminal's own colours reversed where 16 or fewer leave no choice.
+    /// Text on a ground of its own; the terminal's own colors reversed where 16 or fewer leave no choice.
     fn pair(self, text: ColorSlot, ground: ColorSlot) -> Style {
         match self.depth {
             Depth::None | Depth::Ansi16 => Style::new().add_modifier(Modifier::REVERSED),
-            Depth::Indexed256 | Depth::TrueColour => Style::new().fg(self.colour(text)).bg(self.colour(ground)),
+            Depth::Indexed256 | Depth::TrueColor => Style::new().fg(self.color(text)).bg(self.color(ground)),
         }
     }
 
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn without_colours_no_style_has_one() {
+    fn without_colors_no_style_has_one() {
         let theme = Theme::plain(false);
         let styles = [theme.dim(), theme.bar(), theme.selected(), theme.cursor(), theme.advice(), theme.warning()];
         let badges = Class::ALL.map(|class| theme.badge(class));

@@ -11,6 +11,7 @@ use crate::tui::jobs::JobList;
 use crate::tui::message::Effect;
 use crate::tui::pages::action::Action;
 use crate::tui::pages::{Page, Reply};
+use crate::tui::widgets::Extent;
 
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
@@ -67,6 +68,7 @@ impl App {
             Action::Jobs => {
                 self.popup = None;
                 self.list = Some(JobList::at(self.job().key));
+                self.drawn.popup = Extent::default();
                 self.refresh();
             }
             Action::NextJob if self.jobs.len() < 2 => return self.say("no other job: o lists what to attach to"),
@@ -104,7 +106,10 @@ impl App {
             Reply::Changed => {}
             Reply::Menu(menu) => self.popup = Some(Popup::Menu(menu)),
             Reply::Prompt(prompt) => self.popup = Some(Popup::Prompt(prompt)),
-            Reply::Detail => self.popup = Some(Popup::Detail),
+            Reply::Detail => {
+                self.popup = Some(Popup::Detail);
+                self.drawn.popup = Extent::default();
+            }
             Reply::Confirm(confirm) => self.popup = Some(Popup::Confirm(confirm)),
             Reply::Notice(text) => return self.say(&text),
             Reply::CloseList if self.jobs.is_empty() => {}

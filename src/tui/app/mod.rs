@@ -67,6 +67,7 @@ pub struct App {
     /// Place of the theme in [`AppOptions::themes`].
     theme_index: usize,
     size: (u16, u16),
+    /// What was drawn last, and from which line on what lies over the page is drawn next.
     drawn: Drawn,
 }
 
@@ -180,11 +181,6 @@ impl App {
     pub fn set_drawn(&mut self, drawn: Drawn) {
         if let Some(top) = self.scroll.get_mut(self.page.index()) {
             *top = drawn.page.top;
-        }
-        if let Some(list) = &mut self.list {
-            list.top = drawn.popup.top;
-        } else if matches!(self.popup, Some(Popup::Detail)) {
-            self.pages.processes.detail_top = drawn.popup.top;
         }
         self.drawn = drawn;
     }

@@ -85,7 +85,7 @@ impl App {
     }
 
     pub(super) fn scroll_detail(&mut self, by: isize) -> Vec<Effect> {
-        self.pages.processes.detail_top = self.drawn.popup.scrolled(by);
+        self.drawn.popup.top = self.drawn.popup.scrolled(by);
         vec![Effect::Redraw]
     }
 

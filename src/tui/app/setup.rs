@@ -33,7 +33,7 @@ named_enum! {
         LowBandwidth = "Low bandwidth",
         Mouse = "Mouse",
         Ascii = "ASCII only",
-        Colours = "Colours",
+        Colors = "Colours",
         Columns = "Columns of the processes",
         Signals = "Signals and renice",
     }
@@ -62,8 +62,8 @@ impl App {
             Setting::LowBandwidth => (on_off(options.low_bandwidth), "charts sweep, numbers each 5 s"),
             Setting::Mouse => (on_off(options.mouse), "off: the terminal can select text"),
             Setting::Ascii => (on_off(options.theme.ascii), "for terminals that show boxes"),
-            Setting::Colours if options.depth == Depth::None => (on_off(false), "this terminal has none"),
-            Setting::Colours => (on_off(options.theme.depth != Depth::None), "colour only repeats words"),
+            Setting::Colors if options.depth == Depth::None => (on_off(false), "this terminal has none"),
+            Setting::Colors => (on_off(options.theme.depth != Depth::None), "colour only repeats words"),
             Setting::Columns => {
                 (format!("{} of {}", self.pages.processes.columns.len(), COLUMNS.len()), "Enter opens the list")
             }
@@ -126,9 +126,9 @@ impl App {
             }
             Setting::Mouse => return self.take_mouse(!self.options.mouse),
             Setting::Ascii => self.options.theme.ascii = !self.options.theme.ascii,
-            Setting::Colours => {
-                let coloured = self.options.theme.depth != Depth::None;
-                self.options.theme.depth = if coloured { Depth::None } else { self.options.depth };
+            Setting::Colors => {
+                let colored = self.options.theme.depth != Depth::None;
+                self.options.theme.depth = if colored { Depth::None } else { self.options.depth };
             }
             Setting::Columns | Setting::Signals => {}
         }
@@ -172,7 +172,7 @@ impl App {
             let popup = PopupBox { title: " Columns of the processes ", below, width: WIDTH };
             return popup.list(buf, area, &choices, setup.column, theme, |buf, row, (column, shown)| {
                 let mark = if *shown { 'x' } else { ' ' };
-                let text = format!("[{mark}] {:<12} {}", column.word(), column.meaning());
+                let text = format!("[{mark}] {:<12} {}", column.spec().word, column.spec().meaning);
                 write_fit(buf, row, &text, Style::new());
             });
         }

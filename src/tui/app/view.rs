@@ -60,16 +60,23 @@ fn cursor(buf: &mut Buffer, scene: &Scene<'_>, drawn: &Drawn) {
 }
 
 fn popups(buf: &mut Buffer, app: &App, scene: &Scene<'_>, drawn: &mut Drawn) {
-    let (area, theme) = (buf.area, scene.theme);
+    let (area, theme, top) = (buf.area, scene.theme, app.drawn.popup.top);
     if let Some(list) = &app.list {
         let prompt = if let Some(Popup::Prompt(prompt)) = &app.popup { Some(prompt) } else { None };
-        let shown =
-            JobsScene { list, jobs: &app.jobs, shown: app.job().key, prompt, notice: app.notice.as_deref(), theme };
+        let shown = JobsScene {
+            list,
+            top,
+            jobs: &app.jobs,
+            shown: app.job().key,
+            prompt,
+            notice: app.notice.as_deref(),
+            theme,
+        };
         jobs::view::draw(buf, &shown, drawn);
     }
     match &app.popup {
         None | Some(Popup::Prompt(_)) => {}
-        Some(Popup::Detail) => detail::draw(buf, &app.pages.processes, scene, drawn),
+        Some(Popup::Detail) => detail::draw(buf, &app.pages.processes, scene, top, drawn),
         Some(Popup::Menu(menu)) => menu.draw(buf, area, theme),
         Some(Popup::Confirm(confirm)) => confirm.draw(buf, area, theme),
         Some(Popup::Setup(setup)) => app.draw_setup(buf, area, *setup),

@@ -12,17 +12,22 @@ use crate::tui::format;
 use crate::tui::job::Job;
 use crate::tui::labels::{counted, number, short_command, verdict_name};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::{Drawn, Extent, Hit, PopupBox, Prompt, banner, list, write, write_fit, write_right};
+use crate::tui::widgets::table::{self, Column};
+use crate::tui::widgets::{
+    Drawn, Extent, Hit, PopupBox, Prompt, banner, cells, count, list, write, write_fit, write_right,
+};
 
-/// Columns before what a job does: mark and PID, and since when it runs.
-const PID_END: u16 = 9;
-const AGE: u16 = 11;
+/// Columns before what a job does: mark, PID, and since when it runs.
+const BEFORE: [Column; 4] = [("", -2), ("", 7), ("", 2), ("", -10)];
+/// Their cells.
 const WHAT: u16 = 21;
 
 /// What the list shows.
 pub struct JobsScene<'a> {
     /// The list.
     pub list: &'a JobList,
+    /// First line shown, unless the selected one is farther off.
+    pub top: usize,
     /// Jobs attached to.
     pub jobs: &'a [Job],
     /// The job that the pages show.
@@ -141,12 +146,11 @@ fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &JobsScene<'_>, drawn: &mut Dr
         let headings = ["", "PID", "RUNS FOR", "VERDICT, OR WHAT IS KNOWN", steps, "COMMAND"];
         line(buf, plan.heading, headings, scene, theme.heading());
     }
-    let JobList { lines, top, .. } = scene.list;
-    let selected = scene.list.selected_line();
+    let (lines, selected) = (&scene.list.lines, scene.list.selected_line());
     // The heading above the first candidate is shown with it.
     let above = selected.and_then(|line| line.checked_sub(1)).filter(|line| lines.get(*line) == Some(&None));
-    let extent = Extent { top: *top, visible: usize::from(plan.rows.height), total: lines.len() };
-    let top = above.map_or(*top, |heading| extent.showing(heading).top);
+    let extent = Extent { top: scene.top, visible: usize::from(plan.rows.height), total: lines.len() };
+    let top = above.map_or(scene.top, |heading| extent.showing(heading).top);
     let extent = list(buf, plan.rows, lines, top, selected, theme, |buf, row, line| match line {
         None => {
             write_fit(buf, row, &between(scene), theme.dim());
@@ -183,18 +187,13 @@ fn between(scene: &JobsScene<'_>) -> String {
 fn line(buf: &mut Buffer, row: Rect, said: [&str; 6], scene: &JobsScene<'_>, style: Style) {
     let [mark, pid, age, what, steps, command] = said;
     // The step rate and its blanks, which only attached jobs have.
-    let rate = if scene.jobs.is_empty() { 1 } else { 9 };
+    let (rate, gap) = if scene.jobs.is_empty() { (0, "") } else { (7, " ") };
     // Of what a job does as much as fits beside its command, which is in the preview, whole.
-    let width = (row.width.saturating_sub(WHAT + rate) * 2 / 3).max(10);
-    let end = row.x + WHAT + width;
-    write(buf, row.x, row.y, row.right(), mark, style);
-    write_right(buf, row.x + 1, row.y, (row.x + PID_END).min(row.right()), pid, style);
-    write(buf, row.x + AGE, row.y, (row.x + WHAT - 1).min(row.right()), age, style);
-    write(buf, row.x + WHAT, row.y, row.right(), &fit(what, usize::from(width)), style);
-    let rate_end = (end + rate - 1).min(row.right());
-    write_right(buf, end.min(rate_end), row.y, rate_end, steps, style);
-    let room = usize::from(row.right().saturating_sub(end + rate));
-    write(buf, end + rate, row.y, row.right(), &fit(command, room), style);
+    let width = (row.width.saturating_sub(WHAT + 1 + rate + count(gap.len())) * 2 / 3).max(10);
+    let start = table::row(&BEFORE, [mark, pid, "", age]) + &table::set(what, -(width as i16 + 1));
+    let start = start + &table::set(steps, rate as i16) + gap;
+    let room = usize::from(row.width.saturating_sub(cells(&start)));
+    write(buf, row.x, row.y, row.right(), &(start + &fit(command, room)), style);
 }
 
 fn attached(buf: &mut Buffer, row: Rect, key: JobKey, scene: &JobsScene<'_>) {

@@ -9,7 +9,7 @@ pub(super) type Rectangle = (u32, u32, u32, u32);
 pub(super) enum Shape {
     /// Parts of the cell.
     Rectangles(Vec<Rectangle>),
-    /// The whole cell in stripes, so many quarters of it filled: a texture, not only another colour.
+    /// The whole cell in stripes, so many quarters of it filled: a texture, not only another color.
     Shade(u32),
     /// The dots of a braille character, by its number in the block.
     Dots(u32),

@@ -1,7 +1,7 @@
 //! The verdict: what holds the run back, how sure that is and since when, why, and what to do first.
 //!
 //! This is what somebody reads first at three in the morning, so it stands on top at every size and says its words
-//! without any colour.
+//! without any color.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

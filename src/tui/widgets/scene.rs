@@ -16,7 +16,7 @@ pub type KeyHelp = (String, &'static str);
 pub struct Scene<'a> {
     /// The job.
     pub job: &'a Job,
-    /// Colours and glyphs.
+    /// Colors and glyphs.
     pub theme: Theme,
     /// Charts keep their columns in place, and time goes round.
     pub sweep: bool,

@@ -123,7 +123,7 @@ fn one(buf: &mut Buffer, area: Rect, row: &ChainRow<'_>, theme: Theme) {
     write_fit(buf, behind(area, x), &row.text, of);
 }
 
-/// The colour of what ends a wait: that of its resource.
+/// The color of what ends a wait: that of its resource.
 fn style(node: &ChainNode, theme: Theme) -> Style {
     theme.series(match (node.kind.as_str(), node.state.as_str()) {
         ("device", _) | (_, "device") => Class::Gpu,

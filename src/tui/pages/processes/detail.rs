@@ -10,7 +10,7 @@ use crate::rates::threads::ThreadRates;
 use crate::text::{sanitise, wrap};
 use crate::tui::format;
 use crate::tui::labels::{number, process_state, split};
-use crate::tui::widgets::{Drawn, Extent, PopupBox, Scene, count, write};
+use crate::tui::widgets::{Drawn, Extent, PopupBox, Scene, count};
 
 /// Widest popup: longer lines are hard to read.
 const WIDTH: u16 = 100;
@@ -18,14 +18,14 @@ const WIDTH: u16 = 100;
 /// Threads of the process that are told of.
 const THREADS: usize = 8;
 
-/// Draws the popup, or nothing where no process is selected.
-pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, drawn: &mut Drawn) {
+/// Draws the popup from its line `top` on, or nothing where no process is selected.
+pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
     let (Some(process), Some(frame), area) = (page.selected(scene), scene.frame(), buf.area) else { return };
     let width = area.width.saturating_sub(4).min(WIDTH);
     let lines = lines(process, frame, page, usize::from(width.saturating_sub(4)));
     let rows = count(lines.len()).min(area.height.saturating_sub(4));
-    let extent = Extent { top: page.detail_top, visible: usize::from(rows), total: lines.len() };
-    drawn.popup = Extent { top: extent.top.min(extent.last_top()), ..extent };
+    let extent = Extent { top, visible: usize::from(rows), total: lines.len() };
+    drawn.popup = Extent { top: top.min(extent.last_top()), ..extent };
     let Extent { top, visible, total } = drawn.popup;
     let below = if total > visible {
         format!(" ↑ ↓ {}/{total}, Esc closes ", top + visible)
@@ -33,10 +33,8 @@ pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, drawn: &mut D
         " Esc closes ".to_owned()
     };
     let title = format!(" {} {} ", process.role.word(), process.id.pid);
-    let inner = PopupBox { title: &title, below: &below, width }.frame(buf, area, rows, scene.theme);
-    for (line, row) in lines.iter().skip(top).zip(inner.rows()) {
-        write(buf, row.x, row.y, row.right(), line, Style::new());
-    }
+    let shown: Vec<_> = lines.into_iter().skip(top).take(visible).map(|line| (line, Style::new())).collect();
+    PopupBox { title: &title, below: &below, width }.text(buf, area, 0, &shown, scene.theme);
 }
 
 /// The numbers, then the command line, which may be long.

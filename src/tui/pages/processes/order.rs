@@ -16,7 +16,7 @@ pub struct Sort {
 impl Sort {
     /// The largest stands at the top.
     pub fn is_falling(self) -> bool {
-        (self.column.kind() == ColumnKind::Amount) != self.reversed
+        (self.column.spec().kind == ColumnKind::Amount) != self.reversed
     }
 
     /// Puts places in `processes` into order.

@@ -69,7 +69,7 @@ fn shown(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>) {
         (false, _) => format!("{} of {count} processes match “{}” (F4)", table.matching, fit(&table.filter, TYPED)),
     };
     let order = if table.sort.reversed { ", reversed" } else { "" };
-    text.push_str(&format!(" · by {}{order}", table.sort.column.word()));
+    text.push_str(&format!(" · by {}{order}", table.sort.column.spec().word));
     for (on, what) in [(table.tree, " · tree"), (table.threads, " · threads that ran")] {
         text.push_str(if on { what } else { "" });
     }
@@ -86,16 +86,16 @@ fn headings(buf: &mut Buffer, area: Rect, placed: &Placed, table: &ProcessTable,
     buf.set_style(area, theme.heading());
     let sort = table.sort;
     for (column, x) in placed.columns.iter().copied().chain([(ProcessColumn::Command, placed.command)]) {
-        let x = area.x + x;
-        let end = if column == ProcessColumn::Command { area.right() } else { x + column.width() };
+        let (x, spec) = (area.x + x, column.spec());
+        let end = if column == ProcessColumn::Command { area.right() } else { x + spec.width };
         let (style, mark) = match (sort.column == column, sort.is_falling()) {
             (false, _) => (theme.heading(), ""),
             (true, true) => (theme.heading().patch(theme.strong()), "↓"),
             (true, false) => (theme.heading().patch(theme.strong()), "↑"),
         };
-        let text = format!("{}{mark}", column.heading());
+        let text = format!("{}{mark}", spec.heading);
         // The mark may stand in the gap between two columns.
-        match column.kind() {
+        match spec.kind {
             ColumnKind::Word => write(buf, x, area.y, end + 1, &text, style),
             _ => write_right(buf, x, area.y, end + u16::from(!mark.is_empty()), &text, style),
         };
@@ -116,8 +116,9 @@ impl ProcessLine<'_> {
     fn draw(&self, buf: &mut Buffer, text: &str, style: Style, value: impl Fn(ProcessColumn) -> String) {
         let area = self.area;
         for (column, x) in &self.placed.columns {
-            let (x, end) = (area.x + x, (area.x + x + column.width()).min(area.right()));
-            match column.kind() {
+            let (x, spec) = (area.x + x, column.spec());
+            let end = (x + spec.width).min(area.right());
+            match spec.kind {
                 ColumnKind::Word => write(buf, x, area.y, end, &value(*column), style),
                 _ => write_right(buf, x, area.y, end, &value(*column), style),
             };

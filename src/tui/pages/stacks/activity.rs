@@ -1,4 +1,4 @@
-//! How an activity is shown: a letter that is its texture, a word, and the colour of the kind of time it is.
+//! How an activity is shown: a letter that is its texture, a word, and the color of the kind of time it is.
 
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::LoopActivity;
@@ -31,7 +31,7 @@ pub const ORDER: [(Activity, char); Activity::COUNT] = [
 ];
 
 impl Activity {
-    /// Its colour, that of the kind of time it is, and its word, of at most twelve cells.
+    /// Its color, that of the kind of time it is, and its word, of at most twelve cells.
     pub(super) fn look(self) -> Look {
         let kind = match self {
             Self::Load | Self::HandOver => Look::IO,
