@@ -72,7 +72,10 @@ fn assert_made(page: &str, before: &str, made: &str, after: &str) {
     let (head, rest) = text.split_once(before).expect(before);
     let (there, tail) = rest.split_once(after).expect(after);
     if there != made && std::env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(root().join(page), [head, before, made, after, tail].concat()).unwrap();
+        // At once: other tests read it.
+        let new = Path::new(env!("CARGO_TARGET_TMPDIR")).join(page.replace('/', "-"));
+        fs::write(&new, [head, before, made, after, tail].concat()).unwrap();
+        fs::rename(new, root().join(page)).unwrap();
     } else {
         assert!(there == made, "UPDATE_DOCS=1 cargo test --test docs writes this into {page}:\n{made}");
     }

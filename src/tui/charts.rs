@@ -100,7 +100,7 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, 
     if area.is_empty() {
         return;
     }
-    // Blanks get the color as well: nobody sees it, and it need not be changed back and forth on the line.
+    // Blanks get the color as well: it is invisible there, and saves color changes on the line.
     buf.set_style(area, style);
     let mut values = columns.values();
     let mut started = columns.began_before;

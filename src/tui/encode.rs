@@ -36,8 +36,7 @@ pub fn encode<'a>(bytes: &mut Vec<u8>, cells: impl Iterator<Item = (u16, u16, &'
         if next != Some((x, y)) {
             go(bytes, x, y);
         }
-        // Behind a wide character comes no cell for its second half: the cursor is set anew, whatever width the terminal
-        // gives to it.
+        // A wide character's second half has no cell: the cursor is set again, since terminals disagree about widths.
         next = Some((x.saturating_add(1), y));
         pen = change(bytes, pen, Pen { fg: cell.fg, bg: cell.bg, modifier: cell.modifier });
         bytes.extend_from_slice(cell.symbol().as_bytes());

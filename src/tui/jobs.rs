@@ -1,8 +1,8 @@
-//! The list of jobs: those attached to, then the processes that may be training. The same list is the first screen where
-//! no PID was given, and lies over a page later.
+//! The list of jobs: attached jobs first, then the processes that may be training. It is the first screen when no PID was
+//! given, and opens over a page later.
 //!
-//! Rows are selected by what they are, not by where they stand: a list that is refreshed under somebody's fingers must
-//! not make them attach to its neighbour.
+//! A row is selected by what it is, not by its position: a refresh between two key presses must not make Enter attach to the
+//! row below.
 
 mod preview;
 pub(in crate::tui) mod view;
@@ -48,7 +48,7 @@ pub enum JobRow {
 pub struct JobList {
     /// Candidates, best first; none before the first scan.
     pub(in crate::tui) candidates: Option<Vec<JobCandidate>>,
-    /// Only rows that hold this are shown, whatever its case.
+    /// Only rows that contain this are shown, ignoring case.
     pub(in crate::tui) filter: String,
     /// The rows, with a heading before the candidates: found anew when something has changed, not at each drawing.
     lines: Vec<JobLine>,
@@ -81,7 +81,7 @@ impl JobList {
         attached.chain([None]).chain(others.map(|c| Some(JobRow::Candidate(c.pid)))).collect()
     }
 
-    /// The candidates that are not attached to, whatever the filter.
+    /// The candidates that are not attached, regardless of the filter.
     pub(in crate::tui) fn others<'l>(&'l self, jobs: &'l [Job]) -> impl Iterator<Item = &'l JobCandidate> {
         let watched =
             |pid: u32| jobs.iter().any(|job| job.target.pid == pid && job.ended.is_none() && job.replay.is_none());

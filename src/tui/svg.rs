@@ -1,6 +1,6 @@
 //! The screen as a picture: a buffer of cells as an SVG that needs nothing else and looks the same with any font.
 //!
-//! A cell is 8×16 units. From below there are grounds, shapes and text. Whatever charts are made of (blocks, braille,
+//! A cell is 8×16 units. From below there are grounds, shapes and text. What charts are made of (blocks, braille,
 //! lines of boxes) is drawn as shapes; text stands in runs, each with its place and length, so that columns line up in
 //! a font of any width. What has the same color shares one element, which keeps the file small.
 //!

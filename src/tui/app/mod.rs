@@ -117,8 +117,7 @@ impl App {
         app
     }
 
-    /// How the screen is arranged now, as far as that is to be kept. The page is not: whoever comes back begins with the
-    /// verdict, not with the page of another night.
+    /// The parts of the screen's layout that are saved. The page is not: the next session starts at the verdict.
     pub fn layout(&self) -> Layout {
         let Processes { table, columns, .. } = &self.pages.processes;
         Layout {

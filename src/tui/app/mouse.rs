@@ -30,7 +30,7 @@ impl App {
             MouseEventKind::ScrollUp => self.wheel(-WHEEL),
             MouseEventKind::ScrollDown => self.wheel(WHEEL),
             MouseEventKind::Down(MouseButton::Left) => hit.map_or_else(Vec::new, |hit| self.click(mouse.column, hit)),
-            // Nobody sees the charts behind a popup.
+            // The charts behind a popup are hidden.
             MouseEventKind::Drag(MouseButton::Left) if self.popup.is_none() && self.list.is_none() => match hit {
                 Some((area, Hit::Chart | Hit::Ruler)) => self.seek(mouse.column, area),
                 _ => Vec::new(),

@@ -101,7 +101,7 @@ fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
     popup.text(buf, body, 0, &lines, scene.theme);
 }
 
-/// Replaces whatever is not ASCII by its nearest stand-in, where only ASCII is wanted.
+/// Replaces characters outside ASCII with the nearest ASCII one, if only ASCII is wanted.
 fn fold_to_ascii(buf: &mut Buffer, ascii: bool) {
     for cell in buf.content.iter_mut().filter(|cell| ascii && !cell.symbol().is_ascii()) {
         let c = cell.symbol().chars().next().map_or(' ', theme::ascii);

@@ -213,7 +213,7 @@ fn standing(job: &Job) -> String {
         None => "attaching …".to_owned(),
         Some(v) if banner::is_pending(v) => "watching …".to_owned(),
         Some(v) => {
-            // That somebody trains who is held back by something goes without saying.
+            // A run with a bottleneck is training: only other phases are worth a word.
             let phase = match (v.class, v.phase) {
                 (_, Phase::Training | Phase::Unknown | Phase::Finished) => String::new(),
                 (Class::Idle, phase) => format!(": {}", phase.word()),

@@ -5,7 +5,7 @@ use crossterm::event::KeyEvent;
 use super::chord::{Chord, ctrl};
 use super::{Action, Binding, TABLE};
 
-/// Always quits, whatever else does: a screen that cannot be left is no use.
+/// Always quits, even if the configuration binds other keys: the screen must be possible to leave.
 const ALWAYS_QUITS: Chord = ctrl('c');
 
 /// Which key does what.

@@ -161,7 +161,7 @@ impl Palette {
         BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, palette)| *palette)
     }
 
-    /// The name of whatever fits the terminal's background, as far as the environment tells it.
+    /// The name of the theme that fits the terminal's background, as far as the environment says.
     pub const AUTO: &'static str = "auto";
 
     /// The themes to choose from with their names: `auto`, which is this one, and the built-in ones.

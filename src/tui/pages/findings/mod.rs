@@ -1,5 +1,5 @@
-//! The findings page: what to do, everything the verdict rests on with thresholds, what speaks against it, what was not
-//! seen and what mends that, and the numbers of the run.
+//! The findings page: what to do, everything the verdict rests on with thresholds, counter-evidence, what was not available
+//! and how to fix that, and the numbers of the run.
 
 mod code;
 mod counter_evidence;
@@ -19,7 +19,7 @@ use crate::tui::labels::{bound, split};
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Drawn, Piece, Scene, Text, scrolled};
 
-/// Most entries of any list: no verdict has more, but for one that nobody wrote in earnest.
+/// Most entries of any list: no real verdict has more, but a hand-made one may.
 const MOST: usize = 64;
 
 /// It remembers nothing.

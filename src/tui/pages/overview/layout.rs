@@ -18,7 +18,7 @@ const CHART_MAX: u16 = 8;
 pub struct OverviewRows {
     /// The verdict.
     pub banner: u16,
-    /// Whom the loop waits for, in one line, where that was followed.
+    /// What the loop waits for, in one line, if its waits were followed.
     pub chain: u16,
     /// Where the main thread's time goes.
     pub main: u16,

@@ -1,5 +1,5 @@
-//! The page that somebody sees first: whom the loop waits for, where each second of the loop goes, every timeline, ranks and workers, all on one
-//! time axis below the verdict.
+//! The first page: what the loop waits for, where each second of the loop goes, every timeline, ranks and workers, all on
+//! one time axis below the verdict.
 
 mod layout;
 mod main_thread;

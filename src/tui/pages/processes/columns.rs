@@ -48,7 +48,7 @@ pub struct ColumnSpec {
     pub meaning: &'static str,
 }
 
-/// The columns of a table that nobody has changed, from left to right.
+/// The default columns, from left to right.
 pub const COLUMNS: [ProcessColumn; 13] =
     [Pid, Role, State, Stage, Cpu, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice];
 

@@ -32,7 +32,7 @@ impl ProcessRow {
     }
 }
 
-/// What a row shows, whatever its number in the next frame: the process, and the TID of a thread.
+/// Identifies a row across frames: the process, and the TID of a thread.
 type RowKey = (ProcessId, Option<u32>);
 
 /// The rows of the table, in order, and the selected one. The selection follows its process.

@@ -1,4 +1,4 @@
-//! Asking before anything is done to a process: which signal or nice value, to whom, and what becomes of the run.
+//! Asking before anything is done to a process: which signal or nice value, which process, and what happens to the run.
 
 use rustix::process::Signal;
 

@@ -1,4 +1,4 @@
-//! Who was started by whom: processes as a forest, whatever their parents' numbers say.
+//! Which process started which: a forest, even if the PIDs of parents say otherwise.
 //!
 //! A parent may have ended, be hidden by the filter or, where numbers were used again between two reads, be its own
 //! descendant. No process is lost or shown twice over it: those without a visible parent stand at the root, and a circle

@@ -42,7 +42,7 @@ pub enum OutlinePart {
     Sync(String, String, u32),
 }
 
-/// Names a line of the page whatever its place: the parts that it lies in, then itself.
+/// Identifies a line of the page wherever it is: the parts that contain it, then itself.
 pub type OutlineKey = Vec<OutlinePart>;
 
 /// A line of the page.

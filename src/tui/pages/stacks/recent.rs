@@ -15,7 +15,7 @@ pub const SPAN_S: f64 = 30.0;
 const REACH_S: f64 = 120.0;
 /// Most moments unpacked for one picture of the past.
 const UNPACKED: usize = 60;
-/// Most functions kept of a process, and lines of a function: far more than anybody reads.
+/// Most functions kept of a process, and lines of a function: far more than a person reads.
 const FUNCTIONS: usize = 512;
 const LINES: usize = 64;
 
