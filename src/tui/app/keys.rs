@@ -112,6 +112,8 @@ impl App {
             }
             Reply::Confirm(confirm) => self.popup = Some(Popup::Confirm(confirm)),
             Reply::Notice(text) => return self.say(&text),
+            Reply::Act(action) => return self.act(action),
+            Reply::Export(export) => return self.export(export),
             Reply::CloseList if self.jobs.is_empty() => {}
             Reply::CloseList => self.list = None,
             Reply::ShowJob(key) => self.show(key),

@@ -5,8 +5,8 @@ use crossterm::event::{KeyCode, KeyEvent};
 use super::App;
 use super::setup::Setup;
 use crate::tui::message::Effect;
+use crate::tui::pages::Reply;
 use crate::tui::pages::action::Action;
-use crate::tui::pages::{Choice, Reply};
 use crate::tui::widgets::{Confirm, Menu, MenuOutcome, Prompt, Typed};
 
 /// What lies over the page.
@@ -15,7 +15,7 @@ pub enum Popup {
     /// The selected process in full.
     Detail,
     /// One of several.
-    Menu(Menu<Choice>),
+    Menu(Menu<Reply>),
     /// Yes or no.
     Confirm(Confirm),
     /// A line of text.
@@ -41,9 +41,9 @@ impl App {
                 MenuOutcome::Nothing => return Some(Vec::new()),
                 MenuOutcome::Changed => {}
                 MenuOutcome::Close => self.popup = None,
-                MenuOutcome::Chosen(choice) => {
+                MenuOutcome::Chosen(reply) => {
                     self.popup = None;
-                    return Some(self.choose(choice));
+                    return Some(self.reply(reply));
                 }
             },
             Popup::Confirm(confirm) => match confirm.key(key) {
@@ -111,13 +111,5 @@ impl App {
         let Some(Popup::Prompt(prompt)) = &mut self.popup else { return Vec::new() };
         prompt.paste(text);
         self.typed(false)
-    }
-
-    fn choose(&mut self, choice: Choice) -> Vec<Effect> {
-        match choice {
-            Choice::Export(export) => self.export(export),
-            Choice::Act(action) => self.act(action),
-            Choice::Ask(confirm) => self.reply(Reply::Confirm(confirm)),
-        }
     }
 }

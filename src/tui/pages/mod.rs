@@ -212,7 +212,7 @@ pub trait Content {
     fn typed(&mut self, _purpose: Purpose, _text: &str, _scene: &Scene<'_>) {}
 }
 
-/// What a page, or the list of jobs, answers to a key.
+/// What a page, the list of jobs or a menu wants done after a key.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// Nothing that shows.
@@ -220,7 +220,7 @@ pub enum Reply {
     /// Draw.
     Changed,
     /// Let one of several be chosen.
-    Menu(Menu<Choice>),
+    Menu(Menu<Reply>),
     /// Let a text be typed.
     Prompt(Prompt),
     /// Ask this.
@@ -229,23 +229,16 @@ pub enum Reply {
     Detail,
     /// Say this in the footer.
     Notice(String),
+    /// Do what a key does.
+    Act(Action),
+    /// Save this.
+    Export(Export),
     /// Close the list of jobs.
     CloseList,
     /// Show this job.
     ShowJob(JobKey),
     /// Attach to this process.
     Attach(u32),
-}
-
-/// What can be chosen from a menu.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
-    /// Save this.
-    Export(Export),
-    /// Ask this, then do it.
-    Ask(Confirm),
-    /// What a key does.
-    Act(Action),
 }
 
 #[cfg(test)]

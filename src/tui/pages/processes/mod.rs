@@ -13,7 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::action::Action;
-use super::{Choice, Content, Reply};
+use super::{Content, Reply};
 use crate::rates::frame::ProcessRates;
 use crate::sample::ProcessId;
 use crate::tui::widgets::{Drawn, Hit, Menu, MenuItem, Prompt, Purpose, Scene};
@@ -144,11 +144,11 @@ impl Processes {
         if self.selected(scene).is_none() { Reply::Changed } else { Reply::Detail }
     }
 
-    fn sort_menu(&self) -> Menu<Choice> {
+    fn sort_menu(&self) -> Menu<Reply> {
         let item = |(key, column): (char, ProcessColumn)| MenuItem {
             key,
             text: column.spec().meaning.to_owned(),
-            choice: Choice::Act(Action::Sort(column.spec().word)),
+            choice: Reply::Act(Action::Sort(column.spec().word)),
         };
         let items = ('a'..='p').zip(ProcessColumn::ALL).map(item).collect();
         Menu { title: "Sort by".to_owned(), items, selected: self.table.sort.column.place() }
