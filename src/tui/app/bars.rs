@@ -64,13 +64,14 @@ fn moment(app: &App) -> Option<String> {
 pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
     let theme = app.options.theme;
     // The list of jobs has a row of its own for both.
-    match (&app.popup, &app.notice) {
-        (Some(Popup::Prompt(prompt)), _) if app.list.is_none() => return prompt.draw(buf, area, theme),
-        (_, Some(notice)) if app.list.is_none() => {
+    if app.list.is_none() {
+        if let Some(Popup::Prompt(prompt)) = &app.popup {
+            return prompt.draw(buf, area, theme);
+        }
+        if let Some(notice) = &app.notice {
             write_fit(buf, area, notice, theme.warning());
             return;
         }
-        _ => {}
     }
     let mut end = area.right();
     if let Some(frame) = app.job().frame().filter(|frame| frame.own_cpu_pct.is_some() && area.width >= 140) {

@@ -1,6 +1,6 @@
 //! Colors as numbers: hex, xterm's palettes, contrast, and the nearest entry of a palette.
 //!
-//! The nearest entry is that in Oklab, which the tests of the themes need anyway. ansi_colors has the LGPL; its entries
+//! The nearest entry is that in Oklab, which the tests of the themes need anyway. ansi_colours has the LGPL; its entries
 //! are 1.2 times as far off (mean CIEDE2000 over random colors: 6.8, here 5.7), those of anstyle-lossy 1.1 times, and
 //! 1.2 times among the 16 named colors (18.1, here 15.3).
 
