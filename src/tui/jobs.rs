@@ -60,13 +60,6 @@ pub struct JobList {
 }
 
 impl JobList {
-    /// A list on which the first row is selected.
-    pub fn new(jobs: &[Job]) -> Self {
-        let mut list = Self::default();
-        list.refresh(jobs);
-        list
-    }
-
     /// A list on which this job is selected.
     pub fn at(key: JobKey) -> Self {
         Self { selected: Some(JobRow::Attached(key)), ..Self::default() }

@@ -80,7 +80,9 @@ impl App {
     /// The first screen, where no PID was given: the list of processes that may be training. [`Effect::Attach`] is the
     /// choice, [`Effect::Quit`] that there is none.
     pub fn picker(options: AppOptions, size: (u16, u16)) -> Self {
-        Self { list: Some(JobList::new(&[])), ..Self::with_jobs(Vec::new(), options, size) }
+        let mut app = Self { list: Some(JobList::default()), ..Self::with_jobs(Vec::new(), options, size) };
+        app.refresh();
+        app
     }
 
     fn with_jobs(jobs: Vec<Job>, mut options: AppOptions, size: (u16, u16)) -> Self {
