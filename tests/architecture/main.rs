@@ -57,15 +57,15 @@ type Excused = (&'static str, &'static str);
 
 /// Type names that several folders declare: each is to go, and then leaves this list.
 const KNOWN_TYPES: &[Excused] = &[
-    ("Followed LoopThread", "of the rates and of the diagnosis: as measured and as judged"),
-    ("MountKind Popup Recorder", "two layers of one thing"),
-    ("Bars Column Key Row Text", "aliases and helpers of single files"),
+    ("Chain LoopThread", "one thing in its rates, its features or its page"),
+    ("MountKind Recorder", "two layers of one thing"),
+    ("Column Key Row Text", "aliases and helpers of single files"),
 ];
 
 /// Constants that several files have for themselves, as each file's name says.
 const PLAIN_CONSTANTS: &[Excused] = &[
     ("CAUSE", "every cause is one"),
-    ("SURE BY_LEAD BY_THREADS FACTOR", "how sure a cause is of itself"),
+    ("BY_THREADS", "how sure a cause is of itself"),
     ("NUMBERS", "every table of thresholds has its own"),
     ("COLUMNS TIMELINES CHART_MAX BAR NARROW WIDE WIDTH", "the layout of a page or a file"),
 ];
@@ -77,13 +77,10 @@ const KNOWN_CONSTANTS: &[Excused] = &[
         "limits that do not say of what",
     ),
     (
-        "FRAME_BYTES LINE_MAX MOST_DEPTH MOST_DEVICES MOST_FILES MOST_MOUNTS MOST_PROCESSES RECENT_NS SPAN_S",
+        "FRAME_BYTES LINE_MAX MOST_DEPTH MOST_DEVICES MOST_FILES MOST_MOUNTS MOST_PROCESSES MOST_RANKS RECENT_NS SPAN_S",
         "limits of different things",
     ),
-    (
-        "AT_WORK CERTAIN FIRST_S HARDLY NAMED OFF RESTS SAMPLES SHORT_S SHOWN TURNS WORKS",
-        "thresholds of different questions",
-    ),
+    ("AT_WORK FIRST_S HARDLY NAMED OFF SAMPLES SHORT_S SHOWN TURNS", "thresholds of different questions"),
     (
         "AGAIN BEFORE BEHIND CALLS COMMAND DISKS LEVEL LIBRARIES MEMORY MOUNTS NAME NAMES NICE OPENED OWN PARTS REQUEST \
          SHARE SIGNALS STATES STEP TEXT THREADS VALUE",
@@ -96,7 +93,6 @@ const KNOWN_LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("collector/stacks.rs", "watch"),
     ("collector/threads.rs", "watch_job"),
     ("commands/screen_loop.rs", "run"),
-    ("diagnosis/compose.rs", "summary"),
     ("diagnosis/decision.rs", "qualify"),
     ("diagnosis/features/chain.rs", "of"),
     ("diagnosis/features/workers.rs", "of"),
@@ -110,7 +106,7 @@ const KNOWN_LONG_FUNCTIONS: &[(&str, &str)] = &[
 ];
 
 /// Folders in which functions are still called `of`: each is to go, and then leaves this list.
-const KNOWN_OF: &[&str] = &["diagnosis", "history", "rates", "sources", "tui", "zone"];
+const KNOWN_OF: &[&str] = &["diagnosis", "history", "rates", "sources", "zone"];
 
 /// Fields ending in `_s` that are rates: each is to go, and then leaves this list.
 const KNOWN_RATES: &[(&str, &str)] = &[("rates/frame.rs", "batches_s")];
