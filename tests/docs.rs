@@ -307,3 +307,12 @@ fn every_folder_of_src_is_on_the_map() {
         assert!(known, "src/{name}: say in docs/architecture.md what it is for");
     }
 }
+
+/// What a newcomer comes for.
+#[test]
+fn the_architecture_page_says_how_to_add_things() {
+    let headings = anchors(&read("docs/architecture.md"));
+    for recipe in ["add-a-source", "add-a-cause", "add-a-page", "add-an-option"] {
+        assert!(headings.iter().any(|heading| heading == recipe), "{recipe}: {headings:?}");
+    }
+}
