@@ -16,8 +16,7 @@ use serde::Serialize;
 use crate::cli::DoctorArgs;
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure, shorten};
-use crate::sample::{GpuDevice, GpuSample, ProcessId, SourceState};
-use crate::sources::gpu::GpuError;
+use crate::sample::{GpuDevice, GpuSample, ProcessId, SourceState, SourceStatus};
 use crate::sources::py_spy::{self, PySpy};
 use crate::text::sanitise;
 use crate::text::wrap_hanging;
@@ -100,7 +99,7 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
 /// When `--pid` names no process.
 pub fn findings(
     settings: &Settings,
-    gpu: impl FnOnce() -> Result<GpuSample, GpuError> + Send + 'static,
+    gpu: impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<DoctorFinding>, Failure> {
     let (proc, sys) = (&settings.proc_root, &settings.sys_root);
@@ -147,7 +146,7 @@ fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send
     spawned.ok().and_then(|_| receive.recv_timeout(time_out).ok())
 }
 
-fn nvml(answer: Option<Result<GpuSample, GpuError>>) -> Told {
+fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
     match answer {
         None => fixed(
             State::Hung,
@@ -167,7 +166,7 @@ fn nvml(answer: Option<Result<GpuSample, GpuError>>) -> Told {
                 SourceState::Hung => State::Hung,
                 _ => State::Limited,
             };
-            (state, error.reason.into(), error.fix)
+            (state, error.to_string().into(), error.fix.map(|fix| fix.to_string().into()))
         }
     }
 }
@@ -232,8 +231,8 @@ mod tests {
         (root, settings)
     }
 
-    fn absent() -> Result<GpuSample, GpuError> {
-        Err(GpuError::new(SourceState::Absent, "libnvidia-ml.so.1 not found").mended_by("install the driver"))
+    fn absent() -> Result<GpuSample, SourceStatus> {
+        Err(SourceStatus::new(SourceState::Absent, "libnvidia-ml.so.1 not found").fixed_by("install the driver"))
     }
 
     fn nothing(_: &str) -> Option<OsString> {

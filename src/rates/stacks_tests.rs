@@ -21,7 +21,7 @@ fn frame(text: &str) -> StackFrame {
 
 /// A window of one main thread; stacks are leaf first.
 fn window(pid: u32, stacks: &[(&[&str], u32)]) -> StackWindow {
-    let mut window = StackWindow { process: id(pid), rate_hz: 20, ..StackWindow::default() };
+    let mut window = StackWindow { process: id(pid), ..StackWindow::default() };
     let mut thread = ThreadStacks { name: "MainThread".into(), tid: Some(pid), stacks: vec![] };
     for (frames, samples) in stacks {
         let from = window.frames.len() as u32;

@@ -54,7 +54,6 @@ pub fn device(disk: &DiskStat, (name, whole): Names) -> BlockDevice {
         writes: disk.writes,
         written_sectors: disk.sectors_written,
         write_ms: disk.time_writing,
-        in_flight: disk.in_progress,
         busy_ms: disk.time_in_progress,
         weighted_ms: disk.weighted_time_in_progress,
     }

@@ -53,7 +53,7 @@ fn walk(process: &Path, most: usize, mut each: impl FnMut(Link<'_>), looked: &mu
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name();
-        let Some(fd) = number(name.to_bytes()).and_then(|fd| u32::try_from(fd).ok()) else { continue };
+        let Some(fd) = number(name.to_bytes()) else { continue };
         if *looked == most {
             break;
         }

@@ -145,15 +145,17 @@ fn a_window_of(py_spy: &Path, python: &Path) {
             seen
         }
     });
+    let begun = Instant::now();
     let window = reader.record(proc_root, id, 2, 50, &AtomicBool::new(false));
+    let took = begun.elapsed();
     over.store(true, Ordering::Relaxed);
     let states = watcher.join().unwrap();
     let window = window.unwrap().unwrap();
 
     assert!(!states.contains(&'T') && !states.contains(&'t'), "{states:?}");
-    assert_eq!((window.process, window.rate_hz), (id, 50));
+    assert_eq!(window.process, id);
     // Its samples come at random distances, so that a window is about as long as was asked for.
-    assert!(window.ended_ns - window.began_ns >= 1_200_000_000);
+    assert!(took >= Duration::from_millis(1200));
     let [main, other] = window.threads.as_slice() else { panic!("{:?}", window.threads) };
     assert_eq!((&*main.name, main.tid), ("MainThread", Some(id.pid)));
     assert_eq!(&*other.name, "Rester");

@@ -108,7 +108,7 @@ pub fn choose(candidate: &Executable, privileged: bool) -> Result<TrustedProgram
 }
 
 fn refused(reason: String, fix: String) -> Refusal {
-    Refusal::lasting(SourceState::Absent, reason).mended_by(fix)
+    Refusal::lasting(SourceState::Absent, reason).fixed_by(fix)
 }
 
 fn fix(why: &Untrusted) -> String {
@@ -136,7 +136,6 @@ fn beside(program: &Path) -> Option<PathBuf> {
 }
 
 /// Whether it is a regular file that we may execute.
-#[must_use]
 pub fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
         && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()

@@ -40,7 +40,7 @@ impl Refusal {
         Self { state, reason: reason.into(), fix: None, last: false }
     }
 
-    pub(super) fn mended_by(self, fix: impl Into<String>) -> Self {
+    pub(super) fn fixed_by(self, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..self }
     }
 
@@ -62,7 +62,7 @@ impl Refusal {
         }
         if has("Unsupported version") || has("unsupported version") {
             let reason = format!("py-spy does not know the Python of process {pid}: {}", said(words));
-            return Self::lasting(SourceState::Absent, reason).mended_by(upgrade_command());
+            return Self::lasting(SourceState::Absent, reason).fixed_by(upgrade_command());
         }
         let no_python =
             ["Failed to find python version", "No python processes found", "Failed to find a python interp"];
@@ -100,11 +100,11 @@ fn denied_to(root: bool, foreign: bool, ptrace_scope: &str, pid: u32) -> Refusal
     let sudo = format!("sudo trainmon --pid {pid}");
     match ptrace_scope {
         "3" => denied(" (kernel.yama.ptrace_scope is 3 until the next boot)"),
-        _ if root => denied(" (CAP_SYS_PTRACE is missing)").mended_by("docker run --cap-add SYS_PTRACE"),
-        _ if foreign => denied(" (it is another user's)").mended_by(sudo),
-        "1" => denied(" (kernel.yama.ptrace_scope is 1)").mended_by("sudo sysctl kernel.yama.ptrace_scope=0"),
-        "2" => denied(" (kernel.yama.ptrace_scope is 2)").mended_by(sudo),
-        _ => denied("").mended_by(sudo),
+        _ if root => denied(" (CAP_SYS_PTRACE is missing)").fixed_by("docker run --cap-add SYS_PTRACE"),
+        _ if foreign => denied(" (it is another user's)").fixed_by(sudo),
+        "1" => denied(" (kernel.yama.ptrace_scope is 1)").fixed_by("sudo sysctl kernel.yama.ptrace_scope=0"),
+        "2" => denied(" (kernel.yama.ptrace_scope is 2)").fixed_by(sudo),
+        _ => denied("").fixed_by(sudo),
     }
 }
 

@@ -90,8 +90,7 @@ fn a_window_is_asked_for_without_stopping_the_target() {
     let stage = Stage::new("document");
     fs::write(stage.at("document"), DOCUMENT).unwrap();
     let window = stage.record(&never()).unwrap().unwrap();
-    assert_eq!((window.process, window.rate_hz, window.threads.len()), (ourselves(), 20, 2));
-    assert!(window.began_ns < window.ended_ns);
+    assert_eq!((window.process, window.threads.len()), (ourselves(), 2));
     let arguments = fs::read_to_string(stage.at("arguments")).unwrap();
     assert!(arguments.starts_with("record --nonblocking "), "{arguments}");
     assert!(arguments.contains("--format raw --full-filenames "), "{arguments}");
