@@ -13,7 +13,7 @@ use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, MountRates, NetRates};
 use trainmon::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use trainmon::rates::time_split::TimeSplit;
-use trainmon::sample::{MountKind, ProcessRole, SourceState, SourceStatus, Sources};
+use trainmon::sample::{MountKind, ProcessRole, SourceId, SourceState, SourceStatus, Sources};
 use trainmon::tui::{App, Message, Theme};
 
 const MIB: f64 = 1_048_576.0;
@@ -192,8 +192,9 @@ fn at(theme: Theme, size: (u16, u16), page: char, frame: impl Fn(u64) -> Frame, 
 }
 
 fn sources(stacks: SourceStatus, storage: SourceStatus) -> Sources {
-    let fresh = || SourceStatus { state: SourceState::Fresh, ..SourceStatus::default() };
-    Sources { job: fresh(), host: fresh(), storage, gpu: fresh(), stacks }
+    let mut sources = Sources::default();
+    SourceId::ALL.iter().for_each(|source| sources.get_mut(*source).state = SourceState::Fresh);
+    Sources { storage, stacks, ..sources }
 }
 
 fn status(state: SourceState, reason: Option<&str>, fix: Option<&str>) -> SourceStatus {
