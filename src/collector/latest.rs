@@ -173,8 +173,8 @@ impl Values {
     /// The state of every source.
     pub fn sources(&self, now_ns: u64, interval_ns: u64) -> Sources {
         let mut sources = Sources::default();
-        for (source, calls) in SourceId::ALL.iter().zip(&self.calls) {
-            *sources.get_mut(*source) = calls.status(now_ns, interval_ns);
+        for (status, calls) in sources.all_mut().into_iter().zip(&self.calls) {
+            *status = calls.status(now_ns, interval_ns);
         }
         Sources { stacks: self.stacks.status.clone(), ..sources }
     }

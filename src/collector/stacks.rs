@@ -1,4 +1,4 @@
-//! The stacks thread: which process py-spy looks at next, and how long it rests in between.
+//! The stacks thread: whose stacks py-spy takes next, and how long it rests in between.
 //!
 //! One run at a time, one process each. Trainer and workers take turns; of the workers, the one that has been looked at
 //! least comes next. How long the thread rests is told from outside: a young or doubtful verdict wants many windows, a
@@ -74,7 +74,7 @@ impl StacksTaker<'_> {
             rest(stop, || Duration::from_secs(1));
             return true;
         };
-        self.turns.looks_at(&job, process);
+        self.turns.note_taken(&job, process);
         let of_trainer = trainers.contains(&process);
         match self.record(process, of_trainer, rate_hz) {
             Ok(None) => false,
@@ -140,11 +140,9 @@ impl StacksTaker<'_> {
             self.turns.refused.insert(process);
         }
         // A worker that has ended since is no failure of the source.
-        if of_trainer || (refusal.state != SourceState::Gone && !refusal.last) {
+        if of_trainer || (refusal.status.state != SourceState::Gone && !refusal.last) {
             self.failures = self.failures.saturating_add(1);
-            let fix = refusal.fix.map(Into::into);
-            let status = SourceStatus { fix, ..SourceStatus::new(refusal.state, refusal.reason) };
-            self.shared.latest.values().stacks.status = status;
+            self.shared.latest.values().stacks.status = refusal.status;
         }
         if self.py_spy.is_none() && refusal.last {
             return false;
@@ -205,12 +203,12 @@ impl Turns {
     }
 
     /// Notes what a process has done so far, for it is looked at now.
-    fn looks_at(&mut self, job: &JobSample, id: ProcessId) {
+    fn note_taken(&mut self, job: &JobSample, id: ProcessId) {
         let process = job.processes.iter().find(|process| process.id == id);
         self.done.extend(process.and_then(done).map(|done| (id, done)));
     }
 
-    /// The process to look at next, and at which rate: a trainer at `trainer_hz`.
+    /// The process to take next, and at which rate: a trainer at `trainer_hz`.
     fn next(&mut self, trainers: &[ProcessId], workers: &[ProcessId], trainer_hz: u32) -> Option<(ProcessId, u32)> {
         self.seen.retain(|id, _| trainers.contains(id) || workers.contains(id));
         self.refused.retain(|id| trainers.contains(id) || workers.contains(id));
@@ -283,10 +281,10 @@ mod tests {
             JobSample { processes: processes.collect(), ..JobSample::default() }
         };
         let mut turns = Turns::default();
-        let mut left = |job: &JobSample, looked_at: &[u32]| {
+        let mut left = |job: &JobSample, taken: &[u32]| {
             let mut workers = ids(&[20, 21]);
             turns.leave_out_idle(job, &mut workers);
-            ids(looked_at).into_iter().for_each(|id| turns.looks_at(job, id));
+            ids(taken).into_iter().for_each(|id| turns.note_taken(job, id));
             workers.into_iter().map(|id| id.pid).collect::<Vec<u32>>()
         };
         assert_eq!(left(&job([0, 0], Some(0)), &[20, 21]), [20, 21], "those that were never looked at");

@@ -69,6 +69,10 @@ fn fixed(state: State, detail: impl Into<Cow<'static, str>>, fix: impl Into<Cow<
     (state, detail.into(), Some(fix.into()))
 }
 
+fn with_status(state: State, status: &SourceStatus) -> Told {
+    (state, status.to_string().into(), status.fix.as_deref().map(|fix| fix.to_owned().into()))
+}
+
 fn finding((what, (state, detail, fix)): (&'static str, Told)) -> DoctorFinding {
     let clean = |text: Cow<'static, str>| shorten(&sanitise(&text), DETAIL_MAX);
     DoctorFinding { what, state, detail: clean(detail), fix: fix.map(clean) }
@@ -166,7 +170,7 @@ fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
                 SourceState::Hung => State::Hung,
                 _ => State::Limited,
             };
-            (state, error.to_string().into(), error.fix.map(|fix| fix.to_string().into()))
+            with_status(state, &error)
         }
     }
 }
@@ -181,7 +185,7 @@ fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) 
     };
     match found {
         Ok(found) => told(State::Ok, found),
-        Err(refusal) => (State::Absent, refusal.reason.into(), refusal.fix.map(Cow::Owned)),
+        Err(refusal) => with_status(State::Absent, &refusal.status),
     }
 }
 

@@ -84,8 +84,7 @@ sources! {
 impl Private for Sample {
     fn visit_texts(&mut self, visit: Visit<'_>) {
         self.parts_mut().for_each(|part| part.visit_texts(visit));
-        for source in SourceId::ALL {
-            let status = self.sources.get_mut(*source);
+        for status in self.sources.all_mut() {
             status.reason.iter_mut().chain(&mut status.fix).for_each(|text| visit(TextKind::Prose, text));
         }
     }

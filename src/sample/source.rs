@@ -56,18 +56,14 @@ macro_rules! sources {
         }
 
         impl Sources {
-            /// How one of them stands.
-            pub fn get(&self, source: SourceId) -> &SourceStatus {
-                match source {
-                    $(SourceId::$source => &self.$status,)*
-                }
+            /// All of them, in the order of [`SourceId::ALL`].
+            pub fn all(&self) -> [(SourceId, &SourceStatus); SourceId::ALL.len()] {
+                [$((SourceId::$source, &self.$status)),*]
             }
 
-            /// As [`Self::get`], to be changed.
-            pub fn get_mut(&mut self, source: SourceId) -> &mut SourceStatus {
-                match source {
-                    $(SourceId::$source => &mut self.$status,)*
-                }
+            /// As [`Self::all`], to be changed.
+            pub fn all_mut(&mut self) -> [&mut SourceStatus; SourceId::ALL.len()] {
+                [$(&mut self.$status),*]
             }
         }
 

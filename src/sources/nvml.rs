@@ -40,7 +40,7 @@ const LIBRARIES: [&str; 4] = [
     "/usr/lib/wsl/lib/libnvidia-ml.so.1",
     "/run/opengl-driver/lib/libnvidia-ml.so.1",
 ];
-/// What mends a library that was named and is none.
+/// What fixes a library that was named and is none.
 const NAME_ANOTHER: &str = "name the driver's libnvidia-ml.so.1 with --nvml-lib, or leave the option out";
 /// Whether this program cannot load libraries: `dlopen` of a static musl always fails ("Dynamic loading not supported").
 const STATIC: bool = cfg!(all(target_env = "musl", target_feature = "crt-static"));
@@ -226,7 +226,7 @@ fn load_from(path: &Path) -> Result<Library, Trouble> {
     })
 }
 
-/// An NVML error as one line, with what it means for the source and what mends it.
+/// An NVML error as one line, with what it means for the source and what fixes it.
 fn explain(what: &str, error: &NvmlError) -> SourceStatus {
     use SourceState::{Absent, Denied, Gone};
     let (state, fix) = match error {

@@ -13,7 +13,7 @@ use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, MountRates, NetRates};
 use trainmon::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use trainmon::rates::time_split::TimeSplit;
-use trainmon::sample::{MountKind, ProcessRole, SourceId, SourceState, SourceStatus, Sources};
+use trainmon::sample::{MountKind, ProcessRole, SourceState, SourceStatus, Sources};
 use trainmon::tui::{App, Message, Theme};
 
 const MIB: f64 = 1_048_576.0;
@@ -193,7 +193,7 @@ fn at(theme: Theme, size: (u16, u16), page: char, frame: impl Fn(u64) -> Frame, 
 
 fn sources(stacks: SourceStatus, storage: SourceStatus) -> Sources {
     let mut sources = Sources::default();
-    SourceId::ALL.iter().for_each(|source| sources.get_mut(*source).state = SourceState::Fresh);
+    sources.all_mut().into_iter().for_each(|status| status.state = SourceState::Fresh);
     Sources { storage, stacks, ..sources }
 }
 

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 
 use super::hanging;
 use crate::diagnosis::verdict::Verdict;
-use crate::sample::{SourceId, SourceState, SourceStatus};
+use crate::sample::{SourceState, SourceStatus};
 use crate::text::sanitise;
 use crate::tui::format;
 use crate::tui::widgets::{Scene, Text};
@@ -17,9 +17,8 @@ const CONNECTIONS: &str = "connections";
 /// Sources whose last value is old, at the moment shown: names, states in a word, and why and since when.
 pub fn stale<'s>(verdict: &'s Verdict, scene: &Scene<'s>) -> Vec<(&'static str, Cow<'s, str>, String)> {
     let old = [SourceState::Stale, SourceState::Hung, SourceState::Gone];
-    let found = SourceId::ALL.iter().filter_map(|source| {
+    let found = scene.job.sources.all().into_iter().filter_map(|(source, status)| {
         if scene.job.is_live() {
-            let status = scene.job.sources.get(*source);
             return old.contains(&status.state).then(|| (source.title(), status.state.seen().into(), why(status)));
         }
         // Only the verdict of that moment knows how it was then.
@@ -40,8 +39,7 @@ fn why(status: &SourceStatus) -> String {
 pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     page.heading("Sources");
     if scene.job.is_live() {
-        for source in SourceId::ALL {
-            let status = scene.job.sources.get(*source);
+        for (source, status) in scene.job.sources.all() {
             let why = if status.state == SourceState::Fresh { String::new() } else { why(status) };
             row(page, source.title(), status.state.seen(), &why, status.fix.as_deref());
         }
