@@ -34,7 +34,11 @@ const STEP: Duration = Duration::from_millis(50);
 /// Takes stacks until `stop`.
 pub(super) fn watch(shared: &Shared) {
     let mut taker = StacksTaker { shared, turns: Turns::default(), py_spy: None, failures: 0, execs: 0 };
-    while !shared.stop.load(Ordering::Relaxed) && taker.step() {}
+    while !shared.stop.load(Ordering::Relaxed) {
+        if !taker.step() {
+            return;
+        }
+    }
 }
 
 /// What is known from window to window.

@@ -443,7 +443,7 @@ fn any_window() -> impl Strategy<Value = StackWindow> {
     let thread = (name, prop::option::of(0_u32..30), prop::collection::vec(stack, 0..6))
         .prop_map(|(name, tid, stacks)| ThreadStacks { name: name.into(), tid, stacks });
     (prop::collection::vec(frame, 0..12), prop::collection::vec(thread, 0..4))
-        .prop_map(|(frames, threads)| StackWindow { process: id(10), frames, threads, ..StackWindow::default() })
+        .prop_map(|(frames, threads)| StackWindow { process: id(10), frames, threads })
 }
 
 proptest! {
