@@ -73,6 +73,7 @@ pub fn sample(sample: &Sample) -> Sample {
         *text = match kind {
             TextKind::Command | TextKind::Prose => without_directories(text).into(),
             TextKind::Name | TextKind::Path => base_name(text),
+            TextKind::OwnCommand => return,
             TextKind::Link => link(text),
             TextKind::CodeFile => code_file(text),
             TextKind::Address => elsewhere(text),

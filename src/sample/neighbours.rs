@@ -30,7 +30,8 @@ pub struct NeighboursSample {
 impl Private for NeighboursSample {
     fn visit_texts(&mut self, visit: Visit<'_>) {
         for process in &mut self.processes {
-            visit(TextKind::Command, &mut process.command);
+            let kind = if process.own { TextKind::OwnCommand } else { TextKind::Command };
+            visit(kind, &mut process.command);
             visit(TextKind::Name, &mut process.comm);
         }
     }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub enum TextKind {
     /// A command line.
     Command,
+    /// That of trainmon itself, or of a program that it has started.
+    OwnCommand,
     /// The name of a process, of a thread or of a library.
     Name,
     /// A path, the source of a mount, a control group.

@@ -20,7 +20,7 @@ pub(super) fn mask(texts: &mut impl Private) {
     // Ranks and workers share their command line.
     let mut known: HashMap<Arc<str>, Arc<str>> = HashMap::new();
     let visit: Visit<'_> = &mut |kind, text| match kind {
-        TextKind::Command => {
+        TextKind::Command | TextKind::OwnCommand => {
             let masked = known.entry(Arc::clone(text)).or_insert_with_key(|given| secrets::line(given).into());
             *text = Arc::clone(masked);
         }
