@@ -33,7 +33,7 @@ use crate::jobs::session::{self, EndSignals, Reopening, Session};
 use crate::outputs::log::LogOut;
 use crate::pipeline::Tick;
 use crate::rates::RatesOptions;
-use crate::sources::Roots;
+use crate::sources::{Roots, SourceOptions};
 use crate::streams::Stream;
 use crate::tui::labels::counted;
 
@@ -43,14 +43,16 @@ pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -
     let shortest = if settings.call.log.is_some() { settings.interval } else { Duration::ZERO };
     session::SessionOptions {
         collector: collector::CollectorOptions {
-            roots: Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() },
+            sources: SourceOptions {
+                roots: Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() },
+                nvml_lib: settings.nvml_lib.clone(),
+                simulated_device: simulated.map(Path::to_path_buf),
+            },
             pid,
             interval: settings.interval,
             no_ptrace: !settings.ptrace,
             no_stacks: !settings.stacks,
             py_spy: settings.py_spy.clone(),
-            nvml_lib: settings.nvml_lib.clone(),
-            simulated_device: simulated.map(Path::to_path_buf),
         },
         rates: RatesOptions { gpus: settings.gpus.clone().unwrap_or_default() },
         duration: settings.call.duration.map(|duration| duration.max(shortest)),

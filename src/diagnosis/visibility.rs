@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::sample::job::unread_accelerators;
-use crate::sample::{Access, GpuDevice, JobSample, ProcessRole, Sample, SourceState, SourceStatus};
+use crate::sample::{Access, GpuDevice, JobSample, ProcessRole, Sample, SourceId, SourceState, SourceStatus};
 
 use super::verdict::Unavailable;
 
@@ -18,7 +18,7 @@ pub(super) struct Visibility {
 impl Visibility {
     pub(super) fn of(sample: &Sample, pid: u32) -> Self {
         let mut out = Self::default();
-        out.source("nvml", &sample.sources.gpu);
+        out.source(SourceId::Gpu, &sample.sources.gpu);
         if let Some(gpus) = &sample.gpus {
             // The driver may answer while a device does not.
             for device in gpus.devices.iter().filter(|device| device.lost) {
@@ -42,7 +42,7 @@ impl Visibility {
                 out.see("nvml", "simulated");
             }
         }
-        out.source("disks", &sample.sources.storage);
+        out.source(SourceId::Storage, &sample.sources.storage);
         let Some(job) = &sample.job else { return out };
         for (name, access, so) in [
             ("syscall", job.access.syscall, "a wait for a batch looks like any other poll"),
@@ -74,7 +74,11 @@ impl Visibility {
         out.unwatched(job);
         out.other_ranks(job);
         out.see("cgroup", job.cgroup.version.as_deref().unwrap_or("absent"));
-        out.source("stacks", &sample.sources.stacks);
+        for (source, status) in sample.sources.all() {
+            if !matches!(source, SourceId::Gpu | SourceId::Storage) {
+                out.source(source, status);
+            }
+        }
         out
     }
 
@@ -136,7 +140,8 @@ impl Visibility {
         }
     }
 
-    fn source(&mut self, name: &str, status: &SourceStatus) {
+    fn source(&mut self, source: SourceId, status: &SourceStatus) {
+        let Some(name) = source.seen_as() else { return };
         self.see(name, status.state.seen());
         if !matches!(status.state, SourceState::Fresh | SourceState::Pending) {
             let why = status.reason.as_deref().unwrap_or("no value for some seconds");

@@ -58,8 +58,8 @@ type Excused = (&'static str, &'static str);
 /// Type names that several folders declare: each is to go, and then leaves this list.
 const KNOWN_TYPES: &[Excused] = &[
     ("Chain LoopThread", "one thing in its rates, its features or its page"),
-    ("MountKind Recorder", "two layers of one thing"),
-    ("Column Key Row Text", "aliases and helpers of single files"),
+    ("Recorder", "a writer of recordings, and the command's alias of it"),
+    ("Column Key Row", "aliases and helpers of single files"),
 ];
 
 /// Constants that several files have for themselves, as each file's name says.
@@ -77,7 +77,7 @@ const KNOWN_CONSTANTS: &[Excused] = &[
         "limits that do not say of what",
     ),
     (
-        "FRAME_BYTES LINE_MAX MOST_DEPTH MOST_DEVICES MOST_FILES MOST_MOUNTS MOST_PROCESSES MOST_RANKS RECENT_NS SPAN_S",
+        "ATTEMPTS FRAME_BYTES LINE_MAX MOST_DEPTH MOST_DEVICES MOST_FILES MOST_MOUNTS MOST_PROCESSES MOST_RANKS RECENT_NS SPAN_S",
         "limits of different things",
     ),
     ("AT_WORK FIRST_S HARDLY NAMED OFF SAMPLES SHORT_S SHOWN TURNS", "thresholds of different questions"),
@@ -90,8 +90,6 @@ const KNOWN_CONSTANTS: &[Excused] = &[
 
 /// Functions above [`MOST_FUNCTION_LINES`] that do not say why: each is to go, and then leaves this list.
 const KNOWN_LONG_FUNCTIONS: &[(&str, &str)] = &[
-    ("collector/stacks.rs", "watch"),
-    ("collector/threads.rs", "watch_job"),
     ("commands/screen_loop.rs", "run"),
     ("diagnosis/decision.rs", "qualify"),
     ("diagnosis/features/chain.rs", "of"),
@@ -102,11 +100,10 @@ const KNOWN_LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("rates/chain/graph.rs", "of"),
     ("rates/chain/graph/descriptors.rs", "of_descriptor"),
     ("rates/trainer.rs", "go_through"),
-    ("sources/roles.rs", "trainers"),
 ];
 
 /// Folders in which functions are still called `of`: each is to go, and then leaves this list.
-const KNOWN_OF: &[&str] = &["diagnosis", "history", "rates", "sources", "zone"];
+const KNOWN_OF: &[&str] = &["diagnosis", "history", "rates", "zone"];
 
 /// Fields ending in `_s` that are rates: each is to go, and then leaves this list.
 const KNOWN_RATES: &[(&str, &str)] = &[("rates/frame.rs", "batches_s")];

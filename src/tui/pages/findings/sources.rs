@@ -6,7 +6,7 @@ use ratatui::style::Style;
 
 use super::hanging;
 use crate::diagnosis::verdict::Verdict;
-use crate::sample::{SourceState, SourceStatus, Sources};
+use crate::sample::{SourceState, SourceStatus};
 use crate::text::sanitise;
 use crate::tui::format;
 use crate::tui::widgets::{Scene, Text};
@@ -14,28 +14,16 @@ use crate::tui::widgets::{Scene, Text};
 /// What joins the processes, as verdicts call it.
 const CONNECTIONS: &str = "connections";
 
-/// Every source with its name, and what the verdict's `seen` calls it.
-fn all<'s>(scene: &Scene<'s>) -> [(&'static str, &'static str, &'s SourceStatus); 5] {
-    let Sources { job, host, storage, gpu, stacks } = &scene.job.sources;
-    [
-        ("processes", "", job),
-        ("host", "", host),
-        ("disks", "disks", storage),
-        ("GPU", "nvml", gpu),
-        ("stacks", "stacks", stacks),
-    ]
-}
-
 /// Sources whose last value is old, at the moment shown: names, states in a word, and why and since when.
 pub fn stale<'s>(verdict: &'s Verdict, scene: &Scene<'s>) -> Vec<(&'static str, Cow<'s, str>, String)> {
     let old = [SourceState::Stale, SourceState::Hung, SourceState::Gone];
-    let found = all(scene).into_iter().filter_map(|(name, seen, status)| {
+    let found = scene.job.sources.all().into_iter().filter_map(|(source, status)| {
         if scene.job.is_live() {
-            return old.contains(&status.state).then(|| (name, status.state.seen().into(), why(status)));
+            return old.contains(&status.state).then(|| (source.title(), status.state.seen().into(), why(status)));
         }
         // Only the verdict of that moment knows how it was then.
-        let then = verdict.seen.get(seen)?;
-        old.iter().any(|state| state.seen() == then).then(|| (name, sanitise(then), String::new()))
+        let then = verdict.seen.get(source.seen_as()?)?;
+        old.iter().any(|state| state.seen() == then).then(|| (source.title(), sanitise(then), String::new()))
     });
     found.collect()
 }
@@ -51,9 +39,9 @@ fn why(status: &SourceStatus) -> String {
 pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     page.heading("Sources");
     if scene.job.is_live() {
-        for (name, _, status) in all(scene) {
+        for (source, status) in scene.job.sources.all() {
             let why = if status.state == SourceState::Fresh { String::new() } else { why(status) };
-            row(page, name, status.state.seen(), &why, status.fix.as_deref());
+            row(page, source.title(), status.state.seen(), &why, status.fix.as_deref());
         }
         // Read with the processes: what is known of them is the verdict's.
         if let Some(state) = verdict.seen.get(CONNECTIONS) {
