@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::chain::NodeName;
 use super::verdict::Verdict;
 use crate::text::{fit, sanitise};
 
@@ -23,7 +24,8 @@ pub(super) fn cleaned(mut verdict: Verdict) -> Verdict {
     verdict.culprits.iter_mut().map(|culprit| &mut culprit.name).for_each(each);
     verdict.other_findings.iter_mut().map(|finding| &mut finding.text).for_each(each);
     for node in &mut verdict.chain {
-        [&mut node.name].into_iter().chain(&mut node.at).for_each(each);
+        let name = if let NodeName::Named(name) = &mut node.name { Some(name) } else { None };
+        name.into_iter().chain(&mut node.at).for_each(each);
     }
     for missing in &mut verdict.not_seen {
         [&mut missing.what, &mut missing.why].into_iter().chain(&mut missing.fix).for_each(each);

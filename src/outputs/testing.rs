@@ -2,11 +2,12 @@
 
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
-use crate::diagnosis::chain::ChainNode;
+use crate::diagnosis::chain::{ChainNode, NodeKind, NodeState};
 use crate::diagnosis::verdict::{
     Advice, Ceiling, Class, Culprit, CulpritKind, Evidence, Finding, GpuIdle, Limit, OwnCost, Phase, ShareOf, Steps,
     Unavailable, WorkerVerdict,
 };
+use crate::rates::chain::paths::WaitEdge;
 use crate::rates::time_split::TimeSplit;
 
 pub(super) fn verdict() -> Verdict {
@@ -110,23 +111,18 @@ fn chain() -> Vec<ChainNode> {
         ..node_of(node, "process", Some(pid), "data worker", "cpu", share, "reads")
     };
     vec![
-        ChainNode {
-            by: None,
-            waits_for: vec![1, 2, 4],
-            ..node_of(0, "thread", Some(1234), "loop", "waits", 0.68, "")
-        },
+        ChainNode { waits_for: vec![1, 2, 4], ..node_of(0, "thread", Some(1234), "loop", "waits", 0.68, "") },
         worker(1, 1301, 0.41),
         worker(2, 1302, 0.23),
         ChainNode {
-            by: None,
             at: Some("train_step (train.py:44)".to_owned()),
             ..node_of(3, "thread", Some(1234), "loop", "cpu", 0.32, "")
         },
-        ChainNode { by: None, ..node_of(4, "net", None, "10.0.3.7:443", "net", 0.04, "") },
+        node_of(4, "net", None, "10.0.3.7:443", "net", 0.04, ""),
     ]
 }
 
-/// A node without a place in the code.
+/// A node without a place in the code; kind, state and how it is waited for by their words, the last empty where it is not.
 pub(super) fn node_of(
     node: u32,
     kind: &str,
@@ -138,13 +134,13 @@ pub(super) fn node_of(
 ) -> ChainNode {
     ChainNode {
         node,
-        kind: kind.to_owned(),
+        kind: NodeKind::named(kind).unwrap(),
         pid,
         tid: pid,
-        name: name.to_owned(),
-        state: state.to_owned(),
+        name: name.to_owned().into(),
+        state: NodeState::named(state).unwrap(),
         share,
-        by: Some(by.to_owned()),
+        by: WaitEdge::named(by),
         ..ChainNode::default()
     }
 }
