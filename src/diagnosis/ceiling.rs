@@ -53,7 +53,6 @@ pub struct Ceiling {
 
 impl Ceiling {
     /// For a person.
-    #[must_use]
     pub fn words(&self) -> String {
         let limit = self.limit.words();
         if self.speedup_at_most.is_finite() && self.speedup_at_most > 1.0 + WORTH_TUNING.value {

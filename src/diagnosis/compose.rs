@@ -12,9 +12,10 @@ use super::evidence::evidence;
 use super::features::Features;
 use super::stalls;
 use super::stats::{percent, round};
+use super::subject::Subject;
 use super::thresholds::*;
 use super::verdict::{
-    Advice, BY_VARIABLE, Context, Finding, MainThread, OwnCost, Steps, Unavailable, Verdict, WorkerVerdict,
+    Advice, Context, Finding, MainThread, OwnCost, StepSource, Steps, Unavailable, Verdict, WorkerVerdict,
 };
 use super::visibility::Visibility;
 use super::what_if::Capacity;
@@ -32,7 +33,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
     let Visibility { seen, mut not_seen } = Visibility::of(sample, context.pid);
     if judgement.class == Class::Unknown {
         for doubt in &judgement.doubts {
-            not_seen.insert(0, Unavailable { what: "verdict".into(), why: doubt.clone(), fix: None });
+            not_seen.insert(0, Unavailable { what: Subject::Verdict.into(), why: doubt.clone(), fix: None });
         }
     }
     let main = window.main.as_ref();
@@ -255,15 +256,17 @@ fn idle(window: &Features) -> Option<String> {
 fn steps(judgement: &Judgement, window: &Features) -> Steps {
     let steps = &window.steps;
     let rate = steps.rate().filter(|_| judgement.class != Class::Idle);
-    let by_variable =
-        || steps.counted.as_ref().map(|counted| format!("{BY_VARIABLE}{}", sanitise(&counted.variable)));
+    let by_variable = || {
+        let variable = &steps.counted.as_ref()?.variable;
+        Some(StepSource::Variable(format!("variable {}", sanitise(variable))))
+    };
     Steps {
         per_s: rate.map(|rate| round(rate, 3)),
         p50_ms: steps.quantile_ms(0.5).map(|ms| round(ms, 1)),
         p95_ms: steps.quantile_ms(0.95).map(|ms| round(ms, 1)),
         count: steps.count,
         stall_every: stalls::period(&window.stalls).map(|period| period.every),
-        source: rate.and_then(|_| steps.per_s.map(|_| "feeder-writes".into()).or_else(by_variable)),
+        source: rate.and_then(|_| steps.per_s.map(|_| StepSource::FeederWrites).or_else(by_variable)),
     }
 }
 

@@ -7,7 +7,9 @@ use super::causes::{Against, WAITS_FOR_BATCHES};
 use super::class::Class;
 use super::parts::Evidence;
 use super::signals::{Side, Signal};
+use super::subject::Subject;
 use super::verdict::Verdict;
+use crate::text::named_enum;
 
 const NOT_THE_DEVICE: &[Against] = &[
     (Signal::GpuBusy, Side::Over, "the device is busy nevertheless: little is left to gain"),
@@ -43,23 +45,53 @@ pub fn counter_evidence(verdict: &Verdict) -> impl Iterator<Item = (&Evidence, S
         let side = evidence.side()?;
         let known = of_class(verdict.class).iter().chain(of_cause).copied().flatten();
         let (.., means) =
-            known.into_iter().find(|(signal, wrong, _)| signal.row().0 == evidence.signal && *wrong == side)?;
+            known.into_iter().find(|(signal, wrong, _)| *signal == evidence.signal && *wrong == side)?;
         Some((evidence, side, *means))
     })
 }
 
-/// Whether any of the verdict's numbers come from this source, by the name that the screen gives it.
-#[must_use]
-pub fn rests_on(verdict: &Verdict, source: &str) -> bool {
-    let any = |prefixes: &[&str]| {
-        verdict.evidence.iter().any(|e| prefixes.iter().any(|prefix| e.signal.starts_with(prefix)))
-    };
-    match source {
-        "processes" => true,
-        "host" => any(&["cpu_", "cgroup_", "psi_"]),
-        "disks" => any(&["disk_", "io_"]),
-        "GPU" => verdict.gpu_idle.is_some() || any(&["gpu_", "lost_wait", "sm_active", "pcie"]),
-        "stacks" => verdict.main_thread.is_some() || verdict.workers.iter().any(|worker| worker.stages.is_some()),
-        _ => false,
+named_enum! {
+    /// What the numbers of verdicts are read from, by the names that the screen gives them.
+    pub enum SourceName {
+        /// The processes of the job.
+        Processes = "processes",
+        /// CPUs, memory and pressure of the machine and the control group.
+        Host = "host",
+        /// Disks and mounts.
+        Disks = "disks",
+        /// Devices.
+        Gpu = "GPU",
+        /// Stacks of the processes.
+        Stacks = "stacks",
+    }
+}
+
+impl SourceName {
+    /// What a verdict's `seen` calls it, where it is there.
+    pub fn subject(self) -> Option<Subject> {
+        match self {
+            Self::Processes | Self::Host => None,
+            Self::Disks => Some(Subject::Disks),
+            Self::Gpu => Some(Subject::Nvml),
+            Self::Stacks => Some(Subject::Stacks),
+        }
+    }
+
+    /// Whether any of the verdict's numbers come from it.
+    pub fn is_under(self, verdict: &Verdict) -> bool {
+        use Signal::*;
+        let any = |of: fn(Signal) -> bool| verdict.evidence.iter().any(|evidence| of(evidence.signal));
+        match self {
+            Self::Processes => true,
+            Self::Host => any(|of| matches!(of, CpuFull | CpuJob | CpuOthers | CgroupThrottled | PsiMemory)),
+            Self::Disks => any(|of| matches!(of, DiskBusy | DiskRead | DiskReadSize | DiskAwait | IoLimit)),
+            Self::Gpu => {
+                let load = |of| matches!(of, GpuBusy | GpuOthers | GpuPower | GpuMemoryBusy | SmActive);
+                verdict.gpu_idle.is_some() || any(load) || any(|of| matches!(of, LostWait | GpuThrottled | Pcie))
+            }
+            Self::Stacks => {
+                verdict.main_thread.is_some() || verdict.workers.iter().any(|worker| worker.stages.is_some())
+            }
+        }
     }
 }

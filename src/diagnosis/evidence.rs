@@ -36,8 +36,7 @@ struct EvidenceLines<'a> {
 impl EvidenceLines<'_> {
     /// A line, where the value is known.
     fn add(&mut self, signal: Signal, value: impl Into<Option<f64>>, threshold: Option<Threshold>) {
-        let (.., label) = signal.row();
-        self.add_as(signal, value, threshold, label);
+        self.add_as(signal, value, threshold, signal.label());
     }
 
     /// One in other words than the signal's.
@@ -48,11 +47,10 @@ impl EvidenceLines<'_> {
         threshold: Option<Threshold>,
         text: impl Into<String>,
     ) {
-        let (name, unit, _) = signal.row();
         self.lines.extend(value.into().map(|value| Evidence {
-            signal: name.into(),
+            signal,
             value: Some(round(value, 3)),
-            unit: unit.into(),
+            unit: signal.unit(),
             threshold: threshold.map(|threshold| threshold.value),
             text: text.into(),
         }));

@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::signals::Signal;
 use super::stats::{percent, round};
+use crate::text::format::Unit;
 
 /// Share of the window in which the job's devices were idle, and what the main thread did meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -85,14 +87,14 @@ pub struct WorkerVerdict {
 }
 
 /// A number that speaks for the verdict.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Signal name (`input_wait`, `workers_busy`, …).
-    pub signal: String,
+    /// What it is a number of.
+    pub signal: Signal,
     /// Its value.
     pub value: Option<f64>,
-    /// `share`, `percent`, `cores`, `bytes/s`, `ms`, `count`, …
-    pub unit: String,
+    /// What it counts.
+    pub unit: Unit,
     /// The threshold it was held against, in the same unit.
     pub threshold: Option<f64>,
     /// For a person.

@@ -140,7 +140,6 @@ fn steps_by_stacks(window: &Features, late_rank: bool) -> bool {
 
 impl Diagnosis {
     /// A diagnosis that has seen nothing yet.
-    #[must_use]
     pub fn new(context: Context) -> Self {
         Self { context, ..Self::default() }
     }
@@ -152,7 +151,6 @@ impl Diagnosis {
     }
 
     /// Whether a change may have begun: another judgement than the standing one was seen last, or other signals.
-    #[must_use]
     pub fn moves(&self) -> bool {
         self.challenger.is_some() || self.counters_moved || self.stacks_moved
     }

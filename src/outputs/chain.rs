@@ -32,7 +32,6 @@ pub struct ChainRow<'n> {
 }
 
 /// The tree, every branch with the largest share first.
-#[must_use]
 pub fn rows(nodes: &[ChainNode]) -> Vec<ChainRow<'_>> {
     let mut roots: Vec<&ChainNode> =
         nodes.first().filter(|root| !root.is_end()).into_iter().chain(own(nodes)).collect();
@@ -181,7 +180,6 @@ impl Short {
 
 /// The chain of the longest wait on one line of at most `width` cells:
 /// `loop waits 87 % ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22`. Nothing where no wait was followed.
-#[must_use]
 pub fn line(verdict: &Verdict, width: usize) -> Option<String> {
     let mut shorter = String::new();
     for short in Short::ALL {

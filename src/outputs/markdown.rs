@@ -98,9 +98,8 @@ fn bound(advice: &Advice) -> String {
 }
 
 fn evidence(item: &Evidence) -> String {
-    let shown = |value: Option<f64>| inline(&precise_in_unit(value, &item.unit));
-    let text = if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() };
-    format!("| {} | {} | {} |", shown(item.value), shown(item.threshold), inline(&text))
+    let shown = |value: Option<f64>| inline(&precise_in_unit(value, item.unit));
+    format!("| {} | {} | {} |", shown(item.value), shown(item.threshold), inline(&item.text))
 }
 
 fn shares(out: &mut String, verdict: &Verdict) {
@@ -140,7 +139,7 @@ fn steps(steps: &Steps) -> Option<String> {
         finite(steps.p50_ms).map(|ms| format!("median {ms} ms")),
         finite(steps.p95_ms).map(|ms| format!("95 % within {ms} ms")),
         steps.stall_every.filter(|&every| every > 1).map(|every| format!("a stall every {every} steps")),
-        steps.source.as_deref().map(|source| format!("counted by {}", inline(source))),
+        steps.source.as_ref().map(|source| format!("counted by {}", inline(source.as_str()))),
     ];
     let known: Vec<String> = known.into_iter().flatten().collect();
     (!known.is_empty()).then(|| known.join(", "))
@@ -157,7 +156,7 @@ fn finding(finding: &Finding) -> String {
 
 fn not_seen(Unavailable { what, why, fix }: &Unavailable) -> String {
     let fix = fix.as_deref().and_then(code).map(|fix| format!(". To mend: {fix}")).unwrap_or_default();
-    format!("- **{}**: {}{fix}", inline(what), inline(why))
+    format!("- **{what}**: {}{fix}", inline(why))
 }
 
 /// Foreign text on one line and without markup.

@@ -1,14 +1,15 @@
 //! A verdict with something in every section, for the tests of what is written of it.
 
-use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::chain::{ChainNode, NodeKind, NodeState};
 use crate::diagnosis::verdict::{
     Advice, Ceiling, Class, Culprit, CulpritKind, Evidence, Finding, GpuIdle, Limit, OwnCost, Phase, ShareOf, Steps,
-    Unavailable, WorkerVerdict,
+    Subject, Unavailable, WorkerVerdict,
 };
+use crate::diagnosis::{Signal, Verdict};
 use crate::rates::chain::paths::WaitEdge;
 use crate::rates::time_split::TimeSplit;
+use crate::text::format::Unit;
 
 pub(super) fn verdict() -> Verdict {
     let worker = |pid| WorkerVerdict {
@@ -58,18 +59,18 @@ pub(super) fn verdict() -> Verdict {
         workers: vec![worker(1301), worker(1302)],
         evidence: vec![
             Evidence {
-                signal: "input_wait".to_owned(),
+                signal: Signal::InputWait,
                 value: Some(0.68),
-                unit: "share".to_owned(),
+                unit: Unit::Share,
                 threshold: Some(0.1),
                 text: "main thread waits for batches".to_owned(),
             },
             Evidence {
-                signal: "cores_free".to_owned(),
+                signal: Signal::CpuOthers,
                 value: Some(4.0),
-                unit: "cores".to_owned(),
+                unit: Unit::Cores,
                 threshold: Some(1.0),
-                text: String::new(),
+                text: "cores free".to_owned(),
             },
         ],
         advice: vec![Advice {
@@ -95,7 +96,7 @@ pub(super) fn verdict() -> Verdict {
         }],
         chain: chain(),
         not_seen: vec![Unavailable {
-            what: "syscall".to_owned(),
+            what: Subject::Syscall.into(),
             why: "Yama's ptrace_scope is 1".to_owned(),
             fix: Some("sudo trainmon diagnose --pid 1234".to_owned()),
         }],
@@ -137,7 +138,7 @@ pub(super) fn node_of(
         kind: NodeKind::named(kind).unwrap(),
         pid,
         tid: pid,
-        name: name.to_owned().into(),
+        name: serde_json::from_value(name.into()).unwrap(),
         state: NodeState::named(state).unwrap(),
         share,
         by: WaitEdge::named(by),

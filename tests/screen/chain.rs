@@ -15,7 +15,7 @@ fn node(node: u32, kind: &str, pid: u32, name: &str, state: &str, share: f64) ->
         kind: NodeKind::named(kind).unwrap(),
         pid: (pid > 0).then_some(pid),
         tid: (pid > 0).then_some(pid),
-        name: name.to_owned().into(),
+        name: serde_json::from_value(name.into()).unwrap(),
         state: NodeState::named(state).unwrap(),
         share,
         ..ChainNode::default()
@@ -128,12 +128,10 @@ fn the_page_has_the_whole_tree() {
 fn a_tree_that_is_longer_than_the_page_is_scrolled() {
     let mut chain = workers();
     chain[0].waits_for.extend(9..32);
-    chain.extend(
-        (9..32).map(|n| ChainNode {
-            by: Some(WaitEdge::Reads),
-            ..node(n, "process", 2000 + n, "data worker", "cpu", 0.01)
-        }),
-    );
+    chain.extend((9..32).map(|n| ChainNode {
+        by: Some(WaitEdge::Reads),
+        ..node(n, "process", 2000 + n, "data worker", "cpu", 0.01)
+    }));
     let size = (80, 24);
     let mut app = following(PLAIN, size, chain);
     press(&mut app, KeyCode::Char('0'));

@@ -75,21 +75,23 @@ named_enum! {
 
 /// Who or what a node is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
 pub enum NodeName {
     /// The training loop.
+    #[serde(rename = "loop")]
     Loop,
     /// A data worker, or several that are not known one by one.
+    #[serde(rename = "data worker")]
     Worker,
     /// Nodes that are too small, or too many, to be shown one by one.
+    #[serde(rename = "others")]
     Others,
     /// The name of a program, an address, a path, the numbers of the devices that the loop uses.
+    #[serde(untagged)]
     Named(String),
 }
 
 impl NodeName {
     /// The word of the JSON and the screen.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
             Self::Loop => "loop",
@@ -103,19 +105,6 @@ impl NodeName {
 impl Default for NodeName {
     fn default() -> Self {
         Self::Named(String::new())
-    }
-}
-
-impl From<String> for NodeName {
-    fn from(name: String) -> Self {
-        let known = [Self::Loop, Self::Worker, Self::Others].into_iter().find(|known| known.as_str() == name);
-        known.unwrap_or(Self::Named(name))
-    }
-}
-
-impl From<NodeName> for String {
-    fn from(name: NodeName) -> Self {
-        name.as_str().to_owned()
     }
 }
 
@@ -148,19 +137,16 @@ pub struct ChainNode {
 
 impl ChainNode {
     /// Nothing is waited for: the end of a chain.
-    #[must_use]
     pub fn is_end(&self) -> bool {
         self.waits_for.is_empty()
     }
 
     /// The loop's own thread. A program may be called `loop` too; it is a process.
-    #[must_use]
     pub fn is_loop(&self) -> bool {
         self.name == NodeName::Loop && self.kind == NodeKind::Thread
     }
 
     /// The end in a word: `cpu:1301`, `disk:nvme0n1`, `net:10.0.3.7:443`, `gpu:0` (of several `gpu:0,1`), `lock:/path`.
-    #[must_use]
     pub fn word(&self) -> String {
         let kind = match self.kind {
             NodeKind::Process | NodeKind::Thread => self.state.word(),
@@ -179,7 +165,6 @@ impl ChainNode {
 /// The end that most of the loop's time is lost to, that is not its own work. Where hardly anything is lost, its device: that is
 /// busy all the while, whoever else is waited for meanwhile; without one, the end of the longest wait. `None` where it waits for
 /// nobody.
-#[must_use]
 pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
     let root = nodes.first().filter(|root| root.is_loop())?;
     let is_others = |node: &ChainNode| node.kind == NodeKind::Unknown && node.name == NodeName::Others;
@@ -208,7 +193,6 @@ pub fn own(nodes: &[ChainNode]) -> impl Iterator<Item = &ChainNode> {
 }
 
 /// What a node waits for.
-#[must_use]
 pub fn children<'a>(nodes: &'a [ChainNode], of: &ChainNode) -> Vec<&'a ChainNode> {
     nodes.iter().filter(|node| of.waits_for.contains(&node.node)).collect()
 }

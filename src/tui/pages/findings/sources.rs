@@ -5,36 +5,28 @@ use std::borrow::Cow;
 use ratatui::style::Style;
 
 use super::hanging;
-use crate::diagnosis::verdict::Verdict;
+use crate::diagnosis::counter_evidence::SourceName;
+use crate::diagnosis::verdict::{Subject, Verdict};
 use crate::sample::{SourceState, SourceStatus, Sources};
 use crate::text::sanitise;
 use crate::tui::format;
 use crate::tui::widgets::{Scene, Text};
 
-/// What joins the processes, as verdicts call it.
-const CONNECTIONS: &str = "connections";
-
-/// Every source with its name, and what the verdict's `seen` calls it.
-fn all<'s>(scene: &Scene<'s>) -> [(&'static str, &'static str, &'s SourceStatus); 5] {
+/// Every source with how it stands.
+fn all<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (SourceName, &'s SourceStatus)> {
     let Sources { job, host, storage, gpu, stacks } = &scene.job.sources;
-    [
-        ("processes", "", job),
-        ("host", "", host),
-        ("disks", "disks", storage),
-        ("GPU", "nvml", gpu),
-        ("stacks", "stacks", stacks),
-    ]
+    SourceName::ALL.into_iter().zip([job, host, storage, gpu, stacks])
 }
 
-/// Sources whose last value is old, at the moment shown: names, states in a word, and why and since when.
-pub fn stale<'s>(verdict: &'s Verdict, scene: &Scene<'s>) -> Vec<(&'static str, Cow<'s, str>, String)> {
+/// Sources whose last value is old, at the moment shown: their states in a word, and why and since when.
+pub fn stale<'s>(verdict: &'s Verdict, scene: &Scene<'s>) -> Vec<(SourceName, Cow<'s, str>, String)> {
     let old = [SourceState::Stale, SourceState::Hung, SourceState::Gone];
-    let found = all(scene).into_iter().filter_map(|(name, seen, status)| {
+    let found = all(scene).filter_map(|(name, status)| {
         if scene.job.is_live() {
             return old.contains(&status.state).then(|| (name, status.state.seen().into(), why(status)));
         }
         // Only the verdict of that moment knows how it was then.
-        let then = verdict.seen.get(seen)?;
+        let then = verdict.seen.get(&name.subject()?)?;
         old.iter().any(|state| state.seen() == then).then(|| (name, sanitise(then), String::new()))
     });
     found.collect()
@@ -51,19 +43,25 @@ fn why(status: &SourceStatus) -> String {
 pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     page.heading("Sources");
     if scene.job.is_live() {
-        for (name, _, status) in all(scene) {
+        for (name, status) in all(scene) {
             let why = if status.state == SourceState::Fresh { String::new() } else { why(status) };
-            row(page, name, status.state.seen(), &why, status.fix.as_deref());
+            row(page, name.word(), status.state.seen(), &why, status.fix.as_deref());
         }
         // Read with the processes: what is known of them is the verdict's.
-        if let Some(state) = verdict.seen.get(CONNECTIONS) {
-            let missing = scene.not_seen(CONNECTIONS);
+        if let Some(state) = verdict.seen.get(&Subject::Connections) {
+            let missing = scene.not_seen(Subject::Connections);
             let why = missing.map(|missing| sanitise(&missing.why)).unwrap_or_default();
-            row(page, CONNECTIONS, &sanitise(state), &why, missing.and_then(|missing| missing.fix.as_deref()));
+            row(
+                page,
+                Subject::Connections.word(),
+                &sanitise(state),
+                &why,
+                missing.and_then(|missing| missing.fix.as_deref()),
+            );
         }
     }
     let seen = verdict.seen.iter().take(super::MOST);
-    let seen: Vec<String> = seen.map(|(source, state)| format!("{} {}", sanitise(source), sanitise(state))).collect();
+    let seen: Vec<String> = seen.map(|(source, state)| format!("{} {}", source.word(), sanitise(state))).collect();
     if !seen.is_empty() {
         page.wrapped("  read for the verdict: ", 24, &seen.join(", "), page.theme.dim());
     }

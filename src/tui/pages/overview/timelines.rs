@@ -127,12 +127,7 @@ fn no_gpu(frame: &Frame, scene: &Scene<'_>) -> String {
     if !frame.gpus.is_empty() {
         return format!("this job uses no GPU that can be seen ({} on this machine)", frame.gpus.len());
     }
-    let told = scene.verdict().and_then(|verdict| {
-        verdict.not_seen.iter().find(|missing| {
-            let what = missing.what.to_ascii_lowercase();
-            what.contains("nvml") || what.contains("gpu")
-        })
-    });
+    let told = scene.verdict().and_then(|verdict| verdict.not_seen.iter().find(|missing| missing.what.is_of_gpus()));
     let reason = scene.job.sources.gpu.reason.as_deref().or(told.map(|missing| missing.why.as_str()));
     reason.map_or_else(|| "no GPU seen".to_owned(), |reason| format!("no GPU seen: {reason}"))
 }
