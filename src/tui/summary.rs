@@ -3,60 +3,84 @@
 use jiff::tz::TimeZone;
 
 use super::{format, labels};
-use crate::history::totals::Totals;
+use crate::history::totals::{CauseTime, Totals};
 use crate::text::sanitise;
 use crate::tui::theme::Look;
 
 /// Shares below this are not named.
 const NAMED: f64 = 0.005;
 
-/// The totals in words, one line each, at most seven, nothing in them that could steer a terminal; times of the day as
-/// in `zone`.
-#[must_use]
-pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<String> {
-    let watched = format::duration(run.watched_s);
-    let mut lines = vec![match run.steps {
-        Some(steps) if run.watched_s > 0.0 => {
-            let rate = format::number(Some(steps as f64 / run.watched_s));
-            format!("Watched for {watched}: {steps} steps, {rate} a second")
-        }
-        _ => format!("Watched for {watched}; steps could not be counted"),
-    }];
-    let classes = run.classes().into_iter().map(|(class, seconds)| (class.word(), seconds));
-    let classes = shares(classes, run.watched_s);
-    if !classes.is_empty() {
-        lines.push(format!("Time by verdict: {classes}"));
-    }
-    if let Some(longest) = &run.longest {
-        let (length, from) = (format::duration(longest.seconds), labels::clock(longest.from_unix_ms, zone));
-        lines.push(format!(
-            "Longest stretch: {} for {length}, from {from} on",
-            labels::verdict_name(longest.verdict.class, longest.verdict.cause)
-        ));
-    }
-    if let Some(costliest) = run.costliest() {
-        let meaning = costliest.verdict.cause.map(|cause| cause.spec_in(costliest.verdict.class).brief);
-        let meaning = meaning.map(|words| format!(" ({words})")).unwrap_or_default();
-        let length = format::duration(costliest.seconds);
-        lines.push(format!(
-            "Cost most: {}{meaning}, {length} in all",
-            labels::verdict_name(costliest.verdict.class, costliest.verdict.cause)
-        ));
-    }
-    let activities = run.split_s.iter().map(|(activity, seconds)| (Look::of(activity).word, seconds));
-    let split = shares(activities, run.split_s.total());
-    if !split.is_empty() {
-        lines.push(format!("Main thread: {split}"));
-    }
-    let advice = run.advice();
-    lines.extend(advice.map(|a| format!("► Do first: {}{}", sanitise(&a.title), labels::bound(a))));
-    lines
+/// A line of the summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SummaryLine {
+    /// For how long it was watched, and how many steps that were.
+    Watched,
+    /// Time by the class of the verdict.
+    Classes,
+    /// The longest time for which the verdict stood.
+    Longest,
+    /// What held the run back for the longest time in all.
+    Costliest,
+    /// What the loop's thread did.
+    Activities,
+    /// What to do first.
+    Advice,
 }
 
-/// The parts of `whole` that are worth naming: `gpu 39 %, idle 29 %`.
-fn shares(parts: impl Iterator<Item = (&'static str, f64)>, whole: f64) -> String {
+impl SummaryLine {
+    /// All of them, in order.
+    pub const ALL: [Self; 6] =
+        [Self::Watched, Self::Classes, Self::Longest, Self::Costliest, Self::Activities, Self::Advice];
+
+    /// In words, with nothing in them that could steer a terminal; times of the day as in `zone`. `None` where there is nothing
+    /// to tell.
+    #[must_use]
+    pub fn text(self, run: &Totals, zone: &TimeZone) -> Option<String> {
+        match self {
+            Self::Watched => {
+                let watched = format::duration(run.watched_s);
+                Some(match run.steps {
+                    Some(steps) if run.watched_s > 0.0 => {
+                        let rate = format::number(Some(steps as f64 / run.watched_s));
+                        format!("Watched for {watched}: {steps} steps, {rate} a second")
+                    }
+                    _ => format!("Watched for {watched}; steps could not be counted"),
+                })
+            }
+            Self::Classes => {
+                let classes = run.classes().into_iter().map(|(class, seconds)| (class.word(), seconds));
+                shares(classes, run.watched_s).map(|classes| format!("Time by verdict: {classes}"))
+            }
+            Self::Longest => run.longest.as_ref().map(|longest| {
+                let (length, from) = (format::duration(longest.seconds), labels::clock(longest.from_unix_ms, zone));
+                let name = labels::verdict_name(longest.verdict.class, longest.verdict.cause);
+                format!("Longest stretch: {name} for {length}, from {from} on")
+            }),
+            Self::Costliest => run.costliest().map(|CauseTime { verdict, seconds }| {
+                let meaning = verdict.cause.map(|cause| cause.spec_in(verdict.class).brief);
+                let meaning = meaning.map(|words| format!(" ({words})")).unwrap_or_default();
+                let name = labels::verdict_name(verdict.class, verdict.cause);
+                format!("Cost most: {name}{meaning}, {} in all", format::duration(*seconds))
+            }),
+            Self::Activities => {
+                let parts = run.split_s.iter().map(|(activity, seconds)| (Look::of(activity).word, seconds));
+                shares(parts, run.split_s.total()).map(|split| format!("Main thread: {split}"))
+            }
+            Self::Advice => run.advice().map(|a| format!("► Do first: {}{}", sanitise(&a.title), labels::bound(a))),
+        }
+    }
+}
+
+/// Every line that there is something to tell in.
+pub fn lines(run: &Totals, zone: &TimeZone) -> impl Iterator<Item = (SummaryLine, String)> {
+    SummaryLine::ALL.into_iter().filter_map(|line| Some((line, line.text(run, zone)?)))
+}
+
+/// The parts of `whole` that are worth naming: `gpu 39 %, idle 29 %`; `None` without any.
+fn shares(parts: impl Iterator<Item = (&'static str, f64)>, whole: f64) -> Option<String> {
     let named = parts.map(|(name, part)| (name, part / whole)).filter(|(_, share)| *share >= NAMED);
-    named.map(|(name, share)| format!("{name} {}", format::share(Some(share)))).collect::<Vec<_>>().join(", ")
+    let words: Vec<_> = named.map(|(name, share)| format!("{name} {}", format::share(Some(share)))).collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 #[cfg(test)]
@@ -115,7 +139,7 @@ mod tests {
             ("data-loader: too-few-workers", 45.0)
         );
         assert_eq!(run.advice().unwrap().title, "Use a larger batch");
-        let lines = lines(&run, &TimeZone::UTC);
+        let lines: Vec<String> = lines(&run, &TimeZone::UTC).map(|(_, text)| text).collect();
         assert_eq!(lines[0], "Watched for 2 m 20 s: 140 steps, 1.0 a second");
         assert_eq!(lines[1], "Time by verdict: gpu 39 %, data-loader 32 %, idle 29 %");
         assert_eq!(lines[2], "Longest stretch: gpu: compute-bound for 55 s, from 00:00:30 on");
@@ -137,7 +161,7 @@ mod tests {
                 let verdict = verdict(Class::ALL[class], Cause::ALL.get(n).copied(), &advice, n as u64);
                 totals.push(&Frame { seconds, gap, ..frame(n as u64) }, &verdict);
             }
-            let lines = lines(&totals, &TimeZone::UTC);
+            let lines: Vec<String> = lines(&totals, &TimeZone::UTC).map(|(_, text)| text).collect();
             prop_assert!((1..=7).contains(&lines.len()));
             prop_assert!(lines.iter().all(|line| !line.chars().any(char::is_control)));
         }
