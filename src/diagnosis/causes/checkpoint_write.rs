@@ -7,7 +7,7 @@ thresholds! {
     WRITTEN = 0.30, "of the saving", "a save ends in waits for the disk to take it; what is far from that may be a log";
 }
 
-const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_LOST };
+const BY_SAVING: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_LOST };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "saving to the disk",
@@ -23,7 +23,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge,
     signals: &[MAIN_WAIT, "/proc/PID/task/TID/io of the main thread (wchar)", MAIN_STACKS, DEVICE, CPUS],
     source: "torch.save runs in the calling thread: it copies from the device, pickles and writes",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "saves that come less often than the watch lasts are missed or look large; other large writes of the \
              main thread count as saving where there are no stacks",
     advice: advice![
@@ -32,9 +31,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Save to a faster disk" => "the write itself takes the time";
         "Copy the state to host memory and write it in a thread" => "the loop then waits for the copy only";
     ],
-    bound: |window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
+    bound: |_, window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
     sharpen,
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::written_disk],
+    ..CauseSpec::in_class(Class::Io)
 };
 
 fn judge(case: &RuleInput<'_>) -> Option<Judgement> {
@@ -43,7 +43,7 @@ fn judge(case: &RuleInput<'_>) -> Option<Judgement> {
     if !(saving >= CHECKPOINT && saving > case.lost) {
         return None;
     }
-    let mut judgement = Judgement::of(Cause::CheckpointWrite, SURE.at(saving));
+    let mut judgement = Judgement::new(Cause::CheckpointWrite, BY_SAVING.at(saving));
     if flushes(main) {
         judgement = judgement
             .meaning("the loop waits until what it has written is on the disk; no checkpoint is seen in its code");

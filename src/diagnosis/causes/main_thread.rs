@@ -9,8 +9,9 @@ thresholds! {
     WORTH_NAMING = 0.30, "share", "a third of the loop in one function is where to begin";
 }
 
-const BY_LEAD: ConfidenceRamp = ConfidenceRamp { least: 0.50, most: 0.75, from: AHEAD_OF_MODEL, to: PHASE };
-const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.80, most: 1.0, from: HOST_WORK, to: ALL_ALONG };
+const BY_LEAD_OVER_MODEL: ConfidenceRamp =
+    ConfidenceRamp { least: 0.50, most: 0.75, from: AHEAD_OF_MODEL, to: PHASE };
+const BY_HOST_WORK: ConfidenceRamp = ConfidenceRamp { least: 0.80, most: 1.0, from: HOST_WORK, to: ALL_ALONG };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the main thread's own work",
@@ -29,7 +30,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let host = case.main.shares.host_busy;
         let works = host >= HOST_WORK || host_device_sync::works_in_long_pieces(case);
         if case.device_idle_by_host().is_some() && works {
-            return Some(or_loading(case, case.of(Cause::MainThread, FACTOR.at(host))));
+            return Some(or_loading(case, case.found(Cause::MainThread, BY_HOST_WORK.at(host))));
         }
         on_the_cpu(case)
     },
@@ -49,7 +50,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     against: &[WAITS_FOR_BATCHES],
     place: CulpritPlace::Loop,
     sharpen,
-    ..CauseSpec::of(Class::Cpu)
+    ..CauseSpec::in_class(Class::Cpu)
 };
 
 /// Without a device: a loop whose stacks stand in other code than the model's for the larger part. Who computes on several CPUs
@@ -61,14 +62,14 @@ fn on_the_cpu(case: &RuleInput<'_>) -> Option<Judgement> {
     let (outside, model) = (stacks.shares.outside(), stacks.shares.of_model() + compiled);
     let lead = (outside - model) - model;
     let error = STANDARD_ERRORS.value / f64::from(stacks.samples.max(1)).sqrt();
-    let several = case.trainer_cores() >= COMPUTE_THREADS;
+    let several = case.main.cores() >= COMPUTE_THREADS;
     let seen = model >= SEEN_MODEL;
     let leads = outside >= BUSY && lead >= error.max(AHEAD_OF_MODEL.value);
     if !case.computes_on_cpu() || !leads || (several && !seen) || cpu_training::may_be_set_up(case) {
         return None;
     }
-    let sure = if seen { BY_LEAD.at(lead) } else { BY_LEAD.at(lead).min(EVEN_CHANCE.value) };
-    let judgement = Judgement::of(Cause::MainThread, sure).meaning("Python work takes most of its time");
+    let sure = if seen { BY_LEAD_OVER_MODEL.at(lead) } else { BY_LEAD_OVER_MODEL.at(lead).min(EVEN_CHANCE.value) };
+    let judgement = Judgement::new(Cause::MainThread, sure).meaning("Python work takes most of its time");
     Some(judgement.other(Cause::CpuTraining, PERHAPS, "no device is in use"))
 }
 

@@ -1,7 +1,7 @@
-//! CPU time or memory that is wanted and not given. The causes of it differ in who has it instead; that threads queue, and
-//! how surely, is the same for all of them.
+//! CPU time that the job wants and does not get. Its causes differ in who gets it instead; whether threads queue for a CPU, and how
+//! sure that is, they share.
 
-use super::case::{Bottleneck, RuleInput};
+use super::rule_input::{Bottleneck, RuleInput};
 use super::{Cause, Judgement, slow_samples};
 use crate::diagnosis::features::{ChainPath, Features, LoopThread, PathPart, Workers};
 use crate::diagnosis::thresholds::*;
@@ -16,20 +16,20 @@ thresholds! {
     OWN_THREADS = 2.0, "threads per process", "one is its own; fewer than two on average make a crowd of processes";
 }
 
-/// A factor of the case's own.
+/// A factor of the bottleneck's own sureness.
 const QUEUEING: ConfidenceRamp = ConfidenceRamp { least: 0.65, most: 1.0, from: HARDLY, to: QUEUES_LONG };
 
 /// What there is too much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crowd {
-    /// That compute for each other.
+    /// Threads that compute for each other.
     Threads,
     Processes,
-    /// Threads that make batches each for itself: fewer of them would do no more.
+    /// Threads that each make batches of their own: fewer of them would not do more.
     Makers,
 }
 
-/// Threads of the job queue for a CPU, or would as soon as they wanted more.
+/// Threads of the job queue for a CPU, or would if they wanted any more of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Queueing {
     pub confidence: f64,
@@ -45,9 +45,9 @@ pub(super) struct Queueing {
     pub of_workers: bool,
 }
 
-/// Whether anybody can be short of anything: whoever is waited for; where nobody is, a main thread that shows it.
+/// Whether anybody can be short of CPU time or memory: whoever the loop waits for, or else a main thread that shows it.
 pub(super) fn may_be(case: &RuleInput<'_>) -> bool {
-    match case.loss {
+    match case.bottleneck {
         Bottleneck::Workers(_) | Bottleneck::InProcess => true,
         Bottleneck::Busy(_) | Bottleneck::Wait(_) => false,
         Bottleneck::Dry(_) | Bottleneck::NoDevice => {
@@ -59,19 +59,19 @@ pub(super) fn may_be(case: &RuleInput<'_>) -> bool {
     }
 }
 
-/// Time in which somebody that counts wants a CPU, as a share of all time, and the part of it spent queueing: half of hardly
-/// any time is hardly any time.
+/// How long whoever sets the pace wants a CPU, and how long of that it queues, both as shares of all time: queueing for half of
+/// hardly any time costs nothing.
 #[derive(Debug, Clone, Copy)]
 struct StarvedFor {
     runnable: f64,
     queued: f64,
-    /// Time in which something else is waited for: no CPU would help then.
+    /// How long it waits for something else, where no CPU would help.
     elsewhere: f64,
 }
 
 impl StarvedFor {
-    /// That of the workers who are waited for, or of the loop.
-    fn of(case: &RuleInput<'_>) -> Self {
+    /// Of the workers, where the loop waits for them, else of the loop.
+    fn new(case: &RuleInput<'_>) -> Self {
         case.slow_workers().map_or_else(|| Self::by_loop(case.window, case.main), Self::by_workers)
     }
 
@@ -79,7 +79,7 @@ impl StarvedFor {
         Self { runnable: workers.busy + workers.runnable, queued: workers.runnable, elsewhere: workers.io_wait }
     }
 
-    /// That of the loop: its own thread, and whoever runs while it waits for him.
+    /// Of the loop: its own thread, and the threads that run while it waits for them.
     fn by_loop(window: &Features, main: &LoopThread) -> Self {
         let runnable = main.running.max(main.waits(Wait::Running));
         let mut wanted = Self { runnable, queued: runnable * main.run_delay.unwrap_or(0.0), elsewhere: 0.0 };
@@ -97,30 +97,30 @@ impl StarvedFor {
         wanted
     }
 
-    /// Queueing, of the time in which a CPU is wanted.
+    /// The part of the time wanting a CPU that is spent queueing (run-queue delay).
     fn share(&self) -> f64 {
         if self.runnable > HARDLY { (self.queued / self.runnable).min(1.0) } else { 0.0 }
     }
 
-    /// More than half of what it takes is queueing.
+    /// Most of its time goes into queueing.
     fn is_mostly_queueing(&self) -> bool {
         self.queued >= LARGER_HALF.value * (self.runnable + self.elsewhere)
     }
 
-    /// It queues at least so much of that time, and it costs what a person would mend.
+    /// It queues at least this part of that time, and loses enough by it for a person to care.
     fn reaches(&self, share: Threshold) -> bool {
         self.share() >= share && self.queued >= LOST_WAIT
     }
 }
 
-/// The loop itself does not get the CPU it wants: the share of its runnable time that it queues.
+/// The loop's run-queue delay, as a share of its runnable time, where it is long enough to matter.
 pub(in crate::diagnosis) fn main_queues(case: &RuleInput<'_>) -> Option<f64> {
     Some(StarvedFor::by_loop(case.window, case.main))
         .filter(|wanted| wanted.reaches(MAIN_RUN_DELAY))
         .map(|wanted| wanted.share())
 }
 
-/// Whether threads queue, and how surely.
+/// Whether threads queue for a CPU, and how sure that is.
 pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     let cpu = &case.window.cpu;
     // A loop that loses more to its own queueing than to its workers: they all want a CPU at the same moment, and rest after it.
@@ -163,8 +163,11 @@ pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     let too_many = full || wanted.is_mostly_queueing();
     let crowded = Some(by).filter(|_| too_many && cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores);
     // Without workers the loop loses no more than what it queues.
-    let sure =
-        if queues && workers.is_none() { super::case::LOST.at(wanted.queued).min(case.sure) } else { case.sure };
+    let sure = if queues && workers.is_none() {
+        super::rule_input::LOST.at(wanted.queued).min(case.sure)
+    } else {
+        case.sure
+    };
     let (confidence, mostly) = (sure * QUEUEING.between(strength), wanted.is_mostly_queueing());
     Some(Queueing { confidence, neighbours, crowded, full, mostly, of_workers: workers.is_some() })
 }
@@ -179,7 +182,7 @@ pub(in crate::diagnosis) fn others_hold(case: &RuleInput<'_>) -> bool {
 
 /// Whoever is waited for loses more to queueing for a CPU, pauses by a quota among it, than to other waits of its own.
 pub(super) fn queues_rather_than_waits(case: &RuleInput<'_>) -> bool {
-    let wanted = StarvedFor::of(case);
+    let wanted = StarvedFor::new(case);
     wanted.queued >= wanted.elsewhere
 }
 
@@ -188,8 +191,8 @@ pub(super) fn queues_alone(case: &RuleInput<'_>, cause: Cause) -> Option<Judgeme
     let explained =
         queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded.is_some() || queueing.full);
     let queues = StarvedFor::by_loop(case.window, case.main).reaches(QUEUES_LONG);
-    let alone = matches!(case.loss, Bottleneck::Dry(_) | Bottleneck::NoDevice) && queues && !explained;
-    alone.then(|| case.of(cause, GUESSED))
+    let alone = matches!(case.bottleneck, Bottleneck::Dry(_) | Bottleneck::NoDevice) && queues && !explained;
+    alone.then(|| case.found(cause, GUESSED))
 }
 
 /// What is gained when nobody queues for a CPU any more: the loop does not, nor whoever it waits for. Workers then

@@ -20,7 +20,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let workers = case.slow_workers()?;
-        let mut judgement = case.of(Cause::TooFewWorkers, stages::sureness(workers));
+        let mut judgement = case.found(Cause::TooFewWorkers, stages::sureness(workers));
         if workers.busy < ALL_ALONG {
             judgement = judgement.meaning("the workers are too few to keep up");
         }
@@ -40,7 +40,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_BATCHES, CPUS, STEPS],
     source: "with T seconds of one worker for a batch and C seconds of a step without waits, N workers leave a mean \
              wait of T/N - C; measured on torch 2.15 with 0, 4 and 8 workers",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "once the workers outnumber the allowed CPUs each gets slower, so the number advised stops there; more \
              workers also take more memory",
     advice: advice![
@@ -56,7 +55,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     place: CulpritPlace::Workers,
     sharpen,
     tuning_first: true,
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };
 
 /// How many workers, and what that brings.

@@ -1,7 +1,6 @@
 //! The set of workers is started anew again and again.
 
 use super::*;
-use crate::rates::stacks::Activity;
 
 thresholds! {
     RESTART = 20.0, "s", "starting a spawned worker takes 2 to 6 s of imports: a tenth of the loop and more at this distance";
@@ -30,10 +29,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let polled = case.main.waits(Wait::LoaderPoll);
         let elsewhere = case.main.stacks.as_ref().map_or(case.lost - polled, LoopStacks::loading);
         let short_sets = polled >= A_POLL && elsewhere < LARGER_HALF.value * case.lost;
-        if matches!(case.loss, Bottleneck::InProcess) && case.main.exact && short_sets {
-            return Some(case.of(Cause::WorkerRestart, 1.0));
+        if matches!(case.bottleneck, Bottleneck::InProcess) && case.main.exact && short_sets {
+            return Some(case.found(Cause::WorkerRestart, 1.0));
         }
-        let judgement = waits_for_sets(case).then(|| case.of(Cause::WorkerRestart, 1.0))?;
+        let judgement = waits_for_sets(case).then(|| case.found(Cause::WorkerRestart, 1.0))?;
         let full = case.window.cpu.full.is_some_and(|full| full >= FULL_TOO);
         let words = "the workers' start fills the CPUs: with more of them it would be shorter";
         Some(if full { judgement.other(Cause::CoresSaturated, EVEN_CHANCE, words) } else { judgement })
@@ -41,7 +40,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[MAIN_WAIT, "start times of the worker processes (/proc/PID/stat)"],
     source: "torch.utils.data documentation: with persistent_workers=False the workers end with each epoch; a \
              spawned one imports everything again, 2 to 6 s measured",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "epochs longer than the threshold are not called so: the restart then costs less than a tenth",
     advice: advice![
         "Set persistent_workers=True" => "the workers then survive the end of an epoch";
@@ -49,7 +47,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Keep imports and data set set-up light, or start workers by fork where that is safe"
             => "a spawned worker runs them all again";
     ],
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };
 
 /// The loop waits for whole sets that are started again and again, more than for their batches.
