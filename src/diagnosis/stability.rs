@@ -175,7 +175,7 @@ impl Diagnosis {
         let stacks = StackSums::of(stack_frames.iter().flat_map(|frame| &frame.stacks));
         let ranks = ranks::ranks(&long_frames, &stacks);
         let only = ranks::straggler(&ranks);
-        let long = Features::of(&long_frames, &stacks, only);
+        let long = Features::from_frames(&long_frames, &stacks, only);
         // Steps longer than the windows need longer windows.
         let stretch = long.steps.quantile_ms(0.95).map_or(0.0, |ms| ms / 1000.0 * STEPS);
         let is_recent =
@@ -185,14 +185,14 @@ impl Diagnosis {
             // Whole turns, whatever the verdict was meanwhile: their halves are no regimes.
             self.regime_ns = 0;
             let frames = self.frames(recent.clone(), last, (TURNS * turn_s).clamp(LONG_S, LONGEST_S));
-            (Features::of(&frames, &stacks, only), turn_s)
+            (Features::from_frames(&frames, &stacks, only), turn_s)
         } else if self.load.comes_and_goes(last.monotonic_ns) {
             self.regime_ns = 0;
             let frames = self.frames(recent.clone(), last, LONGEST_S);
-            (Features::of(&frames, &stacks, only), stretch.clamp(SHORT_S, LONGEST_S / 3.0))
+            (Features::from_frames(&frames, &stacks, only), stretch.clamp(SHORT_S, LONGEST_S / 3.0))
         } else if stretch > SHORT_S {
             let frames = of_last(stretch.clamp(LONG_S, LONGEST_S));
-            (Features::of(&frames, &stacks, only), stretch.min(LONGEST_S / 3.0))
+            (Features::from_frames(&frames, &stacks, only), stretch.min(LONGEST_S / 3.0))
         } else {
             (long, SHORT_S)
         };
@@ -204,10 +204,10 @@ impl Diagnosis {
         // Not before the first verdict, and not for what needs no second look.
         let short = (self.standing.is_some() && !judged.is_certain()).then(|| {
             let frames = self.frames(recent.clone(), last, short_s);
-            let now = Mix::of(&frames);
+            let now = Mix::from_frames(&frames);
             let newest = newest_stacks(&stack_frames, &frames, now.as_ref(), last);
             self.counters_moved = now.is_some_and(|now| now.has_moved_since(&long_frames));
-            decision::judge(&Features::of(&frames, &newest, only), self.known)
+            decision::judge(&Features::from_frames(&frames, &newest, only), self.known)
         });
         self.decide(last.monotonic_ns, long.seconds, judged, short, short_s);
         let standing = self.standing.clone().unwrap_or_default();

@@ -17,7 +17,7 @@ pub(super) struct Visibility {
 }
 
 impl Visibility {
-    pub(super) fn of(sample: &Sample, pid: u32) -> Self {
+    pub(super) fn from_sample(sample: &Sample, pid: u32) -> Self {
         let mut out = Self::default();
         out.source(Subject::Nvml, &sample.sources.gpu);
         if let Some(gpus) = &sample.gpus {
@@ -173,7 +173,7 @@ mod tests {
         };
         let of = |processes: Vec<ProcessSample>| {
             let job = JobSample { target: id(7), processes, ..JobSample::default() };
-            Visibility::of(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7).not_seen
+            Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7).not_seen
         };
         let alone = of(vec![rank(7)]);
         let missed = alone.iter().find(|missed| missed.what == Subject::OtherRanks.into()).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn an_accelerator_that_cannot_be_read_is_not_seen() {
         let job = JobSample { accelerators: vec!["/dev/kfd".into()], ..JobSample::default() };
-        let missed = Visibility::of(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7).not_seen;
+        let missed = Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7).not_seen;
         let missed = missed.iter().find(|missed| missed.what == Subject::Accelerator.into()).unwrap();
         assert_eq!(missed.why, "the job uses an accelerator that trainmon cannot read (/dev/kfd)");
     }
@@ -197,7 +197,7 @@ mod tests {
         let of = |connections: Option<u32>| {
             let connections = connections.map(|hidden| Arc::new(ConnectionsSample { hidden, ..Default::default() }));
             let job = JobSample { connections, ..JobSample::default() };
-            Visibility::of(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7)
+            Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7)
         };
         for (hidden, seen) in [(None, None), (Some(0), Some("ok")), (Some(2), Some("denied"))] {
             let visibility = of(hidden);

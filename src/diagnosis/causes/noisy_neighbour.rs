@@ -39,7 +39,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 /// the loop's step would be waited for without them too. It is a finding of its own, and a doubt about them where it is the
 /// larger part.
 fn without_them(judgement: Judgement, case: &RuleInput<'_>) -> Judgement {
-    let fed = Loop::of(case.window).map(|fed| fed.undisturbed(case.window));
+    let fed = Loop::from_window(case.window).map(|fed| fed.undisturbed(case.window));
     let Some(fed) = fed.filter(|_| case.slow_workers().is_some()) else { return judgement };
     let step_s = fed.step_with(fed.workers);
     let left_s = step_s - fed.floor_s();

@@ -163,7 +163,7 @@ fn is_at_locks(asleep: f64, span: &Span<'_>) -> bool {
 }
 
 impl Chain {
-    pub(super) fn of(span: &Span<'_>) -> Option<Self> {
+    pub(super) fn from_span(span: &Span<'_>) -> Option<Self> {
         let last =
             span.frames.iter().rev().find_map(|frame| span.trainers(frame).find_map(|one| one.chain.as_ref()))?;
         let mut chain =

@@ -94,7 +94,7 @@ impl Means {
 }
 
 impl Workers {
-    pub(super) fn of(span: &Span<'_>) -> Option<Self> {
+    pub(super) fn from_span(span: &Span<'_>) -> Option<Self> {
         let last = span.frames.last()?;
         // A set that is just being rebuilt may be missing from the last frame.
         let sets = span.frames.iter().rev().map(|frame| span.workers(frame).collect::<Vec<_>>());
