@@ -138,6 +138,15 @@ fn steps_by_stacks(window: &Features, late_rank: bool) -> bool {
     })
 }
 
+/// Says which rank the others wait for, where one is late.
+fn name_straggler(verdict: &mut Verdict) {
+    if let Some((at, rank)) = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler) {
+        let late = Culprit::rank(rank.number(at), Some(rank.pid));
+        verdict.summary += &format!(" The other ranks wait for {}.", late.who());
+        verdict.culprits.insert(0, late);
+    }
+}
+
 impl Diagnosis {
     /// A diagnosis that has seen nothing yet.
     pub fn new(context: Context) -> Self {
@@ -181,20 +190,21 @@ impl Diagnosis {
         let is_recent =
             |frame: &&Frame| last.monotonic_ns.saturating_sub(frame.monotonic_ns) as f64 <= LONGEST_S * 1e9;
         let turn_s = rhythm::turn_s(recent.clone().filter(is_recent)).filter(|turn| *turn > stretch);
-        let (long, short_s) = if let Some(turn_s) = turn_s {
-            // Whole turns, whatever the verdict was meanwhile: their halves are no regimes.
+        let comes_and_goes = self.load.comes_and_goes(last.monotonic_ns);
+        let (long_s, short_s) = match turn_s {
+            Some(turn_s) => ((TURNS * turn_s).clamp(LONG_S, LONGEST_S), turn_s),
+            None if comes_and_goes => (LONGEST_S, stretch.clamp(SHORT_S, LONGEST_S / 3.0)),
+            None => (stretch.clamp(LONG_S, LONGEST_S), stretch.clamp(SHORT_S, LONGEST_S / 3.0)),
+        };
+        // Whole turns, whatever the verdict was meanwhile: their halves are no regimes.
+        let whole = turn_s.is_some() || comes_and_goes;
+        if whole {
             self.regime_ns = 0;
-            let frames = self.frames(recent.clone(), last, (TURNS * turn_s).clamp(LONG_S, LONGEST_S));
-            (Features::from_frames(&frames, &stacks, only), turn_s)
-        } else if self.load.comes_and_goes(last.monotonic_ns) {
-            self.regime_ns = 0;
-            let frames = self.frames(recent.clone(), last, LONGEST_S);
-            (Features::from_frames(&frames, &stacks, only), stretch.clamp(SHORT_S, LONGEST_S / 3.0))
-        } else if stretch > SHORT_S {
-            let frames = of_last(stretch.clamp(LONG_S, LONGEST_S));
-            (Features::from_frames(&frames, &stacks, only), stretch.min(LONGEST_S / 3.0))
+        }
+        let long = if whole || long_s > LONG_S {
+            Features::from_frames(&self.frames(recent.clone(), last, long_s), &stacks, only)
         } else {
-            (long, SHORT_S)
+            long
         };
         self.known.has_stepped |= long.is_stepping() || steps_by_stacks(&long, only.is_some());
         self.known.has_trained |= long.loop_stacks().is_some_and(LoopStacks::trains);
@@ -216,11 +226,8 @@ impl Diagnosis {
         }
         let mut verdict = compose::verdict(&self.context, &standing, &long, sample);
         verdict.ranks = ranks.into_iter().map(|(_, rank)| rank).collect();
-        let late = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler);
-        if let Some((at, rank)) = late.filter(|_| standing.cause.is_some()) {
-            let late = Culprit::rank(rank.number(at), Some(rank.pid));
-            verdict.summary += &format!(" The other ranks wait for {}.", late.who());
-            verdict.culprits.insert(0, late);
+        if standing.cause.is_some() {
+            name_straggler(&mut verdict);
         }
         self.load.name_both(&mut verdict, last.monotonic_ns);
         verdict.observed_s = observed_s;
@@ -238,11 +245,7 @@ impl Diagnosis {
             }
             return;
         };
-        if certain {
-            self.take_over(judged, now_ns, now_ns);
-            return;
-        }
-        if self.load.is_settled(standing, &judged, now_ns) {
+        if certain || self.load.is_settled(standing, &judged, now_ns) {
             self.take_over(judged, now_ns, now_ns);
             return;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::sample::job::unread_accelerators;
-use crate::sample::{Access, GpuDevice, JobSample, ProcessRole, Sample, SourceState, SourceStatus};
+use crate::sample::{Access, GpuDevice, GpuSample, JobSample, ProcessRole, Sample, SourceState, SourceStatus};
 
 use super::subject::{Missing, Subject};
 use super::verdict::Unavailable;
@@ -21,27 +21,7 @@ impl Visibility {
         let mut out = Self::default();
         out.source(Subject::Nvml, &sample.sources.gpu);
         if let Some(gpus) = &sample.gpus {
-            // The driver may answer while a device does not.
-            for device in gpus.devices.iter().filter(|device| device.lost) {
-                let why = "the driver has lost the device: it does not answer any more";
-                let fix = "sudo nvidia-smi --gpu-reset, or reboot";
-                out.miss(Missing::Gpu(device.index), why, Some(fix));
-            }
-            // Not offered under MIG and by some virtual GPUs: how busy the device is, is then no zero.
-            let unread = |device: &&GpuDevice| !device.lost && device.utilization_pct.is_none();
-            for device in gpus.devices.iter().filter(unread).filter(|device| device.utilization_points.is_empty()) {
-                let why = if device.mig == Some(true) {
-                    "MIG is on: NVML does not say how busy the device is, only the memory in use"
-                } else {
-                    "NVML does not say how busy the device is"
-                };
-                out.miss(Missing::GpuLoad(device.index), why, None);
-            }
-            if !gpus.devices.is_empty() && gpus.devices.iter().all(|device| device.lost) {
-                out.see(Subject::Nvml, SourceState::Gone.seen());
-            } else if gpus.simulated {
-                out.see(Subject::Nvml, "simulated");
-            }
+            out.gpus(gpus);
         }
         out.source(Subject::Disks, &sample.sources.storage);
         let Some(job) = &sample.job else { return out };
@@ -77,6 +57,31 @@ impl Visibility {
         out.see(Subject::Cgroup, job.cgroup.version.as_deref().unwrap_or("absent"));
         out.source(Subject::Stacks, &sample.sources.stacks);
         out
+    }
+
+    /// Devices that are lost, or do not say how busy they are.
+    fn gpus(&mut self, gpus: &GpuSample) {
+        // The driver may answer while a device does not.
+        for device in gpus.devices.iter().filter(|device| device.lost) {
+            let why = "the driver has lost the device: it does not answer any more";
+            let fix = "sudo nvidia-smi --gpu-reset, or reboot";
+            self.miss(Missing::Gpu(device.index), why, Some(fix));
+        }
+        // Not offered under MIG and by some virtual GPUs: how busy the device is, is then no zero.
+        let unread = |device: &&GpuDevice| !device.lost && device.utilization_pct.is_none();
+        for device in gpus.devices.iter().filter(unread).filter(|device| device.utilization_points.is_empty()) {
+            let why = if device.mig == Some(true) {
+                "MIG is on: NVML does not say how busy the device is, only the memory in use"
+            } else {
+                "NVML does not say how busy the device is"
+            };
+            self.miss(Missing::GpuLoad(device.index), why, None);
+        }
+        if !gpus.devices.is_empty() && gpus.devices.iter().all(|device| device.lost) {
+            self.see(Subject::Nvml, SourceState::Gone.seen());
+        } else if gpus.simulated {
+            self.see(Subject::Nvml, "simulated");
+        }
     }
 
     /// What is left out because there is too much of it.
