@@ -5,11 +5,9 @@
 
 use super::causes::{Against, WAITS_FOR_BATCHES};
 use super::class::Class;
-use super::parts::Evidence;
-use super::signals::{Side, Signal};
+use super::signals::{Evidence, Side, Signal, SourceName};
 use super::subject::Subject;
 use super::verdict::Verdict;
-use crate::text::named_enum;
 
 const NOT_THE_DEVICE: &[Against] = &[
     (Signal::GpuBusy, Side::Over, "the device is busy nevertheless: little is left to gain"),
@@ -50,22 +48,6 @@ pub fn counter_evidence(verdict: &Verdict) -> impl Iterator<Item = (&Evidence, S
     })
 }
 
-named_enum! {
-    /// What the numbers of verdicts are read from, by the names that the screen gives them.
-    pub enum SourceName {
-        /// The processes of the job.
-        Processes = "processes",
-        /// CPUs, memory and pressure of the machine and the control group.
-        Host = "host",
-        /// Disks and mounts.
-        Disks = "disks",
-        /// Devices.
-        Gpu = "GPU",
-        /// Stacks of the processes.
-        Stacks = "stacks",
-    }
-}
-
 impl SourceName {
     /// What a verdict's `seen` calls it, where it is there.
     pub fn subject(self) -> Option<Subject> {
@@ -79,16 +61,11 @@ impl SourceName {
 
     /// Whether any of the verdict's numbers come from it.
     pub fn is_under(self, verdict: &Verdict) -> bool {
-        use Signal::*;
-        let any = |of: fn(Signal) -> bool| verdict.evidence.iter().any(|evidence| of(evidence.signal));
+        let has_signals = verdict.evidence.iter().any(|evidence| evidence.signal.source() == self);
         match self {
             Self::Processes => true,
-            Self::Host => any(|of| matches!(of, CpuFull | CpuJob | CpuOthers | CgroupThrottled | PsiMemory)),
-            Self::Disks => any(|of| matches!(of, DiskBusy | DiskRead | DiskReadSize | DiskAwait | IoLimit)),
-            Self::Gpu => {
-                let load = |of| matches!(of, GpuBusy | GpuOthers | GpuPower | GpuMemoryBusy | SmActive);
-                verdict.gpu_idle.is_some() || any(load) || any(|of| matches!(of, LostWait | GpuThrottled | Pcie))
-            }
+            Self::Host | Self::Disks => has_signals,
+            Self::Gpu => has_signals || verdict.gpu_idle.is_some(),
             Self::Stacks => {
                 verdict.main_thread.is_some() || verdict.workers.iter().any(|worker| worker.stages.is_some())
             }

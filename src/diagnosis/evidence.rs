@@ -11,7 +11,7 @@ use super::causes::{Cause, CauseSpec, Judgement};
 use super::class::Class;
 use super::culprits::OTHERS_SHOWN;
 use super::features::{Cpus, Device, Features, LoopThread, Storage, Workers};
-use super::parts::Evidence;
+use super::signals::Evidence;
 use super::signals::Signal::{self, *};
 use super::stalls;
 use super::stats::round;

@@ -4,9 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::signals::Signal;
 use super::stats::{percent, round};
-use crate::text::format::Unit;
 
 /// Share of the window in which the job's devices were idle, and what the main thread did meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -84,21 +82,6 @@ pub struct WorkerVerdict {
     pub stages: Option<Stages>,
     /// The function it spends most time in, where stacks were seen.
     pub hottest: Option<Hottest>,
-}
-
-/// A number that speaks for the verdict.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
-    /// What it is a number of.
-    pub signal: Signal,
-    /// Its value.
-    pub value: Option<f64>,
-    /// What it counts.
-    pub unit: Unit,
-    /// The threshold it was held against, in the same unit.
-    pub threshold: Option<f64>,
-    /// For a person.
-    pub text: String,
 }
 
 /// Something to do.

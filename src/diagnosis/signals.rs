@@ -1,11 +1,28 @@
-//! The signals that verdicts rest on: name in the JSON, unit, and what each is in words. The one table of them.
+//! The signals that verdicts rest on: name in the JSON, unit, source, and what each is in words. The one table of them.
 
-use super::parts::Evidence;
+use serde::{Deserialize, Serialize};
+
 use crate::text::format::Unit;
 use crate::text::named_enum;
 
+named_enum! {
+    /// What the numbers of verdicts are read from, by the names that the screen gives them.
+    pub enum SourceName {
+        /// The processes of the job.
+        Processes = "processes",
+        /// CPUs, memory and pressure of the machine and the control group.
+        Host = "host",
+        /// Disks and mounts.
+        Disks = "disks",
+        /// Devices.
+        Gpu = "GPU",
+        /// Stacks of the processes.
+        Stacks = "stacks",
+    }
+}
+
 macro_rules! signals {
-    ($($Signal:ident = $name:literal, $Unit:ident, $label:literal;)*) => {
+    ($($Signal:ident = $name:literal, $Unit:ident, $Source:ident, $label:literal;)*) => {
         named_enum! {
             /// A signal.
             pub enum Signal { $(#[doc = $label] $Signal = $name,)* }
@@ -17,6 +34,11 @@ macro_rules! signals {
                 match self { $(Self::$Signal => Unit::$Unit),* }
             }
 
+            /// What its values are read from.
+            pub(super) fn source(self) -> SourceName {
+                match self { $(Self::$Signal => SourceName::$Source),* }
+            }
+
             /// What it is, in words that stand alone.
             pub fn label(self) -> &'static str {
                 match self { $(Self::$Signal => $label),* }
@@ -26,59 +48,59 @@ macro_rules! signals {
 }
 
 signals! {
-    InputWait = "input_wait", Share, "main thread waits for batches";
-    LostWait = "lost_wait", Share, "waits for batches with the GPU idle";
-    HostBusy = "host_busy", Share, "main thread works on the host";
-    DeviceSync = "device_sync", Share, "main thread waits for the device";
-    Checkpoint = "checkpoint", Share, "main thread saves state";
-    MainRunDelay = "main_run_delay", Share, "main thread queues for a CPU, of its runnable time";
-    Loading = "loading", Share, "main thread loads batches itself";
-    Receiving = "receiving", Share, "main thread works at taking batches over";
-    LoaderStart = "loader_start", Share, "main thread starts workers";
-    QueueWait = "queue_wait", Share, "main thread waits for a queue of the program's own";
-    Model = "model", Share, "main thread in forward, backward, optimizer and copies";
-    Report = "report", Share, "main thread logs and reports";
-    Collectives = "collectives", Share, "main thread in collectives";
-    SyncLines = "sync_lines", Share, "main thread at lines that wait for the device";
-    FutexWait = "futex_wait", Share, "main thread waits in a futex";
-    OtherThread = "other_thread", Share, "the busiest other thread of the trainer runs or queues";
-    MainRead = "main_read", BytesPerS, "the trainer reads through read calls";
-    WaitsForProcess = "waits_for_process", Share, "the loop waits for another process";
-    WaitsForThread = "waits_for_thread", Share, "the loop waits for another thread of its own";
-    WaitsForRemote = "waits_for_remote", Share, "the loop waits for an answer over the network";
-    WaitsForReader = "waits_for_reader", Share, "the loop waits for the reader of its output";
-    WaitsForLock = "waits_for_lock", Share, "the loop waits for a file lock";
-    WaitsForInterpreter = "waits_for_interpreter", Share, "the loop waits for the interpreter lock";
-    Sleeps = "sleeps", Share, "the loop sleeps, and nobody else of its job works";
-    GpuBusy = "gpu_busy", Share, "device busy";
-    GpuOthers = "gpu_others", Share, "device busy for other processes";
-    GpuPower = "gpu_power", Share, "power draw, of the limit";
-    GpuMemoryBusy = "gpu_memory_busy", Share, "device memory busy";
-    SmActive = "sm_active", Share, "multiprocessors active";
-    GpuThrottled = "gpu_throttled", Share, "device throttled, of the samples";
-    Pcie = "pcie", Share, "PCIe link used";
-    Workers = "workers", Count, "data workers";
-    WorkersBusy = "workers_busy", Share, "workers on a CPU";
-    WorkersIoWait = "workers_io_wait", Share, "workers wait for their source";
-    WorkersRunnable = "workers_runnable", Share, "workers queue for a CPU";
-    WorkersIdle = "workers_idle", Share, "workers have nothing to do";
-    WorkersLockWait = "workers_lock_wait", Share, "of that, each worker at a lock that another one holds";
-    WorkersLoad = "workers_load", Share, "workers read";
-    WorkersDecode = "workers_decode", Share, "workers decode";
-    WorkersTransform = "workers_transform", Share, "workers transform";
-    WorkersCollate = "workers_collate", Share, "workers collate";
-    WorkersHandOver = "workers_hand_over", Share, "their threads send batches";
-    StallEvery = "stall_every", Steps, "a stall comes every";
-    CpuFull = "cpu_full", Share, "allowed CPUs in use";
-    CpuJob = "cpu_job", Cores, "CPUs used by the job";
-    CpuOthers = "cpu_others", Cores, "CPUs used by other processes";
-    CgroupThrottled = "cgroup_throttled", Share, "CFS periods throttled";
-    DiskBusy = "disk_busy", Percent, "the disk is busy";
-    DiskRead = "disk_read", BytesPerS, "read from the disk";
-    DiskReadSize = "disk_read_size", Bytes, "mean size of a read";
-    DiskAwait = "disk_await", Ms, "mean time of an I/O";
-    IoLimit = "io_limit", BytesPerS, "read limit of the cgroup";
-    PsiMemory = "psi_memory", Percent, "some task waits for memory (PSI)";
+    InputWait = "input_wait", Share, Processes, "main thread waits for batches";
+    LostWait = "lost_wait", Share, Gpu, "waits for batches with the GPU idle";
+    HostBusy = "host_busy", Share, Processes, "main thread works on the host";
+    DeviceSync = "device_sync", Share, Processes, "main thread waits for the device";
+    Checkpoint = "checkpoint", Share, Processes, "main thread saves state";
+    MainRunDelay = "main_run_delay", Share, Processes, "main thread queues for a CPU, of its runnable time";
+    Loading = "loading", Share, Stacks, "main thread loads batches itself";
+    Receiving = "receiving", Share, Stacks, "main thread works at taking batches over";
+    LoaderStart = "loader_start", Share, Stacks, "main thread starts workers";
+    QueueWait = "queue_wait", Share, Stacks, "main thread waits for a queue of the program's own";
+    Model = "model", Share, Stacks, "main thread in forward, backward, optimizer and copies";
+    Report = "report", Share, Stacks, "main thread logs and reports";
+    Collectives = "collectives", Share, Stacks, "main thread in collectives";
+    SyncLines = "sync_lines", Share, Stacks, "main thread at lines that wait for the device";
+    FutexWait = "futex_wait", Share, Processes, "main thread waits in a futex";
+    OtherThread = "other_thread", Share, Processes, "the busiest other thread of the trainer runs or queues";
+    MainRead = "main_read", BytesPerS, Processes, "the trainer reads through read calls";
+    WaitsForProcess = "waits_for_process", Share, Processes, "the loop waits for another process";
+    WaitsForThread = "waits_for_thread", Share, Processes, "the loop waits for another thread of its own";
+    WaitsForRemote = "waits_for_remote", Share, Processes, "the loop waits for an answer over the network";
+    WaitsForReader = "waits_for_reader", Share, Processes, "the loop waits for the reader of its output";
+    WaitsForLock = "waits_for_lock", Share, Processes, "the loop waits for a file lock";
+    WaitsForInterpreter = "waits_for_interpreter", Share, Processes, "the loop waits for the interpreter lock";
+    Sleeps = "sleeps", Share, Processes, "the loop sleeps, and nobody else of its job works";
+    GpuBusy = "gpu_busy", Share, Gpu, "device busy";
+    GpuOthers = "gpu_others", Share, Gpu, "device busy for other processes";
+    GpuPower = "gpu_power", Share, Gpu, "power draw, of the limit";
+    GpuMemoryBusy = "gpu_memory_busy", Share, Gpu, "device memory busy";
+    SmActive = "sm_active", Share, Gpu, "multiprocessors active";
+    GpuThrottled = "gpu_throttled", Share, Gpu, "device throttled, of the samples";
+    Pcie = "pcie", Share, Gpu, "PCIe link used";
+    Workers = "workers", Count, Processes, "data workers";
+    WorkersBusy = "workers_busy", Share, Processes, "workers on a CPU";
+    WorkersIoWait = "workers_io_wait", Share, Processes, "workers wait for their source";
+    WorkersRunnable = "workers_runnable", Share, Processes, "workers queue for a CPU";
+    WorkersIdle = "workers_idle", Share, Processes, "workers have nothing to do";
+    WorkersLockWait = "workers_lock_wait", Share, Processes, "of that, each worker at a lock that another one holds";
+    WorkersLoad = "workers_load", Share, Stacks, "workers read";
+    WorkersDecode = "workers_decode", Share, Stacks, "workers decode";
+    WorkersTransform = "workers_transform", Share, Stacks, "workers transform";
+    WorkersCollate = "workers_collate", Share, Stacks, "workers collate";
+    WorkersHandOver = "workers_hand_over", Share, Stacks, "their threads send batches";
+    StallEvery = "stall_every", Steps, Processes, "a stall comes every";
+    CpuFull = "cpu_full", Share, Host, "allowed CPUs in use";
+    CpuJob = "cpu_job", Cores, Host, "CPUs used by the job";
+    CpuOthers = "cpu_others", Cores, Host, "CPUs used by other processes";
+    CgroupThrottled = "cgroup_throttled", Share, Host, "CFS periods throttled";
+    DiskBusy = "disk_busy", Percent, Disks, "the disk is busy";
+    DiskRead = "disk_read", BytesPerS, Disks, "read from the disk";
+    DiskReadSize = "disk_read_size", Bytes, Disks, "mean size of a read";
+    DiskAwait = "disk_await", Ms, Disks, "mean time of an I/O";
+    IoLimit = "io_limit", BytesPerS, Disks, "read limit of the cgroup";
+    PsiMemory = "psi_memory", Percent, Host, "some task waits for memory (PSI)";
 }
 
 named_enum! {
@@ -89,6 +111,21 @@ named_enum! {
         /// It does not.
         Under = "under",
     }
+}
+
+/// A number that speaks for the verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// What it is a number of.
+    pub signal: Signal,
+    /// Its value.
+    pub value: Option<f64>,
+    /// What it counts.
+    pub unit: Unit,
+    /// The threshold it was held against, in the same unit.
+    pub threshold: Option<f64>,
+    /// For a person.
+    pub text: String,
 }
 
 impl Evidence {

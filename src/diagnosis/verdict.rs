@@ -12,7 +12,8 @@ pub use super::ceiling::{Ceiling, Limit};
 pub use super::chain::ChainNode;
 pub use super::class::{Class, Phase};
 pub use super::culprits::{Culprit, CulpritKind, ShareOf};
-pub use super::parts::{Advice, Evidence, GpuIdle, Hottest, Stages, WorkerVerdict};
+pub use super::parts::{Advice, GpuIdle, Hottest, Stages, WorkerVerdict};
+pub use super::signals::Evidence;
 pub use super::subject::{Missing, Subject};
 use crate::rates::time_split::TimeSplit;
 

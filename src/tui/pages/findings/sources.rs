@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ratatui::style::Style;
 
 use super::hanging;
-use crate::diagnosis::counter_evidence::SourceName;
+use crate::diagnosis::SourceName;
 use crate::diagnosis::verdict::{Subject, Verdict};
 use crate::sample::{SourceState, SourceStatus, Sources};
 use crate::text::sanitise;
