@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::sample::{
-    GpuSample, HostSample, JobSample, LocalsSample, NeighboursSample, ProcessId, SourceState, SourceStatus, Sources,
-    StackWindow, StacksSample, StorageSample,
+    LocalsSample, ProcessId, Sample, SamplePart, SourceId, SourceState, SourceStatus, Sources, StackWindow,
+    StacksSample,
 };
 
 /// A call that has been outstanding for longer counts as hung, nanoseconds. NVML calls on a healthy driver take
@@ -30,18 +30,12 @@ pub struct Latest {
 /// The latest of each source.
 #[derive(Debug, Default)]
 pub struct Values {
-    /// The attached job.
-    pub job: LatestSlot<JobSample>,
-    /// The host.
-    pub host: LatestSlot<HostSample>,
-    /// Disks and mounts.
-    pub storage: LatestSlot<StorageSample>,
-    /// GPUs.
-    pub gpu: LatestSlot<GpuSample>,
+    /// What the next sample takes over. The stacks among them are in `stacks`.
+    pub sample: Sample,
+    /// How the calls of each source stand, in the order of [`SourceId::ALL`].
+    calls: [Calls; SourceId::ALL.len()],
     /// Python stacks.
     pub stacks: StacksSlot,
-    /// The busiest processes besides the job's, while they are wanted.
-    pub neighbours: Option<Arc<NeighboursSample>>,
 }
 
 /// Windows of stacks that no sample holds yet. Each goes into one sample, so they are kept until they are taken.
@@ -66,7 +60,7 @@ impl StacksSlot {
         if self.windows.len() < WINDOWS {
             self.windows.push(window);
         }
-        self.status = SourceStatus { state: SourceState::Fresh, ..SourceStatus::default() };
+        self.status = SourceState::Fresh.into();
     }
 
     /// Local variables have been read.
@@ -93,14 +87,12 @@ impl StacksSlot {
     }
 }
 
-/// The latest value of one source.
-#[derive(Debug)]
-pub struct LatestSlot<T> {
-    /// The value.
-    pub value: Option<Arc<T>>,
-    /// The tick it was read for.
-    pub tick: Option<u64>,
-    /// CLOCK_MONOTONIC when it was read, nanoseconds.
+/// How the calls of one source stand.
+#[derive(Debug, Default)]
+struct Calls {
+    /// The tick that was answered last.
+    tick: Option<u64>,
+    /// CLOCK_MONOTONIC of that answer, nanoseconds.
     read_ns: u64,
     /// CLOCK_MONOTONIC when the call that is outstanding began.
     since_ns: Option<u64>,
@@ -108,55 +100,23 @@ pub struct LatestSlot<T> {
     trouble: Option<SourceStatus>,
 }
 
-/// A state with its reason.
-pub(super) fn status(state: SourceState, reason: &str) -> SourceStatus {
-    SourceStatus { state, reason: Some(reason.into()), ..SourceStatus::default() }
-}
-
-impl<T> Default for LatestSlot<T> {
-    fn default() -> Self {
-        Self { value: None, tick: None, read_ns: 0, since_ns: None, trouble: None }
-    }
-}
-
-impl<T> LatestSlot<T> {
-    /// A call begins.
-    pub fn begin(&mut self, now_ns: u64) {
-        self.since_ns = Some(now_ns);
-    }
-
-    /// The call has ended. Without a value the last one is dropped: it must not be taken for a fresh one.
-    pub fn answer(&mut self, answer: Result<T, SourceStatus>, tick: u64, now_ns: u64) {
-        let (value, trouble) = match answer {
-            Ok(value) => (Some(Arc::new(value)), None),
-            Err(trouble) => (None, Some(trouble)),
-        };
-        *self = Self { value, tick: Some(tick), read_ns: now_ns, since_ns: None, trouble };
-    }
-
-    /// Whether the source has answered for this tick.
-    pub fn has_answered(&self, tick: u64) -> bool {
-        self.tick.is_some_and(|answered| answered >= tick)
-    }
-
+impl Calls {
     /// The state at `now_ns`, for ticks `interval_ns` apart.
-    pub fn status(&self, now_ns: u64, interval_ns: u64) -> SourceStatus {
+    fn status(&self, now_ns: u64, interval_ns: u64) -> SourceStatus {
         let age_ns = now_ns.saturating_sub(self.read_ns);
         let outstanding = self.since_ns.map(|since| now_ns.saturating_sub(since));
-        let plain = |state| SourceStatus { state, ..SourceStatus::default() };
-        let mut found = match (&self.trouble, &self.value) {
+        let has_value = self.tick.is_some() && self.trouble.is_none();
+        let mut status = match &self.trouble {
             _ if outstanding.is_some_and(|waited| waited > HUNG_NS) => {
-                status(SourceState::Hung, "a call has not come back for more than 3 s")
+                SourceStatus::new(SourceState::Hung, "a call has not come back for more than 3 s")
             }
-            (Some(trouble), _) => trouble.clone(),
-            (None, Some(_)) if age_ns > interval_ns.saturating_mul(2).saturating_add(500_000_000) => {
-                plain(SourceState::Stale)
-            }
-            (None, Some(_)) => plain(SourceState::Fresh),
-            (None, None) => plain(SourceState::Pending),
+            Some(trouble) => trouble.clone(),
+            None if !has_value => SourceState::Pending.into(),
+            None if age_ns > interval_ns.saturating_mul(2).saturating_add(500_000_000) => SourceState::Stale.into(),
+            None => SourceState::Fresh.into(),
         };
-        found.age_ms = self.value.is_some().then_some(age_ns / 1_000_000);
-        found
+        status.age_ms = has_value.then_some(age_ns / 1_000_000);
+        status
     }
 }
 
@@ -175,55 +135,93 @@ impl Latest {
 }
 
 impl Values {
-    /// PIDs of the job, for the sources that look into its processes.
-    pub fn pids(&self) -> Vec<u32> {
-        self.job.value.iter().flat_map(|job| &job.processes).map(|process| process.id.pid).collect()
+    fn calls(&mut self, source: SourceId) -> Option<&mut Calls> {
+        self.calls.get_mut(source as usize)
     }
 
-    /// PIDs that NVML lists.
-    pub fn gpu_pids(&self) -> Vec<u32> {
-        let devices = self.gpu.value.iter().flat_map(|gpus| &gpus.devices);
-        devices.flat_map(|device| &device.processes).map(|process| process.pid).collect()
+    /// A call begins.
+    pub fn begin(&mut self, source: SourceId, now_ns: u64) {
+        if let Some(calls) = self.calls(source) {
+            calls.since_ns = Some(now_ns);
+        }
     }
 
-    /// Whether every source that can has answered for `tick`. One that hangs, or that has given up, is not waited for.
+    /// The call for a tick has ended. Without a value the last one is dropped: it must not be taken for a fresh one.
+    pub fn answer<P: SamplePart>(&mut self, answer: Result<P, SourceStatus>, tick: u64, now_ns: u64) {
+        let (value, trouble) = match answer {
+            Ok(value) => (Some(Arc::new(value)), None),
+            Err(trouble) => (None, Some(trouble)),
+        };
+        *P::place(&mut self.sample) = value;
+        if let Some(calls) = self.calls(P::SOURCE) {
+            *calls = Calls { tick: Some(tick), read_ns: now_ns, since_ns: None, trouble };
+        }
+    }
+
+    /// The tick that the job has answered last.
+    pub fn job_tick(&self) -> Option<u64> {
+        self.calls.get(SourceId::Job as usize)?.tick
+    }
+
+    /// Whether every source that is asked once a tick has answered for `tick`. One that hangs, or that has given up, is not
+    /// waited for.
     pub fn complete(&self, tick: u64) -> bool {
-        self.job.has_answered(tick)
-            && self.host.has_answered(tick)
-            && (self.storage.has_answered(tick) || self.storage.trouble.is_some())
-            && (self.gpu.has_answered(tick) || self.gpu.trouble.is_some())
+        let asked = SourceId::ALL.iter().zip(&self.calls).filter(|(source, _)| **source != SourceId::Stacks);
+        asked.into_iter().all(|(_, calls)| calls.tick >= Some(tick) || calls.trouble.is_some())
     }
 
     /// The state of every source.
     pub fn sources(&self, now_ns: u64, interval_ns: u64) -> Sources {
-        Sources {
-            job: self.job.status(now_ns, interval_ns),
-            host: self.host.status(now_ns, interval_ns),
-            storage: self.storage.status(now_ns, interval_ns),
-            gpu: self.gpu.status(now_ns, interval_ns),
-            stacks: self.stacks.status.clone(),
+        let mut sources = Sources::default();
+        for (status, calls) in sources.all_mut().into_iter().zip(&self.calls) {
+            *status = calls.status(now_ns, interval_ns);
         }
+        Sources { stacks: self.stacks.status.clone(), ..sources }
+    }
+
+    /// PIDs of the job, for the sources that look into its processes.
+    pub fn pids(&self) -> Vec<u32> {
+        self.sample.job.iter().flat_map(|job| &job.processes).map(|process| process.id.pid).collect()
+    }
+
+    /// PIDs that NVML lists.
+    pub fn gpu_pids(&self) -> Vec<u32> {
+        let devices = self.sample.gpus.iter().flat_map(|gpus| &gpus.devices);
+        devices.flat_map(|device| &device.processes).map(|process| process.pid).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::{GpuSample, HostSample, JobSample, StorageSample};
 
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn a_slot_grows_stale_and_hangs() {
-        let mut slot = LatestSlot::<u8>::default();
-        assert_eq!(slot.status(0, SECOND).state, SourceState::Pending);
-        slot.begin(0);
-        slot.answer(Ok(1), 0, SECOND);
-        assert_eq!(slot.status(2 * SECOND, SECOND).state, SourceState::Fresh);
-        assert_eq!(slot.status(5 * SECOND, SECOND).state, SourceState::Stale);
-        slot.begin(2 * SECOND);
-        assert_eq!(slot.status(6 * SECOND, SECOND).state, SourceState::Hung);
-        slot.answer(Err(status(SourceState::Absent, "x")), 1, 7 * SECOND);
-        assert_eq!(slot.status(8 * SECOND, SECOND).state, SourceState::Absent);
-        assert!(slot.value.is_none());
+    fn a_source_grows_stale_and_hangs() {
+        let mut values = Values::default();
+        let state = |values: &Values, now| values.sources(now * SECOND, SECOND).gpu.state;
+        assert_eq!(state(&values, 0), SourceState::Pending);
+        values.begin(SourceId::Gpu, 0);
+        values.answer(Ok(GpuSample::default()), 0, SECOND);
+        assert_eq!(state(&values, 2), SourceState::Fresh);
+        assert_eq!(state(&values, 5), SourceState::Stale);
+        values.begin(SourceId::Gpu, 2 * SECOND);
+        assert_eq!(state(&values, 6), SourceState::Hung);
+        values.answer::<GpuSample>(Err(SourceStatus::new(SourceState::Absent, "x")), 1, 7 * SECOND);
+        assert_eq!(state(&values, 8), SourceState::Absent);
+        assert!(values.sample.gpus.is_none());
+    }
+
+    #[test]
+    fn a_tick_is_complete_without_those_that_have_given_up() {
+        let mut values = Values::default();
+        values.answer(Ok(JobSample::default()), 3, SECOND);
+        values.answer(Ok(HostSample::default()), 3, SECOND);
+        values.answer(Ok(StorageSample::default()), 3, SECOND);
+        assert!(!values.complete(3), "the GPUs have not answered yet");
+        values.answer::<GpuSample>(Err(SourceStatus::new(SourceState::Absent, "x")), 0, SECOND);
+        assert!(values.complete(3) && !values.complete(4));
     }
 }

@@ -3,13 +3,13 @@
 //! ```text
 //!  tm-job      samples the main thread and the workers 20 to 50 times a second, and once a tick reads the job's
 //!              processes, the host and the cgroup (kernel memory: these reads do not block)
-//!  tm-gpu      NVML, which may hang with the driver         } asked once a tick, one call outstanding,
-//!  tm-storage  disks, descriptors and mounts                } never waited for longer than a moment
+//!  tm-gpu …    one for each `AskedSource` of `sources`: NVML, disks and mounts. Asked once a tick, one call
+//!              outstanding, never waited for longer than a moment
 //!  tm-stacks   py-spy, one run after the other, as often as is wanted
 //!  tm-hosts    the host's other processes, while they are wanted
 //!       │
 //!       ▼
-//!  Latest: the latest value of each source, with its state (fresh, stale, hung, gone, absent, denied)
+//!  Values: the latest value of each source, with its state (fresh, stale, hung, gone, absent, denied)
 //!       │
 //!       ▼
 //!  Collector::next() puts a `Sample` together, on the caller's (async) thread
@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, getrlimit};
 
 use crate::sample::{OwnSample, ProcessId, Sample};
-use crate::sources::Roots;
+use crate::sources::SourceOptions;
 use crate::sources::files::KeptFile;
 use crate::sources::job::{AttachError, JobReader};
 use crate::sources::{clock, descriptors, task_files};
@@ -61,8 +61,8 @@ const HEADROOM: u64 = 24 << 20;
 /// What to collect.
 #[derive(Debug, Clone)]
 pub struct CollectorOptions {
-    /// Where `/proc` and `/sys` are.
-    pub roots: Roots,
+    /// Where the sources are.
+    pub sources: SourceOptions,
     /// The process to attach to.
     pub pid: u32,
     /// Time between two samples.
@@ -73,10 +73,6 @@ pub struct CollectorOptions {
     pub no_stacks: bool,
     /// The py-spy program, where it is not to be looked for.
     pub py_spy: Option<PathBuf>,
-    /// NVML's library, where it is not the loader's.
-    pub nvml_lib: Option<PathBuf>,
-    /// The state file of a simulated device, which then takes NVML's place.
-    pub simulated_device: Option<PathBuf>,
 }
 
 /// What the collector and its source threads share.
@@ -123,7 +119,7 @@ impl Collector {
     /// # Errors
     /// [`AttachError`] when the process cannot be watched. Sources that are missing are no error: their state says so.
     pub fn attach(options: CollectorOptions) -> Result<Self, AttachError> {
-        let attach = || JobReader::attach(&options.roots.proc, options.pid, options.no_ptrace);
+        let attach = || JobReader::attach(&options.sources.roots.proc, options.pid, options.no_ptrace);
         let job = rights::with_rights(attach).map_err(|error| AttachError::Failed(options.pid, error))??;
         let target = job.target;
         let command = job.command();
@@ -142,13 +138,11 @@ impl Collector {
     }
 
     /// The attached process.
-    #[must_use]
     pub fn target(&self) -> ProcessId {
         self.target
     }
 
     /// Command line of the attached process when it was attached to, raw.
-    #[must_use]
     pub fn command(&self) -> &str {
         &self.command
     }
@@ -179,14 +173,14 @@ impl Collector {
         let interval = self.shared.options.interval;
         let late = interval + Duration::from_secs(1);
         let tick = self.next_tick;
-        let arrived = tokio::time::timeout(late, self.reached(|values| values.job.has_answered(tick))).await;
+        let arrived = tokio::time::timeout(late, self.reached(|values| values.job_tick() >= Some(tick))).await;
         if arrived.is_ok() {
             let grace = Duration::from_millis(GRACE_MS);
             // What comes later than this is taken at the next tick; the state tells its age.
             let _ = tokio::time::timeout(grace, self.reached(|values| values.complete(tick))).await;
         }
         let mut values = self.shared.latest.values();
-        self.next_tick = values.job.tick.map_or(tick, |answered| answered.max(tick)) + 1;
+        self.next_tick = values.job_tick().map_or(tick, |answered| answered.max(tick)) + 1;
         let now_ns = clock::monotonic_ns();
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
         Sample {
@@ -194,14 +188,10 @@ impl Collector {
             unix_ms: i64::try_from(clock::unix_us() / 1000).unwrap_or(i64::MAX),
             monotonic_ns: now_ns,
             boottime_ns: clock::boottime_ns(),
-            job: values.job.value.clone(),
-            host: values.host.value.clone(),
-            storage: values.storage.value.clone(),
-            gpus: values.gpu.value.clone(),
             stacks: values.stacks.take(),
-            neighbours: values.neighbours.clone(),
             sources: values.sources(now_ns, interval_ns),
             own: self.own(),
+            ..values.sample.clone()
         }
     }
 
@@ -274,7 +264,6 @@ fn wake(thread: Option<&JoinHandle<()>>) {
 }
 
 /// Why no thread can be started, and the command that allows it. For all reasons the answer is EAGAIN (pthread_create(3)).
-#[must_use]
 pub fn why_no_thread(error: &io::Error) -> String {
     let limit = |resource| getrlimit(resource).current;
     let is_again = error.kind() == io::ErrorKind::WouldBlock;
@@ -332,14 +321,15 @@ mod tests {
 
     pub(super) fn options(pid: u32) -> CollectorOptions {
         CollectorOptions {
-            roots: Roots::default(),
+            sources: SourceOptions {
+                nvml_lib: Some("/nowhere/libnvidia-ml.so.1".into()),
+                ..SourceOptions::default()
+            },
             pid,
             interval: Duration::from_millis(200),
             no_ptrace: true,
             no_stacks: true,
             py_spy: None,
-            nvml_lib: Some("/nowhere/libnvidia-ml.so.1".into()),
-            simulated_device: None,
         }
     }
 

@@ -38,21 +38,21 @@ fn watch(shared: &Shared) {
         if !wanted.load(Ordering::Relaxed) {
             // What was seen would be of long ago when it is wanted again.
             reader = None;
-            latest.values().neighbours = None;
+            latest.values().sample.neighbours = None;
             thread::park();
             continue;
         }
         let begun = Instant::now();
         let is_first = reader.is_none();
-        let reader = reader.get_or_insert_with(|| NeighboursReader::new(&options.roots));
+        let reader = reader.get_or_insert_with(|| NeighboursReader::new(&options.sources.roots));
         let job = {
             let values = latest.values();
-            let cpus = values.job.value.as_ref().map(|job| job.allowed_cpus.as_slice());
+            let cpus = values.sample.job.as_ref().map(|job| job.allowed_cpus.as_slice());
             reader.ask(cpus.unwrap_or_default(), values.gpu_pids());
             values.pids()
         };
         let seen = reader.read(clock::monotonic_ns(), &job).ok();
-        latest.values().neighbours = seen.map(Arc::new);
+        latest.values().sample.neighbours = seen.map(Arc::new);
         let took = begun.elapsed();
         let every = if is_first { SOON } else { EVERY.max(took.saturating_mul(REST_FACTOR)) };
         let left = every.saturating_sub(took);
@@ -79,11 +79,11 @@ mod tests {
         want(false, &shared, &mut thread);
         assert!(thread.is_none());
         want(true, &shared, &mut thread);
-        until("a first scan", || latest.values().neighbours.is_some());
+        until("a first scan", || latest.values().sample.neighbours.is_some());
         want(false, &shared, &mut thread);
-        until("nothing when unwanted", || latest.values().neighbours.is_none());
+        until("nothing when unwanted", || latest.values().sample.neighbours.is_none());
         want(true, &shared, &mut thread);
-        until("a scan again", || latest.values().neighbours.as_ref().is_some_and(|seen| seen.window_ns == 0));
+        until("a scan again", || latest.values().sample.neighbours.as_ref().is_some_and(|seen| seen.window_ns == 0));
         shared.stop.store(true, Ordering::Relaxed);
         wake(thread.as_ref());
         until("the end", || thread.as_ref().unwrap().is_finished());

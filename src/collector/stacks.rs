@@ -1,4 +1,4 @@
-//! The stacks thread: which process py-spy looks at next, and how long it rests in between.
+//! The stacks thread: whose stacks py-spy takes next, and how long it rests in between.
 //!
 //! One run at a time, one process each. Trainer and workers take turns; of the workers, the one that has been looked at
 //! least comes next. How long the thread rests is told from outside: a young or doubtful verdict wants many windows, a
@@ -9,10 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::latest::status;
 use super::{CollectorOptions, Shared, rest};
-use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample, SourceState, SourceStatus};
-use crate::sources::py_spy::PySpy;
+use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample, SourceState, SourceStatus, StackWindow};
+use crate::sources::py_spy::{PySpy, Refusal};
 
 /// Length of a window, seconds: py-spy takes whole ones.
 const WINDOW_S: u32 = 1;
@@ -34,97 +33,127 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// Takes stacks until `stop`.
 pub(super) fn watch(shared: &Shared) {
-    let Shared { options, latest, stop, effort, .. } = shared;
-    let mut turns = Turns::default();
-    let mut py_spy: Option<PySpy> = None;
-    let mut failures = 0_u32;
-    let mut execs_before = 0;
-    // Nobody sees a window before the next tick: with a long interval a few of them do.
-    let between_ticks = if options.interval >= LONG { options.interval / WINDOWS_A_TICK } else { Duration::ZERO };
-    while !stop.load(Ordering::Relaxed) {
-        let job = latest.values().job.value.clone();
-        let Some(job) = job else {
-            rest(stop, || STEP); // the first sample comes at once
-            continue;
-        };
-        if !job.alive {
+    let mut taker = StacksTaker { shared, turns: Turns::default(), py_spy: None, failures: 0, execs: 0 };
+    while !shared.stop.load(Ordering::Relaxed) {
+        if !taker.step() {
             return;
         }
-        let now = execs(&job);
-        if now != execs_before {
+    }
+}
+
+/// What is known from window to window.
+struct StacksTaker<'a> {
+    shared: &'a Shared,
+    turns: Turns,
+    py_spy: Option<PySpy>,
+    /// In a row.
+    failures: u32,
+    /// How often the attached process had executed another program.
+    execs: u32,
+}
+
+impl StacksTaker<'_> {
+    /// Takes one window and rests. False once there is nothing to take any more.
+    fn step(&mut self) -> bool {
+        let Shared { latest, stop, effort, .. } = self.shared;
+        let job = latest.values().sample.job.clone();
+        let Some(job) = job else {
+            rest(stop, || STEP); // the first sample comes at once
+            return true;
+        };
+        if !job.alive {
+            return false;
+        }
+        let execs = execs(&job);
+        if execs != self.execs {
             // What was found out is of other programs.
-            (turns, py_spy, execs_before) = (Turns::default(), None, now);
+            (self.turns, self.py_spy, self.execs) = (Turns::default(), None, execs);
         }
         let (trainers, mut workers) = (of_role(&job, ProcessRole::Trainer), of_role(&job, ProcessRole::Worker));
         if effort.answer() {
-            turns.trainer_next();
+            self.turns.trainer_next();
         }
-        turns.leave_out_idle(&job, &mut workers);
-        let Some((process, rate_hz)) = turns.next(&trainers, &workers, effort.get().trainer_hz()) else {
+        self.turns.leave_out_idle(&job, &mut workers);
+        let Some((process, rate_hz)) = self.turns.next(&trainers, &workers, effort.get().trainer_hz()) else {
             rest(stop, || Duration::from_secs(1));
-            continue;
+            return true;
         };
-        turns.looks_at(&job, process);
-        let proc_root = &options.roots.proc;
+        self.turns.note_taken(&job, process);
         let of_trainer = trainers.contains(&process);
-        // A failure of these is no news, that of the window says why; one that will not pass is not asked for again.
-        let mut read_locals = |py_spy: &PySpy| {
-            // Whether torch's loader feeds it is known once it was sampled.
-            let job = latest.values().job.value.clone();
-            let counts = of_trainer && job.is_some_and(|job| has_feeders(&job, process) == Some(false));
-            if !counts || turns.without_locals.contains(&process) {
-                return;
-            }
-            match py_spy.locals(proc_root, process, stop) {
-                Ok(Some(locals)) => latest.values().stacks.add_locals(locals),
-                Err(refusal) if refusal.last => {
-                    turns.without_locals.insert(process);
-                }
-                Ok(None) | Err(_) => {}
-            }
-        };
-        let found = match py_spy.take() {
-            Some(found) => Ok(found),
-            None => PySpy::find(proc_root, process, options.py_spy.as_deref()),
-        };
-        let answer = found.and_then(|found| {
-            let found = py_spy.insert(found);
-            read_locals(found);
-            found.record(proc_root, process, WINDOW_S, rate_hz, stop)
-        });
-        match answer {
-            Ok(None) => return,
+        match self.record(process, of_trainer, rate_hz) {
+            Ok(None) => false,
             Ok(Some(window)) => {
-                failures = 0;
+                self.failures = 0;
                 latest.values().stacks.add(window);
                 // A second reading at a known distance: some counters begin anew every few seconds.
-                if let Some(found) = py_spy.as_ref() {
-                    read_locals(found);
-                }
-                let begun = effort.get().stacks_rest();
-                // More may be wanted meanwhile.
-                rest(stop, || match effort.is_asked_at_once() {
-                    true => Duration::ZERO,
-                    false => effort.get().stacks_rest().min(begun).max(between_ticks),
-                });
+                self.read_locals(process, of_trainer);
+                self.rest();
+                true
             }
-            Err(refusal) => {
-                if refusal.last {
-                    turns.refused.insert(process);
-                }
-                // A worker that has ended since is no failure of the source.
-                if of_trainer || (refusal.state != SourceState::Gone && !refusal.last) {
-                    failures = failures.saturating_add(1);
-                    let fix = refusal.fix.as_deref().map(Into::into);
-                    latest.values().stacks.status = SourceStatus { fix, ..status(refusal.state, &refusal.reason) };
-                }
-                if py_spy.is_none() && refusal.last {
-                    return; // there is no py-spy
-                }
-                let wait = RETRY.saturating_mul(1 << failures.saturating_sub(1).min(5)).min(RETRY_MOST);
-                rest(stop, || if failures == 0 { STEP } else { wait });
-            }
+            Err(refusal) => self.refused(process, of_trainer, refusal),
         }
+    }
+
+    /// A window of a process, with its local variables before it. `None` when `stop` was set meanwhile.
+    fn record(&mut self, process: ProcessId, of_trainer: bool, rate_hz: u32) -> Result<Option<StackWindow>, Refusal> {
+        let Shared { options, stop, .. } = self.shared;
+        let proc_root = &options.sources.roots.proc;
+        if self.py_spy.is_none() {
+            self.py_spy = Some(PySpy::find(proc_root, process, options.py_spy.as_deref())?);
+        }
+        self.read_locals(process, of_trainer);
+        let window = self.py_spy.as_ref().map(|found| found.record(proc_root, process, WINDOW_S, rate_hz, stop));
+        window.unwrap_or(Ok(None))
+    }
+
+    /// Reads a trainer's local variables where nothing else counts its steps. A failure is no news, that of the window says why;
+    /// one that will not pass is not asked for again.
+    fn read_locals(&mut self, process: ProcessId, of_trainer: bool) {
+        let Shared { options, latest, stop, .. } = self.shared;
+        // Whether torch's loader feeds it is known once it was sampled.
+        let job = latest.values().sample.job.clone();
+        let counts = of_trainer && job.is_some_and(|job| has_feeders(&job, process) == Some(false));
+        let Some(py_spy) = self.py_spy.as_ref().filter(|_| counts) else { return };
+        if self.turns.without_locals.contains(&process) {
+            return;
+        }
+        match py_spy.locals(&options.sources.roots.proc, process, stop) {
+            Ok(Some(locals)) => latest.values().stacks.add_locals(locals),
+            Err(refusal) if refusal.last => {
+                self.turns.without_locals.insert(process);
+            }
+            Ok(None) | Err(_) => {}
+        }
+    }
+
+    /// Rests after a window for as long as is wanted, which may become less meanwhile.
+    fn rest(&self) {
+        let Shared { options, stop, effort, .. } = self.shared;
+        // Nobody sees a window before the next tick: with a long interval a few of them do.
+        let between_ticks = if options.interval >= LONG { options.interval / WINDOWS_A_TICK } else { Duration::ZERO };
+        let begun = effort.get().stacks_rest();
+        rest(stop, || match effort.is_asked_at_once() {
+            true => Duration::ZERO,
+            false => effort.get().stacks_rest().min(begun).max(between_ticks),
+        });
+    }
+
+    /// There is no window, and why. False where there is no py-spy at all.
+    fn refused(&mut self, process: ProcessId, of_trainer: bool, refusal: Refusal) -> bool {
+        if refusal.last {
+            self.turns.refused.insert(process);
+        }
+        // A worker that has ended since is no failure of the source.
+        if of_trainer || (refusal.status.state != SourceState::Gone && !refusal.last) {
+            self.failures = self.failures.saturating_add(1);
+            self.shared.latest.values().stacks.status = refusal.status;
+        }
+        if self.py_spy.is_none() && refusal.last {
+            return false;
+        }
+        let wait = RETRY.saturating_mul(1 << self.failures.saturating_sub(1).min(5)).min(RETRY_MOST);
+        rest(&self.shared.stop, || if self.failures == 0 { STEP } else { wait });
+        true
     }
 }
 
@@ -178,12 +207,12 @@ impl Turns {
     }
 
     /// Notes what a process has done so far, for it is looked at now.
-    fn looks_at(&mut self, job: &JobSample, id: ProcessId) {
+    fn note_taken(&mut self, job: &JobSample, id: ProcessId) {
         let process = job.processes.iter().find(|process| process.id == id);
         self.done.extend(process.and_then(done).map(|done| (id, done)));
     }
 
-    /// The process to look at next, and at which rate: a trainer at `trainer_hz`.
+    /// The process to take next, and at which rate: a trainer at `trainer_hz`.
     fn next(&mut self, trainers: &[ProcessId], workers: &[ProcessId], trainer_hz: u32) -> Option<(ProcessId, u32)> {
         self.seen.retain(|id, _| trainers.contains(id) || workers.contains(id));
         self.refused.retain(|id| trainers.contains(id) || workers.contains(id));
@@ -208,7 +237,7 @@ pub(super) fn switched_off(options: &CollectorOptions) -> Option<SourceStatus> {
         (_, true) => "switched off by --no-ptrace",
         _ => return None,
     };
-    Some(status(SourceState::Absent, reason))
+    Some(SourceStatus::new(SourceState::Absent, reason))
 }
 
 #[cfg(test)]
@@ -256,10 +285,10 @@ mod tests {
             JobSample { processes: processes.collect(), ..JobSample::default() }
         };
         let mut turns = Turns::default();
-        let mut left = |job: &JobSample, looked_at: &[u32]| {
+        let mut left = |job: &JobSample, taken: &[u32]| {
             let mut workers = ids(&[20, 21]);
             turns.leave_out_idle(job, &mut workers);
-            ids(looked_at).into_iter().for_each(|id| turns.looks_at(job, id));
+            ids(taken).into_iter().for_each(|id| turns.note_taken(job, id));
             workers.into_iter().map(|id| id.pid).collect::<Vec<u32>>()
         };
         assert_eq!(left(&job([0, 0], Some(0)), &[20, 21]), [20, 21], "those that were never looked at");

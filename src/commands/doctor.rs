@@ -16,8 +16,7 @@ use serde::Serialize;
 use crate::cli::DoctorArgs;
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure, shorten};
-use crate::sample::{GpuDevice, GpuSample, ProcessId, SourceState};
-use crate::sources::gpu::GpuError;
+use crate::sample::{GpuDevice, GpuSample, ProcessId, SourceState, SourceStatus};
 use crate::sources::py_spy::{self, PySpy};
 use crate::text::sanitise;
 use crate::text::wrap_hanging;
@@ -70,6 +69,10 @@ fn fixed(state: State, detail: impl Into<Cow<'static, str>>, fix: impl Into<Cow<
     (state, detail.into(), Some(fix.into()))
 }
 
+fn with_status(state: State, status: &SourceStatus) -> Told {
+    (state, status.to_string().into(), status.fix.as_deref().map(|fix| fix.to_owned().into()))
+}
+
 fn finding((what, (state, detail, fix)): (&'static str, Told)) -> DoctorFinding {
     let clean = |text: Cow<'static, str>| shorten(&sanitise(&text), DETAIL_MAX);
     DoctorFinding { what, state, detail: clean(detail), fix: fix.map(clean) }
@@ -100,7 +103,7 @@ pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCo
 /// When `--pid` names no process.
 pub fn findings(
     settings: &Settings,
-    gpu: impl FnOnce() -> Result<GpuSample, GpuError> + Send + 'static,
+    gpu: impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<DoctorFinding>, Failure> {
     let (proc, sys) = (&settings.proc_root, &settings.sys_root);
@@ -147,7 +150,7 @@ fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send
     spawned.ok().and_then(|_| receive.recv_timeout(time_out).ok())
 }
 
-fn nvml(answer: Option<Result<GpuSample, GpuError>>) -> Told {
+fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
     match answer {
         None => fixed(
             State::Hung,
@@ -167,7 +170,7 @@ fn nvml(answer: Option<Result<GpuSample, GpuError>>) -> Told {
                 SourceState::Hung => State::Hung,
                 _ => State::Limited,
             };
-            (state, error.reason.into(), error.fix)
+            with_status(state, &error)
         }
     }
 }
@@ -182,7 +185,7 @@ fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) 
     };
     match found {
         Ok(found) => told(State::Ok, found),
-        Err(refusal) => (State::Absent, refusal.reason.into(), refusal.fix.map(Cow::Owned)),
+        Err(refusal) => with_status(State::Absent, &refusal.status),
     }
 }
 
@@ -232,8 +235,8 @@ mod tests {
         (root, settings)
     }
 
-    fn absent() -> Result<GpuSample, GpuError> {
-        Err(GpuError::new(SourceState::Absent, "libnvidia-ml.so.1 not found").mended_by("install the driver"))
+    fn absent() -> Result<GpuSample, SourceStatus> {
+        Err(SourceStatus::new(SourceState::Absent, "libnvidia-ml.so.1 not found").fixed_by("install the driver"))
     }
 
     fn nothing(_: &str) -> Option<OsString> {

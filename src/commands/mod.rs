@@ -27,7 +27,7 @@ use crate::jobs::candidates::scan::Places;
 use crate::jobs::session;
 use crate::outputs::log::Presence;
 use crate::rates::RatesOptions;
-use crate::sources::Roots;
+use crate::sources::{Roots, SourceOptions};
 use crate::tui::labels::counted;
 
 /// What the settings say about attaching to `pid`. `simulated` is the state file of a simulated device in NVML's place.
@@ -35,14 +35,16 @@ use crate::tui::labels::counted;
 pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -> session::SessionOptions {
     session::SessionOptions {
         collector: collector::CollectorOptions {
-            roots: Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() },
+            sources: SourceOptions {
+                roots: Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() },
+                nvml_lib: settings.nvml_lib.clone(),
+                simulated_device: simulated.map(Path::to_path_buf),
+            },
             pid,
             interval: settings.interval,
             no_ptrace: !settings.ptrace,
             no_stacks: !settings.stacks,
             py_spy: settings.py_spy.clone(),
-            nvml_lib: settings.nvml_lib.clone(),
-            simulated_device: simulated.map(Path::to_path_buf),
         },
         rates: RatesOptions { gpus: settings.gpus.clone().unwrap_or_default() },
         duration: settings.call.duration,

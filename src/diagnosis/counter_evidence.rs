@@ -5,9 +5,9 @@
 
 use super::causes::{Against, WAITS_FOR_BATCHES};
 use super::class::Class;
-use super::signals::{Evidence, Side, Signal, SourceName};
-use super::subject::Subject;
+use super::signals::{Evidence, Side, Signal};
 use super::verdict::Verdict;
+use crate::sample::SourceId;
 
 const NOT_THE_DEVICE: &[Against] = &[
     (Signal::GpuBusy, Side::Over, "the device is busy nevertheless: little is left to gain"),
@@ -48,27 +48,15 @@ pub fn counter_evidence(verdict: &Verdict) -> impl Iterator<Item = (&Evidence, S
     })
 }
 
-impl SourceName {
-    /// What a verdict's `seen` calls it, where it is there.
-    pub fn subject(self) -> Option<Subject> {
-        match self {
-            Self::Processes | Self::Host => None,
-            Self::Disks => Some(Subject::Disks),
-            Self::Gpu => Some(Subject::Nvml),
-            Self::Stacks => Some(Subject::Stacks),
-        }
-    }
-
-    /// Whether any of the verdict's numbers come from it.
-    pub fn is_under(self, verdict: &Verdict) -> bool {
-        let has_signals = verdict.evidence.iter().any(|evidence| evidence.signal.source() == self);
-        match self {
-            Self::Processes => true,
-            Self::Host | Self::Disks => has_signals,
-            Self::Gpu => has_signals || verdict.gpu_idle.is_some(),
-            Self::Stacks => {
-                verdict.main_thread.is_some() || verdict.workers.iter().any(|worker| worker.stages.is_some())
-            }
+/// Whether any of the verdict's numbers come from this source.
+pub fn rests_on(verdict: &Verdict, source: SourceId) -> bool {
+    let has_signals = verdict.evidence.iter().any(|evidence| evidence.signal.source() == source);
+    match source {
+        SourceId::Job => true,
+        SourceId::Host | SourceId::Storage => has_signals,
+        SourceId::Gpu => has_signals || verdict.gpu_idle.is_some(),
+        SourceId::Stacks => {
+            verdict.main_thread.is_some() || verdict.workers.iter().any(|worker| worker.stages.is_some())
         }
     }
 }

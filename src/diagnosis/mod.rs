@@ -38,6 +38,6 @@ mod visibility;
 mod what_if;
 mod windows;
 
-pub use signals::{Side, Signal, SourceName};
+pub use signals::{Side, Signal};
 pub use stability::{Diagnosis, LOOK_BACK_S};
 pub use verdict::{Context, Verdict};

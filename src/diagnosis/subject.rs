@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sample::SourceId;
 use crate::text::named_enum;
 
 named_enum! {
@@ -41,6 +42,13 @@ named_enum! {
         Waits = "waits",
         /// `/proc/PID/wchan`.
         Wchan = "wchan",
+    }
+}
+
+impl Subject {
+    /// A source, where verdicts speak of it.
+    pub fn from_source(source: SourceId) -> Option<Self> {
+        source.seen_as().and_then(Self::named)
     }
 }
 

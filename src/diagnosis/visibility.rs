@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::sample::job::unread_accelerators;
-use crate::sample::{Access, GpuDevice, GpuSample, JobSample, ProcessRole, Sample, SourceState, SourceStatus};
+use crate::sample::{
+    Access, GpuDevice, GpuSample, JobSample, ProcessRole, Sample, SourceId, SourceState, SourceStatus,
+};
 
 use super::subject::{Missing, Subject};
 use super::verdict::Unavailable;
@@ -19,11 +21,11 @@ pub(super) struct Visibility {
 impl Visibility {
     pub(super) fn from_sample(sample: &Sample, pid: u32) -> Self {
         let mut out = Self::default();
-        out.source(Subject::Nvml, &sample.sources.gpu);
+        out.source(SourceId::Gpu, &sample.sources.gpu);
         if let Some(gpus) = &sample.gpus {
             out.gpus(gpus);
         }
-        out.source(Subject::Disks, &sample.sources.storage);
+        out.source(SourceId::Storage, &sample.sources.storage);
         let Some(job) = &sample.job else { return out };
         for (name, access, so) in [
             (Subject::Syscall, job.access.syscall, "a wait for a batch looks like any other poll"),
@@ -55,7 +57,11 @@ impl Visibility {
         out.unwatched(job);
         out.other_ranks(job);
         out.see(Subject::Cgroup, job.cgroup.version.as_deref().unwrap_or("absent"));
-        out.source(Subject::Stacks, &sample.sources.stacks);
+        for (source, status) in sample.sources.all() {
+            if !matches!(source, SourceId::Gpu | SourceId::Storage) {
+                out.source(source, status);
+            }
+        }
         out
     }
 
@@ -142,7 +148,8 @@ impl Visibility {
         }
     }
 
-    fn source(&mut self, name: Subject, status: &SourceStatus) {
+    fn source(&mut self, source: SourceId, status: &SourceStatus) {
+        let Some(name) = Subject::from_source(source) else { return };
         self.see(name, status.state.seen());
         if !matches!(status.state, SourceState::Fresh | SourceState::Pending) {
             let why = status.reason.as_deref().unwrap_or("no value for some seconds");

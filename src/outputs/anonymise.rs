@@ -3,17 +3,16 @@
 //! Command lines, mount points and mount sources, control groups and the reasons that sources give keep the last part
 //! of each path, and so do files that threads wait for. Of addresses elsewhere the port is kept. The names of data files,
 //! and of processes that are not the job's and that it does not wait for, are left out. Everything that a verdict rests on
-//! stays, so the verdict is the same but for these names.
+//! stays, so the verdict is the same but for these names. What texts a sample holds is said in `sample`, by each of its parts.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::sample::Sample;
 use crate::sample::job::is_unread_accelerator;
+use crate::sample::private::{Private, TextKind};
 use crate::sample::recording::Header;
 use crate::sample::stacks::is_user_code;
-use crate::sample::{
-    ConnectionsSample, JobSample, NeighboursSample, ProcessSample, Sample, SamplerSample, StacksSample, StorageSample,
-};
 
 /// Paths below these are the kernel's own, the same on every machine.
 const KERNELS: [&str; 2] = ["/proc/", "/sys/"];
@@ -28,7 +27,6 @@ fn separates(c: char) -> bool {
 }
 
 /// The text with each path in it cut to its last part.
-#[must_use]
 pub fn without_directories(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -63,77 +61,30 @@ fn base_name(path: &str) -> Arc<str> {
 }
 
 /// The header without directories.
-#[must_use]
 pub fn header(header: &Header) -> Header {
     Header { command: without_directories(&header.command), ..header.clone() }
 }
 
 /// The sample without directories.
-#[must_use]
 pub fn sample(sample: &Sample) -> Sample {
     let mut sample = sample.clone();
-    change(&mut sample.job, of_job);
-    change(&mut sample.storage, of_storage);
-    change(&mut sample.stacks, of_stacks);
-    change(&mut sample.neighbours, of_neighbours);
-    let sources = &mut sample.sources;
-    let [job, host, storage] = [&mut sources.job, &mut sources.host, &mut sources.storage];
-    for status in [job, host, storage, &mut sources.gpu, &mut sources.stacks] {
-        for text in [&mut status.reason, &mut status.fix] {
-            *text = text.take().map(|text| without_directories(&text).into());
+    sample.leave_out();
+    sample.visit_texts(&mut |kind, text| {
+        *text = match kind {
+            TextKind::Command | TextKind::Prose => without_directories(text).into(),
+            TextKind::Name | TextKind::Path => base_name(text),
+            TextKind::Link => link(text),
+            TextKind::CodeFile => code_file(text),
+            TextKind::Address => elsewhere(text),
         }
-    }
+    });
     sample
 }
 
-/// Changes a part that other samples may share.
-fn change<T: Clone>(part: &mut Option<Arc<T>>, change: impl Fn(&mut T)) {
-    part.iter_mut().for_each(|part| change(Arc::make_mut(part)))
-}
-
-/// Other people's work: how much of the machine it takes, and not what it is.
-fn of_neighbours(neighbours: &mut NeighboursSample) {
-    for process in neighbours.processes.iter_mut().filter(|process| !process.own) {
-        (process.comm, process.command, process.uid) = ("process".into(), "".into(), None);
-    }
-}
-
-fn of_job(job: &mut JobSample) {
-    job.processes.iter_mut().for_each(of_process);
-    of_sampler(&mut job.sampler);
-    change(&mut job.connections, of_connections);
-    job.library = job.library.take().map(|library| base_name(&library));
-    job.cgroup.path = job.cgroup.path.take().map(|path| base_name(&path));
-    job.cgroup.thaw = None; // names the group's folder
-}
-
-fn of_process(process: &mut ProcessSample) {
-    process.command = without_directories(&process.command).into();
-    process.comm = base_name(&process.comm);
-    for thread in &mut process.threads {
-        thread.name = base_name(&thread.name);
-    }
-}
-
-/// Files that threads wait for; devices are the same on every machine, and the kind of a wait follows from them.
-fn of_sampler(sampler: &mut SamplerSample) {
-    for descriptor in sampler.seen.iter_mut().flat_map(|seen| &mut seen.descriptors) {
-        if !DEVICES.iter().any(|device| descriptor.link.starts_with(device))
-            && !is_unread_accelerator(&descriptor.link)
-        {
-            descriptor.link = base_name(&descriptor.link);
-        }
-    }
-}
-
-fn of_connections(connections: &mut ConnectionsSample) {
-    connections.outside.iter_mut().for_each(of_process);
-    for channel in &mut connections.channels {
-        channel.remote = channel.remote.take().map(|remote| elsewhere(&remote));
-    }
-    for lock in &mut connections.locks {
-        lock.path = lock.path.take().map(|path| base_name(&path));
-    }
+/// A file that a thread waits for; devices are the same on every machine, and the kind of a wait follows from them.
+fn link(link: &Arc<str>) -> Arc<str> {
+    let is_device = DEVICES.iter().any(|device| link.starts_with(device)) || is_unread_accelerator(link);
+    if is_device { Arc::clone(link) } else { base_name(link) }
 }
 
 /// An address with its port: that of this machine stays, of any other the port alone, which says what kind of service it is.
@@ -142,17 +93,6 @@ fn elsewhere(remote: &Arc<str>) -> Arc<str> {
     let host = host.trim_matches(['[', ']']);
     let own = host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback());
     if own { Arc::clone(remote) } else { format!("elsewhere:{port}").into() }
-}
-
-fn of_stacks(stacks: &mut StacksSample) {
-    for frame in stacks.windows.iter_mut().flat_map(|window| &mut window.frames) {
-        frame.file = code_file(&frame.file);
-        frame.text = frame.text.take().map(|text| without_directories(&text).into());
-    }
-    let threads = stacks.locals.iter_mut().flat_map(|locals| &mut locals.threads);
-    for frame in threads.flat_map(|thread| &mut thread.frames) {
-        frame.file = code_file(&frame.file);
-    }
 }
 
 /// A file of code: from the folder of installed packages or the standard library on, which is the same on every machine;
@@ -170,23 +110,16 @@ fn installed(path: &str) -> Option<&str> {
     known.iter().filter_map(|part| path.rfind(part)).min().and_then(|at| path.get(at..))
 }
 
-fn of_storage(storage: &mut StorageSample) {
-    for mount in storage.mounts.iter_mut().flatten() {
-        mount.mount_point = base_name(&mount.mount_point);
-        // `server:/export` and `//server/share` name a host.
-        mount.source = base_name(&mount.source);
-        mount.examples.clear();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sample::NeighbourProcess;
     use crate::sample::sampler::{Descriptor, Observation};
-    use crate::sample::{Channel, DataMount, LockWait, ThreadSample};
+    use crate::sample::{
+        Channel, ConnectionsSample, DataMount, JobSample, LockWait, NeighbourProcess, NeighboursSample,
+        ProcessSample, SamplerSample, StorageSample, ThreadSample,
+    };
 
     #[test]
     fn command_lines_keep_what_is_no_directory() {

@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn pressure_swap_memory() {
         let at = |some_us, pages| HostSample {
-            io_pressure: Some(Pressure { some_us, full_us: None }),
+            io_pressure: Some(Pressure { some_us }),
             swapped_in_pages: Some(pages),
             memory_total_bytes: Some(100),
             memory_available_bytes: Some(30),

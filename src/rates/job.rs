@@ -354,7 +354,6 @@ mod tests {
             periods: Some(10 * factor),
             throttled_periods: Some(4 * factor),
             refaulted_file_pages: Some(50 * factor),
-            memory_limit_hits: Some(3 * factor),
             memory_limit_bytes: Some(99),
             io_read_limit_iops: Some(7),
             ..CgroupSample::default()

@@ -140,7 +140,6 @@ fn job() -> impl Strategy<Value = JobSample> {
             periods,
             throttled_periods,
             cpu_quota_cores,
-            memory_limit_hits: periods,
             ..CgroupSample::default()
         },
     );
@@ -177,7 +176,7 @@ fn host() -> impl Strategy<Value = HostSample> {
         softirq: times[6],
         steal: times[7],
     });
-    let pressure = counter().prop_map(|some_us| Pressure { some_us, full_us: None });
+    let pressure = counter().prop_map(|some_us| Pressure { some_us });
     let net = (0..3u8, counter(), counter()).prop_map(|(name, rx_bytes, tx_bytes)| NetInterface {
         name: format!("eth{name}").into(),
         rx_bytes,
@@ -211,7 +210,6 @@ fn storage() -> impl Strategy<Value = StorageSample> {
         writes: counters[3],
         written_sectors: counters[4],
         write_ms: counters[5],
-        in_flight: counters[6],
         busy_ms: counters[7],
         weighted_ms: counters[8],
     });

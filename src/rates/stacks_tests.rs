@@ -21,7 +21,7 @@ fn frame(text: &str) -> StackFrame {
 
 /// A window of one main thread; stacks are leaf first.
 fn window(pid: u32, stacks: &[(&[&str], u32)]) -> StackWindow {
-    let mut window = StackWindow { process: id(pid), rate_hz: 20, ..StackWindow::default() };
+    let mut window = StackWindow { process: id(pid), ..StackWindow::default() };
     let mut thread = ThreadStacks { name: "MainThread".into(), tid: Some(pid), stacks: vec![] };
     for (frames, samples) in stacks {
         let from = window.frames.len() as u32;
@@ -443,7 +443,7 @@ fn any_window() -> impl Strategy<Value = StackWindow> {
     let thread = (name, prop::option::of(0_u32..30), prop::collection::vec(stack, 0..6))
         .prop_map(|(name, tid, stacks)| ThreadStacks { name: name.into(), tid, stacks });
     (prop::collection::vec(frame, 0..12), prop::collection::vec(thread, 0..4))
-        .prop_map(|(frames, threads)| StackWindow { process: id(10), frames, threads, ..StackWindow::default() })
+        .prop_map(|(frames, threads)| StackWindow { process: id(10), frames, threads })
 }
 
 proptest! {

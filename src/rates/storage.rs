@@ -154,7 +154,6 @@ mod tests {
             writes: 50 * factor,
             written_sectors: 100 * factor,
             write_ms: 150 * factor,
-            in_flight: 0,
             busy_ms: 500 * factor,
             weighted_ms: 4000 * factor,
         }

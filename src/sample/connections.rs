@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::ProcessSample;
+use super::private::{Private, TextKind, Visit};
 
 /// The connections that matter in one tick.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -22,6 +23,15 @@ pub struct ConnectionsSample {
     /// Processes outside of the job that hold the other end of a channel, or a lock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<ProcessSample>,
+}
+
+impl Private for ConnectionsSample {
+    fn visit_texts(&mut self, visit: Visit<'_>) {
+        self.outside.iter_mut().for_each(|process| process.visit_texts(visit));
+        let remotes = self.channels.iter_mut().filter_map(|channel| channel.remote.as_mut());
+        remotes.for_each(|remote| visit(TextKind::Address, remote));
+        self.locks.iter_mut().filter_map(|lock| lock.path.as_mut()).for_each(|path| visit(TextKind::Path, path));
+    }
 }
 
 /// One end of a pipe or socket, or both.

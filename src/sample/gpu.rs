@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::private::Private;
+
 /// What each known bit of [`GpuDevice::clock_event_reasons`] means
 /// (`nvmlClocksEventReason*` and `nvmlClocksThrottleReason*` in nvml.h).
 pub const CLOCK_EVENT_REASONS: [(u64, &str); 9] = [
@@ -35,6 +37,8 @@ pub struct GpuSample {
     /// Devices by NVML index.
     pub devices: Vec<GpuDevice>,
 }
+
+impl Private for GpuSample {}
 
 /// One device. Every reading that the device or driver does not offer is `None`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

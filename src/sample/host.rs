@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::private::Private;
+
 /// Host-wide counters at one tick.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct HostSample {
@@ -17,16 +19,8 @@ pub struct HostSample {
     pub memory_total_bytes: Option<u64>,
     /// Memory that could be given out without swapping, bytes (`MemAvailable`).
     pub memory_available_bytes: Option<u64>,
-    /// Page cache, bytes (`Cached`).
-    pub memory_cached_bytes: Option<u64>,
-    /// Swap, bytes.
-    pub swap_total_bytes: Option<u64>,
-    /// Swap free, bytes.
-    pub swap_free_bytes: Option<u64>,
     /// Pages swapped in since boot (`/proc/vmstat` pswpin).
     pub swapped_in_pages: Option<u64>,
-    /// Pages swapped out since boot.
-    pub swapped_out_pages: Option<u64>,
     /// File pages read again soon after they had been evicted (`workingset_refault_file`), since boot.
     pub refaulted_file_pages: Option<u64>,
     /// Pressure stall information, where the kernel has it.
@@ -38,6 +32,8 @@ pub struct HostSample {
     /// Network interfaces, loopback left out.
     pub net: Vec<NetInterface>,
 }
+
+impl Private for HostSample {}
 
 /// Times of one CPU since boot, clock ticks (`/proc/stat`, proc(5)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,8 +64,6 @@ pub struct CpuTimes {
 pub struct Pressure {
     /// At least one task stalled.
     pub some_us: u64,
-    /// All tasks stalled; not reported for every file.
-    pub full_us: Option<u64>,
 }
 
 /// One network interface, counters since boot.
@@ -96,16 +90,12 @@ pub struct CgroupSample {
     pub periods: Option<u64>,
     /// Periods in which it was throttled (`nr_throttled`).
     pub throttled_periods: Option<u64>,
-    /// Time that the group's CPUs spent throttled, microseconds, summed over CPUs.
-    pub throttled_us: Option<u64>,
     /// Memory used by the group, bytes.
     pub memory_bytes: Option<u64>,
     /// Memory limit, bytes, where one is set.
     pub memory_limit_bytes: Option<u64>,
     /// File pages of the group read again soon after eviction (v2 memory.stat `workingset_refault_file`; v1: none).
     pub refaulted_file_pages: Option<u64>,
-    /// How often the memory limit made the group reclaim (v2 `max` in memory.events, v1 `memory.failcnt`).
-    pub memory_limit_hits: Option<u64>,
     /// A read limit on a block device is set for the group or an ancestor: bytes per second, lowest found.
     #[serde(rename = "io_read_limit_bytes_s")]
     pub io_read_limit_bytes_per_s: Option<u64>,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::private::{Private, TextKind, Visit};
 use super::{Access, CgroupSample, ConnectionsSample, ProcessId, ProcessSample, SamplerSample};
 
 /// The job at one tick.
@@ -51,6 +52,23 @@ pub struct JobSample {
     pub unwatched: Unwatched,
 }
 
+impl Private for JobSample {
+    fn visit_texts(&mut self, visit: Visit<'_>) {
+        self.processes.iter_mut().for_each(|process| process.visit_texts(visit));
+        let descriptors = self.sampler.seen.iter_mut().flat_map(|seen| &mut seen.descriptors);
+        descriptors.for_each(|descriptor| visit(TextKind::Link, &mut descriptor.link));
+        if let Some(connections) = &mut self.connections {
+            Arc::make_mut(connections).visit_texts(visit);
+        }
+        self.library.iter_mut().for_each(|library| visit(TextKind::Name, library));
+        self.cgroup.path.iter_mut().for_each(|path| visit(TextKind::Path, path));
+    }
+
+    fn leave_out(&mut self) {
+        self.cgroup.thaw = None; // names the group's folder
+    }
+}
+
 /// How the device files of accelerators begin whose load cannot be read: AMD's compute driver (amdkfd); render nodes of DRM, as of
 /// AMD and Intel; the kernel's compute accelerators (drivers/accel: Intel's and AMD's NPUs, Gaudi) and Google's TPUs, numbered in
 /// the same place; TPUs that are handed to user space by VFIO; AWS Neuron; Ascend.
@@ -58,13 +76,11 @@ const UNREAD_ACCELERATORS: [&str; 6] =
     ["/dev/kfd", "/dev/dri/renderD", "/dev/accel", "/dev/vfio/", "/dev/neuron", "/dev/davinci"];
 
 /// Whether a path is the device file of an accelerator that trainmon cannot read.
-#[must_use]
 pub fn is_unread_accelerator(path: &str) -> bool {
     UNREAD_ACCELERATORS.iter().any(|known| path.starts_with(known))
 }
 
 /// That the job uses accelerators that trainmon cannot read, by their device files.
-#[must_use]
 pub fn unread_accelerators(files: &[Arc<str>]) -> String {
     format!("the job uses an accelerator that trainmon cannot read ({})", files.join(", "))
 }
@@ -96,7 +112,6 @@ pub struct Unwatched {
 
 impl Unwatched {
     /// Everything is watched.
-    #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

@@ -10,16 +10,20 @@ pub mod host;
 pub mod job;
 pub mod locals;
 pub mod neighbours;
+pub mod private;
 pub mod process;
 pub mod recording;
 pub mod sampler;
+pub mod source;
 pub mod stacks;
 pub mod storage;
 pub mod syscall;
 
 use std::sync::Arc;
 
+use private::{Private, TextKind, Visit};
 use serde::{Deserialize, Serialize};
+use source::sources;
 
 pub use connections::{Channel, ConnectionsSample, LockWait};
 pub use gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
@@ -29,6 +33,7 @@ pub use locals::{FrameLocals, LocalsSample, ThreadLocals};
 pub use neighbours::{NeighbourProcess, NeighboursSample};
 pub use process::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
 pub use sampler::{Descriptor, Observation, SampledProcess, SampledThread, SamplerSample};
+pub use source::{SamplePart, SourceState, SourceStatus};
 pub use stacks::{StackCount, StackFrame, StackWindow, StacksSample, ThreadStacks};
 pub use storage::{BlockDevice, DataMount, MountKind, StorageSample};
 
@@ -63,76 +68,35 @@ pub struct Sample {
     pub own: OwnSample,
 }
 
+sources! {
+    /// `/proc/PID` of the job.
+    Job(JobSample) { value: job, status: job, title: "processes", seen: None }
+    /// Host-wide files of `/proc` and the cgroup tree.
+    Host(HostSample) { value: host, status: host, title: "host", seen: None }
+    /// Disks and mounts.
+    Storage(StorageSample) { value: storage, status: storage, title: "disks", seen: Some("disks") }
+    /// NVML (or the simulated device).
+    Gpu(GpuSample) { value: gpus, status: gpu, title: "GPU", seen: Some("nvml") }
+    /// Python stacks through py-spy.
+    Stacks(StacksSample) { value: stacks, status: stacks, title: "stacks", seen: Some("stacks") }
+}
+
+impl Private for Sample {
+    fn visit_texts(&mut self, visit: Visit<'_>) {
+        self.parts_mut().for_each(|part| part.visit_texts(visit));
+        for status in self.sources.all_mut() {
+            status.reason.iter_mut().chain(&mut status.fix).for_each(|text| visit(TextKind::Prose, text));
+        }
+    }
+
+    fn leave_out(&mut self) {
+        self.parts_mut().for_each(Private::leave_out);
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(count: &u32) -> bool {
     *count == 0
-}
-
-/// How each source stands.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Sources {
-    /// `/proc/PID` of the job.
-    pub job: SourceStatus,
-    /// Host-wide files of `/proc` and the cgroup tree.
-    pub host: SourceStatus,
-    /// Disks and mounts.
-    pub storage: SourceStatus,
-    /// NVML (or the simulated device).
-    pub gpu: SourceStatus,
-    /// Python stacks through py-spy.
-    #[serde(default)]
-    pub stacks: SourceStatus,
-}
-
-/// State of one source, with the reason in words where it is not [`SourceState::Fresh`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SourceStatus {
-    /// The state.
-    pub state: SourceState,
-    /// Why, in one short line ("libnvidia-ml.so.1 not found").
-    pub reason: Option<Arc<str>>,
-    /// The command or setting that would mend it.
-    #[serde(alias = "mend")]
-    pub fix: Option<Arc<str>>,
-    /// Milliseconds since the value shown was read.
-    pub age_ms: Option<u64>,
-}
-
-/// Whether a source's latest value can be trusted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SourceState {
-    /// Nothing has been read yet.
-    #[default]
-    Pending,
-    /// Read within the last two intervals.
-    Fresh,
-    /// The last value is older than two intervals.
-    Stale,
-    /// A call has been outstanding for longer than its time-out.
-    Hung,
-    /// What was read has ended (process exited, GPU lost).
-    Gone,
-    /// There is nothing to read here (no driver, no library, no such file).
-    Absent,
-    /// The kernel refuses access.
-    Denied,
-}
-
-impl SourceState {
-    /// The word that the JSON's `seen` object uses: `ok`, `denied`, `absent`, `hung`, or a short kind.
-    #[must_use]
-    pub fn seen(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Fresh => "ok",
-            Self::Stale => "stale",
-            Self::Hung => "hung",
-            Self::Gone => "gone",
-            Self::Absent => "absent",
-            Self::Denied => "denied",
-        }
-    }
 }
 
 /// trainmon's own cost, read from `/proc/self`.
@@ -163,7 +127,6 @@ pub enum Access {
 
 impl Access {
     /// The word that the JSON's `seen` object uses.
-    #[must_use]
     pub fn seen(self) -> &'static str {
         match self {
             Self::Untried => "pending",

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::ProcessId;
+use super::private::{Private, TextKind, Visit};
 
 /// Most processes kept.
 pub const MOST: usize = 32;
@@ -24,6 +25,22 @@ pub struct NeighboursSample {
     pub processes: Vec<NeighbourProcess>,
     /// How many processes besides these there are, those of the job left out.
     pub others: u32,
+}
+
+impl Private for NeighboursSample {
+    fn visit_texts(&mut self, visit: Visit<'_>) {
+        for process in &mut self.processes {
+            visit(TextKind::Command, &mut process.command);
+            visit(TextKind::Name, &mut process.comm);
+        }
+    }
+
+    /// Other people's work: how much of the machine it takes stays, and not what it is.
+    fn leave_out(&mut self) {
+        for process in self.processes.iter_mut().filter(|process| !process.own) {
+            (process.comm, process.command, process.uid) = ("process".into(), "".into(), None);
+        }
+    }
 }
 
 /// One process that is not of the job.

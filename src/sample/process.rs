@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::private::{Private, TextKind, Visit};
 use crate::text::named_enum;
 
 /// A process identity that survives PID reuse: the PID with its start time.
@@ -72,16 +73,22 @@ pub const TORCH_WORKER: &str = "pt_data_worker";
 pub const NUMPY: &str = "_multiarray_umath";
 
 /// Whether a library of [`JobSample::library`](super::JobSample::library) is of machine learning alone.
-#[must_use]
 pub fn is_of_learning(library: &str) -> bool {
     library != NUMPY
 }
 
 impl ProcessSample {
     /// One of torch's data workers.
-    #[must_use]
     pub fn is_torch_worker(&self) -> bool {
         self.comm.starts_with(TORCH_WORKER)
+    }
+}
+
+impl Private for ProcessSample {
+    fn visit_texts(&mut self, visit: Visit<'_>) {
+        visit(TextKind::Command, &mut self.command);
+        visit(TextKind::Name, &mut self.comm);
+        self.threads.iter_mut().for_each(|thread| visit(TextKind::Name, &mut thread.name));
     }
 }
 
@@ -172,7 +179,6 @@ pub enum ThreadRole {
 
 impl ThreadRole {
     /// The word shown to people.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Main => "main",

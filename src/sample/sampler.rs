@@ -129,7 +129,6 @@ impl SamplerSample {
     }
 
     /// How many rounds lie between two in which all threads were sampled; at least 1.
-    #[must_use]
     pub fn followed_every(&self) -> usize {
         self.followed.map_or(1, |(_, every)| every.max(1) as usize)
     }

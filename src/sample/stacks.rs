@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::private::{Private, TextKind, Visit};
 use super::{LocalsSample, ProcessId};
 
 /// Most frames kept of one stack, the leaf's side: deeper ones begin in a framework's entry points.
@@ -35,12 +36,6 @@ pub struct StacksSample {
 pub struct StackWindow {
     /// Which process.
     pub process: ProcessId,
-    /// CLOCK_MONOTONIC when the sampler was started, nanoseconds.
-    pub began_ns: u64,
-    /// CLOCK_MONOTONIC when it had ended, nanoseconds.
-    pub ended_ns: u64,
-    /// Samples a second that were asked for.
-    pub rate_hz: u32,
     /// Frames that the stacks point into.
     pub frames: Vec<StackFrame>,
     /// Threads, in the sampler's order.
@@ -49,12 +44,28 @@ pub struct StackWindow {
 
 impl StackWindow {
     /// Whether torch's backward pass was seen (`_engine_run_backward`, torch/autograd/graph.py): only who trains runs one.
-    #[must_use]
     pub fn shows_backward(&self) -> bool {
         let backward = |frame: &StackFrame| {
             &*frame.function == "_engine_run_backward" && frame.file.ends_with("torch/autograd/graph.py")
         };
         self.frames.iter().any(backward)
+    }
+}
+
+impl Private for StacksSample {
+    fn visit_texts(&mut self, visit: Visit<'_>) {
+        self.windows.iter_mut().for_each(|window| window.visit_texts(visit));
+        let threads = self.locals.iter_mut().flat_map(|locals| &mut locals.threads);
+        threads.flat_map(|thread| &mut thread.frames).for_each(|frame| visit(TextKind::CodeFile, &mut frame.file));
+    }
+}
+
+impl Private for StackWindow {
+    fn visit_texts(&mut self, visit: Visit<'_>) {
+        for frame in &mut self.frames {
+            visit(TextKind::CodeFile, &mut frame.file);
+            frame.text.iter_mut().for_each(|text| visit(TextKind::Prose, text));
+        }
     }
 }
 
@@ -95,7 +106,6 @@ pub struct StackCount {
 /// Whether a file is the user's own code: it lies outside installed packages and the standard library, and is a file at
 /// all (`<frozen importlib._bootstrap>`, `<string>` and an empty path are not). Code that torch.compile generated is not
 /// the user's either.
-#[must_use]
 pub fn is_user_code(file: &str) -> bool {
     // A notebook's cell, of IPython before version 7 and of programs that do alike; `<frozen …>` is the interpreter's own.
     if ["<ipython-input", "<stdin>", "<cell"].iter().any(|begin| file.starts_with(begin)) {
@@ -116,7 +126,6 @@ pub fn is_user_code(file: &str) -> bool {
 }
 
 /// Whether a file belongs to an installed package.
-#[must_use]
 pub fn is_installed(file: &str) -> bool {
     file.split('/').any(|part| matches!(part, "site-packages" | "dist-packages"))
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::private::{Private, TextKind, Visit};
+
 /// Most example files kept of one mount.
 pub const EXAMPLES: usize = 8;
 /// Longest path of an example, bytes: a longer one is not kept.
@@ -19,6 +21,19 @@ pub struct StorageSample {
     /// Mounts that hold files which the job has open or mapped and that look like data (not libraries, not `/dev`,
     /// not `/proc`). Most files first. `None` where the job's descriptors may not be read.
     pub mounts: Option<Vec<DataMount>>,
+}
+
+impl Private for StorageSample {
+    fn visit_texts(&mut self, visit: Visit<'_>) {
+        for mount in self.mounts.iter_mut().flatten() {
+            let texts = [&mut mount.mount_point, &mut mount.source].into_iter().chain(&mut mount.examples);
+            texts.for_each(|text| visit(TextKind::Path, text));
+        }
+    }
+
+    fn leave_out(&mut self) {
+        self.mounts.iter_mut().flatten().for_each(|mount| mount.examples.clear());
+    }
 }
 
 /// One line of `/proc/diskstats`, counters since boot
@@ -43,8 +58,6 @@ pub struct BlockDevice {
     pub written_sectors: u64,
     /// Milliseconds spent by all writes.
     pub write_ms: u64,
-    /// I/Os in flight now.
-    pub in_flight: u64,
     /// Milliseconds in which at least one I/O was in flight.
     pub busy_ms: u64,
     /// Milliseconds of I/O weighted by the number in flight.

@@ -60,7 +60,6 @@ const CALLS: [(CallKind, &[i32], &[i32]); 9] = [
 ];
 
 /// What the call with this number waits for; `None` where the number alone does not tell (a read).
-#[must_use]
 pub fn kind(machine: Machine, number: i32) -> Option<CallKind> {
     find(&CALLS, machine, number)
 }
@@ -97,7 +96,6 @@ const FD_USES: [(FdUse, &[i32], &[i32]); 7] = [
 ];
 
 /// What the call with this number does with descriptors; `None` for one that has none.
-#[must_use]
 pub fn fd_use(machine: Machine, number: i32) -> Option<FdUse> {
     find(&FD_USES, machine, number)
 }
@@ -112,7 +110,6 @@ fn find<T: Copy>(table: &[(T, &[i32], &[i32])], machine: Machine, number: i32) -
 }
 
 /// Whether a kernel function, as `wchan` names it, is one in which threads wait for file locks (fs/locks.c).
-#[must_use]
 pub fn waits_for_lock(symbol: &str) -> bool {
     ["lock_inode_wait", "lock_file_wait", "fcntl_setlk"].iter().any(|part| symbol.contains(part))
 }

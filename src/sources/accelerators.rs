@@ -26,7 +26,7 @@ impl OpenDevices {
     }
 
     /// Those of the process whose folder under `/proc` this is; none where its descriptors may not be read.
-    pub fn of(folder: &Path) -> Self {
+    pub fn find(folder: &Path) -> Self {
         let mut open = Self::default();
         let mut nvidia = false;
         // Where they may not be read there are none.

@@ -54,7 +54,6 @@ pub fn device(disk: &DiskStat, (name, whole): Names) -> BlockDevice {
         writes: disk.writes,
         written_sectors: disk.sectors_written,
         write_ms: disk.time_writing,
-        in_flight: disk.in_progress,
         busy_ms: disk.time_in_progress,
         weighted_ms: disk.weighted_time_in_progress,
     }
@@ -112,94 +111,13 @@ impl Topology {
     /// The disks and the kind of storage under a mount. `own` is our own mountinfo, in which folders that a container
     /// runtime or a loop device names are looked up.
     pub fn under(&mut self, mount: &Mount, own: &[Mount]) -> (MountKind, Vec<Arc<str>>) {
-        let mut disks = Vec::new();
-        let kind = self.descend_mount(mount, own, MOST_DEPTH, &mut disks);
-        (kind, disks)
-    }
-
-    fn descend_mount(&mut self, mount: &Mount, own: &[Mount], depth: u32, disks: &mut Vec<Arc<str>>) -> MountKind {
-        let kind = kind_of(mount);
-        let Some(depth) = depth.checked_sub(1).filter(|_| kind == MountKind::Local) else { return kind };
-        match mount.fs_type.as_slice() {
-            b"overlay" => return self.descend_overlay(mount, own, depth, disks),
-            b"btrfs" => {
-                let members = device_name(&mount.source, &self.sys).map(|name| self.btrfs_members(&name));
-                return self.descend_all(members.unwrap_or_default(), own, depth, disks);
-            }
-            // A pool's devices stand in no file of the kernel's.
-            b"zfs" => return kind,
-            _ => {}
-        }
-        let by_number = if mount.number.0 == 0 { None } else { self.name_of(mount.number) };
-        let name = by_number.map_or_else(|| device_names(&mount.source, &self.sys), |name| vec![name]);
-        self.descend_all(name, own, depth, disks)
-    }
-
-    fn descend_all(
-        &mut self,
-        names: Vec<Vec<u8>>,
-        own: &[Mount],
-        depth: u32,
-        disks: &mut Vec<Arc<str>>,
-    ) -> MountKind {
-        names.iter().take(MOST_DISKS).fold(MountKind::Local, |kind, name| {
-            match self.descend(name, own, depth, disks) {
-                MountKind::Local => kind,
-                other => other,
-            }
-        })
-    }
-
-    /// Adds the whole disks under a device.
-    fn descend(&mut self, name: &[u8], own: &[Mount], depth: u32, disks: &mut Vec<Arc<str>>) -> MountKind {
-        let Some(depth) = depth.checked_sub(1) else { return MountKind::Local };
-        let (_, whole) = self.names(name);
-        if whole.as_bytes() != name {
-            return self.descend(whole.as_bytes(), own, depth, disks);
-        }
-        let class = self.class(name);
-        let slaves = names_in(&class.join("slaves"));
-        if !slaves.is_empty() {
-            return self.descend_all(slaves, own, depth, disks);
-        }
-        // A loop device lies on the file system of its file: container images on a shared file system are common.
-        if let Ok(file) = read_once(class.join("loop/backing_file"), 8192)
-            && let Some(below) = mount_of(own, file.trim_ascii_end(), None)
-            && below.number != self.number_of(name).unwrap_or_default()
-        {
-            return self.descend_mount(below, own, depth, disks);
-        }
-        if disks.len() < MOST_DISKS && !disks.contains(&whole) {
-            disks.push(whole);
-        }
-        MountKind::Local
+        let mut descent = Descent { topology: self, own, disks: Vec::new() };
+        let kind = descent.mount(mount, MOST_DEPTH);
+        (kind, descent.disks)
     }
 
     fn number_of(&self, name: &[u8]) -> Option<(u32, u32)> {
         device_number(read_once(self.class(name).join("dev"), 64).ok()?.trim_ascii())
-    }
-
-    /// The folders of an overlay are named as its mounter saw them. Where that is our own view (trainmon on the host,
-    /// the job in a container) the mounts under them are known; from inside, only that it is the node's storage.
-    fn descend_overlay(&mut self, mount: &Mount, own: &[Mount], depth: u32, disks: &mut Vec<Arc<str>>) -> MountKind {
-        let options = &mount.super_options;
-        let lower = option(options, b"lowerdir").unwrap_or_default().split(|&byte| byte == b':');
-        let folders = option(options, b"upperdir").into_iter().chain(lower).filter(|folder| folder.starts_with(b"/"));
-        let mut kind = MountKind::Local;
-        let mut seen: Vec<u64> = Vec::new();
-        for folder in folders.take(MOST_DISKS) {
-            let Some(below) = mount_of(own, folder, None) else { continue };
-            if below.fs_type == b"overlay" || seen.contains(&below.id) {
-                continue;
-            }
-            seen.push(below.id);
-            let under = self.descend_mount(below, own, depth, disks);
-            // A writable layer in memory over an image on a shared file system: the slower one decides.
-            if matches!(under, MountKind::Network | MountKind::Fuse) {
-                kind = under;
-            }
-        }
-        kind
     }
 
     /// All devices of the btrfs that has `name` among them (`/sys/fs/btrfs/UUID/devices`).
@@ -210,6 +128,89 @@ impl Topology {
             .map(|uuid| names_in(&folder.join(OsStr::from_bytes(&uuid)).join("devices")))
             .find(|members| members.iter().any(|member| member == name))
             .unwrap_or_else(|| vec![name.to_vec()])
+    }
+}
+
+/// The way down from a mount to the disks under it.
+struct Descent<'a> {
+    topology: &'a mut Topology,
+    own: &'a [Mount],
+    disks: Vec<Arc<str>>,
+}
+
+impl Descent<'_> {
+    fn mount(&mut self, mount: &Mount, depth: u32) -> MountKind {
+        let kind = kind_of(mount);
+        let Some(depth) = depth.checked_sub(1).filter(|_| kind == MountKind::Local) else { return kind };
+        let Topology { sys, .. } = &*self.topology;
+        let names = match mount.fs_type.as_slice() {
+            b"overlay" => return self.overlay(mount, depth),
+            // A pool's devices stand in no file of the kernel's.
+            b"zfs" => return kind,
+            b"btrfs" => {
+                device_name(&mount.source, sys).map(|name| self.topology.btrfs_members(&name)).unwrap_or_default()
+            }
+            _ => {
+                let by_number = if mount.number.0 == 0 { None } else { self.topology.name_of(mount.number) };
+                by_number.map_or_else(|| device_names(&mount.source, sys), |name| vec![name])
+            }
+        };
+        self.devices(&names, depth)
+    }
+
+    fn devices(&mut self, names: &[Vec<u8>], depth: u32) -> MountKind {
+        names.iter().take(MOST_DISKS).fold(MountKind::Local, |kind, name| match self.device(name, depth) {
+            MountKind::Local => kind,
+            other => other,
+        })
+    }
+
+    /// Adds the whole disks under a device.
+    fn device(&mut self, name: &[u8], depth: u32) -> MountKind {
+        let Some(depth) = depth.checked_sub(1) else { return MountKind::Local };
+        let (_, whole) = self.topology.names(name);
+        if whole.as_bytes() != name {
+            return self.device(whole.as_bytes(), depth);
+        }
+        let class = self.topology.class(name);
+        let slaves = names_in(&class.join("slaves"));
+        if !slaves.is_empty() {
+            return self.devices(&slaves, depth);
+        }
+        // A loop device lies on the file system of its file: container images on a shared file system are common.
+        if let Ok(file) = read_once(class.join("loop/backing_file"), 8192)
+            && let Some(below) = mount_of(self.own, file.trim_ascii_end(), None)
+            && below.number != self.topology.number_of(name).unwrap_or_default()
+        {
+            return self.mount(below, depth);
+        }
+        if self.disks.len() < MOST_DISKS && !self.disks.contains(&whole) {
+            self.disks.push(whole);
+        }
+        MountKind::Local
+    }
+
+    /// The folders of an overlay are named as its mounter saw them. Where that is our own view (trainmon on the host,
+    /// the job in a container) the mounts under them are known; from inside, only that it is the node's storage.
+    fn overlay(&mut self, mount: &Mount, depth: u32) -> MountKind {
+        let options = &mount.super_options;
+        let lower = option(options, b"lowerdir").unwrap_or_default().split(|&byte| byte == b':');
+        let folders = option(options, b"upperdir").into_iter().chain(lower).filter(|folder| folder.starts_with(b"/"));
+        let mut kind = MountKind::Local;
+        let mut seen: Vec<u64> = Vec::new();
+        for folder in folders.take(MOST_DISKS) {
+            let Some(below) = mount_of(self.own, folder, None) else { continue };
+            if below.fs_type == b"overlay" || seen.contains(&below.id) {
+                continue;
+            }
+            seen.push(below.id);
+            let under = self.mount(below, depth);
+            // A writable layer in memory over an image on a shared file system: the slower one decides.
+            if matches!(under, MountKind::Network | MountKind::Fuse) {
+                kind = under;
+            }
+        }
+        kind
     }
 }
 

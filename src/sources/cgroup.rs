@@ -1,4 +1,4 @@
-//! The cgroup that the job lives in: CPU quota and throttling, memory limit and reclaim, read limits; v1, v2 and hybrid.
+//! The cgroup that the job lives in: CPU quota and throttling, memory limit and refaults, read limits; v1, v2 and hybrid.
 //!
 //! The counters are read each time from kept descriptors, the limits and the membership only now and then. A limit is
 //! the tightest of the group and all its ancestors, as far up as the mounted hierarchy shows; what lies above the
@@ -45,7 +45,6 @@ pub struct CgroupReader {
 struct CgroupCounters {
     cpu_stat: Option<KeptPath>,
     memory_usage: Option<KeptPath>,
-    memory_hits: Option<KeptPath>,
     memory_stat: Option<KeptPath>,
 }
 
@@ -68,12 +67,8 @@ impl CgroupReader {
         if let Some(text) = read(&mut self.counters.cpu_stat, buffer) {
             sample.periods = keyed_number(text, b"nr_periods");
             sample.throttled_periods = keyed_number(text, b"nr_throttled");
-            // v2 counts microseconds, v1 nanoseconds (kernel/sched/core.c, cpu_extra_stat_show and cpu_cfs_stat_show).
-            sample.throttled_us = keyed_number(text, b"throttled_usec")
-                .or_else(|| keyed_number(text, b"throttled_time").map(|nanos| nanos / 1000));
         }
         sample.memory_bytes = read(&mut self.counters.memory_usage, buffer).and_then(only_number);
-        sample.memory_limit_hits = read(&mut self.counters.memory_hits, buffer).and_then(limit_hits);
         // v1 shows the subtree under `total_…`, since Linux 6.0, in pages as v2 does.
         sample.refaulted_file_pages = read(&mut self.counters.memory_stat, buffer).and_then(|text| {
             keyed_number(text, b"total_workingset_refault_file")
@@ -127,11 +122,10 @@ impl CgroupReader {
         // Throttling happens where the quota is, reclaim where the limit is: their counters belong to that group.
         // Without a limit it is the job's own group.
         let limiting = memory.map(|(_, at)| at);
-        let CgroupCounters { cpu_stat, memory_usage, memory_hits, memory_stat } = &mut self.counters;
+        let CgroupCounters { cpu_stat, memory_usage, memory_stat } = &mut self.counters;
         keep(cpu_stat, found.cpu.as_ref(), cpu.map(|(_, at)| at).as_deref(), "cpu.stat", "cpu.stat");
         let memory = found.memory.as_ref();
         keep(memory_usage, memory, limiting.as_deref(), "memory.current", "memory.usage_in_bytes");
-        keep(memory_hits, memory, limiting.as_deref(), "memory.events", "memory.failcnt");
         keep(memory_stat, memory, None, "memory.stat", "memory.stat");
     }
 }
@@ -155,15 +149,6 @@ fn read<'b>(kept: &mut Option<KeptPath>, buffer: &'b mut Vec<u8>) -> Option<&'b 
 /// A file that holds one number.
 fn only_number(text: &[u8]) -> Option<u64> {
     number(text.trim_ascii())
-}
-
-/// v1 `memory.failcnt` is one number. Of v2's `memory.events`, `max` counts reclaim at the hard limit and `high`
-/// at the soft one (Documentation/admin-guide/cgroup-v2.rst): both are the limit at work.
-fn limit_hits(text: &[u8]) -> Option<u64> {
-    only_number(text).or_else(|| {
-        let max = keyed_number(text, b"max")?;
-        Some(max.saturating_add(keyed_number(text, b"high").unwrap_or(0)))
-    })
 }
 
 /// The CPUs that a process may run on: its affinity mask, which the kernel keeps inside the cpuset
@@ -194,7 +179,7 @@ pub fn cpu_list(list: &[u8]) -> Vec<u16> {
     let mut cpus = Vec::new();
     for part in list.split(|&byte| byte == b',') {
         let mut ends = part.splitn(2, |&byte| byte == b'-');
-        let mut end = || number(ends.next()?).and_then(|cpu| u16::try_from(cpu).ok()).filter(|&cpu| cpu < MOST_CPUS);
+        let mut end = || number(ends.next()?).filter(|&cpu: &u16| cpu < MOST_CPUS);
         let Some(first) = end() else { return Vec::new() };
         let last = if part.contains(&b'-') { end() } else { Some(first) };
         let Some(last) = last.filter(|&last| last >= first) else { return Vec::new() };

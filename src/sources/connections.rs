@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::fields::{Fields, lines, text};
+use super::fields::{Fields, hexadecimal, lines, text};
 use super::files::read_once;
 use crate::sample::{Channel, ConnectionsSample, Descriptor, LockWait};
 use descriptors::Descriptors;
@@ -106,7 +106,6 @@ pub struct Connections {
 
 impl Connections {
     /// Nothing is known yet.
-    #[must_use]
     pub fn new(proc_root: &Path) -> Self {
         Self { proc_root: proc_root.to_path_buf(), sockets: Sockets::new(proc_root), ..Self::default() }
     }
@@ -282,7 +281,6 @@ impl Connections {
     }
 
     /// Processes that were not asked for and hold the other end of something that was waited on, or a lock.
-    #[must_use]
     pub fn outside(&self) -> Vec<u32> {
         let mut pids = self.host.found();
         pids.extend(self.holders.keys());
@@ -380,9 +378,9 @@ fn epoll_targets(listed: &[u8]) -> impl Iterator<Item = (u32, bool)> + '_ {
     const EPOLLIN: u64 = 1;
     const EPOLLOUT: u64 = 4;
     lines(listed).filter_map(|line| {
-        let mut fields = Fields::of(line.strip_prefix(b"tfd:")?);
-        let fd = u32::try_from(fields.number()?).ok()?;
-        let events = fields.nth(1).and_then(|hex| u64::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        let mut fields = Fields::new(line.strip_prefix(b"tfd:")?);
+        let fd = fields.number()?;
+        let events = fields.nth(1).and_then(hexadecimal);
         Some((fd, events.is_some_and(|events| events & EPOLLOUT != 0 && events & EPOLLIN == 0)))
     })
 }

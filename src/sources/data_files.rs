@@ -14,7 +14,7 @@ use super::links::each_link;
 use super::maps::{Mapping, mapping};
 use super::mounts::below;
 
-/// Descriptors of one process that are looked at.
+/// Descriptors of one process that are read.
 const MOST_DESCRIPTORS: usize = 4096;
 
 /// An open or mapped file that looks like data.
@@ -28,17 +28,17 @@ pub struct DataFile<'p> {
     pub descriptor: Option<u32>,
 }
 
-/// Calls `each` for every data-like link of `/proc/PID/fd` and says how many links were looked at.
+/// Calls `each` for every data-like link of `/proc/PID/fd` and says how many links were read.
 ///
 /// # Errors
 /// Denied without ptrace read rights, gone when the process has ended.
 pub fn open_files(process: &Path, mut each: impl FnMut(DataFile<'_>)) -> Result<usize, ReadFailure> {
-    let (looked, read) = each_link(process, MOST_DESCRIPTORS, |link| {
+    let (count, read) = each_link(process, MOST_DESCRIPTORS, |link| {
         if looks_like_data(link.target) {
             each(DataFile { path: link.target, number: None, descriptor: Some(link.fd) });
         }
     });
-    read.map(|()| looked)
+    read.map(|()| count)
 }
 
 /// What `fdinfo` tells of a descriptor.

@@ -98,7 +98,7 @@ struct NameSpace {
 
 /// How a process uses a file.
 #[derive(Debug, Clone, Copy)]
-enum MountKind {
+enum FileUse {
     Open,
     Mapped,
 }
@@ -142,12 +142,12 @@ impl DataMounts {
             self.descriptors_due_ns = descriptors_next_ns;
             // The first scan is complete; later ones take turns.
             let most = if first { usize::MAX } else { LINKS_PER_SCAN };
-            let readable = self.take_turns(now_ns, pids, MountKind::Open, most);
+            let readable = self.take_turns(now_ns, pids, FileUse::Open, most);
             self.readable = readable.or(self.readable);
         }
         if (now_ns >= self.mappings_due_ns || first) && self.readable == Some(true) {
             self.mappings_due_ns = mappings_next_ns;
-            self.take_turns(now_ns, pids, MountKind::Mapped, MAPS_BYTES_PER_SCAN);
+            self.take_turns(now_ns, pids, FileUse::Mapped, MAPS_BYTES_PER_SCAN);
         }
         self.files.retain(|_, file| file.until_ns >= now_ns);
         for mount in &mut self.mounts {
@@ -179,7 +179,7 @@ impl DataMounts {
 
     /// Looks into one process after the other, beginning with the one whose turn it is, until `left` links or bytes have
     /// been looked at. Whether they may be read at all, where any told.
-    fn take_turns(&mut self, now_ns: u64, pids: &[u32], kind: MountKind, mut left: usize) -> Option<bool> {
+    fn take_turns(&mut self, now_ns: u64, pids: &[u32], kind: FileUse, mut left: usize) -> Option<bool> {
         let mut readable = None;
         for pid in in_turn(pids, self.next_of(kind)) {
             match self.look(now_ns, pid, kind) {
@@ -198,21 +198,21 @@ impl DataMounts {
         readable
     }
 
-    fn next_of(&mut self, kind: MountKind) -> &mut usize {
+    fn next_of(&mut self, kind: FileUse) -> &mut usize {
         match kind {
-            MountKind::Open => &mut self.next_for_descriptors,
-            MountKind::Mapped => &mut self.next_for_mappings,
+            FileUse::Open => &mut self.next_for_descriptors,
+            FileUse::Mapped => &mut self.next_for_mappings,
         }
     }
 
     /// Links or bytes of one process that were looked at.
-    fn look(&mut self, now_ns: u64, pid: u32, kind: MountKind) -> Result<usize, ReadFailure> {
+    fn look(&mut self, now_ns: u64, pid: u32, kind: FileUse) -> Result<usize, ReadFailure> {
         let process = self.roots.proc.join(pid.to_string());
         let mut new = Vec::new();
         let each = |file: DataFile<'_>| note(&mut self.files, now_ns, file, &mut new);
         let looked = match kind {
-            MountKind::Open => open_files(&process, each),
-            MountKind::Mapped => mapped_files(&process, &mut self.maps_buffer, each),
+            FileUse::Open => open_files(&process, each),
+            FileUse::Mapped => mapped_files(&process, &mut self.maps_buffer, each),
         }?;
         self.place(now_ns, pid, new);
         Ok(looked)

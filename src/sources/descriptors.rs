@@ -99,7 +99,7 @@ impl Budgets {
         Self { tick: Budget::new(total - rounds), rounds: Budget::new(rounds), by_limit, began_with }
     }
 
-    fn of(&self, purpose: Use) -> &Budget {
+    fn budget(&self, purpose: Use) -> &Budget {
         match purpose {
             Use::Tick => &self.tick,
             Use::Rounds => &self.rounds,
@@ -134,12 +134,12 @@ fn kept(limit: Option<u64>, open: usize, memory_bytes: Option<u64>) -> (usize, b
 
 /// Leave to keep one more file open; `None` where there are enough.
 pub fn permit(purpose: Use) -> Option<Permit> {
-    budgets().of(purpose).permit()
+    budgets().budget(purpose).permit()
 }
 
 /// How many files may be kept open for this, once one did not get a permit.
 pub fn scarce(purpose: Use) -> Option<usize> {
-    let budget = budgets().of(purpose);
+    let budget = budgets().budget(purpose);
     budget.scarce.load(Ordering::Relaxed).then_some(budget.total)
 }
 

@@ -7,15 +7,22 @@ pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|&byte| byte == b'\n').filter(move |_| !empty)
 }
 
-/// A decimal number that fills the whole token; `None` for anything else and beyond 64 bits.
-pub fn number(token: &[u8]) -> Option<u64> {
+/// A decimal number that fills the whole token; `None` for anything else and beyond the type.
+pub fn number<N: TryFrom<u64>>(token: &[u8]) -> Option<N> {
     if token.is_empty() {
         return None;
     }
-    token.iter().try_fold(0_u64, |value, &byte| {
+    let value = token.iter().try_fold(0_u64, |value, &byte| {
         let digit = byte.checked_sub(b'0').filter(|&digit| digit <= 9)?;
         value.checked_mul(10)?.checked_add(u64::from(digit))
-    })
+    })?;
+    value.try_into().ok()
+}
+
+/// A hexadecimal number that fills the whole token, without a prefix.
+pub fn hexadecimal(token: &[u8]) -> Option<u64> {
+    let is_plain = token.iter().all(u8::is_ascii_hexdigit);
+    u64::from_str_radix(std::str::from_utf8(token).ok().filter(|_| is_plain)?, 16).ok()
 }
 
 /// The fields of a line, separated by any number of blanks and tabs.
@@ -24,12 +31,12 @@ pub struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
     /// The fields of `line`.
-    pub fn of(line: &'a [u8]) -> Self {
+    pub fn new(line: &'a [u8]) -> Self {
         Self(line)
     }
 
     /// The next field as a number; `None` where there is none or it is something else.
-    pub fn number(&mut self) -> Option<u64> {
+    pub fn number<N: TryFrom<u64>>(&mut self) -> Option<N> {
         self.next().and_then(number)
     }
 }
@@ -51,7 +58,7 @@ impl<'a> Iterator for Fields<'a> {
 /// The number of the line `KEY NUMBER` (`/proc/vmstat`, `cpu.stat`, `memory.events`).
 pub fn keyed_number(text: &[u8], key: &[u8]) -> Option<u64> {
     lines(text).find_map(|line| {
-        let mut fields = Fields::of(line);
+        let mut fields = Fields::new(line);
         (fields.next()? == key).then(|| fields.number())?
     })
 }
@@ -74,7 +81,7 @@ pub fn head(text: &str, limit: usize) -> &str {
 
 /// All numbers among the words of a text.
 pub fn numbers(text: &[u8]) -> impl Iterator<Item = u32> + '_ {
-    text.split(u8::is_ascii_whitespace).filter_map(number).filter_map(|value| u32::try_from(value).ok())
+    text.split(u8::is_ascii_whitespace).filter_map(number)
 }
 
 #[cfg(test)]
@@ -104,17 +111,17 @@ mod tests {
         #[test]
         fn fields_are_the_words(words in proptest::collection::vec("[a-z0-9:./]{1,8}", 0..8), blanks in "[ \t]{1,3}") {
             let line = words.join(&blanks);
-            let found: Vec<String> = Fields::of(line.as_bytes()).map(|f| String::from_utf8(f.to_vec()).unwrap()).collect();
+            let found: Vec<String> = Fields::new(line.as_bytes()).map(|f| String::from_utf8(f.to_vec()).unwrap()).collect();
             prop_assert_eq!(found, words);
         }
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
             for line in lines(&bytes) {
-                let mut fields = Fields::of(line);
+                let mut fields = Fields::new(line);
                 while fields.next().is_some() {}
             }
-            let _ = (number(&bytes), keyed_number(&bytes, b"a"), text(&bytes), numbers(&bytes).count());
+            let _ = (number::<u64>(&bytes), hexadecimal(&bytes), keyed_number(&bytes, b"a"), text(&bytes), numbers(&bytes).count());
         }
     }
 }

@@ -2,18 +2,19 @@
 
 use std::path::Path;
 
-use super::Roots;
-pub use super::gpu_reader::{GpuError, GpuReader};
+pub use super::gpu_reader::GpuReader;
 use super::nvml::NvmlReader;
 pub use super::nvml::run_part;
 use super::simulated_device::SimulatedReader;
+use super::{Ask, AskedSource, Roots, SourceOptions};
+use crate::sample::{GpuSample, SourceStatus};
 
 /// Opens the simulated device in the file `simulated` when one is given, else NVML from the library `nvml_lib`, else NVML
 /// from where the loader finds it. May block for as long as the driver takes to start (seconds without persistence mode).
 ///
 /// # Errors
 /// When there is nothing to read, or it cannot be read; the kind says which.
-pub fn open(nvml_lib: Option<&Path>, simulated: Option<&Path>) -> Result<Box<dyn GpuReader>, GpuError> {
+pub fn open(nvml_lib: Option<&Path>, simulated: Option<&Path>) -> Result<Box<dyn GpuReader>, SourceStatus> {
     open_in(&Roots::default(), nvml_lib, simulated)
 }
 
@@ -25,9 +26,24 @@ pub fn open_in(
     roots: &Roots,
     nvml_lib: Option<&Path>,
     simulated: Option<&Path>,
-) -> Result<Box<dyn GpuReader>, GpuError> {
+) -> Result<Box<dyn GpuReader>, SourceStatus> {
     match simulated {
         Some(file) => Ok(Box::new(SimulatedReader::open(file, roots)?)),
         None => Ok(Box::new(NvmlReader::open(nvml_lib)?)),
+    }
+}
+
+impl AskedSource for Box<dyn GpuReader> {
+    type Value = GpuSample;
+    const THREAD: &'static str = "tm-gpu";
+    const WITH_RIGHTS: bool = false; // NVML is a library
+
+    fn open(options: &SourceOptions) -> Result<Self, SourceStatus> {
+        let SourceOptions { roots, nvml_lib, simulated_device } = options;
+        open_in(roots, nvml_lib.as_deref(), simulated_device.as_deref())
+    }
+
+    fn read(&mut self, ask: &Ask) -> Result<GpuSample, SourceStatus> {
+        GpuReader::read(&mut **self, ask.now_ns)
     }
 }

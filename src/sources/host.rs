@@ -41,7 +41,6 @@ pub struct HostReader {
 
 impl HostReader {
     /// Opens nothing yet.
-    #[must_use]
     pub fn new(roots: &Roots) -> Self {
         let at = |name: &str| KeptPath::new(roots.proc.join(name));
         Self {
@@ -74,10 +73,6 @@ impl HostReader {
         sample.load = self.loadavg.read(&mut self.buffer).ok().and_then(loadavg);
         [sample.cpu_pressure, sample.io_pressure, sample.memory_pressure] =
             self.pressure.each_mut().map(|file| file.read(&mut self.buffer).ok().and_then(pressure));
-        if let Some(cpu) = &mut sample.cpu_pressure {
-            // System-wide `full` of the CPU is undefined and reads 0 (Documentation/accounting/psi.rst).
-            cpu.full_us = None;
-        }
         if let Ok(text) = self.net_dev.read(&mut self.buffer) {
             sample.net = self.net_names.count_once(text);
         }
@@ -115,12 +110,12 @@ fn cpu_lines(text: &[u8], cpus: &mut Vec<CpuTimes>) -> usize {
     for line in text.split_inclusive(|&byte| byte == b'\n') {
         let Some(rest) = line.strip_prefix(b"cpu") else { break };
         end += line.len();
-        let mut fields = Fields::of(rest.strip_suffix(b"\n").unwrap_or(rest));
+        let mut fields = Fields::new(rest.strip_suffix(b"\n").unwrap_or(rest));
         // The line of the total has a blank where the number of the CPU would stand.
         if rest.starts_with(b" ") {
             continue;
         }
-        let Some(cpu) = fields.number().and_then(|cpu| u16::try_from(cpu).ok()) else { continue };
+        let Some(cpu) = fields.number() else { continue };
         let mut next = || fields.number();
         let (Some(user), Some(nice), Some(system), Some(idle)) = (next(), next(), next(), next()) else { continue };
         let mut later = || next().unwrap_or(0);
@@ -142,7 +137,7 @@ fn cpu_lines(text: &[u8], cpus: &mut Vec<CpuTimes>) -> usize {
 /// Puts the numbers of lines `KEY NUMBER` where they belong, as far as the line that is told to be the last.
 fn keyed(text: &[u8], last: &[u8], places: &mut [(&[u8], &mut Option<u64>)]) {
     for line in lines(text) {
-        let mut fields = Fields::of(line);
+        let mut fields = Fields::new(line);
         let key = fields.next().unwrap_or_default();
         if let Some((_, place)) = places.iter_mut().find(|(wanted, _)| *wanted == key) {
             **place = fields.number();
@@ -153,16 +148,11 @@ fn keyed(text: &[u8], last: &[u8], places: &mut [(&[u8], &mut Option<u64>)]) {
     }
 }
 
-/// The unit is KiB in spite of its name (proc(5)). Some sixty lines follow the last one asked for.
+/// The unit is KiB in spite of its name (proc(5)). Most lines follow the last one asked for.
 fn meminfo(text: &[u8], sample: &mut HostSample) {
-    let mut places = [
-        (&b"MemTotal:"[..], &mut sample.memory_total_bytes),
-        (b"MemAvailable:", &mut sample.memory_available_bytes),
-        (b"Cached:", &mut sample.memory_cached_bytes),
-        (b"SwapTotal:", &mut sample.swap_total_bytes),
-        (b"SwapFree:", &mut sample.swap_free_bytes),
-    ];
-    keyed(text, b"SwapFree:", &mut places);
+    let mut places =
+        [(&b"MemTotal:"[..], &mut sample.memory_total_bytes), (b"MemAvailable:", &mut sample.memory_available_bytes)];
+    keyed(text, b"MemAvailable:", &mut places);
     for (_, place) in places {
         *place = place.and_then(|kib| kib.checked_mul(1024));
     }
@@ -176,7 +166,6 @@ fn vmstat(text: &[u8], sample: &mut HostSample) {
         b"",
         &mut [
             (b"pswpin", &mut sample.swapped_in_pages),
-            (b"pswpout", &mut sample.swapped_out_pages),
             (b"workingset_refault_file", &mut sample.refaulted_file_pages),
             (b"workingset_refault", &mut older),
         ],
@@ -191,11 +180,9 @@ fn loadavg(text: &[u8]) -> Option<[f32; 3]> {
 
 /// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, then the same for `full`.
 pub(super) fn pressure(text: &[u8]) -> Option<Pressure> {
-    let total = |kind: &[u8]| {
-        let line = lines(text).find(|line| line.strip_prefix(kind).is_some_and(|rest| rest.starts_with(b" ")))?;
-        Fields::of(line).find_map(|field| number(field.strip_prefix(b"total=")?))
-    };
-    Some(Pressure { some_us: total(b"some")?, full_us: total(b"full") })
+    let some = lines(text).find_map(|line| line.strip_prefix(b"some "))?;
+    let some_us = Fields::new(some).find_map(|field| number(field.strip_prefix(b"total=")?))?;
+    Some(Pressure { some_us })
 }
 
 /// Decides which interfaces to count, so that no byte is counted twice.
@@ -230,7 +217,7 @@ impl NetNames {
             if name.is_empty() || name == b"lo" || ON_TOP.iter().any(|prefix| name.starts_with(prefix.as_bytes())) {
                 continue;
             }
-            let mut fields = Fields::of(counters.get(1..).unwrap_or_default());
+            let mut fields = Fields::new(counters.get(1..).unwrap_or_default());
             let (Some(rx_bytes), Some(tx_bytes)) = (fields.number(), fields.nth(7).and_then(number)) else {
                 continue;
             };

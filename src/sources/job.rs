@@ -119,7 +119,6 @@ impl JobReader {
     }
 
     /// Command line of the attached process, raw; its name where it has none.
-    #[must_use]
     pub fn command(&self) -> Arc<str> {
         self.processes.get(&self.target.pid).map_or_else(
             || "".into(),
@@ -150,7 +149,6 @@ impl JobReader {
     }
 
     /// The processes of [`Self::set_outside`] as they were at the last read.
-    #[must_use]
     pub fn outside(&self) -> Vec<ProcessSample> {
         self.outside.values().map(|process| process.sample()).collect()
     }
@@ -332,7 +330,7 @@ impl JobReader {
                 if !learns(process) {
                     process.library = mapped_library(&process.folder);
                 }
-                process.devices = OpenDevices::of(&process.folder);
+                process.devices = OpenDevices::find(&process.folder);
             }
         }
         self.assign_roles();

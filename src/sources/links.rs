@@ -33,15 +33,15 @@ impl Link<'_> {
     }
 }
 
-/// Hands the links of a process, at most `most`, to `each`. How many were looked at, and whether they could be read: gone when
+/// Hands the links of a process, at most `most`, to `each`. How many were read, and whether they could be read: gone when
 /// the process has ended, denied without ptrace read rights.
 pub fn each_link(process: &Path, most: usize, each: impl FnMut(Link<'_>)) -> (usize, Result<(), ReadFailure>) {
-    let mut looked = 0;
-    let read = walk(process, most, each, &mut looked);
-    (looked, read)
+    let mut count = 0;
+    let read = walk(process, most, each, &mut count);
+    (count, read)
 }
 
-fn walk(process: &Path, most: usize, mut each: impl FnMut(Link<'_>), looked: &mut usize) -> Result<(), ReadFailure> {
+fn walk(process: &Path, most: usize, mut each: impl FnMut(Link<'_>), count: &mut usize) -> Result<(), ReadFailure> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = openat(CWD, process.join("fd"), flags, Mode::empty())?;
     let mut entries_buffer = [MaybeUninit::<u8>::uninit(); 4096];
@@ -53,11 +53,11 @@ fn walk(process: &Path, most: usize, mut each: impl FnMut(Link<'_>), looked: &mu
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name();
-        let Some(fd) = number(name.to_bytes()).and_then(|fd| u32::try_from(fd).ok()) else { continue };
-        if *looked == most {
+        let Some(fd) = number(name.to_bytes()) else { continue };
+        if *count == most {
             break;
         }
-        *looked += 1;
+        *count += 1;
         match readlinkat_raw(&folder, name, &mut link_buffer) {
             Ok((target, _)) => {
                 any = true;

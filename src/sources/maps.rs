@@ -1,6 +1,6 @@
 //! `/proc/PID/maps` (proc(5)): which files are mapped.
 
-use super::fields::{Fields, number};
+use super::fields::{Fields, hexadecimal, number};
 
 /// One line of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,9 +16,8 @@ pub struct Mapping<'a> {
 }
 
 /// Parses one line; `None` where it is none.
-#[must_use]
 pub fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
-    let mut fields = Fields::of(line);
+    let mut fields = Fields::new(line);
     let mut ends = fields.next()?.splitn(2, |&byte| byte == b'-').map(hexadecimal);
     let (start, end) = (ends.next()??, ends.next()??);
     let permissions = fields.next().filter(|permissions| permissions.len() == 4)?;
@@ -30,11 +29,6 @@ pub fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
     let file = line.get(behind..)?.trim_ascii_start();
     let (inode, is_code) = (number(inode)?, permissions.contains(&b'x'));
     (start < end).then_some(Mapping { is_code, device, inode, file })
-}
-
-fn hexadecimal(digits: &[u8]) -> Option<u64> {
-    let is_plain = digits.iter().all(u8::is_ascii_hexdigit);
-    u64::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| is_plain)?, 16).ok()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Readers of the outside world, one file for each thing read. They block, take their root as an argument, and know
 //! neither threads nor time; parsing is a pure function of bytes.
+//!
+//! A reader that the collector asks once a tick on a thread of its own is an [`AskedSource`], and is named in [`start_asked`].
 
 pub(crate) mod accelerators;
 mod block;
@@ -35,7 +37,10 @@ pub mod simulated_device;
 pub(crate) mod storage;
 pub mod task_files;
 
+use std::io;
 use std::path::PathBuf;
+
+use crate::sample::{SamplePart, SourceState, SourceStatus};
 
 /// Where the kernel's file systems are found; a test or a container's host mount gives others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,4 +55,67 @@ impl Default for Roots {
     fn default() -> Self {
         Self { proc: "/proc".into(), sys: "/sys".into() }
     }
+}
+
+/// Where the sources are found.
+#[derive(Debug, Clone, Default)]
+pub struct SourceOptions {
+    /// Where `/proc` and `/sys` are.
+    pub roots: Roots,
+    /// NVML's library, where it is not the loader's.
+    pub nvml_lib: Option<PathBuf>,
+    /// The state file of a simulated device, which then takes NVML's place.
+    pub simulated_device: Option<PathBuf>,
+}
+
+/// What a source is asked for.
+#[derive(Debug)]
+pub struct Ask {
+    /// CLOCK_MONOTONIC, nanoseconds.
+    pub now_ns: u64,
+    /// The job's processes, the most telling first.
+    pub pids: Vec<u32>,
+    /// Little is wanted: what is looked up now and then is looked up more seldom.
+    pub sparing: bool,
+}
+
+/// A source that is asked once a tick, on a thread of its own because it may take long or hang. A tick waits for it for a
+/// moment only.
+pub trait AskedSource: Sized {
+    /// What it reads.
+    type Value: SamplePart;
+    /// Name of its thread.
+    const THREAD: &'static str;
+    /// It reads with all our rights. Not for one that loads libraries or runs programs.
+    const WITH_RIGHTS: bool;
+
+    /// Opens it. After a failure it is opened anew, but not at once.
+    ///
+    /// # Errors
+    /// Why there is nothing to read.
+    fn open(options: &SourceOptions) -> Result<Self, SourceStatus>;
+
+    /// Reads it once.
+    ///
+    /// # Errors
+    /// Why there is no value.
+    fn read(&mut self, ask: &Ask) -> Result<Self::Value, SourceStatus>;
+}
+
+/// Starts the thread of a source.
+pub trait StartAsked {
+    /// Starts that of `S`.
+    fn start<S: AskedSource>(&mut self);
+}
+
+/// Has every [`AskedSource`] started.
+pub fn start_asked(starter: &mut impl StartAsked) {
+    starter.start::<Box<dyn gpu::GpuReader>>();
+    starter.start::<storage::StorageReader>();
+}
+
+/// The status of a source whose file `what` cannot be read.
+pub fn unreadable(what: &str, error: &io::Error) -> SourceStatus {
+    let denied = error.kind() == io::ErrorKind::PermissionDenied;
+    SourceStatus::new(if denied { SourceState::Denied } else { SourceState::Absent }, format!("{what}: {error}"))
 }

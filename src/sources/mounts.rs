@@ -40,9 +40,9 @@ pub fn parse_mountinfo(text: &[u8]) -> Vec<Mount> {
 /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`, with any number of optional
 /// fields before the hyphen.
 fn parse_line(line: &[u8]) -> Option<Mount> {
-    let mut fields = Fields::of(line);
+    let mut fields = Fields::new(line);
     let id = fields.number()?;
-    fields.number()?;
+    fields.number::<u64>()?;
     let number = device_number(fields.next()?)?;
     let (root, point) = (unescape(fields.next()?), unescape(fields.next()?));
     fields.next()?;
@@ -60,7 +60,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
 /// `MAJOR:MINOR`.
 pub fn device_number(field: &[u8]) -> Option<(u32, u32)> {
     let colon = field.iter().position(|&byte| byte == b':')?;
-    let part = |bytes: Option<&[u8]>| u32::try_from(number(bytes?)?).ok();
+    let part = |bytes: Option<&[u8]>| number(bytes?);
     Some((part(field.get(..colon))?, part(field.get(colon + 1..))?))
 }
 

@@ -37,7 +37,7 @@ pub struct NeighboursReader {
     /// Those that used CPU time, with their parents and without their command lines and owners.
     busiest: Vec<(u32, NeighbourProcess)>,
     /// Command lines and owners of those that are shown, with the name that they had.
-    names: HashMap<ProcessId, Names>,
+    names: HashMap<ProcessId, NeighbourNames>,
     path: String,
     before_ns: Option<u64>,
     /// Our own PID, as this `/proc` counts, and our children: what these start is ours as well.
@@ -46,7 +46,7 @@ pub struct NeighboursReader {
 }
 
 /// What is read of a process that is shown, once: name, command line, owner, and whether it runs on other CPUs than the job.
-type Names = (Arc<str>, Arc<str>, Option<u32>, bool);
+type NeighbourNames = (Arc<str>, Arc<str>, Option<u32>, bool);
 
 /// The processes as they were at the last scan.
 #[derive(Debug, Default)]
@@ -99,8 +99,7 @@ impl NeighboursReader {
         let mut complete = true;
         let mut others = 0_u32;
         while let Some(entry) = entries.next() {
-            let pid = number(entry?.file_name().to_bytes()).and_then(|pid| u32::try_from(pid).ok());
-            let Some(pid) = pid else { continue };
+            let Some(pid) = number(entry?.file_name().to_bytes()) else { continue };
             if self.now.len() >= MOST_PROCESSES {
                 complete = false;
                 break;

@@ -15,10 +15,9 @@ use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
 use nvml_wrapper::error::NvmlError;
 
 use super::clock::unix_us;
-use super::gpu_reader::{GpuError, GpuReader};
+use super::gpu_reader::GpuReader;
 use super::nvml_raw::{self, Buffers, Library};
-use crate::sample::SourceState;
-use crate::sample::gpu::GpuSample;
+use crate::sample::{GpuSample, SourceState, SourceStatus};
 use crate::trust::privileged;
 use device::DeviceReader;
 use library_file::Unusable;
@@ -41,7 +40,7 @@ const LIBRARIES: [&str; 4] = [
     "/usr/lib/wsl/lib/libnvidia-ml.so.1",
     "/run/opengl-driver/lib/libnvidia-ml.so.1",
 ];
-/// What mends a library that was named and is none.
+/// What fixes a library that was named and is none.
 const NAME_ANOTHER: &str = "name the driver's libnvidia-ml.so.1 with --nvml-lib, or leave the option out";
 /// Whether this program cannot load libraries: `dlopen` of a static musl always fails ("Dynamic loading not supported").
 const STATIC: bool = cfg!(all(target_env = "musl", target_feature = "crt-static"));
@@ -73,12 +72,12 @@ impl NvmlReader {
     /// # Errors
     /// `Absent` without library, driver or device; `Denied`, `Gone`, `Hung` when there might be devices and none can be
     /// reached.
-    pub fn open(library: Option<&Path>) -> Result<Self, GpuError> {
+    pub fn open(library: Option<&Path>) -> Result<Self, SourceStatus> {
         let library = load(library)?;
         let nvml = library.nvml;
         let count = nvml.device_count().map_err(|error| explain("cannot count the GPUs", &error))?;
         if count == 0 {
-            return Err(GpuError::new(SourceState::Absent, "the NVIDIA driver knows no GPU"));
+            return Err(SourceStatus::new(SourceState::Absent, "the NVIDIA driver knows no GPU"));
         }
         let devices: Vec<_> = (0..count.min(MOST_DEVICES)).map(|index| DeviceReader::open(nvml, index)).collect();
         let refusals: Option<Vec<_>> = devices.iter().map(DeviceReader::refusal).collect();
@@ -103,7 +102,7 @@ impl NvmlReader {
 }
 
 impl GpuReader for NvmlReader {
-    fn read(&mut self, now_ns: u64) -> Result<GpuSample, GpuError> {
+    fn read(&mut self, now_ns: u64) -> Result<GpuSample, SourceStatus> {
         let (now_us, turn) = (unix_us(), self.pcie_turn(now_ns));
         let mut sample = GpuSample {
             monotonic_ns: now_ns,
@@ -125,19 +124,19 @@ impl GpuReader for NvmlReader {
 
 /// Why a static program reads no GPU. Where there is a driver that is not the same as "there is no GPU", on which a
 /// verdict would build.
-fn cannot_load(root: &Path, library: Option<&Path>) -> GpuError {
+fn cannot_load(root: &Path, library: Option<&Path>) -> SourceStatus {
     if library.is_none() && !DRIVER_FILES.iter().any(|file| root.join(file).exists()) {
-        return GpuError::new(SourceState::Absent, "no NVIDIA driver (/dev/nvidiactl) on this machine")
-            .mended_by("in a container, start it with --gpus all");
+        return SourceStatus::new(SourceState::Absent, "no NVIDIA driver (/dev/nvidiactl) on this machine")
+            .fixed_by("in a container, start it with --gpus all");
     }
-    GpuError::new(
+    SourceStatus::new(
         SourceState::Denied,
         "this trainmon is linked statically and cannot load NVML, the driver's library",
     )
-    .mended_by("use the wheel or the .deb where the GPU is to be seen: pip install trainmon")
+    .fixed_by("use the wheel or the .deb where the GPU is to be seen: pip install trainmon")
 }
 
-fn load(path: Option<&Path>) -> Result<Library, GpuError> {
+fn load(path: Option<&Path>) -> Result<Library, SourceStatus> {
     if STATIC {
         return Err(cannot_load(Path::new("/"), path));
     }
@@ -146,9 +145,9 @@ fn load(path: Option<&Path>) -> Result<Library, GpuError> {
         return load_from(path).map_err(|trouble| match trouble {
             Trouble::Missing => {
                 let reason = format!("there is no NVML library at {name}");
-                GpuError::new(SourceState::Absent, reason).mended_by(NAME_ANOTHER)
+                SourceStatus::new(SourceState::Absent, reason).fixed_by(NAME_ANOTHER)
             }
-            Trouble::Unfit(error) => error.mended_by(NAME_ANOTHER),
+            Trouble::Unfit(error) => error.fixed_by(NAME_ANOTHER),
             Trouble::Refused(error) => explain(&format!("cannot use {name} as NVML"), &error),
         });
     }
@@ -161,8 +160,8 @@ fn load(path: Option<&Path>) -> Result<Library, GpuError> {
             Err(Trouble::Refused(error)) => return Err(explain("cannot start NVML", &error)),
         }
     }
-    Err(GpuError::new(SourceState::Absent, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine")
-        .mended_by("in a container, start it with --gpus all; elsewhere, name the library with --nvml-lib PATH"))
+    Err(SourceStatus::new(SourceState::Absent, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine")
+        .fixed_by("in a container, start it with --gpus all; elsewhere, name the library with --nvml-lib PATH"))
 }
 
 /// Why a library is not used.
@@ -170,14 +169,14 @@ enum Trouble {
     /// There is none.
     Missing,
     /// The file is none that could be loaded, or loading does not come back.
-    Unfit(GpuError),
+    Unfit(SourceStatus),
     /// It is loaded, and the driver refuses.
     Refused(NvmlError),
 }
 
 impl Trouble {
     fn unfit(state: SourceState, file: &Path, why: impl std::fmt::Display) -> Self {
-        Self::Unfit(GpuError::new(state, format!("cannot use {} as NVML: {why}", file.display())))
+        Self::Unfit(SourceStatus::new(state, format!("cannot use {} as NVML: {why}", file.display())))
     }
 
     /// The library did not come through its trial.
@@ -227,8 +226,8 @@ fn load_from(path: &Path) -> Result<Library, Trouble> {
     })
 }
 
-/// An NVML error as one line, with what it means for the source and what mends it.
-fn explain(what: &str, error: &NvmlError) -> GpuError {
+/// An NVML error as one line, with what it means for the source and what fixes it.
+fn explain(what: &str, error: &NvmlError) -> SourceStatus {
     use SourceState::{Absent, Denied, Gone};
     let (state, fix) = match error {
         NvmlError::DriverNotLoaded => (Absent, Some("sudo modprobe nvidia")),
@@ -245,7 +244,7 @@ fn explain(what: &str, error: &NvmlError) -> GpuError {
         NvmlError::LibRmVersionMismatch => (Gone, Some("reboot: the driver was updated while it was in use")),
         _ => (Gone, None),
     };
-    GpuError { fix: fix.map(Into::into), ..GpuError::new(state, format!("{what}: {error}")) }
+    SourceStatus { fix: fix.map(Into::into), ..SourceStatus::new(state, format!("{what}: {error}")) }
 }
 
 #[cfg(test)]
@@ -261,6 +260,6 @@ mod tests {
         std::fs::write(root.path().join("dev/nvidiactl"), "").unwrap();
         let error = cannot_load(root.path(), None);
         assert_eq!(error.state, SourceState::Denied);
-        assert!(error.reason.contains("linked statically") && error.fix.is_some(), "{error}");
+        assert!(error.to_string().contains("linked statically") && error.fix.is_some(), "{error}");
     }
 }

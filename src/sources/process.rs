@@ -14,7 +14,7 @@ use super::clock;
 use super::descriptors::{ThriftyFile, Use};
 use super::fields::{numbers, text};
 use super::files::{KeptFile, ReadFailure, numbers_in, read_once};
-use super::task_files::{self, Stat};
+use super::task_files::{self, SchedStat, Stat};
 use crate::sample::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
 pub use pace::Pace;
 use reads::STAT_MOST;
@@ -85,12 +85,8 @@ pub struct Thread {
     pub role: ThreadRole,
     /// Name, raw; that of the main thread is the process's.
     pub name: Arc<str>,
-    /// Time on a CPU since start, nanoseconds.
-    pub on_cpu_ns: Option<u64>,
-    /// Time queueing since start, nanoseconds.
-    pub run_delay_ns: Option<u64>,
-    /// Times that it was given a CPU.
-    pub timeslices: Option<u64>,
+    /// At the last read.
+    pub counters: Option<SchedStat>,
     /// On-CPU time in the last tick, nanoseconds: only to choose which threads are sampled.
     pub recent_ns: u64,
     /// How much it has moved of late: only to choose which threads are sampled.
@@ -246,9 +242,9 @@ impl Process {
                     tid: thread.tid,
                     role: thread.role,
                     name: Arc::clone(if thread.role == ThreadRole::Main { &self.comm } else { &thread.name }),
-                    on_cpu_ns: thread.on_cpu_ns,
-                    run_delay_ns: thread.run_delay_ns,
-                    timeslices: thread.timeslices,
+                    on_cpu_ns: thread.counters.map(|counters| counters.on_cpu_ns),
+                    run_delay_ns: thread.counters.map(|counters| counters.run_delay_ns),
+                    timeslices: thread.counters.map(|counters| counters.timeslices),
                 })
                 .collect(),
         }
@@ -345,22 +341,17 @@ impl Process {
             match schedstat.with(read) {
                 // Nothing is known of this tick.
                 Err(ReadFailure::Exhausted) => {}
-                Ok(counters) => {
-                    let Some((on_cpu, delay, timeslices)) = counters else { continue };
-                    thread.recent_ns = thread.on_cpu_ns.map_or(0, |before| on_cpu.saturating_sub(before));
-                    if let (Some(before), true) = (thread.timeslices, seconds > 0.0) {
-                        let moved = timeslices.saturating_sub(before);
-                        thread.pace = thread.pace.after(moved, thread.recent_ns, seconds);
+                Ok(None) => {}
+                Ok(Some(counters)) => {
+                    let moved = thread.counters.map(|before| counters.since(before));
+                    thread.recent_ns = moved.map_or(0, |moved| moved.on_cpu_ns);
+                    if let Some(moved) = moved.filter(|_| seconds > 0.0) {
+                        thread.pace = thread.pace.after(moved, seconds);
                     }
-                    thread.on_cpu_ns = Some(on_cpu);
-                    thread.run_delay_ns = Some(delay);
-                    thread.timeslices = Some(timeslices);
+                    thread.counters = Some(counters);
                 }
                 Err(_) => {
-                    thread.on_cpu_ns = None;
-                    thread.run_delay_ns = None;
-                    thread.timeslices = None;
-                    thread.schedstat = None;
+                    (thread.counters, thread.schedstat) = (None, None);
                     gone = true;
                 }
             }

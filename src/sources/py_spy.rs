@@ -65,7 +65,7 @@ fn first_of<T>(
     privileged: bool,
     attempt: impl Fn(TrustedProgram) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let absent = |reason: String| Refusal::lasting(SourceState::Absent, reason).mended_by(install::install_command());
+    let absent = |reason: String| Refusal::lasting(SourceState::Absent, reason).fixed_by(install::install_command());
     let wanted = wanted.map(|wanted| std::path::absolute(wanted).unwrap_or_else(|_| wanted.to_path_buf()));
     let candidates = match wanted {
         Some(path) if !find::is_program(&path) => {
@@ -105,14 +105,13 @@ impl PySpy {
     }
 
     /// The program's path.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.program.path
     }
 
     fn try_program(program: TrustedProgram) -> Result<Self, Refusal> {
         let absent =
-            |reason: String| Refusal::lasting(SourceState::Absent, reason).mended_by(install::upgrade_command());
+            |reason: String| Refusal::lasting(SourceState::Absent, reason).fixed_by(install::upgrade_command());
         let name = shown(&program.path);
         let never = AtomicBool::new(false);
         let ran = child::run(&program, &["--version"], VERSION_TIME, collapsed::LARGEST as u64, &never)
@@ -172,14 +171,10 @@ impl PySpy {
         ];
         let time_out = Duration::from_secs(u64::from(seconds)).saturating_add(EXTRA_TIME);
         let folder = proc_root.join(pid.as_str());
-        let readers = Readers::of(&folder);
-        let began_ns = monotonic_ns();
-        let ran = self.run(proc_root, process, &arguments, time_out, stop)?;
-        let ended_ns = monotonic_ns();
-        let Some(ran) = ran else { return Ok(None) };
+        let readers = Readers::find(&folder);
+        let Some(ran) = self.run(proc_root, process, &arguments, time_out, stop)? else { return Ok(None) };
         let document = ran.document().unwrap_or_default();
-        let window =
-            collapsed::parse(&document, process, &main_tids(proc_root, process), (began_ns, ended_ns), rate_hz);
+        let window = collapsed::parse(&document, process, &main_tids(proc_root, process));
         let no_stacks = || Refusal::passing(SourceState::Absent, "py-spy's output holds no stacks");
         let mut window = window.ok_or_else(no_stacks)?;
         if window.threads.is_empty() {
@@ -187,11 +182,11 @@ impl PySpy {
             return Err(if state(proc_root, process).is_none() { Refusal::gone(process) } else { nothing });
         }
         // Had they changed meanwhile, it would not be known whose code the frames are of.
-        if let Some(readers) = readers.filter(|readers| Readers::of(&folder).as_ref() == Some(readers)) {
+        if let Some(readers) = readers.filter(|readers| Readers::find(&folder).as_ref() == Some(readers)) {
             source_lines::fill(&mut window, proc_root, &readers);
         }
         // Not before: the lines are found by the files' real names.
-        secrets::mask_window(&mut window);
+        secrets::mask(&mut window);
         Ok(Some(window))
     }
 
@@ -229,7 +224,7 @@ impl PySpy {
         let after = state(proc_root, process);
         if is_stopped(after) && !is_stopped(Some(before)) {
             let reason = format!("process {pid} was stopped while py-spy looked at it, so it is left alone");
-            return Err(Refusal::lasting(SourceState::Denied, reason).mended_by(format!("kill -CONT {pid}")));
+            return Err(Refusal::lasting(SourceState::Denied, reason).fixed_by(format!("kill -CONT {pid}")));
         }
         let ran = ran.map_err(|error| {
             Refusal::passing(SourceState::Absent, format!("{} does not start: {error}", shown(self.path())))

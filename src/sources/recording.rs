@@ -106,7 +106,6 @@ impl<R: Read> Recording<R> {
     }
 
     /// Where and why a recording ended early, in one line: with this error, or with what it has noted itself.
-    #[must_use]
     pub fn ended_early(&self, error: Option<&RecordingError>) -> Option<String> {
         let error = error.map(|error| format!("damaged {}: {error}", after(self.samples)));
         error.or_else(|| self.note.clone())
@@ -208,7 +207,7 @@ impl<R: Read> RecordingLines<R> {
             Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
             Err(error) => return Ok(RecordingLine::Broken(error.to_string())),
         }
-        let weight = weight::of(&self.line);
+        let weight = weight::estimate(&self.line);
         self.weight = self.weight.saturating_add(weight);
         let whole = self.line.strip_suffix(b"\n");
         match whole {

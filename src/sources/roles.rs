@@ -112,42 +112,50 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
     let at_work = facts.iter().filter(|fact| fact.library && fact.works && !fact.rank && starts_ranks(fact));
     found.extend(at_work.map(|fact| fact.pid));
     if found.is_empty() {
-        // The topmost process with a library; where such a process runs other programs that have one too, it is a
-        // launcher (torchrun) and those are the ranks.
-        let library: Vec<&Facts<'_>> =
-            facts.iter().filter(|fact| fact.library && !is_torch_worker(fact) && !is_helper(fact, by_pid)).collect();
-        for fact in &library {
-            let runs_others = library.iter().any(|other| {
-                is_below(other.pid, fact.pid, by_pid) && !is_kin(other, fact) && is_python_program(other)
-            });
-            let below_kin = ancestors(fact, by_pid).any(|above| above.library && is_kin(fact, above));
-            // Who computes itself starts others to help.
-            let launches = runs_others && !fact.works;
-            let helps = ancestors(fact, by_pid).any(|above| above.library && above.works);
-            if !launches && !below_kin && !helps {
-                found.push(fact.pid);
-            }
-        }
-        // Of actors that run different programs those that train are the trainers; the others play, or make data.
-        let trains: Vec<_> = library.iter().filter(|fact| fact.trains).map(|fact| fact.command).collect();
-        let same = |pid: &u32| by_pid.get(pid).is_some_and(|fact| trains.contains(&fact.command));
-        if found.iter().any(same) {
-            found.retain(same);
-        }
+        found = topmost_with_library(facts, by_pid);
     }
     if found.is_empty() {
         found.push(end_of_chain(target, facts));
     }
-    // Who only waits for the end of such children started them to train (a model in shared memory that several train). In other
-    // calls than wait4 only the stacks of one of them tell. Who asks a child for each step, and does no work of its own, has
-    // left the training to it.
+    leave_to_children(&mut found, facts, by_pid);
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// The topmost process with a library; where such a process runs other programs that have one too, it is a launcher (torchrun)
+/// and those are the ranks.
+fn topmost_with_library(facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>) -> Vec<u32> {
+    let library: Vec<&Facts<'_>> = facts.iter().filter(|fact| may_train(fact, by_pid)).collect();
+    let is_topmost = |fact: &&&Facts<'_>| {
+        let runs_others = library
+            .iter()
+            .any(|other| is_below(other.pid, fact.pid, by_pid) && !is_kin(other, fact) && is_python_program(other));
+        let below_kin = ancestors(fact, by_pid).any(|above| above.library && is_kin(fact, above));
+        // Who computes itself starts others to help.
+        let launches = runs_others && !fact.works;
+        let helps = ancestors(fact, by_pid).any(|above| above.library && above.works);
+        !launches && !below_kin && !helps
+    };
+    let topmost: Vec<&Facts<'_>> = library.iter().filter(is_topmost).copied().collect();
+    // Of actors that run different programs those that train are the trainers; the others play, or make data.
+    let trains: Vec<_> = library.iter().filter(|fact| fact.trains).map(|fact| fact.command).collect();
+    let is_same = |fact: &&Facts<'_>| trains.contains(&fact.command);
+    let any_same = topmost.iter().any(is_same);
+    topmost.into_iter().filter(|fact| !any_same || is_same(fact)).map(|fact| fact.pid).collect()
+}
+
+/// Who only waits for the end of children that may train started them to train (a model in shared memory that several train). In
+/// other calls than wait4 only the stacks of one of them tell. Who asks a child for each step, and does no work of its own, has
+/// left the training to it.
+fn leave_to_children(found: &mut Vec<u32>, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>) {
     for parent in facts.iter().filter(|fact| !fact.works && !fact.trains) {
-        let is_child = |fact: &Facts<'_>| {
+        let is_child = |fact: &&Facts<'_>| {
             let nearest = ancestors(fact, by_pid).find(|above| above.library && !is_helper(above, by_pid));
             nearest.is_some_and(|above| above.pid == parent.pid) && is_kin(fact, parent)
         };
-        let may_train = |fact: &&Facts<'_>| fact.library && !is_torch_worker(fact) && !is_helper(fact, by_pid);
-        let mut children: Vec<&Facts<'_>> = facts.iter().filter(may_train).filter(|fact| is_child(fact)).collect();
+        let mut children: Vec<&Facts<'_>> =
+            facts.iter().filter(|fact| may_train(fact, by_pid)).filter(is_child).collect();
         if !(parent.joins || parent.rests && children.iter().any(|child| child.trains)) {
             children.retain(|child| child.trains);
         }
@@ -156,9 +164,11 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
             found.extend(children.iter().map(|child| child.pid));
         }
     }
-    found.sort_unstable();
-    found.dedup();
-    found
+}
+
+/// It has a library, and is neither one of torch's workers nor a helper.
+fn may_train(fact: &Facts<'_>, by_pid: &BTreeMap<u32, &Facts<'_>>) -> bool {
+    fact.library && !is_torch_worker(fact) && !is_helper(fact, by_pid)
 }
 
 /// Follows launchers with one child down to the program that they run.

@@ -76,7 +76,6 @@ pub struct ThreadPlan {
 
 impl ThreadPlan {
     /// A thread that matters by itself.
-    #[must_use]
     pub fn new(tid: u32, role: ThreadRole) -> Self {
         Self { tid, role, aside: false }
     }
@@ -259,7 +258,6 @@ impl SampledProc {
 
 impl Sampler {
     /// A sampler with nothing to sample yet.
-    #[must_use]
     pub fn new(proc_root: &Path) -> Self {
         Self { proc_root: proc_root.to_path_buf(), connections: Connections::new(proc_root), ..Self::default() }
     }
@@ -342,13 +340,11 @@ impl Sampler {
     }
 
     /// Threads of the plan that are not sampled, because no more files may be kept open.
-    #[must_use]
     pub fn left_out(&self) -> u32 {
         self.processes.iter().map(|process| process.left_out).fold(0, u32::saturating_add)
     }
 
     /// Processes outside of the plan that hold the other end of something waited on.
-    #[must_use]
     pub fn outside(&self) -> Vec<u32> {
         self.connections.outside()
     }

@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::Roots;
 use super::clock::unix_us;
-use super::gpu_reader::{GpuError, GpuReader};
-use crate::sample::SourceState;
-use crate::sample::gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
+use super::gpu_reader::GpuReader;
+use crate::sample::{Gpm, GpuDevice, GpuProcess, GpuSample, SourceState, SourceStatus, UtilizationPoint};
 
 mod file;
 mod meter;
@@ -41,14 +40,14 @@ impl SimulatedReader {
     ///
     /// # Errors
     /// When the file cannot be opened or is no such file.
-    pub fn open(path: &Path, roots: &Roots) -> Result<Self, GpuError> {
+    pub fn open(path: &Path, roots: &Roots) -> Result<Self, SourceStatus> {
         let file = StateFile::open(path).map_err(|error| {
             let state = match error.kind() {
                 std::io::ErrorKind::NotFound => SourceState::Absent,
                 std::io::ErrorKind::PermissionDenied => SourceState::Denied,
                 _ => SourceState::Gone,
             };
-            GpuError::new(state, format!("cannot read the simulated device {}: {error}", path.display()))
+            SourceStatus::new(state, format!("cannot read the simulated device {}: {error}", path.display()))
         })?;
         let meters = (0..file.device_count).map(|_| Meter::default()).collect();
         Ok(Self { file, proc: roots.proc.clone(), meters })
@@ -56,7 +55,7 @@ impl SimulatedReader {
 }
 
 impl GpuReader for SimulatedReader {
-    fn read(&mut self, now_ns: u64) -> Result<GpuSample, GpuError> {
+    fn read(&mut self, now_ns: u64) -> Result<GpuSample, SourceStatus> {
         let unix_us = unix_us();
         let mut sample = GpuSample {
             monotonic_ns: now_ns,
@@ -66,7 +65,7 @@ impl GpuReader for SimulatedReader {
         };
         for (index, meter) in (0_u32..).zip(&mut self.meters) {
             let state = self.file.read(index).map_err(|error| {
-                GpuError::new(SourceState::Gone, format!("cannot read the simulated device any more: {error}"))
+                SourceStatus::new(SourceState::Gone, format!("cannot read the simulated device any more: {error}"))
             })?;
             // Torn for as long as we tried: the writer died half-way. What was seen last still holds.
             let state = state.or(meter.last.map(|(state, _)| state));
@@ -147,7 +146,7 @@ mod tests {
     use super::state::{FILE_BYTES, RECORD_BYTES, encode_header, name_bytes};
     use super::*;
 
-    fn open(path: &Path) -> Result<SimulatedReader, GpuError> {
+    fn open(path: &Path) -> Result<SimulatedReader, SourceStatus> {
         SimulatedReader::open(path, &Roots::default())
     }
 
@@ -277,7 +276,7 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             let error = open(&path).unwrap_err();
             assert_eq!(error.state, SourceState::Gone);
-            assert!(error.reason.contains("simulated device") && !error.reason.contains('\n'), "{error}");
+            assert!(error.to_string().contains("simulated device") && !error.to_string().contains('\n'), "{error}");
         }
         assert_eq!(open(folder.path()).unwrap_err().state, SourceState::Gone);
         assert_eq!(open(Path::new("/dev/zero")).unwrap_err().state, SourceState::Gone);

@@ -3,14 +3,14 @@
 
 use std::io;
 
-use crate::sample::{BlockDevice, DataMount, StorageSample};
+use crate::sample::{BlockDevice, DataMount, SourceStatus, StorageSample};
 
-use super::Roots;
 use super::block::{device, disk_lines};
 use super::data_mounts::DataMounts;
 use super::files::{KeptPath, ReadFailure};
 use super::mounts::is_nfs;
 use super::mountstats::nfs_reads;
+use super::{Ask, AskedSource, Roots, SourceOptions, unreadable};
 
 /// Reads [`StorageSample`]s.
 #[derive(Debug)]
@@ -84,6 +84,20 @@ impl StorageReader {
             self.mountstats = Some(file);
             return;
         }
+    }
+}
+
+impl AskedSource for StorageReader {
+    type Value = StorageSample;
+    const THREAD: &'static str = "tm-storage";
+    const WITH_RIGHTS: bool = true;
+
+    fn open(options: &SourceOptions) -> Result<Self, SourceStatus> {
+        Ok(Self::new(&options.roots))
+    }
+
+    fn read(&mut self, ask: &Ask) -> Result<StorageSample, SourceStatus> {
+        self.read(ask.now_ns, &ask.pids, ask.sparing).map_err(|error| unreadable("/proc/diskstats", &error))
     }
 }
 

@@ -45,13 +45,11 @@ fn has_capabilities_of_file() -> bool {
 }
 
 /// Whether the rights are not the caller's own: set-user-ID, set-group-ID, or capabilities of the file.
-#[must_use]
 pub fn is_secure() -> bool {
     start().secure
 }
 
 /// Whether trainmon may do more than ordinary users: it runs as root, or [`is_secure`].
-#[must_use]
 pub fn privileged() -> bool {
     start().euid.is_root() || start().secure
 }

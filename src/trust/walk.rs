@@ -55,7 +55,6 @@ enum Fault {
 
 impl Untrusted {
     /// Whether there simply is no such file or folder.
-    #[must_use]
     pub fn is_missing(&self) -> bool {
         let missing =
             |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
@@ -63,7 +62,6 @@ impl Untrusted {
     }
 
     /// The error of the system, where the file could not even be opened.
-    #[must_use]
     pub fn system(&self) -> Option<&io::Error> {
         match &self.fault {
             Fault::System(error) => Some(error),
@@ -72,7 +70,6 @@ impl Untrusted {
     }
 
     /// The command that makes the file trusted, where only modes are wrong.
-    #[must_use]
     pub fn fix(&self) -> Option<String> {
         let Fault::Modes(modes) = &self.fault else { return None };
         let mode = modes.iter().fold(0, |all, (_, mode)| all | mode);
@@ -338,7 +335,6 @@ fn kind_of(stat: &Stat) -> &'static str {
 }
 
 /// A path as one word of a shell command.
-#[must_use]
 pub fn shell_word(path: &Path) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(byte);
     let bytes = path.as_os_str().as_bytes();

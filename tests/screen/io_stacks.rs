@@ -195,8 +195,9 @@ fn at(theme: Theme, size: (u16, u16), page: char, frame: impl Fn(u64) -> Frame, 
 }
 
 fn sources(stacks: SourceStatus, storage: SourceStatus) -> Sources {
-    let fresh = || SourceStatus { state: SourceState::Fresh, ..SourceStatus::default() };
-    Sources { job: fresh(), host: fresh(), storage, gpu: fresh(), stacks }
+    let mut sources = Sources::default();
+    sources.all_mut().into_iter().for_each(|status| status.state = SourceState::Fresh);
+    Sources { storage, stacks, ..sources }
 }
 
 fn status(state: SourceState, reason: Option<&str>, fix: Option<&str>) -> SourceStatus {

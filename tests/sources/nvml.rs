@@ -250,7 +250,7 @@ fn what_keeps_nvml_from_starting_is_said_in_one_line() {
             let _owner = owner(&[spec()]);
             let error = gpu::open(Some(&fake()), None).err().unwrap();
             assert_eq!(error.state, state, "{error}");
-            assert!(error.reason.contains(says) && !error.reason.contains('\n'), "{error}");
+            assert!(error.to_string().contains(says) && !error.to_string().contains('\n'), "{error}");
             let mendable = state == SourceState::Denied || says.contains("bus") || says.contains("driver is");
             assert_eq!(error.fix.is_some(), mendable || says == "mismatch", "{error:?}");
         });
@@ -275,14 +275,14 @@ fn no_library_is_no_gpu() {
     std::fs::write(&wrong, "no library").unwrap();
     let error = gpu::open(Some(&wrong), None).err().unwrap();
     assert_eq!(error.state, SourceState::Gone);
-    assert!(error.reason.contains("wrong.so") && !error.reason.contains('\n'), "{error}");
+    assert!(error.to_string().contains("wrong.so") && !error.to_string().contains('\n'), "{error}");
     let simulated = folder.path().join("device");
     SimulatedGpu::create(&simulated, &[spec()]).unwrap();
     let mut reader = gpu::open(Some(&wrong), Some(&simulated)).unwrap();
     assert!(read(&mut reader).simulated, "a simulated device needs no library");
     // Where the loader finds one (a machine with a GPU), that is right too.
     if let Err(error) = gpu::open(None, None) {
-        assert!(!error.reason.contains('\n'), "{error}");
+        assert!(!error.to_string().contains('\n'), "{error}");
     }
 }
 
@@ -317,7 +317,7 @@ fn a_driver_that_goes_away_is_an_error() {
         for _ in 0..3 {
             let error = reader.read(monotonic_ns()).unwrap_err();
             assert_eq!(error.state, SourceState::Gone);
-            assert!(error.reason.contains("no longer answers"), "{error}");
+            assert!(error.to_string().contains("no longer answers"), "{error}");
         }
     });
 }

@@ -157,7 +157,7 @@ pub(super) fn of_process(proc: &Path, pid: u32, ptrace: bool) -> Result<Vec<(&'s
     ] {
         all.push((file, access(&folder, file, use_of_it)));
     }
-    let unread: Vec<_> = OpenDevices::of(&folder).accelerators.into_iter().collect();
+    let unread: Vec<_> = OpenDevices::find(&folder).accelerators.into_iter().collect();
     if !unread.is_empty() {
         all.push(("accelerator", told(State::Limited, unread_accelerators(&unread))));
     }

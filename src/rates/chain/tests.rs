@@ -840,10 +840,7 @@ fn stacks(threads: &[(u32, &str)]) -> StacksSample {
         ..ThreadStacks::default()
     });
     let (frames, threads) = (frames.collect(), threads.collect());
-    StacksSample {
-        windows: vec![StackWindow { process: id(TRAINER), frames, threads, ..StackWindow::default() }],
-        ..StacksSample::default()
-    }
+    StacksSample { windows: vec![StackWindow { process: id(TRAINER), frames, threads }], ..StacksSample::default() }
 }
 
 #[test]

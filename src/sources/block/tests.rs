@@ -141,7 +141,7 @@ fn diskstats_without_idle_and_memory_devices() {
     let device = device(&found[0], ("nvme0n1".into(), "nvme0n1".into()));
     assert_eq!((device.number, device.reads, device.read_sectors, device.read_ms), ((259, 0), 23529, 7204466, 27951));
     assert_eq!((device.writes, device.written_sectors, device.write_ms), (12185, 32736616, 168098));
-    assert_eq!((device.in_flight, device.busy_ms, device.weighted_ms), (3, 16692, 199443));
+    assert_eq!((device.busy_ms, device.weighted_ms), (16692, 199443));
 }
 
 proptest! {
@@ -154,9 +154,9 @@ proptest! {
         prop_assert_eq!(found.len(), 1);
         prop_assert_eq!((found[0].name.as_str(), found[0].merged, found[0].writes_merged), (&*name, counters[1], counters[5]));
         let seen = device(&found[0], ("".into(), "".into()));
-        let [reads, _, read_sectors, read_ms, writes, _, written_sectors, write_ms, in_flight, busy_ms, weighted_ms] = counters;
+        let [reads, _, read_sectors, read_ms, writes, _, written_sectors, write_ms, _, busy_ms, weighted_ms] = counters;
         let expected = BlockDevice { number: (major, minor), reads, read_sectors, read_ms, writes, written_sectors, write_ms,
-            in_flight, busy_ms, weighted_ms, ..BlockDevice::default() };
+            busy_ms, weighted_ms, ..BlockDevice::default() };
         prop_assert_eq!(seen, expected);
     }
 

@@ -31,7 +31,7 @@ pub(super) fn cpu(hierarchy: &Hierarchy) -> Option<(f64, PathBuf)> {
 
 /// `QUOTA PERIOD` or `max PERIOD`, microseconds (Documentation/admin-guide/cgroup-v2.rst).
 pub(super) fn cpu_max(text: &[u8]) -> Option<f64> {
-    let mut fields = Fields::of(text.trim_ascii());
+    let mut fields = Fields::new(text.trim_ascii());
     let quota = fields.number()?;
     cores(quota, fields.number()?)
 }
@@ -67,11 +67,11 @@ pub(super) fn io(hierarchy: &Hierarchy) -> (Option<u64>, Option<u64>) {
 
 /// The lowest limit of one kind in `8:16 rbps=2097152 wbps=max riops=max wiops=120`, a line for each limited device.
 pub(super) fn io_max(text: &[u8], key: &[u8]) -> Option<u64> {
-    let fields = lines(text).flat_map(|line| Fields::of(line).skip(1));
+    let fields = lines(text).flat_map(|line| Fields::new(line).skip(1));
     fields.filter_map(|field| number(field.strip_prefix(key)?)).min()
 }
 
 /// `8:16 1048576`, a line for each limited device.
 pub(super) fn v1_lowest(text: &[u8]) -> Option<u64> {
-    lines(text).filter_map(|line| Fields::of(line).nth(1).and_then(number)).min()
+    lines(text).filter_map(|line| Fields::new(line).nth(1).and_then(number)).min()
 }

@@ -38,7 +38,7 @@ pub(super) struct RecentDescriptors {
     /// So many times in a row.
     pub(super) times: u8,
     /// When it was looked up last, microseconds.
-    looked_us: u64,
+    read_us: u64,
 }
 
 impl Descriptors {
@@ -57,7 +57,7 @@ impl Descriptors {
     pub(super) fn target(&mut self, proc_root: &Path, pid: u32, fd: u32) -> Option<Arc<str>> {
         let now_us = self.now_us;
         let is_trusted =
-            |known: &&RecentDescriptors| known.times >= STEADY && now_us.saturating_sub(known.looked_us) < TRUSTED_US;
+            |known: &&RecentDescriptors| known.times >= STEADY && now_us.saturating_sub(known.read_us) < TRUSTED_US;
         if let Some(known) = self.recent.get(&(pid, fd)).filter(is_trusted) {
             return Some(Arc::clone(&known.link));
         }
@@ -71,7 +71,7 @@ impl Descriptors {
         }
         let before = self.recent.get(&(pid, fd)).filter(|known| known.link == link);
         let times = before.map_or(1, |known| known.times.saturating_add(1));
-        self.recent.insert((pid, fd), RecentDescriptors { link: Arc::clone(&link), times, looked_us: now_us });
+        self.recent.insert((pid, fd), RecentDescriptors { link: Arc::clone(&link), times, read_us: now_us });
         Some(link)
     }
 

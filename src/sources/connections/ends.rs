@@ -37,7 +37,7 @@ impl Fifos {
     }
 }
 
-/// The pipes and sockets that a process holds open, how many descriptors were looked at, and whether they may not be read.
+/// The pipes and sockets that a process holds open, how many descriptors were read, and whether they may not be read.
 pub(super) fn open_ends(proc_root: &Path, pid: u32, fifos: &Fifos) -> (Vec<SocketEnd>, usize, bool) {
     let mut ends: HashMap<Arc<str>, (bool, bool)> = HashMap::new();
     let (count, denied) = each_end(proc_root, pid, fifos, |name, link| {
@@ -54,7 +54,7 @@ pub(super) fn ways(name: &str, link: &Link<'_>) -> (bool, bool) {
     if name.starts_with("pipe:") { link.ways() } else { (true, true) }
 }
 
-/// Goes through the pipes and sockets that a process holds open, each under its name. How many descriptors were looked at,
+/// Goes through the pipes and sockets that a process holds open, each under its name. How many descriptors were read,
 /// counting the process as one, and whether they may not be read.
 pub(super) fn each_end(
     proc_root: &Path,
@@ -62,11 +62,11 @@ pub(super) fn each_end(
     fifos: &Fifos,
     mut found: impl FnMut(&str, &Link<'_>),
 ) -> (usize, bool) {
-    let (looked, read) = each_link(&proc_root.join(pid.to_string()), MOST_DESCRIPTORS, |link| {
+    let (count, read) = each_link(&proc_root.join(pid.to_string()), MOST_DESCRIPTORS, |link| {
         let name = std::str::from_utf8(link.target).ok().and_then(|target| fifos.channel(target));
         if let Some(name) = name {
             found(name, &link);
         }
     });
-    (looked + 1, read == Err(ReadFailure::Denied))
+    (count + 1, read == Err(ReadFailure::Denied))
 }

@@ -14,11 +14,11 @@ use crate::sources::links::each_link;
 pub(super) fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = (LockWait, Option<u64>)> + '_ {
     let mut holder = None;
     lines(locks).filter_map(move |line| {
-        let mut fields = Fields::of(line);
+        let mut fields = Fields::new(line);
         let at = fields.next()?;
         let waits = fields.clone().next() == Some(b"->".as_slice());
         // NUMBER: [->] POSIX ADVISORY WRITE PID DEVICE:INODE START END
-        let pid = fields.nth(if waits { 4 } else { 3 }).and_then(number).and_then(|pid| u32::try_from(pid).ok());
+        let pid = fields.nth(if waits { 4 } else { 3 }).and_then(number);
         if !waits {
             holder = Some((at, pid));
             return None;
@@ -33,13 +33,13 @@ pub(super) fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = (LockWait, O
 /// Who holds which files, by their inodes, so that nobody else may write there. 0 for a holder that the kernel does not name.
 pub(super) fn held_for_writing(locks: &[u8]) -> impl Iterator<Item = (u32, u64)> + '_ {
     lines(locks).filter_map(|line| {
-        let mut fields = Fields::of(line);
+        let mut fields = Fields::new(line);
         // NUMBER: KIND ADVISORY WRITE PID DEVICE:INODE START END
         let kind = fields.nth(1)?;
         if !matches!(kind, b"POSIX" | b"FLOCK" | b"OFDLCK") || fields.nth(1)? != b"WRITE" {
             return None;
         }
-        let holder = fields.next().and_then(number).and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+        let holder = fields.next().and_then(number).unwrap_or(0);
         Some((holder, number(fields.next()?.rsplit(|byte| *byte == b':').next()?)?))
     })
 }

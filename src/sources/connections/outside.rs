@@ -88,7 +88,7 @@ impl HostScan {
             // Whoever was found is sampled by now; it may have let go meanwhile.
             let found: HashSet<u32> = self.holders.values().flat_map(BTreeMap::keys).copied().collect();
             let is_due = |pid: &u32| !inside.contains(pid) || found.contains(pid);
-            let pids = pids.filter_map(|pid| u32::try_from(pid).ok()).filter(is_due);
+            let pids = pids.filter(is_due);
             *left = pids.take(MOST_PROCESSES).collect();
         }
         let is_new = |link: &Arc<str>| link.starts_with("socket:") && !self.looked_for.contains(link);

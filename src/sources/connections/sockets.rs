@@ -320,7 +320,7 @@ pub(super) struct InternetSocket {
 
 /// Parses `SL LOCAL REMOTE STATE QUEUES TIMER RETRANSMITS UID TIMEOUT INODE …` (net/ipv4/tcp_ipv4.c, `get_tcp4_sock`).
 pub(super) fn internet_socket(line: &[u8]) -> Option<InternetSocket> {
-    let mut fields = Fields::of(line);
+    let mut fields = Fields::new(line);
     let local = address(fields.nth(1)?)?;
     let remote = address(fields.next()?)?;
     let inode = fields.nth(6).and_then(number).filter(|inode| *inode > 0)?;

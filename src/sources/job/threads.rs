@@ -27,7 +27,6 @@ const ONE_SET_TICKS: u64 = 5;
 
 impl JobReader {
     /// What is to be sampled until the next read.
-    #[must_use]
     pub fn sampler_plan(&self) -> SamplerPlan {
         let most_aside = most_aside(self.processes.len() + self.outside.len());
         let plan = |process: &Process| {

@@ -26,7 +26,7 @@ const WORD: &str = "load-library:";
 const OPENED: &str = "/proc/self/fd/0";
 /// How long loading may take. From a cold disk it takes some tenths of a second.
 const LOADING: Duration = Duration::from_secs(5);
-/// Between two looks whether it has ended.
+/// How often its end is looked for.
 const STEP: Duration = Duration::from_millis(2);
 
 /// Loads a library in another process: the opened file, or whatever the loader finds by a name.

@@ -1,5 +1,7 @@
 //! How much a thread moves: which of many threads others may wait for.
 
+use crate::sources::task_files::SchedStat;
+
 /// How much a thread moves, as a mean in which older ticks fade.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Pace {
@@ -22,10 +24,11 @@ impl Pace {
         self == Self::default() || self.timeslices_per_s > Self::WAKES_S || self.cpu > Self::CPU
     }
 
-    pub(super) fn after(self, timeslices: u64, on_cpu_ns: u64, seconds: f64) -> Self {
+    /// The pace after a tick of so many seconds in which the counters have moved so far.
+    pub(super) fn after(self, moved: SchedStat, seconds: f64) -> Self {
         // A rest is not "unknown".
-        let (timeslices_per_s, cpu) =
-            ((timeslices as f64 / seconds).max(f64::MIN_POSITIVE), on_cpu_ns as f64 / 1e9 / seconds);
+        let timeslices_per_s = (moved.timeslices as f64 / seconds).max(f64::MIN_POSITIVE);
+        let cpu = moved.on_cpu_ns as f64 / 1e9 / seconds;
         let mean = |before: f64, now: f64| before + Self::NEWEST * (now - before);
         match self == Self::default() {
             true => Self { timeslices_per_s, cpu },

@@ -58,13 +58,11 @@ impl Ran {
     }
 
     /// The first `most` bytes of standard output.
-    #[must_use]
     pub fn out(&self, most: u64) -> String {
         text(&self.out, most)
     }
 
     /// The first `most` bytes of standard error.
-    #[must_use]
     pub fn err(&self, most: u64) -> String {
         text(&self.err, most)
     }

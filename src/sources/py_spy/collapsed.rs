@@ -21,13 +21,7 @@ const LINES: usize = 1 << 16;
 /// side of deep stacks and the most frequent stacks are kept. A forked worker's stack is cut at its own
 /// `multiprocessing/process.py:_bootstrap`, below which it shows what its parent was doing. A thread with no Python frame
 /// has an empty stack. The main thread, whose ID is among `main_tids`, comes first.
-pub fn parse(
-    bytes: &[u8],
-    process: ProcessId,
-    main_tids: &[u32],
-    (began_ns, ended_ns): (u64, u64),
-    rate_hz: u32,
-) -> Option<StackWindow> {
+pub fn parse(bytes: &[u8], process: ProcessId, main_tids: &[u32]) -> Option<StackWindow> {
     if bytes.len() > LARGEST {
         return None;
     }
@@ -70,7 +64,7 @@ pub fn parse(
         ThreadStacks { name: head(name, NAME).into(), tid, stacks: stacks.collect() }
     });
     let threads = threads.collect();
-    Some(StackWindow { process, began_ns, ended_ns, rate_hz, frames: kept.frames, threads })
+    Some(StackWindow { process, frames: kept.frames, threads })
 }
 
 /// Stacks with their counts.

@@ -86,7 +86,7 @@ fn programs(places: impl Iterator<Item = (PathBuf, bool)>) -> Vec<Executable> {
 /// Decides whether a candidate is executed, and what of it: the opened binary, or for ordinary users the path of a script.
 ///
 /// # Errors
-/// Why not, with what mends it.
+/// Why not, with what fixes it.
 pub fn choose(candidate: &Executable, privileged: bool) -> Result<TrustedProgram, Refusal> {
     let Executable { path, of_target } = candidate;
     let program =
@@ -108,7 +108,7 @@ pub fn choose(candidate: &Executable, privileged: bool) -> Result<TrustedProgram
 }
 
 fn refused(reason: String, fix: String) -> Refusal {
-    Refusal::lasting(SourceState::Absent, reason).mended_by(fix)
+    Refusal::lasting(SourceState::Absent, reason).fixed_by(fix)
 }
 
 fn fix(why: &Untrusted) -> String {
@@ -136,7 +136,6 @@ fn beside(program: &Path) -> Option<PathBuf> {
 }
 
 /// Whether it is a regular file that we may execute.
-#[must_use]
 pub fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
         && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
@@ -264,8 +263,11 @@ mod tests {
             let script = chosen(&path, b"#!/bin/sh\n", of_target, privileged);
             if privileged {
                 let refusal = script.unwrap_err();
-                assert!(refusal.reason.ends_with("is a script, and root runs only a binary"), "{refusal:?}");
-                assert_eq!(refusal.fix.unwrap(), install_command());
+                assert!(
+                    refusal.status.to_string().ends_with("is a script, and root runs only a binary"),
+                    "{refusal:?}"
+                );
+                assert_eq!(refusal.status.fix.as_deref().unwrap(), install_command());
             } else {
                 assert!(script.unwrap().held.is_none());
             }
@@ -283,10 +285,10 @@ mod tests {
             let changed = root.path().join(name);
             fs::set_permissions(&changed, fs::Permissions::from_mode(mode)).unwrap();
             let refusal = chosen(&path, ELF, false, true).unwrap_err();
-            assert!(refusal.reason.contains("can be written by") && refusal.last, "{refusal:?}");
-            assert_eq!(refusal.fix.unwrap(), format!("chmod {bad}-w {}", changed.display()));
+            assert!(refusal.status.to_string().contains("can be written by") && refusal.last, "{refusal:?}");
+            assert_eq!(refusal.status.fix.as_deref().unwrap(), format!("chmod {bad}-w {}", changed.display()));
             let refusal = chosen(&path, ELF, true, false).unwrap_err();
-            assert_eq!(refusal.fix.unwrap(), format!("--py-spy {}", path.display()));
+            assert_eq!(refusal.status.fix.as_deref().unwrap(), format!("--py-spy {}", path.display()));
             assert!(chosen(&path, ELF, false, false).is_ok(), "an ordinary user's own choice");
             fs::set_permissions(&changed, fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -303,8 +305,8 @@ mod tests {
         program(&at("theirs/py-spy"), 0o755);
         std::os::unix::fs::chown(at("theirs/py-spy"), Some(65534), None).unwrap();
         let refusal = chosen(&at("theirs/py-spy"), ELF, false, true).unwrap_err();
-        assert!(refusal.reason.contains("belongs to user 65534, not to root"), "{refusal:?}");
-        assert_eq!(refusal.fix.unwrap(), install_command());
+        assert!(refusal.status.to_string().contains("belongs to user 65534, not to root"), "{refusal:?}");
+        assert_eq!(refusal.status.fix.as_deref().unwrap(), install_command());
         program(&at("good/py-spy"), 0o755);
         fs::write(at("good/py-spy"), ELF).unwrap();
         fs::create_dir(at("door")).unwrap();

@@ -13,7 +13,6 @@ const INSTALL: [&str; 3] = [
 ];
 
 /// The command that installs py-spy where it is found and, for root, trusted.
-#[must_use]
 pub fn install_command() -> String {
     match own_environment() {
         Some(python) => format!("{} -m pip install py-spy", shell_word(&python)),
@@ -23,7 +22,6 @@ pub fn install_command() -> String {
 }
 
 /// The command that installs a newer one there.
-#[must_use]
 pub fn upgrade_command() -> String {
     install_command().replace(" install ", " install --upgrade ")
 }

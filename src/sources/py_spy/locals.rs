@@ -23,9 +23,9 @@ struct DumpedThread<'t> {
 #[derive(Deserialize)]
 struct DumpedFrame<'t> {
     #[serde(borrow)]
-    name: Text<'t>,
+    name: JsonText<'t>,
     #[serde(borrow)]
-    filename: Text<'t>,
+    filename: JsonText<'t>,
     #[serde(borrow, default)]
     locals: Option<Vec<Local<'t>>>,
 }
@@ -33,13 +33,13 @@ struct DumpedFrame<'t> {
 #[derive(Deserialize)]
 struct Local<'t> {
     #[serde(borrow)]
-    name: Text<'t>,
+    name: JsonText<'t>,
     #[serde(borrow, default)]
-    repr: Option<Text<'t>>,
+    repr: Option<JsonText<'t>>,
 }
 
 /// Borrowed where the document holds it without escapes.
-type Text<'t> = std::borrow::Cow<'t, str>;
+type JsonText<'t> = std::borrow::Cow<'t, str>;
 
 /// Reads a document; `None` where it is none, or too large. The thread with one of `main_tids` comes first.
 pub fn parse(bytes: &[u8], process: ProcessId, main_tids: &[u32], began_ns: u64) -> Option<LocalsSample> {

@@ -27,7 +27,7 @@ pub struct Readers {
 
 impl Readers {
     /// Those of a process, by its folder; `None` where they cannot be read.
-    pub fn of(folder: &Path) -> Option<Self> {
+    pub fn find(folder: &Path) -> Option<Self> {
         let status = read_once(folder.join("status"), READ_LIMIT).ok()?;
         let field =
             |name: &[u8]| lines(&status).find_map(|line| line.strip_prefix(name)).map(|ids| numbers(ids).collect());
@@ -73,15 +73,15 @@ mod tests {
     #[test]
     fn the_rights_of_a_process_are_in_its_status() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Readers::of(folder.path()), None);
+        assert_eq!(Readers::find(folder.path()), None);
         let status = "Name:\tpython\nUid:\t1000\t0\t0\t0\nGid:\t100\t100\t100\t100\nFDSize:\t64\nGroups:\t4 27 \n";
         fs::write(folder.path().join("status"), status).unwrap();
-        let readers = Readers::of(folder.path()).unwrap();
+        let readers = Readers::find(folder.path()).unwrap();
         assert_eq!(
             (readers.users, readers.groups, readers.more_groups),
             (vec![1000, 0, 0, 0], vec![100; 4], vec![4, 27])
         );
-        assert!(Readers::of(Path::new("/proc/self")).is_some());
+        assert!(Readers::find(Path::new("/proc/self")).is_some());
     }
 
     #[test]
@@ -91,7 +91,7 @@ mod tests {
         fs::write(&file, "secret").unwrap();
         let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         mode(folder.path(), 0o700);
-        let us = Readers::of(Path::new("/proc/self")).unwrap();
+        let us = Readers::find(Path::new("/proc/self")).unwrap();
         assert_eq!(us.read(|| fs::read(&file).is_ok()), Some(true));
         if !geteuid().is_root() {
             return;

@@ -1,11 +1,12 @@
-//! What keeps py-spy from reading a process, in one line, with the command that mends it.
+//! What keeps py-spy from reading a process, in one line, with the command that fixes it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::install::upgrade_command;
-use crate::sample::{ProcessId, SourceState};
+use crate::sample::{ProcessId, SourceState, SourceStatus};
 use crate::sources::clock::ticks_per_second;
 use crate::sources::files::read_once;
 use crate::sources::processes::uptime_s;
@@ -19,29 +20,25 @@ const YOUNG: f64 = 15.0;
 /// Why there are no stacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// How the source stands now.
-    pub state: SourceState,
-    /// One line.
-    pub reason: String,
-    /// The command that would mend it.
-    pub fix: Option<String>,
+    /// How the source stands now, and the command that would fix it.
+    pub status: SourceStatus,
     /// Whether asking again is useless for this process.
     pub last: bool,
 }
 
 impl Refusal {
     /// One that asking again cannot change.
-    pub(super) fn lasting(state: SourceState, reason: impl Into<String>) -> Self {
-        Self { state, reason: reason.into(), fix: None, last: true }
+    pub(super) fn lasting(state: SourceState, reason: impl Into<Arc<str>>) -> Self {
+        Self { status: SourceStatus::new(state, reason), last: true }
     }
 
     /// One that may pass.
-    pub(super) fn passing(state: SourceState, reason: impl Into<String>) -> Self {
-        Self { state, reason: reason.into(), fix: None, last: false }
+    pub(super) fn passing(state: SourceState, reason: impl Into<Arc<str>>) -> Self {
+        Self { last: false, ..Self::lasting(state, reason) }
     }
 
-    pub(super) fn mended_by(self, fix: impl Into<String>) -> Self {
-        Self { fix: Some(fix.into()), ..self }
+    pub(super) fn fixed_by(self, fix: impl Into<Arc<str>>) -> Self {
+        Self { status: self.status.fixed_by(fix), ..self }
     }
 
     pub(super) fn gone(process: ProcessId) -> Self {
@@ -62,7 +59,7 @@ impl Refusal {
         }
         if has("Unsupported version") || has("unsupported version") {
             let reason = format!("py-spy does not know the Python of process {pid}: {}", said(words));
-            return Self::lasting(SourceState::Absent, reason).mended_by(upgrade_command());
+            return Self::lasting(SourceState::Absent, reason).fixed_by(upgrade_command());
         }
         let no_python =
             ["Failed to find python version", "No python processes found", "Failed to find a python interp"];
@@ -80,7 +77,7 @@ impl Refusal {
     }
 }
 
-/// The refusal of access, with what mends it here.
+/// The refusal of access, with what fixes it here.
 fn denied(proc_root: &Path, process: ProcessId) -> Refusal {
     let us = rustix::process::geteuid();
     let owner = fs::metadata(proc_root.join(process.pid.to_string())).map(|metadata| metadata.uid()).ok();
@@ -100,11 +97,11 @@ fn denied_to(root: bool, foreign: bool, ptrace_scope: &str, pid: u32) -> Refusal
     let sudo = format!("sudo trainmon --pid {pid}");
     match ptrace_scope {
         "3" => denied(" (kernel.yama.ptrace_scope is 3 until the next boot)"),
-        _ if root => denied(" (CAP_SYS_PTRACE is missing)").mended_by("docker run --cap-add SYS_PTRACE"),
-        _ if foreign => denied(" (it is another user's)").mended_by(sudo),
-        "1" => denied(" (kernel.yama.ptrace_scope is 1)").mended_by("sudo sysctl kernel.yama.ptrace_scope=0"),
-        "2" => denied(" (kernel.yama.ptrace_scope is 2)").mended_by(sudo),
-        _ => denied("").mended_by(sudo),
+        _ if root => denied(" (CAP_SYS_PTRACE is missing)").fixed_by("docker run --cap-add SYS_PTRACE"),
+        _ if foreign => denied(" (it is another user's)").fixed_by(sudo),
+        "1" => denied(" (kernel.yama.ptrace_scope is 1)").fixed_by("sudo sysctl kernel.yama.ptrace_scope=0"),
+        "2" => denied(" (kernel.yama.ptrace_scope is 2)").fixed_by(sudo),
+        _ => denied("").fixed_by(sudo),
     }
 }
 
@@ -163,10 +160,10 @@ mod tests {
         ];
         for (words, state, last) in cases {
             let refusal = of_words(words, OLD);
-            assert_eq!((refusal.state, refusal.last), (state, last), "{words}: {refusal:?}");
-            assert_eq!(refusal.reason.lines().count(), 1);
+            assert_eq!((refusal.status.state, refusal.last), (state, last), "{words}: {refusal:?}");
+            assert_eq!(refusal.status.to_string().lines().count(), 1);
         }
-        let fix = of_words("Unsupported version of Python: 4", OLD).fix.unwrap();
+        let fix = of_words("Unsupported version of Python: 4", OLD).status.fix.unwrap();
         assert!(fix.contains("pip install --upgrade py-spy"), "{fix}");
     }
 
@@ -180,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn access_is_mended_where_it_was_refused() {
-        let fix = |root, foreign, scope| denied_to(root, foreign, scope, 7).fix;
+    fn access_is_fixed_where_it_was_refused() {
+        let fix = |root, foreign, scope| denied_to(root, foreign, scope, 7).status.fix.map(|fix| fix.to_string());
         assert_eq!(fix(true, false, "").unwrap(), "docker run --cap-add SYS_PTRACE");
         assert_eq!(fix(false, true, "1").unwrap(), "sudo trainmon --pid 7");
         assert_eq!(fix(false, false, "1").unwrap(), "sudo sysctl kernel.yama.ptrace_scope=0");

@@ -45,9 +45,9 @@ const FILES: usize = 4;
 const NICE: i32 = 5;
 /// How often the end of py-spy is looked for where the kernel cannot tell it (no pidfd before Linux 5.3).
 const LOOK: Duration = Duration::from_millis(20);
-/// Between two looks for descendants that could not be killed, and how many of them.
+/// Between two attempts at descendants that could not be killed, and how many attempts.
 const AGAIN: Duration = Duration::from_millis(2);
-const LOOKS: u32 = 500;
+const ATTEMPTS: u32 = 500;
 
 /// How the supervisor is started: the program and its arguments.
 static PROGRAM: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
@@ -218,8 +218,8 @@ fn watch(child: &mut Child, control: BorrowedFd<'_>) -> io::Result<Option<ExitSt
 
 /// Kills and reaps every descendant: the children, then those that these leave behind, which are children by then.
 fn end_descendants() {
-    let mut looks = 0;
-    while looks < LOOKS {
+    let mut attempts = 0;
+    while attempts < ATTEMPTS {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => continue,
             Ok(None) => {}
@@ -230,7 +230,7 @@ fn end_descendants() {
             let _ = rustix::process::wait(WaitOptions::empty());
         } else {
             // It has rights of its own (setuid), or has ended while the list was read.
-            looks += 1;
+            attempts += 1;
             std::thread::sleep(AGAIN);
         }
     }

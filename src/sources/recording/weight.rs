@@ -21,7 +21,7 @@ const PER_BYTE: u64 = 2000;
 pub(super) const LINE_MAX: u64 = 128 << 20;
 
 /// An estimate from above of the memory, bytes, that a line of JSON takes when it is parsed.
-pub(super) fn of(line: &[u8]) -> u64 {
+pub(super) fn estimate(line: &[u8]) -> u64 {
     let (mut containers, mut texts, mut keys, mut values) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut bytes = line.iter();
     while let Some(byte) = bytes.next() {
@@ -79,9 +79,9 @@ mod tests {
 
     #[test]
     fn keys_weigh_nothing_and_marks_within_texts_are_none() {
-        assert_eq!(of(b"[]"), 2 + CONTAINER);
-        assert_eq!(of(br#"{"a":1,"b":2}"#), 13 + CONTAINER + VALUE);
-        assert_eq!(of(br#"["a,[{\"\\",1]"#), 14 + CONTAINER + TEXT + VALUE);
-        assert_eq!(of(b"\"never ended \\"), 14 + TEXT);
+        assert_eq!(estimate(b"[]"), 2 + CONTAINER);
+        assert_eq!(estimate(br#"{"a":1,"b":2}"#), 13 + CONTAINER + VALUE);
+        assert_eq!(estimate(br#"["a,[{\"\\",1]"#), 14 + CONTAINER + TEXT + VALUE);
+        assert_eq!(estimate(b"\"never ended \\"), 14 + TEXT);
     }
 }

@@ -18,7 +18,6 @@ pub struct MeterActivity {
 pub type Reading = (DeviceState, u64);
 
 /// Activity between two readings of a device. `None` when no time has passed.
-#[must_use]
 pub fn activity((before, then_ns): &Reading, (after, now_ns): &Reading) -> Option<MeterActivity> {
     let elapsed = now_ns.checked_sub(*then_ns).filter(|&elapsed| elapsed > 0)? as f64;
     let share = |old: &Queue, new: &Queue| {

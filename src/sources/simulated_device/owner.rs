@@ -68,13 +68,11 @@ impl SimulatedGpu {
     }
 
     /// When device 0 has done all that was launched on it, CLOCK_MONOTONIC nanoseconds.
-    #[must_use]
     pub fn free_at_ns(&self) -> u64 {
         self.devices.first().map_or(0, |device| device.queue.free_at_ns)
     }
 
     /// Time device 0 has been busy up to now: the truth that a monitor's readings are held against.
-    #[must_use]
     pub fn busy(&self) -> Duration {
         let busy_ns = self.devices.first().map_or(0, |device| device.queue.busy_ns(monotonic_ns()));
         Duration::from_nanos(busy_ns)

@@ -17,13 +17,11 @@ impl Queue {
     }
 
     /// Time the queue was busy up to `now_ns`.
-    #[must_use]
     pub fn busy_ns(&self, now_ns: u64) -> u64 {
         self.enqueued_ns.saturating_sub(self.free_at_ns.saturating_sub(now_ns))
     }
 
     /// Whether work runs at `now_ns`.
-    #[must_use]
     pub fn running(&self, now_ns: u64) -> bool {
         self.free_at_ns > now_ns
     }

@@ -143,7 +143,6 @@ impl From<StateError> for std::io::Error {
 
 impl DeviceState {
     /// Reads a record. Any bytes are a record: what they mean is judged by whoever uses a field.
-    #[must_use]
     pub fn parse(record: &[u8; RECORD_BYTES]) -> Self {
         let mut state = Self { name: bytes_at(record, NAME_OFFSET), ..Self::default() };
         for (offset, field) in state.numbers() {
@@ -153,7 +152,6 @@ impl DeviceState {
     }
 
     /// Writes a record; the inverse of [`DeviceState::parse`].
-    #[must_use]
     pub fn encode(mut self) -> [u8; RECORD_BYTES] {
         let mut record = [0; RECORD_BYTES];
         put(&mut record, NAME_OFFSET, &self.name);
@@ -164,27 +162,23 @@ impl DeviceState {
     }
 
     /// The name, up to its first NUL.
-    #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         let end = self.name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
         String::from_utf8_lossy(self.name.get(..end).unwrap_or_default())
     }
 
     /// The owner's PID, if it names one.
-    #[must_use]
     pub fn owner(&self) -> Option<u32> {
         pid(self.owner_pid)
     }
 
     /// The neighbour's PID, if it names one.
-    #[must_use]
     pub fn neighbour(&self) -> Option<u32> {
         pid(self.neighbour_pid)
     }
 
     /// The record as a driver would see it: what a process held that no longer exists is free again. `alive` says whether
     /// a PID exists. A queue without a PID is nobody's and stays.
-    #[must_use]
     pub fn without_the_dead(mut self, alive: impl Fn(u32) -> bool) -> Self {
         let dead = |pid_field: u64| pid_field != 0 && !pid(pid_field).is_some_and(&alive);
         if dead(self.owner_pid) {
@@ -199,13 +193,11 @@ impl DeviceState {
     }
 
     /// Whether anything runs at `now_ns`.
-    #[must_use]
     pub fn running(&self, now_ns: u64) -> bool {
         self.queue.running(now_ns) || self.neighbour_queue.running(now_ns)
     }
 
     /// Power drawn when busy for `share` (0–1) of the time, milliwatts.
-    #[must_use]
     pub fn power_mw(&self, share: f64) -> u64 {
         let (idle, busy) = (self.power_idle_mw as f64, self.power_busy_mw as f64);
         (idle + (busy - idle) * share.clamp(0.0, 1.0)) as u64
@@ -235,7 +227,6 @@ pub fn parse_header(header: &[u8], file_bytes: u64) -> Result<u32, StateError> {
 }
 
 /// Writes a header; the inverse of [`parse_header`].
-#[must_use]
 pub fn encode_header(device_count: u32) -> [u8; RECORD_BYTES] {
     let mut header = [0; RECORD_BYTES];
     put(&mut header, 0, &MAGIC);
@@ -245,7 +236,6 @@ pub fn encode_header(device_count: u32) -> [u8; RECORD_BYTES] {
 }
 
 /// A name as a record keeps it: cut at a character's border, NUL padded.
-#[must_use]
 pub fn name_bytes(name: &str) -> [u8; NAME_BYTES] {
     let mut bytes = [0; NAME_BYTES];
     put(&mut bytes, 0, head(name, NAME_BYTES).as_bytes());

@@ -14,7 +14,7 @@ const CHILD_NAMELESS: &str = include_str!("../../../../tests/fixtures/py-spy/0.3
 const PROCESS: ProcessId = ProcessId { pid: 7, start_ticks: 1 };
 
 fn window(bytes: &[u8]) -> Option<StackWindow> {
-    let window = parse(bytes, PROCESS, &[7, 13948], (1, 2), 20)?;
+    let window = parse(bytes, PROCESS, &[7, 13948])?;
     assert!(window.frames.len() <= FRAMES && window.threads.len() <= THREADS);
     let mut used = vec![false; window.frames.len()];
     for thread in &window.threads {
@@ -30,7 +30,7 @@ fn window(bytes: &[u8]) -> Option<StackWindow> {
     Some(window)
 }
 
-fn of(document: &str) -> StackWindow {
+fn parsed(document: &str) -> StackWindow {
     window(document.as_bytes()).unwrap()
 }
 
@@ -47,7 +47,7 @@ fn threads(window: &StackWindow) -> Vec<(Option<u32>, &str)> {
 
 #[test]
 fn threads_of_a_process_are_read() {
-    let window = of(PARENT);
+    let window = parsed(PARENT);
     assert_eq!(threads(&window), [(Some(13948), "MainThread"), (Some(13954), "Idle")]);
     assert_eq!(stacks(&window, 0), [("Work.hot < <module>".to_owned(), 9)]);
     let idle = "idle < Thread.run < Thread._bootstrap_inner < Thread._bootstrap";
@@ -58,16 +58,16 @@ fn threads_of_a_process_are_read() {
 
 #[test]
 fn a_forked_worker_shows_nothing_of_its_parent() {
-    assert_eq!(stacks(&of(CHILD), 0), [("Work.hot < child < BaseProcess.run".to_owned(), 9)]);
+    assert_eq!(stacks(&parsed(CHILD), 0), [("Work.hot < child < BaseProcess.run".to_owned(), 9)]);
     for older in [CHILD_OLDER, CHILD_NAMELESS] {
-        assert_eq!(stacks(&of(older), 0), [("hot < child < run".to_owned(), 9)]);
+        assert_eq!(stacks(&parsed(older), 0), [("hot < child < run".to_owned(), 9)]);
     }
 }
 
 #[test]
 fn older_versions_name_functions_plainly_and_threads_not_at_all() {
     for (older, second) in [(PARENT_OLDER, "Idle"), (PARENT_NAMELESS, "")] {
-        let window = of(older);
+        let window = parsed(older);
         assert_eq!(threads(&window), [(Some(13948), "MainThread"), (Some(13954), second)]);
         assert_eq!(stacks(&window, 0), [("hot < <module>".to_owned(), 9)]);
         // Only multiprocessing's start of a child cuts, not threading's of the same name.
@@ -79,7 +79,7 @@ fn older_versions_name_functions_plainly_and_threads_not_at_all() {
 fn the_innermost_worker_start_cuts() {
     let start = "_bootstrap (/usr/lib/python3.11/multiprocessing/process.py:1)";
     let window =
-        of(&format!("thread (7);a (a.py:1);{start};b (b.py:2);{start};c (c.py:3) 2\nthread (7);{start} 1\n"));
+        parsed(&format!("thread (7);a (a.py:1);{start};b (b.py:2);{start};c (c.py:3) 2\nthread (7);{start} 1\n"));
     assert_eq!(stacks(&window, 0), [("c".to_owned(), 2), (String::new(), 1)]);
 }
 
@@ -87,14 +87,14 @@ fn the_innermost_worker_start_cuts() {
 fn the_main_thread_comes_first_and_the_others_by_their_numbers() {
     let names = ["0x7f00): b", "9): a", "7): x \"y\" z", "odd", "3): MainThread"];
     let lines: String = names.iter().map(|name| format!("thread ({name};f (f.py:1) 1\n")).collect();
-    let found = of(&lines);
+    let found = parsed(&lines);
     let expected = [(Some(3), "MainThread"), (Some(7), "x \"y\" z"), (None, ""), (None, "b"), (Some(9), "a")];
     assert_eq!(threads(&found), expected);
 }
 
 #[test]
 fn frames_as_they_are_written() {
-    let window = of("thread (7);a;b (/x y (1)/b;c.py:3);c (d.py);e (f.py:99999999999);<lambda> (g.py:0) 1\n");
+    let window = parsed("thread (7);a;b (/x y (1)/b;c.py:3);c (d.py);e (f.py:99999999999);<lambda> (g.py:0) 1\n");
     let frames: Vec<_> = window.frames.iter().map(|frame| (&*frame.function, &*frame.file, frame.line)).collect();
     let expected = [
         ("<lambda>", "g.py", 0),
@@ -108,7 +108,7 @@ fn frames_as_they_are_written() {
 
 #[test]
 fn names_may_hold_line_ends_and_semicolons() {
-    let window = of("thread (7): a;b;f\n5 g (f.py:1) 4\nthread (9);h (h.py:1) 5\n");
+    let window = parsed("thread (7): a;b;f\n5 g (f.py:1) 4\nthread (9);h (h.py:1) 5\n");
     assert_eq!(stacks(&window, 0), [("f\n5 g < b".to_owned(), 4)]);
     assert_eq!(stacks(&window, 1), [("h".to_owned(), 5)]);
 }
@@ -117,7 +117,7 @@ fn names_may_hold_line_ends_and_semicolons() {
 fn long_names_are_cut_between_characters_and_stay_raw() {
     let name = format!("\u{0}\u{1b}{}", "ä".repeat(10_000));
     let file = format!("/{}/x.py", "ö".repeat(10_000));
-    let window = of(&format!("thread (7): {name};{name} ({file}:1) 1\n"));
+    let window = parsed(&format!("thread (7): {name};{name} ({file}:1) 1\n"));
     assert!(window.frames[0].function.starts_with("\u{0}\u{1b}ää"));
     assert!(window.frames[0].file.ends_with("ö/x.py"));
     assert_eq!(window.frames[0].file.len(), 255);
@@ -130,7 +130,7 @@ fn of_too_much_the_most_frequent_and_the_leafs_side_stay() {
     let mut document: String = (1..5000).map(|at| format!("thread (10): MainThread;f{at} (f.py:1) 1\n")).collect();
     document += &format!("thread (10): MainThread{deep} 3\n");
     document.extend((0..10_000).map(|tid| format!("thread ({}): x;f (f.py:1) 1\n", 100 + tid)));
-    let window = of(&document);
+    let window = parsed(&document);
     assert_eq!(&*window.threads[0].name, "MainThread");
     assert_eq!((window.threads.len(), window.threads[0].stacks.len()), (THREADS, STACKS));
     let first = &window.threads[0].stacks[0];
@@ -142,7 +142,7 @@ fn of_too_much_the_most_frequent_and_the_leafs_side_stay() {
 fn stacks_that_need_too_many_frames_go_and_the_rest_is_whole() {
     let row = |row: u32| -> String { (row * 90..row * 90 + 90).map(|at| format!(";f{at} (f.py:1)")).collect() };
     let document: String = (0..200).map(|at| format!("thread (7){} 1\n", row(at))).collect();
-    let window = of(&document);
+    let window = parsed(&document);
     assert_eq!(window.threads[0].stacks.len(), FRAMES / 90);
     assert_eq!(window.frames.len(), FRAMES / 90 * 90);
 }
@@ -200,7 +200,7 @@ proptest! {
         };
         let of_thread = |(tid, rows): (u32, &Vec<_>)| -> String { rows.iter().map(|row| format!("thread ({tid}){}", text(row))).collect() };
         let document: String = (10..).zip(&threads).map(of_thread).collect();
-        let window = of(&document);
+        let window = parsed(&document);
         prop_assert_eq!(window.threads.len(), threads.len());
         for (thread, rows) in window.threads.iter().zip(&threads) {
             let total: u32 = rows.iter().map(|(_, count)| count).sum();

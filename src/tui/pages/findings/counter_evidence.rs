@@ -4,7 +4,7 @@ use ratatui::style::Style;
 
 use super::MOST;
 use super::sources;
-use crate::diagnosis::counter_evidence::counter_evidence;
+use crate::diagnosis::counter_evidence::{counter_evidence, rests_on};
 use crate::diagnosis::verdict::Verdict;
 use crate::text::sanitise;
 use crate::tui::format;
@@ -22,12 +22,12 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     }
     for (source, state, why) in sources::stale(verdict, scene) {
         let why = if why.is_empty() { why } else { format!(" ({why})") };
-        let rests = if source.is_under(verdict) {
+        let rests = if rests_on(verdict, source) {
             "the verdict rests on its old values"
         } else {
             "the verdict does without it"
         };
-        page.wrapped("  source:  ", 11, &format!("{} {state}{why}: {rests}", source.word()), page.theme.strong());
+        page.wrapped("  source:  ", 11, &format!("{} {state}{why}: {rests}", source.title()), page.theme.strong());
     }
     for f in verdict.other_findings.iter().take(MOST) {
         let name = verdict_name(f.class, f.cause);

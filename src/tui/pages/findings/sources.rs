@@ -5,29 +5,22 @@ use std::borrow::Cow;
 use ratatui::style::Style;
 
 use super::hanging;
-use crate::diagnosis::SourceName;
 use crate::diagnosis::verdict::{Subject, Verdict};
-use crate::sample::{SourceState, SourceStatus, Sources};
+use crate::sample::{SourceId, SourceState, SourceStatus};
 use crate::text::sanitise;
 use crate::tui::format;
 use crate::tui::widgets::{Scene, Text};
 
-/// Every source with how it stands.
-fn all<'s>(scene: &Scene<'s>) -> impl Iterator<Item = (SourceName, &'s SourceStatus)> {
-    let Sources { job, host, storage, gpu, stacks } = &scene.job.sources;
-    SourceName::ALL.into_iter().zip([job, host, storage, gpu, stacks])
-}
-
 /// Sources whose last value is old, at the moment shown: their states in a word, and why and since when.
-pub fn stale<'s>(verdict: &'s Verdict, scene: &Scene<'s>) -> Vec<(SourceName, Cow<'s, str>, String)> {
+pub fn stale<'s>(verdict: &'s Verdict, scene: &Scene<'s>) -> Vec<(SourceId, Cow<'s, str>, String)> {
     let old = [SourceState::Stale, SourceState::Hung, SourceState::Gone];
-    let found = all(scene).filter_map(|(name, status)| {
+    let found = scene.job.sources.all().into_iter().filter_map(|(source, status)| {
         if scene.job.is_live() {
-            return old.contains(&status.state).then(|| (name, status.state.seen().into(), why(status)));
+            return old.contains(&status.state).then(|| (source, status.state.seen().into(), why(status)));
         }
         // Only the verdict of that moment knows how it was then.
-        let then = verdict.seen.get(&name.subject()?)?;
-        old.iter().any(|state| state.seen() == then).then(|| (name, sanitise(then), String::new()))
+        let then = verdict.seen.get(&Subject::from_source(source)?)?;
+        old.iter().any(|state| state.seen() == then).then(|| (source, sanitise(then), String::new()))
     });
     found.collect()
 }
@@ -43,9 +36,9 @@ fn why(status: &SourceStatus) -> String {
 pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     page.heading("Sources");
     if scene.job.is_live() {
-        for (name, status) in all(scene) {
+        for (source, status) in scene.job.sources.all() {
             let why = if status.state == SourceState::Fresh { String::new() } else { why(status) };
-            row(page, name.word(), status.state.seen(), &why, status.fix.as_deref());
+            row(page, source.title(), status.state.seen(), &why, status.fix.as_deref());
         }
         // Read with the processes: what is known of them is the verdict's.
         if let Some(state) = verdict.seen.get(&Subject::Connections) {

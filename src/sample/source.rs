@@ -1,0 +1,169 @@
+//! How a source stands at a tick, and what follows from the table of sources (`sources!` in the parent module).
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::private::Private;
+use super::{Sample, SourceId};
+
+/// The part of a [`Sample`] that one source fills.
+pub trait SamplePart: Private + Sized {
+    /// The source that fills it.
+    const SOURCE: SourceId;
+
+    /// Its place in a sample.
+    fn place(sample: &mut Sample) -> &mut Option<Arc<Self>>;
+}
+
+/// Makes the table of sources: of each its part with the part's field in [`Sample`], the field of its status in [`Sources`],
+/// the title that people read, and the word that a verdict's `seen` has for it, where it has one.
+macro_rules! sources {
+    ($($(#[$doc:meta])* $source:ident($part:ty) {
+        value: $value:ident, status: $status:ident, title: $title:literal, seen: $seen:expr $(,)?
+    })*) => {
+        /// One thing that is read.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum SourceId {
+            $($(#[$doc])* $source,)*
+        }
+
+        /// How each source stands.
+        #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Sources {
+            $($(#[$doc])* pub $status: SourceStatus,)*
+        }
+
+        impl SourceId {
+            /// All of them, in the order in which they are shown.
+            pub const ALL: &[Self] = &[$(Self::$source),*];
+
+            /// What people read.
+            pub fn title(self) -> &'static str {
+                match self {
+                    $(Self::$source => $title,)*
+                }
+            }
+
+            /// What a verdict's `seen` calls it.
+            pub fn seen_as(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$source => $seen,)*
+                }
+            }
+        }
+
+        impl Sources {
+            /// All of them, in the order of [`SourceId::ALL`].
+            pub fn all(&self) -> [(SourceId, &SourceStatus); SourceId::ALL.len()] {
+                [$((SourceId::$source, &self.$status)),*]
+            }
+
+            /// As [`Self::all`], to be changed.
+            pub fn all_mut(&mut self) -> [&mut SourceStatus; SourceId::ALL.len()] {
+                [$(&mut self.$status),*]
+            }
+        }
+
+        impl Sample {
+            /// The parts that there are, to be changed.
+            fn parts_mut(&mut self) -> impl Iterator<Item = &mut dyn Private> {
+                let parts: Vec<Option<&mut dyn Private>> = vec![
+                    $(self.$value.as_mut().map(|part| Arc::make_mut(part) as _),)*
+                    self.neighbours.as_mut().map(|part| Arc::make_mut(part) as _),
+                ];
+                parts.into_iter().flatten()
+            }
+        }
+
+        $(impl SamplePart for $part {
+            const SOURCE: SourceId = SourceId::$source;
+
+            fn place(sample: &mut Sample) -> &mut Option<Arc<Self>> {
+                &mut sample.$value
+            }
+        })*
+    };
+}
+pub(super) use sources;
+
+/// State of one source, with the reason in words where it is not [`SourceState::Fresh`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceStatus {
+    /// The state.
+    pub state: SourceState,
+    /// Why, in one short line ("libnvidia-ml.so.1 not found").
+    pub reason: Option<Arc<str>>,
+    /// The command or setting that would fix it.
+    #[serde(alias = "mend")]
+    pub fix: Option<Arc<str>>,
+    /// Milliseconds since the value shown was read.
+    pub age_ms: Option<u64>,
+}
+
+impl SourceStatus {
+    /// A state with its reason. Line breaks in that (texts of the loader have them) become blanks.
+    pub fn new(state: SourceState, reason: impl Into<Arc<str>>) -> Self {
+        let mut reason = reason.into();
+        if reason.contains(['\n', '\r']) {
+            let lines = reason.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
+            reason = lines.collect::<Vec<_>>().join(" ").into();
+        }
+        Self { state, reason: Some(reason), ..Self::default() }
+    }
+
+    /// The same with what fixes it.
+    pub fn fixed_by(self, fix: impl Into<Arc<str>>) -> Self {
+        Self { fix: Some(fix.into()), ..self }
+    }
+}
+
+impl fmt::Display for SourceStatus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.reason.as_deref().unwrap_or(self.state.seen()))
+    }
+}
+
+impl From<SourceState> for SourceStatus {
+    fn from(state: SourceState) -> Self {
+        Self { state, ..Self::default() }
+    }
+}
+
+/// Whether a source's latest value can be trusted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceState {
+    /// Nothing has been read yet.
+    #[default]
+    Pending,
+    /// Read within the last two intervals.
+    Fresh,
+    /// The last value is older than two intervals.
+    Stale,
+    /// A call has been outstanding for longer than its time-out.
+    Hung,
+    /// What was read has ended (process exited, GPU lost).
+    Gone,
+    /// There is nothing to read here (no driver, no library, no such file).
+    Absent,
+    /// The kernel refuses access.
+    Denied,
+}
+
+impl SourceState {
+    /// The word that the JSON's `seen` object uses: `ok`, `denied`, `absent`, `hung`, or a short kind.
+    pub fn seen(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Fresh => "ok",
+            Self::Stale => "stale",
+            Self::Hung => "hung",
+            Self::Gone => "gone",
+            Self::Absent => "absent",
+            Self::Denied => "denied",
+        }
+    }
+}
