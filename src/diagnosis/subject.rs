@@ -53,33 +53,13 @@ impl Subject {
 }
 
 /// What could not be seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Missing {
-    /// Anything that has no index.
+    /// One of those.
     Subject(Subject),
-    /// The GPU of this index.
-    Gpu(u32),
-    /// How busy the GPU of this index is.
-    GpuLoad(u32),
-}
-
-impl Missing {
-    /// It is about the GPUs.
-    pub fn is_of_gpus(self) -> bool {
-        matches!(self, Self::Subject(Subject::Nvml) | Self::Gpu(_) | Self::GpuLoad(_))
-    }
-}
-
-/// The words of the JSON and the screen: `nvml`, `gpu0`, `gpu0_load`.
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Subject(subject) => f.write_str(subject.word()),
-            Self::Gpu(index) => write!(f, "gpu{index}"),
-            Self::GpuLoad(index) => write!(f, "gpu{index}_load"),
-        }
-    }
+    /// A device, or a part of what is known of it: `gpu0`, `gpu0_load`.
+    Device(String),
 }
 
 impl From<Subject> for Missing {
@@ -88,24 +68,13 @@ impl From<Subject> for Missing {
     }
 }
 
-impl From<Missing> for String {
-    fn from(missing: Missing) -> Self {
-        missing.to_string()
-    }
-}
-
-impl TryFrom<String> for Missing {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let gpu = || {
-            let index = text.strip_prefix("gpu")?;
-            let load = index.strip_suffix("_load");
-            let index = load.unwrap_or(index).parse().ok()?;
-            Some(if load.is_some() { Self::GpuLoad(index) } else { Self::Gpu(index) })
-        };
-        let found = Subject::named(&text).map(Self::Subject).or_else(gpu);
-        found.ok_or_else(|| format!("nothing is called {text}"))
+/// The words of the JSON and the screen.
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Subject(subject) => subject.word(),
+            Self::Device(device) => device,
+        })
     }
 }
 
@@ -115,13 +84,11 @@ mod tests {
 
     #[test]
     fn each_is_read_back() {
-        let with_index = [Missing::Gpu(0), Missing::Gpu(12), Missing::GpuLoad(12)];
-        for missing in Subject::ALL.into_iter().map(Missing::Subject).chain(with_index) {
+        for missing in Subject::ALL.into_iter().map(Missing::Subject).chain([Missing::Device("gpu0".to_owned())]) {
             let json = serde_json::to_string(&missing).unwrap();
             assert_eq!(json, format!("\"{missing}\""));
             assert_eq!(serde_json::from_str::<Missing>(&json).unwrap(), missing);
         }
         assert!(Subject::ALL.is_sorted_by_key(|subject| subject.word()), "the JSON's `seen` is in their order");
-        assert!(Missing::try_from("gpu".to_owned()).is_err() && Missing::try_from(String::new()).is_err());
     }
 }

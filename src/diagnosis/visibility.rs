@@ -71,7 +71,7 @@ impl Visibility {
         for device in gpus.devices.iter().filter(|device| device.lost) {
             let why = "the driver has lost the device: it does not answer any more";
             let fix = "sudo nvidia-smi --gpu-reset, or reboot";
-            self.miss(Missing::Gpu(device.index), why, Some(fix));
+            self.miss(Missing::Device(format!("gpu{}", device.index)), why, Some(fix));
         }
         // Not offered under MIG and by some virtual GPUs: how busy the device is, is then no zero.
         let unread = |device: &&GpuDevice| !device.lost && device.utilization_pct.is_none();
@@ -81,7 +81,7 @@ impl Visibility {
             } else {
                 "NVML does not say how busy the device is"
             };
-            self.miss(Missing::GpuLoad(device.index), why, None);
+            self.miss(Missing::Device(format!("gpu{}_load", device.index)), why, None);
         }
         if !gpus.devices.is_empty() && gpus.devices.iter().all(|device| device.lost) {
             self.see(Subject::Nvml, SourceState::Gone.seen());

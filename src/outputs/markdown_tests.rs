@@ -42,7 +42,7 @@ fn full() -> Verdict {
     (full.evidence[1].value, full.evidence[1].threshold) = (None, None);
     full.advice.push(Advice { title: "Make the transforms cheaper".to_owned(), ..Advice::default() });
     full.not_seen.push(Unavailable {
-        what: Missing::GpuLoad(0),
+        what: Missing::Device("gpu0_load".to_owned()),
         why: "NVML does not say how busy the device is".to_owned(),
         fix: None,
     });

@@ -3,21 +3,21 @@
 use jiff::tz::TimeZone;
 
 use super::{format, labels};
-use crate::history::totals::{CauseTime, Totals};
+use crate::history::totals::Totals;
 use crate::text::sanitise;
 use crate::tui::theme::Look;
 
 /// Shares below this are not named.
 const NAMED: f64 = 0.005;
 
-/// A line of the summary.
+/// What a line of the summary tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SummaryLine {
-    /// For how long it was watched, and how many steps that were.
+    /// For how long the run was watched, and how many steps that were.
     Watched,
     /// Time by the class of the verdict.
     Classes,
-    /// The longest time for which the verdict stood.
+    /// The longest time for which a verdict stood.
     Longest,
     /// What held the run back for the longest time in all.
     Costliest,
@@ -27,60 +27,49 @@ pub enum SummaryLine {
     Advice,
 }
 
-impl SummaryLine {
-    /// All of them, in order.
-    pub const ALL: [Self; 6] =
-        [Self::Watched, Self::Classes, Self::Longest, Self::Costliest, Self::Activities, Self::Advice];
-
-    /// In words, with nothing in them that could steer a terminal; times of the day as in `zone`. `None` where there is nothing
-    /// to tell.
-    #[must_use]
-    pub fn text(self, run: &Totals, zone: &TimeZone) -> Option<String> {
-        match self {
-            Self::Watched => {
-                let watched = format::duration(run.watched_s);
-                Some(match run.steps {
-                    Some(steps) if run.watched_s > 0.0 => {
-                        let rate = format::number(Some(steps as f64 / run.watched_s));
-                        format!("Watched for {watched}: {steps} steps, {rate} a second")
-                    }
-                    _ => format!("Watched for {watched}; steps could not be counted"),
-                })
-            }
-            Self::Classes => {
-                let classes = run.classes().into_iter().map(|(class, seconds)| (class.word(), seconds));
-                shares(classes, run.watched_s).map(|classes| format!("Time by verdict: {classes}"))
-            }
-            Self::Longest => run.longest.as_ref().map(|longest| {
-                let (length, from) = (format::duration(longest.seconds), labels::clock(longest.from_unix_ms, zone));
-                let name = labels::verdict_name(longest.verdict.class, longest.verdict.cause);
-                format!("Longest stretch: {name} for {length}, from {from} on")
-            }),
-            Self::Costliest => run.costliest().map(|CauseTime { verdict, seconds }| {
-                let meaning = verdict.cause.map(|cause| cause.spec_in(verdict.class).brief);
-                let meaning = meaning.map(|words| format!(" ({words})")).unwrap_or_default();
-                let name = labels::verdict_name(verdict.class, verdict.cause);
-                format!("Cost most: {name}{meaning}, {} in all", format::duration(*seconds))
-            }),
-            Self::Activities => {
-                let parts = run.split_s.iter().map(|(activity, seconds)| (Look::of(activity).word, seconds));
-                shares(parts, run.split_s.total()).map(|split| format!("Main thread: {split}"))
-            }
-            Self::Advice => run.advice().map(|a| format!("► Do first: {}{}", sanitise(&a.title), labels::bound(a))),
+/// The totals in words, one line each, nothing in them that could steer a terminal; times of the day as in `zone`.
+pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
+    let watched = format::duration(run.watched_s);
+    let watched = match run.steps {
+        Some(steps) if run.watched_s > 0.0 => {
+            let rate = format::number(Some(steps as f64 / run.watched_s));
+            format!("Watched for {watched}: {steps} steps, {rate} a second")
         }
+        _ => format!("Watched for {watched}; steps could not be counted"),
+    };
+    let mut lines = vec![(SummaryLine::Watched, watched)];
+    let classes = run.classes().into_iter().map(|(class, seconds)| (class.word(), seconds));
+    let classes = shares(classes, run.watched_s);
+    if !classes.is_empty() {
+        lines.push((SummaryLine::Classes, format!("Time by verdict: {classes}")));
     }
+    if let Some(longest) = &run.longest {
+        let (length, from) = (format::duration(longest.seconds), labels::clock(longest.from_unix_ms, zone));
+        let name = labels::verdict_name(longest.verdict.class, longest.verdict.cause);
+        lines.push((SummaryLine::Longest, format!("Longest stretch: {name} for {length}, from {from} on")));
+    }
+    if let Some(costliest) = run.costliest() {
+        let meaning = costliest.verdict.cause.map(|cause| cause.spec_in(costliest.verdict.class).brief);
+        let meaning = meaning.map(|words| format!(" ({words})")).unwrap_or_default();
+        let length = format::duration(costliest.seconds);
+        let name = labels::verdict_name(costliest.verdict.class, costliest.verdict.cause);
+        lines.push((SummaryLine::Costliest, format!("Cost most: {name}{meaning}, {length} in all")));
+    }
+    let activities = run.split_s.iter().map(|(activity, seconds)| (Look::of(activity).word, seconds));
+    let split = shares(activities, run.split_s.total());
+    if !split.is_empty() {
+        lines.push((SummaryLine::Activities, format!("Main thread: {split}")));
+    }
+    let advice = run.advice();
+    let advice = advice.map(|a| format!("► Do first: {}{}", sanitise(&a.title), labels::bound(a)));
+    lines.extend(advice.map(|text| (SummaryLine::Advice, text)));
+    lines
 }
 
-/// Every line that there is something to tell in.
-pub fn lines(run: &Totals, zone: &TimeZone) -> impl Iterator<Item = (SummaryLine, String)> {
-    SummaryLine::ALL.into_iter().filter_map(|line| Some((line, line.text(run, zone)?)))
-}
-
-/// The parts of `whole` that are worth naming: `gpu 39 %, idle 29 %`; `None` without any.
-fn shares(parts: impl Iterator<Item = (&'static str, f64)>, whole: f64) -> Option<String> {
+/// The parts of `whole` that are worth naming: `gpu 39 %, idle 29 %`.
+fn shares(parts: impl Iterator<Item = (&'static str, f64)>, whole: f64) -> String {
     let named = parts.map(|(name, part)| (name, part / whole)).filter(|(_, share)| *share >= NAMED);
-    let words: Vec<_> = named.map(|(name, share)| format!("{name} {}", format::share(Some(share)))).collect();
-    (!words.is_empty()).then(|| words.join(", "))
+    named.map(|(name, share)| format!("{name} {}", format::share(Some(share)))).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -139,7 +128,7 @@ mod tests {
             ("data-loader: too-few-workers", 45.0)
         );
         assert_eq!(run.advice().unwrap().title, "Use a larger batch");
-        let lines: Vec<String> = lines(&run, &TimeZone::UTC).map(|(_, text)| text).collect();
+        let lines: Vec<String> = lines(&run, &TimeZone::UTC).into_iter().map(|(_, text)| text).collect();
         assert_eq!(lines[0], "Watched for 2 m 20 s: 140 steps, 1.0 a second");
         assert_eq!(lines[1], "Time by verdict: gpu 39 %, data-loader 32 %, idle 29 %");
         assert_eq!(lines[2], "Longest stretch: gpu: compute-bound for 55 s, from 00:00:30 on");
@@ -161,7 +150,7 @@ mod tests {
                 let verdict = verdict(Class::ALL[class], Cause::ALL.get(n).copied(), &advice, n as u64);
                 totals.push(&Frame { seconds, gap, ..frame(n as u64) }, &verdict);
             }
-            let lines: Vec<String> = lines(&totals, &TimeZone::UTC).map(|(_, text)| text).collect();
+            let lines: Vec<String> = lines(&totals, &TimeZone::UTC).into_iter().map(|(_, text)| text).collect();
             prop_assert!((1..=7).contains(&lines.len()));
             prop_assert!(lines.iter().all(|line| !line.chars().any(char::is_control)));
         }

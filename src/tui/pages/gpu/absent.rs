@@ -32,7 +32,7 @@ pub fn text(scene: &Scene<'_>, width: u16) -> Text {
     };
     text.wrapped("", 0, fix, theme.advice());
     let not_seen = scene.verdict().map(|verdict| verdict.not_seen.as_slice()).unwrap_or_default();
-    for entry in not_seen.iter().filter(|entry| matches!(entry.what, Missing::Gpu(_) | Missing::GpuLoad(_))) {
+    for entry in not_seen.iter().filter(|entry| matches!(entry.what, Missing::Device(_))) {
         let fix = entry.fix.as_deref().map(|fix| format!(" ({fix})")).unwrap_or_default();
         let line = format!("{}: {}{fix}", entry.what, sanitise(&entry.why));
         text.wrapped("", 0, &line, theme.warning());

@@ -9,7 +9,7 @@ use crate::history::archive::MomentId;
 use crate::history::totals::Totals;
 use crate::tui::format;
 use crate::tui::labels::{clock, verdict_name};
-use crate::tui::summary::SummaryLine;
+use crate::tui::summary::{self, SummaryLine};
 use crate::tui::theme::Look;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Drawn, Scene, Text, bars, scrolled};
@@ -45,10 +45,10 @@ impl Content for Run {
             return scrolled(buf, area, top, drawn, |page| page.lines(&head.lines));
         };
         head.heading("The run so far");
-        // The other two are the bars below.
-        for line in [SummaryLine::Watched, SummaryLine::Longest, SummaryLine::Costliest, SummaryLine::Advice] {
-            let style = if line == SummaryLine::Advice { theme.advice() } else { Style::new() };
-            line.text(run, scene.zone).iter().for_each(|text| head.wrapped("", 2, text, style));
+        // Two of its lines are told as bars below.
+        let is_bars = |line| matches!(line, SummaryLine::Classes | SummaryLine::Activities);
+        for (line, text) in summary::lines(run, scene.zone).into_iter().filter(|(line, _)| !is_bars(*line)) {
+            head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.advice() } else { Style::new() });
         }
         let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, theme.series(class)));
         let classes: Vec<Part> = classes.collect();
