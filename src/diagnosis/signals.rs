@@ -101,11 +101,11 @@ named_enum! {
 /// A number that speaks for the verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// What it is a number of.
+    /// Signal name (`input_wait`, `workers_busy`, …).
     pub signal: Signal,
     /// Its value.
     pub value: Option<f64>,
-    /// What it counts.
+    /// `share`, `percent`, `cores`, `bytes/s`, `ms`, `count`, …
     pub unit: Unit,
     /// The threshold it was held against, in the same unit.
     pub threshold: Option<f64>,

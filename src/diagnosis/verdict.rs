@@ -110,7 +110,7 @@ pub struct Steps {
     pub count: Option<u64>,
     /// A stall comes every so many steps.
     pub stall_every: Option<u32>,
-    /// By what they are counted.
+    /// Where the steps were counted: `feeder-writes`, or by `variable step in train (train.py)`.
     pub source: Option<StepSource>,
 }
 

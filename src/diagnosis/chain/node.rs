@@ -113,15 +113,16 @@ impl Default for NodeName {
 pub struct ChainNode {
     /// Its number; 0 is the loop.
     pub node: u32,
-    /// What sort of thing it is.
+    /// `thread`, `process`, `net`, `disk`, `device`, `lock`, `timer`, `terminal`, `unknown`.
     pub kind: NodeKind,
     /// Process, of a thread or process.
     pub pid: Option<u32>,
     /// Thread, of a thread or process.
     pub tid: Option<u32>,
-    /// Who or what it is.
+    /// What it is: `loop`, `data worker`, the name of a program, an address, a path, the numbers of the devices that the loop uses.
     pub name: NodeName,
-    /// What it does meanwhile.
+    /// `cpu`, `waits`, `disk`, `flush`, `memory`, `device`, `sleeps`, `asked`, `stopped`, `unknown`; of the loop's own thread also
+    /// `loads` and `saves`.
     pub state: NodeState,
     /// Share of the loop's time that leads here, 0–1.
     pub share: f64,
@@ -129,7 +130,8 @@ pub struct ChainNode {
     pub lost: f64,
     /// Where in the code, if stacks tell.
     pub at: Option<String>,
-    /// How it is waited for by the node before.
+    /// How it is waited for by the node before: `reads`, `writes`, `network`, `thread`, `interpreter-lock`, `shared-memory`, `child`,
+    /// `file-lock`, `tries-lock`, `polls`.
     pub by: Option<WaitEdge>,
     /// Numbers of the nodes that it waits for. Empty at the ends.
     pub waits_for: Vec<u32>,
