@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::sample::SourceId;
-use crate::text::named_enum;
+use crate::text::{named_enum, sanitise};
 
 named_enum! {
     /// A source, a file of `/proc`, or a part of the job; in the order of their words.
@@ -68,13 +68,13 @@ impl From<Subject> for Missing {
     }
 }
 
-/// The words of the JSON and the screen.
+/// The words of the JSON and the screen, safe to print.
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Subject(subject) => subject.word(),
-            Self::Device(device) => device,
-        })
+        match self {
+            Self::Subject(subject) => f.write_str(subject.word()),
+            Self::Device(device) => f.write_str(&sanitise(device)),
+        }
     }
 }
 

@@ -154,7 +154,7 @@ fn finding(finding: &Finding) -> String {
 
 fn unavailable(Unavailable { what, why, fix }: &Unavailable) -> String {
     let fix = fix.as_deref().and_then(code).map(|fix| format!(". To mend: {fix}")).unwrap_or_default();
-    format!("- **{what}**: {}{fix}", inline(why))
+    format!("- **{}**: {}{fix}", inline(&what.to_string()), inline(why))
 }
 
 /// Foreign text on one line and without markup.
