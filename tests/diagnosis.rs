@@ -152,7 +152,7 @@ impl Expect {
     }
 }
 
-/// A second of a loop that keeps its device busy while its workers have time to spare.
+/// A second of a loop that keeps its device busy while its workers have time to spare. Long because it is one list of fields.
 fn busy_device() -> Frame {
     let trainer = TrainerRates {
         id: ProcessId { pid: 100, start_ticks: 100 },

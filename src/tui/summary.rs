@@ -5,7 +5,6 @@ use jiff::tz::TimeZone;
 use super::{format, labels};
 use crate::history::totals::Totals;
 use crate::text::sanitise;
-use crate::tui::theme::Look;
 
 /// Shares below this are not named.
 const NAMED: f64 = 0.005;
@@ -55,7 +54,7 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
         let name = labels::verdict_name(costliest.verdict.class, costliest.verdict.cause);
         lines.push((SummaryLine::Costliest, format!("Cost most: {name}{meaning}, {length} in all")));
     }
-    let activities = run.split_s.iter().map(|(activity, seconds)| (Look::of(activity).word, seconds));
+    let activities = run.split_s.iter().map(|(activity, seconds)| (activity.look().word, seconds));
     let split = shares(activities, run.split_s.total());
     if !split.is_empty() {
         lines.push((SummaryLine::Activities, format!("Main thread: {split}")));

@@ -17,7 +17,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let throttled = case.window.cpu.throttled.filter(|share| *share >= CGROUP_THROTTLED)?;
-        let pauses = starvation::may_be(case) && starvation::queues_rather_than_waits(case);
+        let pauses = starvation::may_starve(case) && starvation::queues_rather_than_waits(case);
         pauses.then(|| case.found(Cause::CgroupThrottled, BY_THROTTLING.at(throttled)))
     },
     signals: &[QUOTA, WORKER_TIME, MAIN_TIME, MAIN_WAIT],

@@ -50,7 +50,8 @@ fn judge(case: &RuleInput<'_>) -> Option<Judgement> {
     } else if main.shares.checkpoint > LARGER_HALF {
         judgement.phase = Phase::Checkpoint;
     }
-    // Without stacks, and without waits for the disk, a loop that writes a long log looks the same, all the more if it writes all along.
+    // Without stacks and without waits for the disk, a loop that writes a long log looks the same, even more so if it never stops
+    // writing.
     if main.stacks.is_none() && main.waits(Wait::DiskWrite) < WRITTEN.value * main.shares.checkpoint {
         let words = "the main thread writes a lot, which may be a log as well as a checkpoint";
         let other = "what it writes may be a log: see which files grow";
@@ -63,7 +64,7 @@ fn judge(case: &RuleInput<'_>) -> Option<Judgement> {
     Some(judgement)
 }
 
-/// The loop waits for the disk to take what it writes, and its stacks hardly ever stand where state is saved.
+/// The loop waits for the disk to take what it writes, but its stacks are hardly ever in code that saves state.
 fn flushes(main: &LoopThread) -> bool {
     let saving = main.shares.checkpoint;
     let saves = |stacks: &LoopStacks| stacks.shares.get(Activity::Checkpoint) >= WRITTEN.value * saving;
@@ -71,7 +72,7 @@ fn flushes(main: &LoopThread) -> bool {
         && main.stacks.as_ref().is_some_and(|stacks| !saves(stacks))
 }
 
-/// Names the function that flushes, where it is no save.
+/// Names the function that flushes, if it is not saving state.
 fn sharpen(first: &mut Advice, window: &Features) {
     if !window.main.as_ref().is_some_and(flushes) {
         return;

@@ -52,8 +52,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Gpu)
 };
 
-/// Share of the time in which the loop waits in collectives for the loop of another rank that runs meanwhile, where that is the
-/// larger part of what it waits there for: nothing is wrong with the exchange.
+/// Share of the time that the loop waits in collectives while another rank's loop is still running, where that is most of its
+/// waiting there: then nothing is wrong with the exchange itself.
 pub(super) fn late_in_turn(window: &Features) -> Option<f64> {
     let main = window.main.as_ref()?;
     let waits = main.share(Activity::Collective) - main.runs_in_collectives();
@@ -61,8 +61,8 @@ pub(super) fn late_in_turn(window: &Features) -> Option<f64> {
     (waits > 0.0 && late >= LARGER_HALF.value * waits).then_some(late.min(waits))
 }
 
-/// Several ranks whose devices are busy and barely filled: a rank that waits in a collective kernel is busy at low power as
-/// well, and so are all of them where the exchange itself is slow.
+/// Several ranks whose devices are busy but barely filled. A rank that waits in a collective kernel is also busy at low power,
+/// and if the exchange itself is slow all ranks are.
 pub(super) fn at_low_power(case: &RuleInput<'_>) -> Option<Judgement> {
     (case.window.trainers > 1).then(|| {
         case.found(Cause::Communication, GUESSED).other(

@@ -25,7 +25,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge: |case| {
         match case.bottleneck {
             Bottleneck::Busy(gpu) if gpu.low_power() => gpu.link().map(|_| case.found(Cause::CopyBound, INFERRED)),
-            // Copies are no kernels: a device that is fed over a full link is idle by its utilisation.
+            // Copies are not kernels: a device that is fed over a full link shows as idle.
             Bottleneck::Dry(gpu) => match gpu.link() {
                 Some(used) => Some(Judgement::new(Cause::CopyBound, BY_LINK_USE.at(used))),
                 None => on_the_host(case, gpu),
@@ -61,10 +61,10 @@ const BY_THE_HOST: CauseSpec = CauseSpec {
     ..CAUSE
 };
 
-/// Share of the loop's time in which the host itself copies, where that is most of its work; and the part of its work.
+/// How long the host itself copies, as a share of the loop's time and of the host's work, where it is most of that work.
 fn by_the_host(window: &Features) -> Option<(f64, f64)> {
     let main = window.main.as_ref()?;
-    // A wait for the device that spins is no work.
+    // Spinning while it waits for the device is not work.
     let host = main.shares.host_busy;
     let copies = main.share(Activity::Copy).min(host);
     let leads = window.gpu.is_some() && host >= HOST_WORK && copies >= LARGER_HALF.value * host;

@@ -23,7 +23,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let queueing = starvation::queueing(case)?;
-        // Workers that survive an epoch fill no CPUs with their start.
+        // It is the start of the workers that fills the CPUs: if they survived the epoch, nothing would.
         if worker_restart::waits_for_sets(case) {
             return None;
         }
@@ -45,7 +45,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             let quota = "a quota of its control group that may not be read from here";
             judgement = judgement.less_sure(GUESSED, words).other(Cause::CgroupThrottled, EVEN_CHANCE, quota);
         }
-        // The smaller part, or they would be the cause.
+        // Others use the smaller part, or they would be the cause.
         let shared = starvation::others_hold(case);
         Some(judgement.less_sure_if(shared, GUESSED, "other processes use a part of them"))
     },

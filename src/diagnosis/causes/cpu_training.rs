@@ -46,7 +46,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// One busy thread, and no sign of a loop: no steps, no workers, nothing of a model.
+/// One busy thread, and no sign of a training loop: no steps, no workers, no model in the stacks.
 pub(super) fn may_be_set_up(case: &RuleInput<'_>) -> bool {
     let stacks = case.main.stacks.as_ref();
     let model = stacks.map_or(0.0, |stacks| stacks.shares.of_model());

@@ -45,10 +45,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::DataLoader)
 };
 
-/// The stacks show it: the main thread spends its wait on receiving batches, or the workers' sending threads are busy while
-/// the workers themselves are not.
+/// The stacks show it: the main thread spends its wait receiving batches, or the workers' sending threads are busy while the
+/// workers themselves are not.
 pub(super) fn is_seen(case: &RuleInput<'_>, workers: &Workers) -> bool {
-    // Workers that rest make all of it the hand-over's; with busy ones a part of it is waiting for them.
+    // If the workers rest, all of the receiving is the hand-over; if they are busy, part of it is waiting for them.
     let resting = workers.idle >= WORKERS_IDLE;
     let receiving = if resting { case.main.share(Activity::Receiving) } else { case.window.receiving() };
     receiving >= LARGER_HALF.value * case.main.shares.input_wait.max(LOST_WAIT.value)

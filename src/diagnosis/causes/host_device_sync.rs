@@ -23,12 +23,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let gpu = case.device_idle_by_host()?;
-        // Without the syncs host and device would overlap, and the longer of the two would set the pace. A wait that spins
-        // looks like work; the stacks then show one line that reads a value back. Who stands there for longer than the device
-        // works does something else: `.tolist()` of an array, a collection of garbage on the same line.
+        // Without the syncs, host and device would overlap, and the longer of the two would set the pace. A wait that spins
+        // looks like work, but the stacks then show one line that reads a value back. A thread that is at that line for longer
+        // than the device works does something else there, such as `.tolist()` of an array or garbage collection.
         let shares = case.main.shares;
         let (sync, working) = (shares.device_sync, shares.host_busy);
-        // What the loop waits for besides is not lost to these waits.
+        // What the loop loses to other waits is not lost to these.
         let elsewhere = shares.input_wait + shares.other;
         let by_host = elsewhere < LARGER_HALF.value * gpu.idle.total;
         let waits = sync >= SYNC && gpu.job_busy >= working && by_host && !works_in_long_pieces(case);
@@ -60,8 +60,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// The device runs dry for what the host does between the waits, rather than for the waits. A wait that spins leaves no
-/// trace: nothing is known of its pieces.
+/// The device runs dry because of what the host does between its waits, not because of the waits. Waits that spin leave no trace,
+/// so nothing is known about the work between them.
 pub(super) fn works_in_long_pieces(case: &RuleInput<'_>) -> bool {
     let shares = &case.main.shares;
     let runs_per_s =
@@ -72,7 +72,7 @@ pub(super) fn works_in_long_pieces(case: &RuleInput<'_>) -> bool {
         && piece >= PIECE_OF_WORK.value
 }
 
-/// While the device is busy all the same.
+/// The device is busy all the same.
 const BESIDE_A_BUSY_DEVICE: CauseSpec = CauseSpec {
     name: "host-device-sync",
     headline: "the host waits for the device again and again",

@@ -61,7 +61,7 @@ const BY_THREADS: CauseSpec = CauseSpec {
     ..CAUSE
 };
 
-/// The loop's own thread makes them, and torch's loader is not seen in it.
+/// The loop's own thread makes the batches, without torch's loader.
 const WITHOUT_LOADER: CauseSpec = CauseSpec {
     meaning: "the loop's own thread makes the batches itself",
     advice: advice![
@@ -80,18 +80,18 @@ fn special_case(window: &Features) -> Option<&'static CauseSpec> {
         return Some(&BY_THREADS);
     }
     let stacks = window.main.as_ref()?.stacks.as_ref()?;
-    // Its stacks stand at a queue rather than in making anything.
+    // If not, its stacks are at a queue instead of making anything.
     let itself = stacks.loading() >= LARGER_HALF.value * window.lost_wait();
     (!stacks.in_fetch).then_some(if itself { &WITHOUT_LOADER } else { &BY_THREADS })
 }
 
-/// The larger part of what is lost is waits that lead to nobody known.
+/// Most of what is lost is waits that lead to nobody known.
 fn leads_to_nobody(case: &RuleInput<'_>) -> bool {
     let chain = case.window.followed_chain();
     chain.is_some_and(|chain| chain.lost(PathPart::Unknown) >= LARGER_HALF.value * case.lost)
 }
 
-/// A loop that makes the batches itself waits for the disk in a good part of that.
+/// Adds the disk, where the loop waits for it during a good part of its loading.
 fn with_disk(case: &RuleInput<'_>, judgement: Judgement) -> Judgement {
     let disk = case.main.disk();
     if case.main.stacks.is_none() || source::makers(case.window).is_some() || disk < CLEARLY_LOST.value * case.lost {
@@ -103,7 +103,7 @@ fn with_disk(case: &RuleInput<'_>, judgement: Judgement) -> Judgement {
     judgement.other(Cause::DiskBandwidth, sure, words)
 }
 
-/// With stacks, what loading beside the step leaves of it.
+/// With stacks: what is gained by loading while the step runs.
 fn bound(window: &Features) -> Option<f64> {
     let main = window.main.as_ref()?;
     if source::makers(window).is_some() {

@@ -39,7 +39,6 @@ pub struct Finding {
 
 impl Finding {
     /// It is no verdict of its own: it says why the verdict is less sure.
-    #[must_use]
     pub fn is_doubt(&self) -> bool {
         self.cause.is_none() && self.confidence <= 0.0
     }

@@ -35,7 +35,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             }
         };
         let host = case.main.shares.host_busy;
-        // An optimizer that runs on the CPU is the model's own call too.
+        // An optimizer that runs on the CPU counts as one of the model's own calls too.
         let alone = case.main.other_threads.busiest < HELPED.value * host;
         let holds = launches && alone && host >= HOST_WORK;
         holds.then(|| main_thread::or_loading(case, case.found(Cause::LaunchBound, INFERRED)))

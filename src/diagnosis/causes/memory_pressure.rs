@@ -19,7 +19,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let io = &case.window.io;
         let short = io.swap_in.is_some_and(|pages| pages >= SWAP_IN)
             || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE);
-        (short && starvation::may_be(case) && feels_it(case)).then(|| case.found(Cause::MemoryPressure, 1.0))
+        (short && starvation::may_starve(case) && feels_it(case)).then(|| case.found(Cause::MemoryPressure, 1.0))
     },
     signals: &[MEMORY, MAIN_WAIT, WORKER_TIME],
     source: "kernel Documentation/accounting/psi.rst: `some` is the share of time in which a task waits for memory",
@@ -34,7 +34,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Io)
 };
 
-/// Somebody else's swapping is nothing to a job that never waits for memory or a disk.
+/// A job that never waits for memory or a disk does not suffer from somebody else's swapping.
 fn feels_it(case: &RuleInput<'_>) -> bool {
     let threads = case.window.chain.as_ref().map_or(0.0, |chain| chain.own_threads().disk);
     case.slow_workers().map_or(case.main.disk() + threads, |workers| workers.disk_wait) >= HARDLY

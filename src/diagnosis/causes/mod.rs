@@ -102,7 +102,6 @@ macro_rules! causes {
 
         impl Cause {
             /// Everything about it, in its main class.
-            #[must_use]
             pub fn spec(self) -> &'static CauseSpec {
                 match self { $(Self::$Cause => const { &CauseSpec { name: $name, ..$module::CAUSE } }),+ }
             }
@@ -169,13 +168,11 @@ causes! {
 
 impl Cause {
     /// The exact string of verdicts and logs.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.word()
     }
 
     /// Everything about it in a class: a cause may be of two.
-    #[must_use]
     pub fn spec_in(self, class: Class) -> &'static CauseSpec {
         let main = self.spec();
         main.in_other_class.filter(|other| other.class == class).unwrap_or(main)
@@ -256,7 +253,6 @@ pub fn states() -> impl Iterator<Item = &'static CauseSpec> {
 }
 
 /// What there is to say about a verdict: of its cause, or of its state. `None` for a class alone.
-#[must_use]
 pub fn spec_of(class: Class, cause: Option<Cause>, phase: Phase) -> Option<&'static CauseSpec> {
     let state = |name: &str| states().find(|state| state.class == class && state.name == name);
     cause.map(|cause| cause.spec_in(class)).or_else(|| state(phase.word())).or_else(|| state(class.word()))
@@ -264,7 +260,6 @@ pub fn spec_of(class: Class, cause: Option<Cause>, phase: Phase) -> Option<&'sta
 
 /// What a person asks for: `cause`, `class/cause` (a cause may be of two classes) or `class`, which gives all of it.
 /// Case, blanks and underscores for dashes do not matter. Empty where there is no such thing.
-#[must_use]
 pub fn named(text: &str) -> Vec<&'static CauseSpec> {
     let text = text.trim().to_lowercase().replace(['_', ' '], "-");
     let everything = || all().chain(states());
@@ -276,7 +271,6 @@ pub fn named(text: &str) -> Vec<&'static CauseSpec> {
 }
 
 /// Names and classes that look like `text`, the likest first, at most four.
-#[must_use]
 pub fn near(text: &str) -> Vec<&'static str> {
     let spelled: String = text.trim().to_lowercase().replace(['_', ' '], "-").chars().take(64).collect();
     let name = spelled.rsplit('/').next().unwrap_or_default();

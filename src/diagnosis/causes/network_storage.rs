@@ -94,7 +94,7 @@ const OF_THE_LOOP: CauseSpec = CauseSpec {
     ..CAUSE
 };
 
-/// What the loop waits for while it loads is an answer over a connection, rather than a disk.
+/// The loop loads its batches itself, and waits more for answers over a connection than for a disk.
 fn loads_from_elsewhere(window: &Features) -> bool {
     let itself = window.workers.is_none() && source::makers(window).is_none();
     let main = window.main.as_ref().filter(|_| itself);
@@ -113,7 +113,7 @@ const OF_SLEEPERS: CauseSpec = CauseSpec {
     ..CAUSE
 };
 
-/// The workers' waits for their source are sleeps, rather than waits for a disk or a socket.
+/// The workers' waits for their source are mostly sleeps, not waits for a disk or a socket.
 fn sleep_most(window: &Features) -> bool {
     let sleep = |workers: &&Workers| {
         let elsewhere = workers.waits_mostly(workers.socket_wait) || workers.waits_mostly(workers.disk_wait);
@@ -123,7 +123,7 @@ fn sleep_most(window: &Features) -> bool {
 }
 
 impl Workers {
-    /// A wait is the larger part of those for their source.
+    /// This is the larger part of their waits for their source.
     fn waits_mostly(&self, wait: f64) -> bool {
         self.io_wait > 0.0 && wait >= LARGER_HALF.value * self.io_wait
     }

@@ -35,9 +35,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// What they are not to blame for: queueing is no part of the workers' own time for a batch, so what that is longer than
-/// the loop's step would be waited for without them too. It is a finding of its own, and a doubt about them where it is the
-/// larger part.
+/// Adds what would still hold the loop back without the neighbors: the workers' own time for a batch, without their queueing, may
+/// be longer than the loop's step. If that is the larger part of the wait, it becomes the cause and the neighbors a finding.
 fn without_them(judgement: Judgement, case: &RuleInput<'_>) -> Judgement {
     let fed = Loop::from_window(case.window).map(|fed| fed.undisturbed(case.window));
     let Some(fed) = fed.filter(|_| case.slow_workers().is_some()) else { return judgement };

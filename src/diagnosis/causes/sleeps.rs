@@ -30,7 +30,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// For how long it sleeps, and where, if stacks tell.
+/// How long it sleeps, and where, if the stacks tell.
 pub(super) fn in_words(window: &Features, share: f64) -> String {
     let at = line(window).map_or_else(String::new, |line| format!(" at {line}"));
     format!("sleeps {} of the time{at}: nothing else of the job works meanwhile", percent(share))
@@ -40,7 +40,7 @@ fn line(window: &Features) -> Option<&Hottest> {
     window.loop_stacks()?.sleep_line.as_ref()
 }
 
-/// Names the line.
+/// Names the line that sleeps.
 fn sharpen(first: &mut Advice, window: &Features) {
     if let Some(line) = line(window) {
         first.title = format!("Take the sleep out of the step, or make it shorter: {line}");

@@ -22,7 +22,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let workers = case.slow_workers()?;
-        // A thread that sends all the time sends in lumps.
+        // A thread that sends all the time sends in bursts.
         let sends = hand_over::is_seen(case, workers);
         if let Some(period) = by_period(case).filter(|_| !sends) {
             return Some(case.found(Cause::SlowSamples, 1.0).meaning(words(period.every, workers)));
@@ -52,8 +52,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::DataLoader)
 };
 
-/// Long waits that come back after the same number of batches. A set whose workers are too slow makes the loop wait at every
-/// batch, or at each round of the workers: what comes back later than that lies in the batches.
+/// Long waits that come back after the same number of batches. If the workers were too slow, the loop would wait at every batch, or
+/// once per round of the workers; a longer period comes from the batches.
 pub(super) fn by_period(case: &RuleInput<'_>) -> Option<stalls::Period> {
     let workers = case.slow_workers()?;
     let period =

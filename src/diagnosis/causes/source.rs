@@ -25,9 +25,10 @@ pub(super) fn less_sure_of_makers(case: &RuleInput<'_>, judgement: Judgement) ->
         return judgement.other(Cause::WaitsForThread, instead, "it may wait for a lock or a result of that thread");
     };
     let takes = stacks.shares.of(|activity| activity.is_input() || activity == Activity::OtherWait);
+    let may_be_a_lock = takes < LARGER_HALF.value * case.lost;
     let words = "the loop's code is not seen taking batches while it waits for that thread: it may be a lock that the thread \
                  holds";
-    judgement.less_sure_if(takes < LARGER_HALF.value * case.lost, GUESSED, words)
+    judgement.less_sure_if(may_be_a_lock, GUESSED, words)
 }
 
 const BY_SOURCE_WAITS: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: WORKERS_IO, to: PHASE };

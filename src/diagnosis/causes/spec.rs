@@ -26,7 +26,6 @@ pub enum Confirmed {
 
 impl Confirmed {
     /// For a person.
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::LabelledWorkloads => "confirmed on labelled real training programs",
@@ -72,6 +71,8 @@ impl Confirmed {
 ///     ..CauseSpec::in_class(Class::Io)
 /// };
 /// ```
+///
+/// It is declared in `mod.rs`, by `mod slow_disk;` and by its line in the list: `SlowDisk = slow_disk, "slow-disk";`.
 #[derive(Debug, Clone, Copy)]
 pub struct CauseSpec {
     /// Class it belongs to.
@@ -256,7 +257,6 @@ impl CauseSpec {
     }
 
     /// The thresholds that the rule names, in that order.
-    #[must_use]
     pub fn thresholds(&self) -> Vec<&'static Threshold> {
         let mut found: Vec<&Threshold> = Vec::new();
         for word in self.rule.iter().flat_map(|condition| condition.split('`').skip(1).step_by(2)) {

@@ -33,7 +33,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Gpu)
 };
 
-/// More often than not, and for more than the software power cap.
+/// Throttled more often than not, and not only by the software power cap.
 pub(in crate::diagnosis) fn is_held_down(gpu: &Device) -> bool {
     gpu.throttled >= GPU_THROTTLED && gpu.held_down
 }

@@ -57,13 +57,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::DataLoader)
 };
 
-/// How many workers, and what that brings.
+/// Says how many workers it takes, and what they bring.
 fn sharpen(first: &mut Advice, window: &Features) {
     let Some(workers) = &window.workers else { return };
     let more = |fed: Loop| Some(fed.enough_workers()).filter(|found| found.workers > workers.count);
     let fed = Loop::from_window(window);
     let now = fed.and_then(more);
-    // Where others hold the CPUs, what their leaving would allow is the bound, and no step is predicted.
+    // While others hold the CPUs, the bound is what is possible once they leave, and no step time is predicted.
     let found = now.or_else(|| more(fed?.undisturbed(window)));
     let Some(Prediction { workers: needed, capped, step_s, speedup }) = found else {
         first.title = more_workers(workers, workers.count + 1);
@@ -80,7 +80,7 @@ fn sharpen(first: &mut Advice, window: &Features) {
     }
 }
 
-/// In words of torch where they are its workers.
+/// In torch's terms, if they are torch's workers.
 fn more_workers(workers: &Workers, wanted: usize) -> String {
     let now = workers.count;
     match workers.unnamed {

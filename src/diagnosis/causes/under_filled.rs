@@ -37,7 +37,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Gpu)
 };
 
-/// Tiny kernels back to back: a host that does nothing but launch is then the limit.
+/// Tiny kernels back to back, from a host that does nothing but launch: then the host is the limit.
 fn only_launches(case: &RuleInput<'_>) -> bool {
     let power = case.busy_device().and_then(|gpu| gpu.power);
     case.main.running >= ALL_LAUNCHES

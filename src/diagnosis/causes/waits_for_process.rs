@@ -44,13 +44,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// Where both work at the same time, the longer of the two sets the pace.
+/// If both work at the same time, the slower of the two sets the pace.
 fn sharpen(first: &mut Advice, window: &Features) {
     let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(PathPart::Process));
     first.limit(1.0 / waits.max(1.0 - waits));
 }
 
-/// It is the data workers that ask for something.
+/// The data workers wait for it, not the loop.
 const BEHIND_WORKERS: CauseSpec = CauseSpec {
     meaning: "its data workers wait for the work of another process",
     advice: advice![
@@ -65,7 +65,7 @@ const BEHIND_WORKERS: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// More is lost to a process that the workers ask than to those that the loop asks itself.
+/// More is lost to a process that the workers ask than to processes that the loop asks itself.
 fn behind_workers(window: &Features) -> bool {
     let lost = |chain: &Chain| chain.server().is_some_and(|(_, lost)| lost > chain.lost(PathPart::Process));
     source::server(window).is_some() && window.chain.as_ref().is_some_and(lost)
