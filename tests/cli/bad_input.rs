@@ -260,7 +260,7 @@ fn a_process_of_another_user() {
     assert_no_bottleneck(&verdict);
     for what in ["syscall", "wchan", "io", "fd"] {
         assert_eq!(verdict["seen"][what], "denied");
-        assert_eq!(not_seen(&verdict, what)["mend"], format!("sudo trainmon --pid {pid}"));
+        assert_eq!(not_seen(&verdict, what)["fix"], format!("sudo trainmon --pid {pid}"));
     }
     let output = finish(watch(&["--iterations", "2"]));
     assert_eq!(output.status.code(), Some(0));
@@ -524,7 +524,7 @@ fn a_lost_device_is_told() {
         let verdict = verdict(command);
         assert_eq!(verdict["seen"]["nvml"], seen, "{failure}: {verdict:#}");
         let entry = not_seen(&verdict, what);
-        assert!(entry["mend"].as_str().is_some_and(|text| text.contains(fix)), "{failure}: {entry:#}");
+        assert!(entry["fix"].as_str().is_some_and(|text| text.contains(fix)), "{failure}: {entry:#}");
     }
 }
 
@@ -538,7 +538,7 @@ fn a_library_that_is_none() {
         let verdict = diagnose(&target.pid(), "1s", &["--nvml-lib", path]);
         let nvml = not_seen(&verdict, "nvml");
         assert!(nvml["why"].as_str().unwrap().contains(path), "{nvml:#}");
-        assert!(nvml["mend"].as_str().is_some_and(|fix| fix.contains("--nvml-lib")), "{nvml:#}");
+        assert!(nvml["fix"].as_str().is_some_and(|fix| fix.contains("--nvml-lib")), "{nvml:#}");
         assert_eq!(verdict["seen"]["syscall"], "ok");
     }
 }
