@@ -24,7 +24,7 @@ fn said(target: &Target, library: &Path, failure: &str) -> (String, Value) {
     let verdict = verdict(command(&arguments, library, failure));
     let why = not_seen(&verdict, "nvml");
     let state = verdict["seen"]["nvml"].as_str().unwrap().to_owned();
-    assert!(why["mend"].as_str().unwrap().contains("--nvml-lib"), "{why}");
+    assert!(why["fix"].as_str().unwrap().contains("--nvml-lib"), "{why}");
     (state, why["why"].clone())
 }
 

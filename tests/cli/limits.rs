@@ -43,7 +43,7 @@ fn verdict(mut command: Command) -> Value {
 fn not_seen<'v>(verdict: &'v Value, what: &str) -> Option<(&'v str, Option<&'v str>)> {
     let all = verdict["not_seen"].as_array().unwrap();
     let found = all.iter().find(|missed| missed["what"] == what)?;
-    Some((found["why"].as_str().unwrap(), found["mend"].as_str()))
+    Some((found["why"].as_str().unwrap(), found["fix"].as_str()))
 }
 
 /// The values of a column below its name.

@@ -57,7 +57,7 @@ fn py_spy_of(command: &mut Command) -> (String, String, Option<String>) {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
     let finding = report["findings"].as_array().unwrap().iter().find(|finding| finding["what"] == "py-spy").unwrap();
     let word = |name: &str| finding[name].as_str().map(str::to_owned);
-    (word("state").unwrap(), word("detail").unwrap(), word("mend"))
+    (word("state").unwrap(), word("detail").unwrap(), word("fix"))
 }
 
 /// A sleeping process of the other user, whose environment names a virtual environment.

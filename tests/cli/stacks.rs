@@ -78,7 +78,7 @@ fn one_that_may_not_attach_is_told_with_what_mends_it() {
     assert_eq!(verdict["seen"]["stacks"], "denied");
     let entry = not_seen(&verdict);
     assert!(entry["why"].as_str().unwrap().contains("memory of process"), "{entry}");
-    assert_ne!(entry["mend"], Value::Null);
+    assert_ne!(entry["fix"], Value::Null);
     assert_eq!(verdict["main_thread"], Value::Null);
 }
 
