@@ -221,7 +221,7 @@ fn what_was_learned(app: &App, width: usize, ascii: bool) -> Vec<String> {
             lines.push(text::fit(&format!("PID {} {}", job.target.pid, job.target.command), width));
         }
         lines.push(crate::outputs::text::headline(verdict));
-        for line in job.summary().iter().flat_map(|run| summary::lines(run, &zone)) {
+        for (_, line) in job.summary().iter().flat_map(|run| summary::lines(run, &zone)) {
             lines.extend(text::wrap(&line, width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")));
         }
     }

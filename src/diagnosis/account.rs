@@ -29,7 +29,7 @@ pub(super) struct Account(Vec<(LossGroup, f64)>);
 
 impl Account {
     /// Of a window. Waits that lead to nobody known may be of any kind, so a smaller one is not told beside them.
-    pub fn of(window: &Features) -> Self {
+    pub fn from_window(window: &Features) -> Self {
         let (mut batches, mut own) = (window.lost_wait(), window.lost_work());
         let mut groups = Vec::new();
         if let Some(chain) = window.followed_chain() {
@@ -109,8 +109,10 @@ mod tests {
     #[test]
     fn a_batch_under_a_lock_is_lost_to_the_lock() {
         let shares = TimeSplit { input_wait: 0.7, host_busy: 0.3, ..TimeSplit::default() };
-        let account =
-            Account::of(&window(shares, &[(PathPart::FileLock, 0.6), (PathPart::Loader, 0.1), (PathPart::Own, 0.3)]));
+        let account = Account::from_window(&window(
+            shares,
+            &[(PathPart::FileLock, 0.6), (PathPart::Loader, 0.1), (PathPart::Own, 0.3)],
+        ));
         let (group, lost, _) = account.largest();
         assert_eq!((group, lost), (LossGroup::Wait(PathPart::FileLock), 0.6));
         assert!((account.lost(LossGroup::Batches) - 0.1).abs() < 1e-9);
@@ -120,15 +122,15 @@ mod tests {
     fn what_is_not_followed_long_enough_is_told_by_the_split_alone() {
         let shares = TimeSplit { input_wait: 0.4, other: 0.6, ..TimeSplit::default() };
         let mut window = window(shares, &[(PathPart::Remote, 0.6), (PathPart::Loader, 0.4)]);
-        assert_eq!(Account::of(&window).largest().0, LossGroup::Wait(PathPart::Remote));
+        assert_eq!(Account::from_window(&window).largest().0, LossGroup::Wait(PathPart::Remote));
         window.chain.iter_mut().for_each(|chain| chain.samples = 29);
-        assert_eq!(Account::of(&window).largest(), (LossGroup::Batches, 0.4, 0.0));
+        assert_eq!(Account::from_window(&window).largest(), (LossGroup::Batches, 0.4, 0.0));
     }
 
     #[test]
     fn where_hardly_anything_is_lost_the_loop_itself_sets_the_pace() {
         let shares = TimeSplit { input_wait: 0.05, host_busy: 0.95, ..TimeSplit::default() };
-        let account = Account::of(&window(shares, &[(PathPart::Loader, 0.05), (PathPart::Own, 0.95)]));
+        let account = Account::from_window(&window(shares, &[(PathPart::Loader, 0.05), (PathPart::Own, 0.95)]));
         assert_eq!(account.largest().0, LossGroup::Own);
         assert_eq!(account.worth_telling().count(), 0);
     }
@@ -140,7 +142,7 @@ mod tests {
             let whole: f64 = lost.iter().sum::<f64>().max(1.0);
             let waits: Vec<_> = parts.into_iter().zip(lost.iter().map(|lost| lost / whole)).collect();
             let all: f64 = waits.iter().map(|(_, lost)| lost).sum();
-            let account = Account::of(&window(TimeSplit { input_wait: input, ..TimeSplit::default() }, &waits));
+            let account = Account::from_window(&window(TimeSplit { input_wait: input, ..TimeSplit::default() }, &waits));
             let told: f64 = account.0.iter().map(|(_, lost)| lost).sum();
             prop_assert!(told <= all + 1e-9, "{told} of {all}: {account:?}");
             prop_assert!(account.0.is_sorted_by(|a, b| a.1 >= b.1 - 1e-3));

@@ -53,7 +53,6 @@ pub struct Ceiling {
 
 impl Ceiling {
     /// For a person.
-    #[must_use]
     pub fn words(&self) -> String {
         let limit = self.limit.words();
         if self.speedup_at_most.is_finite() && self.speedup_at_most > 1.0 + WORTH_TUNING.value {
@@ -70,7 +69,7 @@ impl Ceiling {
     }
 
     /// Of a window with what was found in it, on these CPUs; `None` where the loop's thread is not seen.
-    pub(super) fn of(window: &Features, found: Option<&CauseSpec>, on: &Capacity) -> Option<Self> {
+    pub(super) fn from_window(window: &Features, found: Option<&CauseSpec>, on: &Capacity) -> Option<Self> {
         let main = window.main.as_ref()?;
         let own = own_part(window, main).max(LEAST_OWN.value);
         // A loop that does nothing but wait for the device is not the limit itself.

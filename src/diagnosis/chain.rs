@@ -1,13 +1,14 @@
 //! The wait chain as verdicts show it: a tree of who waits for whom, with shares of the loop's time.
 
-use std::collections::BTreeSet;
+mod node;
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 use super::features::{Chain, ChainPath, Features, PathPart, program};
 use super::stats::round;
 use super::thresholds::{LARGER_HALF, LOST_WAIT};
 use crate::rates::chain::paths::{WaitEdge, WaitEnd};
+pub use node::{ChainNode, NodeKind, NodeName, NodeState, children, own, waits_for};
 
 /// Most nodes of a verdict that stand for something known: the largest.
 const NODES: usize = 32;
@@ -15,118 +16,6 @@ const NODES: usize = 32;
 const ALL_NODES: usize = 512;
 /// Nodes with less than this share of the time are left out, or put together where they are many.
 const SHOWN: f64 = 0.01;
-/// What the nodes are called that are too small, or too many, to be shown one by one.
-const OTHERS: &str = "others";
-
-/// One node: who or what is waited for, or waits.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ChainNode {
-    /// Its number; 0 is the loop.
-    pub node: u32,
-    /// `thread`, `process`, `net`, `disk`, `device`, `lock`, `timer`, `terminal`, `unknown`.
-    pub kind: String,
-    /// Process, of a thread or process.
-    pub pid: Option<u32>,
-    /// Thread, of a thread or process.
-    pub tid: Option<u32>,
-    /// What it is: `loop`, `data worker`, the name of a program, an address, a path, the numbers of the devices that the loop uses.
-    pub name: String,
-    /// `cpu`, `waits`, `disk`, `flush`, `memory`, `device`, `sleeps`, `asked`, `stopped`, `unknown`; of the loop's own thread also
-    /// `loads` and `saves`.
-    pub state: String,
-    /// Share of the loop's time that leads here, 0–1.
-    pub share: f64,
-    /// The part of it in which the device was idle: what the wait costs. All of it where no device is known.
-    pub lost: f64,
-    /// Where in the code, if stacks tell.
-    pub at: Option<String>,
-    /// How it is waited for by the node before: the word of an [`WaitEdge`]
-    pub by: Option<String>,
-    /// Numbers of the nodes that it waits for. Empty at the ends.
-    pub waits_for: Vec<u32>,
-}
-
-impl ChainNode {
-    /// Nothing is waited for: the end of a chain.
-    #[must_use]
-    pub fn is_end(&self) -> bool {
-        self.waits_for.is_empty()
-    }
-
-    /// The end in a word: `cpu:1301`, `disk:nvme0n1`, `net:10.0.3.7:443`, `gpu:0` (of several `gpu:0,1`), `lock:/path`.
-    #[must_use]
-    pub fn word(&self) -> String {
-        let kind = match (self.kind.as_str(), self.state.as_str()) {
-            ("process" | "thread", state) => state,
-            ("device", _) => "gpu",
-            (kind, _) => kind,
-        };
-        match (self.kind.as_str(), self.pid, self.tid) {
-            ("process", Some(pid), _) => format!("{kind}:{pid}"),
-            ("thread", _, Some(tid)) => format!("{kind}:{tid}"),
-            _ if self.name.is_empty() => kind.to_owned(),
-            _ => format!("{kind}:{}", self.name),
-        }
-    }
-}
-
-/// The end that most of the loop's time is lost to, that is not its own work. Where hardly anything is lost, its device: that is
-/// busy all the while, whoever else is waited for meanwhile; without one, the end of the longest wait. `None` where it waits for
-/// nobody.
-#[must_use]
-pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
-    let root = nodes.first()?;
-    let is_known = |node: &ChainNode| !(is_own(node) || node.kind == "unknown" && node.name == OTHERS);
-    let below = |node: &&ChainNode| node.is_end() && node.node != 0 && root.name == "loop" && is_known(node);
-    let lost = root.lost + own(nodes).map(|own| own.lost).sum::<f64>();
-    let device = nodes.iter().filter(below).find(|node| node.kind == "device");
-    if let Some(device) = device.filter(|_| lost < LOST_WAIT) {
-        return Some(device);
-    }
-    // One that is reached on several ways counts with all of them.
-    let sums = |end: &ChainNode| -> (f64, f64) {
-        let same = nodes.iter().filter(below).filter(|node| node.word() == end.word());
-        same.fold((0.0, 0.0), |(lost, share), node| (lost + node.lost, share + node.share))
-    };
-    nodes.iter().filter(below).max_by(|a, b| {
-        let ((lost_a, share_a), (lost_b, share_b)) = (sums(a), sums(b));
-        // Within the rounding of three digits nothing is lost.
-        let lost = |lost: f64| if lost < SHOWN { 0.0 } else { lost };
-        lost(lost_a).total_cmp(&lost(lost_b)).then(share_a.total_cmp(&share_b)).then(a.share.total_cmp(&b.share))
-    })
-}
-
-/// What the loop's thread itself does: its own work, making or taking over batches, saving state.
-pub fn own(nodes: &[ChainNode]) -> impl Iterator<Item = &ChainNode> {
-    nodes.iter().skip(1).filter(|node| is_own(node))
-}
-
-/// What a node waits for.
-#[must_use]
-pub fn children<'a>(nodes: &'a [ChainNode], of: &ChainNode) -> Vec<&'a ChainNode> {
-    nodes.iter().filter(|node| of.waits_for.contains(&node.node)).collect()
-}
-
-/// A program may be called so too; it is a process.
-fn is_own(node: &ChainNode) -> bool {
-    node.name == "loop" && node.kind == "thread"
-}
-
-/// From the loop to a node, both included.
-#[must_use]
-pub fn way_to<'a>(nodes: &'a [ChainNode], end: &'a ChainNode) -> Vec<&'a ChainNode> {
-    let mut way = vec![end];
-    while let Some(parent) = way.last().and_then(|last| nodes.iter().find(|node| node.waits_for.contains(&last.node)))
-    {
-        if way.len() > nodes.len() {
-            break;
-        }
-        way.push(parent);
-    }
-    way.reverse();
-    way
-}
 
 struct ChainTree<'a> {
     chain: &'a Chain,
@@ -144,15 +33,10 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
     let waited = || chain.ways.iter().filter(|way| !way.is_loops_own());
     let waits: f64 = waited().map(|way| way.share).sum();
     tree.nodes.push(ChainNode {
-        kind: "thread".into(),
-        pid: Some(chain.process.pid),
-        tid: Some(chain.tid),
-        name: "loop".into(),
-        state: "waits".into(),
         share: round(waits, 3),
         lost: waited().map(|way| way.lost).sum(),
         at: tree.of_waits(waits),
-        ..ChainNode::default()
+        ..tree.of_loop(NodeState::Waits)
     });
     chain.ways.iter().for_each(|way| tree.add(way));
     // Where hardly anything of the loop is lost its device works all the while, whether it is waited for or not.
@@ -169,6 +53,12 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
 }
 
 impl ChainTree<'_> {
+    /// A node of the loop's own thread.
+    fn of_loop(&self, state: NodeState) -> ChainNode {
+        let (pid, tid) = (Some(self.chain.process.pid), Some(self.chain.tid));
+        ChainNode { kind: NodeKind::Thread, pid, tid, name: NodeName::Loop, state, ..ChainNode::default() }
+    }
+
     /// Where the loop's code stands for the larger part of its waits, which are this share of the time.
     fn of_waits(&self, waits: f64) -> Option<String> {
         let stacks = self.window.main.as_ref()?.stacks.as_ref()?;
@@ -190,13 +80,13 @@ impl ChainTree<'_> {
     /// Adds to the node below `parent` that is the same, or to a new one; its number.
     fn at(&mut self, parent: Option<u32>, new: ChainNode) -> Option<u32> {
         let same = |node: &ChainNode| {
-            (&node.kind, node.pid, node.tid, &node.name, &node.state, &node.by)
-                == (&new.kind, new.pid, new.tid, &new.name, &new.state, &new.by)
+            (node.kind, node.pid, node.tid, &node.name, node.state, node.by)
+                == (new.kind, new.pid, new.tid, &new.name, new.state, new.by)
         };
         let children = parent.and_then(|parent| self.nodes.get(parent as usize)).map(|node| node.waits_for.clone());
         let known = match (&children, parent) {
             (Some(children), _) => children.iter().copied().find(|at| self.nodes.get(*at as usize).is_some_and(same)),
-            (None, _) => self.nodes.iter().skip(1).find(|node| is_own(node) && same(node)).map(|node| node.node),
+            (None, _) => self.nodes.iter().skip(1).find(|node| node.is_loop() && same(node)).map(|node| node.node),
         };
         if let Some(node) = known.and_then(|at| self.nodes.get_mut(at as usize)) {
             node.share += new.share;
@@ -217,21 +107,14 @@ impl ChainTree<'_> {
     fn add(&mut self, way: &ChainPath) {
         if way.is_loops_own() {
             let own = self.chain.ways.iter().find(|way| way.is_loops_own());
-            self.at(
-                None,
-                ChainNode {
-                    kind: "thread".into(),
-                    pid: Some(self.chain.process.pid),
-                    tid: Some(self.chain.tid),
-                    name: "loop".into(),
-                    state: does(way.part).into(),
-                    share: way.share,
-                    lost: way.lost,
-                    // What stacks show most is the longest of them.
-                    at: if own.is_some_and(|own| own.part == way.part) { self.of_work() } else { None },
-                    ..ChainNode::default()
-                },
-            );
+            // What stacks show most is the longest of them.
+            let at = if own.is_some_and(|own| own.part == way.part) { self.of_work() } else { None };
+            let state = match way.part {
+                PathPart::Loads => NodeState::Loads,
+                PathPart::Saves => NodeState::Saves,
+                _ => NodeState::Cpu,
+            };
+            self.at(None, ChainNode { share: way.share, lost: way.lost, at, ..self.of_loop(state) });
             return;
         }
         let mut parent = Some(0);
@@ -239,34 +122,43 @@ impl ChainTree<'_> {
             if at == 0
                 && let Some(path) = way.name.as_ref().filter(|_| hop.by.is_file_lock())
             {
-                let lock = resource("lock", path, way.share);
-                parent = self.at(parent, ChainNode { by: Some(hop.by.word().into()), lost: way.lost, ..lock });
+                let lock = ChainNode {
+                    kind: NodeKind::Lock,
+                    name: NodeName::Named(path.to_string()),
+                    state: NodeState::Lock,
+                    share: way.share,
+                    lost: way.lost,
+                    by: Some(hop.by),
+                    ..ChainNode::default()
+                };
+                parent = self.at(parent, lock);
             }
             let Some(number) = parent else { return };
             let last = at + 1 == way.hops.len();
             let within = hop.pid == self.chain.process.pid;
-            let state = if last { state(&way.end) } else { "waits" };
+            let state = if last { state(&way.end) } else { NodeState::Waits };
             let (kind, name) = match (hop.is_short_lived(), within) {
-                (true, _) => ("thread", "short-lived threads".to_owned()),
-                (_, true) => ("thread", "thread".to_owned()),
-                (_, false) => ("process", self.name(hop.pid)),
+                (true, _) => (NodeKind::Thread, NodeName::Named("short-lived threads".into())),
+                (_, true) => (NodeKind::Thread, NodeName::Named("thread".into())),
+                (_, false) => (NodeKind::Process, self.name(hop.pid)),
             };
             let node = ChainNode {
-                kind: kind.into(),
+                kind,
                 pid: Some(hop.pid),
                 tid: Some(if within { hop.tid } else { hop.pid }).filter(|_| !hop.is_short_lived()),
                 name,
-                state: state.into(),
+                state,
                 share: way.share,
+                lost: way.lost,
                 at: self.of_worker(hop.pid),
-                by: Some(hop.by.word().into()),
+                by: Some(hop.by),
                 ..ChainNode::default()
             };
-            parent = self.at(Some(number), ChainNode { lost: way.lost, ..node });
+            parent = self.at(Some(number), node);
         }
         let Some(number) = parent else { return };
         if let Some(end) = self.end(way) {
-            self.at(Some(number), ChainNode { lost: way.lost, ..end });
+            self.at(Some(number), end);
         }
     }
 
@@ -276,7 +168,7 @@ impl ChainTree<'_> {
         let mut largest: Vec<&ChainNode> = self.nodes.iter().skip(1).collect();
         // No child is larger than its parent, and none comes before it.
         largest.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.node.cmp(&b.node)));
-        let is_shown = |node: &&ChainNode| node.share >= SHOWN || node.kind == "device";
+        let is_shown = |node: &&ChainNode| node.share >= SHOWN || node.kind == NodeKind::Device;
         let kept: BTreeSet<u32> =
             largest.into_iter().filter(is_shown).take(NODES - 1).map(|node| node.node).chain([0]).collect();
         let number = |old: u32| u32::try_from(kept.range(..old).count()).unwrap_or(u32::MAX);
@@ -287,8 +179,8 @@ impl ChainTree<'_> {
             let sums = left_out.filter_map(|child| self.nodes.get(*child as usize));
             let (share, lost) = sums.fold((0.0, 0.0), |sum, child| (sum.0 + child.share, sum.1 + child.lost));
             if share >= SHOWN {
-                let state = "unknown".to_owned();
-                others.push((nodes.len(), ChainNode { lost, state, ..resource("unknown", OTHERS, share) }));
+                let name = NodeName::Others;
+                others.push((nodes.len(), ChainNode { name, share, lost, ..ChainNode::default() }));
             }
             let waits_for = node.waits_for.iter().filter(|child| kept.contains(child)).map(|child| number(*child));
             nodes.push(ChainNode { node: number(node.node), waits_for: waits_for.collect(), ..node.clone() });
@@ -305,70 +197,51 @@ impl ChainTree<'_> {
 
     /// A node for the resource at the end, where that is no thread.
     fn end(&self, way: &ChainPath) -> Option<ChainNode> {
-        match &way.end {
-            WaitEnd::Net(address) => Some(resource("net", address, way.share)),
-            WaitEnd::Lock(path) => Some(resource("lock", path, way.share)),
-            WaitEnd::Children => {
-                let children = resource("process", "short-lived children", way.share);
-                Some(ChainNode { state: "cpu".into(), by: Some(WaitEdge::Child.word().into()), ..children })
-            }
+        let named = |name: &str| NodeName::Named(name.to_owned());
+        let (kind, name, state) = match &way.end {
+            WaitEnd::Net(address) => (NodeKind::Net, named(address), NodeState::Net),
+            WaitEnd::Lock(path) => (NodeKind::Lock, named(path), NodeState::Lock),
+            WaitEnd::Children => (NodeKind::Process, named("short-lived children"), NodeState::Cpu),
             WaitEnd::Disk | WaitEnd::Flush => {
-                let disk = self.window.io.disk.as_deref().unwrap_or_default();
-                Some(ChainNode { state: state(&way.end).into(), ..resource("disk", disk, way.share) })
+                (NodeKind::Disk, named(self.window.io.disk.as_deref().unwrap_or_default()), state(&way.end))
             }
             WaitEnd::Device => {
                 let of_loop = self.window.gpu.iter().flat_map(|gpu| gpu.indexes_of(self.chain.process.pid));
-                let indexes = of_loop.map(|index| index.to_string());
-                Some(resource("device", &indexes.collect::<Vec<_>>().join(","), way.share))
+                let indexes: Vec<String> = of_loop.map(|index| index.to_string()).collect();
+                (NodeKind::Device, NodeName::Named(indexes.join(",")), NodeState::Device)
             }
-            _ if !way.hops.is_empty() => None,
-            WaitEnd::Loader => Some(ChainNode {
-                name: "data worker".into(),
-                state: "unknown".into(),
-                ..resource("process", "", way.share)
-            }),
-            WaitEnd::Timer => Some(resource("timer", "", way.share)),
-            WaitEnd::Terminal => Some(resource("terminal", "", way.share)),
-            end => {
-                let name = way.name.as_deref().unwrap_or_default();
-                Some(ChainNode { state: state(end).into(), ..resource("unknown", name, way.share) })
-            }
+            _ if !way.hops.is_empty() => return None,
+            WaitEnd::Loader => (NodeKind::Process, NodeName::Worker, NodeState::Unknown),
+            WaitEnd::Timer => (NodeKind::Timer, NodeName::default(), NodeState::Timer),
+            WaitEnd::Terminal => (NodeKind::Terminal, NodeName::default(), NodeState::Terminal),
+            end => (NodeKind::Unknown, named(way.name.as_deref().unwrap_or_default()), state(end)),
+        };
+        let by = (way.end == WaitEnd::Children).then_some(WaitEdge::Child);
+        Some(ChainNode { kind, name, state, by, share: way.share, lost: way.lost, ..ChainNode::default() })
+    }
+
+    fn name(&self, pid: u32) -> NodeName {
+        match self.chain.peer(pid) {
+            None => NodeName::Named("process".into()),
+            Some(peer) if peer.loader && self.server != Some(pid) => NodeName::Worker,
+            Some(peer) => NodeName::Named(program(peer)),
         }
     }
-
-    fn name(&self, pid: u32) -> String {
-        let Some(peer) = self.chain.peer(pid) else { return "process".into() };
-        if peer.loader && self.server != Some(pid) { "data worker".into() } else { program(peer) }
-    }
 }
 
-/// What the loop's thread does with a part of its own time.
-fn does(part: PathPart) -> &'static str {
-    match part {
-        PathPart::Loads => "loads",
-        PathPart::Saves => "saves",
-        _ => "cpu",
-    }
-}
-
-fn resource(kind: &str, name: &str, share: f64) -> ChainNode {
-    ChainNode { kind: kind.into(), name: name.into(), state: kind.into(), share, ..ChainNode::default() }
-}
-
-fn state(end: &WaitEnd) -> &'static str {
+fn state(end: &WaitEnd) -> NodeState {
     match end {
-        WaitEnd::Cpu => "cpu",
-        WaitEnd::Disk => "disk",
-        WaitEnd::Flush => "flush",
-        WaitEnd::Memory => "memory",
-        WaitEnd::Device => "device",
-        WaitEnd::Net(_) | WaitEnd::Lock(_) | WaitEnd::Children => "waits",
-        WaitEnd::Timer => "sleeps",
-        WaitEnd::Stopped => "stopped",
-        WaitEnd::Terminal => "terminal",
-        WaitEnd::Asked => "asked",
-        WaitEnd::Loader => "unknown",
-        WaitEnd::Unknown => "unknown",
+        WaitEnd::Cpu => NodeState::Cpu,
+        WaitEnd::Disk => NodeState::Disk,
+        WaitEnd::Flush => NodeState::Flush,
+        WaitEnd::Memory => NodeState::Memory,
+        WaitEnd::Device => NodeState::Device,
+        WaitEnd::Net(_) | WaitEnd::Lock(_) | WaitEnd::Children => NodeState::Waits,
+        WaitEnd::Timer => NodeState::Sleeps,
+        WaitEnd::Stopped => NodeState::Stopped,
+        WaitEnd::Terminal => NodeState::Terminal,
+        WaitEnd::Asked => NodeState::Asked,
+        WaitEnd::Loader | WaitEnd::Unknown => NodeState::Unknown,
     }
 }
 

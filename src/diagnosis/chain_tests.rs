@@ -21,25 +21,25 @@ fn what_is_too_small_is_put_together() {
 
 #[test]
 fn where_hardly_anything_is_lost_the_device_is_waited_for() {
-    let node = |node: u32, kind: &str, name: &str, (share, lost): (f64, f64)| ChainNode {
+    let node = |node: u32, kind: NodeKind, name: NodeName, (share, lost): (f64, f64)| ChainNode {
         node,
-        kind: kind.into(),
-        name: name.into(),
+        kind,
+        name,
         share,
         lost,
         ..ChainNode::default()
     };
     let chain = |lost: f64| {
         vec![
-            ChainNode { waits_for: vec![1, 2], ..node(0, "thread", "loop", (0.98, lost)) },
-            node(1, "process", "data worker", (0.67, lost)),
-            node(2, "device", "0", (0.31, 0.0)),
+            ChainNode { waits_for: vec![1, 2], ..node(0, NodeKind::Thread, NodeName::Loop, (0.98, lost)) },
+            node(1, NodeKind::Process, NodeName::Worker, (0.67, lost)),
+            node(2, NodeKind::Device, NodeName::Named("0".into()), (0.31, 0.0)),
         ]
     };
     // A worker that works ahead is waited for while the device still has work.
-    let end = |lost: f64| waits_for(&chain(lost)).map(|node| node.kind.clone());
-    assert_eq!(end(0.02).as_deref(), Some("device"));
-    assert_eq!(end(0.3).as_deref(), Some("process"));
+    let end = |lost: f64| waits_for(&chain(lost)).map(|node| node.kind);
+    assert_eq!(end(0.02), Some(NodeKind::Device));
+    assert_eq!(end(0.3), Some(NodeKind::Process));
     // Without a device whoever is waited for longest.
     let mut without = chain(0.0);
     without.truncate(2);

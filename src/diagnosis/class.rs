@@ -26,7 +26,6 @@ named_enum! {
 
 impl Class {
     /// What holds the loop back, for a sentence.
-    #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
             Self::DataLoader => "batches are not made fast enough",

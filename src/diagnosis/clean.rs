@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 
-use super::verdict::Verdict;
+use super::chain::NodeName;
+use super::verdict::{StepSource, Verdict};
 use crate::text::{fit, sanitise};
 
 /// Longest text, cells: a sentence with a path in it. A path has up to 4,096 bytes.
@@ -13,20 +14,23 @@ const LONGEST: usize = 1024;
 pub(super) fn cleaned(mut verdict: Verdict) -> Verdict {
     let each = |text: &mut String| clean(text);
     [&mut verdict.summary, &mut verdict.command, &mut verdict.started].into_iter().for_each(each);
-    verdict.steps.source.iter_mut().for_each(each);
+    if let Some(StepSource::Variable(variable)) = &mut verdict.steps.source {
+        clean(variable);
+    }
     for advice in &mut verdict.advice {
         [&mut advice.title, &mut advice.why].into_iter().for_each(each);
     }
     for evidence in &mut verdict.evidence {
-        [&mut evidence.signal, &mut evidence.unit, &mut evidence.text].into_iter().for_each(each);
+        clean(&mut evidence.text);
     }
     verdict.culprits.iter_mut().map(|culprit| &mut culprit.name).for_each(each);
     verdict.other_findings.iter_mut().map(|finding| &mut finding.text).for_each(each);
     for node in &mut verdict.chain {
-        [&mut node.name].into_iter().chain(&mut node.at).for_each(each);
+        let name = if let NodeName::Named(name) = &mut node.name { Some(name) } else { None };
+        name.into_iter().chain(&mut node.at).for_each(each);
     }
     for missing in &mut verdict.not_seen {
-        [&mut missing.what, &mut missing.why].into_iter().chain(&mut missing.fix).for_each(each);
+        [&mut missing.why].into_iter().chain(&mut missing.fix).for_each(each);
     }
     verdict.seen.values_mut().for_each(each);
     let main = verdict.main_thread.iter_mut().flat_map(|main| main.hottest.iter_mut().chain(&mut main.sync_lines));

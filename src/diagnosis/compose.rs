@@ -4,7 +4,7 @@ use crate::sample::Sample;
 use crate::text::sanitise;
 
 use super::calibration::calibrated;
-use super::causes::{Cause, CauseSpec, Judgement, in_words};
+use super::causes::{AdviceRow, Cause, CauseSpec, Judgement, Promise, in_words};
 use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::culprits::{self, Culprit, CulpritKind, NAMED};
@@ -12,9 +12,10 @@ use super::evidence::evidence;
 use super::features::Features;
 use super::stalls;
 use super::stats::{percent, round};
+use super::subject::Subject;
 use super::thresholds::*;
 use super::verdict::{
-    Advice, BY_VARIABLE, Context, Finding, MainThread, OwnCost, Steps, Unavailable, Verdict, WorkerVerdict,
+    Advice, Context, Finding, MainThread, OwnCost, StepSource, Steps, Unavailable, Verdict, WorkerVerdict,
 };
 use super::visibility::Visibility;
 use super::what_if::Capacity;
@@ -29,17 +30,17 @@ const IN_A_SENTENCE: usize = 2;
 /// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
 pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Features, sample: &Sample) -> Verdict {
     let spec = judgement.cause.map(|cause| cause.spec_in(judgement.class).for_window(window));
-    let Visibility { seen, mut not_seen } = Visibility::of(sample, context.pid);
+    let Visibility { seen, mut not_seen } = Visibility::from_sample(sample, context.pid);
     if judgement.class == Class::Unknown {
         for doubt in &judgement.doubts {
-            not_seen.insert(0, Unavailable { what: "verdict".into(), why: doubt.clone(), fix: None });
+            not_seen.insert(0, Unavailable { what: Subject::Verdict.into(), why: doubt.clone(), fix: None });
         }
     }
     let main = window.main.as_ref();
     let mut culprits = judgement.culprits(spec, window);
     let summary = summary(judgement, spec, window, &culprits);
     culprits.extend(judgement.culprits_outside(window));
-    let ceiling = Ceiling::of(window, spec, &Capacity::of(&window.cpu)).filter(|_| is_training(judgement));
+    let ceiling = Ceiling::from_window(window, spec, &Capacity::left(&window.cpu)).filter(|_| is_training(judgement));
     Verdict {
         schema: 1,
         trainmon: env!("CARGO_PKG_VERSION").into(),
@@ -251,15 +252,17 @@ fn idle(window: &Features) -> Option<String> {
 fn steps(judgement: &Judgement, window: &Features) -> Steps {
     let steps = &window.steps;
     let rate = steps.rate().filter(|_| judgement.class != Class::Idle);
-    let by_variable =
-        || steps.counted.as_ref().map(|counted| format!("{BY_VARIABLE}{}", sanitise(&counted.variable)));
+    let by_variable = || {
+        let variable = &steps.counted.as_ref()?.variable;
+        Some(StepSource::Variable(format!("variable {}", sanitise(variable))))
+    };
     Steps {
         per_s: rate.map(|rate| round(rate, 3)),
         p50_ms: steps.quantile_ms(0.5).map(|ms| round(ms, 1)),
         p95_ms: steps.quantile_ms(0.95).map(|ms| round(ms, 1)),
         count: steps.count,
         stall_every: stalls::period(&window.stalls).map(|period| period.every),
-        source: rate.and_then(|_| steps.per_s.map(|_| "feeder-writes".into()).or_else(by_variable)),
+        source: rate.and_then(|_| steps.per_s.map(|_| StepSource::FeederWrites).or_else(by_variable)),
     }
 }
 
@@ -270,18 +273,6 @@ fn workers(judgement: &Judgement, window: &Features) -> Vec<WorkerVerdict> {
         (worker.stages, worker.hottest) = (None, None);
     }
     each
-}
-
-/// How an advice begins that changes nothing yet, or that is for programs of which it is not known whether this is one.
-const NO_PROMISE: [&str; 6] = ["Profile ", "Look ", "See ", "Check ", "Where ", "If "];
-/// What advice names that changes how many there are of something, and no code: the ceiling of all tuning holds for it.
-const NUMBERS_OF: [&str; 6] =
-    ["num_workers", "prefetch_factor", "persistent_workers", "in_order", "NUM_THREADS", "more of these processes"];
-
-/// It brings something by itself: to find a place does not.
-fn promises(title: &str) -> bool {
-    let finds = title.starts_with("Find ") && !title.contains(" and ");
-    !finds && !NO_PROMISE.iter().any(|begin| title.starts_with(begin))
 }
 
 /// Puts the advice first that brings most. One that only changes a number stays first, and says why.
@@ -321,29 +312,22 @@ fn advice(
     }
     let Some(known) = known else { return Vec::new() };
     let bound = window.main.as_ref().and_then(|_| (known.bound)(known, window)).filter(|bound| *bound > 1.0);
-    let mut advice: Vec<Advice> = known
-        .advice
-        .iter()
-        .map(|(title, why)| Advice {
-            title: (*title).into(),
-            why: (*why).into(),
-            speedup_at_most: bound.filter(|_| promises(title)),
-            predicted_step_ms: None,
-        })
-        .collect();
+    let of_row = |row: &AdviceRow| Advice {
+        title: row.title.into(),
+        why: row.why.into(),
+        speedup_at_most: bound.filter(|_| row.promise != Promise::Nothing),
+        predicted_step_ms: None,
+    };
+    let mut advice: Vec<Advice> = known.advice.iter().map(of_row).collect();
     if let Some(first) = advice.first_mut() {
         (known.sharpen)(first, window);
     }
-    // An advice is known by its words in the list: what is put in their place may have others.
-    let titles = || known.advice.iter().map(|(title, _)| *title);
-    let tunes = |title: &str| NUMBERS_OF.iter().any(|number| title.contains(number));
-    for (at, (one, title)) in advice.iter_mut().zip(titles()).enumerate() {
-        let tunes = one.speedup_at_most.is_some() && tunes(title) || at == 0 && known.tuning_first;
+    for (one, row) in advice.iter_mut().zip(known.advice) {
+        let tunes = row.promise == Promise::Ceiling || row.is_tuning() && one.speedup_at_most.is_some();
         if let Some(ceiling) = ceiling.filter(|_| tunes) {
             one.limit(ceiling.speedup_at_most);
         }
     }
-    let first_tunes = known.tuning_first || titles().next().is_some_and(tunes);
-    most_first(&mut advice, first_tunes);
+    most_first(&mut advice, known.advice.first().is_some_and(AdviceRow::is_tuning));
     advice
 }

@@ -5,9 +5,9 @@
 
 use super::causes::{Against, WAITS_FOR_BATCHES};
 use super::class::Class;
-use super::parts::Evidence;
-use super::signals::{Side, Signal};
+use super::signals::{Evidence, Side, Signal};
 use super::verdict::Verdict;
+use crate::sample::SourceId;
 
 const NOT_THE_DEVICE: &[Against] = &[
     (Signal::GpuBusy, Side::Over, "the device is busy nevertheless: little is left to gain"),
@@ -43,23 +43,20 @@ pub fn counter_evidence(verdict: &Verdict) -> impl Iterator<Item = (&Evidence, S
         let side = evidence.side()?;
         let known = of_class(verdict.class).iter().chain(of_cause).copied().flatten();
         let (.., means) =
-            known.into_iter().find(|(signal, wrong, _)| signal.row().0 == evidence.signal && *wrong == side)?;
+            known.into_iter().find(|(signal, wrong, _)| *signal == evidence.signal && *wrong == side)?;
         Some((evidence, side, *means))
     })
 }
 
-/// Whether any of the verdict's numbers come from this source, by the name that the screen gives it.
-#[must_use]
-pub fn rests_on(verdict: &Verdict, source: &str) -> bool {
-    let any = |prefixes: &[&str]| {
-        verdict.evidence.iter().any(|e| prefixes.iter().any(|prefix| e.signal.starts_with(prefix)))
-    };
+/// Whether any of the verdict's numbers come from this source.
+pub fn rests_on(verdict: &Verdict, source: SourceId) -> bool {
+    let has_signals = verdict.evidence.iter().any(|evidence| evidence.signal.source() == source);
     match source {
-        "processes" => true,
-        "host" => any(&["cpu_", "cgroup_", "psi_"]),
-        "disks" => any(&["disk_", "io_"]),
-        "GPU" => verdict.gpu_idle.is_some() || any(&["gpu_", "lost_wait", "sm_active", "pcie"]),
-        "stacks" => verdict.main_thread.is_some() || verdict.workers.iter().any(|worker| worker.stages.is_some()),
-        _ => false,
+        SourceId::Job => true,
+        SourceId::Host | SourceId::Storage => has_signals,
+        SourceId::Gpu => has_signals || verdict.gpu_idle.is_some(),
+        SourceId::Stacks => {
+            verdict.main_thread.is_some() || verdict.workers.iter().any(|worker| worker.stages.is_some())
+        }
     }
 }

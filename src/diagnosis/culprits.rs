@@ -103,7 +103,6 @@ impl Culprit {
     }
 
     /// Who it is, and no more.
-    #[must_use]
     pub fn who(&self) -> String {
         let Self { kind, name, .. } = self;
         match (kind, self.pid) {
@@ -119,7 +118,6 @@ impl Culprit {
     }
 
     /// How much of what it takes, in words.
-    #[must_use]
     pub fn how_much(&self) -> Option<String> {
         let share = self.share.filter(|share| share.is_finite())?;
         let part = percent(share);
@@ -149,7 +147,6 @@ fn is_zero(count: &usize) -> bool {
 pub(super) type Search = fn(&Features) -> Vec<Culprit>;
 
 /// Whether the other processes of the machine are to be looked at: they take CPUs that the job queues for, or compute on its GPU.
-#[must_use]
 pub fn wants_neighbours(frame: &Frame) -> bool {
     let cpus = frame.job.cpus_allowed.map(f64::from).into_iter().chain(frame.job.cpu_quota_cores);
     let cpus = cpus.reduce(f64::min).unwrap_or(1.0);

@@ -40,6 +40,7 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgement {
     };
     smaller_parts(&case, &mut judgement);
     qualify(&case, &mut judgement);
+    also_found(&case, &mut judgement);
     judgement
 }
 
@@ -184,40 +185,37 @@ fn qualify(case: &RuleInput<'_>, judgement: &mut Judgement) {
     let samples = f64::from(window.samples);
     judgement.confidence *= samples / (samples + SAMPLES.value);
     judgement.confidence = judgement.confidence.clamp(0.0, CERTAIN.value);
+}
 
-    let class = judgement.class;
-    let mut other = |cause: Cause, confidence: Threshold, text: String| {
-        judgement.others.push(Finding::new(cause, confidence.value, text));
-    };
+/// Adds what is true as well, whatever the cause is.
+fn also_found(case: &RuleInput<'_>, judgement: &mut Judgement) {
+    let (window, class) = (case.window, judgement.class);
+    let mut add = |cause: Cause, text: String| judgement.others.push(Finding::new(cause, PERHAPS.value, text));
     if let Some(gpu) = &window.gpu {
         if gpu.spread > UNEVEN && gpu.users.len() > 1 {
-            let text = format!("use differs by {:.0} points between the job's devices", gpu.spread * 100.0);
-            other(Cause::Communication, PERHAPS, text);
+            let points = gpu.spread * 100.0;
+            add(Cause::Communication, format!("use differs by {points:.0} points between the job's devices"));
         }
         if class != Class::Gpu && is_held_down(gpu) {
-            other(Cause::Throttled, PERHAPS, "the device is throttled while it works".into());
+            add(Cause::Throttled, "the device is throttled while it works".into());
         }
     }
     if window.cpu.steal.is_some_and(|steal| steal > LOST_WAIT) {
-        let text = "the hypervisor takes more than a tenth of the CPU time (steal)";
-        other(Cause::NoisyNeighbour, PERHAPS, text.into());
+        add(Cause::NoisyNeighbour, "the hypervisor takes more than a tenth of the CPU time (steal)".into());
     }
-    let named = judgement.cause == Some(Cause::NoisyNeighbour)
-        || judgement.others.iter().any(|known| known.cause == Some(Cause::NoisyNeighbour));
+    let resting = window.workers.as_ref().filter(|workers| class == Class::Gpu && workers.idle > ALL_ALONG);
+    if let Some(workers) = resting.filter(|workers| workers.count as f64 > window.cpu.cores.unwrap_or(f64::MAX)) {
+        let text = format!("{} workers have nothing to do {} of the time", workers.count, percent(workers.idle));
+        add(Cause::TooManyWorkers, text);
+    }
+    let mut causes = judgement.others.iter().map(|other| other.cause).chain([judgement.cause]);
+    let is_named = causes.any(|cause| cause == Some(Cause::NoisyNeighbour));
     let loses = matches!(class, Class::Cpu | Class::DataLoader | Class::Io);
-    if let Some(queues) = main_queues(case).filter(|_| !named && loses && others_hold(case)) {
+    if let Some(queues) = main_queues(case).filter(|_| !is_named && loses && others_hold(case)) {
         let queues = percent(queues);
         let text = format!(
             "other processes hold CPUs: the loop, or whom it waits for, queues {queues} of the runnable time"
         );
         judgement.others.insert(0, Finding::new(Cause::NoisyNeighbour, PERHAPS.value, text));
-    }
-    let mut other = |cause: Cause, confidence: Threshold, text: String| {
-        judgement.others.push(Finding::new(cause, confidence.value, text));
-    };
-    let resting = window.workers.as_ref().filter(|workers| class == Class::Gpu && workers.idle > ALL_ALONG);
-    if let Some(workers) = resting.filter(|workers| workers.count as f64 > window.cpu.cores.unwrap_or(f64::MAX)) {
-        let text = format!("{} workers have nothing to do {} of the time", workers.count, percent(workers.idle));
-        other(Cause::TooManyWorkers, PERHAPS, text);
     }
 }

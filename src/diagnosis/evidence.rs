@@ -11,7 +11,7 @@ use super::causes::{Cause, CauseSpec, Judgement};
 use super::class::Class;
 use super::culprits::OTHERS_SHOWN;
 use super::features::{Cpus, Device, Features, LoopThread, Storage, Workers};
-use super::parts::Evidence;
+use super::signals::Evidence;
 use super::signals::Signal::{self, *};
 use super::stalls;
 use super::stats::round;
@@ -35,8 +35,7 @@ struct EvidenceLines<'a> {
 impl EvidenceLines<'_> {
     /// A line, where the value is known.
     fn add(&mut self, signal: Signal, value: impl Into<Option<f64>>, threshold: Option<Threshold>) {
-        let (.., label) = signal.row();
-        self.add_as(signal, value, threshold, label);
+        self.add_as(signal, value, threshold, signal.label());
     }
 
     /// One in other words than the signal's.
@@ -47,11 +46,10 @@ impl EvidenceLines<'_> {
         threshold: Option<Threshold>,
         text: impl Into<String>,
     ) {
-        let (name, unit, _) = signal.row();
         self.lines.extend(value.into().map(|value| Evidence {
-            signal: name.into(),
+            signal,
             value: Some(round(value, 3)),
-            unit: unit.into(),
+            unit: signal.unit(),
             threshold: threshold.map(|threshold| threshold.value),
             text: text.into(),
         }));

@@ -72,20 +72,20 @@ numbers! {
     /// The main thread has ended, and others go on.
     main_has_left: bool = last.alive && last.state == 'Z';
     /// The loop's thread (mean over trainers).
-    main: Option<LoopThread> = LoopThread::of(span);
+    main: Option<LoopThread> = LoopThread::from_span(span);
     /// Devices of the job.
-    gpu: Option<Device> = Device::of(span);
+    gpu: Option<Device> = Device::from_span(span);
     /// The job is seen to use a device, whether its load is known or not.
     gpu_held: bool = last.gpus.iter().any(|gpu| gpu.attached && !gpu.lost) || !last.job.accelerators.is_empty();
     /// Device files of accelerators that the job holds open and that cannot be read.
     accelerators: Vec<Arc<str>> = last.job.accelerators.clone();
     /// Some device can be seen, whether the job uses it or not.
     gpu_seen: bool = last.gpus.iter().any(|gpu| !gpu.lost);
-    workers: Option<Workers> = Workers::of(span);
+    workers: Option<Workers> = Workers::from_span(span);
     /// Processes that may be data workers, whether the loop was seen to wait for any of them or not.
     has_children: bool = !last.workers.is_empty();
     /// Whom the loop waited for (the attached trainer's).
-    chain: Option<Chain> = Chain::of(span);
+    chain: Option<Chain> = Chain::from_span(span);
     cpu: Cpus = span.frames.last().map(|last| Cpus::of_span(span, last)).unwrap_or_default();
     io: Storage = span.frames.last().map(|last| Storage::of_span(span, last)).unwrap_or_default();
     steps: Steps = span.steps();
@@ -96,7 +96,7 @@ numbers! {
     /// Age of the target at the end, seconds.
     age_s: Option<f64> = last.job.age_s;
     /// Who and what is around the job.
-    around: Around = Around::of(span);
+    around: Around = Around::from_span(span);
     /// It has threads that exchange data with other ranks.
     communicates: bool = last.thread_roles.iter().any(|role| role.thread_role == ThreadRole::Communication);
     /// Number of trainers.
@@ -358,7 +358,7 @@ impl Features {
     /// Sums up `frames`, oldest first. Frames without a length (the first of a session, or after a gap) count for
     /// their state only. `stacks` may reach back further than the frames: they are taken seldom. `only` leaves out all
     /// trainers but that one, and their workers: one rank of several.
-    pub fn of(frames: &[&Frame], stacks: &StackSums, only: Option<ProcessId>) -> Self {
+    pub fn from_frames(frames: &[&Frame], stacks: &StackSums, only: Option<ProcessId>) -> Self {
         let Some(last) = frames.last().copied() else { return Self::default() };
         let mut window = Self::of_span(&Span::new(frames, stacks, only), last);
         let Some(main) = &mut window.main else { return window };

@@ -13,7 +13,7 @@ const MOVED: f64 = 0.2;
 pub(super) struct Mix([f64; LoopActivity::COUNT + 4]);
 
 impl Mix {
-    pub fn of(frames: &[&Frame]) -> Option<Self> {
+    pub fn from_frames(frames: &[&Frame]) -> Option<Self> {
         let mut sums = [0.0; LoopActivity::COUNT + 4];
         let mut seen = 0.0;
         for frame in frames.iter().filter(|frame| frame.seconds > 0.0) {
@@ -40,6 +40,6 @@ impl Mix {
     /// Whether some share differs clearly from what these earlier frames say.
     pub fn has_moved_since(&self, frames: &[&Frame]) -> bool {
         let differs = |then: Self| self.0.iter().zip(then.0).any(|(now, then)| (now - then).abs() > MOVED);
-        Self::of(frames).is_some_and(differs)
+        Self::from_frames(frames).is_some_and(differs)
     }
 }

@@ -32,12 +32,13 @@ mod signals;
 mod stability;
 mod stalls;
 mod stats;
+mod subject;
 mod thresholds;
 pub mod verdict;
 mod visibility;
 mod what_if;
 mod windows;
 
-pub use signals::Side;
+pub use signals::{Side, Signal};
 pub use stability::{Diagnosis, LOOK_BACK_S};
 pub use verdict::{Context, Verdict};

@@ -84,21 +84,6 @@ pub struct WorkerVerdict {
     pub hottest: Option<Hottest>,
 }
 
-/// A number that speaks for the verdict.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
-    /// Signal name (`input_wait`, `workers_busy`, …).
-    pub signal: String,
-    /// Its value.
-    pub value: Option<f64>,
-    /// `share`, `percent`, `cores`, `bytes/s`, `ms`, `count`, …
-    pub unit: String,
-    /// The threshold it was held against, in the same unit.
-    pub threshold: Option<f64>,
-    /// For a person.
-    pub text: String,
-}
-
 /// Something to do.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Advice {

@@ -39,9 +39,8 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
     if only_others_compute(window) {
         return Err(unknown(&format!("{NO_TRAINING}{}", limit_of_others(window))));
     }
-    if let Some(waits) = requests::waits(window, known.has_trained) {
-        let sure = if waits.predicts { SURE } else { LIKELY };
-        let words = format!("waits for requests {} of the time", percent(waits.share));
+    if let Some((share, sure)) = requests::waits(window, known.has_trained) {
+        let words = format!("waits for requests {} of the time", percent(share));
         return Err(Judgement::state(Phase::Idle, Class::Idle, sure).meaning(words));
     }
     let by_stacks = main.stacks.as_ref().and_then(|stacks| by_stacks(window, stacks, known));

@@ -1,20 +1,11 @@
 //! A process that answers requests trains nothing: between them it has nothing to do.
 
 use super::features::{Features, LoopStacks, PathPart};
-use super::thresholds::CLEARLY_LOST;
+use super::thresholds::{CLEARLY_LOST, LIKELY, SURE, Threshold};
 
-/// That a process waits for requests.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Waits {
-    /// Share of its time.
-    pub share: f64,
-    /// Stacks show a model that predicts and is not trained.
-    pub predicts: bool,
-}
-
-/// Where a process waits for requests in a good part of its time: on connections that others opened to it or, where stacks show a
-/// model that predicts and is not trained, for threads of its own that have nothing to do either.
-pub(super) fn waits(window: &Features, has_trained: bool) -> Option<Waits> {
+/// Share of its time that a process waits for requests, and how surely, where that is a good part: on connections that others
+/// opened to it or, where stacks show a model that predicts and is not trained, for threads of its own that have nothing to do either.
+pub(super) fn waits(window: &Features, has_trained: bool) -> Option<(f64, Threshold)> {
     let chain = window.chain.as_ref()?;
     let stacks = window.loop_stacks();
     let steps = window.steps.per_s.is_some_and(|rate| rate > 0.0);
@@ -27,5 +18,5 @@ pub(super) fn waits(window: &Features, has_trained: bool) -> Option<Waits> {
     }
     let by_threads = if predicts { chain.own_threads().unknown } else { 0.0 };
     let share = chain.share(PathPart::Request).max(by_threads);
-    (share >= CLEARLY_LOST).then_some(Waits { share, predicts })
+    (share >= CLEARLY_LOST).then_some((share, if predicts { SURE } else { LIKELY }))
 }

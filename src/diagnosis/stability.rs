@@ -138,9 +138,17 @@ fn steps_by_stacks(window: &Features, late_rank: bool) -> bool {
     })
 }
 
+/// Says which rank the others wait for, where one is late.
+fn name_straggler(verdict: &mut Verdict) {
+    if let Some((at, rank)) = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler) {
+        let late = Culprit::rank(rank.number(at), Some(rank.pid));
+        verdict.summary += &format!(" The other ranks wait for {}.", late.who());
+        verdict.culprits.insert(0, late);
+    }
+}
+
 impl Diagnosis {
     /// A diagnosis that has seen nothing yet.
-    #[must_use]
     pub fn new(context: Context) -> Self {
         Self { context, ..Self::default() }
     }
@@ -152,7 +160,6 @@ impl Diagnosis {
     }
 
     /// Whether a change may have begun: another judgement than the standing one was seen last, or other signals.
-    #[must_use]
     pub fn moves(&self) -> bool {
         self.challenger.is_some() || self.counters_moved || self.stacks_moved
     }
@@ -177,26 +184,27 @@ impl Diagnosis {
         let stacks = StackSums::of(stack_frames.iter().flat_map(|frame| &frame.stacks));
         let ranks = ranks::ranks(&long_frames, &stacks);
         let only = ranks::straggler(&ranks);
-        let long = Features::of(&long_frames, &stacks, only);
+        let long = Features::from_frames(&long_frames, &stacks, only);
         // Steps longer than the windows need longer windows.
         let stretch = long.steps.quantile_ms(0.95).map_or(0.0, |ms| ms / 1000.0 * STEPS);
         let is_recent =
             |frame: &&Frame| last.monotonic_ns.saturating_sub(frame.monotonic_ns) as f64 <= LONGEST_S * 1e9;
         let turn_s = rhythm::turn_s(recent.clone().filter(is_recent)).filter(|turn| *turn > stretch);
-        let (long, short_s) = if let Some(turn_s) = turn_s {
-            // Whole turns, whatever the verdict was meanwhile: their halves are no regimes.
+        let comes_and_goes = self.load.comes_and_goes(last.monotonic_ns);
+        let (long_s, short_s) = match turn_s {
+            Some(turn_s) => ((TURNS * turn_s).clamp(LONG_S, LONGEST_S), turn_s),
+            None if comes_and_goes => (LONGEST_S, stretch.clamp(SHORT_S, LONGEST_S / 3.0)),
+            None => (stretch.clamp(LONG_S, LONGEST_S), stretch.clamp(SHORT_S, LONGEST_S / 3.0)),
+        };
+        // Whole turns, whatever the verdict was meanwhile: their halves are no regimes.
+        let whole = turn_s.is_some() || comes_and_goes;
+        if whole {
             self.regime_ns = 0;
-            let frames = self.frames(recent.clone(), last, (TURNS * turn_s).clamp(LONG_S, LONGEST_S));
-            (Features::of(&frames, &stacks, only), turn_s)
-        } else if self.load.comes_and_goes(last.monotonic_ns) {
-            self.regime_ns = 0;
-            let frames = self.frames(recent.clone(), last, LONGEST_S);
-            (Features::of(&frames, &stacks, only), stretch.clamp(SHORT_S, LONGEST_S / 3.0))
-        } else if stretch > SHORT_S {
-            let frames = of_last(stretch.clamp(LONG_S, LONGEST_S));
-            (Features::of(&frames, &stacks, only), stretch.min(LONGEST_S / 3.0))
+        }
+        let long = if whole || long_s > LONG_S {
+            Features::from_frames(&self.frames(recent.clone(), last, long_s), &stacks, only)
         } else {
-            (long, SHORT_S)
+            long
         };
         self.known.has_stepped |= long.is_stepping() || steps_by_stacks(&long, only.is_some());
         self.known.has_trained |= long.loop_stacks().is_some_and(LoopStacks::trains);
@@ -206,10 +214,10 @@ impl Diagnosis {
         // Not before the first verdict, and not for what needs no second look.
         let short = (self.standing.is_some() && !judged.is_certain()).then(|| {
             let frames = self.frames(recent.clone(), last, short_s);
-            let now = Mix::of(&frames);
+            let now = Mix::from_frames(&frames);
             let newest = newest_stacks(&stack_frames, &frames, now.as_ref(), last);
             self.counters_moved = now.is_some_and(|now| now.has_moved_since(&long_frames));
-            decision::judge(&Features::of(&frames, &newest, only), self.known)
+            decision::judge(&Features::from_frames(&frames, &newest, only), self.known)
         });
         self.decide(last.monotonic_ns, long.seconds, judged, short, short_s);
         let standing = self.standing.clone().unwrap_or_default();
@@ -218,11 +226,8 @@ impl Diagnosis {
         }
         let mut verdict = compose::verdict(&self.context, &standing, &long, sample);
         verdict.ranks = ranks.into_iter().map(|(_, rank)| rank).collect();
-        let late = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler);
-        if let Some((at, rank)) = late.filter(|_| standing.cause.is_some()) {
-            let late = Culprit::rank(rank.number(at), Some(rank.pid));
-            verdict.summary += &format!(" The other ranks wait for {}.", late.who());
-            verdict.culprits.insert(0, late);
+        if standing.cause.is_some() {
+            name_straggler(&mut verdict);
         }
         self.load.name_both(&mut verdict, last.monotonic_ns);
         verdict.observed_s = observed_s;
@@ -240,11 +245,7 @@ impl Diagnosis {
             }
             return;
         };
-        if certain {
-            self.take_over(judged, now_ns, now_ns);
-            return;
-        }
-        if self.load.is_settled(standing, &judged, now_ns) {
+        if certain || self.load.is_settled(standing, &judged, now_ns) {
             self.take_over(judged, now_ns, now_ns);
             return;
         }

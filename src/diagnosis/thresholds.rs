@@ -43,13 +43,11 @@ impl Threshold {
     }
 
     /// Its name in rules, pages and the JSON: `lost_wait`.
-    #[must_use]
     pub fn name(&self) -> String {
         self.constant.to_ascii_lowercase()
     }
 
     /// Value and unit for a person: `10 %`, `50 % of the limit`, `64 KiB`, `20 s`.
-    #[must_use]
     pub fn words(&self) -> String {
         let (value, unit) = (self.value, self.unit);
         // Rounded, because 0.07 x 100 is not 7 in binary.

@@ -2,6 +2,8 @@
 //!
 //! Unknown numbers are `None` and print as `null`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 pub use super::causes::Finding;
@@ -10,7 +12,9 @@ pub use super::ceiling::{Ceiling, Limit};
 pub use super::chain::ChainNode;
 pub use super::class::{Class, Phase};
 pub use super::culprits::{Culprit, CulpritKind, ShareOf};
-pub use super::parts::{Advice, Evidence, GpuIdle, Hottest, Stages, WorkerVerdict};
+pub use super::parts::{Advice, GpuIdle, Hottest, Stages, WorkerVerdict};
+pub use super::signals::Evidence;
+pub use super::subject::{Missing, Subject};
 use crate::rates::time_split::TimeSplit;
 
 /// What the verdict says about the session.
@@ -85,7 +89,7 @@ pub struct Verdict {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<ChainNode>,
     /// How each source stands: source → `ok`, `denied`, `absent`, `hung` or a short kind.
-    pub seen: std::collections::BTreeMap<String, String>,
+    pub seen: BTreeMap<Subject, String>,
     /// What could not be seen.
     pub not_seen: Vec<Unavailable>,
     /// trainmon's own cost.
@@ -107,25 +111,35 @@ pub struct Steps {
     /// A stall comes every so many steps.
     pub stall_every: Option<u32>,
     /// Where the steps were counted: `feeder-writes`, or by `variable step in train (train.py)`.
-    pub source: Option<String>,
+    pub source: Option<StepSource>,
 }
 
-impl Steps {
-    /// The variable of the loop that counts them, where one does.
-    #[must_use]
-    pub fn variable(&self) -> Option<&str> {
-        self.source.as_deref().filter(|source| source.starts_with(BY_VARIABLE))
+/// By what steps are counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StepSource {
+    /// The batches that the loop asks its workers for.
+    #[serde(rename = "feeder-writes")]
+    FeederWrites,
+    /// A variable of the loop, in words: `variable step in train (train.py)`.
+    #[serde(untagged)]
+    Variable(String),
+}
+
+impl StepSource {
+    /// The words of the JSON and of a sentence.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::FeederWrites => "feeder-writes",
+            Self::Variable(variable) => variable,
+        }
     }
 }
-
-/// How a source begins that is a variable of the loop.
-pub(super) const BY_VARIABLE: &str = "variable ";
 
 /// What the main thread was doing, by its stacks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MainThread {
     /// Share of its wall time by activity (`waiting`, `loading`, `forward`, `backward`, `optimizer`, …); adds up to 1.
-    pub activities: std::collections::BTreeMap<String, f64>,
+    pub activities: BTreeMap<String, f64>,
     /// Functions of the user's own code by their share of the wall time, largest first, at most five.
     pub hottest: Vec<Hottest>,
     /// Lines at which the host waits for the device, largest share first, at most five.
@@ -155,20 +169,19 @@ pub struct Rank {
 
 impl Rank {
     /// What it is called: its number where the launcher has told it, else its place in the order of PIDs.
-    #[must_use]
     pub fn number(&self, place: usize) -> u32 {
         self.rank.unwrap_or_else(|| u32::try_from(place).unwrap_or(u32::MAX))
     }
 }
 
 /// Something that could not be seen.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unavailable {
     /// What.
-    pub what: String,
+    pub what: Missing,
     /// Why.
     pub why: String,
-    /// The command that mends it, if any.
+    /// The command that fixes it, if any.
     pub fix: Option<String>,
 }
 

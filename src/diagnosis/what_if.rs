@@ -25,14 +25,14 @@ pub struct Capacity {
 
 impl Capacity {
     /// Of a window, with what others use now.
-    pub fn of(cpu: &Cpus) -> Self {
+    pub fn left(cpu: &Cpus) -> Self {
         let physical = cpu.physical.unwrap_or(f64::INFINITY);
         Self { cpus: cpu.left(), others: cpu.others.unwrap_or(0.0), physical }
     }
 
     /// The same if others used no CPU.
     pub fn undisturbed(cpu: &Cpus) -> Self {
-        Self { cpus: cpu.usable(), others: 0.0, ..Self::of(cpu) }
+        Self { cpus: cpu.usable(), others: 0.0, ..Self::left(cpu) }
     }
 
     /// Work a second of a job that keeps so many CPUs busy, in CPUs that have a core to themselves.
@@ -92,7 +92,7 @@ fn whole(cores: f64) -> f64 {
 
 impl Loop {
     /// The loop of this window; `None` where steps or workers are not known.
-    pub fn of(window: &Features) -> Option<Self> {
+    pub fn from_window(window: &Features) -> Option<Self> {
         let main = window.main.as_ref()?;
         let workers = window.workers.as_ref().filter(|workers| workers.count > 0)?;
         // In a steady loop as many batches are made as are taken; a window begins and ends in the middle of some.
@@ -106,7 +106,7 @@ impl Loop {
             batch_s: (workers.busy + workers.io_wait) * workers.count as f64 / per_s,
             cpu_s: (trainer_cores + worker_cores) / per_s,
             device_s: window.gpu.as_ref().map_or(0.0, |gpu| gpu.job_busy) * step_s,
-            capacity: Capacity::of(&window.cpu),
+            capacity: Capacity::left(&window.cpu),
             workers: workers.count,
         })
     }

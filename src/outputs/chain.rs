@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::diagnosis::Verdict;
-use crate::diagnosis::chain::{ChainNode, children, own, waits_for};
+use crate::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children, own, waits_for};
 use crate::rates::chain::paths::WaitEdge;
 use crate::text::format::whole_percent as percent;
 use crate::text::{fit, sanitise};
@@ -32,7 +32,6 @@ pub struct ChainRow<'n> {
 }
 
 /// The tree, every branch with the largest share first.
-#[must_use]
 pub fn rows(nodes: &[ChainNode]) -> Vec<ChainRow<'_>> {
     let mut roots: Vec<&ChainNode> =
         nodes.first().filter(|root| !root.is_end()).into_iter().chain(own(nodes)).collect();
@@ -78,11 +77,11 @@ impl<'n> DrawnTree<'n> {
 /// A node in a few words: `reads from data worker 1301: on CPU, decode_image (work.py:22)`.
 fn described(node: &ChainNode) -> String {
     let at = node.at.as_ref().map(|at| format!(", {at}")).unwrap_or_default();
-    if node.kind == "thread" && node.name == "loop" {
+    if node.is_loop() {
         return format!("{} {}{at}", loop_name(node), does(node));
     }
     let who = who(node);
-    let who = match edge(node) {
+    let who = match node.by {
         Some(WaitEdge::Reads) => format!("reads from {who}"),
         Some(WaitEdge::Writes) => format!("writes to {who}"),
         Some(WaitEdge::Network) => format!("asks {who} over the network"),
@@ -92,12 +91,12 @@ fn described(node: &ChainNode) -> String {
         Some(WaitEdge::Child) if node.pid.is_none() => format!("end of its {who}"),
         Some(WaitEdge::Child) => format!("end of its child {who}"),
         Some(WaitEdge::Polls) => format!("sleeps and asks {who} again and again"),
-        Some(by) if by.is_file_lock() && node.kind != "lock" => format!("held by {who}"),
+        Some(by) if by.is_file_lock() && node.kind != NodeKind::Lock => format!("held by {who}"),
         _ => who,
     };
-    let state = match (node.kind.as_str(), node.state.as_str()) {
-        ("thread" | "process", state) => state_words(state),
-        ("disk", "flush") => "written data is on its way",
+    let state = match (node.kind, node.state) {
+        (NodeKind::Thread | NodeKind::Process, state) => state_words(state),
+        (NodeKind::Disk, NodeState::Flush) => "written data is on its way",
         _ => "",
     };
     if state.is_empty() { format!("{who}{at}") } else { format!("{who}: {state}{at}") }
@@ -105,17 +104,12 @@ fn described(node: &ChainNode) -> String {
 
 /// What the loop's thread does.
 fn does(node: &ChainNode) -> &'static str {
-    match node.state.as_str() {
-        "waits" => "waits",
-        "loads" => "makes or receives batches",
-        "saves" => "saves state",
+    match node.state {
+        NodeState::Waits => "waits",
+        NodeState::Loads => "makes or receives batches",
+        NodeState::Saves => "saves state",
         _ => "works itself",
     }
-}
-
-/// How a node is waited for.
-fn edge(node: &ChainNode) -> Option<WaitEdge> {
-    node.by.as_deref().and_then(WaitEdge::named)
 }
 
 /// The loop, and its thread where that is not the main one.
@@ -127,44 +121,43 @@ fn loop_name(node: &ChainNode) -> String {
 }
 
 /// What a process or thread does while it is waited for.
-fn state_words(state: &str) -> &'static str {
+fn state_words(state: NodeState) -> &'static str {
     match state {
-        "cpu" => "on CPU",
-        "disk" => "reads from disk",
-        "flush" => "writes to disk",
-        "memory" => "waits for memory",
-        "device" => "waits for the GPU",
-        "sleeps" => "sleeps",
-        "asked" => "idle, waits to be asked",
-        "stopped" => "stopped",
-        "terminal" => "waits for somebody to type",
-        "waits" => "waits",
+        NodeState::Cpu => "on CPU",
+        NodeState::Disk => "reads from disk",
+        NodeState::Flush => "writes to disk",
+        NodeState::Memory => "waits for memory",
+        NodeState::Device => "waits for the GPU",
+        NodeState::Sleeps => "sleeps",
+        NodeState::Asked => "idle, waits to be asked",
+        NodeState::Stopped => "stopped",
+        NodeState::Terminal => "waits for somebody to type",
+        NodeState::Waits => "waits",
         _ => "not known what it does",
     }
 }
 
 /// Who or what a node is.
 fn who(node: &ChainNode) -> String {
-    let named = |word: &str| if node.name.is_empty() { word.to_owned() } else { format!("{word} {}", node.name) };
-    match (node.kind.as_str(), node.pid, node.tid) {
-        ("thread", _, Some(tid)) => format!("{} {tid}", node.name),
-        ("process", Some(pid), _) => format!("{} {pid}", node.name),
+    let name = node.name.as_str();
+    let named = |word: &str| if name.is_empty() { word.to_owned() } else { format!("{word} {name}") };
+    match (node.kind, node.pid, node.tid) {
+        (NodeKind::Thread, _, Some(id)) | (NodeKind::Process, Some(id), _) => format!("{name} {id}"),
+        (NodeKind::Thread, ..) => named("thread"),
         // Several that are not known one by one.
-        ("process", None, _) if node.name == "data worker" => "data workers".to_owned(),
-        ("process", None, _) => node.name.clone(),
-        ("net", ..) => format!("{} (network)", node.name),
-        ("device", ..) => named("GPU"),
-        ("lock", ..) => named("lock"),
-        ("disk", ..) => named("disk"),
-        ("timer", ..) => "a timer: it sleeps, or asks again and again".to_owned(),
-        ("terminal", ..) => "somebody who types at the terminal".to_owned(),
-        ("unknown", ..) => match node.state.as_str() {
-            "memory" => "memory".to_owned(),
-            "stopped" => "stopped by a signal".to_owned(),
-            "asked" => "somebody who waits for it".to_owned(),
+        (NodeKind::Process, ..) if node.name == NodeName::Worker => "data workers".to_owned(),
+        (NodeKind::Process, ..) => name.to_owned(),
+        (NodeKind::Net, ..) => format!("{name} (network)"),
+        (NodeKind::Device, ..) => named("GPU"),
+        (NodeKind::Lock | NodeKind::Disk, ..) => named(node.kind.word()),
+        (NodeKind::Timer, ..) => "a timer: it sleeps, or asks again and again".to_owned(),
+        (NodeKind::Terminal, ..) => "somebody who types at the terminal".to_owned(),
+        (NodeKind::Unknown, ..) => match node.state {
+            NodeState::Memory => "memory".to_owned(),
+            NodeState::Stopped => "stopped by a signal".to_owned(),
+            NodeState::Asked => "somebody who waits for it".to_owned(),
             _ => "not known for whom".to_owned(),
         },
-        (kind, ..) => named(kind),
     }
 }
 
@@ -187,7 +180,6 @@ impl Short {
 
 /// The chain of the longest wait on one line of at most `width` cells:
 /// `loop waits 87 % ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22`. Nothing where no wait was followed.
-#[must_use]
 pub fn line(verdict: &Verdict, width: usize) -> Option<String> {
     let mut shorter = String::new();
     for short in Short::ALL {
@@ -201,7 +193,7 @@ pub fn line(verdict: &Verdict, width: usize) -> Option<String> {
 
 fn told(verdict: &Verdict, short: Short) -> Option<String> {
     let nodes = verdict.chain.as_slice();
-    let root = nodes.first().filter(|root| root.name == "loop")?;
+    let root = nodes.first().filter(|root| root.is_loop())?;
     let own = own(nodes).max_by(|a, b| a.share.total_cmp(&b.share));
     let waits = waits_for(nodes).map(|_| way(verdict, root, short));
     let works = own.map(|own| {
@@ -237,8 +229,8 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
     let mut end = None;
     // Each level is one deeper, so a tree has no more of them than nodes.
     for _ in nodes {
-        let alike = largest(&level, |node| (&node.kind, &node.name, &node.by));
-        let members = largest(&alike, |node| (&node.state, &node.kind, &node.name));
+        let alike = largest(&level, |node| (node.kind, &node.name, node.by));
+        let members = largest(&alike, |node| (node.state, node.kind, &node.name));
         let Some(first) = members.iter().max_by(|a, b| a.share.total_cmp(&b.share)).copied() else { break };
         hops.extend(hop(&alike, first, verdict.workers.len(), hops.is_empty(), short));
         end = Some((first, members.iter().map(|node| node.share).sum::<f64>(), alike.len() > 1));
@@ -257,14 +249,17 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
     let part = if root.share - share > APART { format!(" ({} %)", percent(share)) } else { String::new() };
     let at = at(end, short).filter(|_| !several || short < Short::Function);
     let (mark, at) = (if at.is_some() { ": " } else { "" }, at.unwrap_or_default());
-    text + &match (end.kind.as_str(), end.state.as_str()) {
-        ("thread", "cpu") => format!(": CPU{part} {at}").trim_end().to_owned(),
-        ("process", "cpu") => format!(" ← CPU{part}{mark}{at}"),
-        ("process" | "thread", "memory") => format!(" ← memory{part}"),
-        ("process" | "thread", "sleeps") => format!(", sleeps{part}"),
-        ("process" | "thread", "asked") => format!(", idle{part}"),
-        ("process" | "thread", "stopped") => format!(", stopped{part}"),
-        ("process" | "thread", "terminal") => format!(" ← terminal{part}"),
+    text + &match (end.kind, end.state) {
+        (NodeKind::Thread, NodeState::Cpu) => format!(": CPU{part} {at}").trim_end().to_owned(),
+        (NodeKind::Process, NodeState::Cpu) => format!(" ← CPU{part}{mark}{at}"),
+        (NodeKind::Process | NodeKind::Thread, state) => match state {
+            NodeState::Memory => format!(" ← memory{part}"),
+            NodeState::Sleeps => format!(", sleeps{part}"),
+            NodeState::Asked => format!(", idle{part}"),
+            NodeState::Stopped => format!(", stopped{part}"),
+            NodeState::Terminal => format!(" ← terminal{part}"),
+            _ => part,
+        },
         _ => part,
     }
 }
@@ -290,26 +285,26 @@ fn largest<'n, K: PartialEq>(nodes: &[&'n ChainNode], key: impl Fn(&'n ChainNode
 /// One or two words of the line: whoever is waited for alike, and what it is waited for by where that says more.
 fn hop(alike: &[&ChainNode], first: &ChainNode, workers: usize, is_first: bool, short: Short) -> Vec<String> {
     let count = alike.iter().map(|node| (node.pid, node.tid)).collect::<BTreeSet<_>>().len();
-    let is_worker = first.name == "data worker";
+    let (is_worker, name) = (first.name == NodeName::Worker, first.name.as_str());
     let many = count > 1 && first.pid.is_some();
     let counts = short < Short::Count;
     let of = |count: usize| if workers >= count && counts { format!("{count} of {workers}") } else { String::new() };
-    let who = match (first.kind.as_str(), is_worker) {
+    let who = match (first.kind, is_worker) {
         (_, true) if many && workers > count => format!("{} data workers", of(count)),
-        ("process" | "thread", _) if many => {
-            let plural = if first.name.ends_with('s') { "es" } else { "s" };
-            format!("{count} {}{plural}", first.name)
+        (NodeKind::Process | NodeKind::Thread, _) if many => {
+            let plural = if name.ends_with('s') { "es" } else { "s" };
+            format!("{count} {name}{plural}")
         }
         (_, true) if workers > 0 && first.pid.is_some() && counts => format!("{} ({})", who(first), of(1)),
-        ("lock", _) if short >= Short::Folders => {
-            format!("lock {}", first.name.rsplit('/').next().unwrap_or_default())
+        (NodeKind::Lock, _) if short >= Short::Folders => {
+            format!("lock {}", name.rsplit('/').next().unwrap_or_default())
         }
-        ("timer", _) => "a timer".to_owned(),
+        (NodeKind::Timer, _) => "a timer".to_owned(),
         _ => who(first),
     };
-    match edge(first) {
+    match first.by {
         Some(WaitEdge::InterpreterLock) => vec!["interpreter lock".to_owned(), who],
-        Some(WaitEdge::Writes) if is_first && first.kind == "process" && !is_worker => {
+        Some(WaitEdge::Writes) if is_first && first.kind == NodeKind::Process && !is_worker => {
             vec![format!("reader of its output: {who}")]
         }
         Some(WaitEdge::Network) => vec![format!("{who} (network)")],

@@ -9,7 +9,7 @@ use crate::outputs::testing::{node_of, verdict};
 /// A loop that waits for `nodes`, the first of them directly and each other one through the one before.
 fn waiting(nodes: Vec<ChainNode>, workers: usize) -> Verdict {
     let root = node_of(0, "thread", Some(1234), "loop", "waits", 0.87, "");
-    let mut chain = vec![ChainNode { by: None, waits_for: vec![1], ..root }];
+    let mut chain = vec![ChainNode { waits_for: vec![1], ..root }];
     chain.extend(nodes);
     let count = chain.len() as u32;
     for node in chain.iter_mut().skip(1).filter(|node| node.node + 1 < count) {
@@ -23,13 +23,13 @@ fn process(name: &str, pid: u32, state: &str, by: &str) -> ChainNode {
 }
 
 fn resource(node: u32, kind: &str, name: &str) -> ChainNode {
-    ChainNode { by: None, ..node_of(node, kind, None, name, kind, 0.87, "") }
+    node_of(node, kind, None, name, kind, 0.87, "")
 }
 
 #[test]
 fn one_line_for_each_kind_of_wait() {
     let at = |node: ChainNode| ChainNode { at: Some("decode_image (work.py:22)".to_owned()), ..node };
-    let lock = ChainNode { by: Some("file-lock".to_owned()), ..resource(1, "lock", "/data/cache.lock") };
+    let lock = ChainNode { by: Some(WaitEdge::FileLock), ..resource(1, "lock", "/data/cache.lock") };
     for (nodes, workers, wanted) in [
         (
             vec![at(process("data worker", 1301, "cpu", "reads"))],
@@ -68,15 +68,11 @@ fn one_line_for_each_kind_of_wait() {
 
 #[test]
 fn those_that_are_not_known_one_by_one_are_several() {
-    let several = |name: &str, state: &str, by: Option<&str>| ChainNode {
-        state: state.into(),
-        by: by.map(Into::into),
-        ..resource(1, "process", name)
-    };
-    let commands = waiting(vec![several("short-lived children", "cpu", Some("child"))], 0);
+    let several = |name: &str, state: &str, by: &str| node_of(1, "process", None, name, state, 0.87, by);
+    let commands = waiting(vec![several("short-lived children", "cpu", "child")], 0);
     assert_eq!(line(&commands, 80).unwrap(), "loop waits 87 % ← short-lived children ← CPU");
     assert_eq!(rows(&commands.chain)[1].text, "end of its short-lived children: on CPU");
-    let workers = waiting(vec![several("data worker", "unknown", None)], 0);
+    let workers = waiting(vec![several("data worker", "unknown", "")], 0);
     assert!(line(&workers, 80).unwrap().contains("data workers"));
 }
 
@@ -85,7 +81,7 @@ fn those_that_are_alike_are_put_together_and_a_part_says_how_large_it_is() {
     let mut many = verdict();
     assert_eq!(line(&many, 80).unwrap(), "loop waits 68 % ← 2 data workers ← CPU: decode_image work.py:22");
     many.workers.extend(many.workers.clone());
-    many.chain[2].state = "sleeps".to_owned();
+    many.chain[2].state = NodeState::Sleeps;
     many.chain[0].tid = Some(1240);
     assert_eq!(
         line(&many, 90).unwrap(),
@@ -104,7 +100,7 @@ fn a_loop_that_works_says_where() {
          waits 30 % ← 2 data workers ← CPU: decode_image work.py:22"
     );
     assert_eq!(line(&own, 80).unwrap(), "loop works itself 70 %: train_step train.py:44");
-    own.chain.retain(|node| node.name == "loop");
+    own.chain.retain(ChainNode::is_loop);
     own.chain[0].waits_for.clear();
     assert_eq!(line(&own, 80).unwrap(), "loop works itself 70 %: train_step train.py:44");
     assert_eq!(rows(&own.chain).len(), 1);
@@ -113,7 +109,7 @@ fn a_loop_that_works_says_where() {
 
 #[test]
 fn what_is_too_long_loses_the_least_first() {
-    let lock = ChainNode { by: Some("file-lock".to_owned()), ..resource(1, "lock", "/a/very/long/way/to/the.lock") };
+    let lock = ChainNode { by: Some(WaitEdge::FileLock), ..resource(1, "lock", "/a/very/long/way/to/the.lock") };
     let holder = ChainNode { node: 2, ..process("python", 321, "cpu", "file-lock") };
     let verdict = waiting(vec![lock, ChainNode { at: Some("save (ckpt.py:7)".to_owned()), ..holder }], 0);
     for (width, wanted) in [
@@ -152,14 +148,14 @@ proptest! {
         ),
         width in 0usize..120,
     ) {
-        const KINDS: [&str; 8] = ["thread", "process", "net", "disk", "device", "lock", "timer", "x"];
+        const KINDS: [&str; 8] = ["thread", "process", "net", "disk", "device", "lock", "timer", "unknown"];
         let nodes = nodes.into_iter().map(|(node, kind, pid, name, share, waits_for)| {
             let state = ["cpu", "waits", "disk", "sleeps"][kind % 4];
             ChainNode { waits_for, ..node_of(node, KINDS[kind], pid, &name, state, share, "reads") }
         });
         let mut chain: Vec<ChainNode> = nodes.collect();
         if let Some(root) = chain.first_mut() {
-            (root.name, root.kind) = ("loop".to_owned(), "thread".to_owned());
+            (root.name, root.kind) = (NodeName::Loop, NodeKind::Thread);
         }
         let verdict = Verdict { chain, ..Verdict::default() };
         prop_assert!(rows(&verdict.chain).len() <= verdict.chain.len());

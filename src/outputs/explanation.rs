@@ -160,8 +160,8 @@ pub fn page(cause: &CauseSpec) -> String {
         let first = format!("  {:width$}  ", threshold.name());
         (first, format!("{} ({})", threshold.words(), threshold.source))
     });
-    let advice = cause.advice.iter().zip(1..).flat_map(|((title, why), number)| {
-        [(format!("  {number}. "), (*title).to_owned()), ("     ".to_owned(), (*why).to_owned())]
+    let advice = cause.advice.iter().zip(1..).flat_map(|(row, number)| {
+        [(format!("  {number}. "), row.title.to_owned()), ("     ".to_owned(), row.why.to_owned())]
     });
     let sections: [(&str, Vec<(String, String)>); 7] = [
         ("How it is recognised", bullets(cause.rule)),
@@ -200,7 +200,7 @@ pub fn json<'a>(causes: impl IntoIterator<Item = &'a CauseSpec>) -> Value {
 
 fn one(cause: &CauseSpec) -> Value {
     let named = !matches!(cause.class, Class::Balanced | Class::Idle | Class::Unknown);
-    let advice: Vec<Value> = cause.advice.iter().map(|(title, why)| json!({ "title": title, "why": why })).collect();
+    let advice: Vec<Value> = cause.advice.iter().map(|row| json!({ "title": row.title, "why": row.why })).collect();
     let thresholds = cause.thresholds().into_iter().map(
         |known| json!({ "name": known.name(), "value": known.value, "unit": known.unit, "source": known.source }),
     );
@@ -259,7 +259,7 @@ mod tests {
             assert!(page.lines().all(|line| line.width() <= WIDTH), "{page}");
             let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
             let texts = cause.rule.iter().chain(cause.signals).chain([&cause.source, &cause.limits]);
-            for text in texts.chain(cause.advice.iter().flat_map(|(title, why)| [title, why])) {
+            for text in texts.chain(cause.advice.iter().flat_map(|row| [&row.title, &row.why])) {
                 assert!(flat.contains(*text), "{}: {text}", cause.name);
             }
             for threshold in cause.thresholds() {

@@ -4,7 +4,7 @@
 //! markup is escaped (CommonMark 2.4, and GitHub's tables, strike-through and formulas). Commands stand in code spans.
 
 use super::chain::{ROWS, rows};
-use super::text::{evidence_words, explain_command, headline, phase_words};
+use super::text::{explain_command, headline, phase_words};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, Rank, Steps, Unavailable};
 use crate::rates::time_split::TimeSplit;
@@ -96,8 +96,8 @@ fn bound(advice: &Advice) -> String {
 }
 
 fn evidence(item: &Evidence) -> String {
-    let shown = |value: Option<f64>| inline(&precise_in_unit(value, &item.unit));
-    format!("| {} | {} | {} |", shown(item.value), shown(item.threshold), inline(&evidence_words(item)))
+    let shown = |value: Option<f64>| inline(&precise_in_unit(value, item.unit));
+    format!("| {} | {} | {} |", shown(item.value), shown(item.threshold), inline(&item.text))
 }
 
 fn shares(out: &mut String, verdict: &Verdict) {
@@ -137,7 +137,7 @@ fn steps(steps: &Steps) -> Option<String> {
         finite(steps.p50_ms).map(|ms| format!("median {ms} ms")),
         finite(steps.p95_ms).map(|ms| format!("95 % within {ms} ms")),
         steps.stall_every.filter(|&every| every > 1).map(|every| format!("a stall every {every} steps")),
-        steps.source.as_deref().map(|source| format!("counted by {}", inline(source))),
+        steps.source.as_ref().map(|source| format!("counted by {}", inline(source.as_str()))),
     ];
     let known: Vec<String> = known.into_iter().flatten().collect();
     (!known.is_empty()).then(|| known.join(", "))
@@ -154,7 +154,7 @@ fn finding(finding: &Finding) -> String {
 
 fn unavailable(Unavailable { what, why, fix }: &Unavailable) -> String {
     let fix = fix.as_deref().and_then(code).map(|fix| format!(". To mend: {fix}")).unwrap_or_default();
-    format!("- **{}**: {}{fix}", inline(what), inline(why))
+    format!("- **{}**: {}{fix}", inline(&what.to_string()), inline(why))
 }
 
 /// Foreign text on one line and without markup.

@@ -3,8 +3,16 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::diagnosis::Signal;
+use crate::diagnosis::verdict::{Missing, StepSource, Subject};
 use crate::outputs::testing::verdict;
 use crate::rates::time_split::TimeSplit;
+use crate::text::format::Unit;
+
+fn number(value: f64) -> Evidence {
+    let signal = Signal::Workers;
+    Evidence { signal, value: Some(value), unit: Unit::Count, threshold: None, text: String::new() }
+}
 
 /// A verdict every text of which is `text`.
 fn filled_with(text: &str) -> Verdict {
@@ -14,11 +22,11 @@ fn filled_with(text: &str) -> Verdict {
         command: text(),
         started: text(),
         summary: text(),
-        steps: Steps { source: Some(text()), ..Steps::default() },
-        evidence: vec![Evidence { signal: text(), value: Some(1.0), unit: text(), threshold: None, text: text() }],
+        steps: Steps { source: Some(StepSource::Variable(text())), ..Steps::default() },
+        evidence: vec![Evidence { text: text(), ..number(1.0) }],
         advice: vec![Advice { title: text(), why: text(), ..Advice::default() }],
         other_findings: vec![Finding { text: text(), ..Finding::default() }],
-        not_seen: vec![Unavailable { what: text(), why: text(), fix: Some(text()) }],
+        not_seen: vec![Unavailable { what: Subject::Io.into(), why: text(), fix: Some(text()) }],
         ..Verdict::default()
     }
 }
@@ -33,7 +41,11 @@ fn full() -> Verdict {
     full.evidence[0].text = "of the main thread's time went into waiting for a batch".to_owned();
     (full.evidence[1].value, full.evidence[1].threshold) = (None, None);
     full.advice.push(Advice { title: "Make the transforms cheaper".to_owned(), ..Advice::default() });
-    full.not_seen.push(Unavailable { what: "gpm".to_owned(), why: "the A10G has none".to_owned(), fix: None });
+    full.not_seen.push(Unavailable {
+        what: Missing::Device("gpu0_load".to_owned()),
+        why: "NVML does not say how busy the device is".to_owned(),
+        fix: None,
+    });
     full
 }
 
@@ -56,7 +68,7 @@ fn what_is_not_known_is_left_out_or_a_dash() {
     let odd = Verdict {
         confidence: f64::NAN,
         shares: Some(TimeSplit { input_wait: f64::NAN, ..TimeSplit::default() }),
-        evidence: vec![Evidence { value: Some(f64::INFINITY), ..Evidence::default() }],
+        evidence: vec![number(f64::INFINITY)],
         advice: vec![Advice { speedup_at_most: Some(f64::NAN), ..Advice::default() }],
         ..Verdict::default()
     };

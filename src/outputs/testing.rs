@@ -1,13 +1,15 @@
 //! A verdict with something in every section, for the tests of what is written of it.
 
-use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
-use crate::diagnosis::chain::ChainNode;
+use crate::diagnosis::chain::{ChainNode, NodeKind, NodeState};
 use crate::diagnosis::verdict::{
     Advice, Ceiling, Class, Culprit, CulpritKind, Evidence, Finding, GpuIdle, Limit, OwnCost, Phase, ShareOf, Steps,
-    Unavailable, WorkerVerdict,
+    Subject, Unavailable, WorkerVerdict,
 };
+use crate::diagnosis::{Signal, Verdict};
+use crate::rates::chain::paths::WaitEdge;
 use crate::rates::time_split::TimeSplit;
+use crate::text::format::Unit;
 
 pub(super) fn verdict() -> Verdict {
     let worker = |pid| WorkerVerdict {
@@ -57,18 +59,18 @@ pub(super) fn verdict() -> Verdict {
         workers: vec![worker(1301), worker(1302)],
         evidence: vec![
             Evidence {
-                signal: "input_wait".to_owned(),
+                signal: Signal::InputWait,
                 value: Some(0.68),
-                unit: "share".to_owned(),
+                unit: Unit::Share,
                 threshold: Some(0.1),
                 text: "main thread waits for batches".to_owned(),
             },
             Evidence {
-                signal: "cores_free".to_owned(),
+                signal: Signal::CpuOthers,
                 value: Some(4.0),
-                unit: "cores".to_owned(),
+                unit: Unit::Cores,
                 threshold: Some(1.0),
-                text: String::new(),
+                text: "cores free".to_owned(),
             },
         ],
         advice: vec![Advice {
@@ -94,7 +96,7 @@ pub(super) fn verdict() -> Verdict {
         }],
         chain: chain(),
         not_seen: vec![Unavailable {
-            what: "syscall".to_owned(),
+            what: Subject::Syscall.into(),
             why: "Yama's ptrace_scope is 1".to_owned(),
             fix: Some("sudo trainmon diagnose --pid 1234".to_owned()),
         }],
@@ -110,23 +112,18 @@ fn chain() -> Vec<ChainNode> {
         ..node_of(node, "process", Some(pid), "data worker", "cpu", share, "reads")
     };
     vec![
-        ChainNode {
-            by: None,
-            waits_for: vec![1, 2, 4],
-            ..node_of(0, "thread", Some(1234), "loop", "waits", 0.68, "")
-        },
+        ChainNode { waits_for: vec![1, 2, 4], ..node_of(0, "thread", Some(1234), "loop", "waits", 0.68, "") },
         worker(1, 1301, 0.41),
         worker(2, 1302, 0.23),
         ChainNode {
-            by: None,
             at: Some("train_step (train.py:44)".to_owned()),
             ..node_of(3, "thread", Some(1234), "loop", "cpu", 0.32, "")
         },
-        ChainNode { by: None, ..node_of(4, "net", None, "10.0.3.7:443", "net", 0.04, "") },
+        node_of(4, "net", None, "10.0.3.7:443", "net", 0.04, ""),
     ]
 }
 
-/// A node without a place in the code.
+/// A node without a place in the code; kind, state and how it is waited for by their words, the last empty where it is not.
 pub(super) fn node_of(
     node: u32,
     kind: &str,
@@ -138,13 +135,13 @@ pub(super) fn node_of(
 ) -> ChainNode {
     ChainNode {
         node,
-        kind: kind.to_owned(),
+        kind: NodeKind::named(kind).unwrap(),
         pid,
         tid: pid,
-        name: name.to_owned(),
-        state: state.to_owned(),
+        name: serde_json::from_value(name.into()).unwrap(),
+        state: NodeState::named(state).unwrap(),
         share,
-        by: Some(by.to_owned()),
+        by: WaitEdge::named(by),
         ..ChainNode::default()
     }
 }

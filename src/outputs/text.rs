@@ -9,7 +9,8 @@ use unicode_width::UnicodeWidthStr;
 use super::chain::{self, ROWS};
 use super::ranks;
 use crate::diagnosis::verdict::{
-    ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, Phase, Rank, Stages, Steps, Unavailable, WorkerVerdict,
+    ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, Phase, Rank, Stages, StepSource, Steps, Unavailable,
+    WorkerVerdict,
 };
 use crate::diagnosis::{Verdict, causes};
 use crate::text::format::{largest_first, precise, precise_in_unit, whole_percent as percent};
@@ -70,11 +71,6 @@ pub(super) fn phase_words(phase: Phase) -> &'static str {
         Phase::Checkpoint => "saving state",
         state => causes::spec_of(Class::Idle, None, state).map_or(state.word(), |spec| spec.headline),
     }
-}
-
-/// What a number says, in words.
-pub(super) fn evidence_words(item: &Evidence) -> String {
-    if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() }
 }
 
 /// The command that says more about the verdict's cause.
@@ -199,7 +195,8 @@ impl TextPage {
     fn steps(&mut self, steps: &Steps) {
         let mut facts = Vec::new();
         facts.extend(steps.per_s.map(|rate| format!("{} per second", precise(rate))));
-        facts.extend(steps.variable().map(|variable| format!("counted by {variable}")));
+        let by_variable = steps.source.as_ref().filter(|source| matches!(source, StepSource::Variable(_)));
+        facts.extend(by_variable.map(|variable| format!("counted by {}", variable.as_str())));
         if let Some(median) = steps.p50_ms {
             let slow = steps.p95_ms.map(|p95| format!(" (95 % within {} ms)", precise(p95))).unwrap_or_default();
             facts.push(format!("median {} ms{slow}", precise(median)));
@@ -323,9 +320,9 @@ impl TextPage {
 
     fn evidence(&mut self, evidence: &[Evidence]) {
         self.section("Evidence", evidence, |page, item| {
-            let in_unit = |value| precise_in_unit(value, &item.unit);
-            let threshold = item.threshold.map(|value| format!(" (threshold {})", in_unit(Some(value))));
-            let text = evidence_words(item) + &threshold.unwrap_or_default();
+            let in_unit = |value| precise_in_unit(value, item.unit);
+            let held = item.threshold.map(|value| format!(" (threshold {})", in_unit(Some(value))));
+            let text = format!("{}{}", item.text, held.unwrap_or_default());
             let value = page.plain(&in_unit(item.value));
             if value.width() <= VALUE {
                 page.text(&format!("  {value:>VALUE$}  "), &text);

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diagnosis::causes::Cause;
+use crate::diagnosis::verdict::Subject;
 use crate::outputs::testing::verdict;
 use crate::rates::time_split::TimeSplit;
 
@@ -35,7 +36,7 @@ fn little_seen() {
     let none = Verdict {
         pid: 7,
         trainmon: "0.1.0".to_owned(),
-        not_seen: vec![Unavailable { what: "nvml".to_owned(), why: "no driver".to_owned(), fix: None }],
+        not_seen: vec![Unavailable { what: Subject::Nvml.into(), why: "no driver".to_owned(), fix: None }],
         ..Verdict::default()
     };
     insta::assert_snapshot!(page(&none, Style::default()));
@@ -64,11 +65,11 @@ proptest! {
         let mut hostile = verdict();
         hostile.command.clone_from(&texts[0]);
         hostile.summary.clone_from(&texts[1]);
-        hostile.evidence[0].signal.clone_from(&texts[2]);
+        hostile.steps.source = Some(StepSource::Variable(texts[2].clone()));
         hostile.confidence = number;
         hostile.shares = Some(TimeSplit { input_wait: number, ..TimeSplit::default() });
         hostile.evidence[0].text.clone_from(&texts[3]);
-        hostile.evidence[0].unit.clone_from(&texts[4]);
+        hostile.advice[0].why.clone_from(&texts[4]);
         hostile.evidence[0].value = Some(number);
         hostile.advice[0].title.clone_from(&texts[5]);
         hostile.not_seen[0].why.clone_from(&texts[6]);

@@ -3,6 +3,30 @@
 //! The screen shows about two digits: columns compare at a glance, and digits that flicker say nothing. A report is read
 //! once and quoted: [`precise`] has three.
 
+use super::named_enum;
+
+named_enum! {
+    /// What a number of the evidence counts.
+    pub enum Unit {
+        /// A part of a whole, 0–1.
+        Share = "share",
+        /// A part of a whole, 0–100.
+        Percent = "percent",
+        /// CPUs.
+        Cores = "cores",
+        /// Bytes.
+        Bytes = "bytes",
+        /// Bytes per second.
+        BytesPerS = "bytes/s",
+        /// Milliseconds.
+        Ms = "ms",
+        /// Steps of the loop.
+        Steps = "steps",
+        /// Anything else that is counted.
+        Count = "count",
+    }
+}
+
 /// Stands for a value that was not measured.
 pub const UNMEASURED: &str = "–";
 
@@ -17,13 +41,13 @@ fn measured(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
 /// Percent, from a percent: `81 %`.
 #[must_use]
 pub fn percent(value: Option<f64>) -> String {
-    in_unit(value, "percent")
+    in_unit(value, Unit::Percent)
 }
 
 /// Percent, from a share of 0–1.
 #[must_use]
 pub fn share(value: Option<f64>) -> String {
-    in_unit(value, "share")
+    in_unit(value, Unit::Share)
 }
 
 /// A share as a whole percentage, never more than 100.
@@ -50,7 +74,7 @@ pub fn number(value: Option<f64>) -> String {
 /// Bytes: `6.1 GiB`.
 #[must_use]
 pub fn bytes(value: Option<u64>) -> String {
-    in_unit(value.map(|v| v as f64), "bytes")
+    in_unit(value.map(|v| v as f64), Unit::Bytes)
 }
 
 /// Bytes per second: always in MiB/s, so that rows compare at a glance.
@@ -62,7 +86,7 @@ pub fn mib_s(value: Option<f64>) -> String {
 /// Bytes per second with its unit: `312 MiB/s`.
 #[must_use]
 pub fn rate(value: Option<f64>) -> String {
-    in_unit(value, "bytes/s")
+    in_unit(value, Unit::BytesPerS)
 }
 
 /// Short form of a chart's maximum in bytes per second: `200M`.
@@ -72,15 +96,15 @@ pub fn short_bytes(v: f64) -> String {
     format!("{}{}", digits(v / size), name.get(..1).unwrap_or(""))
 }
 
-/// A value in the unit that an evidence entry names, with few digits.
+/// A value in its unit, with few digits.
 #[must_use]
-pub fn in_unit(value: Option<f64>, unit: &str) -> String {
+pub fn in_unit(value: Option<f64>, unit: Unit) -> String {
     with_unit(value, unit, rounded, digits)
 }
 
-/// A value in the unit that an evidence entry names, with three digits.
+/// A value in its unit, with three digits.
 #[must_use]
-pub fn precise_in_unit(value: Option<f64>, unit: &str) -> String {
+pub fn precise_in_unit(value: Option<f64>, unit: Unit) -> String {
     with_unit(value, unit, precise, precise)
 }
 
@@ -96,20 +120,20 @@ pub fn precise(value: f64) -> String {
 
 fn with_unit(
     value: Option<f64>,
-    unit: &str,
+    unit: Unit,
     percent: impl Fn(f64) -> String,
     digits: impl Fn(f64) -> String,
 ) -> String {
     measured(value, |v| match unit {
-        "share" => format!("{} %", percent(v * 100.0)),
-        "percent" => format!("{} %", percent(v)),
-        "bytes/s" => format!("{} MiB/s", digits(v / MIB)),
-        "bytes" => {
+        Unit::Share => format!("{} %", percent(v * 100.0)),
+        Unit::Percent => format!("{} %", percent(v)),
+        Unit::BytesPerS => format!("{} MiB/s", digits(v / MIB)),
+        Unit::Bytes => {
             let (size, name) = scale(v);
             format!("{} {name}", digits(v / size))
         }
-        "count" | "" => digits(v),
-        other => format!("{} {other}", digits(v)),
+        Unit::Count => digits(v),
+        Unit::Cores | Unit::Ms | Unit::Steps => format!("{} {}", digits(v), unit.word()),
     })
 }
 
@@ -177,7 +201,7 @@ mod tests {
         assert_eq!(bytes(None), "–");
         assert_eq!(rate(None), "–");
         assert_eq!(percent(Some(f64::NAN)), "–");
-        assert_eq!(in_unit(None, "share"), "–");
+        assert_eq!(in_unit(None, Unit::Share), "–");
     }
 
     #[test]
@@ -217,15 +241,15 @@ mod tests {
     fn reports_have_three_digits_and_no_zeros_behind_them() {
         let shown = [0.5, 4.0, 12.34, 99.96, 1234.5, -0.25].map(precise);
         assert_eq!(shown, ["0.5", "4", "12.3", "100", "1234", "-0.25"]);
-        assert_eq!(precise_in_unit(Some(0.675), "share"), "67.5 %");
-        assert_eq!(precise_in_unit(Some(65_536.0), "bytes"), "64 KiB");
-        assert_eq!(precise_in_unit(None, "ms"), "–");
+        assert_eq!(precise_in_unit(Some(0.675), Unit::Share), "67.5 %");
+        assert_eq!(precise_in_unit(Some(65_536.0), Unit::Bytes), "64 KiB");
+        assert_eq!(precise_in_unit(None, Unit::Ms), "–");
     }
 
     #[test]
     fn evidence_is_shown_in_its_own_unit() {
-        assert_eq!(in_unit(Some(0.68), "share"), "68 %");
-        assert_eq!(in_unit(Some(4.0), "cores"), "4.0 cores");
-        assert_eq!(in_unit(Some(12.0), "ms"), "12 ms");
+        assert_eq!(in_unit(Some(0.68), Unit::Share), "68 %");
+        assert_eq!(in_unit(Some(4.0), Unit::Cores), "4.0 cores");
+        assert_eq!(in_unit(Some(12.0), Unit::Ms), "12 ms");
     }
 }

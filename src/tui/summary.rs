@@ -9,45 +9,59 @@ use crate::text::sanitise;
 /// Shares below this are not named.
 const NAMED: f64 = 0.005;
 
-/// The totals in words, one line each, at most seven, nothing in them that could steer a terminal; times of the day as
-/// in `zone`.
-pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<String> {
+/// What a line of the summary tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SummaryLine {
+    /// For how long the run was watched, and how many steps that were.
+    Watched,
+    /// Time by the class of the verdict.
+    Classes,
+    /// The longest time for which a verdict stood.
+    Longest,
+    /// What held the run back for the longest time in all.
+    Costliest,
+    /// What the loop's thread did.
+    Activities,
+    /// What to do first.
+    Advice,
+}
+
+/// The totals in words, one line each, nothing in them that could steer a terminal; times of the day as in `zone`.
+pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
     let watched = format::duration(run.watched_s);
-    let mut lines = vec![match run.steps {
+    let watched = match run.steps {
         Some(steps) if run.watched_s > 0.0 => {
             let rate = format::number(Some(steps as f64 / run.watched_s));
             format!("Watched for {watched}: {steps} steps, {rate} a second")
         }
         _ => format!("Watched for {watched}; steps could not be counted"),
-    }];
+    };
+    let mut lines = vec![(SummaryLine::Watched, watched)];
     let classes = run.classes().into_iter().map(|(class, seconds)| (class.word(), seconds));
     let classes = shares(classes, run.watched_s);
     if !classes.is_empty() {
-        lines.push(format!("Time by verdict: {classes}"));
+        lines.push((SummaryLine::Classes, format!("Time by verdict: {classes}")));
     }
     if let Some(longest) = &run.longest {
         let (length, from) = (format::duration(longest.seconds), labels::clock(longest.from_unix_ms, zone));
-        lines.push(format!(
-            "Longest stretch: {} for {length}, from {from} on",
-            labels::verdict_name(longest.verdict.class, longest.verdict.cause)
-        ));
+        let name = labels::verdict_name(longest.verdict.class, longest.verdict.cause);
+        lines.push((SummaryLine::Longest, format!("Longest stretch: {name} for {length}, from {from} on")));
     }
     if let Some(costliest) = run.costliest() {
         let meaning = costliest.verdict.cause.map(|cause| cause.spec_in(costliest.verdict.class).brief);
         let meaning = meaning.map(|words| format!(" ({words})")).unwrap_or_default();
         let length = format::duration(costliest.seconds);
-        lines.push(format!(
-            "Cost most: {}{meaning}, {length} in all",
-            labels::verdict_name(costliest.verdict.class, costliest.verdict.cause)
-        ));
+        let name = labels::verdict_name(costliest.verdict.class, costliest.verdict.cause);
+        lines.push((SummaryLine::Costliest, format!("Cost most: {name}{meaning}, {length} in all")));
     }
     let activities = run.split_s.iter().map(|(activity, seconds)| (activity.look().word, seconds));
     let split = shares(activities, run.split_s.total());
     if !split.is_empty() {
-        lines.push(format!("Main thread: {split}"));
+        lines.push((SummaryLine::Activities, format!("Main thread: {split}")));
     }
     let advice = run.advice();
-    lines.extend(advice.map(|a| format!("► Do first: {}{}", sanitise(&a.title), labels::bound(a))));
+    let advice = advice.map(|a| format!("► Do first: {}{}", sanitise(&a.title), labels::bound(a)));
+    lines.extend(advice.map(|text| (SummaryLine::Advice, text)));
     lines
 }
 
@@ -113,7 +127,7 @@ mod tests {
             ("data-loader: too-few-workers", 45.0)
         );
         assert_eq!(run.advice().unwrap().title, "Use a larger batch");
-        let lines = lines(&run, &TimeZone::UTC);
+        let lines: Vec<String> = lines(&run, &TimeZone::UTC).into_iter().map(|(_, text)| text).collect();
         assert_eq!(lines[0], "Watched for 2 m 20 s: 140 steps, 1.0 a second");
         assert_eq!(lines[1], "Time by verdict: gpu 39 %, data-loader 32 %, idle 29 %");
         assert_eq!(lines[2], "Longest stretch: gpu: compute-bound for 55 s, from 00:00:30 on");
@@ -135,7 +149,7 @@ mod tests {
                 let verdict = verdict(Class::ALL[class], Cause::ALL.get(n).copied(), &advice, n as u64);
                 totals.push(&Frame { seconds, gap, ..frame(n as u64) }, &verdict);
             }
-            let lines = lines(&totals, &TimeZone::UTC);
+            let lines: Vec<String> = lines(&totals, &TimeZone::UTC).into_iter().map(|(_, text)| text).collect();
             prop_assert!((1..=7).contains(&lines.len()));
             prop_assert!(lines.iter().all(|line| !line.chars().any(char::is_control)));
         }

@@ -91,11 +91,7 @@ const KNOWN_CONSTANTS: &[Excused] = &[
 /// Functions above [`MOST_FUNCTION_LINES`] that do not say why: each is to go, and then leaves this list.
 const KNOWN_LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("commands/screen_loop.rs", "run"),
-    ("diagnosis/decision.rs", "qualify"),
-    ("diagnosis/features/chain.rs", "of"),
-    ("diagnosis/features/workers.rs", "of"),
     ("diagnosis/stability.rs", "observe"),
-    ("diagnosis/visibility.rs", "of"),
     ("rates.rs", "fold"),
     ("rates/chain/graph.rs", "of"),
     ("rates/chain/graph/descriptors.rs", "of_descriptor"),
@@ -103,7 +99,7 @@ const KNOWN_LONG_FUNCTIONS: &[(&str, &str)] = &[
 ];
 
 /// Folders in which functions are still called `of`: each is to go, and then leaves this list.
-const KNOWN_OF: &[&str] = &["diagnosis", "history", "rates", "zone"];
+const KNOWN_OF: &[&str] = &["history", "rates", "zone"];
 
 /// Fields ending in `_s` that are rates: each is to go, and then leaves this list.
 const KNOWN_RATES: &[(&str, &str)] = &[("rates/frame.rs", "batches_s")];

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
-use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Unavailable, WorkerVerdict};
+use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Subject, Unavailable, WorkerVerdict};
+use trainmon::diagnosis::{Signal, Verdict};
 use trainmon::history::archive::{Archive, Limits};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{CpuRates, GpuRates, HostRates, ProcessRates, StorageRates, TrainerRates, WorkerRates};
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{ProcessId, ProcessRole};
+use trainmon::text::format::Unit;
 
 /// Numbers that look random and are the same every time.
 struct Noise(u64);
@@ -142,15 +143,22 @@ fn verdict(class: Class, noise: &mut Noise) -> Verdict {
                 ..WorkerVerdict::default()
             })
             .collect(),
-        evidence: ["input_wait", "workers_busy", "gpu_idle", "run_delay", "read_rate", "disk_util"]
-            .map(|signal| Evidence {
-                signal: signal.into(),
-                value: Some(noise.below(1_000_000) as f64 / 1_000_003.0),
-                unit: "share".into(),
-                threshold: Some(0.1),
-                text: format!("{signal} is {:.1} % of the time, which is over its threshold", share * 100.0),
-            })
-            .to_vec(),
+        evidence: [
+            Signal::InputWait,
+            Signal::WorkersBusy,
+            Signal::GpuBusy,
+            Signal::MainRunDelay,
+            Signal::MainRead,
+            Signal::DiskBusy,
+        ]
+        .map(|signal| Evidence {
+            signal,
+            value: Some(noise.below(1_000_000) as f64 / 1_000_003.0),
+            unit: Unit::Share,
+            threshold: Some(0.1),
+            text: format!("{} is {:.1} % of the time, which is over its threshold", signal.word(), share * 100.0),
+        })
+        .to_vec(),
         advice: vec![
             Advice {
                 title: "Raise num_workers from 32 to 48".into(),
@@ -160,7 +168,7 @@ fn verdict(class: Class, noise: &mut Noise) -> Verdict {
             };
             3
         ],
-        not_seen: vec![Unavailable { what: "stacks".into(), why: "py-spy is not there".into(), fix: None }],
+        not_seen: vec![Unavailable { what: Subject::Stacks.into(), why: "py-spy is not there".into(), fix: None }],
         ..Verdict::default()
     }
 }

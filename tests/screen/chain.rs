@@ -3,7 +3,7 @@
 use crate::app::*;
 use crossterm::event::KeyCode;
 use trainmon::diagnosis::Verdict;
-use trainmon::diagnosis::chain::ChainNode;
+use trainmon::diagnosis::chain::{ChainNode, NodeKind, NodeState};
 use trainmon::rates::chain::paths::{ChainRates, WaitEdge, WaitEnd, WaitHop, WaitPath};
 use trainmon::tui::App;
 
@@ -12,11 +12,11 @@ const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 fn node(node: u32, kind: &str, pid: u32, name: &str, state: &str, share: f64) -> ChainNode {
     ChainNode {
         node,
-        kind: kind.into(),
+        kind: NodeKind::named(kind).unwrap(),
         pid: (pid > 0).then_some(pid),
         tid: (pid > 0).then_some(pid),
-        name: name.into(),
-        state: state.into(),
+        name: serde_json::from_value(name.into()).unwrap(),
+        state: NodeState::named(state).unwrap(),
         share,
         ..ChainNode::default()
     }
@@ -25,7 +25,7 @@ fn node(node: u32, kind: &str, pid: u32, name: &str, state: &str, share: f64) ->
 /// Four workers, one of which reads from a disk now and then, and an address.
 pub fn workers() -> Vec<ChainNode> {
     let worker = |number, share| ChainNode {
-        by: Some("reads".into()),
+        by: Some(WaitEdge::Reads),
         at: Some("decode_image (work.py:22)".into()),
         ..node(number, "process", 1300 + number, "data worker", "cpu", share)
     };
@@ -37,7 +37,7 @@ pub fn workers() -> Vec<ChainNode> {
         worker(3, 0.12),
         worker(4, 0.06),
         ChainNode {
-            by: Some("reads".into()),
+            by: Some(WaitEdge::Reads),
             waits_for: vec![6],
             ..node(5, "process", 1304, "data worker", "disk", 0.05)
         },
@@ -49,15 +49,15 @@ pub fn workers() -> Vec<ChainNode> {
 
 /// A loop in a thread beside the main one, which waits for the lock on a file, held by a process that waits to write.
 fn locked() -> Vec<ChainNode> {
-    let by = |by: &str, node: ChainNode| ChainNode { by: Some(by.into()), ..node };
+    let by = |by, node: ChainNode| ChainNode { by: Some(by), ..node };
     vec![
         ChainNode { waits_for: vec![1], tid: Some(1240), ..node(0, "thread", 1234, "loop", "waits", 0.55) },
         by(
-            "file-lock",
+            WaitEdge::FileLock,
             ChainNode { waits_for: vec![2], ..node(1, "lock", 0, "/data/cache/index.lock", "lock", 0.55) },
         ),
-        by("file-lock", ChainNode { waits_for: vec![3], ..node(2, "process", 321, "python", "waits", 0.55) }),
-        by("writes", node(3, "process", 777, "log-collector", "sleeps", 0.55)),
+        by(WaitEdge::FileLock, ChainNode { waits_for: vec![3], ..node(2, "process", 321, "python", "waits", 0.55) }),
+        by(WaitEdge::Writes, node(3, "process", 777, "log-collector", "sleeps", 0.55)),
         ChainNode { tid: Some(1240), ..node(4, "thread", 1234, "loop", "cpu", 0.45) },
     ]
 }
@@ -128,12 +128,10 @@ fn the_page_has_the_whole_tree() {
 fn a_tree_that_is_longer_than_the_page_is_scrolled() {
     let mut chain = workers();
     chain[0].waits_for.extend(9..32);
-    chain.extend(
-        (9..32).map(|n| ChainNode {
-            by: Some("reads".into()),
-            ..node(n, "process", 2000 + n, "data worker", "cpu", 0.01)
-        }),
-    );
+    chain.extend((9..32).map(|n| ChainNode {
+        by: Some(WaitEdge::Reads),
+        ..node(n, "process", 2000 + n, "data worker", "cpu", 0.01)
+    }));
     let size = (80, 24);
     let mut app = following(PLAIN, size, chain);
     press(&mut app, KeyCode::Char('0'));

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use trainmon::diagnosis::Verdict;
-use trainmon::diagnosis::verdict::{Hottest, MainThread, Rank, Stages, Unavailable, WorkerVerdict};
+use trainmon::diagnosis::verdict::{Hottest, MainThread, Rank, Stages, Subject, Unavailable, WorkerVerdict};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, GpuProcessRates, NetRates};
 use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
@@ -335,10 +335,15 @@ fn states(size: (u16, u16)) -> Vec<(&'static str, App)> {
         frame.job.write_bytes_per_s = None;
         frame.storage = Default::default();
     }
-    let missing =
-        |what: &str| Unavailable { what: what.into(), why: "it may not be read".into(), fix: Some("sudo x".into()) };
-    let blind =
-        Verdict { not_seen: vec![missing("io"), missing("stacks"), missing("nvml"), missing("fd")], ..unknown() };
+    let missing = |what: Subject| Unavailable {
+        what: what.into(),
+        why: "it may not be read".into(),
+        fix: Some("sudo x".into()),
+    };
+    let blind = Verdict {
+        not_seen: [Subject::Io, Subject::Stacks, Subject::Nvml, Subject::Fd].map(missing).to_vec(),
+        ..unknown()
+    };
     let mut no_stacks = told(some(4, 0), blind.clone());
     let sources = Sources { stacks: denied("py-spy is not installed"), gpu: denied("no NVML"), ..Sources::default() };
     tell_sources(&mut no_stacks, sources);

@@ -6,14 +6,17 @@ use crate::app::*;
 use crossterm::event::KeyCode;
 use proptest::prelude::*;
 use ratatui::style::Modifier;
-use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
-use trainmon::diagnosis::verdict::{Ceiling, Class, Evidence, Hottest, Limit, MainThread, Rank, Unavailable};
+use trainmon::diagnosis::verdict::{
+    Ceiling, Class, Evidence, Hottest, Limit, MainThread, Rank, Subject, Unavailable,
+};
+use trainmon::diagnosis::{Signal, Verdict};
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{DeviceRates, MountRates, NetRates};
 use trainmon::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessRole, SourceState, SourceStatus, Sources};
+use trainmon::text::format::Unit;
 use trainmon::tui::{App, Message, Theme};
 
 const MIB: f64 = 1_048_576.0;
@@ -144,8 +147,8 @@ fn net(name: &str, rx: f64) -> NetRates {
     NetRates { name: name.into(), rx_bytes_per_s: Some(rx), tx_bytes_per_s: Some(rx / 10.0) }
 }
 
-fn evidence(signal: &str, value: f64, unit: &str, threshold: Option<f64>, text: &str) -> Evidence {
-    Evidence { signal: signal.into(), value: Some(value), unit: unit.into(), threshold, text: text.into() }
+fn evidence(signal: Signal, value: f64, unit: Unit, threshold: Option<f64>, text: &str) -> Evidence {
+    Evidence { signal, value: Some(value), unit, threshold, text: text.into() }
 }
 
 fn judged() -> Verdict {
@@ -164,9 +167,9 @@ fn judged() -> Verdict {
     });
     verdict.ceiling = Some(Ceiling { speedup_at_most: 1.74, limit: Limit::Device });
     verdict.evidence.extend([
-        evidence("gpu_busy", 0.88, "share", Some(0.85), "device busy"),
-        evidence("workers_idle", 0.02, "share", Some(0.4), "workers have nothing to do"),
-        evidence("disk_read", 60.0 * MIB, "bytes/s", None, "read from the data's disk"),
+        evidence(Signal::GpuBusy, 0.88, Unit::Share, Some(0.85), "device busy"),
+        evidence(Signal::WorkersIdle, 0.02, Unit::Share, Some(0.4), "workers have nothing to do"),
+        evidence(Signal::DiskRead, 60.0 * MIB, Unit::BytesPerS, None, "read from the data's disk"),
     ]);
     verdict.ranks = (0..2)
         .map(|n| Rank {
@@ -219,9 +222,9 @@ fn the_io_stacks_and_findings_pages_fit_every_size() {
 fn all_findings_fit_eighty_columns() {
     let size = (80, 120);
     let mut verdict = judged();
-    verdict.seen.insert("connections".into(), "denied".into());
+    verdict.seen.insert(Subject::Connections, "denied".into());
     verdict.not_seen.push(Unavailable {
-        what: "connections".into(),
+        what: Subject::Connections.into(),
         why: "the other end of 2 pipes is not known".into(),
         fix: Some("sudo trainmon --pid 7".into()),
     });
@@ -253,14 +256,14 @@ fn denied_counters_say_so_with_their_fix() {
         frame.storage.devices.iter_mut().for_each(|disk| disk.data = false);
         frame
     };
-    let missing = |what: &str, why: &str| Unavailable {
+    let missing = |what: Subject, why: &str| Unavailable {
         what: what.into(),
         why: why.into(),
         fix: Some("sudo trainmon --pid 1234".into()),
     };
     let not_seen = vec![
-        missing("io", "/proc/1234/io may not be read, so steps, reads and writes are not counted"),
-        missing("fd", "/proc/1234/fd may not be read, so the disks of the data files are not known"),
+        missing(Subject::Io, "/proc/1234/io may not be read, so steps, reads and writes are not counted"),
+        missing(Subject::Fd, "/proc/1234/fd may not be read, so the disks of the data files are not known"),
     ];
     let verdict = Verdict { not_seen, ..judged() };
     let size = (80, 24);
@@ -509,7 +512,7 @@ fn findings_name_what_speaks_against_the_verdict() {
     let screen = text(&app, size);
     assert!(screen.contains("source:  disks hung (the disk does not answer, last value 4 s old)"), "{screen}");
     let calm = Verdict {
-        evidence: vec![evidence("input_wait", 0.6, "share", Some(0.1), "waits")],
+        evidence: vec![evidence(Signal::InputWait, 0.6, Unit::Share, Some(0.1), "waits")],
         other_findings: vec![],
         ..data_loader()
     };
@@ -542,14 +545,14 @@ fn hostile_names_reach_no_cell_raw() {
             frame
         };
         let mut verdict = judged();
-        verdict.evidence.push(evidence(name, 1.0, name, Some(2.0), name));
+        verdict.evidence.push(evidence(Signal::Workers, 1.0, Unit::Count, Some(2.0), name));
         verdict.main_thread.as_mut().unwrap().sync_lines.push(Hottest {
             function: name.into(),
             file: name.into(),
             line: 1,
             share: 0.4,
         });
-        verdict.not_seen.push(Unavailable { what: "stacks".into(), why: name.into(), fix: Some(name.into()) });
+        verdict.not_seen.push(Unavailable { what: Subject::Stacks.into(), why: name.into(), fix: Some(name.into()) });
         let mut app = at(PLAIN, SIZES[0], STACKS, hostile, verdict);
         for page in [IO, STACKS, FINDINGS] {
             press(&mut app, KeyCode::Char(page));

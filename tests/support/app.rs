@@ -8,9 +8,9 @@ use std::sync::{Arc, LazyLock};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
-use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, OwnCost, Phase, Steps, Unavailable};
+use trainmon::diagnosis::verdict::{Advice, Class, Evidence, Finding, OwnCost, Phase, Steps, Subject, Unavailable};
+use trainmon::diagnosis::{Signal, Verdict};
 use trainmon::history::archive::Limits;
 pub use trainmon::jobs::{JobEvent, JobKey, Target};
 pub use trainmon::pipeline::Tick;
@@ -22,6 +22,7 @@ use trainmon::rates::frame::{
 };
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample, Sources};
+use trainmon::text::format::Unit;
 use trainmon::tui::keys::Keymap;
 use trainmon::tui::{self, App, AppOptions, Effect, Message, Theme};
 
@@ -232,9 +233,15 @@ pub fn data_loader() -> Verdict {
             ..Steps::default()
         },
         evidence: vec![
-            evidence("input_wait", 0.68, "share", 0.1, "of the main thread's time went into waiting for a batch"),
-            evidence("workers_busy", 0.93, "share", 0.8, "of the workers' time was spent on a CPU"),
-            evidence("cpus_free", 3.7, "cores", 1.0, "of the 8 allowed CPUs were left over"),
+            evidence(
+                Signal::InputWait,
+                0.68,
+                Unit::Share,
+                0.1,
+                "of the main thread's time went into waiting for a batch",
+            ),
+            evidence(Signal::WorkersBusy, 0.93, Unit::Share, 0.8, "of the workers' time was spent on a CPU"),
+            evidence(Signal::CpuJob, 3.7, Unit::Cores, 1.0, "used by the job, of 8.0 that it may use"),
         ],
         advice: vec![
             Advice {
@@ -256,21 +263,19 @@ pub fn data_loader() -> Verdict {
             confidence: 0.4,
             text: "When the GPU works it draws 31 % of its power limit.".into(),
         }],
-        not_seen: vec![Unavailable { what: "gpm".into(), why: "the A10G has no GPM".into(), fix: None }],
-        seen: [("nvml".into(), "ok".into()), ("syscall".into(), "ok".into()), ("cgroup".into(), "v2".into())].into(),
+        not_seen: vec![Unavailable {
+            what: Subject::Waits.into(),
+            why: "what 2 threads of the job wait for is not sampled: too few files may be kept open".into(),
+            fix: None,
+        }],
+        seen: [(Subject::Nvml, "ok".into()), (Subject::Syscall, "ok".into()), (Subject::Cgroup, "v2".into())].into(),
         own: OwnCost { cpu_pct: Some(0.4), rss_mib: Some(14.2) },
         ..Verdict::default()
     }
 }
 
-fn evidence(signal: &str, value: f64, unit: &str, threshold: f64, text: &str) -> Evidence {
-    Evidence {
-        signal: signal.into(),
-        value: Some(value),
-        unit: unit.into(),
-        threshold: Some(threshold),
-        text: text.into(),
-    }
+fn evidence(signal: Signal, value: f64, unit: Unit, threshold: f64, text: &str) -> Evidence {
+    Evidence { signal, value: Some(value), unit, threshold: Some(threshold), text: text.into() }
 }
 
 /// A verdict that saw too little.
@@ -285,9 +290,9 @@ pub fn unknown() -> Verdict {
         advice: Vec::new(),
         other_findings: Vec::new(),
         not_seen: vec![
-            Unavailable { what: "nvml".into(), why: "libnvidia-ml.so.1 not found".into(), fix: None },
+            Unavailable { what: Subject::Nvml.into(), why: "libnvidia-ml.so.1 not found".into(), fix: None },
             Unavailable {
-                what: "syscall".into(),
+                what: Subject::Syscall.into(),
                 why: "the kernel lets only root or a parent see it (ptrace_scope 1)".into(),
                 fix: Some("sudo trainmon --pid 1234".into()),
             },

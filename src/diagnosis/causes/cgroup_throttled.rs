@@ -28,7 +28,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     advice: advice![
         "Raise the CPU limit of the container (cpu.max, --cpus, resources.limits.cpu)"
             => "the job wants more CPU time than its quota";
-        "Lower num_workers and thread counts to the quota" => "the same work is then paused less often";
+        Tuning "Lower num_workers and thread counts to the quota" => "the same work is then paused less often";
     ],
     bound: |_, window| starvation::without_queueing(window),
     ..CauseSpec::in_class(Class::Cpu)

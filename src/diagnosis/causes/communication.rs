@@ -46,7 +46,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "each step then exchanges gradients once for more work";
         "Let DDP overlap: bucket_cap_mb, gradient_as_bucket_view=True, static_graph=True; compress with bf16 hooks"
             => "exchange that runs during the backward pass is hidden behind it";
-        "Check the transport with NCCL_DEBUG=INFO (NVLink or InfiniBand, not sockets)"
+        Nothing "Check the transport with NCCL_DEBUG=INFO (NVLink or InfiniBand, not sockets)"
             => "a fall-back to TCP is many times slower";
     ],
     ..CauseSpec::in_class(Class::Gpu)

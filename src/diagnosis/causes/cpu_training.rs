@@ -37,7 +37,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     advice: advice![
         "Move model and batches to the GPU (.to(\"cuda\")), or check torch.cuda.is_available()"
             => "the steps are computed on the CPU";
-        "Check that a torch build with CUDA is installed (torch.version.cuda is not None)"
+        Nothing "Check that a torch build with CUDA is installed (torch.version.cuda is not None)"
             => "a CPU-only build runs without any warning";
     ],
     place: CulpritPlace::Loop,

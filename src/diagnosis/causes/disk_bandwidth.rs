@@ -23,7 +23,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Copy the data set to a faster local disk (NVMe instance store) before training"
             => "the disk is what the workers wait for";
         "Store the data smaller: compressed, cropped or resized once" => "fewer bytes per sample";
-        "Raise num_workers or prefetch_factor, or let more threads read, while the disk is not fully used"
+        Tuning "Raise num_workers or prefetch_factor, or let more threads read, while the disk is not fully used"
             => "more reads in flight give an SSD more to do at once";
     ],
     against: &[WAIT_FOR_SOURCE, &[(Signal::DiskBusy, Side::Under, "the disk has idle time")]],

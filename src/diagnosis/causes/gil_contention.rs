@@ -55,7 +55,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     advice: advice![
         "Move the other thread's work into a process of its own (multiprocessing, or the DataLoader's workers)"
             => "threads of one process take turns at the interpreter lock, processes do not";
-        "Find it with `py-spy dump --pid` or `py-spy top --gil --pid`"
+        Nothing "Find it with `py-spy dump --pid` or `py-spy top --gil --pid`"
             => "the latter counts only threads that hold the lock";
         "Let it work in calls that release the lock (numpy, torch, compiled code) on larger pieces"
             => "Python code between them holds it";

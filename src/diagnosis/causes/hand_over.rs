@@ -38,7 +38,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     advice: advice![
         "Send smaller batches: collate to fewer, smaller tensors (uint8 instead of float32)"
             => "the hand-over copies and maps every tensor";
-        "Look at the collate function and the pin-memory thread" => "they run between the workers and the loop";
+        Nothing "Look at the collate function and the pin-memory thread" => "they run between the workers and the loop";
         "Return tensors or numpy arrays, not Python lists or objects"
             => "tensors travel in shared memory, everything else is pickled";
     ],

@@ -48,7 +48,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Remove .item(), .cpu(), nonzero() and printing of tensors from the step"
             => "each of them waits for the device";
         "Read the loss every N steps only" => "the host can then run ahead";
-        "Find the lines with torch.cuda.set_sync_debug_mode(\"warn\")"
+        Nothing "Find the lines with torch.cuda.set_sync_debug_mode(\"warn\")"
             => "torch then warns at each operation that waits";
         "Replace boolean masks and nonzero by torch.where or ignore_index"
             => "results whose size depends on the values make the host wait";

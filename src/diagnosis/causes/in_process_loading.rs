@@ -34,7 +34,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
              overlaps the step",
     limits: "without stacks, batches that are made from memory look like the loop's own Python work (cpu/main-thread)",
     advice: advice![
-        "Let other processes make the batches (in a DataLoader: num_workers of 1 and more, and persistent_workers=True)"
+        Ceiling "Let other processes make the batches (in a DataLoader: num_workers of 1 and more, and persistent_workers=True)"
             => "loading then overlaps the training step";
         "Keep a data set that fits in memory as tensors on the device"
             => "tiny samples cost more to send between processes than to make";
@@ -43,7 +43,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     bound: |_, window| bound(window),
     sharpen,
     special_case,
-    tuning_first: true,
     ..CauseSpec::in_class(Class::DataLoader)
 };
 
@@ -52,11 +51,11 @@ const BY_THREADS: CauseSpec = CauseSpec {
     place: CulpritPlace::Nowhere,
     meaning: "threads of its own process make the batches and do not keep up",
     advice: advice![
-        "Make the batches in processes instead of threads, or in more of them"
+        Ceiling "Make the batches in processes instead of threads, or in more of them"
             => "Python code of one process runs in one thread at a time";
         "Make what they do for a batch cheaper, or do it once and keep the result"
             => "the loop waits for it in each step";
-        "Find it with `py-spy top --pid`" => "it names the lines of these threads";
+        Nothing "Find it with `py-spy top --pid`" => "it names the lines of these threads";
     ],
     sharpen: |_, _| {},
     ..CAUSE
@@ -66,7 +65,7 @@ const BY_THREADS: CauseSpec = CauseSpec {
 const WITHOUT_LOADER: CauseSpec = CauseSpec {
     meaning: "the loop's own thread makes the batches itself",
     advice: advice![
-        "Make the batches ahead of the loop, in processes of their own (the workers of a DataLoader, or a pool)"
+        Ceiling "Make the batches ahead of the loop, in processes of their own (the workers of a DataLoader, or a pool)"
             => "loading then overlaps the training step";
         "Make a batch cheaper, or make it once and keep the result" => "the loop waits for it in each step";
         "Keep a data set that fits in memory as tensors on the device"
@@ -115,12 +114,12 @@ fn bound(window: &Features) -> Option<f64> {
     };
     let used = main.cpu_pct.unwrap_or(100.0) / 100.0;
     let device = window.gpu.as_ref().map_or(0.0, |gpu| gpu.job_busy.max(DEVICE_UNUSED.value));
-    let (_, speedup) = what_if::workers_for_inline(stacks.loading(), used, &Capacity::of(&window.cpu), device);
+    let (_, speedup) = what_if::workers_for_inline(stacks.loading(), used, &Capacity::left(&window.cpu), device);
     Some(round(speedup, 2))
 }
 
 fn sharpen(first: &mut Advice, window: &Features) {
     let Some(stacks) = window.loop_stacks() else { return };
-    let (workers, _) = what_if::workers_for_inline(stacks.loading(), 1.0, &Capacity::of(&window.cpu), 0.0);
+    let (workers, _) = what_if::workers_for_inline(stacks.loading(), 1.0, &Capacity::left(&window.cpu), 0.0);
     first.title = format!("Set num_workers to {workers} in the DataLoader, and persistent_workers=True");
 }

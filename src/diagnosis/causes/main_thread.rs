@@ -43,8 +43,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     advice: advice![
         "Do metrics and logging every N steps only, and on the device"
             => "the device idles while the main thread runs Python";
-        "Profile the loop with `py-spy top --pid`" => "it names the lines";
-        "Where these are metrics: accumulate them as tensors, and read them once in a while"
+        Nothing "Profile the loop with `py-spy top --pid`" => "it names the lines";
+        Nothing "Where these are metrics: accumulate them as tensors, and read them once in a while"
             => "each .item() or .cpu() waits for the device and then computes on the host";
     ],
     against: &[WAITS_FOR_BATCHES],

@@ -25,7 +25,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     source: "kernel Documentation/accounting/psi.rst: `some` is the share of time in which a task waits for memory",
     limits: "the numbers are the machine's: another job may be the one that is short of memory",
     advice: advice![
-        "Lower num_workers or prefetch_factor"
+        Tuning "Lower num_workers or prefetch_factor"
             => "each worker keeps batches in memory";
         "Use a machine with more memory" => "what is needed again and again then stays there";
         "Hold sample lists as numpy arrays or tensors, not as Python lists or dicts"

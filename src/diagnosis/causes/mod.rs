@@ -75,14 +75,16 @@ pub use judgement::Finding;
 pub(super) use judgement::Judgement;
 pub(super) use rule_input::{Bottleneck, Known, RuleInput};
 use spec::CulpritPlace;
+pub use spec::{AdviceRow, CauseSpec, Confirmed, Promise};
 pub(super) use spec::{Against, FollowedWait};
-pub use spec::{CauseSpec, Confirmed};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 
-/// What to do and why, first thing first.
+/// What to do and why, first thing first. Before the title stands what it promises, where that is not the end of the cause.
 macro_rules! advice {
-    ($($title:literal => $why:literal;)*) => { &[$(($title, $why)),*] };
+    ($($($promise:ident)? $title:literal => $why:literal;)*) => {
+        &[$(AdviceRow::new($title, $why)$(.promising(Promise::$promise))?),*]
+    };
 }
 use advice;
 

@@ -2,9 +2,12 @@
 
 use super::*;
 
-const NEARER: (&str, &str) = ("Copy or cache the data set on a local disk", "each sample waits for a round trip");
-const LARGER: (&str, &str) =
-    ("Pack samples into shards of 100 MB and more, and stream them", "one request then brings many samples");
+const NEARER: AdviceRow =
+    AdviceRow::new("Copy or cache the data set on a local disk", "each sample waits for a round trip");
+const LARGER: AdviceRow = AdviceRow::new(
+    "Pack samples into shards of 100 MB and more, and stream them",
+    "one request then brings many samples",
+);
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the data comes over the network",
@@ -49,7 +52,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
              a block device (EBS, iSCSI) counts as a disk",
     advice: &[
         NEARER,
-        ("Raise num_workers or read ahead asynchronously", "more requests in flight hide the latency"),
+        AdviceRow::new("Raise num_workers or read ahead asynchronously", "more requests in flight hide the latency")
+            .promising(Promise::Tuning),
         LARGER,
     ],
     against: &[WAIT_FOR_SOURCE],
@@ -79,10 +83,11 @@ const OF_THE_LOOP: CauseSpec = CauseSpec {
     place: CulpritPlace::Loop,
     meaning: "the loop's own thread fetches the batches, and waits for data that comes from elsewhere",
     advice: &[
-        (
+        AdviceRow::new(
             "Fetch ahead of the loop: in the workers of a DataLoader (num_workers), or in threads",
             "the loop waits for each answer, and nothing is asked for meanwhile",
-        ),
+        )
+        .promising(Promise::Tuning),
         NEARER,
         LARGER,
     ],
@@ -100,8 +105,8 @@ fn loads_from_elsewhere(window: &Features) -> bool {
 const OF_SLEEPERS: CauseSpec = CauseSpec {
     meaning: "the workers sleep most of their time (a timer, as of time.sleep)",
     advice: advice![
-        "Raise num_workers or read ahead asynchronously" => "more of them then sleep at the same time";
-        "Find what they sleep for: a source that answers late, a rate limit, a lock that is tried again"
+        Tuning "Raise num_workers or read ahead asynchronously" => "more of them then sleep at the same time";
+        Nothing "Find what they sleep for: a source that answers late, a rate limit, a lock that is tried again"
             => "a lock or a limit does not get faster by more workers";
         "Copy or cache the data set on a local disk, where it is a source" => "each sample waits for it";
     ],

@@ -38,7 +38,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 /// Adds what would still hold the loop back without the neighbors: the workers' own time for a batch, without their queueing, may
 /// be longer than the loop's step. If that is the larger part of the wait, it becomes the cause and the neighbors a finding.
 fn without_them(judgement: Judgement, case: &RuleInput<'_>) -> Judgement {
-    let fed = Loop::of(case.window).map(|fed| fed.undisturbed(case.window));
+    let fed = Loop::from_window(case.window).map(|fed| fed.undisturbed(case.window));
     let Some(fed) = fed.filter(|_| case.slow_workers().is_some()) else { return judgement };
     let step_s = fed.step_with(fed.workers);
     let left_s = step_s - fed.floor_s();

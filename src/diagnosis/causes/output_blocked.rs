@@ -13,7 +13,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "a terminal that is slow, or stopped with Ctrl-S, is seen as a terminal, not as a reader",
     advice: advice![
         "Write the output to a file, or print less per step" => "a file takes it as fast as it comes";
-        "Find out why the reader is slow: a pager that waits, a log collector, `tee` on a slow disk"
+        Nothing "Find out why the reader is slow: a pager that waits, a log collector, `tee` on a slow disk"
             => "the loop goes on only when it reads";
     ],
     followed: Some(FollowedWait {

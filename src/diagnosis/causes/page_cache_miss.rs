@@ -24,7 +24,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Raise the memory limit, or shrink the data set on disk" => "pages are evicted and read again";
         "Read each shard through before the next instead of at random"
             => "what was just read is then still in memory";
-        "Lower num_workers or prefetch_factor if the workers are large"
+        Tuning "Lower num_workers or prefetch_factor if the workers are large"
             => "their memory and the page cache share one limit";
     ],
     against: &[WAIT_FOR_SOURCE],

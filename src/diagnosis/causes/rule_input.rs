@@ -80,7 +80,7 @@ const BY_LEAD: ConfidenceRamp =
 
 impl<'a> RuleInput<'a> {
     pub fn new(window: &'a Features, main: &'a LoopThread, known: Known) -> Self {
-        let account = Account::of(window);
+        let account = Account::from_window(window);
         let (group, lost, second) = account.largest();
         let lead = BY_LEAD.at(1.0 - second / lost.max(LOST_WAIT.value));
         let (bottleneck, sure) = match (Bottleneck::from_group(window, group), &window.gpu) {

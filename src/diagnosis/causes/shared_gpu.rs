@@ -29,7 +29,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
              service that only holds memory costs nothing",
     advice: advice![
         "Move one of the jobs to another GPU" => "they take turns on the device";
-        "Where both must stay, use MIG instances or the MPS server"
+        Nothing "Where both must stay, use MIG instances or the MPS server"
             => "they then run side by side instead of in turns";
     ],
     bound: |_, window| window.gpu.as_ref().map(|gpu| window.without(gpu.busy - gpu.job_busy)),

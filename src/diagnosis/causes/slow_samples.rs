@@ -43,8 +43,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
              comes with new workers",
     advice: advice![
         "Find the slow samples and preprocess them once" => "the queue runs empty at each of them";
-        "Raise prefetch_factor" => "a longer queue bridges a slow batch";
-        "Set in_order=False if the order of batches does not matter"
+        Tuning "Raise prefetch_factor" => "a longer queue bridges a slow batch";
+        Tuning "Set in_order=False if the order of batches does not matter"
             => "the batches of other workers then go ahead of the slow one";
     ],
     place: CulpritPlace::Workers,

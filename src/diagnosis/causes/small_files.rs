@@ -22,7 +22,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
              not count as reads",
     advice: advice![
         "Pack the samples into large files (tar shards, LMDB, Parquet)" => "one large read replaces many small ones";
-        "Raise num_workers" => "more reads are then in flight at once";
+        Tuning "Raise num_workers" => "more reads are then in flight at once";
         "Read shards in sequence with a shuffle buffer instead of single samples at random"
             => "read-ahead works only on sequential reads";
     ],

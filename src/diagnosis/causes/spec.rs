@@ -64,7 +64,7 @@ impl Confirmed {
 ///     limits: "a long queue makes each read wait as well (disk-bandwidth)",
 ///     advice: advice![
 ///         "Copy the data set to an SSD before training" => "it answers ten times as fast and more";
-///         "Raise num_workers" => "more reads are then in flight at once";
+///         Tuning "Raise num_workers" => "more reads are then in flight at once";
 ///     ],
 ///     confirmed: Confirmed::DataFilesOnly,
 ///     culprits: &[culprits::data_disk],
@@ -96,8 +96,8 @@ pub struct CauseSpec {
     pub source: &'static str,
     /// What it can be mistaken for, and when.
     pub limits: &'static str,
-    /// What to do, first thing first: (title, why).
-    pub advice: &'static [(&'static str, &'static str)],
+    /// What to do, first thing first.
+    pub advice: &'static [AdviceRow],
 
     // What follows has a default that is right for most causes.
     /// How far it is confirmed. By default as far as most causes of the class, which takes a labeled workload.
@@ -115,8 +115,6 @@ pub struct CauseSpec {
     pub(in crate::diagnosis) against: &'static [&'static [Against]],
     /// The wait that it is, where it is one that was followed to somebody who is no loader and no device.
     pub(in crate::diagnosis) followed: Option<FollowedWait>,
-    /// The first advice changes numbers only (workers, threads): it brings no more than the ceiling of all tuning.
-    pub(in crate::diagnosis) tuning_first: bool,
     /// CPU time goes into spinning and switching, so that full CPUs are no limit of what can be done.
     pub(in crate::diagnosis) wastes_cpu: bool,
     /// Gives the first advice the numbers of this run.
@@ -125,6 +123,47 @@ pub struct CauseSpec {
     pub(super) special_case: fn(&Features) -> Option<&'static CauseSpec>,
     /// The same cause in another class, with a page of its own.
     pub(super) in_other_class: Option<&'static CauseSpec>,
+}
+
+/// Something to do about a cause.
+#[derive(Debug, Clone, Copy)]
+pub struct AdviceRow {
+    /// Imperative, short.
+    pub title: &'static str,
+    /// Why it helps.
+    pub why: &'static str,
+    /// What it brings at most.
+    pub promise: Promise,
+}
+
+/// What an advice brings at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Promise {
+    /// The end of the cause.
+    Cause,
+    /// The same, but no more than all tuning: it changes how many there are of something, and no code.
+    Tuning,
+    /// As much as all tuning, even if it is not known what the end of the cause brings.
+    Ceiling,
+    /// Nothing by itself: it looks for a place in the code, or is for programs of which this may be none.
+    Nothing,
+}
+
+impl AdviceRow {
+    /// One that promises the end of the cause.
+    pub const fn new(title: &'static str, why: &'static str) -> Self {
+        Self { title, why, promise: Promise::Cause }
+    }
+
+    /// The same with another promise.
+    pub const fn promising(self, promise: Promise) -> Self {
+        Self { promise, ..self }
+    }
+
+    /// It only changes how many there are of something: the least work.
+    pub fn is_tuning(&self) -> bool {
+        matches!(self.promise, Promise::Tuning | Promise::Ceiling)
+    }
 }
 
 /// A signal on the wrong side of its threshold, and what that means.
@@ -181,7 +220,6 @@ impl CauseSpec {
             evidence: &[],
             against: &[],
             followed: None,
-            tuning_first: false,
             wastes_cpu: false,
             sharpen: |_, _| {},
             special_case: |_| None,

@@ -60,7 +60,7 @@ pub(super) fn more_workers_help(fed: Option<Loop>) -> bool {
 /// The same on CPUs that others leave alone: those that they use now may be free in a minute, which makes it unsure that more
 /// workers help, but is no reason to blame the workers' code.
 pub(super) fn more_workers_help_undisturbed(case: &RuleInput<'_>) -> bool {
-    more_workers_help(Loop::of(case.window).map(|fed| fed.undisturbed(case.window)))
+    more_workers_help(Loop::from_window(case.window).map(|fed| fed.undisturbed(case.window)))
 }
 
 /// The rule of a stage: it is clearly the largest, and more workers would not carry it.
@@ -90,6 +90,8 @@ pub(super) fn works_meanwhile(case: &RuleInput<'_>) -> bool {
 pub(super) fn bound(window: &Features, stage: fn(&Stages) -> f64) -> Option<f64> {
     let of_waits = window.without(window.lost_wait());
     let stages = window.workers.as_ref().and_then(|workers| workers.stages).filter(|stages| stages.making() > 0.0);
-    let found = Loop::of(window).zip(stages).map(|(fed, stages)| fed.without_stage(stage(&stages) / stages.making()));
+    let found = Loop::from_window(window)
+        .zip(stages)
+        .map(|(fed, stages)| fed.without_stage(stage(&stages) / stages.making()));
     Some(round(found.map_or(of_waits, |found| found.min(of_waits)), 2))
 }

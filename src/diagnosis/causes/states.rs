@@ -58,7 +58,7 @@ pub(super) const STATES: &[CauseSpec] = &[
         source: "torch.compile documentation: compilation happens at the first call, and again for new shapes",
         limits: "needs stacks: without them it looks like work of the main thread",
         advice: advice![
-            "If it comes back during training: mark_dynamic, dynamic=True, or pad to few shapes (TORCH_LOGS=recompiles)"
+            Nothing "If it comes back during training: mark_dynamic, dynamic=True, or pad to few shapes (TORCH_LOGS=recompiles)"
                 => "each new shape compiles again";
         ],
         ..CauseSpec::in_class(Class::Idle)
@@ -109,7 +109,7 @@ pub(super) const STATES: &[CauseSpec] = &[
         source: "whoever ends a wait has to run for it: where nobody in reach does, nothing will end it",
         limits: "a loop that hung before trainmon looked may as well be done: that is said as idle",
         advice: advice![
-            "See where each process stands: `py-spy dump --pid PID` for it and for the other ranks"
+            Nothing "See where each process stands: `py-spy dump --pid PID` for it and for the other ranks"
                 => "the one that stands elsewhere is the one that the others wait for";
             "Restart from the last checkpoint" => "a wait that nobody will end does not end by itself";
         ],

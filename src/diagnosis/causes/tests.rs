@@ -14,7 +14,7 @@ fn texts(cause: &'static CauseSpec) -> Vec<&'static str> {
     let mut texts = vec![cause.headline, cause.brief, cause.meaning, cause.source, cause.limits];
     texts.extend(cause.rule);
     texts.extend(cause.signals);
-    texts.extend(cause.advice.iter().flat_map(|(title, why)| [*title, *why]));
+    texts.extend(cause.advice.iter().flat_map(|row| [row.title, row.why]));
     texts
 }
 
@@ -57,7 +57,7 @@ fn every_cause_is_complete() {
     }
     for cause in all() {
         assert!(cause.advice.len() >= 2, "{}: one thing to do is too few", cause.name);
-        let titles: BTreeSet<_> = cause.advice.iter().map(|(title, _)| title).collect();
+        let titles: BTreeSet<_> = cause.advice.iter().map(|row| row.title).collect();
         assert_eq!(titles.len(), cause.advice.len(), "{}", cause.name);
     }
 }

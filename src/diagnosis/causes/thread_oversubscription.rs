@@ -24,8 +24,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
              to one in a worker (torch/utils/data/_utils/worker.py), the others it does not know",
     limits: "a main thread that queues although CPUs are free (an affinity to one CPU) is called so too",
     advice: advice![
-        "Set OMP_NUM_THREADS=1 and cv2.setNumThreads(0) in the workers" => "each worker starts a thread per CPU";
-        "Limit BLAS threads in worker_init_fn (threadpoolctl.threadpool_limits(1), or OPENBLAS_NUM_THREADS=1)"
+        Tuning "Set OMP_NUM_THREADS=1 and cv2.setNumThreads(0) in the workers" => "each worker starts a thread per CPU";
+        Tuning "Limit BLAS threads in worker_init_fn (threadpoolctl.threadpool_limits(1), or OPENBLAS_NUM_THREADS=1)"
             => "torch limits only its own threads in a worker";
     ],
     wastes_cpu: true,

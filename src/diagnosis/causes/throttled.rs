@@ -24,9 +24,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
              power cap 0x4, idle 0x1 and applied clocks 0x2 do not count",
     limits: "says that the clocks are held down, not by how much: compare the SM clock with the device's maximum",
     advice: advice![
-        "Check cooling and power supply (`nvidia-smi -q -d PERFORMANCE`)"
+        Nothing "Check cooling and power supply (`nvidia-smi -q -d PERFORMANCE`)"
             => "the clocks are held down while it works";
-        "Check the power limit (`nvidia-smi -q -d POWER`) and raise it with `nvidia-smi -pl` where it was lowered"
+        Nothing "Check the power limit (`nvidia-smi -q -d POWER`) and raise it with `nvidia-smi -pl` where it was lowered"
             => "a limit below the default holds the clocks down as well";
     ],
     culprits: &[culprits::gpus],

@@ -24,7 +24,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         if workers.busy < ALL_ALONG {
             judgement = judgement.meaning("the workers are too few to keep up");
         }
-        if stages::more_workers_help_undisturbed(case) && !stages::more_workers_help(Loop::of(case.window)) {
+        if stages::more_workers_help_undisturbed(case) && !stages::more_workers_help(Loop::from_window(case.window)) {
             let (others, cores) = (case.window.cpu.others.unwrap_or(0.0), case.window.cpu.cores.unwrap_or(1.0));
             let words = format!(
                 "other processes use {others:.1} of the {cores:.1} CPUs that the job may use: more workers would \
@@ -43,7 +43,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "once the workers outnumber the allowed CPUs each gets slower, so the number advised stops there; more \
              workers also take more memory",
     advice: advice![
-        "Raise num_workers" => "each worker is busy and there are free CPUs";
+        Ceiling "Raise num_workers" => "each worker is busy and there are free CPUs";
         "Make the transforms cheaper: crop before decoding, reorder, drop what is not needed"
             => "less work per batch needs fewer workers";
         "Move augmentation to the GPU, over whole batches" => "the workers then only read and decode";
@@ -54,7 +54,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     place: CulpritPlace::Workers,
     sharpen,
-    tuning_first: true,
     ..CauseSpec::in_class(Class::DataLoader)
 };
 
@@ -62,7 +61,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 fn sharpen(first: &mut Advice, window: &Features) {
     let Some(workers) = &window.workers else { return };
     let more = |fed: Loop| Some(fed.enough_workers()).filter(|found| found.workers > workers.count);
-    let fed = Loop::of(window);
+    let fed = Loop::from_window(window);
     let now = fed.and_then(more);
     // While others hold the CPUs, the bound is what is possible once they leave, and no step time is predicted.
     let found = now.or_else(|| more(fed?.undisturbed(window)));

@@ -35,7 +35,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "lowering the number alone rarely makes the loop faster: the CPUs are full (cpu/cores-saturated), it \
              frees memory and evens out the waits",
     advice: advice![
-        "Lower num_workers to the number of allowed CPUs" => "more workers than CPUs only wait for one another";
+        Tuning "Lower num_workers to the number of allowed CPUs" => "more workers than CPUs only wait for one another";
         "Make the transforms cheaper or move them to the GPU" => "the CPUs are full: only less work helps";
     ],
     wastes_cpu: true,

@@ -27,11 +27,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     advice: advice![
         "Ask for the next answer before the last one is used (send, step, then receive)"
             => "the process then works while the loop and the device do; its answer is a step older then";
-        "Run more of these processes, or give each a smaller part, where CPUs are free"
+        Tuning "Run more of these processes, or give each a smaller part, where CPUs are free"
             => "the slowest of them sets the pace";
-        "Where that process only sends a stream (xz, gzip, ffmpeg): unpack the data once, or by more threads"
+        Nothing "Where that process only sends a stream (xz, gzip, ffmpeg): unpack the data once, or by more threads"
             => "one thread unpacks at the pace that the loop is held to";
-        "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
+        Nothing "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
     ],
     followed: Some(FollowedWait {
         part: PathPart::Process,
@@ -57,7 +57,7 @@ const BEHIND_WORKERS: CauseSpec = CauseSpec {
         "Give each worker its own copy of what that process does or holds, or run several of them"
             => "all workers wait for the one: more workers bring nothing";
         "Ask for several samples at once" => "one request then brings many";
-        "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
+        Nothing "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
     ],
     bound: |_, window| Some(window.without(window.lost_wait())),
     evidence: &[Signal::WaitsForProcess],

@@ -33,7 +33,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Take the thread's result or end in a later step, and hold a lock only to copy or swap what is shared"
             => "the loop waits as long as the thread works";
         "Let the thread run less often, or on a copy that the loop leaves behind" => "every N steps is often enough for statistics";
-        "Find the line with `py-spy dump --pid`" => "it shows which thread stands where";
+        Nothing "Find the line with `py-spy dump --pid`" => "it shows which thread stands where";
     ],
     followed: Some(FollowedWait {
         part: PathPart::OwnThread,

@@ -33,7 +33,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     advice: advice![
         "Even out the shards or the sample cost between workers"
             => "the loop takes batches in turn, so the slowest worker sets the pace";
-        "Set in_order=False if the order of batches does not matter"
+        Tuning "Set in_order=False if the order of batches does not matter"
             => "a slow worker then holds up only its own batches";
     ],
     place: CulpritPlace::Workers,
@@ -48,7 +48,7 @@ const WITHOUT_SHARD: CauseSpec = CauseSpec {
     advice: advice![
         "Split the stream into at least as many shards as there are workers, of the same size"
             => "a worker without a shard ends, and the others have to do its part: more workers change nothing";
-        "Where it cannot be split, make the samples cheaper" => "what reads a shard is a single worker";
+        Nothing "Where it cannot be split, make the samples cheaper" => "what reads a shard is a single worker";
     ],
     ..CAUSE
 };

@@ -42,7 +42,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
              spawned one imports everything again, 2 to 6 s measured",
     limits: "epochs longer than the threshold are not called so: the restart then costs less than a tenth",
     advice: advice![
-        "Set persistent_workers=True" => "the workers then survive the end of an epoch";
+        Tuning "Set persistent_workers=True" => "the workers then survive the end of an epoch";
         "Make epochs longer: repeat the data set in the sampler" => "each new epoch also starts with an empty queue";
         "Keep imports and data set set-up light, or start workers by fork where that is safe"
             => "a spawned worker runs them all again";

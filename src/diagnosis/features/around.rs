@@ -23,7 +23,7 @@ pub(in crate::diagnosis) struct Around {
 }
 
 impl Around {
-    pub(super) fn of(span: &Span<'_>) -> Self {
+    pub(super) fn from_span(span: &Span<'_>) -> Self {
         let scans = || span.frames.iter().filter_map(|frame| Some((frame.neighbours.as_ref()?, frame.seconds)));
         let seconds: f64 = scans().map(|(_, seconds)| seconds).sum();
         let mut cpus: BTreeMap<u32, (&NeighbourRates, f64)> = BTreeMap::new();

@@ -163,7 +163,7 @@ fn is_at_locks(asleep: f64, span: &Span<'_>) -> bool {
 }
 
 impl Chain {
-    pub(super) fn of(span: &Span<'_>) -> Option<Self> {
+    pub(super) fn from_span(span: &Span<'_>) -> Option<Self> {
         let last =
             span.frames.iter().rev().find_map(|frame| span.trainers(frame).find_map(|one| one.chain.as_ref()))?;
         let mut chain =
@@ -186,20 +186,7 @@ impl Chain {
                 sum.0 += f64::from(path.seconds);
                 sum.1 += f64::from(path.idle_s);
             }
-            for peer in &one.peers {
-                match chain.peers.iter_mut().find(|known| known.pid == peer.pid) {
-                    Some(known) => {
-                        // One that has ended meanwhile is what it was.
-                        if peer.inside || !known.inside {
-                            known.loader = peer.loader;
-                        }
-                        let new = peer.addresses.iter().filter(|address| !known.addresses.contains(address));
-                        let new: Vec<_> = new.cloned().collect();
-                        known.addresses.extend(new);
-                    }
-                    None => chain.peers.push(peer.clone()),
-                }
-            }
+            one.peers.iter().for_each(|peer| chain.meet(peer));
         }
         if seconds <= 0.0 {
             return None;
@@ -231,6 +218,21 @@ impl Chain {
         chain.renewed = renewed / seconds;
         chain.runs_per_s = runs.get();
         Some(chain)
+    }
+
+    /// Takes in what one frame knows of a peer.
+    fn meet(&mut self, peer: &Peer) {
+        let Some(known) = self.peers.iter_mut().find(|known| known.pid == peer.pid) else {
+            self.peers.push(peer.clone());
+            return;
+        };
+        // One that has ended meanwhile is what it was.
+        if peer.inside || !known.inside {
+            known.loader = peer.loader;
+        }
+        let new = peer.addresses.iter().filter(|address| !known.addresses.contains(address));
+        let new: Vec<_> = new.cloned().collect();
+        known.addresses.extend(new);
     }
 
     /// What would have to change for a way to vanish.

@@ -50,7 +50,7 @@ pub(in crate::diagnosis) struct Device {
 }
 
 impl Device {
-    pub(super) fn of(span: &Span<'_>) -> Option<Self> {
+    pub(super) fn from_span(span: &Span<'_>) -> Option<Self> {
         let last = span.frames.last()?;
         // One rank's devices, where it is known which they are; else all of the job's.
         let own: Option<u32> = span
@@ -104,7 +104,7 @@ impl Device {
 
     /// That of one rank, where it is known which it uses.
     pub fn of_rank(frames: &[&Frame], stacks: &StackSums, rank: ProcessId) -> Option<Self> {
-        let device = Self::of(&Span::new(frames, stacks, Some(rank)))?;
+        let device = Self::from_span(&Span::new(frames, stacks, Some(rank)))?;
         device.users.iter().all(|(_, pids)| pids.contains(&rank.pid)).then_some(device)
     }
 

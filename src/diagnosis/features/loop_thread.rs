@@ -59,7 +59,7 @@ pub(in crate::diagnosis) struct OtherThreads {
 }
 
 impl OtherThreads {
-    fn of(span: &Span<'_>) -> Self {
+    fn from_span(span: &Span<'_>) -> Self {
         let mut seconds: BTreeMap<(ProcessId, u32, ThreadRole), f64> = BTreeMap::new();
         for frame in &span.frames {
             for trainer in span.trainers(frame) {
@@ -172,12 +172,12 @@ impl LoopStacks {
 impl LoopThread {
     /// That of one rank, with its own device where that is known.
     pub fn of_rank(frames: &[&Frame], stacks: &StackSums, rank: ProcessId, device: Option<&Device>) -> Option<Self> {
-        let mut main = Self::of(&Span::new(frames, stacks, Some(rank)))?;
+        let mut main = Self::from_span(&Span::new(frames, stacks, Some(rank)))?;
         main.take_spins(device.map_or(0.0, |device| device.job_busy));
         Some(main)
     }
 
-    pub(super) fn of(span: &Span<'_>) -> Option<Self> {
+    pub(super) fn from_span(span: &Span<'_>) -> Option<Self> {
         let mut measured = Measured::default();
         let mut main = Self { exact: true, ..Self::default() };
         let (mut seen, mut able_to_work, mut elsewhere) = (0.0, 0.0, 0.0);
@@ -227,7 +227,7 @@ impl LoopThread {
         (main.reading, main.saving) = (main.reading / frames, main.saving / frames);
         (main.run_delay, main.cpu_pct, main.read_chars_per_s) = (delay.get(), cpu.get(), read.get());
         main.shares = measured.split;
-        main.other_threads = OtherThreads::of(span);
+        main.other_threads = OtherThreads::from_span(span);
         main.correct(&measured, span);
         Some(main)
     }

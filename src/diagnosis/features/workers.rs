@@ -94,7 +94,7 @@ impl Means {
 }
 
 impl Workers {
-    pub(super) fn of(span: &Span<'_>) -> Option<Self> {
+    pub(super) fn from_span(span: &Span<'_>) -> Option<Self> {
         let last = span.frames.last()?;
         // A set that is just being rebuilt may be missing from the last frame.
         let sets = span.frames.iter().rev().map(|frame| span.workers(frame).collect::<Vec<_>>());
@@ -123,30 +123,7 @@ impl Workers {
             let active = by_worker.get(&worker.id).and_then(Means::active);
             actives.entry(worker.trainer).or_default().extend(active);
         }
-        let pooled = span.stacks.all_workers();
-        let each: Vec<WorkerVerdict> = alive
-            .iter()
-            .map(|worker| {
-                let means = by_worker.get(&worker.id).copied().unwrap_or_default();
-                let [busy, io_wait, runnable, idle, ..] = means.shares.map(WeightedMean::get);
-                let own = span.stacks.workers.get(&worker.id);
-                let complete = io_wait.zip(idle).filter(|_| busy.is_some() && runnable.is_some());
-                let by_stacks = complete.and_then(|(io_wait, idle)| worker_stages(io_wait, idle, own, &pooled));
-                let (stages, hottest) = by_stacks.unzip();
-                // All four or none.
-                let share = |share: Option<f64>| share.filter(|_| complete.is_some()).map(|share| round(share, 3));
-                WorkerVerdict {
-                    pid: worker.id.pid,
-                    busy: share(busy),
-                    io_wait: share(io_wait),
-                    runnable: share(runnable),
-                    idle: share(idle),
-                    batches_per_s: means.batches.get().map(|rate| round(rate, 3)),
-                    stages,
-                    hottest: hottest.flatten(),
-                }
-            })
-            .collect();
+        let each = each_worker(span, &alive, &by_worker);
         let now = span.workers(last).filter(|worker| !resting.contains(&worker.id)).count();
         Some(Self {
             count: if now == 0 { alive.len() } else { now },
@@ -178,6 +155,36 @@ impl Workers {
     pub fn active(&self) -> f64 {
         self.busy + self.io_wait + self.runnable
     }
+}
+
+/// The time of each worker that is there at the end.
+fn each_worker(
+    span: &Span<'_>,
+    alive: &[&WorkerRates],
+    by_worker: &BTreeMap<ProcessId, Means>,
+) -> Vec<WorkerVerdict> {
+    let pooled = span.stacks.all_workers();
+    let one = |worker: &&WorkerRates| {
+        let means = by_worker.get(&worker.id).copied().unwrap_or_default();
+        let [busy, io_wait, runnable, idle, ..] = means.shares.map(WeightedMean::get);
+        let own = span.stacks.workers.get(&worker.id);
+        let complete = io_wait.zip(idle).filter(|_| busy.is_some() && runnable.is_some());
+        let by_stacks = complete.and_then(|(io_wait, idle)| worker_stages(io_wait, idle, own, &pooled));
+        let (stages, hottest) = by_stacks.unzip();
+        // All four or none.
+        let share = |share: Option<f64>| share.filter(|_| complete.is_some()).map(|share| round(share, 3));
+        WorkerVerdict {
+            pid: worker.id.pid,
+            busy: share(busy),
+            io_wait: share(io_wait),
+            runnable: share(runnable),
+            idle: share(idle),
+            batches_per_s: means.batches.get().map(|rate| round(rate, 3)),
+            stages,
+            hottest: hottest.flatten(),
+        }
+    };
+    alive.iter().map(one).collect()
 }
 
 /// Workers that ended while the others of their set went on: torch's loader keeps their feeder threads, which never run again. All

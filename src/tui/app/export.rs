@@ -59,7 +59,7 @@ fn verdict_text(verdict: &Verdict, target: &Target) -> String {
     }
     lines.extend(verdict.advice.iter().map(|a| format!("- {}{}", sanitise(&a.title), labels::bound(a))));
     lines.extend(verdict.evidence.iter().map(|e| format!("  {}", sanitise(&e.text))));
-    lines.extend(verdict.not_seen.iter().map(|n| format!("  not seen: {}: {}", sanitise(&n.what), sanitise(&n.why))));
+    lines.extend(verdict.not_seen.iter().map(|n| format!("  not seen: {}: {}", n.what, sanitise(&n.why))));
     lines.join("\n")
 }
 

@@ -11,7 +11,7 @@ use crate::text::wrap;
 use crate::tui::jobs::{self, view::JobsScene};
 use crate::tui::pages::banner_rows;
 use crate::tui::pages::processes::detail;
-use crate::tui::summary;
+use crate::tui::summary::{self, SummaryLine};
 use crate::tui::theme;
 use crate::tui::widgets::{Drawn, PopupBox, Scene, banner};
 
@@ -90,10 +90,9 @@ fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
     let (_, below) = split(buf.area, 1 + banner_rows(buf.area.height));
     let (body, _) = split(below, below.height.saturating_sub(1));
     let width = SUMMARY.min(body.width.saturating_sub(4));
-    let style = |line: &str| if line.starts_with('►') { scene.theme.advice() } else { Style::new() };
-    let lines = summary::lines(run, scene.zone).into_iter().flat_map(|line| {
-        let style = style(&line);
-        wrap(&line, usize::from(width.saturating_sub(4))).into_iter().map(move |row| (row, style))
+    let lines = summary::lines(run, scene.zone).into_iter().flat_map(|(line, text)| {
+        let style = if line == SummaryLine::Advice { scene.theme.advice() } else { Style::new() };
+        wrap(&text, usize::from(width.saturating_sub(4))).into_iter().map(move |row| (row, style))
     });
     let lines: Vec<_> = lines.collect();
     let below = " Esc closes, o lists other jobs, q quits ";

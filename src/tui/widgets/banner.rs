@@ -162,23 +162,21 @@ fn actions(verdict: &Verdict, theme: Theme, width: usize) -> Vec<Piece> {
 
 /// A number that speaks for the verdict, with its threshold, on one line.
 fn evidence(e: &Evidence) -> String {
-    let unit = sanitise(&e.unit);
-    let shown = format::in_unit(e.value, &unit);
+    let shown = format::in_unit(e.value, e.unit);
     let threshold =
-        e.threshold.map(|t| format!(" (threshold {})", format::in_unit(Some(t), &unit))).unwrap_or_default();
-    let label = e.label();
-    let text = format!("{}: {shown}{threshold}", sanitise(&label));
-    if e.text.is_empty() || e.text == label { text } else { format!("{text} – {}", sanitise(&e.text)) }
+        e.threshold.map(|t| format!(" (threshold {})", format::in_unit(Some(t), e.unit))).unwrap_or_default();
+    let label = e.signal.label();
+    let text = format!("{label}: {shown}{threshold}");
+    if e.text == label { text } else { format!("{text} – {}", sanitise(&e.text)) }
 }
 
 /// What is unavailable, first what a command fixes.
 fn missing(verdict: &Verdict, theme: Theme) -> impl Iterator<Item = Piece> {
     let fixed = verdict.not_seen.iter().filter_map(move |n| {
         let fix = sanitise(n.fix.as_deref()?);
-        Some((format!("► To see {}: {fix}  ({})", sanitise(&n.what), sanitise(&n.why)), theme.advice()))
+        Some((format!("► To see {}: {fix}  ({})", n.what, sanitise(&n.why)), theme.advice()))
     });
     let unfixed = verdict.not_seen.iter().filter(|n| n.fix.is_none());
-    let unfixed =
-        unfixed.map(move |n| (format!("Not seen: {}: {}", sanitise(&n.what), sanitise(&n.why)), theme.dim()));
+    let unfixed = unfixed.map(move |n| (format!("Not seen: {}: {}", n.what, sanitise(&n.why)), theme.dim()));
     fixed.take(2).chain(unfixed)
 }

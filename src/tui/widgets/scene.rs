@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 
-use crate::diagnosis::verdict::{Unavailable, Verdict};
+use crate::diagnosis::verdict::{Subject, Unavailable, Verdict};
 use crate::history::timeline::TimelineWindow;
 use crate::rates::Frame;
 use crate::tui::job::Job;
@@ -39,9 +39,9 @@ impl<'a> Scene<'a> {
         self.job.verdict()
     }
 
-    /// What could not be seen of this name, by the verdict on the screen.
-    pub fn not_seen(&self, what: &str) -> Option<&'a Unavailable> {
-        self.verdict()?.not_seen.iter().find(|missing| missing.what == what)
+    /// That this could not be seen, by the verdict on the screen.
+    pub fn not_seen(&self, what: Subject) -> Option<&'a Unavailable> {
+        self.verdict()?.not_seen.iter().find(|missing| missing.what == what.into())
     }
 
     /// The time that charts of `cells` cells show.

@@ -13,7 +13,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::Content;
-use crate::diagnosis::chain::waits_for;
+use crate::diagnosis::chain::{NodeState, waits_for};
 use crate::diagnosis::verdict::{ChainNode, Class, Verdict};
 use crate::outputs::chain::{ChainRow, line, rows};
 use crate::tui::charts::ChartColumns;
@@ -125,10 +125,10 @@ fn one(buf: &mut Buffer, area: Rect, row: &ChainRow<'_>, theme: Theme) {
 
 /// The color of what ends a wait: that of its resource.
 fn style(node: &ChainNode, theme: Theme) -> Style {
-    theme.series(match (node.kind.as_str(), node.state.as_str()) {
-        ("device", _) | (_, "device") => Class::Gpu,
-        ("net" | "disk", _) | (_, "disk" | "flush" | "memory") => Class::Io,
-        (_, "cpu") => Class::Cpu,
+    theme.series(match node.state {
+        NodeState::Device => Class::Gpu,
+        NodeState::Net | NodeState::Disk | NodeState::Flush | NodeState::Memory => Class::Io,
+        NodeState::Cpu => Class::Cpu,
         _ => Class::DataLoader,
     })
 }

@@ -16,19 +16,18 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     page.heading("What speaks against it, and what else was found");
     let before = page.lines.len();
     for (e, side, means) in counter_evidence(verdict).take(MOST) {
-        let unit = sanitise(&e.unit);
-        let (value, threshold) = (format::in_unit(e.value, &unit), format::in_unit(e.threshold, &unit));
-        let text = format!("{} {value} is {} {threshold}: {means}", e.signal, side.word());
+        let (value, threshold) = (format::in_unit(e.value, e.unit), format::in_unit(e.threshold, e.unit));
+        let text = format!("{} {value} is {} {threshold}: {means}", e.signal.word(), side.word());
         page.wrapped("  against: ", 11, &text, Style::new());
     }
-    for (name, state, why) in sources::stale(verdict, scene) {
+    for (source, state, why) in sources::stale(verdict, scene) {
         let why = if why.is_empty() { why } else { format!(" ({why})") };
-        let rests = if rests_on(verdict, name) {
+        let rests = if rests_on(verdict, source) {
             "the verdict rests on its old values"
         } else {
             "the verdict does without it"
         };
-        page.wrapped("  source:  ", 11, &format!("{name} {state}{why}: {rests}"), page.theme.strong());
+        page.wrapped("  source:  ", 11, &format!("{} {state}{why}: {rests}", source.title()), page.theme.strong());
     }
     for f in verdict.other_findings.iter().take(MOST) {
         let name = verdict_name(f.class, f.cause);

@@ -77,10 +77,9 @@ fn evidence(text: &mut Text, verdict: &Verdict) {
         [("  SIGNAL", -signal_cells - 2), ("VALUE", value_cells), ("THRESHOLD", value_cells), ("  SIDE", -9)];
     text.table_heading(&(table::headings(&[of_signal, of_value, of_threshold, of_side]) + "MEANS"));
     for e in verdict.evidence.iter().take(MOST) {
-        let unit = sanitise(&e.unit);
-        let shown = |value: Option<f64>| crate::text::fit(&format::in_unit(value, &unit), value_cells as usize - 1);
+        let shown = |value: Option<f64>| crate::text::fit(&format::in_unit(value, e.unit), value_cells as usize - 1);
         let threshold = e.threshold.map_or_else(String::new, |_| shown(e.threshold));
-        let start = table::row(&[of_signal, of_value], [format!("  {}", sanitise(&e.signal)), shown(e.value)]);
+        let start = table::row(&[of_signal, of_value], [format!("  {}", e.signal.word()), shown(e.value)]);
         let side = e.side();
         let behind = format!("  {:<7}", side.map_or("", Side::word));
         let indent = [of_signal, of_value, of_threshold, of_side].map(|(_, cells)| usize::from(cells.unsigned_abs()));
@@ -104,7 +103,7 @@ fn hanging<const N: usize>(page: &mut Text, start: [Piece; N], indent: usize, le
 fn not_seen(text: &mut Text, verdict: &Verdict) {
     text.heading("Not seen, and what mends it");
     for n in verdict.not_seen.iter().take(MOST) {
-        text.wrapped("  •", 4, &format!("{}: {}", sanitise(&n.what), sanitise(&n.why)), Style::new());
+        text.wrapped("  •", 4, &format!("{}: {}", n.what, sanitise(&n.why)), Style::new());
         if let Some(fix) = &n.fix {
             text.wrapped("    → ", 6, fix, text.theme.advice());
         }
@@ -158,7 +157,8 @@ fn numbers(text: &mut Text, verdict: &Verdict) {
     }
     let s = &verdict.steps;
     let count = s.count.map(|n| format!(", {n} seen")).unwrap_or_default();
-    let source = s.source.as_deref().map(|source| format!(", counted by {}", sanitise(source))).unwrap_or_default();
+    let source =
+        s.source.as_ref().map(|source| format!(", counted by {}", sanitise(source.as_str()))).unwrap_or_default();
     let steps = format!(
         "{} a second, median {} ms, 95th percentile {} ms{count}{source}",
         format::number(s.per_s),

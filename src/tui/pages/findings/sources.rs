@@ -5,25 +5,22 @@ use std::borrow::Cow;
 use ratatui::style::Style;
 
 use super::hanging;
-use crate::diagnosis::verdict::Verdict;
-use crate::sample::{SourceState, SourceStatus};
+use crate::diagnosis::verdict::{Subject, Verdict};
+use crate::sample::{SourceId, SourceState, SourceStatus};
 use crate::text::sanitise;
 use crate::tui::format;
 use crate::tui::widgets::{Scene, Text};
 
-/// What joins the processes, as verdicts call it.
-const CONNECTIONS: &str = "connections";
-
-/// Sources whose last value is old, at the moment shown: names, states in a word, and why and since when.
-pub fn stale<'s>(verdict: &'s Verdict, scene: &Scene<'s>) -> Vec<(&'static str, Cow<'s, str>, String)> {
+/// Sources whose last value is old, at the moment shown: their states in a word, and why and since when.
+pub fn stale<'s>(verdict: &'s Verdict, scene: &Scene<'s>) -> Vec<(SourceId, Cow<'s, str>, String)> {
     let old = [SourceState::Stale, SourceState::Hung, SourceState::Gone];
     let found = scene.job.sources.all().into_iter().filter_map(|(source, status)| {
         if scene.job.is_live() {
-            return old.contains(&status.state).then(|| (source.title(), status.state.seen().into(), why(status)));
+            return old.contains(&status.state).then(|| (source, status.state.seen().into(), why(status)));
         }
         // Only the verdict of that moment knows how it was then.
-        let then = verdict.seen.get(source.seen_as()?)?;
-        old.iter().any(|state| state.seen() == then).then(|| (source.title(), sanitise(then), String::new()))
+        let then = verdict.seen.get(&Subject::from_source(source)?)?;
+        old.iter().any(|state| state.seen() == then).then(|| (source, sanitise(then), String::new()))
     });
     found.collect()
 }
@@ -44,14 +41,20 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
             row(page, source.title(), status.state.seen(), &why, status.fix.as_deref());
         }
         // Read with the processes: what is known of them is the verdict's.
-        if let Some(state) = verdict.seen.get(CONNECTIONS) {
-            let missing = scene.not_seen(CONNECTIONS);
+        if let Some(state) = verdict.seen.get(&Subject::Connections) {
+            let missing = scene.not_seen(Subject::Connections);
             let why = missing.map(|missing| sanitise(&missing.why)).unwrap_or_default();
-            row(page, CONNECTIONS, &sanitise(state), &why, missing.and_then(|missing| missing.fix.as_deref()));
+            row(
+                page,
+                Subject::Connections.word(),
+                &sanitise(state),
+                &why,
+                missing.and_then(|missing| missing.fix.as_deref()),
+            );
         }
     }
     let seen = verdict.seen.iter().take(super::MOST);
-    let seen: Vec<String> = seen.map(|(source, state)| format!("{} {}", sanitise(source), sanitise(state))).collect();
+    let seen: Vec<String> = seen.map(|(source, state)| format!("{} {}", source.word(), sanitise(state))).collect();
     if !seen.is_empty() {
         page.wrapped("  read for the verdict: ", 24, &seen.join(", "), page.theme.dim());
     }

@@ -2,6 +2,7 @@
 
 use ratatui::style::Style;
 
+use crate::diagnosis::verdict::{Missing, Subject};
 use crate::sample::SourceState;
 use crate::text::sanitise;
 use crate::tui::widgets::{Scene, Text};
@@ -16,7 +17,7 @@ pub fn text(scene: &Scene<'_>, width: u16) -> Text {
         return text;
     }
     text.wrapped("", 0, "No GPU is seen from here.", theme.strong());
-    let told = scene.not_seen("nvml");
+    let told = scene.not_seen(Subject::Nvml);
     let why = status.reason.as_deref().or(told.map(|entry| entry.why.as_str()));
     let why = why.unwrap_or(match status.state {
         SourceState::Hung => "NVML does not answer",
@@ -31,9 +32,9 @@ pub fn text(scene: &Scene<'_>, width: u16) -> Text {
     };
     text.wrapped("", 0, fix, theme.advice());
     let not_seen = scene.verdict().map(|verdict| verdict.not_seen.as_slice()).unwrap_or_default();
-    for entry in not_seen.iter().filter(|entry| entry.what.starts_with("gpu")) {
+    for entry in not_seen.iter().filter(|entry| matches!(entry.what, Missing::Device(_))) {
         let fix = entry.fix.as_deref().map(|fix| format!(" ({fix})")).unwrap_or_default();
-        let line = format!("{}: {}{fix}", sanitise(&entry.what), sanitise(&entry.why));
+        let line = format!("{}: {}{fix}", entry.what, sanitise(&entry.why));
         text.wrapped("", 0, &line, theme.warning());
     }
     let rest = "Everything else goes on: where the main thread's time goes, CPUs, storage and the loader do not need a \

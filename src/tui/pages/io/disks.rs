@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{Detail, DiskBars};
-use crate::diagnosis::verdict::Class;
+use crate::diagnosis::verdict::{Class, Subject};
 use crate::rates::Frame;
 use crate::rates::frame::DeviceRates;
 use crate::sample::SourceState;
@@ -46,7 +46,7 @@ pub fn add(text: &mut Text, bars: &mut DiskBars, frame: &Frame, scene: &Scene<'_
     let (storage, theme) = (&frame.storage, text.theme);
     let status = Some(&scene.job.sources.storage).filter(|_| scene.job.is_live());
     if storage.devices.is_empty() {
-        let told = scene.not_seen("disks");
+        let told = scene.not_seen(Subject::Disks);
         let why = status.and_then(|s| s.reason.as_deref()).or(told.map(|missing| missing.why.as_str()));
         let fix = status.and_then(|s| s.fix.as_deref()).or(told.and_then(|missing| missing.fix.as_deref()));
         let unsaid = if frame.seconds > 0.0 {
@@ -86,7 +86,7 @@ pub fn add(text: &mut Text, bars: &mut DiskBars, frame: &Frame, scene: &Scene<'_
     if more > 0 {
         text.line(&format!("{more} more disks"), theme.dim());
     }
-    let told = scene.not_seen("fd");
+    let told = scene.not_seen(Subject::Fd);
     if !storage.data_devices_known && (told.is_none() || !storage.mounts.is_empty()) {
         let why = told.map_or("", |_| ": its open files may not be looked at");
         text.wrapped("", 0, &format!("Which disks hold the job's data is not known{why}."), theme.dim());

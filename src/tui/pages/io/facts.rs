@@ -3,6 +3,7 @@
 use ratatui::style::Style;
 
 use super::cause;
+use crate::diagnosis::verdict::Subject;
 use crate::rates::Frame;
 use crate::rates::frame::NetRates;
 use crate::sample::MountKind;
@@ -28,7 +29,7 @@ pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>) {
             text.wrapped("", 0, &reads, theme.strong());
         }
         _ => {
-            let told = scene.not_seen("io");
+            let told = scene.not_seen(Subject::Io);
             let why = told.map_or("its counters may not be read", |missing| cause(&missing.why));
             let fix = told.and_then(|missing| missing.fix.clone());
             let fix = fix.unwrap_or_else(|| format!("sudo trainmon --pid {}", scene.job.target.pid));

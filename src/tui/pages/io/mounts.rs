@@ -3,6 +3,7 @@
 use ratatui::style::Style;
 
 use super::{Detail, cause};
+use crate::diagnosis::verdict::Subject;
 use crate::rates::Frame;
 use crate::rates::frame::MountRates;
 use crate::sample::MountKind;
@@ -18,7 +19,7 @@ const MOUNTS: usize = 12;
 pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
     let mounts = &frame.storage.mounts;
     if mounts.is_empty() {
-        match scene.not_seen("fd") {
+        match scene.not_seen(Subject::Fd) {
             Some(told) => {
                 let what = format!("Where the job's data lies is not known: {}.", cause(&told.why));
                 text.missing(&what, told.fix.as_deref());

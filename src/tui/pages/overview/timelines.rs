@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::diagnosis::verdict::Class;
+use crate::diagnosis::verdict::{Class, Missing, Subject};
 use crate::history::timeline;
 use crate::rates::frame::{GpuRates, WorkerRates};
 use crate::rates::{Frame, mean};
@@ -128,10 +128,10 @@ fn no_gpu(frame: &Frame, scene: &Scene<'_>) -> String {
         return format!("this job uses no GPU that can be seen ({} on this machine)", frame.gpus.len());
     }
     let told = scene.verdict().and_then(|verdict| {
-        verdict.not_seen.iter().find(|missing| {
-            let what = missing.what.to_ascii_lowercase();
-            what.contains("nvml") || what.contains("gpu")
-        })
+        verdict
+            .not_seen
+            .iter()
+            .find(|missing| matches!(missing.what, Missing::Subject(Subject::Nvml) | Missing::Device(_)))
     });
     let reason = scene.job.sources.gpu.reason.as_deref().or(told.map(|missing| missing.why.as_str()));
     reason.map_or_else(|| "no GPU seen".to_owned(), |reason| format!("no GPU seen: {reason}"))

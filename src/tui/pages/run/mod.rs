@@ -9,7 +9,7 @@ use crate::history::archive::MomentId;
 use crate::history::totals::Totals;
 use crate::tui::format;
 use crate::tui::labels::{clock, verdict_name};
-use crate::tui::summary;
+use crate::tui::summary::{self, SummaryLine};
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Drawn, Scene, Text, bars, scrolled};
 
@@ -45,9 +45,9 @@ impl Content for Run {
         };
         head.heading("The run so far");
         // Two of its lines are told as bars below.
-        let is_bars = |line: &String| line.starts_with("Time by verdict") || line.starts_with("Main thread");
-        for line in summary::lines(run, scene.zone).into_iter().filter(|line| !is_bars(line)) {
-            head.wrapped("", 2, &line, if line.starts_with('►') { theme.advice() } else { Style::new() });
+        let is_bars = |line| matches!(line, SummaryLine::Classes | SummaryLine::Activities);
+        for (line, text) in summary::lines(run, scene.zone).into_iter().filter(|(line, _)| !is_bars(*line)) {
+            head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.advice() } else { Style::new() });
         }
         let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, theme.series(class)));
         let classes: Vec<Part> = classes.collect();

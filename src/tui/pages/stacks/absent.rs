@@ -2,6 +2,7 @@
 
 use ratatui::style::Style;
 
+use crate::diagnosis::verdict::Subject;
 use crate::sample::SourceState;
 use crate::tui::widgets::{Scene, Text};
 
@@ -20,7 +21,7 @@ pub fn text(width: u16, scene: &Scene<'_>) -> Text {
 
 /// Why, and the command that fixes it.
 fn reason(scene: &Scene<'_>) -> (String, Option<String>) {
-    let told = scene.not_seen("stacks");
+    let told = scene.not_seen(Subject::Stacks);
     if !scene.job.is_live() {
         // How the source stands now says nothing about then.
         let none = "No stacks in the half minute before this moment";

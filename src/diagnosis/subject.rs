@@ -1,0 +1,94 @@
+//! What a verdict's `seen` and `not_seen` speak of.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::SourceId;
+use crate::text::{named_enum, sanitise};
+
+named_enum! {
+    /// A source, a file of `/proc`, or a part of the job; in the order of their words.
+    pub enum Subject {
+        /// A device that trainmon cannot read.
+        Accelerator = "accelerator",
+        /// The control group.
+        Cgroup = "cgroup",
+        /// The other ends of pipes and sockets.
+        Connections = "connections",
+        /// Files of `/proc` that are kept open.
+        Descriptors = "descriptors",
+        /// Disks and mounts.
+        Disks = "disks",
+        /// `/proc/PID/fd`.
+        Fd = "fd",
+        /// `/proc/PID/io`.
+        Io = "io",
+        /// The GPUs, by NVML.
+        Nvml = "nvml",
+        /// The ranks beside the one that is attached.
+        OtherRanks = "other ranks",
+        /// Processes of the job.
+        Processes = "processes",
+        /// Stacks of the processes.
+        Stacks = "stacks",
+        /// `/proc/PID/syscall`.
+        Syscall = "syscall",
+        /// Threads of the job.
+        Threads = "threads",
+        /// What the verdict is.
+        Verdict = "verdict",
+        /// What threads wait for.
+        Waits = "waits",
+        /// `/proc/PID/wchan`.
+        Wchan = "wchan",
+    }
+}
+
+impl Subject {
+    /// A source, where verdicts speak of it.
+    pub fn from_source(source: SourceId) -> Option<Self> {
+        source.seen_as().and_then(Self::named)
+    }
+}
+
+/// What could not be seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Missing {
+    /// One of those.
+    Subject(Subject),
+    /// A device, or a part of what is known of it: `gpu0`, `gpu0_load`.
+    Device(String),
+}
+
+impl From<Subject> for Missing {
+    fn from(subject: Subject) -> Self {
+        Self::Subject(subject)
+    }
+}
+
+/// The words of the JSON and the screen, safe to print.
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Subject(subject) => f.write_str(subject.word()),
+            Self::Device(device) => f.write_str(&sanitise(device)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_read_back() {
+        for missing in Subject::ALL.into_iter().map(Missing::Subject).chain([Missing::Device("gpu0".to_owned())]) {
+            let json = serde_json::to_string(&missing).unwrap();
+            assert_eq!(json, format!("\"{missing}\""));
+            assert_eq!(serde_json::from_str::<Missing>(&json).unwrap(), missing);
+        }
+        assert!(Subject::ALL.is_sorted_by_key(|subject| subject.word()), "the JSON's `seen` is in their order");
+    }
+}
