@@ -204,7 +204,7 @@ fn a_damaged_block_gives_nothing() {
     }
     let whole = archive.blocks[0].packed.clone();
     let end = *archive.blocks[0].ends.last().unwrap();
-    for ends in [vec![], vec![(9, 9), (3, 3), end]] {
+    for ends in [vec![], vec![9, 3, end]] {
         let block = Block { ends, packed: whole.clone() };
         for place in 0..3 {
             assert!(block.load(place, MomentId(0)).is_none());
