@@ -162,7 +162,7 @@ impl Rates {
             frame.alive = job.alive;
             frame.state = job::state(job);
             let waits = sampled::waits(&job.sampler);
-            let mut graph = chain::Graph::of(job, before_job, &waits, &folded.short_lived);
+            let mut graph = chain::Graph::new(job, before_job, &waits, &folded.short_lived);
             let chains = &mut self.chains;
             if let Some(stacks) = sample.stacks.as_deref() {
                 chains.take_stacks(stacks);
@@ -189,7 +189,7 @@ impl Rates {
             for (trainer, chain) in frame.trainers.iter_mut().zip(followed) {
                 trainer.chain = chain;
                 let own = |worker: &sampled::SampledWorker| worker.torch && worker.trainer == trainer.id.pid;
-                let written_s = folded.of(job, trainer.id).and_then(|(_, delta)| delta.write_chars_per_s);
+                let written_s = folded.process(job, trainer.id).and_then(|(_, delta)| delta.write_chars_per_s);
                 let shared = gpu.devices_of(trainer.id.pid).iter().any(|device| device.shared);
                 trainer.leave_device(workers.iter().any(own), shared, written_s);
             }
@@ -212,7 +212,7 @@ impl Rates {
         for trainer in frame.trainers.iter_mut().filter(|trainer| trainer.steps.is_none()) {
             trainer.counted = self.loop_variables.steps(trainer.id, sample.monotonic_ns);
         }
-        frame.trainers.iter_mut().for_each(|trainer| trainer.correct(&self.recent_stacks.of(trainer.id)));
+        frame.trainers.iter_mut().for_each(|trainer| trainer.correct(&self.recent_stacks.newest(trainer.id)));
         frame.host = host::fold(before, sample, frame.job.cpu_pct);
         frame.storage = storage::fold(before, sample);
         frame.neighbours = neighbours::fold(sample.neighbours.as_deref());

@@ -10,11 +10,11 @@ use super::frame::{TrainerRates, WorkerRates};
 use super::levels::FADE;
 
 /// Fewer steps than this say nothing: what is in the queues blurs them.
-const STEPS: f64 = 10.0;
+const LEAST_STEPS: f64 = 10.0;
 /// More loaders than this are not taken from at each step.
-const MOST: f64 = 7.0;
+const MOST_LOADERS: f64 = 7.0;
 /// A ratio that is further from a whole number than this, as a part of it, is none.
-const OFF: f64 = 0.15;
+const WHOLE_WITHIN: f64 = 0.15;
 
 /// The loaders of each trainer, by PID.
 ///
@@ -64,7 +64,7 @@ impl Batches {
 fn times(count: f64, steps: f64) -> Option<f64> {
     let ratio = count / steps;
     let whole = ratio.round().max(1.0);
-    (steps >= STEPS && (ratio - whole).abs() <= OFF * whole).then_some(whole)
+    (steps >= LEAST_STEPS && (ratio - whole).abs() <= WHOLE_WITHIN * whole).then_some(whole)
 }
 
 impl Loaders {
@@ -96,7 +96,7 @@ impl Loaders {
     /// Loaders that a step takes from; one where that cannot be told.
     fn each_step(&self) -> u64 {
         let (waited, others) = self.batches;
-        times(others, waited).filter(|more| *more <= MOST).map_or(1, |more| 1 + more as u64)
+        times(others, waited).filter(|more| *more <= MOST_LOADERS).map_or(1, |more| 1 + more as u64)
     }
 
     fn regroup(&mut self, trainer: &mut TrainerRates) {

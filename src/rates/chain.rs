@@ -185,7 +185,7 @@ impl Chains {
 
     /// The thread that runs a trainer's loop in this tick.
     pub(super) fn loop_of(&mut self, tick: &ProcessTick<'_>) -> u32 {
-        self.carries.entry(tick.process.id).or_default().loop_thread.of(tick)
+        self.carries.entry(tick.process.id).or_default().loop_thread.update(tick)
     }
 
     /// Trainers whose loop runs in another thread since this tick than in the one before.

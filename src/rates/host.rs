@@ -49,7 +49,7 @@ struct Ticks {
 impl Ticks {
     /// `None` when a counter went backwards. Idle and iowait alone may fall a little by themselves
     /// (proc(5), `/proc/stat`): then they count as not moved.
-    fn of(before: &CpuTimes, now: &CpuTimes) -> Option<Self> {
+    fn between(before: &CpuTimes, now: &CpuTimes) -> Option<Self> {
         let moved =
             |field: fn(&CpuTimes) -> u64| delta(Some(field(now)), Some(field(before))).map(|ticks| ticks as f64);
         let busy = moved(|cpu| cpu.user)?
@@ -75,7 +75,7 @@ fn cpus(out: &mut HostRates, before: &HostSample, host: &HostSample, allowed: &[
     let mut busy_pct = 0.0;
     out.cpus.reserve_exact(host.cpus.len());
     for cpu in &host.cpus {
-        let Some(ticks) = earlier.find(cpu.cpu).and_then(|was| Ticks::of(was, cpu)) else { continue };
+        let Some(ticks) = earlier.find(cpu.cpu).and_then(|was| Ticks::between(was, cpu)) else { continue };
         let allowed = allowed.is_empty() || allowed.contains(&cpu.cpu);
         out.cpus.push(CpuRates {
             cpu: cpu.cpu,

@@ -28,7 +28,7 @@ pub(super) struct JobFold {
 
 impl JobFold {
     /// A process of the later sample, and what it did.
-    pub(super) fn of<'a>(
+    pub(super) fn process<'a>(
         &'a self,
         job: &'a JobSample,
         id: ProcessId,
@@ -90,11 +90,11 @@ pub(super) fn fold(
     out.processes.reserve_exact(job.processes.len());
     for process in &job.processes {
         let before = earlier.find(process.id);
-        let delta = ProcessDelta::of(before, process, seconds, job.ticks_per_second, &mut out.threads);
+        let delta = ProcessDelta::between(before, process, seconds, job.ticks_per_second, &mut out.threads);
         out.processes.push(process_rates(process, &delta, job.ticks_per_second, gpu_memory));
         out.deltas.push(delta);
     }
-    out.short_lived = ShortLived::of(before, job);
+    out.short_lived = ShortLived::between(before, job);
     out.job = job_rates(before, sample, job, &out.deltas, seconds);
     let of_children = out.short_lived.children.values().sum::<f64>() * 100.0;
     out.job.cpu_pct = out.job.cpu_pct.map(|cpu| cpu + of_children);
@@ -102,7 +102,7 @@ pub(super) fn fold(
 }
 
 impl ProcessDelta {
-    fn of(
+    fn between(
         before: Option<&ProcessSample>,
         now: &ProcessSample,
         seconds: Option<f64>,

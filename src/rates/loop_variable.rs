@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::frame::CountedSteps;
-use super::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_S};
+use super::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_INTERVAL_S};
 use super::stacks::is_in_loader;
 use crate::sample::{FrameLocals, LocalsSample, ProcessId, StacksSample, ThreadLocals};
 
@@ -17,26 +17,26 @@ pub(super) const READINGS: usize = 32;
 /// Older ones are forgotten, nanoseconds.
 pub(super) const OLDEST_NS: u64 = 240_000_000_000;
 /// The rate is of the readings since then, nanoseconds: as long as most windows of the diagnosis.
-const RECENT_NS: u64 = 12_000_000_000;
+const RATE_SPAN_NS: u64 = 12_000_000_000;
 /// A rate is not shown for longer without a new reading, nanoseconds: a settled job with workers is read
 /// every minute.
 const HELD_NS: u64 = 80_000_000_000;
 /// Pairs of readings between which a counter has risen, at least.
 const RISES: usize = 3;
 /// Turns of the loop that were seen, at least.
-const TURNS: i64 = 6;
+const LEAST_TURNS: i64 = 6;
 /// The part of the pairs in which a counter rises, at least: one that begins anew every two seconds does in half of them.
 const RISING: f64 = 0.4;
 /// Larger than any count of steps: seconds since 1970 are.
-pub(super) const LARGEST: i64 = 1_000_000_000;
+pub(super) const LARGEST_COUNT: i64 = 1_000_000_000;
 /// Turns between two readings, in the middle, of a counter that begins anew now and then: one that runs through a few numbers again
 /// and again looks alike below.
 const LONG_RUN: f64 = 5.0;
 /// A few turns: so many must lie between two close readings before an unmoved variable shows that it rises in lumps, and the newest
 /// value is believed when it is no more turns beyond so many times the middle rate.
-const FEW: f64 = 3.0;
+const FEW_TURNS: f64 = 3.0;
 /// Part of a name that tells rounds through the data, which are no steps.
-const ROUNDS: &str = "epoch";
+const EPOCH: &str = "epoch";
 
 /// The frames of the loop's thread at one moment, outermost first.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Readings {
             let mut names: Vec<&Arc<str>> = names.map(|(name, _)| name).collect();
             names.sort();
             names.dedup();
-            let counters = names.into_iter().filter(|name| !name.to_lowercase().contains(ROUNDS));
+            let counters = names.into_iter().filter(|name| !name.to_lowercase().contains(EPOCH));
             let rates = counters.filter_map(|name| {
                 let values = self.values(depth, frame, name);
                 Some((rate(&values)?, name, rises_still(&values)))
@@ -193,7 +193,7 @@ impl Pair {
 
     /// Close readings show whether the variable rises by ones or in lumps.
     fn is_close(self) -> bool {
-        self.seconds < SHORT_S
+        self.seconds < SHORT_INTERVAL_S
     }
 }
 
@@ -210,7 +210,7 @@ pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let is_whole = |pair: &Pair| {
         // Further from the middle one there is a new beginning between them, but for whole steps.
         let spread = (CLEARLY * middle).max(BY_CHANCE / pair.seconds);
-        let sudden = pair.ended_ns == newest_ns && pair.rate() > FEW * (middle + 1.0 / pair.seconds);
+        let sudden = pair.ended_ns == newest_ns && pair.rate() > FEW_TURNS * (middle + 1.0 / pair.seconds);
         pair.rise >= 0 && !sudden && (!begins_anew || (pair.rate() - middle).abs() <= spread)
     };
     let whole: Vec<Pair> = pairs.into_iter().filter(is_whole).collect();
@@ -218,7 +218,7 @@ pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let rises: Vec<i64> =
         whole.iter().filter(|pair| !pair.is_close() && pair.rise > 0).map(|pair| pair.rise).collect();
     let turns: i64 = rises.iter().sum();
-    let often = rises.len() >= RISES && turns >= TURNS && rises.len() as f64 >= RISING * far.len() as f64;
+    let often = rises.len() >= RISES && turns >= LEAST_TURNS && rises.len() as f64 >= RISING * far.len() as f64;
     let long_runs = !begins_anew || turns as f64 >= LONG_RUN * rises.len() as f64;
     (often && long_runs && middle <= EACH_MS && rises_by_ones(&whole, middle)).then(|| recent_rate(&whole))
 }
@@ -232,7 +232,7 @@ fn rises_still(values: &[(u64, i64)]) -> bool {
 /// The pairs of readings that follow each other; `None` where too many values are no count.
 fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
     let mut possible: Vec<(u64, i64)> =
-        values.iter().copied().filter(|(_, value)| (0..=LARGEST).contains(value)).collect();
+        values.iter().copied().filter(|(_, value)| (0..=LARGEST_COUNT).contains(value)).collect();
     // py-spy does not stop the program, so it meets one half written now and then.
     if (values.len() - possible.len()) as f64 > BEYOND_CHANCE * values.len() as f64 {
         return None;
@@ -249,7 +249,7 @@ fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
 /// No number divides all rises, and a rise comes as time passes, not in lumps.
 fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
     let unit = whole.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise));
-    let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= FEW);
+    let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= FEW_TURNS);
     let (unmoved, all) = close.fold((0, 0), |(unmoved, all), pair| (unmoved + usize::from(pair.rise == 0), all + 1));
     unit == 1 && (unmoved < 2 || 2 * unmoved <= all)
 }
@@ -257,7 +257,7 @@ fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
 /// Turns a second over the newest of the pairs; they have lengths.
 fn recent_rate(whole: &[Pair]) -> f64 {
     let newest_ns = whole.last().map_or(0, |pair| pair.ended_ns);
-    let recent = whole.iter().rev().take_while(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RECENT_NS);
+    let recent = whole.iter().rev().take_while(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
     let (turns, seconds) =
         recent.fold((0, 0.0), |(turns, seconds), pair| (turns + pair.rise, seconds + pair.seconds));
     turns as f64 / seconds

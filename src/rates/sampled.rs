@@ -93,7 +93,7 @@ pub(super) struct SampledWorker {
 
 /// What each of the sampler's observations means, in their order.
 pub(super) fn waits(sampler: &SamplerSample) -> Vec<Wait> {
-    sampler.seen.iter().map(|seen| Wait::of(seen, sampler.machine)).collect()
+    sampler.seen.iter().map(|seen| Wait::from_observation(seen, sampler.machine)).collect()
 }
 
 /// The trainers of a tick, each once, the target first; `loop_of` tells which thread of a process runs the loop.
@@ -108,7 +108,7 @@ pub(super) fn trainers(
     let trainers = sampler.processes.iter().filter(|process| process.role == ProcessRole::Trainer);
     let once = trainers.filter(|process| seen.insert(process.id));
     let mut trainers: Vec<SampledTrainer> =
-        once.map(|process| SampledTrainer::of(process, loop_of(process), sampler, waits, &times)).collect();
+        once.map(|process| SampledTrainer::new(process, loop_of(process), sampler, waits, &times)).collect();
     trainers.sort_by_key(|trainer| trainer.id != job.target);
     trainers
 }
@@ -116,7 +116,7 @@ pub(super) fn trainers(
 /// The workers of a tick.
 pub(super) fn workers(job: &JobSample, waits: &[Wait]) -> Vec<SampledWorker> {
     let workers = job.sampler.processes.iter().filter(|process| process.role == ProcessRole::Worker);
-    workers.map(|process| SampledWorker::of(process, job, waits)).collect()
+    workers.map(|process| SampledWorker::new(process, job, waits)).collect()
 }
 
 fn is_exact(sampler: &SamplerSample) -> bool {
@@ -124,7 +124,7 @@ fn is_exact(sampler: &SamplerSample) -> bool {
 }
 
 impl SampledTrainer {
-    fn of(process: &SampledProcess, tid: u32, sampler: &SamplerSample, waits: &[Wait], times: &[u64]) -> Self {
+    fn new(process: &SampledProcess, tid: u32, sampler: &SamplerSample, waits: &[Wait], times: &[u64]) -> Self {
         let aside = process.threads.iter().find(|thread| thread.tid == tid && thread.role != ThreadRole::Main);
         let loop_tid = aside.map(|thread| thread.tid);
         let mut points: Vec<Option<SampledPoint>> = vec![None; times.len()];
@@ -171,7 +171,7 @@ impl SampledTrainer {
 }
 
 impl SampledWorker {
-    fn of(process: &SampledProcess, job: &JobSample, waits: &[Wait]) -> Self {
+    fn new(process: &SampledProcess, job: &JobSample, waits: &[Wait]) -> Self {
         let known = job.processes.iter().find(|known| known.id == process.id);
         let mut counts = [0; Wait::COUNT];
         for (_, place) in process.threads.iter().filter(|thread| !thread.aside).flat_map(|thread| thread.samples()) {

@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::delta::{Earlier, delta, span};
-use super::levels::{HALF_A_TICK, HARDLY};
+use super::levels::{HALF_A_TICK, NEXT_TO_NOTHING};
 use super::wait::Wait;
 use crate::sample::{JobSample, ProcessSample, ThreadSample};
 
@@ -35,7 +35,7 @@ pub(super) struct ShortLived {
 }
 
 impl ShortLived {
-    pub fn of(before: Option<&JobSample>, now: &JobSample) -> Self {
+    pub fn between(before: Option<&JobSample>, now: &JobSample) -> Self {
         let seconds = span(before.map(|before| before.monotonic_ns), now.monotonic_ns);
         let (Some(before), Some(seconds), true) = (before, seconds, now.ticks_per_second > 0) else {
             return Self::default();
@@ -68,7 +68,7 @@ fn threads(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f6
         }
         let cores = ticks as f64 / f64::from(now.ticks_per_second) / seconds - living_ns as f64 / 1e9 / seconds;
         // The process's clock ticks are rounded down twice, and each living thread's own counter lags behind while it runs.
-        (cores >= 2.0 * HARDLY / seconds.min(1.0) + HALF_A_TICK * f64::from(running))
+        (cores >= 2.0 * NEXT_TO_NOTHING / seconds.min(1.0) + HALF_A_TICK * f64::from(running))
             .then_some((process.id.pid, cores))
     };
     now.processes.iter().filter_map(of).collect()
@@ -88,7 +88,7 @@ fn children(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f
         let ticks = delta(process.children_ticks, earlier.find(process.id)?.children_ticks)?;
         let ticks = ticks.saturating_sub(known.get(&process.id.pid).copied().unwrap_or(0));
         let cores = ticks as f64 / f64::from(now.ticks_per_second) / seconds;
-        (cores >= HARDLY).then_some((process.id.pid, cores))
+        (cores >= NEXT_TO_NOTHING).then_some((process.id.pid, cores))
     };
     now.processes.iter().filter_map(of).collect()
 }
@@ -115,15 +115,15 @@ mod tests {
         let before = job(0, vec![with(10, 100), with(11, 7), child.clone()]);
         // 560 ticks in a second, of which the child that was seen had spent 520 before.
         let now = job(1000, vec![with(10, 660), with(11, 7)]);
-        assert_eq!(ShortLived::of(Some(&before), &now).children, HashMap::from([(10, 0.4)]));
+        assert_eq!(ShortLived::between(Some(&before), &now).children, HashMap::from([(10, 0.4)]));
         let now = job(1000, vec![with(10, 140), with(11, 7), child]);
-        assert_eq!(ShortLived::of(Some(&before), &now).children, HashMap::from([(10, 0.4)]));
+        assert_eq!(ShortLived::between(Some(&before), &now).children, HashMap::from([(10, 0.4)]));
         // Older recordings have no such counters, and another process no earlier ones.
         let bare = job(1000, vec![process(10)]);
         let mut other = job(1000, vec![with(10, 900)]);
         other.processes[0].id.start_ticks += 1;
         for (before, now) in [(None, &now), (Some(&before), &bare), (Some(&before), &other)] {
-            assert_eq!(ShortLived::of(before, now).children, HashMap::new());
+            assert_eq!(ShortLived::between(before, now).children, HashMap::new());
         }
     }
 
@@ -139,7 +139,8 @@ mod tests {
             ..process(10)
         };
         let before = job(0, vec![with(100, vec![thread(10, 500), thread(11, 40)])]);
-        let of = |now: ProcessSample| ShortLived::of(Some(&before), &job(1000, vec![now])).threads.get(&10).copied();
+        let of =
+            |now: ProcessSample| ShortLived::between(Some(&before), &job(1000, vec![now])).threads.get(&10).copied();
         // 80 ticks in a second; the main thread spent 300 ms of them, one that has just begun 20, and 11 has ended.
         let now = with(180, vec![thread(10, 800), thread(12, 20)]);
         assert!(close(of(now.clone()), 0.48));

@@ -55,7 +55,7 @@ pub struct CodePlace {
     pub blocked: u32,
 }
 
-/// One process over one window of its sampler.
+/// One process over one window of its sampler, or over several, or several processes as one: see [`sums`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessStacks {
@@ -81,7 +81,7 @@ pub struct ProcessStacks {
     pub feeder: (u32, u32),
     /// Of a trainer: samples of its other threads at work in Python, and those of them that show batches being made.
     pub aside: (u32, u32),
-    /// Places of the main thread, the most frequent first, at most 32.
+    /// Places of the main thread: of one window the most frequent first, at most 32; of a sum in the order of files and lines.
     pub places: Vec<CodePlace>,
 }
 
@@ -116,7 +116,7 @@ fn process_stacks(
     let mut note = |place: Option<(usize, bool)>, activity, samples, blocked| {
         let Some((at, leaf)) = place else { return };
         let Some(frame) = window.frames.get(at) else { return };
-        let place = places.entry((at, activity)).or_insert_with(|| CodePlace::of(frame, activity));
+        let place = places.entry((at, activity)).or_insert_with(|| CodePlace::new(frame, activity));
         tally(samples, [(&mut place.samples, true), (&mut place.leaf, leaf), (&mut place.blocked, blocked)]);
     };
     let mut waits_for_threads: Vec<Did> = Vec::new();
@@ -208,7 +208,7 @@ fn seen<'a>(window: &'a StackWindow, patterns: &[Pattern], stack: &StackCount) -
 
 impl CodePlace {
     /// A frame's line, without samples.
-    fn of(frame: &StackFrame, activity: Activity) -> Self {
+    fn new(frame: &StackFrame, activity: Activity) -> Self {
         Self {
             function: Arc::clone(&frame.function),
             file: Arc::clone(&frame.file),
@@ -243,11 +243,7 @@ fn place(stack: &[StackLook<'_>]) -> Option<(usize, bool)> {
 
 fn ranked(mut places: Vec<CodePlace>) -> Vec<CodePlace> {
     // Equal counts in the order of their names: the same samples must give the same verdict.
-    places.sort_by(|a, b| {
-        let name =
-            |place: &CodePlace| (Arc::clone(&place.file), place.line, Arc::clone(&place.function), place.activity);
-        b.samples.cmp(&a.samples).then_with(|| name(a).cmp(&name(b)))
-    });
+    places.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.key().cmp(&b.key())));
     places.truncate(PLACES);
     places
 }

@@ -94,7 +94,10 @@ pub(super) fn of_each_kind() -> Vec<Observation> {
         Wait::Other => symbol("somewhere_else"),
         Wait::Unknown => Observation::default(),
     });
-    assert!(seen.iter().zip(Wait::ALL).all(|(seen, wait)| Wait::of(seen, Machine::X86_64) == wait), "{seen:?}");
+    assert!(
+        seen.iter().zip(Wait::ALL).all(|(seen, wait)| Wait::from_observation(seen, Machine::X86_64) == wait),
+        "{seen:?}"
+    );
     seen.into()
 }
 

@@ -11,7 +11,7 @@ use super::device::{DeviceUse, Overlap, busiest};
 use super::frame::{Stall, TrainerRates};
 use super::gpu::GpuFold;
 use super::job::{JobFold, ProcessDelta};
-use super::levels::{HARDLY, WORTH_IT};
+use super::levels::{NEXT_TO_NOTHING, WORTH_IT};
 use super::sampled::{SampleClock, SampledPoint, SampledTrainer, SampledWorker};
 use super::stacks::Activities;
 use super::stacks::correction::{Measured, correct};
@@ -57,31 +57,26 @@ impl TrainerRates {
     }
 
     /// What the rank is called: its number where the launcher has told it, else its place among the job's trainers.
-    #[must_use]
     pub fn number(&self, at: usize) -> u32 {
         self.place.map_or_else(|| u32::try_from(at).unwrap_or(u32::MAX), |place| place.rank)
     }
 
     /// The split as the sampler measured it, seconds.
-    #[must_use]
     pub fn measured(&self) -> TimeSplit {
         self.measured_s.unwrap_or(self.split_s)
     }
 
     /// Seconds in one kind of wait.
-    #[must_use]
     pub fn waited_s(&self, wait: Wait) -> f64 {
         self.by_wait_s.get(wait.index()).copied().unwrap_or(0.0).into()
     }
 
     /// Of the measured input wait: seconds in the loader's own poll, which needs no guess.
-    #[must_use]
     pub fn polled_s(&self) -> f64 {
         if self.exact { self.waited_s(Wait::LoaderPoll) } else { self.measured().input_wait }
     }
 
     /// Seconds in which the thread ran or queued for a CPU, its process' compute threads ran for it, or it is not known.
-    #[must_use]
     pub fn able_to_work_s(&self) -> f64 {
         let compute_threads = (self.measured().host_busy - self.running_s).max(0.0);
         self.waited_s(Wait::Running) + self.waited_s(Wait::Unknown) + compute_threads
@@ -159,11 +154,11 @@ pub(super) fn fold(
 ) -> Vec<TrainerRates> {
     carries.retain(|id, _| trainers.iter().any(|trainer| trainer.id == *id));
     if trainers.is_empty() {
-        let target = folded.of(job, job.target);
+        let target = folded.process(job, job.target);
         return target.map(|(target, delta)| by_counters(target.id, delta)).into_iter().collect();
     }
     let rates = trainers.iter().map(|trainer| {
-        let (process, delta) = folded.of(job, trainer.id).unzip();
+        let (process, delta) = folded.process(job, trainer.id).unzip();
         let mut rates = by_counters(trainer.id, delta.unwrap_or(&ProcessDelta::default()));
         rates.exact = trainer.exact;
         rates.place = process.and_then(|process| process.rank);
@@ -303,7 +298,7 @@ fn sync_kept(overlaps: &[Overlap<'_>], sync: f64, seen: f64) -> f64 {
     }
     let busy = overlaps.iter().map(Overlap::busy_s).sum::<f64>() / overlaps.len() as f64;
     // Utilisation is rounded and lags by a sample period, so a tenth of it and 2 % of the time seen are let through beside.
-    ((busy * (1.0 + WORTH_IT) + seen * HARDLY) / sync).clamp(0.0, 1.0)
+    ((busy * (1.0 + WORTH_IT) + seen * NEXT_TO_NOTHING) / sync).clamp(0.0, 1.0)
 }
 
 /// Cuts to the longest [`WAITS`], in the order in which they happened; of equal ones to the first.

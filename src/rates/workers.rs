@@ -10,7 +10,7 @@ use super::wait::Wait;
 use crate::sample::{JobSample, ProcessRole, ProcessSample, SampledProcess};
 
 /// Fewer samples than this in a tick say nothing about it.
-const SAMPLES: u32 = 3;
+const FEWEST_SAMPLES: u32 = 3;
 
 /// All workers, in the order of the processes.
 pub(super) fn fold(
@@ -49,7 +49,7 @@ pub(super) fn fold(
 /// Nearly every sample saw the worker with nothing to do.
 pub(super) fn had_nothing_to_do(worker: &SampledWorker) -> bool {
     let count = worker.counts.iter().fold(0u32, |sum, count| sum.saturating_add(*count));
-    count >= SAMPLES && WorkerTimes::of(worker).idle >= NEARLY_ALL * f64::from(count)
+    count >= FEWEST_SAMPLES && WorkerTimes::new(worker).idle >= NEARLY_ALL * f64::from(count)
 }
 
 fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&SampledWorker>) -> WorkerRates {
@@ -69,14 +69,14 @@ fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Opt
         let busy = (main.on_cpu as f64 / 1e9 / seconds).min(1.0);
         return Some((busy, (main.delay as f64 / 1e9 / seconds).min(1.0 - busy)));
     }
-    let seen = WorkerTimes::of(sampled?);
+    let seen = WorkerTimes::new(sampled?);
     let busy = (delta.cpu_pct? / 100.0).min(1.0);
     (seen.all() > 0.0).then(|| (busy, (seen.running / seen.all() - busy).clamp(0.0, 1.0 - busy)))
 }
 
 /// Share of the samples in which the main thread waited for a thread of its own process that ran.
 fn by_own_threads(sampled: &SampledWorker) -> f64 {
-    f64::from(sampled.by_own_threads) / WorkerTimes::of(sampled).all().max(1.0)
+    f64::from(sampled.by_own_threads) / WorkerTimes::new(sampled).all().max(1.0)
 }
 
 /// Splits what is left beside `busy` and `runnable` between idle and I/O wait as the samples that saw the worker blocked do.
@@ -132,7 +132,7 @@ struct WorkerTimes {
 }
 
 impl WorkerTimes {
-    fn of(worker: &SampledWorker) -> Self {
+    fn new(worker: &SampledWorker) -> Self {
         let mut seen = Self::default();
         for (wait, count) in Wait::ALL.into_iter().zip(worker.counts) {
             let weight = match wait {
@@ -156,7 +156,7 @@ impl WorkerTimes {
 
     /// The same without the waits for short-lived children, and the share of all that was those.
     fn with_children(worker: &SampledWorker, cores: f64) -> (Self, f64) {
-        let mut seen = Self::of(worker);
+        let mut seen = Self::new(worker);
         let all = seen.all();
         // Where calls cannot be read any poll may be torch's.
         let may_be =

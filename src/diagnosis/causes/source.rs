@@ -27,7 +27,7 @@ pub(super) fn less_sure_of_makers(case: &RuleInput<'_>, judgement: Judgement) ->
         let instead = judgement.confidence * GUESSED.value;
         return judgement.other(Cause::WaitsForThread, instead, "it may wait for a lock or a result of that thread");
     };
-    let takes = stacks.shares.of(|activity| activity.is_input() || activity == Activity::OtherWait);
+    let takes = stacks.shares.share_where(|activity| activity.is_input() || activity == Activity::OtherWait);
     let may_be_a_lock = takes < LARGER_HALF.value * case.lost;
     if may_be_a_lock { judgement.less_sure(GUESSED, NOT_TAKEN) } else { judgement }
 }

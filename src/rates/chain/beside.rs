@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
-use crate::rates::levels::{AT_WORK, BY_CHANCE, FADE, LESS_THAN_SEEN, MOSTLY};
+use crate::rates::levels::{BY_CHANCE, FADE, LESS_THAN_SEEN, MOSTLY, WORKING_SHARE};
 
 /// Most processes of which is kept whether they work beside the loop.
-const BESIDE: usize = 512;
+const MOST_WATCHED: usize = 512;
 /// So much of a sample of the loop at work says nothing yet: until then a process of the job counts as one that works ahead.
 const LEEWAY: f64 = 0.5;
 
@@ -62,7 +62,7 @@ impl Beside {
         self.known.values_mut().for_each(|known| *known = Counts::default().plus(*known, FADE));
         for pid in self.newest.keys().copied().collect::<Vec<_>>() {
             let counts = self.counts(pid);
-            if self.known.len() < BESIDE || self.known.contains_key(&pid) {
+            if self.known.len() < MOST_WATCHED || self.known.contains_key(&pid) {
                 self.known.insert(pid, counts);
             }
         }
@@ -90,7 +90,7 @@ impl Beside {
     }
 
     fn seen(&mut self, pid: u32, count: impl FnOnce(&mut LoaderCalls)) {
-        if self.newest.len() < BESIDE || self.newest.contains_key(&pid) {
+        if self.newest.len() < MOST_WATCHED || self.newest.contains_key(&pid) {
             count(self.newest.entry(pid).or_default());
         }
     }
@@ -108,7 +108,7 @@ impl Beside {
     pub(super) fn is_ahead(&self, pid: u32) -> bool {
         let counts = self.counts(pid);
         let works = counts.ran >= MOSTLY * (counts.working - LEEWAY);
-        works && counts.asked < (AT_WORK * counts.working).max(BY_CHANCE)
+        works && counts.asked < (WORKING_SHARE * counts.working).max(BY_CHANCE)
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
             beside.add(std::iter::once((pid, 1.0)), std::iter::empty(), Some([pid]));
         }
         beside.begin();
-        assert_eq!(beside.known.len(), BESIDE);
+        assert_eq!(beside.known.len(), MOST_WATCHED);
         (0..60).for_each(|_| beside.begin());
         assert_eq!(beside.known.len(), 0);
     }

@@ -14,7 +14,7 @@ use super::beside::Beside;
 use super::paths::{Peer, WaitHop};
 use super::ways::RoundPath;
 use crate::rates::delta::{rate, span};
-use crate::rates::levels::HARDLY;
+use crate::rates::levels::NEXT_TO_NOTHING;
 use crate::rates::short_lived::ShortLived;
 use crate::rates::wait::Wait;
 use crate::sample::{
@@ -25,7 +25,7 @@ use short_lived::Explained;
 use short_waits::short_waits;
 
 /// A sample of a thread speaks for so many rounds after it: others are sampled in every third, many of them in turns.
-const ROUNDS: u32 = 24;
+const ROUNDS_HELD: u32 = 24;
 /// Longest chain that is followed.
 const DEPTH: usize = 6;
 /// Most processes that one wait is followed to.
@@ -108,7 +108,7 @@ fn pace(before: &ThreadSample, now: &ThreadSample, seconds: Option<f64>) -> Opti
 impl<'a> Graph<'a> {
     /// The graph of a tick; none where it was not read what joins the processes. `waits` are the meanings of the sampler's
     /// observations, in their order; `lived` is what used the CPUs for a moment.
-    pub(in crate::rates) fn of(
+    pub(in crate::rates) fn new(
         job: &'a JobSample,
         before: Option<&'a JobSample>,
         waits: &'a [Wait],
@@ -144,7 +144,7 @@ impl<'a> Graph<'a> {
                     pid,
                     tid: thread.tid,
                     role: thread.role,
-                    active: !background && (thread.aside && moves || cpu > HARDLY || wakes_per_s > MOVES_S),
+                    active: !background && (thread.aside && moves || cpu > NEXT_TO_NOTHING || wakes_per_s > MOVES_S),
                     cpu,
                     wakes_per_s,
                     paced: pace.is_some(),
@@ -153,7 +153,7 @@ impl<'a> Graph<'a> {
                     cursor: 0,
                     now: None,
                     wait: Wait::Unknown,
-                    explained: Explained::of(
+                    explained: Explained::new(
                         pid,
                         lived,
                         thread.samples().filter_map(|(_, place)| waits.get(place as usize).copied()),
@@ -210,7 +210,7 @@ impl<'a> Graph<'a> {
                 }
             }
             let last = thread.cursor.checked_sub(1).and_then(|at| thread.samples.get(at));
-            if last.is_none_or(|(at, _)| round.saturating_sub(*at) > ROUNDS) {
+            if last.is_none_or(|(at, _)| round.saturating_sub(*at) > ROUNDS_HELD) {
                 (thread.now, thread.wait) = (None, Wait::Unknown);
             }
         }

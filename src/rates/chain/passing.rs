@@ -11,7 +11,7 @@ use crate::rates::levels::{HALF_LIFE_S, MOSTLY, SEEN_S};
 use crate::rates::wait::Wait;
 
 /// Most different ways that are kept.
-const WAYS: usize = 16;
+const KEPT_PATHS: usize = 16;
 
 /// Where the loop's waits for threads that live for a moment led of late.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl Passing {
         let least = |a: &&mut RoundPath, b: &&mut RoundPath| a.share.total_cmp(&b.share);
         if let Some(known) = self.ways.iter_mut().find(|known| known.is_like(&new)) {
             known.share += new.share;
-        } else if self.ways.len() < WAYS {
+        } else if self.ways.len() < KEPT_PATHS {
             self.ways.push(new);
         } else if let Some(least) = self.ways.iter_mut().min_by(least).filter(|least| least.share < new.share) {
             *least = new;

@@ -39,7 +39,6 @@ named_enum! {
 
 impl WaitEdge {
     /// A lock on a file that another process holds, whether it is waited for or tried again and again.
-    #[must_use]
     pub fn is_file_lock(self) -> bool {
         matches!(self, Self::FileLock | Self::TriesLock)
     }
@@ -96,20 +95,17 @@ impl WaitHop {
     pub const SHORT_LIVED: u32 = 0;
 
     /// Threads of a process that live for a moment each.
-    #[must_use]
     pub fn short_lived(pid: u32) -> Self {
         Self { by: WaitEdge::Thread, pid, tid: Self::SHORT_LIVED }
     }
 
     /// It stands for threads that live for a moment each.
-    #[must_use]
     pub fn is_short_lived(&self) -> bool {
         self.tid == Self::SHORT_LIVED
     }
 }
 
 /// Whether a way ends at another thread of the loop's own process that sleeps: it is waited for only with a lock in its hands.
-#[must_use]
 pub fn is_at_sleeping_thread(hops: &[WaitHop], end: &WaitEnd) -> bool {
     *end == WaitEnd::Timer && matches!(hops, [hop] if hop.by == WaitEdge::Thread)
 }
@@ -229,7 +225,6 @@ impl ChainRates {
     }
 
     /// Seconds of waits that lead to a loader.
-    #[must_use]
     pub fn loader_s(&self) -> f64 {
         let loader = |pid: u32| self.peers.iter().any(|peer| peer.pid == pid && peer.loader);
         let leads = |path: &&WaitPath| path.end == WaitEnd::Loader || path.hops.iter().any(|hop| loader(hop.pid));

@@ -12,13 +12,13 @@ use std::collections::HashMap;
 use super::graph::Graph;
 use super::paths::{WaitEdge, WaitEnd, WaitHop};
 use super::ways::{FoundPaths, RoundPath};
-use crate::rates::levels::{CLEARLY, HALF_LIFE_S, MOSTLY, SEEN_S, SHORT_S};
+use crate::rates::levels::{CLEARLY, HALF_LIFE_S, MOSTLY, SEEN_S, SHORT_INTERVAL_S};
 use crate::rates::stacks::PythonThread;
 use crate::rates::stacks::correction::ENOUGH_SAMPLES;
 use crate::rates::wait::Wait;
 
 /// Most threads that are kept.
-const MOST: usize = 512;
+const MOST_WORKERS_BESIDE: usize = 512;
 
 /// Seconds in which the loop slept, and in which it did not.
 #[derive(Debug, Default, Clone, Copy)]
@@ -145,7 +145,7 @@ impl Polling {
     fn count(&mut self, busy: &[(u32, u32)], sleeps: bool, seconds: f64) {
         self.all.add(sleeps, seconds);
         for thread in busy {
-            if self.known.len() >= MOST && !self.known.contains_key(thread) {
+            if self.known.len() >= MOST_WORKERS_BESIDE && !self.known.contains_key(thread) {
                 continue;
             }
             self.known.entry(*thread).or_default().add(sleeps, seconds);
@@ -162,7 +162,7 @@ impl Polling {
     /// Works during a part of the loop's sleep, and far less while it does not sleep.
     fn works_meanwhile(&self, thread: (u32, u32)) -> bool {
         let Some(worked) = self.known.get(&thread) else { return false };
-        if self.all.asleep < SHORT_S || self.all.beside < SEEN_S {
+        if self.all.asleep < SHORT_INTERVAL_S || self.all.beside < SEEN_S {
             return false;
         }
         let (asleep, beside) = (worked.asleep / self.all.asleep, worked.beside / self.all.beside);
@@ -171,6 +171,6 @@ impl Polling {
 
     fn never_rests(&self, thread: (u32, u32)) -> bool {
         let asleep_s = self.known.get(&thread).map_or(0.0, |worked| worked.asleep);
-        self.all.asleep >= SHORT_S && asleep_s >= (1.0 - CLEARLY) * self.all.asleep
+        self.all.asleep >= SHORT_INTERVAL_S && asleep_s >= (1.0 - CLEARLY) * self.all.asleep
     }
 }

@@ -45,7 +45,6 @@ pub struct LoopShares([f64; Activity::COUNT]);
 
 impl LoopShares {
     /// Share of one activity.
-    #[must_use]
     pub fn get(&self, activity: Activity) -> f64 {
         self.0.get(activity.index()).copied().unwrap_or(0.0)
     }
@@ -56,22 +55,19 @@ impl LoopShares {
     }
 
     /// Share of the activities of a kind.
-    #[must_use]
-    pub fn of(&self, wanted: impl Fn(Activity) -> bool) -> f64 {
+    pub fn share_where(&self, wanted: impl Fn(Activity) -> bool) -> f64 {
         self.iter().filter(|(activity, _)| wanted(*activity)).map(|(_, share)| share).sum()
     }
 
     /// Share in the model and what trains it: forward, backward, optimizer, copies.
-    #[must_use]
     pub fn of_model(&self) -> f64 {
         use Activity::{Backward, Copy, Forward, Optimizer};
-        self.of(|activity| matches!(activity, Forward | Backward | Optimizer | Copy))
+        self.share_where(|activity| matches!(activity, Forward | Backward | Optimizer | Copy))
     }
 
     /// Share outside of getting batches and of waiting for somebody.
-    #[must_use]
     pub fn outside(&self) -> f64 {
-        1.0 - self.of(|activity| activity.is_input() || activity == Activity::OtherWait)
+        1.0 - self.share_where(|activity| activity.is_input() || activity == Activity::OtherWait)
     }
 }
 
@@ -88,7 +84,6 @@ pub struct Corrected {
 
 impl Corrected {
     /// Share of the wall time that so many samples outside of waiting stand for.
-    #[must_use]
     pub fn share(&self, samples: u32) -> f64 {
         let (rest, active) = self.rest;
         if active > 0.0 { rest * f64::from(samples) / active } else { 0.0 }
@@ -102,7 +97,6 @@ impl Corrected {
 /// counts like [`PRIOR`] samples. Samples in a wait for nobody known say nothing of what it is for: as much of the time stays
 /// what the sampler took it for. So do those at a queue of the program's own, as far as the waits were seen to be for another
 /// process that makes no batches: answers come through queues too.
-#[must_use]
 pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let total = stacks.total();
     if total < ENOUGH_SAMPLES {
@@ -121,8 +115,9 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let active = total.saturating_sub(stacks.get(Activity::Waiting).into()) as f64;
     let part_of_rest = |samples: f64| if active > 0.0 { rest * samples / active } else { 0.0 };
     // Making the iterator lies outside of its `next()`.
-    let in_next =
-        stacks.of(|activity| activity.is_input() && !matches!(activity, Activity::Waiting | Activity::LoaderStart));
+    let in_next = stacks.samples_where(|activity| {
+        activity.is_input() && !matches!(activity, Activity::Waiting | Activity::LoaderStart)
+    });
     let other_waits = f64::from(stacks.get(Activity::OtherWait));
     let answers =
         (measured.elsewhere * total as f64 - other_waits).max(0.0).min(stacks.get(Activity::QueueWait).into());
@@ -141,7 +136,7 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let checkpoint = if saving > 0 { weigh(f64::from(saving), of_named(split.checkpoint)).max(saved) } else { saved };
     // What was seen to be a wait for the GPU is no saving, whatever the function is called that the code stands in.
     let checkpoint = checkpoint.min((split.checkpoint + split.host_busy + split.other).max(saved));
-    let elsewhere = part_of_rest(stacks.of(waits_by_name) as f64);
+    let elsewhere = part_of_rest(stacks.samples_where(waits_by_name) as f64);
     let host_most = measured.able_to_work.max(split.host_busy);
     shift(&mut split, input, checkpoint, host_most, elsewhere);
 
@@ -215,7 +210,7 @@ impl RecentActivities {
     /// Stacks older than this are not asked, nanoseconds: they are taken seldom while nothing changes.
     const SPAN_NS: u64 = 120_000_000_000;
     /// As many samples, the newest, are asked: shares to within 5 points, and a change is followed within some windows.
-    pub(in crate::rates) const SAMPLES: u64 = 100;
+    pub(in crate::rates) const NEWEST_SAMPLES: u64 = 100;
 
     /// Takes the stacks of an interval that ended at `now_ns`.
     pub(in crate::rates) fn take(&mut self, now_ns: u64, stacks: &[ProcessStacks]) {
@@ -230,10 +225,10 @@ impl RecentActivities {
     }
 
     /// The newest of one trainer, added up.
-    pub(in crate::rates) fn of(&self, trainer: ProcessId) -> Activities {
+    pub(in crate::rates) fn newest(&self, trainer: ProcessId) -> Activities {
         let mut sum = Activities::default();
         for (_, _, main) in self.0.iter().rev().filter(|(_, id, _)| *id == trainer) {
-            if sum.total() >= Self::SAMPLES {
+            if sum.total() >= Self::NEWEST_SAMPLES {
                 break;
             }
             sum.merge(main);
@@ -313,7 +308,7 @@ mod tests {
         assert!((corrected.split.host_busy - 0.136).abs() < 0.01);
         assert!((corrected.activities.get(Activity::Waiting) - 0.5).abs() < 1e-9);
         assert!((corrected.activities.get(Activity::Receiving) - 0.375).abs() < 1e-9);
-        assert!((corrected.activities.of(|_| true) - 1.0).abs() < 1e-9);
+        assert!((corrected.activities.share_where(|_| true) - 1.0).abs() < 1e-9);
     }
 
     #[test]
@@ -323,7 +318,7 @@ mod tests {
         let corrected = correct(&measured(0.8, 0.8, 0.0), &stacks).unwrap();
         assert!((corrected.split.input_wait - 0.8).abs() < 0.01, "{:?}", corrected.split);
         assert!((corrected.activities.get(Activity::Sync) - 0.2).abs() < 1e-6);
-        assert!((corrected.activities.of(|_| true) - 1.0).abs() < 1e-9);
+        assert!((corrected.activities.share_where(|_| true) - 1.0).abs() < 1e-9);
         // A queue beside torch's loader, whose poll its own stacks explain, is what it was.
         let stacks = samples(&[(Activity::Waiting, 100), (Activity::QueueWait, 60), (Activity::Forward, 40)]);
         let corrected = correct(&measured(0.5, 0.5, 0.5), &stacks).unwrap();
@@ -340,7 +335,7 @@ mod tests {
         let stacks = samples(&[(Activity::Decode, 80), (Activity::Load, 10), (Activity::Forward, 10)]);
         let corrected = correct(&measured(0.02, 0.0, 0.97), &stacks).unwrap();
         assert!(corrected.split.input_wait > 0.8 && corrected.split.host_busy < 0.2);
-        assert!((corrected.activities.of(Activity::is_loading) - 0.9).abs() < 1e-9);
+        assert!((corrected.activities.share_where(Activity::is_loading) - 0.9).abs() < 1e-9);
     }
 
     #[test]
@@ -359,9 +354,9 @@ mod tests {
             recent.take(second * 1_000_000_000, if second < 78 { &trainers } else { &[] });
         }
         // Three windows of 40 samples, all from after the change.
-        assert_eq!(recent.of(id(1)), samples(&[(Activity::Forward, 120)]));
-        assert_eq!(recent.of(id(2)).total(), 0);
+        assert_eq!(recent.newest(id(1)), samples(&[(Activity::Forward, 120)]));
+        assert_eq!(recent.newest(id(2)).total(), 0);
         recent.take(78_000_000_000 + RecentActivities::SPAN_NS, &[]);
-        assert_eq!(recent.of(id(1)).total(), 0, "too old");
+        assert_eq!(recent.newest(id(1)).total(), 0, "too old");
     }
 }

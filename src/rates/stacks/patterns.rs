@@ -87,7 +87,7 @@ const HAND_OUT: &[Row] = &[
 ];
 
 /// Reading and decoding samples.
-const SAMPLES: &[Row] = &[
+const READ_AND_DECODE: &[Row] = &[
     // Pillow opens lazily: whatever needs the pixels ends in ImageFile.load. Seen.
     (Is(Decode), "PIL/ImageFile.py", "load load_read load_prepare load_end"),
     (Is(Load), "PIL/Image.py", "open _open_core preinit init"),
@@ -178,7 +178,7 @@ pub(super) fn pattern(frame: &StackFrame) -> Pattern {
         (functions.is_empty() || functions.split(' ').any(|known| known == function))
             && files.split(", ").any(|tail| in_file(&frame.file, tail))
     };
-    [LOADER, SAMPLES, LOOP, HAND_OUT]
+    [LOADER, READ_AND_DECODE, LOOP, HAND_OUT]
         .into_iter()
         .flatten()
         .find(fits)
@@ -193,8 +193,8 @@ pub(super) fn last_part(function: &str) -> &str {
 /// Whether what loads in this file reads arrays that were stored: unlike other reading, a loop that does it at each step reads
 /// its data.
 pub(super) fn holds_stored_arrays(file: &str) -> bool {
-    const FILES: &str = "torch/serialization.py, numpy/lib/npyio.py, numpy/lib/_npyio_impl.py, safetensors/";
-    FILES.split(", ").any(|tail| in_file(file, tail))
+    const ARRAY_FILES: &str = "torch/serialization.py, numpy/lib/npyio.py, numpy/lib/_npyio_impl.py, safetensors/";
+    ARRAY_FILES.split(", ").any(|tail| in_file(file, tail))
 }
 
 /// Whether the path ends with the tail, or lies under it where the tail is a folder.
@@ -212,36 +212,36 @@ fn in_file(file: &str, tail: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(file: &str, function: &str) -> Pattern {
+    fn pattern_of(file: &str, function: &str) -> Pattern {
         pattern(&StackFrame { file: file.into(), function: function.into(), ..StackFrame::default() })
     }
 
     #[test]
     fn both_namings_and_any_prefix() {
         let file = "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py";
-        assert_eq!(of(file, "_MultiProcessingDataLoaderIter._try_get_data"), Pattern::LoaderNext);
-        assert_eq!(of(file, "_try_get_data"), Pattern::LoaderNext);
-        assert_eq!(of(file, "DataLoader.__iter__"), Pattern::Is(Activity::LoaderStart));
-        assert_eq!(of("torch/utils/data/_utils/fetch.py", "fetch"), Pattern::Fetch);
-        assert_eq!(of("/usr/lib/python3.11/multiprocessing/queues.py", "Queue.get"), Pattern::QueueGet);
-        assert_eq!(of("/usr/lib/python3.11/queue.py", "get"), Pattern::QueueGet);
+        assert_eq!(pattern_of(file, "_MultiProcessingDataLoaderIter._try_get_data"), Pattern::LoaderNext);
+        assert_eq!(pattern_of(file, "_try_get_data"), Pattern::LoaderNext);
+        assert_eq!(pattern_of(file, "DataLoader.__iter__"), Pattern::Is(Activity::LoaderStart));
+        assert_eq!(pattern_of("torch/utils/data/_utils/fetch.py", "fetch"), Pattern::Fetch);
+        assert_eq!(pattern_of("/usr/lib/python3.11/multiprocessing/queues.py", "Queue.get"), Pattern::QueueGet);
+        assert_eq!(pattern_of("/usr/lib/python3.11/queue.py", "get"), Pattern::QueueGet);
     }
 
     #[test]
     fn a_tail_matches_whole_parts_only() {
-        assert_eq!(of("/home/me/mytorch/optim/sgd.py", "step"), Pattern::Nothing);
-        assert_eq!(of("/home/me/torch/optim/sgd.py", "step"), Pattern::Is(Activity::Optimizer));
-        assert_eq!(of("/home/me/my_wandb/x.py", "log"), Pattern::Nothing);
-        assert_eq!(of("/x/site-packages/wandb/sdk/run.py", "log"), Pattern::Is(Activity::Report));
-        assert_eq!(of("/home/me/task_queue.py", "get"), Pattern::Nothing);
-        assert_eq!(of("", ""), Pattern::Nothing);
+        assert_eq!(pattern_of("/home/me/mytorch/optim/sgd.py", "step"), Pattern::Nothing);
+        assert_eq!(pattern_of("/home/me/torch/optim/sgd.py", "step"), Pattern::Is(Activity::Optimizer));
+        assert_eq!(pattern_of("/home/me/my_wandb/x.py", "log"), Pattern::Nothing);
+        assert_eq!(pattern_of("/x/site-packages/wandb/sdk/run.py", "log"), Pattern::Is(Activity::Report));
+        assert_eq!(pattern_of("/home/me/task_queue.py", "get"), Pattern::Nothing);
+        assert_eq!(pattern_of("", ""), Pattern::Nothing);
     }
 
     #[test]
     fn saving_and_loading_live_in_one_file() {
         let file = "/x/torch/serialization.py";
-        assert_eq!(of(file, "load"), Pattern::Is(Activity::Load));
-        assert_eq!(of(file, "save"), Pattern::Is(Activity::Checkpoint));
-        assert_eq!(of(file, "_save"), Pattern::Is(Activity::Checkpoint));
+        assert_eq!(pattern_of(file, "load"), Pattern::Is(Activity::Load));
+        assert_eq!(pattern_of(file, "save"), Pattern::Is(Activity::Checkpoint));
+        assert_eq!(pattern_of(file, "_save"), Pattern::Is(Activity::Checkpoint));
     }
 }

@@ -249,10 +249,10 @@ fn reads_arrays(stack: &[StackLook<'_>]) -> bool {
 
 /// The innermost line is one of the user's that decodes pictures or sound: native code leaves no frame of its own.
 fn decodes(stack: &[StackLook<'_>]) -> bool {
-    const CALLS: &str =
+    const DECODE_CALLS: &str =
         "imdecode( imread( decode_jpeg( decode_png( decode_image( read_image( decode_audio( simplejpeg.";
     let text = stack.first().filter(|leaf| leaf.is_user()).and_then(|leaf| leaf.frame.text.as_deref());
-    text.is_some_and(|text| has_one_of(CALLS, text))
+    text.is_some_and(|text| has_one_of(DECODE_CALLS, text))
 }
 
 /// A loader of the user's own in the training process. Iterators and data sets are called through
@@ -322,22 +322,22 @@ fn near_leaf<'a, 'b>(stack: &'b [StackLook<'a>]) -> impl Iterator<Item = &'b Sta
 
 /// The user's own code moves a batch to the device, by the name of the function or by the text of its line.
 fn copies_to_device(frame: &StackFrame) -> bool {
-    const NAMES: &str = "to_device to_gpu to_cuda move_to_device move_to_gpu batch_to_device copy_to_device send_to_device h2d \
+    const COPY_NAMES: &str = "to_device to_gpu to_cuda move_to_device move_to_gpu batch_to_device copy_to_device send_to_device h2d \
         host_to_device batch_to_gpu copy_to_gpu";
     // A tensor that is made of the host's memory on the device, and one that is filled from there.
     const MAKE: &str = "tensor( asarray( array( .to(";
     let name = last_part(&frame.function).trim_start_matches('_');
     let text = frame.text.as_deref().unwrap_or_default();
-    is_one_of(NAMES, name)
+    is_one_of(COPY_NAMES, name)
         || has_one_of(".cuda( .copy_( jnp.asarray(", text)
         || has_one_of(MAKE, text) && has_one_of("dev cuda gpu rank", text)
 }
 
 /// A wrapper of the user's own around the wait for the device.
 pub(super) fn named_for_sync(name: &str) -> bool {
-    const NAMES: &str =
+    const SYNC_NAMES: &str =
         "synchronize sync cuda_sync cuda_synchronize gpu_sync device_sync sync_device device_synchronize";
-    is_one_of(NAMES, name.trim_start_matches('_'))
+    is_one_of(SYNC_NAMES, name.trim_start_matches('_'))
 }
 
 /// `save_checkpoint`, `checkpoint`, `save_state`, `snapshot_model`; or a special method of a class that saves, `Saver.__call__`.

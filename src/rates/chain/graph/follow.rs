@@ -4,14 +4,14 @@ use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
 use super::super::ways::{FoundPaths, RoundPath};
 use super::turns::PRIVATE;
 use super::{CANDIDATES, DEPTH, Graph, GraphThread, Trail, running};
-use crate::rates::levels::{AT_WORK, CLEARLY};
+use crate::rates::levels::{CLEARLY, WORKING_SHARE};
 use crate::rates::wait::Wait;
 use crate::sample::{Channel, Observation};
 
 /// Most threads and processes that one sample's wait is followed through, some 1 µs each; what lies beyond is unknown.
-const STEPS: u32 = 128;
+const MOST_STEPS: u32 = 128;
 /// Most different ways that one wait is passed on over.
-const WAYS: usize = 32;
+const MOST_PATHS: usize = 32;
 /// CPython's switch interval is 5 ms: a thread that waits for the interpreter lock looks again after it (Python/ceval_gil.c,
 /// `take_gil`). Milliseconds, rounded up.
 const SWITCH_MS: i32 = 6;
@@ -38,7 +38,7 @@ impl<'a> Graph<'a> {
     fn ways_beside(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
         let Some(thread) = self.thread(pid, tid) else { return vec![RoundPath::end(WaitEnd::Unknown)].into() };
         let ways = self.ways_from(thread);
-        let busy = device.filter(|busy| *busy >= AT_WORK);
+        let busy = device.filter(|busy| *busy >= WORKING_SHARE);
         match (thread.wait, busy) {
             // The wait has no name of its own: the device may be what is waited for.
             (Wait::Device, Some(_)) => vec![RoundPath::end(WaitEnd::Device)].into(),
@@ -68,7 +68,7 @@ impl<'a> Graph<'a> {
     }
 
     fn ways_from(&self, thread: &GraphThread<'a>) -> Vec<RoundPath> {
-        self.steps.set(STEPS);
+        self.steps.set(MOST_STEPS);
         self.ways(thread, &mut vec![thread])
     }
 
@@ -129,7 +129,7 @@ impl<'a> Graph<'a> {
         if short || switches {
             let of = if run.is_empty() { &others } else { &run };
             let mut holders: Vec<&GraphThread<'_>> = of.iter().copied().filter(|one| !self.is_native(one)).collect();
-            holders.retain(|one| !run.is_empty() || one.cpu >= AT_WORK);
+            holders.retain(|one| !run.is_empty() || one.cpu >= WORKING_SHARE);
             if !holders.is_empty() {
                 return to_threads(&holders, WaitEdge::InterpreterLock, |_| vec![RoundPath::end(WaitEnd::Cpu)]);
             }
@@ -314,14 +314,14 @@ fn beside_device(ways: Vec<RoundPath>, busy: f64) -> Vec<RoundPath> {
     rest.filter(|way| way.share > 0.0).chain([RoundPath { share: busy, ..RoundPath::end(WaitEnd::Device) }]).collect()
 }
 
-/// Equal ways as one, and what is beyond [`WAYS`] of them as one with an unknown end.
+/// Equal ways as one, and what is beyond [`MOST_PATHS`] of them as one with an unknown end.
 fn few(ways: impl Iterator<Item = RoundPath>) -> Vec<RoundPath> {
     let mut kept: Vec<RoundPath> = Vec::new();
     let mut rest = 0.0;
     for way in ways {
         if let Some(known) = kept.iter_mut().find(|known| known.is_like(&way)) {
             known.share += way.share;
-        } else if kept.len() < WAYS {
+        } else if kept.len() < MOST_PATHS {
             kept.push(way);
         } else {
             rest += way.share;

@@ -22,7 +22,7 @@ pub(super) struct Explained {
 
 impl Explained {
     /// `waits` are those of all the thread's samples.
-    pub fn of(pid: u32, lived: &ShortLived, waits: impl Iterator<Item = Wait>) -> Self {
+    pub fn new(pid: u32, lived: &ShortLived, waits: impl Iterator<Item = Wait>) -> Self {
         let (children, threads) = (lived.children.get(&pid), lived.threads.get(&pid));
         if children.is_none() && threads.is_none() {
             return Self::default();
