@@ -4,13 +4,13 @@
 //! told by how it moves. The frame is the outermost that was there at nearly every reading and has such a variable: what is called
 //! from it may count as well, but samples of a batch or pieces of a step. Whatever makes a batch counts samples.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::frame::CountedSteps;
 use super::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_INTERVAL_S};
 use super::stacks::is_in_loader;
-use crate::sample::{FrameLocals, LocalsSample, ProcessId, StacksSample, ThreadLocals};
+use crate::sample::{FrameLocals, LocalsSample, ThreadLocals};
 
 /// Most readings kept of one trainer.
 pub(super) const READINGS: usize = 32;
@@ -45,14 +45,6 @@ struct VariableReading {
     frames: Vec<FrameLocals>,
 }
 
-/// What is kept of one trainer.
-#[derive(Debug, Default)]
-struct Readings {
-    tid: u32,
-    kept: VecDeque<VariableReading>,
-    found: Option<FoundVariable>,
-}
-
 /// A loop whose variable counts its steps.
 #[derive(Debug)]
 struct FoundVariable {
@@ -63,41 +55,29 @@ struct FoundVariable {
     turns: bool,
 }
 
-/// Local variables of the trainers' loops over time.
+/// Local variables of one trainer's loop over time.
 #[derive(Debug, Default)]
-pub(super) struct LoopVariables(HashMap<ProcessId, Readings>);
+pub(super) struct LoopVariable {
+    tid: u32,
+    kept: VecDeque<VariableReading>,
+    found: Option<FoundVariable>,
+}
 
-impl LoopVariables {
-    /// Takes new readings; `loop_of` tells which thread of a trainer runs the loop.
-    pub(super) fn take(&mut self, stacks: Option<&StacksSample>, loop_of: impl Fn(ProcessId) -> Option<u32>) {
-        for read in stacks.iter().flat_map(|stacks| &stacks.locals) {
-            let tid = loop_of(read.process).unwrap_or(read.process.pid);
-            self.0.entry(read.process).or_default().take(read, tid);
-        }
-    }
-
-    /// Forgets trainers that are no longer there.
-    pub(super) fn retain(&mut self, is_there: impl Fn(ProcessId) -> bool) {
-        self.0.retain(|id, _| is_there(*id));
-    }
-
-    /// The steps of a trainer as of now.
-    pub(super) fn steps(&self, trainer: ProcessId, now_ns: u64) -> Option<CountedSteps> {
-        let readings = self.0.get(&trainer)?;
-        let newest_ns = readings.kept.back()?.at_ns;
-        let found = readings.found.as_ref().filter(|_| now_ns.saturating_sub(newest_ns) <= HELD_NS)?;
+impl LoopVariable {
+    /// The steps as of now.
+    pub(super) fn steps(&self, now_ns: u64) -> Option<CountedSteps> {
+        let newest_ns = self.kept.back()?.at_ns;
+        let found = self.found.as_ref().filter(|_| now_ns.saturating_sub(newest_ns) <= HELD_NS)?;
         Some(found.steps.clone())
     }
 
-    /// The frame that runs a trainer's loop, as long as it takes steps: whatever is called from it is a part of a step.
-    pub(super) fn stepping(&self, trainer: ProcessId) -> Option<&FrameLocals> {
-        let found = self.0.get(&trainer)?.found.as_ref()?;
-        found.turns.then_some(&found.frame)
+    /// The frame that runs the loop, as long as it takes steps: whatever is called from it is a part of a step.
+    pub(super) fn stepping(&self) -> Option<&FrameLocals> {
+        self.found.as_ref().filter(|found| found.turns).map(|found| &found.frame)
     }
-}
 
-impl Readings {
-    fn take(&mut self, read: &LocalsSample, tid: u32) {
+    /// Takes a new reading of the process, whose loop runs in the thread `tid`.
+    pub(super) fn take(&mut self, read: &LocalsSample, tid: u32) {
         // Also where a further counter was found: all readings are then handed on again, with its values.
         if self.tid != tid || self.kept.back().is_some_and(|last| last.at_ns >= read.began_ns) {
             *self = Self { tid, ..Self::default() };
@@ -285,7 +265,7 @@ fn greatest_common_divisor(a: i64, b: i64) -> i64 {
 mod tests {
     use super::*;
 
-    const TRAINER: ProcessId = ProcessId { pid: 7, start_ticks: 1 };
+    const TRAINER: crate::sample::ProcessId = crate::sample::ProcessId { pid: 7, start_ticks: 1 };
 
     fn frame(function: &str, numbers: &[(&str, i64)]) -> FrameLocals {
         let numbers = numbers.iter().map(|(name, value)| ((*name).into(), *value)).collect();
@@ -304,12 +284,11 @@ mod tests {
 
     /// What is made of readings whose frames are these functions of time in seconds.
     fn found(frames: impl Fn(f64) -> Vec<FrameLocals>) -> Option<CountedSteps> {
-        let mut variables = LoopVariables::default();
+        let mut variable = LoopVariable::default();
         for ms in moments() {
-            let locals = vec![reading(ms, frames(ms as f64 / 1000.0))];
-            variables.take(Some(&StacksSample { windows: Vec::new(), locals }), |_| Some(7));
+            variable.take(&reading(ms, frames(ms as f64 / 1000.0)), 7);
         }
-        variables.steps(TRAINER, 9_000_000_000)
+        variable.steps(9_000_000_000)
     }
 
     fn turns(seconds: f64, per_s: f64) -> i64 {
@@ -356,13 +335,12 @@ mod tests {
     #[test]
     fn a_loop_takes_steps_as_long_as_its_counter_rises() {
         let is_stepping = |until_s: f64| {
-            let mut variables = LoopVariables::default();
+            let mut variable = LoopVariable::default();
             for ms in moments() {
                 let step = turns((ms as f64 / 1000.0).min(until_s), 20.0);
-                let locals = vec![reading(ms, vec![frame("main", &[("step", step)])])];
-                variables.take(Some(&StacksSample { windows: Vec::new(), locals }), |_| Some(7));
+                variable.take(&reading(ms, vec![frame("main", &[("step", step)])]), 7);
             }
-            variables.stepping(TRAINER).map(|frame| frame.function.to_string())
+            variable.stepping().map(|frame| frame.function.to_string())
         };
         assert_eq!(is_stepping(60.0).as_deref(), Some("main"));
         assert_eq!(is_stepping(5.0), None, "it is counted, and stands still");
@@ -405,16 +383,14 @@ mod tests {
 
     #[test]
     fn another_thread_runs_the_loop() {
-        let mut variables = LoopVariables::default();
+        let mut variable = LoopVariable::default();
         for ms in moments() {
             let mut read = reading(ms, vec![frame("serve", &[("polls", turns(ms as f64 / 1000.0, 50.0))])]);
             let frames = vec![frame("train", &[("step", turns(ms as f64 / 1000.0, 12.0))])];
             read.threads.push(ThreadLocals { tid: Some(9), is_main: false, frames });
-            variables.take(Some(&StacksSample { windows: Vec::new(), locals: vec![read] }), |_| Some(9));
+            variable.take(&read, 9);
         }
-        assert_eq!(&*variables.steps(TRAINER, 9_000_000_000).unwrap().variable, "step in train (train.py)");
-        assert_eq!(variables.steps(TRAINER, 100_000_000_000), None, "no reading for long");
-        variables.retain(|_| false);
-        assert_eq!(variables.steps(TRAINER, 9_000_000_000), None);
+        assert_eq!(&*variable.steps(9_000_000_000).unwrap().variable, "step in train (train.py)");
+        assert_eq!(variable.steps(100_000_000_000), None, "no reading for long");
     }
 }

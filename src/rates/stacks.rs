@@ -89,11 +89,11 @@ pub struct ProcessStacks {
 /// the loop, and which frame of it is seen to take steps.
 pub(super) fn fold<'a>(
     stacks: Option<&StacksSample>,
-    job: Option<&JobSample>,
+    job: &JobSample,
     loop_of: impl Fn(ProcessId) -> (Option<u32>, Option<&'a FrameLocals>),
 ) -> Vec<ProcessStacks> {
-    let (Some(stacks), Some(job)) = (stacks, job) else { return Vec::new() };
-    let folded = stacks.windows.iter().filter_map(|window| {
+    let windows = stacks.into_iter().flat_map(|stacks| &stacks.windows);
+    let folded = windows.filter_map(|window| {
         let process = job.processes.iter().find(|process| process.id == window.process)?;
         let looked_at = matches!(process.role, ProcessRole::Trainer | ProcessRole::Worker);
         looked_at.then(|| process_stacks(window, process.role, loop_of(process.id)))

@@ -417,7 +417,7 @@ fn only_processes_of_the_job_with_a_role_are_kept() {
     let processes = roles.map(|(pid, role)| ProcessSample { role, ..process(pid) }).to_vec();
     let job = job(1000, processes);
     let windows = [10, 20, 30, 40].map(|pid| window(pid, &[(&["/home/me/t.py:1 f"], 1)])).to_vec();
-    let folded = fold(Some(&StacksSample { windows, ..StacksSample::default() }), Some(&job), |_| (None, None));
+    let folded = fold(Some(&StacksSample { windows, ..StacksSample::default() }), &job, |_| (None, None));
     assert_eq!(folded.iter().map(|stacks| stacks.id.pid).collect::<Vec<_>>(), [10, 20]);
 }
 

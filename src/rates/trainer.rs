@@ -3,8 +3,6 @@
 //! A sample stands for the time since the one before it, also over the end of a tick. What each means is decided by
 //! [`classify`](super::classify_wait::classify); this file adds the times up.
 
-use std::collections::HashMap;
-
 use super::classify_wait::{WaitContext, classify};
 use super::delta::{Scheduled, copied};
 use super::device::{DeviceUse, Overlap, busiest};
@@ -106,7 +104,7 @@ impl TrainerRates {
 
 /// What spans two ticks, for one trainer.
 #[derive(Debug, Default)]
-pub(super) struct TrainerCarry {
+pub(super) struct SplitState {
     clock: SampleClock,
     written: Option<u64>,
     waited_s: f64,
@@ -142,38 +140,34 @@ impl Fetch {
     }
 }
 
-/// The trainers: those that were sampled, in their order; without any, the target by its counters alone.
+/// A trainer that was sampled.
 pub(super) fn fold(
-    carries: &mut HashMap<ProcessId, TrainerCarry>,
+    state: &mut SplitState,
+    trainer: &SampledTrainer,
     job: &JobSample,
-    trainers: &[SampledTrainer],
     workers: &[SampledWorker],
     folded: &JobFold,
     gpu: &GpuFold,
     stale: bool,
-) -> Vec<TrainerRates> {
-    carries.retain(|id, _| trainers.iter().any(|trainer| trainer.id == *id));
-    if trainers.is_empty() {
-        let target = folded.process(job, job.target);
-        return target.map(|(target, delta)| by_counters(target.id, delta)).into_iter().collect();
+) -> TrainerRates {
+    let (process, delta) = folded.process(job, trainer.id).unzip();
+    let mut rates = by_counters(trainer.id, delta.unwrap_or(&ProcessDelta::default()));
+    rates.exact = trainer.exact;
+    rates.place = process.and_then(|process| process.rank);
+    if folded.seconds.is_some() {
+        let devices = gpu.devices_of(trainer.id.pid);
+        let training = job.library.is_some() || !devices.is_empty();
+        let context = WaitContext { training, ..context(trainer, job, workers) };
+        go_through(trainer, state, context, &devices, &mut rates);
+    } else if !stale {
+        state.rebase(trainer);
     }
-    let rates = trainers.iter().map(|trainer| {
-        let (process, delta) = folded.process(job, trainer.id).unzip();
-        let mut rates = by_counters(trainer.id, delta.unwrap_or(&ProcessDelta::default()));
-        rates.exact = trainer.exact;
-        rates.place = process.and_then(|process| process.rank);
-        let carry = carries.entry(trainer.id).or_default();
-        if folded.seconds.is_some() {
-            let devices = gpu.devices_of(trainer.id.pid);
-            let training = job.library.is_some() || !devices.is_empty();
-            let context = WaitContext { training, ..context(trainer, job, workers) };
-            go_through(trainer, carry, context, &devices, &mut rates);
-        } else if !stale {
-            carry.rebase(trainer);
-        }
-        rates
-    });
-    rates.collect()
+    rates
+}
+
+/// The target by its counters alone: no trainer was sampled.
+pub(super) fn target(job: &JobSample, folded: &JobFold) -> Option<TrainerRates> {
+    folded.process(job, job.target).map(|(target, delta)| by_counters(target.id, delta))
 }
 
 fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
@@ -192,7 +186,7 @@ fn context(trainer: &SampledTrainer, job: &JobSample, workers: &[SampledWorker])
     WaitContext { exact: trainer.exact, workers, loader_ahead, ..WaitContext::default() }
 }
 
-impl TrainerCarry {
+impl SplitState {
     /// Takes the last readings as the ones to go on from, and counts nothing.
     fn rebase(&mut self, trainer: &SampledTrainer) {
         self.clock.rebase(trainer.points.last().map(|point| point.at_ns));
@@ -208,22 +202,22 @@ fn readings(points: &[SampledPoint]) -> Vec<(u64, u64)> {
 
 fn go_through(
     trainer: &SampledTrainer,
-    carry: &mut TrainerCarry,
+    state: &mut SplitState,
     context: WaitContext,
     devices: &[&DeviceUse],
     rates: &mut TrainerRates,
 ) {
-    let writing = writing(&trainer.points, &mut carry.written);
+    let writing = writing(&trainer.points, &mut state.written);
     let mut overlaps: Vec<Overlap<'_>> = devices.iter().map(|device| Overlap::new(device)).collect();
     let mut split = TimeSplit::default();
     let mut by_wait = [0.0; Wait::COUNT];
-    let mut requested = carry.steps.last.map(|(_, count)| count);
+    let mut requested = state.steps.last.map(|(_, count)| count);
     for (point, writing) in trainer.points.iter().zip(writing) {
-        let seconds = carry.clock.seconds(point.at_ns);
+        let seconds = state.clock.seconds(point.at_ns);
         let device = busiest(devices, point.at_ns);
         let by_wait_alone = || classify(point, &WaitContext { device, writing, ..context });
         let kind = point.by_chain.filter(|_| !writing).unwrap_or_else(by_wait_alone);
-        let kind = if carry.fetch.is_on(point, kind) { LoopActivity::InputWait } else { kind };
+        let kind = if state.fetch.is_on(point, kind) { LoopActivity::InputWait } else { kind };
         split[kind] += seconds;
         if let Some(total) = by_wait.get_mut(point.main.index()) {
             *total += seconds;
@@ -242,17 +236,17 @@ fn go_through(
         let before = requested;
         requested = point.batches_requested.or(requested);
         if kind != LoopActivity::InputWait || stepped {
-            if carry.waited_s >= STALL_S
+            if state.waited_s >= STALL_S
                 && rates.stalls.len() < WAITS
                 && let Some(count) = before
             {
-                rates.stalls.push(Stall { count, seconds: carry.waited_s as f32 });
+                rates.stalls.push(Stall { count, seconds: state.waited_s as f32 });
             }
-            let waited = std::mem::take(&mut carry.waited_s) as f32;
+            let waited = std::mem::take(&mut state.waited_s) as f32;
             rates.wait_lengths_s.extend((waited > 0.0).then_some(waited));
         }
         if kind == LoopActivity::InputWait {
-            carry.waited_s += seconds;
+            state.waited_s += seconds;
         }
         rates.seconds_seen += seconds;
     }
@@ -271,7 +265,7 @@ fn go_through(
         }
         rates.device_idle_s = Some(idle);
     }
-    let stepped = carry.steps.fold(trainer.feeders, &readings(&trainer.points));
+    let stepped = state.steps.fold(trainer.feeders, &readings(&trainer.points));
     rates.steps = stepped.steps;
     rates.step_lengths_s = stepped.lengths;
 }

@@ -3,16 +3,16 @@
 mod at_work;
 mod descriptors;
 mod follow;
+mod shared_lock;
 mod short_lived;
 mod short_waits;
-mod turns;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::beside::Beside;
 use super::paths::{Peer, WaitHop};
-use super::ways::RoundPath;
+use super::round_paths::RoundPath;
+use super::work_ahead::WorkAhead;
 use crate::rates::delta::{rate, span};
 use crate::rates::levels::NEXT_TO_NOTHING;
 use crate::rates::short_lived::ShortLived;
@@ -243,14 +243,14 @@ impl<'a> Graph<'a> {
         channel.readers.iter().chain(&channel.writers).copied().filter(move |other| *other != pid)
     }
 
-    /// Active threads of the same process that are not on the way here.
-    fn companions(&self, thread: &GraphThread<'a>, path: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
-        self.active_of(thread.pid, path).into_iter().filter(|other| !std::ptr::eq(*other, thread)).collect()
+    /// Active threads of the same process that are not on the path here.
+    fn companions(&self, thread: &GraphThread<'a>, trail: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
+        self.active_of(thread.pid, trail).into_iter().filter(|other| !std::ptr::eq(*other, thread)).collect()
     }
 
-    fn active_of(&self, pid: u32, path: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
-        let is_on_path = |one: &GraphThread<'a>| path.iter().any(|on| std::ptr::eq(*on, one));
-        self.threads_of(pid).filter(|one| one.active && !is_on_path(one)).collect()
+    fn active_of(&self, pid: u32, trail: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
+        let is_on_trail = |one: &GraphThread<'a>| trail.iter().any(|on| std::ptr::eq(*on, one));
+        self.threads_of(pid).filter(|one| one.active && !is_on_trail(one)).collect()
     }
 
     /// Processes of the job but the target, by PID.
@@ -268,12 +268,12 @@ impl<'a> Graph<'a> {
     }
 
     /// Batches come from this process: it is one of torch's workers, or a process of the job that works ahead of the loop.
-    pub(super) fn is_loader(&self, pid: u32, beside: &Beside) -> bool {
+    pub(super) fn is_loader(&self, pid: u32, work_ahead: &WorkAhead) -> bool {
         let inside = self.inside_pids.contains(&pid);
         self.is_torch_worker(pid)
             || inside
                 && self.processes.get(&pid).is_some_and(|process| process.role == ProcessRole::Worker)
-                && beside.is_ahead(pid)
+                && work_ahead.is_ahead(pid)
     }
 
     /// Processes of the job, but torch's workers, that rest at this round until a trainer asks them for something: they wait to
@@ -306,8 +306,8 @@ impl<'a> Graph<'a> {
 
     /// The pipe of torch's data workers that a trainer's loop waits at, itself or by a thread of its process, and who writes to
     /// it: each of torch's loaders has one (`_worker_result_queue`). Others may have one for each worker.
-    pub(super) fn waited_set(&self, (pid, tid): (u32, u32), ways: &[RoundPath]) -> Option<(Arc<str>, Vec<u32>)> {
-        let within = ways.iter().flat_map(|way| way.hops.iter().take_while(|hop| hop.pid == pid));
+    pub(super) fn waited_set(&self, (pid, tid): (u32, u32), paths: &[RoundPath]) -> Option<(Arc<str>, Vec<u32>)> {
+        let within = paths.iter().flat_map(|path| path.hops.iter().take_while(|hop| hop.pid == pid));
         let own = std::iter::once(tid).chain(within.map(|hop| hop.tid));
         let threads = own.filter_map(|tid| self.thread(pid, tid));
         let reading = threads.filter(|thread| matches!(thread.wait, Wait::LoaderPoll | Wait::Poll | Wait::Pipe));
@@ -350,7 +350,7 @@ impl<'a> Graph<'a> {
         own && !self.has_torch_workers(hop.pid)
     }
 
-    pub(super) fn peer(&self, pid: u32, beside: &Beside) -> Peer {
+    pub(super) fn peer(&self, pid: u32, work_ahead: &WorkAhead) -> Peer {
         let known = self.processes.get(&pid);
         let reached = self.channels.values().filter(|channel| channel.writers.contains(&pid));
         let mut addresses: Vec<Arc<str>> = reached.filter_map(|channel| channel.remote.clone()).collect();
@@ -361,7 +361,7 @@ impl<'a> Graph<'a> {
             inside: self.inside_pids.contains(&pid),
             command: known.map(|process| Arc::clone(&process.command)).unwrap_or_default(),
             comm: known.map(|process| Arc::clone(&process.comm)).unwrap_or_default(),
-            loader: self.is_loader(pid, beside),
+            loader: self.is_loader(pid, work_ahead),
             addresses,
         }
     }

@@ -1,4 +1,4 @@
-//! The ways from a trainer's loop to what ends its waits, as frames hold them.
+//! The paths from a trainer's loop to what ends its waits, as frames hold them.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ pub enum WaitEnd {
     Unknown,
 }
 
-/// One thread on the way.
+/// One thread on the path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WaitHop {
     /// How it is waited for.
@@ -105,12 +105,12 @@ impl WaitHop {
     }
 }
 
-/// Whether a way ends at another thread of the loop's own process that sleeps: it is waited for only with a lock in its hands.
+/// Whether a path ends at another thread of the loop's own process that sleeps: it is waited for only with a lock in its hands.
 pub fn is_at_sleeping_thread(hops: &[WaitHop], end: &WaitEnd) -> bool {
     *end == WaitEnd::Timer && matches!(hops, [hop] if hop.by == WaitEdge::Thread)
 }
 
-/// A way from the loop to an end.
+/// A path from the loop to an end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WaitPath {
     /// Threads that are waited for, the nearest first; none where it is the loop itself.
@@ -170,7 +170,7 @@ pub struct ChainRates {
     pub exact: bool,
     /// How often a second the loop's thread went on after a wait: was given a CPU anew.
     pub wakes_per_s: Option<f64>,
-    /// The ways, the longest time first.
+    /// The paths, the longest time first.
     pub paths: Vec<WaitPath>,
     /// Who is on them.
     pub peers: Vec<Peer>,
@@ -232,10 +232,10 @@ impl ChainRates {
     }
 }
 
-/// The longest first; of equal ones the smaller way.
+/// The longest first; of equal ones the smaller path.
 pub(super) fn sort(paths: &mut [WaitPath]) {
-    let way = |path: &WaitPath| (path.hops.clone(), path.end.clone(), path.name.clone());
-    paths.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| way(a).cmp(&way(b))));
+    let path = |path: &WaitPath| (path.hops.clone(), path.end.clone(), path.name.clone());
+    paths.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| path(a).cmp(&path(b))));
 }
 
 /// Puts the shortest together under an unknown end where there are more than [`PATHS`].

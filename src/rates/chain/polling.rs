@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use super::graph::Graph;
 use super::paths::{WaitEdge, WaitEnd, WaitHop};
-use super::ways::{FoundPaths, RoundPath};
+use super::round_paths::{FoundPaths, RoundPath};
 use crate::rates::levels::{CLEARLY, HALF_LIFE_S, MOSTLY, SEEN_S, SHORT_INTERVAL_S};
 use crate::rates::stacks::PythonThread;
 use crate::rates::stacks::correction::ENOUGH_SAMPLES;
@@ -78,14 +78,14 @@ impl Polling {
     }
 
     /// Leaves the device as much of a sleep as the loop's code does not ask for. Idle time stays what it is.
-    fn leave_device(&self, ways: &mut Vec<RoundPath>) {
+    fn leave_device(&self, paths: &mut Vec<RoundPath>) {
         let by_code = self.by_code();
-        let parts = |way: RoundPath| {
-            let moved = if way.is_own(&WaitEnd::Device) { way.share * by_code } else { 0.0 };
-            let own = RoundPath { share: moved, idle: way.idle, ..RoundPath::end(WaitEnd::Timer) };
-            [RoundPath { share: way.share - moved, ..way }, own]
+        let parts = |path: RoundPath| {
+            let moved = if path.is_own(&WaitEnd::Device) { path.share * by_code } else { 0.0 };
+            let own = RoundPath { share: moved, idle: path.idle, ..RoundPath::end(WaitEnd::Timer) };
+            [RoundPath { share: path.share - moved, ..path }, own]
         };
-        *ways = ways.drain(..).flat_map(parts).filter(|way| way.share > 0.0).collect();
+        *paths = paths.drain(..).flat_map(parts).filter(|path| path.share > 0.0).collect();
     }
 
     /// Takes what was found for one round of so many seconds, in which the loop's thread, of a process, was in this wait. A sleep
@@ -107,7 +107,7 @@ impl Polling {
         if !sleeps {
             return;
         }
-        self.leave_device(&mut found.ways);
+        self.leave_device(&mut found.paths);
         let of = |works: fn(&Self, (u32, u32)) -> bool| -> Vec<(u32, u32)> {
             busy.iter().copied().filter(|thread| works(self, *thread)).collect()
         };
@@ -118,11 +118,11 @@ impl Polling {
             return;
         }
         self.guesses = guesses;
-        let to = |way: RoundPath| -> Vec<RoundPath> {
-            if !way.is_own(&WaitEnd::Timer) {
-                return vec![way];
+        let to = |path: RoundPath| -> Vec<RoundPath> {
+            if !path.is_own(&WaitEnd::Timer) {
+                return vec![path];
             }
-            let share = way.share / asked.len() as f64;
+            let share = path.share / asked.len() as f64;
             let hop = |(of, tid): (u32, u32)| WaitHop {
                 by: if of == pid { WaitEdge::Thread } else { WaitEdge::Polls },
                 pid: of,
@@ -133,12 +133,12 @@ impl Polling {
                 end: WaitEnd::Cpu,
                 name: None,
                 share,
-                ..way
+                ..path
             };
             asked.iter().map(by).collect()
         };
-        for ways in [&mut found.ways, &mut found.otherwise] {
-            *ways = ways.drain(..).flat_map(to).collect();
+        for paths in [&mut found.paths, &mut found.otherwise] {
+            *paths = paths.drain(..).flat_map(to).collect();
         }
     }
 

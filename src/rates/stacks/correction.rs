@@ -12,10 +12,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Activities, Activity, ProcessStacks};
+use super::{Activities, Activity};
 use crate::rates::levels::{BEYOND_CHANCE, CLEARLY};
 use crate::rates::time_split::TimeSplit;
-use crate::sample::{ProcessId, ProcessRole};
 
 /// Samples of a main thread from which its stacks are believed …
 pub const ENOUGH_SAMPLES: u64 = 15;
@@ -202,9 +201,9 @@ fn shift(shares: &mut TimeSplit, input: f64, checkpoint: f64, host_most: f64, el
     }
 }
 
-/// The newest stacks of each trainer.
+/// The newest stacks of one trainer's loop: when the interval that has them ended, and what they say.
 #[derive(Debug, Default)]
-pub(in crate::rates) struct RecentActivities(VecDeque<(u64, ProcessId, Activities)>);
+pub(in crate::rates) struct RecentActivities(VecDeque<(u64, Activities)>);
 
 impl RecentActivities {
     /// Stacks older than this are not asked, nanoseconds: they are taken seldom while nothing changes.
@@ -213,21 +212,15 @@ impl RecentActivities {
     pub(in crate::rates) const NEWEST_SAMPLES: u64 = 100;
 
     /// Takes the stacks of an interval that ended at `now_ns`.
-    pub(in crate::rates) fn take(&mut self, now_ns: u64, stacks: &[ProcessStacks]) {
-        self.0.retain(|(end_ns, ..)| (now_ns.saturating_sub(Self::SPAN_NS)..=now_ns).contains(end_ns));
-        let of_trainers = stacks.iter().filter(|stacks| stacks.role == ProcessRole::Trainer);
-        self.0.extend(of_trainers.map(|stacks| (now_ns, stacks.id, stacks.main)));
+    pub(in crate::rates) fn take(&mut self, now_ns: u64, stacks: impl Iterator<Item = Activities>) {
+        self.0.retain(|(end_ns, _)| (now_ns.saturating_sub(Self::SPAN_NS)..=now_ns).contains(end_ns));
+        self.0.extend(stacks.map(|main| (now_ns, main)));
     }
 
-    /// Forgets one trainer's: they are of another thread than the one that runs its loop.
-    pub(in crate::rates) fn forget(&mut self, trainer: ProcessId) {
-        self.0.retain(|(_, id, _)| *id != trainer);
-    }
-
-    /// The newest of one trainer, added up.
-    pub(in crate::rates) fn newest(&self, trainer: ProcessId) -> Activities {
+    /// The newest, added up.
+    pub(in crate::rates) fn sum(&self) -> Activities {
         let mut sum = Activities::default();
-        for (_, _, main) in self.0.iter().rev().filter(|(_, id, _)| *id == trainer) {
+        for (_, main) in self.0.iter().rev() {
             if sum.total() >= Self::NEWEST_SAMPLES {
                 break;
             }
@@ -340,23 +333,15 @@ mod tests {
 
     #[test]
     fn the_newest_stacks_of_a_trainer_count() {
-        let id = |pid| ProcessId { pid, start_ticks: 1 };
-        let of = |pid, role, activity| ProcessStacks {
-            id: id(pid),
-            role,
-            main: samples(&[(activity, 40)]),
-            ..ProcessStacks::default()
-        };
         let mut recent = RecentActivities::default();
         for second in 0..80 {
             let activity = if second < 75 { Activity::Python } else { Activity::Forward };
-            let trainers = [of(1, ProcessRole::Trainer, activity), of(2, ProcessRole::Worker, activity)];
-            recent.take(second * 1_000_000_000, if second < 78 { &trainers } else { &[] });
+            let stacks = (second < 78).then(|| samples(&[(activity, 40)]));
+            recent.take(second * 1_000_000_000, stacks.into_iter());
         }
         // Three windows of 40 samples, all from after the change.
-        assert_eq!(recent.newest(id(1)), samples(&[(Activity::Forward, 120)]));
-        assert_eq!(recent.newest(id(2)).total(), 0);
-        recent.take(78_000_000_000 + RecentActivities::SPAN_NS, &[]);
-        assert_eq!(recent.newest(id(1)).total(), 0, "too old");
+        assert_eq!(recent.sum(), samples(&[(Activity::Forward, 120)]));
+        recent.take(78_000_000_000 + RecentActivities::SPAN_NS, std::iter::empty());
+        assert_eq!(recent.sum().total(), 0, "too old");
     }
 }

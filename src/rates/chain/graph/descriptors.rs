@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::paths::{WaitEdge, WaitEnd};
-use super::super::ways::RoundPath;
+use super::super::round_paths::RoundPath;
 use super::{CANDIDATES, Graph, GraphThread, Trail};
 use crate::rates::wait::Wait;
 use crate::sample::job::is_unread_accelerator;
@@ -18,11 +18,11 @@ const EVENT: &str = "anon_inode:[eventfd]";
 const SOON_MS: i32 = 1000;
 
 impl<'a> Graph<'a> {
-    pub(super) fn of_descriptors<'g>(
+    pub(super) fn descriptor_paths<'g>(
         &'g self,
         thread: &'g GraphThread<'a>,
         seen: &Observation,
-        path: &mut Trail<'g, 'a>,
+        trail: &mut Trail<'g, 'a>,
     ) -> Vec<RoundPath> {
         let guessed: Vec<Descriptor>;
         let descriptors = if seen.descriptors.is_empty() && !self.exact {
@@ -33,38 +33,38 @@ impl<'a> Graph<'a> {
         };
         let used = seen.call.and_then(|number| fd_use(self.sampler.machine, number));
         match used {
-            Some(FdUse::Locks) => return self.of_lock(thread.pid, descriptors.first(), path),
+            Some(FdUse::Locks) => return self.lock_paths(thread.pid, descriptors.first(), trail),
             None if seen.call.is_none() && seen.wchan.as_deref().is_some_and(waits_for_lock) => {
-                return self.of_lock(thread.pid, None, path);
+                return self.lock_paths(thread.pid, None, trail);
             }
             Some(FdUse::Accepts) => return vec![RoundPath::end(WaitEnd::Asked)],
             _ => {}
         }
         let mut alternatives = Vec::new();
         for descriptor in descriptors.iter().take(CANDIDATES) {
-            alternatives.extend(self.of_descriptor(thread, descriptor, used == Some(FdUse::Reads), path));
+            alternatives.extend(self.paths_over(thread, descriptor, used == Some(FdUse::Reads), trail));
         }
         if alternatives.is_empty() && descriptors.iter().any(|one| one.link.starts_with(EVENT)) {
-            let companions = self.companions(thread, path).into_iter().take(CANDIDATES);
-            alternatives.extend(companions.map(|other| self.through(other, WaitEdge::Thread, path)));
+            let companions = self.companions(thread, trail).into_iter().take(CANDIDATES);
+            alternatives.extend(companions.map(|other| self.paths_through(other, WaitEdge::Thread, trail)));
         }
         let is_local = || seen.wchan.as_deref().is_some_and(|symbol| symbol.contains("unix_stream_read"));
         if !self.exact && alternatives.is_empty() && is_local() {
             // None of the sockets known here: one made for a moment, as torch's loop makes to take over a worker's memory.
             let partners = self.likeliest(thread.pid, self.pipe_partners(thread.pid)).into_iter();
-            alternatives.extend(partners.take(CANDIDATES).map(|pid| self.of_process_way(pid, WaitEdge::Reads, path)));
+            alternatives.extend(partners.take(CANDIDATES).map(|pid| self.process_paths(pid, WaitEdge::Reads, trail)));
         }
-        let ways = self.best(alternatives);
+        let paths = self.best(alternatives);
         // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
-        let nobody = ways.iter().all(|way| way.is_own(&WaitEnd::Unknown));
-        if nobody && thread.wait == Wait::LoaderPoll { vec![RoundPath::end(WaitEnd::Loader)] } else { ways }
+        let nobody = paths.iter().all(|path| path.is_own(&WaitEnd::Unknown));
+        if nobody && thread.wait == Wait::LoaderPoll { vec![RoundPath::end(WaitEnd::Loader)] } else { paths }
     }
 
-    pub(super) fn of_lock<'g>(
+    pub(super) fn lock_paths<'g>(
         &'g self,
         pid: u32,
         file: Option<&Descriptor>,
-        path: &mut Trail<'g, 'a>,
+        trail: &mut Trail<'g, 'a>,
     ) -> Vec<RoundPath> {
         let lock = self.locks.get(&pid);
         let known = file.map(|file| &file.link).or_else(|| lock.and_then(|lock| lock.path.as_ref()));
@@ -73,20 +73,20 @@ impl<'a> Graph<'a> {
         let by = if lock.is_some_and(|lock| lock.sleeps) { WaitEdge::TriesLock } else { WaitEdge::FileLock };
         match holder {
             Some(holder) => {
-                let ways = self.of_process_way(holder, by, path);
-                ways.into_iter().map(|way| RoundPath { name: Some(Arc::clone(&name)), ..way }).collect()
+                let paths = self.process_paths(holder, by, trail);
+                paths.into_iter().map(|path| RoundPath { name: Some(Arc::clone(&name)), ..path }).collect()
             }
             None => vec![RoundPath::end(WaitEnd::Lock(name))],
         }
     }
 
     /// Ways over one descriptor; nothing where it leads nowhere.
-    fn of_descriptor<'g>(
+    fn paths_over<'g>(
         &'g self,
         thread: &'g GraphThread<'a>,
         descriptor: &Descriptor,
         reads: bool,
-        path: &mut Trail<'g, 'a>,
+        trail: &mut Trail<'g, 'a>,
     ) -> Vec<Vec<RoundPath>> {
         let pid = thread.pid;
         if self.steps.get() == 0 {
@@ -117,8 +117,8 @@ impl<'a> Graph<'a> {
             pids = self.pipe_partners(pid);
         }
         if pids.is_empty() && within {
-            let companions = self.companions(thread, path).into_iter().take(CANDIDATES);
-            return companions.map(|other| self.through(other, WaitEdge::Thread, path)).collect();
+            let companions = self.companions(thread, trail).into_iter().take(CANDIDATES);
+            return companions.map(|other| self.paths_through(other, WaitEdge::Thread, trail)).collect();
         }
         if !is_pipe {
             pids = self.without_heirs(pid, pids);
@@ -133,11 +133,11 @@ impl<'a> Graph<'a> {
         };
         let holding: Vec<u32> = pids.into_iter().take(CANDIDATES).collect();
         let mut found: Vec<Vec<RoundPath>> =
-            holding.iter().map(|other| self.of_process_way(*other, by, path)).collect();
+            holding.iter().map(|other| self.process_paths(*other, by, trail)).collect();
         if let Some(remote) = remote {
             // Whoever is there waits in turn for the one that asks, itself or as others of its kind do: nothing to do. Unless it
             // looks again by itself soon, as a server does whose answers take their time: then it sleeps.
-            let asked = |ways: &Vec<RoundPath>| ways.iter().all(|way| way.end == WaitEnd::Asked);
+            let asked = |paths: &Vec<RoundPath>| paths.iter().all(|path| path.end == WaitEnd::Asked);
             let sleeps = || holding.iter().any(|other| self.looks_again(*other));
             // Ranks, too, wait for each other; that one of them sleeps does not put it elsewhere.
             let is_rank = |other: &u32| {
@@ -149,7 +149,7 @@ impl<'a> Graph<'a> {
                 return found;
             }
             // A server here that computes or reads is the end; one that sleeps, or is not seen, is an address.
-            found.retain(|ways| ways.iter().any(|way| way.end.rank() < WaitEnd::Timer.rank()));
+            found.retain(|paths| paths.iter().any(|path| path.end.rank() < WaitEnd::Timer.rank()));
             // Whoever holds the other end on this machine is not known, or not followed yet: that is not elsewhere.
             let unsought = channel.is_some_and(|channel| channel.unsought) || holders > 0 && followed == 0;
             if found.is_empty() {

@@ -48,7 +48,7 @@ struct LoaderCalls {
 
 /// Who works beside the loop: what spans ticks.
 #[derive(Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct WorkAhead {
     known: HashMap<u32, Counts>,
     newest: HashMap<u32, LoaderCalls>,
     /// Samples of the newest tick, and those of them in which the loop was at work.
@@ -56,7 +56,7 @@ pub(super) struct Beside {
     working: f64,
 }
 
-impl Beside {
+impl WorkAhead {
     /// Begins a tick.
     pub(super) fn begin(&mut self) {
         self.known.values_mut().for_each(|known| *known = Counts::default().plus(*known, FADE));
@@ -119,19 +119,19 @@ mod tests {
     const LOADER: u32 = 7;
 
     /// A tick of ten samples, in so many of which the loop waits for the process; while it works the process rests or not.
-    fn tick(beside: &mut Beside, waits: u32, rests: bool) {
-        beside.begin();
+    fn tick(ahead: &mut WorkAhead, waits: u32, rests: bool) {
+        ahead.begin();
         for sample in 0..10 {
             let waits = (sample < waits).then_some((LOADER, 1.0));
             let resting = (waits.is_none() && rests).then_some(LOADER);
             let running = waits.is_none().then_some((!rests).then_some(LOADER));
-            beside.add(waits.into_iter(), resting.into_iter(), running);
+            ahead.add(waits.into_iter(), resting.into_iter(), running);
         }
     }
 
     #[test]
     fn a_service_rests_while_the_loop_works_and_a_loader_does_not() {
-        let (mut loader, mut service) = (Beside::default(), Beside::default());
+        let (mut loader, mut service) = (WorkAhead::default(), WorkAhead::default());
         assert!(loader.is_ahead(LOADER));
         (0..3).for_each(|_| tick(&mut loader, 6, false));
         (0..3).for_each(|_| tick(&mut service, 6, true));
@@ -141,21 +141,21 @@ mod tests {
 
     #[test]
     fn what_a_loader_did_while_nobody_waited_for_it_says_nothing() {
-        let mut beside = Beside::default();
-        (0..20).for_each(|_| tick(&mut beside, 0, true));
-        tick(&mut beside, 6, false);
-        assert!(beside.is_ahead(LOADER));
+        let mut ahead = WorkAhead::default();
+        (0..20).for_each(|_| tick(&mut ahead, 0, true));
+        tick(&mut ahead, 6, false);
+        assert!(ahead.is_ahead(LOADER));
     }
 
     #[test]
     fn no_more_than_a_bound_is_known_and_all_of_it_is_forgotten() {
-        let mut beside = Beside::default();
+        let mut ahead = WorkAhead::default();
         for pid in 0..2000 {
-            beside.add(std::iter::once((pid, 1.0)), std::iter::empty(), Some([pid]));
+            ahead.add(std::iter::once((pid, 1.0)), std::iter::empty(), Some([pid]));
         }
-        beside.begin();
-        assert_eq!(beside.known.len(), MOST_WATCHED);
-        (0..60).for_each(|_| beside.begin());
-        assert_eq!(beside.known.len(), 0);
+        ahead.begin();
+        assert_eq!(ahead.known.len(), MOST_WATCHED);
+        (0..60).for_each(|_| ahead.begin());
+        assert_eq!(ahead.known.len(), 0);
     }
 }
