@@ -1,8 +1,12 @@
 //! (previous, current) sample → frame of rates. The only subtraction of counters in the program.
 //!
-//! [`Rates`] is a deterministic fold: the same samples give the same frames, with no clock and no I/O, so a recording
-//! can be judged again. It keeps the previous sample and, for each trainer, what spans ticks (a wait that has not
-//! ended, the last step seen, the newest stacks).
+//! What lives here: everything that is computed from two samples, the meaning of a thread's wait or stack among it, and
+//! what must be remembered between samples for that. What may not: reading anything, a clock, and any judgement of the run,
+//! which is [`diagnosis`](crate::diagnosis)'s.
+//!
+//! [`Rates`] is a deterministic fold: the same samples give the same frames, so a recording can be judged again. It keeps
+//! the previous sample and one `TrainerState` for each trainer: a wait that has not ended, the last step, who is waited
+//! for, the newest stacks.
 //!
 //! Rules that hold everywhere below:
 //! - A counter that went backwards gives `None` for its field: a gap, never a spike. So does the first sample, and a
@@ -212,15 +216,14 @@ impl Rates {
         let mut chains = vec![None; trainers.len()];
         if let Some(graph) = &mut graph {
             chain::resolve_worker_waits(graph, job, &mut workers);
-            let mut states: HashMap<ProcessId, &mut ChainState> =
+            let mut states: HashMap<_, _> =
                 self.trainers.iter_mut().map(|(id, state)| (*id, &mut state.chain)).collect();
             let followed = trainers
                 .iter_mut()
                 .filter_map(|trainer| Some((states.remove(&trainer.id)?, gpu.devices_of(trainer.id.pid), trainer)));
-            if folded.seconds.is_some() {
-                chains = chain::follow(graph, job, followed);
-            } else if !stale {
-                followed.for_each(|(state, _, trainer)| state.rebase(trainer));
+            match folded.seconds {
+                Some(_) => chains = chain::follow(graph, job, followed),
+                None => followed.filter(|_| !stale).for_each(|(state, _, trainer)| state.rebase(trainer)),
             }
         }
         for (trainer, chain) in trainers.iter().zip(chains) {
@@ -228,9 +231,9 @@ impl Rates {
             let mut rates = trainer::fold(&mut state.split, trainer, job, &workers, &folded, gpu, stale);
             rates.chain = chain;
             let own = |worker: &SampledWorker| worker.torch && worker.trainer == trainer.id.pid;
-            let written_s = folded.process(job, trainer.id).and_then(|(_, delta)| delta.write_chars_per_s);
+            let written_per_s = folded.process(job, trainer.id).and_then(|(_, delta)| delta.write_chars_per_s);
             let shared = gpu.devices_of(trainer.id.pid).iter().any(|device| device.shared);
-            rates.leave_device(workers.iter().any(own), shared, written_s);
+            rates.leave_device(workers.iter().any(own), shared, written_per_s);
             frame.trainers.push(rates);
         }
         if trainers.is_empty() {

@@ -1,9 +1,21 @@
-//! Whom the loop waits for: from its thread over pipes, sockets, locks and other threads to the resource that ends the wait.
+//! The wait chain: what the loop waits for, and what that waits for, from the loop's thread over pipes, sockets, locks and
+//! other threads to the resource that ends the wait.
 //!
-//! A wait-for graph, followed once for each sample of the loop's thread that has what it waits on: where a thread is blocked,
-//! [`follow`](Graph::paths) finds who would let it go on and asks the same of that thread, until somebody runs, or waits for a
-//! disk, the device, an address elsewhere or a timer. Time is passed on and never counted twice: the shares of all ends add up
-//! to the time of the samples. Where several may end a wait, each gets an equal part of it.
+//! What lives here: the wait-for graph of a tick, the rules by which a wait is followed through it, and what must be
+//! remembered of earlier ticks for these. What may not: what a wait costs the run (`trainer`), or whether it matters
+//! (`diagnosis`).
+//!
+//! In the order of a tick:
+//! 1. `loop_thread` finds the thread that runs the loop, nearly always the main one.
+//! 2. `graph` joins the sampled threads by the pipes, sockets, locks and children they wait on.
+//! 3. `graph/follow` starts at the loop's thread, once for each sample that has what it waits on: it finds what would let
+//!    the thread go on (`graph/descriptors`, `graph/short_lived`) and asks the same of that, until something runs, or waits
+//!    for a disk, the device, an address elsewhere or a timer. The result are [`RoundPath`]s, whose shares add up to 1:
+//!    where several things may end a wait, each gets an equal part.
+//! 4. What one sample cannot tell is filled in from the last seconds: threads too short-lived to be followed
+//!    (`short_lived_paths`), a loop that sleeps and looks again (`polling`), processes that work ahead (`work_ahead`), threads
+//!    that run no Python (`native`).
+//! 5. `round_paths` adds the samples up to the [`ChainRates`] of the frame, which are declared in `paths`.
 //!
 //! The idea is that of wait-for graphs and critical paths (wPerf, OSDI 2018: while A waits for B, A's wait is what B does
 //! meanwhile).
@@ -104,7 +116,7 @@ fn leaves(path: &RoundPath, pid: u32) -> bool {
 /// of such workers are put down to that. Those that wait at a lock which another worker holds are counted beside it.
 pub(super) fn resolve_worker_waits(graph: &mut Graph<'_>, job: &JobSample, workers: &mut [SampledWorker]) {
     const MAY_BE: [Wait; 4] = [Wait::Futex, Wait::Pipe, Wait::Poll, Wait::Socket];
-    let count = |worker: &SampledWorker, wait: Wait| worker.counts.get(wait.index()).copied().unwrap_or(0);
+    let count = |worker: &SampledWorker, wait: Wait| worker.counts.get(&wait).copied().unwrap_or(0);
     let blocked = |worker: &SampledWorker| MAY_BE.iter().any(|wait| count(worker, *wait) > 0);
     if !workers.iter().any(blocked) {
         return;
@@ -122,12 +134,8 @@ pub(super) fn resolve_worker_waits(graph: &mut Graph<'_>, job: &JobSample, worke
                 continue;
             };
             let moved = count(worker, from).min(every);
-            if let Some(count) = worker.counts.get_mut(from.index()) {
-                *count -= moved;
-            }
-            if let Some(count) = worker.counts.get_mut(to.index()) {
-                *count = count.saturating_add(moved);
-            }
+            *worker.counts.entry(from).or_default() -= moved;
+            *worker.counts.entry(to).or_default() += moved;
             worker.by_own_threads += if to == Wait::Running { moved } else { 0 };
         }
     }

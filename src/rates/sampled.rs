@@ -1,7 +1,7 @@
 //! The sampler's observations as rates use them: what each sample of a trainer's threads means, in time order, and a
 //! worker's samples counted.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::time_split::LoopActivity;
 use super::wait::{Wait, is_for_pinned};
@@ -82,7 +82,7 @@ pub(super) struct SampledWorker {
     /// System calls could be read.
     pub exact: bool,
     /// Samples by kind of wait.
-    pub counts: [u32; Wait::COUNT],
+    pub counts: BTreeMap<Wait, u32>,
     /// Of the samples in which it ran: it was a thread of its own that did, while the main thread waited for it.
     pub by_own_threads: u32,
     /// Of the samples in a futex: it was at a lock that another worker of the trainer held.
@@ -173,12 +173,9 @@ impl SampledTrainer {
 impl SampledWorker {
     fn new(process: &SampledProcess, job: &JobSample, waits: &[Wait]) -> Self {
         let known = job.processes.iter().find(|known| known.id == process.id);
-        let mut counts = [0; Wait::COUNT];
+        let mut counts = BTreeMap::new();
         for (_, place) in process.threads.iter().filter(|thread| !thread.aside).flat_map(|thread| thread.samples()) {
-            let wait = waits.get(place as usize).copied().unwrap_or_default();
-            if let Some(count) = counts.get_mut(wait.index()) {
-                *count += 1;
-            }
+            *counts.entry(waits.get(place as usize).copied().unwrap_or_default()).or_default() += 1;
         }
         Self {
             id: process.id,

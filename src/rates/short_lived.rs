@@ -8,10 +8,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::delta::{Earlier, delta, span};
+use super::delta::{by_key, delta, span};
 use super::levels::{HALF_A_TICK, NEXT_TO_NOTHING};
 use super::wait::Wait;
-use crate::sample::{JobSample, ProcessSample, ThreadSample};
+use crate::sample::{JobSample, ProcessSample};
 
 /// Waits that may be for a child: for its end, or for what it writes.
 pub(super) const FOR_CHILDREN: [Wait; 3] = [Wait::Pipe, Wait::Child, Wait::Poll];
@@ -45,21 +45,21 @@ impl ShortLived {
 }
 
 fn threads(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f64> {
-    let mut earlier = Earlier::new(&before.processes, |process: &ProcessSample| process.id);
+    let earlier = by_key(&before.processes, |process| process.id);
     let of = |process: &ProcessSample| {
-        let was = earlier.find(process.id)?;
+        let was = earlier.get(&process.id)?;
         let ticks = delta(Some(process.user_ticks), Some(was.user_ticks))?
             .checked_add(delta(Some(process.system_ticks), Some(was.system_ticks))?)?;
         let listed = u32::try_from(process.threads.len()).ok()?;
         if process.thread_count.saturating_sub(listed) > UNLISTED {
             return None;
         }
-        let mut threads = Earlier::new(&was.threads, |thread: &ThreadSample| thread.tid);
+        let threads = by_key(&was.threads, |thread| thread.tid);
         let (mut living_ns, mut running) = (0_u64, 0_u32);
         for thread in &process.threads {
             // One that was not there before has spent all its time since.
             let on_cpu = thread.on_cpu_ns?;
-            let spent = match threads.find(thread.tid) {
+            let spent = match threads.get(&thread.tid) {
                 Some(was) => delta(Some(on_cpu), was.on_cpu_ns)?,
                 None => on_cpu,
             };
@@ -83,9 +83,9 @@ fn children(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f
             .into_iter()
             .fold(*sum, u64::saturating_add);
     }
-    let mut earlier = Earlier::new(&before.processes, |process: &ProcessSample| process.id);
+    let earlier = by_key(&before.processes, |process| process.id);
     let of = |process: &ProcessSample| {
-        let ticks = delta(process.children_ticks, earlier.find(process.id)?.children_ticks)?;
+        let ticks = delta(process.children_ticks, earlier.get(&process.id)?.children_ticks)?;
         let ticks = ticks.saturating_sub(known.get(&process.id.pid).copied().unwrap_or(0));
         let cores = ticks as f64 / f64::from(now.ticks_per_second) / seconds;
         (cores >= NEXT_TO_NOTHING).then_some((process.id.pid, cores))
@@ -107,6 +107,7 @@ pub(super) fn explained(cores: f64, waits: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::rates::testing::*;
+    use crate::sample::ThreadSample;
 
     #[test]
     fn children_that_were_never_seen_count_for_their_parent() {

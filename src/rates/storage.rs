@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::delta::{Earlier, copied, delta, rate, span};
+use super::delta::{by_key, copied, delta, rate, span};
 use super::frame::{DeviceRates, MountRates, StorageRates};
 use crate::sample::{BlockDevice, DataMount, Sample};
 
@@ -30,11 +30,10 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample) -> StorageRates {
         ..StorageRates::default()
     };
     let shown = shown(&storage.devices, &data);
-    let mut earlier =
-        Earlier::new(before.map_or(&[][..], |before| &before.devices), |device: &BlockDevice| device.number);
+    let earlier = by_key(before.map_or(&[][..], |before| &before.devices), |device| device.number);
     let mut sum = Moved::default();
     for device in shown {
-        let was = earlier.find(device.number).filter(|was| was.name == device.name);
+        let was = earlier.get(&device.number).copied().filter(|was| was.name == device.name);
         let (Some(moved), Some(seconds)) = (was.and_then(|was| Moved::between(was, device)), seconds) else {
             continue;
         };

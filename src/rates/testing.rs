@@ -132,8 +132,8 @@ pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) ->
         }
     };
     let worker = |worker: &SampledWorker| {
-        let seen = Wait::ALL.into_iter().zip(worker.counts);
-        let seen = seen.flat_map(|(wait, count)| std::iter::repeat_n(place(wait), count as usize)).collect();
+        let seen = worker.counts.iter();
+        let seen = seen.flat_map(|(wait, count)| std::iter::repeat_n(place(*wait), *count as usize)).collect();
         SampledProcess {
             id: worker.id,
             role: ProcessRole::Worker,

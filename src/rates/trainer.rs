@@ -33,17 +33,17 @@ const STALL_S: f64 = 0.030;
 
 impl TrainerRates {
     /// Waits for the device are no longer in the chain than in the split, where its use bounds them. What turns out to have been
-    /// for threads that live for a moment was for a save where the process, `written_s` bytes a second, writes as for one, else
+    /// for threads that live for a moment was for a save where the process, `written_per_s` bytes a second, writes as for one, else
     /// for a batch, but for a trainer with data workers of torch's. A device that others use as well is waited for longer than it
     /// works for the job.
-    pub(super) fn leave_device(&mut self, has_torch_workers: bool, shared: bool, written_s: Option<f64>) {
+    pub(super) fn leave_device(&mut self, has_torch_workers: bool, shared: bool, written_per_s: Option<f64>) {
         let share = self.split_s.device_sync / self.seconds_seen;
         let Some(chain) = self.chain.as_mut().filter(|_| share.is_finite()) else { return };
         let before = chain.short_lived_s();
         chain.leave_device(share * chain.seconds, shared);
         let moved = (chain.short_lived_s() - before) / chain.seconds * self.seconds_seen;
         let sample_s = self.seconds_seen / f64::from(self.samples);
-        let saves = written_s.is_some_and(|bytes| bytes * sample_s >= CHECKPOINT_BYTES as f64);
+        let saves = written_per_s.is_some_and(|bytes| bytes * sample_s >= CHECKPOINT_BYTES as f64);
         if moved.is_nan() || has_torch_workers && !saves {
             return;
         }
@@ -194,12 +194,21 @@ impl SplitState {
         self.waited_s = 0.0;
         self.steps.rebase(trainer.feeders, &readings(&trainer.points));
     }
+
+    /// The wait for a batch is over, if there was one; `count` batches had been asked for by then.
+    fn end_wait(&mut self, rates: &mut TrainerRates, count: Option<u64>) {
+        let waited_s = std::mem::take(&mut self.waited_s);
+        let count = count.filter(|_| waited_s >= STALL_S && rates.stalls.len() < WAITS);
+        rates.stalls.extend(count.map(|count| Stall { count, seconds: waited_s as f32 }));
+        rates.wait_lengths_s.extend((waited_s > 0.0).then_some(waited_s as f32));
+    }
 }
 
 fn readings(points: &[SampledPoint]) -> Vec<(u64, u64)> {
     points.iter().filter_map(|point| Some((point.at_ns, point.batches_requested?))).collect()
 }
 
+/// Adds up what the samples mean: seconds by activity and by wait, waits for a batch, steps.
 fn go_through(
     trainer: &SampledTrainer,
     state: &mut SplitState,
@@ -236,14 +245,7 @@ fn go_through(
         let before = requested;
         requested = point.batches_requested.or(requested);
         if kind != LoopActivity::InputWait || stepped {
-            if state.waited_s >= STALL_S
-                && rates.stalls.len() < WAITS
-                && let Some(count) = before
-            {
-                rates.stalls.push(Stall { count, seconds: state.waited_s as f32 });
-            }
-            let waited = std::mem::take(&mut state.waited_s) as f32;
-            rates.wait_lengths_s.extend((waited > 0.0).then_some(waited));
+            state.end_wait(rates, before);
         }
         if kind == LoopActivity::InputWait {
             state.waited_s += seconds;
@@ -258,12 +260,10 @@ fn go_through(
     let kept = split.device_sync * sync_kept;
     rates.split_s = TimeSplit { device_sync: kept, other: split.other + (split.device_sync - kept), ..split };
     if rates.seconds_seen > 0.0 && !overlaps.is_empty() && devices.iter().all(|device| device.fresh) {
-        let count = overlaps.len() as f64;
-        let mut idle = TimeSplit::default();
+        let idle = rates.device_idle_s.insert(TimeSplit::default());
         for overlap in &overlaps {
-            idle += overlap.idle_s(sync_kept).map(|seconds| seconds / count);
+            *idle += overlap.idle_s(sync_kept).map(|seconds| seconds / overlaps.len() as f64);
         }
-        rates.device_idle_s = Some(idle);
     }
     let stepped = state.steps.fold(trainer.feeders, &readings(&trainer.points));
     rates.steps = stepped.steps;

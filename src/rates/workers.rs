@@ -1,13 +1,13 @@
 //! The workers' time budget: what the scheduler counted exactly, with the rest split by what the sampler saw.
 
-use super::delta::{Earlier, copied, rate};
+use super::delta::{by_key, copied, rate};
 use super::frame::WorkerRates;
 use super::job::{JobFold, ProcessDelta};
 use super::levels::{CLEARLY, NEARLY_ALL};
 use super::sampled::SampledWorker;
 use super::short_lived::{FOR_CHILDREN, explained};
 use super::wait::Wait;
-use crate::sample::{JobSample, ProcessRole, ProcessSample, SampledProcess};
+use crate::sample::{JobSample, ProcessRole, ProcessSample};
 
 /// Fewer samples than this in a tick say nothing about it.
 const FEWEST_SAMPLES: u32 = 3;
@@ -21,19 +21,19 @@ pub(super) fn fold(
     stale: bool,
 ) -> Vec<WorkerRates> {
     let before = before.filter(|_| folded.seconds.is_some());
-    let mut samples = Earlier::new(sampled, |worker: &SampledWorker| worker.id);
+    let samples = by_key(sampled, |worker| worker.id);
     let earlier = before.map_or(&[][..], |before| &before.sampler.processes);
-    let mut earlier = Earlier::new(earlier, |process: &SampledProcess| process.id);
+    let earlier = by_key(earlier, |process| process.id);
     let workers = job.processes.iter().zip(&folded.deltas);
     let workers = workers.filter(|(process, _)| process.role == ProcessRole::Worker);
     let rates = workers.map(|(process, delta)| {
-        let seen = samples.find(process.id);
+        let seen = samples.get(&process.id).copied();
         let mut rates = by_counters(process, delta, seen);
         rates.new = before.is_some() && !delta.known;
         if stale {
             return rates;
         }
-        let batches_before = earlier.find(process.id).and_then(|process| process.fed.last()).map(|(_, count)| *count);
+        let batches_before = earlier.get(&process.id).and_then(|process| process.fed.last()).map(|(_, count)| *count);
         rates.batches_s = rate(seen.and_then(|seen| seen.batches), batches_before, folded.seconds);
         if let Some((busy, runnable)) = scheduled(delta, seen, folded.seconds) {
             let busy = (busy + seen.map_or(0.0, by_own_threads)).min(1.0 - runnable);
@@ -48,7 +48,7 @@ pub(super) fn fold(
 
 /// Nearly every sample saw the worker with nothing to do.
 pub(super) fn had_nothing_to_do(worker: &SampledWorker) -> bool {
-    let count = worker.counts.iter().fold(0u32, |sum, count| sum.saturating_add(*count));
+    let count = worker.counts.values().sum::<u32>();
     count >= FEWEST_SAMPLES && WorkerTimes::new(worker).idle >= NEARLY_ALL * f64::from(count)
 }
 
@@ -134,7 +134,7 @@ struct WorkerTimes {
 impl WorkerTimes {
     fn new(worker: &SampledWorker) -> Self {
         let mut seen = Self::default();
-        for (wait, count) in Wait::ALL.into_iter().zip(worker.counts) {
+        for (&wait, &count) in &worker.counts {
             let weight = match wait {
                 Wait::Running => &mut seen.running,
                 Wait::LoaderPoll | Wait::Futex | Wait::Stopped => &mut seen.idle,
@@ -161,9 +161,8 @@ impl WorkerTimes {
         // Where calls cannot be read any poll may be torch's.
         let may_be =
             |wait: Wait| FOR_CHILDREN.contains(&wait) && (wait != Wait::Poll || !worker.torch || worker.exact);
-        let counts = Wait::ALL.into_iter().zip(worker.counts);
-        let waits = counts.filter(|(wait, _)| may_be(*wait));
-        let waits: f64 = waits.map(|(_, count)| f64::from(count)).sum();
+        let waits = worker.counts.iter().filter(|(wait, _)| may_be(**wait));
+        let waits: f64 = waits.map(|(_, count)| f64::from(*count)).sum();
         if cores <= 0.0 || waits <= 0.0 {
             return (seen, 0.0);
         }
@@ -201,7 +200,7 @@ mod tests {
     fn seen(pid: u32, counts: &[(Wait, u32)]) -> SampledWorker {
         let mut out = SampledWorker { id: id(pid), trainer: 9, torch: true, exact: true, ..SampledWorker::default() };
         for (wait, count) in counts {
-            out.counts[wait.index()] = *count;
+            out.counts.insert(*wait, *count);
         }
         out
     }

@@ -19,7 +19,7 @@ use crate::rates::short_lived::ShortLived;
 use crate::rates::wait::Wait;
 use crate::sample::{
     Access, Channel, Descriptor, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample,
-    SamplerSample, ThreadRole, ThreadSample,
+    SampledThread, SamplerSample, ThreadRole, ThreadSample,
 };
 use short_lived::Explained;
 use short_waits::short_waits;
@@ -57,6 +57,38 @@ pub(super) struct GraphThread<'a> {
     wait: Wait,
     /// Which part of its waits is for what lives for a moment, where nobody else is known.
     explained: Explained,
+}
+
+impl GraphThread<'_> {
+    /// `pace` is that of its counters, where they stand in both ticks: share of the time on a CPU, wake-ups a second.
+    fn new(
+        pid: u32,
+        thread: &SampledThread,
+        name: &str,
+        pace: Option<(f64, f64)>,
+        waits: &[Wait],
+        lived: &ShortLived,
+    ) -> Self {
+        let (cpu, wakes_per_s) = pace.unwrap_or_default();
+        let moves = pace.is_none() || wakes_per_s > 0.0;
+        let background = BACKGROUND.iter().any(|part| name.contains(part));
+        let all_waits = thread.samples().filter_map(|(_, place)| waits.get(place as usize).copied());
+        Self {
+            pid,
+            tid: thread.tid,
+            role: thread.role,
+            active: !background && (thread.aside && moves || cpu > NEXT_TO_NOTHING || wakes_per_s > MOVES_S),
+            cpu,
+            wakes_per_s,
+            paced: pace.is_some(),
+            at_disk: pace.map_or(0.0, |pace| short_waits(pace, thread.samples(), waits)),
+            samples: thread.samples().collect(),
+            cursor: 0,
+            now: None,
+            wait: Wait::Unknown,
+            explained: Explained::new(pid, lived, all_waits),
+        }
+    }
 }
 
 /// The threads that a wait was followed through, the one at hand included.
@@ -131,34 +163,13 @@ impl<'a> Graph<'a> {
         let mut threads = Vec::new();
         let mut by_process: HashMap<u32, Vec<usize>> = HashMap::new();
         for process in &sampler.processes {
+            let pid = process.id.pid;
             for thread in &process.threads {
-                let pid = process.id.pid;
                 let name = thread_of(&processes, pid, thread.tid).map_or("", |known| &*known.name);
                 let was = thread_of(&before_by_pid, pid, thread.tid);
                 let pace = was.zip(thread_of(&now, pid, thread.tid)).and_then(|(was, now)| pace(was, now, seconds));
-                let (cpu, wakes_per_s) = pace.unwrap_or_default();
-                let moves = pace.is_none() || wakes_per_s > 0.0;
-                let background = BACKGROUND.iter().any(|part| name.contains(part));
                 by_process.entry(pid).or_default().push(threads.len());
-                threads.push(GraphThread {
-                    pid,
-                    tid: thread.tid,
-                    role: thread.role,
-                    active: !background && (thread.aside && moves || cpu > NEXT_TO_NOTHING || wakes_per_s > MOVES_S),
-                    cpu,
-                    wakes_per_s,
-                    paced: pace.is_some(),
-                    at_disk: pace.map_or(0.0, |pace| short_waits(pace, thread.samples(), waits)),
-                    samples: thread.samples().collect(),
-                    cursor: 0,
-                    now: None,
-                    wait: Wait::Unknown,
-                    explained: Explained::new(
-                        pid,
-                        lived,
-                        thread.samples().filter_map(|(_, place)| waits.get(place as usize).copied()),
-                    ),
-                });
+                threads.push(GraphThread::new(pid, thread, name, pace, waits, lived));
             }
         }
         Some(Self {

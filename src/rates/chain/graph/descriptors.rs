@@ -26,7 +26,7 @@ impl<'a> Graph<'a> {
     ) -> Vec<RoundPath> {
         let guessed: Vec<Descriptor>;
         let descriptors = if seen.descriptors.is_empty() && !self.exact {
-            guessed = self.guessed(thread, seen);
+            guessed = self.guessed_descriptors(thread, seen);
             &guessed
         } else {
             &seen.descriptors
@@ -45,12 +45,11 @@ impl<'a> Graph<'a> {
             alternatives.extend(self.paths_over(thread, descriptor, used == Some(FdUse::Reads), trail));
         }
         if alternatives.is_empty() && descriptors.iter().any(|one| one.link.starts_with(EVENT)) {
-            let companions = self.companions(thread, trail).into_iter().take(CANDIDATES);
-            alternatives.extend(companions.map(|other| self.paths_through(other, WaitEdge::Thread, trail)));
+            alternatives = self.companion_paths(thread, trail);
         }
         let is_local = || seen.wchan.as_deref().is_some_and(|symbol| symbol.contains("unix_stream_read"));
         if !self.exact && alternatives.is_empty() && is_local() {
-            // None of the sockets known here: one made for a moment, as torch's loop makes to take over a worker's memory.
+            // None of the known sockets: one made for a moment, as torch's loop makes to take over a worker's memory.
             let partners = self.likeliest(thread.pid, self.pipe_partners(thread.pid)).into_iter();
             alternatives.extend(partners.take(CANDIDATES).map(|pid| self.process_paths(pid, WaitEdge::Reads, trail)));
         }
@@ -58,6 +57,12 @@ impl<'a> Graph<'a> {
         // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
         let nobody = paths.iter().all(|path| path.is_own(&WaitEnd::Unknown));
         if nobody && thread.wait == Wait::LoaderPoll { vec![RoundPath::end(WaitEnd::Loader)] } else { paths }
+    }
+
+    /// Paths over the other active threads of the same process.
+    fn companion_paths<'g>(&'g self, thread: &'g GraphThread<'a>, trail: &mut Trail<'g, 'a>) -> Vec<Vec<RoundPath>> {
+        let companions = self.companions(thread, trail).into_iter().take(CANDIDATES);
+        companions.map(|other| self.paths_through(other, WaitEdge::Thread, trail)).collect()
     }
 
     pub(super) fn lock_paths<'g>(
@@ -80,7 +85,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Ways over one descriptor; nothing where it leads nowhere.
+    /// Paths over one descriptor; nothing where it leads nowhere.
     fn paths_over<'g>(
         &'g self,
         thread: &'g GraphThread<'a>,
@@ -103,7 +108,7 @@ impl<'a> Graph<'a> {
         if !is_pipe && !link.starts_with("socket:") {
             return Vec::new();
         }
-        let channel = self.channels.get(link);
+        let channel = self.channels.get(link).copied();
         let mut pids: Vec<u32> = match channel {
             Some(channel) if is_pipe && descriptor.writes => channel.readers.clone(),
             Some(channel) => channel.writers.clone(),
@@ -111,55 +116,65 @@ impl<'a> Graph<'a> {
         };
         let within = pids.contains(&pid);
         pids.retain(|other| *other != pid);
-        let remote = channel.and_then(|channel| channel.remote.clone());
+        let remote = channel.and_then(|channel| channel.remote.as_ref());
         if pids.is_empty() && remote.is_none() && !is_pipe && reads {
             // A socket that was made for a moment, to pass a descriptor on: of those that share a pipe with this process.
             pids = self.pipe_partners(pid);
         }
         if pids.is_empty() && within {
-            let companions = self.companions(thread, trail).into_iter().take(CANDIDATES);
-            return companions.map(|other| self.paths_through(other, WaitEdge::Thread, trail)).collect();
+            return self.companion_paths(thread, trail);
         }
         if !is_pipe {
             pids = self.without_heirs(pid, pids);
         }
-        let holders = pids.len();
-        let followed = pids.iter().filter(|pid| self.by_process.contains_key(pid)).count();
-        let pids = self.likeliest(pid, pids);
-        let by = match &remote {
+        let followed = pids.iter().any(|pid| self.by_process.contains_key(pid));
+        let is_unsought = channel.is_some_and(|channel| channel.unsought) || !pids.is_empty() && !followed;
+        let by = match remote {
             _ if descriptor.writes => WaitEdge::Writes,
             Some(_) => WaitEdge::Network,
             None => WaitEdge::Reads,
         };
-        let holding: Vec<u32> = pids.into_iter().take(CANDIDATES).collect();
-        let mut found: Vec<Vec<RoundPath>> =
-            holding.iter().map(|other| self.process_paths(*other, by, trail)).collect();
-        if let Some(remote) = remote {
-            // Whoever is there waits in turn for the one that asks, itself or as others of its kind do: nothing to do. Unless it
-            // looks again by itself soon, as a server does whose answers take their time: then it sleeps.
-            let asked = |paths: &Vec<RoundPath>| paths.iter().all(|path| path.end == WaitEnd::Asked);
-            let sleeps = || holding.iter().any(|other| self.looks_again(*other));
-            // Ranks, too, wait for each other; that one of them sleeps does not put it elsewhere.
-            let is_rank = |other: &u32| {
-                let known = self.processes.get(other).filter(|known| known.role == ProcessRole::Trainer);
-                known.is_some() && self.inside_pids.contains(other)
-            };
-            let ranks = !holding.is_empty() && holding.iter().all(is_rank);
-            if !found.is_empty() && (ranks || found.iter().all(asked) && !sleeps()) {
-                return found;
-            }
-            // A server here that computes or reads is the end; one that sleeps, or is not seen, is an address.
-            found.retain(|paths| paths.iter().any(|path| path.end.rank() < WaitEnd::Timer.rank()));
-            // Whoever holds the other end on this machine is not known, or not followed yet: that is not elsewhere.
-            let unsought = channel.is_some_and(|channel| channel.unsought) || holders > 0 && followed == 0;
-            if found.is_empty() {
-                found.push(vec![match unsought {
-                    true => RoundPath { name: Some(remote), ..RoundPath::end(WaitEnd::Unknown) },
-                    // Whoever opened the connection asks, and is not asked.
-                    false if channel.is_some_and(|channel| channel.accepted) => RoundPath::end(WaitEnd::Asked),
-                    false => RoundPath::end(WaitEnd::Net(remote)),
-                }]);
-            }
+        let mut holders = self.likeliest(pid, pids);
+        holders.truncate(CANDIDATES);
+        let found = holders.iter().map(|other| self.process_paths(*other, by, trail)).collect();
+        match channel.zip(remote) {
+            Some((channel, remote)) => self.or_elsewhere(channel, remote, is_unsought, &holders, found),
+            None => found,
+        }
+    }
+
+    /// The paths `found` to those who hold the other end of a connection on this machine, or where these don't explain the wait,
+    /// its address.
+    fn or_elsewhere(
+        &self,
+        channel: &Channel,
+        remote: &Arc<str>,
+        is_unsought: bool,
+        holders: &[u32],
+        mut found: Vec<Vec<RoundPath>>,
+    ) -> Vec<Vec<RoundPath>> {
+        // A holder that waits in turn for the one that asks, itself or as others of its kind do, has nothing to do. Unless it
+        // looks again by itself soon, as a server does whose answers take their time: then it sleeps.
+        let asked = |paths: &Vec<RoundPath>| paths.iter().all(|path| path.end == WaitEnd::Asked);
+        let sleeps = || holders.iter().any(|other| self.looks_again(*other));
+        // Ranks, too, wait for each other; that one of them sleeps does not put it elsewhere.
+        let is_rank = |other: &u32| {
+            let known = self.processes.get(other).filter(|known| known.role == ProcessRole::Trainer);
+            known.is_some() && self.inside_pids.contains(other)
+        };
+        if !found.is_empty() && (holders.iter().all(is_rank) || found.iter().all(asked) && !sleeps()) {
+            return found;
+        }
+        // A server here that computes or reads is the end; one that sleeps, or is not sampled, is an address.
+        found.retain(|paths| paths.iter().any(|path| path.end.rank() < WaitEnd::Timer.rank()));
+        if found.is_empty() {
+            found.push(vec![match is_unsought {
+                // The holder on this machine is not known, or not followed yet: that is not elsewhere.
+                true => RoundPath { name: Some(Arc::clone(remote)), ..RoundPath::end(WaitEnd::Unknown) },
+                // The side that opened the connection asks, and is not asked.
+                false if channel.accepted => RoundPath::end(WaitEnd::Asked),
+                false => RoundPath::end(WaitEnd::Net(Arc::clone(remote))),
+            }]);
         }
         found
     }
@@ -209,7 +224,7 @@ impl<'a> Graph<'a> {
 
     /// What a thread may wait on where its call may not be seen: every open end of its process that fits the kernel's
     /// function, and whose other end somebody active holds.
-    fn guessed(&self, thread: &GraphThread<'_>, seen: &Observation) -> Vec<Descriptor> {
+    fn guessed_descriptors(&self, thread: &GraphThread<'_>, seen: &Observation) -> Vec<Descriptor> {
         let symbol = seen.wchan.as_deref().unwrap_or_default();
         let writes = ["pipe_write", "stream_wait_memory", "sock_alloc_send", "wait_for_wmem"]
             .iter()
