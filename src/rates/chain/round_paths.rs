@@ -22,6 +22,11 @@ impl RoundPath {
         Self { hops: Vec::new(), end, name: None, share: 1.0, idle: 1.0 }
     }
 
+    /// [`RoundPath::end`] as the only path.
+    pub(super) fn only(end: WaitEnd) -> Vec<Self> {
+        vec![Self::end(end)]
+    }
+
     /// A part of it, 0–1.
     pub(super) fn part(self, part: f64) -> Self {
         Self { share: self.share * part, ..self }

@@ -25,7 +25,7 @@ pub(super) struct ShortLivedPaths {
 }
 
 impl ShortLivedPaths {
-    /// Takes what was found for one round of so many seconds, in which the loop's thread of a process was in this wait. Ways over
+    /// Takes what was found for one round of so many seconds, in which the loop's thread of a process was in this wait. Paths over
     /// threads that live for a moment are put together; a wait in a futex that leads to nobody may lead where those did.
     pub(super) fn take(&mut self, found: &mut FoundPaths, graph: &Graph<'_>, (pid, wait): (u32, Wait), seconds: f64) {
         let is_new =

@@ -37,7 +37,7 @@ impl<'a> Graph<'a> {
             None if seen.call.is_none() && seen.wchan.as_deref().is_some_and(waits_for_lock) => {
                 return self.lock_paths(thread.pid, None, trail);
             }
-            Some(FdUse::Accepts) => return vec![RoundPath::end(WaitEnd::Asked)],
+            Some(FdUse::Accepts) => return RoundPath::only(WaitEnd::Asked),
             _ => {}
         }
         let mut alternatives = Vec::new();
@@ -56,7 +56,7 @@ impl<'a> Graph<'a> {
         let paths = self.best(alternatives);
         // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
         let nobody = paths.iter().all(|path| path.is_own(&WaitEnd::Unknown));
-        if nobody && thread.wait == Wait::LoaderPoll { vec![RoundPath::end(WaitEnd::Loader)] } else { paths }
+        if nobody && thread.wait == Wait::LoaderPoll { RoundPath::only(WaitEnd::Loader) } else { paths }
     }
 
     /// Paths over the other active threads of the same process.
@@ -81,7 +81,7 @@ impl<'a> Graph<'a> {
                 let paths = self.process_paths(holder, by, trail);
                 paths.into_iter().map(|path| RoundPath { name: Some(Arc::clone(&name)), ..path }).collect()
             }
-            None => vec![RoundPath::end(WaitEnd::Lock(name))],
+            None => RoundPath::only(WaitEnd::Lock(name)),
         }
     }
 
@@ -99,10 +99,10 @@ impl<'a> Graph<'a> {
         }
         let link = &*descriptor.link;
         if link.starts_with("/dev/nvidia") || is_unread_accelerator(link) {
-            return vec![vec![RoundPath::end(WaitEnd::Device)]];
+            return vec![RoundPath::only(WaitEnd::Device)];
         }
         if link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") {
-            return vec![vec![RoundPath::end(WaitEnd::Terminal)]];
+            return vec![RoundPath::only(WaitEnd::Terminal)];
         }
         let is_pipe = link.starts_with("pipe:");
         if !is_pipe && !link.starts_with("socket:") {

@@ -1,4 +1,8 @@
-//! From a blocked thread to whoever would let it go on.
+//! From a blocked thread to what would let it go on.
+//!
+//! [`Graph::loop_paths`] is the entry: it weighs the device against what [`Graph::paths`] finds. That asks by the kind of the
+//! wait, and comes back here for the next thread ([`Graph::paths_through`]) or process ([`Graph::process_paths`]) until there
+//! is an end. Where several may end a wait, [`Graph::best`] chooses.
 
 use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
 use super::super::round_paths::{FoundPaths, RoundPath};
@@ -36,12 +40,12 @@ impl<'a> Graph<'a> {
     }
 
     fn paths_beside_device(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
-        let Some(thread) = self.thread(pid, tid) else { return vec![RoundPath::end(WaitEnd::Unknown)].into() };
+        let Some(thread) = self.thread(pid, tid) else { return RoundPath::only(WaitEnd::Unknown).into() };
         let paths = self.paths_from(thread);
         let busy = device.filter(|busy| *busy >= WORKING_SHARE);
         match (thread.wait, busy) {
             // The wait has no name of its own: the device may be what is waited for.
-            (Wait::Device, Some(_)) => vec![RoundPath::end(WaitEnd::Device)].into(),
+            (Wait::Device, Some(_)) => RoundPath::only(WaitEnd::Device).into(),
             // Who sleeps waits for the device at most while that works.
             (Wait::Sleep, Some(busy)) => {
                 let otherwise = paths.iter().map(|path| path.clone().part(busy)).collect();
@@ -54,7 +58,7 @@ impl<'a> Graph<'a> {
                 if !leads {
                     let else_for = |path: &RoundPath| has_ended(path) || is_at_sleeping_thread(&path.hops, &path.end);
                     let otherwise = paths.into_iter().filter(else_for).collect();
-                    return FoundPaths { paths: vec![RoundPath::end(WaitEnd::Device)], otherwise };
+                    return FoundPaths { paths: RoundPath::only(WaitEnd::Device), otherwise };
                 }
                 let by_lock =
                     paths.iter().any(|path| path.hops.first().is_some_and(|hop| hop.by != WaitEdge::Thread));
@@ -76,20 +80,27 @@ impl<'a> Graph<'a> {
     /// The paths from a thread on; `trail` are the threads that lead here, itself included. The shares add up to 1.
     fn paths<'g>(&'g self, thread: &'g GraphThread<'a>, trail: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
         let Some(seen) = thread.now.filter(|_| self.may_go_on()) else {
-            return vec![RoundPath::end(WaitEnd::Unknown)];
+            return RoundPath::only(WaitEnd::Unknown);
         };
         let paths = match thread.wait {
-            Wait::Running => vec![RoundPath::end(WaitEnd::Cpu)],
-            Wait::DiskRead => vec![RoundPath::end(WaitEnd::Disk)],
-            Wait::DiskWrite => vec![RoundPath::end(WaitEnd::Flush)],
-            Wait::Memory => vec![RoundPath::end(WaitEnd::Memory)],
-            Wait::Stopped => vec![RoundPath::end(WaitEnd::Stopped)],
-            Wait::Sleep => self.sleep_paths(thread.pid, trail),
-            Wait::Device => vec![RoundPath::end(WaitEnd::Device)],
-            Wait::Unknown => vec![RoundPath::end(WaitEnd::Unknown)],
-            Wait::Child => self.child_paths(thread, seen, trail),
+            Wait::Running => RoundPath::only(WaitEnd::Cpu),
+            Wait::DiskRead => RoundPath::only(WaitEnd::Disk),
+            Wait::DiskWrite => RoundPath::only(WaitEnd::Flush),
+            Wait::Memory => RoundPath::only(WaitEnd::Memory),
+            Wait::Stopped => RoundPath::only(WaitEnd::Stopped),
+            // Another process holds a lock on a file that this one has open: it tries that again and again.
+            Wait::Sleep if self.locks.get(&thread.pid).is_some_and(|lock| lock.sleeps) => {
+                self.lock_paths(thread.pid, None, trail)
+            }
+            Wait::Sleep => RoundPath::only(WaitEnd::Timer),
+            Wait::Device => RoundPath::only(WaitEnd::Device),
+            Wait::Unknown => RoundPath::only(WaitEnd::Unknown),
+            Wait::Child => {
+                let children = self.waited_children(thread.pid, seen).into_iter().take(CANDIDATES);
+                self.best(children.map(|pid| self.process_paths(pid, WaitEdge::Child, trail)).collect())
+            }
             Wait::Futex => self.futex_paths(thread, seen, trail),
-            Wait::LoaderPoll if self.is_torch_worker(thread.pid) => vec![RoundPath::end(WaitEnd::Asked)],
+            Wait::LoaderPoll if self.is_torch_worker(thread.pid) => RoundPath::only(WaitEnd::Asked),
             Wait::LoaderPoll | Wait::Poll | Wait::Pipe | Wait::Socket | Wait::Other => {
                 self.descriptor_paths(thread, seen, trail)
             }
@@ -97,24 +108,7 @@ impl<'a> Graph<'a> {
         self.or_short_lived(thread, paths)
     }
 
-    /// Who sleeps while another process holds a lock on a file that it has open tries that again and again.
-    fn sleep_paths<'g>(&'g self, pid: u32, trail: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
-        match self.locks.get(&pid).filter(|lock| lock.sleeps) {
-            Some(_) => self.lock_paths(pid, None, trail),
-            None => vec![RoundPath::end(WaitEnd::Timer)],
-        }
-    }
-
-    fn child_paths<'g>(
-        &'g self,
-        thread: &GraphThread<'a>,
-        seen: &Observation,
-        trail: &mut Trail<'g, 'a>,
-    ) -> Vec<RoundPath> {
-        let children = self.waited_children(thread.pid, seen).into_iter().take(CANDIDATES);
-        self.best(children.map(|pid| self.process_paths(pid, WaitEdge::Child, trail)).collect())
-    }
-
+    /// A futex of the process: its threads that run, else those that wait for something themselves.
     fn futex_paths<'g>(
         &'g self,
         thread: &'g GraphThread<'a>,
@@ -132,7 +126,7 @@ impl<'a> Graph<'a> {
             let mut holders: Vec<&GraphThread<'_>> = of.iter().copied().filter(|one| !self.is_native(one)).collect();
             holders.retain(|one| !run.is_empty() || one.cpu >= WORKING_SHARE);
             if !holders.is_empty() {
-                return to_threads(&holders, WaitEdge::InterpreterLock, |_| vec![RoundPath::end(WaitEnd::Cpu)]);
+                return to_threads(&holders, WaitEdge::InterpreterLock, |_| RoundPath::only(WaitEnd::Cpu));
             }
         }
         if !run.is_empty() {
@@ -149,15 +143,14 @@ impl<'a> Graph<'a> {
             for pid in others.take(CANDIDATES) {
                 let run = running(&self.active_of(pid, trail));
                 if !run.is_empty() {
-                    alternatives
-                        .push(to_threads(&run, WaitEdge::SharedMemory, |_| vec![RoundPath::end(WaitEnd::Cpu)]));
+                    alternatives.push(to_threads(&run, WaitEdge::SharedMemory, |_| RoundPath::only(WaitEnd::Cpu)));
                 }
             }
         }
         self.best(alternatives)
     }
 
-    /// Ways over the threads that run, and over their peers that wait for a source meanwhile: in a pool whose threads each wait
+    /// Paths over the threads that run, and over their peers that wait for a source meanwhile: in a pool whose threads each wait
     /// most of the time, one of them runs at most moments, and is no more why the loop waits than the others are. One that uses far less
     /// CPU is no peer.
     fn pool_paths<'g>(
@@ -194,7 +187,7 @@ impl<'a> Graph<'a> {
         left > 0
     }
 
-    /// Ways over one thread and on from it.
+    /// Paths over one thread and on from it.
     pub(super) fn paths_through<'g>(
         &'g self,
         other: &'g GraphThread<'a>,
@@ -202,8 +195,7 @@ impl<'a> Graph<'a> {
         trail: &mut Trail<'g, 'a>,
     ) -> Vec<RoundPath> {
         trail.push(other);
-        let paths =
-            if trail.len() > DEPTH { vec![RoundPath::end(WaitEnd::Unknown)] } else { self.paths(other, trail) };
+        let paths = if trail.len() > DEPTH { RoundPath::only(WaitEnd::Unknown) } else { self.paths(other, trail) };
         trail.pop();
         paths.into_iter().map(|path| path.after(other.hop(by))).collect()
     }
@@ -212,10 +204,10 @@ impl<'a> Graph<'a> {
     /// most active one where that rests or leads nowhere.
     pub(super) fn process_paths<'g>(&'g self, pid: u32, by: WaitEdge, trail: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
         if trail.iter().any(|on| on.pid == pid) {
-            return vec![RoundPath::end(WaitEnd::Asked)];
+            return RoundPath::only(WaitEnd::Asked);
         }
         if !self.may_go_on() {
-            return vec![RoundPath::end(WaitEnd::Unknown)];
+            return RoundPath::only(WaitEnd::Unknown);
         }
         let active = self.active_of(pid, trail);
         let run = running(&active);
@@ -232,7 +224,7 @@ impl<'a> Graph<'a> {
             return vec![RoundPath::end(WaitEnd::Unknown).after(WaitHop { by, pid, tid: pid })];
         };
         if trail.len() >= DEPTH {
-            return vec![RoundPath::end(WaitEnd::Unknown)];
+            return RoundPath::only(WaitEnd::Unknown);
         }
         let paths = self.paths_through(first, by, trail);
         // The main thread of a server may rest while another one answers.
@@ -277,7 +269,7 @@ impl<'a> Graph<'a> {
     pub(super) fn best(&self, mut alternatives: Vec<Vec<RoundPath>>) -> Vec<RoundPath> {
         let rank = |paths: &[RoundPath]| paths.iter().map(|path| path.end.rank()).min().unwrap_or(u8::MAX);
         let Some(least) = alternatives.iter().map(|paths| rank(paths)).min() else {
-            return vec![RoundPath::end(WaitEnd::Unknown)];
+            return RoundPath::only(WaitEnd::Unknown);
         };
         alternatives.retain(|paths| rank(paths) == least);
         let part = 1.0 / alternatives.len() as f64;
@@ -285,7 +277,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Ways over each of these threads, in equal parts.
+/// Paths over each of these threads, in equal parts.
 fn to_threads<'g, 'a>(
     to: &[&'g GraphThread<'a>],
     by: WaitEdge,
