@@ -169,6 +169,11 @@ pub fn wrap_hanging(first: &str, text: &str, width: usize) -> Vec<String> {
     lines.iter().enumerate().map(|(number, line)| (begin(number) + line).trim_end().to_owned()).collect()
 }
 
+/// Whether a word is one of these, which are separated by blanks.
+pub fn is_one_of(words: &str, word: &str) -> bool {
+    words.split(' ').any(|known| known == word)
+}
+
 /// The word that is spelled most like this one, if any is spelled much like it.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     // The comparison takes time and memory by the product of both lengths.

@@ -77,15 +77,15 @@ impl Default for Limits {
     }
 }
 
-/// Packed moments that are not compressed yet.
+/// Packed moments, one after the other: of the archive's `open` as they are, of its `blocks` compressed together.
 #[derive(Debug, Clone, Default)]
-struct Open {
-    /// Where each moment ends.
+struct Block {
+    /// Where each moment ends, before it is compressed.
     ends: Vec<usize>,
     packed: Vec<u8>,
 }
 
-impl Open {
+impl Block {
     fn push(&mut self, moment: &Moment) {
         let before = self.packed.len();
         // The floats of a verdict are few, and rounded already, to decimals that people see in files.
@@ -98,31 +98,25 @@ impl Open {
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(&*self.ends) + self.packed.len()
-    }
-
-    fn compress(mut self) -> Block {
-        self.ends.shrink_to_fit();
-        Block { ends: self.ends, packed: zstd::bulk::compress(&self.packed, LEVEL).unwrap_or_default() }
-    }
-}
-
-/// Moments that are compressed together.
-#[derive(Debug)]
-struct Block {
-    /// As in [`Open`].
-    ends: Vec<usize>,
-    packed: Vec<u8>,
-}
-
-impl Block {
-    fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.ends) + self.packed.len()
     }
 
+    fn compressed(mut self) -> Self {
+        self.ends.shrink_to_fit();
+        Self { ends: self.ends, packed: zstd::bulk::compress(&self.packed, LEVEL).unwrap_or_default() }
+    }
+
+    /// A moment of a compressed block.
     fn load(&self, place: usize, id: MomentId) -> Option<Moment> {
-        let plain = zstd::bulk::decompress(&self.packed, *self.ends.last()?).ok()?;
-        unpack(&self.ends, &plain, place, id)
+        self.unpack(&zstd::bulk::decompress(&self.packed, *self.ends.last()?).ok()?, place, id)
+    }
+
+    /// The moment at a place of `plain`, the bytes before they are compressed.
+    fn unpack(&self, plain: &[u8], place: usize, id: MomentId) -> Option<Moment> {
+        let start = place.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        let (frame, (verdict, since_ns)): (Frame, (Verdict, u64)) =
+            packed::unpack(plain.get(start..*self.ends.get(place)?)?)?;
+        Some(Moment { id, frame: Arc::new(frame), verdict: Arc::new(verdict), since_ns })
     }
 }
 
@@ -134,7 +128,7 @@ pub struct Archive {
     stamps: VecDeque<Stamp>,
     blocks: VecDeque<Arc<Block>>,
     /// What comes after the blocks.
-    open: Open,
+    open: Block,
     newest: Option<Moment>,
     /// Moments whose class or cause is not that of the moment before them.
     changes: VecDeque<MomentId>,
@@ -174,8 +168,8 @@ impl Archive {
         if let Some(before) = self.newest.replace(Moment { id, frame, verdict, since_ns }) {
             self.open.push(&before);
         }
-        if self.open.ends.len() >= BLOCK || self.open.bytes() > self.limits.bytes / 4 {
-            self.blocks.push_back(Arc::new(std::mem::take(&mut self.open).compress()));
+        if self.open.ends.len() >= BLOCK || self.open.packed.len() > self.limits.bytes / 4 {
+            self.blocks.push_back(Arc::new(std::mem::take(&mut self.open).compressed()));
         }
         self.shrink();
     }
@@ -268,7 +262,7 @@ impl Archive {
                 None => return block.load(rest, id),
             }
         }
-        unpack(&self.open.ends, &self.open.packed, rest, id)
+        self.open.unpack(&self.open.packed, rest, id)
     }
 
     fn place(&self, id: MomentId) -> Option<usize> {
@@ -284,7 +278,7 @@ impl Archive {
                 break;
             }
             if self.blocks.pop_front().is_none() {
-                self.open = Open::default();
+                self.open = Block::default();
             }
             self.stamps.drain(..oldest.min(self.stamps.len()));
             let first = self.stamps.front().map_or(self.next, |s| s.id);
@@ -303,14 +297,6 @@ impl Archive {
         let stamp = series.map_or(stamp, |series| self.stamp(*series).unwrap_or(last));
         u128::from(last.monotonic_ns.saturating_sub(stamp.monotonic_ns)) > self.limits.span.as_nanos()
     }
-}
-
-/// The moment at a place among packed ones that end at `ends`.
-fn unpack(ends: &[usize], packed: &[u8], place: usize, id: MomentId) -> Option<Moment> {
-    let start = place.checked_sub(1).map_or(Some(0), |before| ends.get(before).copied())?;
-    let (frame, (verdict, since_ns)): (Frame, (Verdict, u64)) =
-        packed::unpack(packed.get(start..*ends.get(place)?)?)?;
-    Some(Moment { id, frame: Arc::new(frame), verdict: Arc::new(verdict), since_ns })
 }
 
 #[cfg(test)]
