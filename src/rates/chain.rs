@@ -41,7 +41,7 @@ use super::wait::Wait;
 use crate::sample::stacks::THREADS;
 use crate::sample::{JobSample, StackWindow};
 pub(super) use graph::Graph;
-use loop_thread::LoopThread;
+use loop_thread::LoopFinder;
 pub(super) use loop_thread::ProcessTick;
 use native::NativeThreads;
 use paths::{ChainRates, WaitEdge, WaitEnd, WaitHop};
@@ -145,7 +145,7 @@ pub(super) fn resolve_worker_waits(graph: &mut Graph<'_>, job: &JobSample, worke
 /// What spans ticks of one trainer's wait chain.
 #[derive(Debug, Default)]
 pub(super) struct ChainState {
-    loop_thread: LoopThread,
+    loop_thread: LoopFinder,
     native: NativeThreads,
     work_ahead: WorkAhead,
     clock: SampleClock,
@@ -191,7 +191,7 @@ impl ChainState {
 }
 
 /// One trainer whose chain is followed through a tick.
-struct Followed<'a> {
+struct FollowedTrainer<'a> {
     trainer: &'a mut SampledTrainer,
     state: &'a mut ChainState,
     devices: Vec<&'a DeviceUse>,
@@ -211,9 +211,9 @@ pub(super) fn follow<'a>(
         state.work_ahead.begin();
         state.native.note(trainer.id.pid, graph);
         graph.set_native(trainer.id.pid, state.native.tids());
-        Followed { trainer, state, devices, paths: PathSums::default(), next: 0 }
+        FollowedTrainer { trainer, state, devices, paths: PathSums::default(), next: 0 }
     });
-    let mut followed: Vec<Followed<'_>> = followed.collect();
+    let mut followed: Vec<FollowedTrainer<'_>> = followed.collect();
     for round in job.sampler.followed_rounds() {
         graph.go_to(round);
         followed.iter_mut().for_each(|one| one.go_to(round, graph, job.sampler.followed_every()));
@@ -221,7 +221,7 @@ pub(super) fn follow<'a>(
     followed.into_iter().map(|one| one.finish(graph)).collect()
 }
 
-impl Followed<'_> {
+impl FollowedTrainer<'_> {
     fn go_to(&mut self, round: u32, graph: &Graph<'_>, every: usize) {
         let Self { trainer, state, devices, paths, next } = self;
         while trainer.points.get(*next).is_some_and(|point| point.round < round) {

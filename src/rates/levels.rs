@@ -26,7 +26,12 @@ pub(super) const HALF_A_TICK: f64 = 0.005;
 /// What older ticks count against the newest: half after seven ticks.
 pub(super) const FADE: f64 = 0.9;
 /// What was seen in single samples fades to a half in so many seconds.
-pub(super) const HALF_LIFE_S: f64 = 10.0;
+const HALF_LIFE_S: f64 = 10.0;
+/// What is left of that after so many seconds, 0–1.
+pub(super) fn faded(seconds: f64) -> f64 {
+    0.5_f64.powf(seconds / HALF_LIFE_S)
+}
+
 /// Shorter than this, seconds, something was seen for too short to say anything.
 pub(super) const SEEN_S: f64 = 0.15;
 /// Shorter than this, seconds, an interval is too short for the steps of what is counted in it.

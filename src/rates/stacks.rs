@@ -25,7 +25,9 @@ use helpers::{Did, at_work, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, pattern};
 pub(super) use reading::is_in_loader;
 pub use reading::is_sleep;
-use reading::{StackLook, Step, ValidationSign, has, of_trainer, of_worker, step_in, validation_sign, waits};
+use reading::{
+    StackLook, Step, ValidationSign, has, step_in, trainer_activity, validation_sign, waits, worker_activity,
+};
 pub(super) use threads::{PythonThread, python_threads};
 
 /// Most places kept of one window.
@@ -128,7 +130,7 @@ fn process_stacks(
             continue;
         }
         seen.iter_mut().for_each(|seen| seen.is_loop = loops.contains(&function(seen.frame)));
-        let activity = if is_trainer { of_trainer(&seen) } else { of_worker(&seen) };
+        let activity = if is_trainer { trainer_activity(&seen) } else { worker_activity(&seen) };
         let sign = validation_sign(&seen, stepping).filter(|_| is_trainer);
         let counts = [
             (&mut out.in_fetch, has(&seen, Pattern::Fetch)),

@@ -101,7 +101,8 @@ pub(super) fn of_each_kind() -> Vec<Observation> {
     seen.into()
 }
 
-/// What the sampler would have seen: the inverse of [`sampled`](super::sampled::sampled).
+/// What the sampler would have seen: the inverse of [`sampled`](super::sampled). Long because it is one literal for each kind
+/// of process.
 pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) -> SamplerSample {
     let mut times: Vec<u64> = trainers.iter().flat_map(|trainer| &trainer.points).map(|point| point.at_ns).collect();
     times.sort_unstable();

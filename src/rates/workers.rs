@@ -36,7 +36,10 @@ pub(super) fn fold(
         let batches_before = earlier.get(&process.id).and_then(|process| process.fed.last()).map(|(_, count)| *count);
         rates.batches_s = rate(seen.and_then(|seen| seen.batches), batches_before, folded.seconds);
         if let Some((busy, runnable)) = scheduled(delta, seen, folded.seconds) {
-            let busy = (busy + seen.map_or(0.0, by_own_threads)).min(1.0 - runnable);
+            // The main thread waited for threads of its own process that ran.
+            let by_own_threads =
+                seen.map_or(0.0, |seen| f64::from(seen.by_own_threads) / WorkerTimes::new(seen).all().max(1.0));
+            let busy = (busy + by_own_threads).min(1.0 - runnable);
             let children = folded.short_lived.children.get(&process.id.pid).copied().unwrap_or(0.0);
             let fetching = delta.fetching_cores.min(busy);
             split(&mut rates, (busy - fetching, runnable, fetching), seen, children);
@@ -72,11 +75,6 @@ fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Opt
     let seen = WorkerTimes::new(sampled?);
     let busy = (delta.cpu_pct? / 100.0).min(1.0);
     (seen.all() > 0.0).then(|| (busy, (seen.running / seen.all() - busy).clamp(0.0, 1.0 - busy)))
-}
-
-/// Share of the samples in which the main thread waited for a thread of its own process that ran.
-fn by_own_threads(sampled: &SampledWorker) -> f64 {
-    f64::from(sampled.by_own_threads) / WorkerTimes::new(sampled).all().max(1.0)
 }
 
 /// Splits what is left beside `busy` and `runnable` between idle and I/O wait as the samples that saw the worker blocked do.

@@ -23,7 +23,7 @@ const TICKS: u32 = 2;
 
 /// The loop's thread of one trainer, followed over ticks.
 #[derive(Debug, Default)]
-pub(in crate::rates::chain) struct LoopThread {
+pub(in crate::rates::chain) struct LoopFinder {
     tid: Option<u32>,
     rival: Option<(u32, u32)>,
     moved: bool,
@@ -124,7 +124,7 @@ impl RunningMean {
     }
 }
 
-impl LoopThread {
+impl LoopFinder {
     /// The thread, as far as it is known.
     pub(in crate::rates::chain) fn tid(&self) -> Option<u32> {
         self.tid

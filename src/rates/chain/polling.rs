@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use super::graph::Graph;
 use super::paths::{WaitEdge, WaitEnd, WaitHop};
 use super::round_paths::{FoundPaths, RoundPath};
-use crate::rates::levels::{CLEARLY, HALF_LIFE_S, MOSTLY, SEEN_S, SHORT_INTERVAL_S};
+use crate::rates::levels::{CLEARLY, MOSTLY, SEEN_S, SHORT_INTERVAL_S, faded};
 use crate::rates::stacks::PythonThread;
 use crate::rates::stacks::correction::ENOUGH_SAMPLES;
 use crate::rates::wait::Wait;
@@ -153,7 +153,7 @@ impl Polling {
     }
 
     fn fade(&mut self, seconds: f64) {
-        let part = 0.5_f64.powf(seconds / HALF_LIFE_S);
+        let part = faded(seconds);
         self.known.values_mut().for_each(|worked| worked.fade(part));
         self.known.retain(|_, worked| worked.asleep + worked.beside > 0.001);
         self.all.fade(part);

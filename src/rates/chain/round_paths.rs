@@ -65,14 +65,14 @@ impl From<Vec<RoundPath>> for FoundPaths {
 }
 
 /// Threads on a path, its end, and its name.
-type Key = (Vec<WaitHop>, WaitEnd, Option<Arc<str>>);
+type PathKey = (Vec<WaitHop>, WaitEnd, Option<Arc<str>>);
 
 /// The paths of many samples, added up.
 #[derive(Debug, Default)]
 pub(super) struct PathSums {
-    sums: HashMap<Key, (f64, f64)>,
+    sums: HashMap<PathKey, (f64, f64)>,
     /// Seconds at the device that may have been these.
-    otherwise: HashMap<Key, f64>,
+    otherwise: HashMap<PathKey, f64>,
     sets: BTreeMap<Arc<str>, WaitedSet>,
     samples: u32,
     seconds: f64,

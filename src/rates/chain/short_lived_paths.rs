@@ -7,7 +7,7 @@
 use super::graph::Graph;
 use super::paths::{WaitEdge, WaitEnd, WaitHop};
 use super::round_paths::{FoundPaths, RoundPath};
-use crate::rates::levels::{HALF_LIFE_S, MOSTLY, SEEN_S};
+use crate::rates::levels::{MOSTLY, SEEN_S, faded};
 use crate::rates::wait::Wait;
 
 /// Most different paths that are kept.
@@ -48,7 +48,7 @@ impl ShortLivedPaths {
     }
 
     fn fade(&mut self, seconds: f64) {
-        let part = 0.5_f64.powf(seconds / HALF_LIFE_S);
+        let part = faded(seconds);
         self.paths.iter_mut().for_each(|path| path.share *= part);
         self.waited_s *= part;
         self.beside_s *= part;

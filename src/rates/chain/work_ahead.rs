@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::rates::levels::{BY_CHANCE, FADE, LESS_THAN_SEEN, MOSTLY, WORKING_SHARE};
 
-/// Most processes of which is kept whether they work beside the loop.
+/// Most processes that are remembered.
 const MOST_WATCHED: usize = 512;
 /// So much of a sample of the loop at work says nothing yet: until then a process of the job counts as one that works ahead.
 const LEEWAY: f64 = 0.5;
@@ -22,6 +22,8 @@ struct Counts {
     ran: f64,
     /// It rested until it is asked for something.
     asked: f64,
+    /// The loop waited for it: counted in the newest tick only.
+    waited: f64,
 }
 
 impl Counts {
@@ -31,26 +33,16 @@ impl Counts {
             working: other.working.mul_add(weight, self.working),
             ran: other.ran.mul_add(weight, self.ran),
             asked: other.asked.mul_add(weight, self.asked),
+            waited: 0.0,
         }
     }
 }
 
-/// What was seen of one process in the newest tick, in samples.
-#[derive(Debug, Default)]
-struct LoaderCalls {
-    /// As in [`Counts`].
-    ran: f64,
-    /// As in [`Counts`].
-    asked: f64,
-    /// The loop waited for it.
-    waited: f64,
-}
-
-/// Who works beside the loop: what spans ticks.
+/// What processes do while the loop works or waits.
 #[derive(Debug, Default)]
 pub(super) struct WorkAhead {
     known: HashMap<u32, Counts>,
-    newest: HashMap<u32, LoaderCalls>,
+    newest: HashMap<u32, Counts>,
     /// Samples of the newest tick, and those of them in which the loop was at work.
     samples: f64,
     working: f64,
@@ -72,8 +64,8 @@ impl WorkAhead {
         (self.samples, self.working) = (0.0, 0.0);
     }
 
-    /// Notes a sample of the loop: whom it waits for and how much of the sample, 0–1; who rests until it is asked; and, where
-    /// the loop itself is at work, who runs beside it.
+    /// Notes a sample of the loop: the processes it waits for and for how much of the sample, 0–1; those that rest until they
+    /// are asked for something; and, where the loop itself is at work, those that run beside it.
     pub(super) fn add(
         &mut self,
         waits: impl Iterator<Item = (u32, f64)>,
@@ -89,7 +81,7 @@ impl WorkAhead {
         }
     }
 
-    fn seen(&mut self, pid: u32, count: impl FnOnce(&mut LoaderCalls)) {
+    fn seen(&mut self, pid: u32, count: impl FnOnce(&mut Counts)) {
         if self.newest.len() < MOST_WATCHED || self.newest.contains_key(&pid) {
             count(self.newest.entry(pid).or_default());
         }
@@ -99,8 +91,7 @@ impl WorkAhead {
     fn counts(&self, pid: u32) -> Counts {
         let known = self.known.get(&pid).copied().unwrap_or_default();
         let Some(seen) = self.newest.get(&pid).filter(|seen| seen.waited > 0.0) else { return known };
-        let newest = Counts { working: self.working, ran: seen.ran, asked: seen.asked };
-        known.plus(newest, seen.waited / self.samples)
+        known.plus(Counts { working: self.working, ..*seen }, seen.waited / self.samples)
     }
 
     /// Whether a process works ahead of the loop: most of the loop's own time, and not on request. Loaders were measured to rest until

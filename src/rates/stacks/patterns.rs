@@ -8,6 +8,7 @@ use Pattern::Is;
 
 use super::activity::Activity::{self, *};
 use crate::sample::StackFrame;
+use crate::text::is_one_of;
 
 /// What a frame is known for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +45,10 @@ pub(super) enum Pattern {
 
 /// A row: what frames are known for that lie in one of these files (separated by commas), in one of these functions
 /// (separated by blanks; none: any). The first row that fits is taken.
-type Row = (Pattern, &'static str, &'static str);
+type PatternRow = (Pattern, &'static str, &'static str);
 
 /// torch/utils/data, multiprocessing and threading: seen with torch 2.15 and CPython 3.11.
-const LOADER: &[Row] = &[
+const LOADER: &[PatternRow] = &[
     (
         Is(LoaderStart),
         "torch/utils/data/dataloader.py",
@@ -76,7 +77,7 @@ const LOADER: &[Row] = &[
 
 /// Libraries that a loop takes samples from in its own process, outside of torch's loader. datasets, webdataset, torchdata: seen;
 /// the others: read, by their packages' layout.
-const HAND_OUT: &[Row] = &[
+const HAND_OUT: &[PatternRow] = &[
     (Pattern::Samples, "datasets/arrow_dataset.py", "__getitem__ __getitems__ _getitem __iter__ iter"),
     (
         Pattern::Samples,
@@ -87,7 +88,7 @@ const HAND_OUT: &[Row] = &[
 ];
 
 /// Reading and decoding samples.
-const READ_AND_DECODE: &[Row] = &[
+const READ_AND_DECODE: &[PatternRow] = &[
     // Pillow opens lazily: whatever needs the pixels ends in ImageFile.load. Seen.
     (Is(Decode), "PIL/ImageFile.py", "load load_read load_prepare load_end"),
     (Is(Load), "PIL/Image.py", "open _open_core preinit init"),
@@ -115,7 +116,7 @@ const READ_AND_DECODE: &[Row] = &[
 ];
 
 /// The training loop. torch: seen with 2.15; frameworks: see the read-me of the workloads.
-const LOOP: &[Row] = &[
+const LOOP: &[PatternRow] = &[
     (Is(Forward), "torch/nn/modules/module.py", "_call_impl _wrapped_call_impl"),
     (Is(Forward), "torch/nn/functional.py", ""),
     (Is(Backward), "torch/autograd/graph.py", "_engine_run_backward"),
@@ -174,8 +175,8 @@ const LOOP: &[Row] = &[
 /// The frame's pattern.
 pub(super) fn pattern(frame: &StackFrame) -> Pattern {
     let function = last_part(&frame.function);
-    let fits = |(_, files, functions): &&Row| {
-        (functions.is_empty() || functions.split(' ').any(|known| known == function))
+    let fits = |(_, files, functions): &&PatternRow| {
+        (functions.is_empty() || is_one_of(functions, function))
             && files.split(", ").any(|tail| in_file(&frame.file, tail))
     };
     [LOADER, READ_AND_DECODE, LOOP, HAND_OUT]

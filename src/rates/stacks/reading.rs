@@ -1,10 +1,11 @@
 //! What a single stack says its thread was doing, by the patterns of its frames. A trainer's main thread and that of a
-//! data worker are read by different rules, see [`of_trainer`] and [`of_worker`].
+//! data worker are read by different rules, see [`trainer_activity`] and [`worker_activity`].
 
 use super::activity::Activity;
 use super::patterns::{Pattern, holds_stored_arrays, last_part, pattern};
 use crate::sample::stacks::is_user_code;
 use crate::sample::{FrameLocals, StackFrame};
+use crate::text::is_one_of;
 
 /// A frame of a stack.
 pub(super) struct StackLook<'a> {
@@ -36,11 +37,6 @@ pub(super) fn waits(stack: &[StackLook<'_>]) -> bool {
     stack.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait)
 }
 
-/// The name is one of these, which are separated by blanks.
-fn is_one_of(names: &str, name: &str) -> bool {
-    names.split(' ').any(|known| known == name)
-}
-
 /// One of these parts, which are separated by blanks, is in the text.
 fn has_one_of(parts: &str, text: &str) -> bool {
     parts.split(' ').any(|part| text.contains(part))
@@ -53,7 +49,7 @@ fn has_one_of(parts: &str, text: &str) -> bool {
 /// Elsewhere the innermost known frame decides: an optimizer of a framework calls the whole step as a closure, so the
 /// outermost would always be the optimizer. A wait of the standard library without any is for somebody that the code does
 /// not name: a future's result, an answer over a pipe, the next event, the end of a child.
-pub(super) fn of_trainer(stack: &[StackLook<'_>]) -> Activity {
+pub(super) fn trainer_activity(stack: &[StackLook<'_>]) -> Activity {
     let has = |wanted: Pattern| has(stack, wanted);
     if let Some(fetch) = stack.iter().position(|seen| seen.pattern == Pattern::Fetch) {
         return stage(stack, fetch);
@@ -117,7 +113,7 @@ pub fn is_sleep(text: Option<&str>, file: &str, function: &str) -> bool {
 }
 
 /// What a data worker's main thread was doing; `stack` is leaf first.
-pub(super) fn of_worker(stack: &[StackLook<'_>]) -> Activity {
+pub(super) fn worker_activity(stack: &[StackLook<'_>]) -> Activity {
     if let Some(fetch) = stack.iter().position(|seen| seen.pattern == Pattern::Fetch) {
         return stage(stack, fetch);
     }
