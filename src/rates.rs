@@ -5,8 +5,8 @@
 //! which is [`diagnosis`](crate::diagnosis)'s.
 //!
 //! [`Rates`] is a deterministic fold: the same samples give the same frames, so a recording can be judged again. It keeps
-//! the previous sample and one `TrainerState` for each trainer: a wait that has not ended, the last step, who is waited
-//! for, the newest stacks.
+//! the previous sample and one `TrainerState` for each trainer: a wait that has not ended, the last step, what is
+//! waited for, the newest stacks.
 //!
 //! Rules that hold everywhere below:
 //! - A counter that went backwards gives `None` for its field: a gap, never a spike. So does the first sample, and a

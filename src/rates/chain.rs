@@ -103,7 +103,7 @@ fn foreign_hops(path: &RoundPath, pid: u32) -> impl Iterator<Item = &WaitHop> {
     path.hops.iter().enumerate().filter(first).map(|(_, hop)| hop).filter(move |hop| hop.pid != pid)
 }
 
-/// Whether a path leads straight out of the process, to somebody who was found.
+/// Whether a path leads straight out of the process, to an end that was found.
 fn leaves(path: &RoundPath, pid: u32) -> bool {
     match path.hops.first() {
         Some(hop) => hop.pid != pid,
@@ -111,9 +111,9 @@ fn leaves(path: &RoundPath, pid: u32) -> bool {
     }
 }
 
-/// What a worker's main thread waits for is not always what its call says. One that waits for threads of its own waits for
-/// what they wait for; one that waits to read what the trainer writes, in whatever call, has nothing to do. The sampled waits
-/// of such workers are put down to that. Those that wait at a lock which another worker holds are counted beside it.
+/// Corrects the workers' sampled waits, since a call does not always say what it is for. A worker that waits for threads of
+/// its own waits for what they wait for; one that waits to read what the trainer writes, in any call, has nothing to do.
+/// Waits at a lock that another worker holds are counted as well.
 pub(super) fn resolve_worker_waits(graph: &mut Graph<'_>, job: &JobSample, workers: &mut [SampledWorker]) {
     const MAY_BE: [Wait; 4] = [Wait::Futex, Wait::Pipe, Wait::Poll, Wait::Socket];
     let count = |worker: &SampledWorker, wait: Wait| worker.counts.get(&wait).copied().unwrap_or(0);
@@ -153,7 +153,7 @@ pub(super) struct ChainState {
     polling: Polling,
     /// What the latest followed wait of each kind was for, and whether it led straight out of the process.
     said: HashMap<Wait, (Option<LoopActivity>, bool)>,
-    /// The pipe of data workers that was waited at last, and who writes to it.
+    /// The pipe of data workers that was waited at last, and the PIDs that write to it.
     waited_at: Option<(Arc<str>, Vec<u32>)>,
 }
 
@@ -238,7 +238,7 @@ impl FollowedTrainer<'_> {
         let works = found
             .iter()
             .all(|path| path.hops.is_empty() && matches!(path.end, WaitEnd::Cpu | WaitEnd::Device | WaitEnd::Timer));
-        // Who rests while the loop waits for a thread of its own may do so because what it made is still being handed over.
+        // A process that rests while the loop waits for a thread of its own may rest because what it made is still being handed over.
         let leaves: f64 = found.iter().filter(|path| leaves(path, pid)).map(|path| path.share).sum();
         let resting = (works || leaves >= MOSTLY).then(|| graph.asked(pid)).into_iter().flatten();
         state.work_ahead.add(waits, resting, works.then(|| graph.at_work((pid, tid))));

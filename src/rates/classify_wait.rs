@@ -82,7 +82,7 @@ pub(super) fn classify(point: &SampledPoint, context: &WaitContext) -> LoopActiv
             () => LoopActivity::InputWait,
         },
         Wait::Futex | Wait::Poll | Wait::Sleep | Wait::Device | Wait::Other => match () {
-            // Who sleeps waits for no thread.
+            // A thread that sleeps waits for no other.
             () if helper && point.main != Wait::Sleep => LoopActivity::HostBusy,
             () if context.device_busy() => LoopActivity::DeviceSync,
             () => LoopActivity::Other,

@@ -43,9 +43,9 @@ pub(super) struct SampledPoint {
     pub at_ns: u64,
     /// What the loop's thread was doing.
     pub main: Wait,
-    /// What its wait was for, by whom it leads to; `None` where that says no more than the wait itself.
+    /// What its wait was for, by where it leads; `None` where that says no more than the wait itself.
     pub by_chain: Option<LoopActivity>,
-    /// The wait leads straight out of the process, to somebody who was found.
+    /// The wait leads straight out of the process, to an end that was found.
     pub leaves: bool,
     /// What the pin-memory thread was doing, where there is one.
     pub pin: Option<Wait>,

@@ -184,7 +184,7 @@ fn function(frame: &StackFrame) -> (&str, &str) {
 }
 
 /// The user's functions that steps are taken in: the loop, whatever they are called. A wait for the GPU tells it of the outermost
-/// one only, since whoever saves state may wait for the GPU first.
+/// one only, since a function that saves state may wait for the GPU first.
 fn loops<'a>(window: &'a StackWindow, patterns: &[Pattern], stacks: &[StackCount]) -> BTreeSet<(&'a str, &'a str)> {
     let mut loops = BTreeSet::new();
     for seen in stacks.iter().map(|stack| seen(window, patterns, stack)) {

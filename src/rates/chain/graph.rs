@@ -30,9 +30,9 @@ const ROUNDS_HELD: u32 = 24;
 const DEPTH: usize = 6;
 /// Most processes that one wait is followed to.
 const CANDIDATES: usize = 16;
-/// A thread wakes nobody that hardly runs, and wakes less often a second than this.
+/// A thread that hardly runs, and wakes less often a second than this, lets no other thread go on.
 const MOVES_S: f64 = 0.5;
-/// Threads of libraries that wait for events of their own: nobody waits for them (libcuda, NCCL, OpenMP, tqdm).
+/// Threads of libraries that wait for events of their own: nothing waits for them (libcuda, NCCL, OpenMP, tqdm).
 const BACKGROUND: &[&str] = &["cuda-Evt", "pt_nccl", "NCCL", "OMP", "iou-", "tokio", "jemalloc"];
 
 /// A thread that was sampled.
@@ -55,7 +55,7 @@ pub(super) struct GraphThread<'a> {
     cursor: usize,
     now: Option<&'a Observation>,
     wait: Wait,
-    /// Which part of its waits is for what lives for a moment, where nobody else is known.
+    /// The part of its waits that is for short-lived children or threads, where nothing else is known.
     explained: Explained,
 }
 
@@ -315,7 +315,7 @@ impl<'a> Graph<'a> {
         reads.any(|(_, channel)| channel.writers.contains(&writer))
     }
 
-    /// The pipe of torch's data workers that a trainer's loop waits at, itself or by a thread of its process, and who writes to
+    /// The pipe of torch's data workers that a trainer's loop waits at, itself or by a thread of its process, and the PIDs that write to
     /// it: each of torch's loaders has one (`_worker_result_queue`). Others may have one for each worker.
     pub(super) fn waited_set(&self, (pid, tid): (u32, u32), paths: &[RoundPath]) -> Option<(Arc<str>, Vec<u32>)> {
         let within = paths.iter().flat_map(|path| path.hops.iter().take_while(|hop| hop.pid == pid));
@@ -353,8 +353,8 @@ impl<'a> Graph<'a> {
         self.processes.values().any(|process| process.is_torch_worker() && process.parent == pid)
     }
 
-    /// A thread of the trainer that is not torch's, where no data workers are. One that runs no Python computes for whoever
-    /// called it; that the call is for a batch, only the loop's stacks tell.
+    /// A thread of the trainer that is not torch's, where no data workers are. One that runs no Python computes for its
+    /// caller; that the call is for a batch, only the loop's stacks tell.
     pub(super) fn makes_batches(&self, hop: &WaitHop) -> bool {
         let other = self.thread(hop.pid, hop.tid).filter(|thread| !self.is_native(thread));
         let own = hop.is_short_lived() || other.is_some_and(|thread| thread.role == ThreadRole::Other);

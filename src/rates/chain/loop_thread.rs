@@ -200,7 +200,7 @@ impl LoopFinder {
         if let Some(trains) = by_signs.filter(|one| one.signs() > 0.0) {
             return Some(trains);
         }
-        // Threads of a library's pool compute for whoever waits for them.
+        // Threads of a library's pool compute for the thread that waits for them.
         if others.iter().any(|one| !self.pool.contains(&one.tid)) {
             others.retain(|one| !self.pool.contains(&one.tid));
         }

@@ -68,7 +68,7 @@ pub enum WaitEnd {
     Lock(Arc<str>),
     /// Stopped by a signal.
     Stopped,
-    /// Somebody types at a terminal.
+    /// Input at a terminal.
     Terminal,
     /// A data worker that was not seen.
     Loader,
@@ -172,7 +172,7 @@ pub struct ChainRates {
     pub wakes_per_s: Option<f64>,
     /// The paths, the longest time first.
     pub paths: Vec<WaitPath>,
-    /// Who is on them.
+    /// The processes on them.
     pub peers: Vec<Peer>,
     /// Which loaders were waited for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -183,9 +183,9 @@ pub struct ChainRates {
 }
 
 impl ChainRates {
-    /// Leaves the device so many of the seconds, 0 and up, as it can have been waited for; the rest is put down to what else
-    /// these waits may be for, where there is such, and much that is left then to somebody unknown. Where others use the device as
-    /// well that may be they, and stays with the device.
+    /// Bounds the waits for the device by the `seconds` it can have been waited for. The rest goes to what else these waits may be
+    /// for, and what is left then, if it is much, to an unknown end. On a device that others use as well (`shared`) it stays
+    /// with the device: it may work for them.
     pub(in crate::rates) fn leave_device(&mut self, seconds: f64, shared: bool) {
         let otherwise = std::mem::take(&mut self.otherwise);
         let is_device = |path: &&mut WaitPath| path.end == WaitEnd::Device && path.hops.is_empty();
@@ -200,9 +200,9 @@ impl ChainRates {
         }
         device.seconds -= moved + unknown;
         let of_all = |path: WaitPath| WaitPath { seconds: path.seconds * moved / all, ..path };
-        let nobody =
+        let unknown_end =
             WaitPath { hops: Vec::new(), end: WaitEnd::Unknown, name: None, seconds: unknown, idle_s: unknown };
-        for path in otherwise.into_iter().map(of_all).chain([nobody]).filter(|path| path.seconds > 0.0) {
+        for path in otherwise.into_iter().map(of_all).chain([unknown_end]).filter(|path| path.seconds > 0.0) {
             let part = path.seconds;
             let same =
                 |known: &&mut WaitPath| (&known.hops, &known.end, &known.name) == (&path.hops, &path.end, &path.name);

@@ -1,11 +1,10 @@
-//! A loop that sleeps and looks again, as `while not result.ready(): time.sleep(0.01)` does, waits for whoever works
-//! meanwhile.
+//! A loop that polls, as `while not result.ready(): time.sleep(0.01)` does, waits for the threads that work while it sleeps.
 //!
-//! The kernel knows nothing of such a wait but its timer. Who works while the loop sleeps and rests while it does not is asked
-//! for what it does. Who never rests works ahead and does not keep up, or has nothing to do with the loop: that is a guess. A
-//! loop that sleeps while nobody works does so of its own.
+//! The kernel knows such a wait only as a timer. A thread that works while the loop sleeps, and rests while the loop works, is
+//! what the loop waits for. A thread that never rests either works ahead and does not keep up, or has nothing to do with the
+//! loop: that it is waited for is a guess. A loop that sleeps while no thread works just sleeps.
 //!
-//! A wait for the device may sleep as well. Where the loop's stacks stand at a line that sleeps, its sleep is none for the device.
+//! A wait for the device may sleep as well. Where the loop's stacks stand at a line that sleeps, it does not wait for the device.
 
 use std::collections::HashMap;
 
@@ -38,7 +37,7 @@ impl Seconds {
     }
 }
 
-/// Who worked while a loop slept, and who while it did not.
+/// Which threads worked while a loop slept, and which while it did not.
 #[derive(Debug, Default)]
 pub(super) struct Polling {
     /// Of each thread, by process and thread: those in which it was at work.
@@ -46,7 +45,7 @@ pub(super) struct Polling {
     all: Seconds,
     /// Stacks of the loop at a line that sleeps, and all of them.
     at_sleep: (f64, f64),
-    /// The latest sleep was put down to somebody who never rests.
+    /// The latest sleep was put down to threads that never rest.
     guesses: bool,
 }
 
@@ -72,7 +71,7 @@ impl Polling {
         self.by_code() >= MOSTLY
     }
 
-    /// Whether the latest sleep was put down to somebody who never rests, and may be anybody.
+    /// Whether the latest sleep was put down to threads that never rest, which may have nothing to do with it.
     pub(super) fn guesses(&self) -> bool {
         self.guesses
     }
@@ -89,7 +88,7 @@ impl Polling {
     }
 
     /// Takes what was found for one round of so many seconds, in which the loop's thread, of a process, was in this wait. A sleep
-    /// leads to those who work only during such sleeps.
+    /// leads to the threads that work only during such sleeps.
     pub(super) fn take(
         &mut self,
         found: &mut FoundPaths,

@@ -100,7 +100,7 @@ impl PathSums {
         }
     }
 
-    /// Notes the pipe that a sample of so many seconds waited at, and who writes to it.
+    /// Notes the pipe that a sample of so many seconds waited at, and the PIDs that write to it.
     pub(super) fn add_set(&mut self, (pipe, workers): &(Arc<str>, Vec<u32>), seconds: f64) {
         if self.sets.len() >= PATHS && !self.sets.contains_key(pipe) {
             return;

@@ -1,8 +1,8 @@
-//! Threads that live for a moment stand for each other: few of them live long enough to be seen, and what the loop waited for
-//! over those it waits for over the others too.
+//! Short-lived threads stand for each other: few of them live long enough to be sampled, and where the waits for those led, the
+//! waits for the others lead too.
 //!
-//! A thread is listed once a second, and sampled from then on. Of a pool that is made anew for each batch those threads are seen
-//! that the listing meets; a round later they are gone, and the loop waits for threads that nobody knows.
+//! Threads are listed once a second, and sampled from then on. Of a pool that is made anew for each batch only the threads that
+//! a listing meets are sampled; a round later they are gone, and the loop waits for threads that were never listed.
 
 use super::graph::Graph;
 use super::paths::{WaitEdge, WaitEnd, WaitHop};
@@ -13,7 +13,7 @@ use crate::rates::wait::Wait;
 /// Most different paths that are kept.
 const KEPT_PATHS: usize = 16;
 
-/// Where the loop's waits for threads that live for a moment led of late.
+/// Where the loop's waits for short-lived threads led of late.
 #[derive(Debug, Default)]
 pub(super) struct ShortLivedPaths {
     /// The paths behind such threads; each one's share is in seconds.
@@ -26,7 +26,7 @@ pub(super) struct ShortLivedPaths {
 
 impl ShortLivedPaths {
     /// Takes what was found for one round of so many seconds, in which the loop's thread of a process was in this wait. Paths over
-    /// threads that live for a moment are put together; a wait in a futex that leads to nobody may lead where those did.
+    /// short-lived threads are put together; a wait in a futex that leads nowhere may lead where those did.
     pub(super) fn take(&mut self, found: &mut FoundPaths, graph: &Graph<'_>, (pid, wait): (u32, Wait), seconds: f64) {
         let is_new =
             |hop: &WaitHop| hop.by == WaitEdge::Thread && hop.pid == pid && graph.is_new_thread(pid, hop.tid);
@@ -81,13 +81,13 @@ impl ShortLivedPaths {
     }
 
     fn fill(&self, found: &mut FoundPaths, pid: u32) {
-        let nobody = |path: &RoundPath| path.is_own(&WaitEnd::Unknown) && path.name.is_none();
+        let is_unknown = |path: &RoundPath| path.is_own(&WaitEnd::Unknown) && path.name.is_none();
         if found.paths.iter().all(|path| path.is_own(&WaitEnd::Device)) {
             let known: f64 = found.otherwise.iter().map(|path| path.share).sum();
             found.otherwise.extend(self.parts(pid, 1.0 - known, 1.0));
             return;
         }
-        let (unknown, mut paths): (Vec<RoundPath>, Vec<RoundPath>) = found.paths.drain(..).partition(nobody);
+        let (unknown, mut paths): (Vec<RoundPath>, Vec<RoundPath>) = found.paths.drain(..).partition(is_unknown);
         for path in unknown {
             paths.extend(self.parts(pid, path.share, path.idle));
         }

@@ -1,7 +1,7 @@
 //! Which processes work ahead of the loop, as loaders do, and which on request, as services do.
 //!
 //! A service rests while the loop works; a loader that is too slow works then too, and never rests. What a process does while
-//! nobody waits for it says nothing about that: a loader that has filled its queue rests like a service. So what is seen in a
+//! the loop does not wait for it says nothing about that: a loader that has filled its queue rests like a service. So what is seen in a
 //! tick counts by how long the loop waited for the process in it.
 
 use std::collections::HashMap;

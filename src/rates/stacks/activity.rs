@@ -17,7 +17,7 @@ named_enum! {
         LoaderStart = "loader_start",
         /// Waiting for a queue of the program's own.
         QueueWait = "queue_wait",
-        /// Waiting for somebody, and the code does not say for whom: a future, a pipe, an event loop, a child.
+        /// Waiting for something that the code does not name: a future, a pipe, an event loop, a child.
         OtherWait = "other_wait",
         /// Reading samples.
         Load = "load",

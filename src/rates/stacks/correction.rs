@@ -64,7 +64,7 @@ impl LoopShares {
         self.share_where(|activity| matches!(activity, Forward | Backward | Optimizer | Copy))
     }
 
-    /// Share outside of getting batches and of waiting for somebody.
+    /// Share outside of getting batches and of waiting for something unnamed.
     pub fn outside(&self) -> f64 {
         1.0 - self.share_where(|activity| activity.is_input() || activity == Activity::OtherWait)
     }
@@ -93,7 +93,7 @@ impl Corrected {
 ///
 /// With Lp the share in the loader's poll, the rest 1 − Lp is split by the samples that are no waits for a batch. What
 /// the loader's `next()` has of them (receiving, loading in the process itself) is input wait too; the sampler's own estimate
-/// counts like [`PRIOR`] samples. Samples in a wait for nobody known say nothing of what it is for: as much of the time stays
+/// counts like [`PRIOR`] samples. Samples in a wait that the code does not name say nothing of what it is for: as much of the time stays
 /// what the sampler took it for. So do those at a queue of the program's own, as far as the waits were seen to be for another
 /// process that makes no batches: answers come through queues too.
 pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {

@@ -7,7 +7,7 @@ use super::reading::{StackLook, has, makes_what_is_trained_on, sample_stage, sle
 use super::{place, seen, tally};
 use crate::sample::{StackWindow, ThreadStacks};
 
-/// The main thread waits, in the data set or collate function, for somebody whom its code does not name.
+/// The main thread waits, in the data set or collate function, for something that its code does not name.
 pub(super) fn is_wait_in_fetch(stack: &[StackLook<'_>], activity: Activity) -> bool {
     waits(stack) && activity == Activity::Transform && has(stack, Pattern::Fetch)
 }

@@ -64,7 +64,7 @@ const LOADER: &[PatternRow] = &[
     (Pattern::QueueFeed, "multiprocessing/queues.py", "_feed"),
     (Pattern::Wait, "/selectors.py", "select"),
     (Pattern::Wait, "multiprocessing/connection.py", "wait _poll"),
-    // Whoever waits for a connection serves somebody, and has nothing to do.
+    // A server that waits for a connection has nothing to do.
     (Pattern::Wait, "/socket.py, multiprocessing/connection.py", "accept"),
     (Pattern::Connection, "multiprocessing/connection.py", ""),
     (Pattern::Wait, "multiprocessing/popen_fork.py", "wait poll"),

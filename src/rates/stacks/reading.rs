@@ -47,7 +47,7 @@ fn has_one_of(parts: &str, text: &str) -> bool {
 /// Inside the loader the leaf tells waiting from receiving, and a `fetch` in this process means that it loads itself.
 /// The sampler of torch's loader runs in the loop's own thread too: that is the loop's work, whatever the workers do.
 /// Elsewhere the innermost known frame decides: an optimizer of a framework calls the whole step as a closure, so the
-/// outermost would always be the optimizer. A wait of the standard library without any is for somebody that the code does
+/// outermost would always be the optimizer. A wait of the standard library without any is for something that the code does
 /// not name: a future's result, an answer over a pipe, the next event, the end of a child.
 pub(super) fn trainer_activity(stack: &[StackLook<'_>]) -> Activity {
     let has = |wanted: Pattern| has(stack, wanted);
@@ -81,7 +81,7 @@ pub(super) fn trainer_activity(stack: &[StackLook<'_>]) -> Activity {
     match known {
         Some(Activity::Report) | None if saves() => Activity::Checkpoint,
         Some(activity) => activity,
-        // Whoever decodes media or reads arrays in the loop itself makes its batches, whatever that is called.
+        // A loop that decodes media or reads arrays itself makes its batches, whatever its function is called.
         None if makes_batches(stack)
             || has(Pattern::Is(Activity::Decode))
             || reads_arrays(stack)

@@ -13,11 +13,11 @@ pub(in crate::rates) struct PythonThread {
     pub samples: u32,
     /// Of them: in what only a training loop does, or in a function that is named for training.
     pub trains: u32,
-    /// Of these: and not waiting for anybody, but for the device.
+    /// Of these: not waiting, or for the device only.
     pub steps: u32,
     /// Of them: taking batches from torch's loader, as a thread that fetches ahead does too.
     pub iterates: u32,
-    /// Of them: waiting for what somebody else makes, in a queue or elsewhere in the standard library, and not for room.
+    /// Of them: waiting for what another thread makes, in a queue or elsewhere in the standard library, and not for room.
     pub takes: u32,
     /// Of them: at a line that sleeps.
     pub sleeps: u32,

@@ -1,4 +1,4 @@
-//! Waits on descriptors and file locks: who holds the other end.
+//! Waits on descriptors and file locks: which processes hold the other end.
 
 use std::sync::Arc;
 
@@ -55,8 +55,8 @@ impl<'a> Graph<'a> {
         }
         let paths = self.best(alternatives);
         // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
-        let nobody = paths.iter().all(|path| path.is_own(&WaitEnd::Unknown));
-        if nobody && thread.wait == Wait::LoaderPoll { RoundPath::only(WaitEnd::Loader) } else { paths }
+        let is_unknown = paths.iter().all(|path| path.is_own(&WaitEnd::Unknown));
+        if is_unknown && thread.wait == Wait::LoaderPoll { RoundPath::only(WaitEnd::Loader) } else { paths }
     }
 
     /// Paths over the other active threads of the same process.
@@ -143,7 +143,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The paths `found` to those who hold the other end of a connection on this machine, or where these don't explain the wait,
+    /// The paths `found` to the holders of the other end of a connection on this machine, or where these don't explain the wait,
     /// its address.
     fn or_elsewhere(
         &self,
@@ -223,7 +223,7 @@ impl<'a> Graph<'a> {
     }
 
     /// What a thread may wait on where its call may not be seen: every open end of its process that fits the kernel's
-    /// function, and whose other end somebody active holds.
+    /// function, and whose other end an active process holds.
     fn guessed_descriptors(&self, thread: &GraphThread<'_>, seen: &Observation) -> Vec<Descriptor> {
         let symbol = seen.wchan.as_deref().unwrap_or_default();
         let writes = ["pipe_write", "stream_wait_memory", "sock_alloc_send", "wait_for_wmem"]

@@ -46,7 +46,7 @@ impl<'a> Graph<'a> {
         match (thread.wait, busy) {
             // The wait has no name of its own: the device may be what is waited for.
             (Wait::Device, Some(_)) => RoundPath::only(WaitEnd::Device).into(),
-            // Who sleeps waits for the device at most while that works.
+            // A thread that sleeps waits for the device at most while that works.
             (Wait::Sleep, Some(busy)) => {
                 let otherwise = paths.iter().map(|path| path.clone().part(busy)).collect();
                 FoundPaths { paths: beside_device(paths, busy), otherwise }
@@ -117,7 +117,7 @@ impl<'a> Graph<'a> {
     ) -> Vec<RoundPath> {
         let others = self.companions(thread, trail);
         let run = running(&others);
-        // A lock that other processes share: whoever of them runs.
+        // A lock that other processes share is held by one of them that runs.
         let shared = seen.operation.is_some_and(|operation| operation & PRIVATE == 0);
         let short = seen.deadline_ms.is_some_and(|ahead| ahead <= SWITCH_MS);
         let switches = !self.exact && thread.wakes_per_s > SWITCHES_S && !run.is_empty();
@@ -200,7 +200,7 @@ impl<'a> Graph<'a> {
         paths.into_iter().map(|path| path.after(other.hop(by))).collect()
     }
 
-    /// What a process does that is waited for: whoever of its threads runs, else what its main thread waits for, or the
+    /// What a process does that is waited for: its threads that run, else what its main thread waits for, or the
     /// most active one where that rests or leads nowhere.
     pub(super) fn process_paths<'g>(&'g self, pid: u32, by: WaitEdge, trail: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
         if trail.iter().any(|on| on.pid == pid) {
@@ -265,7 +265,7 @@ impl<'a> Graph<'a> {
         Some((main.wait, end))
     }
 
-    /// The alternatives that end best, in equal parts: whoever works is why the others wait.
+    /// The alternatives that end best, in equal parts: what works is why the others wait.
     pub(super) fn best(&self, mut alternatives: Vec<Vec<RoundPath>>) -> Vec<RoundPath> {
         let rank = |paths: &[RoundPath]| paths.iter().map(|path| path.end.rank()).min().unwrap_or(u8::MAX);
         let Some(least) = alternatives.iter().map(|paths| rank(paths)).min() else {

@@ -1,5 +1,5 @@
-//! Waits for children and threads that live for a moment, so that nobody can be followed: known by the CPU time that they leave
-//! behind.
+//! Waits for short-lived children and threads, which are gone before they can be followed: known by the CPU time that they
+//! leave behind.
 
 use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
 use super::super::round_paths::RoundPath;
@@ -53,7 +53,7 @@ impl Graph<'_> {
         pids
     }
 
-    /// The same paths; where they lead to nobody, they lead to the process's own short-lived children or threads as far as those
+    /// The same paths; where they lead nowhere, they lead to the process's own short-lived children or threads as far as those
     /// explain the wait.
     pub(super) fn or_short_lived(&self, thread: &GraphThread<'_>, paths: Vec<RoundPath>) -> Vec<RoundPath> {
         let is_gone = |path: &RoundPath| match path.hops.as_slice() {
@@ -61,7 +61,7 @@ impl Graph<'_> {
             [hop] => !self.by_process.contains_key(&hop.pid),
             _ => false,
         };
-        let nobody = |path: &RoundPath| path.end == WaitEnd::Unknown && path.name.is_none() && is_gone(path);
+        let leads_nowhere = |path: &RoundPath| path.end == WaitEnd::Unknown && path.name.is_none() && is_gone(path);
         let explained = thread.explained;
         let for_threads = FOR_THREADS.contains(&thread.wait);
         let path = match thread.wait {
@@ -77,7 +77,7 @@ impl Graph<'_> {
             is_at_sleeping_thread(&path.hops, &path.end)
                 || path.end == WaitEnd::Asked && matches!(path.hops.as_slice(), [hop] if hop.by == WaitEdge::Thread)
         };
-        let may_be = |path: &RoundPath| nobody(path) || for_threads && rests(path);
+        let may_be = |path: &RoundPath| leads_nowhere(path) || for_threads && rests(path);
         if path.share <= 0.0 || !paths.iter().all(may_be) {
             return paths;
         }
