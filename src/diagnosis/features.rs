@@ -388,9 +388,11 @@ impl Features {
             gpu.settle(&main.shares);
         }
         let Some(chain) = &mut self.chain else { return };
+        let sleep_line = main.stacks.as_ref().and_then(|stacks| stacks.sleep_line.as_ref());
+        let slept = sleep_line.map_or(0.0, |line| line.share);
         match chain.of_rank {
-            Some(shares) => chain.settle(&shares, None),
-            None => chain.settle(&main.shares, self.gpu.as_ref().map(|gpu| &gpu.idle)),
+            Some(shares) => chain.settle(&shares, None, slept),
+            None => chain.settle(&main.shares, self.gpu.as_ref().map(|gpu| &gpu.idle), slept),
         }
     }
 }

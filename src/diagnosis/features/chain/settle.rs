@@ -24,8 +24,9 @@ impl ChainPath {
 impl Chain {
     /// Makes the ways agree with the split of the loop's time. Of what its thread runs, the parts that spin at the GPU, make or take
     /// over batches, or save state are told apart from its own work; the compute threads that it waits for count as that. With a
-    /// device, what is lost of each is the device's idle time meanwhile.
-    pub fn settle(&mut self, shares: &TimeSplit, idle: Option<&GpuIdle>) {
+    /// device, what is lost of each is the device's idle time meanwhile. `slept` is the share of the time that its code sleeps by
+    /// itself.
+    pub fn settle(&mut self, shares: &TimeSplit, idle: Option<&GpuIdle>, slept: f64) {
         let own = self.share(PathPart::Own);
         let excess = own - shares.host_busy;
         if excess > 0.0 {
@@ -53,10 +54,11 @@ impl Chain {
                 Some(WaitEnd::Cpu),
             );
         }
-        // A loop that sleeps while the device works waits for that, for as long as it works: only its code could say otherwise, and the
-        // split knows what that says. Moment by moment the device's use is an average.
-        let sleeps_for_it = shares.device_sync - self.share(PathPart::Device);
-        self.shift(sleeps_for_it, |way| way.part == PathPart::Sleep, PathPart::Device, Some(WaitEnd::Device));
+        // A loop that sleeps while the device works waits for that, for as long as it works: only its code could say otherwise.
+        // Moment by moment the device's use is an average.
+        let for_device = shares.device_sync - self.share(PathPart::Device);
+        let for_device = for_device.min(self.share(PathPart::Sleep) - slept);
+        self.shift(for_device, |way| way.part == PathPart::Sleep, PathPart::Device, Some(WaitEnd::Device));
         if let Some(idle) = idle {
             self.lose(PathPart::Own, idle.while_host_busy);
             // Whether it waits for a batch or makes it: the device idles in the same part of that.
@@ -134,17 +136,18 @@ mod tests {
                 way(PathPart::Own, WaitEnd::Cpu, own, own),
             ]
         };
-        let settled = |shares: TimeSplit| {
+        let settled = |shares: TimeSplit, slept: f64| {
             let mut chain = Chain { ways: ways(0.17), ..Chain::default() };
             let idle = GpuIdle { total: 0.17, while_host_busy: 0.17, ..GpuIdle::default() };
-            chain.settle(&shares, Some(&idle));
+            chain.settle(&shares, Some(&idle), slept);
             [chain.share(PathPart::Device), chain.share(PathPart::Sleep), chain.lost(PathPart::Sleep)]
                 .map(|share| (share * 100.0).round())
         };
         let for_it = TimeSplit { device_sync: 0.83, host_busy: 0.17, ..TimeSplit::default() };
-        assert_eq!(settled(for_it), [83.0, 0.0, 0.0]);
-        // Its code asks for it: the split knows.
+        assert_eq!(settled(for_it, 0.0), [83.0, 0.0, 0.0]);
+        // Its code asks for it.
+        assert_eq!(settled(for_it, 0.14), [69.0, 14.0, 14.0]);
         let by_code = TimeSplit { other: 0.14, device_sync: 0.69, ..for_it };
-        assert_eq!(settled(by_code), [69.0, 14.0, 14.0]);
+        assert_eq!(settled(by_code, 0.0), [69.0, 14.0, 14.0]);
     }
 }
