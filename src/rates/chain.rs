@@ -152,7 +152,7 @@ pub(super) struct ChainState {
     short_lived: ShortLivedPaths,
     polling: Polling,
     /// What the latest followed wait of each kind was for, and whether it led straight out of the process.
-    said: HashMap<Wait, (Option<LoopActivity>, bool)>,
+    latest_by_wait: HashMap<Wait, (Option<LoopActivity>, bool)>,
     /// The pipe of data workers that was waited at last, and the PIDs that write to it.
     waited_at: Option<(Arc<str>, Vec<u32>)>,
 }
@@ -244,10 +244,10 @@ impl FollowedTrainer<'_> {
         state.work_ahead.add(waits, resting, works.then(|| graph.at_work((pid, tid))));
         let sleeps = point.main == Wait::Sleep && state.polling.is_by_code();
         let said = activity(found, graph, &state.work_ahead, (pid, tid, point.main), sleeps);
-        state.said.insert(point.main, (said, leaves >= MOSTLY));
+        state.latest_by_wait.insert(point.main, (said, leaves >= MOSTLY));
         // The samples up to the next followed one are of waits like those that were followed last.
         for later in trainer.points.iter_mut().skip(*next).take(every) {
-            (later.by_chain, later.leaves) = state.said.get(&later.main).copied().unwrap_or_default();
+            (later.by_chain, later.leaves) = state.latest_by_wait.get(&later.main).copied().unwrap_or_default();
         }
         // Tensors are fetched over sockets once their batch has come out of a pipe: of the one that was waited at last.
         let set = graph.waited_set((pid, tid), found);

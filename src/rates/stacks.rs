@@ -26,7 +26,7 @@ use patterns::{Pattern, pattern};
 pub(super) use reading::is_in_loader;
 pub use reading::is_sleep;
 use reading::{
-    StackLook, Step, ValidationSign, has, step_in, trainer_activity, validation_sign, waits, worker_activity,
+    KnownFrame, Step, ValidationSign, has, step_in, trainer_activity, validation_sign, waits, worker_activity,
 };
 pub(super) use threads::{PythonThread, python_threads};
 
@@ -200,10 +200,10 @@ fn loops<'a>(window: &'a StackWindow, patterns: &[Pattern], stacks: &[StackCount
 }
 
 /// A stack's frames, leaf first, with their patterns.
-fn seen<'a>(window: &'a StackWindow, patterns: &[Pattern], stack: &StackCount) -> Vec<StackLook<'a>> {
+fn seen<'a>(window: &'a StackWindow, patterns: &[Pattern], stack: &StackCount) -> Vec<KnownFrame<'a>> {
     let of = |at: &u32| {
         let at = usize::try_from(*at).ok()?;
-        Some(StackLook { at, frame: window.frames.get(at)?, pattern: *patterns.get(at)?, is_loop: false })
+        Some(KnownFrame { at, frame: window.frames.get(at)?, pattern: *patterns.get(at)?, is_loop: false })
     };
     stack.frames.iter().filter_map(of).collect()
 }
@@ -236,9 +236,9 @@ fn main_thread(window: &StackWindow) -> Option<&ThreadStacks> {
 
 /// The frame that a stack is put down to: the innermost one of the user's own code, else the innermost outside the
 /// standard library, else the leaf; and whether it is the leaf.
-fn place(stack: &[StackLook<'_>]) -> Option<(usize, bool)> {
+fn place(stack: &[KnownFrame<'_>]) -> Option<(usize, bool)> {
     let installed = || stack.iter().position(|seen| is_installed(&seen.frame.file));
-    let found = stack.iter().position(StackLook::is_user).or_else(installed);
+    let found = stack.iter().position(KnownFrame::is_user).or_else(installed);
     let at = found.unwrap_or(0);
     Some((stack.get(at)?.at, at == 0))
 }

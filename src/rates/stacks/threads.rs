@@ -2,7 +2,7 @@
 
 use super::activity::Activity;
 use super::patterns::{Pattern, last_part};
-use super::reading::{StackLook, has, named_for_sync, sleeps, waits};
+use super::reading::{KnownFrame, has, named_for_sync, sleeps, waits};
 use super::{patterns, seen, tally};
 use crate::sample::StackWindow;
 
@@ -54,13 +54,13 @@ pub(in crate::rates) fn python_threads(window: &StackWindow) -> Vec<PythonThread
     threads.collect()
 }
 
-fn waits_for_device(seen: &StackLook<'_>) -> bool {
+fn waits_for_device(seen: &KnownFrame<'_>) -> bool {
     seen.pattern == Pattern::Is(Activity::Sync) || named_for_sync(last_part(&seen.frame.function))
 }
 
 /// Only a training loop does this, or a function of the user's that is named for training. To go forward is no sign: others may
 /// predict.
-fn is_sign(seen: &StackLook<'_>) -> bool {
+fn is_sign(seen: &KnownFrame<'_>) -> bool {
     matches!(seen.pattern, Pattern::Is(Activity::Backward | Activity::Optimizer | Activity::Collective))
         || seen.is_user() && named_for_training(last_part(&seen.frame.function))
 }
