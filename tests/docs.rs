@@ -147,7 +147,7 @@ fn the_readme_is_short() {
 
 #[test]
 fn every_screen_is_shown_and_can_be_made_anew() {
-    let script = read("tests/make_screens.py");
+    let script = read("tests/harness/screens.py");
     let shown: Vec<String> = pages().iter().flat_map(|(_, text)| targets(text)).map(str::to_owned).collect();
     for name in names("assets/screens") {
         assert!(
@@ -181,10 +181,10 @@ fn every_file_that_is_named_exists() {
 #[test]
 fn what_proves_a_promise_exists() {
     let page = read("docs/threat-model.md");
-    let faults: String = names("tests/faulty")
+    let faults: String = names("tests/harness/faults")
         .iter()
         .filter(|name| name.ends_with(".py"))
-        .map(|name| read(&format!("tests/faulty/{name}")))
+        .map(|name| read(&format!("tests/harness/faults/{name}")))
         .collect();
     let (mut tests, mut made) = (0, 0);
     for quoted in page.split('`').skip(1).step_by(2).filter_map(|word| word.split_once("::")) {

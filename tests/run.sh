@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need and runs them all: formatting, clippy, the rules of deny.toml, the tests, the table of faults, and
-# a quick part of the evaluation.
+# Installs what the tests need and runs them all: formatting, clippy, the rules of deny.toml, the types of the Python, the tests,
+# the table of faults, and a quick part of the evaluation.
 # Needs rustup's cargo with clippy and rustfmt, a C linker, and CPython 3.11 or later. What is missing of Debian's
 # packages is installed when run as root, else named.
 set -euo pipefail
@@ -56,15 +56,18 @@ if [ ! -x "$deny" ]; then
 fi
 "$deny" --locked check --hide-inclusion-graph licenses bans sources
 
+step 'types of the Python under tests'
+"$venv/bin/mypy"
+
 step 'tests'
 VIRTUAL_ENV="$(cd "$venv" && pwd)" cargo test --quiet
 
-step 'tests of the evaluation'
+step 'tests of the harness'
 cargo build --quiet --release --bins --examples
-"$venv/bin/python" -m unittest discover -s tests -p 'test_*.py'
+"$venv/bin/python" -m unittest discover tests
 
 step 'size of the engine'
-"$venv/bin/python" tests/size.py
+"$venv/bin/python" tests/dev.py size
 
 step 'faults'
 "$venv/bin/python" tests/faults.py

@@ -2,7 +2,7 @@
 //!
 //! Each factor of a rule is set for what that rule may mistake; multiplied with the others they are a little too careful. On the
 //! labelled programs and on those of other people, with stacks and without, verdicts were right with 2.1 times the odds that the
-//! rules gave them (tests/calibration.csv; `python tests/calibrate.py` fits it again). On the labelled ones alone it is more, for
+//! rules gave them (tests/calibration.csv; `python tests/dev.py calibrate` fits it again). On the labelled ones alone it is more, for
 //! the rules were made with them in sight. What the rules do not call sure does not become so.
 
 use super::causes::Judgement;

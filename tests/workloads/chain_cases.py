@@ -24,11 +24,10 @@ import numpy
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-import culprits
-import stages
-from common import Job, loader, one_thread
-from launch import die_with_parent
-from simulated_gpu import SimulatedGpu
+from workloads import culprits, stages
+from workloads.common import Job, loader, one_thread
+from workloads.processes import die_with_parent
+from workloads.simulated_gpu import SimulatedGpu
 
 
 class Trainer:
@@ -42,6 +41,12 @@ class Trainer:
         self.gpu.launch(self.seconds / 2)
         self.gpu.launch(self.seconds / 6)
         self.gpu.synchronize()
+
+
+def take_trainer(job: Job, seconds: float) -> Trainer:
+    """Claims the device, and keeps torch to one thread beside it."""
+    one_thread()
+    return Trainer(job.take_gpu(), seconds)
 
 
 def soon(seconds: float) -> float:
@@ -66,8 +71,7 @@ def load_clip(number: int) -> numpy.ndarray:
 
 
 def pool_imap(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.015)
+    trainer = take_trainer(job, 0.015)
     with multiprocessing.Pool(1, initializer=die_with_parent, initargs=(os.getpid(),)) as pool:
         job.culprit(*map(culprits.process, culprits.workers()))
         for clip in job.batches(pool.imap(load_clip, range(100_000))):
@@ -89,7 +93,7 @@ class WindowedExecutor:
 
     def __init__(self, executor: ProcessPoolExecutor, window: int):
         self.executor, self.numbers = executor, itertools.count()
-        self.pending: collections.deque[Future] = collections.deque()
+        self.pending: collections.deque[Future[Any]] = collections.deque()
         for _ in range(window):
             self.submit()
 
@@ -103,8 +107,7 @@ class WindowedExecutor:
 
 
 def process_pool_executor(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     with ProcessPoolExecutor(1, initializer=die_with_parent, initargs=(os.getpid(),)) as executor:
         feed = WindowedExecutor(executor, window=2)
         job.culprit(*map(culprits.process, culprits.workers()))
@@ -118,7 +121,7 @@ class PrefetchThread(threading.Thread):
     def __init__(self, shards: list[bytes]):
         super().__init__(daemon=True)
         self.shards = shards
-        self.ready: queue.Queue = queue.Queue(2)
+        self.ready: queue.Queue[Any] = queue.Queue(2)
 
     def run(self) -> None:
         for shard in itertools.cycle(self.shards):
@@ -137,8 +140,7 @@ def packed(values: int, seed: int) -> bytes:
 
 
 def prefetch_thread(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     prefetch = PrefetchThread([packed(2_400_000, seed) for seed in range(4)])
     prefetch.start()
     job.culprit(culprits.thread(prefetch.native_id))
@@ -148,7 +150,8 @@ def prefetch_thread(job: Job) -> None:
 
 def unpacked(shard: bytes) -> numpy.ndarray:
     values = numpy.frombuffer(zlib.decompress(shard), dtype=numpy.float32)
-    return (values - values.mean()).reshape(16, -1).mean(axis=1)
+    means: numpy.ndarray = (values - values.mean()).reshape(16, -1).mean(axis=1)
+    return means
 
 
 def pool_each_time(shards: list[bytes]) -> Iterator[numpy.ndarray]:
@@ -158,8 +161,7 @@ def pool_each_time(shards: list[bytes]) -> Iterator[numpy.ndarray]:
 
 
 def pool_per_batch(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     job.culprit(culprits.SHORT_LIVED)
     for batch in job.batches(pool_each_time([packed(800_000, seed) for seed in range(6)])):
         trainer.step(torch.from_numpy(batch))
@@ -198,8 +200,7 @@ def read_ahead(pool: ThreadPoolExecutor, reader: ShardReader, ahead: int) -> Ite
 
 
 def future_io(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     reader = ShardReader(os.path.dirname(job.device), files=3)
     with ThreadPoolExecutor(1, thread_name_prefix="reader") as pool:
         job.culprit(culprits.thread(pool.submit(threading.get_native_id).result()))
@@ -210,7 +211,7 @@ def future_io(job: Job) -> None:
 # --- torch's loader, elsewhere or beside others ----------------------------------------------------------------------
 
 
-class Molecules(Dataset):
+class Molecules(Dataset[Any]):
     """Distances between the atoms of a molecule, worked out in Python."""
 
     def __init__(self, atoms: int, length: int = 10_000_000):
@@ -249,8 +250,7 @@ def evaluate_fold(fold: int) -> float:
 
 def worker_beside_pool(job: Job) -> None:
     """A pool that was used once, for a score before training, and stays; then one slow worker."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     with multiprocessing.Pool(4, initializer=die_with_parent, initargs=(os.getpid(),)) as pool:
         pool.map(evaluate_fold, range(4))
         before = set(culprits.workers())
@@ -260,10 +260,9 @@ def worker_beside_pool(job: Job) -> None:
             trainer.step(batch)
 
 
-def after_validation(job: Job, length: int = 10_000_000) -> tuple[Trainer, DataLoader, DataLoader]:
+def after_validation(job: Job, length: int = 10_000_000) -> tuple[Trainer, DataLoader[Any], DataLoader[Any]]:
     """A validation loader that was gone through once and keeps its two workers, and one for training with a slow worker."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     held_back = DataLoader(Molecules(10, length=64), batch_size=8, num_workers=2, persistent_workers=True)
     for batch in held_back:
         trainer.step(batch)
@@ -290,13 +289,13 @@ def two_loaders_in_turn(job: Job) -> None:
                 trainer.step(held)
 
 
-def loader_workers(feed: DataLoader) -> set[int]:
+def loader_workers(feed: DataLoader[Any]) -> set[int]:
     """Starts the loader's workers, which stay, and gives the processes that there are then."""
     iter(feed)
     return set(culprits.workers())
 
 
-class Vocabulary(Dataset):
+class Vocabulary(Dataset[Any]):
     """A data set that every worker unpacks for itself when it first needs it."""
 
     def __init__(self, batches: int):
@@ -317,14 +316,13 @@ class Vocabulary(Dataset):
 
 def short_epochs(job: Job) -> None:
     """Each pass over 25 batches starts its worker anew, and that unpacks its vocabulary again."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.015)
+    trainer = take_trainer(job, 0.015)
     feed = DataLoader(Vocabulary(batches=25), batch_size=8, num_workers=1, shuffle=True)
     for batch in job.batches(feed):
         trainer.step(batch)
 
 
-class Recording(Dataset):
+class Recording(Dataset[Any]):
     """Asks a server for each sample of a batch, several at a time, in threads of its own."""
 
     def __init__(self, port: int):
@@ -351,14 +349,13 @@ class Recording(Dataset):
 
 
 def worker_threads_fetch(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.015)
+    trainer = take_trainer(job, 0.015)
     dataset = Recording(int(job.given["slow-server"]))
     for batch in job.batches(DataLoader(dataset, batch_size=16, num_workers=2, persistent_workers=True)):
         trainer.step(batch)
 
 
-class DecodedAhead(Dataset):
+class DecodedAhead(Dataset[Any]):
     """Scans as JPEG bytes in memory; while a batch is put together, a thread decodes the next."""
 
     def __init__(self, scans: int):
@@ -371,7 +368,7 @@ class DecodedAhead(Dataset):
             Image.fromarray(noise).resize((1280, 960)).save(written, "JPEG", quality=92)
             self.scans.append(written.getvalue())
         self.decoder: ThreadPoolExecutor | None = None
-        self.following: tuple[int, Future] | None = None
+        self.following: tuple[int, Future[Any]] | None = None
 
     def __len__(self) -> int:
         return 10_000_000
@@ -394,8 +391,7 @@ class DecodedAhead(Dataset):
 
 
 def worker_threads_decode(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     feed = DataLoader(DecodedAhead(6), batch_size=4, num_workers=1, persistent_workers=True)
     for batch in job.batches(feed):
         trainer.step(batch)
@@ -404,7 +400,7 @@ def worker_threads_decode(job: Job) -> None:
 # --- workers that wait for each other, or for one process that serves them all -----------------------------------------
 
 
-class OneAtATime(Dataset):
+class OneAtATime(Dataset[Any]):
     """Images of a decoder that must not run twice at a time: each sample is made under a lock that all workers share."""
 
     def __init__(self) -> None:
@@ -424,8 +420,7 @@ class OneAtATime(Dataset):
 
 def worker_lock(job: Job) -> None:
     """Three workers of which one at a time works."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     feed = loader(OneAtATime(), batch_size=4, num_workers=job.workers(3))
     for batch in job.batches(feed):
         trainer.step(batch)
@@ -452,7 +447,7 @@ class Managers(BaseManager):
 Managers.register("Corpus", Corpus)
 
 
-class Documents(Dataset):
+class Documents(Dataset[Any]):
     """Asks the process that holds the corpus for each sample."""
 
     def __init__(self, corpus: Any):
@@ -469,7 +464,7 @@ class Documents(Dataset):
 def worker_server(job: Job) -> None:
     """Three workers that all wait for one process, which computes each sample."""
     one_thread()
-    manager = Managers()
+    manager: Any = Managers()
     manager.start(die_with_parent, (os.getpid(),))
     trainer = Trainer(job.take_gpu(), 0.015)
     job.culprit(culprits.process(manager._process.pid))

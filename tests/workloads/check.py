@@ -15,11 +15,13 @@ import signal
 import sys
 import time
 
-from labels import LABELS, Label, by_name
-from launch import Launched, Unavailable, WorkloadFailed
-from stages import NAMES
-from truth import Truth
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from workloads.labels import LABELS, Label, by_name  # noqa: E402
+from workloads.launch import Launched, WorkloadFailed  # noqa: E402
+from workloads.limits import Unavailable  # noqa: E402
+from workloads.stages import NAMES  # noqa: E402
+from workloads.truth import Truth  # noqa: E402
 
 #: A process's own clock and ours may differ by this much; so may sums of shares from 1.
 SLACK = 0.05
@@ -27,33 +29,30 @@ SLACK = 0.05
 WAITS = 0.3
 
 
-def measure(label: Label, seconds: float, data: str | None) -> dict[str, object]:
+def measure(label: Label, seconds: float, data: str | None) -> dict[str, float | None]:
     """Shares of the truth, and the cores that the trainer and its children used, over `seconds`."""
     with Launched(label, seconds + 90, data) as job:
         job.wait_until_watchable()
         time.sleep(1.0)
         if label.stop:
             os.killpg(job.pid, signal.SIGSTOP)
-        begin = time.monotonic()
-        before = job.cpu_used()
+        stretch = job.stretch()
         time.sleep(seconds)
-        after = job.cpu_used()
-        end = time.monotonic()
+        stretch.end()
+        begin, end = stretch.begin, stretch.ended
         scored = label.wait is not None
         truth = job.whole_truth_until(end, steps=scored)
-
-        used = {pid: (now - before[pid]) / (end - begin) for pid, now in after.items() if pid in before}
 
     return {
         "wait": truth.wait_share(begin, end) if scored else None,
         "busy": truth.busy_share(begin, end) if scored else None,
         "sync": truth.sync_share(begin, end) if scored else None,
         "lost": truth.lost_share(begin, end) if label.lost else None,
-        "culprits": truth.culprits_in(begin, end),
+        "culprits": len(truth.culprits_in(begin, end)),
         "steps/s": truth.steps_per_s(begin, end) if scored else None,
-        "main": used[job.pid],
-        "workers": sum(cores for pid, cores in used.items() if pid not in (0, job.pid)),
-        "others": used[0] - sum(cores for pid, cores in used.items() if pid),
+        "main": stretch.cores[job.pid],
+        "workers": sum(cores for pid, cores in stretch.cores.items() if pid != job.pid),
+        "others": stretch.others,
         **stage_means(truth, begin, end),
         "stalls": truth.stall_period(begin, end) if scored else None,
     }
@@ -65,19 +64,19 @@ def stage_means(truth: Truth, begin: float, end: float) -> dict[str, float]:
     return {name: sum(one[name] for one in shares) / len(shares) for name in NAMES} if shares else {}
 
 
-def complaints(label: Label, found: dict[str, object]) -> list[str]:
+def complaints(label: Label, found: dict[str, float | None]) -> list[str]:
     """What of a measured truth does not fit the label."""
     wrong = []
     if not label.holds(found["wait"], found["busy"], found["lost"]):
         wrong.append(f"wait {label.wait}, busy {label.busy}, lost {label.lost}")
     if label.cause is not None and label.klass != "balanced" and label.settled and not found["culprits"]:
         wrong.append("nothing is named as the chain's end")
-    own = [found.get(name) for name in NAMES[:-1]]
-    if any(share is not None and not -SLACK <= share <= 1 + SLACK for share in [*own, found.get("hand_over")]):
+    stages = {name: share for name in NAMES if (share := found.get(name)) is not None}
+    if not all(-SLACK <= share <= 1 + SLACK for share in stages.values()):
         wrong.append("a stage takes more than all of the time")
-    if None not in own and sum(own) > 1 + SLACK:
+    if sum(stages.values()) - stages.get("hand_over", 0.0) > 1 + SLACK:
         wrong.append("load, decode, transform and collate take more than all of the time")
-    if label.hottest and (None in own or sum(own) + found["hand_over"] < WAITS):
+    if label.hottest and sum(stages.values()) < WAITS:
         wrong.append("the workers' hottest function is named, but they note no work")
     if label.stall_every != found["stalls"] and label.stall_every is not None:
         wrong.append(f"stalls every {found['stalls']} steps, not {label.stall_every}")
@@ -108,7 +107,7 @@ def main() -> int:
             continue
         off = complaints(label, found)
         wrong += bool(off)
-        cells = "".join(f"{'-':>10}" if found.get(c) is None else f"{found[c]:10.2f}" for c in columns)
+        cells = "".join(f"{'-' if (share := found.get(column)) is None else format(share, '.2f'):>10}" for column in columns)
         print(f"{label.name:28}{cells}   {'OFF: ' + '; '.join(off) if off else 'ok'}", flush=True)
     print("all labels hold" if not wrong else f"{wrong} labels do not hold")
     return 1 if wrong else 0

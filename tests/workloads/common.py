@@ -18,17 +18,31 @@ import os
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Protocol
 
-import culprits
-import stages
-from labels import Label
-from simulated_gpu import SimulatedGpu
+from workloads import culprits, stages
+from workloads.labels import Label
+from workloads.simulated_gpu import SimulatedGpu
 
+#: More samples than any run takes.
+ENDLESS = 10_000_000
 #: The truth is written in one piece about this often, so that writing it does not disturb the loop.
 FLUSH_S = 1.0
 #: The first steps are written at once: whoever waits for the loop to start need not wait longer.
 FLUSH_FIRST_STEPS = 6
+
+
+class Device(Protocol):
+    """A device that counts how long it worked."""
+
+    @property
+    def synced_s(self) -> float:
+        """Seconds spent waiting for it so far."""
+        ...
+
+    def busy_s(self) -> float:
+        """Seconds that it has worked for this process so far."""
+        ...
 
 
 class TruthWriter:
@@ -79,7 +93,7 @@ class TruthWriter:
             self._put({"loop_tid": threading.get_native_id()})
 
     def step(
-        self, asked: float, got: float, done: float, gpu: SimulatedGpu | None, gap: float | None = None,
+        self, asked: float, got: float, done: float, gpu: Device | None, gap: float | None = None,
         lost: float = 0.0,
     ) -> None:  # fmt: skip
         """Notes a step. `gap` is the longest time in it that the loop did not run, where it can tell; `lost`: so far."""
@@ -116,7 +130,7 @@ class Job:
     truth: TruthWriter
     #: What the launcher started for this run: addresses, process ids.
     given: dict[str, str]
-    gpu: SimulatedGpu | None = None
+    gpu: Device | None = None
     #: The longest time in the current step that the loop did not run: for steps that can tell.
     gap: float | None = None
     #: Seconds that the loop has lost so far to what the label names, other than waiting for batches.
@@ -223,6 +237,13 @@ class Job:
                 number += 1
                 asked = time.monotonic()
         self.truth.flush()
+
+
+class Endless:
+    """A map-style data set too long for any run to reach its end."""
+
+    def __len__(self) -> int:
+        return ENDLESS
 
 
 def burn(seconds: float) -> None:

@@ -19,6 +19,10 @@ import threading
 import time
 import urllib.request
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from workloads.processes import die_with_parent  # noqa: E402
+
 #: What the slow server takes for one sample, and how much it sends.
 LATENCY_S, SAMPLE_BYTES = 0.025, 120_000
 #: Bytes a second that the writer puts into the named pipe.
@@ -41,14 +45,14 @@ HELD_S, LEFT_S = 0.04, 0.004
 TRANSACTION_S, RESTS_S = 0.3, 0.12
 
 
-def slow_server(_place: str) -> None:
-    sample = os.urandom(SAMPLE_BYTES)
+def answer_with(answer: bytes, latency_s: float) -> None:
+    """Answers each question of eight bytes, after a while."""
 
     class Answer(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             while self.request.recv(8):
-                time.sleep(LATENCY_S)
-                self.request.sendall(len(sample).to_bytes(8, "little") + sample)
+                time.sleep(latency_s)
+                self.request.sendall(answer)
 
     class Server(socketserver.ThreadingTCPServer):
         daemon_threads = True
@@ -56,6 +60,10 @@ def slow_server(_place: str) -> None:
     server = Server(("127.0.0.1", 0), Answer)
     print(server.server_address[1], flush=True)
     server.serve_forever()
+
+
+def slow_server(_place: str) -> None:
+    answer_with(SAMPLE_BYTES.to_bytes(8, "little") + os.urandom(SAMPLE_BYTES), LATENCY_S)
 
 
 def fifo_writer(place: str) -> None:
@@ -89,8 +97,6 @@ def web_client(place: str) -> None:
 
 def fork_per_core() -> None:
     """Returns in children that share the cores, and in this process; they end with it. Its number is printed."""
-    from launch import die_with_parent
-
     parent = os.getpid()
     for _ in range(SPINNERS_PER_CORE * len(os.sched_getaffinity(0)) - 1):
         if os.fork() == 0:
@@ -140,8 +146,6 @@ def sleeper(_place: str) -> None:
 
 def crowd(_place: str, count: int = CROWD) -> None:
     """Processes that only exist."""
-    from launch import die_with_parent
-
     parent = os.getpid()
     for _ in range(count):
         if os.fork() == 0:
@@ -169,7 +173,7 @@ def metrics_server(_place: str) -> None:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *_args) -> None:
+        def log_message(self, *_args: object) -> None:
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store)
@@ -178,21 +182,8 @@ def metrics_server(_place: str) -> None:
 
 
 def feature_store(_place: str) -> None:
-    """Answers a question of eight bytes with the features of a batch."""
-    features = os.urandom(FEATURES_BYTES)
-
-    class Answer(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            while self.request.recv(8):
-                time.sleep(FEATURES_S)
-                self.request.sendall(features)
-
-    class Server(socketserver.ThreadingTCPServer):
-        daemon_threads = True
-
-    server = Server(("127.0.0.1", 0), Answer)
-    print(server.server_address[1], flush=True)
-    server.serve_forever()
+    """Answers with the features of a batch."""
+    answer_with(os.urandom(FEATURES_BYTES), FEATURES_S)
 
 
 def log_collector(_place: str) -> None:

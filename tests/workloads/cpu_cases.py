@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import torch
 
-import stages
-from common import Job, burn, gpu_step, loader, one_thread
-from gpu_cases import light_loader
-from loader_cases import ENDLESS, Computed
+from workloads import stages
+from workloads.common import Endless, Job, burn, gpu_step, loader, one_thread
+from workloads.gpu_cases import light_loader
+from workloads.loader_cases import Computed
 
 
-class ManyThreads:
+class ManyThreads(Endless):
     """Samples that cost matrix products, on so many compute threads."""
 
     def __init__(self, threads: int):
         self.threads = threads
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.TRANSFORM:
@@ -36,7 +34,7 @@ def cores_saturated(job: Job) -> None:
     device = gpu_step(gpu, 0.004)
     cores = len(os.sched_getaffinity(0))
 
-    def step(number: int, batch) -> None:
+    def step(number: int, batch: Any) -> None:
         burn(0.02)
         device(number, batch)
 
@@ -47,7 +45,7 @@ def main_thread(job: Job) -> None:
     gpu = job.take_gpu()
     device = gpu_step(gpu, 0.01)
 
-    def step(number: int, batch) -> None:
+    def step(number: int, batch: Any) -> None:
         device(number, batch)
         update_metrics()
 
@@ -68,7 +66,7 @@ def launch_bound(job: Job) -> None:
     gpu = job.take_gpu(power_busy_mw=190_000, memory_busy_pct=6, sm_active_pct=8, dram_active_pct=4)
     few = torch.zeros(8)
 
-    def step(_number: int, _batch) -> None:
+    def step(_number: int, _batch: Any) -> None:
         for _ in range(24_000):
             # The way through torch's dispatcher to a kernel too small to matter.
             few.add_(1.0)
@@ -87,7 +85,7 @@ def launch_bound_fixed(job: Job) -> None:
 def host_device_sync(job: Job) -> None:
     gpu = job.take_gpu(power_busy_mw=220_000, memory_busy_pct=10, sm_active_pct=15, dram_active_pct=8)
 
-    def step(_number: int, _batch) -> None:
+    def step(_number: int, _batch: Any) -> None:
         for _ in range(60):
             gpu.launch(0.0004)
             gpu.synchronize()
@@ -100,7 +98,7 @@ def host_device_sync_fixed(job: Job) -> None:
     """One read at the end of the step instead of one after each kernel."""
     gpu = job.take_gpu(power_busy_mw=220_000, memory_busy_pct=10, sm_active_pct=15, dram_active_pct=8)
 
-    def step(_number: int, _batch) -> None:
+    def step(_number: int, _batch: Any) -> None:
         for _ in range(60):
             gpu.launch(0.0004)
             burn(0.0003)

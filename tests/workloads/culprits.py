@@ -12,9 +12,11 @@ import os
 import threading
 from typing import Any, Mapping
 
-import limits
+from workloads import limits
 
 End = dict[str, Any]
+#: A node of a verdict's chain.
+Node = Mapping[str, Any]
 
 #: What ends the chain, by class and cause. Idle jobs, balanced ones and those of other programs lose their time to nothing.
 USUAL: dict[str, tuple[str, ...]] = {
@@ -52,7 +54,9 @@ SHORT_LIVED: End = {"kind": "short-lived threads"}
 HARDLY_LOST = 0.1
 
 
-def process(pid: int | str) -> End:
+def process(pid: int | str | None) -> End:
+    """A process; of one that was started the number is known."""
+    assert pid is not None
     return {"kind": "process", "pid": int(pid)}
 
 
@@ -105,7 +109,7 @@ def usual(klass: str, cause: str | None, data: str, given: Mapping[str, str]) ->
     return ends
 
 
-def last_node(chain: Any) -> Mapping[str, Any] | None:
+def last_node(chain: list[Node] | None) -> Node | None:
     """Of the nodes of a verdict's chain that wait for nobody, the one that most of the loop's time is lost to (its share
     with the device idle), or with the largest share where nothing is lost; the device where hardly anything is, for it is busy
     all the while. One that is reached on several ways counts with all, and the workers of a loader count together: of them the
@@ -115,7 +119,7 @@ def last_node(chain: Any) -> Mapping[str, Any] | None:
     if device is not None and sum(node.get("lost") or 0.0 for node in ends) < HARDLY_LOST:
         return device
 
-    def identity(node: Mapping[str, Any]) -> tuple[Any, ...]:
+    def identity(node: Node) -> tuple[Any, ...]:
         keys = ("kind", "name") if node.get("name") == "data worker" else ("kind", "pid", "tid", "name")
         return tuple(node.get(key) for key in keys)
 
@@ -124,7 +128,7 @@ def last_node(chain: Any) -> Mapping[str, Any] | None:
         lost, share = sums.get(identity(node), (0.0, 0.0))
         sums[identity(node)] = (lost + (node.get("lost") or 0.0), share + (node.get("share") or 0.0))
 
-    def weight(node: Mapping[str, Any]) -> tuple[float, ...]:
+    def weight(node: Node) -> tuple[float, ...]:
         lost, share = sums[identity(node)]
         # One that was seen before one that was not.
         return (lost if lost >= 0.01 else 0.0, share, node.get("pid") is not None, node.get("lost") or node.get("share") or 0.0)
@@ -132,22 +136,20 @@ def last_node(chain: Any) -> Mapping[str, Any] | None:
     return max(ends, key=weight, default=None)
 
 
-def is_right(node: Mapping[str, Any], ends: list[End]) -> bool:
+def is_right(node: Node, ends: list[End]) -> bool:
     """Whether a node is one of the true ends."""
     return any(_same(node, end) for end in ends)
 
 
-def _same(node: Mapping[str, Any], end: End) -> bool:
-    kind = end["kind"]
-    if kind == "process":
-        return node.get("pid") == end["pid"]
-    if kind == "thread":
-        return node.get("tid") == end["tid"]
-    if kind == SHORT_LIVED["kind"]:
-        return node.get("kind") == "thread" and node.get("name") == kind
-    if kind in ("device", "gil", "timer"):
-        return node.get("kind") == kind
-    if kind == "disk":
-        return node.get("kind") == "disk" and node.get("name") == end["name"]
-    named = end["address"] if kind == "net" else end["path"]
-    return node.get("kind") == kind and node.get("name") == named
+def _same(node: Node, end: End) -> bool:
+    kind: str = end["kind"]
+    named = ("kind", "name")
+    keys, wanted = {
+        "process": (("pid",), (end.get("pid"),)),
+        "thread": (("tid",), (end.get("tid"),)),
+        SHORT_LIVED["kind"]: (named, ("thread", kind)),
+        "disk": (named, (kind, end.get("name"))),
+        "net": (named, (kind, end.get("address"))),
+        "lock": (named, (kind, end.get("path"))),
+    }.get(kind, (("kind",), (kind,)))
+    return tuple(node.get(key) for key in keys) == wanted

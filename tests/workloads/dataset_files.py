@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 
 JPEG_COUNT, JPEG_SIZE = 64, (1280, 960)
 SMALL_COUNT, SMALL_BYTES = 2000, 32 * 1024
@@ -25,7 +26,7 @@ def default_folder() -> str:
     return path
 
 
-def _made(folder: str, name: str, make) -> str:
+def _made(folder: str, name: str, make: Callable[[str], None]) -> str:
     path = os.path.join(folder, name)
     if not os.path.exists(os.path.join(path, ".ready")):
         shutil.rmtree(path, ignore_errors=True)

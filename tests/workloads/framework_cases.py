@@ -13,8 +13,8 @@ from typing import Any, Callable
 import numpy
 import torch
 
-import dataset_files
-from common import Job, burn, gpu_step, loader, one_thread
+from workloads import dataset_files
+from workloads.common import Job, burn, gpu_step, loader, one_thread
 
 #: What the loader of torch calls the span in which somebody waits for a batch begins with this.
 WAITING = "enumerate(DataLoader)"
@@ -29,7 +29,8 @@ def clock_batches(job: Job) -> None:
 
     A step ends when the loop asks for the next batch. Only for loops over one loader.
     """
-    plain = torch.autograd.profiler.record_function
+    profiler: Any = torch.autograd.profiler
+    plain: Any = profiler.record_function
 
     class Clocked(plain):
         asked = got = 0.0
@@ -49,7 +50,7 @@ def clock_batches(job: Job) -> None:
             if self.name.startswith(WAITING):
                 Clocked.got = time.monotonic()
 
-    torch.autograd.profiler.record_function = Clocked
+    profiler.record_function = Clocked
 
 
 class Rows:
@@ -229,7 +230,7 @@ def again_and_again(dataset: Any) -> Any:
     return torch.utils.data.RandomSampler(dataset, replacement=True, num_samples=10_000_000)
 
 
-def small_picture(rows: dict[str, list]) -> dict[str, list]:
+def small_picture(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """For `set_transform`: the pictures are decoded when they are taken from the rows."""
     pictures = [picture.convert("RGB").crop((400, 300, 624, 524)) for picture in rows["image"]]
     return {"pixels": [torch.from_numpy(numpy.asarray(picture).copy()) for picture in pictures]}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from common import Job, gpu_step, loader, one_thread
-from loader_cases import Computed
+from typing import Any
+
+from workloads.common import Job, gpu_step, loader, one_thread
+from workloads.loader_cases import Computed
 
 
-def light_loader():
+def light_loader() -> Any:
     """A loader that is never late."""
     one_thread()
     return loader(Computed(0.0005), batch_size=4, num_workers=1)
@@ -15,7 +17,7 @@ def light_loader():
 def compute_bound_block(job: Job) -> None:
     gpu = job.take_gpu()
 
-    def step(number: int, _batch) -> None:
+    def step(number: int, _batch: Any) -> None:
         for _ in range(10):
             gpu.launch(0.005)
         if number % 10 == 9:
@@ -35,7 +37,7 @@ def runs_ahead(job: Job) -> None:
     for _ in range(8):
         gpu.launch(0.05)
 
-    def step(number: int, _batch) -> None:
+    def step(number: int, _batch: Any) -> None:
         for _ in range(10):
             gpu.launch(0.005)
         # Read the loss of three steps ago: the queue never runs dry.

@@ -9,8 +9,8 @@ from typing import Any, Iterator
 
 import numpy
 
-import culprits
-from common import Job
+from workloads import culprits
+from workloads.common import Job
 
 
 def classifier(width: int, hidden: int) -> tuple[Any, Any]:

@@ -6,39 +6,50 @@ companions that the label asks for, and starts `train.py` in a process group of 
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
+from typing import IO
 
-import dataset_files
-import limits
-import simulated_gpu
-from labels import Label
-from limits import Unavailable
-from truth import Truth
+from workloads import dataset_files, limits, simulated_gpu
+from workloads.labels import Label
+from workloads.limits import Unavailable
+from workloads.processes import cpu_seconds, descendants, die_with_parent, end_group, host_cpu_seconds
+from workloads.truth import Truth
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PR_SET_PDEATHSIG = 1
-#: So many looks, of 30 ms, are left to who removes what the others shared.
-TRACKER_TURNS = 40
-_LIBC = ctypes.CDLL(None)
-
-
-def die_with_parent(parent: int) -> None:
-    """Asks the kernel to kill this process when its parent ends; to be called in the child."""
-    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 class WorkloadFailed(Exception):
     """The workload ended, or did not start stepping in time; the message holds the end of its output."""
+
+
+class Stretch:
+    """A span of time from construction to `end`, with the CPU that the job and everything else used in it."""
+
+    def __init__(self, pid: int):
+        self._pid = pid
+        self.begin, self._before = time.monotonic(), self._used()
+        self.ended = self.begin
+        #: Cores used by each of the job's processes that lived through the whole span.
+        self.cores: dict[int, float] = {}
+        #: Cores used by processes outside the job.
+        self.others = 0.0
+
+    def _used(self) -> dict[int, float]:
+        """CPU seconds of the whole machine (key 0) and of each process of the job."""
+        family = [self._pid, *descendants(self._pid)]
+        return {0: host_cpu_seconds(), **{pid: cpu_seconds(pid) or 0.0 for pid in family}}
+
+    def end(self) -> None:
+        self.ended, after = time.monotonic(), self._used()
+        seconds = self.ended - self.begin
+        self.cores = {pid: (now - self._before[pid]) / seconds for pid, now in after.items() if pid in self._before}
+        self.others = self.cores.pop(0) - sum(self.cores.values())
 
 
 class Launched:
@@ -109,7 +120,7 @@ class Launched:
         """The arguments of Python that start one of the processes beside the job; it prints one line when it is ready."""
         return [os.path.join(HERE, "companions.py"), role, self.folder]
 
-    def _spawn_into_pipe(self, argv: list[str], env: dict[str, str], output) -> subprocess.Popen[bytes]:
+    def _spawn_into_pipe(self, argv: list[str], env: dict[str, str], output: IO[bytes]) -> subprocess.Popen[bytes]:
         """Starts the job with its output in a pipe, as in `train | collector`: the reader is slow, and no child of it."""
         reads, writes = os.pipe()
         try:
@@ -158,7 +169,8 @@ class Launched:
         return {**os.environ, "TRAINMON_SIMULATED_CUDA": simulated_cuda() or "", **self.label.env}
 
     def _spawn(
-        self, argv: list[str], groups: list[limits.Group], output, stdin=subprocess.DEVNULL, env: dict[str, str] | None = None
+        self, argv: list[str], groups: list[limits.Group], output: IO[bytes] | int, stdin: int = subprocess.DEVNULL,
+        env: dict[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
         parent = os.getpid()
 
@@ -196,10 +208,9 @@ class Launched:
         truth.read_stages(self.truth_path)
         return truth
 
-    def cpu_used(self) -> dict[int, float]:
-        """CPU seconds of the whole machine (key 0) and of each process of the job."""
-        family = [self.pid, *descendants(self.pid)]
-        return {0: host_cpu_seconds(), **{pid: cpu_seconds(pid) or 0.0 for pid in family}}
+    def stretch(self) -> Stretch:
+        """Starts measuring a span of this run."""
+        return Stretch(self.pid)
 
     def output(self) -> str:
         """The last lines of what the workload printed."""
@@ -235,7 +246,7 @@ class Launched:
                 return truth
             time.sleep(0.1)
 
-    def __exit__(self, *_error) -> None:
+    def __exit__(self, *_error: object) -> None:
         for process in [self.process, *self._companions]:
             if process is not None:
                 end_group(process)
@@ -258,92 +269,3 @@ def remove_stale(data: str) -> None:
         part = name.split("-")
         if part[0] == "run" and len(part) == 3 and not os.path.exists(f"/proc/{part[1]}"):
             shutil.rmtree(os.path.join(data, name), ignore_errors=True)
-
-
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills a process that leads a session, and all of the session; returns when they are gone."""
-    process.kill()
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
-    # What it was just starting when it died may turn up late, so look again.
-    for turn in range(100):
-        left = members_of_session(process.pid)
-        if not left:
-            return
-        for pid in left:
-            if turn < TRACKER_TURNS and is_resource_tracker(pid):
-                continue
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        time.sleep(0.03)
-
-
-def is_resource_tracker(pid: int) -> bool:
-    """Python's helper that removes named semaphores when all who use them are gone, and then ends by itself."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return b"multiprocessing.resource_tracker" in file.read()
-    except OSError:
-        return False
-
-
-def members_of_session(session: int) -> list[int]:
-    """Living processes of a session: all that a workload started, in whichever process group."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                if os.getsid(int(name)) == session and not is_zombie(int(name)):
-                    found.append(int(name))
-            except (ProcessLookupError, PermissionError):
-                pass
-    return found
-
-
-def is_zombie(pid: int) -> bool:
-    """Whether the process has ended, though nobody has waited for it yet."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
-    except (OSError, IndexError):
-        return True
-
-
-def descendants(pid: int) -> list[int]:
-    """Children, their children, and so on."""
-    found: list[int] = []
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return found
-    for thread in threads:
-        try:
-            with open(f"/proc/{pid}/task/{thread}/children", encoding="utf-8") as file:
-                for child in map(int, file.read().split()):
-                    found += [child, *descendants(child)]
-        except OSError:
-            pass
-    return found
-
-
-def host_cpu_seconds() -> float:
-    """CPU time that all processes of this machine have used (user, nice, system)."""
-    with open("/proc/stat", "rb") as file:
-        fields = file.readline().split()
-    return sum(map(int, fields[1:4])) / os.sysconf("SC_CLK_TCK")
-
-
-def cpu_seconds(pid: int, children: bool = False) -> float | None:
-    """User and system time of a process; with `children`, that of all it started that ended and was waited for."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return sum(map(int, fields[11 : 15 if children else 13])) / os.sysconf("SC_CLK_TCK")
-
-
-__all__ = ["Launched", "Unavailable", "WorkloadFailed", "cpu_seconds", "descendants", "die_with_parent"]

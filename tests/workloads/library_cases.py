@@ -23,10 +23,10 @@ import numpy
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-import culprits
-from chain_cases import Trainer, soon
-from common import Job, one_thread
-from launch import die_with_parent
+from workloads import culprits
+from workloads.chain_cases import Trainer, soon, take_trainer
+from workloads.common import Job, one_thread
+from workloads.processes import die_with_parent
 
 PIECES = re.compile(r"'s|'t|'re| ?[A-Za-z]+| ?\d+| ?[^\sA-Za-z\d]+|\s+")
 
@@ -70,8 +70,7 @@ def torchdata_nodes(job: Job, method: str, workers: int, words: int) -> None:
     import torchdata.nodes as nodes
     from torch.utils.data import RandomSampler
 
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.01)
+    trainer = take_trainer(job, 0.01)
     corpus = Corpus(2_000, words)
     node = nodes.SamplerWrapper(RandomSampler(corpus))
     node = nodes.ParallelMapper(node, Tokenize(corpus), num_workers=workers, method=method, in_order=False)
@@ -99,7 +98,7 @@ def pictures(count: int, size: tuple[int, int] = (320, 240), kind: str = "PNG") 
     for _ in range(count):
         small = draw.integers(0, 255, (size[1] // 10, size[0] // 10, 3), dtype=numpy.uint8)
         file = io.BytesIO()
-        Image.fromarray(small).resize(size, Image.BICUBIC).save(file, kind)
+        Image.fromarray(small).resize(size, Image.Resampling.BICUBIC).save(file, kind)
         files.append(file.getvalue())
     return files
 
@@ -108,8 +107,8 @@ def decoded(file: bytes, turn: float = 0.0) -> numpy.ndarray:
     """A picture as numbers: decoded, turned, cropped and scaled."""
     from PIL import Image
 
-    picture = Image.open(io.BytesIO(file)).convert("RGB").rotate(turn, Image.BICUBIC)
-    return numpy.asarray(picture.crop((20, 10, 244, 234)).resize((160, 160), Image.LANCZOS))
+    picture = Image.open(io.BytesIO(file)).convert("RGB").rotate(turn, Image.Resampling.BICUBIC)
+    return numpy.asarray(picture.crop((20, 10, 244, 234)).resize((160, 160), Image.Resampling.LANCZOS))
 
 
 class PictureSource:
@@ -139,8 +138,7 @@ def grain_data_set(threads: int) -> Any:
 def grain_threads(job: Job) -> None:
     """More reading threads than CPUs, as its default of 16 has it."""
     job.names_culprit = True
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.008)
+    trainer = take_trainer(job, 0.008)
     for batch in job.batches(grain_data_set(4)):
         trainer.step(batch)
 
@@ -152,8 +150,7 @@ def grain_process(job: Job) -> None:
 
     # grain reads its flags, which absl's own main function would have parsed.
     flags.FLAGS(["train"])
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.008)
+    trainer = take_trainer(job, 0.008)
     data = grain_data_set(1).mp_prefetch(grain.MultiprocessingOptions(num_workers=1, per_worker_buffer_size=2))
     for batch in job.batches(data):
         trainer.step(batch)
@@ -179,7 +176,7 @@ def webdataset_worker(job: Job) -> None:
         trainer.step(batch)
 
 
-class Augmented(Dataset):
+class Augmented(Dataset[Any]):
     """Pictures; `turns` times turned and scaled."""
 
     def __init__(self, turns: int):
@@ -197,8 +194,7 @@ class Augmented(Dataset):
 
 def two_loaders(job: Job) -> None:
     """Labelled and unlabelled pictures at each step; the worker of the unlabelled ones is slow."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     labelled = DataLoader(Augmented(1), batch_size=1, shuffle=True, num_workers=1)
     unlabelled = DataLoader(Augmented(2), batch_size=14, shuffle=True, num_workers=1)
     both = zip(labelled, unlabelled)
@@ -219,12 +215,12 @@ def swinging_chain(links: int, substeps: int) -> Any:
         observation_space = gymnasium.spaces.Box(-10.0, 10.0, (links,), numpy.float32)
         action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), numpy.float32)
 
-        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[numpy.ndarray, dict]:
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[numpy.ndarray, dict[str, Any]]:
             super().reset(seed=seed)
             self.angles, self.speeds = [0.1] * links, [0.0] * links
             return self._seen(), {}
 
-        def step(self, action: numpy.ndarray) -> tuple[numpy.ndarray, float, bool, bool, dict]:
+        def step(self, action: numpy.ndarray) -> tuple[numpy.ndarray, float, bool, bool, dict[str, Any]]:
             push = float(action[0])
             for _ in range(substeps):
                 for link in range(links):
@@ -296,8 +292,7 @@ def saves_images(job: Job) -> None:
     """Adversarial training that writes a grid of pictures at each step."""
     from PIL import Image
 
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.09)
+    trainer = take_trainer(job, 0.09)
     draw = numpy.random.default_rng(0)
     for _ in job.batches(itertools.repeat(None)):
         trainer.step(None)
@@ -371,8 +366,7 @@ class TokenBucket:
 
 
 def rate_limit(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.03)
+    trainer = take_trainer(job, 0.03)
     bucket = TokenBucket(8.0)
     for _ in job.batches(itertools.repeat(None)):
         trainer.step(None)

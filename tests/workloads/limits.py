@@ -55,7 +55,7 @@ class Group:
             raise Unavailable(f"cannot limit {controller} by a control group ({error}); run as root") from error
 
     @staticmethod
-    def _place(controller: str, v1_files: dict[str, str], v2_files: dict[str, str]):
+    def _place(controller: str, v1_files: dict[str, str], v2_files: dict[str, str]) -> tuple[str, dict[str, str]]:
         for point, kind, options in mounts():
             if kind == "cgroup" and controller in options.split(","):
                 return point, v1_files
@@ -130,6 +130,4 @@ def read_limit(bytes_s: int, path: str) -> Group:
 
 
 def memory_limit(limit_bytes: int) -> Group:
-    return Group(
-        "memory", {"memory.limit_in_bytes": str(limit_bytes)}, {"memory.max": str(limit_bytes)}
-    )
+    return Group("memory", {"memory.limit_in_bytes": str(limit_bytes)}, {"memory.max": str(limit_bytes)})

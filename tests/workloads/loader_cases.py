@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any, Iterator
 
 import numpy
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-import dataset_files
-import stages
-from common import Job, burn, gpu_step, loader, one_thread
-
-#: Long enough that no run meets the end of an epoch.
-ENDLESS = 10_000_000
+from workloads import dataset_files, stages
+from workloads.common import ENDLESS, Endless, Job, burn, gpu_step, loader, one_thread
 
 
 class Computed:
@@ -46,14 +43,11 @@ class Changing(Computed):
         return super().__getitem__(index)
 
 
-class Pictures:
+class Pictures(Endless):
     """JPEG files, decoded and resized."""
 
     def __init__(self, files: list[str]):
         self.files = files
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         from PIL import Image
@@ -69,11 +63,8 @@ class Pictures:
                 return torch.from_numpy(numpy.asarray(small).copy()).permute(2, 0, 1)
 
 
-class Blurred:
+class Blurred(Endless):
     """Arrays that a Python loop over shifted copies blurs, as hand-written augmentations do."""
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.TRANSFORM:
@@ -87,13 +78,10 @@ class Blurred:
         return total
 
 
-class Fields:
+class Fields(Endless):
     """Cheap samples of many small tensors and a token list of uneven length."""
 
-    def __len__(self) -> int:
-        return ENDLESS
-
-    def __getitem__(self, index: int) -> dict:
+    def __getitem__(self, index: int) -> dict[str, Any]:
         with stages.TRANSFORM:
             return {"tokens": list(range(120 + index % 80)), **{f"field{n}": FIELD for n in range(24)}}
 
@@ -101,7 +89,7 @@ class Fields:
 FIELD = torch.zeros(4)
 
 
-def pad_and_collate(samples: list[dict]) -> dict:
+def pad_and_collate(samples: list[dict[str, Any]]) -> dict[str, Any]:
     """Pads token lists in Python, then lets torch stack the rest."""
     longest = max(len(sample["tokens"]) for sample in samples)
     padded = []
@@ -114,32 +102,30 @@ def pad_and_collate(samples: list[dict]) -> dict:
     return {"tokens": torch.tensor(padded), **torch.utils.data.default_collate(rest)}
 
 
-class Records:
+class Records(Endless):
     """Samples that are nested Python objects, made once and handed over again and again."""
 
     def __init__(self) -> None:
         self.record = [{"id": n, "box": [n * 0.5, n * 0.25, 1.0, 2.0], "tag": f"object {n}"} for n in range(1500)]
 
-    def __len__(self) -> int:
-        return ENDLESS
-
-    def __getitem__(self, _index: int) -> list:
+    def __getitem__(self, _index: int) -> list[Any]:
         with stages.TRANSFORM:
             return [dict(entry) for entry in self.record]
 
 
-def as_they_are(samples: list) -> list:
+def as_they_are(samples: list[Any]) -> list[Any]:
     return samples
 
 
-class Shards(IterableDataset):
+class Shards(IterableDataset[Any]):
     """A stream in which each worker has its own shard, and the last worker's is slow."""
 
     def __init__(self, fast: float, slow: float):
         self.fast, self.slow = fast, slow
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[torch.Tensor]:
         worker = get_worker_info()
+        assert worker is not None
         cost = self.slow if worker.id == worker.num_workers - 1 else self.fast
         while True:
             with stages.TRANSFORM:
@@ -174,11 +160,13 @@ def pinned(job: Job) -> None:
 
 def emulate_pinning() -> None:
     """Lets torch start its real pin-memory thread on a machine without an accelerator; pinning becomes a copy."""
-    torch.accelerator.is_available = lambda *_args, **_more: True
-    torch.accelerator.current_accelerator = lambda *_args, **_more: None
-    torch.accelerator.current_device_index = lambda: 0
-    torch.accelerator.set_device_index = lambda _index: None
-    torch.Tensor.pin_memory = lambda self, *_args: self.clone()
+    accelerator: Any = torch.accelerator
+    accelerator.is_available = lambda *_args, **_more: True
+    accelerator.current_accelerator = lambda *_args, **_more: None
+    accelerator.current_device_index = lambda: 0
+    accelerator.set_device_index = lambda _index: None
+    tensor: Any = torch.Tensor
+    tensor.pin_memory = lambda self, *_args: self.clone()
 
 
 def decode(job: Job) -> None:
@@ -259,7 +247,7 @@ def worker_restart_fixed(job: Job) -> None:
     job.train(short_epochs(job, persistent=True), gpu_step(job.take_gpu(), 0.02))
 
 
-def short_epochs(job: Job, persistent: bool):
+def short_epochs(job: Job, persistent: bool) -> Any:
     dataset = Computed(0.001, length=4 * 40)
     spawn = {"multiprocessing_context": "spawn", "persistent_workers": persistent}
     return loader(dataset, batch_size=4, num_workers=job.workers(1), **spawn)

@@ -15,20 +15,17 @@ import numpy
 import torch
 from torch.utils.data import BatchSampler, IterableDataset, SequentialSampler
 
-import dataset_files
-from common import Job, burn, gpu_step, loader, one_thread
-from gpu_cases import light_loader
-from loader_cases import ENDLESS, Computed, Pictures, emulate_pinning
-
+from workloads import dataset_files
+from workloads.common import Endless, Job, burn, gpu_step, loader, one_thread
+from workloads.gpu_cases import light_loader
+from workloads.loader_cases import Computed, Pictures, emulate_pinning
+from workloads.simulated_gpu import SimulatedGpu
 
 # --- loaders ---------------------------------------------------------------------------------------------------------
 
 
-class Points:
+class Points(Endless):
     """Cheap samples: a list of numbers and a class."""
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> tuple[list[float], int]:
         return [float(index % 5)] * 600, index % 10
@@ -54,11 +51,8 @@ def mixup_collate(job: Job) -> None:
     job.train(feed, gpu_step(job.take_gpu(), 0.008))
 
 
-class Dilated:
+class Dilated(Endless):
     """Masks that a 2-D convolution with a large kernel of ones grows, where a running maximum would do."""
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         mask = (numpy.random.default_rng(index).random((96, 96)) > 0.999).astype(numpy.float32)
@@ -67,7 +61,8 @@ class Dilated:
     def dilate(self, mask: numpy.ndarray, size: int) -> numpy.ndarray:
         padded = numpy.pad(mask, size // 2)
         windows = numpy.lib.stride_tricks.sliding_window_view(padded, (size, size))
-        return (numpy.einsum("ijkl,kl->ij", windows, numpy.ones((size, size), numpy.float32)) > 0.5).astype(numpy.uint8)
+        wide: numpy.ndarray = numpy.einsum("ijkl,kl->ij", windows, numpy.ones((size, size), numpy.float32)) > 0.5
+        return wide.astype(numpy.uint8)
 
 
 def dilation(job: Job) -> None:
@@ -119,7 +114,7 @@ def epoch_restarts_fork(job: Job) -> None:
     job.train(feed, gpu_step(job.take_gpu(), 0.02))
 
 
-class Texts(IterableDataset):
+class Texts(IterableDataset[Any]):
     """A stream of lines, cut into tokens in Python."""
 
     def __iter__(self) -> Iterator[torch.Tensor]:
@@ -137,11 +132,8 @@ def iterable_text(job: Job) -> None:
     job.train(loader(Texts(), batch_size=16, num_workers=1), gpu_step(job.take_gpu(), 0.012))
 
 
-class Table:
+class Table(Endless):
     """A data set that is asked for whole batches: `__getitems__`."""
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         return self.__getitems__([index])[0]
@@ -171,7 +163,7 @@ class Prefetched:
         self.num_workers = batches.num_workers
 
     def __iter__(self) -> Iterator[Any]:
-        ready: queue.Queue = queue.Queue(maxsize=2)
+        ready: queue.Queue[Any] = queue.Queue(maxsize=2)
 
         def fill() -> None:
             for batch in self.batches:
@@ -197,11 +189,8 @@ def loader_timeout(job: Job) -> None:
 # --- loops that load in the process ----------------------------------------------------------------------------------
 
 
-class Synthetic:
+class Synthetic(Endless):
     """Samples made out of nothing by numpy: no file is read."""
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         random = numpy.random.default_rng(index)
@@ -284,7 +273,7 @@ def heavy_logging(job: Job) -> None:
         job.train(light_loader(), step)
 
 
-def write_log(log: Any, number: int, history: list[dict]) -> None:
+def write_log(log: Any, number: int, history: list[dict[str, Any]]) -> None:
     if log.tell() > LOG_BYTES:
         log.seek(0)
         log.truncate()
@@ -420,7 +409,7 @@ def memory_pressure(job: Job) -> None:
 def validate(job: Job, batches: Any) -> None:
     """A long validation: no gradients, metrics for each batch."""
     gpu = job.gpu
-    assert gpu is not None
+    assert isinstance(gpu, SimulatedGpu)
     job.truth.event("ready")
     matrix = [[0] * 10 for _ in range(10)]
     for number, _batch in enumerate(batches):

@@ -16,12 +16,11 @@ import tempfile
 import time
 from typing import Any
 
-import rank_cases
-import simulated_gpu
-from common import Job, burn
-from loader_cases import Computed
-from rank_cases import LATE, slow
-from simulated_gpu import SimulatedGpu
+from workloads import rank_cases, simulated_gpu
+from workloads.common import Job, burn
+from workloads.loader_cases import Computed
+from workloads.rank_cases import LATE, slow
+from workloads.simulated_gpu import SimulatedGpu
 
 RANKS = 8
 #: Hot: the software slows the device down (nvml.h, nvmlClocksEventReasonSwThermalSlowdown).

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import queue
 import time
+from typing import Any
 
-import culprits
-from common import Job, burn, gpu_step
+from workloads import culprits
+from workloads.common import Job, burn, gpu_step
+from workloads.processes import die_with_parent
 
 
 def balanced(job: Job) -> None:
     """Of 48 ms a step: 40 for the device, 3 of host work, 2 for a batch, and a small save now and then."""
     import torch
 
-    from gpu_cases import light_loader
+    from workloads.gpu_cases import light_loader
 
     gpu = job.take_gpu(power_busy_mw=560_000)
     device = gpu_step(gpu, 0.04)
     state = {"head": torch.zeros(1 << 16)}
 
-    def step(number: int, batch) -> None:
+    def step(number: int, batch: Any) -> None:
         device(number, batch)
         burn(0.004)
         if number % 50 == 49:
@@ -30,12 +32,12 @@ def balanced(job: Job) -> None:
 
 def hung(job: Job) -> None:
     """Trains for two seconds; then the main thread sleeps in a loop while the workers wait for work."""
-    from gpu_cases import light_loader
+    from workloads.gpu_cases import light_loader
 
     device = gpu_step(job.take_gpu(), 0.02)
     until = time.monotonic() + 2.0
 
-    def step(number: int, batch) -> None:
+    def step(number: int, batch: Any) -> None:
         device(number, batch)
         if time.monotonic() > until:
             job.truth.event("ready")
@@ -47,7 +49,7 @@ def hung(job: Job) -> None:
 
 def finished(job: Job) -> None:
     """Trains for two seconds, lets the loader go, then waits for a queue that stays empty."""
-    from gpu_cases import light_loader
+    from workloads.gpu_cases import light_loader
 
     device = gpu_step(job.take_gpu(), 0.02)
     whole = job.seconds_left()
@@ -86,7 +88,7 @@ def web_server(job: Job) -> None:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_args) -> None:
+        def log_message(self, *_args: object) -> None:
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
@@ -109,8 +111,6 @@ def pool_that_trains_nothing(job: Job) -> None:
     import multiprocessing
     import os
 
-    from launch import die_with_parent
-
     processes = 2 * len(os.sched_getaffinity(0))
     with multiprocessing.Pool(processes, initializer=die_with_parent, initargs=(os.getpid(),)) as pool:
         total = 0
@@ -124,15 +124,15 @@ def pool_that_trains_nothing(job: Job) -> None:
 
 def change(job: Job) -> None:
     """Data-bound for twelve seconds of stepping, then the batches get cheap and the loop's own Python costs much."""
-    from common import loader, one_thread
-    from loader_cases import Changing
+    from workloads.common import loader, one_thread
+    from workloads.loader_cases import Changing
 
     one_thread()
     device = gpu_step(job.take_gpu(), 0.012)
     moment = time.monotonic() + 14.0
     changed = False
 
-    def step(number: int, batch) -> None:
+    def step(number: int, batch: Any) -> None:
         nonlocal changed
         device(number, batch)
         if time.monotonic() > moment:

@@ -21,12 +21,11 @@ from typing import Any, Iterator
 import numpy
 import torch
 
-import culprits
-from chain_cases import Trainer, soon
-from common import Job, one_thread
-from launch import die_with_parent
-from waiting_cases import random_batches
-
+from workloads import culprits
+from workloads.chain_cases import Trainer, soon, take_trainer
+from workloads.common import Job, one_thread
+from workloads.processes import die_with_parent
+from workloads.waiting_cases import random_batches
 
 # --- other processes -------------------------------------------------------------------------------------------------
 
@@ -60,8 +59,7 @@ class Scorer:
 
 
 def scoring_service(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.01)
+    trainer = take_trainer(job, 0.01)
     listener = socket.create_server(("127.0.0.1", 0))
     service = multiprocessing.Process(target=serve_scores, args=(listener, os.getpid()), daemon=True)
     service.start()
@@ -94,8 +92,7 @@ def environment(connection: Any, cost: float, trainer: int) -> None:
 
 def environments(job: Job) -> None:
     """Two environments in processes of their own, stepped together; one is much slower."""
-    one_thread()
-    policy = Trainer(job.take_gpu(), 0.01)
+    policy = take_trainer(job, 0.01)
     pipes, started = [], []
     for cost in (0.004, 0.035):
         ours, its = multiprocessing.Pipe()
@@ -124,8 +121,7 @@ def vector_environment(number: int, shared: Any, signal: Any, cost: float, train
 
 
 def environments_vector(job: Job) -> None:
-    one_thread()
-    policy = Trainer(job.take_gpu(), 0.008)
+    policy = take_trainer(job, 0.008)
     shared = multiprocessing.RawArray("f", 4 * 60)
     observations = numpy.frombuffer(shared, dtype=numpy.float32).reshape(4, 60)
     observations[:] = numpy.random.default_rng(0).random((4, 60))
@@ -177,6 +173,7 @@ def simulator_over_stdio(job: Job) -> None:
     policy = SmallPolicy()
     command = [sys.executable, "-c", SIMULATOR]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as simulator:
+        assert simulator.stdin is not None and simulator.stdout is not None
         job.culprit(culprits.process(simulator.pid))
         for batch in job.batches(random_batches(1)):
             with job.losing():
@@ -267,7 +264,7 @@ def async_features(job: Job) -> None:
     job.culprit(culprits.process(service.pid), culprits.address(listener.getsockname()[1]))
     trainer = Trainer(job.take_gpu(), 0.015)
 
-    async def ask(stream: Any, user: int) -> bytes:
+    async def ask(stream: tuple[asyncio.StreamReader, asyncio.StreamWriter], user: int) -> bytes:
         reader, writer = stream
         writer.write(b"%d\n" % user)
         return await reader.readline()
@@ -328,8 +325,7 @@ def keep_journal(job: Job, values: Iterator[float]) -> None:
 
 
 def file_lock(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
 
     def losses() -> Iterator[float]:
         for batch in job.batches(random_batches()):
@@ -362,8 +358,7 @@ def file_lock_spin(job: Job) -> None:
 
 def file_lock_tried(job: Job) -> None:
     """SQLite does not wait for a lock: it sleeps and tries again, up to the time-out."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     path = job.given["importer"]
     job.culprit(culprits.lock(path), culprits.process(job.given["importer.pid"]))
     database = sqlite3.connect(path, timeout=60.0, isolation_level=None)
@@ -388,8 +383,7 @@ class SharedIndex:
 
 
 def lock_shared_cache(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     path = job.given["index-builder"]
     job.culprit(culprits.lock(path), culprits.process(job.given["index-builder.pid"]))
     for batch in job.batches(SharedIndex(path)):

@@ -10,8 +10,8 @@ import numpy
 import torch
 from torch.utils.data import IterableDataset, Sampler
 
-from common import Job, burn, gpu_step, loader, one_thread
-from loader_cases import Computed
+from workloads.common import Job, burn, gpu_step, loader, one_thread
+from workloads.loader_cases import Computed
 
 # --- it trains -------------------------------------------------------------------------------------------------------
 

@@ -20,17 +20,16 @@ from pathlib import Path
 import numpy
 import torch
 
-import culprits
-from chain_cases import Trainer, soon
-from common import Job, one_thread
-from launch import die_with_parent
-from waiting_cases import random_batches
+from workloads import culprits
+from workloads.chain_cases import Trainer, soon, take_trainer
+from workloads.common import Job, one_thread
+from workloads.processes import die_with_parent
+from workloads.waiting_cases import random_batches
 
 
 def cools_down(job: Job) -> None:
     """Rests after each step, as tutorials for laptops advise, so that the machine stays cool."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.025)
+    trainer = take_trainer(job, 0.025)
     for batch in job.batches(random_batches()):
         trainer.step(batch)
         with job.losing():
@@ -74,7 +73,7 @@ def search(seed: int) -> float:
     return best
 
 
-def looked_for(result: Future) -> float:
+def looked_for(result: Future[float]) -> float:
     """The result once it is there: asks every few milliseconds, as joblib does."""
     while not result.done():
         time.sleep(0.01)
@@ -83,8 +82,7 @@ def looked_for(result: Future) -> float:
 
 def polls_a_planner(job: Job) -> None:
     """Each step needs a plan from a process of a pool, which computes only when it is asked."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     with ProcessPoolExecutor(1, initializer=die_with_parent, initargs=(os.getpid(),)) as pool:
         pool.submit(search, 0).result()
         job.culprit(*map(culprits.process, culprits.workers()))

@@ -27,14 +27,13 @@ import numpy
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-import culprits
-import random_plans
-from common import Job, one_thread, pending
-from dataset_files import shards
-from launch import die_with_parent
-from random_plans import BY_PROCESSES, BY_THE_LOOP, BY_THREADS, BY_TORCH, Plan
-from storage_cases import ask
-from waiting_cases import Tracker
+from workloads import culprits, random_plans
+from workloads.common import Job, one_thread, pending
+from workloads.dataset_files import shards
+from workloads.processes import die_with_parent
+from workloads.random_plans import BY_PROCESSES, BY_THE_LOOP, BY_THREADS, BY_TORCH, Plan
+from workloads.storage_cases import ask
+from workloads.waiting_cases import Tracker
 
 #: Pieces of a file that are read past the page cache.
 PIECE = 1 << 18
@@ -130,7 +129,7 @@ class Source:
 
     def __init__(self, of: Plan, port: int, files: list[str], changed: str):
         self.of, self.port, self.files, self.changed = of, port, files, changed
-        self.own: Any = None
+        self.own: dict[tuple[int, int], Callable[[float], numpy.ndarray]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "own": None}
@@ -141,7 +140,7 @@ class Source:
         if self.own is None:
             self.own = {}
         if whose not in self.own:
-            made = {
+            made: dict[str, Callable[[], Any]] = {
                 "python": lambda: tokens,
                 "numpy": lambda: filtered,
                 "unpack": Unpacker,
@@ -159,7 +158,7 @@ class Source:
         return numpy.stack([self.sample() for _ in range(self.of.batch_size)])
 
 
-class MapStyle(Dataset):
+class MapStyle(Dataset[Any]):
     def __init__(self, source: Source):
         self.source = source
 
@@ -170,7 +169,7 @@ class MapStyle(Dataset):
         return torch.from_numpy(self.source.sample())
 
 
-class Streamed(IterableDataset):
+class Streamed(IterableDataset[Any]):
     def __init__(self, source: Source):
         self.source = source
 
@@ -220,8 +219,8 @@ def _few_ahead(pool: Any, ahead: int) -> Iterator[numpy.ndarray]:
 
 def _printed(source: Source) -> Iterator[numpy.ndarray]:
     """What another program prints, one batch after the other."""
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import random_cases; random_cases.print_batches(*sys.argv[2:])"
-    command = [sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)), source.of.name, str(source.port), source.changed]
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from workloads import random_cases; random_cases.print_batches(*sys.argv[2:])"
+    command = [sys.executable, "-c", code, os.path.dirname(os.path.dirname(os.path.abspath(__file__))), source.of.name, str(source.port), source.changed]
     program = subprocess.Popen([*command, *source.files], stdout=subprocess.PIPE)
     assert program.stdout is not None
     while head := program.stdout.read(8):
@@ -239,16 +238,16 @@ def print_batches(name: str, port: str, changed: str, *files: str) -> None:
 
 def supply(of: Plan, source: Source) -> Any:
     """Something to iterate over that gives batches."""
-    context = multiprocessing.get_context(of.start)
+    context: Any = multiprocessing.get_context(of.start)
     if of.supply in BY_TORCH or of.supply == "torch-inline":
         dataset = Streamed(source) if of.supply == "torch-iterable" else MapStyle(source)
-        options = {"num_workers": of.feeders, "multiprocessing_context": context, "persistent_workers": True}
+        options: dict[str, Any] = {"num_workers": of.feeders, "multiprocessing_context": context, "persistent_workers": True}
         return DataLoader(dataset, batch_size=of.batch_size, **options if of.feeders else {})
     if of.supply == "generator":
         return (source.batch() for _ in itertools.count())
     if of.supply == "thread-pool":
-        pool = ThreadPoolExecutor(of.feeders)
-        return pending(lambda: pool.submit(source.batch), of.feeders + 1)
+        threads = ThreadPoolExecutor(of.feeders)
+        return pending(lambda: threads.submit(source.batch), of.feeders + 1)
     if of.supply in BY_THREADS:
         ready: Any = queue.Queue(2)
         for _ in range(of.feeders):
@@ -289,7 +288,8 @@ class Elsewhere:
         #: Who stands at its other end.
         self.ends: list[culprits.End] = []
         if of.elsewhere == "environment":
-            ours, its = multiprocessing.Pipe()
+            ends: Any = multiprocessing.Pipe()
+            ours, its = ends
             one = multiprocessing.Process(target=simulate, args=(its, of.elsewhere_s, os.getpid()), daemon=True)
             one.start()
             its.close()
@@ -320,7 +320,8 @@ def beside(of: Plan) -> list[Any]:
         pool.map(abs, range(3))
         there.append(pool)
     if "kept-loader" in of.beside:
-        held_back = DataLoader(list(range(64)), batch_size=8, num_workers=2, persistent_workers=True)
+        numbers: Any = list(range(64))
+        held_back: DataLoader[Any] = DataLoader(numbers, batch_size=8, num_workers=2, persistent_workers=True)
         for _batch in held_back:
             pass
         there.append(held_back)
@@ -332,7 +333,7 @@ def beside(of: Plan) -> list[Any]:
 
         threading.Thread(target=tick, daemon=True).start()
     if "log-queue" in of.beside:
-        lines: queue.Queue = queue.Queue()
+        lines: queue.Queue[Any] = queue.Queue()
 
         def write() -> None:
             with open(os.devnull, "w", encoding="utf-8") as log:

@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from labels import IDLE_DEVICE, LOST, Label
+from workloads.labels import IDLE_DEVICE, LOST, Label
 
 PREFIX = "random-"
 #: Programs that turn into another one while they run: soon, changing-SEED, or once a verdict has stood for a minute and is
@@ -167,11 +167,12 @@ def answers(of: Plan, cpus: int) -> list[Answer]:
     if of.longest == "device":
         return [("gpu", "compute-bound"), ("gpu", None)]
     if of.longest == "elsewhere":
-        return {
+        of_elsewhere: dict[str, list[Answer]] = {
             "metrics": [("io", "remote-service"), ("io", "network-storage")],
             "environment": [("cpu", "waits-for-process")],
             "journal": [("io", "lock")],
-        }[str(of.elsewhere)]
+        }
+        return of_elsewhere[str(of.elsewhere)]
     if of.work == "remote":
         return [("io", "network-storage"), ("io", "remote-service")]
     if of.work == "disk":
@@ -215,7 +216,7 @@ def label(name: str) -> Label:
     last = of.then or of
     (klass, cause), *others = answers(last, cpus)
     needs = ("real-disk",) if of.work == "disk" else ()
-    companions = ("slow-server",) if of.work == "remote" else ()
+    companions: tuple[str, ...] = ("slow-server",) if of.work == "remote" else ()
     asked = {of.elsewhere, last.elsewhere}
     companions += tuple(server for part, server in SERVERS.items() if part in asked)
     made = Label(

@@ -16,12 +16,14 @@ import time
 from functools import partial
 from typing import Any, Callable
 
-import culprits
-import dataset_files
-import simulated_gpu
-from common import Job, TruthWriter, burn, loader, one_thread
-from labels import by_name
-from simulated_gpu import SimulatedGpu
+# torchrun runs this file as a program.
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from workloads import culprits, dataset_files, simulated_gpu  # noqa: E402
+from workloads.common import Job, TruthWriter, burn, loader, one_thread  # noqa: E402
+from workloads.labels import by_name  # noqa: E402
+from workloads.processes import die_with_parent  # noqa: E402
+from workloads.simulated_gpu import SimulatedGpu  # noqa: E402
 
 RANKS = 2
 #: The rank that is slow, where one is, unless $TRAINMON_LATE_RANK says which.
@@ -43,8 +45,6 @@ class ContinuedTruth(TruthWriter):
 
 def end_with_rank(rank: int, _worker: int) -> None:
     """For loader workers: launchers give ranks sessions of their own, so that nobody else would end them."""
-    from launch import die_with_parent
-
     die_with_parent(rank)
 
 
@@ -89,7 +89,7 @@ def train(
     import torch
 
     one_thread()
-    gpu = job.gpu = SimulatedGpu(job.device, index=int(os.environ["RANK"]), **COMPUTING)
+    gpu = job.gpu = SimulatedGpu(job.device, sync=None, index=int(os.environ["RANK"]), **COMPUTING)
     gradients = torch.zeros(1 << 16)
 
     def step(_number: int, _batch: Any) -> None:
@@ -108,28 +108,28 @@ def slow() -> bool:
 
 
 def loader_rank(job: Job) -> None:
-    from loader_cases import Computed
+    from workloads.loader_cases import Computed
 
     train(job, Computed(0.015 if slow() else 0.0005), 0.015, all_reduce, None)
 
 
 def decode_rank(job: Job) -> None:
-    from loader_cases import Computed
-    from more_cases import Photographs
+    from workloads.loader_cases import Computed
+    from workloads.more_cases import Photographs
 
     files = dataset_files.jpegs(job.data)
     train(job, Photographs(files) if slow() else Computed(0.0005), 0.007, on_device, None)
 
 
 def storage_rank(job: Job) -> None:
-    from loader_cases import Computed
-    from storage_cases import FromServer
+    from workloads.loader_cases import Computed
+    from workloads.storage_cases import FromServer
 
     train(job, FromServer(int(job.given["slow-server"])) if slow() else Computed(0.0005), 0.02, all_reduce, None)
 
 
 def main_thread_rank(job: Job) -> None:
-    from loader_cases import Computed
+    from workloads.loader_cases import Computed
 
     train(job, Computed(0.0005), 0.012, on_device, write_report if slow() else None)
 
@@ -141,7 +141,7 @@ def write_report() -> None:
 
 def in_turn_rank(job: Job) -> None:
     """Every rank writes a report now and then, each at steps of its own, and the others wait for it."""
-    from loader_cases import Computed
+    from workloads.loader_cases import Computed
 
     number, count = int(os.environ["RANK"]), itertools.count()
 
@@ -154,7 +154,7 @@ def in_turn_rank(job: Job) -> None:
 
 def communication_rank(job: Job) -> None:
     """No rank is late: the exchange itself takes 50 ms of the device, after 10 ms of computing."""
-    from loader_cases import Computed
+    from workloads.loader_cases import Computed
 
     train(job, Computed(0.0005), 0.01, partial(over_a_wire, seconds=0.05), None)
 
@@ -163,10 +163,10 @@ def ddp_rank(job: Job) -> None:
     """A real DistributedDataParallel: its hooks reduce the gradients within backward, where the other rank waits."""
     import torch
 
-    from loader_cases import Computed
+    from workloads.loader_cases import Computed
 
     one_thread()
-    gpu = job.gpu = SimulatedGpu(job.device, index=int(os.environ["RANK"]), **COMPUTING)
+    gpu = job.gpu = SimulatedGpu(job.device, sync=None, index=int(os.environ["RANK"]), **COMPUTING)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3 * 32 * 32, 16))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
@@ -183,7 +183,7 @@ def ddp_rank(job: Job) -> None:
 
 def hung_rank(job: Job) -> None:
     """After two seconds one rank waits for something else, and never comes to the exchange again."""
-    from loader_cases import Computed
+    from workloads.loader_cases import Computed
 
     until = time.monotonic() + 2.0
 
@@ -249,13 +249,13 @@ def spawn(job: Job, run: Callable[[Job], None], ranks: int = RANKS, late: int = 
     """This process starts the ranks with torch.multiprocessing and waits for them."""
     import tempfile
 
-    import torch.multiprocessing
+    from torch.multiprocessing.spawn import spawn as start_ranks
 
     simulated_gpu.create(job.device, devices=ranks)
     os.environ[LATE] = str(late)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(job.device)) as meeting:
         arguments = (words(job, run), f"file://{meeting}/ranks", ranks)
-        torch.multiprocessing.spawn(spawned, args=arguments, nprocs=ranks)
+        start_ranks(spawned, args=arguments, nprocs=ranks)
 
 
 def spawned(number: int, arguments: list[str], meeting: str, ranks: int) -> None:
@@ -266,8 +266,6 @@ def spawned(number: int, arguments: list[str], meeting: str, ranks: int) -> None
 def rank(arguments: list[str], meeting: str = "env://") -> None:
     """One rank, in its own process."""
     import torch.distributed as dist
-
-    from launch import die_with_parent
 
     parser = argparse.ArgumentParser()
     for word in ("run", "label", "seconds", "device", "data"):

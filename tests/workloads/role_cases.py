@@ -13,11 +13,10 @@ import numpy
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-import culprits
-import dataset_files
-from common import Job, burn, gpu_step, loader, one_thread
-from launch import die_with_parent
-from waiting_cases import random_batches
+from workloads import culprits, dataset_files
+from workloads.common import Job, burn, gpu_step, loader, one_thread
+from workloads.processes import die_with_parent
+from workloads.waiting_cases import random_batches
 
 
 def learn(commands: Connection, parent: int) -> None:
@@ -79,7 +78,7 @@ def tracker_in_a_child(job: Job) -> None:
         tells.send({"step": number, "loss": 0.5})
 
 
-class Sharded(IterableDataset):
+class Sharded(IterableDataset[Any]):
     """A stream of so many shards that has no end; each worker reads every n-th of them, the last worker the first one."""
 
     def __init__(self, shards: int, cost: float):
@@ -101,7 +100,7 @@ def one_shard_for_three_workers(job: Job) -> None:
     job.train(feed, gpu_step(job.take_gpu(), 0.012))
 
 
-class MappedRows(torch.utils.data.Dataset):
+class MappedRows(torch.utils.data.Dataset[Any]):
     """Rows of files that are mapped and, at each sample, not in memory: little is done with them."""
 
     def __init__(self, files: list[str], rows: int):

@@ -7,12 +7,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
 
-from labels import LABELS, by_name
-from launch import Launched, Unavailable, WorkloadFailed
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from workloads.labels import LABELS, by_name  # noqa: E402
+from workloads.launch import Launched, WorkloadFailed  # noqa: E402
+from workloads.limits import Unavailable  # noqa: E402
 
 
 def main() -> int:

@@ -76,6 +76,9 @@ DEFAULTS = {
     "dram_active_pct": 40,
 }
 
+#: Methods that the native library has as well.
+BY_NATIVE_CODE = ("launch", "synchronize", "wait_until_ahead")
+
 #: Launches that may be outstanding before the next one blocks; CUDA's launch queue holds about as many.
 MAX_QUEUED_LAUNCHES = 1024
 
@@ -171,9 +174,8 @@ class SimulatedGpu:
             # Of these types a call leaves no frame of Python's.
             address = ctypes.addressof(ctypes.c_uint64.from_buffer(self._map, record_at))
             self._queue_of = ctypes.c_void_p(self._native.simulated_new(address))
-            self.launch = functools.partial(self._native.simulated_launch, self._queue_of)
-            self.synchronize = functools.partial(self._native.simulated_synchronize, self._queue_of)
-            self.wait_until_ahead = functools.partial(self._native.simulated_wait_until_ahead, self._queue_of)
+            for name in BY_NATIVE_CODE:
+                self.__dict__[name] = functools.partial(getattr(self._native, f"simulated_{name}"), self._queue_of)
 
     @property
     def synced_s(self) -> float:
@@ -193,7 +195,7 @@ class SimulatedGpu:
         Launches are then kept back until the next synchronisation, so the loop must synchronise at each step.
         """
         self._neighbour_share = share
-        for name in ("launch", "synchronize", "wait_until_ahead"):
+        for name in BY_NATIVE_CODE:
             self.__dict__.pop(name, None)
         self.set(neighbour_pid=pid, neighbour_memory_bytes=24 * GIB, memory_used_bytes=45 * GIB)
 

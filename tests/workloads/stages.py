@@ -15,6 +15,7 @@ from __future__ import annotations
 import collections
 import os
 import time
+from typing import Any
 
 #: Names the prefix of the files; without it nothing is timed. In the environment, so that spawned workers have it too.
 VARIABLE = "TRAINMON_WORKLOAD_STAGES"
@@ -110,7 +111,7 @@ def batch_made() -> None:
         book.note(now)
 
 
-class _TimedBuffer(collections.deque):
+class _TimedBuffer(collections.deque[object]):
     """The buffer between the thread that makes batches and the one that hands them over."""
 
     _since: float | None = None
@@ -132,13 +133,15 @@ def time_worker(_worker_id: int) -> None:
     """For DataLoader's `worker_init_fn`: times collating and handing over in this worker."""
     if not os.environ.get(VARIABLE):
         return
-    from multiprocessing.queues import Queue
+    from multiprocessing import queues
 
-    start = Queue._start_thread
+    # Its private parts, which no types tell of.
+    kind: Any = queues.Queue
+    start = kind._start_thread
 
-    def start_timed(queue: Queue) -> None:
+    def start_timed(queue: Any) -> None:
         queue._buffer = _TimedBuffer()
         start(queue)
 
-    Queue._start_thread = start_timed
+    kind._start_thread = start_timed
     _this_book()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
+from typing import Any
 
-from common import Job, gpu_step, loader, one_thread
-from gpu_cases import light_loader
-from loader_cases import Computed
-from storage_cases import FromServer
+from workloads.common import Job, gpu_step, loader, one_thread
+from workloads.gpu_cases import light_loader
+from workloads.loader_cases import Computed
+from workloads.storage_cases import FromServer
 
 
 def stalls(job: Job, workers: int, step_s: float) -> None:
@@ -44,7 +45,7 @@ def steps_of_5_ms(job: Job) -> None:
     one_thread()
     gpu = job.take_gpu()
 
-    def step(_number: int, _batch) -> None:
+    def step(_number: int, _batch: Any) -> None:
         for _ in range(4):
             gpu.launch(0.00125)
         gpu.wait_until_ahead(0.01)
@@ -55,7 +56,7 @@ def steps_of_5_ms(job: Job) -> None:
 def steps_of_3_s(job: Job) -> None:
     device = gpu_step(job.take_gpu(), 3.0, kernels=60)
 
-    def step(number: int, batch) -> None:
+    def step(number: int, batch: Any) -> None:
         device(number, batch)
         if number == 0:
             job.truth.event("ready")
@@ -73,7 +74,7 @@ def optimizer_on_the_host(job: Job) -> None:
     optimizer = torch.optim.AdamW([weights], lr=1e-4)
     gpu = job.take_gpu()
 
-    def step(_number: int, _batch) -> None:
+    def step(_number: int, _batch: Any) -> None:
         for _ in range(5):
             gpu.launch(0.01)
         gpu.synchronize()
@@ -93,7 +94,7 @@ def notes_pauses(job: Job) -> None:
     def queued_s() -> float:
         return int(os.pread(delays, 128, 0).split()[1]) / 1e9
 
-    def step(_number: int, _batch) -> None:
+    def step(_number: int, _batch: Any) -> None:
         queued = queued_s()
         last = time.perf_counter()
         until, longest = last + 0.02, 0.0

@@ -9,28 +9,24 @@ import random
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Iterator
+from typing import Any, Iterator
 
 import numpy
 import torch
 from torch.utils.data import IterableDataset
 
-import dataset_files
-import stages
-from common import Job, gpu_step, loader, one_thread, pending
-from loader_cases import ENDLESS, Computed
+from workloads import dataset_files, stages
+from workloads.common import Endless, Job, gpu_step, loader, one_thread, pending
+from workloads.loader_cases import Computed
 
 PIECE = 1 << 20
 
 
-class ColdFiles:
+class ColdFiles(Endless):
     """Reads a piece of a file that is not in the page cache, the plain way."""
 
     def __init__(self, files: list[str], piece: int):
         self.files, self.piece = files, piece
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.LOAD:
@@ -48,16 +44,13 @@ class ColdFiles:
             return torch.tensor(len(read))
 
 
-class DirectFiles:
+class DirectFiles(Endless):
     """Reads pieces of files with O_DIRECT: what a loader does that knows its data do not fit into memory."""
 
     def __init__(self, files: list[str], piece: int, pieces: int):
         self.files, self.piece, self.pieces = files, piece, pieces
         self.descriptors: dict[str, int] = {}
         self.buffer: mmap.mmap | None = None
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.LOAD:
@@ -96,15 +89,12 @@ def forget(maps: Mapped) -> None:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-class MappedPages:
+class MappedPages(Endless):
     """Touches random pages of mapped files that are never in memory."""
 
     def __init__(self, files: list[str], pages: int):
         self.files, self.pages = files, pages
         self.maps: Mapped = []
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.LOAD:
@@ -119,15 +109,12 @@ class MappedPages:
             return torch.tensor(total)
 
 
-class Buffered:
+class Buffered(Endless):
     """Small reads at random places of kept files through the page cache, as indexed record files are read."""
 
     def __init__(self, files: list[str], piece: int, pieces: int):
         self.files, self.piece, self.pieces = files, piece, pieces
         self.descriptors: list[int] = []
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, _index: int) -> torch.Tensor:
         with stages.LOAD:
@@ -142,15 +129,12 @@ class Buffered:
             return torch.tensor(total)
 
 
-class FromServer:
+class FromServer(Endless):
     """Asks a server for each sample."""
 
     def __init__(self, port: int):
         self.port = port
         self.connection: socket.socket | None = None
-
-    def __len__(self) -> int:
-        return ENDLESS
 
     def __getitem__(self, index: int) -> torch.Tensor:
         with stages.LOAD:
@@ -176,13 +160,13 @@ def _read(connection: socket.socket, count: int) -> bytes:
     return b"".join(parts)
 
 
-class FromPipe(IterableDataset):
+class FromPipe(IterableDataset[Any]):
     """Samples of a fixed size out of a named pipe."""
 
     def __init__(self, path: str, size: int):
         self.path, self.size = path, size
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[torch.Tensor]:
         with open(self.path, "rb", buffering=0) as pipe:
             while True:
                 left, parts = self.size, []
@@ -222,7 +206,7 @@ class ReadAhead(threading.Thread):
     def __init__(self, dataset: DirectFiles, batch_size: int):
         super().__init__(daemon=True)
         self.dataset, self.batch_size = dataset, batch_size
-        self.ready: queue.Queue = queue.Queue(2)
+        self.ready: queue.Queue[Any] = queue.Queue(2)
 
     def run(self) -> None:
         while True:
@@ -309,7 +293,7 @@ def checkpoint_write(job: Job) -> None:
     state = {f"layer{number}": torch.randn(1 << 20) for number in range(96)}
     path = os.path.join(os.path.dirname(job.device), "checkpoint.pt")
 
-    def step(number: int, batch) -> None:
+    def step(number: int, batch: Any) -> None:
         gpu_step(gpu, 0.02)(number, batch)
         if number % 8 == 7:
             with open(path, "wb") as file:

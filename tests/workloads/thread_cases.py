@@ -12,16 +12,15 @@ from typing import Any, Callable
 
 import numpy
 
-import culprits
-from chain_cases import Trainer
-from common import Job, one_thread
-from waiting_cases import random_batches
+from workloads import culprits
+from workloads.chain_cases import take_trainer
+from workloads.common import Job
+from workloads.waiting_cases import random_batches
 
 
 def train_beside(job: Job, device_s: float, work: Callable[[], None], take: Callable[[int], Any]) -> None:
     """Trains on what `take` gives for each step, while a thread does its `work`, which the step may have to wait for."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), device_s)
+    trainer = take_trainer(job, device_s)
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     job.culprit(culprits.thread(thread.native_id))
@@ -64,8 +63,7 @@ def thread_lock(job: Job) -> None:
 
 def thread_joined(job: Job) -> None:
     """Each step's gradients are summed up by a thread that is started for it, and joined at once."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     gradients = numpy.random.default_rng(1).random(600_000)
     norms: list[float] = []
 
@@ -102,7 +100,8 @@ class Embeddings:
         began = time.monotonic()
         with self.guard:
             job.lost_s += time.monotonic() - began
-            return self.table[rows]
+            found: numpy.ndarray = self.table[rows]
+            return found
 
 
 def thread_lock_table(job: Job) -> None:
@@ -117,13 +116,13 @@ def search_tree(policy: numpy.ndarray) -> numpy.ndarray:
     done = time.thread_time() + 0.045
     while time.thread_time() < done:
         order = numpy.sort(policy)
-    return numpy.roll(policy, 1) + order[0]
+    searched: numpy.ndarray = numpy.roll(policy, 1) + order[0]
+    return searched
 
 
 def thread_result(job: Job) -> None:
     """Each step ends with a search in a pool's thread, whose result the next one begins with."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     policy = numpy.random.default_rng(2).random(400_000)
     with ThreadPoolExecutor(1, thread_name_prefix="search") as pool:
         job.culprit(culprits.thread(pool.submit(threading.get_native_id).result()))

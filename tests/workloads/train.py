@@ -10,8 +10,10 @@ import os
 import sys
 import tempfile
 
-from common import options, run
-from labels import by_name
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from workloads.common import options, run  # noqa: E402
+from workloads.labels import by_name  # noqa: E402
 
 
 def main() -> int:
@@ -22,11 +24,11 @@ def main() -> int:
         os.close(handle)
         os.unlink(args.device)
     if args.data is None:
-        from dataset_files import default_folder
+        from workloads.dataset_files import default_folder
 
         args.data = default_folder()
     file, function = (args.entry or label.entry).split(":")
-    return run(label, args, getattr(importlib.import_module(file), function))
+    return run(label, args, getattr(importlib.import_module(f"workloads.{file}"), function))
 
 
 if __name__ == "__main__":

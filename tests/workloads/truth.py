@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-import stages
+from workloads import stages
 
 
 @dataclass(frozen=True)
@@ -184,9 +184,9 @@ class Truth:
 
     def _at(self, name: str, moment: float) -> float | None:
         """A growing value at a moment, on the line between the steps around it; at the ends, the nearest value."""
-        before = None
+        before: tuple[float, float] | None = None
         for step in self.steps:
-            value = getattr(step, name)
+            value: float | None = getattr(step, name)
             if value is None:
                 return None
             if step.done >= moment:

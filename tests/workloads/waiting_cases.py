@@ -23,10 +23,10 @@ from typing import Any, Iterator
 import numpy
 import torch
 
-import culprits
-from chain_cases import Trainer, soon
-from common import Job, one_thread
-from launch import die_with_parent
+from workloads import culprits
+from workloads.chain_cases import Trainer, soon, take_trainer
+from workloads.common import Job, one_thread
+from workloads.processes import die_with_parent
 
 
 def random_batches(rows: int = 64) -> Iterator[torch.Tensor]:
@@ -123,8 +123,7 @@ def gil_contention_metrics(job: Job) -> None:
 
 def output_blocked(job: Job) -> None:
     """Prints a line for each layer and step; what reads it at the other end of the pipe is slow."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     if "log-collector.pid" in job.given:
         job.culprit(culprits.process(job.given["log-collector.pid"]))
     for number, batch in enumerate(job.batches(random_batches())):
@@ -147,8 +146,7 @@ def write_log(connection: Any, trainer: int) -> None:
 
 
 def output_blocked_logger(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.01)
+    trainer = take_trainer(job, 0.01)
     ours, its = multiprocessing.Pipe()
     logger = multiprocessing.Process(target=write_log, args=(its, os.getpid()), daemon=True)
     logger.start()
@@ -177,8 +175,7 @@ class Tracker:
 
 
 def remote_metrics(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     tracker = Tracker(int(job.given["metrics-server"]))
     job.culprit(*culprits.server(job.given, "metrics-server"))
     for number, batch in enumerate(job.batches(random_batches())):
@@ -202,8 +199,7 @@ class FeatureStore:
 
 
 def remote_features(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.01)
+    trainer = take_trainer(job, 0.01)
     store = FeatureStore(int(job.given["feature-store"]))
     job.culprit(*culprits.server(job.given, "feature-store"))
     for number, batch in enumerate(job.batches(random_batches())):
@@ -295,8 +291,7 @@ class Report:
 
 
 def metrics_under_no_grad(job: Job) -> None:
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.012)
+    trainer = take_trainer(job, 0.012)
     report = Report()
     job.culprit(culprits.thread())
     for number, batch in enumerate(job.batches(random_batches())):
@@ -310,9 +305,8 @@ def metrics_under_no_grad(job: Job) -> None:
 
 def hung_queue(job: Job) -> None:
     """After two seconds the thread that fills the queue dies of a broken record; nobody tells the loop."""
-    one_thread()
-    trainer = Trainer(job.take_gpu(), 0.02)
-    ready: queue.Queue = queue.Queue(4)
+    trainer = take_trainer(job, 0.02)
+    ready: queue.Queue[Any] = queue.Queue(4)
     breaks = time.monotonic() + 2.0
 
     def produce() -> None:

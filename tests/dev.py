@@ -1,0 +1,42 @@
+"""What developers of trainmon run beside the tests; `python tests/dev.py COMMAND --help` says more of each.
+
+    python tests/dev.py size            code lines and numeric constants
+    python tests/dev.py calibrate       how often verdicts are right against how sure they are
+    python tests/dev.py package         builds wheel, tarball and .deb, and tries each
+    python tests/dev.py peers           trainmon beside other monitors
+    python tests/dev.py vm              other kernels, rights and limits, in virtual machines
+    python tests/dev.py record          recordings of labelled workloads, for tests/recordings
+    python tests/dev.py screens         the pictures of the pages
+    python tests/dev.py open-programs   other people's training programs
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+#: Each command's module, whose `main` takes the words after the command and returns the exit status.
+COMMANDS = {
+    "size": "harness.size",
+    "calibrate": "harness.evaluation.calibrate",
+    "package": "harness.release.package",
+    "peers": "harness.evaluation.peers",
+    "vm": "harness.vm.command",
+    "record": "harness.evaluation.record",
+    "screens": "harness.screens",
+    "open-programs": "harness.open_programs",
+}
+
+
+def main(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        print(__doc__.strip())
+        return 0 if words else 2
+    if words[0] not in COMMANDS:
+        print(f"dev.py: no command {words[0]!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    return int(importlib.import_module(COMMANDS[words[0]]).main(words[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,94 @@
+"""Fits the confidence of verdicts to how often they are right.
+
+    python tests/dev.py calibrate                              what tests/calibration.csv says
+    python tests/dev.py calibrate RUNS.json …                  what it would say with these evaluations in it
+    python tests/dev.py calibrate RUNS.json … --csv tests/calibration.csv --set-odds
+
+RUNS.json is what `evaluate.py --json RUNS.json` wrote. Its claims replace those of the same programs with the same
+options; all others stay. The last form calibrates anew: it writes the file, and sets `ODDS` in
+src/diagnosis/calibration.rs to what the file asks for. Run with the build to be calibrated:
+
+    python tests/evaluate.py --runs 1 --duration 8 --json with.json
+    python tests/evaluate.py --runs 1 --duration 8 --no-stacks --json without.json
+    python tests/dev.py calibrate with.json without.json --csv tests/calibration.csv --set-odds
+
+Beside runs of the evaluation the file holds first verdicts on programs that are not in the repository (`elsewhere`): they
+were written by people who knew no rule, or for one try. The fit is of all programs that are not held out; its figures are shown for
+those that are as well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from harness import options
+from harness.evaluation import calibration
+from harness.paths import ROOT, TESTS
+from harness.text import show
+from workloads.labels import LABELS
+
+CSV, SOURCE = os.path.join(TESTS, "calibration.csv"), os.path.join(ROOT, "src/diagnosis/calibration.rs")
+LABELLED = {label.name for label in LABELS}
+
+
+def main(words: list[str]) -> int:
+    parser = options.parser(__doc__, "dev.py calibrate")
+    parser.add_argument("runs", nargs="*", metavar="RUNS.json", help="written by `evaluate.py --json`")
+    parser.add_argument("--csv", metavar="FILE", help="take these runs into this file (default: no file is written)")
+    parser.add_argument("--set-odds", action="store_true", help="set ODDS in src/diagnosis/calibration.rs as well")
+    args = parser.parse_args(words)
+    if args.csv and not args.runs:
+        parser.error("--csv needs runs to keep")
+    try:
+        runs = [calibration.of_runs(path) for path in args.runs]
+        path = args.csv or CSV
+        known = calibration.read(path) if os.path.exists(path) else []
+        source = Path(SOURCE).read_text(encoding="utf-8")
+        odds = calibration.odds_in(source)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        parser.error(f"cannot read: {error}")
+    claims = calibration.taken_in((claim for claim in known if not is_gone(claim)), runs)
+    fitted = [claim for claim in claims if not claim.held_out]
+    if len({claim.right for claim in fitted}) < 2:
+        parser.error("right and wrong verdicts are both needed for a fit")
+    if args.csv:
+        calibration.write(args.csv, claims)
+    if args.runs:
+        fresh = sum(len(one.claims) for one in runs)
+        print(f"{fresh} claims are new, {len(claims) - fresh} stay, {len(known) + fresh - len(claims)} are gone")
+    slope, shift = calibration.fit(fitted)
+    found = calibration.fit_odds(fitted)
+    print(f"log-odds: slope {slope:.2f}, shift {shift:.2f}; with the slope 1 the odds are {found:.2f} times the rules'")
+    asked = calibration.odds_for(found)
+    if args.set_odds:
+        Path(SOURCE).write_text(calibration.with_odds_set(source, asked, slope), encoding="utf-8")
+        print(f"ODDS was {odds:.1f} in src/diagnosis/calibration.rs and is {asked:.1f} now")
+        odds = asked
+    else:
+        print(f"ODDS is {odds:.1f} in src/diagnosis/calibration.rs, and --set-odds would make it {asked:.1f}")
+    if found < 1.0:
+        print("the rules are surer than they are right: odds below 1 are not used, their own confidences must come down")
+    print()
+    held_out = [claim for claim in claims if claim.held_out]
+    modes = dict.fromkeys(claim.options for claim in claims)
+    groups = [("fitted", fitted), ("held out", held_out)]
+    groups += [(mode or "with stacks", [claim for claim in claims if claim.options == mode]) for mode in modes]
+    print(f"{'':28}{'claims':>8}{'right':>8}   {'Brier, ECE of the rules':26}{f'shown, odds x {odds:g}':20}")
+    for name, of_group in groups:
+        if not of_group:
+            continue
+        right = sum(claim.right for claim in of_group) / len(of_group)
+        parts = [
+            ", ".join(show(value, ".3f") for value in calibration.figures(of_group, shown))
+            for shown in (lambda confidence: confidence, calibration.with_odds(odds))
+        ]
+        print(f"{name:28}{len(of_group):>8}{right:>8.1%}   {parts[0]:26}{parts[1]:20}")
+    return 0
+
+
+def is_gone(claim: calibration.Claim) -> bool:
+    """Whether it is about a labelled program that no longer exists."""
+    labelled = not claim.options.startswith("elsewhere") and not re.fullmatch(r"(random|changing|standing)-\d+", claim.program)
+    return labelled and claim.program not in LABELLED

@@ -1,0 +1,280 @@
+"""trainmon's own cost: CPU and memory, headless and with the screen, and the time to its first frame.
+
+Two builds are compared in pairs on the same job, so that whatever else the machine does hits both.
+
+CPU counts what trainmon starts as well (py-spy): the kernel adds a child's time to its parent's once it has ended.
+The job is one trainer with eight light workers; three hundred idle processes stand beside it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import time
+from dataclasses import dataclass
+
+from harness.monitor import Monitor
+from harness.numbers import median
+from harness.terminal import END_OF_FRAME, Terminal
+from harness.text import show
+from workloads.labels import Label, by_name
+from workloads.launch import Launched
+from workloads.processes import cpu_seconds, ending
+
+JOB = "compute-bound-crowd"
+#: Until here the verdict is young; from the later moment on it is clear, and this is the steady state.
+YOUNG_UNTIL_S, STEADY_FROM_S = 15.0, 20.0
+#: What has stood for a minute is watched with less effort; told where the run goes on for half a minute from then on.
+SETTLED_FROM_S, SETTLED_LEAST_S = 80.0, 30.0
+#: Shorter runs say nothing about the steady state.
+LEAST_S = 50.0
+#: Without these marks a frame is complete once the terminal has been quiet for so long.
+QUIET_S = 0.03
+ENOUGH_BYTES = 400
+#: A program that does not leave at its key is ended after so many seconds.
+LEAVING_S = 3.0
+
+
+@dataclass
+class Cost:
+    """What one run took."""
+
+    mode: str
+    seconds: float
+    #: Percent of one core, children included: the whole run, its start, and without its start.
+    cpu_pct: float
+    young_cpu_pct: float | None
+    steady_cpu_pct: float | None
+    settled_cpu_pct: float | None
+    peak_rss_mib: float | None
+    status: int
+    first_frame_ms: float | None = None
+    bytes_per_s: float | None = None
+    #: Context switches of its threads, those without cause included; children are not counted.
+    switches_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What two builds cost in the same mode, measured one right after the other."""
+
+    this: Cost
+    other: Cost
+
+
+#: The figures that two builds are compared by: name, field of `Cost`, format.
+COMPARED = (
+    ("CPU %", "cpu_pct", ".2f"),
+    ("young %", "young_cpu_pct", ".2f"),
+    ("steady %", "steady_cpu_pct", ".2f"),
+    ("settled %", "settled_cpu_pct", ".2f"),
+    ("RSS MiB", "peak_rss_mib", ".1f"),
+    ("frame ms", "first_frame_ms", ".0f"),
+    ("bytes/s", "bytes_per_s", ".0f"),
+    ("switches/s", "switches_per_s", ".0f"),
+)
+#: Those that --max-ratio applies to.
+HELD = ("young_cpu_pct", "steady_cpu_pct", "settled_cpu_pct")
+
+
+class Watch:
+    """Follows a process until it ends: peak memory of its own, not of the parent it was forked from."""
+
+    def __init__(self, pid: int):
+        self.pid, self.began = pid, time.monotonic()
+        self.peak_kib: int | None = None
+        #: (Seconds since it began, CPU seconds, and context switches until then.)
+        self.cpu: list[tuple[float, float]] = []
+        self.switches: list[tuple[float, float]] = []
+
+    def look(self) -> None:
+        try:
+            with open(f"/proc/{self.pid}/status", encoding="utf-8") as file:
+                for line in file:
+                    if line.startswith("VmHWM:"):
+                        self.peak_kib = int(line.split()[1])
+            self.switches.append((time.monotonic() - self.began, context_switches(self.pid)))
+        except (OSError, ValueError):
+            return
+        used = cpu_seconds(self.pid, children=True)
+        if used is not None:
+            self.cpu.append((time.monotonic() - self.began, used))
+
+    def cost(self, mode: str, seconds: float, usage: resource.struct_rusage, status: int) -> Cost:
+        def pct(begin: float, end: float, least_s: float) -> float | None:
+            per_s = growth([one for one in self.cpu if begin <= one[0] < end], least_s)
+            return None if per_s is None else 100 * per_s
+
+        young = [one for one in self.cpu if one[0] <= YOUNG_UNTIL_S]
+        return Cost(
+            mode=mode,
+            seconds=seconds,
+            cpu_pct=100 * (usage.ru_utime + usage.ru_stime) / seconds,
+            young_cpu_pct=100 * young[-1][1] / young[-1][0] if young else None,
+            steady_cpu_pct=pct(STEADY_FROM_S, SETTLED_FROM_S, 1.0),
+            settled_cpu_pct=pct(SETTLED_FROM_S, math.inf, SETTLED_LEAST_S),
+            peak_rss_mib=self.peak_kib / 1024 if self.peak_kib else None,
+            status=os.waitstatus_to_exitcode(status),
+            # A thread that ended meanwhile takes its own with it.
+            switches_per_s=growth(self.switches, 0.0),
+        )
+
+
+def growth(moments: list[tuple[float, float]], least_s: float) -> float | None:
+    """By how much a counter grew in a second between the first and the last moment; None where these are too near."""
+    if len(moments) < 2 or moments[-1][0] - moments[0][0] < least_s:
+        return None
+    (began, first), (ended, last) = moments[0], moments[-1]
+    return max(0.0, last - first) / (ended - began)
+
+
+def context_switches(pid: int) -> int:
+    """Of all threads that a process has."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/status", encoding="utf-8", errors="replace") as file:
+            total += sum(int(line.split()[1]) for line in file if "ctxt_switches:" in line)
+    return total
+
+
+def headless(monitor: Monitor, job: Launched, seconds: float, mode: str = "headless", *options: str) -> Cost:
+    log = os.path.join(job.folder, f"cost-{time.monotonic_ns()}.csv")
+    arguments = ("--pid", str(job.pid), "--log", log, "--duration", f"{seconds:g}s", *options)
+    began = time.monotonic()
+    process = monitor.start(job.device, *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    watch = Watch(process.pid)
+    with ending(process):
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                return watch.cost(mode, time.monotonic() - began, usage, status)
+            if time.monotonic() - began > seconds + 10:
+                raise RuntimeError("trainmon --log did not end after its duration")
+            watch.look()
+            time.sleep(0.25)
+
+
+def screen(monitor: Monitor, job: Launched, seconds: float) -> Cost:
+    """trainmon's screen."""
+    with Terminal.of_monitor(monitor, job.device, "--pid", str(job.pid)) as terminal:
+        return in_terminal("screen", terminal, seconds)
+
+
+def in_terminal(mode: str, terminal: Terminal, seconds: float, key: str = "q") -> Cost:
+    """Reads all that a program writes to its terminal, and leaves it with `key` after so many seconds."""
+    began, process = terminal.began, terminal.process
+    watch = Watch(process.pid)
+    first: float | None = None
+    last_byte, next_look, left_at = began, 0.0, began + seconds
+    start = b""
+    leaving = False
+    while True:
+        now = time.monotonic()
+        try:
+            piece = terminal.read(now + (QUIET_S if first is None else 0.25))
+        except RuntimeError:
+            piece = None
+            time.sleep(0.01)  # it has ended, or is about to
+        if piece:
+            last_byte = time.monotonic()
+            start += piece if first is None else b""
+        if first is None and (END_OF_FRAME in start or not piece and len(start) >= ENOUGH_BYTES):
+            first = last_byte - began
+        if now >= next_look:
+            watch.look()
+            next_look = now + 0.25
+        if not leaving and now >= left_at:
+            terminal.press(key)
+            leaving = True
+        if leaving and now >= left_at + LEAVING_S:
+            # Not through `process`, which would take its end away from wait4.
+            os.kill(process.pid, signal.SIGTERM if now < left_at + 2 * LEAVING_S else signal.SIGKILL)
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            took = time.monotonic() - began
+            cost = watch.cost(mode, took, usage, status)
+            cost.first_frame_ms = None if first is None else 1000 * first
+            cost.bytes_per_s = sum(len(piece) for _, piece in terminal.arrivals) / took
+            return cost
+
+
+def crowded(crowd: str = "crowd") -> Label:
+    """The job, with idle processes beside it."""
+    return dataclasses.replace(by_name(JOB), companions=(crowd,))
+
+
+def compare(monitor: Monitor, other: Monitor, seconds: float, pairs: int, data: str | None) -> list[Pair]:
+    """Two builds watch the same job in turn, headless and with the screen; which one starts alternates."""
+    with Launched(crowded(), 4 * pairs * (seconds + 10) + 180, data) as job:
+        job.wait_until_watchable()
+        time.sleep(2.0)
+        found = []
+        for number in range(pairs):
+            for run in (headless, screen):
+                order = (other, monitor) if number % 2 else (monitor, other)
+                costs = {one is monitor: run(one, job, seconds) for one in order}
+                found.append(Pair(costs[True], costs[False]))
+                print(f"pair {number + 1}, {costs[True].mode}: measured", flush=True)
+    return found
+
+
+def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:
+    """Both ways, and three more starts of the screen for its first frame."""
+    with Launched(crowded(), 2 * seconds + 180, data) as job:
+        job.wait_until_watchable()
+        time.sleep(2.0)
+        costs = [headless(monitor, job, seconds), screen(monitor, job, seconds)]
+        frames = [costs[1].first_frame_ms] + [screen(monitor, job, 1.0).first_frame_ms for _ in range(3)]
+        costs[1].first_frame_ms = median(frames)
+    return costs
+
+
+def report(costs: list[Cost]) -> str:
+    columns = COMPARED[:-1]
+    lines = [f"{'mode':10} " + " ".join(f"{name:>9}" for name, _field, _form in columns) + "  exit"]
+    for cost in costs:
+        cells = (f"{show(getattr(cost, field), form):>9}" for _name, field, form in columns)
+        lines.append(f"{cost.mode:10} " + " ".join(cells) + f" {cost.status:5}")
+    lines.append(
+        f"young: the first {YOUNG_UNTIL_S:g} s; steady: from {STEADY_FROM_S:g} s on, the verdict being clear; settled: from"
+        f" {SETTLED_FROM_S:g} s on, with --duration {SETTLED_FROM_S + SETTLED_LEAST_S + 10:g} or more; py-spy included"
+    )
+    lines.append("CPU in percent of one core; one trainer, eight workers, three hundred other processes")
+    return "\n".join(lines)
+
+
+def report_pairs(pairs: list[Pair]) -> tuple[str, float | None]:
+    """A table of both builds with the ratios between them, and the highest median ratio among `HELD`."""
+    lines = [
+        f"{'mode':10} {'figure':11} {'pairs':>5} {'this':>8} {'other':>8} {'ratio':>7} {'least':>7} {'most':>7}"
+        "   medians; ratio: this / other, of each pair"
+    ]
+    highest: float | None = None
+    for mode in dict.fromkeys(pair.this.mode for pair in pairs):
+        for name, field, form in COMPARED:
+            both = [
+                (getattr(pair.this, field), getattr(pair.other, field)) for pair in pairs if pair.this.mode == mode
+            ]
+            known = [(this, other) for this, other in both if this is not None and other]
+            if not known:
+                continue
+            ratios = [this / other for this, other in known]
+            this, other = (statistics.median(values) for values in zip(*known, strict=True))
+            ratio = statistics.median(ratios)
+            if field in HELD:
+                highest = ratio if highest is None else max(highest, ratio)
+            lines.append(
+                f"{mode:10} {name:11} {len(known):>5} {this:>8{form}} {other:>8{form}} {ratio:>7.3f}"
+                f" {min(ratios):>7.3f} {max(ratios):>7.3f}"
+            )
+    odd = [f"{pair.this.mode} {one.status}" for pair in pairs for one in (pair.this, pair.other) if one.status]
+    if odd:
+        lines.append(f"did not exit with 0: {', '.join(odd)}")
+    return "\n".join(lines), highest

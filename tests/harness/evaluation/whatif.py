@@ -1,0 +1,187 @@
+"""Does what trainmon predicts come true? Runs workloads, then what its first advice makes of them, and compares.
+
+A label's `fixed` names the changed workload. Where that is the workload itself, the advice must give the number of
+workers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from harness.monitor import Monitor
+from harness.numbers import known, mean
+from harness.text import show
+from workloads.labels import Label
+from workloads.launch import Launched, WorkloadFailed
+from workloads.limits import Unavailable
+
+from . import verdicts
+
+#: A prediction is right within this part of what was measured.
+WITHIN = 0.15
+#: What is measured may lie this far above an upper bound: machines differ from one minute to the next.
+BOUND_SLACK = 1.1
+#: Steps settle for so long: a changed loop first uses up what it has ahead.
+SETTLE_S = 2.0
+
+#: "Raise num_workers from 1 to 4", "Set num_workers to 2", "Set num_workers to at least 1".
+_WORKERS = re.compile(r"num_workers (?:from \d+ )?to (?:at least )?(\d+)")
+
+
+@dataclass
+class Comparison:
+    """One workload, as it was and changed."""
+
+    workload: str
+    held_out: bool
+    #: The first advice.
+    title: str = ""
+    bound: float | None = None
+    #: The most that any tuning brings, where the change is one: times.
+    ceiling: float | None = None
+    predicted_step_ms: float | None = None
+    #: Steps a second by the workload's own record.
+    before: float | None = None
+    after: float | None = None
+    #: Cores that processes outside the job used meanwhile, companions among them: neither run may be judged by them.
+    others_before: float | None = None
+    others_after: float | None = None
+    #: Why there is nothing to compare.
+    why_not: str | None = None
+
+    @property
+    def measured(self) -> float | None:
+        """The speed-up that came true."""
+        return self.after / self.before if self.before and self.after else None
+
+    @property
+    def predicted(self) -> float | None:
+        """The speed-up that the predicted step time means."""
+        if not self.before or not self.predicted_step_ms:
+            return None
+        return 1000 / self.before / self.predicted_step_ms
+
+    @property
+    def right(self) -> bool | None:
+        """Whether the prediction came true; None without one."""
+        if self.measured is None or self.predicted is None:
+            return None
+        return abs(self.predicted / self.measured - 1) <= WITHIN
+
+    @property
+    def bound_holds(self) -> bool | None:
+        """Whether neither the advice's bound nor the ceiling of all tuning was passed; None without one."""
+        bounds = known((self.bound, self.ceiling))
+        return None if self.measured is None or not bounds else self.measured <= min(bounds) * BOUND_SLACK
+
+
+def advised_workers(title: str) -> int | None:
+    """The number of workers that an advice names."""
+    found = _WORKERS.search(title)
+    return int(found.group(1)) if found else None
+
+
+def changed(label: Label, advice: dict[str, Any]) -> tuple[Label, dict[str, str]] | None:
+    """The changed workload and what it is given; None where the advice does not say what to change."""
+    assert label.fixed is not None
+    workers = advised_workers(str(advice.get("title") or "")) or label.more_feeders
+    lifted = bool(label.fixed_without)
+    if label.fixed == label.entry and workers is None and not lifted:
+        return None
+    fixed = dataclasses.replace(
+        label,
+        entry=label.fixed,
+        needs=tuple(need for need in label.needs if need.partition("=")[0] not in label.fixed_without),
+        companions=tuple(role for role in label.companions if role not in label.fixed_without),
+    )
+    given = {"workers": str(workers)} if label.fixed == label.entry and workers is not None and not lifted else {}
+    return fixed, given
+
+
+def compare(label: Label, monitor: Monitor, duration: float, data: str | None) -> Comparison:
+    """Watches the workload, then runs what the first advice makes of it, alone. A failure is in `why_not`."""
+    result = Comparison(label.name, label.held_out)
+    seen = verdicts.one_run(label, 1, monitor, duration, data)
+    result.before, result.others_before = seen.steps_true, seen.cores_of_others
+    if seen.error is not None or not seen.class_right or not seen.advice:
+        said = f"verdict {seen.seen_class}/{seen.seen_cause}"
+        result.why_not = seen.error or ("no advice" if seen.class_right else said)
+        return result
+    advice = seen.advice[0]
+    result.title = str(advice.get("title") or "")
+    change = changed(label, advice)
+    if change is None:
+        result.why_not = "the advice gives no number of workers"
+        return result
+    result.predicted_step_ms = advice.get("predicted_step_ms")
+    follows = label.more_feeders is None or advised_workers(result.title) is not None
+    result.bound = advice.get("speedup_at_most") if follows else None
+    result.ceiling = seen.ceiling if change[1] else None
+    if result.bound is None and result.ceiling is None and result.predicted_step_ms is None:
+        result.why_not = "neither prediction nor bound"
+        return result
+    try:
+        result.after, result.others_after = steps_per_s(*change, label.duration or duration, data)
+    except (WorkloadFailed, Unavailable) as error:
+        result.why_not = str(error)
+    return result
+
+
+def steps_per_s(
+    label: Label, given: dict[str, str], duration: float, data: str | None
+) -> tuple[float | None, float]:
+    """What a workload reaches when nobody watches, and the cores that others used meanwhile."""
+    with Launched(label, duration + verdicts.SPARE_S, data, given) as job:
+        job.wait_until_watchable()
+        time.sleep(SETTLE_S)
+        stretch = job.stretch()
+        time.sleep(duration)
+        stretch.end()
+        return job.truth_until(stretch.ended).steps_per_s(stretch.begin, stretch.ended), stretch.others
+
+
+HEAD = (
+    f"{'workload':27} {'steps/s':>8} {'then':>8} {'measured':>9} {'predicted':>9} {'at most':>8} {'tuned':>6} {'others':>9}  result"
+)
+
+
+def row(one: Comparison) -> str:
+    if one.why_not is not None:
+        said = f"not compared: {one.why_not}"
+    else:
+        said = {True: "right", False: "WRONG", None: "no prediction"}[one.right]
+        said += {True: "", False: ", ABOVE THE BOUND", None: ", no bound"}[one.bound_holds]
+    return (
+        f"{one.workload:27} {show(one.before):>8} {show(one.after):>8} {show(one.measured):>9} "
+        f"{show(one.predicted):>9} {show(one.bound):>8} {show(one.ceiling):>6} "
+        f"{show(one.others_before, '.1f'):>4} {show(one.others_after, '.1f'):>4}  {said}"
+        + (f" ({one.title})" if one.title else "")
+    )
+
+
+def sums(results: list[Comparison]) -> dict[str, Any]:
+    rights = known(one.right for one in results)
+    bounds = known(one.bound_holds for one in results)
+    return {
+        "predictions_within": mean(rights),
+        "predictions": len(rights),
+        "bounds_held": mean(bounds),
+        "bounds": len(bounds),
+        "not_compared": sum(one.why_not is not None for one in results),
+    }
+
+
+def report(results: list[Comparison]) -> str:
+    lines = [""]
+    for name, some in (("all", results), ("held out", [one for one in results if one.held_out])):
+        total = sums(some)
+        lines.append(
+            f"{name:10} within {WITHIN:.0%}: {show(total['predictions_within'], '.0%')} of {total['predictions']}"
+            f" predictions; bounds held: {show(total['bounds_held'], '.0%')} of {total['bounds']};"
+            f" not compared: {total['not_compared']}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""The check of trainmon on a machine with a real device: see check.py."""

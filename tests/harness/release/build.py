@@ -1,0 +1,119 @@
+"""Runs the compilers: the wheel through maturin, the static program through cargo-zigbuild, both so that the same
+sources give the same bytes wherever they lie.
+
+What would differ from place to place is taken out: absolute paths in the program (`--remap-path-prefix`), the time
+(`SOURCE_DATE_EPOCH`, that of the last commit), and paths in the list of components (see wheel.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+
+from harness.paths import TESTS
+
+#: Earliest time that a zip archive can hold, 1980-01-01: where there is no commit to take the time from.
+EPOCH_OF_ZIP = 315532800
+#: Between flags in `CARGO_ENCODED_RUSTFLAGS`, so that a path may hold blanks (the Cargo book, "Environment Variables").
+FLAG_SEPARATOR = "\x1f"
+
+
+class Failed(Exception):
+    """One line: what failed, and what to do about it."""
+
+
+def run(*command: str, cwd: str | None = None, env: dict[str, str] | None = None) -> str:
+    """Runs a program and gives back what it printed.
+
+    Raises Failed with the end of what it said when it fails.
+    """
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=env
+    )
+    if done.returncode:
+        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
+        raise Failed(f"{' '.join(command)} ended with {done.returncode}:\n{said}")
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Sources:
+    """A checkout of trainmon, and where its builds go."""
+
+    root: str
+    #: Cargo's target folder.
+    target: str
+    #: Folder of the virtual environment that has maturin, cargo-zigbuild and zig.
+    tools: str
+
+    @property
+    def version(self) -> str:
+        with open(os.path.join(self.root, "Cargo.toml"), "rb") as file:
+            return str(tomllib.load(file)["package"]["version"])
+
+    @functools.cached_property
+    def epoch(self) -> int:
+        """Seconds since 1970 that stand for "when it was made"."""
+        given = os.environ.get("SOURCE_DATE_EPOCH")
+        if given:
+            return int(given)
+        try:
+            return int(run("git", "-C", self.root, "log", "-1", "--format=%ct"))
+        except (Failed, FileNotFoundError, ValueError):
+            return EPOCH_OF_ZIP
+
+    def environment(self) -> dict[str, str]:
+        cargo = os.environ.get("CARGO_HOME", os.path.expanduser("~/.cargo"))
+        # The last that fits wins: the target folder usually lies in the root.
+        places = {cargo: "/cargo", self.root: "/trainmon", self.target: "/target"}
+        flags = [f"--remap-path-prefix={place}={name}" for place, name in places.items()]
+        return {
+            **os.environ,
+            "PATH": os.pathsep.join([os.path.join(self.tools, "bin"), os.environ["PATH"]]),
+            "SOURCE_DATE_EPOCH": str(self.epoch),
+            "CARGO_ENCODED_RUSTFLAGS": FLAG_SEPARATOR.join(flags),
+        }
+
+    def install_tools(self) -> None:
+        python = os.path.join(self.tools, "bin", "python")
+        if not os.path.exists(python):
+            run(sys.executable, "-m", "venv", self.tools)
+        wanted = os.path.join(TESTS, "requirements-package.txt")
+        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", wanted)
+
+    def need_target(self, triple: str) -> None:
+        """Has rustup install the standard library of a target, where rustup is what installed Rust."""
+        library = os.path.join(run("rustc", "--print", "sysroot", cwd=self.root).strip(), "lib/rustlib", triple)
+        if os.path.isdir(library):
+            return
+        try:
+            run("rustup", "target", "add", triple, cwd=self.root)
+        except FileNotFoundError:
+            raise Failed(f"Rust's standard library for {triple} is missing; install Rust from rustup.rs") from None
+
+    def wheel(self, cpu: str, folder: str) -> str:
+        """Builds the wheel for `cpu` (x86_64, aarch64) into `folder`; gives back its path."""
+        triple = f"{cpu}-unknown-linux-gnu"
+        self.need_target(triple)
+        os.makedirs(folder, exist_ok=True)
+        for old in glob.glob(os.path.join(folder, f"*_{cpu}.whl")):
+            os.unlink(old)
+        maturin = os.path.join(self.tools, "bin", "maturin")
+        options = ["--release", "--locked", "--zig", "--target", triple, "--target-dir", self.target, "--out", folder]
+        run(maturin, "build", *options, cwd=self.root, env=self.environment())
+        [made] = glob.glob(os.path.join(folder, f"*_{cpu}.whl"))
+        return made
+
+    def static_program(self, cpu: str) -> str:
+        """Builds the statically linked program; gives back its path."""
+        triple = f"{cpu}-unknown-linux-musl"
+        self.need_target(triple)
+        zigbuild = os.path.join(self.tools, "bin", "cargo-zigbuild")
+        options = ["--release", "--locked", "--bin", "trainmon", "--target", triple, "--target-dir", self.target]
+        run(zigbuild, "zigbuild", *options, cwd=self.root, env=self.environment())
+        return os.path.join(self.target, triple, "release", "trainmon")

@@ -1,0 +1,1 @@
+"""Tests of the harness itself: `python -m unittest discover tests`."""

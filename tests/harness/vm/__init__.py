@@ -1,0 +1,1 @@
+"""Other kernels, rights and limits, in virtual machines: see command.py."""
