@@ -156,8 +156,8 @@ impl Rates {
             sequence: sample.sequence,
             unix_ms: sample.unix_ms,
             monotonic_ns: sample.monotonic_ns,
-            alive: sample.sources.job.state != SourceState::Gone,
-            state: '?',
+            alive: sample.job.as_ref().map_or(sample.sources.job.state != SourceState::Gone, |job| job.alive),
+            state: sample.job.as_deref().map_or('?', job::state),
             own_cpu_pct: before.and_then(|before| {
                 let seconds = span(Some(before.monotonic_ns), sample.monotonic_ns);
                 let own = rate(sample.own.cpu_ns, before.own.cpu_ns, seconds)?;
@@ -185,6 +185,8 @@ impl Rates {
         Frame { gpu_link: gpu.link, gpus: gpu.rates, ..frame }
     }
 
+    /// The job, its trainers and its workers. Long because it is the order of a tick: each step needs what the one before
+    /// found.
     fn fold_job(
         &mut self,
         frame: &mut Frame,
@@ -195,8 +197,6 @@ impl Rates {
         stale: bool,
     ) {
         let folded = job::fold(before, sample, job, &gpu.memory_by_pid);
-        frame.alive = job.alive;
-        frame.state = job::state(job);
         for window in sample.stacks.iter().flat_map(|stacks| &stacks.windows) {
             self.trainers.get_mut(&window.process).into_iter().for_each(|state| state.chain.take_stacks(window));
         }
@@ -240,10 +240,9 @@ impl Rates {
             frame.trainers.extend(trainer::target(job, &folded));
         }
         frame.workers = workers::fold(before, job, &workers, &folded, stale);
-        let seconds = folded.seconds.filter(|_| !stale);
         for trainer in &mut frame.trainers {
             let state = self.trainers.entry(trainer.id).or_default();
-            state.loaders.correct(trainer, &mut frame.workers, seconds);
+            state.loaders.correct(trainer, &mut frame.workers, folded.seconds);
         }
         frame.job = folded.job;
         frame.processes = folded.processes;
