@@ -62,11 +62,30 @@ pub enum Command {
         program: Vec<OsString>,
     },
     /// A small training-like program of our own, attached to; works on a machine without a GPU.
-    Demo(DemoArgs),
+    Demo {
+        /// What shall hold the demo back.
+        #[arg(long, value_enum, default_value_t)]
+        bottleneck: DemoBottleneck,
+        /// Data workers of the demo, instead of those that the bottleneck needs: try what the advice says.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+        workers: Option<u8>,
+    },
     /// What can be seen from here, what cannot, and the command that mends it.
-    Doctor(DoctorArgs),
+    Doctor {
+        /// Print the findings as one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// What the causes of verdicts mean, how each is recognised, and what to do about it.
-    Explain(ExplainArgs),
+    Explain {
+        /// A cause, a class, or class/cause where two classes have it; without one, all of them with a line each. `chain`:
+        /// how to read a wait chain.
+        #[arg(value_name = "CAUSE", value_parser = CauseName, hide_possible_values = true)]
+        cause: Option<String>,
+        /// Print the same as one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -97,7 +116,7 @@ impl Cli {
     fn check(&self, matches: &ArgMatches) -> Result<(), Failure> {
         let word = matches.subcommand_name().unwrap_or("trainmon");
         let call = &self.parsed.call;
-        let starts_its_own = matches!(self.command, Some(Command::Run { .. } | Command::Demo(_)));
+        let starts_its_own = matches!(self.command, Some(Command::Run { .. } | Command::Demo { .. }));
         let logs = self.command.is_none() || starts_its_own;
         let records = matches!(self.command, Some(Command::Record(_)));
         let replays = matches!(
@@ -153,37 +172,6 @@ pub struct RecordArgs {
     /// Other arguments stay, and so do the names of programs, disks, network interfaces and GPUs.
     #[arg(long, visible_alias = "anonymize")]
     pub anonymise: bool,
-}
-
-/// `demo`.
-#[derive(Debug, Clone, Default, Args)]
-pub struct DemoArgs {
-    /// What shall hold the demo back.
-    #[arg(long, value_enum, default_value_t)]
-    pub bottleneck: DemoBottleneck,
-    /// Data workers of the demo, instead of those that the bottleneck needs: try what the advice says.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
-    pub workers: Option<u8>,
-}
-
-/// `doctor`.
-#[derive(Debug, Clone, Default, Args)]
-pub struct DoctorArgs {
-    /// Print the findings as one JSON object.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `explain`.
-#[derive(Debug, Clone, Default, Args)]
-pub struct ExplainArgs {
-    /// A cause, a class, or class/cause where two classes have it; without one, all of them with a line each. `chain`:
-    /// how to read a wait chain.
-    #[arg(value_name = "CAUSE", value_parser = CauseName, hide_possible_values = true)]
-    pub cause: Option<String>,
-    /// Print the same as one JSON object.
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Takes what [`causes::named`] knows, and topics; completions offer the names.

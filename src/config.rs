@@ -64,12 +64,9 @@ impl Settings {
     }
 }
 
-/// Options that name what is executed, loaded, or read with the rights of trainmon's own file, which are not the caller's.
-const NAMING: [&str; 4] = ["py_spy", "nvml_lib", "proc_root", "sys_root"];
-
 /// Refuses what a caller without these rights may not name. Logs and recordings are none of it: they are the caller's doing.
 fn refuse_named(file: Option<&Path>, matches: &ArgMatches) -> Result<(), Failure> {
-    let named = NAMING.into_iter().find(|id| is_said(matches, id)).or(file.map(|_| "config"));
+    let named = options::NAMING.into_iter().find(|id| is_said(matches, id)).or(file.map(|_| "config"));
     named.map_or(Ok(()), |id| {
         Err(Failure::usage(format!(
             "--{} is not accepted: this trainmon is setuid or has file capabilities; use a copy of it without them",
@@ -89,7 +86,6 @@ fn without_defaults(matches: &ArgMatches) -> ArgMatches {
 }
 
 /// Whether an option was said on the command line.
-#[must_use]
 pub fn is_said(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
@@ -107,7 +103,6 @@ fn layout_path(environment: &impl Fn(&str) -> Option<OsString>) -> Option<PathBu
 }
 
 /// `$XDG_STATE_HOME/trainmon`, else `~/.local/state/trainmon`.
-#[must_use]
 pub fn state_folder(environment: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     folder(environment, "XDG_STATE_HOME", ".local/state")
 }
@@ -121,7 +116,6 @@ fn folder(environment: &impl Fn(&str) -> Option<OsString>, variable: &str, at_ho
 
 /// Whether the locale's characters are UTF-8. Where nothing is set, as in most containers, the terminal outside
 /// decides, and all but the Linux console draw braille and boxes.
-#[must_use]
 pub fn utf8_locale(environment: &impl Fn(&str) -> Option<OsString>) -> bool {
     let variable = |name: &str| Some(environment(name)?.to_string_lossy().into_owned());
     theme::utf8_locale(&variable).unwrap_or_else(|| environment("TERM").is_none_or(|term| term != "linux"))
@@ -163,7 +157,7 @@ mod tests {
     fn the_sample_shows_every_key() {
         let unknown = parse("x = 1").unwrap_err();
         let keys: Vec<&str> = unknown.split('`').skip(3).step_by(2).collect();
-        assert_eq!(keys.len(), 26, "{unknown}");
+        assert_eq!(keys.len(), options::of_files().len() + 1, "{unknown}");
         for key in keys.into_iter().filter(|key| *key != "keys") {
             let shown = SAMPLE.lines().any(|line| line.trim_start_matches("# ").starts_with(&format!("{key} = ")));
             assert!(shown, "{key} is missing from assets/config.toml");

@@ -1,4 +1,4 @@
-//! How the program ends: exit codes, and errors as one line that says what failed, why, and what mends it.
+//! How the program ends: exit codes, and errors as one line that says what failed, why, and what fixes it.
 
 use std::ffi::OsString;
 use std::io;
@@ -54,7 +54,6 @@ impl Failure {
 }
 
 /// The exit code that an error stands for. A closed pipe is success: whoever read us has seen enough.
-#[must_use]
 pub fn exit_of(error: &anyhow::Error) -> ExitCode {
     for cause in error.chain() {
         if cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
@@ -68,7 +67,6 @@ pub fn exit_of(error: &anyhow::Error) -> ExitCode {
 }
 
 /// The error as one line, its whole chain joined, safe to print.
-#[must_use]
 pub fn one_line(error: &anyhow::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     for text in error.chain().map(ToString::to_string) {
@@ -82,14 +80,12 @@ pub fn one_line(error: &anyhow::Error) -> String {
 
 /// A line for standard error, whatever foreign text is in it: nothing in it steers a terminal, and it has at most
 /// [`LINE_MAX`] characters; of a longer one the middle is left out.
-#[must_use]
 pub fn printable(line: &str) -> String {
     shorten(&crate::text::sanitise(line), LINE_MAX)
 }
 
 /// Cuts the middle out of a text that has more characters than this. What is wrong stands at the beginning of an error, and
 /// what fixes it at its end.
-#[must_use]
 pub fn shorten(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
@@ -102,7 +98,6 @@ pub fn shorten(text: &str, most: usize) -> String {
 }
 
 /// The system's error without the number that the standard library adds to it.
-#[must_use]
 pub fn without_number(error: &io::Error) -> String {
     let mut text = error.to_string();
     text.truncate(text.find(" (os error").unwrap_or(text.len()));
@@ -115,7 +110,6 @@ pub fn note(text: &str) {
 }
 
 /// A usage error of the argument parser as one line; clap's own rendering takes five.
-#[must_use]
 pub fn usage_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let is_end = |line: &str| line.starts_with("Usage:") || line.starts_with("For more information");
@@ -127,7 +121,6 @@ pub fn usage_line(error: &clap::Error) -> String {
 
 /// The usage error for an option that is far longer than any of ours. The argument parser compares it with all others, to
 /// suggest one, which takes seconds for the longest that the kernel passes on (128 KiB).
-#[must_use]
 pub fn overlong_option(arguments: &[OsString]) -> Option<String> {
     // What follows `--` are the arguments of another program.
     let ours = arguments.iter().take_while(|argument| *argument != "--");
@@ -140,7 +133,6 @@ pub fn overlong_option(arguments: &[OsString]) -> Option<String> {
 }
 
 /// Reports an error on standard error (nothing for a closed pipe) and gives its exit code.
-#[must_use]
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let exit = exit_of(error);
     if exit != ExitCode::DONE {

@@ -27,8 +27,6 @@ pub mod trust;
 pub mod tui;
 pub mod zone;
 
-use std::io::Write;
-
 use anyhow::Context;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
@@ -36,13 +34,11 @@ use cli::{Cli, Command};
 use errors::ExitCode;
 
 /// Runs the program with the arguments of the process.
-#[must_use]
 pub fn run() -> ExitCode {
     // First of all: threads and programs that are started later inherit it.
     if let Err(error) = trust::rights::lay_down() {
-        return errors::report(
-            &anyhow::Error::new(error).context("cannot give up the rights of trainmon's own file"),
-        );
+        let error = anyhow::Error::new(error);
+        return errors::report(&error.context("cannot give up the rights of trainmon's own file"));
     }
     signals::prepare();
     let arguments: Vec<_> = std::env::args_os().collect();
@@ -51,7 +47,7 @@ pub fn run() -> ExitCode {
         return code;
     }
     if let Some(line) = errors::overlong_option(&arguments) {
-        let _ = writeln!(std::io::stderr(), "{line}");
+        streams::tell(&line);
         return ExitCode::USAGE;
     }
     let parsed = Cli::command().try_get_matches_from(arguments);
@@ -80,8 +76,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     }
     if cli.print_config {
         let text = settings.to_toml().context("the settings cannot be printed as TOML")?;
-        std::io::stdout().write_all(text.as_bytes())?;
-        return Ok(ExitCode::DONE);
+        return commands::print(text);
     }
     logging::start(settings.log_file.as_deref())?;
     settings.notes.iter().for_each(|note| tracing::warn!("{note}"));
@@ -91,9 +86,9 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(Command::Record(arguments)) => commands::record::run(&settings, arguments),
         Some(Command::Run { program }) => commands::run::run(&settings, program),
         Some(Command::Replay { file }) => commands::replay::run(&settings, file),
-        Some(Command::Demo(arguments)) => commands::demo::run(&settings, arguments),
-        Some(Command::Doctor(arguments)) => commands::doctor::run(&settings, arguments),
-        Some(Command::Explain(arguments)) => commands::explain::run(arguments),
+        Some(Command::Demo { bottleneck, workers }) => commands::demo::run(&settings, *bottleneck, *workers),
+        Some(Command::Doctor { json }) => commands::doctor::run(&settings, *json),
+        Some(Command::Explain { cause, json }) => commands::explain::run(cause.as_deref(), *json),
         Some(Command::Completions { shell }) => commands::shell::completions(*shell),
         Some(Command::Man { page }) => commands::shell::man(page.as_deref()),
     }

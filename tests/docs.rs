@@ -1,5 +1,7 @@
-//! README.md and docs/ say what the program says: keys, causes, commands and columns come from the same tables. Links
-//! and names of files lead somewhere.
+//! README.md and docs/ say what the program says: keys, causes, commands, columns and the keys of the JSON come from the
+//! same tables. Links and names of files lead somewhere.
+//!
+//! `UPDATE_DOCS=1 cargo test --test docs` rewrites the tables that differ.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -8,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 use trainmon::cli::Cli;
+use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::outputs::csv;
@@ -74,27 +77,87 @@ fn every_key_is_listed() {
     }
 }
 
-/// The table of causes, as it has to stand there.
-fn table() -> String {
-    let mut lines = vec!["| class | cause | what it means | how far that is confirmed |".to_owned()];
-    lines.push("|---|---|---|---|".to_owned());
-    for cause in causes::all() {
-        let (class, confirmed) = (cause.class.word(), cause.confirmed.words());
-        lines.push(format!("| `{class}` | `{}` | {} | {confirmed} |", cause.name, cause.meaning));
+/// Holds the first table below a heading of a page to these rows, or writes them there where `UPDATE_DOCS` is set.
+fn check_table(page: &str, heading: &str, rows: &[String]) {
+    let text = read(page);
+    let (before, below) = text.split_once(&format!("\n{heading}\n")).expect(heading);
+    let (prose, table) = below.split_at(below.find("\n|").expect("a table") + 1);
+    let end = table.find("\n\n").map_or(table.len(), |end| end + 1);
+    let (found, after) = table.split_at(end);
+    let wanted = rows.join("\n") + "\n";
+    if found == wanted {
+        return;
     }
-    lines.join("\n") + "\n"
+    assert!(std::env::var_os("UPDATE_DOCS").is_some(), "{page}, {heading}: UPDATE_DOCS=1 writes\n{wanted}");
+    fs::write(root().join(page), format!("{before}\n{heading}\n{prose}{wanted}{after}")).unwrap();
 }
 
 #[test]
-fn the_causes_stand_there_as_in_their_table() {
-    let (page, table) = (read("docs/verdicts.md"), table());
+fn the_causes_are_listed_as_in_their_table() {
+    let mut rows = vec!["| class | cause | what it means | how far that is confirmed |".to_owned()];
+    rows.push("|---|---|---|---|".to_owned());
+    for cause in causes::all() {
+        let (class, confirmed) = (cause.class.word(), cause.confirmed.words());
+        rows.push(format!("| `{class}` | `{}` | {} | {confirmed} |", cause.name, cause.meaning));
+    }
+    check_table("docs/verdicts.md", "## Classes and causes", &rows);
+    let page = read("docs/verdicts.md");
     let (_, section) = page.split_once("## Classes and causes\n").expect("the section");
-    assert!(section.contains(&table), "what should stand there:\n{table}");
     for class in Class::ALL {
         assert!(section.contains(&format!("`{}`", class.word())), "{class:?}");
     }
     for state in causes::states().filter(|state| state.class == Class::Idle) {
         assert!(section.contains(state.name), "{}", state.name);
+    }
+}
+
+/// The fields of a struct that is written as JSON, with their doc comments, as they stand in its source.
+fn fields_of(file: &str, name: &str) -> Vec<(String, String)> {
+    let source = read(file);
+    let (_, body) = source.split_once(&format!("\npub struct {name} {{\n")).expect(name);
+    let (mut found, mut meaning, mut renamed) = (Vec::new(), Vec::new(), None);
+    for line in body.lines().map(str::trim).take_while(|line| *line != "}") {
+        if let Some(doc) = line.strip_prefix("///") {
+            meaning.push(doc.trim().replace("[`", "`").replace("`]", "`").replace('|', "\\|"));
+        } else if let Some((_, name)) = line.split_once("rename = \"") {
+            renamed = name.split('"').next().map(str::to_owned);
+        } else if let Some((field, _)) = line.strip_prefix("pub ").and_then(|line| line.split_once(':')) {
+            found.push((renamed.take().unwrap_or_else(|| field.to_owned()), meaning.join(" ")));
+            meaning.clear();
+        }
+    }
+    found
+}
+
+#[test]
+fn every_key_of_the_json_is_described_by_the_comment_of_its_field() {
+    let (verdict, parts) = ("src/diagnosis/verdict.rs", "src/diagnosis/parts.rs");
+    let mut rows = vec!["| key | what it is |".to_owned(), "|---|---|".to_owned()];
+    for (above, file, name) in [
+        ("", verdict, "Verdict"),
+        ("gpu_idle.", parts, "GpuIdle"),
+        ("steps.", verdict, "Steps"),
+        ("main_thread.", verdict, "MainThread"),
+        ("ranks[].", verdict, "Rank"),
+        ("workers[].", parts, "WorkerVerdict"),
+        ("workers[].stages.", parts, "Stages"),
+        ("workers[].hottest.", parts, "Hottest"),
+        ("evidence[].", parts, "Evidence"),
+        ("advice[].", parts, "Advice"),
+        ("ceiling.", "src/diagnosis/ceiling.rs", "Ceiling"),
+        ("other_findings[].", "src/diagnosis/causes/judgement.rs", "Finding"),
+        ("culprits[].", "src/diagnosis/culprits.rs", "Culprit"),
+        ("chain[].", "src/diagnosis/chain.rs", "ChainNode"),
+        ("not_seen[].", verdict, "Unavailable"),
+        ("self.", verdict, "OwnCost"),
+    ] {
+        let fields = fields_of(file, name);
+        rows.extend(fields.iter().map(|(key, meaning)| format!("| `{above}{key}` | {meaning} |")));
+    }
+    check_table("docs/verdicts.md", "## The JSON", &rows);
+    let all = serde_json::to_value(Verdict::default()).unwrap();
+    for key in all.as_object().unwrap().keys() {
+        assert!(rows.iter().any(|row| row.starts_with(&format!("| `{key}` |"))), "{key}");
     }
 }
 
@@ -109,10 +172,16 @@ fn every_command_is_mentioned() {
 
 #[test]
 fn every_column_of_the_log_is_described() {
-    let page = read("docs/log.md");
-    for column in csv::header(1) {
-        let column = column.replace("gpu0_", "gpuN_");
-        assert!(page.contains(&format!("`{column}`")), "{column}");
+    for (heading, before, columns) in [
+        ("## Columns", "", csv::COLUMNS),
+        ("## Columns of each device", "gpuN_", csv::GPU_COLUMNS),
+        ("## The last column", "", csv::LAST_COLUMNS),
+    ] {
+        let mut rows = vec!["| column | unit | what it is |".to_owned(), "|---|---|---|".to_owned()];
+        for column in columns {
+            rows.push(format!("| `{before}{}` | {} | {} |", column.name, column.unit, column.meaning));
+        }
+        check_table("docs/log.md", heading, &rows);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `trainmon diagnose`: watch, or read a recording; print one verdict, exit.
 
 use std::convert::Infallible;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,10 +12,9 @@ use crate::config::{DIAGNOSE_DURATION, Settings};
 use crate::diagnosis::Verdict;
 use crate::errors::{self, ExitCode};
 use crate::jobs::session::{EndSignals, Session, block_on};
-use crate::outputs::{json, text};
+use crate::outputs::text;
 use crate::pipeline::Pipeline;
 use crate::sources::recording::Recording;
-use crate::streams::Stream;
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
@@ -23,14 +22,12 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
         Some(path) => replay(settings, path)?,
         None => live(settings)?,
     };
-    let mut out = Vec::new();
     if arguments.json {
-        json::pretty(&mut out, &verdict)?;
+        super::print_json(&verdict)?;
     } else {
         let color = settings.color && std::io::stdout().is_terminal();
-        text::write(&mut out, &verdict, text::Style { ascii: settings.ascii, color })?;
+        super::print(text::page(&verdict, text::Style { ascii: settings.ascii, color }))?;
     }
-    Stream::stdout()?.write_all(&out)?;
     let matched = arguments.fail_on.contains(&verdict.class);
     Ok(if matched { ExitCode::FAIL_ON } else { ExitCode::DONE })
 }

@@ -1,6 +1,6 @@
-//! `trainmon doctor`: what can be seen from here, what cannot, and the command that mends it.
+//! `trainmon doctor`: what can be seen from here, what cannot, and the command that fixes it.
 //!
-//! A check tells how its thing stands, in words, and what mends it. [`findings`] and [`kernel_files::of_process`] list the checks.
+//! A check tells how its thing stands, in words, and what fixes it. [`findings`] and [`kernel_files::of_process`] list the checks.
 
 mod host;
 mod kernel_files;
@@ -13,14 +13,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::cli::DoctorArgs;
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure, shorten};
 use crate::sample::{GpuDevice, GpuSample, ProcessId, SourceState};
 use crate::sources::gpu::GpuError;
 use crate::sources::py_spy::{self, PySpy};
-use crate::text::sanitise;
-use crate::text::wrap_hanging;
+use crate::text::{named_enum, sanitise, wrap_hanging};
 use crate::tui::Theme;
 use crate::tui::theme::Depth;
 
@@ -30,20 +28,20 @@ const GPU_TIMEOUT: Duration = Duration::from_secs(8);
 /// No more of what the kernel's files say is repeated, characters: under another root they may hold anything.
 const DETAIL_MAX: usize = 600;
 
-/// How one thing stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// Can be seen.
-    Ok,
-    /// Can be seen in part, or with a condition.
-    Limited,
-    /// Refused by the kernel.
-    Denied,
-    /// Not there.
-    Absent,
-    /// Does not answer.
-    Hung,
+named_enum! {
+    /// How one thing stands.
+    pub enum State {
+        /// Can be seen.
+        Ok = "ok",
+        /// Can be seen in part, or with a condition.
+        Limited = "limited",
+        /// Refused by the kernel.
+        Denied = "denied",
+        /// Not there.
+        Absent = "absent",
+        /// Does not answer.
+        Hung = "hung",
+    }
 }
 
 /// One thing that was looked at.
@@ -55,11 +53,11 @@ pub struct DoctorFinding {
     pub state: State,
     /// In words.
     pub detail: String,
-    /// The command or setting that mends it.
+    /// The command or setting that fixes it.
     pub fix: Option<String>,
 }
 
-/// What a check tells: how its thing stands, in words, and what mends it.
+/// What a check tells: how its thing stands, in words, and what fixes it.
 type Told = (State, Cow<'static, str>, Option<Cow<'static, str>>);
 
 fn told(state: State, detail: impl Into<Cow<'static, str>>) -> Told {
@@ -79,14 +77,14 @@ fn finding((what, (state, detail, fix)): (&'static str, Told)) -> DoctorFinding 
 ///
 /// # Errors
 /// No such process (with `--pid`), or standard output cannot be written.
-pub fn run(settings: &Settings, arguments: &DoctorArgs) -> anyhow::Result<ExitCode> {
+pub fn run(settings: &Settings, as_json: bool) -> anyhow::Result<ExitCode> {
     let nvml_lib = settings.nvml_lib.clone();
     let gpu = move || {
         let mut reader = crate::sources::gpu::open(nvml_lib.as_deref(), None)?;
         reader.read(crate::sources::simulated_device::monotonic_ns())
     };
     let findings = findings(settings, gpu, |name| std::env::var_os(name))?;
-    if arguments.json {
+    if as_json {
         return super::print_json(&serde_json::json!({
             "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "pid": settings.call.pid, "findings": findings,
         }));
@@ -127,7 +125,7 @@ pub fn findings(
 fn render(findings: &[DoctorFinding]) -> String {
     let mut text = String::new();
     for finding in findings {
-        let begin = format!("{:<8}{:<12}", format!("{:?}", finding.state).to_lowercase(), finding.what);
+        let begin = format!("{:<8}{:<12}", finding.state.word(), finding.what);
         let fix = finding.fix.iter().flat_map(|fix| wrap_hanging(&format!("{:20}to mend: ", ""), fix, 80));
         for line in wrap_hanging(&begin, &finding.detail, 80).into_iter().chain(fix) {
             text += &(line + "\n");

@@ -16,14 +16,13 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     if settings.call.log.is_some() || asks_in_lines || !is_terminal() {
         return attach(settings, super::pick::target(settings)?, None);
     }
-    match super::pick::certain(settings)? {
+    match super::pick::certain(settings) {
         Ok(pid) => attach(settings, pid, None),
         Err(_) => block_on(async { screen::live(super::pick_screen::run(settings).await?, settings).await }),
     }
 }
 
 /// Whether there is a terminal to draw on and to hear keys from.
-#[must_use]
 pub fn is_terminal() -> bool {
     std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
@@ -31,8 +30,9 @@ pub fn is_terminal() -> bool {
 /// Watches `pid` on the screen or into the log; `simulated` is the file of a simulated device instead of NVML.
 pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<ExitCode> {
     let options = attach_options(settings, pid, simulated);
-    if let Some(log) = &settings.call.log_settings() {
-        return super::log::run(Session::attach(options)?, log, EndSignals::listen_beside_a_file);
+    if let Some(path) = &settings.call.log {
+        let existing = settings.call.existing();
+        return super::log::run(Session::attach(options)?, path, existing, EndSignals::listen_beside_a_file);
     }
     terminal_or(&format!("trainmon --pid {pid} --log -` or `trainmon diagnose --pid {pid}"))?;
     block_on(async { screen::live(Session::attach(options)?, settings).await })

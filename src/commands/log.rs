@@ -1,11 +1,12 @@
 //! `--log`: one CSV row per interval, without a screen.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::errors::{self, ExitCode};
 use crate::jobs::session::{EndSignals, Reopening, Session, block_on};
 use crate::outputs::csv::CsvLog;
-use crate::outputs::log::{LogOut, LogSettings};
+use crate::outputs::log::{Existing, LogOut};
 use crate::outputs::{log, text};
 use crate::pipeline::Tick;
 use crate::sample::SourceState;
@@ -14,56 +15,38 @@ use crate::sample::SourceState;
 /// last row is whole, unless the reader of a pipe has stalled when a signal comes.
 pub fn run(
     session: Session,
-    settings: &LogSettings,
+    path: &Path,
+    existing: Existing,
     listen: impl FnOnce() -> std::io::Result<(EndSignals, Reopening)>,
 ) -> anyhow::Result<ExitCode> {
     let rows = block_on(async {
         // Before there is a file: a signal may come as soon as there is one.
         let listening = listen()?;
-        let opened = log::open(settings)?;
-        opened.note.iter().for_each(|note| errors::note(note));
-        watch(session, LogRows::new(opened.log, settings), listening).await
+        let (log, note) = log::open(path, existing)?;
+        note.iter().for_each(|note| errors::note(note));
+        let mut rows = LogRows::new(log);
+        super::each_tick(session, listening, |tick| match tick {
+            Some(tick) => rows.take(tick),
+            None => rows.follow(),
+        })
+        .await?;
+        rows.write()?;
+        Ok(rows)
     })?;
     // On standard output the log itself is what is wanted, and nothing else.
-    if let (Some(tick), false) = (&rows.last, settings.path.as_os_str() == "-") {
+    if let (Some(tick), false) = (&rows.last, rows.log.out.is_stdout()) {
         let ended = if tick.alive { "" } else { "; the job has ended" };
         let counts = (rows.count, rows.elsewhere);
-        let words = ["row", "rows", "written"];
-        let written = super::written(rows.log.presence(), &settings.path, words, counts, "");
+        let written = super::written(&rows.log.out, ["row", "rows", "written"], counts, "");
         errors::note(&format!("{written}; {}{ended}", text::headline(&tick.judged)));
     }
     Ok(ExitCode::DONE)
 }
 
-async fn watch<'s>(
-    mut session: Session,
-    mut rows: LogRows<'s>,
-    (mut ending, mut reopening): (EndSignals, Reopening),
-) -> anyhow::Result<LogRows<'s>> {
-    loop {
-        let tick = tokio::select! {
-            biased;
-            () = ending.signalled() => break,
-            () = reopening.asked() => {
-                rows.follow()?;
-                continue;
-            }
-            tick = session.next() => tick,
-        };
-        rows.take(tick)?;
-        if session.has_ended() || session.is_over() {
-            break;
-        }
-    }
-    rows.write()?;
-    Ok(rows)
-}
-
 /// The rows of a log.
 #[derive(Debug)]
-pub struct LogRows<'s> {
+pub struct LogRows {
     log: CsvLog<LogOut>,
-    settings: &'s LogSettings,
     /// The first row fixes the devices of the columns, so rows wait for the driver's first answer, which may take seconds
     /// without persistence mode; a driver that hangs is not waited for.
     waiting: Vec<Arc<Tick>>,
@@ -73,11 +56,10 @@ pub struct LogRows<'s> {
     last: Option<Arc<Tick>>,
 }
 
-impl<'s> LogRows<'s> {
+impl LogRows {
     /// No rows yet.
-    #[must_use]
-    pub fn new(log: CsvLog<LogOut>, settings: &'s LogSettings) -> Self {
-        Self { log, settings, waiting: Vec::new(), count: 0, elsewhere: 0, last: None }
+    pub fn new(log: CsvLog<LogOut>) -> Self {
+        Self { log, waiting: Vec::new(), count: 0, elsewhere: 0, last: None }
     }
 
     /// Takes in the next tick: its row is written, or waits.
@@ -99,14 +81,14 @@ impl<'s> LogRows<'s> {
         }
         for tick in self.waiting.drain(..) {
             let written = self.log.write(&tick.frame, &tick.judged);
-            written.map_err(|error| log::write_error("log", &self.settings.path, error))?;
+            written.map_err(|error| self.log.out.cannot_write(error))?;
         }
         Ok(())
     }
 
     /// Goes on in a new file, and says so, where something else has taken the log away.
     pub fn follow(&mut self) -> anyhow::Result<()> {
-        if let Some(note) = self.log.follow(&self.settings.path)? {
+        if let Some(note) = self.log.follow()? {
             self.elsewhere = self.count - self.waiting.len() as u64;
             errors::note(&note);
         }

@@ -19,20 +19,27 @@ pub mod shell;
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
 
 use crate::collector;
 use crate::config::Settings;
 use crate::errors::ExitCode;
 use crate::jobs::candidates::scan::Places;
-use crate::jobs::session;
-use crate::outputs::log::Presence;
+use crate::jobs::session::{self, EndSignals, Reopening, Session};
+use crate::outputs::log::LogOut;
+use crate::pipeline::Tick;
 use crate::rates::RatesOptions;
 use crate::sources::Roots;
+use crate::streams::Stream;
 use crate::tui::labels::counted;
 
 /// What the settings say about attaching to `pid`. `simulated` is the state file of a simulated device in NVML's place.
-#[must_use]
 pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -> session::SessionOptions {
+    // A log has a row even where its duration is shorter than its interval.
+    let shortest = if settings.call.log.is_some() { settings.interval } else { Duration::ZERO };
     session::SessionOptions {
         collector: collector::CollectorOptions {
             roots: Roots { proc: settings.proc_root.clone(), sys: settings.sys_root.clone() },
@@ -45,21 +52,38 @@ pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -
             simulated_device: simulated.map(Path::to_path_buf),
         },
         rates: RatesOptions { gpus: settings.gpus.clone().unwrap_or_default() },
-        duration: settings.call.duration,
+        duration: settings.call.duration.map(|duration| duration.max(shortest)),
         iterations: settings.call.iterations,
     }
 }
 
+/// Hands every tick to `take` until the target ends, a limit is reached or a signal ends it. `None` asks to look for the file
+/// that is written: something else may have moved or removed it.
+async fn each_tick(
+    mut session: Session,
+    (mut ending, mut reopening): (EndSignals, Reopening),
+    mut take: impl FnMut(Option<Arc<Tick>>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    loop {
+        tokio::select! {
+            biased;
+            () = reopening.asked() => take(None)?,
+            tick = session.next_before_end(&mut ending) => match tick {
+                Some(tick) => take(Some(tick))?,
+                None => return Ok(()),
+            },
+        }
+    }
+}
+
 /// Prints what a command was asked for.
-fn print(text: impl AsRef<[u8]>) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_ref())?;
-    out.flush()?;
+pub(crate) fn print(text: impl AsRef<[u8]>) -> anyhow::Result<ExitCode> {
+    Stream::stdout()?.write_all(text.as_ref())?;
     Ok(ExitCode::DONE)
 }
 
 /// Prints a value as JSON over several lines.
-fn print_json(value: &serde_json::Value) -> anyhow::Result<ExitCode> {
+fn print_json(value: &impl Serialize) -> anyhow::Result<ExitCode> {
     let mut text = Vec::new();
     crate::text::json::pretty(&mut text, value)?;
     print(text)
@@ -67,24 +91,36 @@ fn print_json(value: &serde_json::Value) -> anyhow::Result<ExitCode> {
 
 /// What was written to a file in words, and where it is. The counts are of all of it, and of what was written before the
 /// file that is there now was begun.
-fn written(
-    presence: Presence,
-    path: &Path,
-    [one, many, done]: [&str; 3],
-    (count, elsewhere): (u64, u64),
-    size: &str,
-) -> String {
-    let (all, path) = (counted(count, one, many), path.display());
-    match presence {
-        Presence::Gone => format!("{all} {done}, but {path} was moved, removed or replaced since"),
-        Presence::Truncated => format!("{all} {done}, but {path} was truncated since"),
-        Presence::There if elsewhere > 0 => format!("{all}, the last {} of them in {path}{size}", count - elsewhere),
-        Presence::There => format!("{all} in {path}{size}"),
+fn written(out: &LogOut, [one, many, done]: [&str; 3], (count, elsewhere): (u64, u64), size: &str) -> String {
+    let (all, path) = (counted(count, one, many), out.path().display());
+    match out.damage() {
+        Some(what) => format!("{all} {done}, but {path} {what} since"),
+        None if elsewhere > 0 => format!("{all}, the last {} of them in {path}{size}", count - elsewhere),
+        None => format!("{all} in {path}{size}"),
     }
 }
 
 /// Where the settings say that candidates are looked for.
-#[must_use]
 pub fn places(settings: &Settings) -> Places {
     Places { proc_root: settings.proc_root.clone(), nvml_lib: settings.nvml_lib.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Call;
+
+    #[test]
+    fn a_short_duration_leaves_a_log_one_row() {
+        let duration = |log: Option<&str>, duration_s| {
+            let duration = Some(Duration::from_secs(duration_s));
+            let call = Call { log: log.map(Into::into), duration, ..Call::default() };
+            let settings = Settings { interval: Duration::from_secs(10), call, ..Settings::default() };
+            attach_options(&settings, 1, None).duration.map(|duration| duration.as_secs())
+        };
+        assert_eq!(
+            (duration(Some("-"), 1), duration(Some("-"), 20), duration(None, 1)),
+            (Some(10), Some(20), Some(1))
+        );
+    }
 }

@@ -9,9 +9,11 @@ use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 
 use crate::config::Settings;
-use crate::errors::Failure;
+use crate::errors::{Failure, note};
 use crate::jobs::JobCandidate;
 use crate::jobs::candidates::scan::Scan;
+use crate::streams::tell;
+use crate::text::format::duration;
 use crate::text::{fit, sanitise};
 use crate::tui::jobs::facts;
 
@@ -22,7 +24,6 @@ const GPU_WAIT: Duration = Duration::from_secs(2);
 const LONGEST: usize = 200;
 
 /// The list for a person, numbered from 1, each line at most `width` columns wide.
-#[must_use]
 pub fn lines(list: &[JobCandidate], width: usize) -> Vec<String> {
     let digits = list.iter().map(|candidate| candidate.pid.to_string().len()).max().unwrap_or(1);
     list.iter()
@@ -34,18 +35,8 @@ pub fn lines(list: &[JobCandidate], width: usize) -> Vec<String> {
 /// A candidate's PID in so many digits, what is known of it, and its command line.
 fn described(candidate: &JobCandidate, digits: usize) -> String {
     let mut facts = facts(candidate);
-    facts.extend(candidate.age_s.map(|age| format!("for {}", age_words(age))));
+    facts.extend(candidate.age_s.map(|age_s| format!("for {}", duration(age_s as f64))));
     format!("{:>digits$}  {}  {}", candidate.pid, facts.join(", "), sanitise(&candidate.command))
-}
-
-/// A time in its two largest units.
-fn age_words(seconds: u64) -> String {
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds / 60),
-        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
-    }
 }
 
 /// The text cut to so many columns, in ASCII: nobody has said yet what the terminal can show.
@@ -78,15 +69,15 @@ pub fn answer(list: &[JobCandidate], text: &str) -> Result<Option<u32>, String> 
 /// The PID that needs no question: the one given, or the only candidate, which is named on standard error.
 ///
 /// # Errors
-/// The candidates, where there is not exactly one; or standard error cannot be written.
-pub fn certain(settings: &Settings) -> std::io::Result<Result<u32, Vec<JobCandidate>>> {
+/// The candidates, where there is not exactly one.
+pub fn certain(settings: &Settings) -> Result<u32, Vec<JobCandidate>> {
     if let Some(pid) = settings.call.pid {
-        return Ok(Ok(pid));
+        return Ok(pid);
     }
     let list = Scan::new(super::places(settings), GPU_WAIT).candidates();
-    let [only] = list.as_slice() else { return Ok(Err(list)) };
-    writeln!(std::io::stderr(), "trainmon: attaching to the only candidate: {}", cut(&described(only, 0), LONGEST))?;
-    Ok(Ok(only.pid))
+    let [only] = list.as_slice() else { return Err(list) };
+    note(&format!("attaching to the only candidate: {}", cut(&described(only, 0), LONGEST)));
+    Ok(only.pid)
 }
 
 /// The PID to attach to: the one given, the only candidate, or the one chosen at the terminal.
@@ -94,18 +85,15 @@ pub fn certain(settings: &Settings) -> std::io::Result<Result<u32, Vec<JobCandid
 /// # Errors
 /// A usage failure when there is none, or several and nobody to ask.
 pub fn target(settings: &Settings) -> anyhow::Result<u32> {
-    let list = match certain(settings)? {
+    let list = match certain(settings) {
         Ok(pid) => return Ok(pid),
         Err(list) => list,
     };
-    let mut err = std::io::stderr();
     match list.as_slice() {
         [] => Err(Failure::usage("no training process found; give one with --pid (or try trainmon demo)").into()),
         _ if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => ask(&list),
         _ => {
-            for line in lines(&list, 120) {
-                writeln!(err, "{line}")?;
-            }
+            lines(&list, 120).iter().for_each(|line| tell(line));
             Err(Failure::usage("several processes may be training; give one with --pid").into())
         }
     }

@@ -1,12 +1,10 @@
 //! `trainmon record`: every sample into a file, without a screen.
 
-use std::path::Path;
-
 use crate::cli::RecordArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode};
 use crate::jobs::session::{EndSignals, Session, block_on};
-use crate::outputs::log::{self, Existing, LogOut};
+use crate::outputs::log::{Existing, LogOut, write_error};
 use crate::outputs::{anonymise, recording, text};
 use crate::sample::recording::{Header, SCHEMA};
 
@@ -32,46 +30,38 @@ pub fn run(settings: &Settings, arguments: &RecordArgs) -> anyhow::Result<ExitCo
 }
 
 async fn watch(
-    mut session: Session,
+    session: Session,
     header: &Header,
     existing: Existing,
     arguments: &RecordArgs,
 ) -> anyhow::Result<ExitCode> {
-    let path = &arguments.output;
     // Before there is a file: a signal may come as soon as there is one.
-    let (mut ending, mut reopening) = EndSignals::listen_beside_a_file()?;
+    let listening = EndSignals::listen_beside_a_file()?;
+    let path = &arguments.output;
     let out = LogOut::open("recording", path, existing)?;
-    let mut recorder = Recorder::new(out, header).map_err(|error| cannot_write(path, error))?;
+    let mut recorder = Recorder::new(out, header).map_err(|error| write_error("recording", path, error))?;
     let mut last = None;
-    loop {
-        let next = tokio::select! {
-            biased;
-            () = reopening.asked() => {
-                follow(&mut recorder, path)?;
-                continue;
-            }
-            next = session.next_before_end(&mut ending) => next,
-        };
-        let Some(tick) = next else { break };
-        follow(&mut recorder, path)?;
+    super::each_tick(session, listening, |tick| {
+        follow(&mut recorder)?;
+        let Some(tick) = tick else { return Ok(()) };
         let written = if arguments.anonymise {
             recorder.write(&anonymise::sample(&tick.sample))
         } else {
             recorder.write(&tick.sample)
         };
-        written.map_err(|error| cannot_write(path, error))?;
         last = Some(tick);
-    }
+        written.map_err(|error| recorder.out.cannot_write(error))
+    })
+    .await?;
     if recorder.has_pending() {
-        follow(&mut recorder, path)?;
+        follow(&mut recorder)?;
     }
-    recorder.flush().map_err(|error| cannot_write(path, error))?;
+    recorder.flush().map_err(|error| recorder.out.cannot_write(error))?;
     // On standard output the recording itself is what is wanted, and nothing else.
-    if path.as_os_str() != "-" {
+    if !recorder.out.is_stdout() {
         let counts = (recorder.samples, recorder.elsewhere);
         let size = format!(" ({} KiB)", recorder.bytes.div_ceil(1024));
-        let words = ["sample", "samples", "recorded"];
-        let written = super::written(recorder.presence(), path, words, counts, &size);
+        let written = super::written(&recorder.out, ["sample", "samples", "recorded"], counts, &size);
         let headline = last.map_or_else(String::new, |tick| format!("; {}", text::headline(&tick.verdict)));
         errors::note(&format!("{written}{headline}"));
     }
@@ -79,11 +69,7 @@ async fn watch(
 }
 
 /// Begins a new file where something else has taken the recording away, and says so.
-fn follow(recorder: &mut Recorder, path: &Path) -> anyhow::Result<()> {
-    recorder.follow(path)?.iter().for_each(|note| errors::note(note));
+fn follow(recorder: &mut Recorder) -> anyhow::Result<()> {
+    recorder.follow()?.iter().for_each(|note| errors::note(note));
     Ok(())
-}
-
-fn cannot_write(path: &Path, error: std::io::Error) -> anyhow::Error {
-    log::write_error("recording", path, error)
 }

@@ -12,7 +12,6 @@ use crate::trust;
 use crate::tui::Layout;
 
 /// What was stored; nothing where there is nothing that can be used.
-#[must_use]
 pub fn read(path: &Path) -> Layout {
     let why = match small_file::read(path).map(|text| toml::from_str(&text)) {
         Ok(Ok(layout)) => return layout,

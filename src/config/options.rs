@@ -11,10 +11,13 @@ use clap::{Arg, ArgAction, Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
 
 use super::values;
-use crate::outputs::log::{Existing, LogSettings};
+use crate::outputs::log::Existing;
 use crate::rates::GpuChoice;
 use crate::tui::Layout;
 use crate::tui::keys::Keymap;
+
+/// Options that name what is executed, loaded, or read with the rights of trainmon's own file, which are not the caller's.
+pub(super) const NAMING: [&str; 4] = ["py_spy", "nvml_lib", "proc_root", "sys_root"];
 
 /// What every command works with.
 #[derive(Debug, Clone, PartialEq, Parser, Serialize, Deserialize)]
@@ -133,19 +136,12 @@ pub struct Call {
 
 impl Call {
     /// What to do where the file of a log or recording exists.
-    #[must_use]
     pub fn existing(&self) -> Existing {
         match (self.force, self.append) {
             (true, _) => Existing::Overwrite,
             (_, true) => Existing::Append,
             _ => Existing::Refuse,
         }
-    }
-
-    /// Where the CSV goes; none means the screen.
-    #[must_use]
-    pub fn log_settings(&self) -> Option<LogSettings> {
-        Some(LogSettings { path: self.log.clone()?, existing: self.existing() })
     }
 }
 

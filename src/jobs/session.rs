@@ -293,8 +293,8 @@ fn has_terminal() -> bool {
 /// Waits until `remaining` of a duration is over, for ever where there is none. Cancel safe.
 async fn time_over(remaining: Option<Duration>) {
     match remaining {
-        // A tick that is due at the very end shall still be taken.
-        Some(remaining) => tokio::time::sleep(remaining + Duration::from_millis(150)).await,
+        // A tick that is due at the very end is still taken, also on a busy machine.
+        Some(remaining) => tokio::time::sleep(remaining + Duration::from_millis(500)).await,
         None => std::future::pending().await,
     }
 }

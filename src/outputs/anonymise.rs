@@ -28,7 +28,6 @@ fn separates(c: char) -> bool {
 }
 
 /// The text with each path in it cut to its last part.
-#[must_use]
 pub fn without_directories(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -63,13 +62,11 @@ fn base_name(path: &str) -> Arc<str> {
 }
 
 /// The header without directories.
-#[must_use]
 pub fn header(header: &Header) -> Header {
     Header { command: without_directories(&header.command), ..header.clone() }
 }
 
 /// The sample without directories.
-#[must_use]
 pub fn sample(sample: &Sample) -> Sample {
     let mut sample = sample.clone();
     change(&mut sample.job, of_job);

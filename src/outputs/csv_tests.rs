@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diagnosis::verdict::Class;
+use crate::rates::frame::{TrainerRates, WorkerRates};
 use crate::rates::time_split::TimeSplit;
 
 /// The header as the contract lists it, for one device.

@@ -82,7 +82,6 @@ pub const TOPICS: [Topic; 1] = [Topic {
 }];
 
 /// The topic of this name.
-#[must_use]
 pub fn topic(name: &str) -> Option<&'static Topic> {
     let name = name.trim().to_lowercase();
     TOPICS.iter().find(|topic| topic.name == name)
@@ -95,7 +94,6 @@ fn text_start(line: &str) -> usize {
 }
 
 /// Everything about a topic.
-#[must_use]
 pub fn topic_page(topic: &Topic) -> String {
     let sections = topic.sections.iter().map(|(title, lines)| {
         let parted = lines.iter().map(|line| line.split_at(text_start(line)));
@@ -105,7 +103,6 @@ pub fn topic_page(topic: &Topic) -> String {
 }
 
 /// The same as JSON, in an object like that of causes.
-#[must_use]
 pub fn topic_json(topic: &Topic) -> Value {
     let sections = topic.sections.iter().map(|(title, lines)| {
         let texts = lines.iter().filter(|line| !line.is_empty()).map(|line| {
@@ -120,7 +117,6 @@ pub fn topic_json(topic: &Topic) -> Value {
 }
 
 /// One line for each of the causes, below their classes.
-#[must_use]
 pub fn list<'a>(causes: impl IntoIterator<Item = &'a CauseSpec>) -> String {
     let causes: Vec<&CauseSpec> = causes.into_iter().collect();
     let names = causes.iter().map(|cause| cause.name.width()).max().unwrap_or_default();
@@ -155,7 +151,6 @@ pub fn list<'a>(causes: impl IntoIterator<Item = &'a CauseSpec>) -> String {
 }
 
 /// Everything about one cause.
-#[must_use]
 pub fn page(cause: &CauseSpec) -> String {
     let mut lines = wrap_hanging("", &format!("{}: {}", title(cause), cause.headline), WIDTH);
     lines.extend(wrap_hanging("  ", &sentence(cause.meaning), WIDTH));
@@ -198,7 +193,6 @@ fn bullets(texts: &[&str]) -> Vec<(String, String)> {
 }
 
 /// The same as JSON: one object with a list, whatever was asked for.
-#[must_use]
 pub fn json<'a>(causes: impl IntoIterator<Item = &'a CauseSpec>) -> Value {
     let causes: Vec<Value> = causes.into_iter().map(one).collect();
     json!({ "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "causes": causes })

@@ -1,21 +1,11 @@
-//! The verdict as one JSON object.
+//! The verdict as one JSON object: what `diagnose --json` prints. The types in [`crate::diagnosis::verdict`] are its schema.
 
-use std::io::{self, Write};
-
-use crate::diagnosis::Verdict;
-
-/// Writes the verdict over several lines, with a line end: what `diagnose --json` prints.
-///
-/// # Errors
-/// What the writer answers.
-pub fn pretty(out: &mut impl Write, verdict: &Verdict) -> io::Result<()> {
-    crate::text::json::pretty(&mut *out, verdict)?;
-    out.flush()
-}
+pub use crate::text::json::pretty;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::Verdict;
 
     #[test]
     fn one_object_that_reads_back() {

@@ -7,26 +7,17 @@ mod out;
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::io::Errno;
 
-pub use out::{Change, LogOut, Presence};
+pub use out::{Change, LogOut};
 
 use super::csv::{CsvLog, groups_of_header};
 use crate::errors::Failure;
 
 /// No header or row of ours is longer than this.
 const LINE_MAX: u64 = 1 << 20;
-
-/// Where the CSV goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogSettings {
-    /// File, or `-` for standard output.
-    pub path: PathBuf,
-    /// What to do where the file exists.
-    pub existing: Existing,
-}
 
 /// What to do with an existing log file or recording.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,26 +31,16 @@ pub enum Existing {
     Append,
 }
 
-/// An opened log, with what there is to tell about it.
-#[derive(Debug)]
-pub struct Opened {
-    /// The log.
-    pub log: CsvLog<LogOut>,
-    /// One line for standard error: a torn last row was found.
-    pub note: Option<String>,
-}
-
-/// Opens the log that the settings name.
+/// Opens a log at a path; `-` is standard output. With it comes one line for standard error, where a torn last row was found.
 ///
 /// # Errors
 /// One line: the file exists, is not a log of ours, cannot be written, or is being written by another trainmon.
-pub fn open(settings: &LogSettings) -> anyhow::Result<Opened> {
-    let LogSettings { path, existing } = settings;
+pub fn open(path: &Path, existing: Existing) -> anyhow::Result<(CsvLog<LogOut>, Option<String>)> {
     let regular = || std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    if *existing == Existing::Append && path != Path::new("-") && regular() {
-        return append(path, out::create("log", path, *existing)?);
+    if existing == Existing::Append && path != Path::new("-") && regular() {
+        return append(path, out::create("log", path, existing)?);
     }
-    Ok(Opened { log: CsvLog::new(LogOut::open("log", path, *existing)?), note: None })
+    Ok((CsvLog::new(LogOut::open("log", path, existing)?), None))
 }
 
 impl CsvLog<LogOut> {
@@ -69,7 +50,7 @@ impl CsvLog<LogOut> {
     ///
     /// # Errors
     /// One line: the log is gone, and nothing can be written in its place.
-    pub fn follow(&mut self, path: &Path) -> anyhow::Result<Option<String>> {
+    pub fn follow(&mut self) -> anyhow::Result<Option<String>> {
         let change = self.out.follow()?;
         if matches!(change, Change::Emptied | Change::Renewed) {
             self.header_written = false;
@@ -83,8 +64,8 @@ impl CsvLog<LogOut> {
                 (self.settle(), Some("was cut or replaced; the next rows go to the end of what is there now"))
             }
         };
-        settled.map_err(|error| write_error("log", path, error))?;
-        Ok(what.map(|what| format!("log {} {what}", path.display())))
+        settled.map_err(|error| self.out.cannot_write(error))?;
+        Ok(what.map(|what| format!("{} {what}", self.out.name())))
     }
 
     /// Goes on at the end of what is in the file now: under its header if it has ours, under a new one otherwise.
@@ -105,20 +86,14 @@ impl CsvLog<LogOut> {
     fn end_line(&mut self) -> io::Result<()> {
         if self.out.ends_a_line()? { Ok(()) } else { self.out.write_all(b"\r\n") }
     }
-
-    /// Whether the file is still there.
-    #[must_use]
-    pub fn presence(&self) -> Presence {
-        self.out.presence()
-    }
 }
 
 /// Goes on at the end of a log, once its header is found to be ours and its last row whole.
-fn append(path: &Path, mut file: File) -> anyhow::Result<Opened> {
+fn append(path: &Path, mut file: File) -> anyhow::Result<(CsvLog<LogOut>, Option<String>)> {
     let cannot = |error: io::Error| anyhow::anyhow!(explain("log", path, &error));
     let mut length = file.metadata().map_err(cannot)?.len();
     if length == 0 {
-        return Ok(Opened { log: CsvLog::new(LogOut::at("log", path, file, 0).map_err(cannot)?), note: None });
+        return Ok((CsvLog::new(LogOut::at("log", path, file, 0).map_err(cannot)?), None));
     }
     let (header, is_whole) = first_line(&file).map_err(cannot)?;
     let groups = match groups_of_header(&header) {
@@ -146,7 +121,7 @@ fn append(path: &Path, mut file: File) -> anyhow::Result<Opened> {
         }
     }
     let out = LogOut::at("log", path, file, length).map_err(cannot)?;
-    Ok(Opened { log: CsvLog::appending(out, groups), note })
+    Ok((CsvLog::appending(out, groups), note))
 }
 
 fn header_differs(path: &Path, why: &str) -> anyhow::Error {
@@ -186,9 +161,8 @@ fn last_line(mut file: &File, length: u64) -> io::Result<Option<Vec<u8>>> {
     Ok((!rest.is_empty()).then_some(rest))
 }
 
-/// An error of the log, or of `what` else is written, as one line: what, why, what mends it.
-#[must_use]
-pub fn explain(what: &str, path: &Path, error: &io::Error) -> String {
+/// An error of the log, or of `what` else is written, as one line: what, why, what fixes it.
+fn explain(what: &str, path: &Path, error: &io::Error) -> String {
     let is_file = path != Path::new("-");
     let log = if is_file { format!("{what} {}", path.display()) } else { format!("{what}: standard output") };
     let (why, fix) = match error.kind() {
@@ -212,7 +186,6 @@ pub fn explain(what: &str, path: &Path, error: &io::Error) -> String {
 }
 
 /// Wraps an error of writing: a closed pipe stays one (it is success), the rest is explained.
-#[must_use]
 pub fn write_error(what: &str, path: &Path, error: io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::BrokenPipe => error.into(),
@@ -222,18 +195,16 @@ pub fn write_error(what: &str, path: &Path, error: io::Error) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::diagnosis::Verdict;
     use crate::outputs::csv::header;
     use crate::rates::Frame;
 
-    fn settings(path: &Path, existing: Existing) -> LogSettings {
-        LogSettings { path: path.to_owned(), existing }
-    }
-
-    fn write_rows(opened: &mut Opened, count: usize) {
+    fn write_rows((log, _): &mut (CsvLog<LogOut>, Option<String>), count: usize) {
         for _ in 0..count {
-            opened.log.write(&Frame::default(), &Verdict::default()).unwrap();
+            log.write(&Frame::default(), &Verdict::default()).unwrap();
         }
     }
 
@@ -241,12 +212,12 @@ mod tests {
     fn existing_files_are_kept_unless_told() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run.csv");
-        write_rows(&mut open(&settings(&path, Existing::Refuse)).unwrap(), 2);
-        let error = open(&settings(&path, Existing::Refuse)).unwrap_err();
+        write_rows(&mut open(&path, Existing::Refuse).unwrap(), 2);
+        let error = open(&path, Existing::Refuse).unwrap_err();
         assert_eq!(crate::errors::exit_of(&error), crate::errors::ExitCode::FAILED);
-        write_rows(&mut open(&settings(&path, Existing::Append)).unwrap(), 1);
+        write_rows(&mut open(&path, Existing::Append).unwrap(), 1);
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 4);
-        write_rows(&mut open(&settings(&path, Existing::Overwrite)).unwrap(), 1);
+        write_rows(&mut open(&path, Existing::Overwrite).unwrap(), 1);
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);
     }
 
@@ -256,7 +227,7 @@ mod tests {
         let path = directory.path().join("other.csv");
         for content in ["a,b\n1,2\n", "timestamp,elapsed_s", "\n"] {
             std::fs::write(&path, content).unwrap();
-            let error = open(&settings(&path, Existing::Append)).unwrap_err();
+            let error = open(&path, Existing::Append).unwrap_err();
             assert!(error.to_string().contains("header"), "{error}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
@@ -268,16 +239,16 @@ mod tests {
         let path = directory.path().join("torn.csv");
         let first = header(1).collect::<Vec<_>>().join(",") + "\n";
         std::fs::write(&path, format!("{first}2026-01-01,1,2")).unwrap();
-        let mut opened = open(&settings(&path, Existing::Append)).unwrap();
-        assert!(opened.note.as_ref().unwrap().contains("torn"));
+        let mut opened = open(&path, Existing::Append).unwrap();
+        assert!(opened.1.as_ref().unwrap().contains("torn"));
         write_rows(&mut opened, 1);
         let rows = ::csv::Reader::from_path(&path).unwrap().records().map(Result::unwrap).count();
         assert_eq!(rows, 1);
         drop(opened);
 
         std::fs::write(&path, format!("{first}{}", "1,".repeat(62) + "1")).unwrap();
-        let mut opened = open(&settings(&path, Existing::Append)).unwrap();
-        assert_eq!(opened.note, None);
+        let mut opened = open(&path, Existing::Append).unwrap();
+        assert_eq!(opened.1, None);
         write_rows(&mut opened, 1);
         assert_eq!(::csv::Reader::from_path(&path).unwrap().records().map(Result::unwrap).count(), 2);
     }
@@ -286,31 +257,31 @@ mod tests {
     fn two_writers_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run.csv");
-        let _first = open(&settings(&path, Existing::Refuse)).unwrap();
-        let error = open(&settings(&path, Existing::Append)).unwrap_err();
+        let _first = open(&path, Existing::Refuse).unwrap();
+        let error = open(&path, Existing::Append).unwrap_err();
         assert!(error.to_string().contains("another trainmon"), "{error}");
     }
 
     #[test]
     fn places_that_cannot_be_written_say_so() {
         let directory = tempfile::tempdir().unwrap();
-        let error = open(&settings(directory.path(), Existing::Refuse)).unwrap_err();
+        let error = open(directory.path(), Existing::Refuse).unwrap_err();
         assert!(error.to_string().contains("directory"), "{error}");
-        let error = open(&settings(&directory.path().join("no/such"), Existing::Refuse)).unwrap_err();
+        let error = open(&directory.path().join("no/such"), Existing::Refuse).unwrap_err();
         assert!(error.to_string().contains("no such folder"), "{error}");
-        let error = open(&settings(Path::new("/proc/x.csv"), Existing::Refuse)).unwrap_err();
+        let error = open(Path::new("/proc/x.csv"), Existing::Refuse).unwrap_err();
         assert_eq!(error.to_string().lines().count(), 1);
         let fifo = directory.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-        let error = open(&settings(&fifo, Existing::Refuse)).unwrap_err();
+        let error = open(&fifo, Existing::Refuse).unwrap_err();
         assert!(error.to_string().contains("nobody reads"), "{error}");
     }
 
     #[test]
     fn a_full_device_is_an_error_in_one_line() {
-        let mut opened = open(&settings(Path::new("/dev/full"), Existing::Refuse)).unwrap();
-        let error = opened.log.write(&Frame::default(), &Verdict::default()).unwrap_err();
-        let line = write_error("log", Path::new("/dev/full"), error).to_string();
+        let mut opened = open(Path::new("/dev/full"), Existing::Refuse).unwrap();
+        let error = opened.0.write(&Frame::default(), &Verdict::default()).unwrap_err();
+        let line = opened.0.out.cannot_write(error).to_string();
         assert!(line.contains("disk is full"), "{line}");
     }
 
@@ -340,10 +311,10 @@ mod tests {
     #[ignore = "run by a_row_that_does_not_fit_is_cut_back"]
     fn a_small_disk() {
         let Some(path) = std::env::var_os("SMALL_DISK_PATH").map(PathBuf::from) else { return };
-        let mut opened = open(&settings(&path, Existing::Refuse)).unwrap();
+        let mut opened = open(&path, Existing::Refuse).unwrap();
         for _ in 0..1000 {
-            if let Err(error) = opened.log.write(&Frame::default(), &Verdict::default()) {
-                assert!(write_error("log", &path, error).to_string().contains("file-size limit"));
+            if let Err(error) = opened.0.write(&Frame::default(), &Verdict::default()) {
+                assert!(opened.0.out.cannot_write(error).to_string().contains("file-size limit"));
                 return;
             }
         }

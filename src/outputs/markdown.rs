@@ -4,7 +4,7 @@
 //! markup is escaped (CommonMark 2.4, and GitHub's tables, strike-through and formulas). Commands stand in code spans.
 
 use super::chain::{ROWS, rows};
-use super::text::{headline, phase_words};
+use super::text::{evidence_words, explain_command, headline, phase_words};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, Rank, Steps, Unavailable};
 use crate::rates::time_split::TimeSplit;
@@ -15,7 +15,6 @@ use crate::text::{fit, sanitise};
 const COMMAND: usize = 200;
 
 /// `verdict` as a Markdown document.
-#[must_use]
 pub fn markdown(verdict: &Verdict) -> String {
     let mut out = format!("## {}\n\n", inline(&headline(verdict)));
     if !verdict.summary.is_empty() {
@@ -33,7 +32,7 @@ pub fn markdown(verdict: &Verdict) -> String {
     chain(&mut out, &verdict.chain);
     section(&mut out, "Steps", "", steps(&verdict.steps));
     section(&mut out, "Also found", "", verdict.other_findings.iter().map(finding));
-    section(&mut out, "Not seen", "", verdict.not_seen.iter().map(not_seen));
+    section(&mut out, "Not seen", "", verdict.not_seen.iter().map(unavailable));
     line(&mut out, &format!("\ntrainmon {}, PID {}", inline(&verdict.trainmon), verdict.pid));
     out
 }
@@ -81,8 +80,7 @@ fn advice(out: &mut String, verdict: &Verdict) {
     if let Some(ceiling) = verdict.ceiling {
         line(out, &format!("\n{}", ceiling.words()));
     }
-    if let Some(cause) = verdict.cause {
-        let command = format!("trainmon explain {}/{cause}", verdict.class.word());
+    if let Some(command) = explain_command(verdict) {
         line(out, &format!("\nHow this is told, and its limits: `{command}`"));
     }
 }
@@ -99,8 +97,7 @@ fn bound(advice: &Advice) -> String {
 
 fn evidence(item: &Evidence) -> String {
     let shown = |value: Option<f64>| inline(&precise_in_unit(value, &item.unit));
-    let text = if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() };
-    format!("| {} | {} | {} |", shown(item.value), shown(item.threshold), inline(&text))
+    format!("| {} | {} | {} |", shown(item.value), shown(item.threshold), inline(&evidence_words(item)))
 }
 
 fn shares(out: &mut String, verdict: &Verdict) {
@@ -155,7 +152,7 @@ fn finding(finding: &Finding) -> String {
     format!("- **{}{cause}** ({} % sure): {}", class.word(), percent(*confidence), inline(text))
 }
 
-fn not_seen(Unavailable { what, why, fix }: &Unavailable) -> String {
+fn unavailable(Unavailable { what, why, fix }: &Unavailable) -> String {
     let fix = fix.as_deref().and_then(code).map(|fix| format!(". To mend: {fix}")).unwrap_or_default();
     format!("- **{}**: {}{fix}", inline(what), inline(why))
 }

@@ -7,7 +7,7 @@ use crate::outputs::testing::verdict;
 use crate::rates::time_split::TimeSplit;
 
 /// A verdict every text of which is `text`.
-fn of(text: &str) -> Verdict {
+fn filled_with(text: &str) -> Verdict {
     let text = || text.to_owned();
     Verdict {
         trainmon: text(),
@@ -44,7 +44,7 @@ fn a_full_verdict() {
 
 #[test]
 fn a_hostile_verdict() {
-    insta::assert_snapshot!(markdown(&of(
+    insta::assert_snapshot!(markdown(&filled_with(
         "1. <b>|`x``y`\n# [a](javascript:b) \u{1b}[31m*c* &lt; _d_ $e$ ~~f~~\u{202E}"
     )));
 }
@@ -101,11 +101,11 @@ proptest! {
             };
             document.lines().map(bars).collect::<Vec<_>>()
         };
-        let document = markdown(&of(&text));
+        let document = markdown(&filled_with(&text));
         prop_assert!(!document.chars().any(|c| c.is_control() && c != '\n'));
         // A text that is nothing takes its line with it.
         if !sanitise(&text).trim().is_empty() {
-            prop_assert_eq!(cells(&document), cells(&markdown(&of("word"))), "{}", document);
+            prop_assert_eq!(cells(&document), cells(&markdown(&filled_with("word"))), "{}", document);
             let summary = document.lines().nth(2).unwrap_or("");
             prop_assert!(!summary.starts_with(['#', '>', '-', '+', '=', '*', '|', '`', '~', ' ', '<']), "{}", summary);
             let item = summary.trim_start_matches(|c: char| c.is_ascii_digit());

@@ -2,11 +2,10 @@
 //! crash costs the samples of one frame and no more.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use serde::Serialize;
 
-use super::log::{Change, LogOut, Presence, write_error};
+use super::log::{Change, LogOut};
 use crate::sample::Sample;
 use crate::sample::recording::{Header, LINE_MAX};
 
@@ -22,7 +21,8 @@ const LEVEL: i32 = 9;
 /// Writes samples to `out`, which is given one whole frame with each call of `write`.
 #[derive(Debug)]
 pub struct Recorder<W: Write> {
-    out: W,
+    /// Where the frames go.
+    pub out: W,
     pending: Vec<u8>,
     pending_samples: usize,
     pending_since_ns: u64,
@@ -92,7 +92,6 @@ impl<W: Write> Recorder<W> {
     }
 
     /// Whether samples wait to be written.
-    #[must_use]
     pub fn has_pending(&self) -> bool {
         self.pending_samples > 0
     }
@@ -136,25 +135,19 @@ impl Recorder<LogOut> {
     ///
     /// # Errors
     /// One line: nothing can be written in its place, or something else was put or written there.
-    pub fn follow(&mut self, path: &Path) -> anyhow::Result<Option<String>> {
+    pub fn follow(&mut self) -> anyhow::Result<Option<String>> {
         let what = match self.out.follow()? {
             Change::None => return Ok(None),
             Change::Emptied => "was truncated; the recording begins again in it",
             Change::Renewed => "was moved or removed; the recording goes on in a new file there",
             Change::Replaced | Change::Grown => anyhow::bail!(
-                "recording {}: another program has written to it or replaced it; record to another file",
-                path.display()
+                "{}: another program has written to it or replaced it; record to another file",
+                self.out.name()
             ),
         };
         self.elsewhere = self.samples - self.pending_samples as u64;
-        self.begin().map_err(|error| write_error("recording", path, error))?;
-        Ok(Some(format!("recording {} {what}", path.display())))
-    }
-
-    /// Whether the file is still there.
-    #[must_use]
-    pub fn presence(&self) -> Presence {
-        self.out.presence()
+        self.begin().map_err(|error| self.out.cannot_write(error))?;
+        Ok(Some(format!("{} {what}", self.out.name())))
     }
 }
 

@@ -3,16 +3,15 @@
 //! Long because it is one page, its parts in the order in which they are read.
 
 use std::fmt::Display;
-use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
 use super::chain::{self, ROWS};
 use super::ranks;
-use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{
     ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, Phase, Rank, Stages, Steps, Unavailable, WorkerVerdict,
 };
+use crate::diagnosis::{Verdict, causes};
 use crate::text::format::{largest_first, precise, precise_in_unit, whole_percent as percent};
 use crate::text::{sanitise, wrap_hanging};
 
@@ -34,11 +33,8 @@ pub struct Style {
     pub color: bool,
 }
 
-/// Writes the verdict.
-///
-/// # Errors
-/// What the writer answers.
-pub fn write(out: &mut impl Write, verdict: &Verdict, style: Style) -> io::Result<()> {
+/// The verdict on a page.
+pub fn page(verdict: &Verdict, style: Style) -> String {
     let mut page = TextPage { lines: Vec::new(), style };
     page.head(verdict);
     page.time(verdict);
@@ -50,42 +46,40 @@ pub fn write(out: &mut impl Write, verdict: &Verdict, style: Style) -> io::Resul
     page.evidence(&verdict.evidence);
     page.advice(verdict);
     page.findings(&verdict.other_findings);
-    page.not_seen(&verdict.not_seen);
+    page.unavailable(&verdict.not_seen);
     page.own(verdict);
-    let mut text = page.lines.join("\n");
-    text.push('\n');
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    page.lines.join("\n") + "\n"
 }
 
 /// `DATA-LOADER: too few workers (93 % sure)`.
-#[must_use]
 pub fn headline(verdict: &Verdict) -> String {
     let class = verdict.class.word().to_uppercase();
     let sure = percent(verdict.confidence);
-    let what = match (verdict.cause, verdict.class) {
-        (Some(cause), _) => cause.spec_in(verdict.class).headline,
-        (None, Class::Idle) => phase_words(verdict.phase),
-        (None, Class::Unknown) => return format!("{class}: too little could be seen"),
-        (None, Class::Balanced) => "no resource costs more than a few percent",
-        (None, _) => return format!("{class} ({sure} % sure)"),
-    };
-    format!("{class}: {what} ({sure} % sure)")
+    match causes::spec_of(verdict.class, verdict.cause, verdict.phase).map(|spec| spec.headline) {
+        Some(headline) if verdict.class == Class::Unknown => format!("{class}: {headline}"),
+        Some(headline) => format!("{class}: {headline} ({sure} % sure)"),
+        None => format!("{class} ({sure} % sure)"),
+    }
 }
 
+/// What the job is doing, in a few words.
 pub(super) fn phase_words(phase: Phase) -> &'static str {
     match phase {
         Phase::Unknown => "not training as far as can be seen",
-        Phase::Init => "starting up",
         Phase::Training => "training",
         Phase::Checkpoint => "saving state",
-        Phase::Compile => "compiling",
-        Phase::Validation => "validating",
-        Phase::Idle => "alive, but not training",
-        Phase::Hung => "nothing that the loop waits for moves",
-        Phase::Stopped => "stopped by a signal or a debugger, or frozen",
-        Phase::Finished => "has ended",
+        state => causes::spec_of(Class::Idle, None, state).map_or(state.word(), |spec| spec.headline),
     }
+}
+
+/// What a number says, in words.
+pub(super) fn evidence_words(item: &Evidence) -> String {
+    if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() }
+}
+
+/// The command that says more about the verdict's cause.
+pub(super) fn explain_command(verdict: &Verdict) -> Option<String> {
+    verdict.cause.map(|cause| format!("trainmon explain {}/{cause}", verdict.class.word()))
 }
 
 struct TextPage {
@@ -330,9 +324,8 @@ impl TextPage {
     fn evidence(&mut self, evidence: &[Evidence]) {
         self.section("Evidence", evidence, |page, item| {
             let in_unit = |value| precise_in_unit(value, &item.unit);
-            let text = if item.text.is_empty() { item.signal.replace('_', " ") } else { item.text.clone() };
-            let held = item.threshold.map(|value| format!(" (threshold {})", in_unit(Some(value))));
-            let text = text + &held.unwrap_or_default();
+            let threshold = item.threshold.map(|value| format!(" (threshold {})", in_unit(Some(value))));
+            let text = evidence_words(item) + &threshold.unwrap_or_default();
             let value = page.plain(&in_unit(item.value));
             if value.width() <= VALUE {
                 page.text(&format!("  {value:>VALUE$}  "), &text);
@@ -364,11 +357,8 @@ impl TextPage {
         if let Some(ceiling) = verdict.ceiling {
             self.text("  ", &ceiling.words());
         }
-        if let Some(cause) = verdict.cause {
-            self.text(
-                "  ",
-                &format!("How this is told, and its limits: trainmon explain {}/{cause}", verdict.class.word()),
-            );
+        if let Some(command) = explain_command(verdict) {
+            self.text("  ", &format!("How this is told, and its limits: {command}"));
         }
     }
 
@@ -382,7 +372,7 @@ impl TextPage {
         });
     }
 
-    fn not_seen(&mut self, items: &[Unavailable]) {
+    fn unavailable(&mut self, items: &[Unavailable]) {
         self.section("Not seen", items, |page, Unavailable { what, why, fix }| {
             page.text("  - ", &format!("{what}: {why}"));
             if let Some(fix) = fix {

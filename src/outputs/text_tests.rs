@@ -7,12 +7,6 @@ use crate::diagnosis::causes::Cause;
 use crate::outputs::testing::verdict;
 use crate::rates::time_split::TimeSplit;
 
-fn page(verdict: &Verdict, style: Style) -> String {
-    let mut out = Vec::new();
-    write(&mut out, verdict, style).unwrap();
-    String::from_utf8(out).unwrap()
-}
-
 #[test]
 fn a_full_verdict() {
     insta::assert_snapshot!(page(&verdict(), Style::default()));

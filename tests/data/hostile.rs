@@ -127,10 +127,9 @@ fn outputs(name: &str, tick: &Tick) {
     assert_safe(&format!("{name}: JSON"), &out);
     serde_json::from_slice::<Verdict>(&out).unwrap();
     for ascii in [true, false] {
-        let mut out = Vec::new();
-        text::write(&mut out, verdict, text::Style { ascii, color: false }).unwrap();
-        assert!(!out.contains(&b'\r'));
-        assert_safe(&format!("{name}: text"), &out);
+        let page = text::page(verdict, text::Style { ascii, color: false });
+        assert!(!page.contains('\r'));
+        assert_safe(&format!("{name}: text"), page.as_bytes());
     }
     assert_safe(&format!("{name}: Markdown"), markdown::markdown(verdict).as_bytes());
     let mut out = Vec::new();

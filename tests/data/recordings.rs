@@ -16,7 +16,7 @@ use trainmon::history::archive::{Archive, Limits, MomentId};
 use trainmon::jobs::recorded::Player;
 use trainmon::jobs::session::block_on;
 use trainmon::jobs::{JobEvent, JobKey, Target};
-use trainmon::outputs::log::{self, Existing, LogSettings};
+use trainmon::outputs::log::{self, Existing};
 use trainmon::outputs::recording::Recorder;
 use trainmon::outputs::{anonymise, json};
 use trainmon::pipeline::{Pipeline, Tick};
@@ -304,11 +304,11 @@ fn on_screen(ticks: &[Arc<Tick>], replayed: bool) -> Vec<Arc<Verdict>> {
 
 /// Class, cause and confidence of each row of a log.
 fn in_log(folder: &Path, ticks: &[Arc<Tick>]) -> Vec<(String, String, String, String)> {
-    let settings = LogSettings { path: folder.join("run.csv"), existing: Existing::Overwrite };
-    let mut rows = LogRows::new(log::open(&settings).unwrap().log, &settings);
+    let path = folder.join("run.csv");
+    let mut rows = LogRows::new(log::open(&path, Existing::Overwrite).unwrap().0);
     ticks.iter().for_each(|tick| rows.take(Arc::clone(tick)).unwrap());
     rows.write().unwrap();
-    let mut reader = csv::Reader::from_path(&settings.path).unwrap();
+    let mut reader = csv::Reader::from_path(&path).unwrap();
     let rows = reader.records().map(Result::unwrap);
     let field = |row: &csv::StringRecord, at: usize| row[at].to_owned();
     rows.map(|row| (field(&row, 3), field(&row, 4), field(&row, 5), field(&row, 6))).collect()

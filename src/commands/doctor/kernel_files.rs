@@ -13,7 +13,7 @@ use crate::sources::job::AttachError;
 
 /// `CAP_SYS_PTRACE` (include/uapi/linux/capability.h).
 const CAP_SYS_PTRACE: u32 = 19;
-/// What mends most refusals.
+/// What fixes most refusals.
 const SUDO: &str = "sudo trainmon …";
 
 fn text_of(path: impl AsRef<Path>) -> io::Result<String> {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags};
 
-use super::{Existing, explain};
+use super::{Existing, explain, write_error};
 use crate::errors::Failure;
 use crate::streams::{self, Stream};
 
@@ -22,6 +22,10 @@ const MODE: u32 = 0o600;
 #[derive(Debug)]
 pub struct LogOut {
     pub(super) file: File,
+    /// What it is called in messages: "log", "recording".
+    what: &'static str,
+    /// As the user wrote it; `-` is standard output.
+    named: PathBuf,
     /// `None` for pipes, devices and standard output: nothing can be cut back or followed there.
     place: Option<FilePlace>,
 }
@@ -29,10 +33,6 @@ pub struct LogOut {
 /// Where a regular file is.
 #[derive(Debug)]
 struct FilePlace {
-    /// What it is called in messages: "log", "recording".
-    what: &'static str,
-    /// As the user wrote it.
-    named: PathBuf,
     /// Resolved when the file was opened: a link that is planted later is not followed.
     path: PathBuf,
     /// Device and inode.
@@ -54,17 +54,6 @@ pub enum Change {
     Replaced,
     /// Something else has written to it.
     Grown,
-}
-
-/// Whether the file is still where its user looks for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    /// All that was written since it was begun is there.
-    There,
-    /// It was moved, removed or replaced.
-    Gone,
-    /// It was truncated.
-    Truncated,
 }
 
 impl Write for LogOut {
@@ -99,10 +88,10 @@ impl LogOut {
     /// One line: the file exists, cannot be written, or is being written by another trainmon.
     pub fn open(what: &'static str, path: &Path, existing: Existing) -> anyhow::Result<Self> {
         let cannot = |error: io::Error| anyhow::anyhow!(explain(what, path, &error));
+        let passing = |file| Self { file, what, named: path.to_path_buf(), place: None };
         if path == Path::new("-") {
             // Not buffered by lines, as that of the standard library is.
-            let file = Stream::stdout().map_err(cannot)?.into();
-            return Ok(Self { file, place: None });
+            return Ok(passing(Stream::stdout().map_err(cannot)?.into()));
         }
         let kind = match std::fs::metadata(path) {
             Ok(metadata) => Some(metadata.file_type()),
@@ -116,8 +105,7 @@ impl LogOut {
             // There is nothing in pipes and devices to protect, and nothing to cut back. Opening a FIFO for writing waits for
             // a reader, for ever if none comes; without blocking it answers ENXIO.
             Some(kind) if !kind.is_file() => {
-                let file = without_waiting(OFlags::empty()).write(true).open(path).map_err(cannot)?;
-                Ok(Self { file, place: None })
+                Ok(passing(without_waiting(OFlags::empty()).write(true).open(path).map_err(cannot)?))
             }
             _ => {
                 let file = create(what, path, existing)?;
@@ -136,7 +124,27 @@ impl LogOut {
             Some(path) => path,
             None => std::path::absolute(path)?,
         };
-        Ok(Self { file, place: Some(FilePlace { what, named, path, id, length }) })
+        Ok(Self { file, what, named, place: Some(FilePlace { path, id, length }) })
+    }
+
+    /// Whether it is standard output.
+    pub fn is_stdout(&self) -> bool {
+        self.named == Path::new("-")
+    }
+
+    /// Where it is, as the user wrote it.
+    pub fn path(&self) -> &Path {
+        &self.named
+    }
+
+    /// What it is called in messages: `log run.csv`.
+    pub(in crate::outputs) fn name(&self) -> String {
+        format!("{} {}", self.what, self.named.display())
+    }
+
+    /// An error of writing to it, explained; see [`write_error`].
+    pub fn cannot_write(&self, error: io::Error) -> anyhow::Error {
+        write_error(self.what, &self.named, error)
     }
 
     /// Its length after the last whole piece, bytes; 0 for what has none.
@@ -162,15 +170,14 @@ impl LogOut {
         Ok(last == [b'\n'])
     }
 
-    /// Whether the file is still there, without changing anything.
-    #[must_use]
-    pub fn presence(&self) -> Presence {
-        let Some(place) = &self.place else { return Presence::There };
-        match std::fs::metadata(&place.named) {
-            Ok(there) if id(&there) != place.id => Presence::Gone,
-            Ok(there) if there.len() < place.length => Presence::Truncated,
-            Err(error) if is_missing(&error) => Presence::Gone,
-            _ => Presence::There,
+    /// Looks at the end whether the file is still where its user looks for it, and whole; what has happened to it otherwise.
+    pub fn damage(&self) -> Option<&'static str> {
+        let place = self.place.as_ref()?;
+        match std::fs::metadata(&self.named) {
+            Ok(there) if id(&there) != place.id => Some("was moved, removed or replaced"),
+            Ok(there) if there.len() < place.length => Some("was truncated"),
+            Err(error) if is_missing(&error) => Some("was moved, removed or replaced"),
+            _ => None,
         }
     }
 
@@ -203,9 +210,9 @@ impl LogOut {
     /// Opens the file that is at the path now, or creates it.
     fn reopen(&mut self) -> anyhow::Result<Change> {
         let Some(place) = &mut self.place else { return Ok(Change::None) };
-        let (what, named) = (place.what, place.named.display());
+        let (what, named) = (self.what, &self.named);
         let cannot = |error: io::Error| {
-            let why = explain(what, &place.named, &error);
+            let why = explain(what, named, &error);
             anyhow::anyhow!("{why} (the file was moved, removed or replaced while it was written)")
         };
         // Not through a link, which may have been planted.
@@ -216,9 +223,12 @@ impl LogOut {
             return Ok(Change::None);
         }
         if !now.is_file() || now.nlink() > 1 {
-            anyhow::bail!("{what} {named}: it was replaced by something that is not a plain file; name a new file");
+            anyhow::bail!(
+                "{what} {}: it was replaced by something that is not a plain file; name a new file",
+                named.display()
+            );
         }
-        lock(what, &place.named, &file)?;
+        lock(what, named, &file)?;
         let before = std::mem::replace(&mut place.length, now.len());
         place.id = id(&now);
         self.file = file;
