@@ -152,7 +152,7 @@ impl Expect {
     }
 }
 
-/// A second of a loop that keeps its device busy while its workers have time to spare.
+/// A second of a loop that keeps its device busy while its workers have time to spare. Long because it is one list of fields.
 fn busy_device() -> Frame {
     let trainer = TrainerRates {
         id: ProcessId { pid: 100, start_ticks: 100 },
@@ -467,7 +467,7 @@ fn no_rule_compares_with_a_bare_literal() {
     assert!(files.len() > Cause::ALL.len(), "{files:?}");
     for path in files.iter().filter(|path| !path.ends_with("tests.rs")) {
         let text = std::fs::read_to_string(path).unwrap();
-        let named = |line: &str| line.contains(" = ") && line.ends_with("\";") || line.contains("Sureness {");
+        let named = |line: &str| line.contains(" = ") && line.ends_with("\";") || line.contains("ConfidenceRamp {");
         let code = text.lines().map(str::trim).filter(|line| !line.starts_with("//") && !named(line));
         // Outside of quotes.
         let code = code.collect::<Vec<_>>().join("\n").replace("\\\"", "");

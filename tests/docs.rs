@@ -15,6 +15,7 @@ use trainmon::diagnosis::causes;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::outputs::csv;
 use trainmon::tui::keys;
+use trainmon::tui::pages::{Page, PageSpec};
 
 /// The door stays short: more than this belongs on a page of its own.
 const README_LINES: usize = 120;
@@ -67,14 +68,42 @@ fn anchors(text: &str) -> Vec<String> {
     headings.map(anchor).collect()
 }
 
+/// Fails where a page does not have this text between two others. With `UPDATE_DOCS=1` in the environment it is written there
+/// instead.
+fn assert_made(page: &str, before: &str, made: &str, after: &str) {
+    let text = read(page);
+    let (head, rest) = text.split_once(before).expect(before);
+    let (there, tail) = rest.split_once(after).expect(after);
+    if there != made && std::env::var_os("UPDATE_DOCS").is_some() {
+        // At once: other tests read it.
+        let new = Path::new(env!("CARGO_TARGET_TMPDIR")).join(page.replace('/', "-"));
+        fs::write(&new, [head, before, made, after, tail].concat()).unwrap();
+        fs::rename(new, root().join(page)).unwrap();
+    } else {
+        assert!(there == made, "UPDATE_DOCS=1 cargo test --test docs writes this into {page}:\n{made}");
+    }
+}
+
 #[test]
 fn every_key_is_listed() {
-    let page = read("docs/keys.md");
-    for (binding, keys) in keys::Keymap::default().lines() {
+    let line = |(binding, keys): (&keys::Binding, &[keys::Chord])| {
         let name = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-        let line = page.lines().find(|line| line.starts_with(&name) && line.ends_with(binding.help));
-        assert!(line.is_some(), "{name}: {}", binding.help);
-    }
+        format!("{name:<14} {}\n", binding.help)
+    };
+    let lines: String = keys::Keymap::default().lines().map(line).collect();
+    assert_made("docs/keys.md", "```\n", &lines, "```\n");
+}
+
+#[test]
+fn every_page_of_the_screen_is_listed() {
+    // The help is described with the keys.
+    let pages = Page::ALL.into_iter().filter(|page| *page != Page::Help).map(Page::spec);
+    let row = |page: &PageSpec| {
+        let key = page.keys.split(' ').next().unwrap();
+        format!("| {key} {} | {} |\n", page.name, page.about.trim())
+    };
+    let rows: String = pages.map(row).collect();
+    assert_made("docs/screen.md", "| page | what is on it |\n|---|---|\n", &rows, "\nCharts begin");
 }
 
 /// Holds the first table below a heading of a page to these rows, or writes them there where `UPDATE_DOCS` is set.

@@ -192,7 +192,7 @@ fn terminal(ascii: bool, environment: &impl Fn(&str) -> Option<OsString>) -> Tol
         Depth::None => "no colours",
         Depth::Ansi16 => "16 colours",
         Depth::Indexed256 => "256 colours",
-        Depth::TrueColour => "16 million colours",
+        Depth::TrueColor => "16 million colours",
     };
     if !std::io::stdout().is_terminal() {
         return told(State::Absent, "standard output is none: use --log or diagnose here");

@@ -9,23 +9,22 @@ use super::{attach_options, places, screen, screen_loop};
 use crate::config::Settings;
 use crate::jobs::candidates::polling::Candidates;
 use crate::jobs::session::Session;
-use crate::tui::picker::Picker;
-use crate::tui::{Effect, Message};
+use crate::tui::{self, App, Effect, Message};
 
 /// Shows the list until a process is chosen that can be attached to; to leave it without a choice is a usage failure. A
 /// process that cannot be attached to is told in a line, and the list stays.
 pub async fn run(settings: &Settings) -> anyhow::Result<Session> {
     let options = screen::options(settings)?;
-    let theme = options.theme;
+    let mouse = options.mouse;
     let mut candidates = Candidates::new(places(settings));
     candidates.want(true);
-    let make = |_| PickScreen { picker: Picker::new(theme), candidates, settings };
-    let (.., session) = screen_loop::run(screen::terminal_options(options.mouse), make).await?;
+    let make = |size| PickScreen { app: App::picker(options, size), candidates, settings };
+    let (.., session) = screen_loop::run(screen::terminal_options(mouse), make).await?;
     Ok(session)
 }
 
 struct PickScreen<'s> {
-    picker: Picker,
+    app: App,
     candidates: Candidates,
     settings: &'s Settings,
 }
@@ -38,7 +37,7 @@ impl screen_loop::Screen for PickScreen<'_> {
     }
 
     fn update(&mut self, message: Message) -> Vec<Effect> {
-        self.picker.update(message)
+        self.app.update(message)
     }
 
     fn act(&mut self, effect: Effect) -> anyhow::Result<ControlFlow<Session, Vec<Effect>>> {
@@ -47,7 +46,7 @@ impl screen_loop::Screen for PickScreen<'_> {
             Effect::Attach(pid) => match Session::attach(attach_options(self.settings, pid, None)) {
                 Ok(session) => return Ok(ControlFlow::Break(session)),
                 Err(error) => {
-                    self.picker.update(Message::Notice(format!("{error:#}")));
+                    self.app.update(Message::Notice(format!("{error:#}")));
                 }
             },
             _ => {}
@@ -56,7 +55,7 @@ impl screen_loop::Screen for PickScreen<'_> {
     }
 
     fn draw(&mut self, buffer: &mut Buffer) {
-        let drawn = self.picker.draw(buffer);
-        self.picker.set_drawn(drawn);
+        let drawn = tui::draw(buffer, &self.app);
+        self.app.set_drawn(drawn);
     }
 }

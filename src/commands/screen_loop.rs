@@ -66,7 +66,7 @@ pub(super) async fn run<S: Screen>(
             event = events.next() => match event {
                 // The size that the terminal is drawn with: what it claims may be absurd.
                 Some(Ok(Event::Resize(..))) => vec![Message::Resize(terminal.size().0, terminal.size().1)],
-                Some(Ok(event)) => Message::of_event(event).into_iter().collect(),
+                Some(Ok(event)) => Message::from_event(event).into_iter().collect(),
                 // The terminal has gone: nobody is left to show anything to.
                 Some(Err(_)) | None => vec![Message::Quit],
             },

@@ -27,7 +27,7 @@ const LIBRARY: u32 = 3;
 /// Entries in lists of functions.
 const TOP: usize = 5;
 /// Functions and lines with less than this share are not named.
-const LEAST: f64 = 0.005;
+const LEAST_SHARE: f64 = 0.005;
 
 /// Lines at which the host waits for the device: calls that are there for it, lines that are leaves again and again while
 /// their text reads a value back, and, where the sampler saw waits for the device, lines that were blocked. `share` is what
@@ -37,7 +37,7 @@ pub(super) fn sync_lines(stacks: &ProcessStacks, share: impl Fn(u32) -> f64, dev
     let mut lines: Vec<(&CodePlace, u32)> = places.map(|place| (place, syncs(place, device_sync))).collect();
     lines.sort_by_key(|(place, samples)| (Reverse(*samples), &place.file, place.line));
     let named = lines.into_iter().take(TOP).map(|(place, samples)| hottest(place, share(samples)));
-    named.filter(|line| line.share >= LEAST).collect()
+    named.filter(|line| line.share >= LEAST_SHARE).collect()
 }
 
 /// Samples of a place that are waits for the device.
@@ -133,7 +133,7 @@ fn functions<'a>(
     // Equal ones stay in the order of their names.
     ranked.sort_by_key(|(samples, place)| Reverse(if place.user { *samples } else { samples / LIBRARY }));
     let named = ranked.into_iter().take(most).map(|(samples, place)| hottest(place, share(samples)));
-    named.filter(|function| function.share >= LEAST).collect()
+    named.filter(|function| function.share >= LEAST_SHARE).collect()
 }
 
 /// The function that a comprehension stands in: before CPython 3.12 it has a frame of its own (PEP 709).

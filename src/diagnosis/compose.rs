@@ -28,7 +28,7 @@ const IN_A_SENTENCE: usize = 2;
 
 /// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
 pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Features, sample: &Sample) -> Verdict {
-    let spec = judgement.cause.map(|cause| cause.spec_in(judgement.class));
+    let spec = judgement.cause.map(|cause| cause.spec_in(judgement.class).for_window(window));
     let Visibility { seen, mut not_seen } = Visibility::of(sample, context.pid);
     if judgement.class == Class::Unknown {
         for doubt in &judgement.doubts {
@@ -36,9 +36,9 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         }
     }
     let main = window.main.as_ref();
-    let mut culprits = culprits::of(judgement, spec, window);
+    let mut culprits = judgement.culprits(spec, window);
     let summary = summary(judgement, spec, window, &culprits);
-    culprits.extend(culprits::beside(judgement, window));
+    culprits.extend(judgement.culprits_outside(window));
     let ceiling = Ceiling::of(window, spec, &Capacity::of(&window.cpu)).filter(|_| is_training(judgement));
     Verdict {
         schema: 1,
@@ -121,7 +121,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
         }
         _ => return None,
     };
-    Some(Finding::of(cause, judgement.confidence * GUESSED.value, text))
+    Some(Finding::new(cause, judgement.confidence * GUESSED.value, text))
 }
 
 fn summary(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features, culprits: &[Culprit]) -> String {
@@ -166,10 +166,7 @@ fn summary(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features, c
         return text;
     }
     let mut text = match spec {
-        Some(spec) => {
-            let instead = (spec.instead)(window).map(|instead| instead.meaning);
-            format!("{training}: {}", judgement.meaning.as_deref().or(instead).unwrap_or(spec.meaning))
-        }
+        Some(spec) => format!("{training}: {}", judgement.meaning.as_deref().unwrap_or(spec.meaning)),
         None => training,
     };
     text += &who(culprits);
@@ -180,7 +177,7 @@ fn summary(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features, c
             text += &format!(", {} waiting for their source", percent(workers.io_wait));
         }
     }
-    if let Some((words, line)) = spec.and_then(|spec| culprits::line(spec, window)) {
+    if let Some((words, line)) = spec.and_then(|spec| spec.line(window)) {
         text += &format!("; {words} {}", line.with_share());
     }
     text + "."
@@ -217,7 +214,7 @@ fn frozen(window: &Features) -> String {
 
 /// That nothing goes on, and which ranks are missing.
 fn hung(window: &Features) -> String {
-    let ranks: Vec<String> = window.ranks_gone.iter().take(culprits::MOST).map(u32::to_string).collect();
+    let ranks: Vec<String> = window.ranks_gone.iter().take(culprits::MOST_CULPRITS).map(u32::to_string).collect();
     let more = if window.ranks_gone.len() > ranks.len() { " and more" } else { "" };
     match ranks.len() {
         0 => "The job hangs: nothing that the loop waits for moves.".to_owned(),
@@ -228,8 +225,7 @@ fn hung(window: &Features) -> String {
 
 /// The sentence on a wait that was followed: for whom.
 fn elsewhere(spec: Option<&CauseSpec>, window: &Features) -> Option<String> {
-    let spec = spec.filter(|spec| (spec.instead)(window).is_none())?;
-    let wait = spec.followed?;
+    let wait = spec?.followed?;
     let share = window.chain.as_ref()?.share(wait.part);
     Some(format!("The loop {}.", in_words(window, &wait, share)?))
 }
@@ -324,10 +320,9 @@ fn advice(
         return thaw.iter().map(|thaw| resume(thaw)).collect();
     }
     let Some(known) = known else { return Vec::new() };
-    let bound = window.main.as_ref().and_then(|_| (known.bound)(window)).filter(|bound| *bound > 1.0);
-    let instead = (known.instead)(window);
-    let mut advice: Vec<Advice> = instead
-        .map_or(known.advice, |instead| instead.advice)
+    let bound = window.main.as_ref().and_then(|_| (known.bound)(known, window)).filter(|bound| *bound > 1.0);
+    let mut advice: Vec<Advice> = known
+        .advice
         .iter()
         .map(|(title, why)| Advice {
             title: (*title).into(),
@@ -336,11 +331,11 @@ fn advice(
             predicted_step_ms: None,
         })
         .collect();
-    if let Some(first) = advice.first_mut().filter(|_| instead.is_none()) {
+    if let Some(first) = advice.first_mut() {
         (known.sharpen)(first, window);
     }
     // An advice is known by its words in the list: what is put in their place may have others.
-    let titles = || instead.map_or(known.advice, |instead| instead.advice).iter().map(|(title, _)| *title);
+    let titles = || known.advice.iter().map(|(title, _)| *title);
     let tunes = |title: &str| NUMBERS_OF.iter().any(|number| title.contains(number));
     for (at, (one, title)) in advice.iter_mut().zip(titles()).enumerate() {
         let tunes = one.speedup_at_most.is_some() && tunes(title) || at == 0 && known.tuning_first;

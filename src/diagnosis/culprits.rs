@@ -1,4 +1,4 @@
-//! Whom or what a verdict blames, by name: one table from the cause to the places where its culprits are looked for.
+//! Whom or what a verdict blames, by name: the searches that a cause can name as its own.
 //!
 //! Everything that shows a culprit, the sentence of the verdict among it, takes it from the list that is made here.
 
@@ -7,12 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::causes::shared_gpu::SHARED_GPU;
-use super::causes::{Cause, CauseSpec, CulpritPlace, Judgement};
-use super::class::Phase;
-use super::evidence::OTHERS_SHOWN;
 use super::features::{ChainPath, Features, PathPart, program, program_of};
-use super::parts::Hottest;
 use super::stats::{percent, round};
 use super::thresholds::*;
 use crate::rates::Frame;
@@ -26,7 +21,9 @@ thresholds! {
 }
 
 /// Most culprits of a verdict, and ranks in a sentence.
-pub(super) const MOST: usize = 8;
+pub(super) const MOST_CULPRITS: usize = 8;
+/// Use of CPUs by others below which it is not shown, cores.
+pub(super) const OTHERS_SHOWN: f64 = 0.2;
 
 named_enum! {
     /// What a culprit is.
@@ -87,7 +84,7 @@ pub struct Culprit {
 }
 
 impl Culprit {
-    fn new(kind: CulpritKind, name: impl Into<String>) -> Self {
+    pub(super) fn new(kind: CulpritKind, name: impl Into<String>) -> Self {
         Self { kind, pid: None, name: name.into(), more: 0, share: None, unit: None }
     }
 
@@ -100,7 +97,7 @@ impl Culprit {
         Self { pid, ..Self::new(CulpritKind::Rank, number.to_string()) }
     }
 
-    fn taking(self, share: impl Into<Option<f64>>, of: ShareOf) -> Self {
+    pub(super) fn taking(self, share: impl Into<Option<f64>>, of: ShareOf) -> Self {
         let share = share.into().map(|share| round(share, 3));
         Self { share, unit: share.map(|_| of), ..self }
     }
@@ -148,88 +145,8 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Where culprits are looked for.
-type Search = fn(&Features) -> Vec<Culprit>;
-
-/// The table: where each cause's culprits are looked for, those that are most to blame first. A cause that is blamed on code
-/// has its line besides.
-fn searches(cause: Cause) -> &'static [Search] {
-    match cause {
-        Cause::NoisyNeighbour => &[cpu_users],
-        Cause::SharedGpu => &[gpu_users],
-        Cause::WaitsForProcess => &[processes],
-        Cause::OutputBlocked => &[readers],
-        Cause::RemoteService => &[addresses],
-        Cause::NetworkStorage => &[network_mounts, addresses],
-        Cause::Lock => &[locks],
-        Cause::CheckpointWrite => &[written_disk],
-        Cause::DiskBandwidth | Cause::SmallFiles | Cause::PageCacheMiss | Cause::IoThrottled => &[data_disk],
-        Cause::WorkerImbalance | Cause::SlowSamples => &[busiest_worker],
-        Cause::Throttled | Cause::MemoryBandwidth | Cause::UnderFilled | Cause::ComputeBound => &[gpus],
-        // Nobody but the job as a whole, the code at a line, or a rank.
-        Cause::WaitsForThread
-        | Cause::GilContention
-        | Cause::Communication
-        | Cause::CopyBound
-        | Cause::CgroupThrottled
-        | Cause::MemoryPressure
-        | Cause::ThreadOversubscription
-        | Cause::TooManyWorkers
-        | Cause::CoresSaturated
-        | Cause::WorkerRestart
-        | Cause::HandOver
-        | Cause::Collate
-        | Cause::Decode
-        | Cause::Transform
-        | Cause::TooFewWorkers
-        | Cause::InProcessLoading
-        | Cause::HostDeviceSync
-        | Cause::LaunchBound
-        | Cause::MainThread
-        | Cause::CpuTraining
-        | Cause::Sleeps => &[],
-    }
-}
-
-/// Whom or what the causes outside of the job blame that are true as well.
-pub(super) fn beside(judgement: &Judgement, window: &Features) -> Vec<Culprit> {
-    let causes = judgement.others.iter().filter_map(|other| other.cause).filter(|cause| cause.is_outside());
-    causes.flat_map(searches).flat_map(|search| search(window)).collect()
-}
-
-/// Whom or what a judgement blames, most to blame first.
-pub(super) fn of(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features) -> Vec<Culprit> {
-    let mut found: Vec<Culprit> = match (judgement.cause, judgement.phase) {
-        (Some(cause), _) => searches(cause).iter().flat_map(|search| search(window)).collect(),
-        (None, Phase::Hung) => window.ranks_gone.iter().map(|rank| Culprit::rank(*rank, None)).collect(),
-        (None, _) => Vec::new(),
-    };
-    let line = spec.and_then(|spec| line(spec, window));
-    found.extend(
-        line.map(|(_, line)| Culprit::new(CulpritKind::Line, line.to_string()).taking(line.share, ShareOf::Time)),
-    );
-    found.truncate(MOST);
-    found
-}
-
-/// The line of code that a cause is blamed on, and the words before it in a sentence.
-pub(super) fn line<'a>(spec: &CauseSpec, window: &'a Features) -> Option<(&'static str, &'a Hottest)> {
-    let seen = window.loop_stacks();
-    let of_loop = || seen.and_then(|seen| seen.hottest_own.as_ref());
-    let of_workers = || {
-        let each =
-            window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());
-        each.max_by(|a, b| a.share.total_cmp(&b.share).then_with(|| b.line.cmp(&a.line)))
-    };
-    let (words, found) = match (spec.instead)(window).map_or(spec.place, |instead| instead.place) {
-        CulpritPlace::Nowhere => return None,
-        CulpritPlace::Sync => ("it waits in", seen.and_then(|seen| seen.sync_lines.first())),
-        CulpritPlace::Sleep => ("it sleeps at", seen.and_then(|seen| seen.sleep_line.as_ref())),
-        CulpritPlace::Loop => ("most of it in", of_loop()),
-        CulpritPlace::Workers => ("most of it in", of_workers().or_else(of_loop)),
-    };
-    Some((words, found.filter(|found| found.share >= NAMED)?))
-}
+/// Where culprits are looked for: those of one kind, most to blame first.
+pub(super) type Search = fn(&Features) -> Vec<Culprit>;
 
 /// Whether the other processes of the machine are to be looked at: they take CPUs that the job queues for, or compute on its GPU.
 #[must_use]
@@ -245,7 +162,7 @@ pub fn wants_neighbours(frame: &Frame) -> bool {
 }
 
 /// Processes of one name count together: a compiler that runs once for each core is one culprit.
-fn cpu_users(window: &Features) -> Vec<Culprit> {
+pub(super) fn cpu_users(window: &Features) -> Vec<Culprit> {
     let mut users: Vec<(Culprit, f64)> = Vec::new();
     for (process, cpus) in &window.around.cpu_users {
         let name = program_of(&process.comm, &process.command);
@@ -262,7 +179,7 @@ fn cpu_users(window: &Features) -> Vec<Culprit> {
     users.into_iter().map(|(user, cpus)| user.taking(cpus, ShareOf::Cpus)).collect()
 }
 
-fn gpu_users(window: &Features) -> Vec<Culprit> {
+pub(super) fn gpu_users(window: &Features) -> Vec<Culprit> {
     let name = |pid: u32| {
         let known = window.around.neighbour(pid);
         known.map_or_else(|| "process".into(), |process| program_of(&process.comm, &process.command))
@@ -289,7 +206,7 @@ fn peer(window: &Features, pid: u32) -> Culprit {
 }
 
 /// Those that work while the loop, or its data workers, wait for them.
-fn processes(window: &Features) -> Vec<Culprit> {
+pub(super) fn processes(window: &Features) -> Vec<Culprit> {
     let server = window.chain.as_ref().and_then(|chain| chain.server()).map(|(pid, _)| pid);
     by_loss(window, |way| {
         let last = way.hops.last();
@@ -307,11 +224,11 @@ fn processes(window: &Features) -> Vec<Culprit> {
 }
 
 /// Those that the loop writes to.
-fn readers(window: &Features) -> Vec<Culprit> {
+pub(super) fn readers(window: &Features) -> Vec<Culprit> {
     by_loss(window, |way| Some(peer(window, way.hops.first().filter(|_| way.part == PathPart::Output)?.pid)))
 }
 
-fn addresses(window: &Features) -> Vec<Culprit> {
+pub(super) fn addresses(window: &Features) -> Vec<Culprit> {
     by_loss(window, |way| match &way.end {
         WaitEnd::Net(address) => Some(Culprit::new(CulpritKind::Address, address.to_string())),
         _ => None,
@@ -319,7 +236,7 @@ fn addresses(window: &Features) -> Vec<Culprit> {
 }
 
 /// Locked files, and who holds the locks.
-fn locks(window: &Features) -> Vec<Culprit> {
+pub(super) fn locks(window: &Features) -> Vec<Culprit> {
     let path = |way: &ChainPath| match (&way.end, &way.name) {
         (WaitEnd::Lock(path), _) | (_, Some(path)) => Some(path.to_string()),
         _ => None,
@@ -347,7 +264,7 @@ fn disk(window: &Features, name: &str, busy: Option<f64>) -> Vec<Culprit> {
 }
 
 /// The disk that the job's data lie on; its mounts alone where the disk is not known.
-fn data_disk(window: &Features) -> Vec<Culprit> {
+pub(super) fn data_disk(window: &Features) -> Vec<Culprit> {
     let io = &window.io;
     match &io.disk {
         Some(name) => disk(window, name, io.disk_busy_pct.map(|pct| pct / 100.0)),
@@ -355,17 +272,17 @@ fn data_disk(window: &Features) -> Vec<Culprit> {
     }
 }
 
-fn written_disk(window: &Features) -> Vec<Culprit> {
+pub(super) fn written_disk(window: &Features) -> Vec<Culprit> {
     window.around.written.iter().flat_map(|name| disk(window, name, None)).collect()
 }
 
-fn network_mounts(window: &Features) -> Vec<Culprit> {
+pub(super) fn network_mounts(window: &Features) -> Vec<Culprit> {
     let elsewhere = |mount: &&MountRates| matches!(mount.kind, MountKind::Network | MountKind::Fuse);
     window.around.mounts.iter().filter(elsewhere).flat_map(mount).collect()
 }
 
 /// The worker that takes longest for its batches.
-fn busiest_worker(window: &Features) -> Vec<Culprit> {
+pub(super) fn busiest_worker(window: &Features) -> Vec<Culprit> {
     let active = |worker: &super::parts::WorkerVerdict| Some(worker.busy? + worker.io_wait.unwrap_or(0.0));
     let each = window.workers.iter().flat_map(|workers| &workers.each);
     let busiest = each.filter_map(|worker| Some((worker.pid, active(worker)?))).max_by(|a, b| a.1.total_cmp(&b.1));
@@ -376,7 +293,7 @@ fn busiest_worker(window: &Features) -> Vec<Culprit> {
     vec![Culprit::process(pid, "data worker").taking(share, ShareOf::Time)]
 }
 
-fn gpus(window: &Features) -> Vec<Culprit> {
+pub(super) fn gpus(window: &Features) -> Vec<Culprit> {
     let indexes = window.gpu.iter().flat_map(|gpu| gpu.users.iter().map(|(index, _)| (index, gpu.busy)));
     indexes
         .map(|(index, busy)| Culprit::new(CulpritKind::Gpu, index.to_string()).taking(busy, ShareOf::Gpu))

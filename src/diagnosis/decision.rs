@@ -34,7 +34,7 @@ pub(super) fn judge(window: &Features, known: Known) -> Judgement {
         Err(judgement) => return judgement,
     };
     let case = RuleInput::new(window, main, known);
-    let mut judgement = match (cause(&case), case.loss) {
+    let mut judgement = match (cause(&case), case.bottleneck) {
         (Some(judgement), Bottleneck::Workers(workers)) => of_workers(judgement, &case, workers),
         (judgement, _) => judgement.unwrap_or_else(|| without_cause(&case)),
     };
@@ -57,7 +57,7 @@ fn smaller_parts(case: &RuleInput<'_>, judgement: &mut Judgement) {
         let followed = cause.spec().followed.and_then(|wait| in_words(case.window, &wait, lost));
         let words = followed.unwrap_or_else(|| format!("waits for batches {} of the time", percent(lost)));
         // A cause may be of two classes: a finding is of that of its judgement.
-        let finding = Finding::of(cause, less.confidence * GUESSED.value, format!("the loop {words} too"));
+        let finding = Finding::new(cause, less.confidence * GUESSED.value, format!("the loop {words} too"));
         judgement.others.extend(is_new.then_some(Finding { class: less.class, ..finding }));
     }
     judgement.others.extend(validation_between(case));
@@ -78,7 +78,7 @@ fn validation_between(case: &RuleInput<'_>) -> Option<Finding> {
 /// What is left where no cause's rule holds.
 fn without_cause(case: &RuleInput<'_>) -> Judgement {
     let training = |class: Class, sure: f64| Judgement::state(Phase::Training, class, sure);
-    match case.loss {
+    match case.bottleneck {
         Bottleneck::Dry(gpu) if case.device_kept_idle().is_none() => {
             training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy))
         }
@@ -115,7 +115,7 @@ fn only_fetches(case: &RuleInput<'_>) -> Option<&'static str> {
     let own_processes = case.slow_workers().is_some_and(|workers| workers.unnamed);
     match () {
         () if used => None,
-        () if own_processes && case.trainer_cores() < LOST_WAIT => {
+        () if own_processes && case.main.cores() < LOST_WAIT => {
             Some("the loop does hardly anything with what it gets: its processes may be training, and not loading")
         }
         () if steps && shares.host_busy + shares.device_sync < NOTHING_DONE => Some(
@@ -155,7 +155,7 @@ fn qualify(case: &RuleInput<'_>, judgement: &mut Judgement) {
         judgement.doubts.push(why.to_owned());
     };
     if !main.exact {
-        let why = match case.loss {
+        let why = match case.bottleneck {
             Bottleneck::Wait(_) => {
                 "/proc/PID/syscall may not be read: whom a thread waits for is guessed from its open descriptors"
             }
@@ -187,7 +187,7 @@ fn qualify(case: &RuleInput<'_>, judgement: &mut Judgement) {
 
     let class = judgement.class;
     let mut other = |cause: Cause, confidence: Threshold, text: String| {
-        judgement.others.push(Finding::of(cause, confidence.value, text));
+        judgement.others.push(Finding::new(cause, confidence.value, text));
     };
     if let Some(gpu) = &window.gpu {
         if gpu.spread > UNEVEN && gpu.users.len() > 1 {
@@ -210,10 +210,10 @@ fn qualify(case: &RuleInput<'_>, judgement: &mut Judgement) {
         let text = format!(
             "other processes hold CPUs: the loop, or whom it waits for, queues {queues} of the runnable time"
         );
-        judgement.others.insert(0, Finding::of(Cause::NoisyNeighbour, PERHAPS.value, text));
+        judgement.others.insert(0, Finding::new(Cause::NoisyNeighbour, PERHAPS.value, text));
     }
     let mut other = |cause: Cause, confidence: Threshold, text: String| {
-        judgement.others.push(Finding::of(cause, confidence.value, text));
+        judgement.others.push(Finding::new(cause, confidence.value, text));
     };
     let resting = window.workers.as_ref().filter(|workers| class == Class::Gpu && workers.idle > ALL_ALONG);
     if let Some(workers) = resting.filter(|workers| workers.count as f64 > window.cpu.cores.unwrap_or(f64::MAX)) {

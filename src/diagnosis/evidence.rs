@@ -6,10 +6,10 @@ use crate::rates::stacks::Activity;
 use super::causes::checkpoint_write::CHECKPOINT;
 use super::causes::file_lock::TAKE_TURNS;
 use super::causes::memory_bandwidth::MEMORY_BUSY;
-use super::causes::shared_gpu::SHARED_GPU;
 use super::causes::throttled::GPU_THROTTLED;
 use super::causes::{Cause, CauseSpec, Judgement};
 use super::class::Class;
+use super::culprits::OTHERS_SHOWN;
 use super::features::{Cpus, Device, Features, LoopThread, Storage, Workers};
 use super::parts::Evidence;
 use super::signals::Signal::{self, *};
@@ -19,18 +19,17 @@ use super::thresholds::*;
 
 /// Shares below this are not shown, but for the first of the list.
 const SHOWN: f64 = 0.01;
-/// Use of a link, of a disk (percent) and of CPUs by others (cores) below which it is not shown.
+/// Use of a link and of a disk (percent) below which it is not shown.
 const LINK_SHOWN: f64 = 0.2;
 const DISK_SHOWN: f64 = 30.0;
-pub(super) const OTHERS_SHOWN: f64 = 0.2;
 /// Memory pressure below this is not shown, percent.
 const PRESSURE_SHOWN: f64 = 1.0;
 
 /// Collects the lines.
 struct EvidenceLines<'a> {
     lines: Vec<Evidence>,
-    /// Signals that are shown whatever they are.
-    always: &'a [Signal],
+    /// The cause, some of whose signals are shown whatever they are.
+    spec: Option<&'a CauseSpec>,
 }
 
 impl EvidenceLines<'_> {
@@ -60,14 +59,18 @@ impl EvidenceLines<'_> {
 
     /// A line, where the value is more than next to nothing.
     fn add_some(&mut self, signal: Signal, value: f64, threshold: Option<Threshold>) {
-        if value >= SHOWN || self.always.contains(&signal) {
+        if value >= SHOWN || self.is_asked_for(signal) {
             self.add(signal, value, threshold);
         }
     }
 
+    fn is_asked_for(&self, signal: Signal) -> bool {
+        self.spec.is_some_and(|spec| spec.always_shows(signal))
+    }
+
     /// A line that only the cause itself asks for.
     fn add_asked(&mut self, signal: Signal, value: f64, threshold: Option<Threshold>) {
-        if self.always.contains(&signal) {
+        if self.is_asked_for(signal) {
             self.add(signal, value, threshold);
         }
     }
@@ -165,7 +168,7 @@ impl EvidenceLines<'_> {
 }
 
 pub(super) fn evidence(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features) -> Vec<Evidence> {
-    let mut lines = EvidenceLines { lines: Vec::new(), always: spec.map_or(&[], |spec| spec.evidence) };
+    let mut lines = EvidenceLines { lines: Vec::new(), spec };
     if let Some(main) = &window.main {
         lines.main(main, window);
     }

@@ -52,7 +52,7 @@ impl Load {
     fn hold(&mut self, other: &Judgement, now_ns: u64) {
         self.held = other.cause.map(|cause| {
             let text = format!("in a part of the last minute {}", cause.spec_in(other.class).meaning);
-            (now_ns, Finding { class: other.class, ..Finding::of(cause, other.confidence, text) })
+            (now_ns, Finding { class: other.class, ..Finding::new(cause, other.confidence, text) })
         });
     }
 

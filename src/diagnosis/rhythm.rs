@@ -4,9 +4,9 @@
 use crate::rates::{Frame, mean};
 
 /// A device that is used more than this works …
-const WORKS: f64 = 0.7;
+const DEVICE_WORKS: f64 = 0.7;
 /// … and one that is used less than this rests; between the two it does what it did before.
-const RESTS: f64 = 0.3;
+const DEVICE_RESTS: f64 = 0.3;
 /// Turns that are shorter lie in every window often enough, seconds.
 const SHORTEST_S: f64 = 6.0;
 /// The next turn is that much late, as a part of the last one: the rhythm is over.
@@ -26,8 +26,8 @@ pub(super) fn turn_s<'a>(frames: impl Iterator<Item = &'a Frame>) -> Option<f64>
         let used = frame.gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| gpu.job_utilization_pct);
         let Some(used) = mean(used).map(|pct| pct / 100.0) else { continue };
         let now = match working {
-            _ if used >= WORKS => true,
-            _ if used <= RESTS => false,
+            _ if used >= DEVICE_WORKS => true,
+            _ if used <= DEVICE_RESTS => false,
             Some(before) => before,
             None => continue,
         };

@@ -38,7 +38,7 @@ pub(super) const SHORT_STACKS_S: f64 = 6.0;
 /// Shortest stretch that gives a verdict, seconds: 120 samples, a share of 0.3 is known to within 4 points.
 const FIRST_S: f64 = 2.4;
 /// Surer than this nothing is that could still change: what ends or stops the job.
-const CERTAIN: f64 = 0.95;
+const BEYOND_DOUBT: f64 = 0.95;
 /// So many frames with a GPU in use are steps: a model that is moved there takes one or two.
 const STEPPING: u32 = 3;
 /// The stacks of one second, of so many samples and more, with this: three standard deviations.
@@ -47,7 +47,7 @@ const STACKS_LEAST: u64 = 20;
 /// A challenger that the long window agrees with takes over after this time, seconds.
 const AGREED_S: f64 = 1.5;
 /// One that only the short window sees, as surely as this, while the cheap signals say that something has changed …
-const SURE: f64 = 0.80;
+const SURE_ENOUGH: f64 = 0.80;
 /// … after this time, seconds, three looks after the first.
 const SURE_S: f64 = 2.9;
 /// Any other that only the short window sees takes over after this time, seconds, or half the short window where that is longer:
@@ -97,7 +97,7 @@ impl Judgement {
 
     /// What ends or stops the job needs no second look.
     fn is_certain(&self) -> bool {
-        self.class == Class::Idle && self.confidence > CERTAIN
+        self.class == Class::Idle && self.confidence > BEYOND_DOUBT
     }
 }
 
@@ -272,7 +272,7 @@ impl Diagnosis {
         let seconds_since = |ns: u64| now_ns.saturating_sub(ns) as f64 / 1e9;
         // A short window stretched for slow steps holds several of them, so half of it again is proof enough: with the
         // whole of it the verdict would follow a change in a loop of one-second steps only after twelve seconds.
-        let sure = self.counters_moved && rival.confidence >= SURE;
+        let sure = self.counters_moved && rival.confidence >= SURE_ENOUGH;
         let needed = match () {
             () if agreed || from_nothing => AGREED_S,
             () if sure => SURE_S.max(short_s * 0.5),

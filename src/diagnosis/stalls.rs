@@ -10,7 +10,7 @@ use crate::rates::frame::Stall;
 /// Waits shorter than this part of the longest ones are no stalls of the same kind.
 const OF_LONGEST: f64 = 0.4;
 /// Stalls needed to speak of a period.
-const LEAST: usize = 4;
+const LEAST_STALLS: usize = 4;
 /// Part of the distances that must agree.
 const AGREE: f64 = 0.7;
 
@@ -41,7 +41,7 @@ pub fn period(stalls: &[Stall]) -> Option<Period> {
     let lengths: Vec<f64> = waits.iter().map(|(_, seconds)| *seconds).collect();
     let least = super::stats::quantile(&lengths, 0.9)? * OF_LONGEST;
     waits.retain(|(_, seconds)| *seconds >= least);
-    if waits.len() < LEAST {
+    if waits.len() < LEAST_STALLS {
         return None;
     }
     let mut distances: BTreeMap<u64, usize> = BTreeMap::new();

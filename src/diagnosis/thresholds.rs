@@ -128,6 +128,7 @@ thresholds! {
     ALWAYS_BUSY = 0.95, "share", "the rest is the gap between two steps";
     /// Device idle time from which the host is looked into; between this and device_idle the loop is balanced.
     DRY = 0.22, "share", "1 / (1 - 0.22) = 1.28x at most, shared by several causes; labelled host-bound workloads idle 0.4 and more";
+    SHARED_GPU = 0.15, "share", "as device_idle: what freeing it could bring";
     DEVICE_UNUSED = 0.01, "share", "NVML counts whole percent";
     /// Use of the link to a device from which it is full but for gaps.
     PCIE_BUSY = 0.60, "share", "protocol overhead leaves 80-90 % of the raw rate; 60 % sustained is a saturated copy with gaps";

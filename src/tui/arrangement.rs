@@ -61,29 +61,26 @@ pub struct Layout {
 
 impl Layout {
     /// These values, and where there is none, those of `below`.
-    #[must_use]
     pub fn or(&self, below: &Self) -> Self {
         let mut values = below.table();
         values.extend(self.table());
-        Self::of(values)
+        Self::from_table(values)
     }
 
     /// Only the values that are not those of `before`: what has been changed since.
-    #[must_use]
     pub fn changed_since(&self, before: &Self) -> Self {
         let (mut values, before) = (self.table(), before.table());
         values.retain(|key, value| before.get(key) != Some(value));
-        Self::of(values)
+        Self::from_table(values)
     }
 
     /// The values that there are, by their keys.
-    #[must_use]
     pub fn table(&self) -> toml::Table {
         // Words, lists of words and switches: none of them can fail to be written, or to be read back.
         toml::Table::try_from(self).unwrap_or_default()
     }
 
-    fn of(values: toml::Table) -> Self {
+    fn from_table(values: toml::Table) -> Self {
         values.try_into().unwrap_or_default()
     }
 }
@@ -195,7 +192,6 @@ pub enum Scale {
 
 impl Scale {
     /// Seconds, where they do not depend on what has been seen.
-    #[must_use]
     pub fn seconds(self) -> Option<f64> {
         (self != Self::Auto).then_some(f64::from(self as u16))
     }
@@ -220,13 +216,11 @@ impl ThemeName {
     const MAX: usize = 4096;
 
     /// As written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Whether it names a file.
-    #[must_use]
     pub fn is_path(&self) -> bool {
         self.0.contains('/') || self.0.ends_with(".toml")
     }
@@ -280,7 +274,7 @@ mod tests {
             Err("`pink` is none of auto, dark, light, high-contrast, a path of a .toml file".to_owned())
         );
         assert!("7m".parse::<Scale>().unwrap_err().contains("5m, 10m"));
-        assert!("overveiw".parse::<Page>().unwrap_err().ends_with("chain: did you mean overview?"));
+        assert!("overveiw".parse::<Page>().unwrap_err().ends_with(": did you mean overview?"));
     }
 
     #[test]

@@ -73,14 +73,12 @@ impl ChartColumns {
     }
 
     /// Highest value, 0 when there is none.
-    #[must_use]
     pub fn max(&self) -> f32 {
         self.values().flatten().fold(0.0, f32::max)
     }
 }
 
 /// The least of 1, 2, 5, 10, 20, 50 … binary units that is at least `v`: the top of a byte-rate axis.
-#[must_use]
 pub fn nice_bytes(v: f64) -> f64 {
     let units = (1..=4).map(|power| 1024f64.powi(power));
     let mut tops =
@@ -102,7 +100,7 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, 
     if area.is_empty() {
         return;
     }
-    // Blanks get the colour as well: nobody sees it, and it need not be changed back and forth on the line.
+    // Blanks get the color as well: it is invisible there, and saves color changes on the line.
     buf.set_style(area, style);
     let mut values = columns.values();
     let mut started = columns.began_before;
@@ -198,7 +196,7 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Timeline
             let total: f32 = parts.iter().sum();
             let (mut filled, mut row) = (0f32, 0);
             for (activity, share) in LoopActivity::ALL.into_iter().zip(parts) {
-                let look = Look::of(activity);
+                let look = activity.look();
                 filled += share / total;
                 // Boundaries are rounded as running sums, so every column is exactly full.
                 let top = ((filled * f32::from(area.height)).round() as u16).min(area.height);
@@ -216,7 +214,7 @@ pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWi
     each_cell(buf, area, source, window, theme, weights, |buf, x, weights| {
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(&b.1));
         if let Some((class, _)) = most {
-            put(buf, x, area.y, Look::class(class).glyph, theme.class(class));
+            put(buf, x, area.y, class.look().glyph, theme.class(class));
         }
     });
 }

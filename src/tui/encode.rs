@@ -1,7 +1,7 @@
 //! Cells as bytes for the terminal: the shortest sequences that old terminals understand as well.
 //!
-//! The 16 colours with names go out as SGR 30–37 and 90–97 (40–47 and 100–107 behind the text), which the Linux console
-//! and every descendant of the VT100 with colours know; the form of 256 colours, `38;5;n`, is only for colours that have
+//! The 16 colors with names go out as SGR 30–37 and 90–97 (40–47 and 100–107 behind the text), which the Linux console
+//! and every descendant of the VT100 with colors know; the form of 256 colors, `38;5;n`, is only for colors that have
 //! no other. What a style adds to the one before it goes out in one sequence; attributes are switched off all at
 //! once, for the VT100 cannot do it one by one.
 //!
@@ -36,8 +36,7 @@ pub fn encode<'a>(bytes: &mut Vec<u8>, cells: impl Iterator<Item = (u16, u16, &'
         if next != Some((x, y)) {
             go(bytes, x, y);
         }
-        // Behind a wide character comes no cell for its second half: the cursor is set anew, whatever width the terminal
-        // gives to it.
+        // A wide character's second half has no cell: the cursor is set again, since terminals disagree about widths.
         next = Some((x.saturating_add(1), y));
         pen = change(bytes, pen, Pen { fg: cell.fg, bg: cell.bg, modifier: cell.modifier });
         bytes.extend_from_slice(cell.symbol().as_bytes());
@@ -75,19 +74,19 @@ fn change(bytes: &mut Vec<u8>, mut from: Pen, to: Pen) -> Pen {
         parameters(bytes, &[attribute.bits().trailing_zeros() as u8 + 1]);
     }
     if from.fg != to.fg {
-        colour(bytes, to.fg, 0);
+        color(bytes, to.fg, 0);
     }
     if from.bg != to.bg {
-        colour(bytes, to.bg, 10);
+        color(bytes, to.bg, 10);
     }
     bytes.pop_if(|last| *last == b';');
     bytes.push(b'm');
     to
 }
 
-/// SGR parameters of a colour: `ground` is 0 for the text, 10 for what is behind it.
-fn colour(bytes: &mut Vec<u8>, colour: Color, ground: u8) {
-    match colour {
+/// SGR parameters of a color: `ground` is 0 for the text, 10 for what is behind it.
+fn color(bytes: &mut Vec<u8>, color: Color, ground: u8) {
+    match color {
         Color::Indexed(index) => parameters(bytes, &[38 + ground, 5, index]),
         Color::Rgb(red, green, blue) => parameters(bytes, &[38 + ground, 2, red, green, blue]),
         named => parameters(
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_with_names_go_out_in_the_old_form() {
+    fn colors_with_names_go_out_in_the_old_form() {
         let plain = Style::new();
         assert_eq!(encoded(&[(0, 0, "a", plain.fg(Color::Red))]), "\x1b[H\x1b[31ma\x1b[m");
         assert_eq!(
@@ -179,8 +178,8 @@ mod tests {
         assert_eq!(encoded(&[(0, 0, "漢", plain), (2, 0, "a", plain)]), "\x1b[H漢\x1b[;3Ha");
     }
 
-    fn any_colour() -> impl Strategy<Value = Color> {
-        let named = prop::sample::select(ANSI.map(|(_, colour, _)| colour).to_vec());
+    fn any_color() -> impl Strategy<Value = Color> {
+        let named = prop::sample::select(ANSI.map(|(_, color, _)| color).to_vec());
         prop_oneof![
             Just(Color::Reset),
             named,
@@ -189,9 +188,9 @@ mod tests {
         ]
     }
 
-    /// The colour as the terminal of the tests names it.
-    fn on_terminal(colour: Color) -> vt100::Color {
-        match colour {
+    /// The color as the terminal of the tests names it.
+    fn on_terminal(color: Color) -> vt100::Color {
+        match color {
             Color::Reset => vt100::Color::Default,
             Color::Indexed(n) => vt100::Color::Idx(n),
             Color::Rgb(r, g, b) => vt100::Color::Rgb(r, g, b),
@@ -200,11 +199,11 @@ mod tests {
     }
 
     proptest! {
-        /// A terminal that is sent the difference of two pictures shows the second one, colour by colour.
+        /// A terminal that is sent the difference of two pictures shows the second one, color by color.
         #[test]
         fn a_terminal_shows_what_was_meant(
             styles in prop::collection::vec(
-                (prop::sample::select(vec!["a", " ", "é", "⣿", "漢", "e\u{301}"]), any_colour(), any_colour(), 0u16..512),
+                (prop::sample::select(vec!["a", " ", "é", "⣿", "漢", "e\u{301}"]), any_color(), any_color(), 0u16..512),
                 0..26,
             ),
             before in prop::collection::vec(prop::sample::select(vec!["x", "字", " "]), 0..26),

@@ -48,6 +48,8 @@ pub struct Job {
     /// It is a recording.
     pub replay: Option<Replay>,
     cursor: Option<Cursor>,
+    /// Seconds that the charts show, where they do not depend on what has been seen.
+    scale_s: Option<f64>,
     /// Few bytes: numbers change every few seconds only.
     low_bandwidth: bool,
     /// Sample and hold, at low bandwidth: the moment whose words and numbers stay for a few seconds.
@@ -58,7 +60,6 @@ pub struct Job {
 
 impl Job {
     /// A job of which nothing has been seen yet.
-    #[must_use]
     pub fn new(key: JobKey, target: Target, interval_s: f64, limits: Limits) -> Self {
         Self { key, target, interval_s, history: History::new(limits), ..Self::default() }
     }
@@ -87,77 +88,68 @@ impl Job {
     }
 
     /// The moments so far.
-    #[must_use]
     pub fn archive(&self) -> &Archive {
         &self.history.archive
     }
 
     /// The moment whose words and numbers are on the screen.
-    #[must_use]
     pub fn shown(&self) -> Option<&Moment> {
         let held = self.held.as_ref().filter(|_| !self.is_paused());
         held.or(self.cursor()).or(self.archive().latest())
     }
 
     /// The frame on the screen.
-    #[must_use]
     pub fn frame(&self) -> Option<&Frame> {
         self.shown().map(|moment| &*moment.frame)
     }
 
     /// The verdict on the screen.
-    #[must_use]
     pub fn verdict(&self) -> Option<&Verdict> {
         self.shown().map(|moment| &*moment.verdict)
     }
 
     /// The newest verdict, wherever the cursor is.
-    #[must_use]
     pub fn latest_verdict(&self) -> Option<&Verdict> {
         self.archive().latest().map(|moment| &*moment.verdict)
     }
 
     /// What the run was like, from the first moment watched to the newest; none before.
-    #[must_use]
     pub fn summary(&self) -> Option<&Totals> {
         Some(&self.history.totals).filter(|totals| totals.watched_s > 0.0)
     }
 
     /// Whether the newest moment is shown as it comes: not one of the past, nor a recording.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         self.cursor.is_none()
     }
 
     /// Whether the picture stays at a moment; else it moves by itself, with a live job or a recording that plays.
-    #[must_use]
     pub fn is_paused(&self) -> bool {
         self.cursor.is_some() && !self.replay.is_some_and(|replay| replay.playing)
     }
 
     /// The moment that is looked at, where that is not the newest of a live job.
-    #[must_use]
     pub fn cursor(&self) -> Option<&Moment> {
         self.cursor.as_ref().map(|cursor| &cursor.moment)
     }
 
     /// CLOCK_MONOTONIC nanoseconds of the moment shown; at low bandwidth its numbers may be a few seconds older.
-    #[must_use]
     pub fn moment_ns(&self) -> u64 {
         self.cursor().or(self.shown()).map_or(0, |moment| moment.frame.monotonic_ns)
     }
 
     /// The right edge of the charts.
-    #[must_use]
     pub fn edge_ns(&self) -> u64 {
         let newest = || self.history.timeline.latest().map_or(0, |point| point.end_ns);
         self.cursor.as_ref().map_or_else(newest, |cursor| cursor.edge_ns)
     }
 
-    /// Seconds that charts show which begin short and grow with what has been seen by their right edge: their first minute
-    /// is not mostly empty then. Fewer than ten samples are no chart.
-    #[must_use]
-    pub fn seen_span_s(&self) -> f64 {
+    /// Seconds that the charts show. Without a scale they begin short and grow with what has been seen by their right
+    /// edge: their first minute is not mostly empty then. Fewer than ten samples are no chart.
+    pub fn span_s(&self) -> f64 {
+        if let Some(scale_s) = self.scale_s {
+            return scale_s;
+        }
         let edge_ns = self.edge_ns();
         let holds_all = |s: f64| {
             let column_ns = (s * 1e9) as u64;
@@ -168,7 +160,6 @@ impl Job {
     }
 
     /// How long class and cause on the screen had been the same by then, seconds.
-    #[must_use]
     pub fn verdict_age_s(&self) -> Option<f64> {
         let shown = self.shown()?;
         Some(shown.frame.monotonic_ns.saturating_sub(shown.since_ns) as f64 / 1e9)
@@ -218,56 +209,57 @@ impl Job {
     }
 
     /// Moves by so many moments; past the newest one a live picture runs on.
-    pub fn step(&mut self, by: i64, span_s: f64) {
+    pub fn step(&mut self, by: i64) {
         let Some(here) = self.here() else { return };
         // Who looks at single moments wants them to stay.
         if let Some(replay) = &mut self.replay {
             replay.playing = false;
         }
-        self.travel(self.archive().step(here, by), span_s);
+        self.travel(self.archive().step(here, by));
     }
 
     /// Moves by a stretch of time, seconds.
-    pub fn move_by(&mut self, seconds: f64, span_s: f64) {
+    pub fn move_by(&mut self, seconds: f64) {
         let Some(here) = self.here() else { return };
         let from = if self.is_live() { self.edge_ns() } else { self.moment_ns() };
         let to = from as f64 + seconds * 1e9;
         let to = self.archive().near(here, to.clamp(0.0, 1.8e19) as u64);
         // Over a long gap, at the end of a series, or with a long interval, a small move is at least a step.
         let to = if to == Some(here) { self.archive().step(here, seconds.signum() as i64) } else { to };
-        self.travel(to, span_s);
+        self.travel(to);
     }
 
     /// Moves to the next moment at which the verdict changed, or the one before.
-    pub fn next_change(&mut self, forward: bool, span_s: f64) -> bool {
+    pub fn next_change(&mut self, forward: bool) -> bool {
         let to = self.here().and_then(|here| self.archive().change(here, forward));
-        self.travel(to, span_s);
+        self.travel(to);
         to.is_some()
     }
 
     /// Moves to the moment at this time.
-    pub fn seek(&mut self, monotonic_ns: u64, span_s: f64) {
-        self.travel(self.archive().at(monotonic_ns), span_s);
+    pub fn seek(&mut self, monotonic_ns: u64) {
+        self.travel(self.archive().at(monotonic_ns));
     }
 
     /// Moves to the oldest moment kept.
-    pub fn first(&mut self, span_s: f64) {
-        self.travel(self.archive().first().map(|stamp| stamp.id), span_s);
+    pub fn first(&mut self) {
+        self.travel(self.archive().first().map(|stamp| stamp.id));
     }
 
     /// Moves to the newest moment; a live picture runs on from there.
-    pub fn last(&mut self, span_s: f64) {
+    pub fn last(&mut self) {
         if self.replay.is_some() {
-            self.travel(self.archive().last().map(|stamp| stamp.id), span_s);
+            self.travel(self.archive().last().map(|stamp| stamp.id));
         } else {
             self.cursor = None;
         }
     }
 
-    /// The charts' scale has changed: the cursor stays in the picture.
-    pub fn rescale(&mut self, span_s: f64) {
+    /// The charts show so many seconds from now on, or as many as have been seen; the cursor stays in the picture.
+    pub fn set_scale(&mut self, scale_s: Option<f64>) {
+        self.scale_s = scale_s;
         if let Some(id) = self.cursor().map(|moment| moment.id) {
-            self.show(id, span_s);
+            self.show(id);
         }
     }
 
@@ -276,7 +268,7 @@ impl Job {
     }
 
     /// A person has moved: a replay stops, and a live picture runs on once it has come to the newest moment.
-    fn travel(&mut self, to: Option<MomentId>, span_s: f64) {
+    fn travel(&mut self, to: Option<MomentId>) {
         let Some(to) = to else { return };
         if let Some(replay) = &mut self.replay {
             replay.waited_s = 0.0;
@@ -284,13 +276,13 @@ impl Job {
             self.cursor = None;
             return;
         }
-        self.show(to, span_s);
+        self.show(to);
     }
 
     /// Puts the cursor on a moment, and moves the charts no more than is needed to have it in them.
-    fn show(&mut self, to: MomentId, span_s: f64) {
+    fn show(&mut self, to: MomentId) {
         let Some(at) = self.archive().stamp(to).map(|stamp| stamp.monotonic_ns) else { return };
-        let span_ns = (span_s.max(1.0) * 1e9) as u64;
+        let span_ns = (self.span_s().max(1.0) * 1e9) as u64;
         let newest = self.archive().last().map_or(at, |last| last.monotonic_ns);
         let mut edge = self.edge_ns().max(at).min(newest.max(at));
         // A cursor at the very left would have nothing before it: keep a tenth.

@@ -1,8 +1,8 @@
-//! The list of jobs: those attached to, then the processes that may be training. The same list is the first screen where
-//! no PID was given, and lies over a page later.
+//! The list of jobs: attached jobs first, then the processes that may be training. It is the first screen when no PID was
+//! given, and opens over a page later.
 //!
-//! Rows are selected by what they are, not by where they stand: a list that is refreshed under somebody's fingers must
-//! not make them attach to its neighbour.
+//! A row is selected by what it is, not by its position: a refresh between two key presses must not make Enter attach to the
+//! row below.
 
 mod preview;
 pub(in crate::tui) mod view;
@@ -13,19 +13,19 @@ use super::format;
 use super::job::Job;
 use super::labels::counted;
 use super::message::Effect;
+use super::pages::Reply;
 use super::widgets::menu::moved;
 use super::widgets::prompt::is_in;
-use super::widgets::{Confirm, Extent, MenuOutcome, Prompt, Purpose, Typed};
+use super::widgets::{Confirm, Prompt, Purpose};
 use crate::jobs::{JobCandidate, JobKey};
 
 /// A line of the list: a row, or the heading before the candidates.
-pub type Line = Option<JobRow>;
+pub type JobLine = Option<JobRow>;
 
 /// Most digits of a PID that is typed.
 const DIGITS: usize = 10;
 
 /// What speaks for a candidate that it trains: device memory, data workers, a library.
-#[must_use]
 pub fn facts(candidate: &JobCandidate) -> Vec<String> {
     let memory = candidate.gpu_memory_bytes.map(|told| Some(told).filter(|bytes| *bytes > 0));
     let memory = memory.map(|bytes| format!("GPU {}", format::bytes(bytes)));
@@ -43,40 +43,15 @@ pub enum JobRow {
     Candidate(u32),
 }
 
-/// What a person wants of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
-    /// Nothing that shows.
-    Nothing,
-    /// It looks different.
-    Changed,
-    /// Close it.
-    Close,
-    /// Show this job.
-    Show(JobKey),
-    /// Attach to this process.
-    Attach(u32),
-    /// Stop watching this job, which has been confirmed.
-    Detach(JobKey),
-}
-
 /// The open list.
 #[derive(Debug, Clone, Default)]
 pub struct JobList {
     /// Candidates, best first; none before the first scan.
     pub(in crate::tui) candidates: Option<Vec<JobCandidate>>,
-    /// What is being typed: a filter or a PID.
-    pub(in crate::tui) prompt: Option<Prompt>,
-    /// What is being asked.
-    pub(in crate::tui) confirm: Option<Confirm>,
-    /// One line that answers the last key.
-    pub(in crate::tui) note: Option<String>,
-    /// Only rows that hold this are shown, whatever its case.
+    /// Only rows that contain this are shown, ignoring case.
     pub(in crate::tui) filter: String,
-    /// First line shown.
-    pub(in crate::tui) top: usize,
     /// The rows, with a heading before the candidates: found anew when something has changed, not at each drawing.
-    lines: Vec<Line>,
+    lines: Vec<JobLine>,
     selected: Option<JobRow>,
     /// Where the selected row stood last: its neighbour takes its place when it goes.
     place: usize,
@@ -86,13 +61,12 @@ pub struct JobList {
 
 impl JobList {
     /// A list on which this job is selected.
-    #[must_use]
     pub fn at(key: JobKey) -> Self {
         Self { selected: Some(JobRow::Attached(key)), ..Self::default() }
     }
 
     /// Jobs in the order in which they were attached to, the heading, then candidates that are not among them.
-    fn find(&self, jobs: &[Job]) -> Vec<Line> {
+    fn find(&self, jobs: &[Job]) -> Vec<JobLine> {
         let fits = |pid, command: &str| is_in(&self.filter, [command], pid);
         let attached = jobs.iter().filter(|job| fits(job.target.pid, &job.target.command));
         let attached = attached.map(|job| Some(JobRow::Attached(job.key)));
@@ -100,7 +74,7 @@ impl JobList {
         attached.chain([None]).chain(others.map(|c| Some(JobRow::Candidate(c.pid)))).collect()
     }
 
-    /// The candidates that are not attached to, whatever the filter.
+    /// The candidates that are not attached, regardless of the filter.
     pub(in crate::tui) fn others<'l>(&'l self, jobs: &'l [Job]) -> impl Iterator<Item = &'l JobCandidate> {
         let watched =
             |pid: u32| jobs.iter().any(|job| job.target.pid == pid && job.ended.is_none() && job.replay.is_none());
@@ -112,7 +86,6 @@ impl JobList {
     }
 
     /// A candidate by its PID.
-    #[must_use]
     pub fn candidate(&self, pid: u32) -> Option<&JobCandidate> {
         self.candidates.iter().flatten().find(|c| c.pid == pid)
     }
@@ -131,132 +104,90 @@ impl JobList {
     }
 
     /// What a key does, with so many rows visible.
-    pub fn key(&mut self, key: KeyEvent, jobs: &[Job], visible: usize) -> Wish {
-        self.note = None;
-        if let Some(confirm) = &self.confirm {
-            let outcome = confirm.key(key);
-            if outcome == MenuOutcome::Nothing {
-                return Wish::Nothing;
-            }
-            self.confirm = None;
-            return if let MenuOutcome::Chosen(Effect::Detach(job)) = outcome {
-                Wish::Detach(job)
-            } else {
-                Wish::Changed
-            };
-        }
-        if let Some(prompt) = &mut self.prompt {
-            let outcome = prompt.key(key);
-            return self.typed(outcome, jobs);
-        }
+    pub fn key(&mut self, key: KeyEvent, jobs: &[Job], visible: usize) -> Reply {
         let digits = std::mem::take(&mut self.digits);
         if let Some(place) = moved(self.place, self.rows().count(), visible, key) {
             self.select(place);
-            return Wish::Changed;
+            return Reply::Changed;
         }
         match key.code {
-            KeyCode::Esc | KeyCode::F(10) | KeyCode::Char('q' | 'o') => Wish::Close,
+            KeyCode::Esc | KeyCode::F(10) | KeyCode::Char('q' | 'o') => Reply::CloseList,
             KeyCode::Enter => self.open(),
             KeyCode::Char('x') | KeyCode::Delete => self.ask(jobs),
-            KeyCode::Char('p') => {
-                self.prompt = Some(Prompt::new(Purpose::Pid, ""));
-                Wish::Changed
-            }
+            KeyCode::Char('p') => Reply::Prompt(Prompt::new(Purpose::Pid, "")),
             KeyCode::Char('/' | '\\') | KeyCode::F(3 | 4) => {
-                self.prompt = Some(Prompt::new(Purpose::Filter, &self.filter));
-                Wish::Changed
+                Reply::Prompt(Prompt::new(Purpose::Filter, &self.filter))
             }
             KeyCode::Char(digit @ '0'..='9') if digits.len() < DIGITS => {
                 self.digits = digits;
                 self.digits.push(digit);
                 self.jump(jobs)
             }
-            _ => Wish::Nothing,
+            _ => Reply::Nothing,
         }
     }
 
-    /// Pasted text, for a prompt.
-    pub fn paste(&mut self, text: &str, jobs: &[Job]) -> Wish {
-        let Some(prompt) = &mut self.prompt else { return Wish::Nothing };
-        prompt.paste(text);
-        self.typed(Typed::Changed, jobs)
-    }
-
     /// A click on a line: the first selects a row, one on the selected row opens it.
-    pub fn click(&mut self, line: usize) -> Wish {
-        let clicked = self.lines.get(line).copied().flatten().filter(|_| self.confirm.is_none());
-        let Some(clicked) = clicked else { return Wish::Nothing };
+    pub fn click(&mut self, line: usize) -> Reply {
+        let Some(clicked) = self.lines.get(line).copied().flatten() else { return Reply::Nothing };
         if self.selected == Some(clicked) {
             return self.open();
         }
         let place = self.rows().position(|row| row == clicked);
         self.select(place.unwrap_or(self.place));
-        Wish::Changed
+        Reply::Changed
     }
 
-    /// What a prompt's key means for the list.
-    fn typed(&mut self, typed: Typed, jobs: &[Job]) -> Wish {
-        let Some(prompt) = self.prompt.as_ref().filter(|_| matches!(typed, Typed::Changed | Typed::Done)) else {
-            return Wish::Nothing;
-        };
-        let done = typed == Typed::Done;
-        let (purpose, text) = (prompt.purpose, prompt.text.trim().to_owned());
-        if done {
-            self.prompt = None;
-        }
+    /// Text has been typed into a prompt that the list has opened, and is done or not.
+    pub fn typed(&mut self, purpose: Purpose, text: &str, done: bool, jobs: &[Job]) -> Reply {
         if purpose == Purpose::Pid {
-            return match text.parse::<u32>() {
-                Ok(pid) if done && pid > 0 => Wish::Attach(pid),
-                _ => {
-                    if done && !text.is_empty() {
-                        self.note = Some(format!("no PID: {}", crate::text::fit(&text, 40)));
-                    }
-                    Wish::Changed
-                }
+            return match text.parse() {
+                Ok(pid) if done && pid > 0 => Reply::Attach(pid),
+                _ if done && !text.is_empty() => Reply::Notice(format!("no PID: {}", crate::text::fit(text, 40))),
+                _ => Reply::Changed,
             };
         }
-        self.filter = text;
+        text.clone_into(&mut self.filter);
         self.refresh(jobs);
-        Wish::Changed
+        Reply::Changed
     }
 
-    fn open(&self) -> Wish {
+    fn open(&self) -> Reply {
         match self.selected {
-            Some(JobRow::Attached(key)) => Wish::Show(key),
-            Some(JobRow::Candidate(pid)) => Wish::Attach(pid),
-            None => Wish::Nothing,
+            Some(JobRow::Attached(key)) => Reply::ShowJob(key),
+            Some(JobRow::Candidate(pid)) => Reply::Attach(pid),
+            None => Reply::Nothing,
         }
     }
 
     /// Asks whether the selected job is to be let go.
-    fn ask(&mut self, jobs: &[Job]) -> Wish {
-        let Some(JobRow::Attached(key)) = self.selected else { return Wish::Nothing };
-        let Some(job) = jobs.iter().find(|job| job.key == key) else { return Wish::Nothing };
+    fn ask(&self, jobs: &[Job]) -> Reply {
+        let Some(JobRow::Attached(key)) = self.selected else { return Reply::Nothing };
+        let Some(job) = jobs.iter().find(|job| job.key == key) else { return Reply::Nothing };
         if jobs.len() < 2 {
-            self.note = Some("the only job stays: q on its pages quits".to_owned());
-            return Wish::Changed;
+            return Reply::Notice("the only job stays: q on its pages quits".to_owned());
         }
         let question = format!(
             "Stop watching process {} and forget what was seen of it? The process itself runs on.",
             job.target.pid
         );
-        self.confirm = Some(Confirm { question, effect: Effect::Detach(key) });
-        Wish::Changed
+        Reply::Confirm(Confirm { question, effect: Effect::Detach(key) })
     }
 
     /// Goes to the first row whose PID begins with the digits typed.
-    fn jump(&mut self, jobs: &[Job]) -> Wish {
-        let pid_of = |row: &JobRow| match row {
-            JobRow::Attached(key) => jobs.iter().find(|job| job.key == *key).map(|job| job.target.pid),
-            JobRow::Candidate(pid) => Some(*pid),
+    fn jump(&mut self, jobs: &[Job]) -> Reply {
+        let begins = |row: &JobRow| {
+            let pid = match row {
+                JobRow::Attached(key) => jobs.iter().find(|job| job.key == *key).map(|job| job.target.pid),
+                JobRow::Candidate(pid) => Some(*pid),
+            };
+            pid.is_some_and(|pid| pid.to_string().starts_with(&self.digits))
         };
-        let begins = |row: &JobRow| pid_of(row).is_some_and(|pid| pid.to_string().starts_with(&self.digits));
-        let place = self.rows().position(|row| begins(&row));
-        match place {
-            Some(place) => self.select(place),
-            None => self.note = Some(format!("no PID here begins with {}: p attaches to any", self.digits)),
-        }
-        Wish::Changed
+        let Some(place) = self.rows().position(|row| begins(&row)) else {
+            return Reply::Notice(format!("no PID here begins with {}: p attaches to any", self.digits));
+        };
+        self.select(place);
+        Reply::Changed
     }
 
     /// Selects the row at this place, or the last one.
@@ -266,12 +197,8 @@ impl JobList {
         self.selected = selected;
     }
 
-    /// The visible part of so many lines, with the selected row in it, and the heading above the first candidate with that.
-    pub(in crate::tui) fn extent(&self, visible: usize) -> Extent {
-        let line = self.lines.iter().position(|line| line.is_some() && *line == self.selected).unwrap_or(0);
-        let first = if line > 0 && self.lines.get(line - 1).is_some_and(Option::is_none) { line - 1 } else { line };
-        let total = self.lines.len();
-        let top = self.top.min(first).max((line + 1).saturating_sub(visible)).min(total.saturating_sub(visible));
-        Extent { top, visible, total }
+    /// The line of the selected row.
+    fn selected_line(&self) -> Option<usize> {
+        self.lines.iter().position(|line| line.is_some() && *line == self.selected)
     }
 }

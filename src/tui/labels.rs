@@ -12,7 +12,6 @@ use crate::text::sanitise;
 const SHORT_ARGUMENTS: usize = 256;
 
 /// What a verdict says, in a few words.
-#[must_use]
 pub fn verdict_in_words(verdict: &Verdict) -> &'static str {
     causes::spec_of(verdict.class, verdict.cause, verdict.phase)
         .map_or_else(|| verdict.class.meaning(), |spec| spec.brief)
@@ -20,7 +19,6 @@ pub fn verdict_in_words(verdict: &Verdict) -> &'static str {
 
 /// A command line without the directories of its program and of its first Python file: where cells are few, the names
 /// say more than the paths.
-#[must_use]
 pub fn short_command(command: &str) -> String {
     let mut script = false;
     let shown = command.split(' ').enumerate().map(|(place, argument)| {
@@ -35,21 +33,18 @@ pub fn short_command(command: &str) -> String {
 }
 
 /// A command line without the folder of its program, which would hide its name.
-#[must_use]
 pub fn program(command: &str) -> &str {
     let folder = command.split(' ').next().and_then(|path| path.rfind('/')).map_or(0, |slash| slash + 1);
     command.get(folder..).filter(|rest| !rest.is_empty()).unwrap_or(command)
 }
 
 /// A wall clock time: `14:03:27`.
-#[must_use]
 pub fn clock(unix_ms: i64, zone: &TimeZone) -> String {
     let Ok(moment) = jiff::Timestamp::from_millisecond(unix_ms) else { return UNMEASURED.to_owned() };
     moment.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()
 }
 
 /// How sure a confidence is: `sure 93 %`.
-#[must_use]
 pub fn sureness(confidence: f64) -> String {
     let word = match confidence {
         0.8.. => "sure",
@@ -60,13 +55,11 @@ pub fn sureness(confidence: f64) -> String {
 }
 
 /// Class and cause, in the exact words of the taxonomy: `data-loader: too-few-workers`.
-#[must_use]
 pub fn verdict_name(class: Class, cause: Option<Cause>) -> String {
     class.word().to_owned() + &cause.map(|cause| format!(": {cause}")).unwrap_or_default()
 }
 
 /// An advice on one line with its bound: as much of the bound as fits into `width` cells behind the title.
-#[must_use]
 pub fn advice_line(lead: &str, advice: &Advice, width: usize) -> String {
     let title = format!("{lead}{}", sanitise(&advice.title));
     let long = format!("{title}{}", bound(advice));
@@ -83,7 +76,6 @@ pub(super) fn speedup(advice: &Advice) -> Option<String> {
 }
 
 /// The bound of an advice as it follows its title: ` (at most 1.7× faster)`.
-#[must_use]
 pub fn bound(advice: &Advice) -> String {
     let speedup = speedup(advice).map(|speedup| speedup + " faster");
     let steps = advice.predicted_step_ms.filter(|ms| ms.is_finite()).map(|ms| format!("steps of {ms:.0} ms"));
@@ -92,35 +84,24 @@ pub fn bound(advice: &Advice) -> String {
 }
 
 /// What a split of the loop's time says: `waits for a batch 68 %, for the GPU 2 %, …`.
-#[must_use]
 pub fn split(shares: Option<&TimeSplit>) -> String {
-    let words = LoopActivity::ALL.map(|activity| {
-        let word = match activity {
-            LoopActivity::InputWait => "waits for a batch",
-            LoopActivity::DeviceSync => "for the GPU",
-            LoopActivity::HostBusy => "works",
-            LoopActivity::Checkpoint => "saves",
-            LoopActivity::Other => "other",
-        };
-        format!("{word} {}", format::share(shares.map(|shares| shares[activity])))
-    });
-    words.join(", ")
+    let part = |activity: LoopActivity| {
+        format!("{} {}", activity.words().sentence, format::share(shares.map(|shares| shares[activity])))
+    };
+    LoopActivity::ALL.map(part).join(", ")
 }
 
 /// A count with its noun: `1 worker`, `4 workers`.
-#[must_use]
 pub fn counted<N: PartialEq + From<u8> + std::fmt::Display>(count: N, one: &str, many: &str) -> String {
     format!("{count} {}", if count == N::from(1) { one } else { many })
 }
 
 /// A number that is there or not.
-#[must_use]
 pub fn number(value: Option<impl ToString>) -> String {
     value.map_or_else(|| UNMEASURED.to_owned(), |value| value.to_string())
 }
 
 /// `6.1 GiB` of `22 GiB` as `6.1/22 GiB`.
-#[must_use]
 pub fn used_of(used: Option<u64>, total: Option<u64>) -> String {
     let (Some(used), Some(total)) = (used, total) else { return format::bytes(used) };
     let (used, total) = (format::bytes(Some(used)), format::bytes(Some(total)));
@@ -131,13 +112,11 @@ pub fn used_of(used: Option<u64>, total: Option<u64>) -> String {
 }
 
 /// Percent without a blank, for narrow columns.
-#[must_use]
 pub fn whole_percent(value: Option<f64>) -> String {
     format::percent(value).replace(' ', "")
 }
 
 /// The state letter of `/proc/PID/stat` (proc(5)) in a word.
-#[must_use]
 pub fn process_state(letter: char) -> String {
     let word = match letter {
         'R' => "running",

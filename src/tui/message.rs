@@ -33,8 +33,7 @@ pub enum Message {
 
 impl Message {
     /// The message of a terminal event, if it has one: a key that is let go has none.
-    #[must_use]
-    pub fn of_event(event: Event) -> Option<Self> {
+    pub fn from_event(event: Event) -> Option<Self> {
         match event {
             Event::Key(key) => (key.kind != KeyEventKind::Release).then_some(Self::Key(key)),
             Event::Mouse(mouse) => Some(Self::Mouse(mouse)),
@@ -94,7 +93,7 @@ mod tests {
     fn a_release_does_nothing() {
         let press = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
         let release = KeyEvent { kind: KeyEventKind::Release, ..press };
-        assert!(Message::of_event(Event::Key(press)).is_some());
-        assert!(Message::of_event(Event::Key(release)).is_none());
+        assert!(Message::from_event(Event::Key(press)).is_some());
+        assert!(Message::from_event(Event::Key(release)).is_none());
     }
 }

@@ -14,7 +14,6 @@ pub mod keys;
 pub mod labels;
 pub mod message;
 pub mod pages;
-pub mod picker;
 mod rescue;
 pub mod summary;
 pub mod svg;

@@ -5,14 +5,12 @@ use jiff::tz::TimeZone;
 use super::{format, labels};
 use crate::history::totals::Totals;
 use crate::text::sanitise;
-use crate::tui::theme::Look;
 
 /// Shares below this are not named.
 const NAMED: f64 = 0.005;
 
 /// The totals in words, one line each, at most seven, nothing in them that could steer a terminal; times of the day as
 /// in `zone`.
-#[must_use]
 pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<String> {
     let watched = format::duration(run.watched_s);
     let mut lines = vec![match run.steps {
@@ -43,7 +41,7 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<String> {
             labels::verdict_name(costliest.verdict.class, costliest.verdict.cause)
         ));
     }
-    let activities = run.split_s.iter().map(|(activity, seconds)| (Look::of(activity).word, seconds));
+    let activities = run.split_s.iter().map(|(activity, seconds)| (activity.look().word, seconds));
     let split = shares(activities, run.split_s.total());
     if !split.is_empty() {
         lines.push(format!("Main thread: {split}"));

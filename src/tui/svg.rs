@@ -1,8 +1,8 @@
 //! The screen as a picture: a buffer of cells as an SVG that needs nothing else and looks the same with any font.
 //!
-//! A cell is 8×16 units. From below there are grounds, shapes and text. Whatever charts are made of (blocks, braille,
+//! A cell is 8×16 units. From below there are grounds, shapes and text. What charts are made of (blocks, braille,
 //! lines of boxes) is drawn as shapes; text stands in runs, each with its place and length, so that columns line up in
-//! a font of any width. What has the same colour shares one element, which keeps the file small.
+//! a font of any width. What has the same color shares one element, which keeps the file small.
 //!
 //! anstyle-svg makes a picture of the same screen 1.3 times (80×24) to twice (200×60) as large. It leaves all characters
 //! to the reader's fonts, one line each: charts need one with braille, and columns move where another font stands in.
@@ -37,9 +37,8 @@ const ATTRIBUTES: [(Modifier, &str); 4] = [
     (Modifier::CROSSED_OUT, " text-decoration=\"line-through\""),
 ];
 
-/// `buffer` as an SVG document. Colours left to the terminal become `palette`'s text and background, named ones xterm's.
+/// `buffer` as an SVG document. Colors left to the terminal become `palette`'s text and background, named ones xterm's.
 /// The text of cells is taken as hostile: what could end an element, steer a terminal or reorder a line is made harmless.
-#[must_use]
 pub fn svg(buffer: &Buffer, palette: &Palette) -> String {
     let mut picture = Picture {
         ground: palette.rgb(ColorSlot::Background),
@@ -53,12 +52,12 @@ pub fn svg(buffer: &Buffer, palette: &Palette) -> String {
     picture.document(u32::from(area.width) * WIDTH, u32::from(area.height) * HEIGHT)
 }
 
-/// What a run of text has in common: colour and attributes, as their bits.
-type Look = (Rgb, u16);
+/// What a run of text has in common: color and attributes, as their bits.
+type SvgStyle = (Rgb, u16);
 
 /// A run of text that is being gathered.
 struct SvgRun {
-    look: Look,
+    style: SvgStyle,
     x: u32,
     cells: u32,
     text: String,
@@ -68,7 +67,7 @@ struct SvgRun {
     only: Option<String>,
 }
 
-/// What is drawn, by colour and, within that, by the line inside a cell, 0–3, that it belongs to: along a line things
+/// What is drawn, by color and, within that, by the line inside a cell, 0–3, that it belongs to: along a line things
 /// are joined.
 #[derive(Default)]
 struct Picture {
@@ -79,7 +78,7 @@ struct Picture {
     /// Rows of dots, 4 units for each dot.
     dots: BTreeMap<(Rgb, u32), Vec<Rectangle>>,
     /// Elements, ready written.
-    texts: BTreeMap<Look, String>,
+    texts: BTreeMap<SvgStyle, String>,
 }
 
 /// Adds a rectangle, joined to the last one where it continues that to the right.
@@ -91,9 +90,10 @@ fn add(list: &mut Vec<Rectangle>, (x, y, width, height): Rectangle) {
 }
 
 impl Picture {
-    /// A cell's colours after reversing and dimming: in front and behind.
-    fn colours(&self, cell: &Cell) -> (Rgb, Rgb) {
-        let (mut front, mut back) = (Rgb::of(cell.fg).unwrap_or(self.ink), Rgb::of(cell.bg).unwrap_or(self.ground));
+    /// A cell's colors after reversing and dimming: in front and behind.
+    fn colors(&self, cell: &Cell) -> (Rgb, Rgb) {
+        let (mut front, mut back) =
+            (Rgb::from_color(cell.fg).unwrap_or(self.ink), Rgb::from_color(cell.bg).unwrap_or(self.ground));
         if cell.modifier.contains(Modifier::REVERSED) {
             std::mem::swap(&mut front, &mut back);
         }
@@ -111,7 +111,7 @@ impl Picture {
         let mut covered = 0; // cells under the right half of a wide character
         for (at, cell) in (0u32..).zip(row) {
             let x = at * WIDTH;
-            let (front, back) = self.colours(cell);
+            let (front, back) = self.colors(cell);
             if back != self.ground {
                 add(self.grounds.entry((back, 0)).or_default(), (x, y, WIDTH, HEIGHT));
             }
@@ -120,7 +120,7 @@ impl Picture {
                 continue;
             }
             let symbol = if cell.modifier.contains(Modifier::HIDDEN) { " " } else { cell.symbol() };
-            if let Some(shape) = Shape::of(symbol) {
+            if let Some(shape) = Shape::from_symbol(symbol) {
                 self.end(y, run.take());
                 self.shape(&shape, (x, y), front);
                 continue;
@@ -128,8 +128,8 @@ impl Picture {
             let symbol = fit(symbol, (row.len() - at as usize).min(2));
             covered = (symbol.width() as u32).saturating_sub(1);
             let shown = Modifier::from_iter(ATTRIBUTES.map(|(attribute, _)| attribute));
-            let look = (front, (cell.modifier & shown).bits());
-            run = self.text(run, look, (x, y), symbol, covered + 1);
+            let style = (front, (cell.modifier & shown).bits());
+            run = self.text(run, style, (x, y), symbol, covered + 1);
         }
         self.end(y, run);
     }
@@ -161,13 +161,13 @@ impl Picture {
     fn text(
         &mut self,
         run: Option<SvgRun>,
-        look: Look,
+        style: SvgStyle,
         (x, y): (u32, u32),
         symbol: String,
         cells: u32,
     ) -> Option<SvgRun> {
         // A line under or through blanks is seen.
-        let lined = Modifier::from_bits_truncate(look.1).intersects(Modifier::UNDERLINED | Modifier::CROSSED_OUT);
+        let lined = Modifier::from_bits_truncate(style.1).intersects(Modifier::UNDERLINED | Modifier::CROSSED_OUT);
         let blank = !lined && symbol.chars().all(|c| c == ' ' || c == '\u{A0}');
         // Every monospaced font has these; for others another font may stand in, of another width.
         let common = symbol.chars().all(|c| matches!(c, ' '..='~' | '\u{A1}'..='\u{AC}' | '\u{AE}'..='\u{FF}'));
@@ -175,7 +175,7 @@ impl Picture {
         match run {
             Some(run) if blank && !run.blank && run.only.is_none() => Some(SvgRun { blank: true, ..run }),
             Some(mut run)
-                if !blank && run.look == look && run.only == only && (common || !run.blank && cells == 1) =>
+                if !blank && run.style == style && run.only == only && (common || !run.blank && cells == 1) =>
             {
                 if std::mem::take(&mut run.blank) {
                     run.text.push(' ');
@@ -187,7 +187,7 @@ impl Picture {
             }
             run => {
                 self.end(y, run);
-                (!blank).then_some(SvgRun { look, x, cells, text: symbol, blank: false, only })
+                (!blank).then_some(SvgRun { style, x, cells, text: symbol, blank: false, only })
             }
         }
     }
@@ -195,7 +195,7 @@ impl Picture {
     /// Writes a run as an element.
     fn end(&mut self, y: u32, run: Option<SvgRun>) {
         let Some(run) = run else { return };
-        let out = self.texts.entry(run.look).or_default();
+        let out = self.texts.entry(run.style).or_default();
         let (x, y, length) = (run.x, y + BASELINE, run.cells * WIDTH);
         let _ = write!(out, "<text x=\"{x}\" y=\"{y}\" textLength=\"{length}\">");
         for c in run.text.chars() {
@@ -230,8 +230,8 @@ impl Picture {
         paths(&mut out, &self.dots, dashed, |out, (x, y, width, _)| {
             let _ = write!(out, "M{x} {y}h{}", width - 2);
         });
-        for ((colour, bits), texts) in &self.texts {
-            let _ = write!(out, "<g fill=\"{}\"", hex(*colour));
+        for ((color, bits), texts) in &self.texts {
+            let _ = write!(out, "<g fill=\"{}\"", hex(*color));
             let mut modifier = Modifier::from_bits_truncate(*bits);
             if modifier.contains(Modifier::UNDERLINED) {
                 modifier.remove(Modifier::CROSSED_OUT);
@@ -246,7 +246,7 @@ impl Picture {
     }
 }
 
-/// Writes one path for each colour: `attributes` end with the one that takes the colour, `piece` draws a rectangle.
+/// Writes one path for each color: `attributes` end with the one that takes the color, `piece` draws a rectangle.
 fn paths(
     out: &mut String,
     lists: &BTreeMap<(Rgb, u32), Vec<Rectangle>>,
@@ -254,11 +254,11 @@ fn paths(
     piece: impl Fn(&mut String, Rectangle),
 ) {
     let mut before = None;
-    for ((colour, _), list) in lists {
-        if before != Some(colour) {
+    for ((color, _), list) in lists {
+        if before != Some(color) {
             let end = if before.is_some() { "\"/>\n" } else { "" };
-            let _ = write!(out, "{end}<path {attributes}\"{}\" d=\"", hex(*colour));
-            before = Some(colour);
+            let _ = write!(out, "{end}<path {attributes}\"{}\" d=\"", hex(*color));
+            before = Some(color);
         }
         list.iter().for_each(|rectangle| piece(out, *rectangle));
     }

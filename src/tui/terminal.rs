@@ -27,7 +27,7 @@ use rustix::process::{Signal, kill_current_process_group};
 use super::encode::encode;
 use super::rescue;
 
-/// Room for a frame: a full repaint of 200×60 in colour needs about 40 KiB.
+/// Room for a frame: a full repaint of 200×60 in color needs about 40 KiB.
 const FRAME_BYTES: usize = 64 * 1024;
 
 /// Size to assume where the terminal does not tell.
@@ -59,7 +59,7 @@ pub struct TerminalOptions {
     pub screen: bool,
 }
 
-/// The terminal, taken over until this is dropped. Whatever writes to it fails once it has been closed.
+/// The terminal, taken over until this is dropped. Writes to it fail once it has been closed.
 #[derive(Debug)]
 pub struct Terminal {
     out: File,
@@ -83,7 +83,7 @@ impl Terminal {
     /// Takes over the terminal on standard output: raw mode, alternate screen, hidden cursor, bracketed paste.
     ///
     /// # Errors
-    /// When standard output is no terminal, or raw mode is refused. Whatever was switched on is switched off again.
+    /// When standard output is no terminal, or raw mode is refused. Everything that was switched on is switched off again.
     pub fn enter(options: TerminalOptions) -> io::Result<Self> {
         let stdout = rustix::stdio::stdout();
         if !rustix::termios::isatty(stdout) {
@@ -105,7 +105,6 @@ impl Terminal {
     }
 
     /// Columns and rows of the terminal. A size that no terminal has is not believed: the last one stands.
-    #[must_use]
     pub fn size(&self) -> (u16, u16) {
         match claimed_size(&self.out) {
             Some(size) if !is_absurd(size) => size,
@@ -142,7 +141,7 @@ impl Terminal {
         // If writing fails half-way the next frame must not build on this one.
         self.repaint = true;
         match self.write() {
-            // Nobody reads at the other end. What else there is to do goes on; the next frame tries again.
+            // The other end does not read. Everything else goes on; the next frame tries again.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(()),
             written => written?,
         }
@@ -184,7 +183,7 @@ impl Terminal {
     ///
     /// The whole group is stopped, as the terminal driver would do it: a wrapper script in the same group must stop
     /// too, or the shell would never get the terminal back. In a group without a job-control shell the kernel ignores
-    /// SIGTSTP, so nobody can be left with a stopped program and a dead terminal. A program started under trainmon
+    /// SIGTSTP, so that no stopped program can leave a dead terminal. A program started under trainmon
     /// belongs in a group of its own.
     pub fn suspend(&mut self) -> io::Result<()> {
         restore(&mut self.out);
@@ -195,7 +194,7 @@ impl Terminal {
         self.take()
     }
 
-    /// Takes the terminal again after somebody else has stopped and continued the process (SIGCONT).
+    /// Takes the terminal again after another program has stopped and continued the process (SIGCONT).
     pub fn resumed(&mut self) -> io::Result<()> {
         // Leaving first makes crossterm forget the modes that it believes to be set.
         let _ = disable_raw_mode();
@@ -206,7 +205,7 @@ impl Terminal {
     pub fn leave_with(mut self, lines: &[String]) {
         restore(&mut self.out);
         let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
-        // There may be nobody left to read it.
+        // The reader may be gone.
         let _ = write_whole(&mut self.out, text.as_bytes());
     }
 
@@ -278,7 +277,7 @@ fn own_handle() -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match rustix::fs::open("/proc/self/fd/1", flags, Mode::empty()) {
         Ok(own) => Ok(File::from(own)),
-        // After su the terminal belongs to somebody else.
+        // After su the terminal belongs to another user.
         Err(_) => Ok(File::from(rustix::io::dup(rustix::stdio::stdout())?)),
     }
 }

@@ -1,9 +1,9 @@
-//! Colours and glyphs. Colour only ever repeats what a letter, a word or a texture already says.
+//! Colors and glyphs. Color only ever repeats what a letter, a word or a texture already says.
 //!
-//! What the colours are is the [`Palette`]'s business, how many of them the terminal has [`Depth`]'s. Without colour
+//! What the colors are is the [`Palette`]'s business, how many of them the terminal has [`Depth`]'s. Without color
 //! (`NO_COLOR`, `--no-color`) modifiers stay; `--ascii` draws with ASCII alone.
 
-mod colour;
+mod color;
 #[cfg(test)]
 mod contrast;
 mod detect;
@@ -11,14 +11,14 @@ mod palette;
 
 use ratatui::style::{Color, Modifier, Style};
 
-pub use colour::{ANSI, Rgb};
+pub use color::{ANSI, Rgb};
 pub use detect::{in_screen, utf8_locale};
 pub use palette::{ColorSlot, Palette};
 
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 
-/// How many colours the terminal has.
+/// How many colors the terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// None, or none are wanted.
@@ -28,22 +28,22 @@ pub enum Depth {
     /// xterm's 256.
     Indexed256,
     /// 24 bits.
-    TrueColour,
+    TrueColor,
 }
 
 /// How to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
-    /// How many colours to use.
+    /// How many colors to use.
     pub depth: Depth,
     /// Draw with ASCII alone.
     pub ascii: bool,
-    /// Which colours.
+    /// Which colors.
     pub palette: Palette,
 }
 
 impl Default for Theme {
-    /// The dark theme in 256 colours, with every glyph.
+    /// The dark theme in 256 colors, with every glyph.
     fn default() -> Self {
         Self { depth: Depth::Indexed256, ascii: false, palette: Palette::dark() }
     }
@@ -78,38 +78,66 @@ impl Look {
     pub const fn new(word: &'static str, slot: ColorSlot, glyph: char, ascii: char) -> Self {
         Self { word, slot, glyph, ascii }
     }
+}
 
-    /// What the loop does.
-    #[must_use]
-    pub fn of(activity: LoopActivity) -> Self {
-        match activity {
-            LoopActivity::InputWait => Self::new("wait for batch", ColorSlot::Orange, '█', 'W'),
-            LoopActivity::DeviceSync => Self::new("wait for GPU", ColorSlot::Green, '▒', 'S'),
-            LoopActivity::HostBusy => Self::new("host work", ColorSlot::Purple, '░', 'H'),
-            LoopActivity::Checkpoint => Self::new("saving", ColorSlot::Sky, '╳', 'C'),
-            LoopActivity::Other => Self::new("other", ColorSlot::Grey, '·', '.'),
+/// What the screen calls a kind of the loop's time where cells are few.
+#[derive(Debug, Clone, Copy)]
+pub struct LoopWords {
+    /// Follows the ones before it in a sentence: `waits for a batch 68 %, for the GPU 2 %`.
+    pub sentence: &'static str,
+    /// In the table of processes.
+    pub stage: &'static str,
+    /// What the loop does most, in one verb.
+    pub verb: &'static str,
+    /// Of a short legend.
+    pub short: &'static str,
+    /// The same in ASCII, where its first letter is the texture.
+    pub ascii: &'static str,
+}
+
+impl LoopActivity {
+    /// How it is drawn, and its word in legends.
+    pub fn look(self) -> Look {
+        match self {
+            Self::InputWait => Look::new("wait for batch", ColorSlot::Orange, '█', 'W'),
+            Self::DeviceSync => Look::new("wait for GPU", ColorSlot::Green, '▒', 'S'),
+            Self::HostBusy => Look::new("host work", ColorSlot::Purple, '░', 'H'),
+            Self::Checkpoint => Look::new("saving", ColorSlot::Sky, '╳', 'C'),
+            Self::Other => Look::new("other", ColorSlot::Grey, '·', '.'),
         }
     }
 
-    /// A class: what a verdict of it says, its color, and its letter on the strip of past verdicts.
-    #[must_use]
-    pub fn class(class: Class) -> Self {
-        let (word, slot, letter) = match class {
-            Class::DataLoader => ("the input pipeline must get faster", ColorSlot::Orange, 'D'),
-            Class::Io => ("storage or network must get faster", ColorSlot::Sky, 'I'),
-            Class::Cpu => ("the CPU must get faster, or be freed", ColorSlot::Purple, 'C'),
-            Class::Gpu => ("the device is the limit", ColorSlot::Green, 'G'),
-            Class::Balanced => ("no resource costs more than a few percent", ColorSlot::Blue, 'B'),
-            Class::Idle => ("not training now; the phase says why", ColorSlot::Grey, 'z'),
-            Class::Unknown => ("too little could be seen; the findings say what mends it", ColorSlot::Yellow, '?'),
+    /// Its shorter words.
+    pub fn words(self) -> LoopWords {
+        let [sentence, stage, verb, short, ascii] = match self {
+            Self::InputWait => ["waits for a batch", "wait data", "waits", "wait", "Wait"],
+            Self::DeviceSync => ["for the GPU", "wait GPU", "syncs", "sync", "Sync"],
+            Self::HostBusy => ["works", "host work", "works", "host", "Host"],
+            Self::Checkpoint => ["saves", "saving", "saves", "save", "Ckpt"],
+            Self::Other => ["other", "other", "other", "other", ".other"],
         };
-        Self::new(word, slot, letter, letter)
+        LoopWords { sentence, stage, verb, short, ascii }
+    }
+}
+
+impl Class {
+    /// What a verdict of it says, its color, and its letter on the strip of past verdicts.
+    pub fn look(self) -> Look {
+        let (word, slot, letter) = match self {
+            Self::DataLoader => ("the input pipeline must get faster", ColorSlot::Orange, 'D'),
+            Self::Io => ("storage or network must get faster", ColorSlot::Sky, 'I'),
+            Self::Cpu => ("the CPU must get faster, or be freed", ColorSlot::Purple, 'C'),
+            Self::Gpu => ("the device is the limit", ColorSlot::Green, 'G'),
+            Self::Balanced => ("no resource costs more than a few percent", ColorSlot::Blue, 'B'),
+            Self::Idle => ("not training now; the phase says why", ColorSlot::Grey, 'z'),
+            Self::Unknown => ("too little could be seen; the findings say what mends it", ColorSlot::Yellow, '?'),
+        };
+        Look::new(word, slot, letter, letter)
     }
 }
 
 impl Theme {
-    /// Without colours.
-    #[must_use]
+    /// Without colors.
     pub const fn plain(ascii: bool) -> Self {
         Self { depth: Depth::None, ascii, palette: Palette::MONOCHROME }
     }
@@ -124,119 +152,104 @@ impl Theme {
         }
     }
 
-    /// A slot as a foreground colour; without colours nothing, but for what matters less.
+    /// A slot as a foreground color; without colors nothing, but for what matters less.
     fn fg(self, slot: ColorSlot) -> Style {
         match self.depth {
             Depth::None if slot == ColorSlot::Dim => Style::new().add_modifier(Modifier::DIM),
             Depth::None => Style::new(),
-            _ => Style::new().fg(self.colour(slot)),
+            _ => Style::new().fg(self.color(slot)),
         }
     }
 
-    fn colour(self, slot: ColorSlot) -> Color {
+    fn color(self, slot: ColorSlot) -> Color {
         self.palette.shade(slot).at(self.depth)
     }
 
-    /// Text on a ground of its own; the terminal's own colours reversed where 16 or fewer leave no choice.
+    /// Text on a ground of its own; the terminal's own colors reversed where 16 or fewer leave no choice.
     fn pair(self, text: ColorSlot, ground: ColorSlot) -> Style {
         match self.depth {
             Depth::None | Depth::Ansi16 => Style::new().add_modifier(Modifier::REVERSED),
-            Depth::Indexed256 | Depth::TrueColour => Style::new().fg(self.colour(text)).bg(self.colour(ground)),
+            Depth::Indexed256 | Depth::TrueColor => Style::new().fg(self.color(text)).bg(self.color(ground)),
         }
     }
 
     /// Text that matters less.
-    #[must_use]
     pub fn dim(self) -> Style {
         self.fg(ColorSlot::Dim)
     }
 
     /// Text that matters.
-    #[must_use]
     pub fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
     /// Title bar, footer keys.
-    #[must_use]
     pub fn bar(self) -> Style {
         self.pair(ColorSlot::BarText, ColorSlot::Bar)
     }
 
     /// The row that is selected.
-    #[must_use]
     pub fn selected(self) -> Style {
         self.pair(ColorSlot::SelectedText, ColorSlot::Selected)
     }
 
     /// The cursor in the charts.
-    #[must_use]
     pub fn cursor(self) -> Style {
         self.fg(ColorSlot::Cursor).add_modifier(Modifier::BOLD)
     }
 
     /// What to do.
-    #[must_use]
     pub fn advice(self) -> Style {
         self.fg(ColorSlot::Advice).add_modifier(Modifier::BOLD)
     }
 
     /// Something is wrong with a source, or a notice.
-    #[must_use]
     pub fn warning(self) -> Style {
         self.fg(ColorSlot::Warning).add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
     }
 
     /// The heading of the process table.
-    #[must_use]
     pub fn heading(self) -> Style {
         Style::new().add_modifier(Modifier::UNDERLINED)
     }
 
     /// The badge with a verdict's class.
-    #[must_use]
     pub fn badge(self, class: Class) -> Style {
         let bold = Style::new().add_modifier(Modifier::BOLD);
         if self.depth == Depth::None {
             return bold.add_modifier(Modifier::REVERSED);
         }
-        let shade = self.palette.shade(Look::class(class).slot);
+        let shade = self.palette.shade(class.look().slot);
         bold.fg(shade.ink(self.depth)).bg(shade.at(self.depth))
     }
 
     /// A class's letter on the strip.
-    #[must_use]
     pub fn class(self, class: Class) -> Style {
         self.badge(class).remove_modifier(Modifier::BOLD | Modifier::REVERSED)
     }
 
     /// A timeline of what this class is about.
-    #[must_use]
     pub fn series(self, class: Class) -> Style {
-        self.style(Look::class(class))
+        self.style(class.look())
     }
 
     /// The color of a look.
-    #[must_use]
     pub fn style(self, look: Look) -> Style {
         self.fg(look.slot)
     }
 
     /// The texture of a look.
-    #[must_use]
     pub fn glyph(self, look: Look) -> char {
         if self.ascii { look.ascii } else { look.glyph }
     }
 
     /// What stands where nothing was measured.
-    #[must_use]
     pub fn gap_glyph(self) -> char {
         if self.ascii { '-' } else { '–' }
     }
 }
 
 /// The ASCII stand-in for a character that this program draws, `?` for anything else.
-#[must_use]
 pub fn ascii(c: char) -> char {
     match c {
         ' '..='~' => c,
@@ -277,12 +290,12 @@ mod tests {
     }
 
     #[test]
-    fn without_colours_no_style_has_one() {
+    fn without_colors_no_style_has_one() {
         let theme = Theme::plain(false);
         let styles = [theme.dim(), theme.bar(), theme.selected(), theme.cursor(), theme.advice(), theme.warning()];
         let badges = Class::ALL.map(|class| theme.badge(class));
         for style in
-            styles.into_iter().chain(badges).chain(LoopActivity::ALL.map(|activity| theme.style(Look::of(activity))))
+            styles.into_iter().chain(badges).chain(LoopActivity::ALL.map(|activity| theme.style(activity.look())))
         {
             assert_eq!((style.fg, style.bg), (None, None));
         }

@@ -310,7 +310,7 @@ fn replayed(low_bandwidth: bool, depth: Depth, page: Page) -> usize {
 
 /// Every page in every number of colours stays within so many bytes a second.
 fn assert_within(most: usize, sent: impl Fn(Depth, Page) -> usize) {
-    assert_within_in(most, &[Depth::Indexed256, Depth::TrueColour, Depth::Ansi16, Depth::None], sent);
+    assert_within_in(most, &[Depth::Indexed256, Depth::TrueColor, Depth::Ansi16, Depth::None], sent);
 }
 
 fn assert_within_in(most: usize, depths: &[Depth], sent: impl Fn(Depth, Page) -> usize) {

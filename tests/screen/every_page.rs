@@ -17,12 +17,17 @@ use trainmon::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
 use trainmon::tui::keys::TABLE;
+use trainmon::tui::pages::Page;
 use trainmon::tui::{App, AppOptions, Effect, Message};
 
-const PAGES: [char; 10] = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '0'];
-const HELP: char = '8';
+const HELP: char = '?';
 /// What could steer a terminal, reorder a line or be taken for markup.
 const HOSTILE: &str = "\u{1b}]52;c;eA==\u{7}\u{1b}[2J\u{9b}2J\n\u{202e}e\u{301}\u{301}\u{301}日本語</svg>|`*& ";
+
+/// The key of each page.
+fn pages() -> impl Iterator<Item = char> {
+    Page::ALL.into_iter().filter_map(|page| page.spec().keys.chars().next())
+}
 
 fn is_safe(text: &str) -> bool {
     !text.chars().any(|c| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c))
@@ -37,7 +42,7 @@ fn check(app: &App, size: (u16, u16)) {
 
 /// Every page from top to bottom, whatever opens over it, what is saved and copied, and the past.
 fn walk(app: &mut App, size: (u16, u16)) {
-    for page in PAGES {
+    for page in pages() {
         press(app, KeyCode::Esc);
         press(app, KeyCode::Char(page));
         check(app, size);
@@ -244,7 +249,7 @@ fn what_is_no_number_is_shown_as_none() {
             flood(&mut frame, v);
             tell(&mut app, frame, rich_verdict());
         }
-        for page in PAGES {
+        for page in pages() {
             press(&mut app, KeyCode::Char(page));
             let shown = text(&app, size);
             let bad = ["NaN", "inf %", "inf ", "-inf"].iter().find(|bad| shown.contains(**bad));
@@ -286,7 +291,7 @@ fn ten_thousand_of_everything_do_not_take_seconds() {
     let (frame, verdict) = (frame, Arc::new(verdict));
     let size = (120, 40);
     let mut app = fresh(PLAIN, size);
-    for page in PAGES {
+    for page in pages() {
         press(&mut app, KeyCode::Char(page));
         // Tests are not optimised: a tenth of this, or less, is what somebody would wait.
         let begun = Instant::now();
@@ -373,7 +378,7 @@ fn every_key_on_every_page_in_every_state_at_every_size() {
         sessions.push(("fresh", fresh(PLAIN, size), size));
     }
     for (name, mut app, size) in sessions {
-        for page in PAGES {
+        for page in pages() {
             press(&mut app, KeyCode::Esc);
             press(&mut app, KeyCode::Char(page));
             for binding in TABLE.iter() {
@@ -403,7 +408,7 @@ fn nothing_is_claimed_before_anything_was_measured() {
     for (name, mut app) in
         states(size).into_iter().filter(|(name, _)| ["fresh", "a first sample", "an empty recording"].contains(name))
     {
-        for page in PAGES.into_iter().filter(|page| *page != HELP) {
+        for page in pages().filter(|page| *page != HELP) {
             press(&mut app, KeyCode::Char(page));
             let shown = text(&app, size);
             for claim in ["0 processes", "0 CPUs", "0 %", "0%  ", "0 MiB/s", "0 W", "0 °C", " 0 B", "0 steps"] {
@@ -420,7 +425,7 @@ fn what_to_do_first_is_on_every_page_at_every_size() {
         for height in 15..62 {
             let job = Job { seconds: 3, ..Job::default() };
             let mut app = running_until(PLAIN, (width, height), job, |last| last.verdict = Arc::new(data_loader()));
-            for page in PAGES {
+            for page in pages() {
                 press(&mut app, KeyCode::Char(page));
                 let shown = text(&app, (width, height));
                 assert!(shown.contains("► Do first: Raise num_workers from 4 to 7"), "{width}×{height}\n{shown}");
@@ -433,7 +438,7 @@ fn what_to_do_first_is_on_every_page_at_every_size() {
 fn a_recording_is_not_said_to_be_attached_to() {
     let size = (80, 24);
     for (name, mut app) in states(size).into_iter().filter(|(name, _)| name.contains("recording")) {
-        for page in PAGES.into_iter().filter(|page| *page != HELP) {
+        for page in pages().filter(|page| *page != HELP) {
             press(&mut app, KeyCode::Char(page));
             let shown = text(&app, size);
             assert!(shown.contains("REPLAY"), "{name}, page {page}:\n{shown}");

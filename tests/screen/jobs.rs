@@ -6,14 +6,12 @@ use crate::app::*;
 use crossterm::event::{KeyCode, MouseButton, MouseEventKind};
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Class, Rank};
 use trainmon::jobs::JobCandidate;
 use trainmon::rates::Frame;
-use trainmon::tui::picker::Picker;
-use trainmon::tui::{App, Effect, Message, Theme};
+use trainmon::tui::{App, AppOptions, Effect, Message, Theme};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 const SECOND: JobKey = JobKey(1);
@@ -86,22 +84,10 @@ fn list(theme: Theme, size: (u16, u16)) -> App {
     app
 }
 
-fn picker(theme: Theme, size: (u16, u16), list: Vec<JobCandidate>) -> Picker {
-    let mut picker = Picker::new(theme);
-    picker.update(Message::Candidates(list));
-    let drawn = picker.draw(&mut Buffer::empty(Rect::new(0, 0, size.0, size.1)));
-    picker.set_drawn(drawn);
+fn picker(theme: Theme, size: (u16, u16), list: Vec<JobCandidate>) -> App {
+    let mut picker = App::picker(AppOptions { theme, ..AppOptions::default() }, size);
+    picker.step(Message::Candidates(list));
     picker
-}
-
-fn draw_picker(picker: &Picker, size: (u16, u16)) -> Buffer {
-    let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
-    picker.draw(&mut buf);
-    buf
-}
-
-fn picker_text(picker: &Picker, size: (u16, u16)) -> String {
-    rows(&draw_picker(picker, size)).join("\n")
 }
 
 /// The text of the row that is selected.
@@ -120,8 +106,8 @@ fn look() {
         println!("{}\n", text(&app, size));
         press(&mut app, "vv");
         println!("{}\n", text(&app, size));
-        println!("{}\n", picker_text(&picker(PLAIN, size, candidates()), size));
-        println!("{}\n", picker_text(&picker(PLAIN, size, Vec::new()), size));
+        println!("{}\n", text(&picker(PLAIN, size, candidates()), size));
+        println!("{}\n", text(&picker(PLAIN, size, Vec::new()), size));
         println!("{}\n", text(&ended(PLAIN, size), size));
         println!("{}\n", text(&eight_ranks(PLAIN, size), size));
     }
@@ -144,28 +130,28 @@ fn the_list_over_a_page() {
 fn small_terminals_still_choose() {
     for size in [(40, 10), (20, 5), (60, 15)] {
         let mut first = picker(PLAIN, size, candidates());
-        draw_picker(&first, size);
+        draw(&first, size);
         if size.1 >= 10 {
-            let shown = picker_text(&first, size);
+            let shown = text(&first, size);
             assert!(shown.contains("4321"), "{size:?}: {shown}");
             first.update(key(KeyCode::Down));
-            assert!(picker_text(&first, size).contains("1234"));
+            assert!(text(&first, size).contains("1234"));
         }
     }
-    let before = picker_text(&Picker::new(PLAIN), (80, 24));
+    let before = text(&App::picker(AppOptions { theme: PLAIN, ..AppOptions::default() }, (80, 24)), (80, 24));
     assert!(before.contains("looking for processes that may be training"), "{before}");
 }
 
 #[test]
 fn the_first_screen() {
     for size in SIZES {
-        let shown = picker_text(&picker(PLAIN, size, candidates()), size);
+        let shown = text(&picker(PLAIN, size, candidates()), size);
         assert!(shown.contains("--gradient-checkpointing"), "the whole command line: {shown}");
         insta::assert_snapshot!(format!("picker_{}x{}", size.0, size.1), shown);
     }
-    let ascii = picker_text(&picker(ASCII, (80, 24), candidates()), (80, 24));
+    let ascii = text(&picker(ASCII, (80, 24), candidates()), (80, 24));
     assert!(ascii.is_ascii(), "{ascii}");
-    let empty = picker_text(&picker(PLAIN, (80, 24), Vec::new()), (80, 24));
+    let empty = text(&picker(PLAIN, (80, 24), Vec::new()), (80, 24));
     assert!(empty.contains("processes that hold GPU memory"), "{empty}");
     insta::assert_snapshot!("picker_empty", empty);
 }
@@ -181,13 +167,13 @@ fn the_first_screen_chooses_quits_and_takes_any_pid() {
     }
     assert_eq!(first.update(key(KeyCode::Enter)), [Effect::Attach(98765), Effect::Redraw]);
     first.update(Message::Notice("no process 98765".into()));
-    assert!(picker_text(&first, (80, 24)).contains("no process 98765"));
+    assert!(text(&first, (80, 24)).contains("no process 98765"));
     assert_eq!(first.update(key(KeyCode::Esc)), [Effect::Redraw], "Esc never quits");
     first.update(key(KeyCode::Char('/')));
     assert_ne!(first.update(key(KeyCode::Char('q'))), [Effect::Quit], "typed into the filter");
     first.update(key(KeyCode::Esc));
     assert_eq!(first.update(key(KeyCode::Char('q'))), [Effect::Quit]);
-    assert_eq!(Picker::new(PLAIN).update(key(KeyCode::Enter)), []);
+    assert_eq!(App::picker(AppOptions::default(), (80, 24)).update(key(KeyCode::Enter)), []);
 }
 
 #[test]
@@ -195,14 +181,14 @@ fn a_selection_stays_with_its_process_when_the_list_changes() {
     let size = (80, 24);
     let mut first = picker(PLAIN, size, candidates());
     first.update(key(KeyCode::Down));
-    assert!(selected(&draw_picker(&first, size)).contains(" 1234 "));
+    assert!(selected(&draw(&first, size)).contains(" 1234 "));
     let mut turned = candidates();
     turned.reverse();
     first.update(Message::Candidates(turned.clone()));
-    assert!(selected(&draw_picker(&first, size)).contains(" 1234 "));
+    assert!(selected(&draw(&first, size)).contains(" 1234 "));
     turned.retain(|c| c.pid != 1234);
     first.update(Message::Candidates(turned));
-    assert!(selected(&draw_picker(&first, size)).contains(" 4321 "), "the one that has taken its place");
+    assert!(selected(&draw(&first, size)).contains(" 4321 "), "the one that has taken its place");
     // The first one that was shown stays selected although nobody has moved yet.
     let mut untouched = picker(PLAIN, size, vec![candidates()[2].clone()]);
     untouched.update(Message::Candidates(candidates()));
@@ -497,7 +483,7 @@ fn hostile_names_reach_no_cell_raw() {
                 press(&mut app, "o");
                 app.step(Message::Candidates(vec![hostile.clone()]));
                 let first = picker(theme, size, vec![hostile]);
-                let mut buffers = vec![draw(&app, size), draw_picker(&first, size)];
+                let mut buffers = vec![draw(&app, size), draw(&first, size)];
                 app.step(key(KeyCode::End));
                 buffers.push(draw(&app, size));
                 app.step(key(KeyCode::Char('/')));
@@ -545,7 +531,7 @@ proptest! {
             first.update(message);
             prop_assert!(!app.jobs().is_empty());
             draw(&app, size);
-            draw_picker(&first, size);
+            draw(&first, size);
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use super::*;
 
-thresholds! {}
-
-const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: LARGER_HALF };
+const BY_THROTTLING: ConfidenceRamp =
+    ConfidenceRamp { least: 0.70, most: 1.0, from: CGROUP_THROTTLED, to: LARGER_HALF };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the CPU quota throttles the job",
@@ -18,13 +17,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let throttled = case.window.cpu.throttled.filter(|share| *share >= CGROUP_THROTTLED)?;
-        let pauses = starvation::may_be(case) && starvation::queues_rather_than_waits(case);
-        pauses.then(|| case.of(Cause::CgroupThrottled, FACTOR.at(throttled)))
+        let pauses = starvation::may_starve(case) && starvation::queues_rather_than_waits(case);
+        pauses.then(|| case.found(Cause::CgroupThrottled, BY_THROTTLING.at(throttled)))
     },
     signals: &[QUOTA, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-bwc.rst: once the quota of a period is used up, all threads of the \
              group wait for the next one (100 ms by default)",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "a container shows the machine's CPUs, so many threads can use up the quota at the start of each period \
              although the mean use looks low",
     advice: advice![
@@ -32,6 +30,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "the job wants more CPU time than its quota";
         "Lower num_workers and thread counts to the quota" => "the same work is then paused less often";
     ],
-    bound: starvation::without_queueing,
-    ..CauseSpec::of(Class::Cpu)
+    bound: |_, window| starvation::without_queueing(window),
+    ..CauseSpec::in_class(Class::Cpu)
 };

@@ -7,7 +7,7 @@ thresholds! {
     WRITTEN = 0.30, "of the saving", "a save ends in waits for the disk to take it; what is far from that may be a log";
 }
 
-const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_LOST };
+const BY_SAVING: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_LOST };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "saving to the disk",
@@ -23,7 +23,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge,
     signals: &[MAIN_WAIT, "/proc/PID/task/TID/io of the main thread (wchar)", MAIN_STACKS, DEVICE, CPUS],
     source: "torch.save runs in the calling thread: it copies from the device, pickles and writes",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "saves that come less often than the watch lasts are missed or look large; other large writes of the \
              main thread count as saving where there are no stacks",
     advice: advice![
@@ -32,9 +31,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Save to a faster disk" => "the write itself takes the time";
         "Copy the state to host memory and write it in a thread" => "the loop then waits for the copy only";
     ],
-    bound: |window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
+    bound: |_, window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
     sharpen,
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::written_disk],
+    ..CauseSpec::in_class(Class::Io)
 };
 
 fn judge(case: &RuleInput<'_>) -> Option<Judgement> {
@@ -43,14 +43,15 @@ fn judge(case: &RuleInput<'_>) -> Option<Judgement> {
     if !(saving >= CHECKPOINT && saving > case.lost) {
         return None;
     }
-    let mut judgement = Judgement::of(Cause::CheckpointWrite, SURE.at(saving));
+    let mut judgement = Judgement::new(Cause::CheckpointWrite, BY_SAVING.at(saving));
     if flushes(main) {
         judgement = judgement
             .meaning("the loop waits until what it has written is on the disk; no checkpoint is seen in its code");
     } else if main.shares.checkpoint > LARGER_HALF {
         judgement.phase = Phase::Checkpoint;
     }
-    // Without stacks, and without waits for the disk, a loop that writes a long log looks the same, all the more if it writes all along.
+    // Without stacks and without waits for the disk, a loop that writes a long log looks the same, even more so if it never stops
+    // writing.
     if main.stacks.is_none() && main.waits(Wait::DiskWrite) < WRITTEN.value * main.shares.checkpoint {
         let words = "the main thread writes a lot, which may be a log as well as a checkpoint";
         let other = "what it writes may be a log: see which files grow";
@@ -63,7 +64,7 @@ fn judge(case: &RuleInput<'_>) -> Option<Judgement> {
     Some(judgement)
 }
 
-/// The loop waits for the disk to take what it writes, and its stacks hardly ever stand where state is saved.
+/// The loop waits for the disk to take what it writes, but its stacks are hardly ever in code that saves state.
 fn flushes(main: &LoopThread) -> bool {
     let saving = main.shares.checkpoint;
     let saves = |stacks: &LoopStacks| stacks.shares.get(Activity::Checkpoint) >= WRITTEN.value * saving;
@@ -71,7 +72,7 @@ fn flushes(main: &LoopThread) -> bool {
         && main.stacks.as_ref().is_some_and(|stacks| !saves(stacks))
 }
 
-/// Names the function that flushes, where it is no save.
+/// Names the function that flushes, if it is not saving state.
 fn sharpen(first: &mut Advice, window: &Features) {
     if !window.main.as_ref().is_some_and(flushes) {
         return;

@@ -15,12 +15,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let workers = case.slow_workers()?;
         let (stage, part) = stages::largest(workers)?;
         let collates = stage == Some(Cause::Collate) && part >= COLLATE;
-        collates.then(|| case.of(Cause::Collate, stages::sureness(workers)))
+        collates.then(|| case.found(Cause::Collate, stages::sureness(workers)))
     },
     signals: &[WORKER_STACKS, WORKER_TIME, MAIN_WAIT],
     source: "frames directly below the fetch of torch/utils/data/_utils/fetch.py without a __getitem__: collate.py \
              or the user's collate_fn",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "needs stacks: without them it is called too-few-workers; a lazy data set that decodes at first use does \
              its reading there too",
     advice: advice![
@@ -33,6 +32,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     against: &[WORKERS_ARE_SLOW],
     place: CulpritPlace::Workers,
-    bound: |window| stages::bound(window, |stages| stages.collate),
-    ..CauseSpec::of(Class::DataLoader)
+    bound: |_, window| stages::bound(window, |stages| stages.collate),
+    ..CauseSpec::in_class(Class::DataLoader)
 };

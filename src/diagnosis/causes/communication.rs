@@ -6,7 +6,7 @@ thresholds! {
     COLLECTIVES = 0.30, "share", "communication that overlaps the backward pass leaves less; without it the loop is 1.4x as fast";
 }
 
-const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.90, from: COLLECTIVES, to: PHASE };
+const BY_COLLECTIVES: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.90, from: COLLECTIVES, to: PHASE };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "waiting for other ranks",
@@ -26,20 +26,19 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         if collectives < COLLECTIVES || collectives <= case.lost {
             return None;
         }
-        let sure = SURE.at(collectives);
+        let sure = BY_COLLECTIVES.at(collectives);
         let Some(late) = late_in_turn(case.window) else {
-            return Some(Judgement::of(Cause::Communication, sure));
+            return Some(Judgement::new(Cause::Communication, sure));
         };
         let words = format!(
             "each rank is late in turn, by its own work on the host, and the others wait for it {} of the time",
             percent(late)
         );
-        Some(Judgement::of(Cause::MainThread, sure).meaning(words))
+        Some(Judgement::new(Cause::MainThread, sure).meaning(words))
     },
     signals: &[MAIN_STACKS, MAIN_WAIT, CHAIN, DEVICE, POWER],
     source: "frames of torch/distributed/distributed_c10d.py; a rank that waits in a collective kernel reads close \
              to full utilisation at low power",
-    confirmed: Confirmed::FakeDeviceOnly,
     limits: "needs stacks; with NCCL the host launches a collective and goes on, and the wait shows up at the next \
              synchronisation or as a busy device at low power; ranks on other machines are not seen",
     advice: advice![
@@ -50,11 +49,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Check the transport with NCCL_DEBUG=INFO (NVLink or InfiniBand, not sockets)"
             => "a fall-back to TCP is many times slower";
     ],
-    ..CauseSpec::of(Class::Gpu)
+    ..CauseSpec::in_class(Class::Gpu)
 };
 
-/// Share of the time in which the loop waits in collectives for the loop of another rank that runs meanwhile, where that is the
-/// larger part of what it waits there for: nothing is wrong with the exchange.
+/// Share of the time that the loop waits in collectives while another rank's loop is still running, where that is most of its
+/// waiting there: then nothing is wrong with the exchange itself.
 pub(super) fn late_in_turn(window: &Features) -> Option<f64> {
     let main = window.main.as_ref()?;
     let waits = main.share(Activity::Collective) - main.runs_in_collectives();
@@ -62,11 +61,11 @@ pub(super) fn late_in_turn(window: &Features) -> Option<f64> {
     (waits > 0.0 && late >= LARGER_HALF.value * waits).then_some(late.min(waits))
 }
 
-/// Several ranks whose devices are busy and barely filled: a rank that waits in a collective kernel is busy at low power as
-/// well, and so are all of them where the exchange itself is slow.
+/// Several ranks whose devices are busy but barely filled. A rank that waits in a collective kernel is also busy at low power,
+/// and if the exchange itself is slow all ranks are.
 pub(super) fn at_low_power(case: &RuleInput<'_>) -> Option<Judgement> {
     (case.window.trainers > 1).then(|| {
-        case.of(Cause::Communication, GUESSED).other(
+        case.found(Cause::Communication, GUESSED).other(
             Cause::UnderFilled,
             EVEN_CHANCE,
             "kernels too small for the device look the same: see whether a single rank is busy at low power too",

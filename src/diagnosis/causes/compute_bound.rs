@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "busy computing, which is healthy",
     brief: "busy and healthy",
@@ -11,7 +9,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     rule: &[KEPT_BUSY, "no other cause of this class fits"],
     judge: |case| {
         let gpu = case.busy_device()?;
-        let judgement = case.of(Cause::ComputeBound, 1.0);
+        let judgement = case.found(Cause::ComputeBound, 1.0);
         if gpu.throttled >= throttled::GPU_THROTTLED {
             return Some(judgement.other(Cause::Throttled, PERHAPS, "the power limit holds the clocks down"));
         }
@@ -20,7 +18,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[DEVICE, POWER, MAIN_WAIT],
     source: "NVML: utilisation is the share of the last sample period in which a kernel ran; high power with it says \
              that the kernels fill the device",
-    confirmed: Confirmed::FakeDeviceOnly,
     limits: "without power readings a device that is busy with small kernels looks the same (under-filled); a host \
              that waits spinning for the device looks busy, and is not the limit",
     advice: advice![
@@ -29,5 +26,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Use a faster or a second GPU" => "nothing on the host holds it back";
     ],
     against: &[DEVICE_COMPUTES],
-    ..CauseSpec::of(Class::Gpu)
+    culprits: &[culprits::gpus],
+    ..CauseSpec::in_class(Class::Gpu)
 };

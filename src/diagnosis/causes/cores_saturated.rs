@@ -7,11 +7,6 @@ thresholds! {
     CPUS_FREE = 0.60, "share", "threads that want a CPU and leave two in five unused are held back by something else";
 }
 
-const HELD_BACK: &str =
-    "threads queue while CPUs are free: a limit that is not seen from here, as of a container, may hold them back";
-
-const MORE_PROCESSES: &str = "the job has more processes at work than CPUs, and they queue for them";
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "all allowed cores are full",
     brief: "the allowed CPUs are full",
@@ -28,31 +23,35 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let queueing = starvation::queueing(case)?;
-        // Workers that survive an epoch fill no CPUs with their start.
+        // It is the start of the workers that fills the CPUs: if they survived the epoch, nothing would.
         if worker_restart::waits_for_sets(case) {
             return None;
         }
         let crowd = queueing.crowded.filter(|crowd| *crowd != Crowd::Threads);
-        let saturated = match case.loss {
+        let saturated = match case.bottleneck {
             Bottleneck::Workers(_) => true,
             // Processes that all want a CPU at the same moment fill them in bursts.
             _ if crowd == Some(Crowd::Processes) && queueing.mostly => true,
             // Full cores are what training on the CPU looks like, but not with many processes.
             _ => queueing.full && (case.window.gpu.is_some() || crowd.is_some()),
         };
-        let judgement = saturated.then(|| Judgement::of(Cause::CoresSaturated, queueing.confidence))?;
-        let more = crowd == Some(Crowd::Processes) && !queueing.of_workers;
-        let judgement = if more { judgement.meaning(MORE_PROCESSES) } else { judgement };
-        let free = case.window.cpu.full.is_some_and(|full| full < CPUS_FREE);
-        let judgement = if free { held_back(judgement) } else { judgement };
-        // The smaller part, or they would be the cause.
+        let mut judgement = saturated.then(|| Judgement::new(Cause::CoresSaturated, queueing.confidence))?;
+        if crowd == Some(Crowd::Processes) && !queueing.of_workers {
+            judgement = judgement.meaning("the job has more processes at work than CPUs, and they queue for them");
+        }
+        if case.window.cpu.full.is_some_and(|full| full < CPUS_FREE) {
+            let words = "threads queue while CPUs are free: a limit that is not seen from here, as of a container, may hold \
+                         them back";
+            let quota = "a quota of its control group that may not be read from here";
+            judgement = judgement.less_sure(GUESSED, words).other(Cause::CgroupThrottled, EVEN_CHANCE, quota);
+        }
+        // Others use the smaller part, or they would be the cause.
         let shared = starvation::others_hold(case);
-        Some(if shared { judgement.less_sure(GUESSED, "other processes use a part of them") } else { judgement })
+        Some(judgement.less_sure_if(shared, GUESSED, "other processes use a part of them"))
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
     source: "kernel Documentation/scheduler/sched-stats.rst: the second field of schedstat is time spent waiting on \
              a run queue, readable for every process",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "the set of allowed CPUs may be smaller than the machine (taskset, Slurm, a container's cpuset): the \
              number of CPUs in the evidence is what the job may use; hyperthreads count as CPUs",
     advice: advice![
@@ -63,23 +62,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     against: &[&[(Signal::CpuFull, Side::Under, "some CPU time is left over")]],
     place: CulpritPlace::Workers,
-    instead,
-    ..CauseSpec::of(Class::Cpu)
+    special_case: |window| source::makers(window).map(|_| &BY_THREADS),
+    ..CauseSpec::in_class(Class::Cpu)
 };
-
-/// The CPUs are not full after all.
-fn held_back(judgement: Judgement) -> Judgement {
-    let words = "a quota of its control group that may not be read from here";
-    judgement.less_sure(GUESSED, HELD_BACK).other(Cause::CgroupThrottled, EVEN_CHANCE, words)
-}
 
 /// Threads of the loop's own process make the batches.
-const BY_THREADS: Instead = Instead {
+const BY_THREADS: CauseSpec = CauseSpec {
     place: CulpritPlace::Nowhere,
     meaning: "the allowed CPUs are full with the threads of the program's own that make the batches",
-    advice: CAUSE.advice,
+    ..CAUSE
 };
-
-fn instead(window: &Features) -> Option<Instead> {
-    source::makers(window).map(|_| BY_THREADS)
-}

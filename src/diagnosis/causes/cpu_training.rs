@@ -7,7 +7,7 @@ thresholds! {
     SEVERAL_CPUS = 1.5, "cores", "more than one thread can use, and than runtime and feeder threads add";
 }
 
-const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.90, from: ONE_CPU, to: SEVERAL_CPUS };
+const BY_CORES: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.90, from: ONE_CPU, to: SEVERAL_CPUS };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the model is trained on the CPU",
@@ -24,17 +24,14 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             return None;
         }
         if may_be_set_up(case) {
-            return case.window.goes_round().then(|| Judgement::of(Cause::CpuTraining, EVEN_CHANCE));
+            return case.window.goes_round().then(|| Judgement::new(Cause::CpuTraining, EVEN_CHANCE));
         }
-        let judgement = Judgement::of(Cause::CpuTraining, SURE.at(case.trainer_cores()));
-        if case.window.gpu_seen {
-            return Some(judgement.less_sure(INFERRED, "there is a GPU that the job does not use"));
-        }
-        Some(judgement)
+        let judgement = Judgement::new(Cause::CpuTraining, BY_CORES.at(case.main.cores()));
+        let words = "there is a GPU that the job does not use";
+        Some(judgement.less_sure_if(case.window.gpu_seen, INFERRED, words))
     },
     signals: &[MAIN_TIME, STEPS, CPUS, DEVICE],
     source: "torch's CPU kernels share their work among threads; one thread alone cannot use more than one CPU",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "a device that cannot be seen (no NVML, another vendor's) makes a GPU job look like this; preprocessing \
              with a machine-learning library can look like it too",
     advice: advice![
@@ -44,12 +41,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "a CPU-only build runs without any warning";
     ],
     place: CulpritPlace::Loop,
-    bound: |_| None,
+    bound: |_, _| None,
     wastes_cpu: true,
-    ..CauseSpec::of(Class::Cpu)
+    ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// One busy thread, and no sign of a loop: no steps, no workers, nothing of a model.
+/// One busy thread, and no sign of a training loop: no steps, no workers, no model in the stacks.
 pub(super) fn may_be_set_up(case: &RuleInput<'_>) -> bool {
     let stacks = case.main.stacks.as_ref();
     let model = stacks.map_or(0.0, |stacks| stacks.shares.of_model());
@@ -57,5 +54,5 @@ pub(super) fn may_be_set_up(case: &RuleInput<'_>) -> bool {
         && !stacks.is_some_and(LoopStacks::trains)
         && !case.known.has_stepped
         && case.window.workers.is_none()
-        && case.trainer_cores() < COMPUTE_THREADS
+        && case.main.cores() < COMPUTE_THREADS
 }

@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "decoding takes the workers' time",
     brief: "workers mostly decode",
@@ -31,6 +29,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     against: &[WORKERS_ARE_SLOW],
     place: CulpritPlace::Workers,
-    bound: |window| stages::bound(window, |stages| stages.decode),
-    ..CauseSpec::of(Class::DataLoader)
+    bound: |_, window| stages::bound(window, |stages| stages.decode),
+    ..CauseSpec::in_class(Class::DataLoader)
 };

@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the disk is at its limit",
     brief: "the disk is saturated",
@@ -19,7 +17,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[WORKER_WAIT, DISKS, READS, MOUNTS, MAIN_WAIT],
     source: "kernel Documentation/admin-guide/iostats.rst; a thread that reads what is not in memory sleeps in \
              folio_wait_bit_common, state D (measured on Linux 6.18)",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "use of an SSD in percent says little about what it has left; the disk may also be busy for another job; \
              the first epoch reads cold by nature",
     advice: advice![
@@ -30,5 +27,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "more reads in flight give an SSD more to do at once";
     ],
     against: &[WAIT_FOR_SOURCE, &[(Signal::DiskBusy, Side::Under, "the disk has idle time")]],
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::data_disk],
+    ..CauseSpec::in_class(Class::Io)
 };

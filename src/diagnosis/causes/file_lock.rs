@@ -20,38 +20,31 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          wait for a lock sleeps and tries again (SQLite, portalocker)",
     ],
     judge: |case| {
-        let of_file = case.waits_for(PathPart::FileLock).then(|| of_file(case));
-        of_file.or_else(|| take_turns(case))
+        if !case.waits_for(PathPart::FileLock) {
+            return take_turns(case);
+        }
+        let tries = case.window.chain.as_ref().is_some_and(Chain::tries_lock);
+        let words = "the loop sleeps: that it tries to lock the file was not seen";
+        Some(case.found(Cause::Lock, 1.0).less_sure_if(tries, INFERRED, words))
     },
     signals: &[CHAIN, "/proc/locks: who holds the lock", MAIN_WAIT],
     source: "flock(2), fcntl(2): F_SETLKW waits until the holder lets go; with F_SETLK and LOCK_NB the caller is told, and may sleep \
              (sqlite3_busy_timeout)",
-    confirmed: Confirmed::LabelledWorkloads,
-    elsewhere: Some(&OF_WORKERS),
+    in_other_class: Some(&OF_WORKERS),
     limits: "locks within the process are futexes and show as its threads; who holds a lock in another PID namespace is \
              not seen",
     advice: advice![
         "Give each process a file of its own, and put them together later" => "then there is nothing to wait for";
         "Hold the lock for a shorter time, or take it once for many steps" => "each step waits for the holder";
     ],
-    evidence: &[Signal::WaitsForLock],
-    followed: Some(Followed {
+    followed: Some(FollowedWait {
         part: PathPart::FileLock,
         signal: Signal::WaitsForLock,
         words: |who| format!("for a lock on {who}"),
     }),
-    bound: |window| bound_of(window, PathPart::FileLock),
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::locks],
+    ..CauseSpec::in_class(Class::Io)
 };
-
-/// The loop waits for a lock on a file, or sleeps until it may have it.
-fn of_file(case: &RuleInput<'_>) -> Judgement {
-    let judgement = case.of(Cause::Lock, 1.0);
-    match case.window.chain.as_ref().is_some_and(Chain::tries_lock) {
-        true => judgement.less_sure(INFERRED, "the loop sleeps: that it tries to lock the file was not seen"),
-        false => judgement,
-    }
-}
 
 /// Data workers that wait for each other.
 const OF_WORKERS: CauseSpec = CauseSpec {
@@ -67,7 +60,6 @@ const OF_WORKERS: CauseSpec = CauseSpec {
     signals: &[MAIN_WAIT, WORKER_WAIT, WORKER_TIME],
     source: "multiprocessing's Lock is a semaphore in shared memory: sem_wait(3) sleeps in a futex until the holder lets go; N workers \
              that do all their work under it are on a CPU for 1/N of the time each",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "which lock it is, and which line takes it, only the workers' stacks tell; locks of files show as waits for a source",
     advice: advice![
         "Keep the work out of the lock: hold it only for what really must not run twice at a time"
@@ -77,15 +69,14 @@ const OF_WORKERS: CauseSpec = CauseSpec {
     ],
     evidence: &[Signal::WorkersLockWait],
     place: CulpritPlace::Workers,
-    ..CauseSpec::of(Class::DataLoader)
+    culprits: &[culprits::locks],
+    ..CauseSpec::in_class(Class::DataLoader)
 };
 
 /// The workers wait for each other.
 fn take_turns(case: &RuleInput<'_>) -> Option<Judgement> {
     let workers = case.slow_workers().filter(|workers| workers.count > 1 && workers.lock_wait >= TAKE_TURNS)?;
-    let judgement = case.of(Cause::Lock, BY_TURNS.at(workers.lock_wait));
-    Some(Judgement { class: Class::DataLoader, ..judgement.less_sure(INFERRED, PERHAPS_FULL) })
+    let judgement = case.found(Cause::Lock, BY_TURNS.at(workers.lock_wait));
+    let words = "where the lock stands was not seen: room in a queue that the workers share is waited for alike";
+    Some(Judgement { class: Class::DataLoader, ..judgement.less_sure(INFERRED, words) })
 }
-
-const PERHAPS_FULL: &str =
-    "where the lock stands was not seen: room in a queue that the workers share is waited for alike";

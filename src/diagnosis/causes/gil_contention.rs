@@ -7,7 +7,7 @@ thresholds! {
     TAKES_TURNS = 0.25, "share", "a thread that waits for the lock runs in between; one that hardly runs waits for the other's result";
 }
 
-const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.45, most: 0.70, from: LOCK_WAITS, to: CLEARLY_LOST };
+const BY_FUTEX_WAITS: ConfidenceRamp = ConfidenceRamp { least: 0.45, most: 0.70, from: LOCK_WAITS, to: CLEARLY_LOST };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "another Python thread holds the interpreter lock",
@@ -24,7 +24,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         if case.window.followed_chain().is_some() {
-            return case.waits_for(PathPart::InterpreterLock).then(|| case.of(Cause::GilContention, 1.0));
+            return case.waits_for(PathPart::InterpreterLock).then(|| case.found(Cause::GilContention, 1.0));
         }
         let main = case.main;
         let trains_on_cpu = case.computes_on_cpu() && !cpu_training::may_be_set_up(case);
@@ -38,10 +38,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             Activity::Graph,
         ];
         let other_wait = others_waits.map(|activity| main.share(activity)).iter().sum::<f64>() >= HARDLY;
-        let takes_turns = main.waits(Wait::Running) >= TAKES_TURNS && case.trainer_cores() < COMPUTE_THREADS;
+        let takes_turns = main.waits(Wait::Running) >= TAKES_TURNS && case.main.cores() < COMPUTE_THREADS;
         let contends = main.other_threads.busy == 1 && main.waits(Wait::Futex) >= LOCK_WAITS && takes_turns;
         (idle && contends && main.other_threads.torch < HARDLY && !other_wait).then(|| {
-            Judgement::of(Cause::GilContention, SURE.at(main.waits(Wait::Futex))).doubt(
+            Judgement::new(Cause::GilContention, BY_FUTEX_WAITS.at(main.waits(Wait::Futex))).doubt(
                 "which lock the main thread waits for is not seen: a thread that prepares batches looks the same",
             )
         })
@@ -60,13 +60,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Let it work in calls that release the lock (numpy, torch, compiled code) on larger pieces"
             => "Python code between them holds it";
     ],
-    evidence: &[Signal::WaitsForInterpreter, Signal::FutexWait, Signal::OtherThread],
-    followed: Some(Followed {
+    evidence: &[Signal::FutexWait, Signal::OtherThread],
+    followed: Some(FollowedWait {
         part: PathPart::InterpreterLock,
         signal: Signal::WaitsForInterpreter,
         words: |who| format!("for the interpreter lock, which {who} holds"),
     }),
     against: &[WAITS_FOR_BATCHES],
-    bound: |window| Some(window.without(window.main.as_ref()?.waits(Wait::Futex))),
-    ..CauseSpec::of(Class::Cpu)
+    bound: |_, window| Some(window.without(window.main.as_ref()?.waits(Wait::Futex))),
+    ..CauseSpec::in_class(Class::Cpu)
 };

@@ -22,18 +22,17 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge: |case| {
         let workers = case.slow_workers()?;
         if is_seen(case, workers) {
-            return Some(case.of(Cause::HandOver, 1.0));
+            return Some(case.found(Cause::HandOver, 1.0));
         }
         if stages::works_meanwhile(case) {
             return None;
         }
         let resting = if workers.active() < AT_REST { INFERRED } else { GUESSED };
-        (workers.idle >= WORKERS_IDLE).then(|| case.of(Cause::HandOver, resting))
+        (workers.idle >= WORKERS_IDLE).then(|| case.found(Cause::HandOver, resting))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_STACKS, STEPS],
     source: "torch hands batches over by pickling them in a feeder thread; each tensor goes through shared memory \
              and is mapped by the receiver, anything else through a pipe byte by byte",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "receiving a large batch is work of the main thread and looks like cpu/main-thread from outside; a \
              source that wakes the workers in turn looks like it too",
     advice: advice![
@@ -43,13 +42,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Return tensors or numpy arrays, not Python lists or objects"
             => "tensors travel in shared memory, everything else is pickled";
     ],
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };
 
-/// The stacks show it: the main thread spends its wait on receiving batches, or the workers' sending threads are busy while
-/// the workers themselves are not.
+/// The stacks show it: the main thread spends its wait receiving batches, or the workers' sending threads are busy while the
+/// workers themselves are not.
 pub(super) fn is_seen(case: &RuleInput<'_>, workers: &Workers) -> bool {
-    // Workers that rest make all of it the hand-over's; with busy ones a part of it is waiting for them.
+    // If the workers rest, all of the receiving is the hand-over; if they are busy, part of it is waiting for them.
     let resting = workers.idle >= WORKERS_IDLE;
     let receiving = if resting { case.main.share(Activity::Receiving) } else { case.window.receiving() };
     receiving >= LARGER_HALF.value * case.main.shares.input_wait.max(LOST_WAIT.value)

@@ -6,7 +6,7 @@ thresholds! {
     PIECE_OF_WORK = 0.002, "seconds", "the time of some 300 launches of 6 µs: who works this long between two waits does something else than launching";
 }
 
-const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 0.95, from: HARDLY, to: CLEARLY_LOST };
+const BY_WORK_BETWEEN: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 0.95, from: HARDLY, to: CLEARLY_LOST };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the host waits for the device again and again",
@@ -23,21 +23,19 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let gpu = case.device_idle_by_host()?;
-        // Without the syncs host and device would overlap, and the longer of the two would set the pace. A wait that spins
-        // looks like work; the stacks then show one line that reads a value back. Who stands there for longer than the device
-        // works does something else: `.tolist()` of an array, a collection of garbage on the same line.
+        // Without the syncs, host and device would overlap, and the longer of the two would set the pace. A wait that spins
+        // looks like work, but the stacks then show one line that reads a value back. A thread that is at that line for longer
+        // than the device works does something else there, such as `.tolist()` of an array or garbage collection.
         let shares = case.main.shares;
         let (sync, working) = (shares.device_sync, shares.host_busy);
-        // What the loop waits for besides is not lost to these waits.
+        // What the loop loses to other waits is not lost to these.
         let elsewhere = shares.input_wait + shares.other;
         let by_host = elsewhere < LARGER_HALF.value * gpu.idle.total;
         let waits = sync >= SYNC && gpu.job_busy >= working && by_host && !works_in_long_pieces(case);
-        let judgement = waits.then(|| case.of(Cause::HostDeviceSync, FACTOR.at(shares.host_busy)))?;
-        Some(match case.main.stacks {
-            Some(_) => judgement,
-            None => {
-                judgement.less_sure(INFERRED, "without stacks it is not seen what the loop does between its waits")
-            }
+        let words = "without stacks it is not seen what the loop does between its waits";
+        waits.then(|| {
+            let judgement = case.found(Cause::HostDeviceSync, BY_WORK_BETWEEN.at(shares.host_busy));
+            judgement.less_sure_if(case.main.stacks.is_none(), INFERRED, words)
         })
     },
     signals: &[MAIN_WAIT, MAIN_STACKS, DEVICE, STEPS],
@@ -58,12 +56,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     evidence: &[Signal::DeviceSync],
     against: &[WAITS_FOR_BATCHES],
     place: CulpritPlace::Sync,
-    elsewhere: Some(&BESIDE_A_BUSY_DEVICE),
-    ..CauseSpec::of(Class::Cpu)
+    in_other_class: Some(&BESIDE_A_BUSY_DEVICE),
+    ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// The device runs dry for what the host does between the waits, rather than for the waits. A wait that spins leaves no
-/// trace: nothing is known of its pieces.
+/// The device runs dry because of what the host does between its waits, not because of the waits. Waits that spin leave no trace,
+/// so nothing is known about the work between them.
 pub(super) fn works_in_long_pieces(case: &RuleInput<'_>) -> bool {
     let shares = &case.main.shares;
     let runs_per_s =
@@ -74,7 +72,7 @@ pub(super) fn works_in_long_pieces(case: &RuleInput<'_>) -> bool {
         && piece >= PIECE_OF_WORK.value
 }
 
-/// While the device is busy all the same.
+/// The device is busy all the same.
 const BESIDE_A_BUSY_DEVICE: CauseSpec = CauseSpec {
     name: "host-device-sync",
     headline: "the host waits for the device again and again",
@@ -96,5 +94,5 @@ const BESIDE_A_BUSY_DEVICE: CauseSpec = CauseSpec {
     ],
     evidence: &[Signal::DeviceSync],
     place: CulpritPlace::Sync,
-    ..CauseSpec::of(Class::Gpu)
+    ..CauseSpec::in_class(Class::Gpu)
 };

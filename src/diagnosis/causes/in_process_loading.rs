@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "batches are made in the loop's own process",
     brief: "the trainer's own process makes the batches",
@@ -18,12 +16,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          it is for the disk",
     ],
     judge: |case| {
-        if !matches!(case.loss, Bottleneck::InProcess) {
+        if !matches!(case.bottleneck, Bottleneck::InProcess) {
             return None;
         }
         let by_reads = if case.main.stacks.is_some() { 1.0 } else { INFERRED.value };
-        let judgement = source::less_sure_of_makers(case, case.of(Cause::InProcessLoading, by_reads));
-        let judgement = if is_followed(case) { judgement } else { judgement.less_sure(GUESSED, NOT_SEEN) };
+        let judgement = source::less_sure_of_makers(case, case.found(Cause::InProcessLoading, by_reads));
+        let words = "it is not seen whom the loop waits for most of the time: it may be no batch";
+        let judgement = judgement.less_sure_if(leads_to_nobody(case), GUESSED, words);
         if case.window.gpu.is_none() && case.window.loads_by_reads() {
             let words = "a model that is trained on the CPU looks the same";
             return Some(judgement.less_sure(GUESSED, words).other(Cause::CpuTraining, PERHAPS, words));
@@ -33,7 +32,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[MAIN_STACKS, MAIN_WAIT, READS, DEVICE],
     source: "torch.utils.data documentation: with num_workers=0 loading is done in the calling process, so it never \
              overlaps the step",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "without stacks, batches that are made from memory look like the loop's own Python work (cpu/main-thread)",
     advice: advice![
         "Let other processes make the batches (in a DataLoader: num_workers of 1 and more, and persistent_workers=True)"
@@ -42,17 +40,15 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "tiny samples cost more to send between processes than to make";
     ],
     place: CulpritPlace::Loop,
-    bound,
+    bound: |_, window| bound(window),
     sharpen,
-    instead,
+    special_case,
     tuning_first: true,
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };
 
-const NOT_SEEN: &str = "it is not seen whom the loop waits for most of the time: it may be no batch";
-
 /// Threads of the program's own make the batches.
-const BY_THREADS: Instead = Instead {
+const BY_THREADS: CauseSpec = CauseSpec {
     place: CulpritPlace::Nowhere,
     meaning: "threads of its own process make the batches and do not keep up",
     advice: advice![
@@ -62,11 +58,12 @@ const BY_THREADS: Instead = Instead {
             => "the loop waits for it in each step";
         "Find it with `py-spy top --pid`" => "it names the lines of these threads";
     ],
+    sharpen: |_, _| {},
+    ..CAUSE
 };
 
-/// The loop's own thread makes them, and torch's loader is not seen in it.
-const WITHOUT_LOADER: Instead = Instead {
-    place: CulpritPlace::Loop,
+/// The loop's own thread makes the batches, without torch's loader.
+const WITHOUT_LOADER: CauseSpec = CauseSpec {
     meaning: "the loop's own thread makes the batches itself",
     advice: advice![
         "Make the batches ahead of the loop, in processes of their own (the workers of a DataLoader, or a pool)"
@@ -75,27 +72,27 @@ const WITHOUT_LOADER: Instead = Instead {
         "Keep a data set that fits in memory as tensors on the device"
             => "tiny samples cost more to send between processes than to make";
     ],
+    sharpen: |_, _| {},
+    ..CAUSE
 };
 
-fn instead(window: &Features) -> Option<Instead> {
+fn special_case(window: &Features) -> Option<&'static CauseSpec> {
     if source::makers(window).is_some() {
-        return Some(BY_THREADS);
+        return Some(&BY_THREADS);
     }
     let stacks = window.main.as_ref()?.stacks.as_ref()?;
-    // Its stacks stand at a queue rather than in making anything.
+    // If not, its stacks are at a queue instead of making anything.
     let itself = stacks.loading() >= LARGER_HALF.value * window.lost_wait();
-    (!stacks.in_fetch).then_some(if itself { WITHOUT_LOADER } else { BY_THREADS })
+    (!stacks.in_fetch).then_some(if itself { &WITHOUT_LOADER } else { &BY_THREADS })
 }
 
-/// The chain does not say otherwise: the larger part of what is lost does not lead to somebody unknown.
-fn is_followed(case: &RuleInput<'_>) -> bool {
-    let Some(chain) = case.window.followed_chain() else {
-        return true;
-    };
-    chain.lost(PathPart::Unknown) < LARGER_HALF.value * case.lost
+/// Most of what is lost is waits that lead to nobody known.
+fn leads_to_nobody(case: &RuleInput<'_>) -> bool {
+    let chain = case.window.followed_chain();
+    chain.is_some_and(|chain| chain.lost(PathPart::Unknown) >= LARGER_HALF.value * case.lost)
 }
 
-/// A loop that makes the batches itself waits for the disk in a good part of that.
+/// Adds the disk, where the loop waits for it during a good part of its loading.
 fn with_disk(case: &RuleInput<'_>, judgement: Judgement) -> Judgement {
     let disk = case.main.disk();
     if case.main.stacks.is_none() || source::makers(case.window).is_some() || disk < CLEARLY_LOST.value * case.lost {
@@ -107,7 +104,7 @@ fn with_disk(case: &RuleInput<'_>, judgement: Judgement) -> Judgement {
     judgement.other(Cause::DiskBandwidth, sure, words)
 }
 
-/// With stacks, what loading beside the step leaves of it.
+/// With stacks: what is gained by loading while the step runs.
 fn bound(window: &Features) -> Option<f64> {
     let main = window.main.as_ref()?;
     if source::makers(window).is_some() {

@@ -23,12 +23,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     },
     signals: &[IO_LIMITS, READS, WORKER_WAIT, DISKS],
     source: "kernel Documentation/admin-guide/cgroup-v2.rst, io.max: reads beyond it are delayed",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "limits outside the machine (a cloud volume's IOPS or bandwidth) cannot be seen and are called \
              disk-bandwidth or small-files",
     advice: advice![
         "Raise the I/O limit of the job's cgroup or volume" => "the reads run at the limit";
         "Copy the data set to a disk without such a limit" => "the limit counts per device";
     ],
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::data_disk],
+    ..CauseSpec::in_class(Class::Io)
 };

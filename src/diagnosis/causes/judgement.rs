@@ -1,4 +1,4 @@
-//! What is found of a window, and what is said beside it.
+//! What a window is judged to show, and what else was found in it.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::diagnosis::class::{Class, Phase};
 use crate::diagnosis::stats::round;
 use crate::diagnosis::thresholds::{CERTAIN, Threshold};
 
-/// What is found of a window.
+/// What a window is judged to show.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::diagnosis) struct Judgement {
     pub phase: Phase,
@@ -15,7 +15,7 @@ pub(in crate::diagnosis) struct Judgement {
     pub cause: Option<Cause>,
     /// 0–1.
     pub confidence: f64,
-    /// What it is, where that can be said more closely than for the cause in general.
+    /// What it means here, where that is more than what the cause means in general.
     pub meaning: Option<String>,
     /// What was missing or contradicts, in words.
     pub doubts: Vec<String>,
@@ -39,13 +39,12 @@ pub struct Finding {
 
 impl Finding {
     /// It is no verdict of its own: it says why the verdict is less sure.
-    #[must_use]
     pub fn is_doubt(&self) -> bool {
         self.cause.is_none() && self.confidence <= 0.0
     }
 
     /// One of a cause.
-    pub(in crate::diagnosis) fn of(cause: Cause, confidence: f64, text: impl Into<String>) -> Self {
+    pub(in crate::diagnosis) fn new(cause: Cause, confidence: f64, text: impl Into<String>) -> Self {
         let confidence = round(confidence.clamp(0.0, 1.0), 2);
         Self { class: cause.spec().class, cause: Some(cause), confidence, text: text.into() }
     }
@@ -58,12 +57,12 @@ impl Judgement {
     }
 
     /// A cause that holds back a loop.
-    pub fn of(cause: Cause, confidence: impl Into<f64>) -> Self {
+    pub fn new(cause: Cause, confidence: impl Into<f64>) -> Self {
         let confidence = confidence.into().clamp(0.0, CERTAIN.value);
         Self { cause: Some(cause), ..Self::state(Phase::Training, cause.spec().class, confidence) }
     }
 
-    /// Says it more closely.
+    /// Says what it means here.
     pub fn meaning(mut self, text: impl Into<String>) -> Self {
         self.meaning = Some(text.into());
         self
@@ -81,15 +80,20 @@ impl Judgement {
         self.doubt(text)
     }
 
-    /// Says first of all else that this is true as well: it costs less.
+    /// The same, where this is the case.
+    pub fn less_sure_if(self, is_so: bool, factor: Threshold, text: impl Into<String>) -> Self {
+        if is_so { self.less_sure(factor, text) } else { self }
+    }
+
+    /// Puts another finding first: it is true as well, and costs less.
     pub fn beside(mut self, cause: Cause, confidence: impl Into<f64>, text: impl Into<String>) -> Self {
-        self.others.insert(0, Finding::of(cause, confidence.into(), text));
+        self.others.insert(0, Finding::new(cause, confidence.into(), text));
         self
     }
 
     /// Adds another finding.
     pub fn other(mut self, cause: Cause, confidence: impl Into<f64>, text: impl Into<String>) -> Self {
-        self.others.push(Finding::of(cause, confidence.into(), text));
+        self.others.push(Finding::new(cause, confidence.into(), text));
         self
     }
 }

@@ -35,10 +35,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             }
         };
         let host = case.main.shares.host_busy;
-        // An optimizer that runs on the CPU is the model's own call too.
+        // An optimizer that runs on the CPU counts as one of the model's own calls too.
         let alone = case.main.other_threads.busiest < HELPED.value * host;
         let holds = launches && alone && host >= HOST_WORK;
-        holds.then(|| main_thread::or_loading(case, case.of(Cause::LaunchBound, INFERRED)))
+        holds.then(|| main_thread::or_loading(case, case.found(Cause::LaunchBound, INFERRED)))
     },
     signals: &[MAIN_TIME, MAIN_WAIT, DEVICE, POWER, MAIN_STACKS],
     source: "a launch costs the host several microseconds, whatever the kernel does; kernels shorter than that leave \
@@ -54,5 +54,5 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     against: &[WAITS_FOR_BATCHES],
     place: CulpritPlace::Loop,
-    ..CauseSpec::of(Class::Cpu)
+    ..CauseSpec::in_class(Class::Cpu)
 };

@@ -9,8 +9,9 @@ thresholds! {
     WORTH_NAMING = 0.30, "share", "a third of the loop in one function is where to begin";
 }
 
-const BY_LEAD: ConfidenceRamp = ConfidenceRamp { least: 0.50, most: 0.75, from: AHEAD_OF_MODEL, to: PHASE };
-const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.80, most: 1.0, from: HOST_WORK, to: ALL_ALONG };
+const BY_LEAD_OVER_MODEL: ConfidenceRamp =
+    ConfidenceRamp { least: 0.50, most: 0.75, from: AHEAD_OF_MODEL, to: PHASE };
+const BY_HOST_WORK: ConfidenceRamp = ConfidenceRamp { least: 0.80, most: 1.0, from: HOST_WORK, to: ALL_ALONG };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the main thread's own work",
@@ -25,11 +26,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          model, and more than the stacks may be wrong by; where several CPUs compute, the model is seen at least `seen_model`",
     ],
     judge: |case| {
-        // A wait for the device that spins is no work.
+        // Spinning while it waits for the device is not work.
         let host = case.main.shares.host_busy;
         let works = host >= HOST_WORK || host_device_sync::works_in_long_pieces(case);
         if case.device_idle_by_host().is_some() && works {
-            return Some(or_loading(case, case.of(Cause::MainThread, FACTOR.at(host))));
+            return Some(or_loading(case, case.found(Cause::MainThread, BY_HOST_WORK.at(host))));
         }
         on_the_cpu(case)
     },
@@ -49,32 +50,32 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     against: &[WAITS_FOR_BATCHES],
     place: CulpritPlace::Loop,
     sharpen,
-    ..CauseSpec::of(Class::Cpu)
+    ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// Without a device: a loop whose stacks stand in other code than the model's for the larger part. Who computes on several CPUs
-/// may be a model that has no frames of its own, so there the model must be seen beside it.
+/// Without a device: the loop's stacks are mostly in code other than the model's. A loop that computes on several CPUs may be
+/// running a model that has no frames of its own, so in that case the model must be seen as well.
 fn on_the_cpu(case: &RuleInput<'_>) -> Option<Judgement> {
     let stacks = case.main.stacks.as_ref()?;
-    // Without a GPU, what is waited for in its place is the model, as a compiled step is.
+    // Without a GPU, a wait for the device is a wait for the model, and so is a compiled step.
     let compiled = stacks.shares.get(Activity::Sync) + stacks.shares.get(Activity::Graph);
     let (outside, model) = (stacks.shares.outside(), stacks.shares.of_model() + compiled);
     let lead = (outside - model) - model;
     let error = STANDARD_ERRORS.value / f64::from(stacks.samples.max(1)).sqrt();
-    let several = case.trainer_cores() >= COMPUTE_THREADS;
+    let several = case.main.cores() >= COMPUTE_THREADS;
     let seen = model >= SEEN_MODEL;
     let leads = outside >= BUSY && lead >= error.max(AHEAD_OF_MODEL.value);
     if !case.computes_on_cpu() || !leads || (several && !seen) || cpu_training::may_be_set_up(case) {
         return None;
     }
-    let sure = if seen { BY_LEAD.at(lead) } else { BY_LEAD.at(lead).min(EVEN_CHANCE.value) };
-    let judgement = Judgement::of(Cause::MainThread, sure).meaning("Python work takes most of its time");
+    let sure = if seen { BY_LEAD_OVER_MODEL.at(lead) } else { BY_LEAD_OVER_MODEL.at(lead).min(EVEN_CHANCE.value) };
+    let judgement = Judgement::new(Cause::MainThread, sure).meaning("Python work takes most of its time");
     Some(judgement.other(Cause::CpuTraining, PERHAPS, "no device is in use"))
 }
 
-/// Names the function that most of the work is in, and what its end would bring.
+/// Names the function that does most of the work, and what would be gained without it.
 fn sharpen(first: &mut Advice, window: &Features) {
-    // What a rank does while the others wait for it costs them as much.
+    // What a rank does while the others wait for it costs each of them as much.
     let waits = communication::late_in_turn(window).unwrap_or(0.0);
     let place = window.loop_stacks().and_then(|stacks| stacks.hottest_own.as_ref());
     if let Some(place) = place.filter(|place| place.share + waits >= WORTH_NAMING) {
@@ -86,9 +87,8 @@ fn sharpen(first: &mut Advice, window: &Features) {
     }
 }
 
-/// Less sure where no stacks tell what the main thread does: a wait for the GPU that spins looks the same, and so does a copy
-/// from pageable memory. It may be getting the batches, too: making them itself, or taking over what workers other than torch's
-/// have made.
+/// Less sure without stacks, which tell what the main thread does: a spinning wait for the GPU looks the same, and so does a copy
+/// from pageable memory. It may also be making the batches itself, or taking over those of workers other than torch's.
 pub(super) fn or_loading(case: &RuleInput<'_>, judgement: Judgement) -> Judgement {
     let (cause, words) = match &case.window.workers {
         _ if case.main.stacks.is_some() => return judgement,

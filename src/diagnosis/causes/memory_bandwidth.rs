@@ -16,12 +16,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let memory = case.busy_device()?.memory_busy.unwrap_or(0.0);
-        (memory >= MEMORY_BUSY).then(|| case.of(Cause::MemoryBandwidth, INFERRED))
+        (memory >= MEMORY_BUSY).then(|| case.found(Cause::MemoryBandwidth, INFERRED))
     },
     signals: &[DEVICE, DEVICE_MEMORY],
     source: "nvmlUtilization_t.memory: share of time in which device memory was read or written; GPM's DRAM activity \
              measures the bandwidth itself",
-    confirmed: Confirmed::FakeDeviceOnly,
     limits: "without GPM the number counts time with any access, not bandwidth: it overstates",
     advice: advice![
         "Fuse elementwise operations (torch.compile), use bf16 and channels_last" => "fewer bytes per step";
@@ -29,5 +28,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "they read and write intermediate results once instead of several times";
     ],
     against: &[DEVICE_COMPUTES],
-    ..CauseSpec::of(Class::Gpu)
+    culprits: &[culprits::gpus],
+    ..CauseSpec::in_class(Class::Gpu)
 };

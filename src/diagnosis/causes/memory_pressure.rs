@@ -19,11 +19,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let io = &case.window.io;
         let short = io.swap_in.is_some_and(|pages| pages >= SWAP_IN)
             || io.psi_memory.is_some_and(|pct| pct >= MEMORY_PRESSURE);
-        (short && starvation::may_be(case) && feels_it(case)).then(|| case.of(Cause::MemoryPressure, 1.0))
+        (short && starvation::may_starve(case) && feels_it(case)).then(|| case.found(Cause::MemoryPressure, 1.0))
     },
     signals: &[MEMORY, MAIN_WAIT, WORKER_TIME],
     source: "kernel Documentation/accounting/psi.rst: `some` is the share of time in which a task waits for memory",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "the numbers are the machine's: another job may be the one that is short of memory",
     advice: advice![
         "Lower num_workers or prefetch_factor"
@@ -32,10 +31,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Hold sample lists as numpy arrays or tensors, not as Python lists or dicts"
             => "reference counts make every forked worker copy the pages of Python objects";
     ],
-    ..CauseSpec::of(Class::Io)
+    ..CauseSpec::in_class(Class::Io)
 };
 
-/// Somebody else's swapping is nothing to a job that never waits for memory or a disk.
+/// A job that never waits for memory or a disk does not suffer from somebody else's swapping.
 fn feels_it(case: &RuleInput<'_>) -> bool {
     let threads = case.window.chain.as_ref().map_or(0.0, |chain| chain.own_threads().disk);
     case.slow_workers().map_or(case.main.disk() + threads, |workers| workers.disk_wait) >= HARDLY

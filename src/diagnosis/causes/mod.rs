@@ -1,12 +1,12 @@
-//! What can hold a loop back: a file for each cause, with all there is to it. Its rule and the numbers that decide, what
-//! speaks against it, its words, its advice and what that can bring at most. Verdicts, `trainmon explain`, the screen and the
-//! documentation read them here.
+//! What can hold a loop back: one file per cause, with everything about it: its rule and the numbers in it, what speaks against
+//! it, its words, its advice and how much that can bring. Verdicts, `trainmon explain`, the screen and the documentation
+//! all read it from here. [`CauseSpec`] shows what a cause's file looks like.
 //!
-//! The order of the one list below is the order of decision: a rule is asked only where none before it held.
+//! The list below is the order of decision: a rule is tried only if none before it held.
 
-mod case;
 mod judgement;
-pub(super) mod source;
+mod rule_input;
+mod source;
 mod spec;
 mod stages;
 pub(super) mod starvation;
@@ -20,7 +20,7 @@ pub(super) mod checkpoint_write;
 mod collate;
 mod communication;
 mod compute_bound;
-pub(super) mod copy_bound;
+mod copy_bound;
 mod cores_saturated;
 mod cpu_training;
 mod decode;
@@ -40,7 +40,7 @@ mod noisy_neighbour;
 mod output_blocked;
 mod page_cache_miss;
 mod remote_service;
-pub(super) mod shared_gpu;
+mod shared_gpu;
 mod sleeps;
 mod slow_samples;
 mod small_files;
@@ -61,6 +61,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::account;
 use super::class::{Class, Phase};
+use super::culprits::{self, Culprit, CulpritKind, ShareOf};
 use super::features::{Chain, Device, Features, LoopStacks, LoopThread, OwnThreads, PathPart, Workers};
 use super::parts::{Advice, Hottest};
 use super::signals::{Side, Signal};
@@ -70,25 +71,23 @@ use super::what_if::{self, Capacity, Loop, Prediction};
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::text::named_enum;
-pub(super) use case::{Bottleneck, Known, RuleInput};
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
-pub(super) use spec::{Against, CulpritPlace, Followed, Instead};
+pub(super) use rule_input::{Bottleneck, Known, RuleInput};
+use spec::CulpritPlace;
+pub(super) use spec::{Against, FollowedWait};
 pub use spec::{CauseSpec, Confirmed};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
-
-/// What is gained at most by the end of the waits of a kind: those that lead to nobody known may be of it too.
-fn bound_of(window: &Features, part: PathPart) -> Option<f64> {
-    let chain = window.chain.as_ref()?;
-    Some(window.without(chain.lost(part) + chain.lost(PathPart::Unknown)))
-}
 
 /// What to do and why, first thing first.
 macro_rules! advice {
     ($($title:literal => $why:literal;)*) => { &[$(($title, $why)),*] };
 }
 use advice;
+
+/// Those of a cause without any.
+const NUMBERS: &[Threshold] = &[];
 
 macro_rules! causes {
     ($($Cause:ident = $module:ident, $name:literal;)+) => {
@@ -101,7 +100,6 @@ macro_rules! causes {
 
         impl Cause {
             /// Everything about it, in its main class.
-            #[must_use]
             pub fn spec(self) -> &'static CauseSpec {
                 match self { $(Self::$Cause => const { &CauseSpec { name: $name, ..$module::CAUSE } }),+ }
             }
@@ -109,7 +107,9 @@ macro_rules! causes {
 
         /// The numbers that decide, shared and of each cause.
         const ALL_NUMBERS: &[&[Threshold]] = &[
-            thresholds::NUMBERS, account::NUMBERS, case::NUMBERS, starvation::NUMBERS, source::NUMBERS, stages::NUMBERS, $($module::NUMBERS),+
+            thresholds::NUMBERS, account::NUMBERS, rule_input::NUMBERS, starvation::NUMBERS, stages::NUMBERS,
+            // Those of the cause's file; where it has none, the empty list of this file.
+            $({ #[allow(unused_imports, reason = "not every cause has numbers")] use $module::*; NUMBERS }),+
         ];
     };
 }
@@ -166,16 +166,14 @@ causes! {
 
 impl Cause {
     /// The exact string of verdicts and logs.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.word()
     }
 
     /// Everything about it in a class: a cause may be of two.
-    #[must_use]
     pub fn spec_in(self, class: Class) -> &'static CauseSpec {
         let main = self.spec();
-        main.elsewhere.filter(|other| other.class == class).unwrap_or(main)
+        main.in_other_class.filter(|other| other.class == class).unwrap_or(main)
     }
 
     /// It lies outside of the job, so that one of the job may be true beside it.
@@ -195,6 +193,31 @@ impl fmt::Display for Cause {
     }
 }
 
+impl Judgement {
+    /// Whom or what it blames, most to blame first, given what is known of its cause.
+    pub fn culprits(&self, spec: Option<&CauseSpec>, window: &Features) -> Vec<Culprit> {
+        let mut found: Vec<Culprit> = match spec {
+            Some(spec) => spec.culprits.iter().flat_map(|search| search(window)).collect(),
+            None if self.phase == Phase::Hung => {
+                window.ranks_gone.iter().map(|rank| Culprit::rank(*rank, None)).collect()
+            }
+            None => Vec::new(),
+        };
+        let line = spec.and_then(|spec| spec.line(window));
+        found.extend(
+            line.map(|(_, line)| Culprit::new(CulpritKind::Line, line.to_string()).taking(line.share, ShareOf::Time)),
+        );
+        found.truncate(culprits::MOST_CULPRITS);
+        found
+    }
+
+    /// Whom or what the causes outside of the job blame that are true as well.
+    pub fn culprits_outside(&self, window: &Features) -> Vec<Culprit> {
+        let causes = self.others.iter().filter_map(|other| other.cause).filter(|cause| cause.is_outside());
+        causes.flat_map(|cause| cause.spec().culprits).flat_map(|search| search(window)).collect()
+    }
+}
+
 /// Reads a cause; a name that this version does not know is none.
 ///
 /// # Errors
@@ -205,7 +228,7 @@ pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 }
 
 /// What the loop does for a share of its time, where that is such a wait: "waits 40 % of the time for …".
-pub(super) fn in_words(window: &Features, wait: &Followed, share: f64) -> Option<String> {
+pub(super) fn in_words(window: &Features, wait: &FollowedWait, share: f64) -> Option<String> {
     if wait.part == PathPart::Sleep {
         return Some(sleeps::in_words(window, share));
     }
@@ -217,7 +240,7 @@ pub(super) fn in_words(window: &Features, wait: &Followed, share: f64) -> Option
 pub fn all() -> impl Iterator<Item = &'static CauseSpec> {
     let of_class = |class: Class| {
         let specs = Cause::ALL.into_iter().map(Cause::spec);
-        specs.flat_map(|spec| [Some(spec), spec.elsewhere]).flatten().filter(move |spec| spec.class == class)
+        specs.flat_map(|spec| [Some(spec), spec.in_other_class]).flatten().filter(move |spec| spec.class == class)
     };
     Class::ALL.into_iter().flat_map(of_class)
 }
@@ -228,7 +251,6 @@ pub fn states() -> impl Iterator<Item = &'static CauseSpec> {
 }
 
 /// What there is to say about a verdict: of its cause, or of its state. `None` for a class alone.
-#[must_use]
 pub fn spec_of(class: Class, cause: Option<Cause>, phase: Phase) -> Option<&'static CauseSpec> {
     let state = |name: &str| states().find(|state| state.class == class && state.name == name);
     cause.map(|cause| cause.spec_in(class)).or_else(|| state(phase.word())).or_else(|| state(class.word()))
@@ -236,7 +258,6 @@ pub fn spec_of(class: Class, cause: Option<Cause>, phase: Phase) -> Option<&'sta
 
 /// What a person asks for: `cause`, `class/cause` (a cause may be of two classes) or `class`, which gives all of it.
 /// Case, blanks and underscores for dashes do not matter. Empty where there is no such thing.
-#[must_use]
 pub fn named(text: &str) -> Vec<&'static CauseSpec> {
     let text = text.trim().to_lowercase().replace(['_', ' '], "-");
     let everything = || all().chain(states());
@@ -248,7 +269,6 @@ pub fn named(text: &str) -> Vec<&'static CauseSpec> {
 }
 
 /// Names and classes that look like `text`, the likest first, at most four.
-#[must_use]
 pub fn near(text: &str) -> Vec<&'static str> {
     let spelled: String = text.trim().to_lowercase().replace(['_', ' '], "-").chars().take(64).collect();
     let name = spelled.rsplit('/').next().unwrap_or_default();

@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "other processes hold the cores",
     brief: "other processes hold the CPUs",
@@ -17,14 +15,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          beside another",
     ],
     judge: |case| match starvation::queueing(case).filter(|queueing| queueing.neighbours) {
-        Some(queueing) => Some(without_them(Judgement::of(Cause::NoisyNeighbour, queueing.confidence), case)),
+        Some(queueing) => Some(without_them(Judgement::new(Cause::NoisyNeighbour, queueing.confidence), case)),
         None if starvation::others_hold(case) => starvation::queues_alone(case, Cause::NoisyNeighbour),
         None => None,
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME],
     source: "time on a run queue while the CPUs work for others; neighbours that only take what the job leaves free \
              make nobody queue",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "processes that the job started and disowned count as others; so do other containers on the machine, \
              which may not be visible by name; a hypervisor that takes CPU time away (steal) is a finding beside \
              another",
@@ -33,13 +30,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Reserve CPUs for the job (cpuset, Slurm --exclusive, a Kubernetes pod of class Guaranteed)"
             => "the next neighbour is then kept out as well";
     ],
-    bound: starvation::without_queueing,
-    ..CauseSpec::of(Class::Cpu)
+    bound: |_, window| starvation::without_queueing(window),
+    culprits: &[culprits::cpu_users],
+    ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// What they are not to blame for: queueing is no part of the workers' own time for a batch, so what that is longer than
-/// the loop's step would be waited for without them too. It is a finding of its own, and a doubt about them where it is the
-/// larger part.
+/// Adds what would still hold the loop back without the neighbors: the workers' own time for a batch, without their queueing, may
+/// be longer than the loop's step. If that is the larger part of the wait, it becomes the cause and the neighbors a finding.
 fn without_them(judgement: Judgement, case: &RuleInput<'_>) -> Judgement {
     let fed = Loop::of(case.window).map(|fed| fed.undisturbed(case.window));
     let Some(fed) = fed.filter(|_| case.slow_workers().is_some()) else { return judgement };
@@ -48,7 +45,7 @@ fn without_them(judgement: Judgement, case: &RuleInput<'_>) -> Judgement {
     if left_s < LOST_WAIT.value * step_s {
         return judgement;
     }
-    let sure = case::LOST.at(left_s / step_s.max(f64::MIN_POSITIVE));
+    let sure = rule_input::LOST.at(left_s / step_s.max(f64::MIN_POSITIVE));
     let undisturbed = RuleInput { sure, undisturbed: true, known: Known::default(), ..case.clone() };
     let of_loader = Cause::ALL.iter().filter(|cause| cause.spec().class == Class::DataLoader);
     let left = of_loader.into_iter().find_map(|cause| cause.judge(&undisturbed)).unwrap_or_default();

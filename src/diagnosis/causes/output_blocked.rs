@@ -2,29 +2,25 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "whoever reads the output is slow",
     brief: "the loop waits to write into a full pipe",
     meaning: "the loop waits to write into a pipe or socket whose reader is slow",
     rule: &[WAIT_IS_FOLLOWED, "there is the reader of a pipe or socket that the loop wants to write into"],
-    judge: |case| case.waits_for(PathPart::Output).then(|| case.of(Cause::OutputBlocked, 1.0)),
+    judge: |case| case.waits_for(PathPart::Output).then(|| case.found(Cause::OutputBlocked, 1.0)),
     signals: &[CHAIN, MAIN_WAIT, DEVICE],
     source: "a pipe holds 64 KiB (pipe(7)); a writer waits from then on until its reader has taken some",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "a terminal that is slow, or stopped with Ctrl-S, is seen as a terminal, not as a reader",
     advice: advice![
         "Write the output to a file, or print less per step" => "a file takes it as fast as it comes";
         "Find out why the reader is slow: a pager that waits, a log collector, `tee` on a slow disk"
             => "the loop goes on only when it reads";
     ],
-    evidence: &[Signal::WaitsForReader],
-    followed: Some(Followed {
+    followed: Some(FollowedWait {
         part: PathPart::Output,
         signal: Signal::WaitsForReader,
         words: |who| format!("to write: {who} reads its output too slowly"),
     }),
-    bound: |window| bound_of(window, PathPart::Output),
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::readers],
+    ..CauseSpec::in_class(Class::Io)
 };

@@ -18,7 +18,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[REFAULTS, READS, WORKER_WAIT, DISKS],
     source: "mm/workingset.c: workingset_refault_file counts pages that were evicted and are needed again; a cold \
              first epoch reads as much, but without refaults",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "outside a control group both counters are the whole machine's; reads past the page cache (O_DIRECT) never \
              refault and are called disk-bandwidth",
     advice: advice![
@@ -29,5 +28,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "their memory and the page cache share one limit";
     ],
     against: &[WAIT_FOR_SOURCE],
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::data_disk],
+    ..CauseSpec::in_class(Class::Io)
 };

@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "the loop waits for an answer over the network",
     brief: "a round trip in the loop itself",
@@ -13,11 +11,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "there is a connection to another machine, or to a server here that rests meanwhile; it is the loop's own thread \
          that waits for it, or one of its process that the loop waits for",
     ],
-    judge: |case| case.waits_for(PathPart::Remote).then(|| case.of(Cause::RemoteService, 1.0)),
+    judge: |case| case.waits_for(PathPart::Remote).then(|| case.found(Cause::RemoteService, 1.0)),
     signals: &[CHAIN, "/proc/PID/net/tcp: remote addresses", MAIN_WAIT, DEVICE],
     source: "a call that is answered after a round trip holds the step up for all of it; what is sent in the background \
              holds up nothing",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "names are not looked up, the address is what the kernel shows; behind a proxy it is the proxy's",
     advice: advice![
         "Send metrics and logs from a background thread or process, many at a time"
@@ -25,12 +22,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Ask for what the next step needs while this one runs" => "the round trip then costs nothing";
         "Move the service nearer, or keep its answers" => "each step pays for one round trip";
     ],
-    evidence: &[Signal::WaitsForRemote],
-    followed: Some(Followed {
+    followed: Some(FollowedWait {
         part: PathPart::Remote,
         signal: Signal::WaitsForRemote,
         words: |who| format!("for an answer from {who}"),
     }),
-    bound: |window| bound_of(window, PathPart::Remote),
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::addresses],
+    ..CauseSpec::in_class(Class::Io)
 };

@@ -3,11 +3,10 @@
 use super::*;
 
 thresholds! {
-    SHARED_GPU = 0.15, "share", "as device_idle: what freeing it could bring";
     NEARLY_BUSY = 0.75, "share", "a tenth below device_busy: between the turns of two processes lies a gap";
 }
 
-const SURE: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.95, from: SHARED_GPU, to: LARGER_HALF };
+const BY_THEIR_USE: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.95, from: SHARED_GPU, to: LARGER_HALF };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "another process uses the device",
@@ -19,14 +18,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          the time in all",
     ],
     judge: |case| {
-        let (Bottleneck::Busy(gpu) | Bottleneck::Dry(gpu)) = case.loss else { return None };
+        let (Bottleneck::Busy(gpu) | Bottleneck::Dry(gpu)) = case.bottleneck else { return None };
         let theirs = gpu.busy - gpu.job_busy;
         let shared = gpu.others && theirs >= SHARED_GPU && gpu.busy >= NEARLY_BUSY;
-        shared.then(|| Judgement::of(Cause::SharedGpu, SURE.at(theirs)))
+        shared.then(|| Judgement::new(Cause::SharedGpu, BY_THEIR_USE.at(theirs)))
     },
     signals: &[DEVICE, DEVICE_PROCESSES],
     source: "processes without MPS take turns on a device: none runs while another does",
-    confirmed: Confirmed::FakeDeviceOnly,
     limits: "inside a container the other process may be invisible, and NVML's PIDs are the host's; a display or a \
              service that only holds memory costs nothing",
     advice: advice![
@@ -34,6 +32,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Where both must stay, use MIG instances or the MPS server"
             => "they then run side by side instead of in turns";
     ],
-    bound: |window| window.gpu.as_ref().map(|gpu| window.without(gpu.busy - gpu.job_busy)),
-    ..CauseSpec::of(Class::Gpu)
+    bound: |_, window| window.gpu.as_ref().map(|gpu| window.without(gpu.busy - gpu.job_busy)),
+    culprits: &[culprits::gpu_users],
+    ..CauseSpec::in_class(Class::Gpu)
 };

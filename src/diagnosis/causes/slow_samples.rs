@@ -22,10 +22,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let workers = case.slow_workers()?;
-        // A thread that sends all the time sends in lumps.
+        // A thread that sends all the time sends in bursts.
         let sends = hand_over::is_seen(case, workers);
         if let Some(period) = by_period(case).filter(|_| !sends) {
-            return Some(case.of(Cause::SlowSamples, 1.0).meaning(words(period.every, workers)));
+            return Some(case.found(Cause::SlowSamples, 1.0).meaning(words(period.every, workers)));
         }
         if workers.idle < WORKERS_IDLE || workers.count < 2 {
             return None;
@@ -34,12 +34,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let step = case.window.step_without_wait_s().unwrap_or(f64::INFINITY);
         // A long wait now and then, with idle workers in between: single batches are slow, not all of them.
         let slow = workers.active() > SOME_WORK && longest >= LONG_WAIT.value * step;
-        (slow && !sends).then(|| case.of(Cause::SlowSamples, INFERRED))
+        (slow && !sends).then(|| case.found(Cause::SlowSamples, INFERRED))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, STEPS],
     source: "prefetch_factor (2 by default) batches wait for each worker: a batch that takes longer than the queue \
              lasts drains it, however fast the others are",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "rare slow batches need a watch that is long enough to see some; the start of an epoch looks alike, but \
              comes with new workers",
     advice: advice![
@@ -49,11 +48,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "the batches of other workers then go ahead of the slow one";
     ],
     place: CulpritPlace::Workers,
-    ..CauseSpec::of(Class::DataLoader)
+    culprits: &[culprits::busiest_worker],
+    ..CauseSpec::in_class(Class::DataLoader)
 };
 
-/// Long waits that come back after the same number of batches. A set whose workers are too slow makes the loop wait at every
-/// batch, or at each round of the workers: what comes back later than that lies in the batches.
+/// Long waits that come back after the same number of batches. If the workers were too slow, the loop would wait at every batch, or
+/// once per round of the workers; a longer period comes from the batches.
 pub(super) fn by_period(case: &RuleInput<'_>) -> Option<stalls::Period> {
     let workers = case.slow_workers()?;
     let period =

@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "many small reads",
     brief: "many small reads: latency, not bandwidth",
@@ -20,7 +18,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[WORKER_WAIT, DISKS, READS, MAIN_WAIT],
     source: "/proc/diskstats gives reads and sectors; below half of the kernel's read-ahead window (128 KiB) the \
              latency of each read, not the bandwidth, sets the pace",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "random access to one large file (mmap, Arrow, LMDB) reads small pieces too; opening and stat calls do \
              not count as reads",
     advice: advice![
@@ -30,5 +27,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "read-ahead works only on sequential reads";
     ],
     against: &[WAIT_FOR_SOURCE, &[(Signal::DiskReadSize, Side::Over, "reads are not small on average")]],
-    ..CauseSpec::of(Class::Io)
+    culprits: &[culprits::data_disk],
+    ..CauseSpec::in_class(Class::Io)
 };

@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::{Judgement, RuleInput};
 use crate::diagnosis::class::Class;
+use crate::diagnosis::culprits::{NAMED, Search};
 use crate::diagnosis::features::{Features, PathPart};
-use crate::diagnosis::parts::Advice;
+use crate::diagnosis::parts::{Advice, Hottest};
 use crate::diagnosis::signals::{Side, Signal};
 use crate::diagnosis::thresholds::Threshold;
 
@@ -25,7 +26,6 @@ pub enum Confirmed {
 
 impl Confirmed {
     /// For a person.
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::LabelledWorkloads => "confirmed on labelled real training programs",
@@ -37,64 +37,94 @@ impl Confirmed {
 }
 
 /// Everything about one cause in one class, or about a state without a cause. Texts end without a full stop.
+///
+/// A cause gives its words and its rule. [`CauseSpec::in_class`] has a default for everything else, which a cause replaces only
+/// where it differs: how far it is confirmed, what it brings to be rid of it, whom it blames. A whole file of a cause:
+///
+/// ```text
+/// //! Each read takes long, however little the disk is used.
+///
+/// use super::*;
+///
+/// thresholds! {
+///     SLOW_ANSWER = 20.0, "ms", "a disk with moving heads answers in some 10 ms, an SSD in less than one";
+/// }
+///
+/// pub(super) const CAUSE: CauseSpec = CauseSpec {
+///     headline: "the disk answers slowly",
+///     brief: "each read takes long",
+///     meaning: "each read from the disk takes long",
+///     rule: &[LOOP_LOSES, SOURCE_IS_SLOW, "the data's disk takes at least `slow_answer` for an I/O"],
+///     judge: |case| {
+///         let slow = case.window.io.await_ms.is_some_and(|ms| ms >= SLOW_ANSWER);
+///         source::judgement(case, Cause::SlowDisk, INFERRED.value).filter(|_| slow)
+///     },
+///     signals: &[DISKS, WORKER_WAIT, MAIN_WAIT],
+///     source: "kernel Documentation/admin-guide/iostats.rst: the time that I/Os took, over their number",
+///     limits: "a long queue makes each read wait as well (disk-bandwidth)",
+///     advice: advice![
+///         "Copy the data set to an SSD before training" => "it answers ten times as fast and more";
+///         "Raise num_workers" => "more reads are then in flight at once";
+///     ],
+///     confirmed: Confirmed::DataFilesOnly,
+///     culprits: &[culprits::data_disk],
+///     ..CauseSpec::in_class(Class::Io)
+/// };
+/// ```
+///
+/// It is declared in `mod.rs`, by `mod slow_disk;` and by its line in the list: `SlowDisk = slow_disk, "slow-disk";`.
 #[derive(Debug, Clone, Copy)]
 pub struct CauseSpec {
     /// Class it belongs to.
     pub class: Class,
-    /// The string of verdicts and logs, for a cause from the list of causes; of a state (idle, balanced, unknown) the phase
+    /// The string of verdicts and logs: of a cause from the list of causes; of a state (idle, balanced, unknown) the phase
     /// or the class.
     pub name: &'static str,
-    /// A few words, for a headline: "DATA-LOADER: <headline>".
+    /// A few words for a headline: "DATA-LOADER: <headline>".
     pub headline: &'static str,
     /// A few words that stand behind the name and say more than it.
     pub brief: &'static str,
     /// What it means, for a sentence: "… because <meaning>".
     pub meaning: &'static str,
-    /// What has to be the case, in the order in which it is looked at. Names of thresholds stand in backticks.
+    /// What has to be the case, in the order in which it is checked. Names of thresholds stand in backticks.
     pub rule: &'static [&'static str],
+    /// Whether the rule holds, and how surely.
+    pub(super) judge: fn(&RuleInput<'_>) -> Option<Judgement>,
     /// Where the numbers come from.
     pub signals: &'static [&'static str],
     /// Why the rule is as it is: documentation, measurements.
     pub source: &'static str,
-    /// How far it is confirmed.
-    pub confirmed: Confirmed,
     /// What it can be mistaken for, and when.
     pub limits: &'static str,
     /// What to do, first thing first: (title, why).
     pub advice: &'static [(&'static str, &'static str)],
-    /// The rule.
-    pub(super) judge: fn(&RuleInput<'_>) -> Option<Judgement>,
-    /// Signals that are shown even where they are hardly there.
-    pub(in crate::diagnosis) evidence: &'static [Signal],
+
+    // What follows has a default that is right for most causes.
+    /// How far it is confirmed. By default as far as most causes of the class, which takes a labeled workload.
+    pub confirmed: Confirmed,
+    /// How many times faster the loop can get at most without it; `None` where that cannot be said. By default what its class
+    /// or its wait allows.
+    pub(in crate::diagnosis) bound: fn(&Self, &Features) -> Option<f64>,
+    /// The line of code that is named.
+    pub(super) place: CulpritPlace,
+    /// Finds whom or what it blames, most to blame first, besides that line.
+    pub(super) culprits: &'static [Search],
+    /// Signals that are shown even where they are hardly there, besides that of its wait.
+    pub(super) evidence: &'static [Signal],
     /// What speaks against it, besides what speaks against its whole class.
     pub(in crate::diagnosis) against: &'static [&'static [Against]],
     /// The wait that it is, where it is one that was followed to somebody who is no loader and no device.
-    pub(in crate::diagnosis) followed: Option<Followed>,
-    /// Which line of code is named.
-    pub(in crate::diagnosis) place: CulpritPlace,
-    /// How many times faster the loop can get at most without it; `None` where that cannot be said.
-    pub(in crate::diagnosis) bound: fn(&Features) -> Option<f64>,
+    pub(in crate::diagnosis) followed: Option<FollowedWait>,
     /// The first advice changes numbers only (workers, threads): it brings no more than the ceiling of all tuning.
     pub(in crate::diagnosis) tuning_first: bool,
     /// CPU time goes into spinning and switching, so that full CPUs are no limit of what can be done.
     pub(in crate::diagnosis) wastes_cpu: bool,
-    /// What stands in place of its meaning and its advice in a case of its own kind.
-    pub(in crate::diagnosis) instead: fn(&Features) -> Option<Instead>,
     /// Gives the first advice the numbers of this run.
     pub(in crate::diagnosis) sharpen: fn(&mut Advice, &Features),
-    /// The same cause in another class.
-    pub(super) elsewhere: Option<&'static CauseSpec>,
-}
-
-/// A meaning and advice for a case of its own kind; see [`CauseSpec`].
-#[derive(Debug, Clone, Copy)]
-pub(in crate::diagnosis) struct Instead {
-    /// See [`CauseSpec::place`].
-    pub place: CulpritPlace,
-    /// See [`CauseSpec::meaning`].
-    pub meaning: &'static str,
-    /// See [`CauseSpec::advice`].
-    pub advice: &'static [(&'static str, &'static str)],
+    /// The same cause in other words and with other advice, where a window shows a special case of it.
+    pub(super) special_case: fn(&Features) -> Option<&'static CauseSpec>,
+    /// The same cause in another class, with a page of its own.
+    pub(super) in_other_class: Option<&'static CauseSpec>,
 }
 
 /// A signal on the wrong side of its threshold, and what that means.
@@ -102,7 +132,7 @@ pub(in crate::diagnosis) type Against = (Signal, Side, &'static str);
 
 /// A wait of the loop's that was followed.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::diagnosis) struct Followed {
+pub(in crate::diagnosis) struct FollowedWait {
     /// The part of the loop's time that it is.
     pub part: PathPart,
     /// The signal that tells of that part.
@@ -113,7 +143,7 @@ pub(in crate::diagnosis) struct Followed {
 
 /// The line of code that a verdict names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::diagnosis) enum CulpritPlace {
+pub(super) enum CulpritPlace {
     /// None.
     Nowhere,
     /// The line at which the main thread waits for the device most.
@@ -127,8 +157,8 @@ pub(in crate::diagnosis) enum CulpritPlace {
 }
 
 impl CauseSpec {
-    /// What the causes of a class have in common; a file gives the rest.
-    pub(super) const fn of(class: Class) -> Self {
+    /// What the causes of a class have in common; a cause gives the rest.
+    pub(super) const fn in_class(class: Class) -> Self {
         Self {
             class,
             name: "",
@@ -136,31 +166,59 @@ impl CauseSpec {
             brief: "",
             meaning: "",
             rule: &[],
+            judge: |_| None,
             signals: &[],
             source: "",
-            confirmed: Confirmed::Unconfirmed,
             limits: "",
             advice: &[],
-            judge: |_| None,
+            confirmed: match class {
+                Class::Gpu | Class::Balanced => Confirmed::FakeDeviceOnly,
+                _ => Confirmed::LabelledWorkloads,
+            },
+            bound: without_what_is_lost,
+            place: CulpritPlace::Nowhere,
+            culprits: &[],
             evidence: &[],
             against: &[],
             followed: None,
-            place: CulpritPlace::Nowhere,
-            bound: match class {
-                Class::DataLoader | Class::Io => on_batches,
-                Class::Cpu => on_the_host,
-                _ => |_| None,
-            },
-            instead: |_| None,
-            sharpen: |_, _| {},
             tuning_first: false,
             wastes_cpu: false,
-            elsewhere: None,
+            sharpen: |_, _| {},
+            special_case: |_| None,
+            in_other_class: None,
         }
     }
 
+    /// This cause as a window shows it: a special case of it, or itself.
+    pub(in crate::diagnosis) fn for_window(&'static self, window: &Features) -> &'static Self {
+        (self.special_case)(window).unwrap_or(self)
+    }
+
+    /// Its evidence has this signal whatever its value is.
+    pub(in crate::diagnosis) fn always_shows(&self, signal: Signal) -> bool {
+        self.evidence.contains(&signal) || self.followed.is_some_and(|wait| wait.signal == signal)
+    }
+
+    /// The line of code that it is blamed on, and the words before it in a sentence.
+    pub(in crate::diagnosis) fn line<'a>(&self, window: &'a Features) -> Option<(&'static str, &'a Hottest)> {
+        let seen = window.loop_stacks();
+        let of_loop = || seen.and_then(|seen| seen.hottest_own.as_ref());
+        let of_workers = || {
+            let each =
+                window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());
+            each.max_by(|a, b| a.share.total_cmp(&b.share).then_with(|| b.line.cmp(&a.line)))
+        };
+        let (words, found) = match self.place {
+            CulpritPlace::Nowhere => return None,
+            CulpritPlace::Sync => ("it waits in", seen.and_then(|seen| seen.sync_lines.first())),
+            CulpritPlace::Sleep => ("it sleeps at", seen.and_then(|seen| seen.sleep_line.as_ref())),
+            CulpritPlace::Loop => ("most of it in", of_loop()),
+            CulpritPlace::Workers => ("most of it in", of_workers().or_else(of_loop)),
+        };
+        Some((words, found.filter(|found| found.share >= NAMED)?))
+    }
+
     /// The thresholds that the rule names, in that order.
-    #[must_use]
     pub fn thresholds(&self) -> Vec<&'static Threshold> {
         let mut found: Vec<&Threshold> = Vec::new();
         for word in self.rule.iter().flat_map(|condition| condition.split('`').skip(1).step_by(2)) {
@@ -171,19 +229,24 @@ impl CauseSpec {
     }
 }
 
-/// What is gained where batches do: their waits. Where calls may not be seen some waits are not told to be for batches: then all
-/// that the device idles may be.
-fn on_batches(window: &Features) -> Option<f64> {
-    let exact = window.main.as_ref().is_none_or(|main| main.exact);
-    let idle = if exact { 0.0 } else { window.gpu.as_ref().map_or(0.0, |_| window.device_idle()) };
-    Some(window.without(window.lost_wait().max(idle)))
-}
-
-/// What is gained where the host holds the loop back: its waits for batches, else the device's idle time.
-fn on_the_host(window: &Features) -> Option<f64> {
+/// What is gained by the end of a wait that was followed, else of what a class loses.
+fn without_what_is_lost(spec: &CauseSpec, window: &Features) -> Option<f64> {
     let lost = window.lost_wait();
-    match &window.gpu {
-        _ if window.waits_lead() => Some(window.without(lost)),
-        gpu => gpu.as_ref().map(|gpu| window.without(1.0 - gpu.job_busy)),
+    match (&spec.followed, spec.class) {
+        // Waits that lead to nobody known may be of this kind too.
+        (Some(wait), _) => {
+            let chain = window.chain.as_ref()?;
+            Some(window.without(chain.lost(wait.part) + chain.lost(PathPart::Unknown)))
+        }
+        // Where calls may not be seen some waits are not told to be for batches: then all that the device idles may be.
+        (None, Class::DataLoader | Class::Io) => {
+            let exact = window.main.as_ref().is_none_or(|main| main.exact);
+            let idle = window.gpu.as_ref().filter(|_| !exact).map_or(0.0, |_| window.device_idle());
+            Some(window.without(lost.max(idle)))
+        }
+        // The host's waits for batches, else the device's idle time.
+        (None, Class::Cpu) if window.waits_lead() => Some(window.without(lost)),
+        (None, Class::Cpu) => window.gpu.as_ref().map(|gpu| window.without(1.0 - gpu.job_busy)),
+        _ => None,
     }
 }

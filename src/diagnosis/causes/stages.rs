@@ -1,5 +1,5 @@
-//! What the workers' time goes into, and whether more of them would help: for the causes that blame a stage, and for the one
-//! that blames their number.
+//! Which stage (load, decode, transform, collate) takes the workers' time, and whether more workers would help. The causes that
+//! blame a stage, and the one that blames the number of workers, share this.
 
 use super::{Cause, Judgement, RuleInput};
 use crate::diagnosis::features::{ChainPath, Features, PathPart, Workers};
@@ -14,7 +14,7 @@ thresholds! {
     MEANWHILE = 0.70, "share of input wait", "where batches are slow to make it was measured at 0.9 and more, where they are slow to hand over at 0.5";
 }
 
-const FACTOR: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: HALF_ACTIVE, to: BUSY };
+const BY_ACTIVE_WORKERS: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: HALF_ACTIVE, to: BUSY };
 
 impl Stages {
     /// All the time in which a worker makes batches.
@@ -23,9 +23,9 @@ impl Stages {
     }
 }
 
-/// How sure it is that slow workers are slow at their own work.
+/// How sure it is that workers are slow because of their own work.
 pub(super) fn sureness(workers: &Workers) -> f64 {
-    FACTOR.at(workers.active())
+    BY_ACTIVE_WORKERS.at(workers.active())
 }
 
 /// The stage with the largest part of the workers' active time, and that part. Reading from memory has no cause of its own:
@@ -69,7 +69,7 @@ pub(super) fn judge(case: &RuleInput<'_>, cause: Cause) -> Option<Judgement> {
     let (stage, _) = clearly_largest(workers)?;
     (stage == cause && !more_workers_help_undisturbed(case)).then(|| {
         let words = "more workers would help a little";
-        case.of(cause, sureness(workers)).other(Cause::TooFewWorkers, PERHAPS, words)
+        case.found(cause, sureness(workers)).other(Cause::TooFewWorkers, PERHAPS, words)
     })
 }
 

@@ -1,7 +1,7 @@
-//! CPU time or memory that is wanted and not given. The causes of it differ in who has it instead; that threads queue, and
-//! how surely, is the same for all of them.
+//! CPU time that the job wants and does not get. Its causes differ in who gets it instead; whether threads queue for a CPU, and how
+//! sure that is, they share.
 
-use super::case::{Bottleneck, RuleInput};
+use super::rule_input::{Bottleneck, RuleInput};
 use super::{Cause, Judgement, slow_samples};
 use crate::diagnosis::features::{ChainPath, Features, LoopThread, PathPart, Workers};
 use crate::diagnosis::thresholds::*;
@@ -16,38 +16,38 @@ thresholds! {
     OWN_THREADS = 2.0, "threads per process", "one is its own; fewer than two on average make a crowd of processes";
 }
 
-/// A factor of the case's own.
+/// A factor of the bottleneck's own sureness.
 const QUEUEING: ConfidenceRamp = ConfidenceRamp { least: 0.65, most: 1.0, from: HARDLY, to: QUEUES_LONG };
 
 /// What there is too much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crowd {
-    /// That compute for each other.
+    /// Threads that compute for each other.
     Threads,
     Processes,
-    /// Threads that make batches each for itself: fewer of them would do no more.
+    /// Threads that each make batches of their own: fewer of them would not do more.
     Makers,
 }
 
-/// Threads of the job queue for a CPU, or would as soon as they wanted more.
+/// Threads of the job queue for a CPU, or would if they wanted any more of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Queueing {
     pub confidence: f64,
     /// Other processes hold the CPUs.
     pub neighbours: bool,
-    /// The job's threads are far more than the CPUs: by the threads of single processes, or by the number of these.
+    /// The job has far more threads at work than CPUs: this is what there is too much of.
     pub crowded: Option<Crowd>,
     /// The allowed CPUs are full.
     pub full: bool,
-    /// More than half of what it takes is queueing.
+    /// Most of the time goes into queueing.
     pub mostly: bool,
-    /// It is workers whose queueing counts, not the loop's own.
+    /// The workers' queueing counts, not the loop's own.
     pub of_workers: bool,
 }
 
-/// Whether anybody can be short of anything: whoever is waited for; where nobody is, a main thread that shows it.
-pub(super) fn may_be(case: &RuleInput<'_>) -> bool {
-    match case.loss {
+/// Whether anybody can be short of CPU time or memory: whoever the loop waits for, or else a main thread that shows it.
+pub(super) fn may_starve(case: &RuleInput<'_>) -> bool {
+    match case.bottleneck {
         Bottleneck::Workers(_) | Bottleneck::InProcess => true,
         Bottleneck::Busy(_) | Bottleneck::Wait(_) => false,
         Bottleneck::Dry(_) | Bottleneck::NoDevice => {
@@ -59,19 +59,19 @@ pub(super) fn may_be(case: &RuleInput<'_>) -> bool {
     }
 }
 
-/// Time in which somebody that counts wants a CPU, as a share of all time, and the part of it spent queueing: half of hardly
-/// any time is hardly any time.
+/// How long whoever sets the pace wants a CPU, and how long of that it queues, both as shares of all time: queueing for half of
+/// hardly any time costs nothing.
 #[derive(Debug, Clone, Copy)]
-struct StarvedFor {
+struct CpuDemand {
     runnable: f64,
     queued: f64,
-    /// Time in which something else is waited for: no CPU would help then.
+    /// How long it waits for something else, where no CPU would help.
     elsewhere: f64,
 }
 
-impl StarvedFor {
-    /// That of the workers who are waited for, or of the loop.
-    fn of(case: &RuleInput<'_>) -> Self {
+impl CpuDemand {
+    /// Of the workers, where the loop waits for them, else of the loop.
+    fn new(case: &RuleInput<'_>) -> Self {
         case.slow_workers().map_or_else(|| Self::by_loop(case.window, case.main), Self::by_workers)
     }
 
@@ -79,7 +79,7 @@ impl StarvedFor {
         Self { runnable: workers.busy + workers.runnable, queued: workers.runnable, elsewhere: workers.io_wait }
     }
 
-    /// That of the loop: its own thread, and whoever runs while it waits for him.
+    /// Of the loop: its own thread, and the threads that run while it waits for them.
     fn by_loop(window: &Features, main: &LoopThread) -> Self {
         let runnable = main.running.max(main.waits(Wait::Running));
         let mut wanted = Self { runnable, queued: runnable * main.run_delay.unwrap_or(0.0), elsewhere: 0.0 };
@@ -97,79 +97,82 @@ impl StarvedFor {
         wanted
     }
 
-    /// Queueing, of the time in which a CPU is wanted.
-    fn share(&self) -> f64 {
+    /// The part of the time wanting a CPU that is spent queueing (run-queue delay).
+    fn run_queue_delay(&self) -> f64 {
         if self.runnable > HARDLY { (self.queued / self.runnable).min(1.0) } else { 0.0 }
     }
 
-    /// More than half of what it takes is queueing.
+    /// Most of its time goes into queueing.
     fn is_mostly_queueing(&self) -> bool {
         self.queued >= LARGER_HALF.value * (self.runnable + self.elsewhere)
     }
 
-    /// It queues at least so much of that time, and it costs what a person would mend.
+    /// It queues at least this part of that time, and loses enough by it for a person to care.
     fn reaches(&self, share: Threshold) -> bool {
-        self.share() >= share && self.queued >= LOST_WAIT
+        self.run_queue_delay() >= share && self.queued >= LOST_WAIT
     }
 }
 
-/// The loop itself does not get the CPU it wants: the share of its runnable time that it queues.
+/// The loop's run-queue delay, as a share of its runnable time, where it is long enough to matter.
 pub(in crate::diagnosis) fn main_queues(case: &RuleInput<'_>) -> Option<f64> {
-    Some(StarvedFor::by_loop(case.window, case.main))
+    Some(CpuDemand::by_loop(case.window, case.main))
         .filter(|wanted| wanted.reaches(MAIN_RUN_DELAY))
-        .map(|wanted| wanted.share())
+        .map(|wanted| wanted.run_queue_delay())
 }
 
-/// Whether threads queue, and how surely.
+/// Whether threads queue for a CPU, and how sure that is.
 pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     let cpu = &case.window.cpu;
-    // A loop that loses more to its own queueing than to its workers: they all want a CPU at the same moment, and rest after it.
-    let by_loop = StarvedFor::by_loop(case.window, case.main);
+    // The loop may lose more to its own queueing than to its workers: they all want a CPU at the same moment, and rest afterwards.
+    let by_loop = CpuDemand::by_loop(case.window, case.main);
     let itself = by_loop.reaches(QUEUES_LONG) && by_loop.queued >= case.lost;
     let workers = case.slow_workers().filter(|_| !itself);
-    let wanted = workers.map_or(by_loop, StarvedFor::by_workers);
+    let wanted = workers.map_or(by_loop, CpuDemand::by_workers);
     if workers.is_some_and(|workers| wanted.runnable < workers.io_wait) {
         return None;
     }
-    // Single batches that are slow by themselves, and less by queueing.
+    // Single batches are slow by themselves, not because of queueing.
     if slow_samples::by_period(case).is_some() && !wanted.is_mostly_queueing() {
         return None;
     }
     let full = cpu.full.is_some_and(|full| full >= CORES_FULL);
     let queues = wanted.reaches(RUN_DELAY);
     let rest = wanted.runnable < AT_WORK;
-    // Who has nothing to do for longer than he queues is not short of CPUs.
+    // Workers that have nothing to do for longer than they queue are not short of CPUs.
     if !full && workers.is_some_and(|workers| workers.idle >= WORKERS_IDLE && workers.idle > wanted.queued) {
         return None;
     }
-    if case.undisturbed || !may_be(case) || !(queues || full && !rest) {
+    if case.undisturbed || !may_starve(case) || !(queues || full && !rest) {
         return None;
     }
     let cores = cpu.usable();
     let others = cpu.others.unwrap_or(0.0);
     let neighbours = others_hold(case) && others >= OF_THE_JOB.value * cpu.job.unwrap_or(0.0);
-    // They take what the job leaves: nothing of it waits for a CPU. Or its own work is the larger part.
+    // They only take what the job leaves free, so that nothing of it waits for a CPU; or its own work is the larger part.
     if neighbours && (!queues || workers.is_none() && !wanted.is_mostly_queueing()) {
         return None;
     }
-    let strength = QUEUEING.part(wanted.share()).max(if full { QUEUES_NOT.value } else { 0.0 });
+    let strength = QUEUEING.part(wanted.run_queue_delay()).max(if full { QUEUES_NOT.value } else { 0.0 });
     let each = case.slow_workers().map(|workers| workers.active_threads).or(cpu.threads_each);
     let by = match () {
         () if super::source::makers(case.window).is_some() => Crowd::Makers,
         () if each.is_none_or(|each| each >= OWN_THREADS) => Crowd::Threads,
         () => Crowd::Processes,
     };
-    // Threads that take turns and leave CPUs free are many, and not too many.
+    // Many threads that take turns and leave CPUs free are not too many.
     let too_many = full || wanted.is_mostly_queueing();
     let crowded = Some(by).filter(|_| too_many && cpu.active_threads.unwrap_or(0.0) >= OVERSUBSCRIBED.value * cores);
-    // Without workers the loop loses no more than what it queues.
-    let sure =
-        if queues && workers.is_none() { super::case::LOST.at(wanted.queued).min(case.sure) } else { case.sure };
+    // Without workers, the loop loses no more than its own queueing.
+    let sure = if queues && workers.is_none() {
+        super::rule_input::LOST.at(wanted.queued).min(case.sure)
+    } else {
+        case.sure
+    };
     let (confidence, mostly) = (sure * QUEUEING.between(strength), wanted.is_mostly_queueing());
     Some(Queueing { confidence, neighbours, crowded, full, mostly, of_workers: workers.is_some() })
 }
 
-/// Others use a good part of the CPUs; under a quota that is smaller than these, only where they leave none free.
+/// Others use a good part of the CPUs. Under a quota for fewer CPUs than allowed, that counts only if they leave none free.
 pub(in crate::diagnosis) fn others_hold(case: &RuleInput<'_>) -> bool {
     let cpu = &case.window.cpu;
     let quota = cpu.allowed.filter(|allowed| cpu.usable() < *allowed);
@@ -177,26 +180,26 @@ pub(in crate::diagnosis) fn others_hold(case: &RuleInput<'_>) -> bool {
     !room && cpu.others.unwrap_or(0.0) >= NEIGHBOUR.value * quota.unwrap_or(cpu.usable())
 }
 
-/// Whoever is waited for loses more to queueing for a CPU, pauses by a quota among it, than to other waits of its own.
+/// Whoever the loop waits for loses more to queueing for a CPU (pauses by a quota included) than to other waits.
 pub(super) fn queues_rather_than_waits(case: &RuleInput<'_>) -> bool {
-    let wanted = StarvedFor::of(case);
+    let wanted = CpuDemand::new(case);
     wanted.queued >= wanted.elsewhere
 }
 
-/// A main thread that queues for long although nobody is known to hold the CPUs. Less of it is the smaller part beside its work.
+/// The main thread queues for long although nobody is known to hold the CPUs. If it queued less, its own work would be the larger part.
 pub(super) fn queues_alone(case: &RuleInput<'_>, cause: Cause) -> Option<Judgement> {
     let explained =
         queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded.is_some() || queueing.full);
-    let queues = StarvedFor::by_loop(case.window, case.main).reaches(QUEUES_LONG);
-    let alone = matches!(case.loss, Bottleneck::Dry(_) | Bottleneck::NoDevice) && queues && !explained;
-    alone.then(|| case.of(cause, GUESSED))
+    let queues = CpuDemand::by_loop(case.window, case.main).reaches(QUEUES_LONG);
+    let alone = matches!(case.bottleneck, Bottleneck::Dry(_) | Bottleneck::NoDevice) && queues && !explained;
+    alone.then(|| case.found(cause, GUESSED))
 }
 
-/// What is gained when nobody queues for a CPU any more: the loop does not, nor whoever it waits for. Workers then
-/// make a batch in the time that they work and wait for their source, and the loop waits for them no longer than that.
+/// What is gained if neither the loop nor whoever it waits for queues for a CPU any more. Workers then make a batch in the time that
+/// they work and wait for their source, and the loop waits for them no longer than that.
 pub(super) fn without_queueing(window: &Features) -> Option<f64> {
     let main = window.main.as_ref()?;
-    let by_loop = StarvedFor::by_loop(window, main);
+    let by_loop = CpuDemand::by_loop(window, main);
     let lost = window.lost_wait();
     let Some(workers) = window.workers.as_ref().filter(|_| lost >= LOST_WAIT) else {
         return Some(window.without(by_loop.queued));

@@ -14,9 +14,8 @@ pub(super) const STATES: &[CauseSpec] = &[
         ],
         signals: &[MAIN_WAIT, DEVICE],
         source: "a device that is idle for so little leaves 1 / (1 - idle) as the most that anything could bring",
-        confirmed: Confirmed::FakeDeviceOnly,
         limits: "several small losses add up: the findings list them",
-        ..CauseSpec::of(Class::Balanced)
+        ..CauseSpec::in_class(Class::Balanced)
     },
     CauseSpec {
         name: "unknown",
@@ -30,13 +29,12 @@ pub(super) const STATES: &[CauseSpec] = &[
         ],
         signals: &[MAIN_WAIT, DEVICE],
         source: "a guess would cost more than an honest gap: the signals that were missing are listed",
-        confirmed: Confirmed::LabelledWorkloads,
         limits: "a loop without workers, library or device looks like any other program",
         advice: advice![
             "Run `trainmon doctor --pid PID`"
                 => "it says what cannot be seen from here and the command that mends it";
         ],
-        ..CauseSpec::of(Class::Unknown)
+        ..CauseSpec::in_class(Class::Unknown)
     },
     CauseSpec {
         name: "init",
@@ -47,9 +45,8 @@ pub(super) const STATES: &[CauseSpec] = &[
                  (`device_unused`), or memory still grows by `growing`; or workers are starting, or make the first batch"],
         signals: &[STEPS, MAIN_TIME, DEVICE],
         source: "importing torch adds 200 to 500 MiB of memory in some seconds; a loop's memory stands still",
-        confirmed: Confirmed::LabelledWorkloads,
         limits: "without a GPU, a data set index that is built for minutes looks like work of the loop once the process is old",
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
     CauseSpec {
         name: "compile",
@@ -59,13 +56,12 @@ pub(super) const STATES: &[CauseSpec] = &[
         rule: &["with stacks: the main thread lies in torch/_dynamo or torch/_inductor at least `phase` of its time"],
         signals: &[MAIN_STACKS],
         source: "torch.compile documentation: compilation happens at the first call, and again for new shapes",
-        confirmed: Confirmed::LabelledWorkloads,
         limits: "needs stacks: without them it looks like work of the main thread",
         advice: advice![
             "If it comes back during training: mark_dynamic, dynamic=True, or pad to few shapes (TORCH_LOGS=recompiles)"
                 => "each new shape compiles again";
         ],
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
     CauseSpec {
         name: "validation",
@@ -80,12 +76,11 @@ pub(super) const STATES: &[CauseSpec] = &[
         ],
         signals: &[MAIN_STACKS],
         source: "frames of Lightning's evaluation loop, the evaluate of the HF Trainer, or user functions of such names",
-        confirmed: Confirmed::LabelledWorkloads,
         limits: "needs stacks; a loop with validation inline under no name of its own counts as training",
         advice: advice![
             "Validate less often, or on a part of the set" => "the model does not learn meanwhile";
         ],
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
     CauseSpec {
         name: "idle",
@@ -98,9 +93,8 @@ pub(super) const STATES: &[CauseSpec] = &[
         ],
         signals: &[MAIN_TIME, STEPS, DEVICE],
         source: "any training loop uses more CPU time than that, if only to launch",
-        confirmed: Confirmed::LabelledWorkloads,
         limits: "hung and finished look alike from outside; stacks of the main thread say where it stands",
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
     CauseSpec {
         name: "hung",
@@ -113,14 +107,13 @@ pub(super) const STATES: &[CauseSpec] = &[
         ],
         signals: &[CHAIN, MAIN_STACKS, DEVICE],
         source: "whoever ends a wait has to run for it: where nobody in reach does, nothing will end it",
-        confirmed: Confirmed::LabelledWorkloads,
         limits: "a loop that hung before trainmon looked may as well be done: that is said as idle",
         advice: advice![
             "See where each process stands: `py-spy dump --pid PID` for it and for the other ranks"
                 => "the one that stands elsewhere is the one that the others wait for";
             "Restart from the last checkpoint" => "a wait that nobody will end does not end by itself";
         ],
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
     CauseSpec {
         name: "stopped",
@@ -130,12 +123,11 @@ pub(super) const STATES: &[CauseSpec] = &[
         rule: &["the process is in state T or t, or its control group or one above it is frozen"],
         signals: &["/proc/PID/stat: the state letter", "cgroup.events of v2, freezer.state of v1"],
         source: "proc(5): T is stopped by a signal, t by a tracer; cgroup-v2.rst: `frozen`",
-        confirmed: Confirmed::LabelledWorkloads,
         limits: "a debugger that stops it for a moment only is not reported",
         advice: advice![
             "Let the process go on: kill -CONT PID" => "it is stopped by a signal or a debugger";
         ],
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
     CauseSpec {
         name: "finished",
@@ -145,8 +137,7 @@ pub(super) const STATES: &[CauseSpec] = &[
         rule: &["the PID is gone, or belongs to a process that started later"],
         signals: &["/proc/PID/stat: the start time"],
         source: "a PID can be given to another process; its start time cannot",
-        confirmed: Confirmed::LabelledWorkloads,
         limits: "how it ended, and its exit status, is known to its parent only",
-        ..CauseSpec::of(Class::Idle)
+        ..CauseSpec::in_class(Class::Idle)
     },
 ];

@@ -1,19 +1,19 @@
-//! Words that several causes share: what their rules begin with, what speaks against them, and where numbers come from.
+//! Texts that causes share: conditions in their rules, what speaks against them, and where their numbers come from.
 
 use super::Against;
 use crate::diagnosis::signals::{Side, Signal};
 
-/// Rules that batches are waited for begin with this.
+/// First condition of all rules about waits for batches.
 pub(super) const LOOP_LOSES: &str =
     "the loop loses at least `lost_wait` of its time waiting for batches while the device is idle";
-/// The workers, or the main thread where there are none, wait for their source.
+/// The workers, or the main thread if there are none, wait for their source.
 pub(super) const SOURCE_IS_SLOW: &str = "waiting for their source is at least `workers_io` of the workers' active \
     time; without workers, the main thread waits for a disk more than it runs, or threads of its own process that it waits \
     for are at their source at least `workers_io` of the time";
 /// The loop loses time, or the main thread itself queues.
 pub(super) const SHORT_OF_CPU: &str = "the loop loses at least `lost_wait` of its time waiting for batches, or its \
     own thread, or one that it waits for, queues for a CPU at least `main_run_delay` of its runnable time and `lost_wait` of all the time";
-/// Causes of a wait that was followed begin with this.
+/// First condition of all rules about waits that were followed.
 pub(super) const WAIT_IS_FOLLOWED: &str = "of all that the loop loses time to while the device is idle, the largest part, and at least `lost_wait`, are waits at \
      whose end this stands:";
 pub(super) const CHAIN: &str = "the wait chain: /proc/PID/task/TID/syscall or wchan of the loop's thread and of \
@@ -28,12 +28,12 @@ pub(super) const WORKERS_ARE_SLOW: &[Against] = &[
     (Signal::WorkersBusy, Side::Under, "the workers are not on a CPU all the time"),
     (Signal::WorkersIdle, Side::Over, "the workers often have nothing to do"),
 ];
-/// Their source is.
+/// Their source is slow.
 pub(super) const WAIT_FOR_SOURCE: &[Against] = &[
     (Signal::LostWait, Side::Under, "the device is busy during most of the waiting"),
     (Signal::WorkersIdle, Side::Over, "the workers often have nothing to do"),
 ];
-/// It is not the loader that is slow.
+/// The loop does not wait for batches.
 pub(in crate::diagnosis) const WAITS_FOR_BATCHES: &[Against] = &[
     (Signal::InputWait, Side::Over, "the main thread waits for batches too"),
     (Signal::LostWait, Side::Over, "the device idles while batches are waited for"),

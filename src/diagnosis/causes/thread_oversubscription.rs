@@ -3,8 +3,6 @@
 use super::starvation::Crowd;
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "far more threads than cores",
     brief: "far more threads than CPUs",
@@ -18,13 +16,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge: |case| {
         let crowded = starvation::queueing(case).filter(|queueing| queueing.crowded == Some(Crowd::Threads));
         crowded
-            .map(|queueing| Judgement::of(Cause::ThreadOversubscription, queueing.confidence))
+            .map(|queueing| Judgement::new(Cause::ThreadOversubscription, queueing.confidence))
             .or_else(|| starvation::queues_alone(case, Cause::ThreadOversubscription))
     },
     signals: &[THREADS, CPUS, WORKER_TIME, MAIN_TIME],
     source: "OpenMP, BLAS and OpenCV start a thread for each CPU of the machine in every process; torch sets its own \
              to one in a worker (torch/utils/data/_utils/worker.py), the others it does not know",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "a main thread that queues although CPUs are free (an affinity to one CPU) is called so too",
     advice: advice![
         "Set OMP_NUM_THREADS=1 and cv2.setNumThreads(0) in the workers" => "each worker starts a thread per CPU";
@@ -32,5 +29,5 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "torch limits only its own threads in a worker";
     ],
     wastes_cpu: true,
-    ..CauseSpec::of(Class::Cpu)
+    ..CauseSpec::in_class(Class::Cpu)
 };

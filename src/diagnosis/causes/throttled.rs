@@ -17,12 +17,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let gpu = case.busy_device()?;
-        is_held_down(gpu).then(|| case.of(Cause::Throttled, 1.0))
+        is_held_down(gpu).then(|| case.found(Cause::Throttled, 1.0))
     },
     signals: &[CLOCK_REASONS, DEVICE],
     source: "nvml.h, nvmlClocksEventReason*: HW slowdown 0x8, SW thermal 0x20, HW thermal 0x40, power brake 0x80; SW \
              power cap 0x4, idle 0x1 and applied clocks 0x2 do not count",
-    confirmed: Confirmed::FakeDeviceOnly,
     limits: "says that the clocks are held down, not by how much: compare the SM clock with the device's maximum",
     advice: advice![
         "Check cooling and power supply (`nvidia-smi -q -d PERFORMANCE`)"
@@ -30,10 +29,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Check the power limit (`nvidia-smi -q -d POWER`) and raise it with `nvidia-smi -pl` where it was lowered"
             => "a limit below the default holds the clocks down as well";
     ],
-    ..CauseSpec::of(Class::Gpu)
+    culprits: &[culprits::gpus],
+    ..CauseSpec::in_class(Class::Gpu)
 };
 
-/// More often than not, and for more than the software power cap.
+/// Throttled more often than not, and not only by the software power cap.
 pub(in crate::diagnosis) fn is_held_down(gpu: &Device) -> bool {
     gpu.throttled >= GPU_THROTTLED && gpu.held_down
 }

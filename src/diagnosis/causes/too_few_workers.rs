@@ -20,7 +20,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let workers = case.slow_workers()?;
-        let mut judgement = case.of(Cause::TooFewWorkers, stages::sureness(workers));
+        let mut judgement = case.found(Cause::TooFewWorkers, stages::sureness(workers));
         if workers.busy < ALL_ALONG {
             judgement = judgement.meaning("the workers are too few to keep up");
         }
@@ -40,7 +40,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_BATCHES, CPUS, STEPS],
     source: "with T seconds of one worker for a batch and C seconds of a step without waits, N workers leave a mean \
              wait of T/N - C; measured on torch 2.15 with 0, 4 and 8 workers",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "once the workers outnumber the allowed CPUs each gets slower, so the number advised stops there; more \
              workers also take more memory",
     advice: advice![
@@ -56,16 +55,16 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     place: CulpritPlace::Workers,
     sharpen,
     tuning_first: true,
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };
 
-/// How many workers, and what that brings.
+/// Says how many workers it takes, and what they bring.
 fn sharpen(first: &mut Advice, window: &Features) {
     let Some(workers) = &window.workers else { return };
     let more = |fed: Loop| Some(fed.enough_workers()).filter(|found| found.workers > workers.count);
     let fed = Loop::of(window);
     let now = fed.and_then(more);
-    // Where others hold the CPUs, what their leaving would allow is the bound, and no step is predicted.
+    // While others hold the CPUs, the bound is what is possible once they leave, and no step time is predicted.
     let found = now.or_else(|| more(fed?.undisturbed(window)));
     let Some(Prediction { workers: needed, capped, step_s, speedup }) = found else {
         first.title = more_workers(workers, workers.count + 1);
@@ -82,7 +81,7 @@ fn sharpen(first: &mut Advice, window: &Features) {
     }
 }
 
-/// In words of torch where they are its workers.
+/// In torch's terms, if they are torch's workers.
 fn more_workers(workers: &Workers, wanted: usize) -> String {
     let now = workers.count;
     match workers.unnamed {

@@ -22,13 +22,16 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let too_many = workers.count as f64 >= TOO_MANY_WORKERS.value * case.window.cpu.usable();
         (too_many && !workers.unnamed).then(|| {
             let words = "the allowed CPUs are full: past this number of workers only cheaper transforms help";
-            Judgement::of(Cause::TooManyWorkers, queueing.confidence).other(Cause::CoresSaturated, EVEN_CHANCE, words)
+            Judgement::new(Cause::TooManyWorkers, queueing.confidence).other(
+                Cause::CoresSaturated,
+                EVEN_CHANCE,
+                words,
+            )
         })
     },
     signals: &[WORKER_TIME, CPUS, MAIN_WAIT],
     source: "torch warns when num_workers exceeds the CPUs that the process may use; past that number a worker only \
              takes time from another (4 to 8 workers on 8 CPUs gave 1.30 to 1.17 s a step, no more)",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "lowering the number alone rarely makes the loop faster: the CPUs are full (cpu/cores-saturated), it \
              frees memory and evens out the waits",
     advice: advice![
@@ -36,5 +39,5 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Make the transforms cheaper or move them to the GPU" => "the CPUs are full: only less work helps";
     ],
     wastes_cpu: true,
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };

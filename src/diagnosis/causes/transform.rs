@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "transforms take the workers' time",
     brief: "workers mostly run transforms",
@@ -32,6 +30,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     against: &[WORKERS_ARE_SLOW],
     place: CulpritPlace::Workers,
-    bound: |window| stages::bound(window, |stages| stages.transform),
-    ..CauseSpec::of(Class::DataLoader)
+    bound: |_, window| stages::bound(window, |stages| stages.transform),
+    ..CauseSpec::in_class(Class::DataLoader)
 };

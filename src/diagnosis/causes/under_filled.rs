@@ -18,15 +18,14 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge: |case| {
         case.busy_device().filter(|gpu| gpu.barely_filled())?;
         if !only_launches(case) {
-            return communication::at_low_power(case).or_else(|| Some(case.of(Cause::UnderFilled, INFERRED)));
+            return communication::at_low_power(case).or_else(|| Some(case.found(Cause::UnderFilled, INFERRED)));
         }
         let words = "the main thread is on a CPU all the time: it may be launching many tiny kernels";
-        Some(case.of(Cause::UnderFilled, GUESSED).other(Cause::LaunchBound, EVEN_CHANCE, words))
+        Some(case.found(Cause::UnderFilled, GUESSED).other(Cause::LaunchBound, EVEN_CHANCE, words))
     },
     signals: &[DEVICE, POWER, SM],
     source: "NVML utilisation counts time with at least one kernel, however small: power or SM activity tells how \
              much of the device it used",
-    confirmed: Confirmed::FakeDeviceOnly,
     limits: "work bound by memory draws less power too; a host that does nothing but launch tiny kernels looks the \
              same (cpu/launch-bound); so does a device that waits in a collective",
     advice: advice![
@@ -34,10 +33,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Use torch.compile or CUDA graphs" => "fewer, larger kernels";
         "Use mixed precision (torch.autocast)" => "the tensor cores do more with each kernel, and batches can grow";
     ],
-    ..CauseSpec::of(Class::Gpu)
+    culprits: &[culprits::gpus],
+    ..CauseSpec::in_class(Class::Gpu)
 };
 
-/// Tiny kernels back to back: a host that does nothing but launch is then the limit.
+/// Tiny kernels back to back, from a host that does nothing but launch: then the host is the limit.
 fn only_launches(case: &RuleInput<'_>) -> bool {
     let power = case.busy_device().and_then(|gpu| gpu.power);
     case.main.running >= ALL_LAUNCHES

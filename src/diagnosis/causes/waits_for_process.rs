@@ -3,8 +3,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "another process works while the loop waits",
     brief: "the loop waits for another process",
@@ -18,13 +16,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          of the workers' active time, and at least `larger_half` of the waits end at such a process, which computes",
     ],
     judge: |case| {
-        let of_loop = case.waits_for(PathPart::Process).then(|| case.of(Cause::WaitsForProcess, 1.0));
+        let of_loop = case.waits_for(PathPart::Process).then(|| case.found(Cause::WaitsForProcess, 1.0));
         of_loop.or_else(|| source::by_server(case))
     },
     signals: &[CHAIN, MAIN_WAIT, DEVICE],
     source: "a process that makes batches works while the loop does; one that answers requests works only while it is \
              waited for, so its time adds to each step",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "what several processes ask of one server shows as that server; a loader that is asked for one batch at a \
              time, with nothing in advance, is such a process too",
     advice: advice![
@@ -36,38 +33,39 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "one thread unpacks at the pace that the loop is held to";
         "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
     ],
-    evidence: &[Signal::WaitsForProcess],
-    followed: Some(Followed {
+    followed: Some(FollowedWait {
         part: PathPart::Process,
         signal: Signal::WaitsForProcess,
         words: |who| format!("for the work of {who}, another process"),
     }),
-    bound: |window| match behind_workers(window) {
-        true => Some(window.without(window.lost_wait())),
-        false => bound_of(window, PathPart::Process),
-    },
     sharpen,
-    instead: |window| {
-        let meaning = "its data workers wait for the work of another process";
-        behind_workers(window).then_some(Instead { place: CulpritPlace::Nowhere, meaning, advice: BEHIND_WORKERS })
-    },
-    ..CauseSpec::of(Class::Cpu)
+    special_case: |window| behind_workers(window).then_some(&BEHIND_WORKERS),
+    culprits: &[culprits::processes],
+    ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// Where both work at the same time, the longer of the two sets the pace.
+/// If both work at the same time, the slower of the two sets the pace.
 fn sharpen(first: &mut Advice, window: &Features) {
     let waits = window.chain.as_ref().map_or(0.0, |chain| chain.share(PathPart::Process));
     first.limit(1.0 / waits.max(1.0 - waits));
 }
 
-const BEHIND_WORKERS: &[(&str, &str)] = advice![
-    "Give each worker its own copy of what that process does or holds, or run several of them"
-        => "all workers wait for the one: more workers bring nothing";
-    "Ask for several samples at once" => "one request then brings many";
-    "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
-];
+/// The data workers wait for it, not the loop.
+const BEHIND_WORKERS: CauseSpec = CauseSpec {
+    meaning: "its data workers wait for the work of another process",
+    advice: advice![
+        "Give each worker its own copy of what that process does or holds, or run several of them"
+            => "all workers wait for the one: more workers bring nothing";
+        "Ask for several samples at once" => "one request then brings many";
+        "Profile that process with `py-spy top --pid`" => "its time is the loop's time";
+    ],
+    bound: |_, window| Some(window.without(window.lost_wait())),
+    evidence: &[Signal::WaitsForProcess],
+    culprits: CAUSE.culprits,
+    ..CauseSpec::in_class(Class::Cpu)
+};
 
-/// More is lost to a process that the workers ask than to those that the loop asks itself.
+/// More is lost to a process that the workers ask than to processes that the loop asks itself.
 fn behind_workers(window: &Features) -> bool {
     let lost = |chain: &Chain| chain.server().is_some_and(|(_, lost)| lost > chain.lost(PathPart::Process));
     source::server(window).is_some() && window.chain.as_ref().is_some_and(lost)

@@ -2,8 +2,6 @@
 
 use super::*;
 
-thresholds! {}
-
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "another thread of the program holds the loop up",
     brief: "the loop waits for a thread of its own",
@@ -20,12 +18,15 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge: |case| {
         let waits = case.window.chain.as_ref().map_or(0.0, |chain| chain.share(PathPart::OwnThread));
         let saves = case.main.shares.checkpoint >= LARGER_HALF.value * waits;
-        (case.waits_for(PathPart::OwnThread) && !saves).then(|| or_loading(case))
+        // What comes out of a queue may be a batch after all, of a loop whose model has no frames of its own.
+        let at_queue = case.main.share(Activity::QueueWait) >= LARGER_HALF.value * case.lost_to(PathPart::OwnThread);
+        let words = "what comes out of that queue is not seen";
+        (case.waits_for(PathPart::OwnThread) && !saves)
+            .then(|| case.found(Cause::WaitsForThread, 1.0).less_sure_if(at_queue, GUESSED, words))
     },
     signals: &[CHAIN, MAIN_STACKS, MAIN_WAIT, DEVICE],
     source: "a lock of Python's threading is a futex without a holder's name (Python/thread_pthread.h), so who runs meanwhile \
              tells the holder; a queue that waits in native code looks alike but for the line that it is called from",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "without stacks, or where the program's source cannot be read, such a thread is taken for one that makes batches \
              (data-loader/in-process-loading), less surely",
     advice: advice![
@@ -34,19 +35,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Let the thread run less often, or on a copy that the loop leaves behind" => "every N steps is often enough for statistics";
         "Find the line with `py-spy dump --pid`" => "it shows which thread stands where";
     ],
-    evidence: &[Signal::WaitsForThread],
-    followed: Some(Followed {
+    followed: Some(FollowedWait {
         part: PathPart::OwnThread,
         signal: Signal::WaitsForThread,
         words: |who| format!("for {who} of its own process, at a lock or for that thread's result or end"),
     }),
-    bound: |window| bound_of(window, PathPart::OwnThread),
-    ..CauseSpec::of(Class::Cpu)
+    ..CauseSpec::in_class(Class::Cpu)
 };
-
-/// What comes out of a queue may be a batch after all, of a loop whose model has no frames of its own.
-fn or_loading(case: &RuleInput<'_>) -> Judgement {
-    let judgement = case.of(Cause::WaitsForThread, 1.0);
-    let at_queue = case.main.share(Activity::QueueWait) >= LARGER_HALF.value * case.lost_to(PathPart::OwnThread);
-    if at_queue { judgement.less_sure(GUESSED, "what comes out of that queue is not seen") } else { judgement }
-}

@@ -21,14 +21,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let workers = case.slow_workers()?;
         let (busiest, median) = workers.busiest;
         if workers.ended > 0 {
-            return Some(case.of(Cause::WorkerImbalance, 1.0).meaning(without_shard(workers)));
+            return Some(case.found(Cause::WorkerImbalance, 1.0).meaning(without_shard(workers)));
         }
         let uneven = workers.count >= 2 && busiest - median >= IMBALANCE && busiest >= BUSY;
-        (uneven && slow_samples::by_period(case).is_none()).then(|| case.of(Cause::WorkerImbalance, 1.0))
+        (uneven && slow_samples::by_period(case).is_none()).then(|| case.found(Cause::WorkerImbalance, 1.0))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_BATCHES],
     source: "torch.utils.data takes batches from the workers in turn (in_order=True), so a slow one holds up all",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "with an IterableDataset, a worker whose shard has ended ends as well, which near the end of an epoch is no \
              lasting loss; a short watch may catch one slow batch instead",
     advice: advice![
@@ -38,19 +37,20 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "a slow worker then holds up only its own batches";
     ],
     place: CulpritPlace::Workers,
-    instead: |window| window.workers.as_ref().filter(|workers| workers.ended > 0).map(|_| WITHOUT_SHARD),
-    ..CauseSpec::of(Class::DataLoader)
+    special_case: |window| window.workers.as_ref().filter(|workers| workers.ended > 0).map(|_| &WITHOUT_SHARD),
+    culprits: &[culprits::busiest_worker],
+    ..CauseSpec::in_class(Class::DataLoader)
 };
 
 /// Some workers have ended.
-const WITHOUT_SHARD: Instead = Instead {
-    place: CulpritPlace::Workers,
+const WITHOUT_SHARD: CauseSpec = CauseSpec {
     meaning: "some workers have no shard of the stream",
     advice: advice![
         "Split the stream into at least as many shards as there are workers, of the same size"
             => "a worker without a shard ends, and the others have to do its part: more workers change nothing";
         "Where it cannot be split, make the samples cheaper" => "what reads a shard is a single worker";
     ],
+    ..CAUSE
 };
 
 fn without_shard(workers: &Workers) -> String {

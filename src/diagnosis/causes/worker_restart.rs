@@ -1,7 +1,6 @@
 //! The set of workers is started anew again and again.
 
 use super::*;
-use crate::rates::stacks::Activity;
 
 thresholds! {
     RESTART = 20.0, "s", "starting a spawned worker takes 2 to 6 s of imports: a tenth of the loop and more at this distance";
@@ -25,15 +24,15 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          than `larger_half` of what is lost is loading in this process or a wait of another kind",
     ],
     judge: |case| {
-        // torch's loader waits in a poll of its own, for workers: where none lives long enough to be seen, each set is short.
-        // Only batches that are seen being made in this process, or waits of another kind, speak for another loader.
+        // torch's loader waits for workers in a poll of its own: if no worker lives long enough to be seen, each set is short-lived.
+        // Only batches that are seen being made in this process, or other waits, point to another loader.
         let polled = case.main.waits(Wait::LoaderPoll);
         let elsewhere = case.main.stacks.as_ref().map_or(case.lost - polled, LoopStacks::loading);
         let short_sets = polled >= A_POLL && elsewhere < LARGER_HALF.value * case.lost;
-        if matches!(case.loss, Bottleneck::InProcess) && case.main.exact && short_sets {
-            return Some(case.of(Cause::WorkerRestart, 1.0));
+        if matches!(case.bottleneck, Bottleneck::InProcess) && case.main.exact && short_sets {
+            return Some(case.found(Cause::WorkerRestart, 1.0));
         }
-        let judgement = waits_for_sets(case).then(|| case.of(Cause::WorkerRestart, 1.0))?;
+        let judgement = waits_for_sets(case).then(|| case.found(Cause::WorkerRestart, 1.0))?;
         let full = case.window.cpu.full.is_some_and(|full| full >= FULL_TOO);
         let words = "the workers' start fills the CPUs: with more of them it would be shorter";
         Some(if full { judgement.other(Cause::CoresSaturated, EVEN_CHANCE, words) } else { judgement })
@@ -41,7 +40,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[MAIN_WAIT, "start times of the worker processes (/proc/PID/stat)"],
     source: "torch.utils.data documentation: with persistent_workers=False the workers end with each epoch; a \
              spawned one imports everything again, 2 to 6 s measured",
-    confirmed: Confirmed::LabelledWorkloads,
     limits: "epochs longer than the threshold are not called so: the restart then costs less than a tenth",
     advice: advice![
         "Set persistent_workers=True" => "the workers then survive the end of an epoch";
@@ -49,7 +47,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Keep imports and data set set-up light, or start workers by fork where that is safe"
             => "a spawned worker runs them all again";
     ],
-    ..CauseSpec::of(Class::DataLoader)
+    ..CauseSpec::in_class(Class::DataLoader)
 };
 
 /// The loop waits for whole sets that are started again and again, more than for their batches.
@@ -60,11 +58,11 @@ pub(super) fn waits_for_sets(case: &RuleInput<'_>) -> bool {
     (case.known.restarts || renewed) && waits_long(case, workers)
 }
 
-/// The loop waits as for a set that starts: a few times for long, rather than for as much at each batch, or in taking batches
-/// over.
+/// The loop waits as it would for a set that starts: for long and only a few times, not for a while at each batch, and not while
+/// taking batches over.
 fn waits_long(case: &RuleInput<'_>, workers: &Workers) -> bool {
     let takes_over = case.main.share(Activity::Receiving) >= LARGER_HALF.value * case.lost;
-    // Where sets come faster than they are looked for each wait may be for one; else each worker of a set keeps it waiting once.
+    // If sets come faster than workers are looked for, each wait may be for a new one; else each worker of a set is waited for once.
     let each = workers.sets.max(1).saturating_mul(workers.count.max(1));
     let starts = if workers.in_quick_sets { usize::MAX } else { each };
     let mut waits = case.main.waits_s.clone();
@@ -72,11 +70,11 @@ fn waits_long(case: &RuleInput<'_>, workers: &Workers) -> bool {
     let all: f64 = waits.iter().sum();
     let long: f64 = waits.iter().take(starts).filter(|wait| **wait >= A_START.value).sum();
     if all <= 0.0 {
-        // No wait has been seen whole: a loop that waits for a start does not go on meanwhile.
+        // No wait has been seen from start to end: a loop that waits for workers to start does not go on meanwhile.
         let runs_per_s = case.window.chain.as_ref().and_then(|chain| chain.runs_per_s);
         return !takes_over && runs_per_s.is_none_or(|runs_per_s| runs_per_s <= GOES_ON);
     }
-    // Of all that was lost, too: not every wait can be told from its neighbours.
+    // It must also be the larger part of all that was lost: not every wait can be told apart from the next.
     let lost_s = case.lost * case.window.seconds;
     !takes_over && long >= LARGER_HALF.value * all.max(lost_s)
 }

@@ -11,7 +11,7 @@ thresholds! {
 }
 
 /// Most ranks of one machine that are looked for.
-const MOST: usize = 1024;
+const MOST_RANKS: usize = 1024;
 
 /// Ranks that should run on this machine and do not, by what the launcher told the others: they have ended. Nothing where
 /// not all of the job's ranks would be seen.
@@ -30,7 +30,7 @@ pub(super) fn gone(frame: &Frame) -> Vec<u32> {
     let local = first.local_world.filter(|local| *local > 0);
     let begin = local.map_or(0, |local| first.rank / local * local);
     let end = local.map_or(first.world, |local| begin.saturating_add(local).min(first.world));
-    let gone: Vec<u32> = (begin..end).take(MOST).filter(|rank| !there.contains(rank)).collect();
+    let gone: Vec<u32> = (begin..end).take(MOST_RANKS).filter(|rank| !there.contains(rank)).collect();
     let few = gone.len() as f64 * FEW_GONE.value <= there.len() as f64;
     if local.is_some() && there.iter().all(|rank| (begin..end).contains(rank)) || few { gone } else { Vec::new() }
 }
@@ -74,6 +74,6 @@ mod tests {
         // Two runs side by side, and none that says.
         assert!(gone(&frame(1, &[0, 0, 1], 4, Some(4))).is_empty());
         assert!(gone(&Frame { trainers: vec![TrainerRates::default(); 2], ..Frame::default() }).is_empty());
-        assert!(gone(&frame(1, &[0, 5], u32::MAX, Some(u32::MAX))).len() <= MOST);
+        assert!(gone(&frame(1, &[0, 5], u32::MAX, Some(u32::MAX))).len() <= MOST_RANKS);
     }
 }

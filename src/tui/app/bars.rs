@@ -63,12 +63,15 @@ fn moment(app: &App) -> Option<String> {
 /// Pages and keys that fit; what is typed, or a notice, in their place; what trainmon itself costs on the right.
 pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
     let theme = app.options.theme;
-    if let Some(Popup::Prompt(prompt)) = &app.popup {
-        return prompt.draw(buf, area, theme);
-    }
-    if let Some(notice) = &app.notice {
-        write_fit(buf, area, notice, theme.warning());
-        return;
+    // The list of jobs has a row of its own for both.
+    if app.list.is_none() {
+        if let Some(Popup::Prompt(prompt)) = &app.popup {
+            return prompt.draw(buf, area, theme);
+        }
+        if let Some(notice) = &app.notice {
+            write_fit(buf, area, notice, theme.warning());
+            return;
+        }
     }
     let mut end = area.right();
     if let Some(frame) = app.job().frame().filter(|frame| frame.own_cpu_pct.is_some() && area.width >= 140) {

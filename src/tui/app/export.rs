@@ -10,7 +10,7 @@ use crate::jobs::Target;
 use crate::outputs::{json, markdown};
 use crate::text::sanitise;
 use crate::tui::message::{Effect, Export};
-use crate::tui::pages::Choice;
+use crate::tui::pages::Reply;
 use crate::tui::widgets::{Menu, MenuItem};
 use crate::tui::{format, labels};
 
@@ -65,7 +65,7 @@ fn verdict_text(verdict: &Verdict, target: &Target) -> String {
 
 /// What can be saved.
 pub(super) fn menu() -> Popup {
-    let item = |key, text: &str, export| MenuItem { key, text: text.to_owned(), choice: Choice::Export(export) };
+    let item = |key, text: &str, export| MenuItem { key, text: text.to_owned(), choice: Reply::Export(export) };
     Popup::Menu(Menu {
         title: "Save into the working directory".to_owned(),
         items: vec![

@@ -4,43 +4,27 @@ use super::App;
 use super::popup::Popup;
 use crate::jobs::JobKey;
 use crate::tui::job::Job;
-use crate::tui::jobs::{JobList, Wish};
+use crate::tui::jobs::JobList;
 use crate::tui::message::Effect;
+use crate::tui::pages::Reply;
 
 impl App {
     /// Shows another job.
     pub(super) fn switch(&mut self, to: usize) {
         self.current = to.min(self.jobs.len().saturating_sub(1));
         self.popup = None;
-        self.face();
-    }
-
-    /// The job that is shown now may stand at a moment that another time scale had in its charts.
-    fn face(&mut self) {
-        let span_s = self.span_s();
-        self.job_mut().rescale(span_s);
+        self.list = None;
         self.refresh();
     }
 
-    /// Lets something happen to the list of jobs, where it is open, with the number of its visible rows, and does what is
-    /// wanted of it.
-    pub(super) fn on_list(&mut self, happen: impl FnOnce(&mut JobList, &[Job], usize) -> Wish) -> Vec<Effect> {
-        let visible = self.drawn.popup.visible;
-        let Some(Popup::Jobs(list)) = &mut self.popup else { return Vec::new() };
-        let mut effects = Vec::new();
-        match happen(list, &self.jobs, visible) {
-            Wish::Nothing => return effects,
-            Wish::Changed => {}
-            Wish::Close => self.popup = None,
-            Wish::Show(key) => self.show(key),
-            Wish::Attach(pid) => effects = self.attach(pid),
-            Wish::Detach(key) => effects = self.detach(key),
-        }
-        effects.push(Effect::Redraw);
-        effects
+    /// Lets something happen to the list of jobs, where it is open, with the number of its visible rows.
+    pub(super) fn on_list(&mut self, happen: impl FnOnce(&mut JobList, &[Job], usize) -> Reply) -> Vec<Effect> {
+        let Some(list) = &mut self.list else { return Vec::new() };
+        let reply = happen(list, &self.jobs, self.drawn.popup.visible);
+        self.reply(reply)
     }
 
-    fn show(&mut self, key: JobKey) {
+    pub(super) fn show(&mut self, key: JobKey) {
         if let Some(place) = self.jobs.iter().position(|job| job.key == key) {
             self.switch(place);
         }
@@ -69,13 +53,13 @@ impl App {
             self.current -= 1;
         }
         self.current = self.current.min(self.jobs.len() - 1);
-        self.face();
+        self.refresh();
         vec![Effect::Detach(key)]
     }
 
     /// Once for each job that has ended, and as soon as nothing else lies over the page: its run, summed up.
     pub(super) fn announce(&mut self) -> bool {
-        if self.popup.is_some() || !self.fits() {
+        if self.popup.is_some() || self.list.is_some() || !self.fits() {
             return false;
         }
         let job = self.job_mut();

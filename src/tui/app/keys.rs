@@ -6,10 +6,12 @@ use super::popup::Popup;
 use super::setup::Setup;
 use super::{App, export};
 use crate::tui::arrangement::Scale;
+use crate::tui::job::Job;
 use crate::tui::jobs::JobList;
 use crate::tui::message::Effect;
 use crate::tui::pages::action::Action;
 use crate::tui::pages::{Page, Reply};
+use crate::tui::widgets::Extent;
 
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
@@ -18,7 +20,7 @@ impl App {
             key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
         if !always
             && self.fits()
-            && let Some(effects) = self.popup_key(key)
+            && let Some(effects) = self.popup_key(key).or_else(|| self.list_key(key))
         {
             return effects;
         }
@@ -34,6 +36,8 @@ impl App {
             Action::Quit => return vec![Effect::Quit],
             Action::Suspend => return vec![Effect::Suspend],
             Action::Redraw => return vec![Effect::Repaint],
+            // The list stays open, and there is no page below it.
+            _ if self.jobs.is_empty() => return Vec::new(),
             Action::Copy => return self.copy(),
             Action::Mouse => {
                 let effects = self.take_mouse(!self.options.mouse);
@@ -49,22 +53,22 @@ impl App {
             Action::PreviousPage => self.go(self.page.after(Page::ALL.len() - 1)),
             Action::ZoomIn => self.zoom(Scale::next(false, self.span_s()).unwrap_or(self.scale)),
             Action::ZoomOut => self.zoom(Scale::next(true, self.span_s()).unwrap_or(self.scale)),
-            Action::Pause => self.travel(|job, _| job.pause()),
-            Action::StepBack => self.travel(|job, span_s| job.step(-1, span_s)),
-            Action::StepForward => self.travel(|job, span_s| job.step(1, span_s)),
-            Action::FarBack => self.travel(|job, span_s| job.move_by(-span_s / 10.0, span_s)),
-            Action::FarForward => self.travel(|job, span_s| job.move_by(span_s / 10.0, span_s)),
-            Action::Oldest => self.travel(|job, span_s| job.first(span_s)),
-            Action::Newest => self.travel(|job, span_s| job.last(span_s)),
-            Action::Bottom if !self.job().is_live() && self.job().replay.is_none() => {
-                self.travel(|job, span_s| job.last(span_s))
-            }
+            Action::Pause => self.travel(Job::pause),
+            Action::StepBack => self.travel(|job| job.step(-1)),
+            Action::StepForward => self.travel(|job| job.step(1)),
+            Action::FarBack => self.travel(|job| job.move_by(-job.span_s() / 10.0)),
+            Action::FarForward => self.travel(|job| job.move_by(job.span_s() / 10.0)),
+            Action::Oldest => self.travel(Job::first),
+            Action::Newest => self.travel(Job::last),
+            Action::Bottom if !self.job().is_live() && self.job().replay.is_none() => self.travel(Job::last),
             Action::PreviousChange => self.travel_to_change(false),
             Action::NextChange => self.travel_to_change(true),
-            Action::Slower => self.travel(|job, _| job.change_speed(false)),
-            Action::Faster => self.travel(|job, _| job.change_speed(true)),
+            Action::Slower => self.travel(|job| job.change_speed(false)),
+            Action::Faster => self.travel(|job| job.change_speed(true)),
             Action::Jobs => {
-                self.popup = Some(Popup::Jobs(Box::new(JobList::at(self.job().key))));
+                self.popup = None;
+                self.list = Some(JobList::at(self.job().key));
+                self.drawn.popup = Extent::default();
                 self.refresh();
             }
             Action::NextJob if self.jobs.len() < 2 => return self.say("no other job: o lists what to attach to"),
@@ -96,19 +100,33 @@ impl App {
     }
 
     pub(super) fn reply(&mut self, reply: Reply) -> Vec<Effect> {
+        let mut effects = Vec::new();
         match reply {
+            Reply::Nothing => return effects,
             Reply::Changed => {}
             Reply::Menu(menu) => self.popup = Some(Popup::Menu(menu)),
             Reply::Prompt(prompt) => self.popup = Some(Popup::Prompt(prompt)),
-            Reply::Detail => self.popup = Some(Popup::Detail),
+            Reply::Detail => {
+                self.popup = Some(Popup::Detail);
+                self.drawn.popup = Extent::default();
+            }
+            Reply::Confirm(confirm) => self.popup = Some(Popup::Confirm(confirm)),
             Reply::Notice(text) => return self.say(&text),
+            Reply::Act(action) => return self.act(action),
+            Reply::Export(export) => return self.export(export),
+            Reply::CloseList if self.jobs.is_empty() => {}
+            Reply::CloseList => self.list = None,
+            Reply::ShowJob(key) => self.show(key),
+            Reply::Attach(pid) => effects = self.attach(pid),
         }
-        vec![Effect::Redraw]
+        effects.push(Effect::Redraw);
+        effects
     }
 
     pub(super) fn go(&mut self, page: Page) {
         self.page = page;
         self.popup = None;
+        self.list = None;
         self.refresh();
     }
 }

@@ -32,6 +32,7 @@ pub mod view;
 
 use super::arrangement::{Layout, Scale, ThemeName};
 use super::job::Job;
+use super::jobs::JobList;
 use super::keys::Keymap;
 use super::message::{Effect, Message};
 use super::pages::processes::{ProcessColumn, Processes};
@@ -51,8 +52,14 @@ pub struct App {
     page: Page,
     pages: Pages,
     popup: Option<Popup>,
+    /// The open list of jobs: over the page and below the popup. It stays open while there is no job.
+    list: Option<JobList>,
+    /// One line for the footer, or for the list where it is open, until the next key.
     notice: Option<String>,
+    /// None only on the first screen, where a process is still to be chosen.
     jobs: Vec<Job>,
+    /// What pages look at while there is no job.
+    no_job: Job,
     current: usize,
     /// First line shown of each page.
     scroll: [usize; Page::ALL.len()],
@@ -60,13 +67,25 @@ pub struct App {
     /// Place of the theme in [`AppOptions::themes`].
     theme_index: usize,
     size: (u16, u16),
+    /// What was drawn last, and from which line on what lies over the page is drawn next.
     drawn: Drawn,
 }
 
 impl App {
     /// A screen of `size` (columns, rows) for one job.
-    #[must_use]
-    pub fn new(job: Job, mut options: AppOptions, size: (u16, u16)) -> Self {
+    pub fn new(job: Job, options: AppOptions, size: (u16, u16)) -> Self {
+        Self::with_jobs(vec![job], options, size)
+    }
+
+    /// The first screen, where no PID was given: the list of processes that may be training. [`Effect::Attach`] is the
+    /// choice, [`Effect::Quit`] that there is none.
+    pub fn picker(options: AppOptions, size: (u16, u16)) -> Self {
+        let mut app = Self { list: Some(JobList::default()), ..Self::with_jobs(Vec::new(), options, size) };
+        app.refresh();
+        app
+    }
+
+    fn with_jobs(jobs: Vec<Job>, mut options: AppOptions, size: (u16, u16)) -> Self {
         if options.themes.is_empty() {
             options.themes = Palette::choices(options.theme.palette);
         }
@@ -77,8 +96,10 @@ impl App {
             page: layout.page.unwrap_or_default(),
             pages: Pages::default(),
             popup: None,
+            list: None,
             notice: None,
-            jobs: vec![job],
+            jobs,
+            no_job: Job::default(),
             current: 0,
             scroll: [0; Page::ALL.len()],
             scale: layout.time_scale.unwrap_or_default(),
@@ -88,6 +109,7 @@ impl App {
         };
         arrange(&mut app.pages.processes, &layout);
         app.set_low_bandwidth(app.options.low_bandwidth);
+        app.zoom(app.scale);
         // A theme that was kept and is not there any more is no theme.
         let wanted =
             |(name, _): &(String, Palette)| layout.theme.as_ref().is_some_and(|theme| theme.as_str() == name);
@@ -97,9 +119,7 @@ impl App {
         app
     }
 
-    /// How the screen is arranged now, as far as that is to be kept. The page is not: whoever comes back begins with the
-    /// verdict, not with the page of another night.
-    #[must_use]
+    /// The parts of the screen's layout that are saved. The page is not: the next session starts at the verdict.
     pub fn layout(&self) -> Layout {
         let Processes { table, columns, .. } = &self.pages.processes;
         Layout {
@@ -116,46 +136,37 @@ impl App {
     }
 
     /// The job that is shown.
-    #[must_use]
     pub fn job(&self) -> &Job {
-        // There is always one: the last cannot be closed.
-        #[allow(clippy::indexing_slicing, reason = "current is kept below the length, which is at least 1")]
-        &self.jobs[self.current]
+        self.jobs.get(self.current).unwrap_or(&self.no_job)
     }
 
     fn job_mut(&mut self) -> &mut Job {
-        #[allow(clippy::indexing_slicing, reason = "as above")]
-        &mut self.jobs[self.current]
+        self.jobs.get_mut(self.current).unwrap_or(&mut self.no_job)
     }
 
     /// The page that is up.
-    #[must_use]
     pub fn page(&self) -> Page {
         self.page
     }
 
     /// All jobs, in the order in which they were attached to.
-    #[must_use]
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
     }
 
     /// Seconds that the charts show.
-    #[must_use]
     pub fn span_s(&self) -> f64 {
-        span_s(self.scale, self.job())
+        self.job().span_s()
     }
 
     /// Columns and rows of the terminal.
-    #[must_use]
     pub fn size(&self) -> (u16, u16) {
         self.size
     }
 
     /// What the screen needs beyond the ordinary samples.
-    #[must_use]
     pub fn needs(&self) -> Needs {
-        Needs { candidates: matches!(self.popup, Some(Popup::Jobs(_))), ..self.page.spec().needs }
+        Needs { candidates: self.list.is_some(), ..self.page.spec().needs }
     }
 
     /// Takes in what happened and says what is to be done about it.
@@ -172,41 +183,30 @@ impl App {
         if let Some(top) = self.scroll.get_mut(self.page.index()) {
             *top = drawn.page.top;
         }
-        match &mut self.popup {
-            Some(Popup::Detail) => self.pages.processes.detail_top = drawn.popup.top,
-            Some(Popup::Jobs(list)) => list.top = drawn.popup.top,
-            _ => {}
-        }
         self.drawn = drawn;
     }
 
     /// What pages may look at.
     fn scene(&self) -> Scene<'_> {
-        scene(&self.options, self.job(), self.scale, &self.key_help)
+        scene(&self.options, self.job(), &self.key_help)
     }
 
     /// The pages, and what they may look at.
     fn on_pages(&mut self) -> (&mut Pages, Scene<'_>) {
-        #[allow(clippy::indexing_slicing, reason = "as above")]
-        let job = &self.jobs[self.current];
-        (&mut self.pages, scene(&self.options, job, self.scale, &self.key_help))
+        let job = self.jobs.get(self.current).unwrap_or(&self.no_job);
+        (&mut self.pages, scene(&self.options, job, &self.key_help))
     }
 
     /// Whether the terminal is large enough for pages and popups. What cannot be seen is not to be confirmed.
     fn fits(&self) -> bool {
-        self.size.0 >= MIN_WIDTH && self.size.1 >= MIN_HEIGHT
+        self.jobs.is_empty() || self.size.0 >= MIN_WIDTH && self.size.1 >= MIN_HEIGHT
     }
 }
 
-fn span_s(scale: Scale, job: &Job) -> f64 {
-    scale.seconds().unwrap_or_else(|| job.seen_span_s())
-}
-
-fn scene<'a>(options: &'a AppOptions, job: &'a Job, scale: Scale, keys: &'a [KeyHelp]) -> Scene<'a> {
+fn scene<'a>(options: &'a AppOptions, job: &'a Job, keys: &'a [KeyHelp]) -> Scene<'a> {
     Scene {
         job,
         theme: options.theme,
-        span_s: span_s(scale, job),
         // A picture that stands needs no sweep, and reads easier without.
         sweep: options.low_bandwidth && !job.is_paused(),
         zone: &options.zone,

@@ -30,8 +30,8 @@ impl App {
             MouseEventKind::ScrollUp => self.wheel(-WHEEL),
             MouseEventKind::ScrollDown => self.wheel(WHEEL),
             MouseEventKind::Down(MouseButton::Left) => hit.map_or_else(Vec::new, |hit| self.click(mouse.column, hit)),
-            // Nobody sees the charts behind a popup.
-            MouseEventKind::Drag(MouseButton::Left) if self.popup.is_none() => match hit {
+            // The charts behind a popup are hidden.
+            MouseEventKind::Drag(MouseButton::Left) if self.popup.is_none() && self.list.is_none() => match hit {
                 Some((area, Hit::Chart | Hit::Ruler)) => self.seek(mouse.column, area),
                 _ => Vec::new(),
             },
@@ -42,12 +42,12 @@ impl App {
     fn wheel(&mut self, by: isize) -> Vec<Effect> {
         match self.popup {
             Some(Popup::Detail) => return self.scroll_detail(by),
-            Some(Popup::Jobs(_)) => {
-                let key = if by < 0 { KeyCode::Up } else { KeyCode::Down };
-                return self.on_list(|list, jobs, rows| list.key(key.into(), jobs, rows));
-            }
             Some(Popup::Menu(_) | Popup::Confirm(_) | Popup::Setup(_) | Popup::Summary) => return Vec::new(),
             None | Some(Popup::Prompt(_)) => {}
+        }
+        if self.list.is_some() {
+            let key = if by < 0 { KeyCode::Up } else { KeyCode::Down };
+            return self.on_list(|list, jobs, rows| list.key(key.into(), jobs, rows));
         }
         let action = if by < 0 { Action::Up } else { Action::Down };
         let mut effects = Vec::new();
@@ -58,15 +58,20 @@ impl App {
     }
 
     fn click(&mut self, column: u16, (area, hit): (Rect, Hit)) -> Vec<Effect> {
-        match (hit, &self.popup) {
-            (Hit::Row(row), Some(Popup::Jobs(_))) => self.on_list(|list, _, _| list.click(row)),
-            (_, Some(_)) => Vec::new(),
-            (Hit::Tab(place), None) => {
+        if self.list.is_some() {
+            return match (hit, &self.popup) {
+                (Hit::Row(row), None | Some(Popup::Prompt(_))) => self.on_list(|list, _, _| list.click(row)),
+                _ => Vec::new(),
+            };
+        }
+        match hit {
+            _ if self.popup.is_some() => Vec::new(),
+            Hit::Tab(place) => {
                 self.go(Page::ALL.get(place).copied().unwrap_or_default());
                 vec![Effect::Redraw]
             }
-            (Hit::Chart | Hit::Ruler, None) => self.seek(column, area),
-            (hit, None) => {
+            Hit::Chart | Hit::Ruler => self.seek(column, area),
+            hit => {
                 let page = self.page;
                 let (pages, scene) = self.on_pages();
                 let reply = pages.get_mut(page).click(hit, &scene);
@@ -78,7 +83,7 @@ impl App {
     /// A click on a chart looks at that moment.
     fn seek(&mut self, column: u16, chart: Rect) -> Vec<Effect> {
         let (_, end) = self.scene().window(chart.width).ns_of(column - chart.x);
-        self.travel(|job, span_s| job.seek(end, span_s));
+        self.travel(|job| job.seek(end));
         vec![Effect::Redraw]
     }
 }

@@ -10,7 +10,7 @@ use crate::tui::theme::{Depth, Palette, Theme};
 /// What the screen is set to.
 #[derive(Debug, Clone)]
 pub struct AppOptions {
-    /// Colours and glyphs.
+    /// Colors and glyphs.
     pub theme: Theme,
     /// Which key does what.
     pub keymap: Keymap,
@@ -22,7 +22,7 @@ pub struct AppOptions {
     pub mouse: bool,
     /// Few bytes: for thin lines.
     pub low_bandwidth: bool,
-    /// Colours that the terminal has, wanted or not.
+    /// Colors that the terminal has, wanted or not.
     pub depth: Depth,
     /// The themes to choose from, and their names; none means the built-in ones.
     pub themes: Vec<(String, Palette)>,

@@ -4,9 +4,8 @@ use crossterm::event::{KeyCode, KeyEvent};
 
 use super::App;
 use super::setup::Setup;
-use crate::tui::jobs::JobList;
 use crate::tui::message::Effect;
-use crate::tui::pages::Choice;
+use crate::tui::pages::Reply;
 use crate::tui::pages::action::Action;
 use crate::tui::widgets::{Confirm, Menu, MenuOutcome, Prompt, Typed};
 
@@ -16,13 +15,11 @@ pub enum Popup {
     /// The selected process in full.
     Detail,
     /// One of several.
-    Menu(Menu<Choice>),
+    Menu(Menu<Reply>),
     /// Yes or no.
     Confirm(Confirm),
     /// A line of text.
     Prompt(Prompt),
-    /// Jobs to switch to or to attach to.
-    Jobs(Box<JobList>),
     /// What can be set while the screen is up.
     Setup(Setup),
     /// The run of a job that has ended, summed up.
@@ -44,9 +41,9 @@ impl App {
                 MenuOutcome::Nothing => return Some(Vec::new()),
                 MenuOutcome::Changed => {}
                 MenuOutcome::Close => self.popup = None,
-                MenuOutcome::Chosen(choice) => {
+                MenuOutcome::Chosen(reply) => {
                     self.popup = None;
-                    return Some(self.choose(choice));
+                    return Some(self.reply(reply));
                 }
             },
             Popup::Confirm(confirm) => match confirm.key(key) {
@@ -54,18 +51,14 @@ impl App {
                 MenuOutcome::Close => self.popup = None,
                 MenuOutcome::Chosen(effect) => {
                     self.popup = None;
-                    return Some(vec![effect, Effect::Redraw]);
+                    let effects = if let Effect::Detach(job) = effect { self.detach(job) } else { vec![effect] };
+                    return Some([effects, vec![Effect::Redraw]].concat());
                 }
             },
             Popup::Prompt(prompt) => match prompt.key(key) {
                 Typed::Nothing => return Some(Vec::new()),
                 Typed::Next => return Some(self.page_act(Action::SearchNext)),
-                typed => {
-                    self.typed();
-                    if typed == Typed::Done {
-                        self.popup = None;
-                    }
-                }
+                typed => return Some(self.typed(typed == Typed::Done)),
             },
             Popup::Setup(setup) => {
                 let setup = *setup;
@@ -76,45 +69,47 @@ impl App {
             // What the summary does not need does what it always does: the list of other jobs is one key away.
             Popup::Summary if closes => self.popup = None,
             Popup::Summary => return None,
-            Popup::Jobs(_) => return Some(self.on_list(|list, jobs, rows| list.key(key, jobs, rows))),
         }
         Some(vec![Effect::Redraw])
     }
 
+    /// What a key does to the list of jobs, where it is open and nothing lies over it.
+    pub(super) fn list_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        if self.list.is_none() || self.popup.is_some() {
+            return None;
+        }
+        if self.jobs.is_empty() && matches!(key.code, KeyCode::Char('q') | KeyCode::F(10)) {
+            return Some(vec![Effect::Quit]);
+        }
+        Some(self.on_list(|list, jobs, rows| list.key(key, jobs, rows)))
+    }
+
     pub(super) fn scroll_detail(&mut self, by: isize) -> Vec<Effect> {
-        self.pages.processes.detail_top = self.drawn.popup.scrolled(by);
+        self.drawn.popup.top = self.drawn.popup.scrolled(by);
         vec![Effect::Redraw]
     }
 
-    /// Tells the page what the prompt holds now.
-    fn typed(&mut self) {
-        let Some(Popup::Prompt(prompt)) = &self.popup else { return };
+    /// Tells the list or the page what the prompt holds now, and closes the prompt when it is done.
+    fn typed(&mut self, done: bool) -> Vec<Effect> {
+        let Some(Popup::Prompt(prompt)) = &self.popup else { return Vec::new() };
         let (page, purpose, text) = (self.page, prompt.purpose, prompt.text.clone());
+        if done {
+            self.popup = None;
+        }
+        if self.list.is_some() {
+            return self.on_list(|list, jobs, _| list.typed(purpose, text.trim(), done, jobs));
+        }
         let (pages, scene) = self.on_pages();
         pages.get_mut(page).typed(purpose, &text, &scene);
+        vec![Effect::Redraw]
     }
 
     pub(super) fn paste(&mut self, text: &str) -> Vec<Effect> {
         if !self.fits() {
             return Vec::new();
         }
-        match &mut self.popup {
-            Some(Popup::Jobs(_)) => return self.on_list(|list, jobs, _| list.paste(text, jobs)),
-            Some(Popup::Prompt(prompt)) => prompt.paste(text),
-            _ => return Vec::new(),
-        }
-        self.typed();
-        vec![Effect::Redraw]
-    }
-
-    fn choose(&mut self, choice: Choice) -> Vec<Effect> {
-        match choice {
-            Choice::Export(export) => self.export(export),
-            Choice::Act(action) => self.act(action),
-            Choice::Ask(confirm) => {
-                self.popup = Some(Popup::Confirm(confirm));
-                vec![Effect::Redraw]
-            }
-        }
+        let Some(Popup::Prompt(prompt)) = &mut self.popup else { return Vec::new() };
+        prompt.paste(text);
+        self.typed(false)
     }
 }

@@ -9,7 +9,7 @@ use crate::tui::message::Effect;
 use crate::tui::pages::processes::{COLUMNS, ProcessColumn};
 use crate::tui::theme::{Depth, Theme};
 use crate::tui::widgets::menu::moved;
-use crate::tui::widgets::{cells, popup, write, write_fit};
+use crate::tui::widgets::{PopupBox, cells, write, write_fit};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -33,7 +33,7 @@ named_enum! {
         LowBandwidth = "Low bandwidth",
         Mouse = "Mouse",
         Ascii = "ASCII only",
-        Colours = "Colours",
+        Colors = "Colours",
         Columns = "Columns of the processes",
         Signals = "Signals and renice",
     }
@@ -62,8 +62,8 @@ impl App {
             Setting::LowBandwidth => (on_off(options.low_bandwidth), "charts sweep, numbers each 5 s"),
             Setting::Mouse => (on_off(options.mouse), "off: the terminal can select text"),
             Setting::Ascii => (on_off(options.theme.ascii), "for terminals that show boxes"),
-            Setting::Colours if options.depth == Depth::None => (on_off(false), "this terminal has none"),
-            Setting::Colours => (on_off(options.theme.depth != Depth::None), "colour only repeats words"),
+            Setting::Colors if options.depth == Depth::None => (on_off(false), "this terminal has none"),
+            Setting::Colors => (on_off(options.theme.depth != Depth::None), "colour only repeats words"),
             Setting::Columns => {
                 (format!("{} of {}", self.pages.processes.columns.len(), COLUMNS.len()), "Enter opens the list")
             }
@@ -126,9 +126,9 @@ impl App {
             }
             Setting::Mouse => return self.take_mouse(!self.options.mouse),
             Setting::Ascii => self.options.theme.ascii = !self.options.theme.ascii,
-            Setting::Colours => {
-                let coloured = self.options.theme.depth != Depth::None;
-                self.options.theme.depth = if coloured { Depth::None } else { self.options.depth };
+            Setting::Colors => {
+                let colored = self.options.theme.depth != Depth::None;
+                self.options.theme.depth = if colored { Depth::None } else { self.options.depth };
             }
             Setting::Columns | Setting::Signals => {}
         }
@@ -169,15 +169,15 @@ impl App {
         if setup.columns {
             let choices = self.column_choices();
             let below = " Enter shows or hides, - and + move, Esc goes back ";
-            let popup = popup::Popup { title: " Columns of the processes ", below, width: WIDTH };
+            let popup = PopupBox { title: " Columns of the processes ", below, width: WIDTH };
             return popup.list(buf, area, &choices, setup.column, theme, |buf, row, (column, shown)| {
                 let mark = if *shown { 'x' } else { ' ' };
-                let text = format!("[{mark}] {:<12} {}", column.word(), column.meaning());
+                let text = format!("[{mark}] {:<12} {}", column.spec().word, column.spec().meaning);
                 write_fit(buf, row, &text, Style::new());
             });
         }
         let below = " Enter, Left, Right change, Esc closes ";
-        let popup = popup::Popup { title: " Settings ", below, width: WIDTH };
+        let popup = PopupBox { title: " Settings ", below, width: WIDTH };
         popup.list(buf, area, &Setting::ALL, setup.row, theme, |buf, row, setting| {
             let (value, hint) = self.setting(*setting);
             draw_setting(buf, row, setting.word(), &value, hint, theme);

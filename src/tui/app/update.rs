@@ -1,12 +1,11 @@
 //! What happens to the screen besides keys and the mouse: samples, verdicts, sizes, the clock of a replay.
 
 use super::App;
-use super::popup::Popup;
 use crate::jobs::{JobEvent, JobKey};
 use crate::tui::arrangement::Scale;
 use crate::tui::job::Job;
-use crate::tui::jobs::Wish;
 use crate::tui::message::{Effect, Message};
+use crate::tui::pages::Reply;
 
 impl App {
     pub(super) fn take(&mut self, message: Message) -> Vec<Effect> {
@@ -25,13 +24,14 @@ impl App {
                 self.notice = None;
                 let mut job = Job::new(key, target, interval_s, self.options.limits);
                 job.set_low_bandwidth(self.options.low_bandwidth);
+                job.set_scale(self.scale.seconds());
                 self.jobs.push(job);
                 self.switch(self.jobs.len() - 1);
                 vec![Effect::Redraw]
             }
             Message::Candidates(list) => self.on_list(|shown, jobs, _| {
                 shown.take(list, jobs);
-                Wish::Changed
+                Reply::Changed
             }),
             Message::Advance(seconds) => {
                 if self.job_mut().advance(seconds) {
@@ -72,7 +72,7 @@ impl App {
             self.notice = Some(format!("another job: {text}"));
         }
         // The list of jobs shows the others' verdicts, the footer their end.
-        let redraw = ended.is_some() || changed && (shown || matches!(self.popup, Some(Popup::Jobs(_))));
+        let redraw = ended.is_some() || changed && (shown || self.list.is_some());
         if redraw && shown {
             self.refresh();
         }
@@ -84,8 +84,8 @@ impl App {
         let page = self.page;
         let (pages, scene) = self.on_pages();
         pages.get_mut(page).refresh(&scene);
-        if let (Some(Popup::Jobs(list)), jobs) = (&mut self.popup, &self.jobs) {
-            list.refresh(jobs);
+        if let Some(list) = &mut self.list {
+            list.refresh(&self.jobs);
         }
     }
 
@@ -108,21 +108,21 @@ impl App {
 
     pub(super) fn zoom(&mut self, scale: Scale) {
         self.scale = scale;
-        let span_s = self.span_s();
-        self.job_mut().rescale(span_s);
+        for job in &mut self.jobs {
+            job.set_scale(scale.seconds());
+        }
     }
 
     /// Moves in time, and lets the page follow.
-    pub(super) fn travel(&mut self, go: impl FnOnce(&mut Job, f64)) {
-        let span_s = self.span_s();
-        go(self.job_mut(), span_s);
+    pub(super) fn travel(&mut self, go: impl FnOnce(&mut Job)) {
+        go(self.job_mut());
         self.refresh();
     }
 
     /// Goes to the next change of verdict, or the one before.
     pub(super) fn travel_to_change(&mut self, forward: bool) {
         let mut found = false;
-        self.travel(|job, span_s| found = job.next_change(forward, span_s));
+        self.travel(|job| found = job.next_change(forward));
         if !found {
             self.say(if forward { "no later change of verdict" } else { "no earlier change of verdict" });
         }

@@ -8,12 +8,12 @@ use super::popup::Popup;
 use super::too_small::{self, MIN_HEIGHT, MIN_WIDTH};
 use super::{App, bars};
 use crate::text::wrap;
-use crate::tui::jobs;
+use crate::tui::jobs::{self, view::JobsScene};
 use crate::tui::pages::banner_rows;
 use crate::tui::pages::processes::detail;
 use crate::tui::summary;
 use crate::tui::theme;
-use crate::tui::widgets::{Drawn, Scene, banner, popup};
+use crate::tui::widgets::{Drawn, PopupBox, Scene, banner};
 
 /// Widest summary of a run.
 const SUMMARY: u16 = 100;
@@ -21,7 +21,10 @@ const SUMMARY: u16 = 100;
 /// Draws the whole screen into `buf`, which must be empty.
 pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
     let (area, scene, mut drawn) = (buf.area, app.scene(), Drawn::default());
-    if area.width < MIN_WIDTH || area.height < MIN_HEIGHT {
+    if app.jobs.is_empty() {
+        jobs::view::around(buf, scene.theme);
+        popups(buf, app, &scene, &mut drawn);
+    } else if area.width < MIN_WIDTH || area.height < MIN_HEIGHT {
         too_small::draw(buf, area, &scene);
     } else {
         let page = app.pages.get(app.page);
@@ -57,14 +60,26 @@ fn cursor(buf: &mut Buffer, scene: &Scene<'_>, drawn: &Drawn) {
 }
 
 fn popups(buf: &mut Buffer, app: &App, scene: &Scene<'_>, drawn: &mut Drawn) {
-    let (area, theme) = (buf.area, scene.theme);
+    let (area, theme, top) = (buf.area, scene.theme, app.drawn.popup.top);
+    if let Some(list) = &app.list {
+        let prompt = if let Some(Popup::Prompt(prompt)) = &app.popup { Some(prompt) } else { None };
+        let shown = JobsScene {
+            list,
+            top,
+            jobs: &app.jobs,
+            shown: app.job().key,
+            prompt,
+            notice: app.notice.as_deref(),
+            theme,
+        };
+        jobs::view::draw(buf, &shown, drawn);
+    }
     match &app.popup {
         None | Some(Popup::Prompt(_)) => {}
-        Some(Popup::Detail) => detail::draw(buf, &app.pages.processes, scene, drawn),
+        Some(Popup::Detail) => detail::draw(buf, &app.pages.processes, scene, top, drawn),
         Some(Popup::Menu(menu)) => menu.draw(buf, area, theme),
         Some(Popup::Confirm(confirm)) => confirm.draw(buf, area, theme),
         Some(Popup::Setup(setup)) => app.draw_setup(buf, area, *setup),
-        Some(Popup::Jobs(list)) => jobs::view::draw(buf, list, &app.jobs, app.job().key, theme, drawn),
         Some(Popup::Summary) => run_summary(buf, scene),
     }
 }
@@ -82,12 +97,12 @@ fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
     });
     let lines: Vec<_> = lines.collect();
     let below = " Esc closes, o lists other jobs, q quits ";
-    let popup = popup::Popup { title: " The run, summed up ", below, width };
+    let popup = PopupBox { title: " The run, summed up ", below, width };
     popup.text(buf, body, 0, &lines, scene.theme);
 }
 
-/// Replaces whatever is not ASCII by its nearest stand-in, where only ASCII is wanted.
-pub(in crate::tui) fn fold_to_ascii(buf: &mut Buffer, ascii: bool) {
+/// Replaces characters outside ASCII with the nearest ASCII one, if only ASCII is wanted.
+fn fold_to_ascii(buf: &mut Buffer, ascii: bool) {
     for cell in buf.content.iter_mut().filter(|cell| ascii && !cell.symbol().is_ascii()) {
         let c = cell.symbol().chars().next().map_or(' ', theme::ascii);
         cell.set_char(c);

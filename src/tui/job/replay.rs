@@ -26,7 +26,6 @@ pub struct Replay {
 
 impl Replay {
     /// Seconds of the recording in a second.
-    #[must_use]
     pub fn speed(&self) -> f64 {
         SPEEDS.get(self.speed).copied().unwrap_or(1.0)
     }
@@ -39,7 +38,6 @@ impl Replay {
 
 impl Job {
     /// A recording: it is played from its first moment on.
-    #[must_use]
     pub fn recording(mut self) -> Self {
         self.replay = Some(Replay { playing: true, speed: 1, waited_s: 0.0, loaded: false });
         self
@@ -64,7 +62,6 @@ impl Job {
     }
 
     /// Seconds until a replay wants to go on; none while it is paused.
-    #[must_use]
     pub fn due_s(&self) -> Option<f64> {
         let replay = self.replay.filter(|replay| replay.playing)?;
         let next = self.archive().stamp(self.archive().step(self.here()?, 1)?)?;

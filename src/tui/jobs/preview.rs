@@ -8,7 +8,7 @@ use super::JobList;
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{self, TimelineWindow};
 use crate::jobs::JobCandidate;
-use crate::rates::time_split::{LoopActivity, TimeSplit};
+use crate::rates::time_split::TimeSplit;
 use crate::text::sanitise;
 use crate::tui::charts::{self, ChartColumns};
 use crate::tui::format;
@@ -88,16 +88,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     let most = shares.iter().flat_map(TimeSplit::iter).max_by(|a, b| a.1.total_cmp(&b.1));
     let text = most.map_or_else(
         || "Main –".to_owned(),
-        |(activity, share)| {
-            let word = match activity {
-                LoopActivity::InputWait => "waits",
-                LoopActivity::DeviceSync => "syncs",
-                LoopActivity::HostBusy => "works",
-                LoopActivity::Checkpoint => "saves",
-                LoopActivity::Other => "other",
-            };
-            format!("Main {word} {}", format::share(Some(share)))
-        },
+        |(activity, share)| format!("Main {} {}", activity.words().verb, format::share(Some(share))),
     );
     write(buf, area.x, band.y, band.x, &text, theme.strong());
     charts::stacked(buf, band, &job.history.timeline, window, theme);

@@ -12,31 +12,37 @@ use crate::tui::format;
 use crate::tui::job::Job;
 use crate::tui::labels::{counted, number, short_command, verdict_name};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::{Drawn, Hit, Popup, banner, write, write_fit, write_right};
+use crate::tui::widgets::table::{self, Column};
+use crate::tui::widgets::{
+    Drawn, Extent, Hit, PopupBox, Prompt, banner, cells, count, list, write, write_fit, write_right,
+};
 
-/// Columns before what a job does: mark and PID, and since when it runs.
-const PID_END: u16 = 9;
-const AGE: u16 = 11;
+/// Columns before what a job does: mark, PID, and since when it runs.
+const BEFORE: [Column; 4] = [("", -2), ("", 7), ("", 2), ("", -10)];
+/// Their cells.
 const WHAT: u16 = 21;
 
 /// What the list shows.
-struct JobsScene<'a> {
-    list: &'a JobList,
-    jobs: &'a [Job],
+pub struct JobsScene<'a> {
+    /// The list.
+    pub list: &'a JobList,
+    /// First line shown, unless the selected one is farther off.
+    pub top: usize,
+    /// Jobs attached to.
+    pub jobs: &'a [Job],
     /// The job that the pages show.
-    shown: Option<JobKey>,
-    theme: Theme,
+    pub shown: JobKey,
+    /// What is being typed.
+    pub prompt: Option<&'a Prompt>,
+    /// One line that answers the last key.
+    pub notice: Option<&'a str>,
+    /// How to draw.
+    pub theme: Theme,
 }
 
-/// Draws the list over a page.
-pub fn draw(buf: &mut Buffer, list: &JobList, jobs: &[Job], shown: JobKey, theme: Theme, drawn: &mut Drawn) {
-    let below = " Enter shows or attaches · x lets go · / filters · p any PID · Esc closes ";
-    all(buf, &JobsScene { list, jobs, shown: Some(shown), theme }, below, drawn);
-}
-
-/// Draws the list as the first screen.
-pub fn draw_first(buf: &mut Buffer, list: &JobList, theme: Theme) -> Drawn {
-    let (area, mut drawn) = (buf.area, Drawn::default());
+/// Draws what stands above and below the list on the first screen.
+pub fn around(buf: &mut Buffer, theme: Theme) {
+    let area = buf.area;
     if area.height > 2 {
         let title = Rect { height: 1, ..area };
         buf.set_style(title, theme.bar());
@@ -45,16 +51,19 @@ pub fn draw_first(buf: &mut Buffer, list: &JobList, theme: Theme) -> Drawn {
         let last = "Nothing is attached to yet; no process is stopped or changed, now or later.";
         write_fit(buf, Rect { y: area.bottom() - 1, height: 1, ..area }, last, theme.dim());
     }
-    let below = " Enter attaches · / filters · p any PID · q quits ";
-    all(buf, &JobsScene { list, jobs: &[], shown: None, theme }, below, &mut drawn);
-    drawn
 }
 
-fn all(buf: &mut Buffer, scene: &JobsScene<'_>, below: &str, drawn: &mut Drawn) {
+/// Draws the list over a page, or as the first screen.
+pub fn draw(buf: &mut Buffer, scene: &JobsScene<'_>, drawn: &mut Drawn) {
     let (area, theme) = (buf.area, scene.theme);
+    let below = if scene.jobs.is_empty() {
+        " Enter attaches · / filters · p any PID · q quits "
+    } else {
+        " Enter shows or attaches · x lets go · / filters · p any PID · Esc closes "
+    };
     // Over everything but title and footer.
     let frame = Rect { y: area.y + area.height.min(1), height: area.height.saturating_sub(2), ..area };
-    let popup = Popup { title: &title(scene), below, width: frame.width };
+    let popup = PopupBox { title: &title(scene), below, width: frame.width };
     let plan = plan(popup.frame_at(buf, frame, theme));
     rows(buf, &plan, scene, drawn);
     prompt(buf, plan.prompt, scene);
@@ -78,9 +87,6 @@ fn all(buf: &mut Buffer, scene: &JobsScene<'_>, below: &str, drawn: &mut Drawn) 
             }
         }
         None => preview::nothing(buf, plan.preview, scene.list, theme),
-    }
-    if let Some(confirm) = &scene.list.confirm {
-        confirm.draw(buf, area, theme);
     }
 }
 
@@ -140,22 +146,21 @@ fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &JobsScene<'_>, drawn: &mut Dr
         let headings = ["", "PID", "RUNS FOR", "VERDICT, OR WHAT IS KNOWN", steps, "COMMAND"];
         line(buf, plan.heading, headings, scene, theme.heading());
     }
-    let extent = scene.list.extent(usize::from(plan.rows.height));
+    let (lines, selected) = (&scene.list.lines, scene.list.selected_line());
+    // The heading above the first candidate is shown with it.
+    let above = selected.and_then(|line| line.checked_sub(1)).filter(|line| lines.get(*line) == Some(&None));
+    let extent = Extent { top: scene.top, visible: usize::from(plan.rows.height), total: lines.len() };
+    let top = above.map_or(scene.top, |heading| extent.showing(heading).top);
+    let extent = list(buf, plan.rows, lines, top, selected, theme, |buf, row, line| match line {
+        None => {
+            write_fit(buf, row, &between(scene), theme.dim());
+        }
+        Some(JobRow::Attached(key)) => attached(buf, row, *key, scene),
+        Some(JobRow::Candidate(pid)) => candidate(buf, row, *pid, scene),
+    });
     drawn.popup = extent;
     drawn.hits.push((plan.rows, Hit::Row(extent.top)));
-    for (line, row) in scene.list.lines.iter().skip(extent.top).zip(plan.rows.rows()) {
-        match line {
-            None => {
-                write_fit(buf, row, &between(scene), theme.dim());
-            }
-            Some(JobRow::Attached(key)) => attached(buf, row, *key, scene),
-            Some(JobRow::Candidate(pid)) => candidate(buf, row, *pid, scene),
-        }
-        if line.is_some() && *line == scene.list.selected {
-            buf.set_style(row, theme.selected());
-        }
-    }
-    let more = extent.last_top() - extent.top;
+    let more = extent.last_top().saturating_sub(extent.top);
     if more > 0 {
         let text = format!(" {more} more below");
         write_right(buf, plan.prompt.x, plan.prompt.y, plan.prompt.right(), &text, theme.dim());
@@ -182,23 +187,18 @@ fn between(scene: &JobsScene<'_>) -> String {
 fn line(buf: &mut Buffer, row: Rect, said: [&str; 6], scene: &JobsScene<'_>, style: Style) {
     let [mark, pid, age, what, steps, command] = said;
     // The step rate and its blanks, which only attached jobs have.
-    let rate = if scene.jobs.is_empty() { 1 } else { 9 };
+    let (rate, gap) = if scene.jobs.is_empty() { (0, "") } else { (7, " ") };
     // Of what a job does as much as fits beside its command, which is in the preview, whole.
-    let width = (row.width.saturating_sub(WHAT + rate) * 2 / 3).max(10);
-    let end = row.x + WHAT + width;
-    write(buf, row.x, row.y, row.right(), mark, style);
-    write_right(buf, row.x + 1, row.y, (row.x + PID_END).min(row.right()), pid, style);
-    write(buf, row.x + AGE, row.y, (row.x + WHAT - 1).min(row.right()), age, style);
-    write(buf, row.x + WHAT, row.y, row.right(), &fit(what, usize::from(width)), style);
-    let rate_end = (end + rate - 1).min(row.right());
-    write_right(buf, end.min(rate_end), row.y, rate_end, steps, style);
-    let room = usize::from(row.right().saturating_sub(end + rate));
-    write(buf, end + rate, row.y, row.right(), &fit(command, room), style);
+    let width = (row.width.saturating_sub(WHAT + 1 + rate + count(gap.len())) * 2 / 3).max(10);
+    let start = table::row(&BEFORE, [mark, pid, "", age]) + &table::set(what, -(width as i16 + 1));
+    let start = start + &table::set(steps, rate as i16) + gap;
+    let room = usize::from(row.width.saturating_sub(cells(&start)));
+    write(buf, row.x, row.y, row.right(), &(start + &fit(command, room)), style);
 }
 
 fn attached(buf: &mut Buffer, row: Rect, key: JobKey, scene: &JobsScene<'_>) {
     let Some(job) = scene.jobs.iter().find(|job| job.key == key) else { return };
-    let mark = if scene.shown == Some(job.key) { ">" } else { "" };
+    let mark = if scene.shown == job.key { ">" } else { "" };
     let age = job.archive().latest().and_then(|moment| moment.frame.job.age_s);
     let steps = job.latest_verdict().filter(|_| job.ended.is_none()).and_then(|v| v.steps.per_s);
     let steps = steps.map_or_else(String::new, |steps| format::number(Some(steps)));
@@ -213,7 +213,7 @@ fn standing(job: &Job) -> String {
         None => "attaching …".to_owned(),
         Some(v) if banner::is_pending(v) => "watching …".to_owned(),
         Some(v) => {
-            // That somebody trains who is held back by something goes without saying.
+            // A run with a bottleneck is training: only other phases are worth a word.
             let phase = match (v.class, v.phase) {
                 (_, Phase::Training | Phase::Unknown | Phase::Finished) => String::new(),
                 (Class::Idle, phase) => format!(": {}", phase.word()),
@@ -237,12 +237,12 @@ fn prompt(buf: &mut Buffer, area: Rect, scene: &JobsScene<'_>) {
     if area.height == 0 {
         return;
     }
-    if let Some(prompt) = &scene.list.prompt {
+    if let Some(prompt) = scene.prompt {
         let blank = " ".repeat(usize::from(area.width));
         write(buf, area.x, area.y, area.right(), &blank, theme.strong());
         prompt.draw(buf, area, theme);
-    } else if let Some(note) = &scene.list.note {
-        write_fit(buf, area, note, theme.warning());
+    } else if let Some(notice) = scene.notice {
+        write_fit(buf, area, notice, theme.warning());
     } else if !scene.list.filter.is_empty() {
         let area = Rect { width: area.width.saturating_sub(16), ..area };
         write_fit(buf, area, &format!("filter: {}", scene.list.filter), theme.dim());

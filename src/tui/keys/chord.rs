@@ -34,7 +34,6 @@ impl Chord {
     }
 
     /// The event of pressing it.
-    #[must_use]
     pub fn event(self) -> KeyEvent {
         KeyEvent::new(self.code, self.held)
     }
@@ -89,7 +88,7 @@ const MODIFIERS: [(KeyModifiers, &[&str]); 3] = [
     (KeyModifiers::ALT, &["alt-", "alt+", "meta-", "meta+", "m-"]),
 ];
 
-/// The modifier that a text begins with, whatever its case, and what follows; nothing where nothing follows.
+/// The modifier that a text begins with, ignoring case, and the rest; `None` if nothing follows.
 fn modifier(text: &str) -> Option<(KeyModifiers, &str)> {
     let prefixes = MODIFIERS.iter().flat_map(|(modifier, prefixes)| prefixes.iter().map(move |p| (*modifier, *p)));
     prefixes.into_iter().find_map(|(modifier, prefix)| {

@@ -5,7 +5,7 @@ use crossterm::event::KeyEvent;
 use super::chord::{Chord, ctrl};
 use super::{Action, Binding, TABLE};
 
-/// Always quits, whatever else does: a screen that cannot be left is no use.
+/// Always quits, even if the configuration binds other keys: the screen must be possible to leave.
 const ALWAYS_QUITS: Chord = ctrl('c');
 
 /// Which key does what.
@@ -35,7 +35,6 @@ impl Default for Keymap {
 
 impl Keymap {
     /// What a key press does, if anything.
-    #[must_use]
     pub fn action(&self, event: KeyEvent) -> Option<Action> {
         if ALWAYS_QUITS.is(event) {
             return Some(Action::Quit);
@@ -49,7 +48,6 @@ impl Keymap {
     }
 
     /// The first key of an action, as people write it.
-    #[must_use]
     pub fn key_of(&self, action: Action) -> Option<String> {
         let (_, keys) = self.lines().find(|(binding, _)| binding.action == action)?;
         keys.first().map(ToString::to_string)

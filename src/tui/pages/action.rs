@@ -56,7 +56,6 @@ pub enum Action {
 
 impl Action {
     /// Rows by which it moves in a list of which so many are visible.
-    #[must_use]
     pub fn rows(self, visible: usize) -> Option<isize> {
         let page = isize::try_from(visible).unwrap_or(isize::MAX).max(1);
         Some(match self {

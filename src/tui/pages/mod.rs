@@ -1,7 +1,7 @@
 //! The pages: one folder each, and the one list of them.
 //!
-//! The list has the names, keys and footer of each; its folder says what it remembers, what its keys do, and how it is
-//! drawn. The order of the list is that of Tab and of the number keys.
+//! The list has the names, keys and footer of each page; its folder has a type of that name, which is what the page
+//! remembers, and says what its keys do and how it is drawn. The order of the list is that of Tab.
 
 pub mod action;
 mod chain;
@@ -20,17 +20,14 @@ use ratatui::layout::Rect;
 
 use super::message::Export;
 use super::widgets::{Confirm, Drawn, Hit, Menu, Prompt, Purpose, Scene};
-use crate::jobs::Needs;
+use crate::jobs::{JobKey, Needs};
 use action::Action;
-use overview::Overview;
-use processes::Processes;
-use run::Run;
-use stacks::Stacks;
 
-/// Names the pages in their order: each with its folder, whose name is its word in the configuration, then name, short
-/// name, keys, help, and what is not as usual.
+/// Names the pages in their order: what is on each, for `docs/screen.md`; its type and folder, whose name is its word in
+/// the configuration; name, short name, keys and their help; and what is not as usual.
 macro_rules! pages {
     ($(
+        $(#[doc = $about:literal])+
         $page:ident $folder:ident $name:literal $short:literal $keys:literal $help:literal
         $($field:ident: $value:expr),*;
     )*) => {
@@ -44,13 +41,12 @@ macro_rules! pages {
             pub const ALL: [Self; [$(stringify!($page)),*].len()] = [$(Self::$page,)*];
 
             /// Names, help and footer.
-            #[must_use]
             pub const fn spec(self) -> &'static PageSpec {
                 match self {
                     $(Self::$page => const {
                         &PageSpec {
                             $($field: $value,)*
-                            ..PageSpec::usual(stringify!($folder), [$name, $short, $keys, $help])
+                            ..PageSpec::usual(stringify!($folder), [concat!($($about),+), $name, $short, $keys, $help])
                         }
                     },)*
                 }
@@ -59,7 +55,7 @@ macro_rules! pages {
 
         /// What the pages remember.
         #[derive(Debug, Clone, Default)]
-        pub struct Pages { $(pub(in crate::tui) $folder: $page,)* }
+        pub struct Pages { $(pub(in crate::tui) $folder: $folder::$page,)* }
 
         impl Pages {
             /// A page.
@@ -76,11 +72,20 @@ macro_rules! pages {
 }
 
 pages! {
+    /// the verdict, its reason, what to do first; [whom the loop waits for](verdicts.md#the-wait-chain) in one
+    /// line; the main thread's seconds, GPU, loader, CPU and IO over time; a bar for each rank and worker
     Overview overview "Overview" "Main" "1" "overview: the verdict, what to do first, every timeline";
+    /// each device: use, memory, power against its limit, clocks, PCIe, throttle reasons in words, SM, tensor and
+    /// DRAM activity where there is GPM; who is on it
     Gpu gpu "GPU" "GPU" "2" "GPU: each device in full";
+    /// cores (those that the job may use are marked), run-queue delay, quota and throttling, pressure, threads by
+    /// role, heaviest neighbours
     Cpu cpu "CPU" "CPU" "3" "CPU: cores, queues, quota, pressure, threads, neighbours"
         needs: Needs { neighbours: true, ..NOTHING };
+    /// disks, mounts under the job's data, page cache against storage, network
     Io io "IO" "IO" "4" "IO: disks, mounts, page cache, network";
+    /// tree or flat, every column sorts, filter, search, threads, stages; signals and nice values, each after a
+    /// question, once `signals = true`
     Processes processes "Processes" "Procs" "5" "processes of the job"
         footer: &[
             (Action::Enter, "process"),
@@ -91,38 +96,30 @@ pages! {
             (Action::Threads, "threads"),
             (Action::Kill, "signal"),
         ];
+    /// hottest functions of trainer and workers as they are sampled, what each does, the lines that wait for the
+    /// GPU
     Stacks stacks "Stacks" "Stacks" "6" "stacks: hottest functions of trainer and workers, sync lines"
         needs: Needs { stacks: true, ..NOTHING },
         footer: &[(Action::Enter, "fold"), (Action::Pause, "pause"), (Action::StepBack, "back")];
+    /// evidence with thresholds, what speaks against it, what was not seen and what mends it
     Findings findings "Findings" "Why" "7"
         "findings: evidence with thresholds, advice, what was not seen and what mends it";
+    /// every key, and what letters and textures mean
     Help help "Help" "Help" "? h F1 8" "this help";
+    /// the run so far: time by verdict, what the loop did, changes of verdict
     Run run "Run" "Run" "9" "run: time by verdict, what the loop did, changes of verdict";
+    /// whom the loop waits for, and that one in turn, as a tree with shares; the waits over time, by what ended
+    /// them
     Chain chain "Chain" "Chain" "0" "chain: whom the loop waits for, and that one in turn, as a tree";
 }
-
-/// Pages that remember nothing, each with its folder.
-macro_rules! only_drawn {
-    ($($page:ident $folder:ident,)*) => {$(
-        /// A page that is only drawn.
-        #[derive(Debug, Clone, Copy, Default)]
-        pub struct $page;
-
-        impl Content for $page {
-            fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-                $folder::draw(buf, area, scene, top, drawn);
-            }
-        }
-    )*};
-}
-
-only_drawn! { Gpu gpu, Cpu cpu, Io io, Findings findings, Help help, Chain chain, }
 
 /// What is said about a page.
 #[derive(Debug)]
 pub struct PageSpec {
     /// Its word in the configuration.
     pub word: &'static str,
+    /// What is on it.
+    pub about: &'static str,
     /// Its name on the tab.
     pub name: &'static str,
     /// The same where cells are few.
@@ -142,7 +139,7 @@ const NOTHING: Needs = Needs { stacks: false, neighbours: false, candidates: fal
 
 impl PageSpec {
     /// That of a page with timelines or text.
-    const fn usual(word: &'static str, [name, short, keys, help]: [&'static str; 4]) -> Self {
+    const fn usual(word: &'static str, [about, name, short, keys, help]: [&'static str; 5]) -> Self {
         let footer = &[
             (Action::Pause, "pause"),
             (Action::StepBack, "back"),
@@ -152,25 +149,22 @@ impl PageSpec {
             (Action::Export, "save"),
             (Action::Copy, "copy"),
         ];
-        Self { word, name, short, keys, help, footer, needs: NOTHING }
+        Self { word, about, name, short, keys, help, footer, needs: NOTHING }
     }
 }
 
 impl Page {
     /// Place in the order of Tab.
-    #[must_use]
     pub fn index(self) -> usize {
         self as usize
     }
 
     /// Its name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.spec().name
     }
 
     /// The page so many places further on, round the end.
-    #[must_use]
     pub fn after(self, steps: usize) -> Self {
         Self::ALL.get((self.index() + steps) % Self::ALL.len()).copied().unwrap_or_default()
     }
@@ -185,7 +179,7 @@ pub(in crate::tui) fn banner_rows(height: u16) -> u16 {
     }
 }
 
-/// What a page does. One without a memory is only drawn.
+/// What a page does: draw, at least.
 pub trait Content {
     /// Rows of the verdict banner above it in a terminal of this size.
     fn banner_rows(&self, area: Rect, _scene: &Scene<'_>) -> u16 {
@@ -218,30 +212,33 @@ pub trait Content {
     fn typed(&mut self, _purpose: Purpose, _text: &str, _scene: &Scene<'_>) {}
 }
 
-/// What a page answers to a key.
+/// What a page, the list of jobs or a menu wants done after a key.
 #[derive(Debug, Clone)]
 pub enum Reply {
+    /// Nothing that shows.
+    Nothing,
     /// Draw.
     Changed,
     /// Let one of several be chosen.
-    Menu(Menu<Choice>),
+    Menu(Menu<Reply>),
     /// Let a text be typed.
     Prompt(Prompt),
+    /// Ask this.
+    Confirm(Confirm),
     /// Show the selected process in full.
     Detail,
     /// Say this in the footer.
     Notice(String),
-}
-
-/// What can be chosen from a menu.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
+    /// Do what a key does.
+    Act(Action),
     /// Save this.
     Export(Export),
-    /// Ask this, then do it.
-    Ask(Confirm),
-    /// What a key does.
-    Act(Action),
+    /// Close the list of jobs.
+    CloseList,
+    /// Show this job.
+    ShowJob(JobKey),
+    /// Attach to this process.
+    Attach(u32),
 }
 
 #[cfg(test)]
@@ -255,7 +252,8 @@ mod tests {
             assert_eq!(page.to_string(), page.spec().word);
             assert_eq!(page.name().parse(), Ok(page));
         }
-        assert_eq!(Page::Chain.after(1), Page::Overview);
-        assert_eq!(Page::Overview.after(Page::ALL.len() - 1), Page::Chain);
+        let last = Page::ALL[Page::ALL.len() - 1];
+        assert_eq!(last.after(1), Page::Overview);
+        assert_eq!(Page::Overview.after(Page::ALL.len() - 1), last);
     }
 }

@@ -9,7 +9,7 @@ pub(super) type Rectangle = (u32, u32, u32, u32);
 pub(super) enum Shape {
     /// Parts of the cell.
     Rectangles(Vec<Rectangle>),
-    /// The whole cell in stripes, so many quarters of it filled: a texture, not only another colour.
+    /// The whole cell in stripes, so many quarters of it filled: a texture, not only another color.
     Shade(u32),
     /// The dots of a braille character, by its number in the block.
     Dots(u32),
@@ -39,7 +39,7 @@ const LINES: [(&str, u8); 11] = [
 
 impl Shape {
     /// The shape of a cell's text, `None` where it is text.
-    pub(super) fn of(symbol: &str) -> Option<Self> {
+    pub(super) fn from_symbol(symbol: &str) -> Option<Self> {
         let mut chars = symbol.chars();
         let (c, None) = (chars.next()?, chars.next()) else { return None };
         let code = u32::from(c);
@@ -78,7 +78,7 @@ mod tests {
 
     /// Area of a shape of rectangles, in units.
     fn filled(c: char) -> Option<u32> {
-        match Shape::of(&c.to_string())? {
+        match Shape::from_symbol(&c.to_string())? {
             Shape::Rectangles(all) => Some(all.into_iter().map(|(_, _, w, h)| w * h).sum()),
             Shape::Shade(_) | Shape::Dots(_) => None,
         }
@@ -105,18 +105,18 @@ mod tests {
         ] {
             assert_eq!(filled(c), Some(eighths * 16), "{c}");
         }
-        assert_eq!(Shape::of("▒"), Some(Shape::Shade(2)));
+        assert_eq!(Shape::from_symbol("▒"), Some(Shape::Shade(2)));
     }
 
     #[test]
     fn nothing_leaves_its_cell() {
         for c in ('\u{2500}'..='\u{259F}').chain('\u{2800}'..='\u{28FF}') {
-            if let Some(Shape::Rectangles(all)) = Shape::of(&c.to_string()) {
+            if let Some(Shape::Rectangles(all)) = Shape::from_symbol(&c.to_string()) {
                 assert!(all.iter().all(|(x, y, w, h)| x + w <= 8 && y + h <= 16 && w * h > 0), "{c}");
             }
         }
         for text in ["", "a", "██", "═", "日"] {
-            assert_eq!(Shape::of(text), None, "{text}");
+            assert_eq!(Shape::from_symbol(text), None, "{text}");
         }
     }
 

@@ -1,8 +1,8 @@
-//! Tests of the built-in themes: whether they can be read, and what people see who see other colours.
+//! Tests of the built-in themes: whether they can be read, and what people see who see other colors.
 
 use ratatui::style::Color;
 
-use super::colour::{Rgb, distance, oklab};
+use super::color::{Rgb, distance, oklab};
 use super::*;
 
 /// Complete loss of one kind of cone, on linear RGB: Machado, Oliveira and Fernandes (2009), table 1, severity 1.0.
@@ -38,9 +38,9 @@ struct Expected {
     grounds: &'static [Rgb],
     /// Least contrast of any text.
     contrast: f64,
-    /// Least distance in Oklab of two colours of one chart, in any of the sights. About 0.02 can just be noticed side
-    /// by side. Colours that are dark enough to be read on white leave little room, least of all among xterm's.
-    true_colour: f64,
+    /// Least distance in Oklab of two colors of one chart, in any of the sights. About 0.02 can just be noticed side
+    /// by side. Colors that are dark enough to be read on white leave little room, least of all among xterm's.
+    true_color: f64,
     indexed: f64,
 }
 
@@ -49,35 +49,35 @@ const THEMES: [Expected; 3] = [
         name: "dark",
         grounds: &[Rgb::BLACK, Rgb(0x1E, 0x1E, 0x1E)],
         contrast: 4.5,
-        true_colour: 0.045,
+        true_color: 0.045,
         indexed: 0.05,
     },
     Expected {
         name: "light",
         grounds: &[Rgb::WHITE, Rgb(0xFD, 0xF6, 0xE3)],
         contrast: 4.5,
-        true_colour: 0.045,
+        true_color: 0.045,
         indexed: 0.02,
     },
-    Expected { name: "high-contrast", grounds: &[Rgb::BLACK], contrast: 7.0, true_colour: 0.07, indexed: 0.07 },
+    Expected { name: "high-contrast", grounds: &[Rgb::BLACK], contrast: 7.0, true_color: 0.07, indexed: 0.07 },
 ];
 
-/// Every built-in theme at both depths whose colours are known.
+/// Every built-in theme at both depths whose colors are known.
 fn each(mut check: impl FnMut(&Expected, Theme)) {
     assert!(THEMES.iter().map(|theme| theme.name).eq(Palette::names()));
     for expected in &THEMES {
-        for depth in [Depth::TrueColour, Depth::Indexed256] {
+        for depth in [Depth::TrueColor, Depth::Indexed256] {
             check(expected, Theme { depth, ascii: false, palette: Palette::built_in(expected.name).unwrap() });
         }
     }
 }
 
-fn rgb(colour: Option<Color>) -> Rgb {
-    Rgb::of(colour.unwrap()).unwrap()
+fn rgb(color: Option<Color>) -> Rgb {
+    Rgb::from_color(color.unwrap()).unwrap()
 }
 
-fn seen(colour: Rgb, sight: &[[f64; 3]; 3]) -> [f64; 3] {
-    let light = colour.linear();
+fn seen(color: Rgb, sight: &[[f64; 3]; 3]) -> [f64; 3] {
+    let light = color.linear();
     oklab(sight.map(|row| row.iter().zip(light).map(|(weight, part)| weight * part).sum::<f64>().clamp(0.0, 1.0)))
 }
 
@@ -107,18 +107,18 @@ fn text_on_badges_bars_and_selected_rows_can_be_read() {
 }
 
 #[test]
-fn colours_of_one_chart_differ_for_every_kind_of_sight() {
+fn colors_of_one_chart_differ_for_every_kind_of_sight() {
     each(|expected, theme| {
-        let least = if theme.depth == Depth::TrueColour { expected.true_colour } else { expected.indexed };
+        let least = if theme.depth == Depth::TrueColor { expected.true_color } else { expected.indexed };
         let groups: [Vec<Option<Color>>; 4] = [
             Class::ALL.map(|class| theme.class(class).bg).to_vec(),
-            LoopActivity::ALL.map(|a| theme.style(Look::of(a)).fg).to_vec(),
+            LoopActivity::ALL.map(|a| theme.style(a.look()).fg).to_vec(),
             Look::STAGES.map(|stage| theme.style(stage).fg).to_vec(),
             [Class::Gpu, Class::Cpu, Class::Io, Class::DataLoader].map(|class| theme.series(class).fg).to_vec(),
         ];
-        for colours in groups {
-            for (at, one) in colours.iter().enumerate() {
-                for other in colours.iter().skip(at + 1) {
+        for colors in groups {
+            for (at, one) in colors.iter().enumerate() {
+                for other in colors.iter().skip(at + 1) {
                     for (sight, matrix) in &SIGHTS {
                         let d = distance(seen(rgb(*one), matrix), seen(rgb(*other), matrix));
                         let (name, depth) = (expected.name, theme.depth);
@@ -131,31 +131,31 @@ fn colours_of_one_chart_differ_for_every_kind_of_sight() {
 }
 
 #[test]
-fn the_sixteen_colours_differ_too() {
+fn the_sixteen_colors_differ_too() {
     for name in Palette::names() {
         let theme = Theme { depth: Depth::Ansi16, ascii: true, palette: Palette::built_in(name).unwrap() };
-        for colours in [
+        for colors in [
             Class::ALL.map(|class| theme.class(class).bg.unwrap()).to_vec(),
-            LoopActivity::ALL.map(|a| theme.style(Look::of(a)).fg.unwrap()).to_vec(),
+            LoopActivity::ALL.map(|a| theme.style(a.look()).fg.unwrap()).to_vec(),
             Look::STAGES.map(|stage| theme.style(stage).fg.unwrap()).to_vec(),
         ] {
-            for (at, one) in colours.iter().enumerate() {
+            for (at, one) in colors.iter().enumerate() {
                 assert!(!matches!(one, Color::Indexed(_) | Color::Rgb(..)), "{name}: {one:?}");
-                assert!(!colours.iter().skip(at + 1).any(|other| other == one), "{name}: {one:?} twice");
+                assert!(!colors.iter().skip(at + 1).any(|other| other == one), "{name}: {one:?} twice");
             }
         }
     }
 }
 
 #[test]
-fn letters_and_textures_say_what_colours_say() {
-    let mut letters = Class::ALL.map(|class| Look::class(class).glyph).to_vec();
+fn letters_and_textures_say_what_colors_say() {
+    let mut letters = Class::ALL.map(|class| class.look().glyph).to_vec();
     letters.sort_unstable();
     letters.dedup();
     assert_eq!(letters.len(), Class::ALL.len());
     for ascii in [false, true] {
         let theme = Theme::plain(ascii);
-        let mut parts = LoopActivity::ALL.map(|a| theme.glyph(Look::of(a))).to_vec();
+        let mut parts = LoopActivity::ALL.map(|a| theme.glyph(a.look())).to_vec();
         parts.sort_unstable();
         parts.dedup();
         assert_eq!(parts.len(), 5);

@@ -1,4 +1,4 @@
-//! What a terminal can show, from its environment: how many colours, whether more than ASCII, and a guess at what is
+//! What a terminal can show, from its environment: how many colors, whether more than ASCII, and a guess at what is
 //! behind the text. Nothing is asked of the terminal itself, for an answer may never come.
 
 use super::Depth;
@@ -9,35 +9,35 @@ fn set(variable: &impl Fn(&str) -> Option<String>, name: &str) -> Option<String>
     variable(name).filter(|value| !value.is_empty())
 }
 
-/// Terminals with 256 colours whose names do not say so.
+/// Terminals with 256 colors whose names do not say so.
 const TERMS_256: [&str; 8] =
     ["xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "contour", "rio", "konsole"];
-/// Beginnings of the names of terminals with 16 colours, or 8 and bold.
+/// Beginnings of the names of terminals with 16 colors, or 8 and bold.
 const TERMS_16: [&str; 16] = [
     "linux", "xterm", "screen", "tmux", "rxvt", "vt1", "vt2", "ansi", "cygwin", "gnome", "putty", "mlterm", "eterm",
     "st", "cons", "hurd",
 ];
 
-/// How many colours: none by `NO_COLOR` (present and not empty, no-color.org) and on a terminal that is dumb or not
+/// How many colors: none by `NO_COLOR` (present and not empty, no-color.org) and on a terminal that is dumb or not
 /// known, else what `COLORTERM` and the terminal's name say.
 pub(super) fn depth(variable: &impl Fn(&str) -> Option<String>) -> Depth {
     let term = set(variable, "TERM").unwrap_or_default().to_ascii_lowercase();
-    // COLORTERM is inherited by programs inside a terminal that know no colours (Emacs' shell is TERM=dumb).
+    // COLORTERM is inherited by programs inside a terminal that know no colors (Emacs' shell is TERM=dumb).
     let known = |names: &[&str]| names.iter().any(|name| term.starts_with(name));
     let monochrome = term.ends_with("-m") || term.contains("mono");
     let many = term.contains("256color") || term.contains("-direct") || known(&TERMS_256);
     if set(variable, "NO_COLOR").is_some() || monochrome || !(many || known(&TERMS_16)) {
         return Depth::None;
     }
-    // The Linux console takes 24-bit colours and shows the nearest of 16.
+    // The Linux console takes 24-bit colors and shows the nearest of 16.
     if term.starts_with("linux") {
         return Depth::Ansi16;
     }
-    let true_colour = matches!(set(variable, "COLORTERM").as_deref(), Some("truecolor" | "24bit"));
-    // GNU screen inherits COLORTERM, and before version 5 misreads 24-bit colours. tmux translates them.
+    let true_color = matches!(set(variable, "COLORTERM").as_deref(), Some("truecolor" | "24bit"));
+    // GNU screen inherits COLORTERM, and before version 5 misreads 24-bit colors. tmux translates them.
     let screen = in_screen(variable);
-    match (true_colour || term.contains("-direct"), many) {
-        (true, _) if !screen => Depth::TrueColour,
+    match (true_color || term.contains("-direct"), many) {
+        (true, _) if !screen => Depth::TrueColor,
         (true, _) | (false, true) => Depth::Indexed256,
         (false, false) => Depth::Ansi16,
     }
@@ -68,8 +68,8 @@ pub fn utf8_locale(variable: &impl Fn(&str) -> Option<String>) -> Option<bool> {
 /// The theme for the terminal's background: `COLORFGBG` (rxvt, Konsole and others) ends in the background's number among
 /// the 16, of which 7 and 15 are light. Dark where it is not set.
 pub(super) fn palette(variable: &impl Fn(&str) -> Option<String>) -> Palette {
-    let colours = set(variable, "COLORFGBG").unwrap_or_default();
-    match colours.rsplit(';').next() {
+    let colors = set(variable, "COLORFGBG").unwrap_or_default();
+    match colors.rsplit(';').next() {
         Some("7" | "15") => Palette::light(),
         _ => Palette::dark(),
     }
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_environment_decides_on_the_depth() {
-        use Depth::{Ansi16, Indexed256, None, TrueColour};
+        use Depth::{Ansi16, Indexed256, None, TrueColor};
         let of = |term: &'static str, more: &[(&'static str, &'static str)]| {
             depth(&with(&[&[("TERM", term)], more].concat()))
         };
@@ -100,7 +100,7 @@ mod tests {
             ("foot", Indexed256),
             ("foot-extra", Indexed256),
             ("wezterm", Indexed256),
-            ("xterm-direct", TrueColour),
+            ("xterm-direct", TrueColor),
             ("linux", Ansi16),
             ("xterm", Ansi16),
             ("xterm-color", Ansi16),
@@ -117,12 +117,12 @@ mod tests {
         ] {
             assert_eq!(of(term, &[]), expected, "{term}");
         }
-        let true_colour = [("COLORTERM", "truecolor")];
-        assert_eq!(of("xterm-256color", &true_colour), TrueColour);
-        assert_eq!(of("xterm", &[("COLORTERM", "24bit")]), TrueColour);
+        let true_color = [("COLORTERM", "truecolor")];
+        assert_eq!(of("xterm-256color", &true_color), TrueColor);
+        assert_eq!(of("xterm", &[("COLORTERM", "24bit")]), TrueColor);
         assert_eq!(of("xterm-256color", &[("COLORTERM", "yes")]), Indexed256);
-        assert_eq!(of("dumb", &true_colour), None);
-        assert_eq!(of("linux", &true_colour), Ansi16);
+        assert_eq!(of("dumb", &true_color), None);
+        assert_eq!(of("linux", &true_color), Ansi16);
         assert_eq!(of("xterm-256color", &[("NO_COLOR", "1"), ("COLORTERM", "truecolor")]), None);
         assert_eq!(of("xterm-256color", &[("NO_COLOR", "")]), Indexed256);
         assert_eq!(depth(&with(&[])), None);
@@ -135,7 +135,7 @@ mod tests {
         let nested = [("TERM", "screen"), ("STY", "12.pts-0.host"), ("TMUX", "/tmp/tmux-0/default,1,0")];
         assert_eq!(depth(&with(&[&nested[..], &[("COLORTERM", "truecolor")]].concat())), Depth::Indexed256);
         let in_tmux = [("TERM", "screen-256color"), ("COLORTERM", "truecolor"), ("TMUX", "/tmp/tmux-0/default,1,0")];
-        assert_eq!(depth(&with(&in_tmux)), Depth::TrueColour);
+        assert_eq!(depth(&with(&in_tmux)), Depth::TrueColor);
     }
 
     #[test]

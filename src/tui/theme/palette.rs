@@ -1,6 +1,6 @@
-//! The colours of a theme: named slots, read from a TOML file.
+//! The colors of a theme: named slots, read from a TOML file.
 //!
-//! Each slot has a true colour, one of xterm's 256 and one of the 16 that every terminal names; a file may give all
+//! Each slot has a true color, one of xterm's 256 and one of the 16 that every terminal names; a file may give all
 //! three, and what it leaves out is the nearest. The built-in themes are the files in `assets/themes`.
 
 use std::fmt;
@@ -11,13 +11,13 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
 
 use super::Depth;
-use super::colour::{ANSI, Rgb};
+use super::color::{ANSI, Rgb};
 use crate::text::{fit, refused, refused_by_toml};
 
 /// The slots, and the theme file that has a key for each.
 macro_rules! slots {
     ($($(#[$doc:meta])* $slot:ident $key:ident;)*) => {
-        /// What has a colour. The first eight are those of Okabe and Ito (2008) or stand in their place.
+        /// What has a color. The first eight are those of Okabe and Ito (2008) or stand in their place.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum ColorSlot {
             $($(#[$doc])* $slot,)*
@@ -62,7 +62,7 @@ slots! {
     Purple purple;
     /// Idle, anything else.
     Grey grey;
-    /// Ordinary text. On a terminal that is the terminal's own colour; an exported picture needs to know.
+    /// Ordinary text. On a terminal that is the terminal's own color; an exported picture needs to know.
     Text text;
     /// What is assumed to be behind the text. Never painted on a terminal.
     Background background;
@@ -84,49 +84,44 @@ slots! {
     Cursor cursor;
 }
 
-/// One slot's colour at each depth.
+/// One slot's color at each depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shade {
     rgb: Rgb,
     indexed: u8,
     ansi: u8,
-    /// White is easier to read on it than black: as true colour, as one of 256, as one of 16.
-    white: [bool; 3],
 }
 
 impl Shade {
     fn new(rgb: Rgb, indexed: Option<u8>, ansi: Option<u8>) -> Self {
         let indexed = indexed.unwrap_or_else(|| rgb.nearest(Rgb::FIXED));
         let ansi = ansi.unwrap_or_else(|| rgb.nearest(Rgb::NAMED));
-        let white = [rgb, Rgb::indexed(indexed), Rgb::indexed(ansi)].map(Rgb::wants_white);
-        Self { rgb, indexed, ansi, white }
+        Self { rgb, indexed, ansi }
     }
 
-    /// The colour to send to the terminal; [`Color::Reset`] without colours.
+    /// The color to send to the terminal; [`Color::Reset`] without colors.
     pub(super) fn at(self, depth: Depth) -> Color {
         match depth {
             Depth::None => Color::Reset,
-            Depth::Ansi16 => ANSI.get(usize::from(self.ansi)).map_or(Color::Reset, |(_, colour, _)| *colour),
+            Depth::Ansi16 => ANSI.get(usize::from(self.ansi)).map_or(Color::Reset, |(_, color, _)| *color),
             Depth::Indexed256 => Color::Indexed(self.indexed),
-            Depth::TrueColour => Color::Rgb(self.rgb.0, self.rgb.1, self.rgb.2),
+            Depth::TrueColor => Color::Rgb(self.rgb.0, self.rgb.1, self.rgb.2),
         }
     }
 
     /// Black or white, whichever is easier to read on this shade.
     pub(super) fn ink(self, depth: Depth) -> Color {
-        let [rgb, indexed, ansi] = self.white;
-        match depth {
-            Depth::None => Color::Reset,
-            Depth::Ansi16 if ansi => Color::White,
-            Depth::Ansi16 => Color::Black,
-            Depth::Indexed256 => Color::Indexed(if indexed { 231 } else { 16 }),
-            Depth::TrueColour if rgb => Color::Rgb(255, 255, 255),
-            Depth::TrueColour => Color::Rgb(0, 0, 0),
-        }
+        let [black, white] = match depth {
+            Depth::None => return Color::Reset,
+            Depth::Ansi16 => [Color::Black, Color::White],
+            Depth::Indexed256 => [Color::Indexed(16), Color::Indexed(231)],
+            Depth::TrueColor => [Color::Rgb(0, 0, 0), Color::Rgb(255, 255, 255)],
+        };
+        if Rgb::from_color(self.at(depth)).is_some_and(Rgb::wants_white) { white } else { black }
     }
 }
 
-/// The colours of a theme.
+/// The colors of a theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Palette([Shade; ColorSlot::COUNT]);
 
@@ -142,10 +137,10 @@ static BUILT_IN: LazyLock<[(&str, Palette); 3]> = LazyLock::new(|| {
 });
 
 impl Palette {
-    /// Light grey on black: what a picture of a screen without colours looks like.
+    /// Light grey on black: what a picture of a screen without colors looks like.
     pub(super) const MONOCHROME: Self = {
-        let grey = Shade { rgb: Rgb(0xD0, 0xD0, 0xD0), indexed: 252, ansi: 7, white: [false; 3] };
-        let black = Shade { rgb: Rgb::BLACK, indexed: 16, ansi: 0, white: [true; 3] };
+        let grey = Shade { rgb: Rgb(0xD0, 0xD0, 0xD0), indexed: 252, ansi: 7 };
+        let black = Shade { rgb: Rgb::BLACK, indexed: 16, ansi: 0 };
         let mut shades = [grey; ColorSlot::COUNT];
         #[allow(clippy::indexing_slicing, reason = "constants, and below COUNT")]
         {
@@ -162,16 +157,14 @@ impl Palette {
     }
 
     /// A built-in theme by its name.
-    #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, palette)| *palette)
     }
 
-    /// The name of whatever fits the terminal's background, as far as the environment tells it.
+    /// The name of the theme that fits the terminal's background, as far as the environment says.
     pub const AUTO: &'static str = "auto";
 
     /// The themes to choose from with their names: `auto`, which is this one, and the built-in ones.
-    #[must_use]
     pub fn choices(auto: Self) -> Vec<(String, Self)> {
         [(Self::AUTO, auto)]
             .iter()
@@ -181,14 +174,12 @@ impl Palette {
     }
 
     /// For dark backgrounds.
-    #[must_use]
     pub fn dark() -> Self {
         let [(_, dark), ..] = *BUILT_IN;
         dark
     }
 
     /// For light backgrounds.
-    #[must_use]
     pub fn light() -> Self {
         let [_, (_, light), ..] = *BUILT_IN;
         light
@@ -198,7 +189,7 @@ impl Palette {
     /// What it does not name is taken from the built-in theme that `base` names, `dark` unless it does.
     ///
     /// # Errors
-    /// The first thing that is wrong and where, on one line: no TOML, an unknown key, a colour that is none.
+    /// The first thing that is wrong and where, on one line: no TOML, an unknown key, a color that is none.
     pub fn parse(text: &str) -> Result<Self, String> {
         read(text, Self::built_in)
     }
@@ -208,8 +199,7 @@ impl Palette {
         self.0.get(slot as usize).copied().unwrap_or(first)
     }
 
-    /// A slot's true colour.
-    #[must_use]
+    /// A slot's true color.
     pub fn rgb(&self, slot: ColorSlot) -> Rgb {
         self.shade(slot).rgb
     }
@@ -237,7 +227,7 @@ struct Entry(Shade);
 
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        /// A table, where the hex colour alone is not enough.
+        /// A table, where the hex color alone is not enough.
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct PaletteTable {
@@ -300,7 +290,7 @@ mod tests {
         let palette =
             Palette::parse("base = \"light\"\norange = \"#e69f00\"\nsky = { hex = \"#0000f0\", xterm = 3 }").unwrap();
         let orange = palette.shade(ColorSlot::Orange);
-        assert_eq!(orange.at(Depth::TrueColour), Color::Rgb(0xE6, 0x9F, 0));
+        assert_eq!(orange.at(Depth::TrueColor), Color::Rgb(0xE6, 0x9F, 0));
         assert_eq!(orange.at(Depth::Indexed256), Color::Indexed(178));
         assert_eq!(orange.ink(Depth::Indexed256), Color::Indexed(16));
         let sky = palette.shade(ColorSlot::Sky);

@@ -1,7 +1,6 @@
 //! The verdict: what holds the run back, how sure that is and since when, why, and what to do first.
 //!
-//! This is what somebody reads first at three in the morning, so it stands on top at every size and says its words
-//! without any colour.
+//! This is read first, at three in the morning, so it is at the top at every size and needs no color.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -172,7 +171,7 @@ fn evidence(e: &Evidence) -> String {
     if e.text.is_empty() || e.text == label { text } else { format!("{text} – {}", sanitise(&e.text)) }
 }
 
-/// What was not seen, first what a command mends.
+/// What is unavailable, first what a command fixes.
 fn missing(verdict: &Verdict, theme: Theme) -> impl Iterator<Item = Piece> {
     let fixed = verdict.not_seen.iter().filter_map(move |n| {
         let fix = sanitise(n.fix.as_deref()?);

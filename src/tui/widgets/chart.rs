@@ -29,7 +29,7 @@ impl Band {
     const AXIS: u16 = 5;
 
     /// Cuts full-width rows into the columns that all pages have in common.
-    pub fn of(rect: Rect) -> Self {
+    pub fn new(rect: Rect) -> Self {
         let text = match rect.width {
             0..100 => 20,
             100..160 => 27,
@@ -70,7 +70,7 @@ pub enum Top {
 
 impl Top {
     /// Value and label, by the highest value in the chart.
-    fn of(self, max: f32) -> (f32, String) {
+    fn axis(self, max: f32) -> (f32, String) {
         match self {
             Self::Percent => (100.0, "100%".to_owned()),
             Self::Fine => {
@@ -116,7 +116,7 @@ impl ChartLine {
             write_fit(buf, band.chart, empty, theme.dim());
             return;
         }
-        let (max, label) = top.of(columns.max());
+        let (max, label) = top.axis(columns.max());
         axis(buf, band, &label, theme);
         charts::timeline(buf, band.chart, &columns, max, theme.series(about), theme);
     }
@@ -149,7 +149,7 @@ pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     }
     // The edge of a picture that stands is a moment of the past.
     let edge = if scene.job.is_live() { "now" } else { "0s" };
-    charts::ruler(buf, area, scene.span_s, edge, theme.dim());
+    charts::ruler(buf, area, scene.job.span_s(), edge, theme.dim());
     let (Some(cell), Some(moment)) = (scene.cursor_cell(area.width), scene.job.cursor()) else { return };
     let text = format!("▲{}", labels::clock(moment.frame.unix_ms, scene.zone));
     let x = (area.x + cell).min(area.right().saturating_sub(cells(&text)));

@@ -4,6 +4,7 @@ pub mod banner;
 pub mod bars;
 pub mod chart;
 mod drawn;
+mod list;
 pub mod menu;
 pub mod popup;
 pub mod prompt;
@@ -14,8 +15,9 @@ mod text;
 
 pub use chart::{Band, ChartLine, Top};
 pub use drawn::{Drawn, Extent, Hit};
+pub use list::list;
 pub use menu::{Confirm, Menu, MenuItem, MenuOutcome};
-pub use popup::Popup;
+pub use popup::PopupBox;
 pub use prompt::{Prompt, Purpose, Typed};
 pub use scene::{KeyHelp, Scene};
 pub use scroll::{Scroll, scrolled};

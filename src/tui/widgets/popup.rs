@@ -4,12 +4,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
+use super::list::list;
 use super::text::{Piece, count, write, write_fit, write_right};
 use crate::tui::theme::Theme;
 
 /// A box over the page.
 #[derive(Debug, Clone, Copy)]
-pub struct Popup<'t> {
+pub struct PopupBox<'t> {
     /// On the upper border.
     pub title: &'t str,
     /// On the lower border.
@@ -18,7 +19,7 @@ pub struct Popup<'t> {
     pub width: u16,
 }
 
-impl Popup<'_> {
+impl PopupBox<'_> {
     /// Draws the box in the middle of `area`, as large as fits, for so many rows; returns what is inside.
     pub fn frame(self, buf: &mut Buffer, area: Rect, rows: u16, theme: Theme) -> Rect {
         let (width, height) = (self.width.min(area.width), rows.saturating_add(2).min(area.height));
@@ -58,15 +59,9 @@ impl Popup<'_> {
         rows: &[R],
         selected: usize,
         theme: Theme,
-        mut draw: impl FnMut(&mut Buffer, Rect, &R),
+        draw: impl FnMut(&mut Buffer, Rect, &R),
     ) {
         let inner = self.frame(buf, area, count(rows.len()), theme);
-        let top = (selected + 1).saturating_sub(usize::from(inner.height));
-        for (rect, (place, row)) in inner.rows().zip(rows.iter().enumerate().skip(top)) {
-            draw(buf, rect, row);
-            if place == selected {
-                buf.set_style(rect, theme.selected());
-            }
-        }
+        list(buf, inner, rows, 0, Some(selected), theme, draw);
     }
 }

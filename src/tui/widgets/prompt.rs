@@ -33,7 +33,7 @@ pub struct Prompt {
     before: String,
 }
 
-/// Whether what was typed stands in one of these texts, whatever its case, or in a number.
+/// Whether one of these texts, ignoring case, or a number contains what was typed.
 pub fn is_in<const N: usize>(typed: &str, texts: [&str; N], number: u32) -> bool {
     let typed = typed.to_lowercase();
     typed.is_empty()

@@ -16,10 +16,8 @@ pub type KeyHelp = (String, &'static str);
 pub struct Scene<'a> {
     /// The job.
     pub job: &'a Job,
-    /// Colours and glyphs.
+    /// Colors and glyphs.
     pub theme: Theme,
-    /// Seconds that the charts show.
-    pub span_s: f64,
     /// Charts keep their columns in place, and time goes round.
     pub sweep: bool,
     /// The zone of the clock times shown.
@@ -48,7 +46,7 @@ impl<'a> Scene<'a> {
 
     /// The time that charts of `cells` cells show.
     pub fn window(&self, cells: u16) -> TimelineWindow {
-        let window = TimelineWindow::of_cells(self.job.edge_ns(), self.span_s, cells);
+        let window = TimelineWindow::of_cells(self.job.edge_ns(), self.job.span_s(), cells);
         if self.sweep { window.sweeping() } else { window }
     }
 

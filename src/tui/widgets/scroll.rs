@@ -84,7 +84,7 @@ impl Scroll<'_> {
     /// drawn smaller, not cut.
     pub fn band(&mut self, rows: u16) -> Option<Band> {
         let rect = self.next(rows);
-        let band = (rect.height > 0).then(|| Band::of(rect))?;
+        let band = (rect.height > 0).then(|| Band::new(rect))?;
         self.chart(band.chart);
         Some(band)
     }
@@ -113,7 +113,7 @@ impl Scroll<'_> {
     pub fn ruler(&mut self, x: Option<u16>, scene: &Scene<'_>) {
         let rect = self.next(1);
         if rect.height > 0 {
-            let area = x.map_or_else(|| Band::of(rect).chart, |x| chart::beside(rect, x));
+            let area = x.map_or_else(|| Band::new(rect).chart, |x| chart::beside(rect, x));
             chart::ruler(self.buf, area, scene);
             self.hits.push((area, Hit::Ruler));
         }

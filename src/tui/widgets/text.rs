@@ -141,7 +141,7 @@ impl Text {
         }
     }
 
-    /// Adds what is missing, and the command that mends it.
+    /// Adds what is missing, and the command that fixes it.
     pub fn missing(&mut self, what: &str, fix: Option<&str>) {
         self.wrapped("", 0, what, Style::new());
         if let Some(fix) = fix {

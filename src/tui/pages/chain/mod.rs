@@ -12,6 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::Content;
 use crate::diagnosis::chain::waits_for;
 use crate::diagnosis::verdict::{ChainNode, Class, Verdict};
 use crate::outputs::chain::{ChainRow, line, rows};
@@ -40,24 +41,29 @@ const TIMELINES: [ChartLine; 6] = [
 /// Seconds of waits without which there is no chain.
 const FIRST_S: f64 = 2.0;
 
-/// Draws the page.
-pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-    let nodes = scene.verdict().map_or(&[][..], |verdict| &verdict.chain);
-    let (head, rows) = (head(area.width, scene), rows(nodes));
-    let used = count(head.lines.len() + rows.len() + 1);
-    scrolled(buf, area, top, drawn, |page| {
-        page.lines(&head.lines);
-        page.each(&rows, |buf, rect, row| one(buf, rect, row, scene.theme));
-        page.next(1);
-        if scene.frame().is_some() {
-            page.timelines(&timelines(page.area, scene), area.height.saturating_sub(used), HIGHEST, scene);
-        }
-    });
+/// It remembers nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Chain;
+
+impl Content for Chain {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let nodes = scene.verdict().map_or(&[][..], |verdict| &verdict.chain);
+        let (head, rows) = (head(area.width, scene), rows(nodes));
+        let used = count(head.lines.len() + rows.len() + 1);
+        scrolled(buf, area, top, drawn, |page| {
+            page.lines(&head.lines);
+            page.each(&rows, |buf, rect, row| one(buf, rect, row, scene.theme));
+            page.next(1);
+            if scene.frame().is_some() {
+                page.timelines(&timelines(page.area, scene), area.height.saturating_sub(used), HIGHEST, scene);
+            }
+        });
+    }
 }
 
 /// The waits, and of their ends those that there were.
 fn timelines(area: Rect, scene: &Scene<'_>) -> Vec<(ChartLine, &'static str)> {
-    let cells = Band::of(area).chart.width;
+    let cells = Band::new(area).chart.width;
     let [waits, ends @ ..] = TIMELINES;
     let ends = ends.into_iter().filter(|end| end.columns(cells, scene).max() > 0.0);
     [waits].into_iter().chain(ends).map(|timeline| (timeline, "no wait was followed")).collect()
@@ -117,7 +123,7 @@ fn one(buf: &mut Buffer, area: Rect, row: &ChainRow<'_>, theme: Theme) {
     write_fit(buf, behind(area, x), &row.text, of);
 }
 
-/// The colour of what ends a wait: that of its resource.
+/// The color of what ends a wait: that of its resource.
 fn style(node: &ChainNode, theme: Theme) -> Style {
     theme.series(match (node.kind.as_str(), node.state.as_str()) {
         ("device", _) | (_, "device") => Class::Gpu,

@@ -36,7 +36,7 @@ pub struct Grid {
 
 impl Grid {
     /// The widest bars whose lines leave room for the rest of the body.
-    pub fn of(cpus: &[CpuRates], body: Rect) -> Self {
+    pub fn new(cpus: &[CpuRates], body: Rect) -> Self {
         let highest = cpus.iter().map(|cpu| cpu.cpu).max().unwrap_or(0);
         let digits = highest.checked_ilog10().unwrap_or(0) as u16 + 1;
         let with = |cell: u16| {
@@ -58,7 +58,7 @@ impl Grid {
 /// Draws a legend and what is visible of the bars.
 pub fn draw(page: &mut Scroll<'_>, cpus: &[CpuRates], theme: Theme) {
     page.each([cpus], |buf, rect, cpus| legend(buf, rect, cpus, theme));
-    let grid = Grid::of(cpus, page.area);
+    let grid = Grid::new(cpus, page.area);
     page.each(0..grid.rows, |buf, rect, row| {
         for column in 0..grid.columns {
             let Some(cpu) = cpus.get(column * grid.rows + row) else { break };
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn many_cpus_get_narrow_bars_and_few_get_wide_ones() {
-        let at = |count, width, height| Grid::of(&cpus(count), Rect::new(0, 0, width, height));
+        let at = |count, width, height| Grid::new(&cpus(count), Rect::new(0, 0, width, height));
         assert!(at(8, 80, 19).rows <= 3);
         assert!(at(64, 80, 19).rows <= 8);
         assert!(at(256, 200, 54).rows <= 18);
@@ -129,7 +129,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_cpu_has_a_place(count in 0u16..2000, width in 0u16..600, height in 0u16..200) {
-            let grid = Grid::of(&cpus(count), Rect::new(0, 0, width, height));
+            let grid = Grid::new(&cpus(count), Rect::new(0, 0, width, height));
             prop_assert!(grid.rows * grid.columns >= usize::from(count));
             prop_assert!(grid.columns == 1 || grid.columns * usize::from(grid.cell) <= usize::from(width));
         }

@@ -20,7 +20,7 @@ const ROLES: u16 = 40;
 const THREADS: u16 = 62;
 /// From this width on threads have their process's PID, and neighbours their command line.
 const ROOMY: usize = 52;
-/// Most rows of a list. No frame of a machine has more, but one that somebody made up may.
+/// Most rows of a list. No real frame has more, but a hand-made one may.
 const MOST: usize = 256;
 
 /// Adds a list: its heading, and its rows or a remark where there are none.

@@ -14,29 +14,35 @@ mod lists;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use super::Content;
 use crate::diagnosis::verdict::Class;
 use crate::tui::widgets::{Band, ChartLine, Drawn, Scene, Text, Top, cells, chart, scrolled, write};
 
-/// Draws the page.
-pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-    let theme = scene.theme;
-    let Some(frame) = scene.frame() else {
-        write(buf, area.x, area.y, area.right(), "waiting for the first sample", theme.dim());
-        return;
-    };
-    let mut facts = Text::new(area.width, theme);
-    facts.pieces(", ", &facts::pieces(frame, theme));
-    scrolled(buf, area, top, drawn, |page| {
-        page.lines(&facts.lines);
-        for ((timeline, of), rows) in TIMELINES.iter().zip(rows(area.height)).filter(|(_, rows)| *rows > 0) {
-            if let Some(band) = page.band(rows) {
-                draw_timeline(page.buf, band, timeline, of, scene);
+/// It remembers nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cpu;
+
+impl Content for Cpu {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let theme = scene.theme;
+        let Some(frame) = scene.frame() else {
+            write(buf, area.x, area.y, area.right(), "waiting for the first sample", theme.dim());
+            return;
+        };
+        let mut facts = Text::new(area.width, theme);
+        facts.pieces(", ", &facts::pieces(frame, theme));
+        scrolled(buf, area, top, drawn, |page| {
+            page.lines(&facts.lines);
+            for ((timeline, of), rows) in TIMELINES.iter().zip(rows(area.height)).filter(|(_, rows)| *rows > 0) {
+                if let Some(band) = page.band(rows) {
+                    draw_timeline(page.buf, band, timeline, of, scene);
+                }
             }
-        }
-        page.ruler(None, scene);
-        cores::draw(page, &frame.host.cpus, theme);
-        lists::draw(page, frame, theme);
-    });
+            page.ruler(None, scene);
+            cores::draw(page, &frame.host.cpus, theme);
+            lists::draw(page, frame, theme);
+        });
+    }
 }
 
 /// Each with what its value is a share of.

@@ -14,12 +14,8 @@ pub fn add(page: &mut Text, verdict: &Verdict) {
     let list = |places: &[Hottest]| places.iter().map(place).collect::<Vec<_>>().join(", ");
     if let Some(main) = &verdict.main_thread {
         page.heading("Code");
-        let mut activities: Vec<(&String, &f64)> = main.activities.iter().collect();
-        activities.sort_by(|a, b| b.1.total_cmp(a.1));
-        let words = activities.iter().filter(|(_, share)| **share >= 0.01);
-        let words: Vec<String> =
-            words.map(|(name, share)| format!("{} {}", sanitise(name).replace('_', " "), percent(**share))).collect();
-        page.wrapped("  main thread: ", 15, &words.join(", "), Style::new());
+        let activities = main.activities.iter().map(|(name, share)| (sanitise(name).replace('_', " "), *share));
+        page.wrapped("  main thread: ", 15, &format::largest_first(activities, 0.01), Style::new());
         if !main.hottest.is_empty() {
             page.wrapped("  hottest:     ", 15, &list(&main.hottest), Style::new());
         }

@@ -1,5 +1,5 @@
-//! The findings page: what to do, everything the verdict rests on with thresholds, what speaks against it, what was not
-//! seen and what mends that, and the numbers of the run.
+//! The findings page: what to do, everything the verdict rests on with thresholds, counter-evidence, what was not available
+//! and how to fix that, and the numbers of the run.
 
 mod code;
 mod counter_evidence;
@@ -10,6 +10,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
+use super::Content;
 use crate::diagnosis::Side;
 use crate::diagnosis::verdict::{Class, Rank, Verdict};
 use crate::text::{sanitise, wrap};
@@ -18,26 +19,31 @@ use crate::tui::labels::{bound, split};
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Drawn, Piece, Scene, Text, scrolled};
 
-/// Most entries of any list: no verdict has more, but for one that nobody wrote in earnest.
+/// Most entries of any list: no real verdict has more, but a hand-made one may.
 const MOST: usize = 64;
 
-/// Draws the page.
-pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-    let mut text = Text::new(area.width, scene.theme);
-    match scene.verdict() {
-        None => text.line("Nothing has been found yet: the first verdict takes a few seconds.", Style::new()),
-        Some(verdict) => {
-            advice(&mut text, verdict);
-            evidence(&mut text, verdict);
-            counter_evidence::add(&mut text, verdict, scene);
-            not_seen(&mut text, verdict);
-            ranks(&mut text, verdict);
-            numbers(&mut text, verdict);
-            code::add(&mut text, verdict);
-            sources::add(&mut text, verdict, scene);
+/// It remembers nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Findings;
+
+impl Content for Findings {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let mut text = Text::new(area.width, scene.theme);
+        match scene.verdict() {
+            None => text.line("Nothing has been found yet: the first verdict takes a few seconds.", Style::new()),
+            Some(verdict) => {
+                advice(&mut text, verdict);
+                evidence(&mut text, verdict);
+                counter_evidence::add(&mut text, verdict, scene);
+                not_seen(&mut text, verdict);
+                ranks(&mut text, verdict);
+                numbers(&mut text, verdict);
+                code::add(&mut text, verdict);
+                sources::add(&mut text, verdict, scene);
+            }
         }
+        scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
     }
-    scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
 }
 
 fn advice(text: &mut Text, verdict: &Verdict) {

@@ -148,7 +148,7 @@ fn effective(gpu: &GpuRates) -> Option<f64> {
 }
 
 /// The numbers of a device, the most telling first. What was not measured is a dash; parts that most devices do not
-/// have, or that hardly anybody uses, only where they are there.
+/// have, or that are rarely used, only if present.
 fn numbers(gpu: &GpuRates, width: u16, style: Style) -> Vec<Piece> {
     let mut numbers = vec![
         if gpu.power_w.is_none() && gpu.power_limit_w.is_none() { "– W".to_owned() } else { watts(gpu) },

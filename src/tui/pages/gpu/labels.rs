@@ -39,7 +39,7 @@ pub fn throttled(gpu: &GpuRates) -> impl Iterator<Item = String> {
         .chain((rest != 0).then(|| format!("unknown reason {rest:#x}")))
 }
 
-/// Whatever is out of the ordinary, the worst first.
+/// Everything out of the ordinary, the worst first.
 pub fn state(gpu: &GpuRates, frame: &Frame) -> String {
     let mut words = Vec::new();
     words.extend(gpu.lost.then(|| "LOST: it does not answer any more".to_owned()));

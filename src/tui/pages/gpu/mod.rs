@@ -19,6 +19,7 @@ mod processes;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use super::Content;
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{GPUS, TimelinePoint};
 use crate::rates::Frame;
@@ -34,25 +35,30 @@ const MEANS: [(ChartLine, &str); 2] = [
     (ChartLine(Class::Gpu, "Power", |p| p.gpu_power.get(), Top::Percent), "of the limit"),
 ];
 
-/// Draws the page.
-pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-    scrolled(buf, area, top, drawn, |page| match scene.frame().filter(|frame| !frame.gpus.is_empty()) {
-        Some(frame) => devices(page, frame, scene),
-        None => page.lines(&absent::text(scene, area.width).lines),
-    });
+/// It remembers nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Gpu;
+
+impl Content for Gpu {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        scrolled(buf, area, top, drawn, |page| match scene.frame().filter(|frame| !frame.gpus.is_empty()) {
+            Some(frame) => devices(page, frame, scene),
+            None => page.lines(&absent::text(scene, area.width).lines),
+        });
+    }
 }
 
 fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     let (area, theme) = (page.area, scene.theme);
     let mut facts = Text::new(area.width, theme);
     facts.pieces(", ", &facts::pieces(frame, scene, area.width));
-    let plan = GpuPlan::of(frame, area, facts.lines.len(), processes::rows(frame));
+    let plan = GpuPlan::new(frame, area, facts.lines.len(), processes::rows(frame));
     page.lines(&facts.lines);
     let text = |rect: Rect| Rect { width: plan.text_width, ..rect };
     if plan.device_rows == 1 {
         page.each([theme], |buf, rect, theme| device::heading(buf, text(rect), theme));
     }
-    let beside = plan.side_x.map(|x| (x, Past::of(scene, chart::beside(area, x).width)));
+    let beside = plan.side_x.map(|x| (x, Past::gather(scene, chart::beside(area, x).width)));
     for (i, gpu) in frame.gpus.iter().enumerate() {
         let whole = page.peek(plan.device_rows);
         if plan.device_rows == 1 {
@@ -78,7 +84,7 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
 struct Past([ChartColumns; GPUS]);
 
 impl Past {
-    fn of(scene: &Scene<'_>, width: u16) -> Self {
+    fn gather(scene: &Scene<'_>, width: u16) -> Self {
         let values = |point: &TimelinePoint| point.gpus.map(|percent| percent.get());
         Self(ChartColumns::gather_each(&scene.job.history.timeline, scene.window(width), values))
     }
@@ -99,8 +105,8 @@ impl Past {
 /// The timelines below the devices, and the means of memory and power where there is room.
 fn timelines(page: &mut Scroll<'_>, plan: &GpuPlan, frame: &Frame, scene: &Scene<'_>) {
     let theme = scene.theme;
-    let width = Band::of(page.area).chart.width;
-    let past = Past::of(scene, width);
+    let width = Band::new(page.area).chart.width;
+    let past = Past::gather(scene, width);
     for (i, gpu) in frame.gpus.iter().enumerate() {
         let Some(band) = page.band(plan.chart_rows) else { continue };
         let name = format!("GPU {}{}", gpu.index, if gpu.attached { "*" } else { "" });

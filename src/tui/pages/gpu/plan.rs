@@ -33,7 +33,7 @@ pub struct GpuPlan {
 
 impl GpuPlan {
     /// The plan for a body, with so many lines of facts and of processes.
-    pub fn of(frame: &Frame, body: Rect, facts: usize, processes: usize) -> Self {
+    pub fn new(frame: &Frame, body: Rect, facts: usize, processes: usize) -> Self {
         let devices = frame.gpus.len();
         let few = devices <= FEW;
         let side = !few && body.width >= SIDE;

@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::Content;
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 use crate::text::wrap;
@@ -14,10 +15,15 @@ use crate::tui::widgets::{Drawn, Scene, Text, scrolled};
 /// Cells of the column with the keys.
 const KEYS: usize = 16;
 
-/// Draws the page.
-pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-    let text = text(area.width, scene);
-    scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
+/// It remembers nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Help;
+
+impl Content for Help {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let text = text(area.width, scene);
+        scrolled(buf, area, top, drawn, |page| page.lines(&text.lines));
+    }
 }
 
 fn text(width: u16, scene: &Scene<'_>) -> Text {
@@ -34,7 +40,7 @@ fn text(width: u16, scene: &Scene<'_>) -> Text {
     }
     text.heading("Verdicts, and their letters on the strip");
     for class in Class::ALL {
-        let look = Look::class(class);
+        let look = class.look();
         text.spans([
             ("  ".to_owned(), Style::new()),
             (look.glyph.to_string(), theme.class(class)),
@@ -43,7 +49,7 @@ fn text(width: u16, scene: &Scene<'_>) -> Text {
         ]);
     }
     text.heading("Main thread, and workers");
-    for look in LoopActivity::ALL.map(Look::of) {
+    for look in LoopActivity::ALL.map(LoopActivity::look) {
         text.spans([
             ("  ".to_owned(), Style::new()),
             (theme.glyph(look).to_string(), theme.style(look)),

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::{Bars, Detail};
+use super::{Detail, DiskBars};
 use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
 use crate::rates::frame::DeviceRates;
@@ -42,7 +42,7 @@ fn columns(width: usize) -> &'static [Column] {
 }
 
 /// Adds heading and lines.
-pub fn add(text: &mut Text, bars: &mut Bars, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
+pub fn add(text: &mut Text, bars: &mut DiskBars, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
     let (storage, theme) = (&frame.storage, text.theme);
     let status = Some(&scene.job.sources.storage).filter(|_| scene.job.is_live());
     if storage.devices.is_empty() {

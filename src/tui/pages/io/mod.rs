@@ -18,6 +18,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::Content;
 use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
 use crate::tui::widgets::{ChartLine, Drawn, Scene, Text, Top, count, scrolled};
@@ -36,25 +37,30 @@ const LEAST: u16 = TIMELINES.len() as u16 + 1;
 /// Highest timeline worth its rows.
 const HIGHEST: u16 = 8;
 
-/// Draws the page.
-pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-    let (text, bars) = scene.frame().map_or_else(
-        || {
-            let mut text = Text::new(area.width, scene.theme);
-            text.line("Waiting for the first sample.", Style::new());
-            (text, Bars::new())
-        },
-        |frame| numbers(frame, scene, area),
-    );
-    scrolled(buf, area, top, drawn, |page| {
-        page.each(text.lines.iter().enumerate(), |buf, rect, (i, line)| {
-            buf.set_line(rect.x, rect.y, line, rect.width);
-            if let Some((_, percent)) = bars.iter().find(|(place, _)| *place == i) {
-                disks::bar(buf, rect, *percent, scene.theme);
-            }
+/// It remembers nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Io;
+
+impl Content for Io {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        let (text, bars) = scene.frame().map_or_else(
+            || {
+                let mut text = Text::new(area.width, scene.theme);
+                text.line("Waiting for the first sample.", Style::new());
+                (text, DiskBars::new())
+            },
+            |frame| numbers(frame, scene, area),
+        );
+        scrolled(buf, area, top, drawn, |page| {
+            page.each(text.lines.iter().enumerate(), |buf, rect, (i, line)| {
+                buf.set_line(rect.x, rect.y, line, rect.width);
+                if let Some((_, percent)) = bars.iter().find(|(place, _)| *place == i) {
+                    disks::bar(buf, rect, *percent, scene.theme);
+                }
+            });
+            page.timelines(&TIMELINES, area.height.saturating_sub(count(text.lines.len())), HIGHEST, scene);
         });
-        page.timelines(&TIMELINES, area.height.saturating_sub(count(text.lines.len())), HIGHEST, scene);
-    });
+    }
 }
 
 /// How much is left out where rows are short.
@@ -67,15 +73,15 @@ struct Detail {
 }
 
 /// Lines with a bar at their end: place and percent.
-type Bars = Vec<(usize, f64)>;
+type DiskBars = Vec<(usize, f64)>;
 
 /// Everything above the timelines, in as much detail as leaves room for them.
-fn numbers(frame: &Frame, scene: &Scene<'_>, area: Rect) -> (Text, Bars) {
+fn numbers(frame: &Frame, scene: &Scene<'_>, area: Rect) -> (Text, DiskBars) {
     let mut facts = Text::new(area.width, scene.theme);
     facts::add(&mut facts, frame, scene);
-    let mut shown = (facts.clone(), Bars::new());
+    let mut shown = (facts.clone(), DiskBars::new());
     for (idle, examples) in [(true, 3), (true, 1), (false, 1), (false, 0)] {
-        let (mut text, mut bars) = (facts.clone(), Bars::new());
+        let (mut text, mut bars) = (facts.clone(), DiskBars::new());
         let detail = Detail { idle, examples };
         disks::add(&mut text, &mut bars, frame, scene, detail);
         mounts::add(&mut text, frame, scene, detail);

@@ -18,7 +18,7 @@ const CHART_MAX: u16 = 8;
 pub struct OverviewRows {
     /// The verdict.
     pub banner: u16,
-    /// Whom the loop waits for, in one line, where that was followed.
+    /// What the loop waits for, in one line, if its waits were followed.
     pub chain: u16,
     /// Where the main thread's time goes.
     pub main: u16,
@@ -32,7 +32,7 @@ pub struct OverviewRows {
 
 impl OverviewRows {
     /// The heights in a terminal of this size.
-    pub fn of(area: Rect, frame: Option<&Frame>, verdict: Option<&Verdict>) -> Self {
+    pub fn new(area: Rect, frame: Option<&Frame>, verdict: Option<&Verdict>) -> Self {
         let (workers, ranks) = frame.map_or((0, 0), |frame| (frame.workers.len(), frame.trainers.len()));
         let chain = verdict.is_some_and(|verdict| !verdict.chain.is_empty());
         give_out(area.width, area.height, workers, ranks, chain)

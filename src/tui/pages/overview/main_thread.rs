@@ -5,7 +5,7 @@ use ratatui::buffer::Buffer;
 use crate::history::timeline;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::tui::charts;
-use crate::tui::theme::{Look, Theme};
+use crate::tui::theme::Theme;
 use crate::tui::widgets::{Band, Piece, Scene, piece_rows, write_pieces};
 
 /// Draws the legend with the current shares, and the stack over time.
@@ -29,26 +29,15 @@ fn legend(shares: Option<TimeSplit>, trainers: usize, theme: Theme, long: bool) 
     };
     let parts = LoopActivity::ALL.map(|activity| {
         let share = shares.map_or("–".to_owned(), |shares| format!("{:.0}%", shares[activity] * 100.0));
-        let look = Look::of(activity);
+        let look = activity.look();
         let glyph = theme.glyph(look);
-        let (short, ascii) = short(activity);
+        let words = activity.words();
         let text = match (long, theme.ascii) {
             (true, _) => format!("{glyph} {} {share}", look.word),
-            (false, false) => format!("{glyph}{short} {share}"),
-            (false, true) => format!("{ascii} {share}"),
+            (false, false) => format!("{glyph}{} {share}", words.short),
+            (false, true) => format!("{} {share}", words.ascii),
         };
         (text, theme.style(look))
     });
     std::iter::once((name, theme.strong())).chain(parts).collect()
-}
-
-/// Words that need few cells. The letters of the ASCII textures are the first letters of the second ones.
-fn short(activity: LoopActivity) -> (&'static str, &'static str) {
-    match activity {
-        LoopActivity::InputWait => ("wait", "Wait"),
-        LoopActivity::DeviceSync => ("sync", "Sync"),
-        LoopActivity::HostBusy => ("host", "Host"),
-        LoopActivity::Checkpoint => ("save", "Ckpt"),
-        LoopActivity::Other => ("other", ".other"),
-    }
 }

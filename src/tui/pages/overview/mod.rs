@@ -1,5 +1,5 @@
-//! The page that somebody sees first: whom the loop waits for, where each second of the loop goes, every timeline, ranks and workers, all on one
-//! time axis below the verdict.
+//! The first page: what the loop waits for, where each second of the loop goes, every timeline, ranks and workers, all on
+//! one time axis below the verdict.
 
 mod layout;
 mod main_thread;
@@ -26,11 +26,11 @@ pub struct Overview;
 
 impl Content for Overview {
     fn banner_rows(&self, area: Rect, scene: &Scene<'_>) -> u16 {
-        OverviewRows::of(area, scene.frame(), scene.verdict()).banner
+        OverviewRows::new(area, scene.frame(), scene.verdict()).banner
     }
 
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, _top: usize, drawn: &mut Drawn) {
-        let (rows, theme) = (OverviewRows::of(buf.area, scene.frame(), scene.verdict()), scene.theme);
+        let (rows, theme) = (OverviewRows::new(buf.area, scene.frame(), scene.verdict()), scene.theme);
         scrolled(buf, area, 0, drawn, |page| {
             let chain = page.next(rows.chain);
             let told = scene.verdict().filter(|_| chain.height > 0);

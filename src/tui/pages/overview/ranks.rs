@@ -7,7 +7,7 @@ use crate::rates::Frame;
 use crate::rates::frame::TrainerRates;
 use crate::tui::charts;
 use crate::tui::labels::whole_percent;
-use crate::tui::theme::{Look, Theme};
+use crate::tui::theme::Theme;
 use crate::tui::widgets::{Scene, bars, write};
 
 /// Cells of the rank and PID in front of a bar, and of the numbers behind it.
@@ -38,7 +38,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
 fn one(buf: &mut Buffer, area: Rect, rank: u32, trainer: &TrainerRates, frame: &Frame, theme: Theme) {
     write(buf, area.x, area.y, area.right(), &format!("{rank:>2} {:>7}", trainer.id.pid), theme.dim());
     let bar = Rect { x: area.x + BEFORE, width: area.width.saturating_sub(BEFORE + BEHIND), ..area };
-    let parts: Vec<_> = trainer.split_s.iter().map(|(activity, s)| (Look::of(activity), s)).collect();
+    let parts: Vec<_> = trainer.split_s.iter().map(|(activity, s)| (activity.look(), s)).collect();
     charts::split(buf, bar, &parts, theme);
     let wait = trainer.split_s.shares_of(trainer.seconds_seen).map(|shares| shares.input_wait * 100.0);
     let devices: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid)).collect();

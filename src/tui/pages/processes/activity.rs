@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 
 use crate::diagnosis::verdict::{Verdict, WorkerVerdict};
 use crate::rates::Frame;
+use crate::rates::time_split::LoopActivity;
 
-/// Stages of a worker, its states, and the parts of a trainer's time.
+/// Stages of a worker, and its states.
 const STAGES: [&str; 6] = ["load", "decode", "transform", "collate", "hand-over", "idle"];
 const STATES: [&str; 4] = ["busy", "io", "queue", "idle"];
-const PARTS: [&str; 5] = ["wait data", "wait GPU", "host work", "saving", "other"];
 
 /// Its place in the order when sorted by: idle workers stand below those that do something.
 pub(super) fn place(activity: &str) -> Option<u64> {
-    let words = STAGES.iter().take(STAGES.len() - 1).chain(&STATES).chain(&PARTS);
-    words.zip(0..).find(|(word, _)| **word == activity).map(|(_, place)| place)
+    let parts = LoopActivity::ALL.map(|part| part.words().stage);
+    let words = STAGES.into_iter().take(STAGES.len() - 1).chain(STATES).chain(parts);
+    words.zip(0..).find(|(word, _)| *word == activity).map(|(_, place)| place)
 }
 
 /// What each trainer and worker mostly does, by PID. Stacks tell the stages of a worker; where they did not look, its
@@ -29,8 +30,9 @@ pub(super) fn all(frame: &Frame, verdict: Option<&Verdict>) -> BTreeMap<u32, &'s
         let states = [worker.busy, worker.io_wait, worker.runnable, worker.idle].map(|share| share.unwrap_or(0.0));
         Some((worker.id.pid, stage.or_else(|| largest(STATES, states))?))
     });
+    let parts = LoopActivity::ALL.map(|part| part.words().stage);
     let trainers = frame.trainers.iter();
-    let trainers = trainers.filter_map(|trainer| Some((trainer.id.pid, largest(PARTS, trainer.split_s.values())?)));
+    let trainers = trainers.filter_map(|trainer| Some((trainer.id.pid, largest(parts, trainer.split_s.values())?)));
     trainers.chain(workers).collect()
 }
 

@@ -35,7 +35,20 @@ pub(super) enum ColumnKind {
     Amount,
 }
 
-/// The columns of a table that nobody has changed, from left to right.
+/// What is said of a column.
+#[derive(Debug, Clone, Copy)]
+pub struct ColumnSpec {
+    /// Its word in the configuration.
+    pub word: &'static str,
+    pub(super) heading: &'static str,
+    /// Cells.
+    pub(super) width: u16,
+    pub(super) kind: ColumnKind,
+    /// What it says, in a few words.
+    pub meaning: &'static str,
+}
+
+/// The default columns, from left to right.
 pub const COLUMNS: [ProcessColumn; 13] =
     [Pid, Role, State, Stage, Cpu, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice];
 
@@ -51,9 +64,9 @@ impl ProcessColumn {
     pub const ALL: [Self; 14] =
         [Role, Cpu, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice, State, Stage, Command, Pid];
 
-    /// Word in the configuration, heading, width in cells, kind of its values, and what it says.
-    const fn info(self) -> (&'static str, &'static str, u16, ColumnKind, &'static str) {
-        match self {
+    /// What is said of it.
+    pub const fn spec(self) -> ColumnSpec {
+        let (word, heading, width, kind, meaning) = match self {
             Pid => ("pid", "PID", 7, Number, "PID"),
             Role => ("role", "ROLE", 8, Word, "role in the job: trainers first"),
             State => ("state", "S", 1, Word, "state: R runs, D waits for the disk, T stopped, S sleeps, Z ended"),
@@ -69,31 +82,8 @@ impl ProcessColumn {
             Nice => ("nice", "NI", 3, Number, "nice value"),
             // Always there, always last, in the cells that are left.
             Command => ("command", "COMMAND", 0, Word, "command line"),
-        }
-    }
-
-    /// Its word in the configuration.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        self.info().0
-    }
-
-    /// What it says, in a few words.
-    #[must_use]
-    pub const fn meaning(self) -> &'static str {
-        self.info().4
-    }
-
-    pub(super) const fn heading(self) -> &'static str {
-        self.info().1
-    }
-
-    pub(super) const fn width(self) -> u16 {
-        self.info().2
-    }
-
-    pub(super) const fn kind(self) -> ColumnKind {
-        self.info().3
+        };
+        ColumnSpec { word, heading, width, kind, meaning }
     }
 
     /// Its place in [`ProcessColumn::ALL`].
@@ -124,7 +114,7 @@ impl Placed {
         let mut chosen = Vec::with_capacity(IMPORTANCE.len());
         let by_importance = [sorted].into_iter().chain(IMPORTANCE.into_iter().filter(|column| *column != sorted));
         for column in by_importance.filter(|column| *column != ProcessColumn::Command && wanted.contains(column)) {
-            let cells = column.width() + 1;
+            let cells = column.spec().width + 1;
             if cells <= room {
                 room -= cells;
                 chosen.push(column);
@@ -135,7 +125,7 @@ impl Placed {
         for column in wanted.iter().copied().filter(|column| chosen.contains(column)) {
             if !columns.iter().any(|(placed, _)| *placed == column) {
                 columns.push((column, x));
-                x += column.width() + 1;
+                x += column.spec().width + 1;
             }
         }
         Self { columns, command: x }
@@ -163,9 +153,11 @@ mod tests {
     #[test]
     fn words_name_their_columns_and_headings_fit() {
         for column in ProcessColumn::ALL {
-            assert_eq!(column.to_string(), column.word());
-            assert_eq!(column.word().parse(), Ok(column));
-            assert!(column == ProcessColumn::Command || column.heading().len() <= usize::from(column.width()));
+            assert_eq!(column.to_string(), column.spec().word);
+            assert_eq!(column.spec().word.parse(), Ok(column));
+            assert!(
+                column == ProcessColumn::Command || column.spec().heading.len() <= usize::from(column.spec().width)
+            );
             assert!(column == ProcessColumn::Command || (COLUMNS.contains(&column) && IMPORTANCE.contains(&column)));
         }
         assert!("CPU".parse::<ProcessColumn>().is_err());
@@ -196,7 +188,7 @@ mod tests {
             let mut end = 0;
             for (column, x) in &placed.columns {
                 prop_assert_eq!(*x, end);
-                end = x + column.width() + 1;
+                end = x + column.spec().width + 1;
             }
             prop_assert_eq!(placed.command, end);
         }

@@ -10,7 +10,7 @@ use crate::rates::threads::ThreadRates;
 use crate::text::{sanitise, wrap};
 use crate::tui::format;
 use crate::tui::labels::{number, process_state, split};
-use crate::tui::widgets::{Drawn, Extent, Popup, Scene, count, write};
+use crate::tui::widgets::{Drawn, Extent, PopupBox, Scene, count};
 
 /// Widest popup: longer lines are hard to read.
 const WIDTH: u16 = 100;
@@ -18,14 +18,14 @@ const WIDTH: u16 = 100;
 /// Threads of the process that are told of.
 const THREADS: usize = 8;
 
-/// Draws the popup, or nothing where no process is selected.
-pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, drawn: &mut Drawn) {
+/// Draws the popup from its line `top` on, or nothing where no process is selected.
+pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
     let (Some(process), Some(frame), area) = (page.selected(scene), scene.frame(), buf.area) else { return };
     let width = area.width.saturating_sub(4).min(WIDTH);
     let lines = lines(process, frame, page, usize::from(width.saturating_sub(4)));
     let rows = count(lines.len()).min(area.height.saturating_sub(4));
-    let extent = Extent { top: page.detail_top, visible: usize::from(rows), total: lines.len() };
-    drawn.popup = Extent { top: extent.top.min(extent.last_top()), ..extent };
+    let extent = Extent { top, visible: usize::from(rows), total: lines.len() };
+    drawn.popup = Extent { top: top.min(extent.last_top()), ..extent };
     let Extent { top, visible, total } = drawn.popup;
     let below = if total > visible {
         format!(" ↑ ↓ {}/{total}, Esc closes ", top + visible)
@@ -33,20 +33,18 @@ pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, drawn: &mut D
         " Esc closes ".to_owned()
     };
     let title = format!(" {} {} ", process.role.word(), process.id.pid);
-    let inner = Popup { title: &title, below: &below, width }.frame(buf, area, rows, scene.theme);
-    for (line, row) in lines.iter().skip(top).zip(inner.rows()) {
-        write(buf, row.x, row.y, row.right(), line, Style::new());
-    }
+    let shown: Vec<_> = lines.into_iter().skip(top).take(visible).map(|line| (line, Style::new())).collect();
+    PopupBox { title: &title, below: &below, width }.text(buf, area, 0, &shown, scene.theme);
 }
 
 /// The numbers, then the command line, which may be long.
 fn lines(process: &ProcessRates, frame: &Frame, page: &Processes, width: usize) -> Vec<String> {
     let mut texts = numbers(process);
     texts.extend(page.table.activity_of(process.id.pid).map(|activity| format!("mostly: {activity}")));
-    let worker = frame.workers.iter().find(|worker| worker.id == process.id).map(of_worker);
-    let trainer = frame.trainers.iter().find(|trainer| trainer.id == process.id).map(of_trainer);
+    let worker = frame.workers.iter().find(|worker| worker.id == process.id).map(worker_lines);
+    let trainer = frame.trainers.iter().find(|trainer| trainer.id == process.id).map(trainer_lines);
     let threads = frame.threads.iter().filter(|thread| thread.process == process.id).take(THREADS);
-    let threads: Vec<String> = threads.map(of_thread).collect();
+    let threads: Vec<String> = threads.map(thread_line).collect();
     let parts = worker.into_iter().chain(trainer).map(Vec::from).chain([threads, vec![process.command.to_string()]]);
     for part in parts.filter(|part| !part.is_empty()) {
         texts.push(String::new());
@@ -88,7 +86,7 @@ fn numbers(p: &ProcessRates) -> Vec<String> {
     ]
 }
 
-fn of_worker(w: &WorkerRates) -> [String; 2] {
+fn worker_lines(w: &WorkerRates) -> [String; 2] {
     [
         format!(
             "worker of {}: busy {}, waits for data {}, queues {}, idle {}",
@@ -108,7 +106,7 @@ fn of_worker(w: &WorkerRates) -> [String; 2] {
     ]
 }
 
-fn of_trainer(t: &TrainerRates) -> [String; 2] {
+fn trainer_lines(t: &TrainerRates) -> [String; 2] {
     let how = if t.exact { "system call" } else { "wait channel and state only" };
     [
         format!("main thread: {}", split(t.split_s.shares_of(t.seconds_seen).as_ref())),
@@ -116,7 +114,7 @@ fn of_trainer(t: &TrainerRates) -> [String; 2] {
     ]
 }
 
-fn of_thread(thread: &ThreadRates) -> String {
+fn thread_line(thread: &ThreadRates) -> String {
     let name = if thread.name.is_empty() { format::UNMEASURED.into() } else { sanitise(&thread.name) };
     let (cpu, queue) = (f64::from(thread.cpu_pct), f64::from(thread.run_delay_pct));
     format!(

@@ -13,7 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::action::Action;
-use super::{Choice, Content, Reply};
+use super::{Content, Reply};
 use crate::rates::frame::ProcessRates;
 use crate::sample::ProcessId;
 use crate::tui::widgets::{Drawn, Hit, Menu, MenuItem, Prompt, Purpose, Scene};
@@ -28,8 +28,6 @@ pub struct Processes {
     pub(in crate::tui) table: ProcessTable,
     /// Columns that are wanted, from left to right; those that fit are shown.
     pub(in crate::tui) columns: Vec<ProcessColumn>,
-    /// First line shown of a process in full.
-    pub(in crate::tui) detail_top: usize,
     /// What was searched for last.
     search: String,
     /// Nothing was found.
@@ -43,7 +41,6 @@ impl Default for Processes {
         Self {
             table: ProcessTable::default(),
             columns: COLUMNS.to_vec(),
-            detail_top: 0,
             search: String::new(),
             missed: false,
             search_from: None,
@@ -143,19 +140,15 @@ impl Processes {
         }
     }
 
-    fn open(&mut self, scene: &Scene<'_>) -> Reply {
-        if self.selected(scene).is_none() {
-            return Reply::Changed;
-        }
-        self.detail_top = 0;
-        Reply::Detail
+    fn open(&self, scene: &Scene<'_>) -> Reply {
+        if self.selected(scene).is_none() { Reply::Changed } else { Reply::Detail }
     }
 
-    fn sort_menu(&self) -> Menu<Choice> {
+    fn sort_menu(&self) -> Menu<Reply> {
         let item = |(key, column): (char, ProcessColumn)| MenuItem {
             key,
-            text: column.meaning().to_owned(),
-            choice: Choice::Act(Action::Sort(column.word())),
+            text: column.spec().meaning.to_owned(),
+            choice: Reply::Act(Action::Sort(column.spec().word)),
         };
         let items = ('a'..='p').zip(ProcessColumn::ALL).map(item).collect();
         Menu { title: "Sort by".to_owned(), items, selected: self.table.sort.column.place() }

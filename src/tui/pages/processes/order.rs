@@ -15,9 +15,8 @@ pub struct Sort {
 
 impl Sort {
     /// The largest stands at the top.
-    #[must_use]
     pub fn is_falling(self) -> bool {
-        (self.column.kind() == ColumnKind::Amount) != self.reversed
+        (self.column.spec().kind == ColumnKind::Amount) != self.reversed
     }
 
     /// Puts places in `processes` into order.
@@ -68,7 +67,6 @@ impl Sort {
 }
 
 /// The command line, or the name of a process that has none (kernel threads, zombies).
-#[must_use]
 pub(super) fn command(p: &ProcessRates) -> &str {
     if p.command.is_empty() { &p.comm } else { &p.command }
 }

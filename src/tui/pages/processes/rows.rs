@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::activity;
 use super::order::{self, Sort};
-use super::tree::{self, Branch, Groups};
+use super::tree::{self, Branch};
 use crate::diagnosis::verdict::Verdict;
 use crate::rates::Frame;
 use crate::rates::frame::ProcessRates;
@@ -25,15 +25,15 @@ pub struct ProcessRow {
 
 impl ProcessRow {
     /// The process, and the thread where it is one's row.
-    pub fn of<'f>(&self, frame: &'f Frame) -> Option<(&'f ProcessRates, Option<&'f ThreadRates>)> {
+    pub fn in_frame<'f>(&self, frame: &'f Frame) -> Option<(&'f ProcessRates, Option<&'f ThreadRates>)> {
         let process = frame.processes.get(self.process as usize)?;
         let Some(thread) = self.thread else { return Some((process, None)) };
         Some((process, Some(frame.threads.get(thread as usize)?)))
     }
 }
 
-/// What a row shows, whatever its number in the next frame: the process, and the TID of a thread.
-type Key = (ProcessId, Option<u32>);
+/// Identifies a row across frames: the process, and the TID of a thread.
+type RowKey = (ProcessId, Option<u32>);
 
 /// The rows of the table, in order, and the selected one. The selection follows its process.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +50,7 @@ pub struct ProcessTable {
     /// Processes that are shown.
     pub matching: usize,
     pub selected: usize,
-    selected_key: Option<Key>,
+    selected_key: Option<RowKey>,
     activities: BTreeMap<u32, &'static str>,
 }
 
@@ -85,13 +85,14 @@ impl ProcessTable {
         self.sort.apply(&mut order, processes, |pid| self.activity_of(pid));
         self.matching = order.len();
         let threads = frame.threads.iter().map(|thread| thread.process).zip(0..).filter(|_| self.threads);
-        let threads = Groups::new(threads);
+        let threads = tree::grouped(threads);
         let rows = &mut self.rows;
         let mut add = |process: u32, branch: Branch, children: bool| {
             rows.push(ProcessRow { process, thread: None, branch });
-            let below = processes.get(process as usize).map(|process| threads.of(process.id)).unwrap_or_default();
+            let below = processes.get(process as usize).and_then(|process| threads.get(&process.id));
+            let below = below.map(Vec::as_slice).unwrap_or_default();
             let last = below.len().saturating_sub(1);
-            rows.extend(below.iter().enumerate().map(|(nth, (_, thread))| ProcessRow {
+            rows.extend(below.iter().enumerate().map(|(nth, thread)| ProcessRow {
                 process,
                 thread: Some(*thread),
                 branch: branch.child(nth == last && !children),
@@ -117,7 +118,7 @@ impl ProcessTable {
 
     /// The selected process; of a thread its process.
     pub fn process<'f>(&self, frame: Option<&'f Frame>) -> Option<&'f ProcessRates> {
-        Some(self.rows.get(self.selected)?.of(frame?)?.0)
+        Some(self.rows.get(self.selected)?.in_frame(frame?)?.0)
     }
 
     /// The row of a process.
@@ -128,7 +129,7 @@ impl ProcessTable {
     /// The first row at or below `from` on which this text stands, going on at the top.
     pub fn find(&self, frame: &Frame, text: &str, from: usize) -> Option<usize> {
         let is_found = |row: &ProcessRow| {
-            row.of(frame).is_some_and(|(process, thread)| match thread {
+            row.in_frame(frame).is_some_and(|(process, thread)| match thread {
                 Some(thread) => is_in(text, [&thread.name, thread.role.word()], thread.tid),
                 None => is_of(text, process),
             })
@@ -139,8 +140,8 @@ impl ProcessTable {
     }
 }
 
-fn key_of(frame: &Frame, row: &ProcessRow) -> Option<Key> {
-    row.of(frame).map(|(process, thread)| (process.id, thread.map(|thread| thread.tid)))
+fn key_of(frame: &Frame, row: &ProcessRow) -> Option<RowKey> {
+    row.in_frame(frame).map(|(process, thread)| (process.id, thread.map(|thread| thread.tid)))
 }
 
 /// Whether this text stands in a process's command line, its role or its PID.

@@ -1,4 +1,4 @@
-//! Asking before anything is done to a process: which signal or nice value, to whom, and what becomes of the run.
+//! Asking before anything is done to a process: which signal or nice value, which process, and what happens to the run.
 
 use rustix::process::Signal;
 
@@ -7,7 +7,7 @@ use crate::rates::frame::ProcessRates;
 use crate::sample::ProcessRole;
 use crate::text::fit;
 use crate::tui::message::Effect;
-use crate::tui::pages::{Choice, Reply};
+use crate::tui::pages::Reply;
 use crate::tui::widgets::{Confirm, Menu, MenuItem, Scene};
 
 /// Cells of the command line in a question.
@@ -37,7 +37,7 @@ pub(super) fn signal(process: Option<&ProcessRates>, scene: &Scene<'_>) -> Resul
     let items = SIGNALS.iter().map(|(signal, key, name, text)| {
         let number = signal.as_raw();
         let question = format!("Send {name} ({number}) to {}? {}", whom(process), becomes(*signal, process.role));
-        let choice = Choice::Ask(Confirm { question, effect: Effect::Signal(process.id, number) });
+        let choice = Reply::Confirm(Confirm { question, effect: Effect::Signal(process.id, number) });
         MenuItem { key: *key, text: format!("{number:>2} {name:<8} {text}"), choice }
     });
     let title = format!("Signal to {} {}", process.role.word(), process.id.pid);
@@ -65,7 +65,7 @@ pub(super) fn nice(process: Option<&ProcessRates>, higher: bool, scene: &Scene<'
     let items = (b'a'..=b'p').map(char::from).zip(values).map(|(key, value)| {
         let question =
             format!("Set the nice value of {} from {now} to {value}, for all its threads? {change}", whom(process));
-        let choice = Choice::Ask(Confirm { question, effect: Effect::Renice(process.id, value) });
+        let choice = Reply::Confirm(Confirm { question, effect: Effect::Renice(process.id, value) });
         MenuItem { key, text: format!("{value:>3}"), choice }
     });
     let title = format!("Nice value of {} {}: now {now}", process.role.word(), process.id.pid);

@@ -1,10 +1,11 @@
-//! Who was started by whom: processes as a forest, whatever their parents' numbers say.
+//! Which process started which: a forest, even if the PIDs of parents say otherwise.
 //!
 //! A parent may have ended, be hidden by the filter or, where numbers were used again between two reads, be its own
 //! descendant. No process is lost or shown twice over it: those without a visible parent stand at the root, and a circle
 //! is cut open.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use crate::rates::frame::ProcessRates;
 
@@ -36,14 +37,14 @@ impl Branch {
 pub(super) fn walk(processes: &[ProcessRates], rows: &[u32], mut each: impl FnMut(u32, Branch, bool)) {
     let mut parents = parents(processes);
     skip_hidden(&mut parents, rows);
-    let children = Groups::new(rows.iter().map(|row| (parent(&parents, *row), *row)));
-    let roots = children.of(NONE).iter().rev();
-    let mut stack: Vec<(u32, Branch)> = roots.map(|(_, row)| (*row, Branch::default())).collect();
+    let mut children = grouped(rows.iter().map(|row| (parent(&parents, *row), *row)));
+    let roots = children.remove(&NONE).unwrap_or_default().into_iter().rev();
+    let mut stack: Vec<(u32, Branch)> = roots.map(|row| (row, Branch::default())).collect();
     while let Some((row, branch)) = stack.pop() {
-        let below = children.of(row);
+        let below = children.remove(&row).unwrap_or_default();
         each(row, branch, !below.is_empty());
         let last = below.len().saturating_sub(1);
-        stack.extend(below.iter().enumerate().rev().map(|(place, (_, child))| (*child, branch.child(place == last))));
+        stack.extend(below.into_iter().enumerate().rev().map(|(nth, child)| (child, branch.child(nth == last))));
     }
 }
 
@@ -59,9 +60,9 @@ fn set(parents: &mut [u32], row: u32, to: u32) {
 
 /// The place of each process's parent; circles are cut.
 fn parents(processes: &[ProcessRates]) -> Vec<u32> {
-    let by_pid = Groups::new(processes.iter().map(|p| p.id.pid).zip(0..NONE));
-    let place = |pid: u32| by_pid.of(pid).first().map_or(NONE, |(_, place)| *place);
-    let mut parents: Vec<u32> = processes.iter().map(|p| place(p.parent)).collect();
+    // Of several with one PID the first.
+    let by_pid: HashMap<u32, u32> = processes.iter().map(|p| p.id.pid).zip(0..NONE).rev().collect();
+    let mut parents: Vec<u32> = processes.iter().map(|p| by_pid.get(&p.parent).copied().unwrap_or(NONE)).collect();
     // Walks up from each process; who was met on an earlier walk is known to lead to a root.
     let mut met = vec![0u32; parents.len()];
     for (row, walk) in (0..).zip(1..).take(parents.len()) {
@@ -104,20 +105,12 @@ fn skip_hidden(parents: &mut [u32], rows: &[u32]) {
 }
 
 /// Places by what they belong to, in the order in which they came.
-pub(super) struct Groups<K>(Vec<(K, u32)>);
-
-impl<K: Ord + Copy> Groups<K> {
-    pub(super) fn new(places: impl Iterator<Item = (K, u32)>) -> Self {
-        let mut places: Vec<_> = places.collect();
-        places.sort_by_key(|(whose, _)| *whose);
-        Self(places)
+pub(super) fn grouped<K: Eq + Hash>(places: impl Iterator<Item = (K, u32)>) -> HashMap<K, Vec<u32>> {
+    let mut groups = HashMap::<K, Vec<u32>>::new();
+    for (whose, place) in places {
+        groups.entry(whose).or_default().push(place);
     }
-
-    pub(super) fn of(&self, whose: K) -> &[(K, u32)] {
-        let start = self.0.partition_point(|(other, _)| *other < whose);
-        let rest = self.0.get(start..).unwrap_or_default();
-        rest.get(..rest.partition_point(|(other, _)| *other == whose)).unwrap_or_default()
-    }
+    groups
 }
 
 #[cfg(test)]

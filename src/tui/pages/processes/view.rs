@@ -16,7 +16,7 @@ use crate::text::fit;
 use crate::tui::format;
 use crate::tui::labels::{counted, number, short_command};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::{Drawn, Extent, Hit, Scene, behind, write, write_fit, write_right};
+use crate::tui::widgets::{Drawn, Hit, Scene, behind, list, write, write_fit, write_right};
 
 /// Rows above the processes: what is shown, and the headings.
 const ABOVE: u16 = 2;
@@ -35,9 +35,6 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
     shown(buf, Rect { height: 1, ..area }, page, scene);
     headings(buf, Rect { y: area.y + 1, height: 1, ..area }, &placed, table, theme, drawn);
     let body = Rect { y: area.y + ABOVE, height: area.height - ABOVE, ..area };
-    let extent = Extent { top, visible: usize::from(body.height), total: table.rows.len() };
-    drawn.page = extent.showing(table.selected);
-    drawn.hits.push((body, Hit::Row(drawn.page.top)));
     // A job has one process at least.
     let Some(frame) = scene.frame().filter(|frame| !frame.processes.is_empty()) else {
         write(buf, body.x, body.y, body.right(), "no process has been read", theme.dim());
@@ -47,18 +44,15 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
         let text = "no process matches the filter: F4 changes it, Ctrl-U there clears it";
         write(buf, body.x, body.y, body.right(), text, theme.strong());
     }
-    let rows = table.rows.iter().enumerate().skip(drawn.page.top);
-    for ((place, row), area) in rows.zip(body.rows()) {
+    drawn.page = list(buf, body, &table.rows, top, Some(table.selected), theme, |buf, area, row| {
         let line = ProcessLine { area, placed: &placed, branch: row.branch, theme };
-        match row.of(frame) {
+        match row.in_frame(frame) {
             Some((process, None)) => line.process(buf, process, table),
             Some((_, Some(thread))) => line.thread(buf, thread),
-            None => continue,
+            None => {}
         }
-        if place == table.selected {
-            buf.set_style(line.area, theme.selected());
-        }
-    }
+    });
+    drawn.hits.push((body, Hit::Row(drawn.page.top)));
 }
 
 /// How many processes are shown, in which order, and what limits them.
@@ -75,7 +69,7 @@ fn shown(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>) {
         (false, _) => format!("{} of {count} processes match “{}” (F4)", table.matching, fit(&table.filter, TYPED)),
     };
     let order = if table.sort.reversed { ", reversed" } else { "" };
-    text.push_str(&format!(" · by {}{order}", table.sort.column.word()));
+    text.push_str(&format!(" · by {}{order}", table.sort.column.spec().word));
     for (on, what) in [(table.tree, " · tree"), (table.threads, " · threads that ran")] {
         text.push_str(if on { what } else { "" });
     }
@@ -92,16 +86,16 @@ fn headings(buf: &mut Buffer, area: Rect, placed: &Placed, table: &ProcessTable,
     buf.set_style(area, theme.heading());
     let sort = table.sort;
     for (column, x) in placed.columns.iter().copied().chain([(ProcessColumn::Command, placed.command)]) {
-        let x = area.x + x;
-        let end = if column == ProcessColumn::Command { area.right() } else { x + column.width() };
+        let (x, spec) = (area.x + x, column.spec());
+        let end = if column == ProcessColumn::Command { area.right() } else { x + spec.width };
         let (style, mark) = match (sort.column == column, sort.is_falling()) {
             (false, _) => (theme.heading(), ""),
             (true, true) => (theme.heading().patch(theme.strong()), "↓"),
             (true, false) => (theme.heading().patch(theme.strong()), "↑"),
         };
-        let text = format!("{}{mark}", column.heading());
+        let text = format!("{}{mark}", spec.heading);
         // The mark may stand in the gap between two columns.
-        match column.kind() {
+        match spec.kind {
             ColumnKind::Word => write(buf, x, area.y, end + 1, &text, style),
             _ => write_right(buf, x, area.y, end + u16::from(!mark.is_empty()), &text, style),
         };
@@ -122,8 +116,9 @@ impl ProcessLine<'_> {
     fn draw(&self, buf: &mut Buffer, text: &str, style: Style, value: impl Fn(ProcessColumn) -> String) {
         let area = self.area;
         for (column, x) in &self.placed.columns {
-            let (x, end) = (area.x + x, (area.x + x + column.width()).min(area.right()));
-            match column.kind() {
+            let (x, spec) = (area.x + x, column.spec());
+            let end = (x + spec.width).min(area.right());
+            match spec.kind {
                 ColumnKind::Word => write(buf, x, area.y, end, &value(*column), style),
                 _ => write_right(buf, x, area.y, end, &value(*column), style),
             };

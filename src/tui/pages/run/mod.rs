@@ -10,7 +10,6 @@ use crate::history::totals::Totals;
 use crate::tui::format;
 use crate::tui::labels::{clock, verdict_name};
 use crate::tui::summary;
-use crate::tui::theme::Look;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Drawn, Scene, Text, bars, scrolled};
 
@@ -52,7 +51,7 @@ impl Content for Run {
         }
         let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, theme.series(class)));
         let classes: Vec<Part> = classes.collect();
-        let looks = run.split_s.iter().map(|(activity, s)| (Look::of(activity), s));
+        let looks = run.split_s.iter().map(|(activity, s)| (activity.look(), s));
         let parts: Vec<Part> = looks.map(|(look, s)| (look.word, s, theme.style(look))).collect();
         let section = |name: &str| {
             let mut text = Text::new(area.width, theme);

@@ -1,4 +1,4 @@
-//! Why there are no stacks, and what mends it.
+//! Why there are no stacks, and the fix.
 
 use ratatui::style::Style;
 
@@ -18,7 +18,7 @@ pub fn text(width: u16, scene: &Scene<'_>) -> Text {
     text
 }
 
-/// Why, and the command that mends it.
+/// Why, and the command that fixes it.
 fn reason(scene: &Scene<'_>) -> (String, Option<String>) {
     let told = scene.not_seen("stacks");
     if !scene.job.is_live() {

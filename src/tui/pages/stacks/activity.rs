@@ -1,4 +1,4 @@
-//! How an activity is shown: a letter that is its texture, a word, and the colour of the kind of time it is.
+//! How an activity is shown: a letter that is its texture, a word, and the color of the kind of time it is.
 
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::LoopActivity;
@@ -30,52 +30,31 @@ pub const ORDER: [(Activity, char); Activity::COUNT] = [
     (Activity::Python, '.'),
 ];
 
-/// Its word, of at most twelve cells.
-fn word(activity: Activity) -> &'static str {
-    match activity {
-        Activity::LoaderStart => "new workers",
-        Activity::QueueWait => "queue wait",
-        Activity::OtherWait => "other wait",
-        Activity::HandOver => "hand over",
-        Activity::Sync => "GPU wait",
-        Activity::Python => "other code",
-        other => other.word(),
-    }
-}
-
-/// Its colour and its word.
-pub fn look(activity: Activity) -> Look {
-    let kind = match activity {
-        Activity::Load | Activity::HandOver => Look::IO,
-        Activity::Decode | Activity::Transform | Activity::Collate => Look::BUSY,
-        Activity::Waiting | Activity::QueueWait | Activity::Receiving | Activity::LoaderStart => {
-            Look::of(LoopActivity::InputWait)
-        }
-        Activity::Sync | Activity::Collective => Look::of(LoopActivity::DeviceSync),
-        Activity::Copy | Activity::Forward | Activity::Backward | Activity::Optimizer | Activity::Graph => {
-            Look::of(LoopActivity::HostBusy)
-        }
-        Activity::Checkpoint => Look::of(LoopActivity::Checkpoint),
-        Activity::OtherWait | Activity::Report | Activity::Compile | Activity::Import | Activity::Python => {
-            Look::of(LoopActivity::Other)
-        }
-    };
-    Look { word: word(activity), ..kind }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_activity_has_a_place_a_letter_and_a_short_word_of_its_own() {
-        for activity in Activity::ALL {
-            assert_eq!(ORDER.iter().filter(|(other, _)| *other == activity).count(), 1);
-            assert_eq!(ORDER.iter().filter(|(other, _)| word(*other) == word(activity)).count(), 1, "{activity:?}");
-            assert!(word(activity).len() <= 12);
-        }
-        for (_, letter) in ORDER {
-            assert_eq!(ORDER.iter().filter(|(_, other)| *other == letter).count(), 1, "{letter}");
-        }
+impl Activity {
+    /// Its color, that of the kind of time it is, and its word, of at most twelve cells.
+    pub(super) fn look(self) -> Look {
+        let kind = match self {
+            Self::Load | Self::HandOver => Look::IO,
+            Self::Decode | Self::Transform | Self::Collate => Look::BUSY,
+            Self::Waiting | Self::QueueWait | Self::Receiving | Self::LoaderStart => LoopActivity::InputWait.look(),
+            Self::Sync | Self::Collective => LoopActivity::DeviceSync.look(),
+            Self::Copy | Self::Forward | Self::Backward | Self::Optimizer | Self::Graph => {
+                LoopActivity::HostBusy.look()
+            }
+            Self::Checkpoint => LoopActivity::Checkpoint.look(),
+            Self::OtherWait | Self::Report | Self::Compile | Self::Import | Self::Python => {
+                LoopActivity::Other.look()
+            }
+        };
+        let word = match self {
+            Self::LoaderStart => "new workers",
+            Self::QueueWait => "queue wait",
+            Self::OtherWait => "other wait",
+            Self::HandOver => "hand over",
+            Self::Sync => "GPU wait",
+            Self::Python => "other code",
+            other => other.word(),
+        };
+        Look { word, ..kind }
     }
 }

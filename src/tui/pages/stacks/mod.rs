@@ -18,7 +18,7 @@ use ratatui::layout::Rect;
 use super::action::Action;
 use super::{Content, Reply};
 use crate::tui::widgets::{Drawn, Hit, Scene};
-use outline::{Key, OutlineRow};
+use outline::{OutlineKey, OutlineRow};
 use recent::{RecentStacks, Unpacked};
 
 /// Folds remembered; more come only from a job that never stops making new processes.
@@ -33,7 +33,7 @@ pub struct Stacks {
     rows: Vec<OutlineRow>,
     selected: usize,
     /// Parts that are not as they are at first.
-    turned: HashSet<Key>,
+    turned: HashSet<OutlineKey>,
     /// A person has chosen the selected line; until then it is the first one.
     chosen: bool,
     unpacked: Unpacked,
@@ -45,7 +45,7 @@ impl Content for Stacks {
     }
 
     fn refresh(&mut self, scene: &Scene<'_>) {
-        self.recent = RecentStacks::of(scene.job, &mut self.unpacked);
+        self.recent = RecentStacks::gather(scene.job, &mut self.unpacked);
         self.list(scene);
     }
 

@@ -42,14 +42,14 @@ pub enum OutlinePart {
     Sync(String, String, u32),
 }
 
-/// Names a line of the page whatever its place: the parts that it lies in, then itself.
-pub type Key = Vec<OutlinePart>;
+/// Identifies a line of the page wherever it is: the parts that contain it, then itself.
+pub type OutlineKey = Vec<OutlinePart>;
 
 /// A line of the page.
 #[derive(Debug, Clone)]
 pub struct OutlineRow {
     /// Its name.
-    pub key: Key,
+    pub key: OutlineKey,
     /// Whether it is unfolded, where it can be.
     pub open: Option<bool>,
     pub what: What,
@@ -75,7 +75,7 @@ pub enum What {
 }
 
 /// The lines of the page; `turned` holds the parts that are not as they are at first.
-pub fn rows(recent: &RecentStacks, job: &Job, turned: &HashSet<Key>) -> Vec<OutlineRow> {
+pub fn rows(recent: &RecentStacks, job: &Job, turned: &HashSet<OutlineKey>) -> Vec<OutlineRow> {
     let mut out = Outline { rows: Vec::new(), turned };
     let several = recent.trainers.len() > 1;
     // Ranks are counted in the order of the frame: the attached one first.
@@ -111,28 +111,28 @@ pub fn rows(recent: &RecentStacks, job: &Job, turned: &HashSet<Key>) -> Vec<Outl
 }
 
 /// The name of a part of another one.
-fn part_of(whole: &[OutlinePart], part: OutlinePart) -> Key {
+fn part_of(whole: &[OutlinePart], part: OutlinePart) -> OutlineKey {
     whole.iter().cloned().chain([part]).collect()
 }
 
 struct Outline<'a> {
     rows: Vec<OutlineRow>,
-    turned: &'a HashSet<Key>,
+    turned: &'a HashSet<OutlineKey>,
 }
 
 impl Outline<'_> {
     /// Adds a line that can be unfolded and tells whether it is.
-    fn foldable(&mut self, key: Key, open: bool, what: What) -> bool {
+    fn foldable(&mut self, key: OutlineKey, open: bool, what: What) -> bool {
         let open = open != self.turned.contains(&key);
         self.rows.push(OutlineRow { key, open: Some(open), what });
         open
     }
 
-    fn push(&mut self, key: Key, what: What) {
+    fn push(&mut self, key: OutlineKey, what: What) {
         self.rows.push(OutlineRow { key, open: None, what });
     }
 
-    fn role(&mut self, key: Key, name: String, sum: &Sum, open: bool) -> bool {
+    fn role(&mut self, key: OutlineKey, name: String, sum: &Sum, open: bool) -> bool {
         if !self.foldable(key.clone(), open, What::Role(name, sum.main)) {
             return false;
         }

@@ -15,7 +15,7 @@ pub const SPAN_S: f64 = 30.0;
 const REACH_S: f64 = 120.0;
 /// Most moments unpacked for one picture of the past.
 const UNPACKED: usize = 60;
-/// Most functions kept of a process, and lines of a function: far more than anybody reads.
+/// Most functions kept of a process, and lines of a function: far more than a person reads.
 const FUNCTIONS: usize = 512;
 const LINES: usize = 64;
 
@@ -37,7 +37,6 @@ pub struct Function {
 
 impl Function {
     /// What the thread was doing there most of the time.
-    #[must_use]
     pub fn activity(&self) -> Activity {
         let most = Activity::ALL.into_iter().rev().max_by_key(|activity| self.activities.get(*activity));
         most.unwrap_or(Activity::Python)
@@ -58,7 +57,6 @@ pub struct Sum {
 
 impl Sum {
     /// Samples as a share of the thread's wall time, 0–1.
-    #[must_use]
     pub fn share(&self, samples: u32) -> f64 {
         let total = self.main.total();
         if total > 0 { (f64::from(samples) / total as f64).min(1.0) } else { 0.0 }
@@ -128,7 +126,7 @@ pub struct Unpacked {
 
 impl RecentStacks {
     /// What was seen before the moment that `job` shows.
-    pub fn of(job: &Job, unpacked: &mut Unpacked) -> Self {
+    pub fn gather(job: &Job, unpacked: &mut Unpacked) -> Self {
         let mut out = Self::default();
         let Some(shown) = job.shown() else { return out };
         if unpacked.job != job.key {

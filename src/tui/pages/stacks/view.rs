@@ -23,7 +23,7 @@ use crate::rates::time_split::LoopActivity;
 use crate::text::{fit, sanitise};
 use crate::tui::theme::{Look, Theme};
 use crate::tui::widgets::{
-    Drawn, Extent, Hit, Scene, bars, behind, cells, count, write, write_fit, write_lines, write_right,
+    Drawn, Hit, Scene, bars, behind, cells, count, list, write, write_fit, write_lines, write_right,
 };
 use crate::tui::{charts, format};
 
@@ -32,25 +32,19 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top:
     if area.height == 0 {
         return;
     }
-    let columns = StackColumns::of(area);
+    let columns = StackColumns::new(area);
     heading(buf, area, columns, &page.recent, scene.theme);
     let mut below = Rect { y: area.y + 1, height: area.height - 1, ..area };
-    let extent = Extent { top, visible: usize::from(below.height), total: page.rows.len() };
-    drawn.page = extent.showing(page.selected);
-    drawn.hits.push((below, Hit::Row(drawn.page.top)));
     if page.recent.trainers.is_empty() && page.recent.workers.is_empty() {
         let text = absent::text(below.width, scene);
         write_lines(buf, below, &text.lines);
         let rows = count(text.lines.len()).min(below.height);
         below = Rect { y: below.y + rows, height: below.height - rows, ..below };
     }
-    let rows = page.rows.iter().enumerate().skip(drawn.page.top);
-    for ((place, row), line) in rows.zip(below.rows()) {
+    drawn.page = list(buf, below, &page.rows, top, Some(page.selected), scene.theme, |buf, line, row| {
         one(buf, line, columns, row, scene.theme);
-        if place == page.selected {
-            buf.set_style(line, scene.theme.selected());
-        }
-    }
+    });
+    drawn.hits.push((below, Hit::Row(drawn.page.top)));
 }
 
 /// Where the columns begin and end.
@@ -75,7 +69,7 @@ const WHOSE: u16 = 4;
 const NAME: u16 = 32;
 
 impl StackColumns {
-    fn of(area: Rect) -> Self {
+    fn new(area: Rect) -> Self {
         let bar = match area.width {
             0..100 => 12,
             100..160 => 24,
@@ -115,7 +109,7 @@ fn one(buf: &mut Buffer, area: Rect, columns: StackColumns, row: &OutlineRow, th
         (_, What::Activities(activities, validation)) => legend(buf, at, activities, *validation, theme),
         (Some(OutlinePart::Function(file, name)), What::Function { share, activity, user, line }) => {
             let style = if *user { Style::new() } else { theme.dim() };
-            let doing = activity::look(*activity);
+            let doing = activity.look();
             share_bar(buf, area, columns, *share, theme.style(doing));
             write(buf, columns.doing, area.y, columns.whose - 1, doing.word, theme.style(doing));
             write(buf, columns.whose, area.y, columns.name, if *user { "own" } else { "lib" }, style);
@@ -135,7 +129,7 @@ fn one(buf: &mut Buffer, area: Rect, columns: StackColumns, row: &OutlineRow, th
             write_fit(buf, at, heading, theme.strong());
         }
         (Some(OutlinePart::Sync(file, function, line)), What::Sync { share, text }) => {
-            share_bar(buf, area, columns, *share, theme.style(Look::of(LoopActivity::DeviceSync)));
+            share_bar(buf, area, columns, *share, theme.style(LoopActivity::DeviceSync.look()));
             let place = format!("{} {}:{line}", sanitise(function), sanitise(file));
             let x = write_fit(buf, behind(area, columns.doing), &place, Style::new());
             if text.is_some() {
@@ -195,7 +189,7 @@ fn role(buf: &mut Buffer, area: Rect, name: &str, activities: &Activities, theme
     let from = (buf.area.x + NAME).max(x + 2);
     let bar = Rect { x: from, width: end.saturating_sub(from + 1), ..area };
     let parts = activity::ORDER.map(|(activity, letter)| {
-        let look = Look { glyph: letter, ascii: letter, ..activity::look(activity) };
+        let look = Look { glyph: letter, ascii: letter, ..activity.look() };
         (look, f64::from(activities.get(activity)))
     });
     charts::split(buf, bar, &parts, theme);
@@ -208,7 +202,7 @@ fn legend(buf: &mut Buffer, area: Rect, activities: &Activities, validation: f64
         activity::ORDER.map(|(activity, letter)| (activity, letter, f64::from(activities.get(activity)) / total));
     shares.sort_by(|a, b| b.2.total_cmp(&a.2));
     let parts = shares.into_iter().filter(|(.., share)| *share >= 0.005).map(|(activity, letter, share)| {
-        let look = activity::look(activity);
+        let look = activity.look();
         (format!("{letter} {} {:.0} %", look.word, share * 100.0), theme.style(look))
     });
     let validation = Some(validation).filter(|share| *share >= 0.01);

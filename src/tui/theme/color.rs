@@ -1,15 +1,15 @@
-//! Colours as numbers: hex, xterm's palettes, contrast, and the nearest entry of a palette.
+//! Colors as numbers: hex, xterm's palettes, contrast, and the nearest entry of a palette.
 //!
 //! The nearest entry is that in Oklab, which the tests of the themes need anyway. ansi_colours has the LGPL; its entries
-//! are 1.2 times as far off (mean CIEDE2000 over random colours: 6.8, here 5.7), those of anstyle-lossy 1.1 times, and
-//! 1.2 times among the 16 named colours (18.1, here 15.3).
+//! are 1.2 times as far off (mean CIEDE2000 over random colors: 6.8, here 5.7), those of anstyle-lossy 1.1 times, and
+//! 1.2 times among the 16 named colors (18.1, here 15.3).
 
 use std::ops::RangeInclusive;
 
 use ratatui::style::Color;
 use serde::Deserialize;
 
-/// A colour in sRGB, in files `#rrggbb`.
+/// A color in sRGB, in files `#rrggbb`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Rgb(pub u8, pub u8, pub u8);
@@ -32,11 +32,10 @@ impl Rgb {
     /// White.
     pub const WHITE: Self = Self(255, 255, 255);
 
-    /// What a terminal shows for `colour`, xterm's defaults taken for its named ones; `None` for the terminal's own
+    /// What a terminal shows for `color`, xterm's defaults taken for its named ones; `None` for the terminal's own
     /// foreground or background.
-    #[must_use]
-    pub fn of(colour: Color) -> Option<Self> {
-        match colour {
+    pub fn from_color(color: Color) -> Option<Self> {
+        match color {
             Color::Reset => None,
             Color::Rgb(r, g, b) => Some(Self(r, g, b)),
             Color::Indexed(index) => Some(Self::indexed(index)),
@@ -44,8 +43,7 @@ impl Rgb {
         }
     }
 
-    /// Entry `index` of xterm's 256 colours (256colres.pl of xterm): 16 named ones, a 6×6×6 cube, 24 greys.
-    #[must_use]
+    /// Entry `index` of xterm's 256 colors (256colres.pl of xterm): 16 named ones, a 6×6×6 cube, 24 grays.
     pub fn indexed(index: u8) -> Self {
         let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };
         match index {
@@ -69,29 +67,27 @@ impl Rgb {
         })
     }
 
-    /// Contrast of two colours, 1–21 (WCAG 2.1, 1.4.3).
-    #[must_use]
+    /// Contrast of two colors, 1–21 (WCAG 2.1, 1.4.3).
     pub fn contrast(self, other: Self) -> f64 {
-        let luminance = |colour: Self| {
-            let [r, g, b] = colour.linear();
+        let luminance = |color: Self| {
+            let [r, g, b] = color.linear();
             0.2126 * r + 0.7152 * g + 0.0722 * b
         };
         let (a, b) = (luminance(self) + 0.05, luminance(other) + 0.05);
         a.max(b) / a.min(b)
     }
 
-    /// Black or white, whichever is easier to read on this colour: `true` for white.
+    /// Black or white, whichever is easier to read on this color: `true` for white.
     pub(super) fn wants_white(self) -> bool {
         self.contrast(Self::WHITE) > self.contrast(Self::BLACK)
     }
 
-    /// The entries of xterm's 256 colours that have names.
+    /// The entries of xterm's 256 colors that have names.
     pub const NAMED: RangeInclusive<u8> = 0..=15;
-    /// Its cube and greys. People change the others.
+    /// Its cube and grays. People change the others.
     pub const FIXED: RangeInclusive<u8> = 16..=255;
 
-    /// The entry among these that looks most like this colour.
-    #[must_use]
+    /// The entry among these that looks most like this color.
     pub fn nearest(self, entries: RangeInclusive<u8>) -> u8 {
         let own = oklab(self.linear());
         let apart = |entry: &u8| distance(own, oklab(Self::indexed(*entry).linear()));
@@ -99,7 +95,7 @@ impl Rgb {
     }
 }
 
-/// The 16 named colours as ANSI orders them: the name in theme files, ratatui's, and xterm's default (XTerm-col.ad).
+/// The 16 named colors as ANSI orders them: the name in theme files, ratatui's, and xterm's default (XTerm-col.ad).
 pub const ANSI: [(&str, Color, Rgb); 16] = [
     ("black", Color::Black, Rgb(0, 0, 0)),
     ("red", Color::Red, Rgb(205, 0, 0)),
@@ -119,7 +115,7 @@ pub const ANSI: [(&str, Color, Rgb); 16] = [
     ("bright-white", Color::White, Rgb(255, 255, 255)),
 ];
 
-/// Lightness and two hue axes of a colour given as light, spaced as the eye sees them: Björn Ottosson's Oklab (2020).
+/// Lightness and two hue axes of a color given as light, spaced as the eye sees them: Björn Ottosson's Oklab (2020).
 pub(super) fn oklab([r, g, b]: [f64; 3]) -> [f64; 3] {
     let l = (0.412_221_470_8 * r + 0.536_332_536_3 * g + 0.051_445_992_9 * b).cbrt();
     let m = (0.211_903_498_2 * r + 0.680_699_545_1 * g + 0.107_396_956_6 * b).cbrt();
@@ -149,15 +145,15 @@ mod tests {
     }
 
     #[test]
-    fn xterm_has_the_colours_it_is_documented_with() {
+    fn xterm_has_the_colors_it_is_documented_with() {
         assert_eq!(Rgb::indexed(16), Rgb(0, 0, 0));
         assert_eq!(Rgb::indexed(178), Rgb(0xD7, 0xAF, 0));
         assert_eq!(Rgb::indexed(74), Rgb(0x5F, 0xAF, 0xD7));
         assert_eq!(Rgb::indexed(231), Rgb(255, 255, 255));
         assert_eq!(Rgb::indexed(232), Rgb(8, 8, 8));
         assert_eq!(Rgb::indexed(255), Rgb(238, 238, 238));
-        assert_eq!(Rgb::of(Color::Reset), None);
-        assert_eq!(Rgb::of(Color::White), Some(Rgb::WHITE));
+        assert_eq!(Rgb::from_color(Color::Reset), None);
+        assert_eq!(Rgb::from_color(Color::White), Some(Rgb::WHITE));
     }
 
     #[test]
@@ -170,8 +166,8 @@ mod tests {
     }
 
     #[test]
-    fn a_palettes_own_colours_are_their_nearest() {
-        // 16 and 231 stand for themselves; 59, 102, … of the cube are also greys of the ramp: the first one wins.
+    fn a_palettes_own_colors_are_their_nearest() {
+        // 16 and 231 stand for themselves; 59, 102, … of the cube are also grays of the ramp: the first one wins.
         for index in 16..=255 {
             let nearest = Rgb::indexed(index).nearest(Rgb::FIXED);
             assert_eq!(Rgb::indexed(nearest), Rgb::indexed(index), "{index} → {nearest}");

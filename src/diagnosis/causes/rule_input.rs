@@ -1,4 +1,4 @@
-//! What the rules look at: a window, and where in it the loop loses its time.
+//! What a rule is given: a window, and where in it the loop loses its time.
 
 use super::{Cause, Judgement};
 use crate::diagnosis::account::{Account, LossGroup};
@@ -20,7 +20,7 @@ pub(in crate::diagnosis) struct Known {
     pub longest_step_s: f64,
 }
 
-/// Where the loop loses its time. Each of them has its own causes.
+/// Where the loop loses its time. Each bottleneck has its own causes.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::diagnosis) enum Bottleneck<'a> {
     /// It waits for batches of its workers.
@@ -38,8 +38,8 @@ pub(in crate::diagnosis) enum Bottleneck<'a> {
 }
 
 impl<'a> Bottleneck<'a> {
-    /// That of a group; none of the loop's own work, which is judged by the device.
-    fn of(window: &'a Features, group: LossGroup) -> Option<Self> {
+    /// `None` for the loop's own work: that is judged by the device.
+    fn from_group(window: &'a Features, group: LossGroup) -> Option<Self> {
         match group {
             LossGroup::Batches => Some(window.workers.as_ref().map_or(Self::InProcess, Self::Workers)),
             LossGroup::Wait(part) => Some(Self::Wait(part)),
@@ -48,7 +48,7 @@ impl<'a> Bottleneck<'a> {
     }
 }
 
-/// What a rule looks at.
+/// What a rule is given.
 #[derive(Debug, Clone)]
 pub(in crate::diagnosis) struct RuleInput<'a> {
     pub window: &'a Features,
@@ -56,16 +56,16 @@ pub(in crate::diagnosis) struct RuleInput<'a> {
     pub known: Known,
     /// Share of the time lost to waits for batches.
     pub lost: f64,
-    pub loss: Bottleneck<'a>,
+    pub bottleneck: Bottleneck<'a>,
     pub group: LossGroup,
     pub account: Account,
-    /// How sure a cause of this loss can be.
+    /// How sure a cause of this bottleneck can be.
     pub sure: f64,
-    /// Judged as if the CPUs were there: what is left to blame without whoever holds them.
+    /// Judged as if the CPUs were free: what is left to blame without whoever holds them.
     pub undisturbed: bool,
 }
 
-/// How sure a lost wait of this size is one: the threshold itself is a coin toss.
+/// How sure it is that a wait this long costs anything: at the threshold it is a coin toss.
 pub(super) const LOST: ConfidenceRamp = ConfidenceRamp { least: 0.50, most: 0.95, from: LOST_WAIT, to: CLEARLY_LOST };
 const BUSY_DEVICE: ConfidenceRamp = ConfidenceRamp { least: 0.65, most: 0.95, from: DEVICE_BUSY, to: ALWAYS_BUSY };
 const DRY_DEVICE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.95, from: DEVICE_IDLE, to: LARGER_HALF };
@@ -74,7 +74,7 @@ thresholds! {
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
 
-/// How sure it is that the largest group is that, by the part that the second largest is smaller by.
+/// How sure it is which group is the largest, by how much smaller the second one is.
 const BY_LEAD: ConfidenceRamp =
     ConfidenceRamp { least: GUESSED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LARGER_HALF };
 
@@ -83,56 +83,56 @@ impl<'a> RuleInput<'a> {
         let account = Account::of(window);
         let (group, lost, second) = account.largest();
         let lead = BY_LEAD.at(1.0 - second / lost.max(LOST_WAIT.value));
-        let (loss, sure) = match (Bottleneck::of(window, group), &window.gpu) {
-            (Some(loss), _) => (loss, LOST.at(lost) * lead),
+        let (bottleneck, sure) = match (Bottleneck::from_group(window, group), &window.gpu) {
+            (Some(bottleneck), _) => (bottleneck, LOST.at(lost) * lead),
             (None, Some(gpu)) if gpu.job_busy >= DEVICE_BUSY => (Bottleneck::Busy(gpu), BUSY_DEVICE.at(gpu.job_busy)),
             (None, Some(gpu)) => (Bottleneck::Dry(gpu), DRY_DEVICE.at(1.0 - gpu.job_busy)),
             (None, None) => (Bottleneck::NoDevice, LIKELY.value),
         };
         let exact = window.chain.as_ref().is_none_or(|chain| chain.exact);
-        let sure = if matches!(loss, Bottleneck::Wait(_)) && !exact { sure * INFERRED.value } else { sure };
+        let sure = if matches!(bottleneck, Bottleneck::Wait(_)) && !exact { sure * INFERRED.value } else { sure };
         let lost = account.lost(LossGroup::Batches);
-        Self { window, main, known, lost, loss, group, account, sure, undisturbed: false }
+        Self { window, main, known, lost, bottleneck, group, account, sure, undisturbed: false }
     }
 
-    /// What is lost besides and worth a cause: each as a case of its own, with its share, the largest first.
+    /// The smaller losses that are worth a cause of their own, each with its share, the largest first.
     pub fn smaller(&self) -> impl Iterator<Item = (Self, f64)> {
         self.account.worth_telling().filter(|(group, _)| *group != self.group).filter_map(|(group, lost)| {
-            let loss = Bottleneck::of(self.window, group)?;
-            Some((Self { loss, group, sure: LOST.at(lost), ..self.clone() }, lost))
+            let bottleneck = Bottleneck::from_group(self.window, group)?;
+            Some((Self { bottleneck, group, sure: LOST.at(lost), ..self.clone() }, lost))
         })
     }
 
-    /// A judgement on the case's own loss; `factor` below 1 where a sign is missing.
-    pub fn of(&self, cause: Cause, factor: impl Into<f64>) -> Judgement {
-        Judgement::of(cause, self.sure * factor.into())
+    /// Blames a cause of this bottleneck; `factor` is below 1 where a sign is missing.
+    pub fn found(&self, cause: Cause, factor: impl Into<f64>) -> Judgement {
+        Judgement::new(cause, self.sure * factor.into())
     }
 
-    /// The loop waits for this most of all.
+    /// The loop's largest loss is this wait.
     pub fn waits_for(&self, part: PathPart) -> bool {
-        matches!(self.loss, Bottleneck::Wait(waits) if waits == part)
+        matches!(self.bottleneck, Bottleneck::Wait(waits) if waits == part)
     }
 
-    /// Share of the time lost to a part of the chain.
+    /// Share of the time that is lost to a part of the wait chain.
     pub fn lost_to(&self, part: PathPart) -> f64 {
         self.window.chain.as_ref().map_or(0.0, |chain| chain.lost(part))
     }
 
     /// The workers, where they are waited for.
     pub fn slow_workers(&self) -> Option<&'a Workers> {
-        if let Bottleneck::Workers(workers) = self.loss { Some(workers) } else { None }
+        if let Bottleneck::Workers(workers) = self.bottleneck { Some(workers) } else { None }
     }
 
     /// The device, where it is busy.
     pub fn busy_device(&self) -> Option<&'a Device> {
-        if let Bottleneck::Busy(gpu) = self.loss { Some(gpu) } else { None }
+        if let Bottleneck::Busy(gpu) = self.bottleneck { Some(gpu) } else { None }
     }
 
     /// The device, where it idles for what the host does. What the host holds back is the idle time outside of waits for the
     /// device: a loop that waits for the device most of the time and lets it idle a little is as good as device-bound.
     pub fn device_kept_idle(&self) -> Option<&'a Device> {
         let shares = &self.main.shares;
-        match self.loss {
+        match self.bottleneck {
             Bottleneck::Dry(gpu)
                 if 1.0 - gpu.job_busy >= DRY || shares.input_wait >= HARDLY || shares.checkpoint >= HARDLY =>
             {
@@ -154,11 +154,6 @@ impl<'a> RuleInput<'a> {
     pub fn computes_on_cpu(&self) -> bool {
         // A wait for a device that spins looks like computing.
         let spins = self.window.load_unknown();
-        matches!(self.loss, Bottleneck::NoDevice) && !spins && self.main.shares.host_busy >= BUSY
-    }
-
-    /// CPU use of the trainer, cores.
-    pub fn trainer_cores(&self) -> f64 {
-        self.main.cores()
+        matches!(self.bottleneck, Bottleneck::NoDevice) && !spins && self.main.shares.host_busy >= BUSY
     }
 }
