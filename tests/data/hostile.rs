@@ -46,6 +46,7 @@ const FIELDS: &[&str] = &[
     "whole",
     "reason",
     "mend",
+    "fix",
     "library",
     "driver",
     "uuid",
