@@ -54,6 +54,7 @@ enum Waits {
     Tangled,
 }
 
+/// A job of this size in which each trainer waits like this. Long because it is one literal with all that a tick has.
 fn job(size: Size, tick: u64, waits: Waits) -> JobSample {
     let all = processes(size);
     let process = |(pid, trainer): (u32, Option<u32>)| {

@@ -48,7 +48,6 @@ pub struct Pipeline {
 
 impl Pipeline {
     /// A pipeline that has seen nothing yet.
-    #[must_use]
     pub fn new(context: Context, options: RatesOptions) -> Self {
         Self {
             rates: Rates::new(options),
@@ -62,7 +61,6 @@ impl Pipeline {
 
     /// A pipeline for the samples that were recorded under this header. `gpus` are devices named by hand, instead of
     /// those that were named when it was recorded.
-    #[must_use]
     pub fn of_recording(header: &Header, gpus: Option<&[GpuChoice]>) -> Self {
         let named = || header.gpus.iter().filter_map(|gpu| gpu.parse().ok()).collect();
         let context = Context {
@@ -141,7 +139,6 @@ impl Pipeline {
 }
 
 /// Whether class and cause of two verdicts are the same.
-#[must_use]
 pub fn same_cause(a: &Verdict, b: &Verdict) -> bool {
     a.class == b.class && a.cause == b.cause
 }

@@ -1,8 +1,12 @@
 //! (previous, current) sample → frame of rates. The only subtraction of counters in the program.
 //!
-//! [`Rates`] is a deterministic fold: the same samples give the same frames, with no clock and no I/O, so a recording
-//! can be judged again. It keeps the previous sample and, for each trainer, what spans ticks (a wait that has not
-//! ended, the last step seen, the newest stacks).
+//! What lives here: everything that is computed from two samples, the meaning of a thread's wait or stack among it, and
+//! what must be remembered between samples for that. What may not: reading anything, a clock, and any judgement of the run,
+//! which is [`diagnosis`](crate::diagnosis)'s.
+//!
+//! [`Rates`] is a deterministic fold: the same samples give the same frames, so a recording can be judged again. It keeps
+//! the previous sample and one `TrainerState` for each trainer: a wait that has not ended, the last step, what is
+//! waited for, the newest stacks.
 //!
 //! Rules that hold everywhere below:
 //! - A counter that went backwards gives `None` for its field: a gap, never a spike. So does the first sample, and a
@@ -48,10 +52,15 @@ pub use frame::Frame;
 pub(crate) use job::PAGE;
 pub use wait::Wait;
 
-use crate::sample::{ProcessId, Sample, SourceState};
+use crate::sample::{JobSample, ProcessId, ProcessRole, Sample, SourceState};
+use batches::Loaders;
+use chain::ChainState;
 use delta::{rate, span};
+use gpu::GpuFold;
+use loop_variable::LoopVariable;
+use sampled::{SampledTrainer, SampledWorker};
 use stacks::correction::RecentActivities;
-use trainer::TrainerCarry;
+use trainer::SplitState;
 
 /// A suspend stops CLOCK_MONOTONIC but not CLOCK_BOOTTIME (clock_gettime(2)): the two drifting apart by more than this
 /// in one interval marks one. Nanoseconds.
@@ -87,16 +96,21 @@ pub struct Rates {
     options: RatesOptions,
     previous: Option<Arc<Sample>>,
     previous_interval_ns: Option<u64>,
-    carries: HashMap<ProcessId, TrainerCarry>,
-    chains: chain::Chains,
-    batches: batches::Batches,
-    recent_stacks: RecentActivities,
-    loop_variables: loop_variable::LoopVariables,
+    trainers: HashMap<ProcessId, TrainerState>,
+}
+
+/// What spans ticks of one trainer.
+#[derive(Debug, Default)]
+struct TrainerState {
+    split: SplitState,
+    chain: ChainState,
+    loaders: Loaders,
+    stacks: RecentActivities,
+    variable: LoopVariable,
 }
 
 impl Rates {
     /// A fold that has seen nothing yet.
-    #[must_use]
     pub fn new(options: RatesOptions) -> Self {
         Self { options, ..Self::default() }
     }
@@ -142,8 +156,8 @@ impl Rates {
             sequence: sample.sequence,
             unix_ms: sample.unix_ms,
             monotonic_ns: sample.monotonic_ns,
-            alive: sample.sources.job.state != SourceState::Gone,
-            state: '?',
+            alive: sample.job.as_ref().map_or(sample.sources.job.state != SourceState::Gone, |job| job.alive),
+            state: sample.job.as_deref().map_or('?', job::state),
             own_cpu_pct: before.and_then(|before| {
                 let seconds = span(Some(before.monotonic_ns), sample.monotonic_ns);
                 let own = rate(sample.own.cpu_ns, before.own.cpu_ns, seconds)?;
@@ -151,75 +165,128 @@ impl Rates {
                 Some((own + children) / 1e7)
             }),
             own_rss_bytes: sample.own.rss_bytes,
+            storage: storage::fold(before, sample),
+            neighbours: neighbours::fold(sample.neighbours.as_deref()),
+            gpu_driver: sample.gpus.as_deref().and_then(|gpus| gpus.driver.clone()),
             ..Frame::default()
         };
-        if let Some(job) = sample.job.as_deref() {
-            let before_job = before.and_then(|before| before.job.as_deref());
-            let stale = stale_against
-                .and_then(|before| before.job.as_deref())
-                .is_some_and(|before| before.monotonic_ns == job.monotonic_ns);
-            let folded = job::fold(before_job, sample, job, &gpu.memory_by_pid);
-            frame.alive = job.alive;
-            frame.state = job::state(job);
-            let waits = sampled::waits(&job.sampler);
-            let mut graph = chain::Graph::of(job, before_job, &waits, &folded.short_lived);
-            let chains = &mut self.chains;
-            if let Some(stacks) = sample.stacks.as_deref() {
-                chains.take_stacks(stacks);
+        match sample.job.as_deref() {
+            Some(job) => {
+                let before_job = before.and_then(|before| before.job.as_deref());
+                let stale = stale_against
+                    .and_then(|before| before.job.as_deref())
+                    .is_some_and(|before| before.monotonic_ns == job.monotonic_ns);
+                self.fold_job(&mut frame, before_job, sample, job, &gpu, stale);
+                self.fold_stacks(&mut frame, sample, job);
             }
-            let mut trainers = sampled::trainers(job, &waits, |process| match &graph {
-                Some(graph) if !stale => {
-                    chains.loop_of(&chain::ProcessTick { process, graph, devices: gpu.devices_of(process.id.pid) })
-                }
-                _ => chains.loop_tid(process.id).unwrap_or(process.id.pid),
-            });
-            chains.retain(&trainers);
-            chains.moved().for_each(|trainer| self.recent_stacks.forget(trainer));
-            let mut workers = sampled::workers(job, &waits);
-            let mut followed = Vec::new();
-            if let Some(graph) = &mut graph {
-                chain::look_into_workers(graph, job, &mut workers);
-                if folded.seconds.is_some() {
-                    followed = chains.follow(graph, job, &mut trainers, |pid| gpu.devices_of(pid));
-                } else if !stale {
-                    chains.rebase(&trainers);
-                }
-            }
-            frame.trainers = trainer::fold(&mut self.carries, job, &trainers, &workers, &folded, &gpu, stale);
-            for (trainer, chain) in frame.trainers.iter_mut().zip(followed) {
-                trainer.chain = chain;
-                let own = |worker: &sampled::SampledWorker| worker.torch && worker.trainer == trainer.id.pid;
-                let written_s = folded.of(job, trainer.id).and_then(|(_, delta)| delta.write_chars_per_s);
-                let shared = gpu.devices_of(trainer.id.pid).iter().any(|device| device.shared);
-                trainer.leave_device(workers.iter().any(own), shared, written_s);
-            }
-            frame.workers = workers::fold(before_job, job, &workers, &folded, stale);
-            let seconds = folded.seconds.filter(|_| !stale);
-            self.batches.correct(&mut frame.trainers, &mut frame.workers, seconds);
-            frame.job = folded.job;
-            frame.processes = folded.processes;
-            (frame.threads, frame.thread_roles) = folded.threads.finish();
-        } else {
-            self.carries.clear();
-            self.chains = chain::Chains::default();
-            self.batches = batches::Batches::default();
+            None => self.trainers.clear(),
         }
-        self.loop_variables.take(sample.stacks.as_deref(), |id| self.chains.loop_tid(id));
-        let loop_of = |id| (self.chains.loop_tid(id), self.loop_variables.stepping(id));
-        frame.stacks = stacks::fold(sample.stacks.as_deref(), sample.job.as_deref(), loop_of);
-        self.recent_stacks.take(frame.monotonic_ns, &frame.stacks);
-        self.loop_variables.retain(|id| frame.trainers.iter().any(|trainer| trainer.id == id));
-        for trainer in frame.trainers.iter_mut().filter(|trainer| trainer.steps.is_none()) {
-            trainer.counted = self.loop_variables.steps(trainer.id, sample.monotonic_ns);
-        }
-        frame.trainers.iter_mut().for_each(|trainer| trainer.correct(&self.recent_stacks.of(trainer.id)));
         frame.host = host::fold(before, sample, frame.job.cpu_pct);
-        frame.storage = storage::fold(before, sample);
-        frame.neighbours = neighbours::fold(sample.neighbours.as_deref());
-        frame.gpu_link = gpu.link;
-        frame.gpu_driver = sample.gpus.as_deref().and_then(|gpus| gpus.driver.clone());
-        frame.gpus = gpu.rates;
-        frame
+        Frame { gpu_link: gpu.link, gpus: gpu.rates, ..frame }
+    }
+
+    /// The job, its trainers and its workers. Long because it is the order of a tick: each step needs what the one before
+    /// found.
+    fn fold_job(
+        &mut self,
+        frame: &mut Frame,
+        before: Option<&JobSample>,
+        sample: &Sample,
+        job: &JobSample,
+        gpu: &GpuFold,
+        stale: bool,
+    ) {
+        let folded = job::fold(before, sample, job, &gpu.memory_by_pid);
+        for window in sample.stacks.iter().flat_map(|stacks| &stacks.windows) {
+            self.trainers.get_mut(&window.process).into_iter().for_each(|state| state.chain.take_stacks(window));
+        }
+        let waits = sampled::waits(&job.sampler);
+        let mut graph = chain::Graph::new(job, before, &waits, &folded.short_lived);
+        let mut trainers = sampled::trainers(job, &waits, |process| {
+            let chain = &mut self.trainers.entry(process.id).or_default().chain;
+            match &graph {
+                Some(graph) if !stale => {
+                    chain.loop_of(&chain::ProcessTick { process, graph, devices: gpu.devices_of(process.id.pid) })
+                }
+                _ => chain.loop_tid().unwrap_or(process.id.pid),
+            }
+        });
+        self.forget_all_but(&trainers, job.target);
+        let mut workers = sampled::workers(job, &waits);
+        let mut chains = vec![None; trainers.len()];
+        if let Some(graph) = &mut graph {
+            chain::resolve_worker_waits(graph, job, &mut workers);
+            let mut states: HashMap<_, _> =
+                self.trainers.iter_mut().map(|(id, state)| (*id, &mut state.chain)).collect();
+            let followed = trainers
+                .iter_mut()
+                .filter_map(|trainer| Some((states.remove(&trainer.id)?, gpu.devices_of(trainer.id.pid), trainer)));
+            match folded.seconds {
+                Some(_) => chains = chain::follow(graph, job, followed),
+                None => followed.filter(|_| !stale).for_each(|(state, _, trainer)| state.rebase(trainer)),
+            }
+        }
+        for (trainer, chain) in trainers.iter().zip(chains) {
+            let state = self.trainers.entry(trainer.id).or_default();
+            let mut rates = trainer::fold(&mut state.split, trainer, job, &workers, &folded, gpu, stale);
+            rates.chain = chain;
+            let own = |worker: &SampledWorker| worker.torch && worker.trainer == trainer.id.pid;
+            let written_per_s = folded.process(job, trainer.id).and_then(|(_, delta)| delta.write_chars_per_s);
+            let shared = gpu.devices_of(trainer.id.pid).iter().any(|device| device.shared);
+            rates.leave_device(workers.iter().any(own), shared, written_per_s);
+            frame.trainers.push(rates);
+        }
+        if trainers.is_empty() {
+            frame.trainers.extend(trainer::target(job, &folded));
+        }
+        frame.workers = workers::fold(before, job, &workers, &folded, stale);
+        for trainer in &mut frame.trainers {
+            let state = self.trainers.entry(trainer.id).or_default();
+            state.loaders.correct(trainer, &mut frame.workers, folded.seconds);
+        }
+        frame.job = folded.job;
+        frame.processes = folded.processes;
+        (frame.threads, frame.thread_roles) = folded.threads.finish();
+    }
+
+    /// Forgets what no longer holds of the trainers that were sampled, and all others but the target.
+    fn forget_all_but(&mut self, trainers: &[SampledTrainer], target: ProcessId) {
+        self.trainers.retain(|id, state| {
+            if trainers.is_empty() {
+                // It is known by its counters alone.
+                (state.split, state.chain) = Default::default();
+                return *id == target;
+            }
+            if state.chain.has_moved() {
+                // They are of another thread than the one that runs the loop.
+                state.stacks = RecentActivities::default();
+            }
+            trainers.iter().any(|trainer| trainer.id == *id)
+        });
+    }
+
+    /// What stacks and local variables say, of the frame and of the splits in it.
+    fn fold_stacks(&mut self, frame: &mut Frame, sample: &Sample, job: &JobSample) {
+        for read in sample.stacks.iter().flat_map(|stacks| &stacks.locals) {
+            if let Some(state) = self.trainers.get_mut(&read.process) {
+                state.variable.take(read, state.chain.loop_tid().unwrap_or(read.process.pid));
+            }
+        }
+        let loop_of = |id| {
+            let state = self.trainers.get(&id);
+            (state.and_then(|state| state.chain.loop_tid()), state.and_then(|state| state.variable.stepping()))
+        };
+        frame.stacks = stacks::fold(sample.stacks.as_deref(), job, loop_of);
+        for trainer in &mut frame.trainers {
+            let Some(state) = self.trainers.get_mut(&trainer.id) else { continue };
+            let own = frame.stacks.iter().filter(|stacks| stacks.id == trainer.id);
+            let own = own.filter(|stacks| stacks.role == ProcessRole::Trainer);
+            state.stacks.take(sample.monotonic_ns, own.map(|stacks| stacks.main));
+            if trainer.steps.is_none() {
+                trainer.counted = state.variable.steps(sample.monotonic_ns);
+            }
+            trainer.correct(&state.stacks.sum());
+        }
     }
 }
 
@@ -234,7 +301,7 @@ pub fn mean(values: impl Iterator<Item = impl Into<Option<f64>>>) -> Option<f64>
 mod tests {
     use super::testing::*;
     use super::*;
-    use crate::sample::{JobSample, OwnSample};
+    use crate::sample::{OwnSample, ProcessSample};
 
     fn sample(sequence: u64, ms: u64) -> Sample {
         tick(sequence, ms)
@@ -297,6 +364,23 @@ mod tests {
         assert!(frame.gap && frame.own_cpu_pct.is_none());
         let frame = rates.next(Arc::new(Sample { own: own(50 + 10_000_000), ..sample(6, 2000) }));
         assert!((frame.own_cpu_pct.unwrap() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_trainer_that_is_gone_is_forgotten() {
+        let mut rates = Rates::default();
+        let trainer = ProcessSample { role: ProcessRole::Trainer, ..process(10) };
+        let with = |sequence, processes| {
+            let job = Some(Arc::new(job(sequence * 1000, processes)));
+            Arc::new(Sample { job, ..sample(sequence, sequence * 1000) })
+        };
+        rates.next(with(0, vec![trainer.clone()]));
+        rates.next(with(1, vec![trainer]));
+        assert_eq!(rates.trainers.keys().copied().collect::<Vec<_>>(), [id(10)], "by its counters alone");
+        rates.next(with(2, vec![process(11)]));
+        assert!(!rates.trainers.contains_key(&id(10)));
+        rates.next(Arc::new(sample(3, 3000)));
+        assert!(rates.trainers.is_empty());
     }
 
     #[test]

@@ -90,7 +90,6 @@ fn is_plain(text: &str) -> bool {
 /// `text` on one line and without anything that could steer a terminal. Borrows where nothing had to change.
 ///
 /// Printable text comes back as it was; the function is idempotent.
-#[must_use]
 pub fn sanitise(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);
@@ -101,7 +100,6 @@ pub fn sanitise(text: &str) -> Cow<'_, str> {
 /// Sanitises `text` and cuts it to at most `width` terminal cells, ending in `…` where something was cut.
 ///
 /// Reads no more of `text` than it shows, so a 4 KiB command line costs no more than the cells it is given.
-#[must_use]
 pub fn fit(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(width.min(256));
     let mut used = 0;
@@ -125,7 +123,6 @@ pub fn fit(text: &str, width: usize) -> String {
 
 /// Breaks sanitised `text` into lines of at most `width` cells at spaces, or inside a word that is longer than a line.
 /// A character that is wider than a whole line (they take up to three cells) becomes the replacement character.
-#[must_use]
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();
@@ -162,7 +159,6 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 
 /// [`wrap`] with a hanging indent: the first line begins with `first`, the others with blanks of the same width. `width`
 /// is that of the whole lines; an empty text has one.
-#[must_use]
 pub fn wrap_hanging(first: &str, text: &str, width: usize) -> Vec<String> {
     let indent = first.width();
     let mut lines = wrap(text, width.saturating_sub(indent).max(8));
@@ -173,8 +169,12 @@ pub fn wrap_hanging(first: &str, text: &str, width: usize) -> Vec<String> {
     lines.iter().enumerate().map(|(number, line)| (begin(number) + line).trim_end().to_owned()).collect()
 }
 
+/// Whether a word is one of these, which are separated by blanks.
+pub fn is_one_of(words: &str, word: &str) -> bool {
+    words.split(' ').any(|known| known == word)
+}
+
 /// The word that is spelled most like this one, if any is spelled much like it.
-#[must_use]
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     // The comparison takes time and memory by the product of both lengths.
     let word = word.get(..word.len().min(LONGEST_WORD)).unwrap_or_default();
@@ -185,7 +185,6 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
 }
 
 /// What is wrong with a text at a byte offset, in one line. Lines and columns count from 1, columns in characters.
-#[must_use]
 pub fn refused(text: &str, offset: usize, what: &str) -> String {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -194,7 +193,6 @@ pub fn refused(text: &str, offset: usize, what: &str) -> String {
 }
 
 /// [`refused`] for what is no TOML, or not the TOML that was expected.
-#[must_use]
 pub fn refused_by_toml(text: &str, error: &toml::de::Error) -> String {
     refused(text, error.span().map_or(0, |span| span.start), error.message())
 }

@@ -22,17 +22,16 @@ const LOCALTIME: &str = "/etc/localtime";
 /// The local time zone: `TZ`, else `/etc/localtime`, else UTC. The same for as long as the process lives.
 pub fn local() -> TimeZone {
     static LOCAL: OnceLock<TimeZone> = OnceLock::new();
-    LOCAL.get_or_init(|| of(std::env::var_os("TZ").as_deref(), std::env::var_os("TZDIR").as_deref())).clone()
+    LOCAL.get_or_init(|| resolve(std::env::var_os("TZ").as_deref(), std::env::var_os("TZDIR").as_deref())).clone()
 }
 
 /// The present moment in the local time zone.
-#[must_use]
 pub fn now() -> Zoned {
     Timestamp::now().to_zoned(local())
 }
 
 /// The zone for these values of `TZ` and `TZDIR`; UTC where they name none.
-fn of(tz: Option<&OsStr>, folder: Option<&OsStr>) -> TimeZone {
+fn resolve(tz: Option<&OsStr>, folder: Option<&OsStr>) -> TimeZone {
     let Some(tz) = tz else { return read(Path::new(LOCALTIME)).unwrap_or(TimeZone::UTC) };
     let Some(text) = tz.to_str() else { return TimeZone::UTC };
     // A rule (`CET-1CEST,M3.5.0,M10.5.0/3`), or the name or path of a file, with or without a colon.
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     fn offset_of(tz: &str, folder: Option<&Path>) -> i32 {
-        let zone = of(Some(OsStr::new(tz)), folder.map(Path::as_os_str));
+        let zone = resolve(Some(OsStr::new(tz)), folder.map(Path::as_os_str));
         // 2026-01-01T00:00:00Z
         Timestamp::from_second(1_767_225_600).unwrap().to_zoned(zone).offset().seconds()
     }

@@ -5,8 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::rates::stacks::sums::StackSum;
-use crate::rates::stacks::{Activity, CodePlace, is_sleep};
+use crate::rates::stacks::{Activity, CodePlace, ProcessStacks, is_sleep};
 use crate::text::sanitise;
 
 use super::parts::{Hottest, Stages};
@@ -33,8 +32,8 @@ const LEAST_SHARE: f64 = 0.005;
 /// Lines at which the host waits for the device: calls that are there for it, lines that are leaves again and again while
 /// their text reads a value back, and, where the sampler saw waits for the device, lines that were blocked. `share` is what
 /// a number of samples stands for.
-pub(super) fn sync_lines(stacks: &StackSum, share: impl Fn(u32) -> f64, device_sync: f64) -> Vec<Hottest> {
-    let places = stacks.places().filter(|place| !place.activity.is_input());
+pub(super) fn sync_lines(stacks: &ProcessStacks, share: impl Fn(u32) -> f64, device_sync: f64) -> Vec<Hottest> {
+    let places = stacks.places.iter().filter(|place| !place.activity.is_input());
     let mut lines: Vec<(&CodePlace, u32)> = places.map(|place| (place, syncs(place, device_sync))).collect();
     lines.sort_by_key(|(place, samples)| (Reverse(*samples), &place.file, place.line));
     let named = lines.into_iter().take(TOP).map(|(place, samples)| hottest(place, share(samples)));
@@ -64,19 +63,19 @@ fn syncs(place: &CodePlace, device_sync: f64) -> u32 {
 
 /// Samples of the loop's thread at lines that wait for another thread of the program. A lock that is waited for in native
 /// code leaves no frame of its own, but its line takes it; a thread that is joined is waited for in the standard library.
-pub(super) fn at_lock_lines(stacks: &StackSum) -> u32 {
+pub(super) fn at_lock_lines(stacks: &ProcessStacks) -> u32 {
     let samples = |place: &CodePlace| match place.text.as_deref() {
         Some(text) if enters_a_context(text) || text.contains(".acquire(") => place.leaf,
         Some(text) if text.contains(".join(") => place.blocked,
         _ => 0,
     };
-    stacks.places().filter(|place| place.user).map(samples).sum()
+    stacks.places.iter().filter(|place| place.user).map(samples).sum()
 }
 
 /// The line that the loop sleeps at most.
-pub(super) fn sleep_line(stacks: &StackSum, share: impl Fn(u32) -> f64) -> Option<Hottest> {
+pub(super) fn sleep_line(stacks: &ProcessStacks, share: impl Fn(u32) -> f64) -> Option<Hottest> {
     let sleeps = |place: &&CodePlace| is_sleep(place.text.as_deref(), &place.file, &place.function);
-    let most = stacks.places().filter(sleeps).max_by_key(|place| place.samples);
+    let most = stacks.places.iter().filter(sleeps).max_by_key(|place| place.samples);
     most.map(|place| hottest(place, share(place.samples)))
 }
 
@@ -95,17 +94,17 @@ fn reads_back(text: &str) -> bool {
 }
 
 /// The main thread's largest functions, without the loader's own that nobody can change.
-pub(super) fn hottest_functions(stacks: &StackSum, share: impl Fn(u32) -> f64) -> Vec<Hottest> {
-    functions(stacks.places().filter(is_own), share, TOP)
+pub(super) fn hottest_functions(stacks: &ProcessStacks, share: impl Fn(u32) -> f64) -> Vec<Hottest> {
+    functions(stacks.places.iter().filter(is_own), share, TOP)
 }
 
 /// The largest of them outside of waits for the device and for other ranks, at the line that takes most of it.
-pub(super) fn hottest_own(stacks: &StackSum, share: impl Fn(u32) -> f64, device_sync: f64) -> Option<Hottest> {
+pub(super) fn hottest_own(stacks: &ProcessStacks, share: impl Fn(u32) -> f64, device_sync: f64) -> Option<Hottest> {
     let works = |place: &CodePlace| CodePlace {
         samples: place.samples.saturating_sub(syncs(place, device_sync)),
         ..place.clone()
     };
-    let places = stacks.places().filter(|place| is_own(place) && place.activity != Activity::Collective);
+    let places = stacks.places.iter().filter(|place| is_own(place) && place.activity != Activity::Collective);
     let places: Vec<CodePlace> = places.map(works).collect();
     functions(places.iter(), share, 1).pop()
 }
@@ -162,23 +161,23 @@ fn hottest(place: &CodePlace, share: f64) -> Hottest {
 pub(super) fn worker_stages(
     io_wait: f64,
     idle: f64,
-    own: Option<&StackSum>,
-    pooled: &StackSum,
+    own: Option<&ProcessStacks>,
+    pooled: &ProcessStacks,
 ) -> Option<(Stages, Option<Hottest>)> {
     const PARTS: [Activity; 5] =
         [Activity::Load, Activity::Decode, Activity::Transform, Activity::Collate, Activity::HandOver];
     if pooled.main.total() < ENOUGH_POOLED {
         return None;
     }
-    let nothing = StackSum::default();
+    let nothing = ProcessStacks::default();
     let own = own.unwrap_or(&nothing);
     let is_active = |activity: Activity| PARTS.contains(&activity) || is_set_up(activity);
-    let active_samples = |sum: &StackSum| sum.main.of(is_active) as f64;
+    let active_samples = |sum: &ProcessStacks| sum.main.samples_where(is_active) as f64;
     let (own_active, pooled_active) = (active_samples(own), active_samples(pooled));
     let active = 1.0 - idle_share(own, idle.clamp(0.0, 1.0));
     let whole = own_active + if pooled_active > 0.0 { POOLED } else { 0.0 };
     let share = |activity: Activity| {
-        let count = |sum: &StackSum| f64::from(sum.main.get(activity));
+        let count = |sum: &ProcessStacks| f64::from(sum.main.get(activity));
         let of_all = if pooled_active > 0.0 { count(pooled) / pooled_active * POOLED } else { 0.0 };
         if whole > 0.0 { active * (count(own) + of_all) / whole } else { 0.0 }
     };
@@ -203,7 +202,7 @@ pub(super) fn worker_stages(
     let (from, from_active) = if alone { (own, own_active) } else { (pooled, pooled_active) };
     let blameless =
         |activity: Activity| is_set_up(activity) || matches!(activity, Activity::Waiting | Activity::HandOver);
-    let places = from.places().filter(|place| !blameless(place.activity));
+    let places = from.places.iter().filter(|place| !blameless(place.activity));
     let of_active = |samples: u32| if from_active > 0.0 { active * f64::from(samples) / from_active } else { 0.0 };
     Some((stages, functions(places, of_active, 1).pop()))
 }
@@ -214,7 +213,7 @@ fn is_set_up(activity: Activity) -> bool {
 }
 
 /// The sampler takes a futex for idleness; the stacks know better where they are many and say something else.
-fn idle_share(own: &StackSum, measured: f64) -> f64 {
+fn idle_share(own: &ProcessStacks, measured: f64) -> f64 {
     let total = own.main.total();
     let seen = f64::from(own.main.get(Activity::Waiting)) / total.max(1) as f64;
     if total >= ENOUGH_OWN && (seen - measured).abs() > UNKNOWN_WAIT { seen } else { measured }
@@ -223,7 +222,6 @@ fn idle_share(own: &StackSum, measured: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rates::stacks::ProcessStacks;
 
     fn place(function: &str, line: u32, activity: Activity, samples: u32, leaf: u32) -> CodePlace {
         CodePlace {
@@ -239,10 +237,10 @@ mod tests {
         }
     }
 
-    fn sum_of(samples: &[(Activity, u32)], places: Vec<CodePlace>) -> StackSum {
+    fn sum_of(samples: &[(Activity, u32)], places: Vec<CodePlace>) -> ProcessStacks {
         let mut stacks = ProcessStacks { places, ..ProcessStacks::default() };
         samples.iter().for_each(|(activity, samples)| stacks.main.add(*activity, *samples));
-        StackSum::from(&stacks)
+        ProcessStacks::sum([&stacks])
     }
 
     #[test]
@@ -280,7 +278,7 @@ mod tests {
         let (stages, hottest) = worker_stages(0.0, 0.5, None, &others).unwrap();
         assert!((stages.decode - 0.5).abs() < 0.01);
         assert!((hottest.unwrap().share - 0.5).abs() < 0.01);
-        assert!(worker_stages(0.0, 0.5, None, &StackSum::default()).is_none());
+        assert!(worker_stages(0.0, 0.5, None, &ProcessStacks::default()).is_none());
     }
 
     #[test]

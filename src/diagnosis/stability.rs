@@ -108,7 +108,7 @@ fn newest_stacks(all: &[&Frame], short: &[&Frame], now: Option<&Mix>, last: &Fra
     let taken = before.iter().rposition(|frame| !frame.stacks.is_empty());
     let around = taken.and_then(|at| before.get((at + 1).saturating_sub(short.len())..=at)).unwrap_or_default();
     if now.is_some_and(|now| now.has_moved_since(around)) {
-        return StackSums::of(short.iter().flat_map(|frame| &frame.stacks));
+        return StackSums::from_stacks(short.iter().flat_map(|frame| &frame.stacks));
     }
     let moments = all.iter().rev().map(|frame| (frame.monotonic_ns, &*frame.stacks));
     StackSums::newest(moments, last.monotonic_ns.saturating_sub((SHORT_STACKS_S * 1e9) as u64))
@@ -120,7 +120,7 @@ fn stacks_have_moved(frames: &[&Frame]) -> bool {
     let Some((last, earlier)) = frames.split_last() else { return false };
     let input = |main: &Activities| {
         let all = main.total();
-        (all >= STACKS_LEAST).then(|| main.of(Activity::is_input) as f64 / all as f64)
+        (all >= STACKS_LEAST).then(|| main.samples_where(Activity::is_input) as f64 / all as f64)
     };
     last.stacks.iter().filter(|now| now.role == ProcessRole::Trainer).any(|now| {
         let mut before = Activities::default();
@@ -181,7 +181,7 @@ impl Diagnosis {
         }
         let of_last = |seconds: f64| self.frames(recent.clone(), last, seconds);
         let (long_frames, stack_frames) = (of_last(LONG_S), of_last(STACKS_S));
-        let stacks = StackSums::of(stack_frames.iter().flat_map(|frame| &frame.stacks));
+        let stacks = StackSums::from_stacks(stack_frames.iter().flat_map(|frame| &frame.stacks));
         let ranks = ranks::ranks(&long_frames, &stacks);
         let only = ranks::straggler(&ranks);
         let long = Features::from_frames(&long_frames, &stacks, only);

@@ -13,7 +13,7 @@ use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::packed::{self, Packed};
+use super::packed;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Verdict};
 use crate::rates::Frame;
@@ -77,58 +77,46 @@ impl Default for Limits {
     }
 }
 
-/// Packed moments that are not compressed yet.
+/// Packed moments, one after the other: of the archive's `open` as they are, of its `blocks` compressed together.
 #[derive(Debug, Clone, Default)]
-struct Open {
-    /// Where each moment ends, in the bytes and in the floats.
-    ends: Vec<(usize, usize)>,
-    packed: Packed,
-}
-
-impl Open {
-    fn push(&mut self, moment: &Moment) {
-        let Packed { bytes, floats } = &self.packed;
-        let (bytes, floats) = (bytes.len(), floats.len());
-        // The floats of a verdict are few, and rounded already, to decimals that people see in files.
-        let exact = (&*moment.verdict, moment.since_ns);
-        if packed::pack(&mut self.packed, &*moment.frame, &exact).is_none() {
-            // What cannot be written down loads as nothing: an empty piece.
-            self.packed.bytes.truncate(bytes);
-            self.packed.floats.truncate(floats);
-        }
-        self.ends.push((self.packed.bytes.len(), self.packed.floats.len()));
-    }
-
-    fn bytes(&self) -> usize {
-        size_of_val(&*self.ends) + self.packed.bytes.len() + self.packed.floats.len()
-    }
-
-    fn compress(mut self) -> Block {
-        self.packed.bytes.append(&mut self.packed.floats);
-        self.ends.shrink_to_fit();
-        let packed = zstd::bulk::compress(&self.packed.bytes, LEVEL).unwrap_or_default();
-        Block { ends: self.ends, packed }
-    }
-}
-
-/// Moments that are compressed together.
-#[derive(Debug)]
 struct Block {
-    /// As in [`Open`]; all the floats come after all the bytes.
-    ends: Vec<(usize, usize)>,
+    /// Where each moment ends, before it is compressed.
+    ends: Vec<usize>,
     packed: Vec<u8>,
 }
 
 impl Block {
+    fn push(&mut self, moment: &Moment) {
+        let before = self.packed.len();
+        // The floats of a verdict are few, and rounded already, to decimals that people see in files.
+        let exact = (&*moment.verdict, moment.since_ns);
+        if packed::pack(&mut self.packed, &*moment.frame, &exact).is_none() {
+            // What cannot be written down loads as nothing: an empty piece.
+            self.packed.truncate(before);
+        }
+        self.ends.push(self.packed.len());
+    }
+
     fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.ends) + self.packed.len()
     }
 
+    fn compressed(mut self) -> Self {
+        self.ends.shrink_to_fit();
+        Self { ends: self.ends, packed: zstd::bulk::compress(&self.packed, LEVEL).unwrap_or_default() }
+    }
+
+    /// A moment of a compressed block.
     fn load(&self, place: usize, id: MomentId) -> Option<Moment> {
-        let (bytes, floats) = *self.ends.last()?;
-        let plain = zstd::bulk::decompress(&self.packed, bytes + floats).ok()?;
-        let (bytes, floats) = plain.split_at_checked(bytes)?;
-        unpack(&self.ends, bytes, floats, place, id)
+        self.unpack(&zstd::bulk::decompress(&self.packed, *self.ends.last()?).ok()?, place, id)
+    }
+
+    /// The moment at a place of `plain`, the bytes before they are compressed.
+    fn unpack(&self, plain: &[u8], place: usize, id: MomentId) -> Option<Moment> {
+        let start = place.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        let (frame, (verdict, since_ns)): (Frame, (Verdict, u64)) =
+            packed::unpack(plain.get(start..*self.ends.get(place)?)?)?;
+        Some(Moment { id, frame: Arc::new(frame), verdict: Arc::new(verdict), since_ns })
     }
 }
 
@@ -140,7 +128,7 @@ pub struct Archive {
     stamps: VecDeque<Stamp>,
     blocks: VecDeque<Arc<Block>>,
     /// What comes after the blocks.
-    open: Open,
+    open: Block,
     newest: Option<Moment>,
     /// Moments whose class or cause is not that of the moment before them.
     changes: VecDeque<MomentId>,
@@ -151,7 +139,6 @@ pub struct Archive {
 
 impl Archive {
     /// An archive of nothing yet.
-    #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
@@ -181,63 +168,54 @@ impl Archive {
         if let Some(before) = self.newest.replace(Moment { id, frame, verdict, since_ns }) {
             self.open.push(&before);
         }
-        if self.open.ends.len() >= BLOCK || self.open.bytes() > self.limits.bytes / 4 {
-            self.blocks.push_back(Arc::new(std::mem::take(&mut self.open).compress()));
+        if self.open.ends.len() >= BLOCK || self.open.packed.len() > self.limits.bytes / 4 {
+            self.blocks.push_back(Arc::new(std::mem::take(&mut self.open).compressed()));
         }
         self.shrink();
     }
 
     /// What is known of the oldest moment kept.
-    #[must_use]
     pub fn first(&self) -> Option<&Stamp> {
         self.stamps.front()
     }
 
     /// What is known of the newest moment.
-    #[must_use]
     pub fn last(&self) -> Option<&Stamp> {
         self.stamps.back()
     }
 
     /// The newest moment, whole.
-    #[must_use]
     pub fn latest(&self) -> Option<&Moment> {
         self.newest.as_ref()
     }
 
     /// Moments kept.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.stamps.len()
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.stamps.is_empty()
     }
 
     /// Memory that the moments take, bytes, but for the newest one.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         let blocks: usize = self.blocks.iter().map(|block| block.bytes()).sum();
         blocks + self.open.bytes() + self.stamps.len() * size_of::<Stamp>()
     }
 
     /// What is known of a moment, while it is kept.
-    #[must_use]
     pub fn stamp(&self, id: MomentId) -> Option<&Stamp> {
         self.stamps.get(self.place(id)?)
     }
 
     /// The moment whose interval holds `monotonic_ns`, else the one that ends nearest to it.
-    #[must_use]
     pub fn at(&self, monotonic_ns: u64) -> Option<MomentId> {
         self.near(self.last()?.id, monotonic_ns)
     }
 
     /// [`Self::at`] in the series of a moment; in the oldest for one that is no longer kept.
-    #[must_use]
     pub fn near(&self, id: MomentId, monotonic_ns: u64) -> Option<MomentId> {
         let next = self.series.partition_point(|first| *first <= id);
         let start = next.checked_sub(1).and_then(|at| self.series.get(at)).copied().unwrap_or_default();
@@ -256,14 +234,12 @@ impl Archive {
 
     /// The moment `by` moments after this one, or before it; the first or last where there are not so many, also for
     /// a moment that is no longer kept.
-    #[must_use]
     pub fn step(&self, id: MomentId, by: i64) -> Option<MomentId> {
         let (first, last) = (self.first()?.id, self.last()?.id);
         Some(MomentId(id.0.saturating_add_signed(by)).clamp(first, last))
     }
 
     /// The next moment after this one, or the last before it, at which class or cause became others.
-    #[must_use]
     pub fn change(&self, id: MomentId, forward: bool) -> Option<MomentId> {
         let place = if forward {
             self.changes.partition_point(|c| *c <= id)
@@ -274,7 +250,6 @@ impl Archive {
     }
 
     /// The whole moment, while it is kept.
-    #[must_use]
     pub fn load(&self, id: MomentId) -> Option<Moment> {
         if let Some(newest) = self.newest.as_ref().filter(|newest| newest.id == id) {
             return Some(newest.clone());
@@ -287,8 +262,7 @@ impl Archive {
                 None => return block.load(rest, id),
             }
         }
-        let Packed { bytes, floats } = &self.open.packed;
-        unpack(&self.open.ends, bytes, floats, rest, id)
+        self.open.unpack(&self.open.packed, rest, id)
     }
 
     fn place(&self, id: MomentId) -> Option<usize> {
@@ -304,7 +278,7 @@ impl Archive {
                 break;
             }
             if self.blocks.pop_front().is_none() {
-                self.open = Open::default();
+                self.open = Block::default();
             }
             self.stamps.drain(..oldest.min(self.stamps.len()));
             let first = self.stamps.front().map_or(self.next, |s| s.id);
@@ -323,16 +297,6 @@ impl Archive {
         let stamp = series.map_or(stamp, |series| self.stamp(*series).unwrap_or(last));
         u128::from(last.monotonic_ns.saturating_sub(stamp.monotonic_ns)) > self.limits.span.as_nanos()
     }
-}
-
-/// The moment at a place among packed ones that end at `ends`.
-fn unpack(ends: &[(usize, usize)], bytes: &[u8], floats: &[u8], place: usize, id: MomentId) -> Option<Moment> {
-    let (bytes_end, floats_end) = *ends.get(place)?;
-    let (bytes_start, floats_start) =
-        place.checked_sub(1).map_or(Some((0, 0)), |before| ends.get(before).copied())?;
-    let (frame, (verdict, since_ns)): (Frame, (Verdict, u64)) =
-        packed::unpack(bytes.get(bytes_start..bytes_end)?, floats.get(floats_start..floats_end)?)?;
-    Some(Moment { id, frame: Arc::new(frame), verdict: Arc::new(verdict), since_ns })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::rates::frame::ProcessRates;
 
 /// One tick of a made-up run.
 #[derive(Debug, Clone)]
-struct Tick {
+struct MadeUpTick {
     /// How far the clock moves; it may go backwards.
     by_ns: i64,
     /// Share of that time which the frame covers.
@@ -20,21 +20,28 @@ struct Tick {
     verdict: (usize, Option<u8>),
 }
 
-fn tick() -> impl Strategy<Value = Tick> {
+fn tick() -> impl Strategy<Value = MadeUpTick> {
     let by_ns = prop_oneof![20 => 100_000_000..20_000_000_000i64, 2 => Just(0i64), 1 => any::<i64>()];
     let verdict = (0..3usize, option::of(0..2u8));
     let covers = prop_oneof![4 => Just(1.0), 1 => 0.0..1.0f64, 1 => Just(f64::NAN)];
     // What an f32 can hold, short of where rounding makes it infinite; NaN and the infinities among them.
     let value = any::<f32>().prop_map(|v| f64::from(if v.abs() > 1e38 { v / 16.0 } else { v }));
     (by_ns, covers, any::<bool>(), 0..20usize, value, verdict).prop_map(
-        |(by_ns, covers, gap, processes, value, verdict)| Tick { by_ns, covers, gap, processes, value, verdict },
+        |(by_ns, covers, gap, processes, value, verdict)| MadeUpTick {
+            by_ns,
+            covers,
+            gap,
+            processes,
+            value,
+            verdict,
+        },
     )
 }
 
 /// What was pushed: the frame, and the verdict that stood at it.
 type Pushed = (Arc<Frame>, Arc<Verdict>);
 
-fn run(archive: &mut Archive, ticks: &[Tick], mut after_each: impl FnMut(&Archive)) -> Vec<Pushed> {
+fn run(archive: &mut Archive, ticks: &[MadeUpTick], mut after_each: impl FnMut(&Archive)) -> Vec<Pushed> {
     let mut now = 1_000_000_000_000u64;
     let mut pushed = Vec::new();
     for (n, tick) in ticks.iter().enumerate() {
@@ -204,7 +211,7 @@ fn a_damaged_block_gives_nothing() {
     }
     let whole = archive.blocks[0].packed.clone();
     let end = *archive.blocks[0].ends.last().unwrap();
-    for ends in [vec![], vec![(9, 9), (3, 3), end]] {
+    for ends in [vec![], vec![9, 3, end]] {
         let block = Block { ends, packed: whole.clone() };
         for place in 0..3 {
             assert!(block.load(place, MomentId(0)).is_none());

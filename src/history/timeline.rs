@@ -68,7 +68,6 @@ impl Default for Timeline {
 impl Timeline {
     /// A timeline of nothing yet that goes back as far as whole moments do, and for the longest time scale at least. It
     /// may be looked at from its beginning: a recording is read to its end before it is played there.
-    #[must_use]
     pub fn new(limits: Limits) -> Self {
         let ns = u64::try_from(limits.span.as_nanos()).unwrap_or(u64::MAX).max(LONGEST_NS);
         let times = (limits.bytes / Limits::default().bytes).clamp(1, MOST_TIMES);
@@ -81,7 +80,7 @@ impl Timeline {
 
     /// Adds the values of a frame with the class of its verdict, dropping the oldest when full.
     pub fn push(&mut self, frame: &Frame, class: Class) {
-        let mut point = TimelinePoint::of(frame, class);
+        let mut point = TimelinePoint::from_frame(frame, class);
         if self.points.back().is_some_and(|last| point.end_ns < last.end_ns) {
             // The clock went backwards: what was has no place on this axis any more.
             *self = Self::within(self.bounds);
@@ -98,13 +97,11 @@ impl Timeline {
     }
 
     /// The newest point.
-    #[must_use]
     pub fn latest(&self) -> Option<&TimelinePoint> {
         self.points.back()
     }
 
     /// Whether something was seen before `window` begins: what is missing at its left edge is then a gap.
-    #[must_use]
     pub fn began_before(&self, window: TimelineWindow) -> bool {
         let mut oldest = self.levels.iter().filter_map(Level::first).chain(self.points.front());
         oldest.any(|p| i128::from(p.end_ns) <= window.start_ns())

@@ -80,7 +80,6 @@ impl Totals {
     }
 
     /// Classes with their time, seconds, longest first.
-    #[must_use]
     pub fn classes(&self) -> Vec<(Class, f64)> {
         let of = |class| self.causes.iter().filter(move |known| known.verdict.class == class);
         let sums = Class::ALL.map(|class| (class, of(class).map(|known| known.seconds).sum()));
@@ -90,14 +89,12 @@ impl Totals {
     }
 
     /// The class and cause that held the run back for the longest time in all.
-    #[must_use]
     pub fn costliest(&self) -> Option<&CauseTime> {
         let healthy = |v: &Verdict| v.cause == Some(Cause::ComputeBound);
         self.longest_of(|v| !healthy(v) && !matches!(v.class, Class::Balanced | Class::Idle | Class::Unknown))
     }
 
     /// First advice of the verdict with advice that stood longest in all.
-    #[must_use]
     pub fn advice(&self) -> Option<&Advice> {
         self.longest_of(|verdict| !verdict.advice.is_empty())?.verdict.advice.first()
     }

@@ -4,29 +4,23 @@
 //! batches of images and labels were seen to take two. The trainer's own feeders write exactly once for each index that they
 //! hand out, so the two counts together tell how many writes a batch takes.
 
-use std::collections::HashMap;
-
 use super::frame::{TrainerRates, WorkerRates};
 use super::levels::FADE;
 
 /// Fewer steps than this say nothing: what is in the queues blurs them.
-const STEPS: f64 = 10.0;
+const LEAST_STEPS: f64 = 10.0;
 /// More loaders than this are not taken from at each step.
-const MOST: f64 = 7.0;
+const MOST_LOADERS: f64 = 7.0;
 /// A ratio that is further from a whole number than this, as a part of it, is none.
-const OFF: f64 = 0.15;
+const WHOLE_WITHIN: f64 = 0.15;
 
-/// The loaders of each trainer, by PID.
+/// The loaders of one trainer.
 ///
 /// Loops that take from several loaders at each step, as adversarial and semi-supervised training does, have an index handed out for
 /// each of them, so that what the trainer's feeders count is a multiple of the steps. The loader that is waited for gives one batch a
 /// step; the others' workers give a whole multiple of that.
 #[derive(Debug, Default)]
-pub(super) struct Batches(HashMap<u32, Loaders>);
-
-/// The loaders of one trainer.
-#[derive(Debug, Default)]
-struct Loaders {
+pub(super) struct Loaders {
     /// Writes of all workers and indices handed out over the last ticks.
     writes: (f64, f64),
     /// The workers of the loader that was waited for last. Sums of before it was known would count for the others.
@@ -37,37 +31,25 @@ struct Loaders {
     rest: (u64, Vec<f32>),
 }
 
-impl Batches {
-    /// Takes a tick of so many seconds. Turns the workers' writes a second into batches a second, and counts of indices into counts
-    /// of steps.
-    pub(super) fn correct(
-        &mut self,
-        trainers: &mut [TrainerRates],
-        workers: &mut [WorkerRates],
-        seconds: Option<f64>,
-    ) {
-        self.0.retain(|pid, _| trainers.iter().any(|trainer| trainer.id.pid == *pid));
-        for trainer in trainers {
-            let pid = trainer.id.pid;
-            let loaders = self.0.entry(pid).or_default();
-            let of_trainer = workers.iter_mut().filter(|worker| worker.trainer == pid);
-            let rates = of_trainer.filter_map(|worker| Some((worker.id.pid, worker.batches_s.as_mut()?)));
-            let mut rates: Vec<(u32, &mut f64)> = rates.collect();
-            loaders.take_writes(&mut rates, trainer.steps, seconds);
-            loaders.take_batches(&rates, trainer, seconds);
-            loaders.regroup(trainer);
-        }
-    }
-}
-
 /// How often the one count holds the other; `None` where that is no whole number of times, or cannot be told.
 fn times(count: f64, steps: f64) -> Option<f64> {
     let ratio = count / steps;
     let whole = ratio.round().max(1.0);
-    (steps >= STEPS && (ratio - whole).abs() <= OFF * whole).then_some(whole)
+    (steps >= LEAST_STEPS && (ratio - whole).abs() <= WHOLE_WITHIN * whole).then_some(whole)
 }
 
 impl Loaders {
+    /// Takes a tick of so many seconds. Turns the writes a second of the trainer's workers into batches a second, and counts of
+    /// indices into counts of steps.
+    pub(super) fn correct(&mut self, trainer: &mut TrainerRates, workers: &mut [WorkerRates], seconds: Option<f64>) {
+        let own = workers.iter_mut().filter(|worker| worker.trainer == trainer.id.pid);
+        let rates = own.filter_map(|worker| Some((worker.id.pid, worker.batches_s.as_mut()?)));
+        let mut rates: Vec<(u32, &mut f64)> = rates.collect();
+        self.take_writes(&mut rates, trainer.steps, seconds);
+        self.take_batches(&rates, trainer, seconds);
+        self.regroup(trainer);
+    }
+
     fn take_writes(&mut self, rates: &mut [(u32, &mut f64)], steps: Option<u64>, seconds: Option<f64>) {
         let writes_per_s: f64 = rates.iter().map(|(_, rate)| **rate).sum();
         let (writes, indices) = self.writes;
@@ -96,7 +78,7 @@ impl Loaders {
     /// Loaders that a step takes from; one where that cannot be told.
     fn each_step(&self) -> u64 {
         let (waited, others) = self.batches;
-        times(others, waited).filter(|more| *more <= MOST).map_or(1, |more| 1 + more as u64)
+        times(others, waited).filter(|more| *more <= MOST_LOADERS).map_or(1, |more| 1 + more as u64)
     }
 
     fn regroup(&mut self, trainer: &mut TrainerRates) {
@@ -130,10 +112,10 @@ mod tests {
     fn batches(writes_per_s: [Option<f64>; 2], steps: Option<u64>) -> Vec<Option<f64>> {
         let mut trainer = TrainerRates { id: id(10), steps, ..TrainerRates::default() };
         let workers = writes_per_s.map(|batches_s| WorkerRates { trainer: 10, batches_s, ..WorkerRates::default() });
-        let (mut loaders, mut seen) = (Batches::default(), Vec::new());
+        let (mut loaders, mut seen) = (Loaders::default(), Vec::new());
         for _ in 0..5 {
             seen = workers.to_vec();
-            loaders.correct(std::slice::from_mut(&mut trainer), &mut seen, Some(1.0));
+            loaders.correct(&mut trainer, &mut seen, Some(1.0));
         }
         seen.iter().map(|worker| worker.batches_s).collect()
     }
@@ -177,11 +159,11 @@ mod tests {
                 ..WorkerRates::default()
             };
             let workers = [worker(20, waited), worker(21, others[0]), worker(22, others[1])];
-            let mut loaders = Batches::default();
+            let mut loaders = Loaders::default();
             for _ in 0..10 {
                 let lengths = vec![1.0 / indices as f32; indices];
                 (trainer.steps, trainer.step_lengths_s) = (Some(indices as u64), lengths);
-                loaders.correct(std::slice::from_mut(&mut trainer), &mut workers.clone(), Some(1.0));
+                loaders.correct(&mut trainer, &mut workers.clone(), Some(1.0));
             }
             assert_eq!(trainer.steps, Some(steps), "{waited} {others:?}");
             let length: f32 = trainer.step_lengths_s.iter().sum();

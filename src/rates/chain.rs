@@ -1,21 +1,33 @@
-//! Whom the loop waits for: from its thread over pipes, sockets, locks and other threads to the resource that ends the wait.
+//! The wait chain: what the loop waits for, and what that waits for, from the loop's thread over pipes, sockets, locks and
+//! other threads to the resource that ends the wait.
 //!
-//! A wait-for graph, followed once for each sample of the loop's thread that has what it waits on: where a thread is blocked,
-//! [`follow`](Graph::ways) finds who would let it go on and asks the same of that thread, until somebody runs, or waits for a
-//! disk, the device, an address elsewhere or a timer. Time is passed on and never counted twice: the shares of all ends add up
-//! to the time of the samples. Where several may end a wait, each gets an equal part of it.
+//! What lives here: the wait-for graph of a tick, the rules by which a wait is followed through it, and what must be
+//! remembered of earlier ticks for these. What may not: what a wait costs the run (`trainer`), or whether it matters
+//! (`diagnosis`).
+//!
+//! In the order of a tick:
+//! 1. `loop_thread` finds the thread that runs the loop, nearly always the main one.
+//! 2. `graph` joins the sampled threads by the pipes, sockets, locks and children they wait on.
+//! 3. `graph/follow` starts at the loop's thread, once for each sample that has what it waits on: it finds what would let
+//!    the thread go on (`graph/descriptors`, `graph/short_lived`) and asks the same of that, until something runs, or waits
+//!    for a disk, the device, an address elsewhere or a timer. The result are [`RoundPath`]s, whose shares add up to 1:
+//!    where several things may end a wait, each gets an equal part.
+//! 4. What one sample cannot tell is filled in from the last seconds: threads too short-lived to be followed
+//!    (`short_lived_paths`), a loop that sleeps and looks again (`polling`), processes that work ahead (`work_ahead`), threads
+//!    that run no Python (`native`).
+//! 5. `round_paths` adds the samples up to the [`ChainRates`] of the frame, which are declared in `paths`.
 //!
 //! The idea is that of wait-for graphs and critical paths (wPerf, OSDI 2018: while A waits for B, A's wait is what B does
 //! meanwhile).
 
-mod beside;
 mod graph;
 mod loop_thread;
 mod native;
-mod passing;
 pub mod paths;
 mod polling;
-mod ways;
+mod round_paths;
+mod short_lived_paths;
+mod work_ahead;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -27,81 +39,84 @@ use super::stacks::python_threads;
 use super::time_split::LoopActivity;
 use super::wait::Wait;
 use crate::sample::stacks::THREADS;
-use crate::sample::{JobSample, ProcessId, StacksSample};
-use beside::Beside;
+use crate::sample::{JobSample, StackWindow};
 pub(super) use graph::Graph;
-use loop_thread::LoopThread;
+use loop_thread::LoopFinder;
 pub(super) use loop_thread::ProcessTick;
 use native::NativeThreads;
-use passing::Passing;
 use paths::{ChainRates, WaitEdge, WaitEnd, WaitHop};
 use polling::Polling;
-use ways::{PathSums, RoundPath};
+use round_paths::{PathSums, RoundPath};
+use short_lived_paths::ShortLivedPaths;
+use work_ahead::WorkAhead;
 
 /// What one sample's chain says about the loop's activity, where the wait itself does not. `sleeps`: the loop's own code does.
 fn activity(
-    ways: &[RoundPath],
+    paths: &[RoundPath],
     graph: &Graph<'_>,
-    beside: &Beside,
+    work_ahead: &WorkAhead,
     (pid, tid, main): (u32, u32, Wait),
     sleeps: bool,
 ) -> Option<LoopActivity> {
     match main {
         Wait::Running | Wait::DiskRead | Wait::DiskWrite | Wait::Memory => return None,
-        // A socket with a time limit of 5 s is polled in the same way as the pipe of torch's loader.
+        // A socket with a time limit of 5 s is polled just like the pipe of torch's loader.
         Wait::LoaderPoll if !graph.waits_on_sockets(pid, tid) => return None,
         _ => {}
     }
     let mut shares: BTreeMap<LoopActivity, f64> = BTreeMap::new();
-    for way in ways {
-        let of = match (way.hops.first(), &way.end) {
+    for path in paths {
+        let of = match (path.hops.first(), &path.end) {
             (None, WaitEnd::Device) => LoopActivity::DeviceSync,
             (None, WaitEnd::Net(_) | WaitEnd::Children | WaitEnd::Asked) => LoopActivity::Other,
             (None, WaitEnd::Timer) if sleeps => LoopActivity::Other,
-            (None, WaitEnd::Unknown) if way.name.is_some() => LoopActivity::Other,
+            (None, WaitEnd::Unknown) if path.name.is_some() => LoopActivity::Other,
             (None, _) => return None,
             (Some(hop), _) => match hop.by {
                 // It works on request, or it is a guess that it is waited for.
                 WaitEdge::Polls => LoopActivity::Other,
-                _ if graph.is_loader(hop.pid, beside) => LoopActivity::InputWait,
+                _ if graph.is_loader(hop.pid, work_ahead) => LoopActivity::InputWait,
                 // A thread of the program's own, where there is no other loader: it makes the batches. Whether it works ahead
                 // cannot be told: it needs the interpreter lock now and then, which the loop holds while it works.
-                WaitEdge::Thread if way.hops.len() == 1 && way.end != WaitEnd::Asked && graph.makes_batches(hop) => {
+                WaitEdge::Thread
+                    if path.hops.len() == 1 && path.end != WaitEnd::Asked && graph.makes_batches(hop) =>
+                {
                     LoopActivity::InputWait
                 }
                 // Through a thread of its own that waits for a loader: the pool's, or the pin thread.
-                WaitEdge::Thread if way.hops.get(1).is_some_and(|next| graph.is_loader(next.pid, beside)) => {
+                WaitEdge::Thread if path.hops.get(1).is_some_and(|next| graph.is_loader(next.pid, work_ahead)) => {
                     LoopActivity::InputWait
                 }
-                WaitEdge::Thread if way.hops.len() == 1 && way.end == WaitEnd::Cpu => LoopActivity::HostBusy,
+                WaitEdge::Thread if path.hops.len() == 1 && path.end == WaitEnd::Cpu => LoopActivity::HostBusy,
                 _ => LoopActivity::Other,
             },
         };
-        *shares.entry(of).or_default() += way.share;
+        *shares.entry(of).or_default() += path.share;
     }
     shares.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(activity, _)| activity)
 }
 
-/// The first hop of a way into each other process.
-fn foreign_hops(way: &RoundPath, pid: u32) -> impl Iterator<Item = &WaitHop> {
-    let first = move |(at, hop): &(usize, &WaitHop)| !way.hops.iter().take(*at).any(|earlier| earlier.pid == hop.pid);
-    way.hops.iter().enumerate().filter(first).map(|(_, hop)| hop).filter(move |hop| hop.pid != pid)
+/// The first hop of a path into each other process.
+fn foreign_hops(path: &RoundPath, pid: u32) -> impl Iterator<Item = &WaitHop> {
+    let first =
+        move |(at, hop): &(usize, &WaitHop)| !path.hops.iter().take(*at).any(|earlier| earlier.pid == hop.pid);
+    path.hops.iter().enumerate().filter(first).map(|(_, hop)| hop).filter(move |hop| hop.pid != pid)
 }
 
-/// Whether a way leads straight out of the process, to somebody who was found.
-fn leaves(way: &RoundPath, pid: u32) -> bool {
-    match way.hops.first() {
+/// Whether a path leads straight out of the process, to an end that was found.
+fn leaves(path: &RoundPath, pid: u32) -> bool {
+    match path.hops.first() {
         Some(hop) => hop.pid != pid,
-        None => matches!(way.end, WaitEnd::Net(_) | WaitEnd::Children),
+        None => matches!(path.end, WaitEnd::Net(_) | WaitEnd::Children),
     }
 }
 
-/// What a worker's main thread waits for is not always what its call says. One that waits for threads of its own waits for
-/// what they wait for; one that waits to read what the trainer writes, in whatever call, has nothing to do. The sampled waits
-/// of such workers are put down to that. Those that wait at a lock which another worker holds are counted beside it.
-pub(super) fn look_into_workers(graph: &mut Graph<'_>, job: &JobSample, workers: &mut [SampledWorker]) {
+/// Corrects the workers' sampled waits, since a call does not always say what it is for. A worker that waits for threads of
+/// its own waits for what they wait for; one that waits to read what the trainer writes, in any call, has nothing to do.
+/// Waits at a lock that another worker holds are counted as well.
+pub(super) fn resolve_worker_waits(graph: &mut Graph<'_>, job: &JobSample, workers: &mut [SampledWorker]) {
     const MAY_BE: [Wait; 4] = [Wait::Futex, Wait::Pipe, Wait::Poll, Wait::Socket];
-    let count = |worker: &SampledWorker, wait: Wait| worker.counts.get(wait.index()).copied().unwrap_or(0);
+    let count = |worker: &SampledWorker, wait: Wait| worker.counts.get(&wait).copied().unwrap_or(0);
     let blocked = |worker: &SampledWorker| MAY_BE.iter().any(|wait| count(worker, *wait) > 0);
     if !workers.iter().any(blocked) {
         return;
@@ -119,169 +134,139 @@ pub(super) fn look_into_workers(graph: &mut Graph<'_>, job: &JobSample, workers:
                 continue;
             };
             let moved = count(worker, from).min(every);
-            if let Some(count) = worker.counts.get_mut(from.index()) {
-                *count -= moved;
-            }
-            if let Some(count) = worker.counts.get_mut(to.index()) {
-                *count = count.saturating_add(moved);
-            }
+            *worker.counts.entry(from).or_default() -= moved;
+            *worker.counts.entry(to).or_default() += moved;
             worker.by_own_threads += if to == Wait::Running { moved } else { 0 };
         }
     }
     graph.rewind();
 }
 
-/// The wait chains of a job's trainers: what spans ticks.
+/// What spans ticks of one trainer's wait chain.
 #[derive(Debug, Default)]
-pub(super) struct Chains {
-    carries: HashMap<ProcessId, ChainCarry>,
-}
-
-/// What spans ticks, for one trainer.
-#[derive(Debug, Default)]
-struct ChainCarry {
-    loop_thread: LoopThread,
+pub(super) struct ChainState {
+    loop_thread: LoopFinder,
     native: NativeThreads,
-    beside: Beside,
+    work_ahead: WorkAhead,
     clock: SampleClock,
-    passing: Passing,
+    short_lived: ShortLivedPaths,
     polling: Polling,
     /// What the latest followed wait of each kind was for, and whether it led straight out of the process.
-    said: [(Option<LoopActivity>, bool); Wait::COUNT],
-    /// The pipe of data workers that was waited at last, and who writes to it.
+    latest_by_wait: HashMap<Wait, (Option<LoopActivity>, bool)>,
+    /// The pipe of data workers that was waited at last, and the PIDs that write to it.
     waited_at: Option<(Arc<str>, Vec<u32>)>,
 }
 
+impl ChainState {
+    /// The thread that runs the loop, as far as it is known.
+    pub(super) fn loop_tid(&self) -> Option<u32> {
+        self.loop_thread.tid()
+    }
+
+    /// The loop runs in another thread since this tick than in the one before.
+    pub(super) fn has_moved(&self) -> bool {
+        self.loop_thread.has_moved()
+    }
+
+    /// The thread that runs the loop in this tick.
+    pub(super) fn loop_of(&mut self, tick: &ProcessTick<'_>) -> u32 {
+        self.loop_thread.update(tick)
+    }
+
+    /// Takes the process's stacks: they tell which threads run Python, and which train.
+    pub(super) fn take_stacks(&mut self, window: &StackWindow) {
+        let all = window.threads.len() < THREADS;
+        let tids: Option<Vec<u32>> = window.threads.iter().map(|thread| thread.tid).collect();
+        self.native.take(tids.filter(|_| all));
+        let threads = python_threads(window);
+        let of_loop = self.loop_tid().unwrap_or(window.process.pid);
+        self.polling.take_stacks(threads.iter().find(|thread| thread.tid == of_loop));
+        self.loop_thread.take_stacks(threads);
+    }
+
+    /// Takes the last sample as the one to go on from, and follows nothing: what lies before it was not seen.
+    pub(super) fn rebase(&mut self, trainer: &SampledTrainer) {
+        self.clock.rebase(trainer.points.last().map(|point| point.at_ns));
+    }
+}
+
 /// One trainer whose chain is followed through a tick.
-struct Followed<'a> {
+struct FollowedTrainer<'a> {
     trainer: &'a mut SampledTrainer,
-    carry: &'a mut ChainCarry,
+    state: &'a mut ChainState,
     devices: Vec<&'a DeviceUse>,
-    ways: PathSums,
+    paths: PathSums,
     /// The first point that was not come to yet.
     next: usize,
 }
 
-impl Chains {
-    /// The thread that runs a trainer's loop, as far as it is known.
-    pub(super) fn loop_tid(&self, trainer: ProcessId) -> Option<u32> {
-        self.carries.get(&trainer)?.loop_thread.tid()
+/// The chains of the trainers' loops, in their order; none for one of which nothing was followed. Where the chain tells what a
+/// sample waited for, the sample is told.
+pub(super) fn follow<'a>(
+    graph: &mut Graph<'_>,
+    job: &JobSample,
+    trainers: impl Iterator<Item = (&'a mut ChainState, Vec<&'a DeviceUse>, &'a mut SampledTrainer)>,
+) -> Vec<Option<ChainRates>> {
+    let followed = trainers.map(|(state, devices, trainer)| {
+        state.work_ahead.begin();
+        state.native.note(trainer.id.pid, graph);
+        graph.set_native(trainer.id.pid, state.native.tids());
+        FollowedTrainer { trainer, state, devices, paths: PathSums::default(), next: 0 }
+    });
+    let mut followed: Vec<FollowedTrainer<'_>> = followed.collect();
+    for round in job.sampler.followed_rounds() {
+        graph.go_to(round);
+        followed.iter_mut().for_each(|one| one.go_to(round, graph, job.sampler.followed_every()));
     }
-
-    /// Takes the stacks of trainers whose chain was followed before: they tell which threads run Python, and which train.
-    pub(super) fn take_stacks(&mut self, stacks: &StacksSample) {
-        for window in &stacks.windows {
-            if let Some(carry) = self.carries.get_mut(&window.process) {
-                let all = window.threads.len() < THREADS;
-                let tids: Option<Vec<u32>> = window.threads.iter().map(|thread| thread.tid).collect();
-                carry.native.take(tids.filter(|_| all));
-                let threads = python_threads(window);
-                let of_loop = carry.loop_thread.tid().unwrap_or(window.process.pid);
-                carry.polling.take_stacks(threads.iter().find(|thread| thread.tid == of_loop));
-                carry.loop_thread.take_stacks(threads);
-            }
-        }
-    }
-
-    /// The thread that runs a trainer's loop in this tick.
-    pub(super) fn loop_of(&mut self, tick: &ProcessTick<'_>) -> u32 {
-        self.carries.entry(tick.process.id).or_default().loop_thread.of(tick)
-    }
-
-    /// Trainers whose loop runs in another thread since this tick than in the one before.
-    pub(super) fn moved(&self) -> impl Iterator<Item = ProcessId> + '_ {
-        self.carries.iter().filter(|(_, carry)| carry.loop_thread.has_moved()).map(|(id, _)| *id)
-    }
-
-    /// Forgets all trainers but these.
-    pub(super) fn retain(&mut self, trainers: &[SampledTrainer]) {
-        self.carries.retain(|id, _| trainers.iter().any(|trainer| trainer.id == *id));
-    }
-
-    /// Takes the last samples as those to go on from, and follows nothing: what lies before them was not seen.
-    pub(super) fn rebase(&mut self, trainers: &[SampledTrainer]) {
-        for trainer in trainers {
-            let carry = self.carries.entry(trainer.id).or_default();
-            carry.clock.rebase(trainer.points.last().map(|point| point.at_ns));
-        }
-    }
-
-    /// The chains of the trainers' loops, in their order; none for one of which nothing was followed. Where the chain tells
-    /// what a sample waited for, the sample is told.
-    pub(super) fn follow<'a>(
-        &'a mut self,
-        graph: &mut Graph<'_>,
-        job: &JobSample,
-        trainers: &'a mut [SampledTrainer],
-        devices_of: impl Fn(u32) -> Vec<&'a DeviceUse>,
-    ) -> Vec<Option<ChainRates>> {
-        let mut carries: HashMap<ProcessId, &mut ChainCarry> =
-            self.carries.iter_mut().map(|(id, carry)| (*id, carry)).collect();
-        let followed = trainers.iter_mut().map(|trainer| {
-            let carry = carries.remove(&trainer.id)?;
-            carry.beside.begin();
-            carry.native.note(trainer.id.pid, graph);
-            graph.set_native(trainer.id.pid, carry.native.tids());
-            let devices = devices_of(trainer.id.pid);
-            Some(Followed { trainer, carry, devices, ways: PathSums::default(), next: 0 })
-        });
-        let mut followed: Vec<Option<Followed<'_>>> = followed.collect();
-        for round in job.sampler.followed_rounds() {
-            graph.go_to(round);
-            followed.iter_mut().flatten().for_each(|one| one.go_to(round, graph, job.sampler.followed_every()));
-        }
-        followed.into_iter().map(|one| one?.finish(graph)).collect()
-    }
+    followed.into_iter().map(|one| one.finish(graph)).collect()
 }
 
-impl Followed<'_> {
+impl FollowedTrainer<'_> {
     fn go_to(&mut self, round: u32, graph: &Graph<'_>, every: usize) {
-        let Self { trainer, carry, devices, ways, next } = self;
+        let Self { trainer, state, devices, paths, next } = self;
         while trainer.points.get(*next).is_some_and(|point| point.round < round) {
             *next += 1;
         }
         let Some(point) = trainer.points.get(*next).copied().filter(|point| point.round == round) else { return };
         let (pid, tid) = (trainer.id.pid, trainer.tid);
-        let mut all = graph.ways_of(pid, tid, busiest(devices, point.at_ns));
-        let seconds = carry.clock.seconds(point.at_ns);
-        carry.passing.take(&mut all, graph, (pid, point.main), seconds);
-        carry.polling.take(&mut all, graph, (pid, tid, point.main), seconds);
-        let found = &all.ways;
-        let waits = found.iter().flat_map(|way| foreign_hops(way, pid).map(|hop| (hop.pid, way.share)));
+        let mut all = graph.loop_paths(pid, tid, busiest(devices, point.at_ns));
+        let seconds = state.clock.seconds(point.at_ns);
+        state.short_lived.take(&mut all, graph, (pid, point.main), seconds);
+        state.polling.take(&mut all, graph, (pid, tid, point.main), seconds);
+        let found = &all.paths;
+        let waits = found.iter().flat_map(|path| foreign_hops(path, pid).map(|hop| (hop.pid, path.share)));
         let works = found
             .iter()
-            .all(|way| way.hops.is_empty() && matches!(way.end, WaitEnd::Cpu | WaitEnd::Device | WaitEnd::Timer));
-        // Who rests while the loop waits for a thread of its own may do so because what it made is still being handed over.
-        let leaves: f64 = found.iter().filter(|way| leaves(way, pid)).map(|way| way.share).sum();
+            .all(|path| path.hops.is_empty() && matches!(path.end, WaitEnd::Cpu | WaitEnd::Device | WaitEnd::Timer));
+        // A process that rests while the loop waits for a thread of its own may rest because what it made is still being handed over.
+        let leaves: f64 = found.iter().filter(|path| leaves(path, pid)).map(|path| path.share).sum();
         let resting = (works || leaves >= MOSTLY).then(|| graph.asked(pid)).into_iter().flatten();
-        carry.beside.add(waits, resting, works.then(|| graph.at_work((pid, tid))));
-        let sleeps = point.main == Wait::Sleep && carry.polling.is_by_code();
-        let said = activity(found, graph, &carry.beside, (pid, tid, point.main), sleeps);
-        if let Some(known) = carry.said.get_mut(point.main.index()) {
-            *known = (said, leaves >= MOSTLY);
-        }
+        state.work_ahead.add(waits, resting, works.then(|| graph.at_work((pid, tid))));
+        let sleeps = point.main == Wait::Sleep && state.polling.is_by_code();
+        let said = activity(found, graph, &state.work_ahead, (pid, tid, point.main), sleeps);
+        state.latest_by_wait.insert(point.main, (said, leaves >= MOSTLY));
         // The samples up to the next followed one are of waits like those that were followed last.
         for later in trainer.points.iter_mut().skip(*next).take(every) {
-            (later.by_chain, later.leaves) = carry.said.get(later.main.index()).copied().unwrap_or_default();
+            (later.by_chain, later.leaves) = state.latest_by_wait.get(&later.main).copied().unwrap_or_default();
         }
         // Tensors are fetched over sockets once their batch has come out of a pipe: of the one that was waited at last.
         let set = graph.waited_set((pid, tid), found);
         let fetches = point.main == Wait::Socket && said == Some(LoopActivity::InputWait);
-        if let Some(set) = set.as_ref().or(carry.waited_at.as_ref().filter(|_| fetches)) {
-            ways.add_set(set, seconds);
+        if let Some(set) = set.as_ref().or(state.waited_at.as_ref().filter(|_| fetches)) {
+            paths.add_set(set, seconds);
         }
-        carry.waited_at = set.or(carry.waited_at.take());
-        ways.add(all, seconds);
+        state.waited_at = set.or(state.waited_at.take());
+        paths.add(all, seconds);
     }
 
     fn finish(self, graph: &Graph<'_>) -> Option<ChainRates> {
-        let Self { trainer, carry, ways, .. } = self;
-        let peer = |pid| graph.peer(pid, &carry.beside);
+        let Self { trainer, state, paths, .. } = self;
+        let peer = |pid| graph.peer(pid, &state.work_ahead);
         let of_loop = graph.thread(trainer.id.pid, trainer.tid).filter(|thread| thread.paced);
         let wakes_per_s = of_loop.map(|thread| thread.wakes_per_s);
-        let guessed = carry.loop_thread.is_guessed(trainer.id.pid) || carry.polling.guesses();
+        let guessed = state.loop_thread.is_guessed(trainer.id.pid) || state.polling.guesses();
         let (process, tid, exact) = (trainer.id, trainer.tid, graph.exact && !guessed);
-        let chain = ChainRates { process, tid, exact, wakes_per_s, ..ways.finish(peer) };
+        let chain = ChainRates { process, tid, exact, wakes_per_s, ..paths.finish(peer) };
         Some(chain).filter(|chain| chain.samples > 0)
     }
 }

@@ -4,7 +4,7 @@
 //! likely, the other signals of the same moment (the pin thread, compute threads, the device's use, what the workers
 //! do) decide. Facts about torch's loader are from torch/utils/data/dataloader.py and _utils/{worker,pin_memory}.py.
 
-use super::levels::AT_WORK;
+use super::levels::WORKING_SHARE;
 use super::sampled::SampledPoint;
 use super::time_split::LoopActivity;
 use super::wait::Wait;
@@ -29,7 +29,7 @@ pub(super) struct WaitContext {
 impl WaitContext {
     /// A blocked thread may wait for the device: there is something to be waited for.
     fn device_busy(&self) -> bool {
-        self.device.is_some_and(|busy| busy >= AT_WORK)
+        self.device.is_some_and(|busy| busy >= WORKING_SHARE)
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn classify(point: &SampledPoint, context: &WaitContext) -> LoopActiv
             () => LoopActivity::InputWait,
         },
         Wait::Futex | Wait::Poll | Wait::Sleep | Wait::Device | Wait::Other => match () {
-            // Who sleeps waits for no thread.
+            // A thread that sleeps waits for no other.
             () if helper && point.main != Wait::Sleep => LoopActivity::HostBusy,
             () if context.device_busy() => LoopActivity::DeviceSync,
             () => LoopActivity::Other,

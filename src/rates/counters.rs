@@ -8,11 +8,11 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::loop_variable::{LARGEST, OLDEST_NS, READINGS, rate};
+use super::loop_variable::{LARGEST_COUNT, OLDEST_NS, READINGS, rate};
 use crate::sample::{LocalsSample, ProcessId, Sample};
 
 /// Most numbers of one reading that are looked at, the main thread's outermost first: they are remembered for [`READINGS`].
-const NUMBERS: usize = 1024;
+const MOST_NUMBERS: usize = 1024;
 /// Most processes whose numbers are remembered.
 const PROCESSES: usize = 64;
 
@@ -59,7 +59,7 @@ impl LastReading {
         let all: Vec<(Variable, i64)> = variables(&read).collect();
         // py-spy does not stop the program: a value half written tells that a variable may be none, but is not handed on.
         let numbers = read.threads.iter_mut().flat_map(|thread| &mut thread.frames).map(|frame| &mut frame.numbers);
-        numbers.for_each(|numbers| numbers.retain(|(_, value)| (0..=LARGEST).contains(value)));
+        numbers.for_each(|numbers| numbers.retain(|(_, value)| (0..=LARGEST_COUNT).contains(value)));
         self.readings.push_back(read.clone());
         let is_old = |at_ns: u64| read.began_ns.saturating_sub(at_ns) > OLDEST_NS;
         while self.readings.len() > READINGS || self.readings.front().is_some_and(|first| is_old(first.began_ns)) {
@@ -91,9 +91,9 @@ impl LastReading {
     }
 }
 
-/// Takes out what is more than [`NUMBERS`].
+/// Takes out what is more than [`MOST_NUMBERS`].
 fn truncate(read: &mut LocalsSample) {
-    let mut left = NUMBERS;
+    let mut left = MOST_NUMBERS;
     for frame in read.threads.iter_mut().flat_map(|thread| &mut thread.frames) {
         frame.numbers.truncate(left);
         left -= frame.numbers.len();

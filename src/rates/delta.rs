@@ -66,37 +66,9 @@ macro_rules! copied {
 }
 pub(super) use copied;
 
-/// Finds entries of an earlier list by key. Lists of two ticks are nearly always in the same order, so the next entry
-/// is tried first; the first miss builds an index.
-pub(super) struct Earlier<'a, T, K> {
-    items: &'a [T],
-    key: fn(&T) -> K,
-    cursor: usize,
-    index: Option<HashMap<K, usize>>,
-}
-
-impl<'a, T, K: Copy + Eq + Hash> Earlier<'a, T, K> {
-    pub(super) fn new(items: &'a [T], key: fn(&T) -> K) -> Self {
-        Self { items, key, cursor: 0, index: None }
-    }
-
-    /// The entry with this key.
-    pub(super) fn find(&mut self, key: K) -> Option<&'a T> {
-        let items = self.items;
-        if let Some(item) = items.get(self.cursor).filter(|item| (self.key)(item) == key) {
-            self.cursor += 1;
-            return Some(item);
-        }
-        if items.is_empty() {
-            return None;
-        }
-        let index = self
-            .index
-            .get_or_insert_with(|| items.iter().enumerate().map(|(at, item)| ((self.key)(item), at)).collect());
-        let at = *index.get(&key)?;
-        self.cursor = at + 1;
-        items.get(at)
-    }
+/// Processes, threads or devices of an earlier sample, by what they are known again by.
+pub(super) fn by_key<T, K: Eq + Hash>(items: &[T], key: impl Fn(&T) -> K) -> HashMap<K, &T> {
+    items.iter().map(|item| (key(item), item)).collect()
 }
 
 #[cfg(test)]
@@ -114,16 +86,5 @@ mod tests {
         assert_eq!(rate(Some(10), Some(4), Some(2.0)), Some(3.0));
         assert_eq!(rate(Some(10), Some(4), None), None);
         assert_eq!(share(0, 0), 0.0);
-    }
-
-    #[test]
-    fn finds_in_any_order() {
-        let items = [3, 1, 4, 15, 9];
-        let mut earlier = Earlier::new(&items, |item| *item);
-        for key in [3, 1, 4, 9, 15, 3, 7, 9] {
-            assert_eq!(earlier.find(key).copied(), items.contains(&key).then_some(key));
-        }
-        let mut none = Earlier::new(&[], |item: &i32| *item);
-        assert_eq!(none.find(1), None);
     }
 }

@@ -47,7 +47,7 @@ pub struct Frame {
     pub thread_roles: Vec<ThreadRoleRates>,
     /// The host.
     pub host: HostRates,
-    /// The busiest processes besides the job's; `None` where nobody asked for them.
+    /// The busiest processes besides the job's; `None` where they are not shown.
     pub neighbours: Option<Neighbours>,
     /// Storage.
     pub storage: StorageRates,
@@ -145,7 +145,7 @@ pub struct TrainerRates {
     pub elsewhere_s: f64,
     /// Seconds by raw kind of wait, in the order of [`Wait::ALL`].
     pub by_wait_s: [f32; Wait::COUNT],
-    /// Whom it waited for, where that could be followed.
+    /// What it waited for, where that could be followed.
     pub chain: Option<ChainRates>,
     /// Device-idle seconds by what the main thread did meanwhile, where the device's use is known.
     pub device_idle_s: Option<TimeSplit>,
@@ -403,9 +403,9 @@ pub struct MountRates {
     pub files: u32,
     /// Some of these files, whole paths as the process sees them, raw, at most 8.
     pub examples: Vec<Arc<str>>,
-    /// Bytes per second read from the whole disks underneath, by anybody; `None` where these are not known.
+    /// Bytes per second read from the whole disks underneath, by any process; `None` where these are not known.
     pub disks_read_bytes_per_s: Option<f64>,
-    /// Bytes per second written to the whole disks underneath, by anybody.
+    /// Bytes per second written to the whole disks underneath, by any process.
     pub disks_write_bytes_per_s: Option<f64>,
     /// NFS: bytes per second read from the server.
     pub nfs_read_bytes_per_s: Option<f64>,
@@ -497,7 +497,7 @@ pub struct GpuRates {
 pub struct GpuProcessRates {
     /// PID in the host's PID namespace.
     pub pid: u32,
-    /// Of the job or not; `None` where NVML's PIDs are of another namespace than ours, so that nobody can tell.
+    /// Of the job or not; `None` where NVML's PIDs are of another namespace than ours, so that it cannot be told.
     pub ours: Option<bool>,
     /// Device memory held, bytes.
     pub memory_bytes: Option<u64>,

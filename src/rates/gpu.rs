@@ -6,7 +6,7 @@ use super::GpuChoice;
 use super::delta::{copied, delta, span};
 use super::device::DeviceUse;
 use super::frame::{GpuLink, GpuProcessRates, GpuRates};
-use super::levels::SHORT_S;
+use super::levels::SHORT_INTERVAL_S;
 use crate::sample::{Gpm, GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
 
 /// Bytes per second of one PCIe lane, one way, by generation from 1, after line coding
@@ -14,7 +14,7 @@ use crate::sample::{Gpm, GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
 const PCIE_LANE_BYTES_S: [f64; 6] = [250e6, 500e6, 985e6, 1969e6, 3938e6, 7563e6];
 
 /// A reading this old still says whether the device works at all (for telling waits apart, not for rates).
-const RECENT_NS: u64 = 3_000_000_000;
+const FRESH_NS: u64 = 3_000_000_000;
 
 /// What the other parts need to know of the devices.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ pub(super) fn fold(
                 *total = total.saturating_add(bytes);
             }
         }
-        let recent = sample.monotonic_ns.saturating_sub(gpus.monotonic_ns) <= RECENT_NS;
+        let recent = sample.monotonic_ns.saturating_sub(gpus.monotonic_ns) <= FRESH_NS;
         if let Some(pct) = used.utilization_pct.filter(|_| is_attached && !device.lost && recent) {
             let scale = match used.job_utilization_pct {
                 Some(own) if !used.others.is_empty() && pct > 0.0 => (own / pct).clamp(0.0, 1.0),
@@ -240,7 +240,7 @@ fn rates(
 /// NVML's counter moves in steps of up to 100 ms of consumption.
 fn power_w(device: &GpuDevice, earlier: Option<&GpuDevice>, seconds: Option<f64>) -> Option<f64> {
     let moved = delta(device.energy_mj, earlier.and_then(|earlier| earlier.energy_mj)).filter(|mj| *mj > 0);
-    let seconds = seconds.filter(|seconds| *seconds >= SHORT_S);
+    let seconds = seconds.filter(|seconds| *seconds >= SHORT_INTERVAL_S);
     match (moved, seconds) {
         (Some(mj), Some(seconds)) => Some(mj as f64 / 1e3 / seconds),
         _ => device.power_mw.map(|mw| f64::from(mw) / 1e3),

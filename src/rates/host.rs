@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::delta::{Earlier, add, delta, rate, span};
+use super::delta::{add, by_key, delta, rate, span};
 use super::frame::{CpuRates, HostRates, NetRates};
 use crate::sample::{CpuTimes, HostSample, NetInterface, Pressure, Sample};
 
@@ -49,7 +49,7 @@ struct Ticks {
 impl Ticks {
     /// `None` when a counter went backwards. Idle and iowait alone may fall a little by themselves
     /// (proc(5), `/proc/stat`): then they count as not moved.
-    fn of(before: &CpuTimes, now: &CpuTimes) -> Option<Self> {
+    fn between(before: &CpuTimes, now: &CpuTimes) -> Option<Self> {
         let moved =
             |field: fn(&CpuTimes) -> u64| delta(Some(field(now)), Some(field(before))).map(|ticks| ticks as f64);
         let busy = moved(|cpu| cpu.user)?
@@ -70,12 +70,12 @@ impl Ticks {
 
 fn cpus(out: &mut HostRates, before: &HostSample, host: &HostSample, allowed: &[u16], job_cpu_pct: Option<f64>) {
     let allowed: HashSet<u16> = allowed.iter().copied().collect();
-    let mut earlier = Earlier::new(&before.cpus, |cpu: &CpuTimes| cpu.cpu);
+    let earlier = by_key(&before.cpus, |cpu| cpu.cpu);
     let mut sum = Ticks::default();
     let mut busy_pct = 0.0;
     out.cpus.reserve_exact(host.cpus.len());
     for cpu in &host.cpus {
-        let Some(ticks) = earlier.find(cpu.cpu).and_then(|was| Ticks::of(was, cpu)) else { continue };
+        let Some(ticks) = earlier.get(&cpu.cpu).and_then(|was| Ticks::between(was, cpu)) else { continue };
         let allowed = allowed.is_empty() || allowed.contains(&cpu.cpu);
         out.cpus.push(CpuRates {
             cpu: cpu.cpu,

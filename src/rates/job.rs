@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::delta::{Earlier, Scheduled, add, copied, delta, rate, share, span};
+use super::delta::{Scheduled, add, by_key, copied, delta, rate, share, span};
 use super::frame::{JobRates, ProcessRates};
 use super::levels::WORTH_IT;
 use super::short_lived::ShortLived;
 use super::threads::ThreadFold;
-use crate::sample::{IoCounters, JobSample, ProcessId, ProcessSample, Sample, ThreadSample};
+use crate::sample::{IoCounters, JobSample, ProcessId, ProcessSample, Sample};
 
 /// Bytes of a page, the unit of faults and refaults.
 pub(crate) const PAGE: f64 = 4096.0;
@@ -28,7 +28,7 @@ pub(super) struct JobFold {
 
 impl JobFold {
     /// A process of the later sample, and what it did.
-    pub(super) fn of<'a>(
+    pub(super) fn process<'a>(
         &'a self,
         job: &'a JobSample,
         id: ProcessId,
@@ -83,18 +83,17 @@ pub(super) fn fold(
     let seconds = span(before.map(|before| before.monotonic_ns), job.monotonic_ns);
     // Without a span there is nothing to compare with.
     let before = before.filter(|_| seconds.is_some());
-    let mut earlier =
-        Earlier::new(before.map_or(&[][..], |before| &before.processes), |process: &ProcessSample| process.id);
+    let earlier = by_key(before.map_or(&[][..], |before| &before.processes), |process| process.id);
     let mut out = JobFold { seconds, ..JobFold::default() };
     out.deltas.reserve_exact(job.processes.len());
     out.processes.reserve_exact(job.processes.len());
     for process in &job.processes {
-        let before = earlier.find(process.id);
-        let delta = ProcessDelta::of(before, process, seconds, job.ticks_per_second, &mut out.threads);
+        let before = earlier.get(&process.id).copied();
+        let delta = ProcessDelta::between(before, process, seconds, job.ticks_per_second, &mut out.threads);
         out.processes.push(process_rates(process, &delta, job.ticks_per_second, gpu_memory));
         out.deltas.push(delta);
     }
-    out.short_lived = ShortLived::of(before, job);
+    out.short_lived = ShortLived::between(before, job);
     out.job = job_rates(before, sample, job, &out.deltas, seconds);
     let of_children = out.short_lived.children.values().sum::<f64>() * 100.0;
     out.job.cpu_pct = out.job.cpu_pct.map(|cpu| cpu + of_children);
@@ -102,7 +101,7 @@ pub(super) fn fold(
 }
 
 impl ProcessDelta {
-    fn of(
+    fn between(
         before: Option<&ProcessSample>,
         now: &ProcessSample,
         seconds: Option<f64>,
@@ -133,9 +132,9 @@ impl ProcessDelta {
             out.cpu_pct = Some((cores(user) + cores(system)) * 100.0);
             out.fetching_cores = cores(system) * out.fetched_share();
         }
-        let mut earlier = Earlier::new(&before.threads, |thread: &ThreadSample| thread.tid);
+        let earlier = by_key(&before.threads, |thread| thread.tid);
         for thread in &now.threads {
-            let was = earlier.find(thread.tid);
+            let was = earlier.get(&thread.tid);
             let on_cpu = delta(thread.on_cpu_ns, was.and_then(|was| was.on_cpu_ns));
             let delay = delta(thread.run_delay_ns, was.and_then(|was| was.run_delay_ns));
             let did = on_cpu.zip(delay).map(|(on_cpu, delay)| Scheduled { on_cpu, delay });

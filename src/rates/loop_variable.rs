@@ -4,53 +4,45 @@
 //! told by how it moves. The frame is the outermost that was there at nearly every reading and has such a variable: what is called
 //! from it may count as well, but samples of a batch or pieces of a step. Whatever makes a batch counts samples.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::frame::CountedSteps;
-use super::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_S};
+use super::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_INTERVAL_S};
 use super::stacks::is_in_loader;
-use crate::sample::{FrameLocals, LocalsSample, ProcessId, StacksSample, ThreadLocals};
+use crate::sample::{FrameLocals, LocalsSample, ThreadLocals};
 
 /// Most readings kept of one trainer.
 pub(super) const READINGS: usize = 32;
 /// Older ones are forgotten, nanoseconds.
 pub(super) const OLDEST_NS: u64 = 240_000_000_000;
 /// The rate is of the readings since then, nanoseconds: as long as most windows of the diagnosis.
-const RECENT_NS: u64 = 12_000_000_000;
+const RATE_SPAN_NS: u64 = 12_000_000_000;
 /// A rate is not shown for longer without a new reading, nanoseconds: a settled job with workers is read
 /// every minute.
 const HELD_NS: u64 = 80_000_000_000;
 /// Pairs of readings between which a counter has risen, at least.
 const RISES: usize = 3;
 /// Turns of the loop that were seen, at least.
-const TURNS: i64 = 6;
+const LEAST_TURNS: i64 = 6;
 /// The part of the pairs in which a counter rises, at least: one that begins anew every two seconds does in half of them.
 const RISING: f64 = 0.4;
 /// Larger than any count of steps: seconds since 1970 are.
-pub(super) const LARGEST: i64 = 1_000_000_000;
+pub(super) const LARGEST_COUNT: i64 = 1_000_000_000;
 /// Turns between two readings, in the middle, of a counter that begins anew now and then: one that runs through a few numbers again
 /// and again looks alike below.
 const LONG_RUN: f64 = 5.0;
 /// A few turns: so many must lie between two close readings before an unmoved variable shows that it rises in lumps, and the newest
 /// value is believed when it is no more turns beyond so many times the middle rate.
-const FEW: f64 = 3.0;
+const FEW_TURNS: f64 = 3.0;
 /// Part of a name that tells rounds through the data, which are no steps.
-const ROUNDS: &str = "epoch";
+const EPOCH: &str = "epoch";
 
 /// The frames of the loop's thread at one moment, outermost first.
 #[derive(Debug)]
 struct VariableReading {
     at_ns: u64,
     frames: Vec<FrameLocals>,
-}
-
-/// What is kept of one trainer.
-#[derive(Debug, Default)]
-struct Readings {
-    tid: u32,
-    kept: VecDeque<VariableReading>,
-    found: Option<FoundVariable>,
 }
 
 /// A loop whose variable counts its steps.
@@ -63,41 +55,29 @@ struct FoundVariable {
     turns: bool,
 }
 
-/// Local variables of the trainers' loops over time.
+/// Local variables of one trainer's loop over time.
 #[derive(Debug, Default)]
-pub(super) struct LoopVariables(HashMap<ProcessId, Readings>);
+pub(super) struct LoopVariable {
+    tid: u32,
+    kept: VecDeque<VariableReading>,
+    found: Option<FoundVariable>,
+}
 
-impl LoopVariables {
-    /// Takes new readings; `loop_of` tells which thread of a trainer runs the loop.
-    pub(super) fn take(&mut self, stacks: Option<&StacksSample>, loop_of: impl Fn(ProcessId) -> Option<u32>) {
-        for read in stacks.iter().flat_map(|stacks| &stacks.locals) {
-            let tid = loop_of(read.process).unwrap_or(read.process.pid);
-            self.0.entry(read.process).or_default().take(read, tid);
-        }
-    }
-
-    /// Forgets trainers that are no longer there.
-    pub(super) fn retain(&mut self, is_there: impl Fn(ProcessId) -> bool) {
-        self.0.retain(|id, _| is_there(*id));
-    }
-
-    /// The steps of a trainer as of now.
-    pub(super) fn steps(&self, trainer: ProcessId, now_ns: u64) -> Option<CountedSteps> {
-        let readings = self.0.get(&trainer)?;
-        let newest_ns = readings.kept.back()?.at_ns;
-        let found = readings.found.as_ref().filter(|_| now_ns.saturating_sub(newest_ns) <= HELD_NS)?;
+impl LoopVariable {
+    /// The steps as of now.
+    pub(super) fn steps(&self, now_ns: u64) -> Option<CountedSteps> {
+        let newest_ns = self.kept.back()?.at_ns;
+        let found = self.found.as_ref().filter(|_| now_ns.saturating_sub(newest_ns) <= HELD_NS)?;
         Some(found.steps.clone())
     }
 
-    /// The frame that runs a trainer's loop, as long as it takes steps: whatever is called from it is a part of a step.
-    pub(super) fn stepping(&self, trainer: ProcessId) -> Option<&FrameLocals> {
-        let found = self.0.get(&trainer)?.found.as_ref()?;
-        found.turns.then_some(&found.frame)
+    /// The frame that runs the loop, as long as it takes steps: whatever is called from it is a part of a step.
+    pub(super) fn stepping(&self) -> Option<&FrameLocals> {
+        self.found.as_ref().filter(|found| found.turns).map(|found| &found.frame)
     }
-}
 
-impl Readings {
-    fn take(&mut self, read: &LocalsSample, tid: u32) {
+    /// Takes a new reading of the process, whose loop runs in the thread `tid`.
+    pub(super) fn take(&mut self, read: &LocalsSample, tid: u32) {
         // Also where a further counter was found: all readings are then handed on again, with its values.
         if self.tid != tid || self.kept.back().is_some_and(|last| last.at_ns >= read.began_ns) {
             *self = Self { tid, ..Self::default() };
@@ -121,7 +101,7 @@ impl Readings {
             let mut names: Vec<&Arc<str>> = names.map(|(name, _)| name).collect();
             names.sort();
             names.dedup();
-            let counters = names.into_iter().filter(|name| !name.to_lowercase().contains(ROUNDS));
+            let counters = names.into_iter().filter(|name| !name.to_lowercase().contains(EPOCH));
             let rates = counters.filter_map(|name| {
                 let values = self.values(depth, frame, name);
                 Some((rate(&values)?, name, rises_still(&values)))
@@ -193,7 +173,7 @@ impl Pair {
 
     /// Close readings show whether the variable rises by ones or in lumps.
     fn is_close(self) -> bool {
-        self.seconds < SHORT_S
+        self.seconds < SHORT_INTERVAL_S
     }
 }
 
@@ -210,7 +190,7 @@ pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let is_whole = |pair: &Pair| {
         // Further from the middle one there is a new beginning between them, but for whole steps.
         let spread = (CLEARLY * middle).max(BY_CHANCE / pair.seconds);
-        let sudden = pair.ended_ns == newest_ns && pair.rate() > FEW * (middle + 1.0 / pair.seconds);
+        let sudden = pair.ended_ns == newest_ns && pair.rate() > FEW_TURNS * (middle + 1.0 / pair.seconds);
         pair.rise >= 0 && !sudden && (!begins_anew || (pair.rate() - middle).abs() <= spread)
     };
     let whole: Vec<Pair> = pairs.into_iter().filter(is_whole).collect();
@@ -218,7 +198,7 @@ pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let rises: Vec<i64> =
         whole.iter().filter(|pair| !pair.is_close() && pair.rise > 0).map(|pair| pair.rise).collect();
     let turns: i64 = rises.iter().sum();
-    let often = rises.len() >= RISES && turns >= TURNS && rises.len() as f64 >= RISING * far.len() as f64;
+    let often = rises.len() >= RISES && turns >= LEAST_TURNS && rises.len() as f64 >= RISING * far.len() as f64;
     let long_runs = !begins_anew || turns as f64 >= LONG_RUN * rises.len() as f64;
     (often && long_runs && middle <= EACH_MS && rises_by_ones(&whole, middle)).then(|| recent_rate(&whole))
 }
@@ -232,7 +212,7 @@ fn rises_still(values: &[(u64, i64)]) -> bool {
 /// The pairs of readings that follow each other; `None` where too many values are no count.
 fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
     let mut possible: Vec<(u64, i64)> =
-        values.iter().copied().filter(|(_, value)| (0..=LARGEST).contains(value)).collect();
+        values.iter().copied().filter(|(_, value)| (0..=LARGEST_COUNT).contains(value)).collect();
     // py-spy does not stop the program, so it meets one half written now and then.
     if (values.len() - possible.len()) as f64 > BEYOND_CHANCE * values.len() as f64 {
         return None;
@@ -249,7 +229,7 @@ fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
 /// No number divides all rises, and a rise comes as time passes, not in lumps.
 fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
     let unit = whole.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise));
-    let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= FEW);
+    let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= FEW_TURNS);
     let (unmoved, all) = close.fold((0, 0), |(unmoved, all), pair| (unmoved + usize::from(pair.rise == 0), all + 1));
     unit == 1 && (unmoved < 2 || 2 * unmoved <= all)
 }
@@ -257,7 +237,7 @@ fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
 /// Turns a second over the newest of the pairs; they have lengths.
 fn recent_rate(whole: &[Pair]) -> f64 {
     let newest_ns = whole.last().map_or(0, |pair| pair.ended_ns);
-    let recent = whole.iter().rev().take_while(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RECENT_NS);
+    let recent = whole.iter().rev().take_while(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
     let (turns, seconds) =
         recent.fold((0, 0.0), |(turns, seconds), pair| (turns + pair.rise, seconds + pair.seconds));
     turns as f64 / seconds
@@ -285,7 +265,7 @@ fn greatest_common_divisor(a: i64, b: i64) -> i64 {
 mod tests {
     use super::*;
 
-    const TRAINER: ProcessId = ProcessId { pid: 7, start_ticks: 1 };
+    const TRAINER: crate::sample::ProcessId = crate::sample::ProcessId { pid: 7, start_ticks: 1 };
 
     fn frame(function: &str, numbers: &[(&str, i64)]) -> FrameLocals {
         let numbers = numbers.iter().map(|(name, value)| ((*name).into(), *value)).collect();
@@ -304,12 +284,11 @@ mod tests {
 
     /// What is made of readings whose frames are these functions of time in seconds.
     fn found(frames: impl Fn(f64) -> Vec<FrameLocals>) -> Option<CountedSteps> {
-        let mut variables = LoopVariables::default();
+        let mut variable = LoopVariable::default();
         for ms in moments() {
-            let locals = vec![reading(ms, frames(ms as f64 / 1000.0))];
-            variables.take(Some(&StacksSample { windows: Vec::new(), locals }), |_| Some(7));
+            variable.take(&reading(ms, frames(ms as f64 / 1000.0)), 7);
         }
-        variables.steps(TRAINER, 9_000_000_000)
+        variable.steps(9_000_000_000)
     }
 
     fn turns(seconds: f64, per_s: f64) -> i64 {
@@ -356,13 +335,12 @@ mod tests {
     #[test]
     fn a_loop_takes_steps_as_long_as_its_counter_rises() {
         let is_stepping = |until_s: f64| {
-            let mut variables = LoopVariables::default();
+            let mut variable = LoopVariable::default();
             for ms in moments() {
                 let step = turns((ms as f64 / 1000.0).min(until_s), 20.0);
-                let locals = vec![reading(ms, vec![frame("main", &[("step", step)])])];
-                variables.take(Some(&StacksSample { windows: Vec::new(), locals }), |_| Some(7));
+                variable.take(&reading(ms, vec![frame("main", &[("step", step)])]), 7);
             }
-            variables.stepping(TRAINER).map(|frame| frame.function.to_string())
+            variable.stepping().map(|frame| frame.function.to_string())
         };
         assert_eq!(is_stepping(60.0).as_deref(), Some("main"));
         assert_eq!(is_stepping(5.0), None, "it is counted, and stands still");
@@ -405,16 +383,14 @@ mod tests {
 
     #[test]
     fn another_thread_runs_the_loop() {
-        let mut variables = LoopVariables::default();
+        let mut variable = LoopVariable::default();
         for ms in moments() {
             let mut read = reading(ms, vec![frame("serve", &[("polls", turns(ms as f64 / 1000.0, 50.0))])]);
             let frames = vec![frame("train", &[("step", turns(ms as f64 / 1000.0, 12.0))])];
             read.threads.push(ThreadLocals { tid: Some(9), is_main: false, frames });
-            variables.take(Some(&StacksSample { windows: Vec::new(), locals: vec![read] }), |_| Some(9));
+            variable.take(&read, 9);
         }
-        assert_eq!(&*variables.steps(TRAINER, 9_000_000_000).unwrap().variable, "step in train (train.py)");
-        assert_eq!(variables.steps(TRAINER, 100_000_000_000), None, "no reading for long");
-        variables.retain(|_| false);
-        assert_eq!(variables.steps(TRAINER, 9_000_000_000), None);
+        assert_eq!(&*variable.steps(9_000_000_000).unwrap().variable, "step in train (train.py)");
+        assert_eq!(variable.steps(100_000_000_000), None, "no reading for long");
     }
 }

@@ -41,7 +41,7 @@ pub struct NeighbourRates {
     pub elsewhere: bool,
 }
 
-/// `None` where nobody asked, and until there have been two scans.
+/// `None` where they are not shown, and until there have been two scans.
 pub(super) fn fold(sample: Option<&NeighboursSample>) -> Option<Neighbours> {
     let sample = sample.filter(|sample| sample.window_ns > 0 && sample.ticks_per_second > 0)?;
     let seconds = sample.window_ns as f64 / 1e9;

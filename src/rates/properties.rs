@@ -341,7 +341,7 @@ fn check(frame: &Frame) {
             assert!(worker.lock_wait.is_none_or(|at_lock| at_lock <= idle + 1e-9), "{worker:?}");
         }
     }
-    assert!(frame.threads.len() <= threads::MOST && frame.host.net.len() <= 32);
+    assert!(frame.threads.len() <= threads::THREADS_IN_FRAME && frame.host.net.len() <= 32);
     for thread in &frame.threads {
         assert!(
             thread.cpu_pct <= 100.0 && thread.run_delay_pct <= 100.0 && thread.cpu_pct + thread.run_delay_pct > 0.4

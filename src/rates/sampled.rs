@@ -1,7 +1,7 @@
 //! The sampler's observations as rates use them: what each sample of a trainer's threads means, in time order, and a
 //! worker's samples counted.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::time_split::LoopActivity;
 use super::wait::{Wait, is_for_pinned};
@@ -43,9 +43,9 @@ pub(super) struct SampledPoint {
     pub at_ns: u64,
     /// What the loop's thread was doing.
     pub main: Wait,
-    /// What its wait was for, by whom it leads to; `None` where that says no more than the wait itself.
+    /// What its wait was for, by where it leads; `None` where that says no more than the wait itself.
     pub by_chain: Option<LoopActivity>,
-    /// The wait leads straight out of the process, to somebody who was found.
+    /// The wait leads straight out of the process, to an end that was found.
     pub leaves: bool,
     /// What the pin-memory thread was doing, where there is one.
     pub pin: Option<Wait>,
@@ -82,7 +82,7 @@ pub(super) struct SampledWorker {
     /// System calls could be read.
     pub exact: bool,
     /// Samples by kind of wait.
-    pub counts: [u32; Wait::COUNT],
+    pub counts: BTreeMap<Wait, u32>,
     /// Of the samples in which it ran: it was a thread of its own that did, while the main thread waited for it.
     pub by_own_threads: u32,
     /// Of the samples in a futex: it was at a lock that another worker of the trainer held.
@@ -93,7 +93,7 @@ pub(super) struct SampledWorker {
 
 /// What each of the sampler's observations means, in their order.
 pub(super) fn waits(sampler: &SamplerSample) -> Vec<Wait> {
-    sampler.seen.iter().map(|seen| Wait::of(seen, sampler.machine)).collect()
+    sampler.seen.iter().map(|seen| Wait::from_observation(seen, sampler.machine)).collect()
 }
 
 /// The trainers of a tick, each once, the target first; `loop_of` tells which thread of a process runs the loop.
@@ -108,7 +108,7 @@ pub(super) fn trainers(
     let trainers = sampler.processes.iter().filter(|process| process.role == ProcessRole::Trainer);
     let once = trainers.filter(|process| seen.insert(process.id));
     let mut trainers: Vec<SampledTrainer> =
-        once.map(|process| SampledTrainer::of(process, loop_of(process), sampler, waits, &times)).collect();
+        once.map(|process| SampledTrainer::new(process, loop_of(process), sampler, waits, &times)).collect();
     trainers.sort_by_key(|trainer| trainer.id != job.target);
     trainers
 }
@@ -116,7 +116,7 @@ pub(super) fn trainers(
 /// The workers of a tick.
 pub(super) fn workers(job: &JobSample, waits: &[Wait]) -> Vec<SampledWorker> {
     let workers = job.sampler.processes.iter().filter(|process| process.role == ProcessRole::Worker);
-    workers.map(|process| SampledWorker::of(process, job, waits)).collect()
+    workers.map(|process| SampledWorker::new(process, job, waits)).collect()
 }
 
 fn is_exact(sampler: &SamplerSample) -> bool {
@@ -124,7 +124,7 @@ fn is_exact(sampler: &SamplerSample) -> bool {
 }
 
 impl SampledTrainer {
-    fn of(process: &SampledProcess, tid: u32, sampler: &SamplerSample, waits: &[Wait], times: &[u64]) -> Self {
+    fn new(process: &SampledProcess, tid: u32, sampler: &SamplerSample, waits: &[Wait], times: &[u64]) -> Self {
         let aside = process.threads.iter().find(|thread| thread.tid == tid && thread.role != ThreadRole::Main);
         let loop_tid = aside.map(|thread| thread.tid);
         let mut points: Vec<Option<SampledPoint>> = vec![None; times.len()];
@@ -171,14 +171,11 @@ impl SampledTrainer {
 }
 
 impl SampledWorker {
-    fn of(process: &SampledProcess, job: &JobSample, waits: &[Wait]) -> Self {
+    fn new(process: &SampledProcess, job: &JobSample, waits: &[Wait]) -> Self {
         let known = job.processes.iter().find(|known| known.id == process.id);
-        let mut counts = [0; Wait::COUNT];
+        let mut counts = BTreeMap::new();
         for (_, place) in process.threads.iter().filter(|thread| !thread.aside).flat_map(|thread| thread.samples()) {
-            let wait = waits.get(place as usize).copied().unwrap_or_default();
-            if let Some(count) = counts.get_mut(wait.index()) {
-                *count += 1;
-            }
+            *counts.entry(waits.get(place as usize).copied().unwrap_or_default()).or_default() += 1;
         }
         Self {
             id: process.id,

@@ -8,10 +8,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::delta::{Earlier, delta, span};
-use super::levels::{HALF_A_TICK, HARDLY};
+use super::delta::{by_key, delta, span};
+use super::levels::{HALF_A_TICK, NEXT_TO_NOTHING};
 use super::wait::Wait;
-use crate::sample::{JobSample, ProcessSample, ThreadSample};
+use crate::sample::{JobSample, ProcessSample};
 
 /// Waits that may be for a child: for its end, or for what it writes.
 pub(super) const FOR_CHILDREN: [Wait; 3] = [Wait::Pipe, Wait::Child, Wait::Poll];
@@ -35,7 +35,7 @@ pub(super) struct ShortLived {
 }
 
 impl ShortLived {
-    pub fn of(before: Option<&JobSample>, now: &JobSample) -> Self {
+    pub fn between(before: Option<&JobSample>, now: &JobSample) -> Self {
         let seconds = span(before.map(|before| before.monotonic_ns), now.monotonic_ns);
         let (Some(before), Some(seconds), true) = (before, seconds, now.ticks_per_second > 0) else {
             return Self::default();
@@ -45,21 +45,21 @@ impl ShortLived {
 }
 
 fn threads(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f64> {
-    let mut earlier = Earlier::new(&before.processes, |process: &ProcessSample| process.id);
+    let earlier = by_key(&before.processes, |process| process.id);
     let of = |process: &ProcessSample| {
-        let was = earlier.find(process.id)?;
+        let was = earlier.get(&process.id)?;
         let ticks = delta(Some(process.user_ticks), Some(was.user_ticks))?
             .checked_add(delta(Some(process.system_ticks), Some(was.system_ticks))?)?;
         let listed = u32::try_from(process.threads.len()).ok()?;
         if process.thread_count.saturating_sub(listed) > UNLISTED {
             return None;
         }
-        let mut threads = Earlier::new(&was.threads, |thread: &ThreadSample| thread.tid);
+        let threads = by_key(&was.threads, |thread| thread.tid);
         let (mut living_ns, mut running) = (0_u64, 0_u32);
         for thread in &process.threads {
             // One that was not there before has spent all its time since.
             let on_cpu = thread.on_cpu_ns?;
-            let spent = match threads.find(thread.tid) {
+            let spent = match threads.get(&thread.tid) {
                 Some(was) => delta(Some(on_cpu), was.on_cpu_ns)?,
                 None => on_cpu,
             };
@@ -68,7 +68,7 @@ fn threads(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f6
         }
         let cores = ticks as f64 / f64::from(now.ticks_per_second) / seconds - living_ns as f64 / 1e9 / seconds;
         // The process's clock ticks are rounded down twice, and each living thread's own counter lags behind while it runs.
-        (cores >= 2.0 * HARDLY / seconds.min(1.0) + HALF_A_TICK * f64::from(running))
+        (cores >= 2.0 * NEXT_TO_NOTHING / seconds.min(1.0) + HALF_A_TICK * f64::from(running))
             .then_some((process.id.pid, cores))
     };
     now.processes.iter().filter_map(of).collect()
@@ -83,12 +83,12 @@ fn children(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f
             .into_iter()
             .fold(*sum, u64::saturating_add);
     }
-    let mut earlier = Earlier::new(&before.processes, |process: &ProcessSample| process.id);
+    let earlier = by_key(&before.processes, |process| process.id);
     let of = |process: &ProcessSample| {
-        let ticks = delta(process.children_ticks, earlier.find(process.id)?.children_ticks)?;
+        let ticks = delta(process.children_ticks, earlier.get(&process.id)?.children_ticks)?;
         let ticks = ticks.saturating_sub(known.get(&process.id.pid).copied().unwrap_or(0));
         let cores = ticks as f64 / f64::from(now.ticks_per_second) / seconds;
-        (cores >= HARDLY).then_some((process.id.pid, cores))
+        (cores >= NEXT_TO_NOTHING).then_some((process.id.pid, cores))
     };
     now.processes.iter().filter_map(of).collect()
 }
@@ -107,6 +107,7 @@ pub(super) fn explained(cores: f64, waits: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::rates::testing::*;
+    use crate::sample::ThreadSample;
 
     #[test]
     fn children_that_were_never_seen_count_for_their_parent() {
@@ -115,15 +116,15 @@ mod tests {
         let before = job(0, vec![with(10, 100), with(11, 7), child.clone()]);
         // 560 ticks in a second, of which the child that was seen had spent 520 before.
         let now = job(1000, vec![with(10, 660), with(11, 7)]);
-        assert_eq!(ShortLived::of(Some(&before), &now).children, HashMap::from([(10, 0.4)]));
+        assert_eq!(ShortLived::between(Some(&before), &now).children, HashMap::from([(10, 0.4)]));
         let now = job(1000, vec![with(10, 140), with(11, 7), child]);
-        assert_eq!(ShortLived::of(Some(&before), &now).children, HashMap::from([(10, 0.4)]));
+        assert_eq!(ShortLived::between(Some(&before), &now).children, HashMap::from([(10, 0.4)]));
         // Older recordings have no such counters, and another process no earlier ones.
         let bare = job(1000, vec![process(10)]);
         let mut other = job(1000, vec![with(10, 900)]);
         other.processes[0].id.start_ticks += 1;
         for (before, now) in [(None, &now), (Some(&before), &bare), (Some(&before), &other)] {
-            assert_eq!(ShortLived::of(before, now).children, HashMap::new());
+            assert_eq!(ShortLived::between(before, now).children, HashMap::new());
         }
     }
 
@@ -139,7 +140,8 @@ mod tests {
             ..process(10)
         };
         let before = job(0, vec![with(100, vec![thread(10, 500), thread(11, 40)])]);
-        let of = |now: ProcessSample| ShortLived::of(Some(&before), &job(1000, vec![now])).threads.get(&10).copied();
+        let of =
+            |now: ProcessSample| ShortLived::between(Some(&before), &job(1000, vec![now])).threads.get(&10).copied();
         // 80 ticks in a second; the main thread spent 300 ms of them, one that has just begun 20, and 11 has ended.
         let now = with(180, vec![thread(10, 800), thread(12, 20)]);
         assert!(close(of(now.clone()), 0.48));

@@ -25,7 +25,9 @@ use helpers::{Did, at_work, is_wait_in_fetch, meanwhile};
 use patterns::{Pattern, pattern};
 pub(super) use reading::is_in_loader;
 pub use reading::is_sleep;
-use reading::{StackLook, Step, ValidationSign, has, of_trainer, of_worker, step_in, validation_sign, waits};
+use reading::{
+    KnownFrame, Step, ValidationSign, has, step_in, trainer_activity, validation_sign, waits, worker_activity,
+};
 pub(super) use threads::{PythonThread, python_threads};
 
 /// Most places kept of one window.
@@ -55,7 +57,7 @@ pub struct CodePlace {
     pub blocked: u32,
 }
 
-/// One process over one window of its sampler.
+/// One process over one window of its sampler, or over several, or several processes as one: see [`sums`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessStacks {
@@ -81,7 +83,7 @@ pub struct ProcessStacks {
     pub feeder: (u32, u32),
     /// Of a trainer: samples of its other threads at work in Python, and those of them that show batches being made.
     pub aside: (u32, u32),
-    /// Places of the main thread, the most frequent first, at most 32.
+    /// Places of the main thread: of one window the most frequent first, at most 32; of a sum in the order of files and lines.
     pub places: Vec<CodePlace>,
 }
 
@@ -89,11 +91,11 @@ pub struct ProcessStacks {
 /// the loop, and which frame of it is seen to take steps.
 pub(super) fn fold<'a>(
     stacks: Option<&StacksSample>,
-    job: Option<&JobSample>,
+    job: &JobSample,
     loop_of: impl Fn(ProcessId) -> (Option<u32>, Option<&'a FrameLocals>),
 ) -> Vec<ProcessStacks> {
-    let (Some(stacks), Some(job)) = (stacks, job) else { return Vec::new() };
-    let folded = stacks.windows.iter().filter_map(|window| {
+    let windows = stacks.into_iter().flat_map(|stacks| &stacks.windows);
+    let folded = windows.filter_map(|window| {
         let process = job.processes.iter().find(|process| process.id == window.process)?;
         let looked_at = matches!(process.role, ProcessRole::Trainer | ProcessRole::Worker);
         looked_at.then(|| process_stacks(window, process.role, loop_of(process.id)))
@@ -116,7 +118,7 @@ fn process_stacks(
     let mut note = |place: Option<(usize, bool)>, activity, samples, blocked| {
         let Some((at, leaf)) = place else { return };
         let Some(frame) = window.frames.get(at) else { return };
-        let place = places.entry((at, activity)).or_insert_with(|| CodePlace::of(frame, activity));
+        let place = places.entry((at, activity)).or_insert_with(|| CodePlace::new(frame, activity));
         tally(samples, [(&mut place.samples, true), (&mut place.leaf, leaf), (&mut place.blocked, blocked)]);
     };
     let mut waits_for_threads: Vec<Did> = Vec::new();
@@ -128,7 +130,7 @@ fn process_stacks(
             continue;
         }
         seen.iter_mut().for_each(|seen| seen.is_loop = loops.contains(&function(seen.frame)));
-        let activity = if is_trainer { of_trainer(&seen) } else { of_worker(&seen) };
+        let activity = if is_trainer { trainer_activity(&seen) } else { worker_activity(&seen) };
         let sign = validation_sign(&seen, stepping).filter(|_| is_trainer);
         let counts = [
             (&mut out.in_fetch, has(&seen, Pattern::Fetch)),
@@ -182,7 +184,7 @@ fn function(frame: &StackFrame) -> (&str, &str) {
 }
 
 /// The user's functions that steps are taken in: the loop, whatever they are called. A wait for the GPU tells it of the outermost
-/// one only, since whoever saves state may wait for the GPU first.
+/// one only, since a function that saves state may wait for the GPU first.
 fn loops<'a>(window: &'a StackWindow, patterns: &[Pattern], stacks: &[StackCount]) -> BTreeSet<(&'a str, &'a str)> {
     let mut loops = BTreeSet::new();
     for seen in stacks.iter().map(|stack| seen(window, patterns, stack)) {
@@ -198,17 +200,17 @@ fn loops<'a>(window: &'a StackWindow, patterns: &[Pattern], stacks: &[StackCount
 }
 
 /// A stack's frames, leaf first, with their patterns.
-fn seen<'a>(window: &'a StackWindow, patterns: &[Pattern], stack: &StackCount) -> Vec<StackLook<'a>> {
+fn seen<'a>(window: &'a StackWindow, patterns: &[Pattern], stack: &StackCount) -> Vec<KnownFrame<'a>> {
     let of = |at: &u32| {
         let at = usize::try_from(*at).ok()?;
-        Some(StackLook { at, frame: window.frames.get(at)?, pattern: *patterns.get(at)?, is_loop: false })
+        Some(KnownFrame { at, frame: window.frames.get(at)?, pattern: *patterns.get(at)?, is_loop: false })
     };
     stack.frames.iter().filter_map(of).collect()
 }
 
 impl CodePlace {
     /// A frame's line, without samples.
-    fn of(frame: &StackFrame, activity: Activity) -> Self {
+    fn new(frame: &StackFrame, activity: Activity) -> Self {
         Self {
             function: Arc::clone(&frame.function),
             file: Arc::clone(&frame.file),
@@ -234,20 +236,16 @@ fn main_thread(window: &StackWindow) -> Option<&ThreadStacks> {
 
 /// The frame that a stack is put down to: the innermost one of the user's own code, else the innermost outside the
 /// standard library, else the leaf; and whether it is the leaf.
-fn place(stack: &[StackLook<'_>]) -> Option<(usize, bool)> {
+fn place(stack: &[KnownFrame<'_>]) -> Option<(usize, bool)> {
     let installed = || stack.iter().position(|seen| is_installed(&seen.frame.file));
-    let found = stack.iter().position(StackLook::is_user).or_else(installed);
+    let found = stack.iter().position(KnownFrame::is_user).or_else(installed);
     let at = found.unwrap_or(0);
     Some((stack.get(at)?.at, at == 0))
 }
 
 fn ranked(mut places: Vec<CodePlace>) -> Vec<CodePlace> {
     // Equal counts in the order of their names: the same samples must give the same verdict.
-    places.sort_by(|a, b| {
-        let name =
-            |place: &CodePlace| (Arc::clone(&place.file), place.line, Arc::clone(&place.function), place.activity);
-        b.samples.cmp(&a.samples).then_with(|| name(a).cmp(&name(b)))
-    });
+    places.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.key().cmp(&b.key())));
     places.truncate(PLACES);
     places
 }

@@ -115,7 +115,10 @@ fn loading_in_process() {
     ];
     assert_eq!(trainer(&stack), Activity::Decode);
     let stacks = process_stacks(&window(10, &[(&stack, 7)]), ProcessRole::Trainer, (None, None));
-    assert_eq!((stacks.main.of(Activity::is_loading), stacks.places[0].function.as_ref()), (7, "Set.__getitem__"));
+    assert_eq!(
+        (stacks.main.samples_where(Activity::is_loading), stacks.places[0].function.as_ref()),
+        (7, "Set.__getitem__")
+    );
     // Without a loader, in a function that is named for nothing; but not what a metric or the model decodes.
     assert_eq!(trainer(&[stack[0], "/home/me/train.py:30 main"]), Activity::Decode);
     assert_eq!(
@@ -245,7 +248,7 @@ fn a_line_that_decodes_in_native_code_makes_batches() {
     let loads = |text: &str| {
         let mut window = window(10, &[(&["/home/me/t.py:9 columns", "/home/me/t.py:2 main"], 20)]);
         window.frames.iter_mut().for_each(|frame| frame.text = Some(text.into()));
-        process_stacks(&window, ProcessRole::Trainer, (None, None)).main.of(Activity::is_loading) > 0
+        process_stacks(&window, ProcessRole::Trainer, (None, None)).main.samples_where(Activity::is_loading) > 0
     };
     assert!(loads("image = cv2.imdecode(raw, cv2.IMREAD_COLOR)"));
     assert!(loads("torchvision.io.decode_jpeg(data)"));
@@ -257,7 +260,7 @@ fn loaders_of_the_users_own() {
     let count = |frames: &[&str]| {
         let stacks = process_stacks(&window(10, &[(frames, 1)]), ProcessRole::Trainer, (None, None));
         (
-            stacks.main.of(Activity::is_loading),
+            stacks.main.samples_where(Activity::is_loading),
             Activity::ALL.into_iter().find(|activity| stacks.main.get(*activity) == 1).unwrap(),
         )
     };
@@ -414,7 +417,7 @@ fn only_processes_of_the_job_with_a_role_are_kept() {
     let processes = roles.map(|(pid, role)| ProcessSample { role, ..process(pid) }).to_vec();
     let job = job(1000, processes);
     let windows = [10, 20, 30, 40].map(|pid| window(pid, &[(&["/home/me/t.py:1 f"], 1)])).to_vec();
-    let folded = fold(Some(&StacksSample { windows, ..StacksSample::default() }), Some(&job), |_| (None, None));
+    let folded = fold(Some(&StacksSample { windows, ..StacksSample::default() }), &job, |_| (None, None));
     assert_eq!(folded.iter().map(|stacks| stacks.id.pid).collect::<Vec<_>>(), [10, 20]);
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::delta::{Earlier, copied, delta, rate, span};
+use super::delta::{by_key, copied, delta, rate, span};
 use super::frame::{DeviceRates, MountRates, StorageRates};
 use crate::sample::{BlockDevice, DataMount, Sample};
 
@@ -30,12 +30,13 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample) -> StorageRates {
         ..StorageRates::default()
     };
     let shown = shown(&storage.devices, &data);
-    let mut earlier =
-        Earlier::new(before.map_or(&[][..], |before| &before.devices), |device: &BlockDevice| device.number);
+    let earlier = by_key(before.map_or(&[][..], |before| &before.devices), |device| device.number);
     let mut sum = Moved::default();
     for device in shown {
-        let was = earlier.find(device.number).filter(|was| was.name == device.name);
-        let (Some(moved), Some(seconds)) = (was.and_then(|was| Moved::of(was, device)), seconds) else { continue };
+        let was = earlier.get(&device.number).copied().filter(|was| was.name == device.name);
+        let (Some(moved), Some(seconds)) = (was.and_then(|was| Moved::between(was, device)), seconds) else {
+            continue;
+        };
         let is_data = data.contains(device.name.as_ref());
         let rates = moved.rates(&device.name, is_data, seconds);
         if is_data || !out.data_devices_known {
@@ -79,7 +80,7 @@ struct Moved([f64; 8]);
 
 impl Moved {
     /// `None` when a counter went backwards: the device was replaced, or a 32-bit counter wrapped.
-    fn of(before: &BlockDevice, now: &BlockDevice) -> Option<Self> {
+    fn between(before: &BlockDevice, now: &BlockDevice) -> Option<Self> {
         let counters = |d: &BlockDevice| {
             [d.reads, d.read_sectors, d.read_ms, d.writes, d.written_sectors, d.write_ms, d.busy_ms, d.weighted_ms]
         };

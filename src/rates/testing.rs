@@ -94,11 +94,15 @@ pub(super) fn of_each_kind() -> Vec<Observation> {
         Wait::Other => symbol("somewhere_else"),
         Wait::Unknown => Observation::default(),
     });
-    assert!(seen.iter().zip(Wait::ALL).all(|(seen, wait)| Wait::of(seen, Machine::X86_64) == wait), "{seen:?}");
+    assert!(
+        seen.iter().zip(Wait::ALL).all(|(seen, wait)| Wait::from_observation(seen, Machine::X86_64) == wait),
+        "{seen:?}"
+    );
     seen.into()
 }
 
-/// What the sampler would have seen: the inverse of [`sampled`](super::sampled::sampled).
+/// What the sampler would have seen: the inverse of [`sampled`](super::sampled). Long because it is one literal for each kind
+/// of process.
 pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) -> SamplerSample {
     let mut times: Vec<u64> = trainers.iter().flat_map(|trainer| &trainer.points).map(|point| point.at_ns).collect();
     times.sort_unstable();
@@ -129,8 +133,8 @@ pub(super) fn sampler(trainers: &[SampledTrainer], workers: &[SampledWorker]) ->
         }
     };
     let worker = |worker: &SampledWorker| {
-        let seen = Wait::ALL.into_iter().zip(worker.counts);
-        let seen = seen.flat_map(|(wait, count)| std::iter::repeat_n(place(wait), count as usize)).collect();
+        let seen = worker.counts.iter();
+        let seen = seen.flat_map(|(wait, count)| std::iter::repeat_n(place(*wait), *count as usize)).collect();
         SampledProcess {
             id: worker.id,
             role: ProcessRole::Worker,

@@ -10,7 +10,7 @@ use super::levels::HALF_A_TICK;
 use crate::sample::{ProcessId, ProcessRole, ProcessSample, ThreadRole, ThreadSample};
 
 /// Most threads in a frame.
-pub const MOST: usize = 256;
+pub const THREADS_IN_FRAME: usize = 256;
 
 /// One thread that did something.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -90,9 +90,9 @@ impl ThreadFold {
         let most_first = |a: &ThreadRates, b: &ThreadRates| {
             busy(b).total_cmp(&busy(a)).then_with(|| (a.process, a.tid).cmp(&(b.process, b.tid)))
         };
-        if self.threads.len() > MOST {
-            self.threads.select_nth_unstable_by(MOST, most_first);
-            self.threads.truncate(MOST);
+        if self.threads.len() > THREADS_IN_FRAME {
+            self.threads.select_nth_unstable_by(THREADS_IN_FRAME, most_first);
+            self.threads.truncate(THREADS_IN_FRAME);
         }
         self.threads.sort_unstable_by(most_first);
         self.threads.shrink_to_fit();
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn the_busiest_are_kept() {
         let frame = last(vec![trainer(0, 900)], vec![trainer(1, 900)]);
-        assert_eq!(frame.threads.len(), MOST);
+        assert_eq!(frame.threads.len(), THREADS_IN_FRAME);
         assert!(frame.threads.windows(2).all(|pair| pair[0].cpu_pct >= pair[1].cpu_pct || pair[0].tid == 10));
         assert_eq!(frame.threads[0].tid, 910);
         assert_eq!(frame.thread_roles[1].count, 900);

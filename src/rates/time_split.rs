@@ -58,7 +58,6 @@ loop_activities! {
 
 impl TimeSplit {
     /// The numbers in the order of [`LoopActivity::ALL`].
-    #[must_use]
     pub fn values(&self) -> [f64; LoopActivity::COUNT] {
         LoopActivity::ALL.map(|activity| self[activity])
     }
@@ -69,19 +68,16 @@ impl TimeSplit {
     }
 
     /// The sum over the five.
-    #[must_use]
     pub fn total(&self) -> f64 {
         self.values().iter().sum()
     }
 
     /// Every number changed by itself.
-    #[must_use]
     pub fn map(&self, change: impl Fn(f64) -> f64) -> Self {
         self.values().map(change).into()
     }
 
     /// Shares of `whole`; none where there is nothing to share out.
-    #[must_use]
     pub fn shares_of(&self, whole: f64) -> Option<Self> {
         (whole > 0.0).then(|| self.map(|seconds| seconds / whole))
     }
@@ -106,7 +102,6 @@ impl Overlapped {
     /// it, in the same unit. The one table that has these margins and is as close as can be to what was sampled (iterative
     /// proportional fitting): so the parts add up to `total`, and none is longer than its kind of time or shorter than the GPU's use
     /// allows. A wait for the GPU that was not sampled as one is taken for busy time.
-    #[must_use]
     pub fn idle_during(&self, split: &TimeSplit, total: f64) -> TimeSplit {
         let whole = split.total();
         if whole.is_nan() || whole <= 0.0 {

@@ -3,15 +3,13 @@
 //! A sample stands for the time since the one before it, also over the end of a tick. What each means is decided by
 //! [`classify`](super::classify_wait::classify); this file adds the times up.
 
-use std::collections::HashMap;
-
 use super::classify_wait::{WaitContext, classify};
 use super::delta::{Scheduled, copied};
 use super::device::{DeviceUse, Overlap, busiest};
 use super::frame::{Stall, TrainerRates};
 use super::gpu::GpuFold;
 use super::job::{JobFold, ProcessDelta};
-use super::levels::{HARDLY, WORTH_IT};
+use super::levels::{NEXT_TO_NOTHING, WORTH_IT};
 use super::sampled::{SampleClock, SampledPoint, SampledTrainer, SampledWorker};
 use super::stacks::Activities;
 use super::stacks::correction::{Measured, correct};
@@ -35,17 +33,17 @@ const STALL_S: f64 = 0.030;
 
 impl TrainerRates {
     /// Waits for the device are no longer in the chain than in the split, where its use bounds them. What turns out to have been
-    /// for threads that live for a moment was for a save where the process, `written_s` bytes a second, writes as for one, else
+    /// for threads that live for a moment was for a save where the process, `written_per_s` bytes a second, writes as for one, else
     /// for a batch, but for a trainer with data workers of torch's. A device that others use as well is waited for longer than it
     /// works for the job.
-    pub(super) fn leave_device(&mut self, has_torch_workers: bool, shared: bool, written_s: Option<f64>) {
+    pub(super) fn leave_device(&mut self, has_torch_workers: bool, shared: bool, written_per_s: Option<f64>) {
         let share = self.split_s.device_sync / self.seconds_seen;
         let Some(chain) = self.chain.as_mut().filter(|_| share.is_finite()) else { return };
         let before = chain.short_lived_s();
         chain.leave_device(share * chain.seconds, shared);
         let moved = (chain.short_lived_s() - before) / chain.seconds * self.seconds_seen;
         let sample_s = self.seconds_seen / f64::from(self.samples);
-        let saves = written_s.is_some_and(|bytes| bytes * sample_s >= CHECKPOINT_BYTES as f64);
+        let saves = written_per_s.is_some_and(|bytes| bytes * sample_s >= CHECKPOINT_BYTES as f64);
         if moved.is_nan() || has_torch_workers && !saves {
             return;
         }
@@ -57,31 +55,26 @@ impl TrainerRates {
     }
 
     /// What the rank is called: its number where the launcher has told it, else its place among the job's trainers.
-    #[must_use]
     pub fn number(&self, at: usize) -> u32 {
         self.place.map_or_else(|| u32::try_from(at).unwrap_or(u32::MAX), |place| place.rank)
     }
 
     /// The split as the sampler measured it, seconds.
-    #[must_use]
     pub fn measured(&self) -> TimeSplit {
         self.measured_s.unwrap_or(self.split_s)
     }
 
     /// Seconds in one kind of wait.
-    #[must_use]
     pub fn waited_s(&self, wait: Wait) -> f64 {
         self.by_wait_s.get(wait.index()).copied().unwrap_or(0.0).into()
     }
 
     /// Of the measured input wait: seconds in the loader's own poll, which needs no guess.
-    #[must_use]
     pub fn polled_s(&self) -> f64 {
         if self.exact { self.waited_s(Wait::LoaderPoll) } else { self.measured().input_wait }
     }
 
     /// Seconds in which the thread ran or queued for a CPU, its process' compute threads ran for it, or it is not known.
-    #[must_use]
     pub fn able_to_work_s(&self) -> f64 {
         let compute_threads = (self.measured().host_busy - self.running_s).max(0.0);
         self.waited_s(Wait::Running) + self.waited_s(Wait::Unknown) + compute_threads
@@ -111,7 +104,7 @@ impl TrainerRates {
 
 /// What spans two ticks, for one trainer.
 #[derive(Debug, Default)]
-pub(super) struct TrainerCarry {
+pub(super) struct SplitState {
     clock: SampleClock,
     written: Option<u64>,
     waited_s: f64,
@@ -147,38 +140,34 @@ impl Fetch {
     }
 }
 
-/// The trainers: those that were sampled, in their order; without any, the target by its counters alone.
+/// A trainer that was sampled.
 pub(super) fn fold(
-    carries: &mut HashMap<ProcessId, TrainerCarry>,
+    state: &mut SplitState,
+    trainer: &SampledTrainer,
     job: &JobSample,
-    trainers: &[SampledTrainer],
     workers: &[SampledWorker],
     folded: &JobFold,
     gpu: &GpuFold,
     stale: bool,
-) -> Vec<TrainerRates> {
-    carries.retain(|id, _| trainers.iter().any(|trainer| trainer.id == *id));
-    if trainers.is_empty() {
-        let target = folded.of(job, job.target);
-        return target.map(|(target, delta)| by_counters(target.id, delta)).into_iter().collect();
+) -> TrainerRates {
+    let (process, delta) = folded.process(job, trainer.id).unzip();
+    let mut rates = by_counters(trainer.id, delta.unwrap_or(&ProcessDelta::default()));
+    rates.exact = trainer.exact;
+    rates.place = process.and_then(|process| process.rank);
+    if folded.seconds.is_some() {
+        let devices = gpu.devices_of(trainer.id.pid);
+        let training = job.library.is_some() || !devices.is_empty();
+        let context = WaitContext { training, ..context(trainer, job, workers) };
+        go_through(trainer, state, context, &devices, &mut rates);
+    } else if !stale {
+        state.rebase(trainer);
     }
-    let rates = trainers.iter().map(|trainer| {
-        let (process, delta) = folded.of(job, trainer.id).unzip();
-        let mut rates = by_counters(trainer.id, delta.unwrap_or(&ProcessDelta::default()));
-        rates.exact = trainer.exact;
-        rates.place = process.and_then(|process| process.rank);
-        let carry = carries.entry(trainer.id).or_default();
-        if folded.seconds.is_some() {
-            let devices = gpu.devices_of(trainer.id.pid);
-            let training = job.library.is_some() || !devices.is_empty();
-            let context = WaitContext { training, ..context(trainer, job, workers) };
-            go_through(trainer, carry, context, &devices, &mut rates);
-        } else if !stale {
-            carry.rebase(trainer);
-        }
-        rates
-    });
-    rates.collect()
+    rates
+}
+
+/// The target by its counters alone: no trainer was sampled.
+pub(super) fn target(job: &JobSample, folded: &JobFold) -> Option<TrainerRates> {
+    folded.process(job, job.target).map(|(target, delta)| by_counters(target.id, delta))
 }
 
 fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
@@ -197,7 +186,7 @@ fn context(trainer: &SampledTrainer, job: &JobSample, workers: &[SampledWorker])
     WaitContext { exact: trainer.exact, workers, loader_ahead, ..WaitContext::default() }
 }
 
-impl TrainerCarry {
+impl SplitState {
     /// Takes the last readings as the ones to go on from, and counts nothing.
     fn rebase(&mut self, trainer: &SampledTrainer) {
         self.clock.rebase(trainer.points.last().map(|point| point.at_ns));
@@ -205,30 +194,39 @@ impl TrainerCarry {
         self.waited_s = 0.0;
         self.steps.rebase(trainer.feeders, &readings(&trainer.points));
     }
+
+    /// The wait for a batch is over, if there was one; `count` batches had been asked for by then.
+    fn end_wait(&mut self, rates: &mut TrainerRates, count: Option<u64>) {
+        let waited_s = std::mem::take(&mut self.waited_s);
+        let count = count.filter(|_| waited_s >= STALL_S && rates.stalls.len() < WAITS);
+        rates.stalls.extend(count.map(|count| Stall { count, seconds: waited_s as f32 }));
+        rates.wait_lengths_s.extend((waited_s > 0.0).then_some(waited_s as f32));
+    }
 }
 
 fn readings(points: &[SampledPoint]) -> Vec<(u64, u64)> {
     points.iter().filter_map(|point| Some((point.at_ns, point.batches_requested?))).collect()
 }
 
+/// Adds up what the samples mean: seconds by activity and by wait, waits for a batch, steps.
 fn go_through(
     trainer: &SampledTrainer,
-    carry: &mut TrainerCarry,
+    state: &mut SplitState,
     context: WaitContext,
     devices: &[&DeviceUse],
     rates: &mut TrainerRates,
 ) {
-    let writing = writing(&trainer.points, &mut carry.written);
+    let writing = writing(&trainer.points, &mut state.written);
     let mut overlaps: Vec<Overlap<'_>> = devices.iter().map(|device| Overlap::new(device)).collect();
     let mut split = TimeSplit::default();
     let mut by_wait = [0.0; Wait::COUNT];
-    let mut requested = carry.steps.last.map(|(_, count)| count);
+    let mut requested = state.steps.last.map(|(_, count)| count);
     for (point, writing) in trainer.points.iter().zip(writing) {
-        let seconds = carry.clock.seconds(point.at_ns);
+        let seconds = state.clock.seconds(point.at_ns);
         let device = busiest(devices, point.at_ns);
         let by_wait_alone = || classify(point, &WaitContext { device, writing, ..context });
         let kind = point.by_chain.filter(|_| !writing).unwrap_or_else(by_wait_alone);
-        let kind = if carry.fetch.is_on(point, kind) { LoopActivity::InputWait } else { kind };
+        let kind = if state.fetch.is_on(point, kind) { LoopActivity::InputWait } else { kind };
         split[kind] += seconds;
         if let Some(total) = by_wait.get_mut(point.main.index()) {
             *total += seconds;
@@ -247,17 +245,10 @@ fn go_through(
         let before = requested;
         requested = point.batches_requested.or(requested);
         if kind != LoopActivity::InputWait || stepped {
-            if carry.waited_s >= STALL_S
-                && rates.stalls.len() < WAITS
-                && let Some(count) = before
-            {
-                rates.stalls.push(Stall { count, seconds: carry.waited_s as f32 });
-            }
-            let waited = std::mem::take(&mut carry.waited_s) as f32;
-            rates.wait_lengths_s.extend((waited > 0.0).then_some(waited));
+            state.end_wait(rates, before);
         }
         if kind == LoopActivity::InputWait {
-            carry.waited_s += seconds;
+            state.waited_s += seconds;
         }
         rates.seconds_seen += seconds;
     }
@@ -269,14 +260,12 @@ fn go_through(
     let kept = split.device_sync * sync_kept;
     rates.split_s = TimeSplit { device_sync: kept, other: split.other + (split.device_sync - kept), ..split };
     if rates.seconds_seen > 0.0 && !overlaps.is_empty() && devices.iter().all(|device| device.fresh) {
-        let count = overlaps.len() as f64;
-        let mut idle = TimeSplit::default();
+        let idle = rates.device_idle_s.insert(TimeSplit::default());
         for overlap in &overlaps {
-            idle += overlap.idle_s(sync_kept).map(|seconds| seconds / count);
+            *idle += overlap.idle_s(sync_kept).map(|seconds| seconds / overlaps.len() as f64);
         }
-        rates.device_idle_s = Some(idle);
     }
-    let stepped = carry.steps.fold(trainer.feeders, &readings(&trainer.points));
+    let stepped = state.steps.fold(trainer.feeders, &readings(&trainer.points));
     rates.steps = stepped.steps;
     rates.step_lengths_s = stepped.lengths;
 }
@@ -303,7 +292,7 @@ fn sync_kept(overlaps: &[Overlap<'_>], sync: f64, seen: f64) -> f64 {
     }
     let busy = overlaps.iter().map(Overlap::busy_s).sum::<f64>() / overlaps.len() as f64;
     // Utilisation is rounded and lags by a sample period, so a tenth of it and 2 % of the time seen are let through beside.
-    ((busy * (1.0 + WORTH_IT) + seen * HARDLY) / sync).clamp(0.0, 1.0)
+    ((busy * (1.0 + WORTH_IT) + seen * NEXT_TO_NOTHING) / sync).clamp(0.0, 1.0)
 }
 
 /// Cuts to the longest [`WAITS`], in the order in which they happened; of equal ones to the first.

@@ -254,8 +254,8 @@ fn a_rank_is_held_against_its_own_device() {
 fn workers_make_a_poll_an_input_wait_when_calls_are_hidden() {
     let with = |polls: u32| {
         let mut worker = SampledWorker { id: id(20), trainer: 10, ..SampledWorker::default() };
-        worker.counts[Wait::Poll.index()] = polls;
-        worker.counts[Wait::Running.index()] = 50 - polls;
+        worker.counts.insert(Wait::Poll, polls);
+        worker.counts.insert(Wait::Running, 50 - polls);
         let trainer = SampledTrainer { exact: false, ..of_trainer(10, points(1, |_| main_in(Wait::Poll))) };
         JobSample { sampler: sampler(&[trainer], &[worker]), ..sampled_tick(1, vec![]) }
     };

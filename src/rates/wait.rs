@@ -83,8 +83,7 @@ const SYMBOLS: [(Wait, &str); 11] = [
 
 impl Wait {
     /// The wait that an observation means, its call being numbered as on `machine`.
-    #[must_use]
-    pub fn of(seen: &Observation, machine: Machine) -> Self {
+    pub fn from_observation(seen: &Observation, machine: Machine) -> Self {
         let kind = seen.call.and_then(|number| syscall::kind(machine, number));
         match kind {
             Some(CallKind::Poll) if seen.nfds == Some(1) && seen.timeout_ms == Some(LOADER_POLL_MS) => {
@@ -139,24 +138,24 @@ mod tests {
         Observation { wchan: Some(symbol.into()), ..Observation::default() }
     }
 
-    fn of(seen: &Observation) -> Wait {
-        Wait::of(seen, Machine::X86_64)
+    fn meaning(seen: &Observation) -> Wait {
+        Wait::from_observation(seen, Machine::X86_64)
     }
 
     #[test]
     fn the_loader_poll_is_told_from_other_polls() {
         let poll = |nfds, timeout_ms| Observation { nfds: Some(nfds), timeout_ms: Some(timeout_ms), ..call(7) };
-        assert_eq!(of(&poll(1, 5000)), Wait::LoaderPoll);
-        assert_eq!(of(&poll(2, 5000)), Wait::Poll);
-        assert_eq!(of(&poll(1, -1)), Wait::Poll);
+        assert_eq!(meaning(&poll(1, 5000)), Wait::LoaderPoll);
+        assert_eq!(meaning(&poll(2, 5000)), Wait::Poll);
+        assert_eq!(meaning(&poll(1, -1)), Wait::Poll);
     }
 
     #[test]
     fn a_select_of_nothing_is_a_sleep() {
         let select = |nfds| Observation { nfds, wchan: Some("do_select".into()), ..call(23) };
-        assert_eq!((of(&select(Some(0))), of(&select(None))), (Wait::Sleep, Wait::Poll));
+        assert_eq!((meaning(&select(Some(0))), meaning(&select(None))), (Wait::Sleep, Wait::Poll));
         // poll(NULL, 0, 50).
-        assert_eq!(of(&Observation { nfds: Some(0), timeout_ms: Some(50), ..call(7) }), Wait::Sleep);
+        assert_eq!(meaning(&Observation { nfds: Some(0), timeout_ms: Some(50), ..call(7) }), Wait::Sleep);
     }
 
     #[test]
@@ -170,24 +169,27 @@ mod tests {
             (Some(5000), true),
             (Some(60_000), false),
         ] {
-            assert_eq!((is_for_pinned(&futex(deadline_ms)), of(&futex(deadline_ms))), (pinned, Wait::Futex));
+            assert_eq!((is_for_pinned(&futex(deadline_ms)), meaning(&futex(deadline_ms))), (pinned, Wait::Futex));
         }
     }
 
     #[test]
     fn calls_count_on_their_machine() {
-        assert_eq!((of(&call(202)), of(&call(35)), of(&call(74))), (Wait::Futex, Wait::Sleep, Wait::DiskWrite));
-        assert_eq!(Wait::of(&call(98), Machine::Aarch64), Wait::Futex);
-        assert_eq!(Wait::of(&call(202), Machine::Aarch64), Wait::Socket);
+        assert_eq!(
+            (meaning(&call(202)), meaning(&call(35)), meaning(&call(74))),
+            (Wait::Futex, Wait::Sleep, Wait::DiskWrite)
+        );
+        assert_eq!(Wait::from_observation(&call(98), Machine::Aarch64), Wait::Futex);
+        assert_eq!(Wait::from_observation(&call(202), Machine::Aarch64), Wait::Socket);
     }
 
     #[test]
     fn a_call_that_reads_anything_is_told_by_its_symbol() {
         let at = |number, wchan: &str| Observation { call: Some(number), ..symbol(wchan) };
-        assert_eq!(of(&at(0, "anon_pipe_read")), Wait::Pipe);
-        assert_eq!(of(&at(0, "folio_wait_bit_common")), Wait::DiskRead);
-        assert_eq!(of(&at(1, "folio_wait_bit_common")), Wait::DiskWrite);
-        assert_eq!(of(&at(-1, "folio_wait_bit_common")), Wait::DiskRead);
+        assert_eq!(meaning(&at(0, "anon_pipe_read")), Wait::Pipe);
+        assert_eq!(meaning(&at(0, "folio_wait_bit_common")), Wait::DiskRead);
+        assert_eq!(meaning(&at(1, "folio_wait_bit_common")), Wait::DiskWrite);
+        assert_eq!(meaning(&at(-1, "folio_wait_bit_common")), Wait::DiskRead);
     }
 
     #[test]
@@ -210,7 +212,7 @@ mod tests {
             ("something_else", Wait::Other),
             ("0", Wait::Unknown),
         ] {
-            assert_eq!(of(&symbol(name)), wait, "{name}");
+            assert_eq!(meaning(&symbol(name)), wait, "{name}");
         }
     }
 
@@ -219,7 +221,7 @@ mod tests {
         for (state, wait) in [('R', Wait::Running), ('D', Wait::DiskRead), ('t', Wait::Stopped), ('S', Wait::Unknown)]
         {
             let seen = Observation { state: Some(state), ..symbol("0") };
-            assert_eq!((of(&seen), of(&Observation { wchan: None, ..seen.clone() })), (wait, wait));
+            assert_eq!((meaning(&seen), meaning(&Observation { wchan: None, ..seen.clone() })), (wait, wait));
         }
     }
 }

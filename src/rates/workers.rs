@@ -1,16 +1,16 @@
 //! The workers' time budget: what the scheduler counted exactly, with the rest split by what the sampler saw.
 
-use super::delta::{Earlier, copied, rate};
+use super::delta::{by_key, copied, rate};
 use super::frame::WorkerRates;
 use super::job::{JobFold, ProcessDelta};
 use super::levels::{CLEARLY, NEARLY_ALL};
 use super::sampled::SampledWorker;
 use super::short_lived::{FOR_CHILDREN, explained};
 use super::wait::Wait;
-use crate::sample::{JobSample, ProcessRole, ProcessSample, SampledProcess};
+use crate::sample::{JobSample, ProcessRole, ProcessSample};
 
 /// Fewer samples than this in a tick say nothing about it.
-const SAMPLES: u32 = 3;
+const FEWEST_SAMPLES: u32 = 3;
 
 /// All workers, in the order of the processes.
 pub(super) fn fold(
@@ -21,22 +21,25 @@ pub(super) fn fold(
     stale: bool,
 ) -> Vec<WorkerRates> {
     let before = before.filter(|_| folded.seconds.is_some());
-    let mut samples = Earlier::new(sampled, |worker: &SampledWorker| worker.id);
+    let samples = by_key(sampled, |worker| worker.id);
     let earlier = before.map_or(&[][..], |before| &before.sampler.processes);
-    let mut earlier = Earlier::new(earlier, |process: &SampledProcess| process.id);
+    let earlier = by_key(earlier, |process| process.id);
     let workers = job.processes.iter().zip(&folded.deltas);
     let workers = workers.filter(|(process, _)| process.role == ProcessRole::Worker);
     let rates = workers.map(|(process, delta)| {
-        let seen = samples.find(process.id);
+        let seen = samples.get(&process.id).copied();
         let mut rates = by_counters(process, delta, seen);
         rates.new = before.is_some() && !delta.known;
         if stale {
             return rates;
         }
-        let batches_before = earlier.find(process.id).and_then(|process| process.fed.last()).map(|(_, count)| *count);
+        let batches_before = earlier.get(&process.id).and_then(|process| process.fed.last()).map(|(_, count)| *count);
         rates.batches_s = rate(seen.and_then(|seen| seen.batches), batches_before, folded.seconds);
         if let Some((busy, runnable)) = scheduled(delta, seen, folded.seconds) {
-            let busy = (busy + seen.map_or(0.0, by_own_threads)).min(1.0 - runnable);
+            // The main thread waited for threads of its own process that ran.
+            let by_own_threads =
+                seen.map_or(0.0, |seen| f64::from(seen.by_own_threads) / WorkerTimes::new(seen).all().max(1.0));
+            let busy = (busy + by_own_threads).min(1.0 - runnable);
             let children = folded.short_lived.children.get(&process.id.pid).copied().unwrap_or(0.0);
             let fetching = delta.fetching_cores.min(busy);
             split(&mut rates, (busy - fetching, runnable, fetching), seen, children);
@@ -48,8 +51,8 @@ pub(super) fn fold(
 
 /// Nearly every sample saw the worker with nothing to do.
 pub(super) fn had_nothing_to_do(worker: &SampledWorker) -> bool {
-    let count = worker.counts.iter().fold(0u32, |sum, count| sum.saturating_add(*count));
-    count >= SAMPLES && WorkerTimes::of(worker).idle >= NEARLY_ALL * f64::from(count)
+    let count = worker.counts.values().sum::<u32>();
+    count >= FEWEST_SAMPLES && WorkerTimes::new(worker).idle >= NEARLY_ALL * f64::from(count)
 }
 
 fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&SampledWorker>) -> WorkerRates {
@@ -69,14 +72,9 @@ fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Opt
         let busy = (main.on_cpu as f64 / 1e9 / seconds).min(1.0);
         return Some((busy, (main.delay as f64 / 1e9 / seconds).min(1.0 - busy)));
     }
-    let seen = WorkerTimes::of(sampled?);
+    let seen = WorkerTimes::new(sampled?);
     let busy = (delta.cpu_pct? / 100.0).min(1.0);
     (seen.all() > 0.0).then(|| (busy, (seen.running / seen.all() - busy).clamp(0.0, 1.0 - busy)))
-}
-
-/// Share of the samples in which the main thread waited for a thread of its own process that ran.
-fn by_own_threads(sampled: &SampledWorker) -> f64 {
-    f64::from(sampled.by_own_threads) / WorkerTimes::of(sampled).all().max(1.0)
 }
 
 /// Splits what is left beside `busy` and `runnable` between idle and I/O wait as the samples that saw the worker blocked do.
@@ -132,9 +130,9 @@ struct WorkerTimes {
 }
 
 impl WorkerTimes {
-    fn of(worker: &SampledWorker) -> Self {
+    fn new(worker: &SampledWorker) -> Self {
         let mut seen = Self::default();
-        for (wait, count) in Wait::ALL.into_iter().zip(worker.counts) {
+        for (&wait, &count) in &worker.counts {
             let weight = match wait {
                 Wait::Running => &mut seen.running,
                 Wait::LoaderPoll | Wait::Futex | Wait::Stopped => &mut seen.idle,
@@ -156,14 +154,13 @@ impl WorkerTimes {
 
     /// The same without the waits for short-lived children, and the share of all that was those.
     fn with_children(worker: &SampledWorker, cores: f64) -> (Self, f64) {
-        let mut seen = Self::of(worker);
+        let mut seen = Self::new(worker);
         let all = seen.all();
         // Where calls cannot be read any poll may be torch's.
         let may_be =
             |wait: Wait| FOR_CHILDREN.contains(&wait) && (wait != Wait::Poll || !worker.torch || worker.exact);
-        let counts = Wait::ALL.into_iter().zip(worker.counts);
-        let waits = counts.filter(|(wait, _)| may_be(*wait));
-        let waits: f64 = waits.map(|(_, count)| f64::from(count)).sum();
+        let waits = worker.counts.iter().filter(|(wait, _)| may_be(**wait));
+        let waits: f64 = waits.map(|(_, count)| f64::from(*count)).sum();
         if cores <= 0.0 || waits <= 0.0 {
             return (seen, 0.0);
         }
@@ -201,7 +198,7 @@ mod tests {
     fn seen(pid: u32, counts: &[(Wait, u32)]) -> SampledWorker {
         let mut out = SampledWorker { id: id(pid), trainer: 9, torch: true, exact: true, ..SampledWorker::default() };
         for (wait, count) in counts {
-            out.counts[wait.index()] = *count;
+            out.counts.insert(*wait, *count);
         }
         out
     }

@@ -39,25 +39,21 @@ fn measured(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
 }
 
 /// Percent, from a percent: `81 %`.
-#[must_use]
 pub fn percent(value: Option<f64>) -> String {
     in_unit(value, Unit::Percent)
 }
 
 /// Percent, from a share of 0–1.
-#[must_use]
 pub fn share(value: Option<f64>) -> String {
     in_unit(value, Unit::Share)
 }
 
 /// A share as a whole percentage, never more than 100.
-#[must_use]
 pub fn whole_percent(share: f64) -> u32 {
     if share.is_finite() { (share.clamp(0.0, 1.0) * 100.0).round() as u32 } else { 0 }
 }
 
 /// Shares of at least `least` with what they are of, the largest first: `host work 70 %, device sync 14 %`.
-#[must_use]
 pub fn largest_first<N: std::fmt::Display>(shares: impl IntoIterator<Item = (N, f64)>, least: f64) -> String {
     let mut shares: Vec<_> = shares.into_iter().filter(|(_, share)| *share >= least).collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -66,50 +62,42 @@ pub fn largest_first<N: std::fmt::Display>(shares: impl IntoIterator<Item = (N, 
 }
 
 /// A bare number with no more digits than it deserves: `0.42`, `4.2`, `42`.
-#[must_use]
 pub fn number(value: Option<f64>) -> String {
     measured(value, digits)
 }
 
 /// Bytes: `6.1 GiB`.
-#[must_use]
 pub fn bytes(value: Option<u64>) -> String {
     in_unit(value.map(|v| v as f64), Unit::Bytes)
 }
 
 /// Bytes per second: always in MiB/s, so that rows compare at a glance.
-#[must_use]
 pub fn mib_s(value: Option<f64>) -> String {
     measured(value, |v| digits(v / MIB))
 }
 
 /// Bytes per second with its unit: `312 MiB/s`.
-#[must_use]
 pub fn rate(value: Option<f64>) -> String {
     in_unit(value, Unit::BytesPerS)
 }
 
 /// Short form of a chart's maximum in bytes per second: `200M`.
-#[must_use]
 pub fn short_bytes(v: f64) -> String {
     let (size, name) = scale(v);
     format!("{}{}", digits(v / size), name.get(..1).unwrap_or(""))
 }
 
 /// A value in its unit, with few digits.
-#[must_use]
 pub fn in_unit(value: Option<f64>, unit: Unit) -> String {
     with_unit(value, unit, rounded, digits)
 }
 
 /// A value in its unit, with three digits.
-#[must_use]
 pub fn precise_in_unit(value: Option<f64>, unit: Unit) -> String {
     with_unit(value, unit, precise, precise)
 }
 
 /// A number with as many decimals as it needs for three digits, and none that are 0.
-#[must_use]
 pub fn precise(value: f64) -> String {
     measured(Some(value), |v| {
         let decimals = if v.abs() >= 100.0 { 0 } else { 2 - usize::from(v.abs() >= 10.0) };
@@ -159,7 +147,6 @@ fn scale(bytes: f64) -> (f64, &'static str) {
 }
 
 /// Seconds as two units at most: `42 s`, `2 m 10 s`, `3 h 5 m`, `2 d 4 h`.
-#[must_use]
 pub fn duration(seconds: f64) -> String {
     measured(Some(seconds), |seconds| {
         let s = seconds.clamp(0.0, 1e12) as u64;
@@ -177,7 +164,6 @@ pub fn duration(seconds: f64) -> String {
 }
 
 /// CPU time in six cells: `4:07`, `1h02m`, `3d04h`.
-#[must_use]
 pub fn cpu_time(seconds: f64) -> String {
     measured(Some(seconds), |seconds| {
         let s = seconds.clamp(0.0, 1e12) as u64;

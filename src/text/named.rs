@@ -18,19 +18,16 @@ macro_rules! named_enum {
             pub const COUNT: usize = Self::ALL.len();
 
             /// Place in [`Self::ALL`], and in arrays by it.
-            #[must_use]
             pub fn index(self) -> usize {
                 self as usize
             }
 
             /// The exact word of the JSON, the CSV and the screen.
-            #[must_use]
             pub fn word(self) -> &'static str {
                 match self { $(Self::$Variant => $name),+ }
             }
 
             /// The one of this word; `None` where no such is known to this version.
-            #[must_use]
             pub fn named(word: &str) -> Option<Self> {
                 match word { $($name => Some(Self::$Variant),)+ _ => None }
             }

@@ -39,19 +39,16 @@ fn are_shown() -> bool {
 }
 
 /// Arguments joined by blanks, with their secrets masked unless [`show`] was called.
-#[must_use]
 pub fn joined(arguments: &[&str]) -> String {
     mask_arguments(arguments).join(" ")
 }
 
 /// A command line whose arguments are joined already, with its secrets masked unless [`show`] was called.
-#[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     mask(text, SecretKind::Command)
 }
 
 /// Any other text (a path, a mount source, source code), with its secrets masked unless [`show`] was called.
-#[must_use]
 pub fn prose(text: &str) -> Cow<'_, str> {
     mask(text, SecretKind::Prose)
 }

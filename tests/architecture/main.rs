@@ -57,9 +57,9 @@ type Excused = (&'static str, &'static str);
 
 /// Type names that several folders declare: each is to go, and then leaves this list.
 const KNOWN_TYPES: &[Excused] = &[
-    ("Chain LoopThread", "one thing in its rates, its features or its page"),
+    ("Chain", "the features' wait chain, and the page that shows it"),
     ("Recorder", "a writer of recordings, and the command's alias of it"),
-    ("Column Key Row", "aliases and helpers of single files"),
+    ("Column", "aliases and helpers of single files"),
 ];
 
 /// Constants that several files have for themselves, as each file's name says.
@@ -72,34 +72,25 @@ const PLAIN_CONSTANTS: &[Excused] = &[
 
 /// Constants of one name with several values: each is to go, and then leaves this list.
 const KNOWN_CONSTANTS: &[Excused] = &[
+    ("ENOUGH FILES FUNCTIONS HIGHEST LARGEST LEAST LINES LONGEST MOST STEPS", "limits that do not say of what"),
     (
-        "BESIDE ENOUGH FEW FILES FUNCTIONS HIGHEST LARGEST LEAST LINES LONGEST MOST ROUNDS STEPS WAYS",
-        "limits that do not say of what",
-    ),
-    (
-        "ATTEMPTS FRAME_BYTES LINE_MAX MOST_DEPTH MOST_DEVICES MOST_FILES MOST_MOUNTS MOST_PROCESSES MOST_RANKS RECENT_NS SPAN_S",
+        "ATTEMPTS FRAME_BYTES LINE_MAX MOST_DEPTH MOST_DEVICES MOST_FILES MOST_MOUNTS MOST_PROCESSES MOST_RANKS SPAN_S",
         "limits of different things",
     ),
-    ("AT_WORK FIRST_S HARDLY NAMED OFF SAMPLES SHORT_S SHOWN TURNS", "thresholds of different questions"),
+    ("FIRST_S NAMED SHOWN", "thresholds of different questions"),
     (
-        "AGAIN BEFORE BEHIND CALLS COMMAND DISKS LEVEL LIBRARIES MEMORY MOUNTS NAME NAMES NICE OPENED OWN PARTS REQUEST \
+        "AGAIN BEFORE BEHIND COMMAND DISKS LEVEL LIBRARIES MEMORY MOUNTS NAME NICE OPENED OWN PARTS REQUEST \
          SHARE SIGNALS STATES STEP TEXT THREADS VALUE",
         "things with nothing in common but the name",
     ),
 ];
 
 /// Functions above [`MOST_FUNCTION_LINES`] that do not say why: each is to go, and then leaves this list.
-const KNOWN_LONG_FUNCTIONS: &[(&str, &str)] = &[
-    ("commands/screen_loop.rs", "run"),
-    ("diagnosis/stability.rs", "observe"),
-    ("rates.rs", "fold"),
-    ("rates/chain/graph.rs", "of"),
-    ("rates/chain/graph/descriptors.rs", "of_descriptor"),
-    ("rates/trainer.rs", "go_through"),
-];
+const KNOWN_LONG_FUNCTIONS: &[(&str, &str)] =
+    &[("commands/screen_loop.rs", "run"), ("diagnosis/stability.rs", "observe")];
 
 /// Folders in which functions are still called `of`: each is to go, and then leaves this list.
-const KNOWN_OF: &[&str] = &["history", "rates", "zone"];
+const KNOWN_OF: &[&str] = &[];
 
 /// Fields ending in `_s` that are rates: each is to go, and then leaves this list.
 const KNOWN_RATES: &[(&str, &str)] = &[("rates/frame.rs", "batches_s")];

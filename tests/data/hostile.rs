@@ -45,6 +45,7 @@ const FIELDS: &[&str] = &[
     "disks",
     "whole",
     "reason",
+    "mend",
     "fix",
     "library",
     "driver",

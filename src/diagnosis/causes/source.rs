@@ -24,7 +24,7 @@ pub(super) fn less_sure_of_makers(case: &RuleInput<'_>, judgement: Judgement) ->
         let instead = judgement.confidence * GUESSED.value;
         return judgement.other(Cause::WaitsForThread, instead, "it may wait for a lock or a result of that thread");
     };
-    let takes = stacks.shares.of(|activity| activity.is_input() || activity == Activity::OtherWait);
+    let takes = stacks.shares.share_where(|activity| activity.is_input() || activity == Activity::OtherWait);
     let may_be_a_lock = takes < LARGER_HALF.value * case.lost;
     let words = "the loop's code is not seen taking batches while it waits for that thread: it may be a lock that the thread \
                  holds";

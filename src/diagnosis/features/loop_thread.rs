@@ -154,7 +154,7 @@ impl LoopStacks {
 
     /// Share loading batches in the training process.
     pub fn loading(&self) -> f64 {
-        self.shares.of(Activity::is_loading).min(1.0)
+        self.shares.share_where(Activity::is_loading).min(1.0)
     }
 
     /// Its other threads were seen at work often enough, and hardly ever made batches.
@@ -293,7 +293,7 @@ impl LoopThread {
     pub fn runs_in_collectives(&self) -> f64 {
         let Some(stacks) = &self.stacks else { return 0.0 };
         let waits = |activity| matches!(activity, Activity::Sync | Activity::Collective | Activity::OtherWait);
-        let other = stacks.shares.of(|activity| !waits(activity) && !activity.is_input());
+        let other = stacks.shares.share_where(|activity| !waits(activity) && !activity.is_input());
         (self.shares.host_busy - other).clamp(0.0, stacks.shares.get(Activity::Collective))
     }
 

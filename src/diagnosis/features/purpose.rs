@@ -71,7 +71,8 @@ impl Features {
     fn waits_for_no_loader(&self) -> bool {
         let (Some(chain), Some(stacks)) = (&self.chain, self.loop_stacks()) else { return false };
         let waits = chain.share(PathPart::OwnThread);
-        let at_locks = stacks.at_lock_lines >= (LARGER_HALF.value * waits).max(stacks.shares.of(Activity::is_input));
+        let at_locks =
+            stacks.at_lock_lines >= (LARGER_HALF.value * waits).max(stacks.shares.share_where(Activity::is_input));
         at_locks || self.is_at_something_else(stacks, waits)
     }
 
@@ -91,7 +92,7 @@ impl Features {
         let queue = if trains_on_it { 0.0 } else { stacks.shares.get(Activity::QueueWait) };
         let untold = stacks.shares.get(Activity::OtherWait) + queue;
         untold >= LARGER_HALF.value * waits
-            && untold > stacks.shares.of(Activity::is_input) - queue
+            && untold > stacks.shares.share_where(Activity::is_input) - queue
             && !reads
             && stacks.works_aside_at_something_else()
     }

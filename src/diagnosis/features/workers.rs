@@ -252,7 +252,7 @@ fn no_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<ProcessId> {
     let loads = |pid: u32| peers().filter(|peer| peer.pid == pid).last().is_some_and(|peer| peer.loader);
     // A loop that stands in taking batches most of the time takes them from whomever it waits for, however briefly.
     let main = span.stacks.all_trainers(span.only).main;
-    let takes = main.of(Activity::is_input) as f64 >= LARGER_HALF.value * main.total().max(1) as f64;
+    let takes = main.samples_where(Activity::is_input) as f64 >= LARGER_HALF.value * main.total().max(1) as f64;
     let serves = |pid: u32| waited_for(span, pid).is_none_or(|share| share >= RESTS && (takes || loads(pid)));
     let unnamed = || alive.iter().filter(|worker| worker.unnamed);
     let served: BTreeSet<u32> =

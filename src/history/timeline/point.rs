@@ -21,13 +21,11 @@ pub struct Compact(f32);
 
 impl Compact {
     /// Nothing for what was not measured and for what is no number.
-    #[must_use]
-    pub fn of(value: Option<f64>) -> Self {
+    pub fn new(value: Option<f64>) -> Self {
         Self(value.map(|v| v as f32).filter(|v| v.is_finite()).unwrap_or(f32::NAN))
     }
 
     /// The number.
-    #[must_use]
     pub fn get(self) -> Option<f32> {
         (!self.0.is_nan()).then_some(self.0)
     }
@@ -47,13 +45,11 @@ impl Percent {
     const NONE: u8 = u8::MAX;
 
     /// Nothing for what was not measured and for what is no number.
-    #[must_use]
-    pub fn of(value: Option<f64>) -> Self {
+    pub fn new(value: Option<f64>) -> Self {
         Self(value.filter(|v| v.is_finite()).map_or(Self::NONE, |v| v.clamp(0.0, 100.0).round() as u8))
     }
 
     /// The number.
-    #[must_use]
     pub fn get(self) -> Option<f32> {
         (self.0 != Self::NONE).then_some(f32::from(self.0))
     }
@@ -86,12 +82,11 @@ macro_rules! point {
 
         impl TimelinePoint {
             /// Takes the drawn values out of a frame. One with a gap before it stands for no time: nobody watched it.
-            #[must_use]
-            pub fn of($frame: &Frame, class: Class) -> Self {
+            pub fn from_frame($frame: &Frame, class: Class) -> Self {
                 let seconds = if $frame.gap { 0.0 } else { $frame.seconds };
                 let mut gpus = [Percent::default(); GPUS];
                 for (kept, gpu) in gpus.iter_mut().zip(&$frame.gpus) {
-                    *kept = Percent::of(gpu.utilization_pct.filter(|_| !gpu.lost));
+                    *kept = Percent::new(gpu.utilization_pct.filter(|_| !gpu.lost));
                 }
                 Self {
                     start_ns: $frame.monotonic_ns.saturating_sub((seconds.max(0.0) * 1e9) as u64),
@@ -99,7 +94,7 @@ macro_rules! point {
                     class,
                     shares: loop_shares($frame).map(|shares| shares.values().map(|share| share as f32)),
                     gpus,
-                    $($name: Compact::of($value),)+
+                    $($name: Compact::new($value),)+
                 }
             }
 
@@ -194,7 +189,7 @@ impl TimelinePoint {
         for ((mean, shown), b) in gpus.iter_mut().zip(&mut self.gpus).zip(next.gpus) {
             if let Some(b) = b.get() {
                 mix(mean, b);
-                *shown = Percent::of(Some(f64::from(*mean)));
+                *shown = Percent::new(Some(f64::from(*mean)));
             }
         }
         if let (Some(shares), Some(next)) = (&mut self.shares, next.shares) {
@@ -228,14 +223,12 @@ fn waits(frame: &Frame, of: fn(&WaitEnd) -> bool) -> Option<f64> {
 }
 
 /// Bytes per second that the job fetches from storage: its own counters, else those of the devices its data lies on.
-#[must_use]
 pub fn read_bytes_per_s(frame: &Frame) -> Option<f64> {
     let devices = frame.storage.read_bytes_per_s.filter(|_| frame.storage.data_devices_known);
     frame.job.read_bytes_per_s.or(devices)
 }
 
 /// What the loops' threads of all trainers did, shares that add up to 1; none where nothing was seen of them.
-#[must_use]
 pub fn loop_shares(frame: &Frame) -> Option<TimeSplit> {
     let mut seconds = TimeSplit::default();
     for trainer in &frame.trainers {

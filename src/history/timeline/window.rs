@@ -26,7 +26,6 @@ impl TimelineWindow {
     ///
     /// Its right edge lies on a whole cell of absolute time, so that a point stays in its cell from draw to draw
     /// and the picture moves by whole cells: fewer bytes over ssh, and no flicker from resampling.
-    #[must_use]
     pub fn of_cells(now_ns: u64, span_s: f64, cells: u16) -> Self {
         let cells = cells.max(1);
         let column_ns = ((span_s * 1e9) as u64 / u64::from(cells)).max(2) & !1;
@@ -35,7 +34,6 @@ impl TimelineWindow {
     }
 
     /// The same window with its columns at fixed places. A column is drawn when it is complete, where that is soon.
-    #[must_use]
     pub fn sweeping(self) -> Self {
         if self.column_ns > HELD_BACK_NS || self.end_ns == self.edge_ns || self.edge_ns < self.column_ns {
             return Self { sweep: true, ..self };
@@ -46,7 +44,6 @@ impl TimelineWindow {
 
     /// Where a column stands in its chart, counted from the left; nowhere for the oldest of a sweep, which leaves a
     /// gap between the newest and the oldest.
-    #[must_use]
     pub fn place(self, column: usize) -> Option<usize> {
         if self.sweep {
             return (column > 0).then(|| self.swept(column));
@@ -61,7 +58,6 @@ impl TimelineWindow {
     }
 
     /// The same window with two columns in each cell, as braille has.
-    #[must_use]
     pub fn halved(self) -> Self {
         Self { column_ns: self.column_ns / 2, columns: self.columns * 2, ..self }
     }
@@ -72,7 +68,6 @@ impl TimelineWindow {
     }
 
     /// The place that shows the time up to `ns`, as that of a point that ends there; `None` outside the window.
-    #[must_use]
     pub fn cell_of(self, ns: u64) -> Option<u16> {
         let into = u64::try_from(i128::from(ns) - self.start_ns() - 1).ok()?;
         let column = into / self.column_ns.max(1);
@@ -81,7 +76,6 @@ impl TimelineWindow {
     }
 
     /// Start and end of what stands at a place, nanoseconds; the clock's zero for what lies before it.
-    #[must_use]
     pub fn ns_of(self, place: u16) -> (u64, u64) {
         let place = usize::from(place);
         let columns = self.columns.max(1);

@@ -3,36 +3,36 @@
 mod at_work;
 mod descriptors;
 mod follow;
+mod shared_lock;
 mod short_lived;
 mod short_waits;
-mod turns;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::beside::Beside;
 use super::paths::{Peer, WaitHop};
-use super::ways::RoundPath;
+use super::round_paths::RoundPath;
+use super::work_ahead::WorkAhead;
 use crate::rates::delta::{rate, span};
-use crate::rates::levels::HARDLY;
+use crate::rates::levels::NEXT_TO_NOTHING;
 use crate::rates::short_lived::ShortLived;
 use crate::rates::wait::Wait;
 use crate::sample::{
     Access, Channel, Descriptor, JobSample, LockWait, Observation, ProcessId, ProcessRole, ProcessSample,
-    SamplerSample, ThreadRole, ThreadSample,
+    SampledThread, SamplerSample, ThreadRole, ThreadSample,
 };
 use short_lived::Explained;
 use short_waits::short_waits;
 
 /// A sample of a thread speaks for so many rounds after it: others are sampled in every third, many of them in turns.
-const ROUNDS: u32 = 24;
+const ROUNDS_HELD: u32 = 24;
 /// Longest chain that is followed.
 const DEPTH: usize = 6;
 /// Most processes that one wait is followed to.
 const CANDIDATES: usize = 16;
-/// A thread wakes nobody that hardly runs, and wakes less often a second than this.
+/// A thread that hardly runs, and wakes less often a second than this, lets no other thread go on.
 const MOVES_S: f64 = 0.5;
-/// Threads of libraries that wait for events of their own: nobody waits for them (libcuda, NCCL, OpenMP, tqdm).
+/// Threads of libraries that wait for events of their own: nothing waits for them (libcuda, NCCL, OpenMP, tqdm).
 const BACKGROUND: &[&str] = &["cuda-Evt", "pt_nccl", "NCCL", "OMP", "iou-", "tokio", "jemalloc"];
 
 /// A thread that was sampled.
@@ -55,8 +55,40 @@ pub(super) struct GraphThread<'a> {
     cursor: usize,
     now: Option<&'a Observation>,
     wait: Wait,
-    /// Which part of its waits is for what lives for a moment, where nobody else is known.
+    /// The part of its waits that is for short-lived children or threads, where nothing else is known.
     explained: Explained,
+}
+
+impl GraphThread<'_> {
+    /// `pace` is that of its counters, where they stand in both ticks: share of the time on a CPU, wake-ups a second.
+    fn new(
+        pid: u32,
+        thread: &SampledThread,
+        name: &str,
+        pace: Option<(f64, f64)>,
+        waits: &[Wait],
+        lived: &ShortLived,
+    ) -> Self {
+        let (cpu, wakes_per_s) = pace.unwrap_or_default();
+        let moves = pace.is_none() || wakes_per_s > 0.0;
+        let background = BACKGROUND.iter().any(|part| name.contains(part));
+        let all_waits = thread.samples().filter_map(|(_, place)| waits.get(place as usize).copied());
+        Self {
+            pid,
+            tid: thread.tid,
+            role: thread.role,
+            active: !background && (thread.aside && moves || cpu > NEXT_TO_NOTHING || wakes_per_s > MOVES_S),
+            cpu,
+            wakes_per_s,
+            paced: pace.is_some(),
+            at_disk: pace.map_or(0.0, |pace| short_waits(pace, thread.samples(), waits)),
+            samples: thread.samples().collect(),
+            cursor: 0,
+            now: None,
+            wait: Wait::Unknown,
+            explained: Explained::new(pid, lived, all_waits),
+        }
+    }
 }
 
 /// The threads that a wait was followed through, the one at hand included.
@@ -108,7 +140,7 @@ fn pace(before: &ThreadSample, now: &ThreadSample, seconds: Option<f64>) -> Opti
 impl<'a> Graph<'a> {
     /// The graph of a tick; none where it was not read what joins the processes. `waits` are the meanings of the sampler's
     /// observations, in their order; `lived` is what used the CPUs for a moment.
-    pub(in crate::rates) fn of(
+    pub(in crate::rates) fn new(
         job: &'a JobSample,
         before: Option<&'a JobSample>,
         waits: &'a [Wait],
@@ -131,34 +163,13 @@ impl<'a> Graph<'a> {
         let mut threads = Vec::new();
         let mut by_process: HashMap<u32, Vec<usize>> = HashMap::new();
         for process in &sampler.processes {
+            let pid = process.id.pid;
             for thread in &process.threads {
-                let pid = process.id.pid;
                 let name = thread_of(&processes, pid, thread.tid).map_or("", |known| &*known.name);
                 let was = thread_of(&before_by_pid, pid, thread.tid);
                 let pace = was.zip(thread_of(&now, pid, thread.tid)).and_then(|(was, now)| pace(was, now, seconds));
-                let (cpu, wakes_per_s) = pace.unwrap_or_default();
-                let moves = pace.is_none() || wakes_per_s > 0.0;
-                let background = BACKGROUND.iter().any(|part| name.contains(part));
                 by_process.entry(pid).or_default().push(threads.len());
-                threads.push(GraphThread {
-                    pid,
-                    tid: thread.tid,
-                    role: thread.role,
-                    active: !background && (thread.aside && moves || cpu > HARDLY || wakes_per_s > MOVES_S),
-                    cpu,
-                    wakes_per_s,
-                    paced: pace.is_some(),
-                    at_disk: pace.map_or(0.0, |pace| short_waits(pace, thread.samples(), waits)),
-                    samples: thread.samples().collect(),
-                    cursor: 0,
-                    now: None,
-                    wait: Wait::Unknown,
-                    explained: Explained::of(
-                        pid,
-                        lived,
-                        thread.samples().filter_map(|(_, place)| waits.get(place as usize).copied()),
-                    ),
-                });
+                threads.push(GraphThread::new(pid, thread, name, pace, waits, lived));
             }
         }
         Some(Self {
@@ -210,7 +221,7 @@ impl<'a> Graph<'a> {
                 }
             }
             let last = thread.cursor.checked_sub(1).and_then(|at| thread.samples.get(at));
-            if last.is_none_or(|(at, _)| round.saturating_sub(*at) > ROUNDS) {
+            if last.is_none_or(|(at, _)| round.saturating_sub(*at) > ROUNDS_HELD) {
                 (thread.now, thread.wait) = (None, Wait::Unknown);
             }
         }
@@ -243,14 +254,14 @@ impl<'a> Graph<'a> {
         channel.readers.iter().chain(&channel.writers).copied().filter(move |other| *other != pid)
     }
 
-    /// Active threads of the same process that are not on the way here.
-    fn companions(&self, thread: &GraphThread<'a>, path: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
-        self.active_of(thread.pid, path).into_iter().filter(|other| !std::ptr::eq(*other, thread)).collect()
+    /// Active threads of the same process that are not on the path here.
+    fn companions(&self, thread: &GraphThread<'a>, trail: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
+        self.active_of(thread.pid, trail).into_iter().filter(|other| !std::ptr::eq(*other, thread)).collect()
     }
 
-    fn active_of(&self, pid: u32, path: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
-        let is_on_path = |one: &GraphThread<'a>| path.iter().any(|on| std::ptr::eq(*on, one));
-        self.threads_of(pid).filter(|one| one.active && !is_on_path(one)).collect()
+    fn active_of(&self, pid: u32, trail: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
+        let is_on_trail = |one: &GraphThread<'a>| trail.iter().any(|on| std::ptr::eq(*on, one));
+        self.threads_of(pid).filter(|one| one.active && !is_on_trail(one)).collect()
     }
 
     /// Processes of the job but the target, by PID.
@@ -268,12 +279,12 @@ impl<'a> Graph<'a> {
     }
 
     /// Batches come from this process: it is one of torch's workers, or a process of the job that works ahead of the loop.
-    pub(super) fn is_loader(&self, pid: u32, beside: &Beside) -> bool {
+    pub(super) fn is_loader(&self, pid: u32, work_ahead: &WorkAhead) -> bool {
         let inside = self.inside_pids.contains(&pid);
         self.is_torch_worker(pid)
             || inside
                 && self.processes.get(&pid).is_some_and(|process| process.role == ProcessRole::Worker)
-                && beside.is_ahead(pid)
+                && work_ahead.is_ahead(pid)
     }
 
     /// Processes of the job, but torch's workers, that rest at this round until a trainer asks them for something: they wait to
@@ -304,10 +315,10 @@ impl<'a> Graph<'a> {
         reads.any(|(_, channel)| channel.writers.contains(&writer))
     }
 
-    /// The pipe of torch's data workers that a trainer's loop waits at, itself or by a thread of its process, and who writes to
+    /// The pipe of torch's data workers that a trainer's loop waits at, itself or by a thread of its process, and the PIDs that write to
     /// it: each of torch's loaders has one (`_worker_result_queue`). Others may have one for each worker.
-    pub(super) fn waited_set(&self, (pid, tid): (u32, u32), ways: &[RoundPath]) -> Option<(Arc<str>, Vec<u32>)> {
-        let within = ways.iter().flat_map(|way| way.hops.iter().take_while(|hop| hop.pid == pid));
+    pub(super) fn waited_set(&self, (pid, tid): (u32, u32), paths: &[RoundPath]) -> Option<(Arc<str>, Vec<u32>)> {
+        let within = paths.iter().flat_map(|path| path.hops.iter().take_while(|hop| hop.pid == pid));
         let own = std::iter::once(tid).chain(within.map(|hop| hop.tid));
         let threads = own.filter_map(|tid| self.thread(pid, tid));
         let reading = threads.filter(|thread| matches!(thread.wait, Wait::LoaderPoll | Wait::Poll | Wait::Pipe));
@@ -342,15 +353,15 @@ impl<'a> Graph<'a> {
         self.processes.values().any(|process| process.is_torch_worker() && process.parent == pid)
     }
 
-    /// A thread of the trainer that is not torch's, where no data workers are. One that runs no Python computes for whoever
-    /// called it; that the call is for a batch, only the loop's stacks tell.
+    /// A thread of the trainer that is not torch's, where no data workers are. One that runs no Python computes for its
+    /// caller; that the call is for a batch, only the loop's stacks tell.
     pub(super) fn makes_batches(&self, hop: &WaitHop) -> bool {
         let other = self.thread(hop.pid, hop.tid).filter(|thread| !self.is_native(thread));
         let own = hop.is_short_lived() || other.is_some_and(|thread| thread.role == ThreadRole::Other);
         own && !self.has_torch_workers(hop.pid)
     }
 
-    pub(super) fn peer(&self, pid: u32, beside: &Beside) -> Peer {
+    pub(super) fn peer(&self, pid: u32, work_ahead: &WorkAhead) -> Peer {
         let known = self.processes.get(&pid);
         let reached = self.channels.values().filter(|channel| channel.writers.contains(&pid));
         let mut addresses: Vec<Arc<str>> = reached.filter_map(|channel| channel.remote.clone()).collect();
@@ -361,7 +372,7 @@ impl<'a> Graph<'a> {
             inside: self.inside_pids.contains(&pid),
             command: known.map(|process| Arc::clone(&process.command)).unwrap_or_default(),
             comm: known.map(|process| Arc::clone(&process.comm)).unwrap_or_default(),
-            loader: self.is_loader(pid, beside),
+            loader: self.is_loader(pid, work_ahead),
             addresses,
         }
     }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::Graph;
 use crate::rates::delta::copied;
 use crate::rates::device::{DeviceUse, busiest};
-use crate::rates::levels::{AT_WORK, BEYOND_CHANCE, HALF_A_TICK, LESS_THAN_SEEN, NEARLY_ALL, WORTH_IT};
+use crate::rates::levels::{BEYOND_CHANCE, HALF_A_TICK, LESS_THAN_SEEN, NEARLY_ALL, WORKING_SHARE, WORTH_IT};
 use crate::rates::stacks::PythonThread;
 use crate::rates::stacks::correction::{ENOUGH_SAMPLES, RecentActivities};
 use crate::rates::wait::Wait;
@@ -17,13 +17,13 @@ const WATCH_MS: i32 = 2000;
 /// Waking once a second counts like so much CPU time, where the busiest thread is chosen.
 const WAKE: f64 = 1e-4;
 /// Most threads of one process that are looked at beside the device.
-const BESIDE: usize = 64;
+const MOST_CANDIDATES: usize = 64;
 /// Another thread takes over when it was the likelier for this many ticks.
 const TICKS: u32 = 2;
 
 /// The loop's thread of one trainer, followed over ticks.
 #[derive(Debug, Default)]
-pub(in crate::rates::chain) struct LoopThread {
+pub(in crate::rates::chain) struct LoopFinder {
     tid: Option<u32>,
     rival: Option<(u32, u32)>,
     moved: bool,
@@ -93,7 +93,7 @@ impl LoopCandidate {
 
     /// It makes what others take.
     fn makes(&self) -> bool {
-        self.python.is_some_and(|one| one.share(one.takes) < AT_WORK)
+        self.python.is_some_and(|one| one.share(one.takes) < WORKING_SHARE)
     }
 
     /// It takes what others make, and does more than note what it is given.
@@ -111,7 +111,7 @@ struct RunningMean {
 
 impl RunningMean {
     fn add(&mut self, busy: f64) {
-        if self.samples >= RecentActivities::SAMPLES as f64 {
+        if self.samples >= RecentActivities::NEWEST_SAMPLES as f64 {
             self.samples /= 2.0;
             self.sum /= 2.0;
         }
@@ -124,7 +124,7 @@ impl RunningMean {
     }
 }
 
-impl LoopThread {
+impl LoopFinder {
     /// The thread, as far as it is known.
     pub(in crate::rates::chain) fn tid(&self) -> Option<u32> {
         self.tid
@@ -146,7 +146,7 @@ impl LoopThread {
     }
 
     /// The thread of this tick.
-    pub(in crate::rates::chain) fn of(&mut self, tick: &ProcessTick<'_>) -> u32 {
+    pub(in crate::rates::chain) fn update(&mut self, tick: &ProcessTick<'_>) -> u32 {
         let likeliest = self.likeliest(tick);
         self.moved = false;
         let current = *self.tid.get_or_insert(likeliest);
@@ -176,11 +176,13 @@ impl LoopThread {
         }
         let Some(other) = self.likeliest_other(tick) else { return main };
         // It trains itself now and then, and waits for what that one does.
-        if other.signs() <= 0.0 && self.python.iter().any(|one| one.tid == main && one.share(one.steps) >= AT_WORK) {
+        if other.signs() <= 0.0
+            && self.python.iter().any(|one| one.tid == main && one.share(one.steps) >= WORKING_SHARE)
+        {
             return main;
         }
         let watches =
-            || other.cpu >= AT_WORK && tick.waits_that(main, is_watch).is_some_and(|share| share >= NEARLY_ALL);
+            || other.cpu >= WORKING_SHARE && tick.waits_that(main, is_watch).is_some_and(|share| share >= NEARLY_ALL);
         let serves = || at_something_else && self.trains(other.tid).is_some_and(|share| share >= WORTH_IT);
         if rests || hardly_runs && watches() || serves() { other.tid } else { main }
     }
@@ -198,7 +200,7 @@ impl LoopThread {
         if let Some(trains) = by_signs.filter(|one| one.signs() > 0.0) {
             return Some(trains);
         }
-        // Threads of a library's pool compute for whoever waits for them.
+        // Threads of a library's pool compute for the thread that waits for them.
         if others.iter().any(|one| !self.pool.contains(&one.tid)) {
             others.retain(|one| !self.pool.contains(&one.tid));
         }
@@ -238,7 +240,7 @@ impl LoopThread {
     /// Notes which of these wait for work as threads of a library's pool do.
     fn note_pool(&mut self, tick: &ProcessTick<'_>, others: &[LoopCandidate]) {
         self.pool.retain(|tid| others.iter().any(|other| other.tid == *tid));
-        let of_pool = others.iter().take(BESIDE).map(|one| one.tid);
+        let of_pool = others.iter().take(MOST_CANDIDATES).map(|one| one.tid);
         self.pool.extend(of_pool.filter(|tid| tick.waits_that(*tid, is_of_pool) == Some(1.0)));
     }
 
@@ -246,7 +248,7 @@ impl LoopThread {
     fn look_beside(&mut self, tick: &ProcessTick<'_>, others: &[LoopCandidate]) {
         self.beside.retain(|tid, _| others.iter().any(|other| other.tid == *tid));
         let times: Vec<u64> = tick.graph.sampler.times().collect();
-        for tid in others.iter().take(BESIDE).map(|one| one.tid) {
+        for tid in others.iter().take(MOST_CANDIDATES).map(|one| one.tid) {
             let [waiting, working] = self.beside.entry(tid).or_default();
             for (round, seen, wait) in tick.seen(tid) {
                 let Some(at_ns) = times.get(round as usize) else { continue };
@@ -268,8 +270,8 @@ impl LoopThread {
 /// The wait is one for work as OpenMP's threads wait (libgomp, config/linux/wait.h): a bare FUTEX_WAIT without a time limit.
 /// CPython's locks and glibc's conditions take FUTEX_WAIT_BITSET; see futex(2).
 fn is_of_pool(seen: &Observation, _wait: Wait) -> bool {
-    const COMMAND: u32 = 127;
-    seen.deadline_ms.is_none() && seen.operation.is_some_and(|operation| operation & COMMAND == 0)
+    const FUTEX_COMMAND: u32 = 127;
+    seen.deadline_ms.is_none() && seen.operation.is_some_and(|operation| operation & FUTEX_COMMAND == 0)
 }
 
 /// The wait ends by itself within a second or two, or is for events.

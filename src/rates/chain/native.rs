@@ -1,5 +1,5 @@
-//! Threads of a process that run no Python: those of a library's pool. They never hold the interpreter lock, and who waits for
-//! them waits for a computation of its own call. Only stacks know: py-spy shows every thread that has Python frames.
+//! Threads of a process that run no Python: those of a library's pool. They never hold the interpreter lock, and a thread that waits
+//! for them waits for a computation of its own call. Only stacks know: py-spy shows every thread that has Python frames.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! The ways from a trainer's loop to what ends its waits, as frames hold them.
+//! The paths from a trainer's loop to what ends its waits, as frames hold them.
 
 use std::sync::Arc;
 
@@ -39,7 +39,6 @@ named_enum! {
 
 impl WaitEdge {
     /// A lock on a file that another process holds, whether it is waited for or tried again and again.
-    #[must_use]
     pub fn is_file_lock(self) -> bool {
         matches!(self, Self::FileLock | Self::TriesLock)
     }
@@ -69,7 +68,7 @@ pub enum WaitEnd {
     Lock(Arc<str>),
     /// Stopped by a signal.
     Stopped,
-    /// Somebody types at a terminal.
+    /// Input at a terminal.
     Terminal,
     /// A data worker that was not seen.
     Loader,
@@ -79,7 +78,7 @@ pub enum WaitEnd {
     Unknown,
 }
 
-/// One thread on the way.
+/// One thread on the path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WaitHop {
     /// How it is waited for.
@@ -96,25 +95,22 @@ impl WaitHop {
     pub const SHORT_LIVED: u32 = 0;
 
     /// Threads of a process that live for a moment each.
-    #[must_use]
     pub fn short_lived(pid: u32) -> Self {
         Self { by: WaitEdge::Thread, pid, tid: Self::SHORT_LIVED }
     }
 
     /// It stands for threads that live for a moment each.
-    #[must_use]
     pub fn is_short_lived(&self) -> bool {
         self.tid == Self::SHORT_LIVED
     }
 }
 
-/// Whether a way ends at another thread of the loop's own process that sleeps: it is waited for only with a lock in its hands.
-#[must_use]
+/// Whether a path ends at another thread of the loop's own process that sleeps: it is waited for only with a lock in its hands.
 pub fn is_at_sleeping_thread(hops: &[WaitHop], end: &WaitEnd) -> bool {
     *end == WaitEnd::Timer && matches!(hops, [hop] if hop.by == WaitEdge::Thread)
 }
 
-/// A way from the loop to an end.
+/// A path from the loop to an end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WaitPath {
     /// Threads that are waited for, the nearest first; none where it is the loop itself.
@@ -174,9 +170,9 @@ pub struct ChainRates {
     pub exact: bool,
     /// How often a second the loop's thread went on after a wait: was given a CPU anew.
     pub wakes_per_s: Option<f64>,
-    /// The ways, the longest time first.
+    /// The paths, the longest time first.
     pub paths: Vec<WaitPath>,
-    /// Who is on them.
+    /// The processes on them.
     pub peers: Vec<Peer>,
     /// Which loaders were waited for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -187,9 +183,9 @@ pub struct ChainRates {
 }
 
 impl ChainRates {
-    /// Leaves the device so many of the seconds, 0 and up, as it can have been waited for; the rest is put down to what else
-    /// these waits may be for, where there is such, and much that is left then to somebody unknown. Where others use the device as
-    /// well that may be they, and stays with the device.
+    /// Bounds the waits for the device by the `seconds` it can have been waited for. The rest goes to what else these waits may be
+    /// for, and what is left then, if it is much, to an unknown end. On a device that others use as well (`shared`) it stays
+    /// with the device: it may work for them.
     pub(in crate::rates) fn leave_device(&mut self, seconds: f64, shared: bool) {
         let otherwise = std::mem::take(&mut self.otherwise);
         let is_device = |path: &&mut WaitPath| path.end == WaitEnd::Device && path.hops.is_empty();
@@ -204,9 +200,9 @@ impl ChainRates {
         }
         device.seconds -= moved + unknown;
         let of_all = |path: WaitPath| WaitPath { seconds: path.seconds * moved / all, ..path };
-        let nobody =
+        let unknown_end =
             WaitPath { hops: Vec::new(), end: WaitEnd::Unknown, name: None, seconds: unknown, idle_s: unknown };
-        for path in otherwise.into_iter().map(of_all).chain([nobody]).filter(|path| path.seconds > 0.0) {
+        for path in otherwise.into_iter().map(of_all).chain([unknown_end]).filter(|path| path.seconds > 0.0) {
             let part = path.seconds;
             let same =
                 |known: &&mut WaitPath| (&known.hops, &known.end, &known.name) == (&path.hops, &path.end, &path.name);
@@ -229,7 +225,6 @@ impl ChainRates {
     }
 
     /// Seconds of waits that lead to a loader.
-    #[must_use]
     pub fn loader_s(&self) -> f64 {
         let loader = |pid: u32| self.peers.iter().any(|peer| peer.pid == pid && peer.loader);
         let leads = |path: &&WaitPath| path.end == WaitEnd::Loader || path.hops.iter().any(|hop| loader(hop.pid));
@@ -237,10 +232,10 @@ impl ChainRates {
     }
 }
 
-/// The longest first; of equal ones the smaller way.
+/// The longest first; of equal ones the smaller path.
 pub(super) fn sort(paths: &mut [WaitPath]) {
-    let way = |path: &WaitPath| (path.hops.clone(), path.end.clone(), path.name.clone());
-    paths.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| way(a).cmp(&way(b))));
+    let path = |path: &WaitPath| (path.hops.clone(), path.end.clone(), path.name.clone());
+    paths.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| path(a).cmp(&path(b))));
 }
 
 /// Puts the shortest together under an unknown end where there are more than [`PATHS`].

@@ -1,24 +1,23 @@
-//! A loop that sleeps and looks again, as `while not result.ready(): time.sleep(0.01)` does, waits for whoever works
-//! meanwhile.
+//! A loop that polls, as `while not result.ready(): time.sleep(0.01)` does, waits for the threads that work while it sleeps.
 //!
-//! The kernel knows nothing of such a wait but its timer. Who works while the loop sleeps and rests while it does not is asked
-//! for what it does. Who never rests works ahead and does not keep up, or has nothing to do with the loop: that is a guess. A
-//! loop that sleeps while nobody works does so of its own.
+//! The kernel knows such a wait only as a timer. A thread that works while the loop sleeps, and rests while the loop works, is
+//! what the loop waits for. A thread that never rests either works ahead and does not keep up, or has nothing to do with the
+//! loop: that it is waited for is a guess. A loop that sleeps while no thread works just sleeps.
 //!
-//! A wait for the device may sleep as well. Where the loop's stacks stand at a line that sleeps, its sleep is none for the device.
+//! A wait for the device may sleep as well. Where the loop's stacks stand at a line that sleeps, it does not wait for the device.
 
 use std::collections::HashMap;
 
 use super::graph::Graph;
 use super::paths::{WaitEdge, WaitEnd, WaitHop};
-use super::ways::{FoundPaths, RoundPath};
-use crate::rates::levels::{CLEARLY, HALF_LIFE_S, MOSTLY, SEEN_S, SHORT_S};
+use super::round_paths::{FoundPaths, RoundPath};
+use crate::rates::levels::{CLEARLY, MOSTLY, SEEN_S, SHORT_INTERVAL_S, faded};
 use crate::rates::stacks::PythonThread;
 use crate::rates::stacks::correction::ENOUGH_SAMPLES;
 use crate::rates::wait::Wait;
 
 /// Most threads that are kept.
-const MOST: usize = 512;
+const MOST_WORKERS_BESIDE: usize = 512;
 
 /// Seconds in which the loop slept, and in which it did not.
 #[derive(Debug, Default, Clone, Copy)]
@@ -38,7 +37,7 @@ impl Seconds {
     }
 }
 
-/// Who worked while a loop slept, and who while it did not.
+/// Which threads worked while a loop slept, and which while it did not.
 #[derive(Debug, Default)]
 pub(super) struct Polling {
     /// Of each thread, by process and thread: those in which it was at work.
@@ -46,7 +45,7 @@ pub(super) struct Polling {
     all: Seconds,
     /// Stacks of the loop at a line that sleeps, and all of them.
     at_sleep: (f64, f64),
-    /// The latest sleep was put down to somebody who never rests.
+    /// The latest sleep was put down to threads that never rest.
     guesses: bool,
 }
 
@@ -72,24 +71,24 @@ impl Polling {
         self.by_code() >= MOSTLY
     }
 
-    /// Whether the latest sleep was put down to somebody who never rests, and may be anybody.
+    /// Whether the latest sleep was put down to threads that never rest, which may have nothing to do with it.
     pub(super) fn guesses(&self) -> bool {
         self.guesses
     }
 
     /// Leaves the device as much of a sleep as the loop's code does not ask for. Idle time stays what it is.
-    fn leave_device(&self, ways: &mut Vec<RoundPath>) {
+    fn leave_device(&self, paths: &mut Vec<RoundPath>) {
         let by_code = self.by_code();
-        let parts = |way: RoundPath| {
-            let moved = if way.is_own(&WaitEnd::Device) { way.share * by_code } else { 0.0 };
-            let own = RoundPath { share: moved, idle: way.idle, ..RoundPath::end(WaitEnd::Timer) };
-            [RoundPath { share: way.share - moved, ..way }, own]
+        let parts = |path: RoundPath| {
+            let moved = if path.is_own(&WaitEnd::Device) { path.share * by_code } else { 0.0 };
+            let own = RoundPath { share: moved, idle: path.idle, ..RoundPath::end(WaitEnd::Timer) };
+            [RoundPath { share: path.share - moved, ..path }, own]
         };
-        *ways = ways.drain(..).flat_map(parts).filter(|way| way.share > 0.0).collect();
+        *paths = paths.drain(..).flat_map(parts).filter(|path| path.share > 0.0).collect();
     }
 
     /// Takes what was found for one round of so many seconds, in which the loop's thread, of a process, was in this wait. A sleep
-    /// leads to those who work only during such sleeps.
+    /// leads to the threads that work only during such sleeps.
     pub(super) fn take(
         &mut self,
         found: &mut FoundPaths,
@@ -107,7 +106,7 @@ impl Polling {
         if !sleeps {
             return;
         }
-        self.leave_device(&mut found.ways);
+        self.leave_device(&mut found.paths);
         let of = |works: fn(&Self, (u32, u32)) -> bool| -> Vec<(u32, u32)> {
             busy.iter().copied().filter(|thread| works(self, *thread)).collect()
         };
@@ -118,11 +117,11 @@ impl Polling {
             return;
         }
         self.guesses = guesses;
-        let to = |way: RoundPath| -> Vec<RoundPath> {
-            if !way.is_own(&WaitEnd::Timer) {
-                return vec![way];
+        let to = |path: RoundPath| -> Vec<RoundPath> {
+            if !path.is_own(&WaitEnd::Timer) {
+                return vec![path];
             }
-            let share = way.share / asked.len() as f64;
+            let share = path.share / asked.len() as f64;
             let hop = |(of, tid): (u32, u32)| WaitHop {
                 by: if of == pid { WaitEdge::Thread } else { WaitEdge::Polls },
                 pid: of,
@@ -133,19 +132,19 @@ impl Polling {
                 end: WaitEnd::Cpu,
                 name: None,
                 share,
-                ..way
+                ..path
             };
             asked.iter().map(by).collect()
         };
-        for ways in [&mut found.ways, &mut found.otherwise] {
-            *ways = ways.drain(..).flat_map(to).collect();
+        for paths in [&mut found.paths, &mut found.otherwise] {
+            *paths = paths.drain(..).flat_map(to).collect();
         }
     }
 
     fn count(&mut self, busy: &[(u32, u32)], sleeps: bool, seconds: f64) {
         self.all.add(sleeps, seconds);
         for thread in busy {
-            if self.known.len() >= MOST && !self.known.contains_key(thread) {
+            if self.known.len() >= MOST_WORKERS_BESIDE && !self.known.contains_key(thread) {
                 continue;
             }
             self.known.entry(*thread).or_default().add(sleeps, seconds);
@@ -153,7 +152,7 @@ impl Polling {
     }
 
     fn fade(&mut self, seconds: f64) {
-        let part = 0.5_f64.powf(seconds / HALF_LIFE_S);
+        let part = faded(seconds);
         self.known.values_mut().for_each(|worked| worked.fade(part));
         self.known.retain(|_, worked| worked.asleep + worked.beside > 0.001);
         self.all.fade(part);
@@ -162,7 +161,7 @@ impl Polling {
     /// Works during a part of the loop's sleep, and far less while it does not sleep.
     fn works_meanwhile(&self, thread: (u32, u32)) -> bool {
         let Some(worked) = self.known.get(&thread) else { return false };
-        if self.all.asleep < SHORT_S || self.all.beside < SEEN_S {
+        if self.all.asleep < SHORT_INTERVAL_S || self.all.beside < SEEN_S {
             return false;
         }
         let (asleep, beside) = (worked.asleep / self.all.asleep, worked.beside / self.all.beside);
@@ -171,6 +170,6 @@ impl Polling {
 
     fn never_rests(&self, thread: (u32, u32)) -> bool {
         let asleep_s = self.known.get(&thread).map_or(0.0, |worked| worked.asleep);
-        self.all.asleep >= SHORT_S && asleep_s >= (1.0 - CLEARLY) * self.all.asleep
+        self.all.asleep >= SHORT_INTERVAL_S && asleep_s >= (1.0 - CLEARLY) * self.all.asleep
     }
 }

@@ -31,7 +31,7 @@ struct Actor {
 
 /// A job at rest but for these threads.
 #[derive(Debug, Clone, Default)]
-struct Scene {
+struct MadeUpJob {
     actors: Vec<Actor>,
     workers: Vec<u32>,
     outside: Vec<u32>,
@@ -108,7 +108,7 @@ fn pipe(link: &str, readers: &[u32], writers: &[u32]) -> Channel {
     Channel { link: link.into(), readers: readers.into(), writers: writers.into(), ..Channel::default() }
 }
 
-impl Scene {
+impl MadeUpJob {
     fn thread(mut self, pid: u32, tid: u32, cpu: f64, wakes: u64, does: &[Observation]) -> Self {
         self.actors.push(Actor { pid, tid, does: does.into(), cpu, wakes });
         self
@@ -134,6 +134,7 @@ impl Scene {
         self
     }
 
+    /// The scene as a tick would sample it. Long because it is one literal with all that a tick has.
     fn sample(&self, at: u64) -> Sample {
         let mut pids: Vec<u32> = self.actors.iter().map(|actor| actor.pid).collect();
         pids.sort_unstable();
@@ -282,22 +283,23 @@ const OTHER: &str = "pipe:[2]";
 const SOCKET: &str = "socket:[3]";
 
 /// A trainer that reads from worker 11.
-fn fed() -> Scene {
-    Scene::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER, 11], &[11]))
+fn fed() -> MadeUpJob {
+    MadeUpJob::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER, 11], &[11]))
 }
 
 #[test]
 fn no_longer_for_the_device_than_it_works_where_a_thread_sleeps_with_the_lock() {
-    let waits = Scene::default().main(TRAINER, &[futex(None)]).thread(TRAINER, 11, 0.0, 30, &[sleeps()]);
-    let with_device = |pct| Scene { device_pct: Some(pct), ..waits.clone() }.ways();
+    let waits = MadeUpJob::default().main(TRAINER, &[futex(None)]).thread(TRAINER, 11, 0.0, 30, &[sleeps()]);
+    let with_device = |pct| MadeUpJob { device_pct: Some(pct), ..waits.clone() }.ways();
     // A tenth more of it, and 2 % of the time, are let through.
     assert_eq!(with_device(30), ["thread 10/11 Timer 65", "Device 35"]);
     assert_eq!(with_device(100), ["Device 100"]);
     // Nobody else is known.
-    let alone = |pct| Scene { device_pct: Some(pct), ..Scene::default().main(TRAINER, &[futex(None)]) }.ways();
+    let alone =
+        |pct| MadeUpJob { device_pct: Some(pct), ..MadeUpJob::default().main(TRAINER, &[futex(None)]) }.ways();
     assert_eq!(alone(30), ["Unknown 65", "Device 35"]);
     assert_eq!(alone(85), ["Device 100"], "within what readings of its use differ by");
-    let shared = Scene { device_pct: Some(30), others_pct: Some(60), ..Scene::default() };
+    let shared = MadeUpJob { device_pct: Some(30), others_pct: Some(60), ..MadeUpJob::default() };
     assert_eq!(shared.main(TRAINER, &[futex(None)]).ways(), ["Device 100"], "others use it as well");
 }
 
@@ -306,7 +308,7 @@ fn a_loader_works_ahead_of_the_loop() {
     for (own_workers, works_ahead, loader) in [(true, true, true), (true, false, false), (false, false, true)] {
         let worker =
             if works_ahead { [running(), running(), running()] } else { [futex(None), futex(None), running()] };
-        let scene = Scene { own_workers, ..Scene::default() }
+        let scene = MadeUpJob { own_workers, ..MadeUpJob::default() }
             .main(TRAINER, &[running(), running(), reads(PIPE)])
             .worker(11, &worker)
             .channel(pipe(PIPE, &[TRAINER], &[11]));
@@ -317,7 +319,7 @@ fn a_loader_works_ahead_of_the_loop() {
 #[test]
 fn who_waits_for_the_loop_to_take_what_it_has_works_ahead_of_it() {
     let is_loader = |while_the_loop_works: Observation| {
-        let scene = Scene { own_workers: true, ..Scene::default() }
+        let scene = MadeUpJob { own_workers: true, ..MadeUpJob::default() }
             .main(TRAINER, &[running(), running(), reads(PIPE)])
             .worker(11, &[while_the_loop_works.clone(), while_the_loop_works, running()])
             .channel(pipe(PIPE, &[TRAINER], &[11]));
@@ -332,14 +334,14 @@ fn who_fetches_from_elsewhere_while_the_loop_works_does_so_ahead_of_it() {
     let fetches_when = |place: &str, moments: [Observation; 3]| {
         let remote = Some("10.0.0.1:80".into()).filter(|_| place == "elsewhere");
         let writers = if place == "trainer" { vec![TRAINER] } else { Vec::new() };
-        Scene { own_workers: true, ..Scene::default() }
+        MadeUpJob { own_workers: true, ..MadeUpJob::default() }
             .main(TRAINER, &[running(), running(), reads(PIPE)])
             .worker(11, &moments)
             .channel(pipe(PIPE, &[TRAINER], &[11]))
             .channel(Channel { link: SOCKET.into(), readers: vec![11], writers, remote, ..Channel::default() })
     };
     let always = || [receives(SOCKET), receives(SOCKET), receives(SOCKET)];
-    let is_loader = |scene: Scene| scene.chain().peers[0].loader;
+    let is_loader = |scene: MadeUpJob| scene.chain().peers[0].loader;
     assert!(is_loader(fetches_when("elsewhere", always())));
     assert!(!is_loader(fetches_when("trainer", always())), "it is asked over the socket");
     assert!(
@@ -351,7 +353,7 @@ fn who_fetches_from_elsewhere_while_the_loop_works_does_so_ahead_of_it() {
 #[test]
 fn a_socket_with_a_time_limit_is_no_loader() {
     let polls = |link: &str| Observation { nfds: Some(1), timeout_ms: Some(5000), ..on(7, "do_poll", link, false) };
-    let input_wait = |scene: &Scene| {
+    let input_wait = |scene: &MadeUpJob| {
         let mut rates = Rates::default();
         let frames = (1..6).map(|at| rates.next(Arc::new(scene.sample(at))));
         frames.last().unwrap().trainers[0].split_s.input_wait
@@ -362,9 +364,9 @@ fn a_socket_with_a_time_limit_is_no_loader() {
         remote: Some("10.0.0.1:80".into()),
         ..Channel::default()
     };
-    let asks = Scene::default().main(TRAINER, &[running(), polls(SOCKET), polls(SOCKET)]).channel(server);
+    let asks = MadeUpJob::default().main(TRAINER, &[running(), polls(SOCKET), polls(SOCKET)]).channel(server);
     assert_eq!(input_wait(&asks), 0.0);
-    let fed = Scene::default()
+    let fed = MadeUpJob::default()
         .main(TRAINER, &[running(), polls(PIPE), polls(PIPE)])
         .worker(11, &[running()])
         .channel(pipe(PIPE, &[TRAINER], &[11]));
@@ -375,7 +377,7 @@ fn a_socket_with_a_time_limit_is_no_loader() {
 fn who_waits_for_requests_is_no_loader() {
     // Two environments: one works while the loop sends to the other, so it runs in most of the loop's own time.
     let environment = |asked: bool| {
-        let scene = Scene { own_workers: true, ..Scene::default() }
+        let scene = MadeUpJob { own_workers: true, ..MadeUpJob::default() }
             .main(TRAINER, &[running(), reads(PIPE), reads(PIPE), reads(PIPE)])
             .worker(11, &[running(), running(), reads(OTHER), reads(OTHER)])
             .channel(pipe(PIPE, &[TRAINER], &[11]));
@@ -387,7 +389,7 @@ fn who_waits_for_requests_is_no_loader() {
 
 #[test]
 fn loaders_are_known_by_the_pipe_that_is_waited_at() {
-    let scene = Scene::default()
+    let scene = MadeUpJob::default()
         .main(TRAINER, &[reads(PIPE), reads(PIPE), reads(PIPE), reads(OTHER), receives(SOCKET)])
         .worker(11, &[running()])
         .worker(12, &[running()])
@@ -404,13 +406,13 @@ fn loaders_are_known_by_the_pipe_that_is_waited_at() {
 
 #[test]
 fn waits_end_where_somebody_works() {
-    let two = Scene::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER], &[11, 12]));
-    let to_child = Scene::default()
+    let two = MadeUpJob::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER], &[11, 12]));
+    let to_child = MadeUpJob::default()
         .main(TRAINER, &[futex(None)])
         .thread(TRAINER, 20, 0.01, 100, &[reads(PIPE)])
         .channel(pipe(PIPE, &[TRAINER], &[11]));
     for (name, scene, ways) in [
-        ("the loop itself", Scene::default().main(TRAINER, &[running()]), vec!["Cpu 100"]),
+        ("the loop itself", MadeUpJob::default().main(TRAINER, &[running()]), vec!["Cpu 100"]),
         ("a worker computes", fed().worker(11, &[running()]), vec!["reads 11 Cpu 100"]),
         ("it waits for the disk", fed().worker(11, &[disk()]), vec!["reads 11 Disk 100"]),
         (
@@ -427,12 +429,18 @@ fn waits_end_where_somebody_works() {
         ("through a thread of its own", to_child.main(11, &[running()]), vec!["thread 10/20 reads 11 Cpu 100"]),
         (
             "the interpreter lock",
-            Scene::default().main(TRAINER, &[running(), futex(Some(4))]).thread(TRAINER, 20, 0.9, 200, &[running()]),
+            MadeUpJob::default().main(TRAINER, &[running(), futex(Some(4))]).thread(
+                TRAINER,
+                20,
+                0.9,
+                200,
+                &[running()],
+            ),
             vec!["Cpu 52", "interpreter-lock 10/20 Cpu 48"],
         ),
         (
             "a slow reader of its output",
-            Scene::default().main(TRAINER, &[writes(PIPE)]).outside(30, &[sleeps()]).channel(pipe(
+            MadeUpJob::default().main(TRAINER, &[writes(PIPE)]).outside(30, &[sleeps()]).channel(pipe(
                 PIPE,
                 &[30],
                 &[TRAINER],
@@ -446,7 +454,9 @@ fn waits_end_where_somebody_works() {
         ),
         (
             "a child's end",
-            Scene::default().main(TRAINER, &[Observation { argument: Some(11), ..call(61) }]).main(11, &[running()]),
+            MadeUpJob::default()
+                .main(TRAINER, &[Observation { argument: Some(11), ..call(61) }])
+                .main(11, &[running()]),
             vec!["child 11 Cpu 100"],
         ),
     ] {
@@ -457,7 +467,7 @@ fn waits_end_where_somebody_works() {
 #[test]
 fn threads_that_do_the_same_are_waited_for_alike() {
     let pool = |tid, cpu, seen: &[Observation]| {
-        let scene = Scene::default().main(TRAINER, &[futex(None)]).thread(TRAINER, 20, 0.3, 200, &[running()]);
+        let scene = MadeUpJob::default().main(TRAINER, &[futex(None)]).thread(TRAINER, 20, 0.3, 200, &[running()]);
         scene.thread(TRAINER, tid, cpu, 200, seen)
     };
     for (name, scene, ways) in [
@@ -473,7 +483,7 @@ fn threads_that_do_the_same_are_waited_for_alike() {
 #[test]
 fn waits_that_end_while_they_are_looked_at_are_told_by_the_cpu_time() {
     let reader = |wakes_per_s, seen: &[Observation]| {
-        let main = Scene::default().main(TRAINER, &[futex(None), futex(None)]);
+        let main = MadeUpJob::default().main(TRAINER, &[futex(None), futex(None)]);
         main.thread(TRAINER, 20, 0.25, wakes_per_s, seen).ways()
     };
     let (reads, sleeps) = ([running(), disk()], [running(), sleeps()]);
@@ -489,7 +499,7 @@ fn waits_that_end_while_they_are_looked_at_are_told_by_the_cpu_time() {
 #[test]
 fn who_sleeps_waits_for_the_device_while_that_works() {
     for (pct, ways) in [(1, vec!["Timer 100"]), (20, vec!["Timer 80", "Device 20"]), (100, vec!["Device 100"])] {
-        let scene = Scene { device_pct: Some(pct), ..Scene::default() }.main(TRAINER, &[sleeps()]);
+        let scene = MadeUpJob { device_pct: Some(pct), ..MadeUpJob::default() }.main(TRAINER, &[sleeps()]);
         assert_eq!(scene.ways(), ways, "{pct} %");
         let chain = scene.chain();
         let lost: f64 = chain.paths.iter().map(|path| f64::from(path.idle_s)).sum();
@@ -500,8 +510,9 @@ fn who_sleeps_waits_for_the_device_while_that_works() {
 #[test]
 fn who_sleeps_and_looks_again_waits_for_who_works_only_meanwhile() {
     let main = [sleeps(), sleeps(), sleeps(), running()];
-    let scene =
-        |pid: u32, does: &[Observation]| Scene::default().main(TRAINER, &main).thread(pid, 20, 0.5, 30, does).ways();
+    let scene = |pid: u32, does: &[Observation]| {
+        MadeUpJob::default().main(TRAINER, &main).thread(pid, 20, 0.5, 30, does).ways()
+    };
     let asked = [running(), running(), running(), reads(PIPE)];
     assert_eq!(scene(20, &asked), ["polls 20 Cpu 76", "Cpu 24"]);
     assert_eq!(scene(TRAINER, &asked), ["thread 10/20 Cpu 76", "Cpu 24"]);
@@ -516,7 +527,8 @@ fn who_sleeps_and_looks_again_waits_for_who_works_only_meanwhile() {
 #[test]
 fn that_somebody_who_never_rests_is_what_a_loop_sleeps_for_is_a_guess() {
     let main = [sleeps(), sleeps(), sleeps(), running()];
-    let chain = |does: &[Observation]| Scene::default().main(TRAINER, &main).thread(20, 20, 0.5, 30, does).chain();
+    let chain =
+        |does: &[Observation]| MadeUpJob::default().main(TRAINER, &main).thread(20, 20, 0.5, 30, does).chain();
     assert!(chain(&[running(), running(), running(), reads(PIPE)]).exact);
     assert!(!chain(&[running()]).exact);
 }
@@ -525,7 +537,7 @@ fn that_somebody_who_never_rests_is_what_a_loop_sleeps_for_is_a_guess() {
 fn sockets_end_at_a_process_or_an_address() {
     let remote =
         |writers: &[u32]| Channel { remote: Some("10.0.3.7:443".into()), ..pipe(SOCKET, &[TRAINER], writers) };
-    let asks = || Scene::default().main(TRAINER, &[receives(SOCKET)]);
+    let asks = || MadeUpJob::default().main(TRAINER, &[receives(SOCKET)]);
     for (name, scene, ways) in [
         ("elsewhere", asks().channel(remote(&[])), vec!["Net(\"10.0.3.7:443\") 100"]),
         ("whoever connected to it", asks().channel(Channel { accepted: true, ..remote(&[]) }), vec!["Asked 100"]),
@@ -568,7 +580,7 @@ fn a_server_that_waits_for_a_moment_of_its_own_sleeps() {
         ..Channel::default()
     };
     let asks = |server: &[Observation]| {
-        let scene = Scene::default().main(TRAINER, &[receives(SOCKET)]).outside(30, server);
+        let scene = MadeUpJob::default().main(TRAINER, &[receives(SOCKET)]).outside(30, server);
         scene.channel(remote(SOCKET, TRAINER, 30)).channel(remote(OTHER, 30, TRAINER)).ways()
     };
     assert_eq!(asks(&[waits(64)]), ["Net(\"127.0.0.1:80\") 100"]);
@@ -580,11 +592,11 @@ fn a_server_that_waits_for_a_moment_of_its_own_sleeps() {
 #[test]
 fn who_inherited_a_socket_is_not_waited_for() {
     // Another rank, and its forked data worker, which holds all that the rank had open.
-    let ranks = Scene { parent: Some((31, 30)), ..Scene::default().main(TRAINER, &[receives(SOCKET)]) };
+    let ranks = MadeUpJob { parent: Some((31, 30)), ..MadeUpJob::default().main(TRAINER, &[receives(SOCKET)]) };
     let ranks = ranks.outside(30, &[running()]).worker(31, &[running()]).channel(pipe(SOCKET, &[TRAINER], &[30, 31]));
     assert_eq!(ranks.ways(), ["reads 30 Cpu 100"]);
     // A shell that waits for what it started holds the ends of its pipes, and rests.
-    let shell = Scene { parent: Some((31, 30)), ..Scene::default().main(TRAINER, &[receives(SOCKET)]) };
+    let shell = MadeUpJob { parent: Some((31, 30)), ..MadeUpJob::default().main(TRAINER, &[receives(SOCKET)]) };
     let shell = shell.outside(31, &[running()]).channel(pipe(SOCKET, &[TRAINER], &[30, 31]));
     assert_eq!(shell.ways(), ["reads 31 Cpu 100"]);
 }
@@ -592,7 +604,7 @@ fn who_inherited_a_socket_is_not_waited_for() {
 #[test]
 fn a_server_whose_main_thread_rests_is_waited_for_by_the_thread_that_answers() {
     // The main thread listens for others at a socket that leads to nobody.
-    let server = Scene::default()
+    let server = MadeUpJob::default()
         .main(TRAINER, &[receives(SOCKET)])
         .outside(30, &[on(7, "poll_schedule_timeout", "socket:[9]", false)]);
     let server = server.thread(30, 31, 0.05, 30, &[sleeps()]).channel(pipe(SOCKET, &[TRAINER], &[30]));
@@ -604,7 +616,7 @@ fn children_that_live_for_a_moment_are_told_by_what_they_compute() {
     const GONE: u64 = 4000;
     let waits = |seen: &Observation, cores: f64| {
         let does = [seen.clone(), running()];
-        Scene { children: Some((TRAINER, cores)), ..Scene::default() }.main(TRAINER, &does)
+        MadeUpJob { children: Some((TRAINER, cores)), ..MadeUpJob::default() }.main(TRAINER, &does)
     };
     let ends = Observation { argument: Some(GONE), ..call(61) };
     for (name, scene, ways) in [
@@ -621,7 +633,7 @@ fn children_that_live_for_a_moment_are_told_by_what_they_compute() {
         ),
         (
             "a worker's children",
-            Scene { children: Some((11, 0.9)), ..fed() }.worker(11, &[reads(OTHER)]),
+            MadeUpJob { children: Some((11, 0.9)), ..fed() }.worker(11, &[reads(OTHER)]),
             vec!["reads 11 Children 100"],
         ),
     ] {
@@ -637,7 +649,7 @@ fn children_that_live_for_a_moment_are_told_by_what_they_compute() {
 fn threads_that_live_for_a_moment_are_told_by_what_they_compute() {
     let waits = |cores: f64| {
         let does = [futex(None), running()];
-        Scene { ended: Some((TRAINER, cores)), ..Scene::default() }.main(TRAINER, &does)
+        MadeUpJob { ended: Some((TRAINER, cores)), ..MadeUpJob::default() }.main(TRAINER, &does)
     };
     let sleeping = waits(0.45).thread(TRAINER, 20, 0.0, 1, &[sleeps()]);
     for (name, scene, ways) in [
@@ -651,15 +663,15 @@ fn threads_that_live_for_a_moment_are_told_by_what_they_compute() {
             vec!["Cpu 48", "thread 10/20 Cpu 52"],
         ),
         // It worked all the while that the loop waited.
-        ("the device", Scene { device_pct: Some(100), ..waits(0.45) }, vec!["Cpu 48", "Device 52"]),
+        ("the device", MadeUpJob { device_pct: Some(100), ..waits(0.45) }, vec!["Cpu 48", "Device 52"]),
         (
             "a worker's threads",
-            Scene { ended: Some((11, 0.9)), ..fed() }.worker(11, &[futex(None)]),
+            MadeUpJob { ended: Some((11, 0.9)), ..fed() }.worker(11, &[futex(None)]),
             vec!["reads 11 thread 11/0 Cpu 100"],
         ),
         (
             "a worker's threads, beside torch's that hands out descriptors",
-            Scene { ended: Some((11, 0.9)), ..fed() }.worker(11, &[futex(None)]).thread(
+            MadeUpJob { ended: Some((11, 0.9)), ..fed() }.worker(11, &[futex(None)]).thread(
                 11,
                 12,
                 0.0,
@@ -686,12 +698,12 @@ fn threads_that_are_seen_for_a_moment_stand_for_those_that_are_not() {
     };
     let none = Observation::default;
     let scene = |main: &[Observation], thread: &[Observation]| {
-        let scene = Scene { gone: vec![THREAD], ..Scene::default() };
+        let scene = MadeUpJob { gone: vec![THREAD], ..MadeUpJob::default() };
         scene.main(TRAINER, main).thread(TRAINER, THREAD, 0.0, 0, thread).channel(remote.clone())
     };
     let fetched = scene(&[futex(None)], &[receives(SOCKET), none(), none()]);
     assert_eq!(fetched.ways(), ["thread 10/0 Net(\"10.0.0.1:80\") 100"]);
-    let device = |pct| Scene { device_pct: Some(pct), ..fetched.clone() }.ways();
+    let device = |pct| MadeUpJob { device_pct: Some(pct), ..fetched.clone() }.ways();
     assert_eq!(device(40), ["thread 10/0 Net(\"10.0.0.1:80\") 54", "Device 46"]);
     // It is there while the loop works: nobody waits for it.
     let beside = scene(&[running(), futex(None), futex(None)], &[receives(SOCKET), none(), none()]);
@@ -717,7 +729,7 @@ fn an_event_is_written_by_a_thread_of_the_same_process() {
         remote: remote.map(Into::into),
         ..Channel::default()
     };
-    let scene = Scene::default().main(TRAINER, &[waits()]).thread(
+    let scene = MadeUpJob::default().main(TRAINER, &[waits()]).thread(
         TRAINER,
         SOCKETS,
         0.01,
@@ -726,11 +738,11 @@ fn an_event_is_written_by_a_thread_of_the_same_process() {
     );
     let fed = scene.clone().worker(11, &[running()]).channel(channel(None));
     assert_eq!(fed.ways(), ["thread 10/20 reads 11 Cpu 100"]);
-    let alone = Scene::default().main(TRAINER, &[waits()]);
+    let alone = MadeUpJob::default().main(TRAINER, &[waits()]);
     assert_eq!(alone.ways(), ["Unknown 100"]);
     // One that waits on a socket as well is not taken to wait for whoever else runs.
     let remote = channel(Some("10.0.0.1:80"));
-    let serves = Scene::default()
+    let serves = MadeUpJob::default()
         .main(TRAINER, &[waits_on_both])
         .thread(TRAINER, SOCKETS, 0.9, 30, &[running()])
         .channel(Channel { writers: vec![], ..remote });
@@ -740,9 +752,9 @@ fn an_event_is_written_by_a_thread_of_the_same_process() {
 #[test]
 fn locks_end_at_their_holder() {
     let file = "/data/index.lock";
-    let locked = |holder: u32| Scene {
+    let locked = |holder: u32| MadeUpJob {
         locks: vec![LockWait { waiter: TRAINER, holder, ..LockWait::default() }],
-        ..Scene::default().main(TRAINER, &[on(73, "locks_lock_inode_wait", file, false)])
+        ..MadeUpJob::default().main(TRAINER, &[on(73, "locks_lock_inode_wait", file, false)])
     };
     let chain = locked(30).outside(30, &[running()]).chain();
     assert_eq!((chain.paths[0].end.clone(), chain.paths[0].name.as_deref()), (WaitEnd::Cpu, Some(file)));
@@ -757,38 +769,41 @@ fn locks_end_at_their_holder() {
 #[test]
 fn who_sleeps_beside_a_locked_file_of_its_own_tries_again() {
     let lock = LockWait { waiter: TRAINER, holder: 30, path: Some("/data/runs.db".into()), sleeps: true };
-    let scene = Scene { locks: vec![lock], ..Scene::default().main(TRAINER, &[sleeps()]) };
+    let scene = MadeUpJob { locks: vec![lock], ..MadeUpJob::default().main(TRAINER, &[sleeps()]) };
     let chain = scene.clone().outside(30, &[running()]).chain();
     assert_eq!((chain.paths[0].end.clone(), chain.paths[0].name.as_deref()), (WaitEnd::Cpu, Some("/data/runs.db")));
     assert_eq!(chain.paths[0].hops, [WaitHop { by: WaitEdge::TriesLock, pid: 30, tid: 30 }]);
     // Who runs meanwhile tries nothing, and a sleep beside no lock is one.
-    assert_eq!(Scene { locks: scene.locks, ..Scene::default().main(TRAINER, &[running()]) }.ways(), ["Cpu 100"]);
-    assert_eq!(Scene::default().main(TRAINER, &[sleeps()]).ways(), ["Timer 100"]);
+    assert_eq!(
+        MadeUpJob { locks: scene.locks, ..MadeUpJob::default().main(TRAINER, &[running()]) }.ways(),
+        ["Cpu 100"]
+    );
+    assert_eq!(MadeUpJob::default().main(TRAINER, &[sleeps()]).ways(), ["Timer 100"]);
 }
 
 #[test]
 fn what_is_asked_back_or_not_known_is_no_end_of_somebody() {
-    let asked = Scene::default()
+    let asked = MadeUpJob::default()
         .main(TRAINER, &[reads(PIPE)])
         .main(11, &[reads(OTHER)])
         .channel(pipe(PIPE, &[TRAINER], &[11]))
         .channel(pipe(OTHER, &[11], &[TRAINER]));
     assert_eq!(asked.ways(), ["reads 11 Asked 100"]);
     // Nobody of the job holds it, as where its holder's descriptors may not be read.
-    let nobody = Scene::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER], &[]));
+    let nobody = MadeUpJob::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER], &[]));
     assert_eq!(nobody.ways(), ["Unknown 100"]);
     // A holder that is not sampled: trainmon itself, of which nothing is read.
     let own = std::process::id();
-    let ours = Scene::default().main(TRAINER, &[writes(PIPE)]).channel(pipe(PIPE, &[own], &[TRAINER]));
+    let ours = MadeUpJob::default().main(TRAINER, &[writes(PIPE)]).channel(pipe(PIPE, &[own], &[TRAINER]));
     assert_eq!(ours.ways(), [format!("writes {own} Unknown 100")]);
     // Its own both ends, and no other thread.
-    let alone = Scene::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER], &[TRAINER]));
+    let alone = MadeUpJob::default().main(TRAINER, &[reads(PIPE)]).channel(pipe(PIPE, &[TRAINER], &[TRAINER]));
     assert_eq!(alone.ways(), ["Unknown 100"]);
 }
 
 #[test]
 fn chains_are_followed_so_far() {
-    let mut scene = Scene::default().main(TRAINER, &[reads("pipe:[100]")]);
+    let mut scene = MadeUpJob::default().main(TRAINER, &[reads("pipe:[100]")]);
     for at in 0..20_u32 {
         let pid = 11 + at;
         let before = if at == 0 { TRAINER } else { pid - 1 };
@@ -810,12 +825,12 @@ fn the_loop_runs_in_another_thread() {
     let join = futex(None);
     let polls = Observation { timeout_ms: Some(100), nfds: Some(1), ..call(7) };
     for main in [join, polls, sleeps()] {
-        let scene = Scene::default()
+        let scene = MadeUpJob::default()
             .thread(TRAINER, TRAINER, 0.0, 10, std::slice::from_ref(&main))
             .thread(TRAINER, 20, 0.4, 50, &[running(), reads(PIPE)])
             .worker(11, &[running()])
             .channel(pipe(PIPE, &[TRAINER], &[11]));
-        let still = Scene { actors: scene.actors.clone(), ..scene.clone() };
+        let still = MadeUpJob { actors: scene.actors.clone(), ..scene.clone() };
         let mut still = still;
         if main == futex(None) {
             still.actors[0].wakes = 0;
@@ -846,7 +861,8 @@ fn stacks(threads: &[(u32, &str)]) -> StacksSample {
 #[test]
 fn threads_without_python_compute_for_whoever_calls_them() {
     let last = |waits: Observation, python: &[(u32, &str)]| {
-        let scene = Scene::default().main(TRAINER, &[running(), waits]).thread(TRAINER, 20, 0.9, 200, &[running()]);
+        let scene =
+            MadeUpJob::default().main(TRAINER, &[running(), waits]).thread(TRAINER, 20, 0.9, 200, &[running()]);
         let mut rates = Rates::default();
         let frames = (0..7).map(|at| {
             let stacks = Some(Arc::new(stacks(python))).filter(|_| at > 1);
@@ -875,7 +891,7 @@ fn threads_without_python_compute_for_whoever_calls_them() {
 fn a_worker_that_polls_for_what_the_trainer_writes_has_nothing_to_do() {
     let polls = Observation { nfds: Some(1), timeout_ms: Some(1000), ..on(7, "do_poll", OTHER, false) };
     for (writer, has_nothing_to_do) in [(TRAINER, true), (12, false)] {
-        let scene = Scene { own_workers: true, ..Scene::default() }
+        let scene = MadeUpJob { own_workers: true, ..MadeUpJob::default() }
             .main(TRAINER, &[reads(PIPE)])
             .worker(11, std::slice::from_ref(&polls))
             .channel(pipe(PIPE, &[TRAINER], &[11]))
@@ -900,7 +916,7 @@ fn workers_that_wait_for_one_of_them_are_at_a_lock() {
         fed().worker(11, &does(0)).worker(12, &does(1)).worker(13, &does(2))
     };
     let idle = Observation { nfds: Some(1), timeout_ms: Some(5000), ..on(7, "do_poll", OTHER, false) };
-    let without_calls = |scene: Scene| Scene { no_syscall: true, ..scene };
+    let without_calls = |scene: MadeUpJob| MadeUpJob { no_syscall: true, ..scene };
     for (name, scene, at_lock) in [
         ("turns", turns(&shared), 0.7),
         ("without calls", without_calls(turns(&shared)), 0.7),
@@ -918,7 +934,7 @@ fn workers_that_wait_for_one_of_them_are_at_a_lock() {
 #[test]
 fn who_computes_for_others_runs_no_loop() {
     let scene = |theirs: Observation| {
-        Scene::default()
+        MadeUpJob::default()
             .thread(TRAINER, TRAINER, 0.0, 0, &[futex(None)])
             .thread(TRAINER, 20, 0.3, 50, &[running(), futex(None)])
             .thread(TRAINER, 21, 0.7, 200, &[running(), running(), theirs])
@@ -951,14 +967,14 @@ fn who_computes_for_others_runs_no_loop() {
 #[test]
 fn the_loops_thread_is_followed_when_it_changes() {
     let scene = |busy: u32, rests: u32| {
-        Scene::default()
+        MadeUpJob::default()
             .thread(TRAINER, TRAINER, 0.0, 0, &[futex(None)])
             .thread(TRAINER, busy, 0.6, 50, &[running()])
             .thread(TRAINER, rests, 0.0, 0, &[futex(None)])
     };
     let mut rates = Rates::default();
     let mut at = 0;
-    let mut next = |scene: &Scene| {
+    let mut next = |scene: &MadeUpJob| {
         at += 1;
         let frame = rates.next(Arc::new(scene.sample(at)));
         frame.trainers[0].chain.as_ref().map(|chain| chain.tid)
@@ -966,7 +982,7 @@ fn the_loops_thread_is_followed_when_it_changes() {
     let first = scene(20, 21);
     assert_eq!((0..5).map(|_| next(&first)).last(), Some(Some(20)));
     // A thread that begins is no rival of the one that went on before until its counters have moved.
-    let second = Scene { actors: scene(21, 20).actors, ..Scene::default() };
+    let second = MadeUpJob { actors: scene(21, 20).actors, ..MadeUpJob::default() };
     let tids: Vec<u32> = (0..6).filter_map(|_| next(&second)).collect();
     assert_eq!(tids.last(), Some(&21), "{tids:?}");
     assert_eq!(tids.first(), Some(&20), "one tick is no change: {tids:?}");
@@ -991,12 +1007,12 @@ fn no_time_counts_twice_or_backwards() {
 
 #[test]
 fn without_calls_the_same_chains() {
-    let blind = |scene: Scene| Scene { no_syscall: true, ..scene };
+    let blind = |scene: MadeUpJob| MadeUpJob { no_syscall: true, ..scene };
     for (scene, ways) in [
         (fed().worker(11, &[running()]), vec!["reads 11 Cpu 100"]),
         (fed().worker(11, &[disk()]), vec!["reads 11 Disk 100"]),
         (
-            Scene::default()
+            MadeUpJob::default()
                 .main(TRAINER, &[futex(None)])
                 .thread(TRAINER, 20, 0.01, 100, &[reads(PIPE)])
                 .channel(pipe(PIPE, &[TRAINER], &[11]))
@@ -1004,7 +1020,7 @@ fn without_calls_the_same_chains() {
             vec!["thread 10/20 reads 11 Cpu 100"],
         ),
         (
-            Scene::default().thread(TRAINER, TRAINER, 0.3, 230, &[running(), futex(Some(4))]).thread(
+            MadeUpJob::default().thread(TRAINER, TRAINER, 0.3, 230, &[running(), futex(Some(4))]).thread(
                 TRAINER,
                 20,
                 0.9,
@@ -1014,7 +1030,7 @@ fn without_calls_the_same_chains() {
             vec!["Cpu 52", "interpreter-lock 10/20 Cpu 48"],
         ),
         (
-            Scene::default().main(TRAINER, &[writes(PIPE)]).outside(30, &[sleeps()]).channel(pipe(
+            MadeUpJob::default().main(TRAINER, &[writes(PIPE)]).outside(30, &[sleeps()]).channel(pipe(
                 PIPE,
                 &[30],
                 &[TRAINER],
@@ -1031,8 +1047,8 @@ fn without_calls_the_same_chains() {
 #[test]
 fn a_socket_made_for_a_moment_leads_to_the_partners_on_pipes() {
     let local = on(45, "unix_stream_read_generic", "socket:[99]", false);
-    let scene = Scene::default().main(TRAINER, &[local]).worker(11, &[running()]);
-    let scene = Scene { no_syscall: true, ..scene.channel(pipe(PIPE, &[TRAINER, 11], &[11])) };
+    let scene = MadeUpJob::default().main(TRAINER, &[local]).worker(11, &[running()]);
+    let scene = MadeUpJob { no_syscall: true, ..scene.channel(pipe(PIPE, &[TRAINER, 11], &[11])) };
     assert_eq!(scene.ways(), ["reads 11 Cpu 100"]);
 }
 
@@ -1054,7 +1070,7 @@ fn a_wait_that_branches_everywhere_is_bounded() {
         descriptors: links.iter().map(|link| Descriptor { link: (&**link).into(), writes: false }).collect(),
         ..call(7)
     };
-    let mut scene = Scene::default().main(TRAINER, std::slice::from_ref(&polls));
+    let mut scene = MadeUpJob::default().main(TRAINER, std::slice::from_ref(&polls));
     for pid in &pids {
         for thread in 0..12 {
             scene = scene.thread(*pid, pid + thread * 100, 0.1, 10, std::slice::from_ref(&polls));
@@ -1107,7 +1123,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
     ]
 }
 
-fn any_scene() -> impl Strategy<Value = Scene> {
+fn any_scene() -> impl Strategy<Value = MadeUpJob> {
     let does = || prop::collection::vec(any_observation(), 1..4);
     let thread = (10..16_u32, 0..4_u32, prop_oneof![Just(0.0), 0.0..1.0], 0..300_u64, does());
     let pids = || prop::collection::vec(9..17_u32, 0..4);
@@ -1126,8 +1142,15 @@ fn any_scene() -> impl Strategy<Value = Scene> {
         prop::collection::vec(11..14_u32, 0..3),
     )
         .prop_map(|(main, threads, channels, locks, no_syscall, device_pct, workers)| {
-            let scene =
-                Scene { channels, locks, no_syscall, device_pct, workers, outside: vec![15], ..Scene::default() };
+            let scene = MadeUpJob {
+                channels,
+                locks,
+                no_syscall,
+                device_pct,
+                workers,
+                outside: vec![15],
+                ..MadeUpJob::default()
+            };
             let mut scene = scene.main(TRAINER, &main);
             for (pid, number, cpu, wakes, does) in threads {
                 let tid = pid + number * 100;

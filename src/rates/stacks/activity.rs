@@ -17,7 +17,7 @@ named_enum! {
         LoaderStart = "loader_start",
         /// Waiting for a queue of the program's own.
         QueueWait = "queue_wait",
-        /// Waiting for somebody, and the code does not say for whom: a future, a pipe, an event loop, a child.
+        /// Waiting for something that the code does not name: a future, a pipe, an event loop, a child.
         OtherWait = "other_wait",
         /// Reading samples.
         Load = "load",
@@ -58,13 +58,11 @@ named_enum! {
 
 impl Activity {
     /// Making a batch: loading it in this very process, when it is a trainer's.
-    #[must_use]
     pub fn is_loading(self) -> bool {
         matches!(self, Self::Load | Self::Decode | Self::Transform | Self::Collate)
     }
 
     /// A part of getting a batch.
-    #[must_use]
     pub fn is_input(self) -> bool {
         self.is_loading() || matches!(self, Self::Waiting | Self::Receiving | Self::LoaderStart | Self::QueueWait)
     }
@@ -91,7 +89,6 @@ impl From<Activities> for BTreeMap<Activity, u32> {
 
 impl Activities {
     /// Samples of one activity.
-    #[must_use]
     pub fn get(&self, activity: Activity) -> u32 {
         self.0.get(activity.index()).copied().unwrap_or(0)
     }
@@ -102,14 +99,12 @@ impl Activities {
     }
 
     /// Samples in all.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().map(|samples| u64::from(*samples)).sum()
     }
 
     /// Samples of the activities of a kind.
-    #[must_use]
-    pub fn of(&self, wanted: impl Fn(Activity) -> bool) -> u64 {
+    pub fn samples_where(&self, wanted: impl Fn(Activity) -> bool) -> u64 {
         self.iter().filter(|(activity, _)| wanted(*activity)).map(|(_, samples)| u64::from(samples)).sum()
     }
 

@@ -12,10 +12,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Activities, Activity, ProcessStacks};
+use super::{Activities, Activity};
 use crate::rates::levels::{BEYOND_CHANCE, CLEARLY};
 use crate::rates::time_split::TimeSplit;
-use crate::sample::{ProcessId, ProcessRole};
 
 /// Samples of a main thread from which its stacks are believed …
 pub const ENOUGH_SAMPLES: u64 = 15;
@@ -45,7 +44,6 @@ pub struct LoopShares([f64; Activity::COUNT]);
 
 impl LoopShares {
     /// Share of one activity.
-    #[must_use]
     pub fn get(&self, activity: Activity) -> f64 {
         self.0.get(activity.index()).copied().unwrap_or(0.0)
     }
@@ -56,22 +54,19 @@ impl LoopShares {
     }
 
     /// Share of the activities of a kind.
-    #[must_use]
-    pub fn of(&self, wanted: impl Fn(Activity) -> bool) -> f64 {
+    pub fn share_where(&self, wanted: impl Fn(Activity) -> bool) -> f64 {
         self.iter().filter(|(activity, _)| wanted(*activity)).map(|(_, share)| share).sum()
     }
 
     /// Share in the model and what trains it: forward, backward, optimizer, copies.
-    #[must_use]
     pub fn of_model(&self) -> f64 {
         use Activity::{Backward, Copy, Forward, Optimizer};
-        self.of(|activity| matches!(activity, Forward | Backward | Optimizer | Copy))
+        self.share_where(|activity| matches!(activity, Forward | Backward | Optimizer | Copy))
     }
 
-    /// Share outside of getting batches and of waiting for somebody.
-    #[must_use]
+    /// Share outside of getting batches and of waiting for something unnamed.
     pub fn outside(&self) -> f64 {
-        1.0 - self.of(|activity| activity.is_input() || activity == Activity::OtherWait)
+        1.0 - self.share_where(|activity| activity.is_input() || activity == Activity::OtherWait)
     }
 }
 
@@ -88,7 +83,6 @@ pub struct Corrected {
 
 impl Corrected {
     /// Share of the wall time that so many samples outside of waiting stand for.
-    #[must_use]
     pub fn share(&self, samples: u32) -> f64 {
         let (rest, active) = self.rest;
         if active > 0.0 { rest * f64::from(samples) / active } else { 0.0 }
@@ -99,10 +93,9 @@ impl Corrected {
 ///
 /// With Lp the share in the loader's poll, the rest 1 − Lp is split by the samples that are no waits for a batch. What
 /// the loader's `next()` has of them (receiving, loading in the process itself) is input wait too; the sampler's own estimate
-/// counts like [`PRIOR`] samples. Samples in a wait for nobody known say nothing of what it is for: as much of the time stays
+/// counts like [`PRIOR`] samples. Samples in a wait that the code does not name say nothing of what it is for: as much of the time stays
 /// what the sampler took it for. So do those at a queue of the program's own, as far as the waits were seen to be for another
 /// process that makes no batches: answers come through queues too.
-#[must_use]
 pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let total = stacks.total();
     if total < ENOUGH_SAMPLES {
@@ -121,8 +114,9 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let active = total.saturating_sub(stacks.get(Activity::Waiting).into()) as f64;
     let part_of_rest = |samples: f64| if active > 0.0 { rest * samples / active } else { 0.0 };
     // Making the iterator lies outside of its `next()`.
-    let in_next =
-        stacks.of(|activity| activity.is_input() && !matches!(activity, Activity::Waiting | Activity::LoaderStart));
+    let in_next = stacks.samples_where(|activity| {
+        activity.is_input() && !matches!(activity, Activity::Waiting | Activity::LoaderStart)
+    });
     let other_waits = f64::from(stacks.get(Activity::OtherWait));
     let answers =
         (measured.elsewhere * total as f64 - other_waits).max(0.0).min(stacks.get(Activity::QueueWait).into());
@@ -141,7 +135,7 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let checkpoint = if saving > 0 { weigh(f64::from(saving), of_named(split.checkpoint)).max(saved) } else { saved };
     // What was seen to be a wait for the GPU is no saving, whatever the function is called that the code stands in.
     let checkpoint = checkpoint.min((split.checkpoint + split.host_busy + split.other).max(saved));
-    let elsewhere = part_of_rest(stacks.of(waits_by_name) as f64);
+    let elsewhere = part_of_rest(stacks.samples_where(waits_by_name) as f64);
     let host_most = measured.able_to_work.max(split.host_busy);
     shift(&mut split, input, checkpoint, host_most, elsewhere);
 
@@ -207,33 +201,27 @@ fn shift(shares: &mut TimeSplit, input: f64, checkpoint: f64, host_most: f64, el
     }
 }
 
-/// The newest stacks of each trainer.
+/// The newest stacks of one trainer's loop: when the interval that has them ended, and what they say.
 #[derive(Debug, Default)]
-pub(in crate::rates) struct RecentActivities(VecDeque<(u64, ProcessId, Activities)>);
+pub(in crate::rates) struct RecentActivities(VecDeque<(u64, Activities)>);
 
 impl RecentActivities {
     /// Stacks older than this are not asked, nanoseconds: they are taken seldom while nothing changes.
     const SPAN_NS: u64 = 120_000_000_000;
     /// As many samples, the newest, are asked: shares to within 5 points, and a change is followed within some windows.
-    pub(in crate::rates) const SAMPLES: u64 = 100;
+    pub(in crate::rates) const NEWEST_SAMPLES: u64 = 100;
 
     /// Takes the stacks of an interval that ended at `now_ns`.
-    pub(in crate::rates) fn take(&mut self, now_ns: u64, stacks: &[ProcessStacks]) {
-        self.0.retain(|(end_ns, ..)| (now_ns.saturating_sub(Self::SPAN_NS)..=now_ns).contains(end_ns));
-        let of_trainers = stacks.iter().filter(|stacks| stacks.role == ProcessRole::Trainer);
-        self.0.extend(of_trainers.map(|stacks| (now_ns, stacks.id, stacks.main)));
+    pub(in crate::rates) fn take(&mut self, now_ns: u64, stacks: impl Iterator<Item = Activities>) {
+        self.0.retain(|(end_ns, _)| (now_ns.saturating_sub(Self::SPAN_NS)..=now_ns).contains(end_ns));
+        self.0.extend(stacks.map(|main| (now_ns, main)));
     }
 
-    /// Forgets one trainer's: they are of another thread than the one that runs its loop.
-    pub(in crate::rates) fn forget(&mut self, trainer: ProcessId) {
-        self.0.retain(|(_, id, _)| *id != trainer);
-    }
-
-    /// The newest of one trainer, added up.
-    pub(in crate::rates) fn of(&self, trainer: ProcessId) -> Activities {
+    /// The newest, added up.
+    pub(in crate::rates) fn sum(&self) -> Activities {
         let mut sum = Activities::default();
-        for (_, _, main) in self.0.iter().rev().filter(|(_, id, _)| *id == trainer) {
-            if sum.total() >= Self::SAMPLES {
+        for (_, main) in self.0.iter().rev() {
+            if sum.total() >= Self::NEWEST_SAMPLES {
                 break;
             }
             sum.merge(main);
@@ -313,7 +301,7 @@ mod tests {
         assert!((corrected.split.host_busy - 0.136).abs() < 0.01);
         assert!((corrected.activities.get(Activity::Waiting) - 0.5).abs() < 1e-9);
         assert!((corrected.activities.get(Activity::Receiving) - 0.375).abs() < 1e-9);
-        assert!((corrected.activities.of(|_| true) - 1.0).abs() < 1e-9);
+        assert!((corrected.activities.share_where(|_| true) - 1.0).abs() < 1e-9);
     }
 
     #[test]
@@ -323,7 +311,7 @@ mod tests {
         let corrected = correct(&measured(0.8, 0.8, 0.0), &stacks).unwrap();
         assert!((corrected.split.input_wait - 0.8).abs() < 0.01, "{:?}", corrected.split);
         assert!((corrected.activities.get(Activity::Sync) - 0.2).abs() < 1e-6);
-        assert!((corrected.activities.of(|_| true) - 1.0).abs() < 1e-9);
+        assert!((corrected.activities.share_where(|_| true) - 1.0).abs() < 1e-9);
         // A queue beside torch's loader, whose poll its own stacks explain, is what it was.
         let stacks = samples(&[(Activity::Waiting, 100), (Activity::QueueWait, 60), (Activity::Forward, 40)]);
         let corrected = correct(&measured(0.5, 0.5, 0.5), &stacks).unwrap();
@@ -340,28 +328,20 @@ mod tests {
         let stacks = samples(&[(Activity::Decode, 80), (Activity::Load, 10), (Activity::Forward, 10)]);
         let corrected = correct(&measured(0.02, 0.0, 0.97), &stacks).unwrap();
         assert!(corrected.split.input_wait > 0.8 && corrected.split.host_busy < 0.2);
-        assert!((corrected.activities.of(Activity::is_loading) - 0.9).abs() < 1e-9);
+        assert!((corrected.activities.share_where(Activity::is_loading) - 0.9).abs() < 1e-9);
     }
 
     #[test]
     fn the_newest_stacks_of_a_trainer_count() {
-        let id = |pid| ProcessId { pid, start_ticks: 1 };
-        let of = |pid, role, activity| ProcessStacks {
-            id: id(pid),
-            role,
-            main: samples(&[(activity, 40)]),
-            ..ProcessStacks::default()
-        };
         let mut recent = RecentActivities::default();
         for second in 0..80 {
             let activity = if second < 75 { Activity::Python } else { Activity::Forward };
-            let trainers = [of(1, ProcessRole::Trainer, activity), of(2, ProcessRole::Worker, activity)];
-            recent.take(second * 1_000_000_000, if second < 78 { &trainers } else { &[] });
+            let stacks = (second < 78).then(|| samples(&[(activity, 40)]));
+            recent.take(second * 1_000_000_000, stacks.into_iter());
         }
         // Three windows of 40 samples, all from after the change.
-        assert_eq!(recent.of(id(1)), samples(&[(Activity::Forward, 120)]));
-        assert_eq!(recent.of(id(2)).total(), 0);
-        recent.take(78_000_000_000 + RecentActivities::SPAN_NS, &[]);
-        assert_eq!(recent.of(id(1)).total(), 0, "too old");
+        assert_eq!(recent.sum(), samples(&[(Activity::Forward, 120)]));
+        recent.take(78_000_000_000 + RecentActivities::SPAN_NS, std::iter::empty());
+        assert_eq!(recent.sum().total(), 0, "too old");
     }
 }

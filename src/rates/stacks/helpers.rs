@@ -3,12 +3,12 @@
 
 use super::activity::Activity;
 use super::patterns::Pattern;
-use super::reading::{StackLook, has, makes_what_is_trained_on, sample_stage, sleeps, waits};
+use super::reading::{KnownFrame, has, makes_what_is_trained_on, sample_stage, sleeps, waits};
 use super::{place, seen, tally};
 use crate::sample::{StackWindow, ThreadStacks};
 
-/// The main thread waits, in the data set or collate function, for somebody whom its code does not name.
-pub(super) fn is_wait_in_fetch(stack: &[StackLook<'_>], activity: Activity) -> bool {
+/// The main thread waits, in the data set or collate function, for something that its code does not name.
+pub(super) fn is_wait_in_fetch(stack: &[KnownFrame<'_>], activity: Activity) -> bool {
     waits(stack) && activity == Activity::Transform && has(stack, Pattern::Fetch)
 }
 
@@ -26,7 +26,7 @@ fn at_work_aside<'a>(
     window: &'a StackWindow,
     patterns: &'a [Pattern],
     main: Option<&'a ThreadStacks>,
-) -> impl Iterator<Item = (Vec<StackLook<'a>>, u32)> {
+) -> impl Iterator<Item = (Vec<KnownFrame<'a>>, u32)> {
     let others = window.threads.iter().filter(move |thread| main.is_none_or(|main| !std::ptr::eq(*thread, main)));
     let stacks = others.flat_map(|thread| &thread.stacks).map(|stack| (seen(window, patterns, stack), stack.samples));
     stacks.filter(|(seen, _)| !waits(seen) && !has(seen, Pattern::QueueFeed))
@@ -36,7 +36,7 @@ fn at_work_aside<'a>(
 pub(super) fn at_work(window: &StackWindow, patterns: &[Pattern], main: Option<&ThreadStacks>) -> (u32, u32) {
     let mut count = (0_u32, 0_u32);
     for (seen, samples) in at_work_aside(window, patterns, main) {
-        let works = seen.iter().any(StackLook::is_user) && !sleeps(&seen);
+        let works = seen.iter().any(KnownFrame::is_user) && !sleeps(&seen);
         tally(samples, [(&mut count.0, works), (&mut count.1, works && makes_what_is_trained_on(&seen))]);
     }
     count
@@ -52,7 +52,7 @@ pub(super) fn meanwhile(
 ) -> Vec<Did> {
     let mut did: Vec<Did> = at_work_aside(window, patterns, main)
         .filter_map(|(seen, samples)| {
-            let known = |seen: &StackLook<'_>| {
+            let known = |seen: &KnownFrame<'_>| {
                 seen.is_user() || matches!(seen.pattern, Pattern::Is(Activity::Decode | Activity::Load))
             };
             seen.iter().any(known).then(|| Did { activity: sample_stage(&seen), place: place(&seen), samples })

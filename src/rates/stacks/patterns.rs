@@ -8,6 +8,7 @@ use Pattern::Is;
 
 use super::activity::Activity::{self, *};
 use crate::sample::StackFrame;
+use crate::text::is_one_of;
 
 /// What a frame is known for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +45,10 @@ pub(super) enum Pattern {
 
 /// A row: what frames are known for that lie in one of these files (separated by commas), in one of these functions
 /// (separated by blanks; none: any). The first row that fits is taken.
-type Row = (Pattern, &'static str, &'static str);
+type PatternRow = (Pattern, &'static str, &'static str);
 
 /// torch/utils/data, multiprocessing and threading: seen with torch 2.15 and CPython 3.11.
-const LOADER: &[Row] = &[
+const LOADER: &[PatternRow] = &[
     (
         Is(LoaderStart),
         "torch/utils/data/dataloader.py",
@@ -63,7 +64,7 @@ const LOADER: &[Row] = &[
     (Pattern::QueueFeed, "multiprocessing/queues.py", "_feed"),
     (Pattern::Wait, "/selectors.py", "select"),
     (Pattern::Wait, "multiprocessing/connection.py", "wait _poll"),
-    // Whoever waits for a connection serves somebody, and has nothing to do.
+    // A server that waits for a connection has nothing to do.
     (Pattern::Wait, "/socket.py, multiprocessing/connection.py", "accept"),
     (Pattern::Connection, "multiprocessing/connection.py", ""),
     (Pattern::Wait, "multiprocessing/popen_fork.py", "wait poll"),
@@ -76,7 +77,7 @@ const LOADER: &[Row] = &[
 
 /// Libraries that a loop takes samples from in its own process, outside of torch's loader. datasets, webdataset, torchdata: seen;
 /// the others: read, by their packages' layout.
-const HAND_OUT: &[Row] = &[
+const HAND_OUT: &[PatternRow] = &[
     (Pattern::Samples, "datasets/arrow_dataset.py", "__getitem__ __getitems__ _getitem __iter__ iter"),
     (
         Pattern::Samples,
@@ -87,7 +88,7 @@ const HAND_OUT: &[Row] = &[
 ];
 
 /// Reading and decoding samples.
-const SAMPLES: &[Row] = &[
+const READ_AND_DECODE: &[PatternRow] = &[
     // Pillow opens lazily: whatever needs the pixels ends in ImageFile.load. Seen.
     (Is(Decode), "PIL/ImageFile.py", "load load_read load_prepare load_end"),
     (Is(Load), "PIL/Image.py", "open _open_core preinit init"),
@@ -115,7 +116,7 @@ const SAMPLES: &[Row] = &[
 ];
 
 /// The training loop. torch: seen with 2.15; frameworks: see the read-me of the workloads.
-const LOOP: &[Row] = &[
+const LOOP: &[PatternRow] = &[
     (Is(Forward), "torch/nn/modules/module.py", "_call_impl _wrapped_call_impl"),
     (Is(Forward), "torch/nn/functional.py", ""),
     (Is(Backward), "torch/autograd/graph.py", "_engine_run_backward"),
@@ -174,11 +175,11 @@ const LOOP: &[Row] = &[
 /// The frame's pattern.
 pub(super) fn pattern(frame: &StackFrame) -> Pattern {
     let function = last_part(&frame.function);
-    let fits = |(_, files, functions): &&Row| {
-        (functions.is_empty() || functions.split(' ').any(|known| known == function))
+    let fits = |(_, files, functions): &&PatternRow| {
+        (functions.is_empty() || is_one_of(functions, function))
             && files.split(", ").any(|tail| in_file(&frame.file, tail))
     };
-    [LOADER, SAMPLES, LOOP, HAND_OUT]
+    [LOADER, READ_AND_DECODE, LOOP, HAND_OUT]
         .into_iter()
         .flatten()
         .find(fits)
@@ -193,8 +194,8 @@ pub(super) fn last_part(function: &str) -> &str {
 /// Whether what loads in this file reads arrays that were stored: unlike other reading, a loop that does it at each step reads
 /// its data.
 pub(super) fn holds_stored_arrays(file: &str) -> bool {
-    const FILES: &str = "torch/serialization.py, numpy/lib/npyio.py, numpy/lib/_npyio_impl.py, safetensors/";
-    FILES.split(", ").any(|tail| in_file(file, tail))
+    const ARRAY_FILES: &str = "torch/serialization.py, numpy/lib/npyio.py, numpy/lib/_npyio_impl.py, safetensors/";
+    ARRAY_FILES.split(", ").any(|tail| in_file(file, tail))
 }
 
 /// Whether the path ends with the tail, or lies under it where the tail is a folder.
@@ -212,36 +213,36 @@ fn in_file(file: &str, tail: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(file: &str, function: &str) -> Pattern {
+    fn pattern_of(file: &str, function: &str) -> Pattern {
         pattern(&StackFrame { file: file.into(), function: function.into(), ..StackFrame::default() })
     }
 
     #[test]
     fn both_namings_and_any_prefix() {
         let file = "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py";
-        assert_eq!(of(file, "_MultiProcessingDataLoaderIter._try_get_data"), Pattern::LoaderNext);
-        assert_eq!(of(file, "_try_get_data"), Pattern::LoaderNext);
-        assert_eq!(of(file, "DataLoader.__iter__"), Pattern::Is(Activity::LoaderStart));
-        assert_eq!(of("torch/utils/data/_utils/fetch.py", "fetch"), Pattern::Fetch);
-        assert_eq!(of("/usr/lib/python3.11/multiprocessing/queues.py", "Queue.get"), Pattern::QueueGet);
-        assert_eq!(of("/usr/lib/python3.11/queue.py", "get"), Pattern::QueueGet);
+        assert_eq!(pattern_of(file, "_MultiProcessingDataLoaderIter._try_get_data"), Pattern::LoaderNext);
+        assert_eq!(pattern_of(file, "_try_get_data"), Pattern::LoaderNext);
+        assert_eq!(pattern_of(file, "DataLoader.__iter__"), Pattern::Is(Activity::LoaderStart));
+        assert_eq!(pattern_of("torch/utils/data/_utils/fetch.py", "fetch"), Pattern::Fetch);
+        assert_eq!(pattern_of("/usr/lib/python3.11/multiprocessing/queues.py", "Queue.get"), Pattern::QueueGet);
+        assert_eq!(pattern_of("/usr/lib/python3.11/queue.py", "get"), Pattern::QueueGet);
     }
 
     #[test]
     fn a_tail_matches_whole_parts_only() {
-        assert_eq!(of("/home/me/mytorch/optim/sgd.py", "step"), Pattern::Nothing);
-        assert_eq!(of("/home/me/torch/optim/sgd.py", "step"), Pattern::Is(Activity::Optimizer));
-        assert_eq!(of("/home/me/my_wandb/x.py", "log"), Pattern::Nothing);
-        assert_eq!(of("/x/site-packages/wandb/sdk/run.py", "log"), Pattern::Is(Activity::Report));
-        assert_eq!(of("/home/me/task_queue.py", "get"), Pattern::Nothing);
-        assert_eq!(of("", ""), Pattern::Nothing);
+        assert_eq!(pattern_of("/home/me/mytorch/optim/sgd.py", "step"), Pattern::Nothing);
+        assert_eq!(pattern_of("/home/me/torch/optim/sgd.py", "step"), Pattern::Is(Activity::Optimizer));
+        assert_eq!(pattern_of("/home/me/my_wandb/x.py", "log"), Pattern::Nothing);
+        assert_eq!(pattern_of("/x/site-packages/wandb/sdk/run.py", "log"), Pattern::Is(Activity::Report));
+        assert_eq!(pattern_of("/home/me/task_queue.py", "get"), Pattern::Nothing);
+        assert_eq!(pattern_of("", ""), Pattern::Nothing);
     }
 
     #[test]
     fn saving_and_loading_live_in_one_file() {
         let file = "/x/torch/serialization.py";
-        assert_eq!(of(file, "load"), Pattern::Is(Activity::Load));
-        assert_eq!(of(file, "save"), Pattern::Is(Activity::Checkpoint));
-        assert_eq!(of(file, "_save"), Pattern::Is(Activity::Checkpoint));
+        assert_eq!(pattern_of(file, "load"), Pattern::Is(Activity::Load));
+        assert_eq!(pattern_of(file, "save"), Pattern::Is(Activity::Checkpoint));
+        assert_eq!(pattern_of(file, "_save"), Pattern::Is(Activity::Checkpoint));
     }
 }

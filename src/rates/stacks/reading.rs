@@ -1,13 +1,14 @@
 //! What a single stack says its thread was doing, by the patterns of its frames. A trainer's main thread and that of a
-//! data worker are read by different rules, see [`of_trainer`] and [`of_worker`].
+//! data worker are read by different rules, see [`trainer_activity`] and [`worker_activity`].
 
 use super::activity::Activity;
 use super::patterns::{Pattern, holds_stored_arrays, last_part, pattern};
 use crate::sample::stacks::is_user_code;
 use crate::sample::{FrameLocals, StackFrame};
+use crate::text::is_one_of;
 
-/// A frame of a stack.
-pub(super) struct StackLook<'a> {
+/// A frame of a stack, with what it is known for.
+pub(super) struct KnownFrame<'a> {
     pub at: usize,
     pub frame: &'a StackFrame,
     pub pattern: Pattern,
@@ -15,7 +16,7 @@ pub(super) struct StackLook<'a> {
     pub is_loop: bool,
 }
 
-impl StackLook<'_> {
+impl KnownFrame<'_> {
     pub(super) fn is_user(&self) -> bool {
         is_user_code(&self.frame.file)
     }
@@ -27,18 +28,13 @@ impl StackLook<'_> {
 }
 
 /// A stack has a frame of this pattern.
-pub(super) fn has(stack: &[StackLook<'_>], wanted: Pattern) -> bool {
+pub(super) fn has(stack: &[KnownFrame<'_>], wanted: Pattern) -> bool {
     stack.iter().any(|seen| seen.pattern == wanted)
 }
 
 /// A stack stands in a wait of the standard library.
-pub(super) fn waits(stack: &[StackLook<'_>]) -> bool {
+pub(super) fn waits(stack: &[KnownFrame<'_>]) -> bool {
     stack.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait)
-}
-
-/// The name is one of these, which are separated by blanks.
-fn is_one_of(names: &str, name: &str) -> bool {
-    names.split(' ').any(|known| known == name)
 }
 
 /// One of these parts, which are separated by blanks, is in the text.
@@ -51,9 +47,9 @@ fn has_one_of(parts: &str, text: &str) -> bool {
 /// Inside the loader the leaf tells waiting from receiving, and a `fetch` in this process means that it loads itself.
 /// The sampler of torch's loader runs in the loop's own thread too: that is the loop's work, whatever the workers do.
 /// Elsewhere the innermost known frame decides: an optimizer of a framework calls the whole step as a closure, so the
-/// outermost would always be the optimizer. A wait of the standard library without any is for somebody that the code does
+/// outermost would always be the optimizer. A wait of the standard library without any is for something that the code does
 /// not name: a future's result, an answer over a pipe, the next event, the end of a child.
-pub(super) fn of_trainer(stack: &[StackLook<'_>]) -> Activity {
+pub(super) fn trainer_activity(stack: &[KnownFrame<'_>]) -> Activity {
     let has = |wanted: Pattern| has(stack, wanted);
     if let Some(fetch) = stack.iter().position(|seen| seen.pattern == Pattern::Fetch) {
         return stage(stack, fetch);
@@ -85,7 +81,7 @@ pub(super) fn of_trainer(stack: &[StackLook<'_>]) -> Activity {
     match known {
         Some(Activity::Report) | None if saves() => Activity::Checkpoint,
         Some(activity) => activity,
-        // Whoever decodes media or reads arrays in the loop itself makes its batches, whatever that is called.
+        // A loop that decodes media or reads arrays itself makes its batches, whatever its function is called.
         None if makes_batches(stack)
             || has(Pattern::Is(Activity::Decode))
             || reads_arrays(stack)
@@ -102,7 +98,7 @@ pub(super) fn of_trainer(stack: &[StackLook<'_>]) -> Activity {
 }
 
 /// A stack stands at a line that sleeps.
-pub(super) fn sleeps(stack: &[StackLook<'_>]) -> bool {
+pub(super) fn sleeps(stack: &[KnownFrame<'_>]) -> bool {
     let at = stack.first().map(|leaf| leaf.frame);
     at.is_some_and(|frame| is_sleep(frame.text.as_deref(), &frame.file, &frame.function))
 }
@@ -117,7 +113,7 @@ pub fn is_sleep(text: Option<&str>, file: &str, function: &str) -> bool {
 }
 
 /// What a data worker's main thread was doing; `stack` is leaf first.
-pub(super) fn of_worker(stack: &[StackLook<'_>]) -> Activity {
+pub(super) fn worker_activity(stack: &[KnownFrame<'_>]) -> Activity {
     if let Some(fetch) = stack.iter().position(|seen| seen.pattern == Pattern::Fetch) {
         return stage(stack, fetch);
     }
@@ -142,14 +138,14 @@ pub(super) fn of_worker(stack: &[StackLook<'_>]) -> Activity {
 }
 
 /// The stage of a stack through `fetch`, which stands at `fetch`: what it called tells data set from collate function.
-fn stage(stack: &[StackLook<'_>], fetch: usize) -> Activity {
+fn stage(stack: &[KnownFrame<'_>], fetch: usize) -> Activity {
     let inside = stack.get(..fetch).unwrap_or_default();
     if collates(inside.last(), stack.get(fetch)) { Activity::Collate } else { sample_stage(inside) }
 }
 
 /// Whether `fetch` called the collate function. The text of its own line says so where it could be read. Else by name:
 /// a data set is asked through special methods, so a plain function is a collate function.
-fn collates(called: Option<&StackLook<'_>>, fetch: Option<&StackLook<'_>>) -> bool {
+fn collates(called: Option<&KnownFrame<'_>>, fetch: Option<&KnownFrame<'_>>) -> bool {
     if let Some(text) = fetch.and_then(|fetch| fetch.frame.text.as_deref()) {
         return text.contains("collate_fn(");
     }
@@ -164,8 +160,8 @@ fn collates(called: Option<&StackLook<'_>>, fetch: Option<&StackLook<'_>>) -> bo
 
 /// Load, decode or transform: the innermost frame that is known for one of them decides, by its place in a library or,
 /// for the innermost function of the user's own code, by its name or the text of its line.
-pub(super) fn sample_stage(inside: &[StackLook<'_>]) -> Activity {
-    let own = inside.iter().position(StackLook::is_user);
+pub(super) fn sample_stage(inside: &[KnownFrame<'_>]) -> Activity {
+    let own = inside.iter().position(KnownFrame::is_user);
     for (depth, seen) in inside.iter().enumerate() {
         if let Pattern::Is(stage @ (Activity::Decode | Activity::Load)) = seen.pattern {
             return stage;
@@ -214,13 +210,13 @@ pub(super) enum ValidationSign {
 
 /// Whether a stack lies in a validation loop, and what says so. What the loop that is seen to take steps (`stepping`) calls, be it
 /// a metric, is a part of its step.
-pub(super) fn validation_sign(stack: &[StackLook<'_>], stepping: Option<&FrameLocals>) -> Option<ValidationSign> {
-    let is_loop = |seen: &StackLook<'_>| {
+pub(super) fn validation_sign(stack: &[KnownFrame<'_>], stepping: Option<&FrameLocals>) -> Option<ValidationSign> {
+    let is_loop = |seen: &KnownFrame<'_>| {
         stepping.is_some_and(|found| (&found.function, &found.file) == (&seen.frame.function, &seen.frame.file))
     };
     let stack = stack.get(stack.iter().position(is_loop).unwrap_or(0)..).unwrap_or_default();
     // torch's optimizers run under no_grad too, and so do parts of frameworks: only the user's own functions count.
-    let under_no_grad = |pair: &[StackLook<'_>]| matches!(pair, [inner, outer] if inner.is_user() && outer.pattern == Pattern::NoGrad);
+    let under_no_grad = |pair: &[KnownFrame<'_>]| matches!(pair, [inner, outer] if inner.is_user() && outer.pattern == Pattern::NoGrad);
     let named = stack.iter().any(|seen| seen.is_user() && named_for_validation(last_part(&seen.frame.function)));
     match stack.windows(2).any(under_no_grad) {
         _ if has(stack, Pattern::Validation) => Some(ValidationSign::Sure),
@@ -233,7 +229,7 @@ pub(super) fn validation_sign(stack: &[StackLook<'_>], stepping: Option<&FrameLo
 /// Whether what runs in this frame makes or hands out batches: what it counts are samples.
 pub(in crate::rates) fn is_in_loader(frame: &FrameLocals) -> bool {
     let frame = StackFrame { function: frame.function.clone(), file: frame.file.clone(), ..StackFrame::default() };
-    let seen = StackLook { at: 0, frame: &frame, pattern: pattern(&frame), is_loop: false };
+    let seen = KnownFrame { at: 0, frame: &frame, pattern: pattern(&frame), is_loop: false };
     let known = match seen.pattern {
         Pattern::LoaderNext | Pattern::NextIndex | Pattern::Fetch | Pattern::Samples => true,
         Pattern::Is(activity) => activity.is_input(),
@@ -243,21 +239,21 @@ pub(in crate::rates) fn is_in_loader(frame: &FrameLocals) -> bool {
 }
 
 /// Stored arrays are read, and a function of torch's or NumPy's does it.
-fn reads_arrays(stack: &[StackLook<'_>]) -> bool {
+fn reads_arrays(stack: &[KnownFrame<'_>]) -> bool {
     stack.iter().any(|seen| seen.pattern == Pattern::Is(Activity::Load) && holds_stored_arrays(&seen.frame.file))
 }
 
 /// The innermost line is one of the user's that decodes pictures or sound: native code leaves no frame of its own.
-fn decodes(stack: &[StackLook<'_>]) -> bool {
-    const CALLS: &str =
+fn decodes(stack: &[KnownFrame<'_>]) -> bool {
+    const DECODE_CALLS: &str =
         "imdecode( imread( decode_jpeg( decode_png( decode_image( read_image( decode_audio( simplejpeg.";
     let text = stack.first().filter(|leaf| leaf.is_user()).and_then(|leaf| leaf.frame.text.as_deref());
-    text.is_some_and(|text| has_one_of(CALLS, text))
+    text.is_some_and(|text| has_one_of(DECODE_CALLS, text))
 }
 
 /// A loader of the user's own in the training process. Iterators and data sets are called through
 /// special methods; plain functions are known by names like `get_batch` or `load_sample`.
-fn makes_batches(stack: &[StackLook<'_>]) -> bool {
+fn makes_batches(stack: &[KnownFrame<'_>]) -> bool {
     stack.iter().any(|seen| seen.may_name() && named_for_batches(last_part(&seen.frame.function)))
 }
 
@@ -270,7 +266,7 @@ pub(super) enum Step {
 }
 
 /// Whether a stack shows a step.
-pub(super) fn step_in(stack: &[StackLook<'_>]) -> Option<Step> {
+pub(super) fn step_in(stack: &[KnownFrame<'_>]) -> Option<Step> {
     let is_model = |activity| matches!(activity, Activity::Forward | Activity::Backward | Activity::Optimizer);
     let waits = |activity| matches!(activity, Activity::Sync | Activity::Collective);
     let has = |wanted: fn(Activity) -> bool| {
@@ -281,8 +277,8 @@ pub(super) fn step_in(stack: &[StackLook<'_>]) -> Option<Step> {
 }
 
 /// A thread beside the loop's makes batches, by what it calls or by what its functions are named for.
-pub(super) fn makes_what_is_trained_on(stack: &[StackLook<'_>]) -> bool {
-    let known = |seen: &StackLook<'_>| match seen.pattern {
+pub(super) fn makes_what_is_trained_on(stack: &[KnownFrame<'_>]) -> bool {
+    let known = |seen: &KnownFrame<'_>| match seen.pattern {
         Pattern::Fetch | Pattern::LoaderNext => true,
         Pattern::Is(activity) => activity.is_loading(),
         _ => {
@@ -316,28 +312,28 @@ fn named_for_batches(name: &str) -> bool {
 }
 
 /// The three innermost frames of the user's own code: what is further out is the loop, not what it waits in.
-fn near_leaf<'a, 'b>(stack: &'b [StackLook<'a>]) -> impl Iterator<Item = &'b StackLook<'a>> {
+fn near_leaf<'a, 'b>(stack: &'b [KnownFrame<'a>]) -> impl Iterator<Item = &'b KnownFrame<'a>> {
     stack.iter().filter(|seen| seen.is_user()).take(3)
 }
 
 /// The user's own code moves a batch to the device, by the name of the function or by the text of its line.
 fn copies_to_device(frame: &StackFrame) -> bool {
-    const NAMES: &str = "to_device to_gpu to_cuda move_to_device move_to_gpu batch_to_device copy_to_device send_to_device h2d \
+    const COPY_NAMES: &str = "to_device to_gpu to_cuda move_to_device move_to_gpu batch_to_device copy_to_device send_to_device h2d \
         host_to_device batch_to_gpu copy_to_gpu";
     // A tensor that is made of the host's memory on the device, and one that is filled from there.
     const MAKE: &str = "tensor( asarray( array( .to(";
     let name = last_part(&frame.function).trim_start_matches('_');
     let text = frame.text.as_deref().unwrap_or_default();
-    is_one_of(NAMES, name)
+    is_one_of(COPY_NAMES, name)
         || has_one_of(".cuda( .copy_( jnp.asarray(", text)
         || has_one_of(MAKE, text) && has_one_of("dev cuda gpu rank", text)
 }
 
 /// A wrapper of the user's own around the wait for the device.
 pub(super) fn named_for_sync(name: &str) -> bool {
-    const NAMES: &str =
+    const SYNC_NAMES: &str =
         "synchronize sync cuda_sync cuda_synchronize gpu_sync device_sync sync_device device_synchronize";
-    is_one_of(NAMES, name.trim_start_matches('_'))
+    is_one_of(SYNC_NAMES, name.trim_start_matches('_'))
 }
 
 /// `save_checkpoint`, `checkpoint`, `save_state`, `snapshot_model`; or a special method of a class that saves, `Saver.__call__`.

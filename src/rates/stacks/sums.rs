@@ -1,38 +1,13 @@
 //! Stacks of several windows of the sampler, added up: by process, or all of a kind as one.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use super::{Activities, Activity, CodePlace, ProcessStacks};
-use crate::rates::delta::copied;
+use super::{Activity, CodePlace, ProcessStacks};
 use crate::sample::{ProcessId, ProcessRole};
 
-/// Stacks of one process, or of several as one.
-#[derive(Debug, Clone, Default)]
-pub struct StackSum {
-    /// Main thread's samples by activity.
-    pub main: Activities,
-    /// Of them, in a validation loop.
-    pub validation: u32,
-    /// Of these, those that nothing but `torch.no_grad()` says it of.
-    pub under_no_grad: u32,
-    /// Of these, those that nothing but a name says it of.
-    pub by_name: u32,
-    /// Samples that get a batch, outside of a validation loop.
-    pub fed: u32,
-    /// Of those in a validation loop, in the model.
-    pub validated: u32,
-    /// Of them, in torch's `fetch`.
-    pub in_fetch: u32,
-    /// Samples of the sending threads, and those in which they sent.
-    pub feeder: (u32, u32),
-    /// Samples of a trainer's other threads at work, and those in which they made batches.
-    pub aside: (u32, u32),
-    /// By file, line, function (a comprehension stands on its function's line), and activity.
-    places: BTreeMap<(Arc<str>, u32, Arc<str>, Activity), CodePlace>,
-}
-
-impl StackSum {
+impl ProcessStacks {
+    /// Adds other stacks of the process, or those of another one. Its places must be in the order of their keys, as those
+    /// of a sum are.
     fn add(&mut self, more: &Self) {
         self.main.merge(&more.main);
         let counts = [
@@ -48,36 +23,32 @@ impl StackSum {
             (&mut self.aside.1, more.aside.1),
         ];
         counts.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
-        more.places().for_each(|place| self.add_place(place));
+        for place in &more.places {
+            match self.places.binary_search_by(|known| known.key().cmp(&place.key())) {
+                Ok(at) => self.places.get_mut(at).into_iter().for_each(|known| known.add(place)),
+                Err(at) => self.places.insert(at, place.clone()),
+            }
+        }
     }
 
-    fn add_place(&mut self, place: &CodePlace) {
-        let key = (Arc::clone(&place.file), place.line, Arc::clone(&place.function), place.activity);
-        let nothing = || CodePlace { samples: 0, leaf: 0, blocked: 0, ..place.clone() };
-        let known = self.places.entry(key).or_insert_with(nothing);
-        known.samples = known.samples.saturating_add(place.samples);
-        known.leaf = known.leaf.saturating_add(place.leaf);
-        known.blocked = known.blocked.saturating_add(place.blocked);
-    }
-
-    fn of_all<'a>(sums: impl Iterator<Item = &'a Self>) -> Self {
-        let mut all = Self::default();
-        sums.for_each(|sum| all.add(sum));
-        all
-    }
-
-    /// Lines of code, in the order of files and lines.
-    pub fn places(&self) -> impl Iterator<Item = &CodePlace> {
-        self.places.values()
+    /// All of these as one; its places are in the order of files and lines.
+    pub fn sum<'a>(stacks: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut sum = Self::default();
+        stacks.into_iter().for_each(|more| sum.add(more));
+        sum
     }
 }
 
-impl From<&ProcessStacks> for StackSum {
-    fn from(stacks: &ProcessStacks) -> Self {
-        let mut sum = copied!(stacks => StackSum:
-            main validation under_no_grad by_name fed validated in_fetch feeder aside);
-        stacks.places.iter().for_each(|place| sum.add_place(place));
-        sum
+impl CodePlace {
+    /// A place is known by its file, line, function (a comprehension stands on its function's line), and activity.
+    pub(super) fn key(&self) -> (&str, u32, &str, Activity) {
+        (&self.file, self.line, &self.function, self.activity)
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.samples = self.samples.saturating_add(more.samples);
+        self.leaf = self.leaf.saturating_add(more.leaf);
+        self.blocked = self.blocked.saturating_add(more.blocked);
     }
 }
 
@@ -85,14 +56,14 @@ impl From<&ProcessStacks> for StackSum {
 #[derive(Debug, Clone, Default)]
 pub struct StackSums {
     /// Trainers.
-    pub trainers: BTreeMap<ProcessId, StackSum>,
+    pub trainers: BTreeMap<ProcessId, ProcessStacks>,
     /// Workers.
-    pub workers: BTreeMap<ProcessId, StackSum>,
+    pub workers: BTreeMap<ProcessId, ProcessStacks>,
 }
 
 impl StackSums {
     /// All of them added up.
-    pub fn of<'a>(stacks: impl IntoIterator<Item = &'a ProcessStacks>) -> Self {
+    pub fn from_stacks<'a>(stacks: impl IntoIterator<Item = &'a ProcessStacks>) -> Self {
         let mut sums = Self::default();
         stacks.into_iter().for_each(|stacks| sums.add(stacks, true));
         sums
@@ -112,20 +83,18 @@ impl StackSums {
     fn add(&mut self, stacks: &ProcessStacks, more: bool) {
         let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
         if more || !sums.contains_key(&stacks.id) {
-            sums.entry(stacks.id).or_default().add(&StackSum::from(stacks));
+            sums.entry(stacks.id).or_default().add(stacks);
         }
     }
 
     /// The trainers' stacks as one; those of one rank where `only` names it.
-    #[must_use]
-    pub fn all_trainers(&self, only: Option<ProcessId>) -> StackSum {
+    pub fn all_trainers(&self, only: Option<ProcessId>) -> ProcessStacks {
         let asked = self.trainers.iter().filter(|(id, _)| only.is_none_or(|only| **id == only));
-        StackSum::of_all(asked.map(|(_, sum)| sum))
+        ProcessStacks::sum(asked.map(|(_, sum)| sum))
     }
 
     /// All workers' stacks as one.
-    #[must_use]
-    pub fn all_workers(&self) -> StackSum {
-        StackSum::of_all(self.workers.values())
+    pub fn all_workers(&self) -> ProcessStacks {
+        ProcessStacks::sum(self.workers.values())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::activity::Activity;
 use super::patterns::{Pattern, last_part};
-use super::reading::{StackLook, has, named_for_sync, sleeps, waits};
+use super::reading::{KnownFrame, has, named_for_sync, sleeps, waits};
 use super::{patterns, seen, tally};
 use crate::sample::StackWindow;
 
@@ -13,11 +13,11 @@ pub(in crate::rates) struct PythonThread {
     pub samples: u32,
     /// Of them: in what only a training loop does, or in a function that is named for training.
     pub trains: u32,
-    /// Of these: and not waiting for anybody, but for the device.
+    /// Of these: not waiting, or for the device only.
     pub steps: u32,
     /// Of them: taking batches from torch's loader, as a thread that fetches ahead does too.
     pub iterates: u32,
-    /// Of them: waiting for what somebody else makes, in a queue or elsewhere in the standard library, and not for room.
+    /// Of them: waiting for what another thread makes, in a queue or elsewhere in the standard library, and not for room.
     pub takes: u32,
     /// Of them: at a line that sleeps.
     pub sleeps: u32,
@@ -54,13 +54,13 @@ pub(in crate::rates) fn python_threads(window: &StackWindow) -> Vec<PythonThread
     threads.collect()
 }
 
-fn waits_for_device(seen: &StackLook<'_>) -> bool {
+fn waits_for_device(seen: &KnownFrame<'_>) -> bool {
     seen.pattern == Pattern::Is(Activity::Sync) || named_for_sync(last_part(&seen.frame.function))
 }
 
 /// Only a training loop does this, or a function of the user's that is named for training. To go forward is no sign: others may
 /// predict.
-fn is_sign(seen: &StackLook<'_>) -> bool {
+fn is_sign(seen: &KnownFrame<'_>) -> bool {
     matches!(seen.pattern, Pattern::Is(Activity::Backward | Activity::Optimizer | Activity::Collective))
         || seen.is_user() && named_for_training(last_part(&seen.frame.function))
 }

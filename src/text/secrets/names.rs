@@ -1,65 +1,42 @@
 //! Which names stand before a secret.
 
-/// A list of words, separated by blanks.
-struct Words(&'static str);
-
-impl Words {
-    fn iter(&self) -> impl Iterator<Item = &'static str> {
-        self.0.split(' ')
-    }
-
-    fn has(&self, word: &str) -> bool {
-        self.iter().any(|known| known == word)
-    }
-}
+use crate::text::is_one_of;
 
 /// Words that name a secret when they end a name.
-const SECRETS: Words = Words(
-    "password passwords passwd passphrase passcode pwd pw passin passout secret secrets credential credentials creds \
-    apikey apikeys accesskey secretkey privatekey authorization auth dsn jwt bearer cookie connstr",
-);
+const SECRETS: &str = "password passwords passwd passphrase passcode pwd pw passin passout secret secrets credential credentials creds \
+    apikey apikeys accesskey secretkey privatekey authorization auth dsn jwt bearer cookie connstr";
 /// A name may be written in one word that ends like this (`PGPASSWORD`, `clientsecret`).
-const ENDINGS: Words = Words(
-    "password passwd passphrase passcode secret apikey secretkey accesskey privatekey authtoken accesstoken apitoken \
-    bearertoken secrettoken",
-);
+const ENDINGS: &str = "password passwd passphrase passcode secret apikey secretkey accesskey privatekey authtoken accesstoken apitoken \
+    bearertoken secrettoken";
 /// `key` names a secret after one of these (`api-key`, `aws_secret_access_key`); a sort key, an image's key or the size of a key
 /// in attention is none.
-const KEYS: Words = Words(
-    "api access secret private encryption encrypt decryption signing sign auth account storage shared license ssh \
+const KEYS: &str = "api access secret private encryption encrypt decryption signing sign auth account storage shared license ssh \
     service subscription master admin client app application aes hmac wandb openai anthropic comet neptune clearml \
     s3 aws azure gcp hf huggingface deploy registration ingest kaggle ngc mistral cohere replicate together groq \
-    gemini langchain pinecone roboflow stripe sendgrid",
-);
+    gemini langchain pinecone roboflow stripe sendgrid";
 /// `tokens`, of which texts are made, are secrets only after one of these.
-const TOKENS: Words = Words("access auth api bearer refresh hub hf secret session github security");
+const TOKENS: &str = "access auth api bearer refresh hub hf secret session github security";
 /// `token` is a piece of text, not a secret, after one of these.
-const TEXT_TOKENS: Words = Words(
-    "pad padding eos bos unk unknown mask masked sep cls special image img audio video vision stop end start begin \
+const TEXT_TOKENS: &str = "pad padding eos bos unk unknown mask masked sep cls special image img audio video vision stop end start begin \
     first last next prev previous per each by num max min n k prefix suffix think thinking system assistant tool new \
     extra added decoder encoder language lang task domain class patch blank word sub target source speech text \
     prompt response placeholder boi eoi bot eot im fim newline separator trigger init initializer register reg \
     latent query draft input output single every global virtual memory soft empty null drop rare instance modifier \
-    forced control dist distill distillation cross multi sample sampled generated predicted label eod pred",
-);
+    forced control dist distill distillation cross multi sample sampled generated predicted label eod pred";
 /// `pass` and `pat` name a secret alone (`pass`) or after one of these; a forward pass and a pattern are none.
-const OWNERS: Words = Words(
-    "db database smtp mail email mysql pg postgres redis mongo user admin root proxy http https ftp ssh login \
-    rabbitmq sudo key cert my wifi app github gitlab gh devops azure git storage s3",
-);
+const OWNERS: &str = "db database smtp mail email mysql pg postgres redis mongo user admin root proxy http https ftp ssh login \
+    rabbitmq sudo key cert my wifi app github gitlab gh devops azure git storage s3";
 /// `token` in one word after one of these (`HFTOKEN`).
-const GLUED_TOKENS: Words = Words(
-    "hf hub github gitlab gh wandb refresh id session user my bot slack npm pypi x csrf login huggingface security \
-    vault jupyter",
-);
+const GLUED_TOKENS: &str = "hf hub github gitlab gh wandb refresh id session user my bot slack npm pypi x csrf login huggingface security \
+    vault jupyter";
 /// Parameters of signed URLs and headers.
-const SIGNATURES: Words = Words("signature sig sas");
+const SIGNATURES: &str = "signature sig sas";
 /// Whose signature it is, where it is no parameter (`X-Amz-Signature`).
-const SIGNERS: Words = Words("amz goog x sas");
+const SIGNERS: &str = "amz goog x sas";
 /// Parameters of URLs that give access, and mean other things elsewhere.
-const PARAMETERS: Words = Words("key code signature sig pass accesskeyid awsaccesskeyid policy");
+const PARAMETERS: &str = "key code signature sig pass accesskeyid awsaccesskeyid policy";
 /// A name ends in one of these (`API_KEY_VALUE`, `secret_id`), and means what stands before it.
-const FILLERS: Words = Words("value val str string plain b64 base64");
+const FILLERS: &str = "value val str string plain b64 base64";
 
 /// Whether what has this name is a secret. `is_parameter`: it is one of a URL's parameters (`?name=`).
 pub(super) fn is_secret(name: &str, is_parameter: bool) -> bool {
@@ -73,23 +50,23 @@ pub(super) fn is_secret(name: &str, is_parameter: bool) -> bool {
     if let [.., "connection" | "conn", "string" | "str"] = words.as_slice() {
         return true;
     }
-    while words.len() > 1 && words.last().is_some_and(|last| FILLERS.has(last)) {
+    while words.len() > 1 && words.last().is_some_and(|last| is_one_of(FILLERS, last)) {
         words.pop();
     }
     let [before @ .., last] = words.as_slice() else { return false };
     let previous = before.last().copied();
-    let after = |known: &Words| previous.is_some_and(|word| known.has(word));
-    let glued_token = || last.strip_suffix("token").is_some_and(|begin| GLUED_TOKENS.has(begin));
+    let after = |known: &str| previous.is_some_and(|word| is_one_of(known, word));
+    let glued_token = || last.strip_suffix("token").is_some_and(|begin| is_one_of(GLUED_TOKENS, begin));
     match *last {
-        "token" => !after(&TEXT_TOKENS),
-        "tokens" => after(&TOKENS),
-        "key" | "keys" => after(&KEYS) || is_parameter && previous.is_none(),
-        "pass" => previous.is_none() || after(&OWNERS),
-        "pat" => after(&OWNERS),
+        "token" => !after(TEXT_TOKENS),
+        "tokens" => after(TOKENS),
+        "key" | "keys" => after(KEYS) || is_parameter && previous.is_none(),
+        "pass" => previous.is_none() || after(OWNERS),
+        "pat" => after(OWNERS),
         "id" if previous == Some("secret") => true,
-        last if SIGNATURES.has(last) => is_parameter || after(&SIGNERS),
-        last if is_parameter && PARAMETERS.has(last) => true,
-        last => SECRETS.has(last) || ENDINGS.iter().any(|ending| last.ends_with(ending)) || glued_token(),
+        last if is_one_of(SIGNATURES, last) => is_parameter || after(SIGNERS),
+        last if is_parameter && is_one_of(PARAMETERS, last) => true,
+        last => is_one_of(SECRETS, last) || ENDINGS.split(' ').any(|ending| last.ends_with(ending)) || glued_token(),
     }
 }
 

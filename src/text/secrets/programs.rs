@@ -21,10 +21,10 @@ enum ProgramForm {
 }
 
 /// Programs, their options and how these are followed by a secret.
-type Row = (&'static [&'static str], &'static [&'static str], ProgramForm);
+type ProgramRow = (&'static [&'static str], &'static [&'static str], ProgramForm);
 
 /// From the manual pages; a program has one row.
-const OPTIONS: &[Row] = &[
+const OPTIONS: &[ProgramRow] = &[
     (&["sshpass"], &["-p"], ProgramForm::Either),
     (&["mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb", "mariadb-dump"], &["-p"], ProgramForm::Glued),
     (&["redis-cli"], &["-a"], ProgramForm::Next),
@@ -45,7 +45,7 @@ const WANDB: [usize; 2] = [40, 86];
 #[derive(Debug, Clone, Default)]
 pub(super) struct Programs {
     /// The program's row of [`OPTIONS`].
-    program: Option<&'static Row>,
+    program: Option<&'static ProgramRow>,
     logs_in: bool,
     is_wandb: bool,
     /// The next word is the value of an option of this form.

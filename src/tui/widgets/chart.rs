@@ -94,7 +94,8 @@ impl ChartLine {
     pub fn now(&self, scene: &Scene<'_>) -> String {
         let Self(.., of, top) = self;
         // The chart may go on behind the moment shown, or have ended before it.
-        let value = scene.frame().and_then(|frame| of(&TimelinePoint::of(frame, Class::default()))).map(f64::from);
+        let value =
+            scene.frame().and_then(|frame| of(&TimelinePoint::from_frame(frame, Class::default()))).map(f64::from);
         match top {
             Top::Bytes => format!("{}M/s", format::mib_s(value)),
             Top::Percent | Top::Fine => format::percent(value),

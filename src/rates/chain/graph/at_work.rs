@@ -1,4 +1,4 @@
-//! Who is at work at a round.
+//! The processes and threads that are at work at a round.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::sample::Channel;
 
 impl Graph<'_> {
     /// Processes with a thread that is at work at this round, the loop's own but for it: they run, or wait for a disk or for
-    /// an answer from elsewhere, as whoever fetches ahead does; or have something for the loop that it has not taken yet.
+    /// an answer from elsewhere, as one that fetches ahead does; or have something for the loop that it has not taken yet.
     pub(in crate::rates::chain) fn at_work(&self, (trainer, tid): (u32, u32)) -> BTreeSet<u32> {
         let fetches = |thread: &GraphThread<'_>| {
             let elsewhere = |channel: &Channel| channel.remote.is_some() && !channel.writers.contains(&trainer);

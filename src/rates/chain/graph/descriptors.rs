@@ -1,9 +1,9 @@
-//! Waits on descriptors and file locks: who holds the other end.
+//! Waits on descriptors and file locks: which processes hold the other end.
 
 use std::sync::Arc;
 
 use super::super::paths::{WaitEdge, WaitEnd};
-use super::super::ways::RoundPath;
+use super::super::round_paths::RoundPath;
 use super::{CANDIDATES, Graph, GraphThread, Trail};
 use crate::rates::wait::Wait;
 use crate::sample::job::is_unread_accelerator;
@@ -18,53 +18,58 @@ const EVENT: &str = "anon_inode:[eventfd]";
 const SOON_MS: i32 = 1000;
 
 impl<'a> Graph<'a> {
-    pub(super) fn of_descriptors<'g>(
+    pub(super) fn descriptor_paths<'g>(
         &'g self,
         thread: &'g GraphThread<'a>,
         seen: &Observation,
-        path: &mut Trail<'g, 'a>,
+        trail: &mut Trail<'g, 'a>,
     ) -> Vec<RoundPath> {
         let guessed: Vec<Descriptor>;
         let descriptors = if seen.descriptors.is_empty() && !self.exact {
-            guessed = self.guessed(thread, seen);
+            guessed = self.guessed_descriptors(thread, seen);
             &guessed
         } else {
             &seen.descriptors
         };
         let used = seen.call.and_then(|number| fd_use(self.sampler.machine, number));
         match used {
-            Some(FdUse::Locks) => return self.of_lock(thread.pid, descriptors.first(), path),
+            Some(FdUse::Locks) => return self.lock_paths(thread.pid, descriptors.first(), trail),
             None if seen.call.is_none() && seen.wchan.as_deref().is_some_and(waits_for_lock) => {
-                return self.of_lock(thread.pid, None, path);
+                return self.lock_paths(thread.pid, None, trail);
             }
-            Some(FdUse::Accepts) => return vec![RoundPath::end(WaitEnd::Asked)],
+            Some(FdUse::Accepts) => return RoundPath::only(WaitEnd::Asked),
             _ => {}
         }
         let mut alternatives = Vec::new();
         for descriptor in descriptors.iter().take(CANDIDATES) {
-            alternatives.extend(self.of_descriptor(thread, descriptor, used == Some(FdUse::Reads), path));
+            alternatives.extend(self.paths_over(thread, descriptor, used == Some(FdUse::Reads), trail));
         }
         if alternatives.is_empty() && descriptors.iter().any(|one| one.link.starts_with(EVENT)) {
-            let companions = self.companions(thread, path).into_iter().take(CANDIDATES);
-            alternatives.extend(companions.map(|other| self.through(other, WaitEdge::Thread, path)));
+            alternatives = self.companion_paths(thread, trail);
         }
         let is_local = || seen.wchan.as_deref().is_some_and(|symbol| symbol.contains("unix_stream_read"));
         if !self.exact && alternatives.is_empty() && is_local() {
-            // None of the sockets known here: one made for a moment, as torch's loop makes to take over a worker's memory.
+            // None of the known sockets: one made for a moment, as torch's loop makes to take over a worker's memory.
             let partners = self.likeliest(thread.pid, self.pipe_partners(thread.pid)).into_iter();
-            alternatives.extend(partners.take(CANDIDATES).map(|pid| self.of_process_way(pid, WaitEdge::Reads, path)));
+            alternatives.extend(partners.take(CANDIDATES).map(|pid| self.process_paths(pid, WaitEdge::Reads, trail)));
         }
-        let ways = self.best(alternatives);
+        let paths = self.best(alternatives);
         // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
-        let nobody = ways.iter().all(|way| way.is_own(&WaitEnd::Unknown));
-        if nobody && thread.wait == Wait::LoaderPoll { vec![RoundPath::end(WaitEnd::Loader)] } else { ways }
+        let is_unknown = paths.iter().all(|path| path.is_own(&WaitEnd::Unknown));
+        if is_unknown && thread.wait == Wait::LoaderPoll { RoundPath::only(WaitEnd::Loader) } else { paths }
     }
 
-    pub(super) fn of_lock<'g>(
+    /// Paths over the other active threads of the same process.
+    fn companion_paths<'g>(&'g self, thread: &'g GraphThread<'a>, trail: &mut Trail<'g, 'a>) -> Vec<Vec<RoundPath>> {
+        let companions = self.companions(thread, trail).into_iter().take(CANDIDATES);
+        companions.map(|other| self.paths_through(other, WaitEdge::Thread, trail)).collect()
+    }
+
+    pub(super) fn lock_paths<'g>(
         &'g self,
         pid: u32,
         file: Option<&Descriptor>,
-        path: &mut Trail<'g, 'a>,
+        trail: &mut Trail<'g, 'a>,
     ) -> Vec<RoundPath> {
         let lock = self.locks.get(&pid);
         let known = file.map(|file| &file.link).or_else(|| lock.and_then(|lock| lock.path.as_ref()));
@@ -73,20 +78,20 @@ impl<'a> Graph<'a> {
         let by = if lock.is_some_and(|lock| lock.sleeps) { WaitEdge::TriesLock } else { WaitEdge::FileLock };
         match holder {
             Some(holder) => {
-                let ways = self.of_process_way(holder, by, path);
-                ways.into_iter().map(|way| RoundPath { name: Some(Arc::clone(&name)), ..way }).collect()
+                let paths = self.process_paths(holder, by, trail);
+                paths.into_iter().map(|path| RoundPath { name: Some(Arc::clone(&name)), ..path }).collect()
             }
-            None => vec![RoundPath::end(WaitEnd::Lock(name))],
+            None => RoundPath::only(WaitEnd::Lock(name)),
         }
     }
 
-    /// Ways over one descriptor; nothing where it leads nowhere.
-    fn of_descriptor<'g>(
+    /// Paths over one descriptor; nothing where it leads nowhere.
+    fn paths_over<'g>(
         &'g self,
         thread: &'g GraphThread<'a>,
         descriptor: &Descriptor,
         reads: bool,
-        path: &mut Trail<'g, 'a>,
+        trail: &mut Trail<'g, 'a>,
     ) -> Vec<Vec<RoundPath>> {
         let pid = thread.pid;
         if self.steps.get() == 0 {
@@ -94,16 +99,16 @@ impl<'a> Graph<'a> {
         }
         let link = &*descriptor.link;
         if link.starts_with("/dev/nvidia") || is_unread_accelerator(link) {
-            return vec![vec![RoundPath::end(WaitEnd::Device)]];
+            return vec![RoundPath::only(WaitEnd::Device)];
         }
         if link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") {
-            return vec![vec![RoundPath::end(WaitEnd::Terminal)]];
+            return vec![RoundPath::only(WaitEnd::Terminal)];
         }
         let is_pipe = link.starts_with("pipe:");
         if !is_pipe && !link.starts_with("socket:") {
             return Vec::new();
         }
-        let channel = self.channels.get(link);
+        let channel = self.channels.get(link).copied();
         let mut pids: Vec<u32> = match channel {
             Some(channel) if is_pipe && descriptor.writes => channel.readers.clone(),
             Some(channel) => channel.writers.clone(),
@@ -111,55 +116,65 @@ impl<'a> Graph<'a> {
         };
         let within = pids.contains(&pid);
         pids.retain(|other| *other != pid);
-        let remote = channel.and_then(|channel| channel.remote.clone());
+        let remote = channel.and_then(|channel| channel.remote.as_ref());
         if pids.is_empty() && remote.is_none() && !is_pipe && reads {
             // A socket that was made for a moment, to pass a descriptor on: of those that share a pipe with this process.
             pids = self.pipe_partners(pid);
         }
         if pids.is_empty() && within {
-            let companions = self.companions(thread, path).into_iter().take(CANDIDATES);
-            return companions.map(|other| self.through(other, WaitEdge::Thread, path)).collect();
+            return self.companion_paths(thread, trail);
         }
         if !is_pipe {
             pids = self.without_heirs(pid, pids);
         }
-        let holders = pids.len();
-        let followed = pids.iter().filter(|pid| self.by_process.contains_key(pid)).count();
-        let pids = self.likeliest(pid, pids);
-        let by = match &remote {
+        let followed = pids.iter().any(|pid| self.by_process.contains_key(pid));
+        let is_unsought = channel.is_some_and(|channel| channel.unsought) || !pids.is_empty() && !followed;
+        let by = match remote {
             _ if descriptor.writes => WaitEdge::Writes,
             Some(_) => WaitEdge::Network,
             None => WaitEdge::Reads,
         };
-        let holding: Vec<u32> = pids.into_iter().take(CANDIDATES).collect();
-        let mut found: Vec<Vec<RoundPath>> =
-            holding.iter().map(|other| self.of_process_way(*other, by, path)).collect();
-        if let Some(remote) = remote {
-            // Whoever is there waits in turn for the one that asks, itself or as others of its kind do: nothing to do. Unless it
-            // looks again by itself soon, as a server does whose answers take their time: then it sleeps.
-            let asked = |ways: &Vec<RoundPath>| ways.iter().all(|way| way.end == WaitEnd::Asked);
-            let sleeps = || holding.iter().any(|other| self.looks_again(*other));
-            // Ranks, too, wait for each other; that one of them sleeps does not put it elsewhere.
-            let is_rank = |other: &u32| {
-                let known = self.processes.get(other).filter(|known| known.role == ProcessRole::Trainer);
-                known.is_some() && self.inside_pids.contains(other)
-            };
-            let ranks = !holding.is_empty() && holding.iter().all(is_rank);
-            if !found.is_empty() && (ranks || found.iter().all(asked) && !sleeps()) {
-                return found;
-            }
-            // A server here that computes or reads is the end; one that sleeps, or is not seen, is an address.
-            found.retain(|ways| ways.iter().any(|way| way.end.rank() < WaitEnd::Timer.rank()));
-            // Whoever holds the other end on this machine is not known, or not followed yet: that is not elsewhere.
-            let unsought = channel.is_some_and(|channel| channel.unsought) || holders > 0 && followed == 0;
-            if found.is_empty() {
-                found.push(vec![match unsought {
-                    true => RoundPath { name: Some(remote), ..RoundPath::end(WaitEnd::Unknown) },
-                    // Whoever opened the connection asks, and is not asked.
-                    false if channel.is_some_and(|channel| channel.accepted) => RoundPath::end(WaitEnd::Asked),
-                    false => RoundPath::end(WaitEnd::Net(remote)),
-                }]);
-            }
+        let mut holders = self.likeliest(pid, pids);
+        holders.truncate(CANDIDATES);
+        let found = holders.iter().map(|other| self.process_paths(*other, by, trail)).collect();
+        match channel.zip(remote) {
+            Some((channel, remote)) => self.or_elsewhere(channel, remote, is_unsought, &holders, found),
+            None => found,
+        }
+    }
+
+    /// The paths `found` to the holders of the other end of a connection on this machine, or where these don't explain the wait,
+    /// its address.
+    fn or_elsewhere(
+        &self,
+        channel: &Channel,
+        remote: &Arc<str>,
+        is_unsought: bool,
+        holders: &[u32],
+        mut found: Vec<Vec<RoundPath>>,
+    ) -> Vec<Vec<RoundPath>> {
+        // A holder that waits in turn for the one that asks, itself or as others of its kind do, has nothing to do. Unless it
+        // looks again by itself soon, as a server does whose answers take their time: then it sleeps.
+        let asked = |paths: &Vec<RoundPath>| paths.iter().all(|path| path.end == WaitEnd::Asked);
+        let sleeps = || holders.iter().any(|other| self.looks_again(*other));
+        // Ranks, too, wait for each other; that one of them sleeps does not put it elsewhere.
+        let is_rank = |other: &u32| {
+            let known = self.processes.get(other).filter(|known| known.role == ProcessRole::Trainer);
+            known.is_some() && self.inside_pids.contains(other)
+        };
+        if !found.is_empty() && (holders.iter().all(is_rank) || found.iter().all(asked) && !sleeps()) {
+            return found;
+        }
+        // A server here that computes or reads is the end; one that sleeps, or is not sampled, is an address.
+        found.retain(|paths| paths.iter().any(|path| path.end.rank() < WaitEnd::Timer.rank()));
+        if found.is_empty() {
+            found.push(vec![match is_unsought {
+                // The holder on this machine is not known, or not followed yet: that is not elsewhere.
+                true => RoundPath { name: Some(Arc::clone(remote)), ..RoundPath::end(WaitEnd::Unknown) },
+                // The side that opened the connection asks, and is not asked.
+                false if channel.accepted => RoundPath::end(WaitEnd::Asked),
+                false => RoundPath::end(WaitEnd::Net(Arc::clone(remote))),
+            }]);
         }
         found
     }
@@ -208,8 +223,8 @@ impl<'a> Graph<'a> {
     }
 
     /// What a thread may wait on where its call may not be seen: every open end of its process that fits the kernel's
-    /// function, and whose other end somebody active holds.
-    fn guessed(&self, thread: &GraphThread<'_>, seen: &Observation) -> Vec<Descriptor> {
+    /// function, and whose other end an active process holds.
+    fn guessed_descriptors(&self, thread: &GraphThread<'_>, seen: &Observation) -> Vec<Descriptor> {
         let symbol = seen.wchan.as_deref().unwrap_or_default();
         let writes = ["pipe_write", "stream_wait_memory", "sock_alloc_send", "wait_for_wmem"]
             .iter()

@@ -1,17 +1,21 @@
-//! From a blocked thread to whoever would let it go on.
+//! From a blocked thread to what would let it go on.
+//!
+//! [`Graph::loop_paths`] is the entry: it weighs the device against what [`Graph::paths`] finds. That asks by the kind of the
+//! wait, and comes back here for the next thread ([`Graph::paths_through`]) or process ([`Graph::process_paths`]) until there
+//! is an end. Where several may end a wait, [`Graph::best`] chooses.
 
 use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
-use super::super::ways::{FoundPaths, RoundPath};
-use super::turns::PRIVATE;
+use super::super::round_paths::{FoundPaths, RoundPath};
+use super::shared_lock::PRIVATE;
 use super::{CANDIDATES, DEPTH, Graph, GraphThread, Trail, running};
-use crate::rates::levels::{AT_WORK, CLEARLY};
+use crate::rates::levels::{CLEARLY, WORKING_SHARE};
 use crate::rates::wait::Wait;
 use crate::sample::{Channel, Observation};
 
 /// Most threads and processes that one sample's wait is followed through, some 1 µs each; what lies beyond is unknown.
-const STEPS: u32 = 128;
-/// Most different ways that one wait is passed on over.
-const WAYS: usize = 32;
+const MOST_STEPS: u32 = 128;
+/// Most different paths that one wait is passed on over.
+const MOST_PATHS: usize = 32;
 /// CPython's switch interval is 5 ms: a thread that waits for the interpreter lock looks again after it (Python/ceval_gil.c,
 /// `take_gil`). Milliseconds, rounded up.
 const SWITCH_MS: i32 = 6;
@@ -20,13 +24,13 @@ const SWITCHES_S: f64 = 150.0;
 
 impl<'a> Graph<'a> {
     /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
-    pub(in crate::rates::chain) fn ways_of(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
+    pub(in crate::rates::chain) fn loop_paths(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
         let idle = 1.0 - device.unwrap_or(0.0);
-        let mut found = self.ways_beside(pid, tid, device);
-        let is_shared = found.ways.len() > 1 && found.ways.iter().any(|way| way.is_own(&WaitEnd::Device));
-        for way in &mut found.ways {
-            way.idle = match () {
-                () if way.is_own(&WaitEnd::Device) => 0.0,
+        let mut found = self.paths_beside_device(pid, tid, device);
+        let is_shared = found.paths.len() > 1 && found.paths.iter().any(|path| path.is_own(&WaitEnd::Device));
+        for path in &mut found.paths {
+            path.idle = match () {
+                () if path.is_own(&WaitEnd::Device) => 0.0,
                 // The device has its own part of the time.
                 () if is_shared => 1.0,
                 () => idle,
@@ -35,149 +39,139 @@ impl<'a> Graph<'a> {
         found
     }
 
-    fn ways_beside(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
-        let Some(thread) = self.thread(pid, tid) else { return vec![RoundPath::end(WaitEnd::Unknown)].into() };
-        let ways = self.ways_from(thread);
-        let busy = device.filter(|busy| *busy >= AT_WORK);
+    fn paths_beside_device(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
+        let Some(thread) = self.thread(pid, tid) else { return RoundPath::only(WaitEnd::Unknown).into() };
+        let paths = self.paths_from(thread);
+        let busy = device.filter(|busy| *busy >= WORKING_SHARE);
         match (thread.wait, busy) {
             // The wait has no name of its own: the device may be what is waited for.
-            (Wait::Device, Some(_)) => vec![RoundPath::end(WaitEnd::Device)].into(),
-            // Who sleeps waits for the device at most while that works.
+            (Wait::Device, Some(_)) => RoundPath::only(WaitEnd::Device).into(),
+            // A thread that sleeps waits for the device at most while that works.
             (Wait::Sleep, Some(busy)) => {
-                let otherwise = ways.iter().map(|way| RoundPath { share: way.share * busy, ..way.clone() }).collect();
-                FoundPaths { ways: beside_device(ways, busy), otherwise }
+                let otherwise = paths.iter().map(|path| path.clone().part(busy)).collect();
+                FoundPaths { paths: beside_device(paths, busy), otherwise }
             }
             (Wait::Futex | Wait::Poll | Wait::Other, Some(busy)) if !self.has_channel(thread) => {
                 // That threads which have ended were meant is known from the whole tick, not from this round.
-                let has_ended = |way: &RoundPath| way.hops.first().is_some_and(WaitHop::is_short_lived);
-                let leads = ways.iter().any(|way| way.leads() && !has_ended(way));
+                let has_ended = |path: &RoundPath| path.hops.first().is_some_and(WaitHop::is_short_lived);
+                let leads = paths.iter().any(|path| path.leads() && !has_ended(path));
                 if !leads {
-                    let else_for = |way: &RoundPath| has_ended(way) || is_at_sleeping_thread(&way.hops, &way.end);
-                    let otherwise = ways.into_iter().filter(else_for).collect();
-                    return FoundPaths { ways: vec![RoundPath::end(WaitEnd::Device)], otherwise };
+                    let else_for = |path: &RoundPath| has_ended(path) || is_at_sleeping_thread(&path.hops, &path.end);
+                    let otherwise = paths.into_iter().filter(else_for).collect();
+                    return FoundPaths { paths: RoundPath::only(WaitEnd::Device), otherwise };
                 }
-                let by_lock = ways.iter().any(|way| way.hops.first().is_some_and(|hop| hop.by != WaitEdge::Thread));
-                let computes = ways.iter().any(|way| way.hops.len() == 1 && way.end == WaitEnd::Cpu);
+                let by_lock =
+                    paths.iter().any(|path| path.hops.first().is_some_and(|hop| hop.by != WaitEdge::Thread));
+                let computes = paths.iter().any(|path| path.hops.len() == 1 && path.end == WaitEnd::Cpu);
                 if by_lock || computes {
-                    return ways.into();
+                    return paths.into();
                 }
-                beside_device(ways, busy).into()
+                beside_device(paths, busy).into()
             }
-            _ => ways.into(),
+            _ => paths.into(),
         }
     }
 
-    fn ways_from(&self, thread: &GraphThread<'a>) -> Vec<RoundPath> {
-        self.steps.set(STEPS);
-        self.ways(thread, &mut vec![thread])
+    fn paths_from(&self, thread: &GraphThread<'a>) -> Vec<RoundPath> {
+        self.steps.set(MOST_STEPS);
+        self.paths(thread, &mut vec![thread])
     }
 
-    /// The ways from a thread on; `path` are the threads that lead here, itself included. The shares add up to 1.
-    fn ways<'g>(&'g self, thread: &'g GraphThread<'a>, path: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
+    /// The paths from a thread on; `trail` are the threads that lead here, itself included. The shares add up to 1.
+    fn paths<'g>(&'g self, thread: &'g GraphThread<'a>, trail: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
         let Some(seen) = thread.now.filter(|_| self.may_go_on()) else {
-            return vec![RoundPath::end(WaitEnd::Unknown)];
+            return RoundPath::only(WaitEnd::Unknown);
         };
-        let ways = match thread.wait {
-            Wait::Running => vec![RoundPath::end(WaitEnd::Cpu)],
-            Wait::DiskRead => vec![RoundPath::end(WaitEnd::Disk)],
-            Wait::DiskWrite => vec![RoundPath::end(WaitEnd::Flush)],
-            Wait::Memory => vec![RoundPath::end(WaitEnd::Memory)],
-            Wait::Stopped => vec![RoundPath::end(WaitEnd::Stopped)],
-            Wait::Sleep => self.of_sleep(thread.pid, path),
-            Wait::Device => vec![RoundPath::end(WaitEnd::Device)],
-            Wait::Unknown => vec![RoundPath::end(WaitEnd::Unknown)],
-            Wait::Child => self.of_child(thread, seen, path),
-            Wait::Futex => self.of_futex(thread, seen, path),
-            Wait::LoaderPoll if self.is_torch_worker(thread.pid) => vec![RoundPath::end(WaitEnd::Asked)],
+        let paths = match thread.wait {
+            Wait::Running => RoundPath::only(WaitEnd::Cpu),
+            Wait::DiskRead => RoundPath::only(WaitEnd::Disk),
+            Wait::DiskWrite => RoundPath::only(WaitEnd::Flush),
+            Wait::Memory => RoundPath::only(WaitEnd::Memory),
+            Wait::Stopped => RoundPath::only(WaitEnd::Stopped),
+            // Another process holds a lock on a file that this one has open: it tries that again and again.
+            Wait::Sleep if self.locks.get(&thread.pid).is_some_and(|lock| lock.sleeps) => {
+                self.lock_paths(thread.pid, None, trail)
+            }
+            Wait::Sleep => RoundPath::only(WaitEnd::Timer),
+            Wait::Device => RoundPath::only(WaitEnd::Device),
+            Wait::Unknown => RoundPath::only(WaitEnd::Unknown),
+            Wait::Child => {
+                let children = self.waited_children(thread.pid, seen).into_iter().take(CANDIDATES);
+                self.best(children.map(|pid| self.process_paths(pid, WaitEdge::Child, trail)).collect())
+            }
+            Wait::Futex => self.futex_paths(thread, seen, trail),
+            Wait::LoaderPoll if self.is_torch_worker(thread.pid) => RoundPath::only(WaitEnd::Asked),
             Wait::LoaderPoll | Wait::Poll | Wait::Pipe | Wait::Socket | Wait::Other => {
-                self.of_descriptors(thread, seen, path)
+                self.descriptor_paths(thread, seen, trail)
             }
         };
-        self.or_short_lived(thread, ways)
+        self.or_short_lived(thread, paths)
     }
 
-    /// Who sleeps while another process holds a lock on a file that it has open tries that again and again.
-    fn of_sleep<'g>(&'g self, pid: u32, path: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
-        match self.locks.get(&pid).filter(|lock| lock.sleeps) {
-            Some(_) => self.of_lock(pid, None, path),
-            None => vec![RoundPath::end(WaitEnd::Timer)],
-        }
-    }
-
-    fn of_child<'g>(
-        &'g self,
-        thread: &GraphThread<'a>,
-        seen: &Observation,
-        path: &mut Trail<'g, 'a>,
-    ) -> Vec<RoundPath> {
-        let children = self.waited_children(thread.pid, seen).into_iter().take(CANDIDATES);
-        self.best(children.map(|pid| self.of_process_way(pid, WaitEdge::Child, path)).collect())
-    }
-
-    fn of_futex<'g>(
+    /// A futex of the process: its threads that run, else those that wait for something themselves.
+    fn futex_paths<'g>(
         &'g self,
         thread: &'g GraphThread<'a>,
         seen: &Observation,
-        path: &mut Trail<'g, 'a>,
+        trail: &mut Trail<'g, 'a>,
     ) -> Vec<RoundPath> {
-        let others = self.companions(thread, path);
+        let others = self.companions(thread, trail);
         let run = running(&others);
-        // A lock that other processes share: whoever of them runs.
+        // A lock that other processes share is held by one of them that runs.
         let shared = seen.operation.is_some_and(|operation| operation & PRIVATE == 0);
         let short = seen.deadline_ms.is_some_and(|ahead| ahead <= SWITCH_MS);
         let switches = !self.exact && thread.wakes_per_s > SWITCHES_S && !run.is_empty();
         if short || switches {
             let of = if run.is_empty() { &others } else { &run };
             let mut holders: Vec<&GraphThread<'_>> = of.iter().copied().filter(|one| !self.is_native(one)).collect();
-            holders.retain(|one| !run.is_empty() || one.cpu >= AT_WORK);
+            holders.retain(|one| !run.is_empty() || one.cpu >= WORKING_SHARE);
             if !holders.is_empty() {
-                return to_threads(&holders, WaitEdge::InterpreterLock, |_| vec![RoundPath::end(WaitEnd::Cpu)]);
+                return to_threads(&holders, WaitEdge::InterpreterLock, |_| RoundPath::only(WaitEnd::Cpu));
             }
         }
         if !run.is_empty() {
-            return self.with_peers(&run, &others, path);
+            return self.pool_paths(&run, &others, trail);
         }
         let mut alternatives = Vec::new();
         for other in others.into_iter().take(CANDIDATES) {
-            if !matches!(other.wait, Wait::Futex | Wait::Unknown) && path.len() < DEPTH {
-                alternatives.push(self.through(other, WaitEdge::Thread, path));
+            if !matches!(other.wait, Wait::Futex | Wait::Unknown) && trail.len() < DEPTH {
+                alternatives.push(self.paths_through(other, WaitEdge::Thread, trail));
             }
         }
         if shared {
             let others = self.others_of_job().into_iter().filter(|pid| *pid != thread.pid);
             for pid in others.take(CANDIDATES) {
-                let run = running(&self.active_of(pid, path));
+                let run = running(&self.active_of(pid, trail));
                 if !run.is_empty() {
-                    alternatives
-                        .push(to_threads(&run, WaitEdge::SharedMemory, |_| vec![RoundPath::end(WaitEnd::Cpu)]));
+                    alternatives.push(to_threads(&run, WaitEdge::SharedMemory, |_| RoundPath::only(WaitEnd::Cpu)));
                 }
             }
         }
         self.best(alternatives)
     }
 
-    /// Ways over the threads that run, and over their peers that wait for a source meanwhile: in a pool whose threads each wait
+    /// Paths over the threads that run, and over their peers that wait for a source meanwhile: in a pool whose threads each wait
     /// most of the time, one of them runs at most moments, and is no more why the loop waits than the others are. One that uses far less
     /// CPU is no peer.
-    fn with_peers<'g>(
+    fn pool_paths<'g>(
         &'g self,
         run: &[&'g GraphThread<'a>],
         others: &[&'g GraphThread<'a>],
-        path: &mut Trail<'g, 'a>,
+        trail: &mut Trail<'g, 'a>,
     ) -> Vec<RoundPath> {
         let busiest = run.iter().map(|one| one.cpu).fold(0.0, f64::max);
         let peers = others.iter().filter(|one| one.wait != Wait::Running && one.cpu >= CLEARLY * busiest);
-        let is_source = |way: &RoundPath| matches!(way.end, WaitEnd::Disk | WaitEnd::Memory | WaitEnd::Net(_));
+        let is_source = |path: &RoundPath| matches!(path.end, WaitEnd::Disk | WaitEnd::Memory | WaitEnd::Net(_));
         let waiting: Vec<Vec<RoundPath>> = peers
             .take(CANDIDATES)
             .filter(|one| one.wait != Wait::Futex)
-            .map(|one| self.through(one, WaitEdge::Thread, path))
-            .filter(|ways| ways.iter().all(is_source))
+            .map(|one| self.paths_through(one, WaitEdge::Thread, trail))
+            .filter(|paths| paths.iter().all(is_source))
             .collect();
         let all = (run.len() + waiting.len()) as f64;
         let running = to_threads(run, WaitEdge::Thread, GraphThread::runs_or_reads);
-        let running = running.into_iter().map(|way| RoundPath { share: way.share * run.len() as f64 / all, ..way });
-        few(running.chain(waiting.into_iter().flatten().map(|way| RoundPath { share: way.share / all, ..way })))
+        let running = running.into_iter().map(|path| path.part(run.len() as f64 / all));
+        merged(running.chain(waiting.into_iter().flatten().map(|path| path.part(1.0 / all))))
     }
 
     /// It waits on a pipe or socket that leads somewhere.
@@ -193,29 +187,29 @@ impl<'a> Graph<'a> {
         left > 0
     }
 
-    /// Ways over one thread and on from it.
-    pub(super) fn through<'g>(
+    /// Paths over one thread and on from it.
+    pub(super) fn paths_through<'g>(
         &'g self,
         other: &'g GraphThread<'a>,
         by: WaitEdge,
-        path: &mut Trail<'g, 'a>,
+        trail: &mut Trail<'g, 'a>,
     ) -> Vec<RoundPath> {
-        path.push(other);
-        let ways = if path.len() > DEPTH { vec![RoundPath::end(WaitEnd::Unknown)] } else { self.ways(other, path) };
-        path.pop();
-        ways.into_iter().map(|way| way.after(other.hop(by), 1.0)).collect()
+        trail.push(other);
+        let paths = if trail.len() > DEPTH { RoundPath::only(WaitEnd::Unknown) } else { self.paths(other, trail) };
+        trail.pop();
+        paths.into_iter().map(|path| path.after(other.hop(by))).collect()
     }
 
-    /// What a process does that is waited for: whoever of its threads runs, else what its main thread waits for, or the
+    /// What a process does that is waited for: its threads that run, else what its main thread waits for, or the
     /// most active one where that rests or leads nowhere.
-    pub(super) fn of_process_way<'g>(&'g self, pid: u32, by: WaitEdge, path: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
-        if path.iter().any(|on| on.pid == pid) {
-            return vec![RoundPath::end(WaitEnd::Asked)];
+    pub(super) fn process_paths<'g>(&'g self, pid: u32, by: WaitEdge, trail: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
+        if trail.iter().any(|on| on.pid == pid) {
+            return RoundPath::only(WaitEnd::Asked);
         }
         if !self.may_go_on() {
-            return vec![RoundPath::end(WaitEnd::Unknown)];
+            return RoundPath::only(WaitEnd::Unknown);
         }
-        let active = self.active_of(pid, path);
+        let active = self.active_of(pid, trail);
         let run = running(&active);
         if !run.is_empty() {
             return to_threads(&run, by, GraphThread::runs_or_reads);
@@ -227,17 +221,17 @@ impl<'a> Graph<'a> {
             others.max_by(|a, b| weight(a).total_cmp(&weight(b)))
         };
         let Some(first) = main.filter(|main| main.active).or_else(|| busiest_but(None)).or(main) else {
-            return vec![RoundPath::end(WaitEnd::Unknown).after(WaitHop { by, pid, tid: pid }, 1.0)];
+            return vec![RoundPath::end(WaitEnd::Unknown).after(WaitHop { by, pid, tid: pid })];
         };
-        if path.len() >= DEPTH {
-            return vec![RoundPath::end(WaitEnd::Unknown)];
+        if trail.len() >= DEPTH {
+            return RoundPath::only(WaitEnd::Unknown);
         }
-        let ways = self.through(first, by, path);
+        let paths = self.paths_through(first, by, trail);
         // The main thread of a server may rest while another one answers.
-        let rests = ways.iter().all(|way| way.end.rank() > WaitEnd::Timer.rank());
+        let rests = paths.iter().all(|path| path.end.rank() > WaitEnd::Timer.rank());
         match busiest_but(Some(first.tid)).filter(|_| rests) {
-            Some(other) => self.best(vec![ways, self.through(other, by, path)]),
-            None => ways,
+            Some(other) => self.best(vec![paths, self.paths_through(other, by, trail)]),
+            None => paths,
         }
     }
 
@@ -248,49 +242,49 @@ impl<'a> Graph<'a> {
         if main.now.is_none() || !matches!(main.wait, Wait::Futex | Wait::Pipe) {
             return None;
         }
-        let ways = self.ways_from(main);
-        // The end that most of the ways have.
-        let of_end = |end: &WaitEnd| ways.iter().filter(|way| way.end == *end).map(|way| way.share).sum::<f64>();
-        let way = ways.iter().max_by(|a, b| of_end(&a.end).total_cmp(&of_end(&b.end)))?;
-        let first = way.hops.first()?;
+        let paths = self.paths_from(main);
+        // The end that most of the paths have.
+        let of_end = |end: &WaitEnd| paths.iter().filter(|path| path.end == *end).map(|path| path.share).sum::<f64>();
+        let path = paths.iter().max_by(|a, b| of_end(&a.end).total_cmp(&of_end(&b.end)))?;
+        let first = path.hops.first()?;
         let own = match main.wait {
             Wait::Futex => first.pid == pid && first.by == WaitEdge::Thread,
             _ => first.by == WaitEdge::Reads && self.is_child_of(first.pid, pid),
         };
-        let end = match way.end {
+        let end = match path.end {
             _ if !own => return None,
             WaitEnd::Cpu | WaitEnd::Children => Wait::Running,
             WaitEnd::Disk => Wait::DiskRead,
             WaitEnd::Memory => Wait::Memory,
             WaitEnd::Flush => Wait::DiskWrite,
             WaitEnd::Net(_) => Wait::Socket,
-            WaitEnd::Unknown if way.name.is_some() => Wait::Socket,
+            WaitEnd::Unknown if path.name.is_some() => Wait::Socket,
             WaitEnd::Timer => Wait::Sleep,
             _ => return None,
         };
         Some((main.wait, end))
     }
 
-    /// The alternatives that end best, in equal parts: whoever works is why the others wait.
+    /// The alternatives that end best, in equal parts: what works is why the others wait.
     pub(super) fn best(&self, mut alternatives: Vec<Vec<RoundPath>>) -> Vec<RoundPath> {
-        let rank = |ways: &[RoundPath]| ways.iter().map(|way| way.end.rank()).min().unwrap_or(u8::MAX);
-        let Some(least) = alternatives.iter().map(|ways| rank(ways)).min() else {
-            return vec![RoundPath::end(WaitEnd::Unknown)];
+        let rank = |paths: &[RoundPath]| paths.iter().map(|path| path.end.rank()).min().unwrap_or(u8::MAX);
+        let Some(least) = alternatives.iter().map(|paths| rank(paths)).min() else {
+            return RoundPath::only(WaitEnd::Unknown);
         };
-        alternatives.retain(|ways| rank(ways) == least);
+        alternatives.retain(|paths| rank(paths) == least);
         let part = 1.0 / alternatives.len() as f64;
-        few(alternatives.into_iter().flatten().map(|way| RoundPath { share: way.share * part, ..way }))
+        merged(alternatives.into_iter().flatten().map(|path| path.part(part)))
     }
 }
 
-/// Ways over each of these threads, in equal parts.
+/// Paths over each of these threads, in equal parts.
 fn to_threads<'g, 'a>(
     to: &[&'g GraphThread<'a>],
     by: WaitEdge,
     on: impl Fn(&'g GraphThread<'a>) -> Vec<RoundPath>,
 ) -> Vec<RoundPath> {
     let part = 1.0 / to.len().max(1) as f64;
-    to.iter().flat_map(|thread| on(thread).into_iter().map(|way| way.after(thread.hop(by), part))).collect()
+    to.iter().flat_map(|thread| on(thread).into_iter().map(|path| path.after(thread.hop(by)).part(part))).collect()
 }
 
 impl GraphThread<'_> {
@@ -303,32 +297,32 @@ impl GraphThread<'_> {
         let ends = [(WaitEnd::Cpu, 1.0 - self.at_disk), (WaitEnd::Disk, self.at_disk)];
         ends.into_iter()
             .filter(|(_, share)| *share > 0.0)
-            .map(|(end, share)| RoundPath { share, ..RoundPath::end(end) })
+            .map(|(end, share)| RoundPath::end(end).part(share))
             .collect()
     }
 }
 
 /// As much of the wait as the device works is for it.
-fn beside_device(ways: Vec<RoundPath>, busy: f64) -> Vec<RoundPath> {
-    let rest = ways.into_iter().map(|way| RoundPath { share: way.share * (1.0 - busy), ..way });
-    rest.filter(|way| way.share > 0.0).chain([RoundPath { share: busy, ..RoundPath::end(WaitEnd::Device) }]).collect()
+fn beside_device(paths: Vec<RoundPath>, busy: f64) -> Vec<RoundPath> {
+    let rest = paths.into_iter().map(|path| path.part(1.0 - busy));
+    rest.filter(|path| path.share > 0.0).chain([RoundPath::end(WaitEnd::Device).part(busy)]).collect()
 }
 
-/// Equal ways as one, and what is beyond [`WAYS`] of them as one with an unknown end.
-fn few(ways: impl Iterator<Item = RoundPath>) -> Vec<RoundPath> {
+/// Equal paths as one, and what is beyond [`MOST_PATHS`] of them as one with an unknown end.
+fn merged(paths: impl Iterator<Item = RoundPath>) -> Vec<RoundPath> {
     let mut kept: Vec<RoundPath> = Vec::new();
     let mut rest = 0.0;
-    for way in ways {
-        if let Some(known) = kept.iter_mut().find(|known| known.is_like(&way)) {
-            known.share += way.share;
-        } else if kept.len() < WAYS {
-            kept.push(way);
+    for path in paths {
+        if let Some(known) = kept.iter_mut().find(|known| known.is_like(&path)) {
+            known.share += path.share;
+        } else if kept.len() < MOST_PATHS {
+            kept.push(path);
         } else {
-            rest += way.share;
+            rest += path.share;
         }
     }
     if rest > 0.0 {
-        kept.push(RoundPath { share: rest, ..RoundPath::end(WaitEnd::Unknown) });
+        kept.push(RoundPath::end(WaitEnd::Unknown).part(rest));
     }
     kept
 }
@@ -342,7 +336,7 @@ impl RoundPath {
 }
 
 impl WaitEnd {
-    /// Where several ways are possible: the likelier to be what the others wait for, the smaller.
+    /// Where several paths are possible: the likelier to be what the others wait for, the smaller.
     pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Cpu | Self::Children => 0,

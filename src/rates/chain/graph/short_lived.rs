@@ -1,8 +1,8 @@
-//! Waits for children and threads that live for a moment, so that nobody can be followed: known by the CPU time that they leave
-//! behind.
+//! Waits for short-lived children and threads, which are gone before they can be followed: known by the CPU time that they
+//! leave behind.
 
 use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
-use super::super::ways::RoundPath;
+use super::super::round_paths::RoundPath;
 use super::{Graph, GraphThread};
 use crate::rates::short_lived::{FOR_CHILDREN, FOR_THREADS, ShortLived, explained};
 use crate::rates::wait::Wait;
@@ -22,7 +22,7 @@ pub(super) struct Explained {
 
 impl Explained {
     /// `waits` are those of all the thread's samples.
-    pub fn of(pid: u32, lived: &ShortLived, waits: impl Iterator<Item = Wait>) -> Self {
+    pub fn new(pid: u32, lived: &ShortLived, waits: impl Iterator<Item = Wait>) -> Self {
         let (children, threads) = (lived.children.get(&pid), lived.threads.get(&pid));
         if children.is_none() && threads.is_none() {
             return Self::default();
@@ -53,38 +53,36 @@ impl Graph<'_> {
         pids
     }
 
-    /// The same ways; where they lead to nobody, they lead to the process's own short-lived children or threads as far as those
+    /// The same paths; where they lead nowhere, they lead to the process's own short-lived children or threads as far as those
     /// explain the wait.
-    pub(super) fn or_short_lived(&self, thread: &GraphThread<'_>, ways: Vec<RoundPath>) -> Vec<RoundPath> {
-        let is_gone = |way: &RoundPath| match way.hops.as_slice() {
+    pub(super) fn or_short_lived(&self, thread: &GraphThread<'_>, paths: Vec<RoundPath>) -> Vec<RoundPath> {
+        let is_gone = |path: &RoundPath| match path.hops.as_slice() {
             [] => true,
             [hop] => !self.by_process.contains_key(&hop.pid),
             _ => false,
         };
-        let nobody = |way: &RoundPath| way.end == WaitEnd::Unknown && way.name.is_none() && is_gone(way);
+        let leads_nowhere = |path: &RoundPath| path.end == WaitEnd::Unknown && path.name.is_none() && is_gone(path);
         let explained = thread.explained;
         let for_threads = FOR_THREADS.contains(&thread.wait);
-        let way = match thread.wait {
-            wait if FOR_CHILDREN.contains(&wait) => {
-                RoundPath { share: explained.children, ..RoundPath::end(WaitEnd::Children) }
-            }
+        let path = match thread.wait {
+            wait if FOR_CHILDREN.contains(&wait) => RoundPath::end(WaitEnd::Children).part(explained.children),
             _ if for_threads => {
-                RoundPath::end(WaitEnd::Cpu).after(WaitHop::short_lived(thread.pid), explained.threads)
+                RoundPath::end(WaitEnd::Cpu).after(WaitHop::short_lived(thread.pid)).part(explained.threads)
             }
-            _ => return ways,
+            _ => return paths,
         };
         // A thread that sleeps is waited for only with a lock in its hands; one that is itself to be asked by another process
         // (torch's, which hands out descriptors) hardly ever.
-        let rests = |way: &RoundPath| {
-            is_at_sleeping_thread(&way.hops, &way.end)
-                || way.end == WaitEnd::Asked && matches!(way.hops.as_slice(), [hop] if hop.by == WaitEdge::Thread)
+        let rests = |path: &RoundPath| {
+            is_at_sleeping_thread(&path.hops, &path.end)
+                || path.end == WaitEnd::Asked && matches!(path.hops.as_slice(), [hop] if hop.by == WaitEdge::Thread)
         };
-        let may_be = |way: &RoundPath| nobody(way) || for_threads && rests(way);
-        if way.share <= 0.0 || !ways.iter().all(may_be) {
-            return ways;
+        let may_be = |path: &RoundPath| leads_nowhere(path) || for_threads && rests(path);
+        if path.share <= 0.0 || !paths.iter().all(may_be) {
+            return paths;
         }
-        let left = 1.0 - way.share;
-        let rest = ways.into_iter().map(|way| RoundPath { share: way.share * left, ..way });
-        [way].into_iter().chain(rest).filter(|way| way.share > 0.0).collect()
+        let left = 1.0 - path.share;
+        let rest = paths.into_iter().map(|path| path.part(left));
+        [path].into_iter().chain(rest).filter(|path| path.share > 0.0).collect()
     }
 }

@@ -1,15 +1,15 @@
 //! Which processes work ahead of the loop, as loaders do, and which on request, as services do.
 //!
 //! A service rests while the loop works; a loader that is too slow works then too, and never rests. What a process does while
-//! nobody waits for it says nothing about that: a loader that has filled its queue rests like a service. So what is seen in a
+//! the loop does not wait for it says nothing about that: a loader that has filled its queue rests like a service. So what is seen in a
 //! tick counts by how long the loop waited for the process in it.
 
 use std::collections::HashMap;
 
-use crate::rates::levels::{AT_WORK, BY_CHANCE, FADE, LESS_THAN_SEEN, MOSTLY};
+use crate::rates::levels::{BY_CHANCE, FADE, LESS_THAN_SEEN, MOSTLY, WORKING_SHARE};
 
-/// Most processes of which is kept whether they work beside the loop.
-const BESIDE: usize = 512;
+/// Most processes that are remembered.
+const MOST_WATCHED: usize = 512;
 /// So much of a sample of the loop at work says nothing yet: until then a process of the job counts as one that works ahead.
 const LEEWAY: f64 = 0.5;
 
@@ -22,6 +22,8 @@ struct Counts {
     ran: f64,
     /// It rested until it is asked for something.
     asked: f64,
+    /// The loop waited for it: counted in the newest tick only.
+    waited: f64,
 }
 
 impl Counts {
@@ -31,38 +33,28 @@ impl Counts {
             working: other.working.mul_add(weight, self.working),
             ran: other.ran.mul_add(weight, self.ran),
             asked: other.asked.mul_add(weight, self.asked),
+            waited: 0.0,
         }
     }
 }
 
-/// What was seen of one process in the newest tick, in samples.
+/// What processes do while the loop works or waits.
 #[derive(Debug, Default)]
-struct LoaderCalls {
-    /// As in [`Counts`].
-    ran: f64,
-    /// As in [`Counts`].
-    asked: f64,
-    /// The loop waited for it.
-    waited: f64,
-}
-
-/// Who works beside the loop: what spans ticks.
-#[derive(Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct WorkAhead {
     known: HashMap<u32, Counts>,
-    newest: HashMap<u32, LoaderCalls>,
+    newest: HashMap<u32, Counts>,
     /// Samples of the newest tick, and those of them in which the loop was at work.
     samples: f64,
     working: f64,
 }
 
-impl Beside {
+impl WorkAhead {
     /// Begins a tick.
     pub(super) fn begin(&mut self) {
         self.known.values_mut().for_each(|known| *known = Counts::default().plus(*known, FADE));
         for pid in self.newest.keys().copied().collect::<Vec<_>>() {
             let counts = self.counts(pid);
-            if self.known.len() < BESIDE || self.known.contains_key(&pid) {
+            if self.known.len() < MOST_WATCHED || self.known.contains_key(&pid) {
                 self.known.insert(pid, counts);
             }
         }
@@ -72,8 +64,8 @@ impl Beside {
         (self.samples, self.working) = (0.0, 0.0);
     }
 
-    /// Notes a sample of the loop: whom it waits for and how much of the sample, 0–1; who rests until it is asked; and, where
-    /// the loop itself is at work, who runs beside it.
+    /// Notes a sample of the loop: the processes it waits for and for how much of the sample, 0–1; those that rest until they
+    /// are asked for something; and, where the loop itself is at work, those that run beside it.
     pub(super) fn add(
         &mut self,
         waits: impl Iterator<Item = (u32, f64)>,
@@ -89,8 +81,8 @@ impl Beside {
         }
     }
 
-    fn seen(&mut self, pid: u32, count: impl FnOnce(&mut LoaderCalls)) {
-        if self.newest.len() < BESIDE || self.newest.contains_key(&pid) {
+    fn seen(&mut self, pid: u32, count: impl FnOnce(&mut Counts)) {
+        if self.newest.len() < MOST_WATCHED || self.newest.contains_key(&pid) {
             count(self.newest.entry(pid).or_default());
         }
     }
@@ -99,8 +91,7 @@ impl Beside {
     fn counts(&self, pid: u32) -> Counts {
         let known = self.known.get(&pid).copied().unwrap_or_default();
         let Some(seen) = self.newest.get(&pid).filter(|seen| seen.waited > 0.0) else { return known };
-        let newest = Counts { working: self.working, ran: seen.ran, asked: seen.asked };
-        known.plus(newest, seen.waited / self.samples)
+        known.plus(Counts { working: self.working, ..*seen }, seen.waited / self.samples)
     }
 
     /// Whether a process works ahead of the loop: most of the loop's own time, and not on request. Loaders were measured to rest until
@@ -108,7 +99,7 @@ impl Beside {
     pub(super) fn is_ahead(&self, pid: u32) -> bool {
         let counts = self.counts(pid);
         let works = counts.ran >= MOSTLY * (counts.working - LEEWAY);
-        works && counts.asked < (AT_WORK * counts.working).max(BY_CHANCE)
+        works && counts.asked < (WORKING_SHARE * counts.working).max(BY_CHANCE)
     }
 }
 
@@ -119,19 +110,19 @@ mod tests {
     const LOADER: u32 = 7;
 
     /// A tick of ten samples, in so many of which the loop waits for the process; while it works the process rests or not.
-    fn tick(beside: &mut Beside, waits: u32, rests: bool) {
-        beside.begin();
+    fn tick(ahead: &mut WorkAhead, waits: u32, rests: bool) {
+        ahead.begin();
         for sample in 0..10 {
             let waits = (sample < waits).then_some((LOADER, 1.0));
             let resting = (waits.is_none() && rests).then_some(LOADER);
             let running = waits.is_none().then_some((!rests).then_some(LOADER));
-            beside.add(waits.into_iter(), resting.into_iter(), running);
+            ahead.add(waits.into_iter(), resting.into_iter(), running);
         }
     }
 
     #[test]
     fn a_service_rests_while_the_loop_works_and_a_loader_does_not() {
-        let (mut loader, mut service) = (Beside::default(), Beside::default());
+        let (mut loader, mut service) = (WorkAhead::default(), WorkAhead::default());
         assert!(loader.is_ahead(LOADER));
         (0..3).for_each(|_| tick(&mut loader, 6, false));
         (0..3).for_each(|_| tick(&mut service, 6, true));
@@ -141,21 +132,21 @@ mod tests {
 
     #[test]
     fn what_a_loader_did_while_nobody_waited_for_it_says_nothing() {
-        let mut beside = Beside::default();
-        (0..20).for_each(|_| tick(&mut beside, 0, true));
-        tick(&mut beside, 6, false);
-        assert!(beside.is_ahead(LOADER));
+        let mut ahead = WorkAhead::default();
+        (0..20).for_each(|_| tick(&mut ahead, 0, true));
+        tick(&mut ahead, 6, false);
+        assert!(ahead.is_ahead(LOADER));
     }
 
     #[test]
     fn no_more_than_a_bound_is_known_and_all_of_it_is_forgotten() {
-        let mut beside = Beside::default();
+        let mut ahead = WorkAhead::default();
         for pid in 0..2000 {
-            beside.add(std::iter::once((pid, 1.0)), std::iter::empty(), Some([pid]));
+            ahead.add(std::iter::once((pid, 1.0)), std::iter::empty(), Some([pid]));
         }
-        beside.begin();
-        assert_eq!(beside.known.len(), BESIDE);
-        (0..60).for_each(|_| beside.begin());
-        assert_eq!(beside.known.len(), 0);
+        ahead.begin();
+        assert_eq!(ahead.known.len(), MOST_WATCHED);
+        (0..60).for_each(|_| ahead.begin());
+        assert_eq!(ahead.known.len(), 0);
     }
 }

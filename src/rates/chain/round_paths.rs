@@ -1,11 +1,11 @@
-//! The ways of single samples, and those of an interval's samples added up.
+//! The paths that the wait of one sample leads over, and those of an interval added up to its [`ChainRates`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::paths::{ChainRates, PATHS, Peer, WaitEnd, WaitHop, WaitPath, WaitedSet, cut, sort};
 
-/// One way of one sample.
+/// One path of one sample.
 #[derive(Debug, Clone)]
 pub(super) struct RoundPath {
     pub hops: Vec<WaitHop>,
@@ -22,6 +22,16 @@ impl RoundPath {
         Self { hops: Vec::new(), end, name: None, share: 1.0, idle: 1.0 }
     }
 
+    /// [`RoundPath::end`] as the only path.
+    pub(super) fn only(end: WaitEnd) -> Vec<Self> {
+        vec![Self::end(end)]
+    }
+
+    /// A part of it, 0–1.
+    pub(super) fn part(self, part: f64) -> Self {
+        Self { share: self.share * part, ..self }
+    }
+
     /// It ends like this without leading to another thread.
     pub(super) fn is_own(&self, end: &WaitEnd) -> bool {
         self.hops.is_empty() && self.end == *end
@@ -33,9 +43,8 @@ impl RoundPath {
     }
 
     /// The same, one thread later.
-    pub(super) fn after(mut self, hop: WaitHop, part: f64) -> Self {
+    pub(super) fn after(mut self, hop: WaitHop) -> Self {
         self.hops.insert(0, hop);
-        self.share *= part;
         self
     }
 }
@@ -43,27 +52,27 @@ impl RoundPath {
 /// Where one sample's wait leads; the shares add up to 1.
 #[derive(Debug, Clone)]
 pub(super) struct FoundPaths {
-    pub ways: Vec<RoundPath>,
+    pub paths: Vec<RoundPath>,
     /// Of a wait that is taken for one for the device: where else it may lead, should the device have worked for less time
     /// than is waited.
     pub otherwise: Vec<RoundPath>,
 }
 
 impl From<Vec<RoundPath>> for FoundPaths {
-    fn from(ways: Vec<RoundPath>) -> Self {
-        Self { ways, otherwise: Vec::new() }
+    fn from(paths: Vec<RoundPath>) -> Self {
+        Self { paths, otherwise: Vec::new() }
     }
 }
 
-/// Threads on a way, its end, and its name.
-type Key = (Vec<WaitHop>, WaitEnd, Option<Arc<str>>);
+/// Threads on a path, its end, and its name.
+type PathKey = (Vec<WaitHop>, WaitEnd, Option<Arc<str>>);
 
-/// The ways of many samples, added up.
+/// The paths of many samples, added up.
 #[derive(Debug, Default)]
 pub(super) struct PathSums {
-    sums: HashMap<Key, (f64, f64)>,
+    sums: HashMap<PathKey, (f64, f64)>,
     /// Seconds at the device that may have been these.
-    otherwise: HashMap<Key, f64>,
+    otherwise: HashMap<PathKey, f64>,
     sets: BTreeMap<Arc<str>, WaitedSet>,
     samples: u32,
     seconds: f64,
@@ -74,24 +83,24 @@ impl PathSums {
     pub(super) fn add(&mut self, found: FoundPaths, seconds: f64) {
         self.samples = self.samples.saturating_add(1);
         self.seconds += seconds;
-        for way in found.otherwise {
-            let key = (way.hops, way.end, way.name);
+        for path in found.otherwise {
+            let key = (path.hops, path.end, path.name);
             if self.otherwise.len() < PATHS || self.otherwise.contains_key(&key) {
-                *self.otherwise.entry(key).or_default() += way.share * seconds;
+                *self.otherwise.entry(key).or_default() += path.share * seconds;
             }
         }
-        for way in found.ways {
-            let mut key = (way.hops, way.end, way.name);
+        for path in found.paths {
+            let mut key = (path.hops, path.end, path.name);
             if self.sums.len() >= PATHS * 8 && !self.sums.contains_key(&key) {
                 key = (Vec::new(), WaitEnd::Unknown, None);
             }
             let sum = self.sums.entry(key).or_default();
-            sum.0 += way.share * seconds;
-            sum.1 += way.share * seconds * way.idle;
+            sum.0 += path.share * seconds;
+            sum.1 += path.share * seconds * path.idle;
         }
     }
 
-    /// Notes the pipe that a sample of so many seconds waited at, and who writes to it.
+    /// Notes the pipe that a sample of so many seconds waited at, and the PIDs that write to it.
     pub(super) fn add_set(&mut self, (pipe, workers): &(Arc<str>, Vec<u32>), seconds: f64) {
         if self.sets.len() >= PATHS && !self.sets.contains_key(pipe) {
             return;
@@ -101,7 +110,7 @@ impl PathSums {
         set.seconds += seconds as f32;
     }
 
-    /// The interval's chain, as far as the ways tell.
+    /// The interval's chain, as far as the paths tell.
     pub(super) fn finish(self, peer: impl Fn(u32) -> Peer) -> ChainRates {
         let path = |(hops, end, name), (seconds, idle_s): (f64, f64)| WaitPath {
             hops,

@@ -12,7 +12,7 @@ pub(super) const PRIVATE: u32 = 128;
 
 impl Graph<'_> {
     /// Trainers one of whose workers holds a lock, if there is one: it works, and none of the others rests until it is asked for
-    /// something. Who waits for a turn at a queue of indices waits for one that rests.
+    /// something. A worker that waits for its turn at a queue of indices waits for one that rests.
     pub(in crate::rates::chain) fn lock_holders(&self, workers: &[SampledWorker]) -> HashSet<u32> {
         let mut trainers: HashMap<u32, (bool, bool)> = HashMap::new();
         for worker in workers {
