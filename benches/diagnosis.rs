@@ -47,7 +47,7 @@ fn frame(sequence: u64) -> Frame {
             runnable: Some(0.02),
             idle: Some(0.02),
             active_threads: 1,
-            batches_s: Some(1.25),
+            batches_per_s: Some(1.25),
             ..WorkerRates::default()
         })
         .collect();

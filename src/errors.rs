@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 
 /// The longest line on standard error, characters. The longest of our own, all keys of the configuration, has 450.
-const LINE_MAX: usize = 1000;
+const ERROR_LINE_MAX: usize = 1000;
 /// No option of ours is nearly as long, bytes.
 const OPTION_MAX: usize = 64;
 
@@ -79,9 +79,9 @@ pub fn one_line(error: &anyhow::Error) -> String {
 }
 
 /// A line for standard error, whatever foreign text is in it: nothing in it steers a terminal, and it has at most
-/// [`LINE_MAX`] characters; of a longer one the middle is left out.
+/// [`ERROR_LINE_MAX`] characters; of a longer one the middle is left out.
 pub fn printable(line: &str) -> String {
-    shorten(&crate::text::sanitise(line), LINE_MAX)
+    shorten(&crate::text::sanitise(line), ERROR_LINE_MAX)
 }
 
 /// Cuts the middle out of a text that has more characters than this. What is wrong stands at the beginning of an error, and
@@ -186,7 +186,7 @@ mod tests {
     fn a_line_has_a_bound_and_keeps_its_end() {
         let error = anyhow::anyhow!("unknown key `{}`; name another one", "é".repeat(900_000));
         let line = one_line(&error);
-        assert_eq!(line.chars().count(), LINE_MAX);
+        assert_eq!(line.chars().count(), ERROR_LINE_MAX);
         assert!(line.starts_with("trainmon: unknown key `éé") && line.ends_with("éé`; name another one"), "{line}");
         assert_eq!(shorten("short", 5), "short");
         assert_eq!(shorten("too long for this", 9), "too … his");

@@ -179,7 +179,7 @@ fn busy_device() -> Frame {
         socket_wait: Some(0.0),
         cpu_pct: Some(29.0),
         active_threads: 1,
-        batches_s: Some(1.25),
+        batches_per_s: Some(1.25),
         ..WorkerRates::default()
     };
     Frame {

@@ -21,7 +21,7 @@ use crate::tui::jobs::facts;
 const GPU_WAIT: Duration = Duration::from_secs(2);
 
 /// Columns of the line that names the only candidate.
-const LONGEST: usize = 200;
+const LONGEST_ANSWER: usize = 200;
 
 /// The list for a person, numbered from 1, each line at most `width` columns wide.
 pub fn lines(list: &[JobCandidate], width: usize) -> Vec<String> {
@@ -76,7 +76,7 @@ pub fn certain(settings: &Settings) -> Result<u32, Vec<JobCandidate>> {
     }
     let list = Scan::new(super::places(settings), GPU_WAIT).candidates();
     let [only] = list.as_slice() else { return Err(list) };
-    note(&format!("attaching to the only candidate: {}", cut(&described(only, 0), LONGEST)));
+    note(&format!("attaching to the only candidate: {}", cut(&described(only, 0), LONGEST_ANSWER)));
     Ok(only.pid)
 }
 

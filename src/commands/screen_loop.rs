@@ -35,6 +35,8 @@ pub(super) trait Screen {
 }
 
 /// Drives a screen on the terminal until it closes, and gives both back with what is left.
+///
+/// Long because one loop waits for signals, keys and ticks, and what it does about each needs the terminal, the keys and the screen.
 pub(super) async fn run<S: Screen>(
     options: terminal::TerminalOptions,
     make: impl FnOnce((u16, u16)) -> S,

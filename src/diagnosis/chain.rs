@@ -15,7 +15,7 @@ const NODES: usize = 32;
 /// Most nodes that are put together at all.
 const ALL_NODES: usize = 512;
 /// Nodes with less than this share of the time are left out, or put together where they are many.
-const SHOWN: f64 = 0.01;
+const NODE_SHOWN: f64 = 0.01;
 
 struct ChainTree<'a> {
     chain: &'a Chain,
@@ -168,7 +168,7 @@ impl ChainTree<'_> {
         let mut largest: Vec<&ChainNode> = self.nodes.iter().skip(1).collect();
         // No child is larger than its parent, and none comes before it.
         largest.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.node.cmp(&b.node)));
-        let is_shown = |node: &&ChainNode| node.share >= SHOWN || node.kind == NodeKind::Device;
+        let is_shown = |node: &&ChainNode| node.share >= NODE_SHOWN || node.kind == NodeKind::Device;
         let kept: BTreeSet<u32> =
             largest.into_iter().filter(is_shown).take(NODES - 1).map(|node| node.node).chain([0]).collect();
         let number = |old: u32| u32::try_from(kept.range(..old).count()).unwrap_or(u32::MAX);
@@ -178,7 +178,7 @@ impl ChainTree<'_> {
             let left_out = node.waits_for.iter().filter(|child| !kept.contains(child));
             let sums = left_out.filter_map(|child| self.nodes.get(*child as usize));
             let (share, lost) = sums.fold((0.0, 0.0), |sum, child| (sum.0 + child.share, sum.1 + child.lost));
-            if share >= SHOWN {
+            if share >= NODE_SHOWN {
                 let name = NodeName::Others;
                 others.push((nodes.len(), ChainNode { name, share, lost, ..ChainNode::default() }));
             }

@@ -8,7 +8,7 @@ use super::verdict::{StepSource, Verdict};
 use crate::text::{fit, sanitise};
 
 /// Longest text, cells: a sentence with a path in it. A path has up to 4,096 bytes.
-const LONGEST: usize = 1024;
+const LONGEST_TEXT: usize = 1024;
 
 /// The verdict with every text on one line, without anything that could steer a terminal, and of bounded length.
 pub(super) fn cleaned(mut verdict: Verdict) -> Verdict {
@@ -43,8 +43,8 @@ pub(super) fn cleaned(mut verdict: Verdict) -> Verdict {
 }
 
 fn clean(text: &mut String) {
-    if text.len() > LONGEST {
-        *text = fit(text, LONGEST);
+    if text.len() > LONGEST_TEXT {
+        *text = fit(text, LONGEST_TEXT);
     } else if let Cow::Owned(safe) = sanitise(text) {
         *text = safe;
     }

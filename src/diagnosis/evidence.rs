@@ -18,7 +18,7 @@ use super::stats::round;
 use super::thresholds::*;
 
 /// Shares below this are not shown, but for the first of the list.
-const SHOWN: f64 = 0.01;
+const VALUE_SHOWN: f64 = 0.01;
 /// Use of a link and of a disk (percent) below which it is not shown.
 const LINK_SHOWN: f64 = 0.2;
 const DISK_SHOWN: f64 = 30.0;
@@ -57,7 +57,7 @@ impl EvidenceLines<'_> {
 
     /// A line, where the value is more than next to nothing.
     fn add_some(&mut self, signal: Signal, value: f64, threshold: Option<Threshold>) {
-        if value >= SHOWN || self.is_asked_for(signal) {
+        if value >= VALUE_SHOWN || self.is_asked_for(signal) {
             self.add(signal, value, threshold);
         }
     }

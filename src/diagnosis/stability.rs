@@ -21,12 +21,12 @@ use super::mix::Mix;
 use super::restarts::Restarts;
 use super::stats::round;
 use super::thresholds::{DEVICE_UNUSED, HARDLY};
-use super::verdict::{Context, Verdict};
+use super::verdict::{Context, Rank, Verdict};
 use super::windows::{LONG_S, LONGEST_S, SHORT_S};
 use super::{compose, decision, ranks, rhythm};
 
 /// Windows grow to this many steps' length, so that a stall every N-th step lies in every window, and at most to a minute.
-const STEPS: f64 = 6.0;
+const STEPS_LATE: f64 = 6.0;
 /// A loop that goes by turns of the device is judged by so many of them.
 const TURNS: f64 = 2.0;
 /// Stacks reach back this far, seconds: they are taken seldom while nothing changes.
@@ -36,7 +36,7 @@ pub const LOOK_BACK_S: f64 = 120.0;
 /// Those of the short window; where there are none so new, the newest of each process.
 pub(super) const SHORT_STACKS_S: f64 = 6.0;
 /// Shortest stretch that gives a verdict, seconds: 120 samples, a share of 0.3 is known to within 4 points.
-const FIRST_S: f64 = 2.4;
+const FIRST_VERDICT_S: f64 = 2.4;
 /// Surer than this nothing is that could still change: what ends or stops the job.
 const BEYOND_DOUBT: f64 = 0.95;
 /// So many frames with a GPU in use are steps: a model that is moved there takes one or two.
@@ -186,7 +186,7 @@ impl Diagnosis {
         let only = ranks::straggler(&ranks);
         let long = Features::from_frames(&long_frames, &stacks, only);
         // Steps longer than the windows need longer windows.
-        let stretch = long.steps.quantile_ms(0.95).map_or(0.0, |ms| ms / 1000.0 * STEPS);
+        let stretch = long.steps.quantile_ms(0.95).map_or(0.0, |ms| ms / 1000.0 * STEPS_LATE);
         let is_recent =
             |frame: &&Frame| last.monotonic_ns.saturating_sub(frame.monotonic_ns) as f64 <= LONGEST_S * 1e9;
         let turn_s = rhythm::turn_s(recent.clone().filter(is_recent)).filter(|turn| *turn > stretch);
@@ -220,27 +220,34 @@ impl Diagnosis {
             decision::judge(&Features::from_frames(&frames, &newest, only), self.known)
         });
         self.decide(last.monotonic_ns, long.seconds, judged, short, short_s);
+        let ranks = ranks.into_iter().map(|(_, rank)| rank).collect();
+        let mut verdict = self.tell(&long, ranks, sample, last.monotonic_ns, observed_s);
+        verdict.own.cpu_pct = mean(long_frames.iter().filter_map(|frame| frame.own_cpu_pct)).map(|pct| round(pct, 2));
+        cleaned(verdict)
+    }
+
+    /// The verdict that stands now, in full, of a window that ends at `now_ns`.
+    fn tell(&mut self, long: &Features, ranks: Vec<Rank>, sample: &Sample, now_ns: u64, observed_s: f64) -> Verdict {
         let standing = self.standing.clone().unwrap_or_default();
         if self.first_verdict_s.is_none() && standing.class != Class::Unknown {
             self.first_verdict_s = Some(observed_s);
         }
-        let mut verdict = compose::verdict(&self.context, &standing, &long, sample);
-        verdict.ranks = ranks.into_iter().map(|(_, rank)| rank).collect();
+        let mut verdict = compose::verdict(&self.context, &standing, long, sample);
+        verdict.ranks = ranks;
         if standing.cause.is_some() {
             name_straggler(&mut verdict);
         }
-        self.load.name_both(&mut verdict, last.monotonic_ns);
+        self.load.name_both(&mut verdict, now_ns);
         verdict.observed_s = observed_s;
         verdict.first_verdict_s = self.first_verdict_s;
         verdict.steps.count = self.steps;
-        verdict.own.cpu_pct = mean(long_frames.iter().filter_map(|frame| frame.own_cpu_pct)).map(|pct| round(pct, 2));
-        cleaned(verdict)
+        verdict
     }
 
     fn decide(&mut self, now_ns: u64, seconds: f64, judged: Judgement, short: Option<Judgement>, short_s: f64) {
         let certain = judged.is_certain();
         let Some(standing) = &self.standing else {
-            if certain || seconds >= FIRST_S {
+            if certain || seconds >= FIRST_VERDICT_S {
                 self.standing = Some(judged);
             }
             return;

@@ -17,7 +17,7 @@ use super::csv::{CsvLog, groups_of_header};
 use crate::errors::Failure;
 
 /// No header or row of ours is longer than this.
-const LINE_MAX: u64 = 1 << 20;
+const LOG_LINE_MAX: u64 = 1 << 20;
 
 /// What to do with an existing log file or recording.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -145,17 +145,17 @@ fn complete(line: &[u8], fields: usize) -> bool {
 fn first_line(mut file: &File) -> io::Result<(String, bool)> {
     let mut start = Vec::new();
     file.seek(SeekFrom::Start(0))?;
-    file.take(LINE_MAX).read_to_end(&mut start)?;
+    file.take(LOG_LINE_MAX).read_to_end(&mut start)?;
     let line = start.split(|&b| b == b'\n').next().unwrap_or_default();
     Ok((String::from_utf8_lossy(line).trim_end_matches('\r').to_owned(), line.len() < start.len()))
 }
 
 /// What follows the last line end, if anything does.
 fn last_line(mut file: &File, length: u64) -> io::Result<Option<Vec<u8>>> {
-    let start = length.saturating_sub(LINE_MAX);
+    let start = length.saturating_sub(LOG_LINE_MAX);
     file.seek(SeekFrom::Start(start))?;
     let mut tail = Vec::new();
-    file.take(LINE_MAX).read_to_end(&mut tail)?;
+    file.take(LOG_LINE_MAX).read_to_end(&mut tail)?;
     let after = tail.iter().rposition(|&b| b == b'\n').map_or(0, |position| position + 1);
     let rest = tail.split_off(after);
     Ok((!rest.is_empty()).then_some(rest))

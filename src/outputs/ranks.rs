@@ -6,7 +6,7 @@ use crate::text::format::largest_first;
 /// Most ranks that are listed.
 pub(super) const LISTED: usize = 16;
 /// Shares below this are left out.
-const SHOWN: f64 = 0.03;
+const SHARE_LISTED: f64 = 0.03;
 
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) fn lines(ranks: &[Rank]) -> Vec<RankLine> {
 
 fn line(number: u32, rank: &Rank) -> RankLine {
     let late = if rank.straggler { ", late" } else { "" };
-    let shares = largest_first(rank.shares.iter().map(|(activity, share)| (activity.word(), share)), SHOWN);
+    let shares = largest_first(rank.shares.iter().map(|(activity, share)| (activity.word(), share)), SHARE_LISTED);
     let place = rank.at.as_ref().map(|at| format!("; most in {at}")).unwrap_or_default();
     RankLine { name: format!("rank {number} (PID {}){late}", rank.pid), text: shares + &place }
 }

@@ -14,7 +14,7 @@ const FRAME_SAMPLES: usize = 5;
 /// … or once its samples span this time, nanoseconds, so that with a long interval a crash does not cost hours …
 const FRAME_NS: u64 = 10_000_000_000;
 /// … or are longer than this, bytes.
-const FRAME_BYTES: usize = 4 << 20;
+const BLOCK_BYTES: usize = 4 << 20;
 /// zstd's own middle way: a frame of five samples takes a few milliseconds.
 const LEVEL: i32 = 9;
 
@@ -70,7 +70,7 @@ impl<W: Write> Recorder<W> {
         self.pending_samples += 1;
         self.samples += 1;
         let spans_ns = sample.monotonic_ns.saturating_sub(self.pending_since_ns);
-        if self.pending_samples >= FRAME_SAMPLES || spans_ns >= FRAME_NS || self.pending.len() >= FRAME_BYTES {
+        if self.pending_samples >= FRAME_SAMPLES || spans_ns >= FRAME_NS || self.pending.len() >= BLOCK_BYTES {
             self.flush()?;
         }
         Ok(())

@@ -43,7 +43,7 @@ impl Loaders {
     /// indices into counts of steps.
     pub(super) fn correct(&mut self, trainer: &mut TrainerRates, workers: &mut [WorkerRates], seconds: Option<f64>) {
         let own = workers.iter_mut().filter(|worker| worker.trainer == trainer.id.pid);
-        let rates = own.filter_map(|worker| Some((worker.id.pid, worker.batches_s.as_mut()?)));
+        let rates = own.filter_map(|worker| Some((worker.id.pid, worker.batches_per_s.as_mut()?)));
         let mut rates: Vec<(u32, &mut f64)> = rates.collect();
         self.take_writes(&mut rates, trainer.steps, seconds);
         self.take_batches(&rates, trainer, seconds);
@@ -111,13 +111,14 @@ mod tests {
     /// Batches a second of two workers after some ticks in which they write so often a second each, at so many steps.
     fn batches(writes_per_s: [Option<f64>; 2], steps: Option<u64>) -> Vec<Option<f64>> {
         let mut trainer = TrainerRates { id: id(10), steps, ..TrainerRates::default() };
-        let workers = writes_per_s.map(|batches_s| WorkerRates { trainer: 10, batches_s, ..WorkerRates::default() });
+        let workers =
+            writes_per_s.map(|batches_per_s| WorkerRates { trainer: 10, batches_per_s, ..WorkerRates::default() });
         let (mut loaders, mut seen) = (Loaders::default(), Vec::new());
         for _ in 0..5 {
             seen = workers.to_vec();
             loaders.correct(&mut trainer, &mut seen, Some(1.0));
         }
-        seen.iter().map(|worker| worker.batches_s).collect()
+        seen.iter().map(|worker| worker.batches_per_s).collect()
     }
 
     #[test]
@@ -152,10 +153,10 @@ mod tests {
             (24.0, [8.0, 0.0], 32, 32),
         ] {
             let mut trainer = TrainerRates { id: id(10), chain: chain.clone(), ..TrainerRates::default() };
-            let worker = |pid, batches_s| WorkerRates {
+            let worker = |pid, batches_per_s| WorkerRates {
                 id: id(pid),
                 trainer: 10,
-                batches_s: Some(batches_s),
+                batches_per_s: Some(batches_per_s),
                 ..WorkerRates::default()
             };
             let workers = [worker(20, waited), worker(21, others[0]), worker(22, others[1])];

@@ -214,7 +214,7 @@ pub struct WorkerRates {
     /// Threads of the worker that were busy for at least a tenth of the interval.
     pub active_threads: u32,
     /// Batches per second.
-    pub batches_s: Option<f64>,
+    pub batches_per_s: Option<f64>,
     /// Bytes per second through read calls.
     pub read_chars_per_s: Option<f64>,
     /// Read calls per second.

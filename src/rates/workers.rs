@@ -34,7 +34,7 @@ pub(super) fn fold(
             return rates;
         }
         let batches_before = earlier.get(&process.id).and_then(|process| process.fed.last()).map(|(_, count)| *count);
-        rates.batches_s = rate(seen.and_then(|seen| seen.batches), batches_before, folded.seconds);
+        rates.batches_per_s = rate(seen.and_then(|seen| seen.batches), batches_before, folded.seconds);
         if let Some((busy, runnable)) = scheduled(delta, seen, folded.seconds) {
             // The main thread waited for threads of its own process that ran.
             let by_own_threads =
@@ -269,7 +269,7 @@ mod tests {
         assert!(!first.workers[0].new, "attached to, not begun");
         let frame = rates.next(Arc::new(sample(1, vec![worker(20, 9, 9), worker(21, 800, 0)], vec![])));
         let new = &frame.workers[1];
-        assert_eq!((new.new, new.busy, new.cpu_pct, new.batches_s), (true, None, None, None));
+        assert_eq!((new.new, new.busy, new.cpu_pct, new.batches_per_s), (true, None, None, None));
     }
 
     #[test]
@@ -326,9 +326,9 @@ mod tests {
         let mut rates = Rates::default();
         rates.next(Arc::new(sample(0, vec![worker(20, 0, 0)], vec![with(5)])));
         let frame = rates.next(Arc::new(sample(1, vec![worker(20, 0, 0)], vec![with(8)])));
-        assert!(close(frame.workers[0].batches_s, 3.0));
+        assert!(close(frame.workers[0].batches_per_s, 3.0));
         let frame = rates.next(Arc::new(sample(2, vec![worker(20, 0, 0)], vec![with(2)])));
-        assert_eq!(frame.workers[0].batches_s, None);
+        assert_eq!(frame.workers[0].batches_per_s, None);
     }
 
     #[test]

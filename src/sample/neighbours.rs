@@ -10,7 +10,7 @@ use super::ProcessId;
 use super::private::{Private, TextKind, Visit};
 
 /// Most processes kept.
-pub const MOST: usize = 32;
+pub const MOST_NEIGHBOURS: usize = 32;
 
 /// One scan of the processes of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct NeighboursSample {
     pub window_ns: u64,
     /// Clock ticks per second, the unit of `cpu_ticks`.
     pub ticks_per_second: u32,
-    /// Those that used CPU time or that were asked for, most CPU time first, at most [`MOST`].
+    /// Those that used CPU time or that were asked for, most CPU time first, at most [`MOST_NEIGHBOURS`].
     pub processes: Vec<NeighbourProcess>,
     /// How many processes besides these there are, those of the job left out.
     pub others: u32,

@@ -17,9 +17,9 @@ use super::files::read_once;
 use super::mounts::{Mount, device_number, kind_of, mount_of, option};
 
 /// Lines of diskstats taken; a machine with more block devices exists nowhere known.
-const MOST_DEVICES: usize = 4096;
+const MOST_BLOCK_DEVICES: usize = 4096;
 /// Stacks of device-mapper on md on loop … are followed this deep.
-const MOST_DEPTH: u32 = 8;
+const MOST_STACKED: u32 = 8;
 /// Whole disks named for one mount.
 const MOST_DISKS: usize = 64;
 
@@ -39,7 +39,7 @@ pub fn disk_lines(text: &[u8]) -> impl Iterator<Item = DiskStat> {
     lines(text)
         .filter_map(|line| DiskStat::from_line(std::str::from_utf8(line).ok()?).ok())
         .filter(move |disk| moved(disk) && !is_memory(disk))
-        .take(MOST_DEVICES)
+        .take(MOST_BLOCK_DEVICES)
 }
 
 /// The sample's form of a line, given the names.
@@ -82,7 +82,7 @@ impl Topology {
         }
         let device = text(name);
         let whole = self.parent(name).map_or_else(|| Arc::clone(&device), |parent| text(&parent));
-        if self.names.len() >= MOST_DEVICES {
+        if self.names.len() >= MOST_BLOCK_DEVICES {
             self.names.clear();
         }
         self.names.insert(name.to_vec(), (Arc::clone(&device), Arc::clone(&whole)));
@@ -112,7 +112,7 @@ impl Topology {
     /// runtime or a loop device names are looked up.
     pub fn under(&mut self, mount: &Mount, own: &[Mount]) -> (MountKind, Vec<Arc<str>>) {
         let mut descent = Descent { topology: self, own, disks: Vec::new() };
-        let kind = descent.mount(mount, MOST_DEPTH);
+        let kind = descent.mount(mount, MOST_STACKED);
         (kind, descent.disks)
     }
 
@@ -244,7 +244,7 @@ fn kernel_name(name: &[u8]) -> Vec<u8> {
 fn names_in(folder: &Path) -> Vec<Vec<u8>> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<Vec<u8>> =
-        entries.flatten().take(MOST_DEVICES).map(|entry| kernel_name(entry.file_name().as_bytes())).collect();
+        entries.flatten().take(MOST_BLOCK_DEVICES).map(|entry| kernel_name(entry.file_name().as_bytes())).collect();
     names.sort_unstable();
     names
 }

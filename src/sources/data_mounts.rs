@@ -45,11 +45,11 @@ const LINKS_PER_SCAN: usize = 256;
 /// each byte, and a torch process has some 80 KiB.
 const MAPS_BYTES_PER_SCAN: usize = 128 << 10;
 /// Processes looked at in all.
-const MOST_PROCESSES: usize = 64;
+const MOST_WITH_FILES: usize = 64;
 /// Files remembered.
-const MOST_FILES: usize = 4096;
+const MOST_DATA_FILES: usize = 4096;
 /// Mounts remembered, and mount name spaces.
-const MOST_MOUNTS: usize = 256;
+const MOST_DATA_MOUNTS: usize = 256;
 const MOST_NAME_SPACES: usize = 16;
 
 /// Remembers files and mounts.
@@ -121,7 +121,7 @@ impl DataMounts {
     /// Looks at the descriptors and mappings of `pids` where that is due.
     /// More seldom where little is asked for (`sparing`).
     pub fn scan(&mut self, now_ns: u64, pids: &[u32], sparing: bool) {
-        let pids = pids.get(..MOST_PROCESSES).unwrap_or(pids);
+        let pids = pids.get(..MOST_WITH_FILES).unwrap_or(pids);
         if pids.is_empty() {
             return;
         }
@@ -269,7 +269,7 @@ impl DataMounts {
             }
             return Some(place);
         }
-        if self.mounts.len() >= MOST_MOUNTS {
+        if self.mounts.len() >= MOST_DATA_MOUNTS {
             return None;
         }
         let own = read_once(self.roots.proc.join("self/mountinfo"), READ_LIMIT).unwrap_or_default();
@@ -295,7 +295,7 @@ fn note(files: &mut HashMap<u64, SeenFile>, now_ns: u64, file: DataFile<'_>, new
         if seen.mount.is_some() {
             seen.until_ns = seen.until_ns.max(until_ns);
         }
-    } else if files.len() + new.len() < MOST_FILES && !new.iter().any(|candidate| candidate.hash == hash) {
+    } else if files.len() + new.len() < MOST_DATA_FILES && !new.iter().any(|candidate| candidate.hash == hash) {
         let (path, number, descriptor) = (file.path.to_vec(), file.number, file.descriptor);
         new.push(MountCandidate { hash, path, number, descriptor, until_ns });
     }

@@ -21,13 +21,13 @@ use super::files::{KeptFile, ReadFailure, numbers_in};
 /// for NVML (two per GPU), the terminal, py-spy's pipes, and one or two folders that each source thread lists.
 const RESERVE: usize = 48;
 /// Fewer free descriptors than this do not even do without a GPU, a screen and py-spy.
-const LEAST: usize = 40;
+const LEAST_DESCRIPTORS: usize = 40;
 /// Most files that are kept open, however many descriptors there are: 43 MiB of kernel memory.
 const MOST_KEPT: usize = 8192;
 /// One in so many of them is for the sampler.
 const ROUNDS_PART: usize = 3;
 /// So many descriptors are enough for jobs of some hundred processes, which take eight each.
-const ENOUGH: u64 = 4096;
+const ENOUGH_DESCRIPTORS: u64 = 4096;
 /// Memory that the kernel charges to the control group for a kept file of `/proc` that has been read, bytes. Measured with 2,500
 /// files on Linux 6.18 (`memory.kmem.usage_in_bytes`): 1,406 once it is open, for `proc_inode_cache`, `dentry`, `filp` and
 /// `seq_file` of `/proc/slabinfo`, and a page once it is read, for its text (`seq_buf_alloc`, fs/seq_file.c, GFP_KERNEL_ACCOUNT).
@@ -167,13 +167,17 @@ pub fn check() -> Result<(), (String, String)> {
         getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let open = numbers_in(Path::new("/proc/self/fd")).count();
     // A folder that cannot be listed has no numbers.
-    if limit.saturating_sub(open) >= LEAST && (open > 0 || limit > RESERVE) { Ok(()) } else { Err(too_few()) }
+    if limit.saturating_sub(open) >= LEAST_DESCRIPTORS && (open > 0 || limit > RESERVE) {
+        Ok(())
+    } else {
+        Err(too_few())
+    }
 }
 
 /// What limits the number of open files so that it may be felt, and the command that fixes it.
 pub fn shortage() -> Option<(String, String)> {
     let hard = getrlimit(Resource::Nofile).maximum?;
-    (hard < ENOUGH).then(|| {
+    (hard < ENOUGH_DESCRIPTORS).then(|| {
         let (_, fix) = too_few();
         (format!("at most {hard} file descriptors (ulimit -Hn)"), fix)
     })

@@ -17,11 +17,11 @@ use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
 use super::fields::{number, text};
 use super::files::{KeptFile, ReadFailure};
 use super::{Roots, cgroup, clock, process, task_files};
-use crate::sample::neighbours::MOST;
+use crate::sample::neighbours::MOST_NEIGHBOURS;
 use crate::sample::{NeighbourProcess, NeighboursSample, ProcessId};
 
 /// Most processes that are read, which bounds what is remembered to some 2 MiB.
-const MOST_PROCESSES: usize = 32_768;
+const MOST_SCANNED: usize = 32_768;
 
 /// Scans the host's processes, each time for what has moved since.
 #[derive(Debug, Default)]
@@ -100,7 +100,7 @@ impl NeighboursReader {
         let mut others = 0_u32;
         while let Some(entry) = entries.next() {
             let Some(pid) = number(entry?.file_name().to_bytes()) else { continue };
-            if self.now.len() >= MOST_PROCESSES {
+            if self.now.len() >= MOST_SCANNED {
                 complete = false;
                 break;
             }
@@ -154,7 +154,7 @@ impl NeighboursReader {
                 ..NeighbourProcess::default()
             };
             self.busiest.push((stat.parent, busy));
-            if self.busiest.len() >= 4 * MOST {
+            if self.busiest.len() >= 4 * MOST_NEIGHBOURS {
                 self.keep_busiest();
             }
         }
@@ -165,7 +165,7 @@ impl NeighboursReader {
         let mut busiest = std::mem::take(&mut self.busiest);
         let by_time = |busy: &NeighbourProcess| (Reverse(busy.cpu_ticks), busy.id);
         busiest.sort_unstable_by_key(|(_, busy)| (!self.asked.contains(&busy.id.pid), by_time(busy)));
-        busiest.truncate(MOST);
+        busiest.truncate(MOST_NEIGHBOURS);
         busiest.sort_unstable_by_key(|(_, busy)| by_time(busy));
         self.busiest = busiest;
     }

@@ -114,7 +114,7 @@ impl PySpy {
             |reason: String| Refusal::lasting(SourceState::Absent, reason).fixed_by(install::upgrade_command());
         let name = shown(&program.path);
         let never = AtomicBool::new(false);
-        let ran = child::run(&program, &["--version"], VERSION_TIME, collapsed::LARGEST as u64, &never)
+        let ran = child::run(&program, &["--version"], VERSION_TIME, collapsed::LARGEST_STACKS as u64, &never)
             .map_err(|error| absent(format!("{name} does not start: {error}")))?;
         match ran.ending {
             ChildEnding::Exited(status) if status.success() => {}
@@ -204,7 +204,7 @@ impl PySpy {
         let arguments = ["dump", "--nonblocking", "--locals", "--json", "--pid", &pid];
         let began_ns = monotonic_ns();
         let Some(ran) = self.run(proc_root, process, &arguments, EXTRA_TIME, stop)? else { return Ok(None) };
-        let document = ran.out(locals::LARGEST as u64);
+        let document = ran.out(locals::LARGEST_LOCALS as u64);
         let read = locals::parse(document.as_bytes(), process, &main_tids(proc_root, process), began_ns);
         read.map(Some).ok_or_else(|| Refusal::passing(SourceState::Absent, "py-spy's dump holds no variables"))
     }
@@ -220,7 +220,7 @@ impl PySpy {
     ) -> Result<Option<Ran>, Refusal> {
         let pid = process.pid;
         let before = state(proc_root, process).ok_or_else(|| Refusal::gone(process))?;
-        let ran = child::run(&self.program, arguments, time_out, collapsed::LARGEST as u64, stop);
+        let ran = child::run(&self.program, arguments, time_out, collapsed::LARGEST_STACKS as u64, stop);
         let after = state(proc_root, process);
         if is_stopped(after) && !is_stopped(Some(before)) {
             let reason = format!("process {pid} was stopped while py-spy looked at it, so it is left alone");

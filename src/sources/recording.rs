@@ -211,7 +211,7 @@ impl<R: Read> RecordingLines<R> {
         self.weight = self.weight.saturating_add(weight);
         let whole = self.line.strip_suffix(b"\n");
         match whole {
-            _ if weight > weight::LINE_MAX || self.weight > self.input.get_ref().get_ref().get_ref().bearable() => {
+            _ if weight > weight::WEIGHT_MAX || self.weight > self.input.get_ref().get_ref().get_ref().bearable() => {
                 Err(RecordingError::TooHeavy(self.number))
             }
             _ if whole.unwrap_or(&self.line).len() > LINE_MAX => Err(RecordingError::TooLong(self.number)),

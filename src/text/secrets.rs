@@ -27,15 +27,15 @@ use scan::{is_name, run_end};
 pub const MASK: &str = "***";
 
 /// Set by `--show-secrets`.
-static SHOWN: AtomicBool = AtomicBool::new(false);
+static SECRETS_SHOWN: AtomicBool = AtomicBool::new(false);
 
 /// From now on this process masks nothing.
 pub fn show() {
-    SHOWN.store(true, Ordering::Relaxed);
+    SECRETS_SHOWN.store(true, Ordering::Relaxed);
 }
 
 fn are_shown() -> bool {
-    SHOWN.load(Ordering::Relaxed)
+    SECRETS_SHOWN.load(Ordering::Relaxed)
 }
 
 /// Arguments joined by blanks, with their secrets masked unless [`show`] was called.

@@ -7,7 +7,7 @@ use crate::history::totals::Totals;
 use crate::text::sanitise;
 
 /// Shares below this are not named.
-const NAMED: f64 = 0.005;
+const NAMED_SHARE: f64 = 0.005;
 
 /// What a line of the summary tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
 
 /// The parts of `whole` that are worth naming: `gpu 39 %, idle 29 %`.
 fn shares(parts: impl Iterator<Item = (&'static str, f64)>, whole: f64) -> String {
-    let named = parts.map(|(name, part)| (name, part / whole)).filter(|(_, share)| *share >= NAMED);
+    let named = parts.map(|(name, part)| (name, part / whole)).filter(|(_, share)| *share >= NAMED_SHARE);
     named.map(|(name, share)| format!("{name} {}", format::share(Some(share)))).collect::<Vec<_>>().join(", ")
 }
 

@@ -28,7 +28,7 @@ use super::encode::encode;
 use super::rescue;
 
 /// Room for a frame: a full repaint of 200×60 in color needs about 40 KiB.
-const FRAME_BYTES: usize = 64 * 1024;
+const SCREEN_BYTES: usize = 64 * 1024;
 
 /// Size to assume where the terminal does not tell.
 const FALLBACK_SIZE: (u16, u16) = (80, 24);
@@ -95,7 +95,7 @@ impl Terminal {
             options,
             shown: Buffer::default(),
             next: Buffer::default(),
-            bytes: Vec::with_capacity(FRAME_BYTES),
+            bytes: Vec::with_capacity(SCREEN_BYTES),
             repaint: true,
         };
         install_hook();

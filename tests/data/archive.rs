@@ -51,7 +51,7 @@ fn busy(t: u64, noise: &mut Noise) -> Frame {
         .map(|w| WorkerRates {
             cpu_pct: Some((60 + noise.below(40)) as f64 / seconds),
             active_threads: 1,
-            batches_s: Some(noise.below(3) as f64 / seconds),
+            batches_per_s: Some(noise.below(3) as f64 / seconds),
             read_chars_per_s: Some(noise.below(20_000_000) as f64 / seconds),
             read_calls_per_s: Some(noise.below(300) as f64 / seconds),
             read_bytes_per_s: Some((noise.below(20) * 4096) as f64 / seconds),

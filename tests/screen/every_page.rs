@@ -218,7 +218,7 @@ fn flood(frame: &mut Frame, v: f64) {
             (v, v, v, v, v);
     }
     for w in &mut frame.workers {
-        set!(w; busy io_wait runnable idle batches_s read_chars_per_s major_faults_per_s);
+        set!(w; busy io_wait runnable idle batches_per_s read_chars_per_s major_faults_per_s);
     }
     for p in &mut frame.processes {
         set!(p; cpu_pct run_delay_share read_bytes_per_s write_bytes_per_s cpu_time_s minor_faults_per_s);

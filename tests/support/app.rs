@@ -71,7 +71,7 @@ pub fn frame(t: u64, job: Job) -> Frame {
             idle: Some(0.02),
             cpu_pct: Some(96.0),
             active_threads: 1,
-            batches_s: Some(0.19),
+            batches_per_s: Some(0.19),
             read_chars_per_s: Some(9.0 * MIB),
             read_calls_per_s: Some(210.0),
             read_bytes_per_s: Some(2.0 * MIB),

@@ -14,7 +14,7 @@ use crate::text::sanitise;
 /// This much of the output is shown, bytes.
 const TAIL: u64 = 4096;
 /// And no more lines.
-const LINES: usize = 20;
+const OUTPUT_LINES: usize = 20;
 
 /// The file. It has a name that nobody can guess, is readable by its owner alone, and is removed unless something was
 /// written to it.
@@ -42,7 +42,7 @@ impl Output {
         let Ok((_, path)) = self.0.keep() else { return };
         errors::note(&format!("the program's output is in {}; its last lines:", path.display()));
         let lines: Vec<&str> = text.lines().collect();
-        for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {
+        for line in lines.iter().skip(lines.len().saturating_sub(OUTPUT_LINES)) {
             tell(&sanitise(line));
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::SHOWN;
+use super::NODE_SHOWN;
 use crate::diagnosis::thresholds::LOST_WAIT;
 use crate::rates::chain::paths::WaitEdge;
 use crate::text::named_enum;
@@ -184,7 +184,7 @@ pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
     ends().max_by(|a, b| {
         let ((lost_a, share_a), (lost_b, share_b)) = (sums(a), sums(b));
         // Within the rounding of three digits nothing is lost.
-        let lost = |lost: f64| if lost < SHOWN { 0.0 } else { lost };
+        let lost = |lost: f64| if lost < NODE_SHOWN { 0.0 } else { lost };
         lost(lost_a).total_cmp(&lost(lost_b)).then(share_a.total_cmp(&share_b)).then(a.share.total_cmp(&b.share))
     })
 }

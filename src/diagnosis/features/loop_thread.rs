@@ -88,7 +88,7 @@ impl OtherThreads {
 }
 
 /// Samples of other threads from which on it is told what they do: a share of a half is known to within 22 points.
-const ENOUGH: u32 = 20;
+const ENOUGH_SAMPLES_ASIDE: u32 = 20;
 /// Threads that make batches show it in more than this part of their samples: the rest is their own loop, and queues.
 const OF_BATCHES: f64 = 0.2;
 
@@ -160,7 +160,7 @@ impl LoopStacks {
     /// Its other threads were seen at work often enough, and hardly ever made batches.
     pub fn works_aside_at_something_else(&self) -> bool {
         let (all, make) = self.aside;
-        all >= ENOUGH && f64::from(make) < OF_BATCHES * f64::from(all)
+        all >= ENOUGH_SAMPLES_ASIDE && f64::from(make) < OF_BATCHES * f64::from(all)
     }
 
     /// Share at lines that wait for the device.

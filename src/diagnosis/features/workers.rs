@@ -77,7 +77,7 @@ impl Means {
         let WorkerRates { busy, io_wait, runnable, idle, disk_wait, socket_wait, sleep, lock_wait, .. } = worker;
         let parts = [busy, io_wait, runnable, idle, disk_wait, socket_wait, sleep, lock_wait];
         self.shares.iter_mut().zip(parts).for_each(|(mean, part)| mean.add(*part, seconds));
-        self.batches.add(worker.batches_s, seconds);
+        self.batches.add(worker.batches_per_s, seconds);
     }
 
     /// Share of its time at a lock that another worker held.
@@ -221,7 +221,7 @@ fn resting(span: &Span<'_>) -> BTreeSet<ProcessId> {
     for frame in &span.frames {
         for worker in span.workers(frame) {
             let sum = moved.entry(worker.id).or_default();
-            sum.0 |= worker.new || worker.batches_s.is_some_and(|batches| batches > 0.0);
+            sum.0 |= worker.new || worker.batches_per_s.is_some_and(|batches| batches > 0.0);
             sum.1 += worker.cpu_pct.unwrap_or(0.0) / 100.0 * frame.seconds + waits(worker) * frame.seconds;
         }
     }

@@ -162,7 +162,7 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>, source: Vec<u8>) {
-        prop_assert!(disk_lines(&bytes).count() <= MOST_DEVICES);
+        prop_assert!(disk_lines(&bytes).count() <= MOST_BLOCK_DEVICES);
         let mut topology = Topology::new(Path::new("/nowhere"));
         let mut odd = mount("overlay", (0, 1), "/", "x", "rw");
         odd.super_options = bytes;

@@ -14,7 +14,7 @@ const DESCRIPTORS_AT_ONCE: usize = 4000;
 /// A scan for a socket that was never looked for goes so many times faster: whom the loop waits for is not known before.
 const HURRIED: usize = 4;
 /// Most processes of one scan: beyond PID_MAX_LIMIT there are none, but a table of that size is not worth it.
-const MOST_PROCESSES: usize = 1 << 16;
+const MOST_PROCESSES_OUTSIDE: usize = 1 << 16;
 /// What is not waited on any more for so many ticks is not looked for.
 const FORGET: u64 = 15;
 /// The same links are looked for again after so many ticks; twice as many, and so on up to the second number, once a scan
@@ -24,7 +24,7 @@ const AGAIN: (u64, u64) = (15, 120);
 /// in the same way.
 const HURRY: (u64, u64) = (3, 24);
 /// Most links that are looked for.
-const MOST: usize = 64;
+const MOST_ADDRESSES: usize = 64;
 /// Most holders of one link that are remembered: a socket of the system's log is held by hundreds.
 const MOST_HOLDERS: usize = 64;
 
@@ -58,11 +58,11 @@ impl HostScan {
         let new = links.iter().any(|link| !self.looked_for.contains(link));
         self.wanted.extend(links.into_iter().map(|link| (link, tick)));
         self.wanted.retain(|_, last| tick.saturating_sub(*last) < FORGET);
-        if self.wanted.len() > MOST {
+        if self.wanted.len() > MOST_ADDRESSES {
             let mut lasts: Vec<(u64, Arc<str>)> =
                 self.wanted.iter().map(|(link, last)| (*last, Arc::clone(link))).collect();
             lasts.sort_unstable();
-            for (_, link) in lasts.into_iter().take(self.wanted.len() - MOST) {
+            for (_, link) in lasts.into_iter().take(self.wanted.len() - MOST_ADDRESSES) {
                 self.wanted.remove(&link);
             }
         }
@@ -89,7 +89,7 @@ impl HostScan {
             let found: HashSet<u32> = self.holders.values().flat_map(BTreeMap::keys).copied().collect();
             let is_due = |pid: &u32| !inside.contains(pid) || found.contains(pid);
             let pids = pids.filter(is_due);
-            *left = pids.take(MOST_PROCESSES).collect();
+            *left = pids.take(MOST_PROCESSES_OUTSIDE).collect();
         }
         let is_new = |link: &Arc<str>| link.starts_with("socket:") && !self.looked_for.contains(link);
         let times = if links.iter().any(is_new) { HURRIED } else { 1 };

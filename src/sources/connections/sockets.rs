@@ -15,7 +15,7 @@ use crate::sources::fields::{Fields, lines, number, text};
 use crate::sources::files::read_once;
 
 /// Most sockets remembered; a program that connects anew for each step makes many.
-const MOST: usize = 2048;
+const MOST_SOCKETS: usize = 2048;
 /// So many unix sockets are asked for in one tick, some 5 µs each; others later.
 const MOST_ASKED: usize = 64;
 /// So much of the tables of internet sockets is read in each tick, bytes; a larger one more seldom. The kernel makes 4 MB a
@@ -188,7 +188,7 @@ impl Sockets {
             }
             // Closed by now.
             None if is_tcp == Some(true) => self.guess(pid, link),
-            None if self.nowhere.len() < MOST => {
+            None if self.nowhere.len() < MOST_SOCKETS => {
                 self.nowhere.insert(Arc::clone(link), self.tick);
             }
             None => {}
@@ -219,7 +219,7 @@ impl Sockets {
     fn guess(&mut self, pid: u32, link: &Arc<str>) {
         let elsewhere = || Far { remote: Some(SOMEWHERE.into()), ..Far::default() };
         let Some(far) = self.last.get(&pid).cloned().unwrap_or_else(|| Some(elsewhere())) else { return };
-        if self.guessed.len() < MOST {
+        if self.guessed.len() < MOST_SOCKETS {
             self.guessed.push(Arc::clone(link));
             self.known.insert(Arc::clone(link), far);
         }
@@ -271,7 +271,7 @@ impl Sockets {
             self.known.remove(&link);
         }
         self.known.retain(|_, far| !far.here || far.peer.is_some());
-        if self.known.len() > MOST {
+        if self.known.len() > MOST_SOCKETS {
             self.known.clear();
         }
         if tick.is_multiple_of(NAMESPACES_FOR) {

@@ -161,7 +161,7 @@ fn some_files_are_named_for_as_long_as_they_are_remembered() {
 fn memory_stays_bounded() {
     let tree = Tree::new();
     let mut maps = String::new();
-    for at in 0..3 * MOST_FILES {
+    for at in 0..3 * MOST_DATA_FILES {
         maps += &format!("7f00-7f01 r--s 00000000 00:32 {}      /mnt/data/{at}.npy\n", at + 1);
     }
     tree.process(7, MOUNTINFO, &[], &maps);
@@ -169,12 +169,12 @@ fn memory_stays_bounded() {
     for second in 1..20 {
         mounts.scan(SECOND * second, &[7], false);
     }
-    assert_eq!(mounts.files.len(), MOST_FILES);
+    assert_eq!(mounts.files.len(), MOST_DATA_FILES);
     // Thousands of mounts cannot pile up either.
     for id in 0..1000 {
         mounts.intern(Mount { id, ..Mount::default() }, 7);
     }
-    assert_eq!(mounts.mounts.len(), MOST_MOUNTS);
+    assert_eq!(mounts.mounts.len(), MOST_DATA_MOUNTS);
 }
 
 #[test]

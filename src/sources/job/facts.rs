@@ -19,7 +19,7 @@ const RANK_VARIABLES: &[[&str; 3]] = &[
     ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"],
 ];
 /// More ranks than any run has.
-const MOST_RANKS: u32 = 1 << 20;
+const MOST_WORLD: u32 = 1 << 20;
 /// Libraries whose presence in the memory map marks a process of machine learning.
 const LIBRARIES: &[&str] = &[
     "libtorch_cpu",
@@ -80,7 +80,7 @@ fn place_in(environ: &[u8]) -> Option<RankPlace> {
         |name: &str| -> Option<u32> { std::str::from_utf8(variable(environ, name)?).ok()?.trim().parse().ok() };
     let place = |[rank, world, local]: &[&str; 3]| {
         let place = RankPlace { rank: number(rank)?, world: number(world)?, local_world: number(local) };
-        let is_one = place.world > 1 && place.world <= MOST_RANKS && place.rank < place.world;
+        let is_one = place.world > 1 && place.world <= MOST_WORLD && place.rank < place.world;
         is_one.then(|| RankPlace { local_world: place.local_world.filter(|local| *local <= place.world), ..place })
     };
     RANK_VARIABLES.iter().find_map(place)

@@ -98,7 +98,7 @@ fn no_more_than_32_and_those_the_busiest() {
     let sample = reader.read(2 * SECOND, &[]).unwrap();
     let expected: Vec<(u32, u64)> = (269..=300).rev().map(|pid| (pid, u64::from(pid) * 2)).collect();
     assert_eq!((ticks(&sample), sample.others), (expected, 268));
-    assert_eq!(reader.names.len(), MOST);
+    assert_eq!(reader.names.len(), MOST_NEIGHBOURS);
 }
 
 #[test]

@@ -13,21 +13,21 @@ use crate::sample::{ProcessId, StackCount, StackFrame, StackWindow, ThreadStacks
 use crate::sources::fields::head;
 
 /// Larger documents are refused, bytes: 150 threads of 60 frames at 50 different samples take 6 MB.
-pub const LARGEST: usize = 16 << 20;
+pub const LARGEST_STACKS: usize = 16 << 20;
 /// More lines are not looked at: twice as many as 150 threads can have at 50 samples a second for 4 s.
-const LINES: usize = 1 << 16;
+const STACK_LINES: usize = 1 << 16;
 
 /// Reads a document; `None` where it is none, or too large. Stacks come leaf first and most frequent first, within the bounds of `sample::stacks`: the leaf's
 /// side of deep stacks and the most frequent stacks are kept. A forked worker's stack is cut at its own
 /// `multiprocessing/process.py:_bootstrap`, below which it shows what its parent was doing. A thread with no Python frame
 /// has an empty stack. The main thread, whose ID is among `main_tids`, comes first.
 pub fn parse(bytes: &[u8], process: ProcessId, main_tids: &[u32]) -> Option<StackWindow> {
-    if bytes.len() > LARGEST {
+    if bytes.len() > LARGEST_STACKS {
         return None;
     }
     let text = String::from_utf8_lossy(bytes);
     let mut counted: BTreeMap<&str, BTreeMap<Vec<&str>, u32>> = BTreeMap::new();
-    for (line, count) in lines(&text).take(LINES) {
+    for (line, count) in lines(&text).take(STACK_LINES) {
         let (label, stack) = line.split_once(';').unwrap_or((line, ""));
         if let Some(label) = label.strip_prefix("thread (") {
             let seen = counted.entry(label).or_default().entry(leaf_first(stack)).or_default();

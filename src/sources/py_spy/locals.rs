@@ -10,7 +10,7 @@ use crate::sample::{FrameLocals, LocalsSample, ProcessId, ThreadLocals, stacks};
 use crate::sources::fields::head;
 
 /// Larger documents are refused, bytes: a hundred threads of forty frames with thirty variables of 80 bytes take 10 MB.
-pub const LARGEST: usize = 16 << 20;
+pub const LARGEST_LOCALS: usize = 16 << 20;
 
 #[derive(Deserialize)]
 struct DumpedThread<'t> {
@@ -43,7 +43,7 @@ type JsonText<'t> = std::borrow::Cow<'t, str>;
 
 /// Reads a document; `None` where it is none, or too large. The thread with one of `main_tids` comes first.
 pub fn parse(bytes: &[u8], process: ProcessId, main_tids: &[u32], began_ns: u64) -> Option<LocalsSample> {
-    if bytes.len() > LARGEST {
+    if bytes.len() > LARGEST_LOCALS {
         return None;
     }
     let threads: Vec<DumpedThread> = serde_json::from_slice(bytes).ok()?;

@@ -22,16 +22,16 @@ const FETCH: &str = "torch/utils/data/_utils/fetch.py";
 /// Stacks of each thread that are given a line, the most frequent.
 const STACKS: usize = 8;
 /// Files that are read for one window.
-const FILES: usize = 32;
+const FILES_KEPT: usize = 32;
 /// Larger files are not read, bytes: nobody writes such a program.
-const LARGEST: u64 = 2 << 20;
+const LARGEST_SOURCE: u64 = 2 << 20;
 /// Longest line, bytes.
-const LONGEST: usize = 200;
+const LONGEST_LINE: usize = 200;
 
 /// Gives the user's innermost frames in each thread's most frequent stacks their line of source. Whatever cannot be
 /// read stays without one, and so does what the target's user (`readers`) may not read.
 pub fn fill(window: &mut StackWindow, proc_root: &Path, readers: &Readers) {
-    let wanted: Vec<_> = wanted(window).into_iter().take(FILES).collect();
+    let wanted: Vec<_> = wanted(window).into_iter().take(FILES_KEPT).collect();
     if wanted.is_empty() {
         return;
     }
@@ -45,7 +45,7 @@ pub fn fill(window: &mut StackWindow, proc_root: &Path, readers: &Readers) {
         let Some(file) = file else { continue };
         let mut bytes = Vec::new();
         // What was read before an error is still the file's beginning.
-        let _ = file.take(LARGEST).read_to_end(&mut bytes);
+        let _ = file.take(LARGEST_SOURCE).read_to_end(&mut bytes);
         let mut rows = (1..).zip(bytes.split(|&byte| byte == b'\n'));
         for (line, frames) in lines {
             let text = rows.find(|(number, _)| *number == line).and_then(|(_, row)| trimmed(row));
@@ -87,7 +87,7 @@ fn open(root: &OwnedFd, cwd: Option<&Path>, file: &str) -> Option<File> {
     let found = rustix::fs::openat2(root, &path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
     let found = File::from(found);
     let metadata = found.metadata().ok()?;
-    if !metadata.is_file() || metadata.len() > LARGEST {
+    if !metadata.is_file() || metadata.len() > LARGEST_SOURCE {
         return None;
     }
     File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).ok()
@@ -96,7 +96,7 @@ fn open(root: &OwnedFd, cwd: Option<&Path>, file: &str) -> Option<File> {
 /// A line without its indentation, cut between characters; `None` for an empty one.
 fn trimmed(row: &[u8]) -> Option<Arc<str>> {
     let text = String::from_utf8_lossy(row.get(..row.len().min(4096))?);
-    Some(head(text.trim(), LONGEST)).filter(|text| !text.is_empty()).map(Into::into)
+    Some(head(text.trim(), LONGEST_LINE)).filter(|text| !text.is_empty()).map(Into::into)
 }
 
 #[cfg(test)]

@@ -40,14 +40,14 @@ const OWN: &str = "/proc/self/exe";
 /// Longest request, bytes.
 const REQUEST: usize = 16 << 10;
 /// Open files that come with a request.
-const FILES: usize = 4;
+const STANDARD_FILES: usize = 4;
 /// Lower priority than the job's: py-spy must not take its CPU.
 const NICE: i32 = 5;
 /// How often the end of py-spy is looked for where the kernel cannot tell it (no pidfd before Linux 5.3).
 const LOOK: Duration = Duration::from_millis(20);
 /// Between two attempts at descendants that could not be killed, and how many attempts.
 const AGAIN: Duration = Duration::from_millis(2);
-const ATTEMPTS: u32 = 500;
+const SPAWN_ATTEMPTS: u32 = 500;
 
 /// How the supervisor is started: the program and its arguments.
 static PROGRAM: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
@@ -99,7 +99,7 @@ impl Supervisor {
         let fields = [most.as_bytes(), path.as_bytes()].into_iter().chain(arguments.iter().map(|one| one.as_bytes()));
         let request = fields.collect::<Vec<_>>().join(&0);
         let files: Vec<_> = streams.into_iter().chain(program.held.as_ref().map(AsFd::as_fd)).collect();
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(STANDARD_FILES))];
         let mut ancillary = SendAncillaryBuffer::new(&mut room);
         ancillary.push(SendAncillaryMessage::ScmRights(&files));
         sendmsg(&control, &[IoSlice::new(&request)], &mut ancillary, SendFlags::NOSIGNAL)?;
@@ -219,7 +219,7 @@ fn watch(child: &mut Child, control: BorrowedFd<'_>) -> io::Result<Option<ExitSt
 /// Kills and reaps every descendant: the children, then those that these leave behind, which are children by then.
 fn end_descendants() {
     let mut attempts = 0;
-    while attempts < ATTEMPTS {
+    while attempts < SPAWN_ATTEMPTS {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => continue,
             Ok(None) => {}
@@ -244,7 +244,7 @@ fn children() -> impl Iterator<Item = Pid> {
 }
 
 fn receive(control: BorrowedFd<'_>, request: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES))];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(STANDARD_FILES))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut room);
     let received = recvmsg(control, &mut [IoSliceMut::new(request)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
     let mut files = Vec::new();

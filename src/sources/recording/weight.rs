@@ -18,7 +18,7 @@ const FREE: u64 = 16 << 20;
 /// threads that all sleep reaches 310.
 const PER_BYTE: u64 = 2000;
 /// No line may weigh more than this, bytes: one of ours that is as long as a line may be weighs half of it.
-pub(super) const LINE_MAX: u64 = 128 << 20;
+pub(super) const WEIGHT_MAX: u64 = 128 << 20;
 
 /// An estimate from above of the memory, bytes, that a line of JSON takes when it is parsed.
 pub(super) fn estimate(line: &[u8]) -> u64 {

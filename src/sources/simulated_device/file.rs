@@ -9,7 +9,7 @@ use super::state::{DeviceState, RECORD_BYTES, StateError, parse_header};
 use crate::sources::regular_file;
 
 /// Attempts at a record that is being written. A write takes microseconds; one that lasts longer than this died half-way.
-const ATTEMPTS: u32 = 64;
+const FILE_ATTEMPTS: u32 = 64;
 
 /// An open state file whose header was found good.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl StateFile {
     pub fn read(&self, index: u32) -> io::Result<Option<DeviceState>> {
         let offset = (u64::from(index) + 1) * RECORD_BYTES as u64;
         let (mut record, mut sequence) = ([0; RECORD_BYTES], [0; 8]);
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..FILE_ATTEMPTS {
             self.file.read_exact_at(&mut record, offset)?;
             self.file.read_exact_at(&mut sequence, offset)?;
             let state = DeviceState::parse(&record);

@@ -18,7 +18,7 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::{ChartLine, Text, Top, banner, count, write, write_fit, write_lines};
 
 /// Seconds that the small charts show.
-const SPAN_S: f64 = 60.0;
+const PREVIEW_S: f64 = 60.0;
 /// Cells of their names and values.
 const NAME: u16 = 16;
 /// Highest small chart.
@@ -65,8 +65,11 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     }
     let height = (area.height / 3).min(CHART_MAX);
     let chart = Rect { x: area.x + NAME, width: area.width - NAME, height, ..area };
-    let window =
-        TimelineWindow::of_cells(job.history.timeline.latest().map_or(0, |point| point.end_ns), SPAN_S, chart.width);
+    let window = TimelineWindow::of_cells(
+        job.history.timeline.latest().map_or(0, |point| point.end_ns),
+        PREVIEW_S,
+        chart.width,
+    );
     let latest = job.history.timeline.latest();
     let shown = [
         (ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent), "no GPU use seen"),

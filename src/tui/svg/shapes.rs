@@ -20,10 +20,10 @@ const QUARTERS: [(u8, Rectangle); 4] = [(1, (0, 0, 4, 8)), (2, (4, 0, 4, 8)), (4
 /// The quarters that are filled, from U+2596 on.
 const QUADRANTS: [u8; 10] = [4, 8, 1, 1 | 4 | 8, 1 | 8, 1 | 2 | 4, 1 | 2 | 8, 2, 2 | 4, 2 | 4 | 8];
 
-/// Arms of a line, one unit thick and meeting in the middle, with their bits in [`LINES`]: left, right, up, down.
+/// Arms of a line, one unit thick and meeting in the middle, with their bits in [`LINES_OF_BOXES`]: left, right, up, down.
 const ARMS: [(u8, Rectangle); 4] = [(1, (0, 8, 4, 1)), (2, (4, 8, 4, 1)), (4, (4, 0, 1, 9)), (8, (4, 8, 1, 8))];
 /// The arms that characters have. Round corners are drawn as square ones.
-const LINES: [(&str, u8); 11] = [
+const LINES_OF_BOXES: [(&str, u8); 11] = [
     ("─", 1 | 2),
     ("│", 4 | 8),
     ("┌╭", 2 | 8),
@@ -59,7 +59,7 @@ impl Shape {
                 0x2594 => vec![(0, 0, 8, 2)],
                 0x2595 => vec![(7, 0, 1, 16)],
                 0x2596..=0x259F => parts(QUARTERS, *QUADRANTS.get(code as usize - 0x2596)?),
-                _ => parts(ARMS, LINES.iter().find(|(characters, _)| characters.contains(c))?.1),
+                _ => parts(ARMS, LINES_OF_BOXES.iter().find(|(characters, _)| characters.contains(c))?.1),
             }),
         })
     }

@@ -83,7 +83,7 @@ impl Rgb {
     }
 
     /// The entries of xterm's 256 colors that have names.
-    pub const NAMED: RangeInclusive<u8> = 0..=15;
+    pub const NAMED_COLORS: RangeInclusive<u8> = 0..=15;
     /// Its cube and grays. People change the others.
     pub const FIXED: RangeInclusive<u8> = 16..=255;
 
@@ -173,7 +173,7 @@ mod tests {
             assert_eq!(Rgb::indexed(nearest), Rgb::indexed(index), "{index} → {nearest}");
         }
         for index in 0..16 {
-            assert_eq!(Rgb::indexed(index).nearest(Rgb::NAMED), index);
+            assert_eq!(Rgb::indexed(index).nearest(Rgb::NAMED_COLORS), index);
         }
         assert_eq!(Rgb(0xE6, 0x9F, 0x00).nearest(Rgb::FIXED), 178);
         assert_eq!(Rgb(0x56, 0xB4, 0xE9).nearest(Rgb::FIXED), 74);

@@ -95,7 +95,7 @@ pub(super) struct Shade {
 impl Shade {
     fn new(rgb: Rgb, indexed: Option<u8>, ansi: Option<u8>) -> Self {
         let indexed = indexed.unwrap_or_else(|| rgb.nearest(Rgb::FIXED));
-        let ansi = ansi.unwrap_or_else(|| rgb.nearest(Rgb::NAMED));
+        let ansi = ansi.unwrap_or_else(|| rgb.nearest(Rgb::NAMED_COLORS));
         Self { rgb, indexed, ansi }
     }
 
@@ -126,14 +126,14 @@ impl Shade {
 pub struct Palette([Shade; ColorSlot::COUNT]);
 
 /// The built-in themes' files; the first is the default.
-const FILES: [(&str, &str); 3] = [
+const THEME_FILES: [(&str, &str); 3] = [
     ("dark", include_str!("../../../assets/themes/dark.toml")),
     ("light", include_str!("../../../assets/themes/light.toml")),
     ("high-contrast", include_str!("../../../assets/themes/high-contrast.toml")),
 ];
 
 static BUILT_IN: LazyLock<[(&str, Palette); 3]> = LazyLock::new(|| {
-    FILES.map(|(name, text)| (name, read(text, |_| Some(Palette::MONOCHROME)).unwrap_or(Palette::MONOCHROME)))
+    THEME_FILES.map(|(name, text)| (name, read(text, |_| Some(Palette::MONOCHROME)).unwrap_or(Palette::MONOCHROME)))
 });
 
 impl Palette {
@@ -153,7 +153,7 @@ impl Palette {
 
     /// Names of the built-in themes; the first is the default.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        FILES.iter().map(|(name, _)| *name)
+        THEME_FILES.iter().map(|(name, _)| *name)
     }
 
     /// A built-in theme by its name.
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_built_in_themes_are_whole() {
-        for (name, text) in FILES {
+        for (name, text) in THEME_FILES {
             let file: File = toml::from_str(text).unwrap();
             assert!(file.base.is_none(), "{name}");
             assert!(file.entries().iter().all(Option::is_some), "{name}: a slot is missing");

@@ -162,7 +162,7 @@ fn what_is_no_document_is_refused() {
     ] {
         assert!(window(bad.as_bytes()).is_none(), "{}", &bad[..bad.len().min(80)]);
     }
-    assert!(window(&vec![b' '; LARGEST + 1]).is_none());
+    assert!(window(&vec![b' '; LARGEST_STACKS + 1]).is_none());
     let mut bytes = PARENT.as_bytes().to_vec();
     bytes[PARENT.find("hot").unwrap()] = 0xff;
     assert_eq!(window(&bytes).unwrap().threads.len(), 2);

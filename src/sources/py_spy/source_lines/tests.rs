@@ -98,7 +98,7 @@ fn only_regular_files_of_a_likely_size_are_read() {
     let (tree, root) = tree();
     fs::create_dir(root.join("job/folder.py")).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, root.join("job/pipe.py"), 0o666.into()).unwrap();
-    File::create(root.join("job/huge.py")).unwrap().set_len(LARGEST + 1).unwrap();
+    File::create(root.join("job/huge.py")).unwrap().set_len(LARGEST_SOURCE + 1).unwrap();
     // Opening a pipe or a device can have an effect by itself; `O_PATH` opens nothing (inotify(7) tells of neither).
     let opened = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).unwrap();
     inotify::add_watch(&opened, root.join("job/pipe.py"), inotify::WatchFlags::OPEN).unwrap();
@@ -117,7 +117,7 @@ fn a_changed_file_is_read_again_and_few_are_read() {
         fs::write(root.join("job/a.py"), format!("{text}\n")).unwrap();
         assert_eq!(texts(tree.path(), one), [Some(text.to_owned())]);
     }
-    let names: Vec<String> = (0..2 * FILES).map(|number| format!("/job/{number:03}.py")).collect();
+    let names: Vec<String> = (0..2 * FILES_KEPT).map(|number| format!("/job/{number:03}.py")).collect();
     let mut window = StackWindow { process: ProcessId { pid: 7, start_ticks: 1 }, ..StackWindow::default() };
     for (at, name) in (0..).zip(&names) {
         fs::write(root.join(name.trim_start_matches('/')), "x\n").unwrap();
@@ -127,5 +127,5 @@ fn a_changed_file_is_read_again_and_few_are_read() {
     }
     fill(&mut window, tree.path(), &Readers::find(Path::new("/proc/self")).unwrap());
     let with_text: Vec<bool> = window.frames.iter().map(|frame| frame.text.is_some()).collect();
-    assert_eq!(with_text, [[true; FILES], [false; FILES]].concat());
+    assert_eq!(with_text, [[true; FILES_KEPT], [false; FILES_KEPT]].concat());
 }

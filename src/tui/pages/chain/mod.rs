@@ -28,7 +28,7 @@ const SHARE: u16 = 7;
 /// Cells of the past in which a recording may hold a chain.
 const LOOKED_AT: u16 = 60;
 /// Highest timeline worth its rows.
-const HIGHEST: u16 = 6;
+const CHART_ROWS: u16 = 6;
 /// The waits, then what ended them.
 const TIMELINES: [ChartLine; 6] = [
     ChartLine(Class::DataLoader, "Loop waits", |p| p.waits.get(), Top::Percent),
@@ -39,7 +39,7 @@ const TIMELINES: [ChartLine; 6] = [
     ChartLine(Class::DataLoader, "← anything else", |p| p.waits_other.get(), Top::Percent),
 ];
 /// Seconds of waits without which there is no chain.
-const FIRST_S: f64 = 2.0;
+const CHAIN_AFTER_S: f64 = 2.0;
 
 /// It remembers nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,7 +55,7 @@ impl Content for Chain {
             page.each(&rows, |buf, rect, row| one(buf, rect, row, scene.theme));
             page.next(1);
             if scene.frame().is_some() {
-                page.timelines(&timelines(page.area, scene), area.height.saturating_sub(used), HIGHEST, scene);
+                page.timelines(&timelines(page.area, scene), area.height.saturating_sub(used), CHART_ROWS, scene);
             }
         });
     }
@@ -88,7 +88,8 @@ fn head(width: u16, scene: &Scene<'_>) -> Text {
 
 /// Why there is no chain.
 fn why_none(scene: &Scene<'_>) -> String {
-    let Some(Verdict { observed_s, .. }) = scene.verdict().filter(|verdict| verdict.observed_s >= FIRST_S) else {
+    let Some(Verdict { observed_s, .. }) = scene.verdict().filter(|verdict| verdict.observed_s >= CHAIN_AFTER_S)
+    else {
         return "No chain yet: it needs two seconds.".to_owned();
     };
     let trainers = scene.frame().map_or(0, |frame| frame.trainers.len());

@@ -21,7 +21,7 @@ const THREADS: u16 = 62;
 /// From this width on threads have their process's PID, and neighbours their command line.
 const ROOMY: usize = 52;
 /// Most rows of a list. No real frame has more, but a hand-made one may.
-const MOST: usize = 256;
+const MOST_ROWS: usize = 256;
 
 /// Adds a list: its heading, and its rows or a remark where there are none.
 type Add = fn(&mut Text, &Frame);
@@ -64,7 +64,7 @@ fn roles(text: &mut Text, frame: &Frame) {
     if frame.thread_roles.is_empty() {
         text.wrapped("", 0, "the job's threads have not been read", text.theme.dim());
     }
-    for role in frame.thread_roles.iter().take(MOST) {
+    for role in frame.thread_roles.iter().take(MOST_ROWS) {
         let count = role.count.to_string();
         let (cpu, queue) = (whole_percent(role.cpu_pct), format::share(role.run_delay_share));
         let values = [role.process_role.word(), short(role.thread_role.word()), &count, &cpu, &queue];
@@ -81,7 +81,7 @@ fn threads(text: &mut Text, frame: &Frame) {
     if frame.threads.is_empty() && !frame.thread_roles.is_empty() {
         text.wrapped("", 0, "no thread ran or queued", text.theme.dim());
     }
-    for thread in frame.threads.iter().take(MOST) {
+    for thread in frame.threads.iter().take(MOST_ROWS) {
         let pid = is_wide.then(|| thread.process.pid.to_string());
         let percent = |pct: f32| whole_percent(Some(f64::from(pct)));
         let (cpu, queue) = (percent(thread.cpu_pct), percent(thread.run_delay_pct));
@@ -106,7 +106,7 @@ fn neighbours(text: &mut Text, frame: &Frame) {
     if processes.is_empty() {
         text.wrapped("", 0, remark, text.theme.dim());
     }
-    for process in processes.iter().take(MOST) {
+    for process in processes.iter().take(MOST_ROWS) {
         let (cpu, memory) = (whole_percent(Some(process.cpu_pct)), format::bytes(Some(process.rss_bytes)));
         let row = table::row(&COLUMNS, [process.id.pid.to_string(), number(process.uid), cpu, memory]);
         named(text, row + " ", &name(process, is_wide));

@@ -2,7 +2,7 @@
 
 use ratatui::style::Style;
 
-use super::MOST;
+use super::MOST_FINDINGS;
 use super::sources;
 use crate::diagnosis::counter_evidence::{counter_evidence, rests_on};
 use crate::diagnosis::verdict::Verdict;
@@ -15,7 +15,7 @@ use crate::tui::widgets::{Scene, Text};
 pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     page.heading("What speaks against it, and what else was found");
     let before = page.lines.len();
-    for (e, side, means) in counter_evidence(verdict).take(MOST) {
+    for (e, side, means) in counter_evidence(verdict).take(MOST_FINDINGS) {
         let (value, threshold) = (format::in_unit(e.value, e.unit), format::in_unit(e.threshold, e.unit));
         let text = format!("{} {value} is {} {threshold}: {means}", e.signal.word(), side.word());
         page.wrapped("  against: ", 11, &text, Style::new());
@@ -29,7 +29,7 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
         };
         page.wrapped("  source:  ", 11, &format!("{} {state}{why}: {rests}", source.title()), page.theme.strong());
     }
-    for f in verdict.other_findings.iter().take(MOST) {
+    for f in verdict.other_findings.iter().take(MOST_FINDINGS) {
         let name = verdict_name(f.class, f.cause);
         let text = sanitise(&f.text);
         let text = match f.is_doubt() {

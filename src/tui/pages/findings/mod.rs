@@ -20,7 +20,7 @@ use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Drawn, Piece, Scene, Text, scrolled};
 
 /// Most entries of any list: no real verdict has more, but a hand-made one may.
-const MOST: usize = 64;
+const MOST_FINDINGS: usize = 64;
 
 /// It remembers nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,7 +55,7 @@ fn advice(text: &mut Text, verdict: &Verdict) {
         };
         text.wrapped("", 2, none, Style::new());
     }
-    for (n, advice) in verdict.advice.iter().take(MOST).enumerate() {
+    for (n, advice) in verdict.advice.iter().take(MOST_FINDINGS).enumerate() {
         let title = format!("{}{}", sanitise(&advice.title), bound(advice));
         text.wrapped(&format!("  {}. ", n + 1), 5, &title, text.theme.advice());
         text.wrapped("", 5, &advice.why, Style::new());
@@ -76,7 +76,7 @@ fn evidence(text: &mut Text, verdict: &Verdict) {
     let [of_signal, of_value, of_threshold, of_side]: [Column; 4] =
         [("  SIGNAL", -signal_cells - 2), ("VALUE", value_cells), ("THRESHOLD", value_cells), ("  SIDE", -9)];
     text.table_heading(&(table::headings(&[of_signal, of_value, of_threshold, of_side]) + "MEANS"));
-    for e in verdict.evidence.iter().take(MOST) {
+    for e in verdict.evidence.iter().take(MOST_FINDINGS) {
         let shown = |value: Option<f64>| crate::text::fit(&format::in_unit(value, e.unit), value_cells as usize - 1);
         let threshold = e.threshold.map_or_else(String::new, |_| shown(e.threshold));
         let start = table::row(&[of_signal, of_value], [format!("  {}", e.signal.word()), shown(e.value)]);
@@ -102,7 +102,7 @@ fn hanging<const N: usize>(page: &mut Text, start: [Piece; N], indent: usize, le
 
 fn not_seen(text: &mut Text, verdict: &Verdict) {
     text.heading("Not seen, and what mends it");
-    for n in verdict.not_seen.iter().take(MOST) {
+    for n in verdict.not_seen.iter().take(MOST_FINDINGS) {
         text.wrapped("  •", 4, &format!("{}: {}", n.what, sanitise(&n.why)), Style::new());
         if let Some(fix) = &n.fix {
             text.wrapped("    → ", 6, fix, text.theme.advice());
@@ -122,7 +122,7 @@ fn ranks(text: &mut Text, verdict: &Verdict) {
     let columns: Vec<Column> = [("RANK", 6), ("PID", 9)].into_iter().chain(shares).collect();
     text.heading("Ranks: where their main threads' time goes");
     text.table_heading(&table::headings(&columns));
-    for (place, rank) in verdict.ranks.iter().take(MOST).enumerate() {
+    for (place, rank) in verdict.ranks.iter().take(MOST_FINDINGS).enumerate() {
         let Rank { pid, shares, collectives, straggler, at, .. } = rank;
         let shares = shares.values().map(Some).into_iter().chain([*collectives]).map(format::share);
         let line = table::row(&columns, [rank.number(place).to_string(), pid.to_string()].into_iter().chain(shares));

@@ -53,7 +53,7 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
             );
         }
     }
-    let seen = verdict.seen.iter().take(super::MOST);
+    let seen = verdict.seen.iter().take(super::MOST_FINDINGS);
     let seen: Vec<String> = seen.map(|(source, state)| format!("{} {}", source.word(), sanitise(state))).collect();
     if !seen.is_empty() {
         page.wrapped("  read for the verdict: ", 24, &seen.join(", "), page.theme.dim());

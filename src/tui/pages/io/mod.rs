@@ -33,9 +33,9 @@ const TIMELINES: [(ChartLine, &str); 5] = [
 ];
 const NO_DISK: &str = "no disk is seen";
 /// Rows of the smallest picture: one of each, and the time axis.
-const LEAST: u16 = TIMELINES.len() as u16 + 1;
+const LEAST_ROWS: u16 = TIMELINES.len() as u16 + 1;
 /// Highest timeline worth its rows.
-const HIGHEST: u16 = 8;
+const HIGHEST_CHART: u16 = 8;
 
 /// It remembers nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,7 +58,7 @@ impl Content for Io {
                     disks::bar(buf, rect, *percent, scene.theme);
                 }
             });
-            page.timelines(&TIMELINES, area.height.saturating_sub(count(text.lines.len())), HIGHEST, scene);
+            page.timelines(&TIMELINES, area.height.saturating_sub(count(text.lines.len())), HIGHEST_CHART, scene);
         });
     }
 }
@@ -87,7 +87,7 @@ fn numbers(frame: &Frame, scene: &Scene<'_>, area: Rect) -> (Text, DiskBars) {
         mounts::add(&mut text, frame, scene, detail);
         facts::network(&mut text, frame);
         shown = (text, bars);
-        if count(shown.0.lines.len()) + LEAST <= area.height {
+        if count(shown.0.lines.len()) + LEAST_ROWS <= area.height {
             break;
         }
     }

@@ -140,7 +140,7 @@ fn no_gpu(frame: &Frame, scene: &Scene<'_>) -> String {
 fn loader(frame: &Frame) -> Numbers {
     let workers = &frame.workers;
     let mean = |of: fn(&WorkerRates) -> Option<f64>| mean(workers.iter().map(of));
-    let batches = workers.iter().map(|w| w.batches_s).sum::<Option<f64>>().filter(|_| !workers.is_empty());
+    let batches = workers.iter().map(|w| w.batches_per_s).sum::<Option<f64>>().filter(|_| !workers.is_empty());
     let used = format::share(mean(|w| w.idle).map(|idle| 1.0 - idle));
     let (value, unit, empty) = match workers.len() {
         0 => (format::UNMEASURED.to_owned(), "", "no loader workers seen"),

@@ -43,7 +43,7 @@ fn one(buf: &mut Buffer, area: Rect, worker: &WorkerRates, scene: &Scene<'_>) {
         write(buf, bar.right() + 1, area.y, area.right(), format::UNMEASURED, theme.style(Look::IDLE));
         return;
     };
-    let (share, rate) = (share * 100.0, format::number(worker.batches_s));
+    let (share, rate) = (share * 100.0, format::number(worker.batches_per_s));
     let text = match by_stacks(worker.id.pid, scene).filter(|_| [Look::BUSY, Look::IO].contains(&most)) {
         Some(name) => format!("{share:>3.0}% {name:<9} {rate}/s"),
         None => format!("{share:>3.0}% {:<5} {rate}/s", most.word),

@@ -98,7 +98,7 @@ fn worker_lines(w: &WorkerRates) -> [String; 2] {
         ),
         format!(
             "{} batches/s · {} read calls/s · {} through read calls · {} major faults/s",
-            format::number(w.batches_s),
+            format::number(w.batches_per_s),
             format::number(w.read_calls_per_s),
             format::rate(w.read_chars_per_s),
             format::number(w.major_faults_per_s)

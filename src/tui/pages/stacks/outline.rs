@@ -11,11 +11,11 @@ use crate::tui::format;
 use crate::tui::job::Job;
 
 /// Smallest share of a thread's time that is listed, 0–1.
-const LEAST: f64 = 0.005;
+const LEAST_SHARE: f64 = 0.005;
 /// Most functions listed of a role.
-const FUNCTIONS: usize = 40;
+const FUNCTIONS_LISTED: usize = 40;
 /// Most lines listed of a function.
-const LINES: usize = 12;
+const LINES_LISTED: usize = 12;
 /// Trainers that are unfolded at first; of more, the first one is.
 const OPEN: usize = 2;
 
@@ -138,13 +138,13 @@ impl Outline<'_> {
         }
         self.push(part_of(&key, OutlinePart::Activities), What::Activities(sum.main, sum.share(sum.validation)));
         let shares = sum.functions.iter().map(|function| (function, sum.share(function.samples)));
-        let listed: Vec<_> = shares.take(FUNCTIONS).take_while(|(_, share)| *share >= LEAST).collect();
+        let listed: Vec<_> = shares.take(FUNCTIONS_LISTED).take_while(|(_, share)| *share >= LEAST_SHARE).collect();
         for (function, share) in &listed {
             self.function(&key, sum, function, *share);
         }
         let more = sum.functions.len().saturating_sub(listed.len());
         let share = (1.0 - listed.iter().map(|(_, share)| share).sum::<f64>()).max(0.0);
-        if more > 0 || share >= LEAST {
+        if more > 0 || share >= LEAST_SHARE {
             let more = if more == 0 { String::new() } else { format!("{more} more, ") };
             let text = format!("{more}{} of its time in all else", format::share(Some(share)));
             self.push(part_of(&key, OutlinePart::Rest), What::Rest(text));
@@ -160,7 +160,7 @@ impl Outline<'_> {
         if !self.foldable(key.clone(), false, what) {
             return;
         }
-        for line in lines.iter().take(LINES) {
+        for line in lines.iter().take(LINES_LISTED) {
             let blocked = f64::from(line.blocked) / f64::from(line.samples.max(1));
             let what = What::Line { share: sum.share(line.samples), text: line.text.clone(), blocked };
             self.push(part_of(&key, OutlinePart::Line(line.line)), what);

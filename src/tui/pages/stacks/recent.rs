@@ -10,14 +10,14 @@ use crate::sample::{ProcessId, ProcessRole};
 use crate::tui::job::Job;
 
 /// Seconds that are added up.
-pub const SPAN_S: f64 = 30.0;
+pub const LOOKED_BACK_S: f64 = 30.0;
 /// Seconds back to the newest stacks of a process that has none in the span: one of many workers is looked into seldom.
 const REACH_S: f64 = 120.0;
 /// Most moments unpacked for one picture of the past.
 const UNPACKED: usize = 60;
 /// Most functions kept of a process, and lines of a function: far more than a person reads.
-const FUNCTIONS: usize = 512;
-const LINES: usize = 64;
+const FUNCTIONS_KEPT: usize = 512;
+const LINES_KEPT: usize = 64;
 
 /// A function of one process, or of all workers.
 #[derive(Debug, Clone, Default)]
@@ -71,7 +71,7 @@ impl Sum {
     fn add_place(&mut self, place: &CodePlace) {
         let key = (Arc::clone(&place.file), Arc::clone(&place.function));
         let at = *self.places.entry(key).or_insert(self.functions.len());
-        if at >= FUNCTIONS {
+        if at >= FUNCTIONS_KEPT {
             return;
         }
         if at == self.functions.len() {
@@ -87,7 +87,7 @@ impl Sum {
             if line.text.is_none() {
                 line.text.clone_from(&place.text);
             }
-        } else if function.lines.len() < LINES {
+        } else if function.lines.len() < LINES_KEPT {
             function.lines.push(place.clone());
         }
     }
@@ -113,7 +113,7 @@ pub struct RecentStacks {
     pub all_workers: Sum,
     /// Seconds from the newest stacks to the moment shown.
     pub age_s: Option<f64>,
-    /// Seconds that could be looked back, at most [`SPAN_S`].
+    /// Seconds that could be looked back, at most [`LOOKED_BACK_S`].
     pub span_s: f64,
 }
 
@@ -163,10 +163,10 @@ impl RecentStacks {
         // A clock that went backwards ends the series too.
         let ago = now_ns.checked_sub(ns).map(|ns| ns as f64 / 1e9).filter(|ago| *ago <= REACH_S);
         let Some(ago) = ago else { return false };
-        self.span_s = self.span_s.max(ago.min(SPAN_S));
+        self.span_s = self.span_s.max(ago.min(LOOKED_BACK_S));
         for stacks in stacks {
             let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
-            if ago > SPAN_S && sums.contains_key(&stacks.id) {
+            if ago > LOOKED_BACK_S && sums.contains_key(&stacks.id) {
                 continue;
             }
             self.age_s.get_or_insert(ago);

@@ -16,7 +16,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::outline::{OutlinePart, OutlineRow, What};
-use super::recent::{RecentStacks, SPAN_S};
+use super::recent::{LOOKED_BACK_S, RecentStacks};
 use super::{Stacks, absent, activity};
 use crate::rates::stacks::Activities;
 use crate::rates::time_split::LoopActivity;
@@ -84,7 +84,7 @@ fn heading(buf: &mut Buffer, area: Rect, columns: StackColumns, recent: &RecentS
     let style = theme.heading();
     buf.set_style(Rect { height: 1, ..area }, style);
     let samples: u64 = recent.trainers.values().chain(recent.workers.values()).map(|sum| sum.main.total()).sum();
-    let span = format::duration(recent.span_s.clamp(1.0, SPAN_S));
+    let span = format::duration(recent.span_s.clamp(1.0, LOOKED_BACK_S));
     let right = match recent.age_s {
         // Where the newest are old, that matters more than how many there are.
         Some(age) if age > 10.0 => format!("newest samples {} old", format::duration(age)),
