@@ -2,7 +2,7 @@
 //!
 //! nvml-wrapper lacks `nvmlDeviceGetCurrentClocksEventReasons`. Its list calls ask the library for a count and allocate
 //! that many elements, whatever it says, and its strings must be UTF-8. Here buffers are kept between calls, grow only as
-//! far as [`MOST_PROCESSES_OF_GPU`], and text is read lossily. Every function is looked up by the wrapper; one that the library does not
+//! far as [`MOST_ELEMENTS`], and text is read lossily. Every function is looked up by the wrapper; one that the library does not
 //! have is an error of that call. What is read is unchecked.
 #![allow(unsafe_code, reason = "calls C functions of a library loaded at run time; each call says why it is sound")]
 
@@ -15,7 +15,7 @@ use nvml_wrapper_sys::bindings as sys;
 /// Elements a list buffer begins with: more than the driver's sample ring (about 120) and the usual processes.
 const FIRST: usize = 128;
 /// Elements a list buffer never exceeds: a library that claims more is not believed.
-const MOST_PROCESSES_OF_GPU: usize = 4096;
+const MOST_ELEMENTS: usize = 4096;
 /// Bytes for a name or UUID (`NVML_DEVICE_UUID_V2_BUFFER_SIZE` and `NVML_DEVICE_NAME_V2_BUFFER_SIZE` are 96).
 const TEXT_BYTES: usize = 96;
 
@@ -121,7 +121,7 @@ pub fn driver_version(nvml: &Nvml) -> Result<String, NvmlError> {
 /// Processes on a device.
 ///
 /// # Errors
-/// The driver's, or that the list is longer than [`MOST_PROCESSES_OF_GPU`].
+/// The driver's, or that the list is longer than [`MOST_ELEMENTS`].
 pub fn processes<'b>(
     device: &Device<'_>,
     list: ProcessList,
@@ -194,11 +194,11 @@ fn fill<T: Copy>(
             nvml_try(answer)?;
             return Ok(buffer.get(..count.min(room)).unwrap_or_default());
         }
-        if room >= MOST_PROCESSES_OF_GPU {
+        if room >= MOST_ELEMENTS {
             return Err(NvmlError::InsufficientSize(Some(count)));
         }
         // Some more than asked for: processes may start meanwhile.
-        buffer.resize(count.saturating_add(16).max(room * 2).min(MOST_PROCESSES_OF_GPU), zero);
+        buffer.resize(count.saturating_add(16).max(room * 2).min(MOST_ELEMENTS), zero);
     }
 }
 
@@ -261,7 +261,7 @@ mod tests {
                 sys::nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE
             });
             assert!(matches!(full, Err(NvmlError::InsufficientSize(_))));
-            assert!(calls < 8 && buffer.len() <= MOST_PROCESSES_OF_GPU);
+            assert!(calls < 8 && buffer.len() <= MOST_ELEMENTS);
         }
         let all = fill(&mut buffer, 0, |count, _| {
             // SAFETY: as above.
