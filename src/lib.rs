@@ -9,6 +9,7 @@ pub mod config;
 pub mod demo;
 pub mod diagnosis;
 pub mod errors;
+mod heap;
 pub mod history;
 pub mod jobs;
 pub mod leave;
@@ -38,6 +39,7 @@ pub fn run() -> ExitCode {
         let error = anyhow::Error::new(error);
         return errors::report(&error.context("cannot give up the rights of trainmon's own file"));
     }
+    heap::share_under_limit();
     signals::prepare();
     let arguments: Vec<_> = std::env::args_os().collect();
     let parts = [sources::py_spy::run_part, demo::run_part, commands::run::run_part, sources::gpu::run_part];

@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
 
+use crate::heap::ENOUGH_ADDRESSES;
 use crate::sample::{OwnSample, ProcessId, Sample};
 use crate::sources::SourceOptions;
 use crate::sources::files::KeptFile;
@@ -51,9 +52,6 @@ const RETRY: Duration = Duration::from_secs(30);
 
 /// How long the end waits for a running py-spy to be ended.
 const STACKS_END: Duration = Duration::from_millis(500);
-
-/// A limit on addresses from here on is not what keeps a thread from being started: all of ours take 160 MiB.
-const ENOUGH_ADDRESSES: u64 = 1 << 30;
 
 /// Addresses that have to be free before a thread is started, bytes: the heap grows to 17 MiB with a small job, and each thread's
 /// stack takes 2 MiB.
