@@ -21,11 +21,11 @@ const SPARING_TRAINER_HZ: u32 = 20;
 /// How closely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand {
-    /// Stacks are taken one after the other: 2 to 3 % of a core.
+    /// Stacks are taken one after the other: 2 to 3% of a core.
     Often,
     /// A rest of two seconds in between.
     NowAndThen,
-    /// A rest of four seconds in between: a run of py-spy costs 25 to 60 ms of CPU, so one in five seconds is about 1 % of a
+    /// A rest of four seconds in between: a run of py-spy costs 25 to 60 ms of CPU, so one in five seconds is about 1% of a
     /// core.
     Seldom,
     /// A rest of nine seconds in between, and fewer rounds of the sampler: a device that has work all the time leaves little to

@@ -160,7 +160,7 @@ impl Collector {
     }
 
     /// Says whether the busiest processes besides the job's are wanted from now on: a scan of the host every two
-    /// seconds, or more rarely where that would cost more than 1 % of a core.
+    /// seconds, or more rarely where that would cost more than 1% of a core.
     pub fn want_neighbours(&mut self, wanted: bool) {
         neighbours::want(wanted, &self.shared, &mut self.neighbours_thread);
     }

@@ -16,7 +16,7 @@ use crate::sources::neighbours::NeighboursReader;
 const EVERY: Duration = Duration::from_secs(2);
 /// … and between the first two: who is at work now is wanted soon.
 const SOON: Duration = Duration::from_millis(500);
-/// The rest after a scan is at least this many times as long as the scan: at most 1 % of a core.
+/// The rest after a scan is at least this many times as long as the scan: at most 1% of a core.
 const REST_FACTOR: u32 = 100;
 
 /// Says whether neighbors are wanted from now on. Where no thread can be started there are none.

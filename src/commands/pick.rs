@@ -154,7 +154,7 @@ mod tests {
         };
         assert!(described(&hostile, 0).starts_with("5  GPU 1.5 GiB, 1 worker"));
         let lines = lines(&[hostile], 60);
-        assert!(lines[0].starts_with("  1) 5  GPU 1.5 GiB, 1 worker, torch, for 1 d 1 h  python"), "{lines:?}");
+        assert!(lines[0].starts_with("  1) 5  GPU 1.5 GiB, 1 worker, torch, for 1d01h  python"), "{lines:?}");
         assert!(lines[0].width() <= 60 && !lines[0].contains(['\u{1b}', '\n']));
     }
 }

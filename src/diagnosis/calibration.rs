@@ -39,8 +39,8 @@ mod tests {
         let all: Vec<f64> = (0..=99_u32).map(|percent| of_rules(f64::from(percent) / 100.0)).collect();
         assert!(all.windows(2).all(|pair| matches!(pair, [a, b] if a <= b)), "{all:?}");
         for (percent, calibrated) in all.iter().enumerate() {
-            assert_eq!(*calibrated >= 0.8, percent >= 80, "{percent} %: {calibrated}");
-            assert!(*calibrated * 100.0 >= percent as f64 - 1e-9 && *calibrated <= 0.99, "{percent} %: {calibrated}");
+            assert_eq!(*calibrated >= 0.8, percent >= 80, "{percent}%: {calibrated}");
+            assert!(*calibrated * 100.0 >= percent as f64 - 1e-9 && *calibrated <= 0.99, "{percent}%: {calibrated}");
         }
         // Even odds become those of the factor.
         assert!((of_rules(0.5) - ODDS.value / (ODDS.value + 1.0)).abs() < 1e-9 && of_rules(0.0).abs() < 1e-9);

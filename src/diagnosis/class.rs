@@ -25,6 +25,19 @@ named_enum! {
 }
 
 impl Class {
+    /// The heading of the answer: `DATA LOADER`.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::DataLoader => "DATA LOADER",
+            Self::Io => "IO",
+            Self::Cpu => "CPU",
+            Self::Gpu => "GPU",
+            Self::Balanced => "HEALTHY",
+            Self::Idle => "NOT TRAINING",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+
     /// What holds the loop back, for a sentence.
     pub fn meaning(self) -> &'static str {
         match self {

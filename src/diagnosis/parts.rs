@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::stats::{percent, round};
+use crate::text::format::step_time;
 
 /// Share of the window in which the job's devices were idle, and what the main thread did meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -42,7 +43,7 @@ impl fmt::Display for Hottest {
 }
 
 impl Hottest {
-    /// The same with its share: `decode_image (work.py:22, 61 %)`.
+    /// The same with its share: `decode_image (work.py:22, 61%)`.
     pub(super) fn with_share(&self) -> String {
         format!("{} ({}:{}, {})", self.function, self.file, self.line, percent(self.share))
     }
@@ -98,6 +99,22 @@ pub struct Advice {
 }
 
 impl Advice {
+    /// What it can gain: `up to 1.7× faster`.
+    pub fn gain(&self) -> Option<String> {
+        self.speedup_at_most.filter(|times| times.is_finite()).map(|times| format!("up to {times:.1}× faster"))
+    }
+
+    /// The step time to expect: `0.76 s a step`.
+    pub fn step(&self) -> Option<String> {
+        self.predicted_step_ms.filter(|ms| ms.is_finite()).map(|ms| format!("{} a step", step_time(ms)))
+    }
+
+    /// Gain and step time on one line: `up to 1.7× faster · 0.76 s a step`; `None` where nothing is promised.
+    pub fn worth(&self) -> Option<String> {
+        let parts: Vec<_> = self.gain().into_iter().chain(self.step()).collect();
+        (!parts.is_empty()).then(|| parts.join(" · "))
+    }
+
     /// Lowers the bound of the speed-up; one that is none is left out.
     pub(super) fn limit(&mut self, bound: f64) {
         let most = self.speedup_at_most.unwrap_or(f64::INFINITY);

@@ -26,9 +26,9 @@ pub fn round(value: f64, digits: i32) -> f64 {
     (value * factor).round() / factor
 }
 
-/// `67 %` of a share.
+/// `67%` of a share.
 pub fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
+    format!("{:.0}%", share * 100.0)
 }
 
 #[cfg(test)]

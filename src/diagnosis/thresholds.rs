@@ -47,11 +47,11 @@ impl Threshold {
         self.constant.to_ascii_lowercase()
     }
 
-    /// Value and unit for a person: `10 %`, `50 % of the limit`, `64 KiB`, `20 s`.
+    /// Value and unit for a person: `10%`, `50% of the limit`, `64 KiB`, `20 s`.
     pub fn words(&self) -> String {
         let (value, unit) = (self.value, self.unit);
         // Rounded, because 0.07 x 100 is not 7 in binary.
-        let percent = |value: f64, rest: &str| format!("{} %{rest}", (value * 100.0).round() / 100.0);
+        let percent = |value: f64, rest: &str| format!("{}%{rest}", (value * 100.0).round() / 100.0);
         if let Some(rest) = unit.strip_prefix("share") {
             return percent(value * 100.0, rest);
         }
@@ -129,9 +129,9 @@ thresholds! {
     SHARED_GPU = 0.15, "share", "as device_idle: what freeing it could bring";
     DEVICE_UNUSED = 0.01, "share", "NVML counts whole percent";
     /// Use of the link to a device from which it is full but for gaps.
-    PCIE_BUSY = 0.60, "share", "protocol overhead leaves 80-90 % of the raw rate; 60 % sustained is a saturated copy with gaps";
+    PCIE_BUSY = 0.60, "share", "protocol overhead leaves 80-90% of the raw rate; 60% sustained is a saturated copy with gaps";
     /// Power against limit below which a busy device is under-filled.
-    LOW_POWER = 0.50, "share of the limit", "a busy device draws 70 % of its limit and more under dense kernels; memory-bound and tiny kernels draw less (nvtop's effective use = use x power / limit)";
+    LOW_POWER = 0.50, "share of the limit", "a busy device draws 70% of its limit and more under dense kernels; memory-bound and tiny kernels draw less (nvtop's effective use = use x power / limit)";
     /// SM activity (GPM) below which a busy device is under-filled.
     SM_ACTIVE = 0.50, "share", "half of the multiprocessors without a warp";
     /// Main thread waiting for the device over and over while it also runs dry.
@@ -182,11 +182,11 @@ mod tests {
     #[test]
     fn values_in_words() {
         for (threshold, words) in [
-            (LOST_WAIT, "10 %"),
-            (DRY, "22 %"),
-            (LOW_POWER, "50 % of the limit"),
-            (MEMORY_PRESSURE, "10 %"),
-            (INACTIVE, "5 % of a core"),
+            (LOST_WAIT, "10%"),
+            (DRY, "22%"),
+            (LOW_POWER, "50% of the limit"),
+            (MEMORY_PRESSURE, "10%"),
+            (INACTIVE, "5% of a core"),
             (SMALL_READ, "64 KiB"),
             (GROWING, "5 MiB/s"),
             (STARTING, "20 s"),

@@ -97,6 +97,15 @@ pub struct Verdict {
     pub own: OwnCost,
 }
 
+impl Verdict {
+    /// Class and cause as a heading: `DATA LOADER · too few workers`.
+    pub fn heading(&self) -> String {
+        let class = self.class.title();
+        let spec = causes::spec_of(self.class, self.cause, self.phase);
+        spec.map_or_else(|| class.to_owned(), |spec| format!("{class} · {}", spec.headline))
+    }
+}
+
 /// Steps of the training loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steps {

@@ -21,7 +21,7 @@ use crate::rates::Frame;
 /// Moments in a block: more pack better, fewer load faster.
 const BLOCK: usize = 16;
 
-/// zstd's level. 3, its own choice, packs an hour 3 % smaller, which is not worth the larger tables while it packs.
+/// zstd's level. 3, its own choice, packs an hour 3% smaller, which is not worth the larger tables while it packs.
 const LEVEL: i32 = 1;
 
 /// Names a moment for as long as it is kept: counts from 0, never used again.

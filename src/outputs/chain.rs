@@ -179,7 +179,7 @@ impl Short {
 }
 
 /// The chain of the longest wait on one line of at most `width` cells:
-/// `loop waits 87 % ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22`. Nothing where no wait was followed.
+/// `loop waits 87% ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22`. Nothing where no wait was followed.
 pub fn line(verdict: &Verdict, width: usize) -> Option<String> {
     let mut shorter = String::new();
     for short in Short::ALL {
@@ -198,7 +198,7 @@ fn told(verdict: &Verdict, short: Short) -> Option<String> {
     let waits = waits_for(nodes).map(|_| way(verdict, root, short));
     let works = own.map(|own| {
         let at = at(own, short).map(|at| format!(": {at}")).unwrap_or_default();
-        format!("{} {} %{at}", does(own), percent(own.share))
+        format!("{} {}%{at}", does(own), percent(own.share))
     });
     let is_larger = own.is_none_or(|own| root.share >= own.share);
     let text = match (waits, works) {
@@ -221,7 +221,7 @@ fn at(node: &ChainNode, short: Short) -> Option<String> {
     Some(if whole { format!("{function} {place}") } else { place.to_owned() })
 }
 
-/// `waits 87 % ← …` along the longest wait; those that are waited for alike are put together.
+/// `waits 87% ← …` along the longest wait; those that are waited for alike are put together.
 fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
     let nodes = verdict.chain.as_slice();
     let mut hops: Vec<String> = Vec::new();
@@ -243,10 +243,10 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
         hops.truncate(1);
         hops.extend(["…".to_owned(), last]);
     }
-    let mut text = format!("waits {} %", percent(root.share));
+    let mut text = format!("waits {}%", percent(root.share));
     hops.iter().for_each(|hop| text += &format!(" ← {hop}"));
     let Some((end, share, several)) = end else { return text };
-    let part = if root.share - share > APART { format!(" ({} %)", percent(share)) } else { String::new() };
+    let part = if root.share - share > APART { format!(" ({}%)", percent(share)) } else { String::new() };
     let at = at(end, short).filter(|_| !several || short < Short::Function);
     let (mark, at) = (if at.is_some() { ": " } else { "" }, at.unwrap_or_default());
     text + &match (end.kind, end.state) {

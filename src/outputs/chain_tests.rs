@@ -34,31 +34,31 @@ fn one_line_for_each_kind_of_wait() {
         (
             vec![at(process("data worker", 1301, "cpu", "reads"))],
             1,
-            "loop waits 87 % ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22",
+            "loop waits 87% ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22",
         ),
-        (vec![resource(1, "net", "127.0.0.1:4321")], 0, "loop waits 87 % ← 127.0.0.1:4321 (network)"),
+        (vec![resource(1, "net", "127.0.0.1:4321")], 0, "loop waits 87% ← 127.0.0.1:4321 (network)"),
         (
             vec![lock, ChainNode { node: 2, ..process("python", 321, "waits", "file-lock") }],
             0,
-            "loop waits 87 % ← lock /data/cache.lock ← python 321",
+            "loop waits 87% ← lock /data/cache.lock ← python 321",
         ),
         (
             vec![node_of(1, "thread", Some(1240), "thread", "cpu", 0.87, "interpreter-lock")],
             0,
-            "loop waits 87 % ← interpreter lock ← thread 1240: CPU",
+            "loop waits 87% ← interpreter lock ← thread 1240: CPU",
         ),
         (
             vec![process("python", 777, "sleeps", "writes")],
             4,
-            "loop waits 87 % ← reader of its output: python 777, sleeps",
+            "loop waits 87% ← reader of its output: python 777, sleeps",
         ),
-        (vec![resource(1, "device", "0")], 0, "loop waits 87 % ← GPU 0"),
+        (vec![resource(1, "device", "0")], 0, "loop waits 87% ← GPU 0"),
         (
             vec![process("data worker", 1301, "disk", "reads"), resource(2, "disk", "nvme0n1")],
             4,
-            "loop waits 87 % ← data worker 1301 (1 of 4) ← disk nvme0n1",
+            "loop waits 87% ← data worker 1301 (1 of 4) ← disk nvme0n1",
         ),
-        (vec![process("redis-server", 8, "cpu", "network")], 0, "loop waits 87 % ← redis-server 8 (network) ← CPU"),
+        (vec![process("redis-server", 8, "cpu", "network")], 0, "loop waits 87% ← redis-server 8 (network) ← CPU"),
     ] {
         let verdict = waiting(nodes, workers);
         assert_eq!(line(&verdict, 80).unwrap(), wanted);
@@ -70,7 +70,7 @@ fn one_line_for_each_kind_of_wait() {
 fn those_that_are_not_known_one_by_one_are_several() {
     let several = |name: &str, state: &str, by: &str| node_of(1, "process", None, name, state, 0.87, by);
     let commands = waiting(vec![several("short-lived children", "cpu", "child")], 0);
-    assert_eq!(line(&commands, 80).unwrap(), "loop waits 87 % ← short-lived children ← CPU");
+    assert_eq!(line(&commands, 80).unwrap(), "loop waits 87% ← short-lived children ← CPU");
     assert_eq!(rows(&commands.chain)[1].text, "end of its short-lived children: on CPU");
     let workers = waiting(vec![several("data worker", "unknown", "")], 0);
     assert!(line(&workers, 80).unwrap().contains("data workers"));
@@ -79,13 +79,13 @@ fn those_that_are_not_known_one_by_one_are_several() {
 #[test]
 fn those_that_are_alike_are_put_together_and_a_part_says_how_large_it_is() {
     let mut many = verdict();
-    assert_eq!(line(&many, 80).unwrap(), "loop waits 68 % ← 2 data workers ← CPU: decode_image work.py:22");
+    assert_eq!(line(&many, 80).unwrap(), "loop waits 68% ← 2 data workers ← CPU: decode_image work.py:22");
     many.workers.extend(many.workers.clone());
     many.chain[2].state = NodeState::Sleeps;
     many.chain[0].tid = Some(1240);
     assert_eq!(
         line(&many, 90).unwrap(),
-        "loop (thread 1240) waits 68 % ← 2 of 4 data workers ← CPU (41 %): decode_image work.py:22"
+        "loop (thread 1240) waits 68% ← 2 of 4 data workers ← CPU (41%): decode_image work.py:22"
     );
 }
 
@@ -96,13 +96,13 @@ fn a_loop_that_works_says_where() {
     own.chain[0].share = 0.3;
     assert_eq!(
         line(&own, 200).unwrap(),
-        "loop works itself 70 %: train_step train.py:44; \
-         waits 30 % ← 2 data workers ← CPU: decode_image work.py:22"
+        "loop works itself 70%: train_step train.py:44; \
+         waits 30% ← 2 data workers ← CPU: decode_image work.py:22"
     );
-    assert_eq!(line(&own, 80).unwrap(), "loop works itself 70 %: train_step train.py:44");
+    assert_eq!(line(&own, 80).unwrap(), "loop works itself 70%: train_step train.py:44");
     own.chain.retain(ChainNode::is_loop);
     own.chain[0].waits_for.clear();
-    assert_eq!(line(&own, 80).unwrap(), "loop works itself 70 %: train_step train.py:44");
+    assert_eq!(line(&own, 80).unwrap(), "loop works itself 70%: train_step train.py:44");
     assert_eq!(rows(&own.chain).len(), 1);
     assert_eq!(line(&Verdict::default(), 80), None);
 }
@@ -113,11 +113,11 @@ fn what_is_too_long_loses_the_least_first() {
     let holder = ChainNode { node: 2, ..process("python", 321, "cpu", "file-lock") };
     let verdict = waiting(vec![lock, ChainNode { at: Some("save (ckpt.py:7)".to_owned()), ..holder }], 0);
     for (width, wanted) in [
-        (90, "loop waits 87 % ← lock /a/very/long/way/to/the.lock ← python 321 ← CPU: save ckpt.py:7"),
-        (70, "loop waits 87 % ← lock the.lock ← python 321 ← CPU: save ckpt.py:7"),
-        (62, "loop waits 87 % ← lock the.lock ← python 321 ← CPU: ckpt.py:7"),
-        (60, "loop waits 87 % ← lock the.lock ← python 321 ← CPU"),
-        (20, "loop waits 87 % ← l…"),
+        (90, "loop waits 87% ← lock /a/very/long/way/to/the.lock ← python 321 ← CPU: save ckpt.py:7"),
+        (70, "loop waits 87% ← lock the.lock ← python 321 ← CPU: save ckpt.py:7"),
+        (61, "loop waits 87% ← lock the.lock ← python 321 ← CPU: ckpt.py:7"),
+        (59, "loop waits 87% ← lock the.lock ← python 321 ← CPU"),
+        (20, "loop waits 87% ← l…"),
     ] {
         assert_eq!(line(&verdict, width).unwrap(), wanted);
     }

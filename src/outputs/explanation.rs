@@ -28,14 +28,14 @@ pub const TOPICS: [Topic; 1] = [Topic {
         (
             "How to read it",
             &[
-                "  loop waits 87 % ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22",
+                "  loop waits 87% ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22",
                 "",
-                "  - read it from the left, the arrow means `because of`: for 87 % of its time the loop does not go on, \
+                "  - read it from the left, the arrow means `because of`: for 87% of its time the loop does not go on, \
                  because it wants a batch of worker 1301, which computes meanwhile, mostly in decode_image",
                 "  - what stands last is what has to become faster; everything between only passes the wait on",
                 "  - a percentage in brackets is the part of the wait that ends there, where it is not nearly all of it; \
                  the tree (diagnose, and the screen's page Chain) has the other parts",
-                "  - `loop works itself 93 %` waits for nobody: the code that is named is what takes the time",
+                "  - `loop works itself 93%` waits for nobody: the code that is named is what takes the time",
                 "  - `loop (thread 1240)`: the loop does not run on the main thread of its process",
             ],
         ),

@@ -6,7 +6,7 @@
 use super::chain::{ROWS, rows};
 use super::text::{explain_command, headline, phase_words};
 use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::{Advice, ChainNode, Evidence, Finding, Rank, Steps, Unavailable};
+use crate::diagnosis::verdict::{ChainNode, Evidence, Finding, Rank, Steps, Unavailable};
 use crate::rates::time_split::TimeSplit;
 use crate::text::format::{precise, precise_in_unit, whole_percent as percent};
 use crate::text::{fit, sanitise};
@@ -54,7 +54,7 @@ fn section(out: &mut String, title: &str, above: &str, lines: impl IntoIterator<
 fn facts(out: &mut String, verdict: &Verdict) {
     let cause = verdict.cause.map(|cause| format!(", {cause}")).unwrap_or_default();
     line(out, &format!("- Class: {}{cause}", verdict.class.word()));
-    line(out, &format!("- Confidence: {} %", percent(verdict.confidence)));
+    line(out, &format!("- Confidence: {}%", percent(verdict.confidence)));
     line(out, &format!("- Phase: {}", phase_words(verdict.phase)));
     let command = code(&fit(&verdict.command, COMMAND)).map(|command| format!(", {command}")).unwrap_or_default();
     line(out, &format!("- Job: PID {}{command}", verdict.pid));
@@ -71,7 +71,8 @@ fn advice(out: &mut String, verdict: &Verdict) {
         // As far in as the item's text, so that it belongs to the item.
         let indent = " ".repeat(lead.len());
         let why = if advice.why.is_empty() { String::new() } else { format!("\n\n{indent}{}", inline(&advice.why)) };
-        format!("{lead}**{}**{}{why}", inline(&advice.title), bound(advice))
+        let worth = advice.worth().map(|worth| format!(": {worth}")).unwrap_or_default();
+        format!("{lead}**{}**{worth}{why}", inline(&advice.title))
     });
     section(out, "What to do", "", advice);
     if verdict.advice.is_empty() {
@@ -85,16 +86,6 @@ fn advice(out: &mut String, verdict: &Verdict) {
     }
 }
 
-/// ` (at most 1.7× faster, a step of 760 ms)`.
-fn bound(advice: &Advice) -> String {
-    let times = advice.speedup_at_most.filter(|times| times.is_finite());
-    let step = advice.predicted_step_ms.filter(|step| step.is_finite());
-    let times = times.map(|times| format!("at most {times:.1}× faster"));
-    let step = step.map(|step| format!("a step of {} ms", precise(step)));
-    let both: Vec<String> = times.into_iter().chain(step).collect();
-    if both.is_empty() { String::new() } else { format!(" ({})", both.join(", ")) }
-}
-
 fn evidence(item: &Evidence) -> String {
     let shown = |value: Option<f64>| inline(&precise_in_unit(value, item.unit));
     format!("| {} | {} | {} |", shown(item.value), shown(item.threshold), inline(&item.text))
@@ -102,12 +93,12 @@ fn evidence(item: &Evidence) -> String {
 
 fn shares(out: &mut String, verdict: &Verdict) {
     let rows = verdict.shares.iter().flat_map(TimeSplit::iter).map(|(activity, share)| {
-        let share = if share.is_finite() { format!("{} %", percent(share)) } else { "–".to_owned() };
+        let share = if share.is_finite() { format!("{}%", percent(share)) } else { "–".to_owned() };
         format!("| {share} | {} |", activity.word())
     });
     section(out, "Where the main thread's time goes", "| Share | Doing |\n| ---: | :--- |\n", rows);
     if let Some(idle) = verdict.gpu_idle.filter(|idle| idle.total.is_finite()) {
-        line(out, &format!("\nThe device is idle for {} % of the time.", percent(idle.total)));
+        line(out, &format!("\nThe device is idle for {}% of the time.", percent(idle.total)));
     }
 }
 
@@ -125,7 +116,7 @@ fn chain(out: &mut String, nodes: &[ChainNode]) {
     let rows = rows(nodes);
     let end = rows.first().map(|_| "```".to_owned());
     let rows = rows.iter().take(ROWS);
-    let rows = rows.map(|row| format!("{:>3} %  {}{}", percent(row.node.share), row.branch, row.text));
+    let rows = rows.map(|row| format!("{:>3}%  {}{}", percent(row.node.share), row.branch, row.text));
     section(out, "Chain", "Whom the loop waits for, and that one in turn:\n\n```text\n", rows.chain(end));
 }
 
@@ -135,7 +126,7 @@ fn steps(steps: &Steps) -> Option<String> {
         steps.count.map(|count| format!("{count} seen")),
         finite(steps.per_s).map(|rate| format!("{rate} per second")),
         finite(steps.p50_ms).map(|ms| format!("median {ms} ms")),
-        finite(steps.p95_ms).map(|ms| format!("95 % within {ms} ms")),
+        finite(steps.p95_ms).map(|ms| format!("95% within {ms} ms")),
         steps.stall_every.filter(|&every| every > 1).map(|every| format!("a stall every {every} steps")),
         steps.source.as_ref().map(|source| format!("counted by {}", inline(source.as_str()))),
     ];
@@ -149,7 +140,7 @@ fn finding(finding: &Finding) -> String {
         return format!("- {}", inline(text));
     }
     let cause = cause.map(|cause| format!(", {cause}")).unwrap_or_default();
-    format!("- **{}{cause}** ({} % sure): {}", class.word(), percent(*confidence), inline(text))
+    format!("- **{}{cause}** ({}% sure): {}", class.word(), percent(*confidence), inline(text))
 }
 
 fn unavailable(Unavailable { what, why, fix }: &Unavailable) -> String {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diagnosis::Signal;
-use crate::diagnosis::verdict::{Missing, StepSource, Subject};
+use crate::diagnosis::verdict::{Advice, Missing, StepSource, Subject};
 use crate::outputs::testing::verdict;
 use crate::rates::time_split::TimeSplit;
 use crate::text::format::Unit;
@@ -35,7 +35,7 @@ fn full() -> Verdict {
     let mut full = Verdict {
         command: "python train.py --data /data/image_net".to_owned(),
         started: "2026-02-03T04:05:06Z".to_owned(),
-        summary: "The GPU waits for batches 68 % of the time; 4 workers are 97 % busy.".to_owned(),
+        summary: "The GPU waits for batches 68% of the time; 4 workers are 97% busy.".to_owned(),
         ..verdict()
     };
     full.evidence[0].text = "of the main thread's time went into waiting for a batch".to_owned();
@@ -74,7 +74,7 @@ fn what_is_not_known_is_left_out_or_a_dash() {
     };
     let text = markdown(&odd);
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
-    assert!(text.contains("| – | waits for a batch |"), "{text}");
+    assert!(text.contains("| – | waiting for data |"), "{text}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ const SHARE_LISTED: f64 = 0.03;
 pub(super) struct RankLine {
     /// `rank 5 (PID 12345), late`.
     pub name: String,
-    /// `host work 70 %, device sync 14 %; most in burn (common.py:233)`. Names in it come from outside.
+    /// `host work 70%, device sync 14%; most in burn (common.py:233)`. Names in it come from outside.
     pub text: String,
 }
 
@@ -56,11 +56,11 @@ mod tests {
         assert_eq!(lines.len(), LISTED);
         assert_eq!(lines[0].name, "rank 35 (PID 104), late");
         assert!(
-            lines[0].text.ends_with("; most in burn (a.py:3)") && lines[0].text.contains("70 %"),
+            lines[0].text.ends_with("; most in burn (a.py:3)") && lines[0].text.contains("70%"),
             "{:?}",
             lines[0]
         );
         assert_eq!(lines[1].name, "rank 0 (PID 139)");
-        assert!(!lines[1].text.contains(" 2 %"));
+        assert!(!lines[1].text.contains(" 2%"));
     }
 }

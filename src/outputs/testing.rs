@@ -31,7 +31,7 @@ pub(super) fn verdict() -> Verdict {
         class: Class::DataLoader,
         cause: Some(Cause::TooFewWorkers),
         confidence: 0.93,
-        summary: "The GPU waits for batches 68 % of the time; 4 workers are 97 % busy and 4 of 8 CPUs are free."
+        summary: "The GPU waits for batches 68% of the time; 4 workers are 97% busy and 4 of 8 CPUs are free."
             .to_owned(),
         first_verdict_s: Some(3.1),
         shares: Some(TimeSplit {

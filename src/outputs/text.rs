@@ -13,7 +13,7 @@ use crate::diagnosis::verdict::{
     WorkerVerdict,
 };
 use crate::diagnosis::{Verdict, causes};
-use crate::text::format::{largest_first, precise, precise_in_unit, whole_percent as percent};
+use crate::text::format::{largest_first, precise, precise_in_unit, sureness, whole_percent as percent};
 use crate::text::{sanitise, wrap_hanging};
 
 /// Widest line.
@@ -52,15 +52,10 @@ pub fn page(verdict: &Verdict, style: Style) -> String {
     page.lines.join("\n") + "\n"
 }
 
-/// `DATA-LOADER: too few workers (93 % sure)`.
+/// `DATA LOADER · too few workers (93% sure)`.
 pub fn headline(verdict: &Verdict) -> String {
-    let class = verdict.class.word().to_uppercase();
-    let sure = percent(verdict.confidence);
-    match causes::spec_of(verdict.class, verdict.cause, verdict.phase).map(|spec| spec.headline) {
-        Some(headline) if verdict.class == Class::Unknown => format!("{class}: {headline}"),
-        Some(headline) => format!("{class}: {headline} ({sure} % sure)"),
-        None => format!("{class} ({sure} % sure)"),
-    }
+    let sure = sureness(verdict.confidence).filter(|_| verdict.class != Class::Unknown);
+    verdict.heading() + &sure.map(|sure| format!(" ({sure})")).unwrap_or_default()
 }
 
 /// What the job is doing, in a few words.
@@ -171,7 +166,7 @@ impl TextPage {
         }
         if let Some(idle) = &verdict.gpu_idle {
             let GpuIdle { total, while_input_wait, while_host_busy, while_sync, while_other } = *idle;
-            self.title(&format!("The device is idle for {} % of the time", percent(total)));
+            self.title(&format!("The device is idle for {}% of the time", percent(total)));
             for (name, share) in [
                 ("waiting for a batch", while_input_wait),
                 ("waiting for the host", while_host_busy),
@@ -189,7 +184,7 @@ impl TextPage {
         let full = (share * BAR as f64).round() as usize;
         let (on, off) = if self.style.ascii { ("#", ".") } else { ("█", "░") };
         let bar = on.repeat(full) + &off.repeat(BAR - full.min(BAR));
-        self.lines.push(format!("  {name:<22}{:>4} % {bar}", percent(share)));
+        self.lines.push(format!("  {name:<22}{:>4}% {bar}", percent(share)));
     }
 
     fn steps(&mut self, steps: &Steps) {
@@ -198,7 +193,7 @@ impl TextPage {
         let by_variable = steps.source.as_ref().filter(|source| matches!(source, StepSource::Variable(_)));
         facts.extend(by_variable.map(|variable| format!("counted by {}", variable.as_str())));
         if let Some(median) = steps.p50_ms {
-            let slow = steps.p95_ms.map(|p95| format!(" (95 % within {} ms)", precise(p95))).unwrap_or_default();
+            let slow = steps.p95_ms.map(|p95| format!(" (95% within {} ms)", precise(p95))).unwrap_or_default();
             facts.push(format!("median {} ms{slow}", precise(median)));
         }
         if let Some(every) = steps.stall_every.filter(|&every| every > 1) {
@@ -226,7 +221,7 @@ impl TextPage {
         let rows = chain::rows(nodes);
         let shown = rows.get(..ROWS).unwrap_or(&rows);
         self.section("Chain: whom the loop waits for, and that one in turn", shown, |page, row| {
-            let lead = page.plain(&format!("  {:>3} %  {}", percent(row.node.share), row.branch));
+            let lead = page.plain(&format!("  {:>3}%  {}", percent(row.node.share), row.branch));
             page.text(&lead, &row.text);
         });
         if rows.len() > ROWS {
@@ -250,7 +245,7 @@ impl TextPage {
 
     fn functions(&mut self, title: &str, functions: &[Hottest]) {
         self.section(title, functions, |page, place| {
-            page.text(&format!("  {:>4} % ", percent(place.share)), &place.to_string());
+            page.text(&format!("  {:>4}% ", percent(place.share)), &place.to_string());
         });
     }
 
@@ -266,7 +261,7 @@ impl TextPage {
         for (worker, stages) in known.iter().take(WORKERS_LISTED) {
             let Stages { load, decode, transform, collate, hand_over } = **stages;
             let shares = [load, decode, transform, collate, hand_over];
-            self.row(&worker.pid.to_string(), shares.map(|share| format!("{} %", percent(share))));
+            self.row(&worker.pid.to_string(), shares.map(|share| format!("{}%", percent(share))));
         }
         let mut hottest: Vec<&Hottest> = known.iter().filter_map(|(worker, _)| worker.hottest.as_ref()).collect();
         hottest.sort_by(|a, b| (&a.file, &a.function).cmp(&(&b.file, &b.function)).then(b.share.total_cmp(&a.share)));
@@ -308,7 +303,7 @@ impl TextPage {
         let words = |value: Option<f64>, words: fn(f64) -> String| {
             value.filter(|value| value.is_finite()).map_or("-".to_owned(), words)
         };
-        let share = |value| words(of(value), |share| format!("{} %", percent(share)));
+        let share = |value| words(of(value), |share| format!("{}%", percent(share)));
         let batches = words(of(|worker| worker.batches_per_s), precise);
         self.row(name, [share(|w| w.busy), share(|w| w.io_wait), share(|w| w.runnable), share(|w| w.idle), batches]);
     }
@@ -338,15 +333,8 @@ impl TextPage {
         }
         self.title("What to do");
         for (number, advice) in verdict.advice.iter().enumerate() {
-            let mut title = advice.title.clone();
-            if let Some(times) = advice.speedup_at_most.filter(|times| times.is_finite()) {
-                title += &format!(" (at most {times:.1}×");
-                if let Some(step) = advice.predicted_step_ms.filter(|step| step.is_finite()) {
-                    title += &format!(", a step of {} ms", precise(step));
-                }
-                title.push(')');
-            }
-            self.text(&format!("  {}. ", number + 1), &title);
+            let worth = advice.worth().map(|worth| format!(": {worth}")).unwrap_or_default();
+            self.text(&format!("  {}. ", number + 1), &format!("{}{worth}", advice.title));
             if !advice.why.is_empty() {
                 self.text("     ", &advice.why);
             }
@@ -364,7 +352,7 @@ impl TextPage {
             let class = finding.class.word().to_uppercase();
             let cause =
                 finding.cause.map(|cause| format!(", {}", cause.spec_in(finding.class).headline)).unwrap_or_default();
-            let of = format!("{class}{cause} ({} % sure): ", percent(finding.confidence));
+            let of = format!("{class}{cause} ({}% sure): ", percent(finding.confidence));
             page.text("  - ", &format!("{}{}", if finding.is_doubt() { "" } else { &of }, finding.text));
         });
     }
@@ -380,7 +368,7 @@ impl TextPage {
 
     fn own(&mut self, verdict: &Verdict) {
         let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
-        let cpu = finite(verdict.own.cpu_pct).map(|cpu| format!("{cpu:.1} % of a core"));
+        let cpu = finite(verdict.own.cpu_pct).map(|cpu| format!("{cpu:.1}% of a core"));
         let rss = finite(verdict.own.rss_mib).map(|rss| format!("{rss:.0} MiB"));
         let facts: Vec<String> = cpu.into_iter().chain(rss).collect();
         if !facts.is_empty() {

@@ -49,14 +49,14 @@ fn headlines() {
     };
     assert_eq!(
         of(Class::DataLoader, Some(Cause::TooFewWorkers), Phase::Training),
-        "DATA-LOADER: too few workers (80 % sure)"
+        "DATA LOADER · too few workers (80% sure)"
     );
     assert_eq!(
         of(Class::Idle, None, Phase::Stopped),
-        "IDLE: stopped by a signal or a debugger, or frozen (80 % sure)"
+        "NOT TRAINING · stopped by a signal or a debugger, or frozen (80% sure)"
     );
-    assert_eq!(of(Class::Unknown, None, Phase::Unknown), "UNKNOWN: too little could be seen");
-    assert_eq!(of(Class::Gpu, None, Phase::Training), "GPU (80 % sure)");
+    assert_eq!(of(Class::Unknown, None, Phase::Unknown), "UNKNOWN · too little could be seen");
+    assert_eq!(of(Class::Gpu, None, Phase::Training), "GPU (80% sure)");
 }
 
 proptest! {

@@ -41,7 +41,7 @@ pub struct Frame {
     pub workers: Vec<WorkerRates>,
     /// All processes of the job, target first.
     pub processes: Vec<ProcessRates>,
-    /// Threads of the job that were on a CPU or queueing for at least 0.5 % of the interval, busiest first, at most 256.
+    /// Threads of the job that were on a CPU or queueing for at least 0.5% of the interval, busiest first, at most 256.
     pub threads: Vec<ThreadRates>,
     /// All threads of the job by their processes' and their own roles, in the order of the roles.
     pub thread_roles: Vec<ThreadRoleRates>,

@@ -8,12 +8,26 @@ use serde::{Deserialize, Serialize};
 use super::levels::LESS_THAN_SEEN;
 use crate::text::named_enum;
 
-/// Makes [`LoopActivity`] and [`TimeSplit`] of the list of the kinds: variant, field, and what the loop does, for a person.
+/// Makes [`LoopActivity`] and [`TimeSplit`] from the list of the kinds: variant, field, what the loop is doing, the same in
+/// one word, and the same as a verb.
 macro_rules! loop_activities {
-    ($($(#[$doc:meta])+ $Activity:ident $field:ident $label:literal)+) => {
+    ($($(#[$doc:meta])+ $Activity:ident $field:ident $label:literal $short:literal $verb:literal)+) => {
         named_enum! {
-            /// One of the five kinds of time, in the order in which they are shown and logged, with what the loop does.
+            /// One of the five kinds of time, in the order in which they are shown and logged. Its word is what a person reads
+            /// everywhere: on the screen, in reports and in the docs.
             pub enum LoopActivity { $($(#[$doc])+ $Activity = $label,)+ }
+        }
+
+        impl LoopActivity {
+            /// One word, for legends with little room.
+            pub fn short(self) -> &'static str {
+                match self { $(Self::$Activity => $short,)+ }
+            }
+
+            /// What the loop does, as a verb: "the loop waits for data".
+            pub fn verb(self) -> &'static str {
+                match self { $(Self::$Activity => $verb,)+ }
+            }
         }
 
         /// A number for each kind of time: seconds of an interval, or shares of it.
@@ -45,15 +59,15 @@ macro_rules! loop_activities {
 
 loop_activities! {
     /// Waiting for a batch, or loading it in the loop's own thread.
-    InputWait input_wait "waits for a batch"
-    /// Waiting for the device.
-    DeviceSync device_sync "waits for the device"
-    /// On the host: running, queueing for a CPU, or waiting for the process' own compute threads.
-    HostBusy host_busy "works on the host"
+    InputWait input_wait "waiting for data" "data" "waits for data"
+    /// Waiting for the GPU.
+    DeviceSync device_sync "waiting for the GPU" "GPU" "waits for the GPU"
+    /// On the host: running, queueing for a CPU, or waiting for the process's own compute threads.
+    HostBusy host_busy "own work" "work" "works"
     /// Saving state.
-    Checkpoint checkpoint "saves state"
+    Checkpoint checkpoint "saving" "saving" "saves"
     /// Anything else.
-    Other other "anything else"
+    Other other "other" "other" "does something else"
 }
 
 impl TimeSplit {

@@ -291,7 +291,7 @@ fn sync_kept(overlaps: &[Overlap<'_>], sync: f64, seen: f64) -> f64 {
         return 1.0;
     }
     let busy = overlaps.iter().map(Overlap::busy_s).sum::<f64>() / overlaps.len() as f64;
-    // Utilisation is rounded and lags by a sample period, so a tenth of it and 2 % of the time seen are let through beside.
+    // Utilisation is rounded and lags by a sample period, so a tenth of it and 2% of the time seen are let through beside.
     ((busy * (1.0 + WORTH_IT) + seen * NEXT_TO_NOTHING) / sync).clamp(0.0, 1.0)
 }
 

@@ -173,7 +173,7 @@ fn no_more_sync_than_the_device_works() {
 
     let of = |at| main_in(if at < 40 { Wait::Sleep } else { Wait::Running });
     let frames = run_with([sampled_tick(1, points(1, of))], with_device(40));
-    // 0.4 s busy × 1.1 + 2 % of a second.
+    // 0.4 s busy × 1.1 + 2% of a second.
     assert_shares(&frames[0].trainers[0], [0.0, 0.46, 0.2, 0.0, 0.34]);
     let frames = run_with([sampled_tick(1, points(1, of))], with_device(3));
     assert_shares(&frames[0].trainers[0], [0.0, 0.0, 0.2, 0.0, 0.8]);

@@ -38,7 +38,7 @@ fn measured(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
     value.filter(|v| v.is_finite()).map_or_else(|| UNMEASURED.to_owned(), show)
 }
 
-/// Percent, from a percent: `81 %`.
+/// Percent, from a percent: `81%`.
 pub fn percent(value: Option<f64>) -> String {
     in_unit(value, Unit::Percent)
 }
@@ -53,11 +53,11 @@ pub fn whole_percent(share: f64) -> u32 {
     if share.is_finite() { (share.clamp(0.0, 1.0) * 100.0).round() as u32 } else { 0 }
 }
 
-/// Shares of at least `least` with what they are of, the largest first: `host work 70 %, device sync 14 %`.
+/// Shares of at least `least` with what they are of, the largest first: `host work 70%, device sync 14%`.
 pub fn largest_first<N: std::fmt::Display>(shares: impl IntoIterator<Item = (N, f64)>, least: f64) -> String {
     let mut shares: Vec<_> = shares.into_iter().filter(|(_, share)| *share >= least).collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let words: Vec<_> = shares.iter().map(|(name, share)| format!("{name} {} %", whole_percent(*share))).collect();
+    let words: Vec<_> = shares.iter().map(|(name, share)| format!("{name} {}%", whole_percent(*share))).collect();
     words.join(", ")
 }
 
@@ -113,8 +113,8 @@ fn with_unit(
     digits: impl Fn(f64) -> String,
 ) -> String {
     measured(value, |v| match unit {
-        Unit::Share => format!("{} %", percent(v * 100.0)),
-        Unit::Percent => format!("{} %", percent(v)),
+        Unit::Share => format!("{}%", percent(v * 100.0)),
+        Unit::Percent => format!("{}%", percent(v)),
         Unit::BytesPerS => format!("{} MiB/s", digits(v / MIB)),
         Unit::Bytes => {
             let (size, name) = scale(v);
@@ -146,21 +146,37 @@ fn scale(bytes: f64) -> (f64, &'static str) {
     units.into_iter().find(|(size, _)| bytes.abs() >= *size).unwrap_or((1.0, "B"))
 }
 
-/// Seconds as two units at most: `42 s`, `2 m 10 s`, `3 h 5 m`, `2 d 4 h`.
+/// A time span in one or two units: `42 s`, `2m10s`, `3h05m`, `2d04h`.
 pub fn duration(seconds: f64) -> String {
     measured(Some(seconds), |seconds| {
         let s = seconds.clamp(0.0, 1e12) as u64;
-        let (big, small) = match s {
-            0..60 => ((s, "s"), (0, "")),
-            60..3600 => ((s / 60, "m"), (s % 60, "s")),
-            3600..86_400 => ((s / 3600, "h"), (s % 3600 / 60, "m")),
-            _ => ((s / 86_400, "d"), (s % 86_400 / 3600, "h")),
-        };
-        match small.0 {
-            0 => format!("{} {}", big.0, big.1),
-            _ => format!("{} {} {} {}", big.0, big.1, small.0, small.1),
+        match s {
+            0..60 => format!("{s} s"),
+            60..3600 => format!("{}m{:02}s", s / 60, s % 60),
+            3600..86_400 => format!("{}h{:02}m", s / 3600, s % 3600 / 60),
+            _ => format!("{}d{:02}h", s / 86_400, s % 86_400 / 3600),
         }
     })
+}
+
+/// The length of a step: `68 ms`, `0.76 s`, `1.3 s`.
+pub fn step_time(ms: f64) -> String {
+    measured(
+        Some(ms),
+        |ms| if ms < 500.0 { format!("{} ms", digits(ms)) } else { format!("{} s", digits(ms / 1000.0)) },
+    )
+}
+
+/// A confidence that trainmon stands by.
+pub const SURE: f64 = 0.8;
+
+/// How sure a verdict is: `94% sure`, `probably` where it is less than that; `None` where it claims nothing.
+pub fn sureness(confidence: f64) -> Option<String> {
+    match confidence {
+        SURE.. => Some(format!("{}% sure", whole_percent(confidence))),
+        c if c > 0.0 => Some("probably".to_owned()),
+        _ => None,
+    }
 }
 
 /// CPU time in six cells: `4:07`, `1h02m`, `3d04h`.
@@ -192,8 +208,8 @@ mod tests {
 
     #[test]
     fn numbers_keep_the_digits_they_deserve() {
-        assert_eq!(percent(Some(99.6)), "100 %");
-        assert_eq!(percent(Some(-0.2)), "0 %");
+        assert_eq!(percent(Some(99.6)), "100%");
+        assert_eq!(percent(Some(-0.2)), "0%");
         assert_eq!(bytes(Some(6_549_825_000)), "6.1 GiB");
         assert_eq!(bytes(Some(512)), "512 B");
         assert_eq!(rate(Some(312.0 * 1_048_576.0)), "312 MiB/s");
@@ -206,11 +222,27 @@ mod tests {
     #[test]
     fn durations_have_two_units_at_most() {
         assert_eq!(duration(42.9), "42 s");
-        assert_eq!(duration(130.0), "2 m 10 s");
-        assert_eq!(duration(7200.0), "2 h");
-        assert_eq!(duration(3.0 * 86_400.0 + 7300.0), "3 d 2 h");
+        assert_eq!(duration(130.0), "2m10s");
+        assert_eq!(duration(7200.0), "2h00m");
+        assert_eq!(duration(3.0 * 86_400.0 + 7300.0), "3d02h");
         assert_eq!(duration(-4.0), "0 s");
         assert_eq!(duration(f64::INFINITY), "–");
+    }
+
+    #[test]
+    fn steps_are_told_in_the_unit_that_suits_them() {
+        assert_eq!(
+            [4.21, 68.0, 760.0, 12_340.0, f64::NAN].map(step_time),
+            ["4.2 ms", "68 ms", "0.76 s", "12 s", "–"]
+        );
+    }
+
+    #[test]
+    fn confidence_is_a_percentage_only_where_it_is_stood_by() {
+        let words = |confidence| sureness(confidence);
+        assert_eq!(words(0.943).as_deref(), Some("94% sure"));
+        assert_eq!(words(0.79).as_deref(), Some("probably"));
+        assert_eq!([0.0, -1.0, f64::NAN].map(words), [None, None, None]);
     }
 
     #[test]
@@ -227,14 +259,14 @@ mod tests {
     fn reports_have_three_digits_and_no_zeros_behind_them() {
         let shown = [0.5, 4.0, 12.34, 99.96, 1234.5, -0.25].map(precise);
         assert_eq!(shown, ["0.5", "4", "12.3", "100", "1234", "-0.25"]);
-        assert_eq!(precise_in_unit(Some(0.675), Unit::Share), "67.5 %");
+        assert_eq!(precise_in_unit(Some(0.675), Unit::Share), "67.5%");
         assert_eq!(precise_in_unit(Some(65_536.0), Unit::Bytes), "64 KiB");
         assert_eq!(precise_in_unit(None, Unit::Ms), "–");
     }
 
     #[test]
     fn evidence_is_shown_in_its_own_unit() {
-        assert_eq!(in_unit(Some(0.68), Unit::Share), "68 %");
+        assert_eq!(in_unit(Some(0.68), Unit::Share), "68%");
         assert_eq!(in_unit(Some(4.0), Unit::Cores), "4.0 cores");
         assert_eq!(in_unit(Some(12.0), Unit::Ms), "12 ms");
     }

@@ -5,7 +5,7 @@
 //! no other. What a style adds to the one before it goes out in one sequence; attributes are switched off all at
 //! once, for the VT100 cannot do it one by one.
 //!
-//! ratatui's own backend would do but for that form, which is the only one it has for the 16. It sends 7 to 16 % more
+//! ratatui's own backend would do but for that form, which is the only one it has for the 16. It sends 7 to 16% more
 //! bytes (tests/screen/bytes.rs): of the 6,144 a second that a page may take it needs 6,079, this 5,286.
 
 use std::io::Write;

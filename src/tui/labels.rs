@@ -44,49 +44,23 @@ pub fn clock(unix_ms: i64, zone: &TimeZone) -> String {
     moment.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()
 }
 
-/// How sure a confidence is: `sure 93 %`.
-pub fn sureness(confidence: f64) -> String {
-    let word = match confidence {
-        0.8.. => "sure",
-        0.5.. => "likely",
-        _ => "unsure",
-    };
-    format!("{word} {}", format::share(Some(confidence)))
-}
-
 /// Class and cause, in the exact words of the taxonomy: `data-loader: too-few-workers`.
 pub fn verdict_name(class: Class, cause: Option<Cause>) -> String {
     class.word().to_owned() + &cause.map(|cause| format!(": {cause}")).unwrap_or_default()
 }
 
-/// An advice on one line with its bound: as much of the bound as fits into `width` cells behind the title.
+/// An advice on one line with what it can gain: as much of that as fits into `width` cells behind the title.
 pub fn advice_line(lead: &str, advice: &Advice, width: usize) -> String {
     let title = format!("{lead}{}", sanitise(&advice.title));
-    let long = format!("{title}{}", bound(advice));
-    if unicode_width::UnicodeWidthStr::width(long.as_str()) <= width {
-        return long;
-    }
-    let short = speedup(advice).map(|speedup| format!(" ({speedup} faster)"));
-    title + &short.unwrap_or_default()
+    let worths = [advice.worth(), advice.gain()].into_iter().flatten().map(|worth| format!("{title}: {worth}"));
+    let mut fitting = worths.filter(|line| unicode_width::UnicodeWidthStr::width(line.as_str()) <= width);
+    fitting.next().unwrap_or_else(|| title.clone())
 }
 
-/// The largest speed-up of an advice: `at most 1.7×`.
-pub(super) fn speedup(advice: &Advice) -> Option<String> {
-    advice.speedup_at_most.filter(|s| s.is_finite()).map(|s| format!("at most {s:.1}×"))
-}
-
-/// The bound of an advice as it follows its title: ` (at most 1.7× faster)`.
-pub fn bound(advice: &Advice) -> String {
-    let speedup = speedup(advice).map(|speedup| speedup + " faster");
-    let steps = advice.predicted_step_ms.filter(|ms| ms.is_finite()).map(|ms| format!("steps of {ms:.0} ms"));
-    let both: Vec<String> = speedup.into_iter().chain(steps).collect();
-    if both.is_empty() { String::new() } else { format!(" ({})", both.join(", ")) }
-}
-
-/// What a split of the loop's time says: `waits for a batch 68 %, for the GPU 2 %, …`.
+/// What a split of the loop's time says: `waits for a batch 68%, for the GPU 2%, …`.
 pub fn split(shares: Option<&TimeSplit>) -> String {
     let part = |activity: LoopActivity| {
-        format!("{} {}", activity.words().sentence, format::share(shares.map(|shares| shares[activity])))
+        format!("{} {}", activity.verb(), format::share(shares.map(|shares| shares[activity])))
     };
     LoopActivity::ALL.map(part).join(", ")
 }

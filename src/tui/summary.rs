@@ -4,7 +4,6 @@ use jiff::tz::TimeZone;
 
 use super::{format, labels};
 use crate::history::totals::Totals;
-use crate::text::sanitise;
 
 /// Shares below this are not named.
 const NAMED_SHARE: f64 = 0.005;
@@ -60,12 +59,12 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
         lines.push((SummaryLine::Activities, format!("Main thread: {split}")));
     }
     let advice = run.advice();
-    let advice = advice.map(|a| format!("► Do first: {}{}", sanitise(&a.title), labels::bound(a)));
+    let advice = advice.map(|a| labels::advice_line("▶ ", a, usize::MAX));
     lines.extend(advice.map(|text| (SummaryLine::Advice, text)));
     lines
 }
 
-/// The parts of `whole` that are worth naming: `gpu 39 %, idle 29 %`.
+/// The parts of `whole` that are worth naming: `gpu 39%, idle 29%`.
 fn shares(parts: impl Iterator<Item = (&'static str, f64)>, whole: f64) -> String {
     let named = parts.map(|(name, part)| (name, part / whole)).filter(|(_, share)| *share >= NAMED_SHARE);
     named.map(|(name, share)| format!("{name} {}", format::share(Some(share)))).collect::<Vec<_>>().join(", ")
@@ -128,15 +127,15 @@ mod tests {
         );
         assert_eq!(run.advice().unwrap().title, "Use a larger batch");
         let lines: Vec<String> = lines(&run, &TimeZone::UTC).into_iter().map(|(_, text)| text).collect();
-        assert_eq!(lines[0], "Watched for 2 m 20 s: 140 steps, 1.0 a second");
-        assert_eq!(lines[1], "Time by verdict: gpu 39 %, data-loader 32 %, idle 29 %");
+        assert_eq!(lines[0], "Watched for 2m20s: 140 steps, 1.0 a second");
+        assert_eq!(lines[1], "Time by verdict: gpu 39%, data-loader 32%, idle 29%");
         assert_eq!(lines[2], "Longest stretch: gpu: compute-bound for 55 s, from 00:00:30 on");
         assert_eq!(
             lines[3],
             "Cost most: data-loader: too-few-workers (all workers busy, CPUs left over), 45 s in all"
         );
-        assert_eq!(lines[4], "Main thread: wait for batch 60 %, wait for GPU 10 %, host work 30 %");
-        assert_eq!(lines[5], "► Do first: Use a larger batch (at most 1.7× faster)");
+        assert_eq!(lines[4], "Main thread: waiting for data 60%, waiting for the GPU 10%, own work 30%");
+        assert_eq!(lines[5], "▶ Use a larger batch: up to 1.7× faster");
     }
 
     proptest! {

@@ -80,43 +80,17 @@ impl Look {
     }
 }
 
-/// What the screen calls a kind of the loop's time where cells are few.
-#[derive(Debug, Clone, Copy)]
-pub struct LoopWords {
-    /// Follows the ones before it in a sentence: `waits for a batch 68 %, for the GPU 2 %`.
-    pub sentence: &'static str,
-    /// In the table of processes.
-    pub stage: &'static str,
-    /// What the loop does most, in one verb.
-    pub verb: &'static str,
-    /// Of a short legend.
-    pub short: &'static str,
-    /// The same in ASCII, where its first letter is the texture.
-    pub ascii: &'static str,
-}
-
 impl LoopActivity {
     /// How it is drawn, and its word in legends.
     pub fn look(self) -> Look {
-        match self {
-            Self::InputWait => Look::new("wait for batch", ColorSlot::Orange, '█', 'W'),
-            Self::DeviceSync => Look::new("wait for GPU", ColorSlot::Green, '▒', 'S'),
-            Self::HostBusy => Look::new("host work", ColorSlot::Purple, '░', 'H'),
-            Self::Checkpoint => Look::new("saving", ColorSlot::Sky, '╳', 'C'),
-            Self::Other => Look::new("other", ColorSlot::Grey, '·', '.'),
-        }
-    }
-
-    /// Its shorter words.
-    pub fn words(self) -> LoopWords {
-        let [sentence, stage, verb, short, ascii] = match self {
-            Self::InputWait => ["waits for a batch", "wait data", "waits", "wait", "Wait"],
-            Self::DeviceSync => ["for the GPU", "wait GPU", "syncs", "sync", "Sync"],
-            Self::HostBusy => ["works", "host work", "works", "host", "Host"],
-            Self::Checkpoint => ["saves", "saving", "saves", "save", "Ckpt"],
-            Self::Other => ["other", "other", "other", "other", ".other"],
+        let (slot, glyph, letter) = match self {
+            Self::InputWait => (ColorSlot::Orange, '█', 'D'),
+            Self::DeviceSync => (ColorSlot::Green, '▒', 'G'),
+            Self::HostBusy => (ColorSlot::Purple, '░', 'W'),
+            Self::Checkpoint => (ColorSlot::Sky, '╳', 'S'),
+            Self::Other => (ColorSlot::Grey, '·', '.'),
         };
-        LoopWords { sentence, stage, verb, short, ascii }
+        Look::new(self.word(), slot, glyph, letter)
     }
 }
 

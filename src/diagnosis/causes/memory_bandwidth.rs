@@ -3,7 +3,7 @@
 use super::*;
 
 thresholds! {
-    MEMORY_BUSY = 0.70, "share", "nvmlUtilization_t.memory counts time with any access; sustained values near 70 % and more go with bandwidth-bound kernels";
+    MEMORY_BUSY = 0.70, "share", "nvmlUtilization_t.memory counts time with any access; sustained values near 70% and more go with bandwidth-bound kernels";
 }
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {

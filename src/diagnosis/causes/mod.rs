@@ -229,7 +229,7 @@ pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     Ok(name.as_deref().and_then(Cause::named))
 }
 
-/// What the loop does for a share of its time, where that is such a wait: "waits 40 % of the time for …".
+/// What the loop does for a share of its time, where that is such a wait: "waits 40% of the time for …".
 pub(super) fn in_words(window: &Features, wait: &FollowedWait, share: f64) -> Option<String> {
     if wait.part == PathPart::Sleep {
         return Some(sleeps::in_words(window, share));

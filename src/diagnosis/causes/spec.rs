@@ -176,7 +176,7 @@ pub(in crate::diagnosis) struct FollowedWait {
     pub part: PathPart,
     /// The signal that tells of that part.
     pub signal: Signal,
-    /// What the loop waits for, given who it is: "The loop waits 40 % of the time <words>."
+    /// What the loop waits for, given who it is: "The loop waits 40% of the time <words>."
     pub words: fn(&str) -> String,
 }
 

@@ -291,7 +291,7 @@ fn fed() -> MadeUpJob {
 fn no_longer_for_the_device_than_it_works_where_a_thread_sleeps_with_the_lock() {
     let waits = MadeUpJob::default().main(TRAINER, &[futex(None)]).thread(TRAINER, 11, 0.0, 30, &[sleeps()]);
     let with_device = |pct| MadeUpJob { device_pct: Some(pct), ..waits.clone() }.ways();
-    // A tenth more of it, and 2 % of the time, are let through.
+    // A tenth more of it, and 2% of the time, are let through.
     assert_eq!(with_device(30), ["thread 10/11 Timer 65", "Device 35"]);
     assert_eq!(with_device(100), ["Device 100"]);
     // Nobody else is known.
@@ -500,10 +500,10 @@ fn waits_that_end_while_they_are_looked_at_are_told_by_the_cpu_time() {
 fn who_sleeps_waits_for_the_device_while_that_works() {
     for (pct, ways) in [(1, vec!["Timer 100"]), (20, vec!["Timer 80", "Device 20"]), (100, vec!["Device 100"])] {
         let scene = MadeUpJob { device_pct: Some(pct), ..MadeUpJob::default() }.main(TRAINER, &[sleeps()]);
-        assert_eq!(scene.ways(), ways, "{pct} %");
+        assert_eq!(scene.ways(), ways, "{pct}%");
         let chain = scene.chain();
         let lost: f64 = chain.paths.iter().map(|path| f64::from(path.idle_s)).sum();
-        assert!((lost / chain.seconds - (1.0 - f64::from(pct) / 100.0)).abs() < 0.02, "{pct} %: {lost}");
+        assert!((lost / chain.seconds - (1.0 - f64::from(pct) / 100.0)).abs() < 0.02, "{pct}%: {lost}");
     }
 }
 

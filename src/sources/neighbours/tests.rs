@@ -161,7 +161,7 @@ fn what_a_scan_costs() {
             })
             .collect();
         us.sort_unstable();
-        println!("{what}: {} processes, median {} µs, 90 % {} µs", reader.counters.seen.len(), us[25], us[45]);
+        println!("{what}: {} processes, median {} µs, 90% {} µs", reader.counters.seen.len(), us[25], us[45]);
     };
     measure("as it is");
     let sleepers = Sleepers((0..300).map(|_| Command::new("sleep").arg("60").spawn().unwrap()).collect());

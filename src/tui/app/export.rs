@@ -57,7 +57,7 @@ fn verdict_text(verdict: &Verdict, target: &Target) -> String {
     if !verdict.summary.is_empty() {
         lines.push(sanitise(&verdict.summary).into_owned());
     }
-    lines.extend(verdict.advice.iter().map(|a| format!("- {}{}", sanitise(&a.title), labels::bound(a))));
+    lines.extend(verdict.advice.iter().map(|a| labels::advice_line("- ", a, usize::MAX)));
     lines.extend(verdict.evidence.iter().map(|e| format!("  {}", sanitise(&e.text))));
     lines.extend(verdict.not_seen.iter().map(|n| format!("  not seen: {}: {}", n.what, sanitise(&n.why))));
     lines.join("\n")

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::text::sanitise;
-use crate::tui::labels::bound;
+use crate::tui::labels::advice_line;
 use crate::tui::widgets::{Scene, banner, write_fit};
 
 /// Smallest terminal that shows pages.
@@ -33,7 +33,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         lines.push((format!("ENDED: {}", sanitise(ended)), theme.strong()));
     }
     if let Some(advice) = scene.verdict().and_then(|v| v.advice.first()) {
-        lines.push((format!("► {}{}", sanitise(&advice.title), bound(advice)), theme.advice()));
+        lines.push((advice_line("▶ ", advice, usize::MAX), theme.advice()));
     }
     lines.truncate(usize::from(area.height.saturating_sub(1)).max(1));
     lines.push((size, theme.dim()));

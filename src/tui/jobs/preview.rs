@@ -37,7 +37,8 @@ pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         }
         Some(verdict) => {
             let name = verdict_name(verdict.class, verdict.cause);
-            let (words, sure) = (labels::verdict_in_words(verdict), labels::sureness(verdict.confidence));
+            let (words, sure) =
+                (labels::verdict_in_words(verdict), format::sureness(verdict.confidence).unwrap_or_default());
             text.at_most(2, &format!("{name} – {words}, {sure}"), theme.strong());
             text.at_most(if roomy { 5 } else { 2 }, &verdict.summary, Style::new());
             if let Some(advice) = verdict.advice.first() {
@@ -91,7 +92,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     let most = shares.iter().flat_map(TimeSplit::iter).max_by(|a, b| a.1.total_cmp(&b.1));
     let text = most.map_or_else(
         || "Main –".to_owned(),
-        |(activity, share)| format!("Main {} {}", activity.words().verb, format::share(Some(share))),
+        |(activity, share)| format!("The loop {}: {}", activity.verb(), format::share(Some(share))),
     );
     write(buf, area.x, band.y, band.x, &text, theme.strong());
     charts::stacked(buf, band, &job.history.timeline, window, theme);

@@ -69,7 +69,10 @@ fn head(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         (format!("watched {}", format::duration(verdict.observed_s)), "the first verdict takes a few seconds")
     } else {
         let age = scene.job.verdict_age_s().map(|s| format!("for {}", format::duration(s))).unwrap_or_default();
-        (format!("{}, {age}", labels::sureness(verdict.confidence)), labels::verdict_in_words(verdict))
+        (
+            format!("{}, {age}", format::sureness(verdict.confidence).unwrap_or_default()),
+            labels::verdict_in_words(verdict),
+        )
     };
     let mut end = area.right();
     if x + 1 + cells(&right) <= end {
@@ -130,7 +133,7 @@ fn lines(verdict: &Verdict, theme: Theme, width: usize, rows: usize) -> Vec<Piec
 
 /// An advice on one row: its bound stays, its title is cut.
 fn one_line(lead: &str, advice: &Advice, width: usize) -> String {
-    let bound = labels::speedup(advice).map_or_else(String::new, |speedup| format!(" ({speedup})"));
+    let bound = advice.gain().map_or_else(String::new, |gain| format!(": {gain}"));
     let room = width.saturating_sub(usize::from(cells(&bound)));
     format!("{}{bound}", fit(&format!("{lead}{}", advice.title), room))
 }

@@ -127,8 +127,8 @@ mod tests {
             lost,
             part,
         };
-        // The device is busy for 83 %, and the loop sleeps for as long: for that, though each of the moments that were looked at could
-        // say no more than that the device works for 83 % of them.
+        // The device is busy for 83%, and the loop sleeps for as long: for that, though each of the moments that were looked at could
+        // say no more than that the device works for 83% of them.
         let ways = |own: f64| {
             vec![
                 way(PathPart::Device, WaitEnd::Device, 0.69, 0.0),

@@ -15,7 +15,7 @@ use crate::diagnosis::Side;
 use crate::diagnosis::verdict::{Class, Rank, Verdict};
 use crate::text::{sanitise, wrap};
 use crate::tui::format;
-use crate::tui::labels::{bound, split};
+use crate::tui::labels::{advice_line, split};
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Drawn, Piece, Scene, Text, scrolled};
 
@@ -56,8 +56,8 @@ fn advice(text: &mut Text, verdict: &Verdict) {
         text.wrapped("", 2, none, Style::new());
     }
     for (n, advice) in verdict.advice.iter().take(MOST_FINDINGS).enumerate() {
-        let title = format!("{}{}", sanitise(&advice.title), bound(advice));
-        text.wrapped(&format!("  {}. ", n + 1), 5, &title, text.theme.advice());
+        let title = advice_line(&format!("  {}. ", n + 1), advice, usize::MAX);
+        text.wrapped("", 5, &title, text.theme.advice());
         text.wrapped("", 5, &advice.why, Style::new());
     }
     if let Some(ceiling) = verdict.ceiling.filter(|_| !verdict.advice.is_empty()) {
@@ -170,7 +170,7 @@ fn numbers(text: &mut Text, verdict: &Verdict) {
         add("stalls", &format!("one every {every} steps"));
     }
     let own = format!(
-        "{} % of one core, {} MiB; watched for {}",
+        "{}% of one core, {} MiB; watched for {}",
         format::number(verdict.own.cpu_pct),
         format::number(verdict.own.rss_mib),
         format::duration(verdict.observed_s)

@@ -173,7 +173,7 @@ fn numbers(gpu: &GpuRates, width: u16, style: Style) -> Vec<Piece> {
         Some(_) => format!("clocks: {}", labels::throttled(gpu).collect::<Vec<_>>().join(", ")),
     });
     for (name, pct) in [("encoder", gpu.encoder_pct), ("decoder", gpu.decoder_pct)] {
-        numbers.extend(pct.filter(|pct| *pct > 0).map(|pct| format!("{name} {pct} %")));
+        numbers.extend(pct.filter(|pct| *pct > 0).map(|pct| format!("{name} {pct}%")));
     }
     if gpu.sm_active_pct.is_some() {
         numbers.push(format!("memory busy {}", format::percent(gpu.memory_utilization_pct)));

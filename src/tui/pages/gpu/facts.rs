@@ -32,7 +32,7 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
     let known = || ours.iter().map(|gpu| gpu.utilization_pct.filter(|pct| pct.is_finite()));
     if let Some(mean) = mean(known()).filter(|_| ours.len() > 1) {
         let (low, high) = known().flatten().fold((mean, mean), |(low, high), pct| (low.min(pct), high.max(pct)));
-        fact(format!("use {low:.0}–{high:.0} % (mean {mean:.0} %)"));
+        fact(format!("use {low:.0}–{high:.0}% (mean {mean:.0}%)"));
     }
     if !ours.is_empty() {
         fact(link(frame.gpu_link).to_owned());
@@ -89,5 +89,5 @@ fn idle(frame: &Frame) -> Option<String> {
         n => format!(" and {} more", n - 1),
     };
     let verb = if idle.len() == 1 { "idles" } else { "idle" };
-    Some(format!("GPU {}{others} {verb} while others work (up to {busiest:.0} %)", first.index))
+    Some(format!("GPU {}{others} {verb} while others work (up to {busiest:.0}%)", first.index))
 }

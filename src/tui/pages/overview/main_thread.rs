@@ -31,13 +31,8 @@ fn legend(shares: Option<TimeSplit>, trainers: usize, theme: Theme, long: bool) 
         let share = shares.map_or("–".to_owned(), |shares| format!("{:.0}%", shares[activity] * 100.0));
         let look = activity.look();
         let glyph = theme.glyph(look);
-        let words = activity.words();
-        let text = match (long, theme.ascii) {
-            (true, _) => format!("{glyph} {} {share}", look.word),
-            (false, false) => format!("{glyph}{} {share}", words.short),
-            (false, true) => format!("{} {share}", words.ascii),
-        };
-        (text, theme.style(look))
+        let word = if long { activity.word() } else { activity.short() };
+        (format!("{glyph} {word} {share}"), theme.style(look))
     });
     std::iter::once((name, theme.strong())).chain(parts).collect()
 }

@@ -85,7 +85,7 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Numbers {
     if ours.len() > 1 {
         // An average hides the one rank that idles.
         pieces.push(format!("{} GPUs", ours.len()));
-        pieces.extend(range(&ours).map(|(low, high)| format!("{low:.0}–{high:.0} %")));
+        pieces.extend(range(&ours).map(|(low, high)| format!("{low:.0}–{high:.0}%")));
     }
     let sum = |of: fn(&GpuRates) -> Option<u64>| {
         let each: Option<Vec<u64>> = ours.iter().map(|gpu| of(gpu)).collect();

@@ -13,7 +13,7 @@ const STATES: [&str; 4] = ["busy", "io", "queue", "idle"];
 
 /// Its place in the order when sorted by: idle workers stand below those that do something.
 pub(super) fn place(activity: &str) -> Option<u64> {
-    let parts = LoopActivity::ALL.map(|part| part.words().stage);
+    let parts = LoopActivity::ALL.map(|part| part.short());
     let words = STAGES.into_iter().take(STAGES.len() - 1).chain(STATES).chain(parts);
     words.zip(0..).find(|(word, _)| *word == activity).map(|(_, place)| place)
 }
@@ -30,7 +30,7 @@ pub(super) fn all(frame: &Frame, verdict: Option<&Verdict>) -> BTreeMap<u32, &'s
         let states = [worker.busy, worker.io_wait, worker.runnable, worker.idle].map(|share| share.unwrap_or(0.0));
         Some((worker.id.pid, stage.or_else(|| largest(STATES, states))?))
     });
-    let parts = LoopActivity::ALL.map(|part| part.words().stage);
+    let parts = LoopActivity::ALL.map(|part| part.short());
     let trainers = frame.trainers.iter();
     let trainers = trainers.filter_map(|trainer| Some((trainer.id.pid, largest(parts, trainer.split_s.values())?)));
     trainers.chain(workers).collect()
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn states_speak_where_no_stack_was_seen() {
-        assert_eq!(words(None), [(10, "host work"), (11, "busy"), (12, "idle")]);
+        assert_eq!(words(None), [(10, "work"), (11, "busy"), (12, "idle")]);
     }
 
     #[test]
@@ -81,6 +81,6 @@ mod tests {
         let stages = Some(Stages { load: 0.1, transform: 0.4, ..Stages::default() });
         let told = |pid, idle| WorkerVerdict { pid, idle: Some(idle), stages, ..WorkerVerdict::default() };
         let verdict = Verdict { workers: vec![told(12, 0.1), told(11, 0.5)], ..Verdict::default() };
-        assert_eq!(words(Some(&verdict)), [(10, "host work"), (11, "idle"), (12, "transform")]);
+        assert_eq!(words(Some(&verdict)), [(10, "work"), (11, "idle"), (12, "transform")]);
     }
 }

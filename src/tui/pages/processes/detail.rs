@@ -66,7 +66,7 @@ fn numbers(p: &ProcessRates) -> Vec<String> {
             p.threads
         ),
         format!(
-            "CPU {} % of a core, {} since its start · queueing for one {} of its runnable time",
+            "CPU {}% of a core, {} since its start · queueing for one {} of its runnable time",
             format::number(p.cpu_pct),
             number(p.cpu_time_s.map(format::duration)),
             format::share(p.run_delay_share)
@@ -118,7 +118,7 @@ fn thread_line(thread: &ThreadRates) -> String {
     let name = if thread.name.is_empty() { format::UNMEASURED.into() } else { sanitise(&thread.name) };
     let (cpu, queue) = (f64::from(thread.cpu_pct), f64::from(thread.run_delay_pct));
     format!(
-        "thread {} {name}, {}: CPU {} %, queues {} % of the time",
+        "thread {} {name}, {}: CPU {}%, queues {}% of the time",
         thread.tid,
         thread.role.word(),
         format::number(Some(cpu)),

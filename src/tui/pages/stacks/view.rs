@@ -3,10 +3,10 @@
 //! ```text
 //! │  share                  doing      whose  function        file:line │
 //! │ - main thread of trainer 1234  wwwwwwwwwwwwwffffbbbbo   430 samples │
-//! │     w waiting 58 %  f forward 21 %  b backward 12 % …               │
-//! │   + 58 % ███████████    waiting    own    train           train.py:9│
-//! │   - 21 % ████           forward    own    forward         model.py:4│
-//! │        18 % ███   41    x = self.body(x)                            │
+//! │     w waiting 58%  f forward 21%  b backward 12% …               │
+//! │   + 58% ███████████    waiting    own    train           train.py:9│
+//! │   - 21% ████           forward    own    forward         model.py:4│
+//! │        18% ███   41    x = self.body(x)                            │
 //! │ + worker 1301           lllldddddddddddddttc     120 samples        │
 //! │ - lines at which the host waits for the GPU                         │
 //! ```
@@ -203,7 +203,7 @@ fn legend(buf: &mut Buffer, area: Rect, activities: &Activities, validation: f64
     shares.sort_by(|a, b| b.2.total_cmp(&a.2));
     let parts = shares.into_iter().filter(|(.., share)| *share >= 0.005).map(|(activity, letter, share)| {
         let look = activity.look();
-        (format!("{letter} {} {:.0} %", look.word, share * 100.0), theme.style(look))
+        (format!("{letter} {} {:.0}%", look.word, share * 100.0), theme.style(look))
     });
     let validation = Some(validation).filter(|share| *share >= 0.01);
     let validation = validation.map(|share| (format!("({} in validation)", format::share(Some(share))), theme.dim()));
