@@ -117,7 +117,7 @@ fn what_is_too_long_loses_the_least_first() {
         (70, "loop waits 87% ← lock the.lock ← python 321 ← CPU: save ckpt.py:7"),
         (61, "loop waits 87% ← lock the.lock ← python 321 ← CPU: ckpt.py:7"),
         (59, "loop waits 87% ← lock the.lock ← python 321 ← CPU"),
-        (20, "loop waits 87% ← l…"),
+        (20, "loop waits 87% ← lo…"),
     ] {
         assert_eq!(line(&verdict, width).unwrap(), wanted);
     }
