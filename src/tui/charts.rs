@@ -112,7 +112,7 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, 
     if area.is_empty() {
         return;
     }
-    let (edge, body, dim) = (theme.style(look), theme.body(look), theme.edge());
+    let ([edge, body], dim) = (theme.filled(look), theme.edge());
     let half = if area.height >= HALF_LINE { area.height / 2 } else { u16::MAX };
     let mut values = columns.values();
     let mut started = columns.began_before;

@@ -87,7 +87,9 @@ fn progress(job: &Job) -> Option<(f64, f64)> {
 /// Machine, age of the job and clock; of a replay its position, length and speed; that the picture is paused.
 fn moment(width: u16, app: &App) -> Vec<Piece> {
     let (theme, job) = (app.options.theme, app.job());
-    let Some(frame) = job.frame() else { return Vec::new() };
+    let Some(frame) = job.frame() else {
+        return job.replay.map(|_| (" REPLAY ".to_owned(), theme.bar())).into_iter().collect();
+    };
     let shown = job.cursor().map_or(frame.unix_ms, |moment| moment.frame.unix_ms);
     let clock = labels::clock(shown, &app.options.zone);
     if let Some(replay) = &job.replay {

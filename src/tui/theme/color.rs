@@ -83,11 +83,6 @@ impl Rgb {
         a.max(b) / a.min(b)
     }
 
-    /// Black or white, whichever is easier to read on this color: `true` for white.
-    pub(super) fn wants_white(self) -> bool {
-        self.contrast(Self::WHITE) > self.contrast(Self::BLACK)
-    }
-
     /// The entries of xterm's 256 colors that have names.
     pub const NAMED_COLORS: RangeInclusive<u8> = 0..=15;
     /// Its cube and grays. People change the others.

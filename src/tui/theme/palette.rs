@@ -110,17 +110,6 @@ impl Shade {
             Depth::TrueColor => Color::Rgb(self.rgb.0, self.rgb.1, self.rgb.2),
         }
     }
-
-    /// Black or white, whichever is easier to read on this shade.
-    pub(super) fn ink(self, depth: Depth) -> Color {
-        let [black, white] = match depth {
-            Depth::None => return Color::Reset,
-            Depth::Ansi16 => [Color::Black, Color::White],
-            Depth::Indexed256 => [Color::Indexed(16), Color::Indexed(231)],
-            Depth::TrueColor => [Color::Rgb(0, 0, 0), Color::Rgb(255, 255, 255)],
-        };
-        if Rgb::from_color(self.at(depth)).is_some_and(Rgb::wants_white) { white } else { black }
-    }
 }
 
 /// The colors of a theme.
@@ -308,7 +297,6 @@ mod tests {
         let orange = palette.shade(ColorSlot::Orange);
         assert_eq!(orange.at(Depth::TrueColor), Color::Rgb(0xE6, 0x9F, 0));
         assert_eq!(orange.at(Depth::Indexed256), Color::Indexed(178));
-        assert_eq!(orange.ink(Depth::Indexed256), Color::Indexed(16));
         let sky = palette.shade(ColorSlot::Sky);
         assert_eq!((sky.at(Depth::Indexed256), sky.at(Depth::Ansi16)), (Color::Indexed(3), Color::Blue));
         assert_eq!(sky.at(Depth::None), Color::Reset);
