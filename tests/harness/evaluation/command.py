@@ -65,6 +65,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         "--no-contradictions", action="store_true", help="exit with 1 when the numbers of a verdict contradict each other"
     )
     parser.add_argument("--json", metavar="FILE", help="write every run here as well")
+    parser.add_argument("--markdown", action="store_true", help="print the figures as the tables of docs/measured.md (also with --cost)")
     parser.add_argument("--keep", metavar="DIR", help="keep the recordings there that are fit for tests/recordings")
     parser.add_argument(
         "--keep-wrong", metavar="DIR", help="keep the recordings of verdicts that are wrong or contradict themselves there"
@@ -165,7 +166,7 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
     if not results:
         print("no workload was run")
         return 130 if interrupted else 1
-    print(scoring.tables(results))
+    print(f"\n{scoring.as_markdown(results)}" if args.markdown else scoring.tables(results))
     at_random = args.random or args.changing or args.standing
     made = [result.workload for result in results if not result.class_right and at_random]
     for name in dict.fromkeys(made):
@@ -273,7 +274,7 @@ def main(words: list[str] | None = None) -> int:
         if args.cost:
             duration = max(args.duration, cost.LEAST_S)
             if not args.against:
-                print(cost.report(cost.measure(monitor, duration, args.data)))
+                print(cost.report(cost.measure(monitor, duration, args.data), args.markdown))
                 return 0
             other = monitor.another(args.against)
             text, ratio = cost.report_pairs(cost.compare(monitor, other, duration, args.pairs, args.data))
