@@ -112,7 +112,7 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, 
     if area.is_empty() {
         return;
     }
-    let (edge, body, dim) = (theme.style(look), theme.body(look), theme.edge());
+    let ([edge, body], dim) = (theme.filled(look), theme.edge());
     let half = if area.height >= HALF_LINE { area.height / 2 } else { u16::MAX };
     let mut values = columns.values();
     let mut started = columns.began_before;
@@ -121,7 +121,7 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, 
         let Some(x) = cell(area, columns.window, place) else { continue };
         let is_gap = left.is_none() && right.is_none();
         // Before the first value there is nothing to have missed.
-        if is_gap && started {
+        if is_gap && started && !columns.window.is_ahead(place) {
             put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
         }
         started |= !is_gap;
@@ -189,7 +189,7 @@ fn each_cell<const N: usize>(
         if parts.iter().any(|part| *part > 0.0) {
             started = true;
             draw(buf, x, parts);
-        } else if started {
+        } else if started && !window.is_ahead(column) {
             put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
         }
     }
@@ -228,7 +228,8 @@ pub fn band(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWin
     each_cell(buf, area, source, window, theme, weights, |buf, x, weights| {
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((class, _)) = most else { return };
-        put(buf, x, area.y, theme.glyph(class.look()), theme.series(class));
+        let style = if class == Class::Unknown { theme.edge() } else { theme.series(class) };
+        put(buf, x, area.y, theme.glyph(class.look()), style);
         if let Some(cell) = classes.borrow_mut().get_mut(usize::from(x - area.x)) {
             *cell = Some(class);
         }
@@ -236,7 +237,7 @@ pub fn band(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWin
     let mut x = area.x;
     for run in classes.into_inner().chunk_by(|a, b| a == b) {
         let length = run.len() as u16;
-        if let Some(Some(class)) = run.first() {
+        if let Some(Some(class)) = run.first().filter(|class| **class != Some(Class::Unknown)) {
             let name = class.name();
             let wanted = name.len() as u16 + 2;
             if length >= wanted + 2 {
@@ -402,15 +403,19 @@ mod tests {
     }
 
     #[test]
-    fn the_strip_shows_a_letter_for_each_interval() {
-        let mut t = cpu(&[(997.0, None)]);
-        for (s, class) in [(998.0, Class::DataLoader), (1000.0, Class::Gpu)] {
-            t.push(&Frame { monotonic_ns: (s * 1e9) as u64, seconds: 1.0, ..Frame::default() }, class, None);
+    fn the_band_has_the_names_of_long_stretches_and_gaps() {
+        let mut t = cpu(&[]);
+        for s in 970..1000 {
+            let class = if s < 985 { Class::DataLoader } else { Class::Gpu };
+            if s != 990 {
+                let frame = Frame { monotonic_ns: (f64::from(s) * 1e9) as u64, seconds: 1.0, ..Frame::default() };
+                t.push(&frame, class, None);
+            }
         }
-        let area = Rect::new(0, 0, 5, 1);
+        let area = Rect::new(0, 0, 32, 1);
         let mut buf = Buffer::empty(area);
-        strip(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 5.0, 5), Theme::default());
-        assert_eq!(rows(&buf), [" ?D–G"]);
+        band(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 32.0, 32), Theme::default());
+        assert_eq!(rows(&buf), [" ━ data loader ━━━━━━–━━ GPU ━━–"]);
     }
 
     #[test]
@@ -472,9 +477,9 @@ mod tests {
             let theme = Theme { ascii, ..Theme::default() };
             let window = TimelineWindow::of_cells(NOW, 60.0, width);
             let columns = ChartColumns::gather(&t, window, |p| p.cpu.get());
-            timeline(&mut buf, area, &columns, max, Style::new(), theme);
+            timeline(&mut buf, area, &columns, max, Class::Gpu.look(), theme);
             stacked(&mut buf, area, &t, window, theme);
-            strip(&mut buf, area, &t, window, theme);
+            band(&mut buf, area, &t, window, theme);
             ruler(&mut buf, area, f64::from(max.abs()), "now", Style::new());
             let first = values.first().and_then(|v| v.1).unwrap_or(0.0);
             split(&mut buf, area, &stages([first, 0.5, 0.0, f64::NAN]), theme);

@@ -15,6 +15,8 @@ use crate::tui::{charts, format, labels};
 
 /// Cells of the bar that shows how far a replay is.
 const PROGRESS: u16 = 16;
+/// Cells that the command gets before facts of the job do.
+const COMMAND: usize = 24;
 /// Narrowest header with that bar, with the machine's name, and with facts of the job.
 const WIDE: u16 = 100;
 
@@ -28,7 +30,7 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
         if end < area.x + area.width / 3 + cells(text) {
             break;
         }
-        end = write_right(buf, area.x, area.y, end, text, *style).saturating_sub(1);
+        end = write_right(buf, area.x, area.y, end, text, *style).saturating_sub(2);
     }
     if let Some((_, share)) = progress(job).filter(|_| area.width >= WIDE) {
         let bar = Rect { x: end.saturating_sub(PROGRESS), width: PROGRESS, ..area };
@@ -43,7 +45,10 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
     }
     let jobs = app.jobs().len();
     let which = if jobs > 1 { format!("job {}/{jobs} · ", app.current + 1) } else { String::new() };
-    let facts = facts(job, area.width);
+    let mut facts = facts(job, area.width);
+    if usize::from(end.saturating_sub(x + 1)) < usize::from(cells(&which) + cells(&facts)) + COMMAND {
+        facts = format!(" · PID {}", job.target.pid);
+    }
     let room = usize::from(end.saturating_sub(x + 1)).saturating_sub(usize::from(cells(&which) + cells(&facts)));
     let x = write(buf, x + 1, area.y, end, &which, theme.dim());
     let command = fit(&labels::short_command(&job.target.command), room);
@@ -82,7 +87,9 @@ fn progress(job: &Job) -> Option<(f64, f64)> {
 /// Machine, age of the job and clock; of a replay its position, length and speed; that the picture is paused.
 fn moment(width: u16, app: &App) -> Vec<Piece> {
     let (theme, job) = (app.options.theme, app.job());
-    let Some(frame) = job.frame() else { return Vec::new() };
+    let Some(frame) = job.frame() else {
+        return job.replay.map(|_| (" REPLAY ".to_owned(), theme.bar())).into_iter().collect();
+    };
     let shown = job.cursor().map_or(frame.unix_ms, |moment| moment.frame.unix_ms);
     let clock = labels::clock(shown, &app.options.zone);
     if let Some(replay) = &job.replay {
@@ -123,47 +130,66 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
             return;
         }
     }
-    let key = |action| app.options.keymap.key_of(action);
-    let mut end = area.right().saturating_sub(1);
+    let end = help_and_quit(buf, area, app, drawn);
+    let x = tabs(buf, Rect { width: end.saturating_sub(area.x), ..area }, app, drawn);
+    actions(buf, Rect { x: x + 1, width: end.saturating_sub(x + 1), ..area }, app);
+}
+
+/// Help and quit, on the right, whatever else there is; returns where they begin.
+fn help_and_quit(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
+    let theme = app.options.theme;
+    let blank = u16::from(area.width >= WIDE);
+    let mut end = area.right().saturating_sub(blank);
     for (action, word) in [(Action::Quit, "quit"), (Action::Go(Page::Help), "help")] {
-        let Some(key) = key(action) else { continue };
+        let Some(key) = app.options.keymap.key_of(action) else { continue };
         let start = end.saturating_sub(cells(&key) + 1 + cells(word));
         let x = write(buf, start, area.y, end, &key, theme.strong());
         write(buf, x + 1, area.y, end, word, theme.dim());
         if action == Action::Go(Page::Help) {
             drawn.hits.push((Rect { x: start, width: end - start, ..area }, Hit::Tab(Page::Help.index())));
         }
-        end = start.saturating_sub(2);
+        end = start.saturating_sub(1 + blank);
     }
+    end
+}
+
+/// The pages with their keys, by their short names where there is no room for the others; returns where they end.
+fn tabs(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
+    let theme = app.options.theme;
     let pages = || Page::ALL.into_iter().filter(|page| page.spec().in_footer);
     let tab = |page: Page, short: bool| {
         let name = if short { page.spec().short } else { page.name() };
-        format!("{} {name}", key(Action::Go(page)).unwrap_or_default())
+        format!("{} {name}", app.options.keymap.key_of(Action::Go(page)).unwrap_or_default())
     };
     let width = |short, gap: u16| pages().map(|page| cells(&tab(page, short)) + gap).sum::<u16>();
-    let room = end.saturating_sub(area.x);
     let forms = [(false, 2), (false, 1), (true, 1)];
-    let (short, gap) = forms.into_iter().find(|(short, gap)| width(*short, *gap) + 1 <= room).unwrap_or((true, 1));
-    let mut x = area.x + u16::from(gap > 1 || width(short, gap) < room);
+    let fitting = forms.into_iter().find(|(short, gap)| width(*short, *gap) <= area.width + gap);
+    let (short, gap) = fitting.unwrap_or((true, 1));
+    let mut x = area.x + u16::from(width(short, gap) < area.width + gap);
     for page in pages() {
         let tab = tab(page, short);
         let width = cells(&tab);
-        if x + width > end {
+        if x + width > area.right() {
             break;
         }
         let style = if page == app.page { theme.bar().patch(theme.strong()) } else { theme.dim() };
-        write(buf, x, area.y, end, &tab, style);
+        write(buf, x, area.y, area.right(), &tab, style);
         drawn.hits.push((Rect { x, width, ..area }, Hit::Tab(page.index())));
         x += width + gap;
     }
-    let paused: &[(Action, &str)] = &[(Action::Pause, "resume"), (Action::Bottom, "live")];
+    x
+}
+
+/// What else keys do here, as far as there is room; first how a paused picture goes on.
+fn actions(buf: &mut Buffer, area: Rect, app: &App) {
+    let theme = app.options.theme;
     let is_paused = app.job().is_paused() && app.job().replay.is_none();
-    let actions = if is_paused { paused.iter() } else { [].iter() }.chain(app.page.spec().footer);
-    x += 1;
-    for (action, word) in
-        actions.filter(|(action, word)| !(is_paused && *action == Action::Pause && *word == "pause"))
-    {
-        let Some(key) = app.options.keymap.key_of(*action).filter(|_| x + 1 < end) else { continue };
+    let paused: &[(Action, &str)] =
+        if is_paused { &[(Action::Pause, "resume"), (Action::Bottom, "live")] } else { &[] };
+    let usual = app.page.spec().footer.iter().filter(|(action, _)| !is_paused || *action != Action::Pause);
+    let (mut x, end) = (area.x, area.right());
+    for (action, word) in paused.iter().chain(usual) {
+        let Some(key) = app.options.keymap.key_of(*action).filter(|_| x < end) else { continue };
         let key = if *action == Action::Bottom { "End".to_owned() } else { key };
         let scale =
             if *action == Action::ZoomOut { format!(" {}", format::duration(app.span_s())) } else { String::new() };

@@ -34,8 +34,10 @@ const TIMELINES: [(ChartLine, &str); 5] = [
 const NO_DISK: &str = "no disk found";
 /// Rows of the smallest picture: one of each, and the time axis.
 const LEAST_ROWS: u16 = 2 * TIMELINES.len() as u16 + 1;
-/// Highest timeline worth its rows.
-const HIGHEST_CHART: u16 = 8;
+/// Highest timeline, in a page of fewer rows than [`TALL`] and in others: disks flicker, and every row of it costs bytes.
+const HIGHEST_CHART: [u16; 2] = [3, 8];
+/// Rows of a tall page.
+const TALL: u16 = 45;
 
 /// It remembers nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,7 +60,9 @@ impl Content for Io {
                     disks::bar(buf, rect, *percent, scene.theme);
                 }
             });
-            page.timelines(&TIMELINES, area.height.saturating_sub(count(text.lines.len())), HIGHEST_CHART, scene);
+            let [low, high] = HIGHEST_CHART;
+            let highest = if area.height < TALL { low } else { high };
+            page.timelines(&TIMELINES, area.height.saturating_sub(count(text.lines.len())), highest, scene);
         });
     }
 }
