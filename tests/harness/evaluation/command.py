@@ -49,6 +49,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--sample", type=int, metavar="N", help="N workloads drawn with --seed, stratified by class and kind, one 8 s run each"
     )
+    parser.add_argument("--markdown", action="store_true", help="print the figures as the tables of docs/measured.md (also with --cost)")
     made = parser.add_mutually_exclusive_group()
     made.add_argument("--random", type=int, metavar="N", help="so many programs made at random")
     made.add_argument("--changing", type=int, metavar="N", help="so many made at random whose bottleneck moves")
@@ -65,7 +66,6 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         "--no-contradictions", action="store_true", help="exit with 1 when the numbers of a verdict contradict each other"
     )
     parser.add_argument("--json", metavar="FILE", help="write every run here as well")
-    parser.add_argument("--markdown", action="store_true", help="print the figures as the tables of docs/measured.md (also with --cost)")
     parser.add_argument("--keep", metavar="DIR", help="keep the recordings there that are fit for tests/recordings")
     parser.add_argument(
         "--keep-wrong", metavar="DIR", help="keep the recordings of verdicts that are wrong or contradict themselves there"

@@ -180,34 +180,29 @@ def environment_of(peer: Peer, monitor: Monitor, place: str, device: str) -> dic
     return environment
 
 
-#: Name of a column, field of a cost, and its digits.
+#: Field of a cost, width and digits of its column.
 COLUMNS = (
-    ("CPU 15 s", "young_cpu_pct", 2), ("to 80 s", "steady_cpu_pct", 2), ("later", "settled_cpu_pct", 2), ("RSS MiB", "peak_rss_mib", 1),
-    ("frame ms", "first_frame_ms", 0), ("switches/s", "switches_per_s", 0), ("bytes/s", "bytes_per_s", 0),
+    ("young_cpu_pct", 10, 2), ("steady_cpu_pct", 9, 2), ("settled_cpu_pct", 7, 2), ("peak_rss_mib", 9, 1), ("first_frame_ms", 10, 0),
+    ("switches_per_s", 12, 0), ("bytes_per_s", 9, 0),
 )  # fmt: skip
 
 
-def report(rows: list[Row], as_markdown: bool = False) -> str:
+def report(rows: list[Row]) -> str:
     """Medians, and what one program costs beside those it is to replace."""
-    head = ("program", "processes", *(name for name, _field, _digits in COLUMNS), "steps/s", "runs")
-    if as_markdown:
-        return "\n".join(markdown(head, ((row.name, row.processes, *_cells(row)) for row in rows if not row.why_not)))
-    lines = [f"{head[0]:22}{head[1]:>10}" + "".join(f"{name:>11}" for name in head[2:])]
+    head = f"{'program':22}{'processes':>10}{'CPU 15 s':>10}{'to 80 s':>9}{'later':>7}{'RSS MiB':>9}{'frame ms':>10}"
+    lines = [head + f"{'switches/s':>12}{'bytes/s':>9}{'steps/s':>9}{'runs':>6}"]
     for row in rows:
         if row.why_not:
             lines.append(f"{row.name:22}{row.processes:10}  not measured: {row.why_not}")
             continue
-        lines.append(f"{row.name:22}{row.processes:10}" + "".join(f"{cell:>11}" for cell in _cells(row)))
+        cells = "".join(f"{show(row.median(name), f'.{digits}f'):>{width}}" for name, width, digits in COLUMNS)
+        steps = f"{show(median(row.steps), '.3f'):>9}"
+        lines.append(f"{row.name:22}{row.processes:10}{cells}{steps}{len(row.costs):6}")
     lines.append("CPU in percent of one core with children: the first 15 s, from 20 s on, from 80 s on where the run is long enough;")
     lines.append("steps/s: of the job, over its own alone")
     for count in dict.fromkeys(row.processes for row in rows):
         lines += _ratios([row for row in rows if row.processes == count], count)
     return "\n".join(lines)
-
-
-def _cells(row: Row) -> list[str]:
-    costs = [show(row.median(field), f".{digits}f") for _name, field, digits in COLUMNS]
-    return [*costs, show(median(row.steps), ".3f"), str(len(row.costs))]
 
 
 def _ratios(rows: list[Row], count: int) -> list[str]:
@@ -229,14 +224,32 @@ def _ratios(rows: list[Row], count: int) -> list[str]:
     return lines
 
 
+#: The columns of the Markdown table: program, crowd, those of `COLUMNS`, the job's steps, runs.
+HEAD = (
+    "program", "processes", "CPU 15 s", "to 80 s", "later", "RSS MiB", "frame ms", "switches/s", "bytes/s", "steps/s", "runs",
+)  # fmt: skip
+
+
+def as_markdown(rows: list[Row]) -> str:
+    """The table of docs/measured.md: programs that were measured."""
+    cells = (
+        (row.name, row.processes)
+        + tuple(show(row.median(field), f".{digits}f") for field, _width, digits in COLUMNS)
+        + (show(median(row.steps), ".3f"), len(row.costs))
+        for row in rows
+        if not row.why_not
+    )
+    return "\n".join(markdown(HEAD, cells))
+
+
 def main(words: list[str]) -> int:
     parser = options.parser(__doc__, NAME)
+    parser.add_argument("--markdown", action="store_true", help="print the table as docs/measured.md shows it")
     options.add_monitor(parser)
     parser.add_argument("--seconds", type=float, default=45.0, help="of each program (default: %(default)s)")
     parser.add_argument("--runs", type=int, default=1, help="of each program (default: %(default)s)")
     parser.add_argument("--processes", default="300,3000", help="sizes of the crowd (default: %(default)s)")
     parser.add_argument("--json", metavar="FILE", help="write every run here as well")
-    parser.add_argument("--markdown", action="store_true", help="print the table as docs/measured.md shows it")
     args = parser.parse_args(words)
     crowds = [int(word) if word.isdigit() else 0 for word in args.processes.split(",")]
     if unknown := [count for count in crowds if count not in CROWDS]:
@@ -250,7 +263,7 @@ def main(words: list[str]) -> int:
         return 130
     except RuntimeError as error:
         return options.failed(NAME, error)
-    print(report(rows, args.markdown))
+    print(as_markdown(rows) if args.markdown else report(rows))
     if args.json:
         options.write_json(args.json, [dataclasses.asdict(row) for row in rows])
     return 0

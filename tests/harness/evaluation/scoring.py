@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
@@ -398,7 +397,7 @@ def as_markdown(results: list[Result]) -> str:
     lines = [
         (name, *cells)
         for name, cells in sums(results)
-        if name in PUBLISHED and not all(NOTHING_SCORED.match(cell) for cell in cells)
+        if name in PUBLISHED and not all(cell.startswith(NOTHING_SCORED) for cell in cells)
     ]
     confidence = markdown(("confidence", "verdicts", "mean", "right"), reliability(results))
     return "\n".join([*markdown(("", *COLUMNS), lines), "", *confidence])
@@ -441,8 +440,8 @@ def _but(**counts: int) -> str:
 
 #: All results, and those of held-out programs.
 COLUMNS = ("all", "held out")
-#: A cell that sums up no run.
-NOTHING_SCORED = re.compile(r"-|0 of 0\b")
+#: How a cell begins that sums up no run.
+NOTHING_SCORED = ("-", "0 of 0")
 #: The lines under the confusion table: name, and how its cell is written.
 SUMS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("runs", lambda t: str(t["runs"])),
