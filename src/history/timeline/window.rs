@@ -21,21 +21,27 @@ pub struct TimelineWindow {
 /// Longest time that a sweep holds back to draw each of its columns once, nanoseconds.
 const HELD_BACK_NS: u64 = 5_000_000_000;
 
-/// Longest column that moves together with another one, nanoseconds.
+/// Longest column that is drawn together with others, nanoseconds, and with how many.
 const SHORT_NS: u64 = 1_500_000_000;
+const TOGETHER: u64 = 2;
 
 impl TimelineWindow {
     /// The window of `span_s` seconds that ends at `now_ns`, in `cells` terminal cells.
     ///
     /// Its right edge lies on whole cells of absolute time, so that a point stays in its cell from draw to draw and the picture
-    /// moves by whole cells: fewer bytes over ssh, and no flicker from resampling. Short cells move two at a time, which
-    /// halves the bytes again.
+    /// moves by whole cells: fewer bytes over ssh, and no flicker from resampling. Short cells are drawn when a few are
+    /// complete: every row of a chart costs a cursor movement and a color, for one new cell as for three.
     pub fn of_cells(now_ns: u64, span_s: f64, cells: u16) -> Self {
         let cells = cells.max(1);
         let column_ns = ((span_s * 1e9) as u64 / u64::from(cells)).max(2) & !1;
-        let step_ns = if column_ns <= SHORT_NS { 2 * column_ns } else { column_ns };
-        let edge_ns = now_ns.div_ceil(step_ns).saturating_mul(step_ns);
-        Self { edge_ns, end_ns: now_ns, column_ns, columns: usize::from(cells), sweep: false }
+        let window = |edge_ns, end_ns| Self { edge_ns, end_ns, column_ns, columns: usize::from(cells), sweep: false };
+        let edge_ns = now_ns.div_ceil(column_ns).saturating_mul(column_ns);
+        if column_ns > SHORT_NS {
+            return window(edge_ns, now_ns);
+        }
+        let together_ns = TOGETHER * column_ns;
+        let edge_ns = now_ns / together_ns * together_ns;
+        window(edge_ns, edge_ns)
     }
 
     /// The same window with its columns at fixed places. A column is drawn when it is complete, where that is soon.
