@@ -18,9 +18,9 @@ import job
 from simulated_gpu import SimulatedGpu
 
 STORED_SIDE = 96  # pixels, as stored
-SIDE = 32  # pixels, as trained on
+SIDE = 24  # pixels, as trained on
 IMAGES = 256
-PREFETCH = 2  # batches that each worker may be ahead
+PREFETCH = 4  # batches that each worker may be ahead
 BOXES = 8
 
 fork = multiprocessing.get_context("fork")

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! trainmon demo ─┬─ python3 train.py ─┬─ worker     batch number → pipe → worker → pipe → training loop
-//!                │                    └─ worker     (each at most 2 batches ahead, taken in order)
+//!                │                    └─ worker     (each at most 4 batches ahead, taken in order)
 //!                └─ python3 storage_server.py       only with --bottleneck io: a slow server on 127.0.0.1
 //! ```
 //!

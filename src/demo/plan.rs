@@ -16,8 +16,8 @@ const MOST_WORKERS: usize = 2;
 pub(super) struct DemoPlan {
     /// Number of workers.
     workers: usize,
-    /// Images of a batch. A pipe (64 KiB, pipe(7)) holds the two batches of 1 KiB an image that a worker may be ahead, so
-    /// that it never waits to hand one over. Each image is a request to the storage server.
+    /// Images of a batch, at most 24: a pipe (64 KiB, pipe(7)) then holds the four batches that a worker may be ahead, of 576
+    /// bytes an image, so that it never waits to hand one over. Each image is a request to the storage server.
     batch_size: u32,
     /// CPU time of a worker for a batch.
     batch: Duration,
@@ -42,20 +42,20 @@ impl DemoPlan {
             batch_size: 8,
             batch: ms(6),
             storage_delay: None,
-            step: ms(2),
-            gpu: ms(12),
+            step: ms(3),
+            gpu: ms(14),
             run_ahead: 0,
             power_busy_mw: 230_000,
         };
         match bottleneck {
-            // T/N − C = 45 − 14 = 31 ms of waiting in a step of 45.
+            // T/N − C = 45 − 17 = 28 ms of waiting in a step of 45.
             DemoBottleneck::DataLoader => {
                 let workers = (cpus / CPUS_A_WORKER).clamp(1, MOST_WORKERS);
                 Self { workers, batch_size: 24, batch: ms(45) * workers as u32, ..base }
             }
             DemoBottleneck::Cpu => Self { step: ms(40), gpu: ms(6), ..base },
-            // T/N − C = 86/2 − 11 = 32 ms of waiting in a step of 43, with the CPUs nearly free.
-            DemoBottleneck::Io => Self { storage_delay: Some(ms(80) / base.batch_size), gpu: ms(9), ..base },
+            // T/N − C = 86/2 − 17 = 26 ms of waiting in a step of 43, with the CPUs nearly free.
+            DemoBottleneck::Io => Self { storage_delay: Some(ms(80) / base.batch_size), ..base },
             DemoBottleneck::Gpu => Self { gpu: ms(40), run_ahead: 2, power_busy_mw: 275_000, ..base },
             // A batch every 22 ms is there before a step of 25 ms on the GPU and 5 ms in the loop is over.
             DemoBottleneck::Healthy => Self { workers: 1, batch: ms(22), step: ms(5), gpu: ms(25), ..base },
