@@ -17,7 +17,7 @@ import zlib
 import job
 from simulated_gpu import SimulatedGpu
 
-STORED_SIDE = 96  # pixels, as stored
+STORED_SIDE = 120  # pixels, as stored
 SIDE = 24  # pixels, as trained on
 IMAGES = 256
 PREFETCH = 4  # batches that each worker may be ahead

@@ -42,7 +42,7 @@ fn without_python(settings: &Settings) -> anyhow::Result<ExitCode> {
     let file = rustix::fs::memfd_create("recording", rustix::fs::MemfdFlags::CLOEXEC).map(std::fs::File::from);
     let mut file = file.context("cannot make a memory file for the demo's recording")?;
     file.write_all(RECORDING).context("cannot write the demo's recording")?;
-    errors::note("no python3 on PATH: the demo showed a recorded PyTorch job");
+    errors::note("no python3 on PATH: showing a recorded PyTorch job instead");
     super::replay::run(settings, Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 

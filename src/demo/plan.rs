@@ -40,25 +40,25 @@ impl DemoPlan {
         let base = Self {
             workers: 2,
             batch_size: 8,
-            batch: ms(6),
+            batch: ms(10),
             storage_delay: None,
-            step: ms(3),
-            gpu: ms(14),
+            step: ms(5),
+            gpu: ms(27),
             run_ahead: 0,
             power_busy_mw: 230_000,
         };
         match bottleneck {
-            // T/N − C = 45 − 17 = 28 ms of waiting in a step of 45.
+            // T/N − C = 75 − 32 = 43 ms of waiting in a step of 75.
             DemoBottleneck::DataLoader => {
                 let workers = (cpus / CPUS_A_WORKER).clamp(1, MOST_WORKERS);
-                Self { workers, batch_size: 24, batch: ms(45) * workers as u32, ..base }
+                Self { workers, batch_size: 24, batch: ms(75) * workers as u32, ..base }
             }
             DemoBottleneck::Cpu => Self { step: ms(40), gpu: ms(6), ..base },
-            // T/N − C = 86/2 − 17 = 26 ms of waiting in a step of 43, with the CPUs nearly free.
-            DemoBottleneck::Io => Self { storage_delay: Some(ms(80) / base.batch_size), ..base },
+            // T/N − C = 150/2 − 32 = 43 ms of waiting in a step of 75, with the CPUs nearly free.
+            DemoBottleneck::Io => Self { storage_delay: Some(ms(140) / base.batch_size), ..base },
             DemoBottleneck::Gpu => Self { gpu: ms(40), run_ahead: 2, power_busy_mw: 275_000, ..base },
-            // A batch every 22 ms is there before a step of 25 ms on the GPU and 5 ms in the loop is over.
-            DemoBottleneck::Healthy => Self { workers: 1, batch: ms(22), step: ms(5), gpu: ms(25), ..base },
+            // A batch every 22 ms is there before a step of 27 ms on the GPU and 5 ms in the loop is over.
+            DemoBottleneck::Healthy => Self { workers: 1, batch: ms(22), ..base },
         }
     }
 
