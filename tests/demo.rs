@@ -13,14 +13,14 @@ use std::sync::Mutex;
 
 use rustix::process::Signal;
 use trainmon::cli::DemoBottleneck;
-use trainmon::demo::DemoJob;
+use trainmon::demo::{DemoJob, RECORDING, python};
 use trainmon::sources::gpu;
 use trainmon::sources::simulated_device::monotonic_ns;
 
 use process::{PROGRAM, children, pause, rows, signal, state, text, this_test, until};
 
 fn start(bottleneck: DemoBottleneck) -> DemoJob {
-    DemoJob::start(bottleneck, None).unwrap().expect("Python")
+    DemoJob::start(&python::find().unwrap(), bottleneck, None).unwrap()
 }
 
 fn wait_until_gone(pid: u32) {
@@ -101,6 +101,25 @@ fn each_bottleneck_is_named() {
         }
         println!("{bottleneck}: {seen:?}");
     }
+}
+
+#[test]
+fn without_python_it_says_so() {
+    let out = Command::new(PROGRAM).args(["demo", "--log", "-"]).env("PATH", "/nonexistent").output().unwrap();
+    let said = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert_eq!(said, "trainmon: cannot run the demo: no python3 on PATH. Install Python 3\n");
+}
+
+#[test]
+fn the_bundled_recording_has_a_sure_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording.tmz");
+    std::fs::write(&path, RECORDING).unwrap();
+    let out = Command::new(PROGRAM).args(["diagnose", "--json", "--replay"]).arg(&path).output().unwrap();
+    let verdict: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(verdict["class"], "data-loader");
+    assert!(verdict["confidence"].as_f64().unwrap() > 0.9, "{verdict:#}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ trainmon watches it from outside as it would watch any other job.
 """
 
 import argparse
+import functools
 import itertools
 import multiprocessing
 import random
@@ -70,9 +71,11 @@ def decode_image(data):
     filtered = zlib.decompress(data)
     rows, above = [], bytes(STORED_SIDE)
     for start in range(0, len(filtered), STORED_SIDE):
-        row = filtered[start : start + STORED_SIDE]
-        above = bytes((difference + pixel) & 255 for difference, pixel in zip(row, above))
-        rows.append(above)
+        row = bytearray(filtered[start : start + STORED_SIDE])
+        for x, pixel in enumerate(above):
+            row[x] = (row[x] + pixel) & 255
+        rows.append(row)
+        above = row
     step = STORED_SIDE // SIDE
     return [row[::step] for row in rows[::step]]
 
@@ -89,10 +92,12 @@ def dilate_mask(image, radius):
 
 
 def augment(image, mask):
-    """Flips an image at random, and hides what the mask does not show."""
+    """Flips an image at random, and darkens what the mask does not show."""
     flip = random.choice((1, -1))
-    rows = zip(image, mask)
-    return bytes(pixel if shown > 128 else 0 for row, marks in rows for pixel, shown in zip(row[::flip], marks))
+    augmented = bytearray()
+    for row, marks in zip(image, mask):
+        augmented += bytes(map(min, row[::flip], marks))
+    return bytes(augmented)
 
 
 class DataLoader:
@@ -129,7 +134,10 @@ def work(dataset, batch_size, indices, batches):
 def assign_targets(batch, anchors):
     """Finds the box that overlaps each anchor most, as detection models do before each step."""
     boxes = [(image[0] % SIDE, image[1] % SIDE, 8, 8) for image in batch[:BOXES]]
-    return [max(range(len(boxes)), key=lambda box: overlap(anchor, boxes[box])) for anchor in anchors]
+    targets = []
+    for anchor in anchors:
+        targets.append(max(boxes, key=functools.partial(overlap, anchor)))
+    return targets
 
 
 def overlap(a, b):
@@ -168,8 +176,8 @@ def fit_radius(dataset, batch_size, batch_ms):
     def seconds(radius):
         return cpu_seconds(lambda: prepare(radius))
 
-    base, grown = seconds(0), seconds(4)
-    each = max((grown - base) / 4, 1e-6)
+    base, grown = seconds(0), seconds(16)
+    each = max((grown - base) / 16, 1e-6)
     dataset.radius = max(1, round((batch_ms / 1000 / batch_size - base) / each))
 
 

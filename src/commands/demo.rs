@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use super::live::{self, LastMoment};
 use crate::cli::DemoBottleneck;
 use crate::config::Settings;
-use crate::demo::{DemoJob, RECORDING};
+use crate::demo::{DemoJob, RECORDING, python};
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::Class;
 use crate::errors::{self, ExitCode, Failure};
@@ -25,7 +25,10 @@ pub fn run(settings: &Settings, bottleneck: DemoBottleneck, workers: Option<u8>)
         live::terminal_or("trainmon demo --log -")?;
     }
     // The job lives until the screen or the log has ended, and ends on every way out of here, panics included.
-    let Some(job) = DemoJob::start(bottleneck, workers)? else { return without_python(settings) };
+    let job = match python::find() {
+        Ok(python) => DemoJob::start(&python, bottleneck, workers)?,
+        Err(why) => return without_python(settings, &why),
+    };
     let last = live::watch(settings, job.pid(), Some(&job.device_path))?;
     drop(job);
     if let Some(line) = last.and_then(|last| other_than_asked(bottleneck, workers, &last)) {
@@ -35,14 +38,14 @@ pub fn run(settings: &Settings, bottleneck: DemoBottleneck, workers: Option<u8>)
 }
 
 /// Shows a recorded job instead.
-fn without_python(settings: &Settings) -> anyhow::Result<ExitCode> {
+fn without_python(settings: &Settings, why: &str) -> anyhow::Result<ExitCode> {
     if settings.call.log.is_some() {
-        return Err(Failure::failed("cannot run the demo: no python3 on PATH. Install Python 3").into());
+        return Err(Failure::failed(format!("cannot run the demo: {why}. Install Python 3")).into());
     }
     let file = rustix::fs::memfd_create("recording", rustix::fs::MemfdFlags::CLOEXEC).map(std::fs::File::from);
     let mut file = file.context("cannot make a memory file for the demo's recording")?;
     file.write_all(RECORDING).context("cannot write the demo's recording")?;
-    errors::note("no python3 on PATH: showing a recorded PyTorch job instead");
+    errors::note(&format!("{why}: showing a recorded PyTorch job instead"));
     super::replay::run(settings, Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 

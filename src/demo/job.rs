@@ -5,7 +5,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -45,15 +45,14 @@ pub struct DemoJob {
 }
 
 impl DemoJob {
-    /// Starts the demo with this many workers, or as many as the bottleneck needs. `None` where there is no Python.
+    /// Starts the demo with this Python and this many workers, or as many as the bottleneck needs.
     ///
     /// Call it from a thread that lives as long as the job (the main thread): the kernel ends the children with the
     /// thread that made them (`PR_SET_PDEATHSIG`, prctl(2)).
     ///
     /// # Errors
     /// One line: what failed.
-    pub fn start(bottleneck: DemoBottleneck, workers: Option<u8>) -> anyhow::Result<Option<Self>> {
-        let Some(python) = python::find() else { return Ok(None) };
+    pub fn start(python: &Path, bottleneck: DemoBottleneck, workers: Option<u8>) -> anyhow::Result<Self> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let plan = DemoPlan::new(bottleneck, cpus);
         let folder = tempfile::Builder::new().prefix("trainmon-demo-").tempdir().context("cannot make a folder")?;
@@ -66,13 +65,13 @@ impl DemoJob {
         let state =
             DeviceState { owner_memory_bytes: 6 << 30, power_busy_mw: plan.power_busy_mw, ..DeviceState::default() };
         SimulatedGpu::create(&device_path, &[state]).context("cannot make the simulated GPU")?;
-        let mut command = python::command(&python, folder.path(), "train.py");
+        let mut command = python::command(python, folder.path(), "train.py");
         command.args(plan.arguments(workers));
         let storage = match plan.storage_delay {
             Some(delay) => {
                 let listener = TcpListener::bind(("127.0.0.1", 0)).context("cannot listen on 127.0.0.1")?;
                 command.args(["--storage", &listener.local_addr()?.to_string()]);
-                let mut server = python::command(&python, folder.path(), "storage_server.py");
+                let mut server = python::command(python, folder.path(), "storage_server.py");
                 server.arg(delay.as_secs_f64().to_string()).stdin(OwnedFd::from(listener));
                 server.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
                 Some(server.spawn().context("cannot start the demo's storage server")?)
@@ -90,7 +89,7 @@ impl DemoJob {
         };
         let mut job = Self { child, device_path, _device: device, storage, _folder: folder };
         job.wait_until_it_trains()?;
-        Ok(Some(job))
+        Ok(job)
     }
 
     /// PID of the training process.

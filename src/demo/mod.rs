@@ -15,7 +15,7 @@
 
 pub mod job;
 mod plan;
-mod python;
+pub mod python;
 
 pub use job::DemoJob;
 

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 use trainmon::cli::DemoBottleneck;
-use trainmon::demo::DemoJob;
+use trainmon::demo::{DemoJob, python};
 
 use crate::outcome::{finish, not_seen, verdict, with_device_of};
 use crate::process::{Row, pause, rows, trainmon};
@@ -26,7 +26,7 @@ struct Watched {
 
 impl Watched {
     fn start(bottleneck: DemoBottleneck, failures: &'static str) -> Self {
-        let job = DemoJob::start(bottleneck, None).unwrap().expect("Python");
+        let job = DemoJob::start(&python::find().unwrap(), bottleneck, None).unwrap();
         pause(1_000);
         Self { job, failures }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use trainmon::cli::DemoBottleneck;
 use trainmon::commands::{attach_options, places};
 use trainmon::config::{Call, Settings};
-use trainmon::demo::DemoJob;
+use trainmon::demo::{DemoJob, python};
 use trainmon::history::archive::Limits;
 use trainmon::jobs::attached::AttachedJobs;
 use trainmon::jobs::candidates::polling::Candidates;
@@ -26,8 +26,8 @@ async fn ticks(jobs: &mut AttachedJobs, app: &mut App, count: usize) {
 
 #[test]
 fn two_jobs_are_watched_at_once_and_one_is_let_go() {
-    let first = DemoJob::start(DemoBottleneck::Gpu, None).unwrap().expect("Python");
-    let second = DemoJob::start(DemoBottleneck::DataLoader, None).unwrap().expect("Python");
+    let first = DemoJob::start(&python::find().unwrap(), DemoBottleneck::Gpu, None).unwrap();
+    let second = DemoJob::start(&python::find().unwrap(), DemoBottleneck::DataLoader, None).unwrap();
     let settings = settings();
     let done = block_on(async {
         let session = Session::attach(attach_options(&settings, first.pid(), Some(&first.device_path)))?;
@@ -77,7 +77,7 @@ fn two_jobs_are_watched_at_once_and_one_is_let_go() {
 
 #[test]
 fn the_limits_of_the_first_job_end_the_session() {
-    let job = DemoJob::start(DemoBottleneck::Gpu, None).unwrap().expect("Python");
+    let job = DemoJob::start(&python::find().unwrap(), DemoBottleneck::Gpu, None).unwrap();
     let call = Call { iterations: Some(2), ..Call::default() };
     let settings = Settings { call, ..settings() };
     let done = block_on(async {
