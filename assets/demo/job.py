@@ -19,9 +19,13 @@ PR_SET_PTRACER = 0x59616D61
 PR_SET_PTRACER_ANY = -1
 
 
-def end_with_parent(number):
+def trainmon():
+    """PID of the trainmon that started this job."""
+    return int(os.environ["TRAINMON_DEMO_PID"])
+
+
+def end_with_parent(number, parent):
     """Has the kernel send this signal when the parent ends, even by SIGKILL, and lets py-spy read the stacks."""
-    parent = os.getppid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, end if number == signal.SIGTERM else signal.SIG_DFL)
     if prctl:
@@ -29,6 +33,7 @@ def end_with_parent(number):
         prctl(PR_SET_PTRACER, ctypes.c_long(PR_SET_PTRACER_ANY), 0, 0, 0)
         prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(number), 0, 0, 0)
     if os.getppid() != parent:
+        # It had ended before the kernel was told.
         os.kill(os.getpid(), number)
 
 

@@ -20,7 +20,7 @@ def serve(connection, delay_s):
 
 
 if __name__ == "__main__":
-    job.end_with_parent(signal.SIGKILL)
+    job.end_with_parent(signal.SIGKILL, job.trainmon())
     # Standard input is the listening socket: its port was known before this program ran.
     listener = socket.socket(fileno=0)
     while True:

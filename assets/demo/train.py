@@ -9,9 +9,11 @@ import argparse
 import functools
 import itertools
 import multiprocessing
+import os
 import random
 import signal
 import socket
+import sys
 import time
 import zlib
 
@@ -42,18 +44,19 @@ class ImageDataset:
 
     def open(self):
         """Connects this process to the images."""
-        self.source = socket.create_connection(self.storage) if self.storage else open(self.path, "rb", buffering=0)
+        if self.storage:
+            self.source = socket.create_connection(self.storage).makefile("rwb")
+        else:
+            self.source = open(self.path, "rb", buffering=0)
 
     def read_image(self, index):
         offset, length = self.places[index]
-        if not self.storage:
+        if self.storage:
+            self.source.write(b"%d %d\n" % (offset, length))
+            self.source.flush()
+        else:
             self.source.seek(offset)
-            return self.source.read(length)
-        self.source.sendall(b"%d %d\n" % (offset, length))
-        data = bytearray()
-        while len(data) < length:
-            data += self.source.recv(length - len(data))
-        return bytes(data)
+        return self.source.read(length)
 
     def __getitem__(self, index):
         image = decode_image(self.read_image(index))
@@ -63,7 +66,7 @@ class ImageDataset:
 
 def encode_image():
     """An image as it is stored: compressed rows, each as its difference from the one above."""
-    return zlib.compress(random.randbytes(STORED_SIDE * STORED_SIDE), 1)
+    return zlib.compress(os.urandom(STORED_SIDE * STORED_SIDE), 1)
 
 
 def decode_image(data):
@@ -124,7 +127,7 @@ class DataLoader:
 
 def work(dataset, batch_size, indices, batches):
     """A worker: makes the batches whose numbers it gets."""
-    job.end_with_parent(signal.SIGKILL)
+    job.end_with_parent(signal.SIGKILL, multiprocessing.parent_process().pid)
     dataset.open()
     while True:
         first = indices.get() * batch_size
@@ -184,12 +187,14 @@ def fit_radius(dataset, batch_size, batch_ms):
 def make_anchors(step_ms):
     """As many anchors as take about `step_ms` of CPU time a step on this machine."""
     anchors = [(random.randrange(SIDE), random.randrange(SIDE), 8, 8) for _ in range(50)]
-    batch = [random.randbytes(SIDE * SIDE) for _ in range(BOXES)]
+    batch = [os.urandom(SIDE * SIDE) for _ in range(BOXES)]
     each = cpu_seconds(lambda: assign_targets(batch, anchors)) / len(anchors)
     return random.choices(anchors, k=max(1, round(step_ms / 1000 / each)))
 
 
 def main():
+    if sys.version_info < (3, 8):
+        sys.exit("the demo needs Python 3.8 or newer, and this is {}.{}".format(*sys.version_info))
     parser = argparse.ArgumentParser()
     parser.add_argument("--workers", type=int, required=True)
     parser.add_argument("--batch-size", type=int, default=8)
@@ -200,7 +205,7 @@ def main():
     parser.add_argument("--storage", help="HOST:PORT of a storage server, instead of the file")
     options = parser.parse_args()
 
-    job.end_with_parent(signal.SIGTERM)
+    job.end_with_parent(signal.SIGTERM, job.trainmon())
 
     storage = options.storage and tuple(options.storage.rsplit(":", 1))
     dataset = ImageDataset("images.bin", storage)

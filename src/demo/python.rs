@@ -43,6 +43,7 @@ pub fn command(python: &Path, folder: &Path, program: &str) -> Command {
     if trust::privileged() {
         command.env_clear().env("PATH", USUAL_PATH).env("LANG", "C.UTF-8");
     }
+    command.env("TRAINMON_DEMO_PID", std::process::id().to_string());
     command.env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PYTHONSAFEPATH").env_remove("PYTHONINSPECT");
     command.arg(program).current_dir(folder);
     command
