@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use clap::ValueEnum;
 
-use super::live::{self, LastMoment};
+use super::{LastMoment, live};
 use crate::cli::DemoBottleneck;
 use crate::config::Settings;
 use crate::demo::{DemoJob, RECORDING, python};

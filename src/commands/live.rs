@@ -2,14 +2,11 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::Arc;
 
-use super::{attach_options, screen};
+use super::{LastMoment, attach_options, screen};
 use crate::config::Settings;
-use crate::diagnosis::Verdict;
 use crate::errors::{ExitCode, Failure};
 use crate::jobs::session::{EndSignals, Session, block_on};
-use crate::rates::frame::Frame;
 use crate::tui::terminal;
 
 /// `trainmon` without a command.
@@ -32,9 +29,6 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
 pub fn is_terminal() -> bool {
     std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
-
-/// The last frame and verdict that were shown.
-pub type LastMoment = (Arc<Frame>, Arc<Verdict>);
 
 /// Watches `pid` on the screen or into the log.
 pub fn attach(settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {

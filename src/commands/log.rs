@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::live::LastMoment;
+use super::LastMoment;
 use crate::errors;
 use crate::jobs::session::{EndSignals, Reopening, Session, block_on};
 use crate::outputs::csv::CsvLog;

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::buffer::Buffer;
 
-use super::live::LastMoment;
-use super::{attach_options, places, screen_loop};
+use super::{LastMoment, attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
 use crate::errors::ExitCode;
 use crate::history::archive::Limits;
