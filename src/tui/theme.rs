@@ -159,14 +159,12 @@ impl Theme {
         self.fg(ColorSlot::Edge)
     }
 
-    /// The upper edge of a filled chart and the dimmer body below it. They are of the 256 colors at most: those take fewer bytes
-    /// than 24 bits, and in dots the eye does not miss them.
+    /// The upper edge of a filled chart and the dimmer body below it.
     pub fn filled(self, look: Look) -> [Style; 2] {
         match self.depth {
             Depth::None => [Style::new(); 2],
             Depth::Ansi16 => [self.style(look), self.style(look).add_modifier(Modifier::DIM)],
-            _ => [self.palette.shade(look.slot), self.palette.faded(look.slot)]
-                .map(|shade| Style::new().fg(shade.at(Depth::Indexed256))),
+            _ => [self.style(look), Style::new().fg(self.palette.faded(look.slot).at(self.depth))],
         }
     }
 
