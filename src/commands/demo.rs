@@ -15,8 +15,10 @@ use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::Class;
 use crate::errors::{self, ExitCode, Failure};
 
-/// CPUs that other processes take, from which on they are worth a word where the demo is not held back as asked.
-const WORTH_A_WORD: f64 = 0.3;
+/// Other processes that take fewer CPUs than this do not change the verdict.
+const NOTABLE_CPUS: f64 = 0.3;
+/// Most demos have a verdict by then, seconds.
+const FIRST_VERDICT_S: f64 = 4.0;
 
 /// Runs the demo until the user has seen enough.
 pub fn run(settings: &Settings, bottleneck: DemoBottleneck, workers: Option<u8>) -> anyhow::Result<ExitCode> {
@@ -49,23 +51,26 @@ fn without_python(settings: &Settings, why: &str) -> anyhow::Result<ExitCode> {
     super::replay::run(settings, Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 
-/// What kept the demo from being held back as asked, where that was other processes.
+/// What kept the demo from showing its bottleneck, if other processes did.
 fn other_than_asked(bottleneck: DemoBottleneck, workers: Option<u8>, last: &LastMoment) -> Option<String> {
     let (frame, verdict) = last;
+    let noisy = verdict.cause == Some(Cause::NoisyNeighbour);
+    let too_early = verdict.first_verdict_s.is_none() && verdict.observed_s < FIRST_VERDICT_S;
     // With another number of workers than the plan's, another verdict is the point.
-    let as_asked = verdict.class == class(bottleneck) && verdict.cause != Some(Cause::NoisyNeighbour);
-    if workers.is_some() || as_asked {
+    if workers.is_some() || too_early || verdict.class == class(bottleneck) && !noisy {
         return None;
     }
     let others = frame.host.others_cpu_pct? / 100.0;
     let cpus = frame.host.cpus.len();
     let asked = bottleneck.to_possible_value()?;
     let asked = asked.get_name();
-    (others >= WORTH_A_WORD)
-        .then(|| format!("asked for {asked}, but other processes take {others:.1} of {cpus} CPUs"))
+    let busiest = verdict.culprits.first().filter(|_| noisy).map(|culprit| format!(". The busiest: {culprit}"));
+    let busiest = busiest.unwrap_or_default();
+    (others >= NOTABLE_CPUS)
+        .then(|| format!("asked for {asked}, but other processes take {others:.1} of {cpus} CPUs{busiest}"))
 }
 
-/// The class of verdict that the demo is made for.
+/// The verdict that the bottleneck should get.
 fn class(bottleneck: DemoBottleneck) -> Class {
     match bottleneck {
         DemoBottleneck::DataLoader => Class::DataLoader,
