@@ -40,7 +40,7 @@ pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
             text.at_most(2, &format!("{}{sure}", verdict.heading()), theme.strong());
             text.at_most(if roomy { 5 } else { 2 }, &verdict.summary, Style::new());
             if let Some(advice) = verdict.advice.first() {
-                text.at_most(2, &labels::advice_line("▶ ", advice, text.width), theme.advice());
+                text.at_most(2, &labels::advice_line("▶ ", advice, text.width), theme.strong());
             }
         }
     }

@@ -70,8 +70,6 @@ slots! {
     Dim dim;
     /// Frames and rules.
     Edge edge;
-    /// What to do.
-    Advice advice;
     /// Something is wrong.
     Warning warning;
     /// Text of the title bar and of keys.
