@@ -152,7 +152,8 @@ def overlap(a, b):
 def train(loader, gpu, anchors, gpu_ms, run_ahead):
     for step, batch in enumerate(loader):
         targets = assign_targets(batch, anchors)
-        gpu.launch(gpu_ms / 1000)
+        # Steps differ, as they do with real data.
+        gpu.launch(gpu_ms / 1000 * random.uniform(0.8, 1.2))
         gpu.synchronize(run_ahead)
         if step % 1000 == 0:
             print(f"step {step}: {len(targets)} targets", flush=True)
