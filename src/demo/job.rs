@@ -28,7 +28,7 @@ const PROGRAMS: [(&str, &str); 4] = [
 /// How long the job may take to make its images and start its workers.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long the job may take to end when asked to.
-const END_TIMEOUT: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A running demo. Dropping it ends all its processes, reaps them and removes its folder.
 #[derive(Debug)]

@@ -43,21 +43,21 @@ impl DemoPlan {
             batch: ms(10),
             storage_delay: None,
             step: ms(5),
-            gpu: ms(27),
+            gpu: ms(28),
             run_ahead: 0,
             power_busy_mw: 230_000,
         };
         match bottleneck {
-            // T/N − C = 75 − 32 = 43 ms of waiting in a step of 75.
+            // T/N − C = 75 − 33 = 42 ms of waiting in a step of 75.
             DemoBottleneck::DataLoader => {
                 let workers = (cpus / CPUS_A_WORKER).clamp(1, MOST_WORKERS);
                 Self { workers, batch_size: 24, batch: ms(75) * workers as u32, ..base }
             }
             DemoBottleneck::Cpu => Self { step: ms(40), gpu: ms(6), ..base },
-            // T/N − C = 150/2 − 32 = 43 ms of waiting in a step of 75, with the CPUs nearly free.
+            // T/N − C = 150/2 − 33 = 42 ms of waiting in a step of 75, with the CPUs nearly free.
             DemoBottleneck::Io => Self { storage_delay: Some(ms(140) / base.batch_size), ..base },
             DemoBottleneck::Gpu => Self { gpu: ms(40), run_ahead: 2, power_busy_mw: 275_000, ..base },
-            // A batch every 22 ms is there before a step of 27 ms on the GPU and 5 ms in the loop is over.
+            // A batch every 22 ms is there before a step of 28 ms on the GPU and 5 ms in the loop is over.
             DemoBottleneck::Healthy => Self { workers: 1, batch: ms(22), ..base },
         }
     }
