@@ -53,8 +53,7 @@ impl DemoJob {
     /// # Errors
     /// One line: what failed.
     pub fn start(python: &Path, bottleneck: DemoBottleneck, workers: Option<u8>) -> anyhow::Result<Self> {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let plan = DemoPlan::new(bottleneck, cpus);
+        let plan = DemoPlan::new(bottleneck);
         let folder = tempfile::Builder::new().prefix("trainmon-demo-").tempdir().context("cannot make a folder")?;
         for (name, text) in PROGRAMS {
             fs::write(folder.path().join(name), text).with_context(|| format!("cannot write {name}"))?;

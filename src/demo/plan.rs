@@ -7,10 +7,6 @@ use std::time::Duration;
 
 use crate::cli::DemoBottleneck;
 
-/// CPUs for each worker of a job that has too few of them, and the most that it has.
-const CPUS_A_WORKER: usize = 4;
-const MOST_WORKERS: usize = 2;
-
 /// The times of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DemoPlan {
@@ -34,8 +30,8 @@ pub(super) struct DemoPlan {
 }
 
 impl DemoPlan {
-    /// The plan of a bottleneck on a machine with this many CPUs.
-    pub(super) fn new(bottleneck: DemoBottleneck, cpus: usize) -> Self {
+    /// The plan of a bottleneck.
+    pub(super) fn new(bottleneck: DemoBottleneck) -> Self {
         let ms = Duration::from_millis;
         let base = Self {
             workers: 2,
@@ -49,10 +45,7 @@ impl DemoPlan {
         };
         match bottleneck {
             // T/N − C = 75 − 33 = 42 ms of waiting in a step of 75.
-            DemoBottleneck::DataLoader => {
-                let workers = (cpus / CPUS_A_WORKER).clamp(1, MOST_WORKERS);
-                Self { workers, batch_size: 24, batch: ms(75) * workers as u32, ..base }
-            }
+            DemoBottleneck::DataLoader => Self { workers: 1, batch_size: 24, batch: ms(75), ..base },
             DemoBottleneck::Cpu => Self { step: ms(40), gpu: ms(6), ..base },
             // T/N − C = 150/2 − 33 = 42 ms of waiting in a step of 75, with the CPUs nearly free.
             DemoBottleneck::Io => Self { storage_delay: Some(ms(140) / base.batch_size), ..base },
@@ -88,10 +81,8 @@ mod tests {
 
     #[test]
     fn each_plan_is_held_back_by_what_it_says() {
-        for (&bottleneck, cpus) in
-            DemoBottleneck::value_variants().iter().flat_map(|one| [1, 2, 8, 128].map(|cpus| (one, cpus)))
-        {
-            let plan = DemoPlan::new(bottleneck, cpus);
+        for &bottleneck in DemoBottleneck::value_variants() {
+            let plan = DemoPlan::new(bottleneck);
             let worker = plan.batch + plan.storage_delay.unwrap_or_default() * plan.batch_size;
             let own = if plan.run_ahead > 0 { plan.step.max(plan.gpu) } else { plan.step + plan.gpu };
             let step = own.max(worker / plan.workers as u32);
