@@ -61,12 +61,12 @@ pub enum Command {
         #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
         program: Vec<OsString>,
     },
-    /// A small training-like program of our own, attached to; works on a machine without a GPU.
+    /// Start a small training program and attach to it. Works on any machine: its GPU is simulated.
     Demo {
-        /// What shall hold the demo back.
+        /// Bottleneck to simulate.
         #[arg(long, value_enum, default_value_t)]
         bottleneck: DemoBottleneck,
-        /// Data workers of the demo, instead of those that the bottleneck needs: try what the advice says.
+        /// Number of data-loader workers, to try what the advice says. The default depends on the bottleneck.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
         workers: Option<u8>,
     },
@@ -206,20 +206,21 @@ impl TypedValueParser for CauseName {
     }
 }
 
-/// What holds the demo back.
+/// The demo's bottleneck.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum DemoBottleneck {
-    /// One worker that is too slow, with CPUs left free.
+    /// Too few workers, with CPUs left free.
     #[default]
     DataLoader,
-    /// Work of the main thread between launches.
+    /// CPU work of the training loop between GPU launches.
     Cpu,
-    /// Workers that wait for a slow storage server (local, loopback only).
+    /// Workers that wait for a slow storage server, which runs on 127.0.0.1.
     Io,
-    /// A simulated device that is always busy.
+    /// A simulated GPU that is always busy.
     Gpu,
-    /// Nothing costs more than a few percent.
-    Balanced,
+    /// No bottleneck: nothing costs more than a few percent.
+    #[value(alias = "balanced")]
+    Healthy,
 }
 
 fn parse_class(text: &str) -> Result<Class, String> {

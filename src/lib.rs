@@ -42,7 +42,7 @@ pub fn run() -> ExitCode {
     heap::share_under_limit();
     signals::prepare();
     let arguments: Vec<_> = std::env::args_os().collect();
-    let parts = [sources::py_spy::run_part, demo::run_part, commands::run::run_part, sources::gpu::run_part];
+    let parts = [sources::py_spy::run_part, commands::run::run_part, sources::gpu::run_part];
     if let Some(code) = parts.iter().find_map(|run| run(&arguments)) {
         return code;
     }

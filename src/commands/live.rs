@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use super::{attach_options, screen};
+use super::{LastMoment, attach_options, screen};
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure};
 use crate::jobs::session::{EndSignals, Session, block_on};
@@ -14,11 +14,14 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     // A terminal that can hold no screen gets the question in lines.
     let asks_in_lines = std::env::var("TERM").is_ok_and(|term| term == "dumb");
     if settings.call.log.is_some() || asks_in_lines || !is_terminal() {
-        return attach(settings, super::pick::target(settings)?, None);
+        return attach(settings, super::pick::target(settings)?);
     }
     match super::pick::certain(settings) {
-        Ok(pid) => attach(settings, pid, None),
-        Err(_) => block_on(async { screen::live(super::pick_screen::run(settings).await?, settings).await }),
+        Ok(pid) => attach(settings, pid),
+        Err(_) => {
+            block_on(async { screen::live(super::pick_screen::run(settings).await?, settings).await })?;
+            Ok(ExitCode::DONE)
+        }
     }
 }
 
@@ -27,8 +30,13 @@ pub fn is_terminal() -> bool {
     std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
 }
 
-/// Watches `pid` on the screen or into the log; `simulated` is the file of a simulated device instead of NVML.
-pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<ExitCode> {
+/// Watches `pid` on the screen or into the log.
+pub fn attach(settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
+    watch(settings, pid, None).map(|_| ExitCode::DONE)
+}
+
+/// Watches `pid` on the screen or into the log; `simulated` is the file of a simulated GPU instead of NVML.
+pub fn watch(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<Option<LastMoment>> {
     let options = attach_options(settings, pid, simulated);
     if let Some(path) = &settings.call.log {
         let existing = settings.call.existing();

@@ -87,11 +87,11 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
 
 /// Watches the program on the screen or into the log.
 fn watch(settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
-    let Some(path) = &settings.call.log else { return super::live::attach(settings, pid, None) };
+    let Some(path) = &settings.call.log else { return super::live::attach(settings, pid) };
     // Signals are for the program.
     let unheard = || Ok((EndSignals::never(), Reopening::never()));
     let session = Session::attach(super::attach_options(settings, pid, None))?;
-    super::log::run(session, path, settings.call.existing(), unheard)
+    super::log::run(session, path, settings.call.existing(), unheard).map(|_| ExitCode::DONE)
 }
 
 /// A bug of ours must not leave the program alone: its status is still waited for, and signals go on to it.

@@ -3,11 +3,12 @@
 use std::io::{self, ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ratatui::buffer::Buffer;
 
-use super::{attach_options, places, screen_loop};
+use super::{LastMoment, attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
 use crate::errors::ExitCode;
 use crate::history::archive::Limits;
@@ -23,8 +24,8 @@ use crate::{text, zone};
 /// How much of a recording can be gone back to: a day, packed.
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
 
-/// Shows a job until the user leaves the screen. When the target ends the screen stays.
-pub async fn live(session: Session, settings: &Settings) -> anyhow::Result<ExitCode> {
+/// Shows a job until the user leaves the screen. When the target ends the screen stays. Gives the job's last moment.
+pub async fn live(session: Session, settings: &Settings) -> anyhow::Result<Option<LastMoment>> {
     let options = options(settings)?;
     let interval_s = settings.interval.as_secs_f64();
     let job = Job::new(JobKey::default(), session.target(), interval_s, options.limits);
@@ -38,7 +39,7 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
     let header = player.header();
     let target = Target { pid: header.pid, command: header.command.clone() };
     let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
-    show(job, options, settings, Feed::Recorded(Box::new(player))).await
+    show(job, options, settings, Feed::Recorded(Box::new(player))).await.map(|_| ExitCode::DONE)
 }
 
 /// What the screen is set to: the command line and the configuration over the stored layout over the defaults.
@@ -71,7 +72,7 @@ pub fn terminal_options(mouse: bool) -> terminal::TerminalOptions {
 
 /// Shows a job until the end. A terminal that is gone is an end like any other: nobody is left to show anything to, and
 /// its hang-up may reach us only after a write has failed.
-async fn show(job: Job, options: AppOptions, settings: &Settings, feed: Feed) -> anyhow::Result<ExitCode> {
+async fn show(job: Job, options: AppOptions, settings: &Settings, feed: Feed) -> anyhow::Result<Option<LastMoment>> {
     let ascii = options.theme.ascii;
     let make = |size| {
         let app = App::new(job, options.clone(), size);
@@ -83,9 +84,10 @@ async fn show(job: Job, options: AppOptions, settings: &Settings, feed: Feed) ->
         Ok((terminal, JobScreen { app, .. }, ())) => {
             let width = usize::from(terminal.size().0);
             terminal.leave_with(&what_was_learned(&app, width, ascii));
-            Ok(ExitCode::DONE)
+            let last = app.jobs().first().and_then(|job| job.archive().latest());
+            Ok(last.map(|moment| (Arc::clone(&moment.frame), Arc::clone(&moment.verdict))))
         }
-        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_gone) => Ok(ExitCode::DONE),
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_gone) => Ok(None),
         Err(error) => Err(error),
     }
 }

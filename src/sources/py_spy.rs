@@ -5,7 +5,7 @@
 
 mod child;
 mod collapsed;
-mod find;
+pub mod find;
 mod install;
 mod locals;
 mod readers;

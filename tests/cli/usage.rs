@@ -26,7 +26,7 @@ fn the_version_is_that_of_the_package() {
 }
 
 #[test]
-fn help_offers_every_command_and_option_and_not_the_parts_of_the_demo() {
+fn help_offers_every_command_and_option() {
     for flag in ["-h", "--help"] {
         let output = run(&[flag]);
         assert!(output.status.success() && output.stderr.is_empty());
@@ -71,7 +71,6 @@ fn help_offers_every_command_and_option_and_not_the_parts_of_the_demo() {
         ] {
             assert!(help.contains(wanted), "{flag}: {wanted} is missing");
         }
-        assert!(!help.contains("demo-trainer") && !help.contains("demo-worker"), "{help}");
     }
 }
 
@@ -124,7 +123,7 @@ fn every_command_has_help() {
         assert!(text(&output.stdout).contains("Usage: trainmon"), "{command}");
     }
     assert!(text(&run(&["diagnose", "-h"]).stdout).contains("--fail-on"));
-    assert!(text(&run(&["demo", "-h"]).stdout).contains("data-loader, cpu, io, gpu, balanced"));
+    assert!(text(&run(&["demo", "-h"]).stdout).contains("data-loader, cpu, io, gpu, healthy"));
 }
 
 #[test]
@@ -158,7 +157,6 @@ fn usage_errors_are_one_line_and_exit_2() {
     refused(&["explain", "\u{1b}[31m\nx"], "no cause is called");
     refused(&["explain", "decode", "--log", "x.csv"], "writes no log");
     refused(&["man", "report"], "no manual page");
-    refused(&["demo-worker", "--bad"], "--bad");
     refused(&["-p", "1", "\u{1b}[31m\nx"], "trainmon");
 }
 
@@ -188,7 +186,6 @@ fn every_shell_gets_completions() {
         assert!(script.contains("no-ptrace") && script.contains("diagnose"), "{shell}");
         // The generators of the other shells leave the values of arguments out.
         assert!(script.contains("too-few-workers") || !["bash", "zsh"].contains(&shell), "{shell}");
-        assert!(!script.contains("demo-worker"), "{shell}");
     }
 }
 

@@ -169,7 +169,8 @@ fn open(path: &Path) -> Option<File> {
     File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path).ok()
 }
 
-fn is_binary(file: &File) -> bool {
+/// Whether the file is an ELF binary.
+pub fn is_binary(file: &File) -> bool {
     let mut begin = [0; ELF.len()];
     file.read_exact_at(&mut begin, 0).is_ok() && begin == *ELF
 }

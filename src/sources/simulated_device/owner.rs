@@ -1,8 +1,8 @@
 //! The owner's side of the simulated device: a training-like program creates the file and launches work on it.
 //!
-//! Work is a length of time. Launching returns at once, as a kernel launch does; a blocking synchronisation is a sleep until
-//! [`SimulatedGpu::free_at_ns`]. Readers see a record through its sequence lock, so nothing but
-//! plain writes to the file is needed. One process writes a file, from one thread.
+//! Work is a length of time. Launching returns at once, as a kernel launch does. Readers see a record through its sequence
+//! lock, so nothing but plain writes to the file is needed. One process writes a file at a time, from one thread: the demo's
+//! file is made here and then belongs to its Python program.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -65,11 +65,6 @@ impl SimulatedGpu {
     pub fn launch_on(&mut self, index: usize, length: Duration) -> io::Result<()> {
         let (now, length) = (monotonic_ns(), nanoseconds(length));
         self.update(index, |device| device.queue.launch(now, length))
-    }
-
-    /// When device 0 has done all that was launched on it, CLOCK_MONOTONIC nanoseconds.
-    pub fn free_at_ns(&self) -> u64 {
-        self.devices.first().map_or(0, |device| device.queue.free_at_ns)
     }
 
     /// Time device 0 has been busy up to now: the truth that a monitor's readings are held against.

@@ -87,7 +87,7 @@ macro_rules! record {
     };
 }
 
-// The same layout is written by tests/workloads/simulated_gpu.py.
+// The same layout is written by tests/workloads/simulated_gpu.py and assets/demo/simulated_gpu.py.
 record! {
     /// Sequence lock: odd while the record is being written.
     sequence @ 0 = 0,
