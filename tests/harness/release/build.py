@@ -21,6 +21,8 @@ from harness.paths import TESTS
 EPOCH_OF_ZIP = 315532800
 #: Between flags in `CARGO_ENCODED_RUSTFLAGS`, so that a path may hold blanks (the Cargo book, "Environment Variables").
 FLAG_SEPARATOR = "\x1f"
+#: Cargo's profile for what is handed out (Cargo.toml).
+PROFILE = "dist"
 
 
 class Failed(Exception):
@@ -33,7 +35,7 @@ def run(*command: str, cwd: str | None = None, env: dict[str, str] | None = None
     Raises Failed with the end of what it said when it fails.
     """
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=env
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=cwd, env=env
     )
     if done.returncode:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
@@ -104,7 +106,7 @@ class Sources:
         for old in glob.glob(os.path.join(folder, f"*_{cpu}.whl")):
             os.unlink(old)
         maturin = os.path.join(self.tools, "bin", "maturin")
-        options = ["--release", "--locked", "--zig", "--target", triple, "--target-dir", self.target, "--out", folder]
+        options = ["--profile", PROFILE, "--locked", "--zig", "--target", triple, "--target-dir", self.target, "--out", folder]
         run(maturin, "build", *options, cwd=self.root, env=self.environment())
         [made] = glob.glob(os.path.join(folder, f"*_{cpu}.whl"))
         return made
@@ -114,6 +116,6 @@ class Sources:
         triple = f"{cpu}-unknown-linux-musl"
         self.need_target(triple)
         zigbuild = os.path.join(self.tools, "bin", "cargo-zigbuild")
-        options = ["--release", "--locked", "--bin", "trainmon", "--target", triple, "--target-dir", self.target]
+        options = ["--profile", PROFILE, "--locked", "--bin", "trainmon", "--target", triple, "--target-dir", self.target]
         run(zigbuild, "zigbuild", *options, cwd=self.root, env=self.environment())
-        return os.path.join(self.target, triple, "release", "trainmon")
+        return os.path.join(self.target, triple, PROFILE, "trainmon")
