@@ -139,7 +139,7 @@ def end_of_item(code: str, at: int) -> int:
     to_semicolon = _STATEMENTS.match(code, at) is not None
     to_comma = not to_semicolon and _ITEMS.match(code, at) is None
     while found := _MARK.search(code, at):
-        if found[0] == ";" or found[0] == "," and to_comma:
+        if found[0] == ";" or (found[0] == "," and to_comma):
             return found.end()
         if found[0] in "])}":
             return found.start()

@@ -6,8 +6,9 @@ import csv
 import json
 import math
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable
+from typing import Any
 
 from harness.evaluation import scoring
 

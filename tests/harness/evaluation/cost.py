@@ -184,7 +184,7 @@ def in_terminal(mode: str, terminal: Terminal, seconds: float, key: str = "q") -
         if piece:
             last_byte = time.monotonic()
             start += piece if first is None else b""
-        if first is None and (END_OF_FRAME in start or not piece and len(start) >= ENOUGH_BYTES):
+        if first is None and (END_OF_FRAME in start or (not piece and len(start) >= ENOUGH_BYTES)):
             first = last_byte - began
         if now >= next_look:
             watch.look()

@@ -22,7 +22,7 @@ from typing import Any
 # Run as a program, outside and in a container.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from workloads.limits import mounts  # noqa: E402
+from workloads.limits import mounts
 
 #: Numbers of the system calls that engines' filters refuse: asm/unistd.h.
 NUMBERS = {
@@ -111,7 +111,7 @@ def make_root(spec: dict[str, Any]) -> None:
 def make_devices(place: str, shared_memory_mib: int) -> None:
     """The few that a container has, and what stands for the files of a GPU's driver."""
     mount("-t", "tmpfs", "-o", "mode=755", "dev", place)
-    stand_ins = {name: "null" for name in ("nvidia0", "nvidiactl", "nvidia-uvm")}
+    stand_ins = dict.fromkeys(("nvidia0", "nvidiactl", "nvidia-uvm"), "null")
     for name, device in {**{name: name for name in ("null", "zero", "full", "random", "urandom", "tty")}, **stand_ins}.items():
         with open(f"{place}/{name}", "w", encoding="ascii"):
             pass

@@ -66,8 +66,10 @@ PEERS = (
     Peer("gpustat", ("gpustat", "--interval", "1"), "pip install gpustat", interactive=False, key="\x03"),
     Peer(
         "py-spy record",
-        (*"py-spy record --nonblocking --rate 100 --format raw --output /dev/null".split(), "--duration", "{seconds}")
-        + ("--pid", "{pid}"),
+        (
+            *("py-spy", "record", "--nonblocking", "--rate", "100", "--format", "raw", "--output", "/dev/null"),
+            *("--duration", "{seconds}", "--pid", "{pid}"),
+        ),
         "pip install py-spy",
         interactive=False,
         key="\x03",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -241,7 +242,7 @@ def rows(text: bytes) -> list[dict[str, str]]:
 def slowest(found: list[dict[str, str]]) -> float:
     """The longest time between two rows of a log, seconds."""
     elapsed = [float(row["elapsed_s"]) for row in found]
-    return max(later - earlier for earlier, later in zip(elapsed, elapsed[1:]))
+    return max(later - earlier for earlier, later in itertools.pairwise(elapsed))
 
 
 def control_group(bench: Bench, *files: str) -> pathlib.Path:
@@ -252,7 +253,7 @@ def control_group(bench: Bench, *files: str) -> pathlib.Path:
         group = pathlib.Path(f"{place}/faults-{os.getpid()}-{bench.folder.name}")
         with contextlib.suppress(OSError):
             group.mkdir()
-            bench.closing.callback(until, "an empty group", lambda: not try_rmdir(group), 5)
+            bench.closing.callback(until, "an empty group", lambda group=group: not try_rmdir(group), 5)
             for file in files:
                 if (group / file).exists():
                     return group / file

@@ -43,7 +43,7 @@ def removed(bench: Bench) -> Outcome:
     bench.until_lines(2)
     bench.path("x.csv").unlink()
     done = ended(bench, process)
-    expect("rows in x.csv" not in done.err and "row in x.csv" not in done.err or bench.path("x.csv").exists(), done.err)
+    expect(("rows in x.csv" not in done.err and "row in x.csv" not in done.err) or bench.path("x.csv").exists(), done.err)
     return Outcome(done.err.splitlines()[-1])
 
 

@@ -159,7 +159,7 @@ def setuid(bench: Bench) -> Outcome:
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
     (private / "secret").write_text("interval = '5s' # secret")
-    caller: dict[str, Any] = dict(program=copy, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/")
+    caller: dict[str, Any] = {"program": copy, "user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": "/"}
     target = bench.process(["sleep", "600"], user=NOBODY, group=NOBODY, extra_groups=[]).pid
     refused = bench.finish("--pid", target, "--log", private / "x.csv", "-n", "1", status=1, **caller)
     expect(not (private / "x.csv").exists(), "a log was written where the caller may not write")

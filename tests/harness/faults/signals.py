@@ -26,9 +26,9 @@ def term(bench: Bench) -> Outcome:
     until("the program", bench.path("ready").exists)
     began = time.monotonic()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-        before = read(bench.path("heard"))
+        heard = read(bench.path("heard")) + number.name[3:].encode() + b"\n"
         running.send_signal(number)
-        until(number.name, lambda: read(bench.path("heard")) == before + number.name[3:].encode() + b"\n")
+        until(number.name, lambda: read(bench.path("heard")) == heard)  # noqa: B023 (called before the next turn)
     recovery = time.monotonic() - began
     bench.path("done").touch()
     done = bench.end(running)

@@ -6,6 +6,7 @@ Both take their looks when they can, so single pairs of what moves may differ; w
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -274,7 +275,7 @@ def processes(index: int, of_phases: list[tuple[Look, Sampled]]) -> list[Compare
 
 def with_energy(samples: list[Sampled]) -> None:
     """Adds to each device the mean power since the sample before, from its energy counter: `energy_w`."""
-    for before, after in zip(samples, samples[1:]):
+    for before, after in itertools.pairwise(samples):
         if before.phase != after.phase:
             continue
         for device in after.devices:

@@ -79,12 +79,15 @@ def tarball(sources: Sources, program: str, cpu: str, sbom: bytes, folder: str) 
     files |= {f"completions/{shell}": text for shell, text in completions(program).items()}
     files |= {file: _content(os.path.join(sources.root, file)) for file in (*LICENCES, "CHANGELOG.md")}
     path = os.path.join(folder, f"{name}.tar.gz")
-    with open(path, "wb") as out, gzip.GzipFile("", "wb", 9, out, mtime=sources.epoch) as packed:
-        with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-            for file, content in sorted(files.items()):
-                entry = tarfile.TarInfo(f"{name}/{file}")
-                entry.size, entry.mtime, entry.mode = len(content), sources.epoch, _mode(file)
-                archive.addfile(entry, io.BytesIO(content))
+    with (
+        open(path, "wb") as out,
+        gzip.GzipFile("", "wb", 9, out, mtime=sources.epoch) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        for file, content in sorted(files.items()):
+            entry = tarfile.TarInfo(f"{name}/{file}")
+            entry.size, entry.mtime, entry.mode = len(content), sources.epoch, _mode(file)
+            archive.addfile(entry, io.BytesIO(content))
     return path
 
 

@@ -27,7 +27,7 @@ IN_GUEST = (
 #: Modules for the disks and the overlay; what is built into a kernel is left out.
 MODULES = ("virtio_pci", "virtio_blk", "ext4", "overlay")
 #: What the start and the switches call of busybox.
-BUSYBOX = "sh mount umount ip poweroff mkdir chmod mkswap swapon swapoff chroot unshare".split()
+BUSYBOX = ["sh", "mount", "umount", "ip", "poweroff", "mkdir", "chmod", "mkswap", "swapon", "swapoff", "chroot", "unshare"]
 #: Sizes of the images, MiB, sparse; and of the data file on each.
 ROOT_MIB, SLOW_MIB, DATA_MIB = 512, 160, 96
 
