@@ -1,10 +1,10 @@
-"""Makes the screens of README.md and docs/: runs `trainmon demo` in a pseudo terminal, presses keys, and saves screens
-by the key that people save them with (e, then s).
+"""Takes the screenshots in README.md and docs/: runs `trainmon demo` in a pseudo-terminal, presses keys, and saves the screen
+with the keys that a user would press (e, then s).
 
     python tests/dev.py screens [--trainmon target/release/trainmon] [NAME …]
 
-The files go to assets/screens/; the pages name them, so the pages themselves do not change (docs.rs holds that each is
-shown). They are of a real run on this machine, so they differ from time to time.
+The files go to assets/screens/ under the names that the pages use. They show real runs on this machine, so they differ
+slightly each time.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main(words: list[str]) -> int:
     arguments = parser.parse_args(words)
     unknown = [name for name in arguments.names if name not in SCREENS]
     if unknown:
-        parser.error(f"no screen is called {unknown[0]}: there are {', '.join(SCREENS)}")
+        parser.error(f"no screen is named {unknown[0]}; there are {', '.join(SCREENS)}")
     for name in arguments.names or SCREENS:
         make(name, str(Path(arguments.trainmon).resolve()))
     return 0

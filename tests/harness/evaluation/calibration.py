@@ -1,4 +1,4 @@
-"""How sure the rules are, against how often they are right: fitted by logistic regression. Standard library only."""
+"""How confident the rules are, compared with how often they are right. Fitted by logistic regression with the standard library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ODDS = re.compile(r"(\bODDS = )([0-9.]+)")
 
 @dataclass(frozen=True)
 class Claim:
-    """A verdict that claims something, how sure the rules were of it, 0 to 1, and whether it was right."""
+    """A verdict that claims something: the confidence of the rules in it, 0 to 1, and whether it was right."""
 
     options: str
     program: str
@@ -43,7 +43,7 @@ class Runs:
 
 
 def of_runs(path: str) -> Runs:
-    """An evaluation that was written by `evaluate.py --json`."""
+    """Reads an evaluation that `evaluate.py --json` wrote."""
     with open(path, encoding="utf-8") as file:
         whole = json.load(file)
     options = " ".join(whole["options"])
@@ -77,7 +77,7 @@ def taken_in(known: Iterable[Claim], runs: Iterable[Runs]) -> list[Claim]:
 
 
 def _by_rules(run: dict[str, Any]) -> float | None:
-    """Earlier programs showed what the rules said as it was."""
+    """The confidence of the rules. Earlier versions of trainmon showed it unchanged."""
     of_rules: float | None = run.get("confidence_by_rules")
     shown: float | None = run["confidence"]
     return shown if of_rules is None else of_rules

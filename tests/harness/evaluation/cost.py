@@ -1,9 +1,9 @@
-"""trainmon's own cost: CPU and memory, headless and with the screen, and the time to its first frame.
+"""trainmon's own cost: CPU and memory, with and without the screen, and the time to its first frame.
 
-Two builds are compared in pairs on the same job, so that whatever else the machine does hits both.
+Two builds are compared in pairs on the same job, so that other load on the machine affects both.
 
-CPU counts what trainmon starts as well (py-spy): the kernel adds a child's time to its parent's once it has ended.
-The job is one trainer with eight light workers; three hundred idle processes stand beside it.
+CPU includes the programs that trainmon starts (py-spy): the kernel adds a child's time to its parent's when it ends. The job is
+one training loop with eight light workers, among three hundred idle processes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LEAVING_S = 3.0
 
 @dataclass
 class Cost:
-    """What one run took."""
+    """The cost of one run."""
 
     mode: str
     seconds: float
@@ -61,7 +61,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Pair:
-    """What two builds cost in the same mode, measured one right after the other."""
+    """The cost of two builds in the same mode, measured one right after the other."""
 
     this: Cost
     other: Cost
@@ -83,7 +83,7 @@ HELD = ("young_cpu_pct", "steady_cpu_pct", "settled_cpu_pct")
 
 
 class Watch:
-    """Follows a process until it ends: peak memory of its own, not of the parent it was forked from."""
+    """Follows a process until it ends. Its peak memory is its own, not that of the parent that forked it."""
 
     def __init__(self, pid: int):
         self.pid, self.began = pid, time.monotonic()
@@ -126,7 +126,7 @@ class Watch:
 
 
 def growth(moments: list[tuple[float, float]], least_s: float) -> float | None:
-    """By how much a counter grew in a second between the first and the last moment; None where these are too near."""
+    """How much a counter grew per second between the first and the last moment; None if they are too close."""
     if len(moments) < 2 or moments[-1][0] - moments[0][0] < least_s:
         return None
     (began, first), (ended, last) = moments[0], moments[-1]
@@ -134,7 +134,7 @@ def growth(moments: list[tuple[float, float]], least_s: float) -> float | None:
 
 
 def context_switches(pid: int) -> int:
-    """Of all threads that a process has."""
+    """Context switches of all threads of a process."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/status", encoding="utf-8", errors="replace") as file:
@@ -167,7 +167,7 @@ def screen(monitor: Monitor, job: Launched, seconds: float) -> Cost:
 
 
 def in_terminal(mode: str, terminal: Terminal, seconds: float, key: str = "q") -> Cost:
-    """Reads all that a program writes to its terminal, and leaves it with `key` after so many seconds."""
+    """Reads everything that a program writes to its terminal, and quits it with `key` after some seconds."""
     began, process = terminal.began, terminal.process
     watch = Watch(process.pid)
     first: float | None = None
@@ -206,12 +206,12 @@ def in_terminal(mode: str, terminal: Terminal, seconds: float, key: str = "q") -
 
 
 def crowded(crowd: str = "crowd") -> Label:
-    """The job, with idle processes beside it."""
+    """The job, among idle processes."""
     return dataclasses.replace(by_name(JOB), companions=(crowd,))
 
 
 def compare(monitor: Monitor, other: Monitor, seconds: float, pairs: int, data: str | None) -> list[Pair]:
-    """Two builds watch the same job in turn, headless and with the screen; which one starts alternates."""
+    """Lets two builds watch the same job in turn, with and without the screen. They alternate in going first."""
     with Launched(crowded(), 4 * pairs * (seconds + 10) + 180, data) as job:
         job.wait_until_watchable()
         time.sleep(2.0)
@@ -226,7 +226,7 @@ def compare(monitor: Monitor, other: Monitor, seconds: float, pairs: int, data: 
 
 
 def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:
-    """Both ways, and three more starts of the screen for its first frame."""
+    """Measures with and without the screen, and starts the screen three more times for its first frame."""
     with Launched(crowded(), 2 * seconds + 180, data) as job:
         job.wait_until_watchable()
         time.sleep(2.0)

@@ -1,4 +1,4 @@
-"""Holds verdicts against labels and sums them up. Pure: no process is started here."""
+"""Compares verdicts with labels and sums them up. Pure: this starts no process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What watching costs the watched: steps per second with and without trainmon, in pairs, in one process.
+"""How much watching slows a job down: steps per second with and without trainmon, in pairs, in one process.
 
-One more workload reads the clock all the time in its main thread: its longest gap is the longest time that anything,
-trainmon or not, kept it from running, queueing for a CPU left out.
+One more workload reads the clock all the time in its main thread. Its longest gap is the longest time that anything, trainmon
+or not, kept it from running. Time in the CPU queue does not count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SKIP_S = 0.5
 
 @dataclass(frozen=True)
 class Segment:
-    """CLOCK_MONOTONIC seconds: when trainmon was started (if it was), and the span that counts."""
+    """CLOCK_MONOTONIC seconds: the start of trainmon, if it ran, and the span that counts."""
 
     started: float
     begin: float

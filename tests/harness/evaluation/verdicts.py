@@ -1,7 +1,7 @@
-"""Has trainmon watch workloads, each in a process of its own, and judges what it says.
+"""Lets trainmon watch workloads, each in its own process, and judges its verdicts.
 
-One live process watches: `trainmon record`. Its verdict, and the class at each moment before, come out of the
-recording afterwards, so that nothing but one trainmon costs the machine anything while the workload runs.
+One live process watches: `trainmon record`. The verdict, and the class at each earlier moment, come from the recording
+afterwards, so that only one trainmon uses the machine while the workload runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SPARE_S = 120.0
 
 
 def judge_run(result: Result, run: again.Run, monitor: Monitor, device: str) -> recordings.Watched:
-    """Holds what trainmon says of a run that was recorded against what is true of it."""
+    """Compares trainmon's verdict on a recorded run with the truth."""
     label, truth = run.label, run.truth
     seen = recordings.watched(monitor, device, run.recording, every=label.settled or bool(label.before))
     judge(result, seen.verdict, label.acceptable(), seen.classes if label.settled else [], run.began)
@@ -42,7 +42,7 @@ def judge_run(result: Result, run: again.Run, monitor: Monitor, device: str) -> 
 
 
 def once_more(run: again.Run, monitor: Monitor) -> Result:
-    """Judges a run that was kept. A failure is a result too; see `error`."""
+    """Judges a run that was kept. A failure is a result too: see `error`."""
     result = Result(run.label.name, run.number, run.label.klass, run.label.cause, held_out=run.label.held_out)
     result.cores_of_others = run.cores_of_others
     try:

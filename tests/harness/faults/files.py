@@ -79,7 +79,7 @@ def full(bench: Bench) -> Outcome:
     disk = bench.path("disk")
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], check=False).returncode:
-        raise Skipped("mounting is not allowed")
+        raise Skipped("cannot mount")
     bench.closing.callback(lambda: subprocess.run(["umount", "--lazy", disk], check=False))
     done = bench.finish("--pid", bench.target(), "--log", disk / "x.csv", "-i", "100ms", status=1)
     expect("disk is full" in done.line, done.line)

@@ -60,7 +60,7 @@ end.wait()
 def processes(bench: Bench) -> Outcome:
     with open("/proc/sys/kernel/pid_max", encoding="utf-8") as file:
         if int(file.read()) < 15_000:
-            raise Skipped("the machine allows fewer")
+            raise Skipped("this machine allows fewer")
     crowd = bench.python(CHILDREN % 10_000)
     apart = slowest(bench.logged(bench.target(), 8, "500ms"))
     expect(apart < 2.0, f"{apart:.1f} s between two rows")
@@ -123,6 +123,6 @@ def hidepid(bench: Bench) -> Outcome:
     )
     done = bench.output("unshare", "--pid", "--fork", "--mount", "sh", "-c", inside, cwd="/")
     if "mount: " in done.err or "unshare: " in done.err:
-        raise Skipped("namespaces are not allowed")
+        raise Skipped("cannot make namespaces")
     expect(done.status == 3 and "hidepid" in done.line, f"status {done.status}: {done.err}")
     return Outcome(done.line)

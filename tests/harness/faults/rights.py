@@ -46,7 +46,7 @@ def compile_c(bench: Bench, code: str, to: pathlib.Path) -> pathlib.Path:
     to.parent.mkdir(parents=True, exist_ok=True)
     done = bench.end(bench.process(["cc", "-o", to, source], stderr=subprocess.PIPE), 60)
     if done.status:
-        raise Skipped("there is no C compiler")
+        raise Skipped("no C compiler")
     return to
 
 

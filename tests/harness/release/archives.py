@@ -1,5 +1,5 @@
-"""Makes the tarball and the .deb from built programs: the program, its manual pages, completions, licences and list of
-components; the same bytes for the same program.
+"""Makes the tarball and the .deb from built programs: program, manual pages, completions, licenses and list of components. The same
+program always gives the same bytes.
 """
 
 from __future__ import annotations

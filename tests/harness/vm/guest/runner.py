@@ -1,9 +1,9 @@
-"""In a guest: puts each environment of a plan in force, has trainmon judge a job there, and prints what was seen.
+"""Runs in a guest: sets up each environment of a plan, lets trainmon judge a job there, and prints the result.
 
     runner.py PLAN        the environments of a JSON file, one after the other
-    runner.py --here ONE  one environment, in the namespaces and on the root that this process has
+    runner.py --here ONE  one environment, in the namespaces and on the root of this process
 
-What is printed goes to the second serial port: one line of JSON for each environment, behind MARK.
+Output goes to the second serial port: one line of JSON for each environment, after MARK.
 """
 
 from __future__ import annotations
