@@ -21,7 +21,7 @@ def checker(program: str) -> str | None:
     return path if os.access(path, os.X_OK) else None
 
 
-def of(program: str, verdict: dict[str, Any]) -> list[str] | None:
+def find(program: str, verdict: dict[str, Any]) -> list[str] | None:
     """The contradictions in a verdict; None if the build has no checker, or the checker does not answer."""
     path = checker(program)
     if path is None:

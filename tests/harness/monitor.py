@@ -24,7 +24,7 @@ class Monitor:
 
     program: str
     nvml_lib: str | None
-    #: Options passed on to each call.
+    #: Options for every call.
     options: tuple[str, ...] = ()
     #: A command prefix that starts it in the right place.
     prefix: tuple[str, ...] = ()

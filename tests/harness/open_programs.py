@@ -28,7 +28,7 @@ from harness.monitor import Monitor, MonitorFailed
 from harness.paths import TRAINMON
 from workloads.processes import die_with_parent, end_group
 
-#: A verdict this sure has to be right.
+#: A verdict with this confidence must be right.
 SURE = 0.8
 #: From the start until it trains, seconds, on two cores; and what trainmon may take beside the time that it watches.
 STARTS_S, PATIENCE_S = 14.0, 30.0
@@ -183,7 +183,7 @@ def judged(name: str, program: Program, checkouts: str, monitor: Monitor, durati
         result = "unknown"
     else:
         result = "WRONG AND SURE" if verdict["confidence"] >= SURE else "wrong"
-    found = contradictions.of(monitor.program, verdict)
+    found = contradictions.find(monitor.program, verdict)
     more = f"; CONTRADICTS ITSELF: {found[0]}" if found else ""
     return f"{said[0] + '/' + (said[1] or '-'):31} {verdict['confidence']:.2f}  {result:14}  {program.why}{more}"
 

@@ -30,7 +30,7 @@ NAME = "dev.py size"
 #: Where constants are counted.
 ENGINE = ("src/rates", "src/diagnosis")
 
-#: What is no code: comments and the insides of literals. A lifetime is no character.
+#: Text that is not code: comments and the insides of literals. A lifetime is not a character literal.
 _BORING = re.compile(
     r"""
     (?P<comment> //[^\n]* )
@@ -50,7 +50,7 @@ _TABLE = re.compile(r"\bthresholds!\s*\{")
 _ROW = re.compile(r"\b([A-Z][A-Z0-9_]*)\s*=\s*[-\d]")
 _NUMBER = r"(?:f32|f64|[iu](?:8|16|32|64|128|size))"
 _CONSTANT = re.compile(rf"\b(?:const|static)\s+(?:r#)?([A-Z_][A-Z0-9_]*)\s*:\s*({_NUMBER}|\((?:\s*{_NUMBER}\s*,?)+\))\s*=")
-#: Items that end with a semicolon, whatever braces they hold.
+#: Items that end with a semicolon, even if they contain braces.
 _STATEMENTS = re.compile(r"(?:pub(?:\([^)]*\))?\s+)?(?:use|const|static|type|let|extern crate)\b(?!\s+(?:fn|unsafe)\b)")
 _ITEMS = re.compile(
     r"(?:pub(?:\([^)]*\))?\s+)?"
@@ -67,7 +67,7 @@ class Constant:
 
     kind: str
     name: str
-    #: More than one in a tuple.
+    #: More than one for a tuple.
     numbers: int = 1
     file: str = ""
 

@@ -16,9 +16,9 @@ from workloads.processes import die_with_parent
 
 from .monitor import Monitor
 
-#: Ends a synchronised update: the frame is complete.
+#: Ends a synchronized update: the frame is complete.
 END_OF_FRAME = b"\x1b[?2026l"
-#: Questions that a program may ask its terminal, with a plain terminal's answers.
+#: Queries that a program may send its terminal, with the answers of a plain terminal.
 ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c"}
 
 

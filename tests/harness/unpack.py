@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import io
 
-#: A recording of a minute unpacks to some megabytes; more than this is none of ours.
+#: A minute of recording unpacks to a few megabytes. Anything larger than this is not a recording.
 MOST_BYTES = 1 << 30
 
 

@@ -30,7 +30,7 @@ class Run:
     began: float
     recording: str
     truth: Truth
-    #: CPUs that others used meanwhile.
+    #: CPUs that other processes used meanwhile.
     cores_of_others: float | None
 
 

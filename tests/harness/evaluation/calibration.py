@@ -12,10 +12,10 @@ from typing import Any
 
 from harness.evaluation import scoring
 
-#: What the rules do not call sure does not become so (src/diagnosis/calibration.rs).
+#: What the rules do not call certain stays uncertain (src/diagnosis/calibration.rs).
 SURE, NOT_SURE, CERTAIN = 0.80, 0.79, 0.99
 COLUMNS = ("options", "program", "held_out", "confidence", "right")
-#: Newton's method has long settled by then; a step as small as this ends it.
+#: Most steps of Newton's method, and the step size at which it ends.
 STEPS, SETTLED = 100, 1e-9
 _ODDS = re.compile(r"(\bODDS = )([0-9.]+)")
 
@@ -37,7 +37,7 @@ class Runs:
 
     #: trainmon's.
     options: str
-    #: The programs that were run; some of them make no claim.
+    #: The programs that ran. Some of them make no claim.
     programs: frozenset[str]
     claims: list[Claim]
 
@@ -58,7 +58,7 @@ def of_runs(path: str) -> Runs:
         for run in whole["runs"]
         if _by_rules(run) is not None and run["seen_class"] not in ("unknown", scoring.NO_VERDICT)
     ]
-    # A run that failed says nothing.
+    # A failed run does not count.
     return Runs(options, frozenset(run["workload"] for run in whole["runs"] if run.get("error") is None), claims)
 
 

@@ -25,18 +25,18 @@ from workloads.truth import Truth
 from .scoring import Result, summarise
 
 ENCLOSE = os.path.join(HARNESS, "evaluation/enclose.py")
-#: Where the container finds the programs: not where this machine has them.
+#: Where the container has the programs, which differs from this machine.
 INSIDE_TESTS, INSIDE_PYTHON = "/opt/tests", "/opt/python"
 PLACES = ((TESTS, INSIDE_TESTS), (sys.prefix, INSIDE_PYTHON), (BUILDS, "/opt/builds"))
-#: Docker's, without which no right to trace is among them: moby/oci/caps/defaults.go.
+#: Docker's default capabilities, which do not include tracing: moby/oci/caps/defaults.go.
 DOCKER_CAPABILITIES = (
     "chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "net_bind_service", "net_raw", "sys_chroot",
     "mknod", "audit_write", "setfcap",
 )  # fmt: skip
 INSIDE, BESIDE, OUTSIDE = "inside", "beside", "outside"
-#: What older engines and strict profiles refuse.
+#: System calls that older engines and strict profiles refuse.
 STRICT = ("ptrace", "process_vm_readv", "kcmp")
-#: What gVisor and other sandboxes do not show.
+#: Files that gVisor and other sandboxes do not have.
 BARE_PROC = ("/proc/diskstats", "/proc/vmstat", "/proc/pressure", "/proc/schedstat", "/proc/interrupts", "/proc/swaps")
 
 
@@ -46,7 +46,7 @@ class Kind:
 
     name: str
     what: str
-    #: Where trainmon stands.
+    #: Where trainmon runs.
     watcher: str = INSIDE
     user_namespace: bool = False
     cgroup_namespace: bool = True
@@ -54,7 +54,7 @@ class Kind:
     masked: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = DOCKER_CAPABILITIES
-    #: User that job and trainmon run as.
+    #: The user of the job and of trainmon.
     user: int = 0
     shared_memory_mib: int = 64
 
@@ -72,7 +72,7 @@ KINDS = (
 )  # fmt: skip
 
 
-#: What runs in each kind, unless others are asked for: each source of what is seen has its part in one of them.
+#: Workloads for each kind, by default. Each source of trainmon matters in one of them.
 WORKLOADS = (
     "too-few-workers", "compute-bound-block", "in-process-loading", "environments", "remote-metrics", "cgroup-throttled",
 )  # fmt: skip
@@ -216,7 +216,7 @@ class EnclosedMonitor(Monitor):
             prefix = [*enter, "--", *own]
         if not self.program.startswith(BUILDS + "/"):
             raise Unavailable(f"{self.program} is not under {BUILDS}, the only folder that the container shows")
-        # To a driver the processes have the PIDs of the first namespace, which match nobody here.
+        # A driver reports PIDs of the first namespace, which match no process in here.
         prefix += ["env", "FAKE_NVML_FAIL=other_pids"]
         options = (*self.options, "--py-spy", f"{INSIDE_PYTHON}/bin/py-spy")
         return Monitor(here(self.program), here(self.nvml_lib) if self.nvml_lib else None, options, tuple(prefix)), inner(first)

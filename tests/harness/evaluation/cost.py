@@ -27,16 +27,16 @@ from workloads.launch import Launched
 from workloads.processes import cpu_seconds, ending
 
 JOB = "compute-bound-crowd"
-#: Until here the verdict is young; from the later moment on it is clear, and this is the steady state.
+#: Seconds until which the verdict is new, and from which it is stable.
 YOUNG_UNTIL_S, STEADY_FROM_S = 15.0, 20.0
-#: What has stood for a minute is watched with less effort; told where the run goes on for half a minute from then on.
+#: A verdict that has held for a minute costs less. Reported if the run lasts half a minute longer.
 SETTLED_FROM_S, SETTLED_LEAST_S = 80.0, 30.0
-#: Shorter runs say nothing about the steady state.
+#: Shorter runs do not reach the steady state.
 LEAST_S = 50.0
-#: Without these marks a frame is complete once the terminal has been quiet for so long.
+#: A frame without end marks is complete when the terminal has been quiet for this long.
 QUIET_S = 0.03
 ENOUGH_BYTES = 400
-#: A program that does not leave at its key is ended after so many seconds.
+#: Seconds after which a program is killed if its key does not end it.
 LEAVING_S = 3.0
 
 
@@ -55,7 +55,7 @@ class Cost:
     status: int
     first_frame_ms: float | None = None
     bytes_per_s: float | None = None
-    #: Context switches of its threads, those without cause included; children are not counted.
+    #: Context switches of its threads, also without an event; children do not count.
     switches_per_s: float | None = None
 
 
@@ -67,7 +67,7 @@ class Pair:
     other: Cost
 
 
-#: The figures that two builds are compared by: name, field of `Cost`, format.
+#: Figures to compare two builds: name, field of `Cost`, format.
 COMPARED = (
     ("CPU %", "cpu_pct", ".2f"),
     ("young %", "young_cpu_pct", ".2f"),
@@ -78,7 +78,7 @@ COMPARED = (
     ("bytes/s", "bytes_per_s", ".0f"),
     ("switches/s", "switches_per_s", ".0f"),
 )
-#: Those that --max-ratio applies to.
+#: The figures that --max-ratio limits.
 HELD = ("young_cpu_pct", "steady_cpu_pct", "settled_cpu_pct")
 
 
@@ -120,7 +120,7 @@ class Watch:
             settled_cpu_pct=pct(SETTLED_FROM_S, math.inf, SETTLED_LEAST_S),
             peak_rss_mib=self.peak_kib / 1024 if self.peak_kib else None,
             status=os.waitstatus_to_exitcode(status),
-            # A thread that ended meanwhile takes its own with it.
+            # The count of a thread that ended meanwhile is lost.
             switches_per_s=growth(self.switches, 0.0),
         )
 
@@ -193,7 +193,7 @@ def in_terminal(mode: str, terminal: Terminal, seconds: float, key: str = "q") -
             terminal.press(key)
             leaving = True
         if leaving and now >= left_at + LEAVING_S:
-            # Not through `process`, which would take its end away from wait4.
+            # Not through `process`, which would collect the exit status before wait4.
             os.kill(process.pid, signal.SIGTERM if now < left_at + 2 * LEAVING_S else signal.SIGKILL)
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:

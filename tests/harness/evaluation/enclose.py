@@ -19,7 +19,7 @@ import subprocess
 import sys
 from typing import Any
 
-# Run as a program, outside and in a container.
+# This file runs as a program, both outside and inside a container.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from workloads.limits import mounts
@@ -37,7 +37,7 @@ ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 LOAD_WORD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
 #: Where seccomp_data holds the number of the call, and the architecture.
 NUMBER_AT, ARCHITECTURE_AT = 0, 4
-#: What Docker takes out of /proc and /sys, and what of it is read only: moby/oci/defaults.go.
+#: Files in /proc and /sys that Docker hides, and those that it makes read-only: moby/oci/defaults.go.
 HIDDEN = (
     "/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/interrupts",
     "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",

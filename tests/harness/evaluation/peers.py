@@ -29,13 +29,13 @@ from harness.text import printable, show
 from workloads.launch import Launched
 
 NAME = "dev.py peers"
-#: Crowds by their number of processes.
+#: Crowds, by number of processes.
 CROWDS = {300: "crowd", 3000: "big-crowd"}
 #: The job alone, before and after each program, seconds.
 ALONE_S = 5.0
-#: The sum that one program is to replace: processes, disks, devices and stacks are four programs today.
+#: The programs that trainmon replaces together: one each for processes, disks, GPUs and stacks.
 REPLACED = ("htop", "iotop", "nvitop", "py-spy record")
-#: The device libraries' names that monitors look for.
+#: Names of the NVML library that monitors look for.
 LIBRARIES = ("libnvidia-ml.so.1", "libnvidia-ml.so")
 
 
@@ -48,7 +48,7 @@ class Peer:
     arguments: tuple[str, ...]
     #: The command that installs it.
     install: str
-    #: It shows processes and answers to keys.
+    #: Whether it shows processes and reacts to keys.
     interactive: bool = True
     key: str = "q"
     #: Its configuration, as file and text under $XDG_CONFIG_HOME.
@@ -84,7 +84,7 @@ class Row:
     processes: int
     interactive: bool
     costs: list[cost.Cost] = field(default_factory=list)
-    #: Steps per second with it over those of the job alone around it.
+    #: Steps per second with it, divided by those of the job alone before and after.
     steps: list[float] = field(default_factory=list)
     why_not: str = ""
 
@@ -153,7 +153,7 @@ def _run(row: Row, monitor: Monitor, job: Launched, seconds: float, place: str) 
     with Terminal(command, environment) as terminal:
         found = cost.in_terminal(row.name, terminal, seconds, key)
         if not row.interactive:
-            # What it prints is no frame.
+            # Its output is not a frame.
             found = dataclasses.replace(found, first_frame_ms=None)
         if found.seconds < 0.8 * seconds:
             row.why_not = f"it ended after {found.seconds:.1f} s: {' '.join(printable(terminal.tail()).split())[-100:]}"

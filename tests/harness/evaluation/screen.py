@@ -23,15 +23,15 @@ from workloads.processes import ending
 
 from .cost import crowded
 
-#: What it must reach: bytes a second at 1 Hz on 120×40, milliseconds from a key to its frame.
+#: Limits: bytes a second at 1 Hz on 120×40, milliseconds from a key to its frame.
 NORMAL_BYTES_PER_S, LOW_BYTES_PER_S, KEY_MS = 6 * 1024, 1.2 * 1024, 30.0
-#: The first frame and what follows it at once are not the steady state.
+#: The first frames are not the steady state.
 SETTLED_S = 5.0
 #: Time over which wake-ups are counted.
 COUNTED_S = 10.0
 PRESSES = 50
 LOW = "--low-bandwidth"
-#: A call of NVML that takes ten minutes, in the fake library's words.
+#: The fake library's setting for an NVML call that takes ten minutes.
 HUNG_NVML = {"FAKE_NVML_FAIL": "hang:nvmlDeviceGetUtilizationRates_600000"}
 
 
@@ -60,7 +60,7 @@ class KeyTimes:
 
     name: str
     ms: list[float]
-    #: What was hung meanwhile, as `diagnose` under the same circumstances says.
+    #: Which sources hung meanwhile, according to `diagnose` under the same conditions.
     hung: list[str] = field(default_factory=list)
 
 

@@ -21,11 +21,11 @@ from workloads.labels import Label, by_name
 from workloads.launch import Launched
 from workloads.truth import Truth
 
-#: Loops that need every core, or the whole of one, feel a monitor first.
+#: A monitor slows loops first that need every CPU, or all of one.
 WORKLOADS = ("cores-saturated", "main-thread", "too-few-workers", "compute-bound-block")
-#: Workload to borrow the label of, and the entry that notes pauses.
+#: The workload whose label it uses, and the entry that notes pauses.
 PAUSES, PAUSES_ENTRY = "main-thread", "step_cases:notes_pauses"
-#: What attaching itself costs is not what this measures; it is over by then.
+#: Attaching is over by then. Its cost is not measured here.
 SKIP_S = 0.5
 
 

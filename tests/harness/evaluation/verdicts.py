@@ -21,11 +21,11 @@ from workloads.launch import Launched, WorkloadFailed
 
 from .scoring import Result, judge, judge_change, judge_details
 
-#: Steps settle for so long before watching begins: the first batches come out of empty queues.
+#: Seconds for steps to settle before watching begins: the first batches come from empty queues.
 SETTLE_S = 1.0
-#: Beyond the watched time, what one call may take.
+#: Seconds that one call may take beyond the watched time.
 PATIENCE_S = 20.0
-#: What a workload may need around the watched time, so that it never ends first.
+#: Extra seconds for a workload, so that it never ends before watching does.
 SPARE_S = 120.0
 
 
@@ -35,7 +35,7 @@ def judge_run(result: Result, run: again.Run, monitor: Monitor, device: str) -> 
     seen = recordings.watched(monitor, device, run.recording, every=label.settled or bool(label.before))
     judge(result, seen.verdict, label.acceptable(), seen.classes if label.settled else [], run.began)
     judge_details(result, seen.verdict, label, truth, seen.begin, seen.end)
-    result.contradictions = contradictions.of(monitor.program, seen.verdict)
+    result.contradictions = contradictions.find(monitor.program, seen.verdict)
     if label.before and "change" in truth.events:
         judge_change(result, label, seen.classes, truth.events["change"]["t"])
     return seen

@@ -20,11 +20,11 @@ from workloads.limits import Unavailable
 
 from . import verdicts
 
-#: A prediction is right within this part of what was measured.
+#: A prediction is right within this fraction of the measurement.
 WITHIN = 0.15
-#: What is measured may lie this far above an upper bound: machines differ from one minute to the next.
+#: A measurement may exceed an upper bound by this much: machines vary from minute to minute.
 BOUND_SLACK = 1.1
-#: Steps settle for so long: a changed loop first uses up what it has ahead.
+#: Seconds for steps to settle: a changed loop first uses up its queued batches.
 SETTLE_S = 2.0
 
 #: "Raise num_workers from 1 to 4", "Set num_workers to 2", "Set num_workers to at least 1".
@@ -40,13 +40,13 @@ class Comparison:
     #: The first advice.
     title: str = ""
     bound: float | None = None
-    #: The most that any tuning brings, where the change is one: times.
+    #: The largest gain of any tuning, if the change is tuning, as a factor.
     ceiling: float | None = None
     predicted_step_ms: float | None = None
     #: Steps a second by the workload's own record.
     before: float | None = None
     after: float | None = None
-    #: Cores that processes outside the job used meanwhile, companions among them: neither run may be judged by them.
+    #: CPUs that processes outside the job used meanwhile, including helpers of the workload. They can invalidate a run.
     others_before: float | None = None
     others_after: float | None = None
     #: Why there is nothing to compare.

@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 from harness.terminal import END_OF_FRAME, Terminal
 
 NOBODY = 65534
-#: The system's, which every user may execute; ours where there is none.
+#: The system's Python, which every user may execute; otherwise this one.
 SYSTEM_PYTHON = "/usr/bin/python3"
 PYTHON = SYSTEM_PYTHON if os.path.exists(SYSTEM_PYTHON) else sys.executable
 ROOT = os.geteuid() == 0
-#: A Python program that says when it runs, and computes.
+#: A Python program that prints a line when it runs, then computes.
 COMPUTES = "print(flush=True)\nwhile True: sum(range(10000))"
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class Fault:
     name: str
     guard: str
     run: Run
-    # It fills the machine: nothing else runs meanwhile.
+    # It fills the machine, so nothing else may run meanwhile.
     alone: bool = False
 
 
@@ -289,7 +289,7 @@ class Screen(Terminal):
         super().__init__(command, bench.environment(), size, str(bench.folder))
         bench.started.append(self.process)
         bench.closing.callback(self.close)
-        # Whatever is written is read, or the program would wait.
+        # Read all output, or the program would block.
         threading.Thread(target=self.read_all, daemon=True).start()
 
     def read_all(self) -> None:

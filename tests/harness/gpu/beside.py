@@ -185,7 +185,7 @@ def watch(label: Label, monitor: Monitor, seconds: float, simulated: bool, out: 
             scoring.judge(result, seen.verdict, label.acceptable())
             scoring.judge_details(result, seen.verdict, label, truth, seen.begin, seen.end)
             fill(row, result, seen.verdict, compare_idle=not label.companions)
-            row.contradiction = next(iter(contradictions.of(monitor.program, seen.verdict) or []), "")
+            row.contradiction = next(iter(contradictions.find(monitor.program, seen.verdict) or []), "")
             keep(label, path, seen.verdict, row, seconds, out)
     except (MonitorFailed, WorkloadFailed) as error:
         row.error = " ".join(str(error).split())[-200:]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.release.build import Failed, Sources, run
 
-#: What stands beside the program in the tarball, and among the documents of the .deb.
+#: License files, next to the program in the tarball, and in the documents of the .deb.
 LICENCES = ("LICENSE-MIT", "LICENSE-APACHE")
 #: Shell → where Debian's package of that shell looks for completions.
 COMPLETIONS = {
@@ -23,9 +23,9 @@ COMPLETIONS = {
     "zsh": "usr/share/zsh/vendor-completions/_trainmon",
     "fish": "usr/share/fish/vendor_completions.d/trainmon.fish",
 }
-#: glibc that the wheel's program asks for, as its name says: manylinux2014.
+#: The glibc version that the wheel's program needs (manylinux2014).
 GLIBC = "2.17"
-#: CPU → Debian's word for it.
+#: CPU → its name in Debian.
 DEBIAN_CPU = {"x86_64": "amd64", "aarch64": "arm64"}
 
 CONTROL = """\

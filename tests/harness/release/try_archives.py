@@ -59,7 +59,7 @@ def deb(path: str, version: str, folder: str) -> None:
         os.makedirs(os.path.join(root, place))
     os.makedirs(home)
     open(os.path.join(root, "var/lib/dpkg/status"), "w").close()
-    # The folder has no libc6 of its own, and who runs this need not be root.
+    # The folder has no libc6, and this may run without root.
     options = [f"--root={root}", f"--log={os.path.join(folder, 'log')}", "--force-depends", "--force-not-root"]
     environment = {**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin", "LC_ALL": "C.UTF-8"}
     run("dpkg", *options, "--force-script-chrootless", "--install", path, env=environment)
