@@ -6,9 +6,9 @@
 use crate::diagnosis::Verdict;
 use crate::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children};
 use crate::diagnosis::verdict::{Class, WorkerVerdict};
-use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::rates::time_split::LoopActivity;
+use crate::rates::{Frame, mean};
 use crate::text::format::{number, whole_percent};
 use crate::text::sanitise;
 
@@ -221,7 +221,8 @@ fn gpu(verdict: &Verdict, frame: Option<&Frame>) -> Option<Stage> {
     let late = verdict.ranks.iter().find(|rank| rank.straggler).map(|rank| rank.pid);
     let is_ours = |gpu: &&GpuRates| gpu.attached && late.is_none_or(|pid| gpu.job_pids.contains(&pid));
     let ours: Vec<_> = frame.into_iter().flat_map(|frame| &frame.gpus).filter(is_ours).collect();
-    let busy = verdict.gpu_idle.map(|idle| 1.0 - idle.total);
+    let now = mean(ours.iter().map(|gpu| gpu.utilization_pct)).map(|pct| pct / 100.0);
+    let busy = verdict.gpu_idle.map(|idle| 1.0 - idle.total).or(now);
     if ours.is_empty() && busy.is_none() {
         return None;
     }

@@ -31,9 +31,9 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
     let watched = match run.steps {
         Some(steps) if run.watched_s > 0.0 => {
             let rate = format::number(Some(steps as f64 / run.watched_s));
-            format!("Watched for {watched}: {steps} steps, {rate} a second")
+            format!("Watched for {watched}: {steps} steps, {rate} per second")
         }
-        _ => format!("Watched for {watched}; steps could not be counted"),
+        _ => format!("Watched for {watched}; no steps could be counted"),
     };
     let mut lines = vec![(SummaryLine::Watched, watched)];
     let classes = run.classes().into_iter().map(|(class, seconds)| (class.word(), seconds));
@@ -44,19 +44,19 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
     if let Some(longest) = &run.longest {
         let (length, from) = (format::duration(longest.seconds), labels::clock(longest.from_unix_ms, zone));
         let name = labels::verdict_name(longest.verdict.class, longest.verdict.cause);
-        lines.push((SummaryLine::Longest, format!("Longest stretch: {name} for {length}, from {from} on")));
+        lines.push((SummaryLine::Longest, format!("Longest without a change: {name} for {length}, from {from}")));
     }
     if let Some(costliest) = run.costliest() {
         let meaning = costliest.verdict.cause.map(|cause| cause.spec_in(costliest.verdict.class).brief);
         let meaning = meaning.map(|words| format!(" ({words})")).unwrap_or_default();
         let length = format::duration(costliest.seconds);
         let name = labels::verdict_name(costliest.verdict.class, costliest.verdict.cause);
-        lines.push((SummaryLine::Costliest, format!("Cost most: {name}{meaning}, {length} in all")));
+        lines.push((SummaryLine::Costliest, format!("Most costly: {name}{meaning}, {length} in total")));
     }
     let activities = run.split_s.iter().map(|(activity, seconds)| (activity.look().word, seconds));
     let split = shares(activities, run.split_s.total());
     if !split.is_empty() {
-        lines.push((SummaryLine::Activities, format!("Main thread: {split}")));
+        lines.push((SummaryLine::Activities, format!("Training loop: {split}")));
     }
     let advice = run.advice();
     let advice = advice.map(|a| labels::advice_line("▶ ", a, usize::MAX));

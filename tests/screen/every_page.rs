@@ -447,7 +447,7 @@ fn a_recording_is_not_said_to_be_attached_to() {
             press(&mut app, KeyCode::Char(page));
             let shown = text(&app, size);
             assert!(shown.contains("REPLAY"), "{name}, page {page}:\n{shown}");
-            for wrong in ["MEASURING", "Watching PID", "keeps running", " now"] {
+            for wrong in ["MEASURING", "Watching PID", "runs on unchanged", " now"] {
                 assert!(
                     !shown.contains(wrong) || app.job().frame().is_none() && wrong == " now",
                     "{name}: {wrong}\n{shown}"

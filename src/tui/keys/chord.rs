@@ -116,7 +116,7 @@ impl FromStr for Chord {
     /// Reads what `Display` writes and the usual other spellings: `ctrl-c`, `C-c`, `^c`, `Ctrl+C`, `PageUp`, `space`, `F10`.
     fn from_str(text: &str) -> Result<Self, String> {
         let shown = crate::text::fit(text, 40);
-        let refuse = |why: &str| Err(format!("`{shown}` is no key: {why}"));
+        let refuse = |why: &str| Err(format!("`{shown}` is not a key: {why}"));
         let mut rest = text;
         let mut held = KeyModifiers::NONE;
         if let Some(letter) = text.strip_prefix('^').filter(|letter| !letter.is_empty()) {
@@ -124,7 +124,7 @@ impl FromStr for Chord {
         }
         while let Some((modifier, key)) = modifier(rest) {
             if modifier == KeyModifiers::ALT {
-                return refuse("Alt is left to the terminal");
+                return refuse("Alt belongs to the terminal");
             }
             (held, rest) = (held | modifier, key);
         }

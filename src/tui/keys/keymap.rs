@@ -77,12 +77,12 @@ impl Keymap {
             for (place, chord) in chords.iter().enumerate() {
                 let other = TABLE.iter().zip(&keys).find(|(b, keys)| b.id != binding.id && keys.contains(chord));
                 let what = if *chord == ALWAYS_QUITS && binding.action != Action::Quit {
-                    format!("{chord} always quits: give `{}` another key", binding.id)
+                    format!("{chord} always quits: choose another key for `{}`", binding.id)
                 } else if chords.iter().take(place).any(|earlier| earlier == chord) {
-                    format!("{chord} stands here twice")
+                    format!("{chord} is listed twice")
                 } else if let Some((other, _)) = other {
                     format!(
-                        "{chord} would do `{}` and `{}`: give `{}` other keys as well",
+                        "{chord} is bound to both `{}` and `{}`: choose other keys for `{}`",
                         binding.id, other.id, other.id
                     )
                 } else {

@@ -198,7 +198,7 @@ fn pending(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
             if left >= 1.0 { format!("first verdict in {left:.0} s") } else { "first verdict soon".to_owned() };
         let pid = scene.job.target.pid;
         lines.push((format!("Watching PID {pid}: {when}."), Style::new()));
-        lines.push(("The job keeps running unchanged.".to_owned(), theme.dim()));
+        lines.push(("The job runs on unchanged.".to_owned(), theme.dim()));
     }
     for ((line, style), row) in lines.iter().zip(area.rows()) {
         write_fit(buf, row, line, *style);
