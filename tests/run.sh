@@ -75,6 +75,7 @@ command -v pkill >/dev/null || need_package procps
 
 python=${PYTHON:-python3}
 venv=${TRAINMON_VENV:-.venv}
+command -v "$python" >/dev/null || need_package python3 python3-venv
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
     fail "$python is older than 3.11; name a newer one: PYTHON=python3.12 tests/run.sh"
 if [ ! -x "$venv/bin/pip" ]; then
