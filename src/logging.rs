@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use rustix::fs::OFlags;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::state_folder;
 use crate::errors::{self, Failure};
@@ -31,19 +33,21 @@ pub fn start(file: Option<&Path>) -> Result<(), Failure> {
         errors::note(&format!("no messages are logged: {why}; --log-file FILE names another place"));
         return Ok(());
     }
-    let filter = EnvFilter::try_new(level.as_deref().unwrap_or("info"))
+    let filter = level
+        .as_deref()
+        .unwrap_or("info")
+        .parse::<Targets>()
         .map_err(|error| Failure::usage(format!("RUST_LOG: {error}")))?;
     let made = folder.map_or(Ok(()), |folder| DirBuilder::new().recursive(true).mode(0o700).create(folder));
     let out = made.and_then(|()| open(&path, file.is_none()));
     let out = out.map_err(|error| Failure::usage(format!("log file {}: {error}", path.display())))?;
     // A second start in one process (tests) keeps the first file. A message that cannot be written is lost: standard error,
     // where it would be told, is the screen.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let messages = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .log_internal_errors(false)
-        .with_writer(Mutex::new(OneLine(out)))
-        .try_init();
+        .with_writer(Mutex::new(OneLine(out)));
+    let _ = tracing_subscriber::registry().with(messages).with(filter).try_init();
     Ok(())
 }
 

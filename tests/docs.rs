@@ -48,10 +48,10 @@ fn names(folder: &str) -> Vec<String> {
     names
 }
 
-/// README.md and every page of docs/: path below the root, text.
+/// The pages at the top of the repository and every page of docs/: path below the root, text.
 fn pages() -> Vec<(PathBuf, String)> {
     let docs = names("docs").into_iter().map(|name| format!("docs/{name}"));
-    let pages = std::iter::once("README.md".to_owned()).chain(docs);
+    let pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(str::to_owned).into_iter().chain(docs);
     pages.map(|name| (PathBuf::from(&name), read(&name))).collect()
 }
 
