@@ -117,7 +117,7 @@ fn root_never_runs_a_py_spy_that_another_user_planted() {
     fs::write(&planted, "#!/bin/sh\necho py-spy 0.4.3\n").unwrap();
     mode(&planted, 0o755);
     let (_, detail, fix) = doctor();
-    assert!(detail.ends_with("is a script, and root runs only a binary"), "{detail}");
+    assert!(detail.ends_with("is a script, but root runs only a binary"), "{detail}");
     assert_eq!(fix.as_deref(), Some(install));
     assert!(!marks().exists());
 }

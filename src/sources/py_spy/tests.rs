@@ -233,7 +233,7 @@ fn failures_become_refusals() {
     let stage = Stage::new("document");
     fs::write(stage.at("document"), r#"{"profiles":[],"shared":{"frames":[]}}"#).unwrap();
     let refusal = stage.record(&never()).unwrap_err();
-    assert!(!refusal.last && refusal.status.to_string().contains("holds no stacks"), "{refusal:?}");
+    assert!(!refusal.last && refusal.status.to_string().contains("returned no stacks"), "{refusal:?}");
 }
 
 #[test]
