@@ -35,7 +35,7 @@ const ALL_THREADS_EVERY: u64 = 4;
 /// The whole host is scanned for orphans every this many ticks …
 const SCAN_EVERY: u64 = 10;
 /// … and every this many scans, PIDs ruled out before are read again: a PID may have a new owner.
-const STRANGERS_EVERY: u64 = 6;
+const RULED_OUT_EVERY: u64 = 6;
 /// Libraries and descriptors are checked every this many ticks, and whenever the tree changes.
 const FACTS_EVERY: u64 = 10;
 /// Most processes read outside the job.
@@ -56,7 +56,7 @@ pub struct JobReader {
     visible_devices: Option<Arc<str>>,
     other_namespace: bool,
     /// Processes in other sessions, or older than the job: none of them can become an orphan of the job.
-    strangers: HashSet<u32>,
+    ruled_out: HashSet<u32>,
     /// Processes found but not watched, because there are too many.
     left_out: HashSet<u32>,
     /// Processes that could not be opened or read at the last tick because no descriptor was free.
@@ -105,7 +105,7 @@ impl JobReader {
             gpu_pids: Vec::new(),
             training: Vec::new(),
             outside: BTreeMap::new(),
-            strangers: HashSet::new(),
+            ruled_out: HashSet::new(),
             left_out: HashSet::new(),
             unread: 0,
             no_ptrace,
@@ -294,16 +294,16 @@ impl JobReader {
     fn scan_host(&mut self, lists_children: bool) {
         let leads_group = self.session.1 == i64::from(self.target.pid);
         let own = std::process::id();
-        let whole = !lists_children || (self.reads / SCAN_EVERY).is_multiple_of(STRANGERS_EVERY);
-        let before = std::mem::take(&mut self.strangers);
-        let mut strangers = HashSet::with_capacity(before.len());
+        let whole = !lists_children || (self.reads / SCAN_EVERY).is_multiple_of(RULED_OUT_EVERY);
+        let before = std::mem::take(&mut self.ruled_out);
+        let mut ruled_out = HashSet::with_capacity(before.len());
         let mut adopted = Vec::new();
         for pid in numbers_in(&self.proc_root) {
             if self.processes.contains_key(&pid) || pid == own {
                 continue;
             }
             if !whole && before.contains(&pid) {
-                strangers.insert(pid);
+                ruled_out.insert(pid);
                 continue;
             }
             let Some(stat) = stat_of(&self.proc_root, pid) else { continue };
@@ -313,10 +313,10 @@ impl JobReader {
             if child || orphan {
                 adopted.push(pid);
             } else if !may_be {
-                strangers.insert(pid);
+                ruled_out.insert(pid);
             }
         }
-        self.strangers = strangers;
+        self.ruled_out = ruled_out;
         for pid in adopted {
             self.add(pid);
         }

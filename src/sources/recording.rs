@@ -360,7 +360,7 @@ mod tests {
         let of = |schema| serde_json::to_string(&Header { schema, ..Header::default() }).unwrap() + "\n";
         let problem = |schema| read(&frame(&of(schema))).1.unwrap();
         assert!(problem(SCHEMA + 1).contains("newer trainmon"));
-        assert!(problem(SCHEMA - 1).contains("make a new one: `trainmon record"));
+        assert!(problem(SCHEMA - 1).contains("record again: `trainmon record"));
     }
 
     proptest! {

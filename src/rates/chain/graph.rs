@@ -255,7 +255,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Active threads of the same process that are not on the path here.
-    fn companions(&self, thread: &GraphThread<'a>, trail: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
+    fn active_siblings(&self, thread: &GraphThread<'a>, trail: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
         self.active_of(thread.pid, trail).into_iter().filter(|other| !std::ptr::eq(*other, thread)).collect()
     }
 

@@ -45,7 +45,7 @@ impl<'a> Graph<'a> {
             alternatives.extend(self.paths_over(thread, descriptor, used == Some(FdUse::Reads), trail));
         }
         if alternatives.is_empty() && descriptors.iter().any(|one| one.link.starts_with(EVENT)) {
-            alternatives = self.companion_paths(thread, trail);
+            alternatives = self.sibling_paths(thread, trail);
         }
         let is_local = || seen.wchan.as_deref().is_some_and(|symbol| symbol.contains("unix_stream_read"));
         if !self.exact && alternatives.is_empty() && is_local() {
@@ -60,9 +60,9 @@ impl<'a> Graph<'a> {
     }
 
     /// Paths over the other active threads of the same process.
-    fn companion_paths<'g>(&'g self, thread: &'g GraphThread<'a>, trail: &mut Trail<'g, 'a>) -> Vec<Vec<RoundPath>> {
-        let companions = self.companions(thread, trail).into_iter().take(CANDIDATES);
-        companions.map(|other| self.paths_through(other, WaitEdge::Thread, trail)).collect()
+    fn sibling_paths<'g>(&'g self, thread: &'g GraphThread<'a>, trail: &mut Trail<'g, 'a>) -> Vec<Vec<RoundPath>> {
+        let active_siblings = self.active_siblings(thread, trail).into_iter().take(CANDIDATES);
+        active_siblings.map(|other| self.paths_through(other, WaitEdge::Thread, trail)).collect()
     }
 
     pub(super) fn lock_paths<'g>(
@@ -123,7 +123,7 @@ impl<'a> Graph<'a> {
             pids = self.pipe_partners(pid);
         }
         if pids.is_empty() && within {
-            return self.companion_paths(thread, trail);
+            return self.sibling_paths(thread, trail);
         }
         if !is_pipe {
             pids = self.without_heirs(pid, pids);

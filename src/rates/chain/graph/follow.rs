@@ -116,7 +116,7 @@ impl<'a> Graph<'a> {
         seen: &Observation,
         trail: &mut Trail<'g, 'a>,
     ) -> Vec<RoundPath> {
-        let others = self.companions(thread, trail);
+        let others = self.active_siblings(thread, trail);
         let run = running(&others);
         // A lock shared with other processes is held by one of them that runs.
         let shared = seen.operation.is_some_and(|operation| operation & PRIVATE == 0);
