@@ -37,7 +37,7 @@ pub fn run() -> ExitCode {
     // This comes first: threads and programs started later inherit it.
     if let Err(error) = trust::rights::lay_down() {
         let error = anyhow::Error::new(error);
-        return errors::report(&error.context("cannot give up the rights of trainmon's own file"));
+        return errors::report(&error.context("cannot drop the rights of trainmon's own file"));
     }
     heap::share_under_limit();
     signals::prepare();

@@ -28,14 +28,14 @@ pub fn start(file: Option<&Path>) -> Result<(), Failure> {
     // Root would write wherever links in another user's home lead.
     let folder = path.parent().filter(|_| file.is_none());
     if let Some(Err(why)) = folder.filter(|_| trust::privileged()).map(trust::folder) {
-        errors::note(&format!("no messages are logged: {why}; --log-file FILE names another place"));
+        errors::note(&format!("cannot log messages: {why}; choose another file with --log-file FILE"));
         return Ok(());
     }
     let filter = EnvFilter::try_new(level.as_deref().unwrap_or("info"))
         .map_err(|error| Failure::usage(format!("RUST_LOG: {error}")))?;
     let made = folder.map_or(Ok(()), |folder| DirBuilder::new().recursive(true).mode(0o700).create(folder));
     let out = made.and_then(|()| open(&path, file.is_none()));
-    let out = out.map_err(|error| Failure::usage(format!("log file {}: {error}", path.display())))?;
+    let out = out.map_err(|error| Failure::usage(format!("cannot open log file {}: {error}", path.display())))?;
     // A second start in one process (tests) keeps the first file. A message that cannot be written is lost: standard
     // error, where it could be reported, is the screen.
     let _ = tracing_subscriber::fmt()

@@ -277,11 +277,11 @@ pub fn why_no_thread(error: &io::Error) -> String {
             )
         }
         (_, Some(most)) if is_again => format!(
-            "too many processes and threads of this user (ulimit -u {most}), or in this control group (pids.max); \
+            "too many processes and threads of this user (ulimit -u {most}) or in this control group (pids.max); \
              raise that limit, or end some of them"
         ),
         _ if is_again => {
-            "too many processes and threads in this control group (pids.max); raise that limit".to_owned()
+            "too many processes and threads in this control group (pids.max); raise the limit".to_owned()
         }
         _ => error.to_string(),
     }

@@ -74,7 +74,7 @@ impl StartAsked for Others<'_> {
 
 /// The state of a source whose thread cannot be started.
 fn no_thread(error: &io::Error) -> SourceStatus {
-    SourceStatus::new(SourceState::Absent, format!("no thread can be started for it: {}", why_no_thread(error)))
+    SourceStatus::new(SourceState::Absent, format!("cannot start a thread for it: {}", why_no_thread(error)))
 }
 
 /// The sampler and the tick. The other threads end when this one drops its senders.

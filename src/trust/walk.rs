@@ -95,7 +95,9 @@ impl fmt::Display for Untrusted {
             Fault::Kind(kind) => write!(out, "{path} is {kind}, not a regular file"),
             Fault::Proc => write!(out, "{path} is a link of /proc"),
             Fault::Mount { uid } => write!(out, "{path} is in a file system mounted by user {uid}"),
-            Fault::Linked => write!(out, "{path} has more than one name, in a folder that everyone can write to"),
+            Fault::Linked => {
+                write!(out, "{path} has several names, one of them in a folder that everyone can write to")
+            }
         }
     }
 }

@@ -43,9 +43,9 @@ const fn bind(id: &'static str, keys: &'static str, help: &'static str, action: 
 pub static TABLE: LazyLock<Vec<Binding>> = LazyLock::new(|| {
     let page = |page: Page| bind(page.spec().word, page.spec().keys, page.spec().help, Go(page));
     let first = [
-        bind("quit", "q F10 Ctrl-C", "quit; the target runs on", Quit),
+        bind("quit", "q F10 Ctrl-C", "quit; the job keeps running", Quit),
         page(Page::Help),
-        bind("close", "Esc", "close what lies on top; never quits", Close),
+        bind("close", "Esc", "close the top window", Close),
     ];
     let others = Page::ALL.into_iter().filter(|page| *page != Page::Help);
     first.into_iter().chain(others.map(page)).chain(EVERYWHERE.iter().copied()).collect()
@@ -54,27 +54,27 @@ pub static TABLE: LazyLock<Vec<Binding>> = LazyLock::new(|| {
 /// The keys that do the same on every page, and those that only some pages have a use for.
 const EVERYWHERE: &[Binding] = &[
     bind("next-page", "Tab", "next page", NextPage),
-    bind("previous-page", "Shift-Tab", "page before", PreviousPage),
-    bind("pause", "Space Z z", "stop the picture while data keeps coming; play a recording", Pause),
-    bind("step-back", "Left", "back by one sample: every number and chart at that moment", StepBack),
+    bind("previous-page", "Shift-Tab", "previous page", PreviousPage),
+    bind("pause", "Space Z z", "freeze the display (sampling continues); play or pause a recording", Pause),
+    bind("step-back", "Left", "back by one sample: all numbers and charts as of then", StepBack),
     bind("step-forward", "Right", "forward by one sample", StepForward),
-    bind("far-back", "Shift-Left ,", "back by a tenth of the charts", FarBack),
-    bind("far-forward", "Shift-Right .", "forward by a tenth of the charts", FarForward),
-    bind("previous-change", "[", "to the change of verdict before", PreviousChange),
-    bind("next-change", "]", "to the next change of verdict", NextChange),
-    bind("oldest", "{", "to the oldest moment kept", Oldest),
-    bind("newest", "}", "back to the newest moment, live (so does End)", Newest),
+    bind("far-back", "Shift-Left ,", "back by a tenth of the time shown", FarBack),
+    bind("far-forward", "Shift-Right .", "forward by a tenth of the time shown", FarForward),
+    bind("previous-change", "[", "to the previous change of the verdict", PreviousChange),
+    bind("next-change", "]", "to the next change of the verdict", NextChange),
+    bind("oldest", "{", "to the oldest sample kept", Oldest),
+    bind("newest", "}", "back to the newest sample, live (also End)", Newest),
     bind("slower", "<", "play a recording slower", Slower),
     bind("faster", ">", "play a recording faster", Faster),
-    bind("zoom-in", "+ =", "show less time, larger; the scale is fixed from then on", ZoomIn),
-    bind("zoom-out", "- _", "show more time, up to an hour; the settings have auto again", ZoomOut),
+    bind("zoom-in", "+ =", "show less time; fixes the time scale", ZoomIn),
+    bind("zoom-out", "- _", "show more time, up to an hour; F2 restores auto", ZoomOut),
     bind("up", "Up k", "up one line", Up),
     bind("down", "Down j", "down one line", Down),
     bind("page-up", "PgUp Ctrl-B", "up one page", PageUp),
     bind("page-down", "PgDn Ctrl-F", "down one page", PageDown),
     bind("top", "Home g", "to the top", Top),
-    bind("bottom", "End G", "to the bottom; back to live where the picture stands", Bottom),
-    bind("enter", "Enter", "a process in full; fold or unfold functions", Enter),
+    bind("bottom", "End G", "to the bottom; back to live when the display is frozen", Bottom),
+    bind("enter", "Enter", "show a process in full; fold or unfold functions", Enter),
     bind("sort", "s", "sort processes by the next column", NextSort),
     bind("sort-menu", "F6", "choose the column to sort by", SortMenu),
     bind("sort-cpu", "P", "sort by CPU", Sort("cpu")),
@@ -82,22 +82,22 @@ const EVERYWHERE: &[Binding] = &[
     bind("sort-pid", "N", "sort by PID", Sort("pid")),
     bind("sort-time", "T", "sort by CPU time", Sort("time")),
     bind("reverse", "I", "reverse the order", Reverse),
-    bind("tree", "t F5", "processes as a tree, or flat", Tree),
+    bind("tree", "t F5", "processes as a tree or a list", Tree),
     bind("threads", "H", "show the threads of processes", Threads),
-    bind("search", "/", "search the processes", Search),
-    bind("search-next", "F3 n", "next match of the search; begins one", SearchNext),
-    bind("filter", "F4 \\", "show only the processes that match", Filter),
-    bind("nice-less", "F7", "lower nice value of the selected process, after asking", NiceLess),
-    bind("nice-more", "F8", "higher nice value, after asking", NiceMore),
-    bind("kill", "F9", "send a signal to the selected process, after asking", Kill),
-    bind("jobs", "o", "jobs: switch to another, attach to one more", Jobs),
+    bind("search", "/", "search processes", Search),
+    bind("search-next", "F3 n", "next match, or start a search", SearchNext),
+    bind("filter", "F4 \\", "show only matching processes", Filter),
+    bind("nice-less", "F7", "lower the nice value of the selected process (asks first)", NiceLess),
+    bind("nice-more", "F8", "raise the nice value (asks first)", NiceMore),
+    bind("kill", "F9", "send a signal to the selected process (asks first)", Kill),
+    bind("jobs", "o", "jobs: switch to another or attach to one more", Jobs),
     bind("next-job", "J", "next attached job", NextJob),
     bind("setup", "F2 C", "settings: theme, columns, low bandwidth", Setup),
     bind("export", "e", "save the verdict (Markdown, JSON) or the screen (SVG)", Export),
-    bind("copy", "c", "copy the verdict (OSC 52: works over ssh)", Copy),
-    bind("mouse", "m", "leave the mouse to the terminal, or take it back", Mouse),
-    bind("redraw", "Ctrl-L", "paint the screen anew", Redraw),
-    bind("suspend", "Ctrl-Z", "stop trainmon; fg brings it back", Suspend),
+    bind("copy", "c", "copy the verdict (OSC 52, works over ssh)", Copy),
+    bind("mouse", "m", "leave the mouse to the terminal or take it back", Mouse),
+    bind("redraw", "Ctrl-L", "redraw the screen", Redraw),
+    bind("suspend", "Ctrl-Z", "suspend trainmon; resume with fg", Suspend),
 ];
 
 #[cfg(test)]
@@ -124,9 +124,8 @@ mod tests {
 
     #[test]
     fn pages_have_the_number_keys_in_their_order() {
-        // Pages beyond the tenth have letters.
-        for (place, page) in Page::ALL.into_iter().take(10).enumerate() {
-            let number = char::from_digit((place as u32 + 1) % 10, 10).map(KeyCode::Char).unwrap();
+        for (place, page) in Page::ALL.into_iter().filter(|page| page.spec().in_footer).enumerate() {
+            let number = char::from_digit(place as u32 + 1, 10).map(KeyCode::Char).unwrap();
             assert_eq!(action(number.into()), Some(Action::Go(page)));
         }
     }

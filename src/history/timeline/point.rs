@@ -136,14 +136,14 @@ point! {
     disk_util: frame.storage.utilization_pct,
     /// Bytes per second read from the disks.
     disk_read: frame.storage.read_bytes_per_s,
-    /// Bytes per second written to the disks.
-    disk_write: frame.storage.write_bytes_per_s,
     /// Bytes per second received on all interfaces except loopback.
     net_rx: frame.host.net_rx_bytes_per_s,
     /// Bytes per second sent.
     net_tx: frame.host.net_tx_bytes_per_s,
     /// Mean share of time in which the workers had something to do, percent.
     loader: mean(frame.workers.iter().map(|w| w.idle.map(|idle| (1.0 - idle) * 100.0))),
+    /// Steps per second, from the verdict: the timeline fills it in.
+    steps: None,
     /// Share of the loops' time spent waiting for anything, percent of what was followed; then the same by what ended
     /// the wait.
     waits: waits(frame, |_| true),

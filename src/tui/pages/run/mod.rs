@@ -16,7 +16,7 @@ use crate::tui::widgets::{Drawn, Scene, Text, bars, scrolled};
 /// Most changes of verdict that are listed.
 const CHANGES: usize = 100;
 /// Word, share and time before a bar.
-const COLUMNS: [Column; 3] = [("", -18), ("", 6), ("", 12)];
+const COLUMNS: [Column; 3] = [("", -24), ("", 6), ("", 10)];
 /// Widest bar.
 const BAR: u16 = 60;
 
@@ -40,14 +40,14 @@ impl Content for Run {
         let theme = scene.theme;
         let mut head = Text::new(area.width, theme);
         let Some(run) = &self.totals else {
-            head.line("Nothing has been watched yet.", Style::new());
+            head.line("No history yet.", Style::new());
             return scrolled(buf, area, top, drawn, |page| page.lines(&head.lines));
         };
         head.heading("The run so far");
         // Two of its lines are told as bars below.
         let is_bars = |line| matches!(line, SummaryLine::Classes | SummaryLine::Activities);
         for (line, text) in summary::lines(run, scene.zone).into_iter().filter(|(line, _)| !is_bars(*line)) {
-            head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.advice() } else { Style::new() });
+            head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.strong() } else { Style::new() });
         }
         let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, theme.series(class)));
         let classes: Vec<Part> = classes.collect();
@@ -56,10 +56,11 @@ impl Content for Run {
         let section = |name: &str| {
             let mut text = Text::new(area.width, theme);
             text.line("", Style::new());
-            text.line(name, theme.strong());
+            text.heading(name);
+            text.lines.remove(0);
             text
         };
-        let mut changes = section("Changes of verdict, the newest first");
+        let mut changes = section("Changes of the verdict, newest first");
         if self.changes.is_empty() {
             changes.wrapped("", 2, "none so far", theme.dim());
         }
@@ -76,7 +77,7 @@ impl Content for Run {
                     let text = [format!("  {word}"), format::share(Some(share)), format::duration(*seconds)];
                     let text = table::row(&COLUMNS, text);
                     buf.set_stringn(rect.x, rect.y, &text, usize::from(rect.width), Style::new());
-                    let x = rect.x + 38;
+                    let x = rect.x + 42;
                     let bar = Rect { x, width: rect.right().saturating_sub(x).min(BAR), ..rect };
                     bars::share(buf, bar, share, *style, Some(("·", theme.dim())));
                 });
