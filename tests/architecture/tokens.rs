@@ -41,7 +41,7 @@ impl Token {
     }
 }
 
-/// A comment as it is written, with its slashes, and the line it begins on.
+/// A comment as written, with its slashes, and its first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comment<'a> {
     pub text: &'a str,

@@ -1,13 +1,14 @@
-//! How trainmon speaks: one word for one thing, plain American English, `73%` without a space. Reads every text in `src`,
-//! every comment, and the prose of README and docs. Code spans, identifiers and paths are names and are not read.
+//! How trainmon speaks: one word for one thing, plain American English, `73%` without a space. Checks every string literal
+//! and comment in `src` outside tests, and the prose of README and docs. Code spans, identifiers and paths are names and are
+//! not checked.
 
 use std::path::{Path, PathBuf};
 
 use crate::FILES;
 use crate::tokens::{Comment, Kind, Token, comments, tokens};
 
-/// Words and phrases that a reader stumbles over, with `|` between them, and what to write instead. `x*` is every word that
-/// begins with x, `…` is one to four words of the same sentence, and `$` is the end of a phrase.
+/// Forbidden words and phrases, separated by `|`, and what to write instead. `x*` is any word that starts with x, `…` is one
+/// to four words of the same sentence, and `$` is the end of a phrase.
 const FORBIDDEN: &[(&str, &str)] = &[
     // One word for one thing.
     ("device|devices", "GPU, or say which device: block device, simulated GPU"),
@@ -41,7 +42,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("grey|centre|centred|analyse|analysed|analyses|catalogue|licence|whilst", "the American spelling"),
 ];
 
-/// Phrases in which a forbidden word is the right one, with `|` between them, and why.
+/// Phrases in which a forbidden word is right, separated by `|`, and why.
 const ALLOWED: &[(&str, &str)] = &[
     (
         "block device|block devices|character device|device number|device numbers|device node|device nodes",
@@ -59,7 +60,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("--no-colour", "the option's other spelling"),
 ];
 
-/// Places below the repository that say a forbidden word rightly: the beginning of a path, the words, and why.
+/// Files in which a forbidden word is right: the start of their paths, the words, and why.
 const PLACES: &[(&str, &str, &str)] = &[
     ("src/sources/block", "device devices", "block devices and the names of sysfs"),
     ("src/sources/storage", "device devices", "block devices and the names of sysfs"),
@@ -75,7 +76,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("src/rates/stacks/patterns.rs", "trainer", "file names of frameworks"),
 ];
 
-/// Places whose texts are still to be rewritten: each goes from this list.
+/// Paths whose string literals or Markdown are not checked yet. Remove an entry once its text is rewritten.
 const TEXTS_NOT_YET_CHECKED: &[&str] = &[
     "README.md",
     "docs/",
@@ -90,7 +91,7 @@ const TEXTS_NOT_YET_CHECKED: &[&str] = &[
     "src/tui",
 ];
 
-/// Places whose comments are still to be rewritten: each goes from this list.
+/// Paths whose comments are not checked yet. Remove an entry once they are rewritten.
 const COMMENTS_NOT_YET_CHECKED: &[&str] = &[
     "src/cli.rs",
     "src/commands",
@@ -107,9 +108,9 @@ const COMMENTS_NOT_YET_CHECKED: &[&str] = &[
 /// A stretch of prose: from a literal, a block of comments, or a paragraph of Markdown.
 #[derive(Debug)]
 struct Prose {
-    /// Below the repository.
+    /// Relative to the repository.
     path: PathBuf,
-    /// The line of its beginning; further lines are those of the text.
+    /// The line on which the text starts.
     line: usize,
     text: String,
 }
@@ -119,7 +120,7 @@ struct Prose {
 struct Word {
     text: String,
     at: usize,
-    /// Only blanks are between it and the word before.
+    /// Whether only blanks separate it from the previous word.
     follows: bool,
 }
 
@@ -160,7 +161,7 @@ impl Prose {
     }
 }
 
-/// Whether a path begins with a text, which may end within a part of it.
+/// Whether a path starts with a text, which may end inside a part of the path.
 trait StartsWithText {
     fn starts_with_text(&self, text: &str) -> bool;
 }
@@ -171,7 +172,7 @@ impl StartsWithText for Path {
     }
 }
 
-/// The words of a text. A code span, an identifier, a path and a placeholder are one word each, and none of prose.
+/// The words of a text. A code span, an identifier, a path and a placeholder are one word each, which no phrase matches.
 fn words(text: &str) -> Vec<Word> {
     let is_part = |c: char| c.is_alphanumeric() || "_-'’/.:{}$<>=@#".contains(c);
     let mut found: Vec<Word> = Vec::new();
@@ -202,7 +203,7 @@ fn words(text: &str) -> Vec<Word> {
     found
 }
 
-/// Where a phrase is among the words: its first word, and how many words it has there.
+/// Every match of a phrase: the index of its first word, and its number of words.
 fn matches(phrase: &str, words: &[Word]) -> Vec<(usize, usize)> {
     const LONGEST_GAP: usize = 4;
     let parts: Vec<_> = phrase.split(' ').collect();
@@ -229,7 +230,7 @@ fn matches(phrase: &str, words: &[Word]) -> Vec<(usize, usize)> {
     (0..words.len()).filter_map(|first| Some((first, length_from(first)?))).collect()
 }
 
-/// Where a percent sign has a blank between it and its number or placeholder.
+/// Where a blank separates a percent sign from its number or placeholder.
 fn spaced_percent(text: &str) -> impl Iterator<Item = usize> {
     text.match_indices('%').map(|(at, _)| at).filter(|at| {
         let before = &text[..*at];
@@ -239,7 +240,7 @@ fn spaced_percent(text: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The texts in the code of a file, those of its tests left out; escapes become blanks.
+/// The string literals in a file outside its tests, with their lines; escapes become blanks.
 fn literals(tokens: &[Token], is_of_tests: &impl Fn(usize) -> bool, found: &mut Vec<(usize, String)>) {
     for token in tokens.iter().filter(|token| !is_of_tests(token.line)) {
         match &token.kind {
@@ -253,7 +254,7 @@ fn literals(tokens: &[Token], is_of_tests: &impl Fn(usize) -> bool, found: &mut 
                         continue;
                     }
                     text.push(' ');
-                    // A line that goes on, and the rest of an escape.
+                    // A continued line, or the rest of an escape.
                     text.extend(rest.next().map(|escaped| if escaped == '\n' { '\n' } else { ' ' }));
                 }
                 found.push((token.line, text));
@@ -266,7 +267,7 @@ fn literals(tokens: &[Token], is_of_tests: &impl Fn(usize) -> bool, found: &mut 
     }
 }
 
-/// Comments as blocks: those on lines that follow each other are one text. Code in them is left out.
+/// Comments as blocks: those on consecutive lines become one text. Code in them is dropped.
 fn blocks(comments: &[Comment<'_>]) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut is_code = false;
@@ -296,7 +297,7 @@ fn prose_of_markdown(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// All prose of the repository that is checked.
+/// All prose to check.
 fn prose() -> Vec<Prose> {
     let is_checked = |path: &Path, not_yet: &[&str]| !not_yet.iter().any(|place| path.starts_with_text(place));
     let mut found = Vec::new();
