@@ -72,14 +72,22 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("src/sample", "mend", "the key in older recordings"),
     ("src/sample/process.rs", "trainer feeder", "the names of roles"),
     ("src/text/format.rs", "cores", "a unit in the JSON"),
+    ("src/errors.rs", "os error", "what is cut from an error's text"),
     ("src/rates/stacks/reading.rs", "feeder", "names that people give to functions"),
     ("src/rates/stacks/patterns.rs", "trainer", "file names of frameworks"),
 ];
 
 /// Paths whose string literals or Markdown are not checked yet. Remove an entry once its text is rewritten.
 const TEXTS_NOT_YET_CHECKED: &[&str] = &[
-    "README.md",
-    "docs/",
+    "docs/commands.md",
+    "docs/configuration.md",
+    "docs/development.md",
+    "docs/how-it-knows.md",
+    "docs/log.md",
+    "docs/rights.md",
+    "docs/threat-model.md",
+    "docs/verdicts.md",
+    "docs/where-jobs-run.md",
     "src/cli.rs",
     "src/commands",
     "src/config",
