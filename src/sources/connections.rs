@@ -301,7 +301,7 @@ impl Connections {
             alone.retain(|link| !held.contains(link));
         }
         let unknown = !alone.is_empty();
-        // The pipe is newer than the last listing if no known pipe has a writer.
+        // If no known pipe has a writer, the reader waits on a pipe made since the last listing.
         let mut readers = std::mem::take(&mut self.pipe_readers);
         readers.retain(|pid| !self.reads_from_another(*pid));
         let every = if self.sparing { LIST_SELDOM } else { LIST_EVERY };

@@ -33,7 +33,7 @@ const WRITTEN_EVERY: u64 = 4;
 const MOST_WORKERS: usize = 16;
 /// Most rounds between two ticks, two minutes' worth. Beyond that, new ones are dropped and the oldest kept.
 const MOST_ROUNDS: usize = 6000;
-/// A wait that times out after this long or more has a timeout of seconds, milliseconds.
+/// From this timeout on, milliseconds, a wait counts as one with a timeout of seconds.
 const LONG_MS: i32 = 1500;
 
 /// What to sample.
