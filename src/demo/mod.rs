@@ -66,7 +66,7 @@ pub fn run_part(arguments: &[std::ffi::OsString]) -> Option<ExitCode> {
         Ok(Ok(())) => ExitCode::DONE,
         Ok(Err(error)) => errors::report(&error),
         Err(error) => {
-            crate::streams::tell(&errors::usage_line(&error));
+            crate::streams::tell(&errors::usage_line(&error, &[], &[]));
             ExitCode::USAGE
         }
     })

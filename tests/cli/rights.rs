@@ -294,7 +294,7 @@ fn setuid_nothing_that_the_caller_names_is_loaded() {
     ] {
         let output = setuid.command(&["doctor", option, value]).output().unwrap();
         let line = error_line(&output);
-        assert!(line.starts_with(&format!("trainmon: {option} is not accepted: this trainmon is setuid")), "{line}");
+        assert!(line.starts_with(&format!("trainmon: {option} is refused: this trainmon is setuid")), "{line}");
         assert_eq!(output.status.code(), Some(2));
     }
     let home = folder(setuid.0.path(), "home");
