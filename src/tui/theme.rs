@@ -85,7 +85,7 @@ impl LoopActivity {
     pub fn look(self) -> Look {
         let (slot, glyph, letter) = match self {
             Self::InputWait => (ColorSlot::Orange, '█', 'D'),
-            Self::DeviceSync => (ColorSlot::Green, '▒', 'G'),
+            Self::DeviceSync => (ColorSlot::Blue, '▒', 'G'),
             Self::HostBusy => (ColorSlot::Purple, '░', 'W'),
             Self::Checkpoint => (ColorSlot::Sky, '╳', 'S'),
             Self::Other => (ColorSlot::Grey, '·', '.'),
@@ -95,18 +95,18 @@ impl LoopActivity {
 }
 
 impl Class {
-    /// What a verdict of it says, its color, and its letter on the strip of past verdicts.
+    /// Its name, and its color on the card, in the pipeline, in charts and in the band of past verdicts.
     pub fn look(self) -> Look {
-        let (word, slot, letter) = match self {
-            Self::DataLoader => ("the input pipeline must get faster", ColorSlot::Orange, 'D'),
-            Self::Io => ("storage or network must get faster", ColorSlot::Sky, 'I'),
-            Self::Cpu => ("the CPU must get faster, or be freed", ColorSlot::Purple, 'C'),
-            Self::Gpu => ("the device is the limit", ColorSlot::Green, 'G'),
-            Self::Balanced => ("no resource costs more than a few percent", ColorSlot::Blue, 'B'),
-            Self::Idle => ("not training now; the phase says why", ColorSlot::Grey, 'z'),
-            Self::Unknown => ("too little could be seen; the findings say what mends it", ColorSlot::Yellow, '?'),
+        let slot = match self {
+            Self::DataLoader => ColorSlot::Orange,
+            Self::Io => ColorSlot::Sky,
+            Self::Cpu => ColorSlot::Purple,
+            Self::Gpu => ColorSlot::Blue,
+            Self::Balanced => ColorSlot::Green,
+            Self::Idle => ColorSlot::Grey,
+            Self::Unknown => ColorSlot::Yellow,
         };
-        Look::new(word, slot, letter, letter)
+        Look::new(self.name(), slot, '━', '=')
     }
 }
 
@@ -129,7 +129,9 @@ impl Theme {
     /// A slot as a foreground color; without colors nothing, but for what matters less.
     fn fg(self, slot: ColorSlot) -> Style {
         match self.depth {
-            Depth::None if slot == ColorSlot::Dim => Style::new().add_modifier(Modifier::DIM),
+            Depth::None if matches!(slot, ColorSlot::Dim | ColorSlot::Edge) => {
+                Style::new().add_modifier(Modifier::DIM)
+            }
             Depth::None => Style::new(),
             _ => Style::new().fg(self.color(slot)),
         }
@@ -150,6 +152,30 @@ impl Theme {
     /// Text that matters less.
     pub fn dim(self) -> Style {
         self.fg(ColorSlot::Dim)
+    }
+
+    /// Frames and rules.
+    pub fn edge(self) -> Style {
+        self.fg(ColorSlot::Edge)
+    }
+
+    /// The body of a filled chart, below its bright upper edge.
+    pub fn body(self, look: Look) -> Style {
+        match self.depth {
+            Depth::None => Style::new(),
+            Depth::Ansi16 => self.fg(look.slot).add_modifier(Modifier::DIM),
+            _ => Style::new().fg(self.palette.faded(look.slot).at(self.depth)),
+        }
+    }
+
+    /// What must not be overlooked: a hung job, a throttled GPU.
+    pub fn alarm(self) -> Style {
+        self.fg(ColorSlot::Vermillion)
+    }
+
+    /// What goes well: a healthy run.
+    pub fn good(self) -> Style {
+        self.fg(ColorSlot::Green)
     }
 
     /// Text that matters.

@@ -11,7 +11,11 @@ fn range(t: &Timeline) -> (u64, u64) {
 fn timeline(points: &[(f64, f64)]) -> Timeline {
     let mut t = Timeline::default();
     for (end_s, seconds) in points {
-        t.push(&Frame { monotonic_ns: (end_s * 1e9) as u64, seconds: *seconds, ..Frame::default() }, Class::Unknown);
+        t.push(
+            &Frame { monotonic_ns: (end_s * 1e9) as u64, seconds: *seconds, ..Frame::default() },
+            Class::Unknown,
+            None,
+        );
     }
     t
 }
@@ -55,7 +59,7 @@ proptest! {
     ) {
         let mut t = Timeline::default();
         for (end_ns, seconds) in points {
-            t.push(&Frame { monotonic_ns: end_ns, seconds, ..Frame::default() }, Class::Unknown);
+            t.push(&Frame { monotonic_ns: end_ns, seconds, ..Frame::default() }, Class::Unknown, None);
         }
         for now in [now, now % 2_000_000_000_000] {
             let window = TimelineWindow::of_cells(now, span, cells);
@@ -152,7 +156,7 @@ fn hour() -> Timeline {
     for n in 1..=HOUR {
         let end_ns = END_NS - (HOUR - n) * 100_000_000;
         let class = if n < HOUR / 2 { Class::Gpu } else { Class::Cpu };
-        t.push(&Frame { sequence: n, monotonic_ns: end_ns, seconds: 0.1, ..Frame::default() }, class);
+        t.push(&Frame { sequence: n, monotonic_ns: end_ns, seconds: 0.1, ..Frame::default() }, class, None);
     }
     t
 }
@@ -196,7 +200,7 @@ fn what_the_points_do_not_reach_any_more_is_drawn_from_runs() {
 fn time_before_a_break_of_the_series_is_not_covered() {
     let mut t = timeline(&[(995.0, 1.0)]);
     let after = Frame { monotonic_ns: 1_000_000_000_000, seconds: 5.0, gap: true, ..Frame::default() };
-    t.push(&after, Class::Unknown);
+    t.push(&after, Class::Unknown, None);
     let mut seen = Vec::new();
     t.spread(TimelineWindow::of_cells(1_000_000_000_000, 10.0, 10), |c, _, _| seen.push(c));
     assert_eq!(seen, [4]);

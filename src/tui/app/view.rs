@@ -9,11 +9,10 @@ use super::too_small::{self, MIN_HEIGHT, MIN_WIDTH};
 use super::{App, bars};
 use crate::text::wrap;
 use crate::tui::jobs::{self, view::JobsScene};
-use crate::tui::pages::banner_rows;
 use crate::tui::pages::processes::detail;
 use crate::tui::summary::{self, SummaryLine};
 use crate::tui::theme;
-use crate::tui::widgets::{Drawn, PopupBox, Scene, banner};
+use crate::tui::widgets::{Drawn, PopupBox, Scene, card};
 
 /// Widest summary of a run.
 const SUMMARY: u16 = 100;
@@ -29,10 +28,10 @@ pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
     } else {
         let page = app.pages.get(app.page);
         let (title, rest) = split(area, 1);
-        let (banner, rest) = split(rest, page.banner_rows(area, &scene));
+        let (answer, rest) = split(rest, card::rows(area));
         let (body, footer) = split(rest, rest.height.saturating_sub(1));
-        bars::title(buf, title, app);
-        banner::draw(buf, banner, &scene);
+        bars::header(buf, title, app);
+        card::draw(buf, answer, &scene);
         let top = app.scroll.get(app.page.index()).copied().unwrap_or(0);
         page.draw(buf, body, &scene, top, &mut drawn);
         cursor(buf, &scene, &drawn);
@@ -87,7 +86,7 @@ fn popups(buf: &mut Buffer, app: &App, scene: &Scene<'_>, drawn: &mut Drawn) {
 /// The run of the job, summed up, below the verdict that stood last.
 fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
     let Some(run) = scene.job.summary() else { return };
-    let (_, below) = split(buf.area, 1 + banner_rows(buf.area.height));
+    let (_, below) = split(buf.area, 1 + card::rows(buf.area));
     let (body, _) = split(below, below.height.saturating_sub(1));
     let width = SUMMARY.min(body.width.saturating_sub(4));
     let lines = summary::lines(run, scene.zone).into_iter().flat_map(|(line, text)| {
@@ -95,8 +94,8 @@ fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
         wrap(&text, usize::from(width.saturating_sub(4))).into_iter().map(move |row| (row, style))
     });
     let lines: Vec<_> = lines.collect();
-    let below = " Esc closes, o lists other jobs, q quits ";
-    let popup = PopupBox { title: " The run, summed up ", below, width };
+    let below = " Esc close · o other jobs · q quit ";
+    let popup = PopupBox { title: " Summary of the run ", below, width };
     popup.text(buf, body, 0, &lines, scene.theme);
 }
 

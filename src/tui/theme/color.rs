@@ -59,6 +59,12 @@ impl Rgb {
         }
     }
 
+    /// The color a part of the way to another one, 0–1.
+    pub(super) fn towards(self, other: Self, part: f64) -> Self {
+        let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * part).round() as u8;
+        Self(mix(self.0, other.0), mix(self.1, other.1), mix(self.2, other.2))
+    }
+
     /// Red, green and blue as amounts of light, 0–1 (IEC 61966-2-1).
     pub(super) fn linear(self) -> [f64; 3] {
         [self.0, self.1, self.2].map(|channel| {

@@ -68,6 +68,8 @@ slots! {
     Background background;
     /// Text that matters less.
     Dim dim;
+    /// Frames and rules.
+    Edge edge;
     /// What to do.
     Advice advice;
     /// Something is wrong.
@@ -123,7 +125,14 @@ impl Shade {
 
 /// The colors of a theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Palette([Shade; ColorSlot::COUNT]);
+pub struct Palette {
+    shades: [Shade; ColorSlot::COUNT],
+    /// The same, part of the way to the background: the bodies of filled charts.
+    faded: [Shade; ColorSlot::COUNT],
+}
+
+/// How far a faded color is on its way to the background, 0–1.
+const FADED: f64 = 0.55;
 
 /// The built-in themes' files; the first is the default.
 const THEME_FILES: [(&str, &str); 3] = [
@@ -148,7 +157,7 @@ impl Palette {
             shades[ColorSlot::BarText as usize] = black;
             shades[ColorSlot::SelectedText as usize] = black;
         }
-        Self(shades)
+        Self { shades, faded: shades }
     };
 
     /// Names of the built-in themes; the first is the default.
@@ -195,8 +204,13 @@ impl Palette {
     }
 
     pub(super) fn shade(&self, slot: ColorSlot) -> Shade {
-        let [first, ..] = self.0;
-        self.0.get(slot as usize).copied().unwrap_or(first)
+        let [first, ..] = self.shades;
+        self.shades.get(slot as usize).copied().unwrap_or(first)
+    }
+
+    /// The color of a slot, part of the way to the background.
+    pub(super) fn faded(&self, slot: ColorSlot) -> Shade {
+        self.faded.get(slot as usize).copied().unwrap_or(self.shade(slot))
     }
 
     /// A slot's true color.
@@ -213,11 +227,13 @@ fn read(text: &str, base: impl Fn(&str) -> Option<Palette>) -> Result<Palette, S
         let names: Vec<_> = Palette::names().collect();
         refuse(refused(text, at, &format!("unknown theme `{name}`, expected one of {}", names.join(", "))))
     })?;
-    for (shade, entry) in palette.0.iter_mut().zip(file.entries()) {
+    for (shade, entry) in palette.shades.iter_mut().zip(file.entries()) {
         if let Some(entry) = entry {
             *shade = entry.0;
         }
     }
+    let ground = palette.shade(ColorSlot::Background).rgb;
+    palette.faded = palette.shades.map(|shade| Shade::new(shade.rgb.towards(ground, FADED), None, None));
     Ok(palette)
 }
 

@@ -20,7 +20,7 @@ use crate::tui::charts::ChartColumns;
 use crate::tui::format;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{
-    Band, ChartLine, Drawn, Scene, Text, Top, bars, behind, count, scrolled, write, write_fit, write_right,
+    ChartLine, Drawn, Scene, Text, Top, bars, behind, count, scrolled, write, write_fit, write_right,
 };
 
 /// Cells of a share.
@@ -63,7 +63,7 @@ impl Content for Chain {
 
 /// The waits, and of their ends those that there were.
 fn timelines(area: Rect, scene: &Scene<'_>) -> Vec<(ChartLine, &'static str)> {
-    let cells = Band::new(area).chart.width;
+    let cells = area.width;
     let [waits, ends @ ..] = TIMELINES;
     let ends = ends.into_iter().filter(|end| end.columns(cells, scene).max() > 0.0);
     [waits].into_iter().chain(ends).map(|timeline| (timeline, "no wait was followed")).collect()
