@@ -68,6 +68,11 @@ pub fn exit_of(error: &anyhow::Error) -> ExitCode {
 
 /// The error as one line, its whole chain joined, safe to print.
 pub fn one_line(error: &anyhow::Error) -> String {
+    printable(&format!("trainmon: {}", sentence(error)))
+}
+
+/// The whole chain of an error joined, without the numbers of the system's errors.
+pub fn sentence(error: &anyhow::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     for text in error.chain().map(ToString::to_string) {
         // Errors that already name their cause in their own text would say it twice.
@@ -75,13 +80,29 @@ pub fn one_line(error: &anyhow::Error) -> String {
             parts.push(text);
         }
     }
-    printable(&format!("trainmon: {}", parts.join(": ")))
+    without_numbers(parts.join(": "))
 }
 
 /// A line for standard error, whatever foreign text is in it: nothing in it steers a terminal, and it has at most
 /// [`ERROR_LINE_MAX`] characters; of a longer one the middle is left out.
 pub fn printable(line: &str) -> String {
-    shorten(&crate::text::sanitise(line), ERROR_LINE_MAX)
+    shorten(&crate::text::sanitise(&without_numbers(line.to_owned())), ERROR_LINE_MAX)
+}
+
+/// Takes the numbers out that the standard library adds to the system's errors, and lets what it says after a colon begin in
+/// lower case: "x.csv: No such file or directory (os error 2)" is "x.csv: no such file or directory".
+fn without_numbers(mut line: String) -> String {
+    const MARK: &str = " (os error ";
+    while let Some(at) = line.find(MARK) {
+        let digits = at + MARK.len();
+        let end = line.get(digits..).and_then(|rest| rest.find(')')).map_or(line.len(), |end| digits + end + 1);
+        line.replace_range(at..end, "");
+        let begin = line.get(..at).and_then(|before| before.rfind(": ")).map_or(at, |colon| colon + 2);
+        if let Some(first) = line.get_mut(begin..(begin + 1).min(at)) {
+            first.make_ascii_lowercase();
+        }
+    }
+    line
 }
 
 /// Cuts the middle out of a text that has more characters than this. An error begins with what is wrong and ends with what
@@ -186,6 +207,17 @@ mod tests {
     fn a_systems_error_is_told_without_its_number() {
         assert_eq!(without_number(&io::Error::from_raw_os_error(13)), "Permission denied");
         assert_eq!(without_number(&io::Error::other("not a file")), "not a file");
+    }
+
+    #[test]
+    fn numbers_of_the_systems_errors_are_left_out() {
+        let text = "log x: No such file or directory (os error 2); layout: Permission denied (os error 13), y";
+        let said = "log x: no such file or directory; layout: permission denied, y";
+        assert_eq!(printable(text), said);
+        let error = anyhow::Error::from(io::Error::from_raw_os_error(2)).context("cannot start x");
+        assert_eq!(one_line(&error), "trainmon: cannot start x: no such file or directory");
+        assert_eq!(printable("a (os error 2"), "a");
+        assert_eq!(printable("é: ü (os error 7)"), "é: ü");
     }
 
     #[test]

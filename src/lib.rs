@@ -93,6 +93,6 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(Command::Explain { cause, json }) => commands::explain::run(cause.as_deref(), *json),
         Some(Command::Completions { shell }) => commands::shell::completions(*shell),
         Some(Command::Help { page }) => commands::shell::help(page.as_deref()),
-        Some(Command::Man { page }) => commands::shell::man(page.as_deref()),
+        Some(Command::Man { page }) => commands::man::run(page.as_deref()),
     }
 }

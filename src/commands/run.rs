@@ -48,7 +48,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// What keeps the program from starting.
 pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode> {
     let Some((name, rest)) = program.split_first() else {
-        return Err(Failure::usage("run needs a program after --").into());
+        return Err(Failure::usage("run needs a program: trainmon run -- python train.py").into());
     };
     if let Some(code) = init::run() {
         return Ok(code);
@@ -98,7 +98,7 @@ fn watch(settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
 fn unwinding_stops_here(watching: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     // The state that the panic has left behind is not used again.
     let watched = std::panic::catch_unwind(AssertUnwindSafe(watching));
-    watched.unwrap_or_else(|_| Err(anyhow::anyhow!("watching has failed; the program runs on")))
+    watched.unwrap_or_else(|_| Err(anyhow::anyhow!("watching failed; the program keeps running")))
 }
 
 /// The program, or what becomes it once py-spy has leave to attach.
@@ -155,6 +155,6 @@ mod tests {
     #[test]
     fn a_panic_while_watching_is_an_error() {
         let watched = unwinding_stops_here(|| panic!("a bug"));
-        assert!(watched.is_err_and(|error| error.to_string().contains("the program runs on")));
+        assert!(watched.is_err_and(|error| error.to_string().contains("the program keeps running")));
     }
 }

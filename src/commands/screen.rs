@@ -9,7 +9,7 @@ use ratatui::buffer::Buffer;
 
 use super::{attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
-use crate::errors::ExitCode;
+use crate::errors::{self, ExitCode};
 use crate::history::archive::Limits;
 use crate::jobs::attached::AttachedJobs;
 use crate::jobs::candidates::polling::Candidates;
@@ -137,10 +137,10 @@ impl JobScreen<'_> {
         match &mut self.feed {
             Feed::Live(jobs) => match jobs.attach(attach_options(self.settings, pid, None)) {
                 Ok((key, target)) => Message::Attached(key, target),
-                Err(error) => Message::Notice(format!("{error:#}")),
+                Err(error) => Message::Notice(errors::sentence(&error)),
             },
             Feed::Recorded(_) => {
-                Message::Notice(format!("a recording is shown: trainmon --pid {pid} watches that process"))
+                Message::Notice(format!("this is a recording: to watch that process, run trainmon {pid}"))
             }
         }
     }
@@ -247,9 +247,10 @@ fn save(pid: u32, export: Export, text: &str) -> String {
     match written {
         Ok(()) => format!("saved {name}"),
         Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
-            format!("cannot write {name}: {error}: start trainmon in a folder of your own")
+            let why = errors::without_number(&error).to_lowercase();
+            format!("cannot write {name}: {why}; start trainmon in a directory where you may write")
         }
-        Err(error) => format!("cannot write {name}: {error}"),
+        Err(error) => format!("cannot write {name}: {}", errors::without_number(&error).to_lowercase()),
     }
 }
 

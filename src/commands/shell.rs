@@ -32,10 +32,3 @@ pub(super) fn command_named(name: Option<&str>) -> Result<clap::Command, Failure
         Failure::usage(format!("no command is called `{}`: {hint}", fit(name, 40)))
     })
 }
-
-/// Prints the main manual page, or that of one command.
-pub fn man(page: Option<&str>) -> anyhow::Result<ExitCode> {
-    let mut text = Vec::new();
-    clap_mangen::Man::new(command_named(page)?).render(&mut text)?;
-    super::print(text)
-}

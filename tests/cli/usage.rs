@@ -188,7 +188,8 @@ fn a_bare_number_is_a_pid_and_a_program_needs_no_dashes() {
 #[test]
 fn without_a_candidate_a_pid_is_asked_for() {
     let proc = tempfile::tempdir().unwrap();
-    refused(&["--proc-root", proc.path().to_str().unwrap()], "give one with --pid");
+    let none = "no training process found: give its PID (trainmon PID), or try trainmon demo";
+    outcome::refused(trainmon(&["--proc-root", proc.path().to_str().unwrap()]), 3, &[none]);
 }
 
 #[test]
@@ -198,7 +199,10 @@ fn candidates_are_printed_where_nobody_can_be_asked() {
     let output = run(&["--proc-root", proc.path().to_str().unwrap()]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("train7.py") && said.contains("train17.py") && said.contains("--pid"), "{said}");
+    assert!(
+        said.contains("train7.py") && said.contains("train17.py") && said.contains("give the PID of one"),
+        "{said}"
+    );
     assert_eq!(said.lines().count(), 3, "{said}");
 }
 
@@ -228,8 +232,14 @@ fn bash_can_parse_its_completions() {
 fn the_manual_has_pages_for_the_program_and_its_commands() {
     let page = text(&run(&["man"]).stdout);
     assert!(page.contains(".TH trainmon 1") && page.contains("no\\-ptrace"), "{page}");
+    for part in [".SH EXAMPLES", ".SH FILES", "config.toml", ".SH ENVIRONMENT", "NO_COLOR", ".SH \"EXIT STATUS\""] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
     let page = text(&run(&["man", "diagnose"]).stdout);
     assert!(page.contains("fail\\-on"));
+    for part in [".SH EXAMPLES", "trainmon diagnose", "COMMON OPTIONS"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
     let page = text(&run(&["man", "explain"]).stdout);
     assert!(page.contains("CAUSE") && page.contains("\\-\\-json"), "{page}");
 }
