@@ -108,6 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::diagnosis::causes::Cause;
 
     fn frame(second: u64) -> Frame {
         Frame { seconds: 1.0, unix_ms: second as i64 * 1000, ..Frame::default() }

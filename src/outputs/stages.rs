@@ -7,6 +7,7 @@ use crate::diagnosis::Verdict;
 use crate::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children};
 use crate::diagnosis::verdict::{Class, WorkerVerdict};
 use crate::rates::Frame;
+use crate::rates::frame::GpuRates;
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::{number, whole_percent};
 use crate::text::sanitise;
@@ -82,9 +83,12 @@ pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     let (Some(shares), false) = (verdict.shares, matches!(verdict.class, Class::Unknown)) else { return Vec::new() };
     let mut stages = upstream(verdict, frame);
     let gpu = gpu(verdict, frame);
-    let own = 1.0 - shares[LoopActivity::InputWait] - shares[LoopActivity::DeviceSync];
+    let own = shares[LoopActivity::HostBusy] + shares[LoopActivity::Checkpoint];
     let most = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    let word = most.map(|(activity, share)| format!("{} {}%", activity.verb(), whole_percent(share)));
+    let word = most.map(|(activity, share)| {
+        let does = if activity == LoopActivity::Other { activity.word() } else { activity.verb() };
+        format!("{does} {}%", whole_percent(share))
+    });
     let rank = verdict.ranks.iter().zip(0..).find(|(rank, _)| rank.straggler);
     let name = match (rank, &gpu) {
         (Some((rank, place)), _) => format!("loop of rank {}", rank.number(place)),
@@ -214,7 +218,9 @@ fn storage(frame: Option<&Frame>) -> Option<Stage> {
 }
 
 fn gpu(verdict: &Verdict, frame: Option<&Frame>) -> Option<Stage> {
-    let ours: Vec<_> = frame.into_iter().flat_map(|frame| &frame.gpus).filter(|gpu| gpu.attached).collect();
+    let late = verdict.ranks.iter().find(|rank| rank.straggler).map(|rank| rank.pid);
+    let is_ours = |gpu: &&GpuRates| gpu.attached && late.is_none_or(|pid| gpu.job_pids.contains(&pid));
+    let ours: Vec<_> = frame.into_iter().flat_map(|frame| &frame.gpus).filter(is_ours).collect();
     let busy = verdict.gpu_idle.map(|idle| 1.0 - idle.total);
     if ours.is_empty() && busy.is_none() {
         return None;
@@ -224,8 +230,7 @@ fn gpu(verdict: &Verdict, frame: Option<&Frame>) -> Option<Stage> {
         [one] => format!("GPU {}", one.index),
         many => format!("{} GPUs", many.len()),
     };
-    let sum =
-        |of: fn(&crate::rates::frame::GpuRates) -> Option<f64>| ours.iter().map(|gpu| of(gpu)).sum::<Option<f64>>();
+    let sum = |of: fn(&GpuRates) -> Option<f64>| ours.iter().map(|gpu| of(gpu)).sum::<Option<f64>>();
     let watts = sum(|gpu| gpu.power_w).filter(|_| !ours.is_empty());
     let limit = sum(|gpu| gpu.power_limit_w).map(|limit| format!(" of {}", number(Some(limit)))).unwrap_or_default();
     let word = watts.map(|watts| format!("{} W{limit}", number(Some(watts)))).unwrap_or_default();

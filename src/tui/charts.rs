@@ -228,7 +228,8 @@ pub fn band(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWin
     each_cell(buf, area, source, window, theme, weights, |buf, x, weights| {
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((class, _)) = most else { return };
-        put(buf, x, area.y, theme.glyph(class.look()), theme.series(class));
+        let style = if class == Class::Unknown { theme.edge() } else { theme.series(class) };
+        put(buf, x, area.y, theme.glyph(class.look()), style);
         if let Some(cell) = classes.borrow_mut().get_mut(usize::from(x - area.x)) {
             *cell = Some(class);
         }
@@ -236,7 +237,7 @@ pub fn band(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWin
     let mut x = area.x;
     for run in classes.into_inner().chunk_by(|a, b| a == b) {
         let length = run.len() as u16;
-        if let Some(Some(class)) = run.first() {
+        if let Some(Some(class)) = run.first().filter(|class| **class != Some(Class::Unknown)) {
             let name = class.name();
             let wanted = name.len() as u16 + 2;
             if length >= wanted + 2 {
@@ -402,15 +403,19 @@ mod tests {
     }
 
     #[test]
-    fn the_strip_shows_a_letter_for_each_interval() {
-        let mut t = cpu(&[(997.0, None)]);
-        for (s, class) in [(998.0, Class::DataLoader), (1000.0, Class::Gpu)] {
-            t.push(&Frame { monotonic_ns: (s * 1e9) as u64, seconds: 1.0, ..Frame::default() }, class, None);
+    fn the_band_has_the_names_of_long_stretches_and_gaps() {
+        let mut t = cpu(&[]);
+        for s in 970..1000 {
+            let class = if s < 985 { Class::DataLoader } else { Class::Gpu };
+            if s != 990 {
+                let frame = Frame { monotonic_ns: (f64::from(s) * 1e9) as u64, seconds: 1.0, ..Frame::default() };
+                t.push(&frame, class, None);
+            }
         }
-        let area = Rect::new(0, 0, 5, 1);
+        let area = Rect::new(0, 0, 32, 1);
         let mut buf = Buffer::empty(area);
-        strip(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 5.0, 5), Theme::default());
-        assert_eq!(rows(&buf), [" ?D–G"]);
+        band(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 32.0, 32), Theme::default());
+        assert_eq!(rows(&buf), [" ━ data loader ━━━━━━–━━ GPU ━━–"]);
     }
 
     #[test]
@@ -472,9 +477,9 @@ mod tests {
             let theme = Theme { ascii, ..Theme::default() };
             let window = TimelineWindow::of_cells(NOW, 60.0, width);
             let columns = ChartColumns::gather(&t, window, |p| p.cpu.get());
-            timeline(&mut buf, area, &columns, max, Style::new(), theme);
+            timeline(&mut buf, area, &columns, max, Class::Gpu.look(), theme);
             stacked(&mut buf, area, &t, window, theme);
-            strip(&mut buf, area, &t, window, theme);
+            band(&mut buf, area, &t, window, theme);
             ruler(&mut buf, area, f64::from(max.abs()), "now", Style::new());
             let first = values.first().and_then(|v| v.1).unwrap_or(0.0);
             split(&mut buf, area, &stages([first, 0.5, 0.0, f64::NAN]), theme);

@@ -195,7 +195,8 @@ impl Theme {
 
     /// The cursor in the charts.
     pub fn cursor(self) -> Style {
-        self.fg(ColorSlot::Cursor).add_modifier(Modifier::BOLD)
+        let emphasis = if self.depth == Depth::None { Modifier::REVERSED } else { Modifier::BOLD };
+        self.fg(ColorSlot::Cursor).add_modifier(emphasis)
     }
 
     /// What to do.
@@ -211,21 +212,6 @@ impl Theme {
     /// The heading of the process table.
     pub fn heading(self) -> Style {
         Style::new().add_modifier(Modifier::UNDERLINED)
-    }
-
-    /// The badge with a verdict's class.
-    pub fn badge(self, class: Class) -> Style {
-        let bold = Style::new().add_modifier(Modifier::BOLD);
-        if self.depth == Depth::None {
-            return bold.add_modifier(Modifier::REVERSED);
-        }
-        let shade = self.palette.shade(class.look().slot);
-        bold.fg(shade.ink(self.depth)).bg(shade.at(self.depth))
-    }
-
-    /// A class's letter on the strip.
-    pub fn class(self, class: Class) -> Style {
-        self.badge(class).remove_modifier(Modifier::BOLD | Modifier::REVERSED)
     }
 
     /// A timeline of what this class is about.
@@ -293,10 +279,7 @@ mod tests {
     fn without_colors_no_style_has_one() {
         let theme = Theme::plain(false);
         let styles = [theme.dim(), theme.bar(), theme.selected(), theme.cursor(), theme.advice(), theme.warning()];
-        let badges = Class::ALL.map(|class| theme.badge(class));
-        for style in
-            styles.into_iter().chain(badges).chain(LoopActivity::ALL.map(|activity| theme.style(activity.look())))
-        {
+        for style in styles.into_iter().chain(LoopActivity::ALL.map(|activity| theme.style(activity.look()))) {
             assert_eq!((style.fg, style.bg), (None, None));
         }
     }

@@ -86,7 +86,7 @@ proptest! {
             let mut frame = Frame { monotonic_ns: now, seconds: length_ms as f64 / 1e3, ..Frame::default() };
             frame.host.allowed_cpu_pct = cpu;
             frame.gpus = vec![crate::rates::frame::GpuRates { utilization_pct: cpu, ..Default::default() }];
-            t.push(&frame, Class::ALL[class]);
+            t.push(&frame, Class::ALL[class], None);
             frame.sequence = class as u64;
             pushed.push(frame);
         }
@@ -219,8 +219,8 @@ fn what_is_kept_whole_can_be_drawn() {
     let start = 1_000u64;
     for second in start..start + 3 * 3600 {
         let frame = Frame { monotonic_ns: second * 1_000_000_000, seconds: 1.0, ..Frame::default() };
-        short.push(&frame, Class::Gpu);
-        long.push(&frame, Class::Gpu);
+        short.push(&frame, Class::Gpu, None);
+        long.push(&frame, Class::Gpu, None);
     }
     let columns = |timeline: &Timeline| {
         let mut columns = 0;

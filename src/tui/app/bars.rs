@@ -15,6 +15,8 @@ use crate::tui::{charts, format, labels};
 
 /// Cells of the bar that shows how far a replay is.
 const PROGRESS: u16 = 16;
+/// Cells that the command gets before facts of the job do.
+const COMMAND: usize = 24;
 /// Narrowest header with that bar, with the machine's name, and with facts of the job.
 const WIDE: u16 = 100;
 
@@ -28,7 +30,7 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
         if end < area.x + area.width / 3 + cells(text) {
             break;
         }
-        end = write_right(buf, area.x, area.y, end, text, *style).saturating_sub(1);
+        end = write_right(buf, area.x, area.y, end, text, *style).saturating_sub(2);
     }
     if let Some((_, share)) = progress(job).filter(|_| area.width >= WIDE) {
         let bar = Rect { x: end.saturating_sub(PROGRESS), width: PROGRESS, ..area };
@@ -43,7 +45,10 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
     }
     let jobs = app.jobs().len();
     let which = if jobs > 1 { format!("job {}/{jobs} · ", app.current + 1) } else { String::new() };
-    let facts = facts(job, area.width);
+    let mut facts = facts(job, area.width);
+    if usize::from(end.saturating_sub(x + 1)) < usize::from(cells(&which) + cells(&facts)) + COMMAND {
+        facts = format!(" · PID {}", job.target.pid);
+    }
     let room = usize::from(end.saturating_sub(x + 1)).saturating_sub(usize::from(cells(&which) + cells(&facts)));
     let x = write(buf, x + 1, area.y, end, &which, theme.dim());
     let command = fit(&labels::short_command(&job.target.command), room);
@@ -124,7 +129,8 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
         }
     }
     let key = |action| app.options.keymap.key_of(action);
-    let mut end = area.right().saturating_sub(1);
+    let blank = u16::from(area.width >= WIDE);
+    let mut end = area.right().saturating_sub(blank);
     for (action, word) in [(Action::Quit, "quit"), (Action::Go(Page::Help), "help")] {
         let Some(key) = key(action) else { continue };
         let start = end.saturating_sub(cells(&key) + 1 + cells(word));
@@ -133,7 +139,7 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
         if action == Action::Go(Page::Help) {
             drawn.hits.push((Rect { x: start, width: end - start, ..area }, Hit::Tab(Page::Help.index())));
         }
-        end = start.saturating_sub(2);
+        end = start.saturating_sub(1 + blank);
     }
     let pages = || Page::ALL.into_iter().filter(|page| page.spec().in_footer);
     let tab = |page: Page, short: bool| {
@@ -143,8 +149,8 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
     let width = |short, gap: u16| pages().map(|page| cells(&tab(page, short)) + gap).sum::<u16>();
     let room = end.saturating_sub(area.x);
     let forms = [(false, 2), (false, 1), (true, 1)];
-    let (short, gap) = forms.into_iter().find(|(short, gap)| width(*short, *gap) + 1 <= room).unwrap_or((true, 1));
-    let mut x = area.x + u16::from(gap > 1 || width(short, gap) < room);
+    let (short, gap) = forms.into_iter().find(|(short, gap)| width(*short, *gap) <= room + gap).unwrap_or((true, 1));
+    let mut x = area.x + u16::from(width(short, gap) < room + gap);
     for page in pages() {
         let tab = tab(page, short);
         let width = cells(&tab);

@@ -78,7 +78,11 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         let panel = Panel {
             name: heading,
             value: sure.into_iter().map(|text| (text, theme.dim())).collect(),
-            keys: if scene.verdict().is_some() { "8 why · 2 chain · c copy".to_owned() } else { String::new() },
+            keys: if scene.verdict().is_some_and(|verdict| !is_pending(verdict)) {
+                "8 why · 2 chain · c copy".to_owned()
+            } else {
+                String::new()
+            },
             edge: Some(edge),
         };
         let inner = panel.draw(buf, area, theme);

@@ -72,10 +72,10 @@ impl Panel {
             write(buf, left, y, area.right(), &format!("{first}{line}{last}"), edge);
         }
         let x = label(buf, Rect::new(left + 2, area.y, area.width.saturating_sub(4), 1), &self.name);
-        self.values(buf, x + 1, area.y, right - 1);
+        self.values(buf, x + 1, area.y, right - 1, edge);
         if !self.keys.is_empty() && cells(&self.keys) + 6 <= area.width {
             let x = right - 2 - cells(&self.keys);
-            write(buf, x - 1, bottom, right, &format!(" {} ", self.keys), theme.dim());
+            write(buf, x - 1, bottom, right, &format!(" {} ", self.keys), over(theme.dim()));
         }
         Rect { x: left + 1, y: area.y + 1, width: area.width - 2, height: area.height - 2 }
     }
@@ -94,7 +94,7 @@ impl Panel {
         let mut x = write(buf, x + 2, area.y, area.right(), " ", edge);
         for (place, (text, style)) in values.iter().enumerate() {
             x = write(buf, x, area.y, area.right(), if place == 0 { "" } else { BETWEEN }, edge);
-            x = write(buf, x, area.y, area.right(), text, *style);
+            x = write(buf, x, area.y, area.right(), text, over(*style));
         }
         write(buf, x, area.y, area.right(), " ", edge);
     }
@@ -118,7 +118,7 @@ impl Panel {
     }
 
     /// The values, right-aligned between `start` and `end`.
-    fn values(&self, buf: &mut Buffer, start: u16, y: u16, end: u16) {
+    fn values(&self, buf: &mut Buffer, start: u16, y: u16, end: u16, edge: Style) {
         let values = self.fitting(end.saturating_sub(start + 3));
         let width: u16 = values.iter().map(|(text, _)| cells(text)).sum::<u16>()
             + cells(BETWEEN) * u16::try_from(values.len().saturating_sub(1)).unwrap_or(0);
@@ -127,8 +127,8 @@ impl Panel {
         }
         let mut x = write(buf, end - width - 2, y, end, " ", Style::new());
         for (place, (text, style)) in values.iter().enumerate() {
-            x = write(buf, x, y, end, if place == 0 { "" } else { BETWEEN }, Style::new());
-            x = write(buf, x, y, end, text, *style);
+            x = write(buf, x, y, end, if place == 0 { "" } else { BETWEEN }, edge);
+            x = write(buf, x, y, end, text, over(*style));
         }
         write(buf, x, y, end, " ", Style::new());
     }
@@ -140,6 +140,11 @@ fn label(buf: &mut Buffer, area: Rect, (name, style): &Piece) -> u16 {
         return area.x;
     }
     write(buf, area.x, area.y, area.right(), " ", Style::new());
-    let x = write_fit(buf, Rect { x: area.x + 1, width: area.width - 2, ..area }, name, *style);
+    let x = write_fit(buf, Rect { x: area.x + 1, width: area.width - 2, ..area }, name, over(*style));
     write(buf, x, area.y, area.right(), " ", Style::new())
+}
+
+/// A style that takes nothing over from the edge below it.
+fn over(style: Style) -> Style {
+    Style::reset().patch(style)
 }

@@ -66,9 +66,11 @@ fn one(buf: &mut Buffer, area: Rect, stage: &Stage, scene: &Scene<'_>) {
     let (style, mark) =
         if stage.limit { (accent(scene), mark(theme)) } else { (theme.series(stage.kind.class()), "") };
     let name = if stage.limit { style.patch(theme.strong()) } else { theme.strong() };
-    let room = area.width.saturating_sub(cells(mark));
+    // Above the arrow there is room for the mark.
+    let end = area.right() + ARROW - 1;
+    let room = end.saturating_sub(area.x + cells(mark)).min(area.width);
     let x = write_fit(buf, Rect { width: room, ..area }, &stage.name, name);
-    write(buf, x, area.y, area.right() + ARROW - 1, mark, style.patch(theme.strong()));
+    write(buf, x, area.y, end, mark, style.patch(theme.strong()));
     let middle = Rect { y: area.y + 1, height: 1, ..area };
     match stage.busy {
         Some(busy) => {

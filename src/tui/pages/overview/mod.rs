@@ -50,9 +50,13 @@ impl Content for Overview {
         let (workers, ranks) = frame.map_or((0, 0), |frame| (frame.workers.len(), frame.trainers.len()));
         let lists: [(usize, Bars); 2] = [(if ranks > 1 { ranks } else { 0 }, ranks::draw), (workers, workers::draw)];
         let mut room = rest.height.saturating_sub(LEAST_TILES);
-        let mut wanted = lists.map(|(bars, draw)| (rows(bars, rest.width).min(room / 2 + room % 2), draw));
-        room -= wanted[0].0.min(room);
-        wanted[1].0 = rows(lists[1].0, rest.width).min(room);
+        let wanted = lists.map(|(bars, draw)| {
+            let rows = rows(bars, rest.width, buf.area).min(room);
+            // Edges around nothing are no list.
+            let rows = if rows > panel::edges(buf.area) { rows } else { 0 };
+            room -= rows;
+            (rows, draw)
+        });
         for (rows, draw) in wanted.into_iter().rev() {
             let list;
             (rest, list) = cut_bottom(rest, rows);
@@ -78,9 +82,12 @@ impl Content for Overview {
     }
 }
 
-/// Rows of a list of bars, its heading included.
-fn rows(bars: usize, width: u16) -> u16 {
-    if bars == 0 { 0 } else { count(bars).div_ceil(bars::columns(width)).saturating_add(1) }
+/// Rows of a list of bars, its edges included.
+fn rows(bars: usize, width: u16, screen: Rect) -> u16 {
+    let edges = panel::edges(screen);
+    // A frame takes a cell on each side.
+    let inside = width.saturating_sub(2 * (edges - 1));
+    if bars == 0 { 0 } else { count(bars).div_ceil(bars::columns(inside)).saturating_add(edges) }
 }
 
 /// The band of past verdicts with the time it covers at its ends.

@@ -1,4 +1,4 @@
-//! The third column of a wide screen: the hottest functions, and the processes that use the CPUs.
+//! The third column of a wide screen: the wait chain, the hottest functions, and the processes that use the CPUs.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -6,22 +6,26 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::diagnosis::verdict::Hottest;
+use crate::outputs::chain::rows;
 use crate::rates::Frame;
 use crate::text::{fit, sanitise};
 use crate::tui::widgets::panel::Panel;
 use crate::tui::widgets::tile::{self, Body, Tile};
-use crate::tui::widgets::{Scene, count};
+use crate::tui::widgets::{Scene, cells, count};
 use crate::tui::{format, labels};
 
 /// Most functions of the loop and of the workers.
 const FUNCTIONS: usize = 8;
+/// Most rows of the wait chain.
+const CHAIN: usize = 12;
 /// Most processes.
 const PROCESSES: usize = 40;
 
 /// Draws what there is, one below the other.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let width = usize::from(area.width.saturating_sub(4));
-    let parts = [functions(width, scene), scene.frame().map(|frame| processes(frame, width, scene))];
+    let parts =
+        [chain(width, scene), functions(width, scene), scene.frame().map(|frame| processes(frame, width, scene))];
     let tiles: Vec<Tile> = parts.into_iter().flatten().collect();
     tile::draw(buf, area, &tiles, 1, scene, &mut Vec::new());
 }
@@ -30,6 +34,22 @@ fn list(name: &str, keys: &str, lines: Vec<Line<'static>>, scene: &Scene<'_>) ->
     let panel = Panel { keys: keys.to_owned(), ..Panel::new(name, scene.theme.strong()) };
     let weight = count(lines.len()).saturating_add(1);
     Tile { panel, body: Body::Lines(lines), weight }
+}
+
+/// The wait chain.
+fn chain(width: usize, scene: &Scene<'_>) -> Option<Tile> {
+    let rows = rows(&scene.verdict()?.chain);
+    let lines = rows.iter().take(CHAIN).map(|row| {
+        let share = format!("{:>4} ", format::share(Some(row.node.share)));
+        let room = width.saturating_sub(share.len() + usize::from(cells(&row.branch)));
+        Line::from_iter([
+            Span::styled(share, scene.theme.strong()),
+            Span::styled(row.branch.clone(), scene.theme.edge()),
+            Span::raw(fit(&row.text, room)),
+        ])
+    });
+    let lines: Vec<_> = lines.collect();
+    (!lines.is_empty()).then(|| list("wait chain", "2 chain", lines, scene))
 }
 
 /// Where the loop and the workers spend their time, by stacks.

@@ -69,7 +69,9 @@ fn steps(scene: &Scene<'_>) -> Option<Tile> {
 /// Where each second of the loop goes.
 fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let theme = scene.theme;
-    let shares = scene.verdict().and_then(|verdict| verdict.shares).or_else(|| timeline::loop_shares(frame));
+    // The verdict's shares are those of one rank; over several, the chart and its title have the mean.
+    let told = scene.verdict().filter(|_| frame.trainers.len() < 2).and_then(|verdict| verdict.shares);
+    let shares = told.or_else(|| timeline::loop_shares(frame));
     let ranks = if frame.trainers.len() > 1 { format!(" ×{}", frame.trainers.len()) } else { String::new() };
     let mut panel = Panel::new(format!("training loop{ranks}"), theme.strong());
     let shown = LoopActivity::ALL.into_iter().filter(|a| *a != LoopActivity::Other || shares.is_none());
@@ -119,7 +121,7 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
     let first = ours.first()?;
     let use_now = mean(ours.iter().map(|gpu| gpu.utilization_pct));
     // The account's share where there is one, so that the page has one number for it.
-    let idle = scene.verdict().and_then(|verdict| verdict.gpu_idle);
+    let idle = scene.verdict().filter(|_| ours.len() == 1).and_then(|verdict| verdict.gpu_idle);
     let used = idle.map_or_else(|| format::percent(use_now), |idle| format::share(Some(1.0 - idle.total)));
     let sum = |of: fn(&GpuRates) -> Option<u64>| {
         let each: Option<Vec<u64>> = ours.iter().map(|gpu| of(gpu)).collect();
@@ -162,10 +164,10 @@ pub fn no_gpu(scene: &Scene<'_>) -> Option<String> {
         return None;
     }
     if !frame.gpus.is_empty() {
-        return Some(format!(
-            "This job uses none of the {} that trainmon can read.",
-            labels::counted(frame.gpus.len(), "GPU", "GPUs")
-        ));
+        return Some(match frame.gpus.len() {
+            1 => "This job does not use the GPU.".to_owned(),
+            many => format!("This job uses none of the {many} GPUs."),
+        });
     }
     let reason = scene.job.sources.gpu.reason.as_deref().or_else(|| missing_gpu(verdict));
     Some(reason.map_or_else(|| "No GPU found.".to_owned(), |reason| format!("No GPU: {}", sanitise(reason))))
@@ -184,7 +186,7 @@ fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
         return None;
     }
     // The verdict's window, where it knows the workers; else this moment.
-    let known = scene.verdict().map(|verdict| &verdict.workers).filter(|workers| !workers.is_empty());
+    let known = scene.verdict().map(|verdict| &verdict.workers).filter(|known| known.len() == workers.len());
     let mean = |told: fn(&crate::diagnosis::verdict::WorkerVerdict) -> Option<f64>,
                 now: fn(&WorkerRates) -> Option<f64>| match known {
         Some(known) => mean(known.iter().map(told)),
