@@ -18,7 +18,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     }
     match super::pick::certain(settings) {
         Ok(pid) => attach(settings, pid, None),
-        Err(_) => block_on(async { screen::live(super::pick_screen::run(settings).await?, settings).await }),
+        Err(_) => block_on(async { screen::live(super::pick_screen::run(settings).await?, settings, None).await }),
     }
 }
 
@@ -40,7 +40,7 @@ pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow
         return super::log::run(Session::attach(options)?, path, existing, EndSignals::listen_beside_a_file);
     }
     terminal_or(&format!("trainmon diagnose {pid}` or `trainmon {pid} --log -"))?;
-    block_on(async { screen::live(Session::attach(options)?, settings).await })
+    block_on(async { screen::live(Session::attach(options)?, settings, None).await })
 }
 
 /// Refuses to draw where there is no terminal, and names the command that does without one.
