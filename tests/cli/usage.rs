@@ -279,6 +279,7 @@ fn doctor_reports_as_text_and_as_json() {
         assert!(page.contains(what), "{what}");
     }
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    assert!(page.starts_with(&format!("trainmon works for process {}", std::process::id())), "{page}");
     let output = run(&["doctor", "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["findings"].as_array().unwrap().len() >= 9);
