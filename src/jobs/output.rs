@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn nothing_steers_the_terminal_and_secrets_are_masked() {
-        let tail = tail(&["\u{1b}[31mred\u{1b}[0m \u{1b}]0;title\u{7}x\u{1b}]8;;u\u{1b}\\y\u{9b}z --password=hunter22\n"]);
+        let tail =
+            tail(&["\u{1b}[31mred\u{1b}[0m \u{1b}]0;title\u{7}x\u{1b}]8;;u\u{1b}\\y\u{9b}z --password=hunter22\n"]);
         let line = tail.last_line().unwrap();
         assert!(line.starts_with("red xy") && !line.contains(['\u{1b}', '\u{9b}']), "{line}");
         assert!(!line.contains("hunter22"), "{line}");

@@ -33,7 +33,10 @@ impl Output {
         let file = tempfile::Builder::new().prefix("trainmon-run-").suffix(".out").tempfile();
         let folder = std::env::temp_dir();
         let file = file.with_context(|| {
-            format!("cannot create a file for the program's output in {}; set TMPDIR to another directory", folder.display())
+            format!(
+                "cannot create a file for the program's output in {}; set TMPDIR to another directory",
+                folder.display()
+            )
         })?;
         Ok(Self(file))
     }
@@ -50,7 +53,12 @@ impl Output {
 
     /// Reads the file for the screen.
     pub(super) fn reader(&self) -> anyhow::Result<OutputReader> {
-        Ok(OutputReader { file: self.0.as_file().try_clone()?, at: 0, tail: OutputTail::default(), due: Instant::now() })
+        Ok(OutputReader {
+            file: self.0.as_file().try_clone()?,
+            at: 0,
+            tail: OutputTail::default(),
+            due: Instant::now(),
+        })
     }
 
     /// Shows the last lines, and keeps the file if there is something in it.

@@ -76,7 +76,9 @@ impl App {
             Action::Setup => self.popup = Some(Popup::Setup(Setup::default())),
             Action::Output if matches!(self.popup, Some(Popup::Output)) => self.popup = None,
             Action::Output if self.output().is_some() => self.popup = Some(Popup::Output),
-            Action::Output => return self.say("no output to show: trainmon run -- PROGRAM shows what the program writes"),
+            Action::Output => {
+                return self.say("no output to show: trainmon run -- PROGRAM shows what the program writes");
+            }
             Action::Export => self.popup = Some(export::menu()),
             other => return self.page_act(other),
         }
