@@ -112,7 +112,7 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, 
     if area.is_empty() {
         return;
     }
-    let (edge, body, dim) = (theme.style(look), theme.body(look), theme.edge());
+    let ([edge, body], dim) = (theme.filled(look), theme.edge());
     let half = if area.height >= HALF_LINE { area.height / 2 } else { u16::MAX };
     let mut values = columns.values();
     let mut started = columns.began_before;
@@ -121,7 +121,7 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, 
         let Some(x) = cell(area, columns.window, place) else { continue };
         let is_gap = left.is_none() && right.is_none();
         // Before the first value there is nothing to have missed.
-        if is_gap && started {
+        if is_gap && started && !columns.window.is_ahead(place) {
             put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
         }
         started |= !is_gap;
@@ -189,7 +189,7 @@ fn each_cell<const N: usize>(
         if parts.iter().any(|part| *part > 0.0) {
             started = true;
             draw(buf, x, parts);
-        } else if started {
+        } else if started && !window.is_ahead(column) {
             put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
         }
     }

@@ -159,12 +159,12 @@ impl Theme {
         self.fg(ColorSlot::Edge)
     }
 
-    /// The body of a filled chart, below its bright upper edge.
-    pub fn body(self, look: Look) -> Style {
+    /// The upper edge of a filled chart and the dimmer body below it.
+    pub fn filled(self, look: Look) -> [Style; 2] {
         match self.depth {
-            Depth::None => Style::new(),
-            Depth::Ansi16 => self.fg(look.slot).add_modifier(Modifier::DIM),
-            _ => Style::new().fg(self.palette.faded(look.slot).at(self.depth)),
+            Depth::None => [Style::new(); 2],
+            Depth::Ansi16 => [self.style(look), self.style(look).add_modifier(Modifier::DIM)],
+            _ => [self.style(look), Style::new().fg(self.palette.faded(look.slot).at(self.depth))],
         }
     }
 
@@ -244,7 +244,11 @@ pub fn ascii(c: char) -> char {
         '·' | '•' => '.',
         '×' => 'x',
         '…' => '~',
-        '→' | '►' | '▸' => '>',
+        '→' | '▶' | '►' | '▸' => '>',
+        '◀' => '<',
+        '┈' => '.',
+        '━' => '=',
+        '✓' => '+',
         '↑' | '▲' => '^',
         '↓' => 'v',
         '≤' | '←' => '<',

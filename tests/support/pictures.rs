@@ -6,7 +6,7 @@
 //!
 //! Writes `SITUATION-PAGE-SIZE-THEME.svg` for each; words after the folder choose (`overview 80x24 dark hung`), and where none
 //! of a kind is given, all of that kind are drawn.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a tool of the tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a tool of the tests")]
 
 use std::path::Path;
 use std::sync::Arc;

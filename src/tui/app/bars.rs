@@ -87,7 +87,9 @@ fn progress(job: &Job) -> Option<(f64, f64)> {
 /// Machine, age of the job and clock; of a replay its position, length and speed; that the picture is paused.
 fn moment(width: u16, app: &App) -> Vec<Piece> {
     let (theme, job) = (app.options.theme, app.job());
-    let Some(frame) = job.frame() else { return Vec::new() };
+    let Some(frame) = job.frame() else {
+        return job.replay.map(|_| (" REPLAY ".to_owned(), theme.bar())).into_iter().collect();
+    };
     let shown = job.cursor().map_or(frame.unix_ms, |moment| moment.frame.unix_ms);
     let clock = labels::clock(shown, &app.options.zone);
     if let Some(replay) = &job.replay {
@@ -128,11 +130,18 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
             return;
         }
     }
-    let key = |action| app.options.keymap.key_of(action);
+    let end = help_and_quit(buf, area, app, drawn);
+    let x = tabs(buf, Rect { width: end.saturating_sub(area.x), ..area }, app, drawn);
+    actions(buf, Rect { x: x + 1, width: end.saturating_sub(x + 1), ..area }, app);
+}
+
+/// Help and quit, on the right, whatever else there is; returns where they begin.
+fn help_and_quit(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
+    let theme = app.options.theme;
     let blank = u16::from(area.width >= WIDE);
     let mut end = area.right().saturating_sub(blank);
     for (action, word) in [(Action::Quit, "quit"), (Action::Go(Page::Help), "help")] {
-        let Some(key) = key(action) else { continue };
+        let Some(key) = app.options.keymap.key_of(action) else { continue };
         let start = end.saturating_sub(cells(&key) + 1 + cells(word));
         let x = write(buf, start, area.y, end, &key, theme.strong());
         write(buf, x + 1, area.y, end, word, theme.dim());
@@ -141,35 +150,46 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
         }
         end = start.saturating_sub(1 + blank);
     }
+    end
+}
+
+/// The pages with their keys, by their short names where there is no room for the others; returns where they end.
+fn tabs(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
+    let theme = app.options.theme;
     let pages = || Page::ALL.into_iter().filter(|page| page.spec().in_footer);
     let tab = |page: Page, short: bool| {
         let name = if short { page.spec().short } else { page.name() };
-        format!("{} {name}", key(Action::Go(page)).unwrap_or_default())
+        format!("{} {name}", app.options.keymap.key_of(Action::Go(page)).unwrap_or_default())
     };
     let width = |short, gap: u16| pages().map(|page| cells(&tab(page, short)) + gap).sum::<u16>();
-    let room = end.saturating_sub(area.x);
     let forms = [(false, 2), (false, 1), (true, 1)];
-    let (short, gap) = forms.into_iter().find(|(short, gap)| width(*short, *gap) <= room + gap).unwrap_or((true, 1));
-    let mut x = area.x + u16::from(width(short, gap) < room + gap);
+    let fitting = forms.into_iter().find(|(short, gap)| width(*short, *gap) <= area.width + gap);
+    let (short, gap) = fitting.unwrap_or((true, 1));
+    let mut x = area.x + u16::from(width(short, gap) < area.width + gap);
     for page in pages() {
         let tab = tab(page, short);
         let width = cells(&tab);
-        if x + width > end {
+        if x + width > area.right() {
             break;
         }
         let style = if page == app.page { theme.bar().patch(theme.strong()) } else { theme.dim() };
-        write(buf, x, area.y, end, &tab, style);
+        write(buf, x, area.y, area.right(), &tab, style);
         drawn.hits.push((Rect { x, width, ..area }, Hit::Tab(page.index())));
         x += width + gap;
     }
-    let paused: &[(Action, &str)] = &[(Action::Pause, "resume"), (Action::Bottom, "live")];
+    x
+}
+
+/// What else keys do here, as far as there is room; first how a paused picture goes on.
+fn actions(buf: &mut Buffer, area: Rect, app: &App) {
+    let theme = app.options.theme;
     let is_paused = app.job().is_paused() && app.job().replay.is_none();
-    let actions = if is_paused { paused.iter() } else { [].iter() }.chain(app.page.spec().footer);
-    x += 1;
-    for (action, word) in
-        actions.filter(|(action, word)| !(is_paused && *action == Action::Pause && *word == "pause"))
-    {
-        let Some(key) = app.options.keymap.key_of(*action).filter(|_| x + 1 < end) else { continue };
+    let paused: &[(Action, &str)] =
+        if is_paused { &[(Action::Pause, "resume"), (Action::Bottom, "live")] } else { &[] };
+    let usual = app.page.spec().footer.iter().filter(|(action, _)| !is_paused || *action != Action::Pause);
+    let (mut x, end) = (area.x, area.right());
+    for (action, word) in paused.iter().chain(usual) {
+        let Some(key) = app.options.keymap.key_of(*action).filter(|_| x < end) else { continue };
         let key = if *action == Action::Bottom { "End".to_owned() } else { key };
         let scale =
             if *action == Action::ZoomOut { format!(" {}", format::duration(app.span_s())) } else { String::new() };

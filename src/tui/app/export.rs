@@ -7,12 +7,12 @@ use super::popup::Popup;
 use super::{App, view};
 use crate::diagnosis::verdict::Verdict;
 use crate::jobs::Target;
-use crate::outputs::{json, markdown};
+use crate::outputs::{json, markdown, text::headline};
 use crate::text::sanitise;
+use crate::tui::labels;
 use crate::tui::message::{Effect, Export};
 use crate::tui::pages::Reply;
 use crate::tui::widgets::{Menu, MenuItem};
-use crate::tui::{format, labels};
 
 impl App {
     pub(super) fn copy(&mut self) -> Vec<Effect> {
@@ -20,7 +20,7 @@ impl App {
             return self.say("no verdict to copy yet");
         };
         let copied = Effect::Copy(verdict_text(verdict, &self.job().target));
-        [vec![copied], self.say("verdict sent to the clipboard of the terminal")].concat()
+        [vec![copied], self.say("verdict copied to the terminal's clipboard")].concat()
     }
 
     pub(super) fn export(&mut self, export: Export) -> Vec<Effect> {
@@ -51,15 +51,12 @@ impl App {
 /// The verdict as a few lines for a message to a colleague.
 fn verdict_text(verdict: &Verdict, target: &Target) -> String {
     let mut lines = vec![format!("trainmon: PID {} {}", target.pid, sanitise(&target.command))];
-    let cause = verdict.cause.map(|cause| format!(" / {cause}")).unwrap_or_default();
-    let confidence = format::share(Some(verdict.confidence));
-    lines.push(format!("{}{cause} (confidence {confidence})", verdict.class.word()));
+    lines.push(headline(verdict));
     if !verdict.summary.is_empty() {
         lines.push(sanitise(&verdict.summary).into_owned());
     }
     lines.extend(verdict.advice.iter().map(|a| labels::advice_line("- ", a, usize::MAX)));
-    lines.extend(verdict.evidence.iter().map(|e| format!("  {}", sanitise(&e.text))));
-    lines.extend(verdict.not_seen.iter().map(|n| format!("  not seen: {}: {}", n.what, sanitise(&n.why))));
+    lines.extend(verdict.not_seen.iter().map(|n| format!("cannot read {}: {}", n.what, sanitise(&n.why))));
     lines.join("\n")
 }
 
@@ -67,7 +64,7 @@ fn verdict_text(verdict: &Verdict, target: &Target) -> String {
 pub(super) fn menu() -> Popup {
     let item = |key, text: &str, export| MenuItem { key, text: text.to_owned(), choice: Reply::Export(export) };
     Popup::Menu(Menu {
-        title: "Save into the working directory".to_owned(),
+        title: "Save to the working directory".to_owned(),
         items: vec![
             item('m', "the verdict as Markdown", Export::Markdown),
             item('j', "the verdict as JSON", Export::Json),

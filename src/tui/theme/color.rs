@@ -21,7 +21,7 @@ impl TryFrom<String> for Rgb {
         let digits = text.strip_prefix('#').filter(|d| d.len() == 6 && d.bytes().all(|b| b.is_ascii_hexdigit()));
         let all = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
         let [_, red, green, blue] =
-            all.ok_or_else(|| format!("`{text}` is no colour, expected `#rrggbb`"))?.to_be_bytes();
+            all.ok_or_else(|| format!("`{text}` is not a color, expected `#rrggbb`"))?.to_be_bytes();
         Ok(Self(red, green, blue))
     }
 }
@@ -81,11 +81,6 @@ impl Rgb {
         };
         let (a, b) = (luminance(self) + 0.05, luminance(other) + 0.05);
         a.max(b) / a.min(b)
-    }
-
-    /// Black or white, whichever is easier to read on this color: `true` for white.
-    pub(super) fn wants_white(self) -> bool {
-        self.contrast(Self::WHITE) > self.contrast(Self::BLACK)
     }
 
     /// The entries of xterm's 256 colors that have names.
@@ -168,7 +163,6 @@ mod tests {
         assert!((Rgb::WHITE.contrast(Rgb::WHITE) - 1.0).abs() < 1e-9);
         // The example of WebAIM's checker: #767676 on white is the lightest grey that passes AA.
         assert!((Rgb(0x76, 0x76, 0x76).contrast(Rgb::WHITE) - 4.54).abs() < 0.01);
-        assert!(Rgb(0, 0x5F, 0xAF).wants_white() && !Rgb(0xD7, 0xAF, 0).wants_white());
     }
 
     #[test]

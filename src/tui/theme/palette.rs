@@ -110,17 +110,6 @@ impl Shade {
             Depth::TrueColor => Color::Rgb(self.rgb.0, self.rgb.1, self.rgb.2),
         }
     }
-
-    /// Black or white, whichever is easier to read on this shade.
-    pub(super) fn ink(self, depth: Depth) -> Color {
-        let [black, white] = match depth {
-            Depth::None => return Color::Reset,
-            Depth::Ansi16 => [Color::Black, Color::White],
-            Depth::Indexed256 => [Color::Indexed(16), Color::Indexed(231)],
-            Depth::TrueColor => [Color::Rgb(0, 0, 0), Color::Rgb(255, 255, 255)],
-        };
-        if Rgb::from_color(self.at(depth)).is_some_and(Rgb::wants_white) { white } else { black }
-    }
 }
 
 /// The colors of a theme.
@@ -258,7 +247,7 @@ impl<'de> Deserialize<'de> for Entry {
             type Value = Entry;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a colour such as \"#e69f00\" or { hex = \"#e69f00\", xterm = 178, ansi = \"yellow\" }")
+                f.write_str("a color such as \"#e69f00\" or { hex = \"#e69f00\", xterm = 178, ansi = \"yellow\" }")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Entry, E> {
@@ -308,7 +297,6 @@ mod tests {
         let orange = palette.shade(ColorSlot::Orange);
         assert_eq!(orange.at(Depth::TrueColor), Color::Rgb(0xE6, 0x9F, 0));
         assert_eq!(orange.at(Depth::Indexed256), Color::Indexed(178));
-        assert_eq!(orange.ink(Depth::Indexed256), Color::Indexed(16));
         let sky = palette.shade(ColorSlot::Sky);
         assert_eq!((sky.at(Depth::Indexed256), sky.at(Depth::Ansi16)), (Color::Indexed(3), Color::Blue));
         assert_eq!(sky.at(Depth::None), Color::Reset);
@@ -320,9 +308,9 @@ mod tests {
     fn refusals_say_where() {
         for (text, expected) in [
             ("\n pink = \"#ffffff\"", "line 2, column 2: unknown key `pink`, expected one of"),
-            ("sky = \"#fff\"", "line 1, column 7: `#fff` is no colour, expected `#rrggbb`"),
+            ("sky = \"#fff\"", "line 1, column 7: `#fff` is not a color, expected `#rrggbb`"),
             ("é = 1", "line 1, column 1: "),
-            ("sky = 7", "line 1, column 7: invalid type: integer `7`, expected a colour such as"),
+            ("sky = 7", "line 1, column 7: invalid type: integer `7`, expected a color such as"),
             ("sky = { hex = \"#000000\", ansi = \"pink\" }", "line 1, column 33: `pink` is none of black, red,"),
             ("sky = { hex = \"#000000\", xterm = 256 }", "line 1, column 34: "),
             ("sky = { xterm = 6 }", "line 1, column 7: missing field `hex`"),

@@ -121,7 +121,7 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     let theme = scene.theme;
     let Some(last) = area.height.checked_sub(1) else { return };
     let width = usize::from(area.width);
-    let action = action(verdict);
+    let action = action(verdict, width);
     let also = also(verdict);
     let action_rows = u16::from(action.is_some() && last > 0);
     let also_rows = u16::from(also.is_some() && area.height >= 4);
@@ -138,10 +138,7 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     if let Some((text, worth)) = action.filter(|_| action_rows > 0) {
         let style = if verdict.is_healthy() { theme.dim() } else { theme.advice() };
         let row = Rect { y, height: 1, ..area };
-        let mut end = row.right();
-        if let Some(worth) = worth.filter(|worth| usize::from(cells(worth)) + 12 <= width) {
-            end = write_right(buf, row.x, y, row.right(), &worth, style).saturating_sub(2);
-        }
+        let end = worth.map_or(row.right(), |worth| write_right(buf, row.x, y, row.right(), &worth, style) - 2);
         write_fit(buf, Rect { width: end.saturating_sub(row.x), ..row }, &text, style);
         y += 1;
     }
@@ -150,8 +147,12 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     }
 }
 
-/// What to do first, and what it is worth; where nothing could be judged, the command that changes that.
-fn action(verdict: &Verdict) -> Option<(String, Option<String>)> {
+/// Cells of an advice that are left of it beside what it is worth.
+const TITLE: usize = 24;
+
+/// What to do first, and as much of what it is worth as fits into `width` cells beside it; where nothing could be judged, the
+/// command that changes that.
+fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
     let is_unsure = verdict.class == Class::Unknown || verdict.confidence < 0.5;
     let fix = verdict.not_seen.iter().find_map(|missing| Some((missing, missing.fix.as_deref()?)));
     if let Some((missing, fix)) = fix.filter(|_| is_unsure) {
@@ -159,7 +160,12 @@ fn action(verdict: &Verdict) -> Option<(String, Option<String>)> {
     }
     let first = verdict.advice.first()?;
     let lead = if verdict.is_healthy() { "You could still try: " } else { "▶ " };
-    Some((format!("{lead}{}", sanitise(&first.title)), first.worth()))
+    let text = format!("{lead}{}", sanitise(&first.title));
+    let room = width.saturating_sub(usize::from(cells(&text)).min(TITLE) + 2);
+    let beside = width.saturating_sub(usize::from(cells(&text)) + 2);
+    let whole = [first.worth(), first.gain()].into_iter().flatten().find(|worth| usize::from(cells(worth)) <= beside);
+    let worth = whole.or_else(|| first.gain().filter(|gain| usize::from(cells(gain)) <= room));
+    Some((text, worth))
 }
 
 /// A second cause that is true at once, or what makes the answer less certain.
@@ -192,7 +198,7 @@ fn pending(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
             if left >= 1.0 { format!("first verdict in {left:.0} s") } else { "first verdict soon".to_owned() };
         let pid = scene.job.target.pid;
         lines.push((format!("Watching PID {pid}: {when}."), Style::new()));
-        lines.push(("The job keeps running unchanged.".to_owned(), theme.dim()));
+        lines.push(("The job runs on unchanged.".to_owned(), theme.dim()));
     }
     for ((line, style), row) in lines.iter().zip(area.rows()) {
         write_fit(buf, row, line, *style);

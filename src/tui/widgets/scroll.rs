@@ -95,9 +95,13 @@ impl Scroll<'_> {
         let (rows, edges) = (tile::rows(tiles.len(), columns), panel::edges(self.buf.area));
         let axis = u16::from(!panel::framed(self.buf.area));
         let height = (spare.saturating_sub(axis) / rows.max(1)).saturating_sub(edges).clamp(1, highest);
-        let area = self.next(rows.saturating_mul(height + edges) + axis);
+        for (place, row) in (1..).zip(tiles.chunks(usize::from(columns))) {
+            let area = self.next(height + edges);
+            tile::draw_row(self.buf, area, row, place == rows, scene, self.hits);
+        }
+        let area = self.next(axis);
         if area.height > 0 {
-            tile::draw(self.buf, area, tiles, columns, scene, self.hits);
+            tile::ruler(self.buf, area, scene, self.hits);
         }
     }
 

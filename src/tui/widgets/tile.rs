@@ -105,8 +105,8 @@ pub fn rows(tiles: usize, columns: u16) -> u16 {
     count(tiles).div_ceil(columns.max(1))
 }
 
-/// Draws tiles over all of `area`, in a grid of `columns`; the time axis is in the lower edge of the last row of a grid, and
-/// on a line of its own below a column.
+/// Draws tiles over all of `area`, in rows of `columns`; the time axis is in the lower edge of the last row where there are
+/// frames, and on a line of its own below them where there are not.
 pub fn draw(
     buf: &mut Buffer,
     area: Rect,
@@ -115,48 +115,52 @@ pub fn draw(
     scene: &Scene<'_>,
     hits: &mut Vec<(Rect, Hit)>,
 ) {
-    let is_framed = framed(buf.area);
-    let axis = u16::from(!is_framed && tiles.iter().any(Tile::is_timed));
+    let axis = u16::from(!framed(buf.area) && tiles.iter().any(Tile::is_timed));
     let body = Rect { height: area.height.saturating_sub(axis), ..area };
-    let places = if columns > 1 { grid(body, tiles.len(), columns) } else { column(body, tiles, edges(buf.area)) };
-    let last = places.last().map_or(0, |place| place.y);
-    let mut below = None;
-    for (tile, place) in tiles.iter().zip(places) {
-        let timed = tile.draw(buf, place, scene, hits);
-        match timed {
-            Some(ruler) if is_framed && place.y == last => {
-                let ruler = Rect { x: ruler.x + 1, width: ruler.width.saturating_sub(2), ..ruler };
-                chart::ruler(buf, ruler, scene);
-                hits.push((ruler, Hit::Ruler));
-            }
-            Some(ruler) => below = Some(ruler),
-            None => {}
+    if columns > 1 {
+        let rows = rows(tiles.len(), columns);
+        let mut y = body.y;
+        for (place, row) in (0..).zip(tiles.chunks(usize::from(columns))) {
+            let height = body.height / rows + u16::from(place < body.height % rows);
+            draw_row(buf, Rect { y, height, ..body }, row, place + 1 == rows, scene, hits);
+            y += height;
+        }
+    } else {
+        for (place, tile) in column(body, tiles, edges(buf.area)).into_iter().zip(tiles) {
+            let is_last = place.bottom() == body.bottom();
+            draw_row(buf, place, std::slice::from_ref(tile), is_last, scene, hits);
         }
     }
-    if let Some(ruler) = below.filter(|_| axis > 0) {
-        let ruler = Rect { y: body.bottom(), ..ruler };
-        chart::ruler(buf, ruler, scene);
-        hits.push((ruler, Hit::Ruler));
+    if axis > 0 {
+        ruler(buf, Rect { y: body.bottom(), height: 1, ..body }, scene, hits);
     }
 }
 
-/// Equal places in rows of so many columns; those of a last row that is not full are wider.
-fn grid(area: Rect, tiles: usize, columns: u16) -> Vec<Rect> {
-    let rows = rows(tiles, columns);
-    let mut places = Vec::new();
-    let mut y = area.y;
-    for row in 0..rows {
-        let height = area.height / rows + u16::from(row < area.height % rows);
-        let in_row = (count(tiles) - row * columns).min(columns);
-        let mut x = area.x;
-        for column in 0..in_row {
-            let width = area.width / in_row + u16::from(column < area.width % in_row);
-            places.push(Rect { x, y, width, height });
-            x += width;
+/// Draws tiles side by side over all of `area`, with the time axis in their lower edges if it is the last row of frames.
+pub fn draw_row(
+    buf: &mut Buffer,
+    area: Rect,
+    tiles: &[Tile],
+    is_last: bool,
+    scene: &Scene<'_>,
+    hits: &mut Vec<(Rect, Hit)>,
+) {
+    let count = count(tiles.len()).max(1);
+    let mut x = area.x;
+    for (place, tile) in (0..).zip(tiles) {
+        let width = area.width / count + u16::from(place < area.width % count);
+        let below = tile.draw(buf, Rect { x, width, ..area }, scene, hits);
+        if let Some(below) = below.filter(|_| is_last && framed(buf.area)) {
+            ruler(buf, Rect { x: below.x + 1, width: below.width.saturating_sub(2), ..below }, scene, hits);
         }
-        y += height;
+        x += width;
     }
-    places
+}
+
+/// Draws a time axis.
+pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, hits: &mut Vec<(Rect, Hit)>) {
+    chart::ruler(buf, area, scene);
+    hits.push((area, Hit::Ruler));
 }
 
 /// Places one below the other: each has its edges, spare rows are shared out by weight.

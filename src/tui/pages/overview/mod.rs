@@ -34,6 +34,9 @@ pub struct Overview;
 
 impl Content for Overview {
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, _top: usize, drawn: &mut Drawn) {
+        if scene.frame().is_none() && scene.job.replay.is_some() {
+            return;
+        }
         let columns = tile::columns(buf.area);
         let (pipeline, mut rest) = cut_top(area, pipeline::rows(buf.area).min(area.height));
         pipeline::draw(buf, pipeline, scene);

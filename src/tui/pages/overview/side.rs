@@ -17,9 +17,9 @@ use crate::tui::{format, labels};
 /// Most functions of the loop and of the workers.
 const FUNCTIONS: usize = 8;
 /// Most rows of the wait chain.
-const CHAIN: usize = 12;
+const CHAIN_ROWS: usize = 12;
 /// Most processes.
-const PROCESSES: usize = 40;
+const PROCESS_ROWS: usize = 40;
 
 /// Draws what there is, one below the other.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
@@ -39,7 +39,7 @@ fn list(name: &str, keys: &str, lines: Vec<Line<'static>>, scene: &Scene<'_>) ->
 /// The wait chain.
 fn chain(width: usize, scene: &Scene<'_>) -> Option<Tile> {
     let rows = rows(&scene.verdict()?.chain);
-    let lines = rows.iter().take(CHAIN).map(|row| {
+    let lines = rows.iter().take(CHAIN_ROWS).map(|row| {
         let share = format!("{:>4} ", format::share(Some(row.node.share)));
         let room = width.saturating_sub(share.len() + usize::from(cells(&row.branch)));
         Line::from_iter([
@@ -90,7 +90,7 @@ fn functions(width: usize, scene: &Scene<'_>) -> Option<Tile> {
 fn processes(frame: &Frame, width: usize, scene: &Scene<'_>) -> Tile {
     let mut processes: Vec<_> = frame.processes.iter().collect();
     processes.sort_by(|a, b| b.cpu_pct.unwrap_or(-1.0).total_cmp(&a.cpu_pct.unwrap_or(-1.0)));
-    let lines = processes.into_iter().take(PROCESSES).map(|process| {
+    let lines = processes.into_iter().take(PROCESS_ROWS).map(|process| {
         let head = format!("{:>8} {:>5} ", process.id.pid, format::percent(process.cpu_pct));
         let command = sanitise(&labels::short_command(&process.command)).into_owned();
         let room = width.saturating_sub(head.len());

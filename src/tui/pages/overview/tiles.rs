@@ -12,7 +12,7 @@ use crate::tui::widgets::tile::{Body, Tile};
 use crate::tui::widgets::{ChartLine, Scene, Top, card};
 use crate::tui::{format, labels};
 
-const STEPS: ChartLine = ChartLine(Class::Balanced, "steps/s", |p| p.steps.get(), Top::Number);
+const STEPS_PER_S: ChartLine = ChartLine(Class::Balanced, "steps/s", |p| p.steps.get(), Top::Number);
 const GPU: ChartLine = ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent);
 const WORKERS: ChartLine = ChartLine(Class::DataLoader, "workers", |p| p.loader.get(), Top::Percent);
 const CPU: ChartLine = ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent);
@@ -58,12 +58,12 @@ fn steps(scene: &Scene<'_>) -> Option<Tile> {
     let verdict = scene.verdict()?;
     let per_s = verdict.steps.per_s?;
     let theme = scene.theme;
-    let panel = Panel::new(STEPS.1, theme.series(STEPS.0).patch(theme.strong()));
+    let panel = Panel::new(STEPS_PER_S.1, theme.series(STEPS_PER_S.0).patch(theme.strong()));
     let mut panel = panel.with(format::number(Some(per_s)), theme.strong());
     if let Some(ms) = verdict.steps.p50_ms {
         panel = panel.with(format!("{} a step", format::step_time(ms)), theme.dim());
     }
-    Some(Tile { panel, body: Body::Chart(STEPS, "no steps yet".to_owned()), weight: 2 })
+    Some(Tile { panel, body: Body::Chart(STEPS_PER_S, "no steps yet".to_owned()), weight: 2 })
 }
 
 /// Where each second of the loop goes.

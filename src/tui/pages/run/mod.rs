@@ -40,7 +40,7 @@ impl Content for Run {
         let theme = scene.theme;
         let mut head = Text::new(area.width, theme);
         let Some(run) = &self.totals else {
-            head.line("Nothing has been watched yet.", Style::new());
+            head.line("No history yet.", Style::new());
             return scrolled(buf, area, top, drawn, |page| page.lines(&head.lines));
         };
         head.heading("The run so far");
@@ -60,7 +60,7 @@ impl Content for Run {
             text.lines.remove(0);
             text
         };
-        let mut changes = section("Changes of verdict, the newest first");
+        let mut changes = section("Changes of the verdict, newest first");
         if self.changes.is_empty() {
             changes.wrapped("", 2, "none so far", theme.dim());
         }
