@@ -180,7 +180,7 @@ fn root_takes_no_settings_from_another_users_home() {
     let why = format!("{} belongs to user 65534, not to root", home.display());
     let (applied, said, status) = printed(&mut trainmon(&["--print-config"]));
     assert_eq!((applied, status), (false, Some(0)));
-    assert_eq!(said, format!("trainmon: the configuration {} is ignored: {why}\n", config.display()));
+    assert_eq!(said, format!("trainmon: ignoring the configuration {}: {why}\n", config.display()));
     // Where there is none, there is nothing to tell.
     let elsewhere = config.with_file_name("elsewhere.toml");
     fs::rename(&config, &elsewhere).unwrap();
@@ -298,7 +298,7 @@ fn setuid_nothing_that_the_caller_names_is_loaded() {
     ] {
         let output = setuid.command(&["doctor", option, value]).output().unwrap();
         let line = error_line(&output);
-        assert!(line.starts_with(&format!("trainmon: {option} is not accepted: this trainmon is setuid")), "{line}");
+        assert!(line.starts_with(&format!("trainmon: {option} is refused: this trainmon is setuid")), "{line}");
         assert_eq!(output.status.code(), Some(2));
     }
     let home = folder(setuid.0.path(), "home");
