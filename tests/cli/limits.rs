@@ -156,7 +156,7 @@ fn sources_whose_threads_cannot_be_started_say_so_and_the_rest_goes_on() {
     let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
     for source in ["nvml", "disks", "stacks"] {
         let why = why(&verdict, source);
-        assert!(why.contains("no thread can be started") && why.contains("(ulimit -u 2)"), "{source}: {why}");
+        assert!(why.contains("cannot start a thread") && why.contains("(ulimit -u 2)"), "{source}: {why}");
     }
     assert!(verdict["observed_s"].as_f64().unwrap() > 0.0, "the job is read: {verdict}");
 }
