@@ -178,7 +178,10 @@ fn longest(verdict: &Verdict) -> Vec<&ChainNode> {
 fn stage(node: &ChainNode, verdict: &Verdict) -> Option<Stage> {
     let name = node.name.as_str();
     let file = name.rsplit('/').next().unwrap_or(name);
-    let share = format!("{}% of the time", whole_percent(node.share));
+    // Several workers may wait for the same thing.
+    let is_same = |other: &&ChainNode| (other.kind, &other.name, other.pid) == (node.kind, &node.name, node.pid);
+    let share: f64 = verdict.chain.iter().filter(is_same).map(|node| node.share).sum();
+    let share = format!("{}% of the time", whole_percent(share));
     let of_process = |word: &str| node.pid.map_or_else(|| word.to_owned(), |pid| format!("{word} {pid}"));
     let does = match node.state {
         NodeState::Cpu => "on CPU",

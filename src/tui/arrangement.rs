@@ -271,7 +271,7 @@ mod tests {
         read_back(["auto", "dark", "light", "high-contrast", "~/mine.toml", "/a/b"].map(ThemeName::known));
         assert_eq!(
             "pink".parse::<ThemeName>(),
-            Err("`pink` is none of auto, dark, light, high-contrast, the path of a .toml file".to_owned())
+            Err("`pink` is not one of auto, dark, light, high-contrast, the path of a .toml file".to_owned())
         );
         assert!("7m".parse::<Scale>().unwrap_err().contains("5m, 10m"));
         assert!("overveiw".parse::<Page>().unwrap_err().ends_with(": did you mean overview?"));

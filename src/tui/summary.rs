@@ -127,14 +127,14 @@ mod tests {
         );
         assert_eq!(run.advice().unwrap().title, "Use a larger batch");
         let lines: Vec<String> = lines(&run, &TimeZone::UTC).into_iter().map(|(_, text)| text).collect();
-        assert_eq!(lines[0], "Watched for 2m20s: 140 steps, 1.0 a second");
+        assert_eq!(lines[0], "Watched for 2m20s: 140 steps, 1.0 per second");
         assert_eq!(lines[1], "Time by verdict: gpu 39%, data-loader 32%, idle 29%");
-        assert_eq!(lines[2], "Longest stretch: gpu: compute-bound for 55 s, from 00:00:30 on");
+        assert_eq!(lines[2], "Longest without a change: gpu: compute-bound for 55 s, from 00:00:30");
         assert_eq!(
             lines[3],
-            "Cost most: data-loader: too-few-workers (all workers busy, CPUs left over), 45 s in all"
+            "Most costly: data-loader: too-few-workers (all workers busy, CPUs left over), 45 s in total"
         );
-        assert_eq!(lines[4], "Main thread: waiting for data 60%, waiting for the GPU 10%, own work 30%");
+        assert_eq!(lines[4], "Training loop: waiting for data 60%, waiting for the GPU 10%, own work 30%");
         assert_eq!(lines[5], "▶ Use a larger batch: up to 1.7× faster");
     }
 

@@ -184,10 +184,10 @@ mod tests {
     #[test]
     fn what_no_terminal_sends_is_refused_with_the_reason() {
         for (text, part) in [
-            ("", "is no key"),
+            ("", "is not a key"),
             ("ctrl-", "write it as"),
-            ("alt-x", "Alt is left"),
-            ("M-x", "Alt is left"),
+            ("alt-x", "Alt belongs"),
+            ("M-x", "Alt belongs"),
             ("ctrl-i", "Tab"),
             ("ctrl-m", "Enter"),
             ("ctrl-5", "only letters"),
@@ -196,8 +196,8 @@ mod tests {
             ("F25", "write it as"),
             ("f", ""),
             ("F+1", "write it as"),
-            ("banana", "`banana` is no key"),
-            ("\u{1b}", "is no key"),
+            ("banana", "`banana` is not a key"),
+            ("\u{1b}", "is not a key"),
         ] {
             match text.parse::<Chord>() {
                 Ok(chord) => assert_eq!((text, chord), ("f", ch('f'))),
