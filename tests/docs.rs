@@ -221,7 +221,7 @@ fn every_command_is_mentioned() {
 fn every_column_of_the_log_is_described() {
     for (heading, before, columns) in [
         ("## Columns", "", csv::COLUMNS),
-        ("## Columns of each device", "gpuN_", csv::GPU_COLUMNS),
+        ("## Columns of each GPU", "gpuN_", csv::GPU_COLUMNS),
         ("## The last column", "", csv::LAST_COLUMNS),
     ] {
         let mut rows = vec!["| column | unit | what it is |".to_owned(), "|---|---|---|".to_owned()];
