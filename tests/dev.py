@@ -6,7 +6,7 @@
     python tests/dev.py peers           compare the cost of trainmon with that of other monitors
     python tests/dev.py vm              test other kernels, rights and limits in virtual machines
     python tests/dev.py record          record labeled workloads for tests/recordings
-    python tests/dev.py screens         take new screenshots of the pages
+    python tests/dev.py screens         draw the pictures of README.md and docs/
     python tests/dev.py open-programs   judge training programs written by others
 """
 

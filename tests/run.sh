@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks what must hold before a change is merged, the cheapest checks first.
 #
-#   tests/run.sh --quick   format, lints, and the tests that need no torch: two minutes once everything is built
+#   tests/run.sh --quick   format, lints, and the tests that need no torch: a few minutes once everything is built
 #   tests/run.sh           the same, then every other test, the fault table, and a short evaluation (3 GB of torch)
 #
 # Needs cargo from rustup.rs, a C compiler, and CPython 3.11 or later. As root it installs the Debian packages that are

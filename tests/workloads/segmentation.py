@@ -14,12 +14,12 @@ import time
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-import numpy  # noqa: E402
-import torch  # noqa: E402
-from PIL import Image  # noqa: E402
-from torch.utils.data import DataLoader, Dataset  # noqa: E402
+import numpy
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
 
-from workloads import simulated_gpu  # noqa: E402
+from workloads import simulated_gpu
 
 #: Seconds of GPU work of a step.
 STEP_S = 0.075
@@ -42,7 +42,7 @@ def dilate_mask(mask: numpy.ndarray, radius: int = 14) -> numpy.ndarray:
     return wide
 
 
-class Tiles(Dataset):
+class Tiles(Dataset[tuple[torch.Tensor, torch.Tensor]]):
     """Tiles and their masks."""
 
     def __init__(self, paths: list[str]):
@@ -64,7 +64,7 @@ def train_step(gpu: simulated_gpu.SimulatedGpu, images: torch.Tensor, masks: tor
     gpu.synchronize()
 
 
-def train(loader: DataLoader, gpu: simulated_gpu.SimulatedGpu, until: float) -> int:
+def train(loader: DataLoader[tuple[torch.Tensor, torch.Tensor]], gpu: simulated_gpu.SimulatedGpu, until: float) -> int:
     """Steps until the time is up; how many that were."""
     step = 0
     for images, masks in loader:

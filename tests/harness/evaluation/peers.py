@@ -234,9 +234,11 @@ HEAD = (
 def as_markdown(rows: list[Row]) -> str:
     """The table of docs/measured.md: programs that were measured."""
     cells = (
-        (row.name, row.processes)
-        + tuple(show(row.median(field), f".{digits}f") for field, _width, digits in COLUMNS)
-        + (show(median(row.steps), ".3f"), len(row.costs))
+        (
+            *(row.name, row.processes),
+            *(show(row.median(field), f".{digits}f") for field, _width, digits in COLUMNS),
+            *(show(median(row.steps), ".3f"), len(row.costs)),
+        )
         for row in rows
         if not row.why_not
     )
