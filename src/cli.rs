@@ -14,8 +14,7 @@ use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
 use crate::outputs::explanation::{TOPICS, topic};
-use crate::text::nearest;
-use crate::trust::shell_word;
+use crate::text::{nearest, shell_word};
 
 /// See what holds a training job back: the data loader, storage, the CPUs or the GPU.
 /// trainmon watches a running job from the outside. The job needs no changes and no restart.
