@@ -71,7 +71,7 @@ pub enum Command {
         #[arg(trailing_var_arg = true, required = true, num_args = 1.., value_name = "CMD")]
         program: Vec<OsString>,
     },
-    /// Watch a simulated training job; works without a GPU.
+    /// Start a small training program and attach to it. Works on any machine: its GPU is simulated.
     Demo {
         /// Bottleneck to simulate.
         #[arg(long, value_enum, default_value_t)]
@@ -269,20 +269,21 @@ impl TypedValueParser for CauseName {
     }
 }
 
-/// What holds the demo back.
+/// The demo's bottleneck.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum DemoBottleneck {
-    /// One worker that is too slow while other CPUs are free.
+    /// Too few workers, with CPUs left free.
     #[default]
     DataLoader,
-    /// CPU work in the training loop between kernel launches.
+    /// CPU work of the training loop between GPU launches.
     Cpu,
-    /// Workers that wait for a slow storage server (on this machine, loopback only).
+    /// Workers that wait for a slow storage server, which runs on 127.0.0.1.
     Io,
     /// A simulated GPU that is always busy.
     Gpu,
-    /// Nothing that costs more than a few percent.
-    Balanced,
+    /// No bottleneck: nothing costs more than a few percent.
+    #[value(alias = "balanced")]
+    Healthy,
 }
 
 fn parse_class(text: &str) -> Result<Class, String> {

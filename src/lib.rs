@@ -1,4 +1,4 @@
-//! trainmon attaches to a running training job from outside and says what holds it back.
+//! trainmon attaches to a running training job, without changing it, and says what holds it back.
 //!
 #![doc = include_str!("../docs/architecture.md")]
 
@@ -34,15 +34,15 @@ use errors::ExitCode;
 
 /// Runs the program with the arguments of the process.
 pub fn run() -> ExitCode {
-    // First of all: threads and programs that are started later inherit it.
+    // This comes first: threads and programs started later inherit it.
     if let Err(error) = trust::rights::lay_down() {
         let error = anyhow::Error::new(error);
-        return errors::report(&error.context("cannot give up the rights of trainmon's own file"));
+        return errors::report(&error.context("cannot drop the rights of trainmon's own file"));
     }
     heap::share_under_limit();
     signals::prepare();
     let arguments: Vec<_> = std::env::args_os().collect();
-    let parts = [sources::py_spy::run_part, demo::run_part, commands::run::run_part, sources::gpu::run_part];
+    let parts = [sources::py_spy::run_part, commands::run::run_part, sources::gpu::run_part];
     if let Some(code) = parts.iter().find_map(|run| run(&arguments)) {
         return code;
     }

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use super::{attach_options, screen};
+use super::{LastMoment, attach_options, screen};
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure};
 use crate::jobs::session::{EndSignals, Session, block_on};
@@ -14,11 +14,14 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     let logs = settings.call.log.is_some();
     if logs || !is_terminal() {
         // Without a log there is nothing to ask for: no screen could follow.
-        return attach(settings, super::pick::choose(settings, logs)?, None);
+        return attach(settings, super::pick::choose(settings, logs)?);
     }
     match super::pick::certain(settings) {
-        Ok(pid) => attach(settings, pid, None),
-        Err(_) => block_on(async { screen::live(super::pick_screen::run(settings).await?, settings, None).await }),
+        Ok(pid) => attach(settings, pid),
+        Err(_) => {
+            block_on(async { screen::live(super::pick_screen::run(settings).await?, settings, None).await })?;
+            Ok(ExitCode::DONE)
+        }
     }
 }
 
@@ -32,8 +35,13 @@ fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
+/// Watches `pid` on the screen or into the log.
+pub fn attach(settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
+    watch(settings, pid, None).map(|_| ExitCode::DONE)
+}
+
 /// Watches `pid` on the screen or into the log; `simulated` is the file of a simulated GPU instead of NVML.
-pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<ExitCode> {
+pub fn watch(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<Option<LastMoment>> {
     let options = attach_options(settings, pid, simulated);
     if let Some(path) = &settings.call.log {
         let existing = settings.call.existing();

@@ -29,15 +29,20 @@ use serde::Serialize;
 
 use crate::collector;
 use crate::config::Settings;
+use crate::diagnosis::Verdict;
 use crate::errors::ExitCode;
 use crate::jobs::candidates::scan::Places;
 use crate::jobs::session::{self, EndSignals, Reopening, Session};
 use crate::outputs::log::LogOut;
 use crate::pipeline::Tick;
 use crate::rates::RatesOptions;
+use crate::rates::frame::Frame;
 use crate::sources::{Roots, SourceOptions};
 use crate::streams::Stream;
 use crate::tui::labels::counted;
+
+/// The last frame and verdict that were shown or written.
+type LastMoment = (Arc<Frame>, Arc<Verdict>);
 
 /// What the settings say about attaching to `pid`. `simulated` is the state file of a simulated GPU in place of NVML.
 pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -> session::SessionOptions {

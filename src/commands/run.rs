@@ -93,12 +93,13 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
 fn watch(settings: &Settings, pid: u32, output: Option<OutputReader>) -> anyhow::Result<ExitCode> {
     let options = super::attach_options(settings, pid, None);
     let Some(path) = &settings.call.log else {
-        return block_on(async { super::screen::live(Session::attach(options)?, settings, output).await });
+        block_on(async { super::screen::live(Session::attach(options)?, settings, output).await })?;
+        return Ok(ExitCode::DONE);
     };
     // Signals are for the program.
     let unheard = || Ok((EndSignals::never(), Reopening::never()));
     let session = Session::attach(options)?;
-    super::log::run(session, path, settings.call.existing(), unheard)
+    super::log::run(session, path, settings.call.existing(), unheard).map(|_| ExitCode::DONE)
 }
 
 /// A bug of ours must not leave the program alone: its status is still waited for, and signals go on to it.

@@ -3,12 +3,13 @@
 use std::io::{self, ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ratatui::buffer::Buffer;
 
 use super::output::OutputReader;
-use super::{attach_options, places, screen_loop};
+use super::{LastMoment, attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
 use crate::errors::{self, ExitCode};
 use crate::history::archive::Limits;
@@ -26,11 +27,12 @@ use crate::{text, zone};
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
 
 /// Shows a job until the user leaves the screen, with what the program writes to `output`. When the target ends the screen stays.
+/// Gives the job's last moment.
 pub(super) async fn live(
     session: Session,
     settings: &Settings,
     output: Option<OutputReader>,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Option<LastMoment>> {
     let options = options(settings)?;
     let interval_s = settings.interval.as_secs_f64();
     let job = Job::new(JobKey::default(), session.target(), interval_s, options.limits);
@@ -44,7 +46,7 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
     let header = player.header();
     let target = Target { pid: header.pid, command: header.command.clone() };
     let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
-    show(job, options, settings, Feed::Recorded(Box::new(player)), None).await
+    show(job, options, settings, Feed::Recorded(Box::new(player)), None).await.map(|_| ExitCode::DONE)
 }
 
 /// What the screen is set to: the command line and the configuration over the stored layout over the defaults.
@@ -83,7 +85,7 @@ async fn show(
     settings: &Settings,
     feed: Feed,
     output: Option<OutputReader>,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Option<LastMoment>> {
     let ascii = options.theme.ascii;
     let make = |size| {
         let app = App::new(job, options.clone(), size);
@@ -95,9 +97,10 @@ async fn show(
         Ok((terminal, JobScreen { app, .. }, ())) => {
             let width = usize::from(terminal.size().0);
             terminal.leave_with(&what_was_learned(&app, width, ascii));
-            Ok(ExitCode::DONE)
+            let last = app.jobs().first().and_then(|job| job.archive().latest());
+            Ok(last.map(|moment| (Arc::clone(&moment.frame), Arc::clone(&moment.verdict))))
         }
-        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_gone) => Ok(ExitCode::DONE),
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_gone) => Ok(None),
         Err(error) => Err(error),
     }
 }

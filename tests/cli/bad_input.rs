@@ -54,9 +54,9 @@ fn a_pid_that_nobody_has_is_refused() {
     for arguments in [&["--log", "-"][..], &["diagnose"], &["diagnose", "--json"]] {
         let mut command = trainmon(arguments);
         command.args(["--pid", NOBODY]);
-        refused(command, 3, &["no process 4194304", "`trainmon` alone lists"]);
+        refused(command, 3, &["no process 4194304", "run `trainmon` to list"]);
     }
-    refused(trainmon(&["doctor", "--pid", NOBODY]), 3, &["no process 4194304", "`trainmon` alone lists"]);
+    refused(trainmon(&["doctor", "--pid", NOBODY]), 3, &["no process 4194304", "run `trainmon` to list"]);
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn root_never_runs_a_py_spy_that_another_user_planted() {
     fs::write(&planted, "#!/bin/sh\necho py-spy 0.4.3\n").unwrap();
     mode(&planted, 0o755);
     let (_, detail, fix) = doctor();
-    assert!(detail.ends_with("is a script, and root runs only a binary"), "{detail}");
+    assert!(detail.ends_with("is a script, but root runs only a binary"), "{detail}");
     assert_eq!(fix.as_deref(), Some(install));
     assert!(!marks().exists());
 }
@@ -194,7 +194,11 @@ fn root_takes_no_settings_from_another_users_home() {
     // Its messages go nowhere where links of theirs could lead them.
     symlink("/nonexistent", home.join(".local")).unwrap();
     let output = trainmon(&["explain"]).env("HOME", &home).env("RUST_LOG", "info").output().unwrap();
-    assert!(text(&output.stderr).contains(&format!("no messages are logged: {why}; --log-file FILE")), "{output:?}");
+    assert!(
+        text(&output.stderr)
+            .contains(&format!("cannot log messages: {why}; choose another file with --log-file FILE")),
+        "{output:?}"
+    );
     assert!(output.status.success());
 }
 

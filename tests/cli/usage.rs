@@ -26,7 +26,7 @@ fn the_version_is_that_of_the_package() {
 }
 
 #[test]
-fn help_offers_every_command_and_option_and_not_the_parts_of_the_demo() {
+fn help_offers_every_command_and_option() {
     for flag in ["-h", "--help"] {
         let output = run(&[flag]);
         assert!(output.status.success() && output.stderr.is_empty());
@@ -72,7 +72,6 @@ fn help_offers_every_command_and_option_and_not_the_parts_of_the_demo() {
         ] {
             assert!(help.contains(wanted), "{flag}: {wanted} is missing");
         }
-        assert!(!help.contains("demo-trainer") && !help.contains("demo-worker"), "{help}");
     }
 }
 
@@ -130,7 +129,7 @@ fn every_command_has_help() {
     assert_eq!(run(&["help"]).stdout, run(&["--help"]).stdout);
     refused(&["help", "reocrd"], "no command is called `reocrd`: did you mean record?");
     assert!(text(&run(&["diagnose", "-h"]).stdout).contains("--fail-on"));
-    assert!(text(&run(&["demo", "-h"]).stdout).contains("data-loader, cpu, io, gpu, balanced"));
+    assert!(text(&run(&["demo", "-h"]).stdout).contains("data-loader, cpu, io, gpu, healthy"));
 }
 
 #[test]
@@ -171,7 +170,6 @@ fn usage_errors_are_one_line_and_exit_2() {
     refused(&["explain", "\u{1b}[31m\nx"], "no cause is called");
     refused(&["explain", "decode", "--log", "x.csv"], "writes no log");
     refused(&["man", "report"], "no command is called `report`");
-    refused(&["demo-worker", "--bad"], "--bad");
     refused(&["-p", "1", "\u{1b}[31m\nx"], "trainmon");
 }
 
@@ -215,7 +213,6 @@ fn every_shell_gets_completions() {
         assert!(script.contains("no-ptrace") && script.contains("diagnose"), "{shell}");
         // The generators of the other shells leave the values of arguments out.
         assert!(script.contains("too-few-workers") || !["bash", "zsh"].contains(&shell), "{shell}");
-        assert!(!script.contains("demo-worker"), "{shell}");
     }
 }
 

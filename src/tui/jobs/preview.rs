@@ -40,7 +40,7 @@ pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
             text.at_most(2, &format!("{}{sure}", verdict.heading()), theme.strong());
             text.at_most(if roomy { 5 } else { 2 }, &verdict.summary, Style::new());
             if let Some(advice) = verdict.advice.first() {
-                text.at_most(2, &labels::advice_line("▶ ", advice, text.width), theme.advice());
+                text.at_most(2, &labels::advice_line("▶ ", advice, text.width), theme.strong());
             }
         }
     }
@@ -82,7 +82,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         if columns.values().all(|v| v.is_none()) {
             write(buf, band.x, band.y, band.right(), none, theme.dim());
         } else {
-            charts::timeline(buf, band, &columns, 100.0, about.look(), theme);
+            charts::timeline(buf, band, &columns, 100.0, |_| about.look(), theme);
         }
         band.y += height;
     }

@@ -57,7 +57,7 @@ fn advice(text: &mut Text, verdict: &Verdict) {
     }
     for (n, advice) in verdict.advice.iter().take(MOST_FINDINGS).enumerate() {
         let title = advice_line(&format!("  {}. ", n + 1), advice, usize::MAX);
-        let style = if n == 0 { text.theme.advice() } else { text.theme.strong() };
+        let style = if n == 0 { text.theme.strong() } else { Style::new() };
         text.wrapped("", 5, &title, style);
         text.wrapped("", 5, &advice.why, Style::new());
     }
@@ -106,7 +106,7 @@ fn not_seen(text: &mut Text, verdict: &Verdict) {
     for n in verdict.not_seen.iter().take(MOST_FINDINGS) {
         text.wrapped("  •", 4, &format!("{}: {}", n.what, sanitise(&n.why)), Style::new());
         if let Some(fix) = &n.fix {
-            text.wrapped("    → ", 6, fix, text.theme.advice());
+            text.wrapped("    → ", 6, fix, text.theme.strong());
         }
     }
     if verdict.not_seen.is_empty() {
@@ -129,7 +129,7 @@ fn ranks(text: &mut Text, verdict: &Verdict) {
         let line = table::row(&columns, [rank.number(place).to_string(), pid.to_string()].into_iter().chain(shares));
         let late = if *straggler { "  late" } else { "" };
         let at = at.as_ref().map(|at| format!("  {}", sanitise(&at.to_string()))).unwrap_or_default();
-        let (advice, dim) = (text.theme.advice(), text.theme.dim());
+        let (advice, dim) = (text.theme.strong(), text.theme.dim());
         text.spans([(line, Style::new()), (late.to_owned(), advice), (at, dim)]);
     }
     if let Some((place, rank)) = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler) {

@@ -30,7 +30,7 @@ pub fn text(scene: &Scene<'_>, width: u16) -> Text {
         Some(fix) => &format!("Fix: {fix}"),
         None => "For what works here and how to fix the rest: trainmon doctor",
     };
-    text.wrapped("", 0, fix, theme.advice());
+    text.wrapped("", 0, fix, theme.strong());
     let not_seen = scene.verdict().map(|verdict| verdict.not_seen.as_slice()).unwrap_or_default();
     for entry in not_seen.iter().filter(|entry| matches!(entry.what, Missing::Device(_))) {
         let fix = entry.fix.as_deref().map(|fix| format!(" ({fix})")).unwrap_or_default();

@@ -47,7 +47,7 @@ impl Content for Run {
         // Two of its lines are told as bars below.
         let is_bars = |line| matches!(line, SummaryLine::Classes | SummaryLine::Activities);
         for (line, text) in summary::lines(run, scene.zone).into_iter().filter(|(line, _)| !is_bars(*line)) {
-            head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.advice() } else { Style::new() });
+            head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.strong() } else { Style::new() });
         }
         let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, theme.series(class)));
         let classes: Vec<Part> = classes.collect();

@@ -13,7 +13,7 @@ pub fn text(width: u16, scene: &Scene<'_>) -> Text {
     text.wrapped("  ", 2, &why, Style::new());
     if let Some(fix) = fix {
         text.width += 2;
-        text.wrapped("  → ", 4, &fix, scene.theme.advice());
+        text.wrapped("  → ", 4, &fix, scene.theme.strong());
     }
     text.line("", Style::new());
     text
