@@ -86,7 +86,7 @@ fn group_and_others_may_write_to_nothing_on_the_way() {
     place.mode("bin", 0o1777);
     assert_eq!(place.read("bin/tool").unwrap(), "tool");
     fs::hard_link(place.at("bin/tool"), place.at("other-name")).unwrap();
-    assert!(place.refusal("bin/tool").contains("more than one name"));
+    assert!(place.refusal("bin/tool").contains("several names"));
     assert!(folder(&place.at("bin"), &place.owners).unwrap_err().to_string().contains("mode 1777"));
 }
 
