@@ -14,8 +14,7 @@ use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
 use crate::outputs::explanation::{TOPICS, topic};
-use crate::text::nearest;
-use crate::trust::shell_word;
+use crate::text::{nearest, shell_word};
 
 /// See what holds a training job back: the data loader, storage, the CPUs or the GPU.
 /// trainmon watches a running job from the outside. The job needs no changes and no restart.
@@ -31,7 +30,7 @@ use crate::trust::shell_word;
 )]
 pub struct Cli {
     #[command(flatten)]
-    target: Target,
+    target: PidArgument,
     /// As parsed, which is not yet what is in effect: see [`Cli::settings`].
     #[command(flatten)]
     parsed: Settings,
@@ -48,9 +47,9 @@ pub struct Cli {
 
 /// The process to watch, as a bare number: `trainmon 1234` is `trainmon --pid 1234`.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Target {
+pub struct PidArgument {
     /// Process to watch, together with everything it starts.
-    #[arg(id = "target", value_name = "PID", value_parser = TargetPid, conflicts_with = "pid")]
+    #[arg(id = "target", value_name = "PID", value_parser = PidOrCommand, conflicts_with = "pid")]
     pid: Option<u32>,
 }
 
@@ -85,7 +84,7 @@ pub enum Command {
     Doctor {
         /// The process to check access to.
         #[command(flatten)]
-        target: Target,
+        target: PidArgument,
         /// Print the findings as one JSON object.
         #[arg(long)]
         json: bool,
@@ -182,7 +181,7 @@ impl Cli {
 #[derive(Debug, Clone, Default, Args)]
 pub struct DiagnoseArgs {
     #[command(flatten)]
-    target: Target,
+    target: PidArgument,
     /// Print the verdict as one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -198,7 +197,7 @@ pub struct DiagnoseArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub struct RecordArgs {
     #[command(flatten)]
-    target: Target,
+    target: PidArgument,
     /// File to write, or `-` for standard output.
     ///
     /// An existing file is refused without --force. A recording is JSON lines in zstd frames: `zstdcat FILE | jq` reads it.
@@ -213,9 +212,9 @@ pub struct RecordArgs {
 
 /// Takes a PID. Where it is no number a command was probably meant.
 #[derive(Debug, Clone)]
-struct TargetPid;
+struct PidOrCommand;
 
-impl TypedValueParser for TargetPid {
+impl TypedValueParser for PidOrCommand {
     type Value = u32;
 
     fn parse_ref(&self, command: &clap::Command, _: Option<&Arg>, value: &OsStr) -> Result<u32, clap::Error> {

@@ -186,7 +186,7 @@ mod tests {
             ("columns = [\"pid\", \"pid\"]", "line 1, column 11: `pid` is listed twice"),
             ("columns = []", "line 1, column 11: at least one"),
             ("sort = \"-size\"", "line 1, column 8: `size` is not one of"),
-            ("history = \"30s\"", "line 1, column 11: a history is 1m to 24h"),
+            ("history = \"30s\"", "line 1, column 11: use a history of 1m to 24h"),
             ("tree = 1", "line 1, column 8: invalid type"),
             ("[keys]\nquit = [\"banana\"]", "line 2, column 9: `banana` is not a key"),
             ("[keys]\nfly = [\"x\"]", "line 2, column 1: unknown action `fly`"),

@@ -8,13 +8,14 @@ pub mod format;
 pub mod json;
 mod named;
 pub mod secrets;
+mod shell;
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub(crate) use named::named_enum;
+pub use shell::{shell_word, sudo_command};
 
 /// Replaces a character that must not be shown (U+FFFD REPLACEMENT CHARACTER).
 pub const REPLACEMENT: char = '\u{FFFD}';
@@ -183,21 +184,6 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
     let found = known.into_iter().map(alike).max_by(|(a, _), (b, _)| a.total_cmp(b));
     // Less similarity than this (two differing letters in five) would be a guess.
     found.filter(|(alike, _)| *alike >= 0.6).map(|(_, known)| known)
-}
-
-/// The directories where sudo looks for programs on common distributions (secure_path, sudoers(5)).
-const SUDO_PATH: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-
-/// The command that runs trainmon as root with these arguments, by its full path where sudo would not find it.
-pub fn sudo_command(arguments: &str) -> String {
-    let own = std::env::current_exe().ok();
-    let found =
-        |own: &Path| own.parent().is_some_and(|folder| SUDO_PATH.iter().any(|known| Path::new(known) == folder));
-    match own.as_deref().filter(|own| !found(own)).and_then(Path::to_str) {
-        Some(own) if own.contains(' ') => format!("sudo '{own}' {arguments}"),
-        Some(own) => format!("sudo {own} {arguments}"),
-        None => format!("sudo trainmon {arguments}"),
-    }
 }
 
 /// What is wrong with a text at a byte offset, in one line. Lines and columns count from 1, columns in characters.

@@ -142,7 +142,11 @@ pub fn command() -> Command {
 
 /// `-h` and `--help` print the same page, a line or two per option; the manual has the long texts.
 fn one_page(arg: Arg) -> Arg {
-    if arg.get_id() == "help" { arg.action(ArgAction::HelpShort).help("Print help") } else { arg }
+    if arg.get_id() == "help" {
+        arg.action(ArgAction::HelpShort).help("Print help").long_help("Print help.")
+    } else {
+        arg
+    }
 }
 
 fn examples(examples: &[(&str, &str)]) -> String {

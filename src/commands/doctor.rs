@@ -133,7 +133,7 @@ fn render(findings: &[DoctorFinding], pid: Option<u32>) -> String {
         0 => format!("trainmon works {target}: all {} checks passed.\n", works.len()),
         some => {
             let checks = findings.len();
-            format!("trainmon works {target}, with limits: {some} of {checks} checks found something missing.\n")
+            format!("trainmon works {target}, with limits: {some} of {checks} checks failed.\n")
         }
     };
     for (title, part) in [("Missing", missing), ("Works", works)] {
@@ -290,7 +290,10 @@ mod tests {
         }
         let text = render(&findings, None);
         assert!(text.starts_with("trainmon works on this machine, with limits: "), "{text}");
-        assert!(text.find("nvml").unwrap() < text.find("kernel").unwrap(), "what is missing comes first: {text}");
+        assert!(
+            text.find("nvml").unwrap() < text.find("Linux 6.8.0").unwrap(),
+            "what is missing comes first: {text}"
+        );
         assert!(text.lines().all(|line| line.width() <= 80), "{text}");
     }
 

@@ -10,6 +10,7 @@ pub mod explain;
 pub mod live;
 pub mod log;
 pub mod man;
+mod output;
 pub mod pick;
 pub mod pick_screen;
 pub mod record;

@@ -9,7 +9,6 @@
 //! becomes the program. Its data workers give none: of these py-spy gets no stacks.
 
 mod init;
-mod output;
 mod program;
 
 use std::ffi::OsString;
@@ -21,12 +20,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{PTracer, getppid, set_ptracer};
 
+use super::output::{Output, OutputReader};
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure, exit_of, note, report};
 use crate::jobs::session::{EndSignals, Reopening, Session, block_on};
 use crate::text::secrets;
-use output::Output;
-pub(super) use output::OutputReader;
 use program::{Forwarder, ProcessGroup};
 
 /// This executable.

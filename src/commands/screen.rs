@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::buffer::Buffer;
 
-use super::run::OutputReader;
+use super::output::OutputReader;
 use super::{LastMoment, attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
 use crate::errors::{self, ExitCode};

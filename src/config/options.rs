@@ -56,7 +56,7 @@ pub struct Settings {
     pub nvml_lib: Option<PathBuf>,
     /// Show passwords, tokens and keys as they are instead of `***`.
     ///
-    /// They occur in command lines, paths and source lines. Logs and recordings hold them too, then.
+    /// They occur in command lines, paths and source lines. Recordings then hold them too.
     #[arg(long, help_heading = "Sources")]
     pub show_secrets: bool,
     /// Read this directory instead of /proc.

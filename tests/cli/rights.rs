@@ -188,7 +188,7 @@ fn root_takes_no_settings_from_another_users_home() {
     fs::rename(&elsewhere, &config).unwrap();
     // What is asked for by name is refused, with a way to have it.
     let (_, said, status) = printed(&mut trainmon(&["--print-config", "-c", config.to_str().unwrap()]));
-    let fix = format!("install -m 644 {} /etc/ makes a copy that root trusts", config.display());
+    let fix = format!("make a copy that root trusts: install -m 644 {} /etc/", config.display());
     assert_eq!(said, format!("trainmon: cannot read {}: {why}; {fix}\n", config.display()));
     assert_eq!(status, Some(2));
     // Its messages go nowhere where links of theirs could lead them.

@@ -99,8 +99,8 @@ fn a_bad_configuration_is_refused_in_one_line_with_its_place() {
     for (content, part) in [
         ("colour = true", "line 1, column 1: unknown key `colour`"),
         ("interval = 1\nintervall = 2\n", "line 2, column 1: unknown key `intervall`"),
-        ("[keys]\ncopy = [\"q\"]", "config.toml: line 2, column 9: q would do `copy` and `quit`"),
-        ("[keys]\ncopy = [\"hyper-q\"]", "line 2, column 9: `hyper-q` is no key"),
+        ("[keys]\ncopy = [\"q\"]", "config.toml: line 2, column 9: q is bound to both `copy` and `quit`"),
+        ("[keys]\ncopy = [\"hyper-q\"]", "line 2, column 9: `hyper-q` is not a key"),
         ("[keys]\nquit = []", "line 2, column 1: `quit` needs at least one key"),
     ] {
         std::fs::write(&file, content).unwrap();
@@ -108,10 +108,10 @@ fn a_bad_configuration_is_refused_in_one_line_with_its_place() {
         refused(&["-c", path, "--pid", "1"], part);
         refused(&["doctor", "-c", path], part);
     }
-    let none = "'--theme <NAME>': `pink` is none of auto, dark, light, high-contrast";
+    let none = "'--theme <NAME>': `pink` is not one of auto, dark, light, high-contrast";
     refused(&["--theme", "pink", "--print-config"], none);
     std::fs::write(&file, "page = \"overveiw\"").unwrap();
-    refused(&["-c", path, "--print-config"], "line 1, column 8: `overveiw` is none of overview, gpu");
+    refused(&["-c", path, "--print-config"], "line 1, column 8: `overveiw` is not one of overview, chain");
     refused(&["-c", path, "--print-config"], "did you mean overview?");
     refused(&["--page", "overveiw", "--print-config"], "did you mean 'overview'?");
 }

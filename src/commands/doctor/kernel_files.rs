@@ -1,11 +1,12 @@
 //! The checks that read the kernel's files: what trainmon can read of the host and of one process.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::{State, Told, fixed, told};
-use crate::errors::Failure;
+use crate::errors::{Failure, without_number};
 use crate::sample::job::unread_accelerators;
 use crate::sources::accelerators::OpenDevices;
 use crate::sources::files::read_once;
@@ -28,10 +29,20 @@ impl OwnRights {
     fn more(self, arguments: &str) -> String {
         match self.uid {
             // Root without the capability is in a container, and sudo does not help.
-            Some(0) => "start the container with --cap-add SYS_PTRACE".to_owned(),
+            Some(0) => "in a container, start it with --cap-add SYS_PTRACE".to_owned(),
             _ => sudo_command(arguments),
         }
     }
+
+    /// The same, for what was denied: none where trainmon has all rights already.
+    fn fix(self, arguments: &str) -> Option<String> {
+        let has_all = self.uid == Some(0) && self.ptrace;
+        (!has_all).then(|| self.more(arguments))
+    }
+}
+
+fn denied(detail: impl Into<Cow<'static, str>>, fix: Option<&str>) -> Told {
+    (State::Denied, detail.into(), fix.map(|fix| fix.to_owned().into()))
 }
 
 fn text_of(path: impl AsRef<Path>) -> io::Result<String> {
@@ -128,7 +139,7 @@ pub(super) fn pressure(proc: &Path, own: OwnRights) -> Told {
     match text_of(proc.join("pressure/cpu")) {
         Ok(text) if text.starts_with("some") => told(State::Ok, "CPU, I/O and memory (PSI)"),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            fixed(State::Denied, "cannot read /proc/pressure: permission denied", own.more("…"))
+            denied("cannot read /proc/pressure: permission denied", own.fix("…").as_deref())
         }
         _ => fixed(
             State::Absent,
@@ -167,15 +178,19 @@ pub(super) fn of_process(
     let stat = text_of(folder.join("stat")).map_err(|error| {
         Failure::no_process(match error.kind() {
             ErrorKind::NotFound => AttachError::missing(proc, pid).to_string(),
-            _ => format!("cannot read process {pid}: {error}; try {}", own.more(&format!("doctor {pid}"))),
+            _ => match own.fix(&format!("doctor {pid}")) {
+                Some(fix) => format!("cannot read process {pid}: {error}; try {fix}"),
+                None => format!("cannot read process {pid}: {error}"),
+            },
         })
     })?;
     let comm = text_of(folder.join("comm")).unwrap_or_default();
     let state = stat.rsplit(')').next().unwrap_or_default().trim().chars().next().unwrap_or('?');
-    let fix = own.more(&pid.to_string());
+    let fix = own.fix(&pid.to_string());
+    let fix = fix.as_deref();
     let syscall = "what each thread waits for";
     let syscall = if ptrace {
-        access(&folder, "syscall", syscall, &fix)
+        access(&folder, "syscall", syscall, fix)
     } else {
         told(State::Limited, format!("{syscall}: not read, because of --no-ptrace"))
     };
@@ -186,45 +201,41 @@ pub(super) fn of_process(
         ("fd", "open files: the disks with the data, the GPUs in use"),
         ("maps", "mapped libraries: whether this is a training program"),
     ] {
-        all.push((file, access(&folder, file, use_of_it, &fix)));
+        all.push((file, access(&folder, file, use_of_it, fix)));
     }
     let unread: Vec<_> = OpenDevices::find(&folder).accelerators.into_iter().collect();
     if !unread.is_empty() {
         all.push(("accelerator", told(State::Limited, unread_accelerators(&unread))));
     }
-    all.push(("namespace", namespace(proc, &folder, &fix)));
+    all.push(("namespace", namespace(proc, &folder, fix)));
     Ok(all)
 }
 
-fn namespace(proc: &Path, folder: &Path, fix: &str) -> Told {
+fn namespace(proc: &Path, folder: &Path, fix: Option<&str>) -> Told {
     match (fs::read_link(proc.join("self/ns/pid")), fs::read_link(folder.join("ns/pid"))) {
         (Ok(own), Ok(other)) if own == other => told(State::Ok, "the same PID namespace as trainmon"),
         (Ok(_), Ok(_)) => told(
             State::Limited,
             "another PID namespace (a container): PIDs inside it differ from the ones shown here",
         ),
-        _ => fixed(State::Denied, "cannot read its PID namespace: permission denied", fix.to_owned()),
+        _ => denied("cannot read its PID namespace: permission denied", fix),
     }
 }
 
 /// Whether trainmon can read one file of a process, and if not, what is missing and the fix.
-fn access(folder: &Path, file: &str, use_of_it: &'static str, fix: &str) -> Told {
+fn access(folder: &Path, file: &str, use_of_it: &'static str, fix: Option<&str>) -> Told {
     let path = folder.join(file);
     let tried = if path.is_dir() { fs::read_dir(&path).map(drop) } else { text_of(&path).map(drop) };
     // wchan does not refuse: it reads 0 to those who may not see it, as it does for a running thread.
     let fd = folder.join("fd");
     let hidden = file == "wchan" && fs::metadata(&fd).is_ok() && fs::read_dir(&fd).is_err();
     match tried.map_err(|error| (error.kind(), error)) {
-        Ok(()) if hidden => {
-            fixed(State::Denied, format!("{use_of_it}: the kernel shows 0 without permission"), fix.to_owned())
-        }
+        Ok(()) if hidden => denied(format!("{use_of_it}: the kernel shows 0 without permission"), fix),
         Ok(()) => told(State::Ok, use_of_it),
-        Err((ErrorKind::PermissionDenied, _)) => {
-            fixed(State::Denied, format!("{use_of_it}: permission denied"), fix.to_owned())
-        }
+        Err((ErrorKind::PermissionDenied, _)) => denied(format!("{use_of_it}: permission denied"), fix),
         Err((ErrorKind::NotFound, _)) => {
             told(State::Absent, format!("{use_of_it}: missing in this kernel, or the process has just ended"))
         }
-        Err((_, error)) => fixed(State::Denied, format!("{use_of_it}: {error}"), fix.to_owned()),
+        Err((_, error)) => denied(format!("{use_of_it}: {}", without_number(&error)), fix),
     }
 }

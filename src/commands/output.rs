@@ -1,4 +1,4 @@
-//! The output of the program while the screen has the terminal: a private file. The screen shows its last lines, and they are
+//! The output of the program of `trainmon run` while the screen has the terminal: a private file. The screen shows its last lines, and they are
 //! printed when the screen is left.
 
 use std::fs::File;
@@ -75,7 +75,7 @@ impl Output {
 
 /// Follows the file while the program writes to it.
 #[derive(Debug)]
-pub(in crate::commands) struct OutputReader {
+pub(super) struct OutputReader {
     file: File,
     /// What comes before was read.
     at: u64,
@@ -86,7 +86,7 @@ pub(in crate::commands) struct OutputReader {
 
 impl OutputReader {
     /// The last lines, once more was written; for ever while there is none. Cancel safe.
-    pub(in crate::commands) async fn next(&mut self) -> OutputTail {
+    pub(super) async fn next(&mut self) -> OutputTail {
         loop {
             tokio::time::sleep_until(self.due.into()).await;
             self.due = Instant::now() + LOOK_EVERY;
