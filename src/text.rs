@@ -8,12 +8,14 @@ pub mod format;
 pub mod json;
 mod named;
 pub mod secrets;
+mod shell;
 
 use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub(crate) use named::named_enum;
+pub use shell::{shell_word, sudo_command};
 
 /// What stands where a character was that may not be shown (U+FFFD REPLACEMENT CHARACTER).
 pub const REPLACEMENT: char = '\u{FFFD}';
@@ -23,6 +25,9 @@ const MARKS_KEPT: usize = 2;
 
 /// No word that is known to us is nearly as long as this, bytes.
 const LONGEST_WORD: usize = 64;
+
+/// Arguments of a command that are shown where cells are few.
+const SHORT_ARGUMENTS: usize = 256;
 
 /// The mark of a text that was cut.
 const ELLIPSIS: char = '…';
@@ -167,6 +172,21 @@ pub fn wrap_hanging(first: &str, text: &str, width: usize) -> Vec<String> {
     }
     let begin = |number| if number == 0 { first.to_owned() } else { " ".repeat(indent) };
     lines.iter().enumerate().map(|(number, line)| (begin(number) + line).trim_end().to_owned()).collect()
+}
+
+/// A command line without the directories of its program and of its first Python file: where cells are few, the names
+/// say more than the paths.
+pub fn short_command(command: &str) -> String {
+    let mut script = false;
+    let shown = command.split(' ').enumerate().map(|(place, argument)| {
+        let is_script = !script && argument.ends_with(".py");
+        script |= is_script;
+        let long = (place == 0 || is_script) && argument.contains('/') && !argument.ends_with('/');
+        if long { argument.rsplit('/').next().unwrap_or_default() } else { argument }
+    });
+    // 4 KiB of arguments are not put together again for a title of a hundred cells.
+    let first: Vec<&str> = shown.take(SHORT_ARGUMENTS).collect();
+    first.join(" ")
 }
 
 /// Whether a word is one of these, which are separated by blanks.
