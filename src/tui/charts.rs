@@ -108,11 +108,23 @@ fn dots(value: Option<f32>, max: f32, height: u16) -> u16 {
 /// Draws a filled timeline of `columns` against `max` into `area`, one cell for every two columns: a bright upper edge on a
 /// dim body, and a dotted line at half the height where there is room.
 pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, look: Look, theme: Theme) {
+    timeline_by_value(buf, area, columns, max, |_| look, theme);
+}
+
+/// The same with a color for each value.
+pub fn timeline_by_value(
+    buf: &mut Buffer,
+    area: Rect,
+    columns: &ChartColumns,
+    max: f32,
+    look: impl Fn(f32) -> Look,
+    theme: Theme,
+) {
     let area = area.intersection(buf.area);
     if area.is_empty() {
         return;
     }
-    let ([edge, body], dim) = (theme.filled(look), theme.edge());
+    let dim = theme.edge();
     let half = if area.height >= HALF_LINE { area.height / 2 } else { u16::MAX };
     let mut values = columns.values();
     let mut started = columns.began_before;
@@ -121,10 +133,11 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, 
         let Some(x) = cell(area, columns.window, place) else { continue };
         let is_gap = left.is_none() && right.is_none();
         // Before the first value there is nothing to have missed.
-        if is_gap && started {
+        if is_gap && started && !columns.window.is_ahead(place) {
             put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
         }
         started |= !is_gap;
+        let [edge, body] = theme.filled(look(left.unwrap_or(0.0).max(right.unwrap_or(0.0))));
         let (left, right) = (dots(left, max, area.height), dots(right, max, area.height));
         let top = left.max(right).div_ceil(4).max(1) - 1;
         for row in 0..area.height {
@@ -189,7 +202,7 @@ fn each_cell<const N: usize>(
         if parts.iter().any(|part| *part > 0.0) {
             started = true;
             draw(buf, x, parts);
-        } else if started {
+        } else if started && !window.is_ahead(column) {
             put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
         }
     }

@@ -70,8 +70,6 @@ slots! {
     Dim dim;
     /// Frames and rules.
     Edge edge;
-    /// What to do.
-    Advice advice;
     /// Something is wrong.
     Warning warning;
     /// Text of the title bar and of keys.
@@ -247,7 +245,7 @@ impl<'de> Deserialize<'de> for Entry {
             type Value = Entry;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a colour such as \"#e69f00\" or { hex = \"#e69f00\", xterm = 178, ansi = \"yellow\" }")
+                f.write_str("a color such as \"#e69f00\" or { hex = \"#e69f00\", xterm = 178, ansi = \"yellow\" }")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Entry, E> {
@@ -308,9 +306,9 @@ mod tests {
     fn refusals_say_where() {
         for (text, expected) in [
             ("\n pink = \"#ffffff\"", "line 2, column 2: unknown key `pink`, expected one of"),
-            ("sky = \"#fff\"", "line 1, column 7: `#fff` is no colour, expected `#rrggbb`"),
+            ("sky = \"#fff\"", "line 1, column 7: `#fff` is not a color, expected `#rrggbb`"),
             ("é = 1", "line 1, column 1: "),
-            ("sky = 7", "line 1, column 7: invalid type: integer `7`, expected a colour such as"),
+            ("sky = 7", "line 1, column 7: invalid type: integer `7`, expected a color such as"),
             ("sky = { hex = \"#000000\", ansi = \"pink\" }", "line 1, column 33: `pink` is none of black, red,"),
             ("sky = { hex = \"#000000\", xterm = 256 }", "line 1, column 34: "),
             ("sky = { xterm = 6 }", "line 1, column 7: missing field `hex`"),
