@@ -42,8 +42,9 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
     } else {
         super::print(text::page(&verdict, style(settings, arguments.full)))?;
     }
-    if let Some(note) = arguments.replay.is_none().then(|| hidden_part(settings, &verdict)).flatten() {
-        errors::note(&note);
+    // The object says it in `not_seen`, and a recording is what it is.
+    if !arguments.json && arguments.replay.is_none() {
+        hidden_part(settings, &verdict).iter().for_each(|note| errors::note(note));
     }
     let matched = arguments.fail_on.contains(&verdict.class);
     Ok(if matched { ExitCode::FAIL_ON } else { ExitCode::DONE })
@@ -118,8 +119,10 @@ async fn watch(mut session: Session, until_sure: bool, mut progress: Progress) -
     }
     progress.clear();
     if let (true, Some(verdict)) = (session.has_ended(), &verdict) {
-        let after = duration(verdict.observed_s);
-        errors::note(&format!("process {} ended after {after}; the verdict covers that time", verdict.pid));
+        errors::note(&format!(
+            "process {} ended {:.0} s after trainmon attached; the verdict covers that time",
+            verdict.pid, verdict.observed_s
+        ));
     }
     verdict.ok_or_else(|| anyhow::anyhow!("no verdict: stopped before the first sample"))
 }

@@ -300,7 +300,7 @@ fn a_log_that_cannot_be_written_is_refused() {
     } else {
         trainmon(&arguments)
     };
-    refused(as_nobody, 1, &["no permission", "name a place that you may write to"]);
+    refused(as_nobody, 1, &["permission denied", "name a place that you may write to"]);
     assert!(!path.exists());
 }
 

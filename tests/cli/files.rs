@@ -237,7 +237,7 @@ fn a_recording_that_something_else_writes_to_ends_in_one_line() {
     let output = wait_for(child);
     let said = text(&output.stderr);
     assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-    assert!(said.contains("another program has written to it"), "{said}");
+    assert!(said.contains("another program wrote to it"), "{said}");
 }
 
 #[test]
