@@ -169,12 +169,14 @@ impl Theme {
         self.fg(ColorSlot::Edge)
     }
 
-    /// The upper edge of a filled chart and the dimmer body below it.
-    pub fn filled(self, look: Look) -> [Style; 2] {
+    /// A row of a filled chart at a part of its height, 0–1: faint below, bright at the top. A row has one color, whatever the
+    /// values are: changes of color are most of what a chart costs a terminal.
+    pub fn filled(self, look: Look, part: f64) -> Style {
         match self.depth {
-            Depth::None => [Style::new(); 2],
-            Depth::Ansi16 => [self.style(look), self.style(look).add_modifier(Modifier::DIM)],
-            _ => [self.style(look), Style::new().fg(self.palette.faded(look.slot).at(self.depth))],
+            Depth::None => Style::new(),
+            Depth::Ansi16 if part < 0.5 => self.style(look).add_modifier(Modifier::DIM),
+            Depth::Ansi16 => self.style(look),
+            _ => Style::new().fg(self.palette.at_height(look.slot, part).at(self.depth)),
         }
     }
 

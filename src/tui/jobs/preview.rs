@@ -82,7 +82,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         if columns.values().all(|v| v.is_none()) {
             write(buf, band.x, band.y, band.right(), none, theme.dim());
         } else {
-            charts::timeline(buf, band, &columns, 100.0, about.look(), theme);
+            charts::timeline(buf, band, &columns, 100.0, |_| about.look(), theme);
         }
         band.y += height;
     }

@@ -114,12 +114,12 @@ impl Shade {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Palette {
     shades: [Shade; ColorSlot::COUNT],
-    /// The same, part of the way to the background: the bodies of filled charts.
-    faded: [Shade; ColorSlot::COUNT],
+    /// The same on their way to the background, the faintest first: the rows of filled charts from below.
+    faded: [[Shade; FADED.len()]; ColorSlot::COUNT],
 }
 
-/// How far a faded color is on its way to the background, 0–1.
-const FADED: f64 = 0.55;
+/// How far faded colors are on their way to the background, 0–1.
+const FADED: [f64; 3] = [0.6, 0.4, 0.2];
 
 /// The built-in themes' files; the first is the default.
 const THEME_FILES: [(&str, &str); 3] = [
@@ -144,7 +144,7 @@ impl Palette {
             shades[ColorSlot::BarText as usize] = black;
             shades[ColorSlot::SelectedText as usize] = black;
         }
-        Self { shades, faded: shades }
+        Self { shades, faded: [[grey; FADED.len()]; ColorSlot::COUNT] }
     };
 
     /// Names of the built-in themes; the first is the default.
@@ -195,9 +195,11 @@ impl Palette {
         self.shades.get(slot as usize).copied().unwrap_or(first)
     }
 
-    /// The color of a slot, part of the way to the background.
-    pub(super) fn faded(&self, slot: ColorSlot) -> Shade {
-        self.faded.get(slot as usize).copied().unwrap_or(self.shade(slot))
+    /// The color of a slot at a part of the height of a chart, 0–1: faint below, itself at the top.
+    pub(super) fn at_height(&self, slot: ColorSlot, part: f64) -> Shade {
+        let step = (part * (FADED.len() + 1) as f64) as usize;
+        let faded = self.faded.get(slot as usize).and_then(|steps| steps.get(step));
+        faded.copied().unwrap_or(self.shade(slot))
     }
 
     /// A slot's true color.
@@ -220,7 +222,8 @@ fn read(text: &str, base: impl Fn(&str) -> Option<Palette>) -> Result<Palette, S
         }
     }
     let ground = palette.shade(ColorSlot::Background).rgb;
-    palette.faded = palette.shades.map(|shade| Shade::new(shade.rgb.towards(ground, FADED), None, None));
+    palette.faded =
+        palette.shades.map(|shade| FADED.map(|part| Shade::new(shade.rgb.towards(ground, part), None, None)));
     Ok(palette)
 }
 

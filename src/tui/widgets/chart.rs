@@ -89,8 +89,8 @@ impl ChartLine {
         }
         let (max, label) = top.axis(columns.max());
         match top {
-            Top::Fine => charts::timeline_by_value(buf, area, &columns, max, Look::of_pressure, theme),
-            _ => charts::timeline(buf, area, &columns, max, about.look(), theme),
+            Top::Fine => charts::timeline(buf, area, &columns, max, Look::of_pressure, theme),
+            _ => charts::timeline(buf, area, &columns, max, |_| about.look(), theme),
         }
         label.map(|label| (format!("top {label}"), theme.dim()))
     }

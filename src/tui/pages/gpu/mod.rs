@@ -97,7 +97,7 @@ impl Past {
         let theme = scene.theme;
         let look = if gpu.attached { Class::Gpu.look() } else { Look::IDLE };
         match self.0.get(position) {
-            Some(columns) => charts::timeline(buf, chart, columns, 100.0, look, theme),
+            Some(columns) => charts::timeline(buf, chart, columns, 100.0, |_| look, theme),
             None => {
                 write(buf, chart.x, chart.y, chart.right(), "no history is kept for this many GPUs", theme.dim());
             }
