@@ -3,6 +3,9 @@
 use crate::process::{PROGRAM, Target};
 use crate::pty::{Conditions, Screen};
 
+/// A terminal with room for the whole report.
+const TALL: Conditions<'_> = Conditions { size: (80, 50), environment: &[], home: None };
+
 fn watch(target: &Target, duration: &str, given: &Conditions<'_>) -> Screen {
     let pid = target.pid();
     Screen::start(PROGRAM, &["diagnose", "-i", "200ms", "--duration", duration, "--pid", &pid], given)
@@ -11,7 +14,7 @@ fn watch(target: &Target, duration: &str, given: &Conditions<'_>) -> Screen {
 #[test]
 fn one_line_says_how_it_goes_and_leaves_no_trace() {
     let target = Target::sleeping();
-    let screen = watch(&target, "3s", &Conditions::default());
+    let screen = watch(&target, "3s", &TALL);
     screen.wait_text(&format!("watching PID {} · ", target.id()));
     screen.wait_text(" left · no verdict yet");
     let left = screen.left();
@@ -24,7 +27,7 @@ fn one_line_says_how_it_goes_and_leaves_no_trace() {
 #[test]
 fn an_interrupt_prints_the_verdict_so_far() {
     let target = Target::sleeping();
-    let mut screen = watch(&target, "60s", &Conditions::default());
+    let mut screen = watch(&target, "60s", &TALL);
     // The first sample has been taken by then.
     screen.wait("two seconds later", |seen| {
         let left = seen.contents().split(" s left").next().and_then(|before| before.rsplit(' ').next()?.parse().ok());
