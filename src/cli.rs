@@ -1,4 +1,6 @@
-//! The command line: every command and its own options. The options that all commands take stand in `config`.
+//! The command line: every command and its own options. The options that all commands share are in `config`.
+
+pub mod help;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -7,94 +9,112 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::{Settings, is_said};
+use crate::config::{Settings, is_said, parse_pid};
 use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
 use crate::outputs::explanation::{TOPICS, topic};
+use crate::text::nearest;
+use crate::trust::shell_word;
 
-/// Attach to a running training job and see whether CPU, GPU, IO or the data-loader holds it back.
-///
-/// Without a command: the live screen, or with --log one CSV row per interval. Nothing is injected into the job and
-/// nothing in it has to be changed or restarted.
+/// See what holds a training job back: the data loader, storage, the CPUs or the GPU.
+/// trainmon watches a running job from the outside. The job needs no changes and no restart.
 #[derive(Debug, Clone, Parser)]
 #[command(
     name = "trainmon",
     version,
+    verbatim_doc_comment,
     max_term_width = 100,
     disable_help_subcommand = true,
     // Every command takes the options of all.
-    mut_args(|option| option.global(true)),
-    after_help = "Exit status: 0 done · 1 failed · 2 bad usage · 3 no such process, or not allowed to see it · \
-                  4 diagnose --fail-on matched"
+    mut_args(|option| if option.is_positional() { option } else { option.global(true) }),
 )]
 pub struct Cli {
+    #[command(flatten)]
+    target: Target,
     /// As parsed, which is not yet what is in effect: see [`Cli::settings`].
     #[command(flatten)]
     parsed: Settings,
-    /// Configuration file instead of $XDG_CONFIG_HOME/trainmon/config.toml.
-    #[arg(short, long, value_name = "FILE", help_heading = "Screen")]
+    /// Configuration file to use instead of $XDG_CONFIG_HOME/trainmon/config.toml.
+    #[arg(short, long, value_name = "FILE", help_heading = "Configuration")]
     config: Option<PathBuf>,
     /// Print the settings in effect as a configuration file, and exit.
-    #[arg(long, help_heading = "Screen")]
+    #[arg(long, help_heading = "Configuration")]
     pub print_config: bool,
     /// The command; none means the live screen or the log.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
+/// The process to watch, as a bare number: `trainmon 1234` is `trainmon --pid 1234`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Target {
+    /// Process to watch, together with everything it starts.
+    #[arg(id = "target", value_name = "PID", value_parser = TargetPid, conflicts_with = "pid")]
+    pid: Option<u32>,
+}
+
 /// The commands of this version.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
-    /// Watch for a while, print one verdict with evidence and advice, and exit.
+    /// Watch a job for a while, print one verdict with advice, and exit.
     Diagnose(DiagnoseArgs),
-    /// Write every sample to a file, so that the run can be judged again later or elsewhere.
+    /// Record a job to a file, to replay or diagnose it later or elsewhere.
     Record(RecordArgs),
-    /// Look at a recording: the same screen, over time.
+    /// Open a recording on the screen.
     Replay {
-        /// A recording of `trainmon record`.
+        /// A recording made by `trainmon record`.
         file: PathBuf,
     },
-    /// Start a program and attach to it; its exit code is passed on.
+    /// Start a program and watch it; its exit status is passed on.
     Run {
-        /// The program and its arguments, after `--`.
-        #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
+        /// The program and its arguments.
+        #[arg(trailing_var_arg = true, required = true, num_args = 1.., value_name = "CMD")]
         program: Vec<OsString>,
     },
-    /// A small training-like program of our own, attached to; works on a machine without a GPU.
+    /// Start a small training program and attach to it. Works on any machine: its GPU is simulated.
     Demo {
-        /// What shall hold the demo back.
+        /// Bottleneck to simulate.
         #[arg(long, value_enum, default_value_t)]
         bottleneck: DemoBottleneck,
-        /// Data workers of the demo, instead of those that the bottleneck needs: try what the advice says.
+        /// Number of data-loader workers, to try what the advice says.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
         workers: Option<u8>,
     },
-    /// What can be seen from here, what cannot, and the command that mends it.
+    /// Check what trainmon can read here, and show how to fix what it cannot.
     Doctor {
+        /// The process to check access to.
+        #[command(flatten)]
+        target: Target,
         /// Print the findings as one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// What the causes of verdicts mean, how each is recognised, and what to do about it.
+    /// Explain a cause: what it means, how it is recognized, and how to fix it.
     Explain {
-        /// A cause, a class, or class/cause where two classes have it; without one, all of them with a line each. `chain`:
-        /// how to read a wait chain.
+        /// A cause, a class, or class/cause where two classes share a name; `chain` explains the wait chain. Without it: a list
+        /// of all causes.
         #[arg(value_name = "CAUSE", value_parser = CauseName, hide_possible_values = true)]
         cause: Option<String>,
         /// Print the same as one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Print a completion script for a shell.
+    /// Print a shell completion script.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page.
+    /// Show the manual page; into a pipe, print it as roff.
     Man {
-        /// The page of one command (diagnose, run, …) instead of the main page.
-        #[arg(id = "manual_page", value_name = "PAGE")]
+        /// Show the page of this command (diagnose, run, …).
+        #[arg(id = "manual_page", value_name = "COMMAND")]
+        page: Option<String>,
+    },
+    /// Print the help of a command.
+    Help {
+        /// The command.
+        #[arg(id = "help_page", value_name = "COMMAND")]
         page: Option<String>,
     },
 }
@@ -107,9 +127,21 @@ impl Cli {
         matches: &ArgMatches,
         environment: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Settings, Failure> {
-        let settings = Settings::load(self.config.as_deref(), matches, environment)?;
+        let mut settings = Settings::load(self.config.as_deref(), matches, environment)?;
         self.check(matches)?;
+        settings.call.pid = self.pid();
         Ok(settings)
+    }
+
+    /// The PID, as an option or as a bare number.
+    fn pid(&self) -> Option<u32> {
+        let own = match &self.command {
+            Some(Command::Diagnose(arguments)) => arguments.target.pid,
+            Some(Command::Record(arguments)) => arguments.target.pid,
+            Some(Command::Doctor { target, .. }) => target.pid,
+            _ => None,
+        };
+        self.parsed.call.pid.or(own).or(self.target.pid)
     }
 
     /// Refuses options that the command has no use for.
@@ -125,18 +157,20 @@ impl Cli {
         );
         let said = |ids: &[&str]| ids.iter().find(|id| is_said(matches, id)).map(|id| format!("--{id}"));
         let on_existing = said(&["force", "append"]);
+        let of_a_live_job = self.pid().map(|_| "--pid".to_owned());
+        let of_a_live_job = of_a_live_job.or_else(|| said(&["interval", "duration", "iterations"]));
         let why = if call.log.is_some() && !logs {
-            format!("{word} writes no log: leave --log out")
+            format!("trainmon {word} writes no log: remove --log")
         } else if records && call.append {
-            "a recording begins anew: leave --append out".to_owned()
+            "a recording cannot be appended to: remove --append, or name another file".to_owned()
         } else if let (Some(name), None, false) = (&on_existing, &call.log, records) {
-            format!("{name} says what to do with an existing --log file: give --log PATH too")
+            format!("{name} needs a log to write: add --log PATH")
         } else if call.log.as_deref() == Some(Path::new("-")) && on_existing.is_some() {
-            "standard output (--log -) is not a file: leave --force and --append out".to_owned()
-        } else if let (Some(name), true) = (said(&["pid", "interval", "duration", "iterations"]), replays) {
-            format!("a recording is taken as it is: leave {name} out")
-        } else if starts_its_own && call.pid.is_some() {
-            format!("{word} starts the process it attaches to: leave --pid out")
+            "--log - writes to standard output, not to a file: remove --force and --append".to_owned()
+        } else if let (Some(name), true) = (of_a_live_job, replays) {
+            format!("{name} has no effect on a recording: remove {name}")
+        } else if starts_its_own && self.pid().is_some() {
+            format!("trainmon {word} starts the process that it watches: remove --pid")
         } else {
             return Ok(());
         };
@@ -147,6 +181,8 @@ impl Cli {
 /// `diagnose`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct DiagnoseArgs {
+    #[command(flatten)]
+    target: Target,
     /// Print everything: evidence, other findings, all advice with its reasons, what is not available.
     #[arg(long, conflicts_with_all = ["short", "json"])]
     pub full: bool,
@@ -164,25 +200,53 @@ pub struct DiagnoseArgs {
     /// Exit with status 4 if the verdict is one of these classes.
     #[arg(long, value_name = "CLASS[,CLASS]", value_parser = parse_class, value_delimiter = ',')]
     pub fail_on: Vec<Class>,
-    /// Judge a recording made by `trainmon record` instead of a running process.
+    /// Judge this recording instead of a running process.
     #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,
 }
 
 /// `record`.
 #[derive(Debug, Clone, Default, Args)]
-#[command(
-    after_help = "A recording is JSON lines in zstd frames: zstdcat FILE | jq reads it, trainmon diagnose --replay \
-                  FILE judges it."
-)]
 pub struct RecordArgs {
-    /// The file to write, or `-` for standard output; an existing one is refused without --force.
+    #[command(flatten)]
+    target: Target,
+    /// File to write, or `-` for standard output.
+    ///
+    /// An existing file is refused without --force. A recording is JSON lines in zstd frames: `zstdcat FILE | jq` reads it.
     #[arg(short, long, value_name = "FILE|-")]
     pub output: PathBuf,
-    /// Leave out the directories in command lines, mounts and control groups, for a recording that is given to others.
+    /// Remove directories from command lines, mounts and control groups, before you share the recording.
+    ///
     /// Other arguments stay, and so do the names of programs, disks, network interfaces and GPUs.
-    #[arg(long, visible_alias = "anonymize")]
+    #[arg(long = "anonymize", alias = "anonymise")]
     pub anonymise: bool,
+}
+
+/// Takes a PID. Where it is no number a command was probably meant.
+#[derive(Debug, Clone)]
+struct TargetPid;
+
+impl TypedValueParser for TargetPid {
+    type Value = u32;
+
+    fn parse_ref(&self, command: &clap::Command, _: Option<&Arg>, value: &OsStr) -> Result<u32, clap::Error> {
+        let text = value.to_string_lossy();
+        let shown = crate::text::fit(&text, 40);
+        let refuse = |why| Err(clap::Error::raw(ErrorKind::InvalidValue, why).with_cmd(command));
+        match parse_pid(&text) {
+            Ok(pid) => Ok(pid),
+            Err(why) if text.parse::<i64>().is_ok() || !command.has_subcommands() => {
+                refuse(format!("`{shown}`: {why}"))
+            }
+            Err(_) => refuse(match nearest(&text, command.get_subcommands().map(clap::Command::get_name)) {
+                Some(name) => format!("no command is called `{shown}`: did you mean {name}?"),
+                None => format!(
+                    "`{shown}` is neither a command nor a PID; to start a program: trainmon run -- {}",
+                    shell_word(Path::new(&shown))
+                ),
+            }),
+        }
+    }
 }
 
 /// Takes what [`causes::named`] knows, and topics; completions offer the names.
@@ -199,7 +263,7 @@ impl TypedValueParser for CauseName {
         }
         let near = causes::near(&text);
         let hint = if near.is_empty() {
-            "trainmon explain lists them".to_owned()
+            "trainmon explain lists all causes".to_owned()
         } else {
             format!("did you mean {}?", near.join(", "))
         };
@@ -217,27 +281,28 @@ impl TypedValueParser for CauseName {
     }
 }
 
-/// What holds the demo back.
+/// The demo's bottleneck.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum DemoBottleneck {
-    /// One worker that is too slow, with CPUs left free.
+    /// Too few workers, with CPUs left free.
     #[default]
     DataLoader,
-    /// Work of the main thread between launches.
+    /// CPU work of the training loop between GPU launches.
     Cpu,
-    /// Workers that wait for a slow storage server (local, loopback only).
+    /// Workers that wait for a slow storage server, which runs on 127.0.0.1.
     Io,
-    /// A simulated device that is always busy.
+    /// A simulated GPU that is always busy.
     Gpu,
-    /// Nothing costs more than a few percent.
-    Balanced,
+    /// No bottleneck: nothing costs more than a few percent.
+    #[value(alias = "balanced")]
+    Healthy,
 }
 
 fn parse_class(text: &str) -> Result<Class, String> {
     let text = text.trim();
     Class::named(text).ok_or_else(|| {
         let words: Vec<_> = Class::ALL.iter().map(|class| class.word()).collect();
-        format!("the classes are {}", words.join(", "))
+        format!("use one of {}", words.join(", "))
     })
 }
 
@@ -253,8 +318,9 @@ mod tests {
         // The parser would take one for the other.
         let command = Cli::command();
         for own in command.get_subcommands().flat_map(clap::Command::get_arguments) {
-            let shared = command.get_arguments().any(|common| common.get_id() == own.get_id());
-            assert!(!shared, "`{}` is an option of all commands already", own.get_id());
+            let mut common = command.get_arguments().filter(|arg| !arg.is_positional());
+            let shared = common.any(|common| common.get_id() == own.get_id());
+            assert!(!shared, "`{}` is a common option already", own.get_id());
         }
     }
 }

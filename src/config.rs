@@ -27,7 +27,7 @@ use crate::trust;
 use crate::tui::arrangement::check_distinct;
 use crate::tui::theme;
 pub use options::{Call, Settings};
-pub use values::PID_MAX;
+pub use values::{PID_MAX, parse_pid};
 
 /// How long `diagnose` watches without `--duration`.
 pub const DIAGNOSE_DURATION: Duration = Duration::from_secs(20);
@@ -69,7 +69,7 @@ fn refuse_named(file: Option<&Path>, matches: &ArgMatches) -> Result<(), Failure
     let named = options::NAMING.into_iter().find(|id| is_said(matches, id)).or(file.map(|_| "config"));
     named.map_or(Ok(()), |id| {
         Err(Failure::usage(format!(
-            "--{} is not accepted: this trainmon is setuid or has file capabilities; use a copy of it without them",
+            "--{} is refused: this trainmon is setuid or has file capabilities; use a copy without them",
             id.replace('_', "-")
         )))
     })

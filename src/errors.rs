@@ -1,4 +1,4 @@
-//! How the program ends: exit codes, and errors as one line that says what failed, why, and what fixes it.
+//! How the program ends: exit codes, and errors as one line that says what failed, why, and what to type.
 
 use std::ffi::OsString;
 use std::io;
@@ -53,7 +53,7 @@ impl Failure {
     }
 }
 
-/// The exit code that an error stands for. A closed pipe is success: whoever read us has seen enough.
+/// The exit code of an error. A closed pipe is success: its reader has seen enough.
 pub fn exit_of(error: &anyhow::Error) -> ExitCode {
     for cause in error.chain() {
         if cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
@@ -68,6 +68,11 @@ pub fn exit_of(error: &anyhow::Error) -> ExitCode {
 
 /// The error as one line, its whole chain joined, safe to print.
 pub fn one_line(error: &anyhow::Error) -> String {
+    printable(&format!("trainmon: {}", sentence(error)))
+}
+
+/// The whole chain of an error joined, without the numbers of the system's errors.
+pub fn sentence(error: &anyhow::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     for text in error.chain().map(ToString::to_string) {
         // Errors that already name their cause in their own text would say it twice.
@@ -75,17 +80,33 @@ pub fn one_line(error: &anyhow::Error) -> String {
             parts.push(text);
         }
     }
-    printable(&format!("trainmon: {}", parts.join(": ")))
+    without_numbers(parts.join(": "))
 }
 
 /// A line for standard error, whatever foreign text is in it: nothing in it steers a terminal, and it has at most
 /// [`ERROR_LINE_MAX`] characters; of a longer one the middle is left out.
 pub fn printable(line: &str) -> String {
-    shorten(&crate::text::sanitise(line), ERROR_LINE_MAX)
+    shorten(&crate::text::sanitise(&without_numbers(line.to_owned())), ERROR_LINE_MAX)
 }
 
-/// Cuts the middle out of a text that has more characters than this. What is wrong stands at the beginning of an error, and
-/// what fixes it at its end.
+/// Takes the numbers out that the standard library adds to the system's errors, and lets what it says after a colon begin in
+/// lower case: "x.csv: No such file or directory (os error 2)" is "x.csv: no such file or directory".
+fn without_numbers(mut line: String) -> String {
+    const MARK: &str = " (os error ";
+    while let Some(at) = line.find(MARK) {
+        let digits = at + MARK.len();
+        let end = line.get(digits..).and_then(|rest| rest.find(')')).map_or(line.len(), |end| digits + end + 1);
+        line.replace_range(at..end, "");
+        let begin = line.get(..at).and_then(|before| before.rfind(": ")).map_or(at, |colon| colon + 2);
+        if let Some(first) = line.get_mut(begin..(begin + 1).min(at)) {
+            first.make_ascii_lowercase();
+        }
+    }
+    line
+}
+
+/// Cuts the middle out of a text that has more characters than this. An error begins with what is wrong and ends with what
+/// fixes it.
 pub fn shorten(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
@@ -104,32 +125,54 @@ pub fn without_number(error: &io::Error) -> String {
     text
 }
 
-/// Tells something on standard error that is no failure, as one line. Nothing is left to tell where it is closed or full.
+/// Writes one line to standard error that is no failure. Nothing happens if standard error is closed or full.
 pub fn note(text: &str) {
     crate::streams::tell(&printable(&format!("trainmon: {text}")));
 }
 
-/// A usage error of the argument parser as one line; clap's own rendering takes five.
-pub fn usage_line(error: &clap::Error) -> String {
+/// A usage error of the argument parser as one line, with the help to read; clap's own rendering takes five lines. `commands`
+/// are the names of all commands.
+pub fn usage_line(error: &clap::Error, arguments: &[OsString], commands: &[&str]) -> String {
     let text = error.render().to_string();
     let is_end = |line: &str| line.starts_with("Usage:") || line.starts_with("For more information");
-    let lines = text.lines().map(str::trim).take_while(|line| !is_end(line)).filter(|line| !line.is_empty());
+    // "to pass '--x' as a value, use '-- --x'" is seldom what was meant.
+    let is_wanted = |line: &&str| !line.is_empty() && !line.contains("as a value, use '--");
+    let lines = text.lines().map(str::trim).take_while(|line| !is_end(line)).filter(is_wanted);
     let parts: Vec<&str> = lines.map(|line| line.trim_start_matches("error: ")).collect();
-    let line = format!("trainmon: {} (see trainmon --help)", parts.join(" ").replace(" tip:", "; tip:"));
-    printable(&line)
+    let mut line = parts.join(" ");
+    for (theirs, ours) in [
+        (" found", ""),
+        ("the following required arguments were not provided:", "missing"),
+        (" tip: a similar argument exists:", "; did you mean"),
+        (" tip: a similar value exists:", "; did you mean"),
+        (" tip: some similar values exist:", "; did you mean one of"),
+    ] {
+        line = line.replace(theirs, ours);
+    }
+    let mark = if line.contains("did you mean") && !line.ends_with('?') { "?" } else { "" };
+    printable(&format!("trainmon: {line}{mark} ({})", see_help(arguments, commands)))
+}
+
+/// Which help to read: that of the command, where one was named.
+fn see_help(arguments: &[OsString], commands: &[&str]) -> String {
+    let mut words = arguments.iter().skip(1).take_while(|word| *word != "--").filter_map(|word| word.to_str());
+    match words.find(|word| commands.contains(word)) {
+        Some(command) => format!("see trainmon {command} --help"),
+        None => "see trainmon --help".to_owned(),
+    }
 }
 
 /// The usage error for an option that is far longer than any of ours. The argument parser compares it with all others, to
 /// suggest one, which takes seconds for the longest that the kernel passes on (128 KiB).
 pub fn overlong_option(arguments: &[OsString]) -> Option<String> {
-    // What follows `--` are the arguments of another program.
-    let ours = arguments.iter().take_while(|argument| *argument != "--");
+    // What follows `--`, or the first word after `run`, are the arguments of another program.
+    let is_other =
+        |pair: &[OsString]| matches!(pair, [run, name] if run == "run" && !name.to_string_lossy().starts_with('-'));
+    let end = arguments.windows(2).position(is_other).unwrap_or(arguments.len());
+    let ours = arguments.iter().take(end).take_while(|argument| *argument != "--");
     let name = |argument: &OsString| argument.to_string_lossy().split('=').next().unwrap_or_default().to_owned();
     let found = ours.map(name).find(|name| name.starts_with("--") && name.len() > OPTION_MAX)?;
-    Some(printable(&format!(
-        "trainmon: unexpected argument '{}' found (see trainmon --help)",
-        shorten(&found, OPTION_MAX)
-    )))
+    Some(printable(&format!("trainmon: unexpected argument '{}' (see trainmon --help)", shorten(&found, OPTION_MAX))))
 }
 
 /// Reports an error on standard error (nothing for a closed pipe) and gives its exit code.
@@ -167,6 +210,17 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_the_systems_errors_are_left_out() {
+        let text = "log x: No such file or directory (os error 2); layout: Permission denied (os error 13), y";
+        let said = "log x: no such file or directory; layout: permission denied, y";
+        assert_eq!(printable(text), said);
+        let error = anyhow::Error::from(io::Error::from_raw_os_error(2)).context("cannot start x");
+        assert_eq!(one_line(&error), "trainmon: cannot start x: no such file or directory");
+        assert_eq!(printable("a (os error 2"), "a");
+        assert_eq!(printable("é: ü (os error 7)"), "é: ü");
+    }
+
+    #[test]
     fn one_line_stays_one_line() {
         let error = anyhow::anyhow!("bad\nname \u{1b}[31m");
         assert_eq!(one_line(&error).lines().count(), 1);
@@ -179,6 +233,7 @@ mod tests {
         let long = format!("--{}", "k".repeat(100_000));
         assert!(found(&["trainmon", "-n", "1", &long]).is_some_and(|line| line.len() < 200));
         assert_eq!(found(&["trainmon", "run", "--", "program", &long]), None);
+        assert_eq!(found(&["trainmon", "run", "program", &long]), None);
         assert_eq!(found(&["trainmon", &format!("--log={}", "k".repeat(300))]), None);
     }
 

@@ -1,5 +1,5 @@
-//! The one store of a job's past: every tick goes in once, and the whole moments to go back to, the charts' timeline and
-//! the run's totals are made from it. No clock and no I/O; what may be derived is not kept.
+//! The one store of a job's past: every tick is added once, and the moments to go back to, the charts' timeline and the
+//! run's totals are derived from it. No clock and no I/O; what can be derived is not kept.
 
 pub mod archive;
 mod packed;
@@ -16,22 +16,22 @@ use totals::Totals;
 /// The past of one job.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// Whole moments, packed.
+    /// Complete moments, packed.
     pub archive: Archive,
     /// The numbers that charts draw.
     pub timeline: Timeline,
-    /// The whole run in sums.
+    /// Sums over the whole run.
     pub totals: Totals,
 }
 
 impl History {
-    /// A past of nothing yet.
+    /// An empty past.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { archive: Archive::new(limits), timeline: Timeline::new(limits), totals: Totals::default() }
     }
 
-    /// Takes in the newest tick.
+    /// Adds the newest tick.
     pub fn push(&mut self, tick: &Tick) {
         self.timeline.push(&tick.frame, tick.verdict.class, tick.verdict.steps.per_s);
         self.totals.push(&tick.frame, &tick.verdict);

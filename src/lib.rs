@@ -1,4 +1,4 @@
-//! trainmon attaches to a running training job from outside and says what holds it back.
+//! trainmon attaches to a running training job, without changing it, and says what holds it back.
 //!
 #![doc = include_str!("../docs/architecture.md")]
 
@@ -27,22 +27,22 @@ pub mod tui;
 pub mod zone;
 
 use anyhow::Context;
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, FromArgMatches};
 
 use cli::{Cli, Command};
 use errors::ExitCode;
 
 /// Runs the program with the arguments of the process.
 pub fn run() -> ExitCode {
-    // First of all: threads and programs that are started later inherit it.
+    // This comes first: threads and programs started later inherit it.
     if let Err(error) = trust::rights::lay_down() {
         let error = anyhow::Error::new(error);
-        return errors::report(&error.context("cannot give up the rights of trainmon's own file"));
+        return errors::report(&error.context("cannot drop the rights of trainmon's own file"));
     }
     heap::share_under_limit();
     signals::prepare();
     let arguments: Vec<_> = std::env::args_os().collect();
-    let parts = [sources::py_spy::run_part, demo::run_part, commands::run::run_part, sources::gpu::run_part];
+    let parts = [sources::py_spy::run_part, commands::run::run_part, sources::gpu::run_part];
     if let Some(code) = parts.iter().find_map(|run| run(&arguments)) {
         return code;
     }
@@ -50,11 +50,13 @@ pub fn run() -> ExitCode {
         streams::tell(&line);
         return ExitCode::USAGE;
     }
-    let parsed = Cli::command().try_get_matches_from(arguments);
+    let mut command = cli::help::command();
+    let parsed = command.try_get_matches_from_mut(&arguments);
     let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
         Ok(parsed) => parsed,
         Err(error) if error.use_stderr() => {
-            streams::tell(&errors::usage_line(&error));
+            let commands: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+            streams::tell(&errors::usage_line(&error, &arguments, &commands));
             return ExitCode::USAGE;
         }
         // --help and --version; a closed pipe is success.
@@ -75,7 +77,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         errors::note(note);
     }
     if cli.print_config {
-        let text = settings.to_toml().context("the settings cannot be printed as TOML")?;
+        let text = settings.to_toml().context("cannot print the settings as TOML")?;
         return commands::print(text);
     }
     logging::start(settings.log_file.as_deref())?;
@@ -87,9 +89,10 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(Command::Run { program }) => commands::run::run(&settings, program),
         Some(Command::Replay { file }) => commands::replay::run(&settings, file),
         Some(Command::Demo { bottleneck, workers }) => commands::demo::run(&settings, *bottleneck, *workers),
-        Some(Command::Doctor { json }) => commands::doctor::run(&settings, *json),
+        Some(Command::Doctor { json, .. }) => commands::doctor::run(&settings, *json),
         Some(Command::Explain { cause, json }) => commands::explain::run(cause.as_deref(), *json),
         Some(Command::Completions { shell }) => commands::shell::completions(*shell),
-        Some(Command::Man { page }) => commands::shell::man(page.as_deref()),
+        Some(Command::Help { page }) => commands::shell::help(page.as_deref()),
+        Some(Command::Man { page }) => commands::man::run(page.as_deref()),
     }
 }

@@ -1,5 +1,5 @@
-//! Sample in; sample, frame and verdict out, as one shared value. Live jobs, logs, `diagnose`, `record` and `replay` all
-//! push into one of these. No clock and no I/O: the same samples give the same ticks.
+//! Sample in; sample, frame and verdict out, as one shared value. Live jobs, logs, `diagnose`, `record` and `replay`
+//! all push into one of these. No clock and no I/O: the same samples give the same ticks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use crate::sample::Sample;
 use crate::sample::recording::Header;
 use crate::text::sanitise;
 
-/// Most frames that the diagnosis looks back on: a minute at ten a second. Recordings may hold any number in no time.
+/// Most frames that the diagnosis looks back on: a minute at ten a second. A recording can have any number in no time.
 const FRAMES: usize = 600;
 
-/// All that is known of one interval.
+/// Everything known about one interval.
 #[derive(Debug, Clone, Default)]
 pub struct Tick {
     /// The raw sample at its end.
     pub sample: Arc<Sample>,
     /// Its rates.
     pub frame: Arc<Frame>,
-    /// The run's verdict: once the target has ended, the last one.
+    /// The run's verdict; once the target has ended, its last one.
     pub verdict: Arc<Verdict>,
     /// Since when its class and cause have been the same, CLOCK_MONOTONIC nanoseconds.
     pub since_ns: u64,
-    /// What was seen last speaks for another verdict, or differs much from what was seen before.
+    /// The latest frames suggest another verdict, or differ much from earlier ones.
     pub moves: bool,
-    /// What the diagnosis says of this interval: the run's verdict, or that the target has ended.
+    /// What the diagnosis says about this interval: the run's verdict, or that the target has ended.
     pub judged: Arc<Verdict>,
-    /// Whether the target is still there.
+    /// Whether the target still exists.
     pub alive: bool,
 }
 
@@ -37,17 +37,17 @@ pub struct Tick {
 pub struct Pipeline {
     rates: Rates,
     diagnosis: Diagnosis,
-    /// Frames that the diagnosis may look back on, oldest first: not across a gap.
+    /// Frames that the diagnosis may look back on, oldest first; none from before a gap.
     recent: VecDeque<Arc<Frame>>,
     context: Context,
-    /// The attached process's command line as of the last sample, and how often it had executed another program.
+    /// The attached process's command line as of the last sample, and how many times it had executed another program.
     program: Option<(Arc<str>, u32)>,
     /// The run's current verdict, and since when class and cause have been the same.
     current: Option<(Arc<Verdict>, u64)>,
 }
 
 impl Pipeline {
-    /// A pipeline that has seen nothing yet.
+    /// An empty pipeline.
     pub fn new(context: Context, options: RatesOptions) -> Self {
         Self {
             rates: Rates::new(options),
@@ -59,8 +59,8 @@ impl Pipeline {
         }
     }
 
-    /// A pipeline for the samples that were recorded under this header. `gpus` are devices named by hand, instead of
-    /// those that were named when it was recorded.
+    /// A pipeline for the samples recorded under this header. `gpus` are GPUs named by the user, which replace those
+    /// named at recording time.
     pub fn of_recording(header: &Header, gpus: Option<&[GpuChoice]>) -> Self {
         let named = || header.gpus.iter().filter_map(|gpu| gpu.parse().ok()).collect();
         let context = Context {
@@ -89,8 +89,8 @@ impl Pipeline {
         Arc::new(Tick { sample, frame, verdict, since_ns, moves, judged, alive })
     }
 
-    /// Takes over the attached process's command line where it has changed. After an exec what was seen before is of another
-    /// program: it is judged anew.
+    /// Adopts the attached process's command line if it has changed. After an exec, what came before belongs to another
+    /// program, so judging starts over.
     fn follow_program(&mut self, sample: &Sample) {
         let Some(job) = &sample.job else { return };
         let Some(target) = job.processes.iter().find(|process| process.id == job.target) else { return };
@@ -108,10 +108,10 @@ impl Pipeline {
         }
     }
 
-    /// The run's verdict after all of the samples, or at the target's end; none without samples.
+    /// The run's verdict after all of the samples, or at the target's end; `None` without samples.
     ///
     /// # Errors
-    /// The first of the samples that is one.
+    /// The first error among the samples.
     pub fn last_verdict<E>(
         mut self,
         samples: impl IntoIterator<Item = Result<Sample, E>>,

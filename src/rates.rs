@@ -1,18 +1,18 @@
-//! (previous, current) sample → frame of rates. The only subtraction of counters in the program.
+//! (previous, current) sample → frame of rates. The only place that subtracts counters.
 //!
-//! What lives here: everything that is computed from two samples, the meaning of a thread's wait or stack among it, and
-//! what must be remembered between samples for that. What may not: reading anything, a clock, and any judgement of the run,
-//! which is [`diagnosis`](crate::diagnosis)'s.
+//! What belongs here: everything computed from two samples, including the meaning of a thread's wait or stack, and the
+//! state between samples that this needs. What does not: reading anything, a clock, and any judgment of the run, which
+//! is up to [`diagnosis`](crate::diagnosis).
 //!
-//! [`Rates`] is a deterministic fold: the same samples give the same frames, so a recording can be judged again. It keeps
-//! the previous sample and one `TrainerState` for each trainer: a wait that has not ended, the last step, what is
+//! [`Rates`] is a deterministic fold: the same samples give the same frames, so a recording can be judged again. It
+//! keeps the previous sample and one `TrainerState` per training process: an unfinished wait, the last step, what is
 //! waited for, the newest stacks.
 //!
 //! Rules that hold everywhere below:
 //! - A counter that went backwards gives `None` for its field: a gap, never a spike. So does the first sample, and a
-//!   process or thread that was not there before (identity is PID with start time, so a reused PID is a new process).
-//! - Each part (job, host, storage, GPUs) has its own reading time, and its rates are taken over that. A part whose
-//!   reading time has not moved is stale: its rates are `None`, not zero, and what it counted is not counted twice.
+//!   process or thread that is new (identity is PID plus start time, so a reused PID is a new process).
+//! - Each part (job, host, storage, GPUs) has its own reading time, and its rates are computed over that. A part whose
+//!   reading time has not moved is stale: its rates are `None`, not zero, and its counts are not counted twice.
 //! - A break in the series (see [`Rates::next`]) gives one frame with `gap: true` and without rates.
 
 mod batches;
@@ -62,31 +62,31 @@ use sampled::{SampledTrainer, SampledWorker};
 use stacks::correction::RecentActivities;
 use trainer::SplitState;
 
-/// A suspend stops CLOCK_MONOTONIC but not CLOCK_BOOTTIME (clock_gettime(2)): the two drifting apart by more than this
-/// in one interval marks one. Nanoseconds.
+/// CLOCK_MONOTONIC stops during suspend, CLOCK_BOOTTIME does not (clock_gettime(2)). If they drift apart by more than
+/// this in one interval, the machine was suspended. Nanoseconds.
 const SUSPEND_NS: u64 = 1_000_000_000;
 
-/// An interval this many times the previous one has lost ticks …
+/// An interval this many times longer than the previous one has lost ticks …
 const LATE_FACTOR: u64 = 3;
 
-/// … provided that it is also longer by this much, so that a quick first frame or a change of `--interval` among short
-/// ones is no break. Nanoseconds.
+/// … if it is also longer by this much, so that a quick first frame, or switching between short `--interval`s, is not a
+/// break. Nanoseconds.
 const LATE_NS: u64 = 1_000_000_000;
 
-/// What the fold cannot know from the samples.
+/// What the fold cannot learn from the samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RatesOptions {
-    /// Devices named with `--gpu`; empty leaves the choice to what the job is seen to use.
+    /// GPUs named with `--gpu`; if empty, the GPUs that the job is found to use.
     pub gpus: Vec<GpuChoice>,
 }
 
-/// A device named by the person.
+/// A GPU named by the user.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(untagged)]
 pub enum GpuChoice {
     /// NVML index.
     Index(u32),
-    /// UUID, or the beginning of one.
+    /// UUID, or the start of one.
     Uuid(String),
 }
 
@@ -99,7 +99,7 @@ pub struct Rates {
     trainers: HashMap<ProcessId, TrainerState>,
 }
 
-/// What spans ticks of one trainer.
+/// The state of one training process between ticks.
 #[derive(Debug, Default)]
 struct TrainerState {
     split: SplitState,
@@ -110,22 +110,22 @@ struct TrainerState {
 }
 
 impl Rates {
-    /// A fold that has seen nothing yet.
+    /// A fold without samples.
     pub fn new(options: RatesOptions) -> Self {
         Self { options, ..Self::default() }
     }
 
-    /// Forgets what it has seen: the next samples are of another program.
+    /// Starts over: the next samples are from another program.
     pub fn begin_anew(&mut self) {
         *self = Self::new(std::mem::take(&mut self.options));
     }
 
     /// The frame between the previous sample and this one.
     ///
-    /// The series is broken (`gap`, no rates) at the first sample, where the sequence does not go on by one, where the
-    /// clock went backwards, over a suspend, and where the interval is more than three times the previous one and
-    /// longer than it by over a second. Readings that are no differences (memory, temperatures, the device's own
-    /// utilisation) stand in such a frame too.
+    /// The series breaks (`gap`, no rates) at the first sample, if the sequence does not increase by one, if the clock
+    /// went backwards, over a suspend, and if the interval is both more than three times the previous one and more than
+    /// a second longer. Readings that are not differences (memory, temperatures, the GPU's own utilization) are in such
+    /// a frame too.
     pub fn next(&mut self, sample: Arc<Sample>) -> Frame {
         let interval_ns =
             self.previous.as_deref().and_then(|before| sample.monotonic_ns.checked_sub(before.monotonic_ns));
@@ -148,8 +148,8 @@ impl Rates {
         before.sequence.checked_add(1) != Some(sample.sequence) || suspended || late
     }
 
-    /// `before` is `None` across a gap; `stale_against` is the previous sample even then, so that a part that has not
-    /// moved is known for stale.
+    /// `before` is `None` across a gap. `stale_against` is the previous sample even then, so that stale parts are
+    /// recognized.
     fn fold(&mut self, before: Option<&Sample>, sample: &Sample, stale_against: Option<&Sample>) -> Frame {
         let gpu = gpu::fold(&self.options.gpus, before, sample, stale_against);
         let mut frame = Frame {
@@ -185,8 +185,8 @@ impl Rates {
         Frame { gpu_link: gpu.link, gpus: gpu.rates, ..frame }
     }
 
-    /// The job, its trainers and its workers. Long because it is the order of a tick: each step needs what the one before
-    /// found.
+    /// The job, its training processes and its workers. Long because it is the sequence of a tick: each step needs the
+    /// result of the one before.
     fn fold_job(
         &mut self,
         frame: &mut Frame,
@@ -249,23 +249,23 @@ impl Rates {
         (frame.threads, frame.thread_roles) = folded.threads.finish();
     }
 
-    /// Forgets what no longer holds of the trainers that were sampled, and all others but the target.
+    /// Forgets outdated state of the sampled training processes, and everything about others except the target.
     fn forget_all_but(&mut self, trainers: &[SampledTrainer], target: ProcessId) {
         self.trainers.retain(|id, state| {
             if trainers.is_empty() {
-                // It is known by its counters alone.
+                // Only its counters are known.
                 (state.split, state.chain) = Default::default();
                 return *id == target;
             }
             if state.chain.has_moved() {
-                // They are of another thread than the one that runs the loop.
+                // These stacks are from a thread that no longer runs the loop.
                 state.stacks = RecentActivities::default();
             }
             trainers.iter().any(|trainer| trainer.id == *id)
         });
     }
 
-    /// What stacks and local variables say, of the frame and of the splits in it.
+    /// Adds what stacks and local variables say to the frame, and to its splits.
     fn fold_stacks(&mut self, frame: &mut Frame, sample: &Sample, job: &JobSample) {
         for read in sample.stacks.iter().flat_map(|stacks| &stacks.locals) {
             if let Some(state) = self.trainers.get_mut(&read.process) {
@@ -290,7 +290,7 @@ impl Rates {
     }
 }
 
-/// Mean of what was measured; none where nothing was.
+/// Mean of the measured values; `None` if there are no measured values.
 pub fn mean(values: impl Iterator<Item = impl Into<Option<f64>>>) -> Option<f64> {
     let known = values.filter_map(Into::into).filter(|value| value.is_finite());
     let (sum, count) = known.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));

@@ -1,7 +1,7 @@
-//! What signals mean to the whole process: which were ignored when it started, and which one asked it to end.
+//! What signals mean for the whole process: which were ignored at the start, and which one asked it to end.
 //!
-//! A signal that is ignored at the start stays ignored (`nohup`, a background job of a non-interactive shell): nothing here
-//! or elsewhere may install a handler for it. A program that is started from here inherits that.
+//! A signal that is ignored at the start stays ignored (`nohup`, a background job of a non-interactive shell): no code
+//! may install a handler for it. Programs started from here inherit that.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{
@@ -11,32 +11,32 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
-/// Bit N-1 is set where signal N was ignored at the start.
+/// Bit N-1 is set if signal N was ignored at the start.
 static IGNORED: OnceLock<u64> = OnceLock::new();
-/// The signal that asked this process to end, 0 for none.
+/// The signal that asked this process to end; 0 for none.
 static ASKED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
-/// The signal that ends this process because a reader stalled, 0 for none.
+/// The signal that ends this process because a reader stalled; 0 for none.
 static CUT_SHORT: AtomicI32 = AtomicI32::new(0);
-/// The program of `trainmon run`, whose end decides when this process ends; 0 where there is none.
+/// PID of the program in `trainmon run`, whose end decides when this process ends; 0 without one.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// A signal has come that was meant for the program of `trainmon run`.
+/// A signal came that was meant for the program in `trainmon run`.
 static FORWARDED: AtomicBool = AtomicBool::new(false);
 
 /// Held for reading while a program is being started.
 static STARTS: RwLock<()> = RwLock::new(());
-/// How often a moment in which nothing is being started is tried for, and the time between two tries: a start takes a
-/// millisecond.
+/// How many times to try for a moment in which nothing is being started, and the time between two tries: a start takes
+/// a millisecond.
 const TRIES: u32 = 10;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// Hold it while a program is started. Until it is executed the new process is in our group, and the thread that starts it waits
-/// for it (vfork): a signal that stops the group at that moment would stop the one and leave the other waiting, so that a shell
-/// would never see us stopped.
+/// Hold it while starting a program. Until its exec, the new process is in trainmon's process group, and the thread
+/// that starts it waits for it (vfork). A signal that stops the group at that moment would stop the new process and
+/// leave the thread waiting, so that a shell would never see trainmon stop.
 pub fn starting() -> RwLockReadGuard<'static, ()> {
     STARTS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Hold it while our group is stopped; `None` where a start goes on for too long to be waited for.
+/// Hold it while trainmon's process group is stopped; `None` if a start takes too long to wait for.
 pub fn no_starts() -> Option<RwLockWriteGuard<'static, ()>> {
     for _ in 0..TRIES {
         match STARTS.try_write() {
@@ -48,16 +48,16 @@ pub fn no_starts() -> Option<RwLockWriteGuard<'static, ()>> {
     None
 }
 
-/// Prepares the process, before any handler is installed: remembers which signals are ignored, and turns SIGXFSZ, which
-/// would kill at `ulimit -f`, into the error EFBIG of the write.
+/// Prepares the process, before any handler is installed: records which signals are ignored, and turns SIGXFSZ, which
+/// would kill it at `ulimit -f`, into the error EFBIG of the write.
 pub fn prepare() {
     IGNORED.get_or_init(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         ignored_in(&status).unwrap_or_default()
     });
-    // A handler, not SIG_IGN, which a program that is started from here would inherit.
+    // A handler rather than SIG_IGN, which programs started from here would inherit.
     if !is_ignored(Signal::XFSZ) {
-        // It can only fail for a signal that may not be handled.
+        // It can fail only for a signal that cannot be handled.
         let _ = signal_hook::flag::register(Signal::XFSZ.as_raw(), Arc::default());
     }
 }
@@ -75,29 +75,29 @@ pub fn is_ignored(signal: Signal) -> bool {
     bit.is_some_and(|bit| mask & bit != 0)
 }
 
-/// Remembers that one of these signals has come, beside whatever else listens to them.
+/// Records that one of these signals has come, in addition to any other listener.
 pub fn remember(signals: &[Signal]) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for signal in signals {
             let number = signal.as_raw();
-            // It can only fail for a signal that may not be handled.
+            // It can fail only for a signal that cannot be handled.
             let _ = signal_hook::flag::register_usize(number, Arc::clone(&ASKED), number.unsigned_abs() as usize);
         }
     });
 }
 
-/// From now on signals are for this program, a child of ours: this process ends when the program has ended.
+/// From now on signals are for this program, a child of trainmon: this process ends when the program has ended.
 pub fn belong_to(program: Pid) {
     PROGRAM.store(program.as_raw_nonzero().get(), Ordering::Relaxed);
 }
 
-/// A signal has come that was meant for the program.
+/// Records that a signal came that was meant for the program.
 pub fn forwarded() {
     FORWARDED.store(true, Ordering::Relaxed);
 }
 
-/// Whether somebody wants this process to end now: no reader is waited for any longer.
+/// Whether this process should end now, without waiting for any reader.
 pub fn asks_to_end() -> bool {
     match Pid::from_raw(PROGRAM.load(Ordering::Relaxed)) {
         Some(program) => FORWARDED.load(Ordering::Relaxed) && has_ended(program),
@@ -105,15 +105,15 @@ pub fn asks_to_end() -> bool {
     }
 }
 
-/// Whether a child of ours has ended; its status stays there to be collected.
+/// Whether a child has ended; its status remains to be collected.
 pub fn has_ended(child: Pid) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    // An error says that it has been collected.
+    // An error means that it has been collected.
     waitid(WaitId::Pid(child), options).map_or(true, |status| status.is_some())
 }
 
-/// What was to be written has been given up because a signal came. It is the signal that then ends this process, unless the
-/// program of `trainmon run` decides the status.
+/// Records that output was given up because a signal came. This signal then ends the process, unless the program in
+/// `trainmon run` decides the status.
 pub fn cut_short() {
     if PROGRAM.load(Ordering::Relaxed) == 0 {
         let signal = i32::try_from(ASKED.load(Ordering::Relaxed)).unwrap_or_default();
@@ -122,7 +122,7 @@ pub fn cut_short() {
 }
 
 /// Ends the process by the signal that cut its output short, if there was one. Process 1 has no default action for
-/// signals: it gets the status to exit with instead, 128 + N.
+/// signals, so it gets the exit status to use instead, 128 + N.
 pub fn end_by_signal() -> Option<u8> {
     let signal = CUT_SHORT.load(Ordering::Relaxed);
     if signal == 0 {

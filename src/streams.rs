@@ -1,8 +1,8 @@
 //! Standard output and standard error, written so that nothing there can hold up or end the process.
 //!
-//! A full, closed or broken standard error is no reason to panic or to change the exit status, as `eprintln!` would. And a
-//! reader that stalls must not keep a signal from ending the process: handlers are installed by then, so a write that
-//! blocks would never return.
+//! A full, closed or broken standard error is no reason to panic or to change the exit status, which `eprintln!` would
+//! do. And a stalled reader must not keep a signal from ending the process: handlers are installed by then, so a
+//! blocking write would never return.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,11 +15,11 @@ use rustix::io::Errno;
 
 use crate::signals;
 
-/// What a pipe that is ready takes for certain: `PIPE_BUF` of pipe(7).
+/// What a pipe that is ready is sure to accept: `PIPE_BUF` in pipe(7).
 const PIECE: usize = 4096;
-/// A stalled reader is waited for in steps of this length; in between signals are looked for.
+/// A stalled reader is waited for in steps of this length; signals are checked in between.
 const STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// A reader gets this long to take what is left after a signal has come.
+/// After a signal, a reader gets this long to take what is left.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// An unbuffered stream to a pipe, terminal, socket or file.
@@ -30,22 +30,22 @@ impl Stream {
     /// Standard output.
     ///
     /// # Errors
-    /// When it cannot be duplicated: no descriptor is left.
+    /// If it cannot be duplicated: no descriptor is left.
     pub fn stdout() -> io::Result<Self> {
         Self::duplicate(rustix::stdio::stdout())
     }
 
-    /// The same open file as `descriptor`. Pipes and terminals are opened anew where that is allowed: writing then never
-    /// blocks, and whoever shares them with us does not notice.
+    /// The same open file as `descriptor`. Pipes and terminals are reopened if allowed: then writing never blocks, and
+    /// other processes that share them are not affected.
     ///
     /// # Errors
-    /// When it cannot be duplicated: no descriptor is left.
+    /// If it cannot be duplicated: no descriptor is left.
     pub fn duplicate(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
         let kind = rustix::fs::fstat(descriptor).map(|stat| FileType::from_raw_mode(stat.st_mode));
         if matches!(kind, Ok(FileType::Fifo | FileType::CharacterDevice)) {
             let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&descriptor));
             let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-            // A pipe without a reader refuses to be opened; writing to the one at hand says "broken pipe".
+            // Reopening a pipe without a reader fails; writing to the existing one reports "broken pipe".
             if let Ok(own) = rustix::fs::open(path, flags, Mode::empty()) {
                 return Ok(Self(File::from(own)));
             }
@@ -71,10 +71,10 @@ impl Write for Stream {
     }
 }
 
-/// Writes everything to a pipe, terminal or socket, as fast as it is taken.
+/// Writes everything to a pipe, terminal or socket, as fast as the reader takes it.
 ///
 /// # Errors
-/// What write(2) says. `BrokenPipe` also when the reader has stalled and a signal asks this process to end.
+/// Those of write(2). `BrokenPipe` also if the reader has stalled and a signal asks this process to end.
 pub fn write_whole(out: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     let mut asked_since = None;
     while !bytes.is_empty() {
@@ -105,12 +105,12 @@ fn is_ready(out: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// Writes a line to standard error. It may be full or closed, and then nobody is left to tell.
+/// Writes a line to standard error. If it is full or closed, the line is lost.
 pub fn tell(line: &str) {
     let line = format!("{line}\n");
     let _ = match Stream::duplicate(rustix::stdio::stderr()) {
         Ok(mut stream) => stream.write_all(line.as_bytes()),
-        // No descriptor is left, which may be what there is to tell.
+        // No descriptor is left, which may be the very error to report.
         Err(_) => write_whole(rustix::stdio::stderr(), line.as_bytes()),
     };
 }

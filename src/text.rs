@@ -1,49 +1,48 @@
-//! Making text from outside fit to be shown: command lines, process names, reasons, mount points.
+//! Makes text from other programs safe to show: command lines, process names, reasons, mount points.
 //!
-//! Whatever a process, a file or a driver calls itself may hold escape sequences, line breaks, bidirectional overrides
-//! or a hundred combining marks. Nothing of that may reach a terminal or a one-line output, so every string that trainmon
-//! did not write itself passes through [`sanitise`] or [`fit`] first. Nothing here knows what a text is about.
+//! The name of a process, a file or a driver may contain escape sequences, line breaks, bidirectional overrides or a
+//! hundred combining marks. None of these may reach a terminal or a one-line output, so every string that trainmon did
+//! not write itself passes through [`sanitise`] or [`fit`] first. Nothing here knows what a text is about.
 
 pub mod format;
 pub mod json;
 mod named;
 pub mod secrets;
-mod shell;
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub(crate) use named::named_enum;
-pub use shell::{shell_word, sudo_command};
 
-/// What stands where a character was that may not be shown (U+FFFD REPLACEMENT CHARACTER).
+/// Replaces a character that must not be shown (U+FFFD REPLACEMENT CHARACTER).
 pub const REPLACEMENT: char = '\u{FFFD}';
 
 /// Combining marks kept after one base character; real scripts need at most two.
 const MARKS_KEPT: usize = 2;
 
-/// No word that is known to us is nearly as long as this, bytes.
+/// No word in the vocabulary is nearly this long, bytes.
 const LONGEST_WORD: usize = 64;
 
 /// Arguments of a command that are shown where cells are few.
 const SHORT_ARGUMENTS: usize = 256;
 
-/// The mark of a text that was cut.
+/// Marks a text that was cut.
 const ELLIPSIS: char = '…';
 
-/// What is shown of one character, if anything: line breaks and tabs become a space, other controls the replacement
+/// How one character is shown, if at all: line breaks and tabs become a space, other controls the replacement
 /// character.
 fn shown(c: char) -> Option<char> {
     match c {
         ' '..='~' => Some(c),
         '\t' | '\n' | '\r' | '\u{0B}' | '\u{0C}' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(' '),
-        // C0, DEL and C1: ESC and the single-byte CSI and OSC are among them.
+        // C0, DEL and C1, including ESC and the single-byte CSI and OSC.
         '\0'..='\u{1F}' | '\u{7F}'..='\u{9F}' => Some(REPLACEMENT),
         // Bidirectional embeddings, overrides, isolates and marks (UAX #9) could reorder the rest of the line.
         '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{206F}' => Some(REPLACEMENT),
-        // Invisible: zero-width spaces and joiners, soft hyphen, byte-order mark, variation selectors (which change
-        // the width of what stands before them), tags, fillers.
+        // Invisible: zero-width spaces and joiners, soft hyphen, byte-order mark, variation selectors (which change the
+        // width of the preceding character), tags, fillers.
         '\u{AD}'
         | '\u{034F}'
         | '\u{115F}'
@@ -65,9 +64,9 @@ fn shown(c: char) -> Option<char> {
     }
 }
 
-/// The characters of `text` that may be shown, each with its width in terminal cells.
+/// The printable characters of `text`, each with its width in terminal cells.
 fn cells(text: &str) -> impl Iterator<Item = (char, usize)> {
-    let mut marks = MARKS_KEPT; // a mark at the very start has no base to stand on
+    let mut marks = MARKS_KEPT; // a mark at the very start has no base character
     text.chars().filter_map(shown).filter_map(move |c| {
         let width = c.width().unwrap_or(0);
         marks = if width == 0 { marks + 1 } else { 0 };
@@ -75,7 +74,7 @@ fn cells(text: &str) -> impl Iterator<Item = (char, usize)> {
     })
 }
 
-/// The characters of `text`: where each begins, its length in bytes, and whether it is shown as it is.
+/// The characters of `text`: where each begins, its length in bytes, and whether it is shown unchanged.
 fn judged(text: &str) -> impl Iterator<Item = (usize, usize, bool)> {
     let mut marks = MARKS_KEPT;
     text.char_indices().map(move |(at, c)| {
@@ -87,14 +86,14 @@ fn judged(text: &str) -> impl Iterator<Item = (usize, usize, bool)> {
     })
 }
 
-/// Printable ASCII: most of what there is, and told at once.
+/// Printable ASCII: most text, and quick to check.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|b| (b' '..=b'~').contains(&b))
 }
 
-/// `text` on one line and without anything that could steer a terminal. Borrows where nothing had to change.
+/// `text` on one line and without anything that could steer a terminal. Borrows if nothing had to change.
 ///
-/// Printable text comes back as it was; the function is idempotent.
+/// Printable text is returned unchanged; the function is idempotent.
 pub fn sanitise(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);
@@ -102,9 +101,9 @@ pub fn sanitise(text: &str) -> Cow<'_, str> {
     Cow::Owned(cells(text).map(|(c, _)| c).collect())
 }
 
-/// Sanitises `text` and cuts it to at most `width` terminal cells, ending in `…` where something was cut.
+/// Sanitizes `text` and cuts it to at most `width` terminal cells, ending in `…` if something was cut.
 ///
-/// Reads no more of `text` than it shows, so a 4 KiB command line costs no more than the cells it is given.
+/// Reads no more of `text` than it shows, so a 4 KiB command line costs no more than its cells.
 pub fn fit(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(width.min(256));
     let mut used = 0;
@@ -126,8 +125,8 @@ pub fn fit(text: &str, width: usize) -> String {
     out
 }
 
-/// Breaks sanitised `text` into lines of at most `width` cells at spaces, or inside a word that is longer than a line.
-/// A character that is wider than a whole line (they take up to three cells) becomes the replacement character.
+/// Breaks sanitized `text` into lines of at most `width` cells at spaces, or inside a word that is longer than a line.
+/// A character wider than a whole line (they take up to three cells) becomes the replacement character.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();
@@ -162,8 +161,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// [`wrap`] with a hanging indent: the first line begins with `first`, the others with blanks of the same width. `width`
-/// is that of the whole lines; an empty text has one.
+/// [`wrap`] with a hanging indent: the first line begins with `first`, the others with as many blanks. `width` is that
+/// of the whole lines; an empty text gives one line.
 pub fn wrap_hanging(first: &str, text: &str, width: usize) -> Vec<String> {
     let indent = first.width();
     let mut lines = wrap(text, width.saturating_sub(indent).max(8));
@@ -189,19 +188,34 @@ pub fn short_command(command: &str) -> String {
     first.join(" ")
 }
 
-/// Whether a word is one of these, which are separated by blanks.
+/// Whether a word is in this blank-separated list.
 pub fn is_one_of(words: &str, word: &str) -> bool {
     words.split(' ').any(|known| known == word)
 }
 
-/// The word that is spelled most like this one, if any is spelled much like it.
+/// The word spelled most like this one, if any is similar enough.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    // The comparison takes time and memory by the product of both lengths.
+    // The comparison takes time and memory in proportion to the product of both lengths.
     let word = word.get(..word.len().min(LONGEST_WORD)).unwrap_or_default();
     let alike = |known| (strsim::normalized_damerau_levenshtein(&word.to_ascii_lowercase(), known), known);
     let found = known.into_iter().map(alike).max_by(|(a, _), (b, _)| a.total_cmp(b));
-    // Less alike than two letters in five would be a guess.
+    // Less similarity than this (two differing letters in five) would be a guess.
     found.filter(|(alike, _)| *alike >= 0.6).map(|(_, known)| known)
+}
+
+/// The directories where sudo looks for programs on common distributions (secure_path, sudoers(5)).
+const SUDO_PATH: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// The command that runs trainmon as root with these arguments, by its full path where sudo would not find it.
+pub fn sudo_command(arguments: &str) -> String {
+    let own = std::env::current_exe().ok();
+    let found =
+        |own: &Path| own.parent().is_some_and(|folder| SUDO_PATH.iter().any(|known| Path::new(known) == folder));
+    match own.as_deref().filter(|own| !found(own)).and_then(Path::to_str) {
+        Some(own) if own.contains(' ') => format!("sudo '{own}' {arguments}"),
+        Some(own) => format!("sudo {own} {arguments}"),
+        None => format!("sudo trainmon {arguments}"),
+    }
 }
 
 /// What is wrong with a text at a byte offset, in one line. Lines and columns count from 1, columns in characters.
@@ -212,7 +226,7 @@ pub fn refused(text: &str, offset: usize, what: &str) -> String {
     format!("line {line}, column {column}: {}", what.replace('\n', " "))
 }
 
-/// [`refused`] for what is no TOML, or not the TOML that was expected.
+/// [`refused`] for invalid TOML, or TOML of the wrong shape.
 pub fn refused_by_toml(text: &str, error: &toml::de::Error) -> String {
     refused(text, error.span().map_or(0, |span| span.start), error.message())
 }

@@ -1,5 +1,5 @@
-//! The local time zone, determined once, without trusting what `TZ` names: it may be an endless device, a pipe that nobody
-//! writes to, or a link to either. jiff reads such files whole.
+//! The local time zone, determined once, without trusting what `TZ` names: it may be an endless device file, a pipe
+//! without a writer, or a link to either. jiff reads such files whole.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 
 /// The largest file of tzdata 2025b has 3.6 KiB; with leap seconds and 64-bit times it stays below 8 KiB.
 const LENGTH_MAX: u64 = 64 << 10;
-/// Where the zones are if `TZDIR` names no other place (tzset(3)), and where BSD and some containers have them.
+/// Where the zones are unless `TZDIR` names another place (tzset(3)), and where BSD and some containers have them.
 const FOLDERS: [&str; 3] = ["/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/etc/zoneinfo"];
 /// The zone of the machine.
 const LOCALTIME: &str = "/etc/localtime";
@@ -25,12 +25,12 @@ pub fn local() -> TimeZone {
     LOCAL.get_or_init(|| resolve(std::env::var_os("TZ").as_deref(), std::env::var_os("TZDIR").as_deref())).clone()
 }
 
-/// The present moment in the local time zone.
+/// The current time in the local time zone.
 pub fn now() -> Zoned {
     Timestamp::now().to_zoned(local())
 }
 
-/// The zone for these values of `TZ` and `TZDIR`; UTC where they name none.
+/// The zone for these values of `TZ` and `TZDIR`; UTC if they name no zone.
 fn resolve(tz: Option<&OsStr>, folder: Option<&OsStr>) -> TimeZone {
     let Some(tz) = tz else { return read(Path::new(LOCALTIME)).unwrap_or(TimeZone::UTC) };
     let Some(text) = tz.to_str() else { return TimeZone::UTC };
@@ -48,7 +48,7 @@ fn resolve(tz: Option<&OsStr>, folder: Option<&OsStr>) -> TimeZone {
 /// The files that a name may mean.
 fn files(name: &str, folder: Option<&OsStr>) -> impl Iterator<Item = PathBuf> {
     let path = PathBuf::from(name);
-    // An absolute path replaces the folder that it is joined to; no name leads out of the folder.
+    // An absolute path replaces the folder that it is joined to; a name must not lead out of the folder.
     let is_usable = !name.is_empty() && path.components().all(|part| part != Component::ParentDir);
     let folders = match folder.filter(|folder| !folder.is_empty()) {
         Some(folder) => vec![PathBuf::from(folder)],
@@ -57,10 +57,10 @@ fn files(name: &str, folder: Option<&OsStr>) -> impl Iterator<Item = PathBuf> {
     folders.into_iter().filter(move |_| is_usable).map(move |folder| folder.join(&path))
 }
 
-/// Reads a zone from a small regular file; none where there is no such file, or no zone in it.
+/// Reads a zone from a small regular file; `None` if there is no such file, or no zone in it.
 fn read(path: &Path) -> Option<TimeZone> {
     let is_file = |found: io::Result<Metadata>| found.is_ok_and(|found| found.is_file());
-    // Not even opened if it is a device: that may do something by itself.
+    // A device file is not even opened: opening alone may have an effect.
     if !is_file(std::fs::metadata(path)) {
         return None;
     }

@@ -1,13 +1,13 @@
-"""What developers of trainmon run beside the tests; `python tests/dev.py COMMAND --help` says more of each.
+"""Commands for developers of trainmon. `python tests/dev.py COMMAND --help` explains each one.
 
-    python tests/dev.py size            code lines and numeric constants
-    python tests/dev.py calibrate       how often verdicts are right against how sure they are
-    python tests/dev.py package         builds wheel, tarball and .deb, and tries each
-    python tests/dev.py peers           trainmon beside other monitors
-    python tests/dev.py vm              other kernels, rights and limits, in virtual machines
-    python tests/dev.py record          recordings of labelled workloads, for tests/recordings
-    python tests/dev.py screens         the pictures of the pages
-    python tests/dev.py open-programs   other people's training programs
+    python tests/dev.py size            count code lines and numeric constants
+    python tests/dev.py calibrate       fit confidence to how often verdicts are right
+    python tests/dev.py package         build the wheel, the tarball and the .deb, and try each one
+    python tests/dev.py peers           compare the cost of trainmon with that of other monitors
+    python tests/dev.py vm              test other kernels, rights and limits in virtual machines
+    python tests/dev.py record          record labeled workloads for tests/recordings
+    python tests/dev.py screens         take new screenshots of the pages
+    python tests/dev.py open-programs   judge training programs written by others
 """
 
 from __future__ import annotations

@@ -48,10 +48,10 @@ fn names(folder: &str) -> Vec<String> {
     names
 }
 
-/// README.md and every page of docs/: path below the root, text.
+/// The pages at the top of the repository and every page of docs/: path below the root, text.
 fn pages() -> Vec<(PathBuf, String)> {
     let docs = names("docs").into_iter().map(|name| format!("docs/{name}"));
-    let pages = std::iter::once("README.md".to_owned()).chain(docs);
+    let pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(str::to_owned).into_iter().chain(docs);
     pages.map(|name| (PathBuf::from(&name), read(&name))).collect()
 }
 
@@ -221,7 +221,7 @@ fn every_command_is_mentioned() {
 fn every_column_of_the_log_is_described() {
     for (heading, before, columns) in [
         ("## Columns", "", csv::COLUMNS),
-        ("## Columns of each device", "gpuN_", csv::GPU_COLUMNS),
+        ("## Columns of each GPU", "gpuN_", csv::GPU_COLUMNS),
         ("## The last column", "", csv::LAST_COLUMNS),
     ] {
         let mut rows = vec!["| column | unit | what it is |".to_owned(), "|---|---|---|".to_owned()];

@@ -1,4 +1,4 @@
-"""Makes faults for real around trainmon, and prints what it makes of each: `--help` says how. See harness/faults/table.py."""
+"""Causes real faults around trainmon and prints how it reacts. See --help and harness/faults/table.py."""
 
 import sys
 

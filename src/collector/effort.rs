@@ -1,39 +1,40 @@
-//! How closely a job is watched: a young or doubtful verdict wants many stacks and samples, one that has stood for long few.
+//! How closely a job is watched: a new or doubtful verdict needs many stacks and samples, a long-stable one few.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 /// Mean time between two rounds of the sampler: 50 a second resolve waits of 20 ms, and ten seconds of them give the
-/// share of a wait to within 2 points; the cost is measured by `tests/evaluate.py --cost`.
+/// share of a wait to within 2 points. `tests/evaluate.py --cost` measures the cost.
 const ROUND: Duration = Duration::from_millis(20);
-/// The same of a verdict that has stood for long: a minute of them gives a share to within 2 points, and a change is seen in
-/// the first second, after which there are as many as before.
+/// The same for a long-stable verdict: a minute of them gives a share to within 2 points. A change shows within the
+/// first second, and then the rounds come as often as before.
 const SLOW_ROUND: Duration = Duration::from_millis(50);
-/// The same of a device that has long been busy: a minute of them gives a share to within 3 points, and that it idles is told by
-/// its own readings, after which there are as many as before.
+/// The same for a GPU that has long been busy: a minute of them gives a share to within 3 points. If the GPU goes idle,
+/// its own readings show it, and then the rounds come as often as before.
 const SLOWEST_ROUND: Duration = Duration::from_millis(125);
 
-/// Stacks a second of a trainer: its time is split finer than a worker's …
+/// Stacks per second of a training process: its time is split more finely than a worker's …
 const TRAINER_HZ: u32 = 40;
-/// … and less finely where little is asked for.
+/// … and less finely in sparing mode.
 const SPARING_TRAINER_HZ: u32 = 20;
 
-/// How closely.
+/// How closely to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand {
-    /// Stacks are taken one after the other: 2 to 3% of a core.
+    /// Stacks are taken one after another: 2 to 3% of a CPU.
     Often,
-    /// A rest of two seconds in between.
+    /// A pause of two seconds in between.
     NowAndThen,
-    /// A rest of four seconds in between: a run of py-spy costs 25 to 60 ms of CPU, so one in five seconds is about 1% of a
-    /// core.
+    /// A pause of four seconds in between: a run of py-spy costs 25 to 60 ms of CPU time, so one in five seconds is
+    /// about 1% of a CPU.
     Seldom,
-    /// A rest of nine seconds in between, and fewer rounds of the sampler: a device that has work all the time leaves little to
-    /// be explained, but its verdict is young.
+    /// A pause of nine seconds in between, and fewer rounds of the sampler: a GPU that is always busy leaves little to
+    /// explain, but its verdict is new.
     Sparsely,
-    /// A rest of 29 seconds in between, of two minutes' stacks still four; and fewer rounds of the sampler.
+    /// A pause of 29 seconds in between, which still makes four windows of stacks in two minutes; and fewer rounds of
+    /// the sampler.
     Rarely,
-    /// A rest of 59 seconds in between, and the fewest rounds of the sampler: nothing is to be explained.
+    /// A pause of 59 seconds in between, and the fewest rounds of the sampler: there is nothing to explain.
     HardlyEver,
 }
 
@@ -41,7 +42,7 @@ impl Demand {
     const ALL: [Self; 6] =
         [Self::Often, Self::NowAndThen, Self::Seldom, Self::Sparsely, Self::Rarely, Self::HardlyEver];
 
-    /// Rest between two windows of stacks.
+    /// Pause between two windows of stacks.
     pub(super) fn stacks_rest(self) -> Duration {
         Duration::from_secs(match self {
             Self::Often => 0,
@@ -53,12 +54,12 @@ impl Demand {
         })
     }
 
-    /// Whether little is asked for: what is looked up now and then is looked up more seldom.
+    /// Sparing mode: what is looked up now and then is looked up less often.
     pub(super) fn is_sparing(self) -> bool {
         matches!(self, Self::Sparsely | Self::Rarely | Self::HardlyEver)
     }
 
-    /// py-spy's samples a second of a trainer: each costs 1 ms of CPU with ten threads, a start 15 ms.
+    /// py-spy's samples per second of a training process: each costs 1 ms of CPU time with ten threads, a start 15 ms.
     pub(super) fn trainer_hz(self) -> u32 {
         if self.is_sparing() { SPARING_TRAINER_HZ } else { TRAINER_HZ }
     }
@@ -73,11 +74,11 @@ impl Demand {
     }
 }
 
-/// The demand as the source threads see it.
+/// The demand, as the source threads read it.
 #[derive(Debug)]
 pub(super) struct Effort {
     demand: AtomicU8,
-    /// Stacks of a trainer are wanted at once.
+    /// Stacks of a training process are wanted at once.
     at_once: AtomicBool,
 }
 
@@ -88,28 +89,28 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// What is wanted.
+    /// The current demand.
     pub(super) fn get(&self) -> Demand {
         let now = self.demand.load(Ordering::Relaxed);
         Demand::ALL.into_iter().find(|demand| *demand as u8 == now).unwrap_or(Demand::Often)
     }
 
-    /// Wants something else; whether it was another demand before.
+    /// Sets the demand; returns whether it changed.
     pub(super) fn set(&self, demand: Demand) -> bool {
         self.demand.swap(demand as u8, Ordering::Relaxed) != demand as u8
     }
 
-    /// Wants stacks of a trainer at once: something has changed.
+    /// Asks for stacks of a training process at once: something has changed.
     pub(super) fn ask_at_once(&self) {
         self.at_once.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they are wanted.
+    /// Whether they were asked for.
     pub(super) fn is_asked_at_once(&self) -> bool {
         self.at_once.load(Ordering::Relaxed)
     }
 
-    /// They are about to be taken: whether they were wanted.
+    /// Clears the request because they are about to be taken; returns whether there was one.
     pub(super) fn answer(&self) -> bool {
         self.at_once.swap(false, Ordering::Relaxed)
     }

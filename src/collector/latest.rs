@@ -1,5 +1,5 @@
-//! What the source threads write to and the assembler reads from: for each source the latest value, never a queue, and
-//! whether the source can be trusted at this moment.
+//! What the source threads write and the assembler reads: for each source the latest value, never a queue, and whether
+//! the source can be trusted right now.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,49 +10,49 @@ use crate::sample::{
     StacksSample,
 };
 
-/// A call that has been outstanding for longer counts as hung, nanoseconds. NVML calls on a healthy driver take
-/// milliseconds, the first one up to a few seconds where persistence mode is off.
+/// A call that takes longer counts as hung, nanoseconds. NVML calls on a healthy driver take milliseconds; without
+/// persistence mode the first one takes up to a few seconds.
 const HUNG_NS: u64 = 3_000_000_000;
 
 /// Windows of stacks kept until the next sample; with intervals of minutes the first of each are enough.
 const WINDOWS: usize = 16;
-/// Most processes of which is kept that they train.
+/// Most processes remembered as training.
 const TRAINING: usize = 1024;
 
-/// What is shared between the source threads and the assembler.
+/// Shared between the source threads and the assembler.
 #[derive(Debug, Default)]
 pub struct Latest {
     values: Mutex<Values>,
-    /// Told after each write.
+    /// Notified after each write.
     pub changed: Notify,
 }
 
 /// The latest of each source.
 #[derive(Debug, Default)]
 pub struct Values {
-    /// What the next sample takes over. The stacks among them are in `stacks`.
+    /// What the next sample takes over, except the stacks, which are in `stacks`.
     pub sample: Sample,
-    /// How the calls of each source stand, in the order of [`SourceId::ALL`].
+    /// The state of each source's calls, in the order of [`SourceId::ALL`].
     calls: [Calls; SourceId::ALL.len()],
     /// Python stacks.
     pub stacks: StacksSlot,
 }
 
-/// Windows of stacks that no sample holds yet. Each goes into one sample, so they are kept until they are taken.
+/// Windows of stacks that are in no sample yet. Each goes into one sample, so they are kept until taken.
 #[derive(Debug, Default)]
 pub struct StacksSlot {
     /// Oldest first, at most [`WINDOWS`].
     windows: Vec<StackWindow>,
     /// Oldest first, at most twice [`WINDOWS`].
     locals: Vec<LocalsSample>,
-    /// Processes that have been seen in a backward pass, at most [`TRAINING`].
+    /// Processes that were seen in a backward pass, at most [`TRAINING`].
     training: Vec<ProcessId>,
-    /// How the source stands.
+    /// The state of the source.
     pub status: SourceStatus,
 }
 
 impl StacksSlot {
-    /// A window has ended.
+    /// Adds a finished window.
     pub fn add(&mut self, window: StackWindow) {
         if window.shows_backward() && self.training.len() < TRAINING && !self.training.contains(&window.process) {
             self.training.push(window.process);
@@ -63,38 +63,38 @@ impl StacksSlot {
         self.status = SourceState::Fresh.into();
     }
 
-    /// Local variables have been read.
+    /// Adds a reading of local variables.
     pub fn add_locals(&mut self, locals: LocalsSample) {
         if self.locals.len() < 2 * WINDOWS {
             self.locals.push(locals);
         }
     }
 
-    /// Forgets which processes train: one of them executes another program now.
+    /// Forgets which processes train: one of them now executes another program.
     pub fn forget_training(&mut self) {
         self.training.clear();
     }
 
-    /// The processes that have been seen in a backward pass.
+    /// The processes that were seen in a backward pass.
     pub fn training(&self) -> Vec<ProcessId> {
         self.training.clone()
     }
 
-    /// What has ended since the last call.
+    /// Takes what has ended since the last call.
     pub fn take(&mut self) -> Option<Arc<StacksSample>> {
         let (windows, locals) = (std::mem::take(&mut self.windows), std::mem::take(&mut self.locals));
         (!windows.is_empty() || !locals.is_empty()).then(|| Arc::new(StacksSample { windows, locals }))
     }
 }
 
-/// How the calls of one source stand.
+/// The state of one source's calls.
 #[derive(Debug, Default)]
 struct Calls {
-    /// The tick that was answered last.
+    /// The last tick that was answered.
     tick: Option<u64>,
     /// CLOCK_MONOTONIC of that answer, nanoseconds.
     read_ns: u64,
-    /// CLOCK_MONOTONIC when the call that is outstanding began.
+    /// CLOCK_MONOTONIC when the running call began.
     since_ns: Option<u64>,
     /// Why there is no value.
     trouble: Option<SourceStatus>,
@@ -121,13 +121,13 @@ impl Calls {
 }
 
 impl Latest {
-    /// The values, to be held for a moment only.
+    /// The values, to be held only briefly.
     pub fn values(&self) -> MutexGuard<'_, Values> {
-        // A panic in a source thread must not take the others with it: the values stay whole between two writes.
+        // A panic in a source thread must not take the others with it: the values are complete between two writes.
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes, and tells whoever waits for a change.
+    /// Writes, and notifies everything that waits for a change.
     pub fn write(&self, write: impl FnOnce(&mut Values)) {
         write(&mut self.values());
         self.changed.notify_waiters();
@@ -139,14 +139,14 @@ impl Values {
         self.calls.get_mut(source as usize)
     }
 
-    /// A call begins.
+    /// Starts a call.
     pub fn begin(&mut self, source: SourceId, now_ns: u64) {
         if let Some(calls) = self.calls(source) {
             calls.since_ns = Some(now_ns);
         }
     }
 
-    /// The call for a tick has ended. Without a value the last one is dropped: it must not be taken for a fresh one.
+    /// Ends the call for a tick. Without a value the last one is dropped: it must not be mistaken for a fresh one.
     pub fn answer<P: SamplePart>(&mut self, answer: Result<P, SourceStatus>, tick: u64, now_ns: u64) {
         let (value, trouble) = match answer {
             Ok(value) => (Some(Arc::new(value)), None),
@@ -158,12 +158,12 @@ impl Values {
         }
     }
 
-    /// The tick that the job has answered last.
+    /// The last tick that the job has answered.
     pub fn job_tick(&self) -> Option<u64> {
         self.calls.get(SourceId::Job as usize)?.tick
     }
 
-    /// Whether every source that is asked once a tick has answered for `tick`. One that hangs, or that has given up, is not
+    /// Whether every source that is read once a tick has answered for `tick`. One that hangs or has given up is not
     /// waited for.
     pub fn complete(&self, tick: u64) -> bool {
         let asked = SourceId::ALL.iter().zip(&self.calls).filter(|(source, _)| **source != SourceId::Stacks);
@@ -179,7 +179,7 @@ impl Values {
         Sources { stacks: self.stacks.status.clone(), ..sources }
     }
 
-    /// PIDs of the job, for the sources that look into its processes.
+    /// PIDs of the job, for the sources that read its processes.
     pub fn pids(&self) -> Vec<u32> {
         self.sample.job.iter().flat_map(|job| &job.processes).map(|process| process.id.pid).collect()
     }

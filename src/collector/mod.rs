@@ -2,18 +2,18 @@
 //! sources read nor judges it.
 //!
 //! ```text
-//!  tm-job      samples the main thread and the workers 20 to 50 times a second, and once a tick reads the job's
+//!  tm-job      samples the loop's thread and the workers 20 to 50 times a second, and once a tick reads the job's
 //!              processes, the host and the cgroup (kernel memory: these reads do not block)
-//!  tm-gpu …    one for each `AskedSource` of `sources`: NVML, disks and mounts. Asked once a tick, one call
-//!              outstanding, never waited for longer than a moment
-//!  tm-stacks   py-spy, one run after the other, as often as is wanted
-//!  tm-hosts    the host's other processes, while they are wanted
+//!  tm-gpu …    one for each `AskedSource` of `sources`: NVML, disks and mounts. Read once a tick, one call
+//!              at a time, never waited for longer than a moment
+//!  tm-stacks   py-spy, one run after another, as often as needed
+//!  tm-hosts    the host's other processes, while they are shown
 //!       │
 //!       ▼
 //!  Values: the latest value of each source, with its state (fresh, stale, hung, gone, absent, denied)
 //!       │
 //!       ▼
-//!  Collector::next() puts a `Sample` together, on the caller's (async) thread
+//!  Collector::next() assembles a `Sample`, on the caller's (async) thread
 //! ```
 
 mod effort;
@@ -44,17 +44,17 @@ use effort::Effort;
 use latest::Latest;
 
 /// How long a finished tick waits for sources that are a little late, milliseconds: NVML's PCIe counters take 20 ms
-/// each (nvmlDeviceGetPcieThroughput's window).
+/// each (the window of nvmlDeviceGetPcieThroughput).
 const GRACE_MS: u64 = 60;
 
-/// A lost driver, or a kernel that refused, is asked again after this time.
+/// A lost driver, or a kernel that refused, is tried again after this time.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// How long the end waits for a running py-spy to be ended.
+/// How long shutting down waits for a running py-spy to be ended.
 const STACKS_END: Duration = Duration::from_millis(500);
 
-/// Addresses that have to be free before a thread is started, bytes: the heap grows to 17 MiB with a small job, and each thread's
-/// stack takes 2 MiB.
+/// Address space that must be free before a thread is started, bytes: the heap grows to 17 MiB with a small job, and
+/// each thread's stack takes 2 MiB.
 const HEADROOM: u64 = 24 << 20;
 
 /// What to collect.
@@ -70,7 +70,7 @@ pub struct CollectorOptions {
     pub no_ptrace: bool,
     /// Never start py-spy.
     pub no_stacks: bool,
-    /// The py-spy program, where it is not to be looked for.
+    /// The py-spy program, if named by the user.
     pub py_spy: Option<PathBuf>,
 }
 
@@ -79,7 +79,7 @@ pub struct CollectorOptions {
 struct Shared {
     options: CollectorOptions,
     latest: Latest,
-    /// The threads are to end.
+    /// Tells the threads to end.
     stop: AtomicBool,
     /// How closely they watch.
     effort: Effort,
@@ -116,7 +116,7 @@ impl Collector {
     /// Attaches to the process and starts the source threads.
     ///
     /// # Errors
-    /// [`AttachError`] when the process cannot be watched. Sources that are missing are no error: their state says so.
+    /// [`AttachError`] if the process cannot be watched. Missing sources are not an error: their state reports it.
     pub fn attach(options: CollectorOptions) -> Result<Self, AttachError> {
         let attach = || JobReader::attach(&options.sources.roots.proc, options.pid, options.no_ptrace);
         let job = rights::with_rights(attach).map_err(|error| AttachError::Failed(options.pid, error))??;
@@ -141,33 +141,33 @@ impl Collector {
         self.target
     }
 
-    /// Command line of the attached process when it was attached to, raw.
+    /// Command line of the attached process at the time of attaching, raw.
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// Says how closely the job is to be watched from now on.
+    /// Sets how closely to watch the job from now on.
     pub fn want(&self, demand: Demand) {
         if self.shared.effort.set(demand) {
             wake(self.stacks_thread.as_ref());
         }
     }
 
-    /// Says that something has changed: the trainer's stacks are taken next, without a rest.
+    /// Reports that something has changed: the training process's stacks are taken next, without a pause.
     pub fn want_at_once(&self) {
         self.shared.effort.ask_at_once();
         wake(self.stacks_thread.as_ref());
     }
 
-    /// Says whether the busiest processes besides the job's are wanted from now on: a scan of the host every two
-    /// seconds, or more rarely where that would cost more than 1% of a core.
+    /// Sets whether the busiest processes outside the job are wanted from now on: a scan of the host every two seconds,
+    /// or less often if that would cost more than 1% of a CPU.
     pub fn want_neighbours(&mut self, wanted: bool) {
         neighbours::want(wanted, &self.shared, &mut self.neighbours_thread);
     }
 
-    /// Waits for the next tick and puts its sample together. Cancel safe.
+    /// Waits for the next tick and assembles its sample. Cancel safe.
     ///
-    /// When the job's own files hang the sample comes all the same, a little late, and says so in its states.
+    /// If the job's own files hang, the sample still comes, a little late, and its states say so.
     pub async fn next(&mut self) -> Sample {
         let interval = self.shared.options.interval;
         let late = interval + Duration::from_secs(1);
@@ -175,7 +175,7 @@ impl Collector {
         let arrived = tokio::time::timeout(late, self.reached(|values| values.job_tick() >= Some(tick))).await;
         if arrived.is_ok() {
             let grace = Duration::from_millis(GRACE_MS);
-            // What comes later than this is taken at the next tick; the state tells its age.
+            // What comes later is used at the next tick; the state shows its age.
             let _ = tokio::time::timeout(grace, self.reached(|values| values.complete(tick))).await;
         }
         let mut values = self.shared.latest.values();
@@ -225,7 +225,7 @@ impl Drop for Collector {
         self.shared.stop.store(true, Ordering::Relaxed);
         wake(self.stacks_thread.as_ref());
         wake(self.neighbours_thread.as_ref());
-        // A py-spy that is running is ended by its thread, which looks for `stop` every 40 ms: it must not outlive us.
+        // The thread ends a running py-spy: it checks `stop` every 40 ms. py-spy must not outlive trainmon.
         let until = Instant::now() + STACKS_END;
         while self.stacks_thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
             thread::sleep(Duration::from_millis(5));
@@ -233,7 +233,7 @@ impl Drop for Collector {
     }
 }
 
-/// How many bytes of addresses are left to us, where they are limited (`ulimit -v`).
+/// How many bytes of address space are left, if limited (`ulimit -v`).
 fn addresses_left() -> Option<u64> {
     let limit = getrlimit(Resource::As).current?;
     // The first field of statm is the size in pages (proc(5)).
@@ -242,7 +242,8 @@ fn addresses_left() -> Option<u64> {
     Some(limit.saturating_sub(pages.saturating_mul(rustix::param::page_size() as u64)))
 }
 
-/// Starts a source thread where that leaves room for what all threads allocate: an allocation that fails ends the program.
+/// Starts a source thread if enough address space is left for what all threads allocate: a failed allocation ends the
+/// program.
 fn spawn(
     name: &str,
     shared: &Arc<Shared>,
@@ -255,14 +256,15 @@ fn spawn(
     thread::Builder::new().name(name.into()).spawn(move || watch(&shared))
 }
 
-/// Has a thread that rests see what is wanted of it.
+/// Makes a pausing thread check the demand again.
 fn wake(thread: Option<&JoinHandle<()>>) {
     if let Some(thread) = thread {
         thread.thread().unpark();
     }
 }
 
-/// Why no thread can be started, and the command that allows it. For all reasons the answer is EAGAIN (pthread_create(3)).
+/// Why no thread can be started, and the command that allows it. EAGAIN is the answer in all these cases
+/// (pthread_create(3)).
 pub fn why_no_thread(error: &io::Error) -> String {
     let limit = |resource| getrlimit(resource).current;
     let is_again = error.kind() == io::ErrorKind::WouldBlock;
@@ -275,17 +277,17 @@ pub fn why_no_thread(error: &io::Error) -> String {
             )
         }
         (_, Some(most)) if is_again => format!(
-            "too many processes and threads of this user (ulimit -u {most}), or in this control group (pids.max); \
+            "too many processes and threads of this user (ulimit -u {most}) or in this control group (pids.max); \
              raise that limit, or end some of them"
         ),
         _ if is_again => {
-            "too many processes and threads in this control group (pids.max); raise that limit".to_owned()
+            "too many processes and threads in this control group (pids.max); raise the limit".to_owned()
         }
         _ => error.to_string(),
     }
 }
 
-/// Rests for as long as `wanted` says, which may change meanwhile: whoever changes it, or sets `stop`, wakes this thread.
+/// Pauses for as long as `wanted` says. That may change meanwhile: changing it, or setting `stop`, wakes this thread.
 fn rest(stop: &AtomicBool, wanted: impl Fn() -> Duration) {
     let begun = Instant::now();
     while !stop.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
-//! The thread that scans the host's other processes, while somebody wants to see them.
+//! The thread that scans the host's other processes while they are shown.
 //!
-//! It is started when it is first wanted and parked whenever it is not, and it rests long enough for its scans to cost
-//! little whatever the host's size.
+//! It starts when first needed, is parked when not needed, and pauses long enough for its scans to cost little whatever
+//! the host's size.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,12 +14,12 @@ use crate::sources::neighbours::NeighboursReader;
 
 /// Shortest time between two scans …
 const EVERY: Duration = Duration::from_secs(2);
-/// … and between the first two: who is at work now is wanted soon.
+/// … and between the first two: the first answer should come soon.
 const SOON: Duration = Duration::from_millis(500);
-/// The rest after a scan is at least this many times as long as the scan: at most 1% of a core.
+/// The pause after a scan is at least this many times as long as the scan: at most 1% of a CPU.
 const REST_FACTOR: u32 = 100;
 
-/// Says whether neighbors are wanted from now on. Where no thread can be started there are none.
+/// Sets whether other processes are wanted from now on. If no thread can be started, none are listed.
 pub(super) fn want(wanted: bool, shared: &Arc<Shared>, thread: &mut Option<JoinHandle<()>>) {
     if shared.neighbours_wanted.swap(wanted, Ordering::Relaxed) == wanted {
         return;
@@ -36,7 +36,7 @@ fn watch(shared: &Shared) {
     let mut reader: Option<NeighboursReader> = None;
     while !stop.load(Ordering::Relaxed) {
         if !wanted.load(Ordering::Relaxed) {
-            // What was seen would be of long ago when it is wanted again.
+            // Its counters would be outdated when it is wanted again.
             reader = None;
             latest.values().sample.neighbours = None;
             thread::park();

@@ -1,9 +1,9 @@
-//! The stacks thread: whose stacks py-spy takes next, and how long it rests in between.
+//! The stacks thread: whose stacks py-spy takes next, and how long it pauses in between.
 //!
-//! One run at a time, one process each. Trainer and workers take turns; of the workers, the one that has been looked at
-//! least comes next. How long the thread rests is told from outside: a young or doubtful verdict wants many windows, a
-//! settled one few. Where nothing else counts a trainer's steps its local variables are read before and after each window: the
-//! loop's own counter may be among them.
+//! One run at a time, of one process. The training process and the workers take turns; among the workers, the least
+//! sampled one comes next. The caller sets the length of the pause: a new or doubtful verdict needs many windows, a
+//! settled one few. If nothing else counts a training process's steps, its local variables are read before and after
+//! each window: the loop's own counter may be among them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -13,22 +13,22 @@ use super::{CollectorOptions, Shared, rest};
 use crate::sample::{JobSample, ProcessId, ProcessRole, ProcessSample, SourceState, SourceStatus, StackWindow};
 use crate::sources::py_spy::{PySpy, Refusal};
 
-/// Length of a window, seconds: py-spy takes whole ones.
+/// Length of a window, seconds: py-spy takes whole seconds.
 const WINDOW_S: u32 = 1;
-/// Samples a second of a worker.
+/// Samples per second of a worker.
 const WORKER_HZ: u32 = 25;
-/// First rest after a failure that may pass; doubled with each further one.
+/// First pause after a failure that may pass; doubled with each further one.
 const RETRY: Duration = Duration::from_secs(2);
-/// Longest rest after failures.
+/// Longest pause after failures.
 const RETRY_MOST: Duration = Duration::from_secs(60);
-/// An interval from here on is long …
+/// An interval of at least this is long …
 const LONG: Duration = Duration::from_secs(10);
-/// … and about so many windows are taken in it.
+/// … and this many windows are taken in it.
 const WINDOWS_A_TICK: u32 = 8;
-/// A worker that has used less CPU time than this since it was looked at, and has read nothing, rests, clock ticks of 10 ms:
-/// torch's workers use 0.1 ms every 5 s while they wait for work.
+/// A worker that has used less CPU time than this since it was last sampled, and has read nothing, is idle; clock ticks
+/// of 10 ms. torch's workers use 0.1 ms every 5 s while they wait for work.
 const IDLE_TICKS: u64 = 5;
-/// Rest where there is nothing to wait for but the next tick.
+/// Pause if there is nothing to wait for except the next tick.
 const STEP: Duration = Duration::from_millis(50);
 
 /// Takes stacks until `stop`.
@@ -41,19 +41,19 @@ pub(super) fn watch(shared: &Shared) {
     }
 }
 
-/// What is known from window to window.
+/// The state kept from window to window.
 struct StacksTaker<'a> {
     shared: &'a Shared,
     turns: Turns,
     py_spy: Option<PySpy>,
-    /// In a row.
+    /// Failures in a row.
     failures: u32,
-    /// How often the attached process had executed another program.
+    /// How many times the attached process had executed another program.
     execs: u32,
 }
 
 impl StacksTaker<'_> {
-    /// Takes one window and rests. False once there is nothing to take any more.
+    /// Takes one window and pauses. False once there is nothing left to take.
     fn step(&mut self) -> bool {
         let Shared { latest, stop, effort, .. } = self.shared;
         let job = latest.values().sample.job.clone();
@@ -66,7 +66,7 @@ impl StacksTaker<'_> {
         }
         let execs = execs(&job);
         if execs != self.execs {
-            // What was found out is of other programs.
+            // What was found out belongs to other programs.
             (self.turns, self.py_spy, self.execs) = (Turns::default(), None, execs);
         }
         let (trainers, mut workers) = (of_role(&job, ProcessRole::Trainer), of_role(&job, ProcessRole::Worker));
@@ -85,7 +85,7 @@ impl StacksTaker<'_> {
             Ok(Some(window)) => {
                 self.failures = 0;
                 latest.values().stacks.add(window);
-                // A second reading at a known distance: some counters begin anew every few seconds.
+                // A second reading at a known distance: some counters restart every few seconds.
                 self.read_locals(process, of_trainer);
                 self.rest();
                 true
@@ -94,7 +94,7 @@ impl StacksTaker<'_> {
         }
     }
 
-    /// A window of a process, with its local variables before it. `None` when `stop` was set meanwhile.
+    /// A window of a process, preceded by its local variables. `None` if `stop` was set meanwhile.
     fn record(&mut self, process: ProcessId, of_trainer: bool, rate_hz: u32) -> Result<Option<StackWindow>, Refusal> {
         let Shared { options, stop, .. } = self.shared;
         let proc_root = &options.sources.roots.proc;
@@ -106,8 +106,8 @@ impl StacksTaker<'_> {
         window.unwrap_or(Ok(None))
     }
 
-    /// Reads a trainer's local variables where nothing else counts its steps. A failure is no news, that of the window says why;
-    /// one that will not pass is not asked for again.
+    /// Reads a training process's local variables if nothing else counts its steps. A failure is not reported: the
+    /// window's own failure says why. One that will not pass is not tried again.
     fn read_locals(&mut self, process: ProcessId, of_trainer: bool) {
         let Shared { options, latest, stop, .. } = self.shared;
         // Whether torch's loader feeds it is known once it was sampled.
@@ -126,10 +126,10 @@ impl StacksTaker<'_> {
         }
     }
 
-    /// Rests after a window for as long as is wanted, which may become less meanwhile.
+    /// Pauses after a window for as long as demanded, which may become less meanwhile.
     fn rest(&self) {
         let Shared { options, stop, effort, .. } = self.shared;
-        // Nobody sees a window before the next tick: with a long interval a few of them do.
+        // A window is not shown before the next tick, so with a long interval a few are enough.
         let between_ticks = if options.interval >= LONG { options.interval / WINDOWS_A_TICK } else { Duration::ZERO };
         let begun = effort.get().stacks_rest();
         rest(stop, || match effort.is_asked_at_once() {
@@ -138,12 +138,12 @@ impl StacksTaker<'_> {
         });
     }
 
-    /// There is no window, and why. False where there is no py-spy at all.
+    /// Handles a missing window and its reason. False if there is no py-spy at all.
     fn refused(&mut self, process: ProcessId, of_trainer: bool, refusal: Refusal) -> bool {
         if refusal.last {
             self.turns.refused.insert(process);
         }
-        // A worker that has ended since is no failure of the source.
+        // A worker that has ended since is not a failure of the source.
         if of_trainer || (refusal.status.state != SourceState::Gone && !refusal.last) {
             self.failures = self.failures.saturating_add(1);
             self.shared.latest.values().stacks.status = refusal.status;
@@ -161,41 +161,42 @@ fn of_role(job: &JobSample, role: ProcessRole) -> Vec<ProcessId> {
     job.processes.iter().filter(|process| process.role == role).map(|process| process.id).collect()
 }
 
-/// How often the attached process has executed another program.
+/// How many times the attached process has executed another program.
 fn execs(job: &JobSample) -> u32 {
     job.processes.iter().find(|process| process.id == job.target).map_or(0, |target| target.execs)
 }
 
-/// Whether a trainer's steps are counted without stacks: torch's loader feeds it. `None` until it was sampled.
+/// Whether a training process's steps are counted without stacks, because torch's loader feeds it. `None` until it was
+/// sampled.
 fn has_feeders(job: &JobSample, trainer: ProcessId) -> Option<bool> {
     let sampled = job.sampler.processes.iter().find(|process| process.id == trainer);
     sampled.map(|process| process.feeders > 0)
 }
 
-/// Who has been looked at how often.
+/// How often each process has been sampled.
 #[derive(Debug, Default)]
 struct Turns {
     seen: HashMap<ProcessId, u64>,
     refused: HashSet<ProcessId>,
-    /// Trainers whose variables py-spy does not give.
+    /// Training processes whose variables py-spy cannot read.
     without_locals: HashSet<ProcessId>,
     worker_last: bool,
-    /// What workers had done when they were looked at: CPU time in clock ticks, and bytes through read calls.
+    /// What workers had done when last sampled: CPU time in clock ticks, and bytes through read calls.
     done: HashMap<ProcessId, (u64, u64)>,
 }
 
-/// CPU time so far, clock ticks, and bytes through read calls; `None` where those may not be read.
+/// CPU time so far, clock ticks, and bytes through read calls; `None` if they cannot be read.
 fn done(process: &ProcessSample) -> Option<(u64, u64)> {
     Some((process.user_ticks.saturating_add(process.system_ticks), process.io?.read_chars))
 }
 
 impl Turns {
-    /// A trainer is looked at next.
+    /// Makes a training process the next to sample.
     fn trainer_next(&mut self) {
         self.worker_last = true;
     }
 
-    /// Leaves out those that have done nothing since they were looked at: their stacks would be the same.
+    /// Removes those that have done nothing since they were last sampled: their stacks would be the same.
     fn leave_out_idle(&mut self, job: &JobSample, workers: &mut Vec<ProcessId>) {
         self.done.retain(|id, _| workers.contains(id));
         let is_idle = |process: &&ProcessSample| {
@@ -206,13 +207,13 @@ impl Turns {
         workers.retain(|id| !idle.contains(id));
     }
 
-    /// Notes what a process has done so far, for it is looked at now.
+    /// Records what a process has done so far, because it is sampled now.
     fn note_taken(&mut self, job: &JobSample, id: ProcessId) {
         let process = job.processes.iter().find(|process| process.id == id);
         self.done.extend(process.and_then(done).map(|done| (id, done)));
     }
 
-    /// The process to take next, and at which rate: a trainer at `trainer_hz`.
+    /// The process to sample next, and the rate: a training process at `trainer_hz`.
     fn next(&mut self, trainers: &[ProcessId], workers: &[ProcessId], trainer_hz: u32) -> Option<(ProcessId, u32)> {
         self.seen.retain(|id, _| trainers.contains(id) || workers.contains(id));
         self.refused.retain(|id| trainers.contains(id) || workers.contains(id));
@@ -230,7 +231,7 @@ impl Turns {
     }
 }
 
-/// The state of stacks that are not wanted at all.
+/// The state of stacks if they are switched off.
 pub(super) fn switched_off(options: &CollectorOptions) -> Option<SourceStatus> {
     let reason = match (options.no_stacks, options.no_ptrace) {
         (true, _) => "switched off by --no-stacks",

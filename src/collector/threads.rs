@@ -17,18 +17,19 @@ use crate::sources::sampler::Sampler;
 use crate::sources::{self, Ask, AskedSource, StartAsked, unreadable};
 use crate::trust::rights;
 
-/// Rounds between two ticks at most: with an interval of an hour one every 0.7 s is enough for its shares.
+/// Most rounds between two ticks: with an interval of an hour, one every 0.7 s is enough for its shares.
 const MOST_ROUNDS: u32 = 5000;
-/// Each gap between rounds is drawn evenly from half to one and a half of the mean: a fixed beat could fall into step
-/// with a training loop of the same period and see only one side of it.
+/// Each gap between rounds is drawn evenly from half to one and a half times the mean: a fixed beat could fall into
+/// step with a training loop of the same period and sample only one side of it.
 const JITTER: f64 = 0.5;
-/// The affinity mask is read every so many ticks.
+/// The affinity mask is read every this many ticks.
 const AFFINITY_EVERY: u64 = 10;
 
-/// Starts all source threads. What comes back is the one that runs py-spy, where that is wanted.
+/// Starts all source threads. Returns the one that runs py-spy, if wanted.
 ///
-/// Without the job's there is nothing to see. Each of the others may be missing, and its state then says why. Those that read
-/// nothing but /proc and /sys do so with all our rights; what loads libraries and runs programs does not.
+/// Without the job's thread there is nothing to show. Each of the others may be missing, and its state then says why.
+/// Those that only read /proc and /sys do so with all of trainmon's rights; those that load libraries or run programs
+/// do not.
 pub(super) fn start(job: JobReader, shared: &Arc<Shared>) -> io::Result<Option<JoinHandle<()>>> {
     let (others_started, others_asked) = sync_channel::<Vec<SyncSender<u64>>>(1);
     spawn("tm-job", shared, move |shared| {
@@ -37,7 +38,7 @@ pub(super) fn start(job: JobReader, shared: &Arc<Shared>) -> io::Result<Option<J
     })?;
     let mut others = Others { shared, asked: Vec::new() };
     sources::start_asked(&mut others);
-    // Nobody takes it where the job's thread has ended already.
+    // The receiver is gone if the job's thread has ended already.
     let _ = others_started.send(others.asked);
     let started = match stacks::switched_off(&shared.options) {
         Some(status) => Err(status),
@@ -46,10 +47,10 @@ pub(super) fn start(job: JobReader, shared: &Arc<Shared>) -> io::Result<Option<J
     Ok(started.map_err(|status| shared.latest.values().stacks.status = status).ok())
 }
 
-/// The threads of the sources that are asked once a tick, as far as they could be started.
+/// The threads of the sources that are read once a tick, as far as they could be started.
 struct Others<'a> {
     shared: &'a Arc<Shared>,
-    /// Which tick they are asked for.
+    /// Channels that request a tick from each.
     asked: Vec<SyncSender<u64>>,
 }
 
@@ -73,7 +74,7 @@ impl StartAsked for Others<'_> {
 
 /// The state of a source whose thread cannot be started.
 fn no_thread(error: &io::Error) -> SourceStatus {
-    SourceStatus::new(SourceState::Absent, format!("no thread can be started for it: {}", why_no_thread(error)))
+    SourceStatus::new(SourceState::Absent, format!("cannot start a thread for it: {}", why_no_thread(error)))
 }
 
 /// The sampler and the tick. The other threads end when this one drops its senders.
@@ -88,14 +89,14 @@ fn watch_job(job: JobReader, shared: &Shared, others: &[SyncSender<u64>]) {
         let now_ns = clock::monotonic_ns();
         if now_ns >= due_ns {
             for other in others {
-                // Full means that the last call is still outstanding: that source skips this tick.
+                // A full channel means that the last call is still running: the source skips this tick.
                 let _ = other.try_send(tick);
             }
             if !readers.tick(tick, now_ns) {
                 break;
             }
             tick += 1;
-            // After a suspend or a long stall the beat starts anew instead of catching up.
+            // After a suspend or a long stall the beat restarts instead of catching up.
             due_ns = due_ns.saturating_add(interval_ns);
             if due_ns <= now_ns {
                 due_ns = now_ns.saturating_add(interval_ns);
@@ -108,7 +109,7 @@ fn watch_job(job: JobReader, shared: &Shared, others: &[SyncSender<u64>]) {
     }
 }
 
-/// What the job's thread reads with.
+/// The readers of the job's thread.
 struct JobReaders<'a> {
     shared: &'a Shared,
     job: JobReader,
@@ -117,7 +118,7 @@ struct JobReaders<'a> {
     cgroup: CgroupReader,
     allowed_cpus: Vec<u16>,
     physical_cores: Option<u16>,
-    /// How often the job's processes had executed other programs.
+    /// How many times the job's processes had executed other programs.
     execs: u32,
 }
 
@@ -136,7 +137,7 @@ impl<'a> JobReaders<'a> {
         }
     }
 
-    /// Reads the job and the host for a tick; whether the job is alive.
+    /// Reads the job and the host for a tick; returns whether the job is alive.
     fn tick(&mut self, tick: u64, now_ns: u64) -> bool {
         let Shared { options, latest, effort, .. } = self.shared;
         let roots = &options.sources.roots;
@@ -179,7 +180,7 @@ impl<'a> JobReaders<'a> {
     }
 }
 
-/// Reads a source whenever it is asked. One that has failed is opened anew after [`RETRY`].
+/// Reads a source whenever asked. After a failure it is reopened, once [`RETRY`] has passed.
 fn watch<S: AskedSource>(shared: &Shared, asks: &Receiver<u64>) {
     let Shared { options, latest, effort, .. } = shared;
     let mut reader: Option<S> = None;
@@ -204,7 +205,7 @@ fn watch<S: AskedSource>(shared: &Shared, asks: &Receiver<u64>) {
     }
 }
 
-/// A small generator of even draws (xorshift64*, Vigna 2016): rounds need to be irregular, not unpredictable.
+/// A small generator of uniform random numbers (xorshift64*, Vigna 2016): rounds must be irregular, not unpredictable.
 struct Jitter(u64);
 
 impl Jitter {

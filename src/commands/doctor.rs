@@ -1,6 +1,6 @@
-//! `trainmon doctor`: what can be seen from here, what cannot, and the command that fixes it.
+//! `trainmon doctor`: what trainmon can read here, what it cannot, and the command that fixes it.
 //!
-//! A check tells how its thing stands, in words, and what fixes it. [`findings`] and [`kernel_files::of_process`] list the checks.
+//! A check gives a state, a sentence, and a fix. [`findings`] and [`kernel_files::of_process`] list the checks.
 
 mod host;
 mod kernel_files;
@@ -28,11 +28,11 @@ const GPU_TIMEOUT: Duration = Duration::from_secs(8);
 const DETAIL_MAX: usize = 600;
 
 named_enum! {
-    /// How one thing stands.
+    /// The result of one check.
     pub enum State {
-        /// Can be seen.
+        /// Readable.
         Ok = "ok",
-        /// Can be seen in part, or with a condition.
+        /// Readable in part, or with a condition.
         Limited = "limited",
         /// Refused by the kernel.
         Denied = "denied",
@@ -43,12 +43,12 @@ named_enum! {
     }
 }
 
-/// One thing that was looked at.
+/// One check with its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DoctorFinding {
-    /// What.
+    /// What was checked.
     pub what: &'static str,
-    /// How it stands.
+    /// The result.
     pub state: State,
     /// In words.
     pub detail: String,
@@ -56,7 +56,7 @@ pub struct DoctorFinding {
     pub fix: Option<String>,
 }
 
-/// What a check tells: how its thing stands, in words, and what fixes it.
+/// What a check gives: its result, a sentence, and what fixes it.
 type Told = (State, Cow<'static, str>, Option<Cow<'static, str>>);
 
 fn told(state: State, detail: impl Into<Cow<'static, str>>) -> Told {
@@ -92,7 +92,7 @@ pub fn run(settings: &Settings, as_json: bool) -> anyhow::Result<ExitCode> {
             "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "pid": settings.call.pid, "findings": findings,
         }));
     }
-    super::print(render(&findings))
+    super::print(render(&findings, settings.call.pid))
 }
 
 /// Looks at everything. `gpu` may hang; it gets a thread of its own.
@@ -105,33 +105,46 @@ pub fn findings(
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<DoctorFinding>, Failure> {
     let (proc, sys) = (&settings.proc_root, &settings.sys_root);
-    let (uid, ptrace) = kernel_files::own_rights(proc);
+    let own = kernel_files::own_rights(proc);
     let mut all = vec![
         ("host", host::host()),
         ("kernel", kernel_files::kernel(proc)),
-        ("rights", kernel_files::rights(uid, ptrace)),
-        ("yama", kernel_files::yama(proc, ptrace)),
-        ("processes", kernel_files::hidepid(proc, ptrace)),
+        ("rights", kernel_files::rights(own)),
+        ("yama", kernel_files::yama(proc, own)),
+        ("processes", kernel_files::hidepid(proc, own)),
         ("descriptors", kernel_files::descriptors()),
-        ("pressure", kernel_files::pressure(proc)),
+        ("pressure", kernel_files::pressure(proc, own)),
         ("cgroup", kernel_files::cgroup(&sys.join("fs/cgroup"))),
         ("nvml", nvml(within(GPU_TIMEOUT, gpu))),
         ("py-spy", py_spy(settings, &environment)),
         ("terminal", terminal(settings.ascii, &environment)),
     ];
     if let Some(pid) = settings.call.pid {
-        all.extend(kernel_files::of_process(proc, pid, settings.ptrace)?);
+        all.extend(kernel_files::of_process(proc, pid, own, settings.ptrace)?);
     }
     Ok(all.into_iter().map(finding).collect())
 }
 
-fn render(findings: &[DoctorFinding]) -> String {
-    let mut text = String::new();
-    for finding in findings {
-        let begin = format!("{:<8}{:<12}", finding.state.word(), finding.what);
-        let fix = finding.fix.iter().flat_map(|fix| wrap_hanging(&format!("{:20}to mend: ", ""), fix, 80));
-        for line in wrap_hanging(&begin, &finding.detail, 80).into_iter().chain(fix) {
-            text += &(line + "\n");
+/// The answer, then what is missing with its fix, then what works.
+fn render(findings: &[DoctorFinding], pid: Option<u32>) -> String {
+    let (works, missing): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.state == State::Ok);
+    let target = pid.map_or_else(|| "on this machine".to_owned(), |pid| format!("for process {pid}"));
+    let mut text = match missing.len() {
+        0 => format!("trainmon works {target}: all {} checks passed.\n", works.len()),
+        some => {
+            let checks = findings.len();
+            format!("trainmon works {target}, with limits: {some} of {checks} checks found something missing.\n")
+        }
+    };
+    for (title, part) in [("Missing", missing), ("Works", works)] {
+        if !part.is_empty() {
+            text += &format!("\n{title}\n");
+        }
+        for finding in part {
+            let fix = finding.fix.iter().flat_map(|fix| wrap_hanging(&format!("{:15}fix: ", ""), fix, 80));
+            for line in wrap_hanging(&format!("  {:<13}", finding.what), &finding.detail, 80).into_iter().chain(fix) {
+                text += &(line + "\n");
+            }
         }
     }
     text
@@ -152,10 +165,10 @@ fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
     match answer {
         None => fixed(
             State::Hung,
-            format!("the driver has not answered within {} s", GPU_TIMEOUT.as_secs()),
-            "see sudo dmesg for Xid errors; everything else goes on without it",
+            format!("the driver did not answer within {} s", GPU_TIMEOUT.as_secs()),
+            "look for Xid errors: sudo dmesg | grep Xid; everything else works without the driver",
         ),
-        Some(Ok(gpus)) if gpus.devices.is_empty() => told(State::Absent, "the driver answers, with no device"),
+        Some(Ok(gpus)) if gpus.devices.is_empty() => told(State::Absent, "the driver reports no GPU"),
         Some(Ok(gpus)) => {
             let driver = gpus.driver.map(|driver| format!("driver {driver}; ")).unwrap_or_default();
             let name = |gpu: &GpuDevice| format!("{} {}", gpu.index, gpu.name.as_deref().unwrap_or("?"));
@@ -190,24 +203,27 @@ fn py_spy(settings: &Settings, environment: &impl Fn(&str) -> Option<OsString>) 
 fn terminal(ascii: bool, environment: &impl Fn(&str) -> Option<OsString>) -> Told {
     let theme = Theme::detect(false, ascii, |name| environment(name)?.into_string().ok());
     let characters = if theme.ascii { "ASCII only" } else { "UTF-8" };
-    let colours = match theme.depth {
-        Depth::None if environment("NO_COLOR").is_some() => "no colours (NO_COLOR)",
-        Depth::None => "no colours",
-        Depth::Ansi16 => "16 colours",
-        Depth::Indexed256 => "256 colours",
-        Depth::TrueColor => "16 million colours",
+    let colors = match theme.depth {
+        Depth::None if environment("NO_COLOR").is_some() => "no colors (NO_COLOR)",
+        Depth::None => "no colors",
+        Depth::Ansi16 => "16 colors",
+        Depth::Indexed256 => "256 colors",
+        Depth::TrueColor => "16 million colors",
     };
     if !std::io::stdout().is_terminal() {
-        return told(State::Absent, "standard output is none: use --log or diagnose here");
+        return told(
+            State::Absent,
+            "standard output is not one: trainmon diagnose and --log work here, the screen does not",
+        );
     }
     match crossterm::terminal::size() {
         Ok((columns, rows)) if columns < 80 || rows < 24 => fixed(
             State::Limited,
-            format!("{columns}×{rows}, {characters}, {colours}; the screen wants 80×24"),
-            "make the window larger, or use --log",
+            format!("{columns}×{rows}, {characters}, {colors}; the screen needs 80×24 to show everything"),
+            "enlarge the window, or use trainmon diagnose or --log",
         ),
-        Ok((columns, rows)) => told(State::Ok, format!("{columns}×{rows}, {characters}, {colours}")),
-        Err(error) => told(State::Limited, format!("size unknown: {error}")),
+        Ok((columns, rows)) => told(State::Ok, format!("{columns}×{rows}, {characters}, {colors}")),
+        Err(error) => told(State::Limited, format!("cannot read its size: {error}")),
     }
 }
 
@@ -272,7 +288,9 @@ mod tests {
             let fine = finding.state == State::Ok || matches!(finding.what, "py-spy" | "terminal");
             assert!(fine || finding.fix.is_some(), "{finding:?}");
         }
-        let text = render(&findings);
+        let text = render(&findings, None);
+        assert!(text.starts_with("trainmon works on this machine, with limits: "), "{text}");
+        assert!(text.find("nvml").unwrap() < text.find("kernel").unwrap(), "what is missing comes first: {text}");
         assert!(text.lines().all(|line| line.width() <= 80), "{text}");
     }
 

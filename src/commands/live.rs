@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use super::{attach_options, screen};
+use super::{LastMoment, attach_options, screen};
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure};
 use crate::jobs::session::{EndSignals, Session, block_on};
@@ -11,31 +11,44 @@ use crate::tui::terminal;
 
 /// `trainmon` without a command.
 pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
-    // A terminal that can hold no screen gets the question in lines.
-    let asks_in_lines = std::env::var("TERM").is_ok_and(|term| term == "dumb");
-    if settings.call.log.is_some() || asks_in_lines || !is_terminal() {
-        return attach(settings, super::pick::target(settings)?, None);
+    let logs = settings.call.log.is_some();
+    if logs || !is_terminal() {
+        // Without a log there is nothing to ask for: no screen could follow.
+        return attach(settings, super::pick::choose(settings, logs)?);
     }
     match super::pick::certain(settings) {
-        Ok(pid) => attach(settings, pid, None),
-        Err(_) => block_on(async { screen::live(super::pick_screen::run(settings).await?, settings).await }),
+        Ok(pid) => attach(settings, pid),
+        Err(_) => {
+            block_on(async { screen::live(super::pick_screen::run(settings).await?, settings, None).await })?;
+            Ok(ExitCode::DONE)
+        }
     }
 }
 
-/// Whether there is a terminal to draw on and to hear keys from.
+/// Whether there is a terminal to draw on and to read keys from.
 pub fn is_terminal() -> bool {
-    std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
+    std::io::stdout().is_terminal() && std::io::stdin().is_terminal() && !is_dumb()
 }
 
-/// Watches `pid` on the screen or into the log; `simulated` is the file of a simulated device instead of NVML.
-pub fn attach(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<ExitCode> {
+/// Whether the terminal cannot move its cursor, like the shell inside an editor.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Watches `pid` on the screen or into the log.
+pub fn attach(settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
+    watch(settings, pid, None).map(|_| ExitCode::DONE)
+}
+
+/// Watches `pid` on the screen or into the log; `simulated` is the file of a simulated GPU instead of NVML.
+pub fn watch(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow::Result<Option<LastMoment>> {
     let options = attach_options(settings, pid, simulated);
     if let Some(path) = &settings.call.log {
         let existing = settings.call.existing();
         return super::log::run(Session::attach(options)?, path, existing, EndSignals::listen_beside_a_file);
     }
-    terminal_or(&format!("trainmon --pid {pid} --log -` or `trainmon diagnose --pid {pid}"))?;
-    block_on(async { screen::live(Session::attach(options)?, settings).await })
+    terminal_or(&format!("trainmon diagnose {pid}` or `trainmon {pid} --log -"))?;
+    block_on(async { screen::live(Session::attach(options)?, settings, None).await })
 }
 
 /// Refuses to draw where there is no terminal, and names the command that does without one.
@@ -43,5 +56,6 @@ pub fn terminal_or(instead: &str) -> Result<(), Failure> {
     if is_terminal() {
         return terminal::check_size().map_err(|error| Failure::failed(error.to_string()));
     }
-    Err(Failure::usage(format!("the screen needs a terminal; without one use `{instead}`")))
+    let why = if is_dumb() { "TERM=dumb cannot show the screen" } else { "the screen needs a terminal" };
+    Err(Failure::usage(format!("{why}: use `{instead}`")))
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::errors::{self, ExitCode};
+use super::LastMoment;
+use crate::errors;
 use crate::jobs::session::{EndSignals, Reopening, Session, block_on};
 use crate::outputs::csv::CsvLog;
 use crate::outputs::log::{Existing, LogOut};
@@ -12,13 +13,13 @@ use crate::pipeline::Tick;
 use crate::sample::SourceState;
 
 /// Writes rows until the target ends, the time is over, or one of the signals comes that `listen` begins to listen to. The
-/// last row is whole, unless the reader of a pipe has stalled when a signal comes.
+/// last row is whole, unless the reader of a pipe has stalled when a signal comes. Gives the last moment that has a row.
 pub fn run(
     session: Session,
     path: &Path,
     existing: Existing,
     listen: impl FnOnce() -> std::io::Result<(EndSignals, Reopening)>,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Option<LastMoment>> {
     let rows = block_on(async {
         // Before there is a file: a signal may come as soon as there is one.
         let listening = listen()?;
@@ -40,7 +41,7 @@ pub fn run(
         let written = super::written(&rows.log.out, ["row", "rows", "written"], counts, "");
         errors::note(&format!("{written}; {}{ended}", text::headline(&tick.judged)));
     }
-    Ok(ExitCode::DONE)
+    Ok(rows.last.map(|tick| (Arc::clone(&tick.frame), Arc::clone(&tick.verdict))))
 }
 
 /// The rows of a log.

@@ -1,7 +1,7 @@
-//! One file for each command: they wire settings, jobs, outputs and the screen together. Settings are read here alone and handed
-//! on as plain values; nothing else uses this folder.
+//! One file for each command: they wire settings, jobs, outputs and the screen together. Only this folder reads settings, and
+//! hands them on as plain values; nothing else uses this folder.
 //!
-//! Whatever keeps a command from its work is an error of one line: what, why, and what to do about it.
+//! A command that cannot do its work ends with an error of one line: what failed, why, and what to type.
 
 pub mod demo;
 pub mod diagnose;
@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod explain;
 pub mod live;
 pub mod log;
+pub mod man;
 pub mod pick;
 pub mod pick_screen;
 pub mod record;
@@ -27,17 +28,22 @@ use serde::Serialize;
 
 use crate::collector;
 use crate::config::Settings;
+use crate::diagnosis::Verdict;
 use crate::errors::ExitCode;
 use crate::jobs::candidates::scan::Places;
 use crate::jobs::session::{self, EndSignals, Reopening, Session};
 use crate::outputs::log::LogOut;
 use crate::pipeline::Tick;
 use crate::rates::RatesOptions;
+use crate::rates::frame::Frame;
 use crate::sources::{Roots, SourceOptions};
 use crate::streams::Stream;
 use crate::tui::labels::counted;
 
-/// What the settings say about attaching to `pid`. `simulated` is the state file of a simulated device in NVML's place.
+/// The last frame and verdict that were shown or written.
+type LastMoment = (Arc<Frame>, Arc<Verdict>);
+
+/// What the settings say about attaching to `pid`. `simulated` is the state file of a simulated GPU in place of NVML.
 pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -> session::SessionOptions {
     // A log has a row even where its duration is shorter than its interval.
     let shortest = if settings.call.log.is_some() { settings.interval } else { Duration::ZERO };

@@ -39,7 +39,7 @@ fn described(candidate: &JobCandidate, digits: usize) -> String {
     format!("{:>digits$}  {}  {}", candidate.pid, facts.join(", "), sanitise(&candidate.command))
 }
 
-/// The text cut to so many columns, in ASCII: nobody has said yet what the terminal can show.
+/// The text cut to so many columns, in ASCII: what the terminal can show is not known yet.
 fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -62,7 +62,7 @@ pub fn answer(list: &[JobCandidate], text: &str) -> Result<Option<u32>, String> 
     let number = text.parse::<usize>().ok();
     let by_place = number.and_then(|number| list.get(number.checked_sub(1)?));
     let by_pid = || list.iter().find(|candidate| Some(candidate.pid as usize) == number);
-    let again = || format!("a number from 1 to {}, Enter for the first, q to quit", list.len());
+    let again = || format!("type a number from 1 to {}, Enter for the first, or q to quit", list.len());
     by_place.or_else(by_pid).map(|candidate| Some(candidate.pid)).ok_or_else(again)
 }
 
@@ -76,32 +76,41 @@ pub fn certain(settings: &Settings) -> Result<u32, Vec<JobCandidate>> {
     }
     let list = Scan::new(super::places(settings), GPU_WAIT).candidates();
     let [only] = list.as_slice() else { return Err(list) };
-    note(&format!("attaching to the only candidate: {}", cut(&described(only, 0), LONGEST_ANSWER)));
+    note(&format!("watching the only training process found: {}", cut(&described(only, 0), LONGEST_ANSWER)));
     Ok(only.pid)
 }
 
 /// The PID to attach to: the one given, the only candidate, or the one chosen at the terminal.
 ///
 /// # Errors
-/// A usage failure when there is none, or several and nobody to ask.
+/// There is none (3), or there are several and no terminal to ask on (2).
 pub fn target(settings: &Settings) -> anyhow::Result<u32> {
+    choose(settings, true)
+}
+
+/// [`target`], which asks only where it `may_ask`.
+pub(super) fn choose(settings: &Settings, may_ask: bool) -> anyhow::Result<u32> {
     let list = match certain(settings) {
         Ok(pid) => return Ok(pid),
         Err(list) => list,
     };
     match list.as_slice() {
-        [] => Err(Failure::usage("no training process found; give one with --pid (or try trainmon demo)").into()),
-        _ if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => ask(&list),
+        [] => {
+            Err(Failure::no_process("no training process found: give its PID (trainmon PID), or try trainmon demo")
+                .into())
+        }
+        _ if may_ask && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => ask(&list),
         _ => {
             lines(&list, 120).iter().for_each(|line| tell(line));
-            Err(Failure::usage("several processes may be training; give one with --pid").into())
+            Err(Failure::usage("several processes may be training: give the PID of one (trainmon diagnose PID)")
+                .into())
         }
     }
 }
 
-/// That a person has left the question, or the screen that asks it, without an answer.
+/// A person has left the question, or the screen that asks it, without an answer.
 pub fn nothing_chosen() -> Failure {
-    Failure::usage("nothing chosen; give a process with --pid")
+    Failure::usage("no process chosen: give its PID (trainmon PID)")
 }
 
 fn ask(list: &[JobCandidate]) -> anyhow::Result<u32> {
@@ -112,7 +121,7 @@ fn ask(list: &[JobCandidate]) -> anyhow::Result<u32> {
         writeln!(out, "{line}")?;
     }
     loop {
-        write!(out, "Attach to which? [1] ")?;
+        write!(out, "Watch which one? [1] ")?;
         out.flush()?;
         let mut text = String::new();
         if std::io::stdin().lock().read_line(&mut text)? == 0 {

@@ -7,12 +7,13 @@ use ratatui::buffer::Buffer;
 use super::pick::nothing_chosen;
 use super::{attach_options, places, screen, screen_loop};
 use crate::config::Settings;
+use crate::errors;
 use crate::jobs::candidates::polling::Candidates;
 use crate::jobs::session::Session;
 use crate::tui::{self, App, Effect, Message};
 
-/// Shows the list until a process is chosen that can be attached to; to leave it without a choice is a usage failure. A
-/// process that cannot be attached to is told in a line, and the list stays.
+/// Shows the list until a process is chosen that can be attached to; leaving it without a choice is a usage failure. A process
+/// that cannot be attached to gets one line, and the list stays.
 pub async fn run(settings: &Settings) -> anyhow::Result<Session> {
     let options = screen::options(settings)?;
     let mouse = options.mouse;
@@ -46,7 +47,7 @@ impl screen_loop::Screen for PickScreen<'_> {
             Effect::Attach(pid) => match Session::attach(attach_options(self.settings, pid, None)) {
                 Ok(session) => return Ok(ControlFlow::Break(session)),
                 Err(error) => {
-                    self.app.update(Message::Notice(format!("{error:#}")));
+                    self.app.update(Message::Notice(errors::sentence(&error)));
                 }
             },
             _ => {}

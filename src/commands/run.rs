@@ -23,9 +23,10 @@ use rustix::process::{PTracer, getppid, set_ptracer};
 
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure, exit_of, note, report};
-use crate::jobs::session::{EndSignals, Reopening, Session};
+use crate::jobs::session::{EndSignals, Reopening, Session, block_on};
 use crate::text::secrets;
 use output::Output;
+pub(super) use output::OutputReader;
 use program::{Forwarder, ProcessGroup};
 
 /// This executable.
@@ -41,14 +42,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Starts the program and watches it; its exit code is passed on.
 ///
-/// With `--log` the program keeps the terminal to itself. Under the screen its output goes to a file, whose end is
-/// printed when the screen is left. Leaving the screen does not end the program.
+/// With `--log` the program keeps the terminal to itself. Under the screen its output goes to a file, of which the screen
+/// shows the last lines; they are printed when the screen is left. Leaving the screen does not end the program.
 ///
 /// # Errors
 /// What keeps the program from starting.
 pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode> {
     let Some((name, rest)) = program.split_first() else {
-        return Err(Failure::usage("run needs a program after --").into());
+        return Err(Failure::usage("run needs a program: trainmon run -- python train.py").into());
     };
     if let Some(code) = init::run() {
         return Ok(code);
@@ -59,7 +60,11 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
     if settings.call.log.is_none() {
         super::live::terminal_or("trainmon run --log FILE -- …")?;
         let file = Output::create()?;
-        command.stdin(Stdio::null()).stdout(file.for_program()?).stderr(file.for_program()?);
+        command.stdin(Stdio::null()).stdout(file.for_program()?).stderr(file.for_errors()?);
+        // Python holds 8 KiB of what it prints into a file back, and nothing of it on a terminal.
+        if std::env::var_os("PYTHONUNBUFFERED").is_none() {
+            command.env("PYTHONUNBUFFERED", "1");
+        }
         output = Some(file);
         group = ProcessGroup::Own;
     }
@@ -69,7 +74,8 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
         wait_until_it_is_the_program(program.id());
     }
     // A program that is over before it could be watched is no failure of the watching.
-    if let Err(error) = unwinding_stops_here(|| watch(settings, program.id()))
+    let reader = output.as_ref().and_then(|output| output.reader().ok());
+    if let Err(error) = unwinding_stops_here(|| watch(settings, program.id(), reader))
         && exit_of(&error) != ExitCode::NO_PROCESS
     {
         let _ = report(&error);
@@ -86,19 +92,23 @@ pub fn run(settings: &Settings, program: &[OsString]) -> anyhow::Result<ExitCode
 }
 
 /// Watches the program on the screen or into the log.
-fn watch(settings: &Settings, pid: u32) -> anyhow::Result<ExitCode> {
-    let Some(path) = &settings.call.log else { return super::live::attach(settings, pid, None) };
+fn watch(settings: &Settings, pid: u32, output: Option<OutputReader>) -> anyhow::Result<ExitCode> {
+    let options = super::attach_options(settings, pid, None);
+    let Some(path) = &settings.call.log else {
+        block_on(async { super::screen::live(Session::attach(options)?, settings, output).await })?;
+        return Ok(ExitCode::DONE);
+    };
     // Signals are for the program.
     let unheard = || Ok((EndSignals::never(), Reopening::never()));
-    let session = Session::attach(super::attach_options(settings, pid, None))?;
-    super::log::run(session, path, settings.call.existing(), unheard)
+    let session = Session::attach(options)?;
+    super::log::run(session, path, settings.call.existing(), unheard).map(|_| ExitCode::DONE)
 }
 
 /// A bug of ours must not leave the program alone: its status is still waited for, and signals go on to it.
 fn unwinding_stops_here(watching: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     // The state that the panic has left behind is not used again.
     let watched = std::panic::catch_unwind(AssertUnwindSafe(watching));
-    watched.unwrap_or_else(|_| Err(anyhow::anyhow!("watching has failed; the program runs on")))
+    watched.unwrap_or_else(|_| Err(anyhow::anyhow!("watching failed; the program keeps running")))
 }
 
 /// The program, or what becomes it once py-spy has leave to attach.
@@ -155,6 +165,6 @@ mod tests {
     #[test]
     fn a_panic_while_watching_is_an_error() {
         let watched = unwinding_stops_here(|| panic!("a bug"));
-        assert!(watched.is_err_and(|error| error.to_string().contains("the program runs on")));
+        assert!(watched.is_err_and(|error| error.to_string().contains("the program keeps running")));
     }
 }

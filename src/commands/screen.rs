@@ -3,16 +3,19 @@
 use std::io::{self, ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ratatui::buffer::Buffer;
 
-use super::{attach_options, places, screen_loop};
+use super::run::OutputReader;
+use super::{LastMoment, attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
-use crate::errors::ExitCode;
+use crate::errors::{self, ExitCode};
 use crate::history::archive::Limits;
 use crate::jobs::attached::AttachedJobs;
 use crate::jobs::candidates::polling::Candidates;
+use crate::jobs::output::OutputTail;
 use crate::jobs::recorded::Player;
 use crate::jobs::session::Session;
 use crate::jobs::{JobEvent, JobKey, Target, actions};
@@ -23,12 +26,17 @@ use crate::{text, zone};
 /// How much of a recording can be gone back to: a day, packed.
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
 
-/// Shows a job until the user leaves the screen. When the target ends the screen stays.
-pub async fn live(session: Session, settings: &Settings) -> anyhow::Result<ExitCode> {
+/// Shows a job until the user leaves the screen, with what the program writes to `output`. When the target ends the screen stays.
+/// Gives the job's last moment.
+pub(super) async fn live(
+    session: Session,
+    settings: &Settings,
+    output: Option<OutputReader>,
+) -> anyhow::Result<Option<LastMoment>> {
     let options = options(settings)?;
     let interval_s = settings.interval.as_secs_f64();
     let job = Job::new(JobKey::default(), session.target(), interval_s, options.limits);
-    show(job, options, settings, Feed::Live(AttachedJobs::new(session))).await
+    show(job, options, settings, Feed::Live(AttachedJobs::new(session)), output).await
 }
 
 /// Shows a recording.
@@ -38,7 +46,7 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
     let header = player.header();
     let target = Target { pid: header.pid, command: header.command.clone() };
     let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
-    show(job, options, settings, Feed::Recorded(Box::new(player))).await
+    show(job, options, settings, Feed::Recorded(Box::new(player)), None).await.map(|_| ExitCode::DONE)
 }
 
 /// What the screen is set to: the command line and the configuration over the stored layout over the defaults.
@@ -71,21 +79,28 @@ pub fn terminal_options(mouse: bool) -> terminal::TerminalOptions {
 
 /// Shows a job until the end. A terminal that is gone is an end like any other: nobody is left to show anything to, and
 /// its hang-up may reach us only after a write has failed.
-async fn show(job: Job, options: AppOptions, settings: &Settings, feed: Feed) -> anyhow::Result<ExitCode> {
+async fn show(
+    job: Job,
+    options: AppOptions,
+    settings: &Settings,
+    feed: Feed,
+    output: Option<OutputReader>,
+) -> anyhow::Result<Option<LastMoment>> {
     let ascii = options.theme.ascii;
     let make = |size| {
         let app = App::new(job, options.clone(), size);
         let (begun, candidates) = (app.layout(), Candidates::new(places(settings)));
         let may_signal = options.may_signal;
-        JobScreen { app, feed, candidates, settings, may_signal, begun, played_at: Instant::now() }
+        JobScreen { app, feed, candidates, output, settings, may_signal, begun, played_at: Instant::now() }
     };
     match screen_loop::run(terminal_options(options.mouse), make).await {
         Ok((terminal, JobScreen { app, .. }, ())) => {
             let width = usize::from(terminal.size().0);
             terminal.leave_with(&what_was_learned(&app, width, ascii));
-            Ok(ExitCode::DONE)
+            let last = app.jobs().first().and_then(|job| job.archive().latest());
+            Ok(last.map(|moment| (Arc::clone(&moment.frame), Arc::clone(&moment.verdict))))
         }
-        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_gone) => Ok(ExitCode::DONE),
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(is_gone) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -124,6 +139,7 @@ struct JobScreen<'s> {
     app: App,
     feed: Feed,
     candidates: Candidates,
+    output: Option<OutputReader>,
     settings: &'s Settings,
     may_signal: bool,
     /// How the screen was arranged at first.
@@ -137,10 +153,10 @@ impl JobScreen<'_> {
         match &mut self.feed {
             Feed::Live(jobs) => match jobs.attach(attach_options(self.settings, pid, None)) {
                 Ok((key, target)) => Message::Attached(key, target),
-                Err(error) => Message::Notice(format!("{error:#}")),
+                Err(error) => Message::Notice(errors::sentence(&error)),
             },
             Feed::Recorded(_) => {
-                Message::Notice(format!("a recording is shown: trainmon --pid {pid} watches that process"))
+                Message::Notice(format!("this is a recording: to watch that process, run trainmon {pid}"))
             }
         }
     }
@@ -165,6 +181,7 @@ impl screen_loop::Screen for JobScreen<'_> {
             biased;
             messages = self.feed.next() => messages,
             list = self.candidates.next() => vec![Message::Candidates(list)],
+            tail = written(self.output.as_mut()) => vec![Message::Output(tail)],
             () = wait(left) => {
                 let seconds = self.played_at.elapsed().as_secs_f64();
                 self.played_at = Instant::now();
@@ -247,9 +264,18 @@ fn save(pid: u32, export: Export, text: &str) -> String {
     match written {
         Ok(()) => format!("saved {name}"),
         Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
-            format!("cannot write {name}: {error}: start trainmon in a folder of your own")
+            let why = errors::without_number(&error).to_lowercase();
+            format!("cannot write {name}: {why}; start trainmon in a directory where you may write")
         }
-        Err(error) => format!("cannot write {name}: {error}"),
+        Err(error) => format!("cannot write {name}: {}", errors::without_number(&error).to_lowercase()),
+    }
+}
+
+/// The last lines that the program wrote, once there are more; for ever where there is no program of ours. Cancel safe.
+async fn written(output: Option<&mut OutputReader>) -> OutputTail {
+    match output {
+        Some(output) => output.next().await,
+        None => std::future::pending().await,
     }
 }
 

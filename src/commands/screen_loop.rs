@@ -42,7 +42,7 @@ pub(super) async fn run<S: Screen>(
     make: impl FnOnce((u16, u16)) -> S,
 ) -> anyhow::Result<(Terminal, S, S::Outcome)> {
     // The stream of events starts a thread, and panics (crossterm 0.29) where that fails: the terminal is not touched before.
-    let no_thread = |error| Failure::failed(format!("cannot start a thread for the keys: {}", why_no_thread(&error)));
+    let no_thread = |error| Failure::failed(format!("cannot start a thread to read keys: {}", why_no_thread(&error)));
     std::thread::Builder::new().spawn(|| ()).map_err(no_thread)?;
     let mut ending = EndSignals::listen()?;
     let mut continued = signal(SignalKind::from_raw(process::Signal::CONT.as_raw()))?;

@@ -1,9 +1,10 @@
-//! Completion scripts and manual pages, made from the definition of the command line.
+//! Completion scripts and help, made from the definition of the command line.
 
 use clap::CommandFactory;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, help};
 use crate::errors::{ExitCode, Failure};
+use crate::text::{fit, nearest};
 
 /// Prints the completion script of a shell.
 pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
@@ -12,16 +13,22 @@ pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     super::print(script)
 }
 
-/// Prints the main manual page, or that of one command.
-pub fn man(page: Option<&str>) -> anyhow::Result<ExitCode> {
-    let mut command = Cli::command();
-    command.build();
-    if let Some(page) = page {
-        let words: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
-        let unknown = format!("no manual page for {page}: there are {}", words.join(", "));
-        command = command.find_subcommand(page).cloned().ok_or_else(|| Failure::usage(unknown))?;
-    }
-    let mut text = Vec::new();
-    clap_mangen::Man::new(command).render(&mut text)?;
-    super::print(text)
+/// Prints the help of trainmon or of one command.
+pub fn help(page: Option<&str>) -> anyhow::Result<ExitCode> {
+    let mut command = command_named(page)?;
+    super::print(command.render_help().to_string())
+}
+
+/// The definition of one command, or of trainmon itself.
+pub(super) fn command_named(name: Option<&str>) -> Result<clap::Command, Failure> {
+    let command = help::command();
+    let Some(name) = name else { return Ok(command) };
+    command.find_subcommand(name).cloned().ok_or_else(|| {
+        let names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+        let hint = match nearest(name, names.iter().copied()) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("use one of {}", names.join(", ")),
+        };
+        Failure::usage(format!("no command is called `{}`: {hint}", fit(name, 40)))
+    })
 }

@@ -1,4 +1,4 @@
-//! The configuration file: how it is read. What is refused is refused with line and column, in one line.
+//! Reads the configuration file. An error is one line, with line and column.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -23,7 +23,7 @@ pub(super) fn read(path: &Path, wanted: bool) -> Result<Settings, Failure> {
     let text = match small_file::read(path) {
         Ok(text) => text,
         Err(error) if is_out_of_reach(&error) && !wanted => {
-            let why = format!("the configuration {} is ignored: {error}", path.display());
+            let why = format!("ignoring the configuration {}: {error}", path.display());
             let mut settings = Settings::default();
             // Otherwise it is no surprise: HOME is another user's, or nobody's.
             if small_file::untrusted(&error).is_some() {

@@ -1,6 +1,6 @@
-//! How the screen was arranged, from one time to the next: a small file among the state of programs.
+//! The layout of the screen, kept from one session to the next in a small state file.
 //!
-//! It is a convenience. Whatever is wrong with it is logged and never keeps the screen from opening or closing.
+//! It is a convenience: any problem with it is logged and never keeps the screen from opening or closing.
 
 use std::fs::DirBuilder;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ pub fn read(path: &Path) -> Layout {
         Ok(Err(error)) => error.message().replace('\n', " "),
         Err(error) => error.to_string(),
     };
-    tracing::warn!("the stored layout {} is ignored: {why}", path.display());
+    tracing::warn!("ignoring the saved layout {}: {why}", path.display());
     Layout::default()
 }
 
@@ -30,7 +30,7 @@ pub fn write(path: &Path, changed: &Layout) {
     }
     // Another screen may have been left meanwhile: only what was changed on this one is written over.
     if let Err(error) = try_write(path, &changed.or(&read(path))) {
-        tracing::warn!("the layout is not stored in {}: {error}", path.display());
+        tracing::warn!("cannot save the layout in {}: {error}", path.display());
     }
 }
 
@@ -45,7 +45,7 @@ fn try_write(path: &Path, layout: &Layout) -> io::Result<()> {
     let text = toml::to_string(layout).map_err(io::Error::other)?;
     // Only its owner may read it.
     let mut file = tempfile::Builder::new().prefix(".layout.").tempfile_in(folder)?;
-    write!(file, "# How trainmon's screen was arranged when it was last left.\n{text}")?;
+    write!(file, "# The layout of trainmon's screen when it was last closed.\n{text}")?;
     file.persist(path)?;
     Ok(())
 }

@@ -28,66 +28,67 @@ pub struct Settings {
     #[serde(skip)]
     pub call: Call,
 
-    /// Time between two frames or rows: 100ms to 1h, a bare number is seconds.
+    /// Time between two samples, 100ms to 1h; a bare number is seconds.
     #[arg(short, long, value_name = "TIME", value_parser = values::parse_interval, default_value = "1s",
         allow_negative_numbers = true, help_heading = "Timing")]
     #[serde(deserialize_with = "values::interval", serialize_with = "values::write_time")]
     pub interval: Duration,
-    /// Devices to watch, by index (0) or UUID (GPU-8f3c5a90), instead of those that the job is seen to use.
+    /// GPUs to watch instead of the job's, by index (0) or UUID (GPU-8f3c5a90).
     #[arg(id = "gpu", long, value_name = "GPU[,GPU]", value_delimiter = ',', help_heading = "Target")]
     #[serde(rename = "gpu")]
     pub gpus: Option<Vec<GpuChoice>>,
 
-    /// Write trainmon's own messages to this file (RUST_LOG sets how many).
+    /// Write trainmon's own messages to this file; RUST_LOG sets the level.
     #[arg(long, value_name = "PATH", help_heading = "Log")]
     pub log_file: Option<PathBuf>,
 
-    /// Never start py-spy: no worker stages and no source lines.
+    /// Do not run py-spy: no worker stages, no source lines.
     #[arg(long = "no-stacks", action = ArgAction::SetFalse, help_heading = "Sources")]
     pub stacks: bool,
-    /// The py-spy program, where it is not beside trainmon, on the path or beside the target's interpreter.
+    /// py-spy to use, instead of the one next to trainmon, on PATH or next to the job's Python.
     #[arg(long, value_name = "PATH", help_heading = "Sources")]
     pub py_spy: Option<PathBuf>,
-    /// Never read what needs the right to attach with ptrace (/proc/PID/syscall).
+    /// Do not read /proc/PID/syscall, which needs permission to ptrace the job.
     #[arg(long = "no-ptrace", action = ArgAction::SetFalse, help_heading = "Sources")]
     pub ptrace: bool,
     /// NVML library to load instead of libnvidia-ml.so.1.
     #[arg(long, value_name = "PATH", help_heading = "Sources")]
     pub nvml_lib: Option<PathBuf>,
-    /// Show and store passwords, tokens and keys in command lines, paths and source lines as they are, instead of `***`.
+    /// Show passwords, tokens and keys as they are instead of `***`.
+    ///
+    /// They occur in command lines, paths and source lines. Logs and recordings hold them too, then.
     #[arg(long, help_heading = "Sources")]
     pub show_secrets: bool,
-    /// Read this tree instead of /proc.
+    /// Read this directory instead of /proc.
     #[arg(long, value_name = "PATH", default_value = "/proc", hide_default_value = true, help_heading = "Sources")]
     pub proc_root: PathBuf,
-    /// Read this tree instead of /sys.
+    /// Read this directory instead of /sys.
     #[arg(long, value_name = "PATH", default_value = "/sys", hide_default_value = true, help_heading = "Sources")]
     pub sys_root: PathBuf,
 
-    /// Draw with ASCII characters only; set by itself where the locale is not UTF-8.
+    /// Draw in ASCII; the default if the locale is not UTF-8.
     #[arg(short = 'U', long, help_heading = "Screen")]
     pub ascii: bool,
-    /// No colours (also: NO_COLOR in the environment).
+    /// Do not use colors, like NO_COLOR=1.
     #[arg(long = "no-color", visible_alias = "no-colour", action = ArgAction::SetFalse,
         help_heading = "Screen")]
     pub color: bool,
-    /// No signals and no renice: look only.
+    /// Never send signals or change nice values; wins over --signals.
     #[arg(long, help_heading = "Screen")]
     pub readonly: bool,
-    /// Signals and nice values may be sent from the page of processes, each after a question; --readonly wins.
-    #[arg(long, help_heading = "Screen", hide_short_help = true)]
+    /// Allow signals and nice values on the Processes page, after a question.
+    #[arg(long, help_heading = "Screen")]
     pub signals: bool,
-    /// How long moments are kept to go back to: 1m to 24h. Their memory is bounded as well, at 24 MiB for each job.
+    /// How far back the screen can go: 1m to 24h, and 24 MiB per job.
     #[arg(long, value_name = "TIME", value_parser = values::parse_history, default_value = "1h",
-        allow_negative_numbers = true, help_heading = "Screen", hide_short_help = true)]
+        allow_negative_numbers = true, help_heading = "Screen")]
     #[serde(deserialize_with = "values::history", serialize_with = "values::write_time")]
     pub history: Duration,
-    /// Do not open the screen as it was left the last time, nor keep how it is left.
+    /// Neither restore the layout of the last session nor save this one.
     ///
-    /// It is kept in $XDG_STATE_HOME/trainmon/layout.toml: theme, low bandwidth, mouse, time scale, and the table of
-    /// processes. What the configuration or the command line says of these wins over what was kept.
-    #[arg(long = "no-keep-layout", action = ArgAction::SetFalse, help_heading = "Screen",
-        hide_short_help = true)]
+    /// The layout is theme, low bandwidth, mouse, time scale and process table, in $XDG_STATE_HOME/trainmon/layout.toml.
+    /// The configuration file and the command line win over it.
+    #[arg(long = "no-keep-layout", action = ArgAction::SetFalse, help_heading = "Screen")]
     pub keep_layout: bool,
     /// What the command line and the file say of how the screen is arranged.
     #[command(flatten, next_help_heading = "Screen")]
@@ -108,28 +109,28 @@ pub struct Settings {
     pub layout_file: Option<PathBuf>,
 }
 
-/// Options of one call: they stand on the command line only.
+/// Options of one call, on the command line only.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct Call {
-    /// The process to attach to, with everything it starts.
+    /// The same as a bare PID.
     #[arg(short, long, value_name = "PID", value_parser = values::parse_pid,
         allow_negative_numbers = true, help_heading = "Target")]
     pub pid: Option<u32>,
-    /// Stop after this time (500ms, 20s, 5m, 1h) [diagnose: 20s].
+    /// Stop after this time: 500ms, 20s, 5m, 1h [diagnose default: 20s].
     #[arg(long, value_name = "TIME", value_parser = values::parse_duration,
         allow_negative_numbers = true, help_heading = "Timing")]
     pub duration: Option<Duration>,
-    /// Stop after this many frames or rows.
+    /// Stop after this many intervals.
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..),
         allow_negative_numbers = true, help_heading = "Timing")]
     pub iterations: Option<u64>,
-    /// Headless: write one CSV row per interval to this file, or to standard output with `-`.
+    /// Write one CSV row per interval to this file or `-`, without a screen.
     #[arg(long, value_name = "PATH|-", help_heading = "Log")]
     pub log: Option<PathBuf>,
-    /// Overwrite an existing --log file or recording.
+    /// Overwrite an existing log or recording.
     #[arg(long, help_heading = "Log")]
     pub force: bool,
-    /// Go on at the end of an existing --log file, whose header must match.
+    /// Append to an existing log with the same header.
     #[arg(long, conflicts_with = "force", help_heading = "Log")]
     pub append: bool,
 }

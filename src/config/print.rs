@@ -16,12 +16,12 @@ const WIDTH: usize = 116;
 
 const HEAD: &str = "\
 # trainmon's configuration: $XDG_CONFIG_HOME/trainmon/config.toml, or -c FILE. The command line wins over this file.
-# What is commented out is not set: there stands its default, or what it would look like.
+# A setting that is commented out is not set; it shows the default or an example.
 ";
 
 const KEYS: &str = "
-# Which key does what; [] leaves an action without a key. Keys are written as \"q\", \"F10\", \"Ctrl-C\", \"Shift-Left\", \"Space\",
-# \"PgUp\", \"Esc\". One key cannot do two things. Ctrl-C always quits, and quit keeps at least one key.
+# The keys of each action; [] leaves an action without a key. Write them as \"q\", \"F10\", \"Ctrl-C\", \"Shift-Left\", \"Space\", \"PgUp\",
+# \"Esc\". A key cannot do two things. Ctrl-C always quits, and quit keeps at least one key.
 [keys]
 ";
 

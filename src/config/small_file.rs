@@ -44,7 +44,7 @@ fn read_as(privileged: bool, path: &Path) -> io::Result<String> {
     }
     let mut text = String::new();
     if file.take(LENGTH_MAX + 1).read_to_string(&mut text)? as u64 > LENGTH_MAX {
-        return Err(io::Error::other("longer than 1 MiB"));
+        return Err(io::Error::other("larger than 1 MiB"));
     }
     Ok(text)
 }
@@ -53,7 +53,7 @@ fn read_as(privileged: bool, path: &Path) -> io::Result<String> {
 pub fn cannot_read(path: &Path, why: &io::Error) -> Failure {
     let fix = untrusted(why).map_or_else(String::new, |untrusted| match untrusted.fix() {
         Some(command) => format!("; {command}"),
-        None => format!("; install -m 644 {} /etc/ makes a copy that root trusts", shell_word(path)),
+        None => format!("; make a copy that root trusts: install -m 644 {} /etc/", shell_word(path)),
     });
     Failure::usage(format!("cannot read {}: {why}{fix}", path.display()))
 }
@@ -79,8 +79,8 @@ mod tests {
         for (path, part) in [
             (pipe.as_path(), "not a regular file"),
             (folder.path(), "not a regular file"),
-            (&huge, "longer than 1 MiB"),
-            (Path::new("/dev/zero"), "longer than 1 MiB"),
+            (&huge, "larger than 1 MiB"),
+            (Path::new("/dev/zero"), "larger than 1 MiB"),
             (Path::new("/nonexistent"), "No such file"),
         ] {
             let why = read_as(false, path).unwrap_err().to_string();

@@ -32,7 +32,7 @@ pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     let number: f64 = number.parse().map_err(|_| HOW_TO_WRITE.to_owned())?;
     let seconds = number * scale;
     if seconds > 1000.0 * 365.25 * 86_400.0 {
-        return Err("that is more than a thousand years".to_owned());
+        return Err("the limit is a thousand years".to_owned());
     }
     // In whole microseconds, so that 123ms does not become 122.999…ms.
     Ok(Duration::from_micros((seconds * 1e6).round() as u64))
@@ -47,12 +47,12 @@ fn within(text: &str, shortest_s: f64, longest_s: u64, refusal: &str) -> Result<
 
 /// Parses the time between two frames or rows.
 pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
-    within(text, 0.1, 3600, "an interval is 100ms to 1h")
+    within(text, 0.1, 3600, "use an interval of 100ms to 1h")
 }
 
 /// Parses the time that moments are kept for.
 pub(super) fn parse_history(text: &str) -> Result<Duration, String> {
-    within(text, 60.0, 24 * 3600, "a history is 1m to 24h")
+    within(text, 60.0, 24 * 3600, "use a history of 1m to 24h")
 }
 
 /// Parses a time to stop after.
@@ -60,11 +60,12 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     within(text, 1e-6, u64::MAX, "the duration must be longer than 0")
 }
 
-pub(super) fn parse_pid(text: &str) -> Result<u32, String> {
+/// Parses a PID.
+pub fn parse_pid(text: &str) -> Result<u32, String> {
     match text.trim().parse::<i64>().map(u32::try_from) {
         Ok(Ok(pid @ 1..=PID_MAX)) => Ok(pid),
-        Ok(_) => Err(format!("a PID is 1 to {PID_MAX}")),
-        Err(_) => Err("a PID is a number, as ps and nvidia-smi show it".to_owned()),
+        Ok(_) => Err(format!("PIDs go from 1 to {PID_MAX}")),
+        Err(_) => Err("a PID is a number; ps and nvidia-smi show it".to_owned()),
     }
 }
 
@@ -81,7 +82,7 @@ impl FromStr for GpuChoice {
         if named && (5..=128).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
             return Ok(Self::Uuid(text.to_owned()));
         }
-        Err("name a GPU by its index (0) or its UUID (GPU-…), as nvidia-smi -L shows them".to_owned())
+        Err("name a GPU by its index (0) or its UUID (GPU-…); nvidia-smi -L lists both".to_owned())
     }
 }
 
@@ -116,7 +117,7 @@ fn text_or_number<'de, D: Deserializer<'de>, T>(
     parse: impl FnOnce(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {
     #[derive(serde::Deserialize)]
-    #[serde(untagged, expecting = "a text or a number is expected")]
+    #[serde(untagged, expecting = "expected a string or a number")]
     enum Value {
         Text(String),
         Whole(i64),

@@ -138,10 +138,12 @@ fn summary(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features, c
                 Phase::Init => return starting(window),
                 Phase::Compile => "The model is being compiled: no steps are taken meanwhile.",
                 Phase::Validation => "The job validates: no steps are taken meanwhile.",
-                _ if let Some(words) = &judgement.meaning => {
-                    return format!("The job trains nothing now: it {words}.");
-                }
-                _ => "The job is alive, but neither computes nor waits for data: done, hung or waiting for input.",
+                _ => match &judgement.meaning {
+                    Some(words) => return format!("The job trains nothing now: it {words}."),
+                    None => {
+                        "The job is alive, but neither computes nor waits for data: done, hung or waiting for input."
+                    }
+                },
             }
             .into();
         }

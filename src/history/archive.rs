@@ -1,12 +1,12 @@
-//! An hour of whole moments — frame and verdict — in bounded memory, so that the screen can go back to any of them.
+//! An hour of complete moments (frame and verdict) in bounded memory, so that the screen can go back to any of them.
 //!
 //! The newest moment is kept as it is. Once it has a successor it is packed, and sixteen packed moments are compressed
-//! into a block: neighboring moments are much alike, so a block is far smaller than its moments one by one. Blocks are
-//! dropped whole from the old end. What is needed to move about (when, which class) is kept beside the blocks for every
-//! moment, so that only moments that are shown are ever unpacked.
+//! into a block: adjacent moments are much alike, so a block is far smaller than its moments one by one. Blocks are
+//! dropped whole, oldest first. What navigation needs (time, class) is kept outside the blocks for every moment, so
+//! that only moments that are shown are ever unpacked.
 //!
-//! A clock that goes backwards, as in a recording that goes on after a reboot, begins a new series. Times mean nothing
-//! across series: [`Archive::at`] looks in the newest one, [`Archive::near`] in that of a moment.
+//! A clock that goes backwards, as in a recording that continues after a reboot, starts a new series. Times mean
+//! nothing across series: [`Archive::at`] searches the newest one, [`Archive::near`] the one that contains a moment.
 
 use std::collections::VecDeque;
 use std::mem::{size_of, size_of_val};
@@ -18,30 +18,30 @@ use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Verdict};
 use crate::rates::Frame;
 
-/// Moments in a block: more pack better, fewer load faster.
+/// Moments per block: more pack better, fewer load faster.
 const BLOCK: usize = 16;
 
-/// zstd's level. 3, its own choice, packs an hour 3% smaller, which is not worth the larger tables while it packs.
+/// zstd's level. Its default, 3, packs an hour 3% smaller, which is not worth the larger tables while it packs.
 const LEVEL: i32 = 1;
 
-/// Names a moment for as long as it is kept: counts from 0, never used again.
+/// Identifies a moment for as long as it is kept: counts from 0, never reused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MomentId(pub u64);
 
-/// What was seen and said at one moment.
+/// Readings and verdict at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Moment {
     /// Which moment.
     pub id: MomentId,
     /// The frame.
     pub frame: Arc<Frame>,
-    /// The verdict that stood.
+    /// The verdict at that moment.
     pub verdict: Arc<Verdict>,
-    /// Since when its class and cause had stood, CLOCK_MONOTONIC nanoseconds.
+    /// Since when its class and cause had been the same, CLOCK_MONOTONIC nanoseconds.
     pub since_ns: u64,
 }
 
-/// What is known of a moment without unpacking it.
+/// What is known about a moment without unpacking it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stamp {
     /// Which moment.
@@ -52,7 +52,7 @@ pub struct Stamp {
     pub seconds: f64,
     /// Wall clock at its end, milliseconds since 1970.
     pub unix_ms: i64,
-    /// The series is broken before it.
+    /// The series breaks before it.
     pub gap: bool,
     /// Stacks were taken in its interval.
     pub has_stacks: bool,
@@ -65,7 +65,7 @@ pub struct Stamp {
 /// How much is kept. The newest moment always is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Time back from the newest moment; a block that reaches over it is kept whole.
+    /// Time back from the newest moment; a block that extends beyond it is kept whole.
     pub span: Duration,
     /// Memory, bytes.
     pub bytes: usize,
@@ -77,10 +77,10 @@ impl Default for Limits {
     }
 }
 
-/// Packed moments, one after the other: of the archive's `open` as they are, of its `blocks` compressed together.
+/// Packed moments, one after another: plain in the archive's `open`, compressed together in its `blocks`.
 #[derive(Debug, Clone, Default)]
 struct Block {
-    /// Where each moment ends, before it is compressed.
+    /// Where each moment ends before compression.
     ends: Vec<usize>,
     packed: Vec<u8>,
 }
@@ -88,10 +88,10 @@ struct Block {
 impl Block {
     fn push(&mut self, moment: &Moment) {
         let before = self.packed.len();
-        // The floats of a verdict are few, and rounded already, to decimals that people see in files.
+        // A verdict has few floats, already rounded to the decimals shown in files.
         let exact = (&*moment.verdict, moment.since_ns);
         if packed::pack(&mut self.packed, &*moment.frame, &exact).is_none() {
-            // What cannot be written down loads as nothing: an empty piece.
+            // What cannot be serialized loads as nothing: an empty piece.
             self.packed.truncate(before);
         }
         self.ends.push(self.packed.len());
@@ -106,12 +106,12 @@ impl Block {
         Self { ends: self.ends, packed: zstd::bulk::compress(&self.packed, LEVEL).unwrap_or_default() }
     }
 
-    /// A moment of a compressed block.
+    /// Unpacks a moment of a compressed block.
     fn load(&self, place: usize, id: MomentId) -> Option<Moment> {
         self.unpack(&zstd::bulk::decompress(&self.packed, *self.ends.last()?).ok()?, place, id)
     }
 
-    /// The moment at a place of `plain`, the bytes before they are compressed.
+    /// The moment at a place in `plain`, the uncompressed bytes.
     fn unpack(&self, plain: &[u8], place: usize, id: MomentId) -> Option<Moment> {
         let start = place.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
         let (frame, (verdict, since_ns)): (Frame, (Verdict, u64)) =
@@ -130,20 +130,20 @@ pub struct Archive {
     /// What comes after the blocks.
     open: Block,
     newest: Option<Moment>,
-    /// Moments whose class or cause is not that of the moment before them.
+    /// Moments whose class or cause differs from the previous moment's.
     changes: VecDeque<MomentId>,
-    /// First moments of the series but the oldest.
+    /// First moments of all series except the oldest.
     series: VecDeque<MomentId>,
     next: MomentId,
 }
 
 impl Archive {
-    /// An archive of nothing yet.
+    /// An empty archive.
     pub fn new(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// Takes in the newest moment; class and cause of its verdict have stood since `since_ns`.
+    /// Adds the newest moment; its verdict's class and cause have been the same since `since_ns`.
     pub fn push(&mut self, frame: Arc<Frame>, verdict: Arc<Verdict>, since_ns: u64) {
         let id = self.next;
         self.next = MomentId(id.0 + 1);
@@ -174,48 +174,48 @@ impl Archive {
         self.shrink();
     }
 
-    /// What is known of the oldest moment kept.
+    /// The stamp of the oldest moment kept.
     pub fn first(&self) -> Option<&Stamp> {
         self.stamps.front()
     }
 
-    /// What is known of the newest moment.
+    /// The stamp of the newest moment.
     pub fn last(&self) -> Option<&Stamp> {
         self.stamps.back()
     }
 
-    /// The newest moment, whole.
+    /// The newest moment, complete.
     pub fn latest(&self) -> Option<&Moment> {
         self.newest.as_ref()
     }
 
-    /// Moments kept.
+    /// Number of moments kept.
     pub fn len(&self) -> usize {
         self.stamps.len()
     }
 
-    /// Whether there is none.
+    /// Whether no moment is kept.
     pub fn is_empty(&self) -> bool {
         self.stamps.is_empty()
     }
 
-    /// Memory that the moments take, bytes, but for the newest one.
+    /// Memory that the moments take, bytes, except the newest one.
     pub fn bytes(&self) -> usize {
         let blocks: usize = self.blocks.iter().map(|block| block.bytes()).sum();
         blocks + self.open.bytes() + self.stamps.len() * size_of::<Stamp>()
     }
 
-    /// What is known of a moment, while it is kept.
+    /// The stamp of a moment, while it is kept.
     pub fn stamp(&self, id: MomentId) -> Option<&Stamp> {
         self.stamps.get(self.place(id)?)
     }
 
-    /// The moment whose interval holds `monotonic_ns`, else the one that ends nearest to it.
+    /// The moment whose interval contains `monotonic_ns`, else the one that ends nearest to it.
     pub fn at(&self, monotonic_ns: u64) -> Option<MomentId> {
         self.near(self.last()?.id, monotonic_ns)
     }
 
-    /// [`Self::at`] in the series of a moment; in the oldest for one that is no longer kept.
+    /// Like [`Self::at`], in the series of a moment; in the oldest series for a moment that is no longer kept.
     pub fn near(&self, id: MomentId, monotonic_ns: u64) -> Option<MomentId> {
         let next = self.series.partition_point(|first| *first <= id);
         let start = next.checked_sub(1).and_then(|at| self.series.get(at)).copied().unwrap_or_default();
@@ -232,14 +232,14 @@ impl Archive {
         Some(if holds || nearer { after.id } else { before.id })
     }
 
-    /// The moment `by` moments after this one, or before it; the first or last where there are not so many, also for
-    /// a moment that is no longer kept.
+    /// The moment `by` moments after this one, or before it; the first or last if there are not that many. Also works
+    /// for a moment that is no longer kept.
     pub fn step(&self, id: MomentId, by: i64) -> Option<MomentId> {
         let (first, last) = (self.first()?.id, self.last()?.id);
         Some(MomentId(id.0.saturating_add_signed(by)).clamp(first, last))
     }
 
-    /// The next moment after this one, or the last before it, at which class or cause became others.
+    /// The next moment after this one, or the last before it, at which class or cause changed.
     pub fn change(&self, id: MomentId, forward: bool) -> Option<MomentId> {
         let place = if forward {
             self.changes.partition_point(|c| *c <= id)
@@ -249,7 +249,7 @@ impl Archive {
         self.changes.get(place).copied()
     }
 
-    /// The whole moment, while it is kept.
+    /// The complete moment, while it is kept.
     pub fn load(&self, id: MomentId) -> Option<Moment> {
         if let Some(newest) = self.newest.as_ref().filter(|newest| newest.id == id) {
             return Some(newest.clone());
@@ -270,7 +270,7 @@ impl Archive {
         usize::try_from(id.0.checked_sub(first.0)?).ok().filter(|place| *place < self.stamps.len())
     }
 
-    /// Drops what is over the limits from the old end, but never the newest moment.
+    /// Drops what exceeds the limits, oldest first, but never the newest moment.
     fn shrink(&mut self) {
         while self.stamps.len() > 1 {
             let oldest = self.blocks.front().map_or(self.open.ends.len(), |block| block.ends.len());
@@ -289,8 +289,8 @@ impl Archive {
         }
     }
 
-    /// Whether the moment at this place lies further back than is kept. Moments of an older series, whose time cannot
-    /// be held against today's, are as old as the start of this one.
+    /// Whether the moment at this place is older than what is kept. Moments of an older series, whose times cannot be
+    /// compared with today's, are as old as the start of this one.
     fn is_too_old(&self, place: usize) -> bool {
         let (Some(last), Some(stamp)) = (self.stamps.back(), self.stamps.get(place)) else { return false };
         let series = self.series.back().filter(|series| stamp.id < **series);

@@ -1,41 +1,41 @@
-//! A moment as bytes: MessagePack by its serde derives, with the floats of the frame rounded.
+//! A moment as bytes: MessagePack from its serde derives, with the frame's floats rounded.
 //!
-//! Rounded, because the digits beyond one part in fifty thousand are noise, which does not compress. MessagePack, because
-//! rmp writes its floats one by one, so that they can be rounded on the way without knowing the type.
+//! Rounded, because digits beyond one part in fifty thousand are noise, which does not compress. MessagePack, because
+//! rmp writes floats one by one, so they can be rounded on the way without knowing the type.
 //!
-//! The bytes never leave the memory of the program that made them, so nothing in them says which version that was.
+//! The bytes never leave the memory of the program that made them, so they carry no version.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Adds a moment to `to`: of `rounded` the floats are rounded, those of `exact` stay as they are. `None` where one of
-/// them cannot be packed; `to` then holds a part of it.
+/// Appends a moment to `to`: the floats of `rounded` are rounded, those of `exact` are not. `None` if one of them
+/// cannot be packed; `to` then holds part of it.
 ///
-/// `rounded` is packed without the names of its fields, so it must not leave any out (`skip_serializing_if`).
+/// `rounded` is packed without field names, so it must not leave any fields out (`skip_serializing_if`).
 pub(super) fn pack(to: &mut Vec<u8>, rounded: &impl Serialize, exact: &impl Serialize) -> Option<()> {
     rmp_serde::encode::write_named(to, exact).ok()?;
     rmp_serde::encode::write(&mut Rounding { to, after: 0 }, rounded).ok()
 }
 
-/// The moment that [`pack`] made these bytes of; `None` if it did not.
+/// The moment from which [`pack`] made these bytes; `None` for other bytes.
 pub(super) fn unpack<R: DeserializeOwned, E: DeserializeOwned>(mut bytes: &[u8]) -> Option<(R, E)> {
     let exact = rmp_serde::from_read(&mut bytes).ok()?;
     let rounded = rmp_serde::from_read(&mut bytes).ok()?;
     bytes.is_empty().then_some((rounded, exact))
 }
 
-/// MessagePack's markers of floats.
+/// MessagePack's markers for floats.
 const F32: u8 = 0xCA;
 const F64: u8 = 0xCB;
 
-/// Takes MessagePack piece by piece, as rmp writes it: a marker by itself, what belongs to it behind that. No other pieces
-/// of these lengths follow a byte that looks like a float's marker: behind a number there is a marker, of one byte, and
-/// behind the length of a text a text of so many bytes.
+/// Receives MessagePack piece by piece, as rmp writes it: a marker on its own, then its content. No other piece of
+/// these lengths follows a byte that looks like a float's marker: a number is followed by a one-byte marker, and the
+/// length of a text by a text of that many bytes.
 struct Rounding<'a> {
     to: &'a mut Vec<u8>,
-    /// The piece before, where that was a single byte.
+    /// The previous piece, if it was a single byte.
     after: u8,
 }
 
@@ -59,10 +59,10 @@ impl Write for Rounding<'_> {
     }
 }
 
-/// A float without the last 8 bits of its mantissa. What an f32 cannot hold has become infinite.
+/// A float without the last 8 bits of its mantissa. What exceeds an f32 has become infinite.
 fn rounded(float: f32) -> [u8; 4] {
     let bits = float.to_bits();
-    // To the nearest; a mantissa that overflows carries into the exponent, as it should. Of a NaN any bit will do.
+    // Rounded to nearest; a mantissa that overflows carries into the exponent, as it should. For a NaN any bit will do.
     let nearest = if float.is_nan() { bits | 0x40_0000 } else { bits.saturating_add(0x80) };
     (nearest & !0xFF).to_be_bytes()
 }

@@ -1,6 +1,6 @@
-//! What a run was like, added up tick by tick: for how long it was watched, what held it back, what its loop did.
+//! A run in sums, added up tick by tick: how long it was watched, what held it back, what its loop did.
 //!
-//! The sums stay after the archive has let go of the moments themselves: a night is summed up from its beginning.
+//! The sums remain after the archive has dropped the moments themselves: a night is summed up from its beginning.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::pipeline::same_cause;
 use crate::rates::Frame;
 use crate::rates::time_split::TimeSplit;
 
-/// A stretch of time in which one class and cause stood.
+/// A stretch of time with one class and cause.
 #[derive(Debug, Clone)]
 pub struct Stretch {
-    /// The first verdict that said so.
+    /// The first verdict with them.
     pub verdict: Arc<Verdict>,
     /// Its length, seconds.
     pub seconds: f64,
@@ -24,7 +24,7 @@ pub struct Stretch {
 /// All the time of one class and cause.
 #[derive(Debug, Clone)]
 pub struct CauseTime {
-    /// The newest verdict that said so.
+    /// The newest verdict with them.
     pub verdict: Arc<Verdict>,
     /// Seconds.
     pub seconds: f64,
@@ -33,20 +33,20 @@ pub struct CauseTime {
 /// The sums so far.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
-    /// Time watched, seconds; gaps not counted.
+    /// Time watched, seconds, without gaps.
     pub watched_s: f64,
     /// Steps counted.
     pub steps: Option<u64>,
     /// The longest time for which class and cause did not change.
     pub longest: Option<Stretch>,
-    /// What the loops' threads did, seconds.
+    /// What the loops did, seconds.
     pub split_s: TimeSplit,
     running: Option<Stretch>,
     causes: Vec<CauseTime>,
 }
 
 impl Totals {
-    /// Adds an interval with its verdict. A gap, in which nothing was seen, counts for nothing.
+    /// Adds an interval with its verdict. A gap, which was not watched, does not count.
     pub fn push(&mut self, frame: &Frame, verdict: &Arc<Verdict>) {
         let seconds = if frame.gap || !frame.seconds.is_finite() { 0.0 } else { frame.seconds.max(0.0) };
         self.watched_s += seconds;
@@ -87,12 +87,12 @@ impl Totals {
         classes
     }
 
-    /// The class and cause that held the run back for the longest time in all.
+    /// The class and cause that held the run back for the longest total time.
     pub fn costliest(&self) -> Option<&CauseTime> {
         self.longest_of(|v| !v.is_healthy() && !matches!(v.class, Class::Idle | Class::Unknown))
     }
 
-    /// First advice of the verdict with advice that stood longest in all.
+    /// The first advice of the verdict that has advice and lasted longest in total.
     pub fn advice(&self) -> Option<&Advice> {
         self.longest_of(|verdict| !verdict.advice.is_empty())?.verdict.advice.first()
     }

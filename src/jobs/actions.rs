@@ -1,4 +1,4 @@
-//! What a person may do to processes: signals and nice values. Each action gives one line that says how it went.
+//! What a person may do to processes: signals and nice values. Each action returns one line with its result.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpriority_process};
 use signal_hook::low_level::signal_name;
 
+use crate::errors::without_number;
 use crate::sample::ProcessId;
 use crate::sources::files::read_once;
 use crate::sources::task_files;
@@ -18,12 +19,12 @@ const MOST_THREADS: usize = 4_194_304;
 /// Sends a signal to a process, if it is still the same one.
 pub fn signal(proc_root: &Path, process: ProcessId, signal: i32) -> String {
     let pid = process.pid;
-    let Some(signal) = Signal::from_named_raw(signal) else { return format!("no signal has the number {signal}") };
+    let Some(signal) = Signal::from_named_raw(signal) else { return format!("there is no signal {signal}") };
     let number = signal.as_raw();
     let name = signal_name(number).map_or_else(|| format!("signal {number}"), str::to_owned);
     match handle(proc_root, process).and_then(|fd| pidfd_send_signal(fd, signal).map_err(Refused::Kernel)) {
-        Ok(()) => format!("{name} was sent to {pid}"),
-        Err(why) => format!("{name} was not sent to {pid}: {}", why.text(pid)),
+        Ok(()) => format!("sent {name} to {pid}"),
+        Err(why) => format!("cannot send {name} to {pid}: {}", why.text(pid)),
     }
 }
 
@@ -32,13 +33,13 @@ pub fn signal(proc_root: &Path, process: ProcessId, signal: i32) -> String {
 pub fn renice(proc_root: &Path, process: ProcessId, nice: i32) -> String {
     let pid = process.pid;
     match set_nice(proc_root, process, nice) {
-        Ok(1) => format!("the nice value of {pid} is {nice} now"),
-        Ok(threads) => format!("the nice value of {pid} is {nice} now, for {threads} threads"),
+        Ok(1) => format!("the nice value of {pid} is now {nice}"),
+        Ok(threads) => format!("the nice value of {pid} is now {nice} ({threads} threads)"),
         // sched(7): only root may take a nice value back.
         Err(Refused::Kernel(Errno::ACCESS)) => {
-            format!("the nice value of {pid} was not set to {nice}: a lower one needs root: run trainmon with sudo")
+            format!("cannot set the nice value of {pid} to {nice}: only root may lower it; run trainmon with sudo")
         }
-        Err(why) => format!("the nice value of {pid} was not set to {nice}: {}", why.text(pid)),
+        Err(why) => format!("cannot set the nice value of {pid} to {nice}: {}", why.text(pid)),
     }
 }
 
@@ -58,12 +59,12 @@ impl Refused {
     fn text(&self, pid: u32) -> String {
         match self {
             Self::Reason(reason) => (*reason).to_owned(),
-            Self::Kernel(Errno::SRCH) => "it has gone".to_owned(),
+            Self::Kernel(Errno::SRCH) => "it has ended".to_owned(),
             Self::Kernel(Errno::PERM | Errno::ACCESS) => {
-                format!("{pid} belongs to somebody else: run trainmon with sudo")
+                format!("{pid} belongs to another user; run trainmon with sudo")
             }
-            Self::Kernel(Errno::NOSYS) => "this kernel has no pidfd: Linux 5.3 is needed".to_owned(),
-            Self::Kernel(error) => error.to_string(),
+            Self::Kernel(Errno::NOSYS) => "this needs Linux 5.3 or later (pidfd)".to_owned(),
+            Self::Kernel(error) => without_number(&(*error).into()).to_lowercase(),
         }
     }
 }
@@ -72,7 +73,7 @@ impl Refused {
 /// a number that is used again later cannot be hit.
 fn handle(proc_root: &Path, process: ProcessId) -> Result<OwnedFd, Refused> {
     if process.pid == 1 {
-        return Err(Refused::Reason("process 1 is the system's own"));
+        return Err(Refused::Reason("process 1 belongs to the system"));
     }
     if process.pid == std::process::id() {
         return Err(Refused::Reason("this is trainmon itself"));

@@ -60,7 +60,10 @@ impl AttachedJobs {
     /// There are too many already, or it cannot be watched.
     pub fn attach(&mut self, options: SessionOptions) -> anyhow::Result<(JobKey, Target)> {
         if self.jobs.len() >= JOBS_MAX {
-            return Err(Failure::failed(format!("{JOBS_MAX} jobs are watched already: close one first")).into());
+            return Err(Failure::failed(format!(
+                "{JOBS_MAX} jobs are watched already, which is the limit: close one first"
+            ))
+            .into());
         }
         let session = Session::attach(options)?;
         let (key, target) = (JobKey(self.next_key), session.target());

@@ -1,37 +1,37 @@
-//! Writes of workers' queue feeders → batches, and indices that the trainer's feeders hand out → steps.
+//! Writes of the workers' queue-feeding threads → batches, and indices handed out by the training process → steps.
 //!
-//! A worker of torch's writes once for each batch, and once more for each tensor that collate did not put into shared memory:
-//! batches of images and labels were seen to take two. The trainer's own feeders write exactly once for each index that they
-//! hand out, so the two counts together tell how many writes a batch takes.
+//! A torch worker writes once per batch, and once more for each tensor that collate did not put into shared memory:
+//! batches of images and labels took two writes. The training process's own feeding threads write exactly once for each
+//! index that they hand out. The ratio of the two counts is the number of writes per batch.
 
 use super::frame::{TrainerRates, WorkerRates};
 use super::levels::FADE;
 
-/// Fewer steps than this say nothing: what is in the queues blurs them.
+/// Fewer steps than this show nothing: what is in the queues blurs them.
 const LEAST_STEPS: f64 = 10.0;
-/// More loaders than this are not taken from at each step.
+/// Steps that use more loaders than this are not expected.
 const MOST_LOADERS: f64 = 7.0;
-/// A ratio that is further from a whole number than this, as a part of it, is none.
+/// A ratio further from a whole number than this, relative to it, does not count as whole.
 const WHOLE_WITHIN: f64 = 0.15;
 
-/// The loaders of one trainer.
+/// The loaders of one training process.
 ///
-/// Loops that take from several loaders at each step, as adversarial and semi-supervised training does, have an index handed out for
-/// each of them, so that what the trainer's feeders count is a multiple of the steps. The loader that is waited for gives one batch a
-/// step; the others' workers give a whole multiple of that.
+/// A loop that takes from several loaders at each step, like adversarial and semi-supervised training, uses one index
+/// from each, so the training process hands out a multiple of the steps. The loader that the loop waits for gives one
+/// batch per step; the others' workers give a whole multiple of that.
 #[derive(Debug, Default)]
 pub(super) struct Loaders {
-    /// Writes of all workers and indices handed out over the last ticks.
+    /// Writes of all workers, and indices handed out, over the last ticks.
     writes: (f64, f64),
-    /// The workers of the loader that was waited for last. Sums of before it was known would count for the others.
+    /// The workers of the loader last waited for. Sums from before it was known would count toward the others.
     waited: Vec<u32>,
-    /// Batches of that one and of the others over the last ticks.
+    /// Batches from that loader, and from the others, over the last ticks.
     batches: (f64, f64),
-    /// Indices and lengths of the step that has not ended.
+    /// Indices and lengths of the unfinished step.
     rest: (u64, Vec<f32>),
 }
 
-/// How often the one count holds the other; `None` where that is no whole number of times, or cannot be told.
+/// How many times the second count goes into the first; `None` if not a whole number of times, or unclear.
 fn times(count: f64, steps: f64) -> Option<f64> {
     let ratio = count / steps;
     let whole = ratio.round().max(1.0);
@@ -39,8 +39,8 @@ fn times(count: f64, steps: f64) -> Option<f64> {
 }
 
 impl Loaders {
-    /// Takes a tick of so many seconds. Turns the writes a second of the trainer's workers into batches a second, and counts of
-    /// indices into counts of steps.
+    /// Takes a tick of this many seconds. Converts the workers' writes per second into batches per second, and counts
+    /// of indices into counts of steps.
     pub(super) fn correct(&mut self, trainer: &mut TrainerRates, workers: &mut [WorkerRates], seconds: Option<f64>) {
         let own = workers.iter_mut().filter(|worker| worker.trainer == trainer.id.pid);
         let rates = own.filter_map(|worker| Some((worker.id.pid, worker.batches_per_s.as_mut()?)));
@@ -75,7 +75,7 @@ impl Loaders {
         }
     }
 
-    /// Loaders that a step takes from; one where that cannot be told.
+    /// Number of loaders that a step takes from; one if unknown.
     fn each_step(&self) -> u64 {
         let (waited, others) = self.batches;
         times(others, waited).filter(|more| *more <= MOST_LOADERS).map_or(1, |more| 1 + more as u64)

@@ -1,24 +1,24 @@
-//! The wait chain: what the loop waits for, and what that waits for, from the loop's thread over pipes, sockets, locks and
-//! other threads to the resource that ends the wait.
+//! The wait chain: what the loop waits for, and what that waits for in turn, from the loop's thread over pipes,
+//! sockets, locks and other threads to the resource that ends the wait.
 //!
-//! What lives here: the wait-for graph of a tick, the rules by which a wait is followed through it, and what must be
-//! remembered of earlier ticks for these. What may not: what a wait costs the run (`trainer`), or whether it matters
+//! What belongs here: the wait-for graph of a tick, the rules for following a wait through it, and the state from
+//! earlier ticks that these rules need. What does not: what a wait costs the run (`trainer`), or whether it matters
 //! (`diagnosis`).
 //!
-//! In the order of a tick:
-//! 1. `loop_thread` finds the thread that runs the loop, nearly always the main one.
-//! 2. `graph` joins the sampled threads by the pipes, sockets, locks and children they wait on.
-//! 3. `graph/follow` starts at the loop's thread, once for each sample that has what it waits on: it finds what would let
-//!    the thread go on (`graph/descriptors`, `graph/short_lived`) and asks the same of that, until something runs, or waits
-//!    for a disk, the device, an address elsewhere or a timer. The result are [`RoundPath`]s, whose shares add up to 1:
-//!    where several things may end a wait, each gets an equal part.
-//! 4. What one sample cannot tell is filled in from the last seconds: threads too short-lived to be followed
-//!    (`short_lived_paths`), a loop that sleeps and looks again (`polling`), processes that work ahead (`work_ahead`), threads
-//!    that run no Python (`native`).
-//! 5. `round_paths` adds the samples up to the [`ChainRates`] of the frame, which are declared in `paths`.
+//! The order of a tick:
+//! 1. `loop_thread` finds the thread that runs the loop, nearly always the first one.
+//! 2. `graph` connects the sampled threads by the pipes, sockets, locks and children they wait on.
+//! 3. `graph/follow` starts at the loop's thread, once for each sample with a known wait. It finds what would wake the
+//!    thread (`graph/descriptors`, `graph/short_lived`) and asks the same of that, until something runs, or waits for a
+//!    disk, the GPU or a remote address, or sleeps or polls. The results are [`RoundPath`]s whose shares add up to 1:
+//!    if several things may end a wait, each gets an equal part.
+//! 4. What one sample cannot show is filled in from the last seconds: threads too short-lived to follow
+//!    (`short_lived_paths`), a loop that sleeps and polls (`polling`), processes that work ahead (`work_ahead`),
+//!    threads that run no Python (`native`).
+//! 5. `round_paths` adds the samples up to the frame's [`ChainRates`], which are declared in `paths`.
 //!
-//! The idea is that of wait-for graphs and critical paths (wPerf, OSDI 2018: while A waits for B, A's wait is what B does
-//! meanwhile).
+//! The idea is that of wait-for graphs and critical paths (wPerf, OSDI 2018: while A waits for B, A's wait is what B
+//! does meanwhile).
 
 mod graph;
 mod loop_thread;
@@ -50,7 +50,8 @@ use round_paths::{PathSums, RoundPath};
 use short_lived_paths::ShortLivedPaths;
 use work_ahead::WorkAhead;
 
-/// What one sample's chain says about the loop's activity, where the wait itself does not. `sleeps`: the loop's own code does.
+/// What one sample's chain says about the loop's activity, if the wait itself does not. `sleeps`: the loop's own code
+/// sleeps.
 fn activity(
     paths: &[RoundPath],
     graph: &Graph<'_>,
@@ -60,7 +61,7 @@ fn activity(
 ) -> Option<LoopActivity> {
     match main {
         Wait::Running | Wait::DiskRead | Wait::DiskWrite | Wait::Memory => return None,
-        // A socket with a time limit of 5 s is polled just like the pipe of torch's loader.
+        // A socket with a 5 s timeout is polled just like the pipe of torch's loader.
         Wait::LoaderPoll if !graph.waits_on_sockets(pid, tid) => return None,
         _ => {}
     }
@@ -73,17 +74,17 @@ fn activity(
             (None, WaitEnd::Unknown) if path.name.is_some() => LoopActivity::Other,
             (None, _) => return None,
             (Some(hop), _) => match hop.by {
-                // It works on request, or it is a guess that it is waited for.
+                // It works on request, or it is only a guess that the loop waits for it.
                 WaitEdge::Polls => LoopActivity::Other,
                 _ if graph.is_loader(hop.pid, work_ahead) => LoopActivity::InputWait,
-                // A thread of the program's own, where there is no other loader: it makes the batches. Whether it works ahead
-                // cannot be told: it needs the interpreter lock now and then, which the loop holds while it works.
+                // A thread of the program itself, without another loader: it makes the batches. Whether it works ahead
+                // is unclear: now and then it needs the interpreter lock, which the loop holds while it works.
                 WaitEdge::Thread
                     if path.hops.len() == 1 && path.end != WaitEnd::Asked && graph.makes_batches(hop) =>
                 {
                     LoopActivity::InputWait
                 }
-                // Through a thread of its own that waits for a loader: the pool's, or the pin thread.
+                // Through one of its own threads that waits for a loader: the pool's, or the pin-memory thread.
                 WaitEdge::Thread if path.hops.get(1).is_some_and(|next| graph.is_loader(next.pid, work_ahead)) => {
                     LoopActivity::InputWait
                 }
@@ -103,7 +104,7 @@ fn foreign_hops(path: &RoundPath, pid: u32) -> impl Iterator<Item = &WaitHop> {
     path.hops.iter().enumerate().filter(first).map(|(_, hop)| hop).filter(move |hop| hop.pid != pid)
 }
 
-/// Whether a path leads straight out of the process, to an end that was found.
+/// Whether a path leads straight out of the process to a known end.
 fn leaves(path: &RoundPath, pid: u32) -> bool {
     match path.hops.first() {
         Some(hop) => hop.pid != pid,
@@ -111,9 +112,9 @@ fn leaves(path: &RoundPath, pid: u32) -> bool {
     }
 }
 
-/// Corrects the workers' sampled waits, since a call does not always say what it is for. A worker that waits for threads of
-/// its own waits for what they wait for; one that waits to read what the trainer writes, in any call, has nothing to do.
-/// Waits at a lock that another worker holds are counted as well.
+/// Corrects the workers' sampled waits, since a call does not always show its purpose. A worker that waits for its own
+/// threads waits for what they wait for. One that waits to read what the training process writes, in any call, has
+/// nothing to do. Waits for a lock that another worker holds are counted too.
 pub(super) fn resolve_worker_waits(graph: &mut Graph<'_>, job: &JobSample, workers: &mut [SampledWorker]) {
     const MAY_BE: [Wait; 4] = [Wait::Futex, Wait::Pipe, Wait::Poll, Wait::Socket];
     let count = |worker: &SampledWorker, wait: Wait| worker.counts.get(&wait).copied().unwrap_or(0);
@@ -142,7 +143,7 @@ pub(super) fn resolve_worker_waits(graph: &mut Graph<'_>, job: &JobSample, worke
     graph.rewind();
 }
 
-/// What spans ticks of one trainer's wait chain.
+/// The state of one training process's wait chain between ticks.
 #[derive(Debug, Default)]
 pub(super) struct ChainState {
     loop_thread: LoopFinder,
@@ -151,19 +152,19 @@ pub(super) struct ChainState {
     clock: SampleClock,
     short_lived: ShortLivedPaths,
     polling: Polling,
-    /// What the latest followed wait of each kind was for, and whether it led straight out of the process.
+    /// The purpose of the latest followed wait of each kind, and whether it led straight out of the process.
     latest_by_wait: HashMap<Wait, (Option<LoopActivity>, bool)>,
-    /// The pipe of data workers that was waited at last, and the PIDs that write to it.
+    /// The worker pipe last waited at, and the PIDs that write to it.
     waited_at: Option<(Arc<str>, Vec<u32>)>,
 }
 
 impl ChainState {
-    /// The thread that runs the loop, as far as it is known.
+    /// The thread that runs the loop, if known.
     pub(super) fn loop_tid(&self) -> Option<u32> {
         self.loop_thread.tid()
     }
 
-    /// The loop runs in another thread since this tick than in the one before.
+    /// Whether the loop runs in another thread than in the previous tick.
     pub(super) fn has_moved(&self) -> bool {
         self.loop_thread.has_moved()
     }
@@ -173,7 +174,7 @@ impl ChainState {
         self.loop_thread.update(tick)
     }
 
-    /// Takes the process's stacks: they tell which threads run Python, and which train.
+    /// Takes the process's stacks: they show which threads run Python, and which train.
     pub(super) fn take_stacks(&mut self, window: &StackWindow) {
         let all = window.threads.len() < THREADS;
         let tids: Option<Vec<u32>> = window.threads.iter().map(|thread| thread.tid).collect();
@@ -184,24 +185,24 @@ impl ChainState {
         self.loop_thread.take_stacks(threads);
     }
 
-    /// Takes the last sample as the one to go on from, and follows nothing: what lies before it was not seen.
+    /// Continues from the last sample without following anything: what came before it was not sampled.
     pub(super) fn rebase(&mut self, trainer: &SampledTrainer) {
         self.clock.rebase(trainer.points.last().map(|point| point.at_ns));
     }
 }
 
-/// One trainer whose chain is followed through a tick.
+/// A training process whose chain is followed through a tick.
 struct FollowedTrainer<'a> {
     trainer: &'a mut SampledTrainer,
     state: &'a mut ChainState,
     devices: Vec<&'a DeviceUse>,
     paths: PathSums,
-    /// The first point that was not come to yet.
+    /// The next point to process.
     next: usize,
 }
 
-/// The chains of the trainers' loops, in their order; none for one of which nothing was followed. Where the chain tells what a
-/// sample waited for, the sample is told.
+/// The chains of the training loops, in their order; `None` for a loop without followed waits. If the chain shows what
+/// a sample waited for, it is added to the sample.
 pub(super) fn follow<'a>(
     graph: &mut Graph<'_>,
     job: &JobSample,
@@ -238,18 +239,20 @@ impl FollowedTrainer<'_> {
         let works = found
             .iter()
             .all(|path| path.hops.is_empty() && matches!(path.end, WaitEnd::Cpu | WaitEnd::Device | WaitEnd::Timer));
-        // A process that rests while the loop waits for a thread of its own may rest because what it made is still being handed over.
+        // A process may be idle while the loop waits for one of its own threads because its output is still being
+        // handed over.
         let leaves: f64 = found.iter().filter(|path| leaves(path, pid)).map(|path| path.share).sum();
         let resting = (works || leaves >= MOSTLY).then(|| graph.asked(pid)).into_iter().flatten();
         state.work_ahead.add(waits, resting, works.then(|| graph.at_work((pid, tid))));
         let sleeps = point.main == Wait::Sleep && state.polling.is_by_code();
         let said = activity(found, graph, &state.work_ahead, (pid, tid, point.main), sleeps);
         state.latest_by_wait.insert(point.main, (said, leaves >= MOSTLY));
-        // The samples up to the next followed one are of waits like those that were followed last.
+        // The samples up to the next followed one are assumed to wait like those followed last.
         for later in trainer.points.iter_mut().skip(*next).take(every) {
             (later.by_chain, later.leaves) = state.latest_by_wait.get(&later.main).copied().unwrap_or_default();
         }
-        // Tensors are fetched over sockets once their batch has come out of a pipe: of the one that was waited at last.
+        // Once a batch has come out of a pipe, its tensors are fetched over sockets: they belong to the pipe last
+        // waited at.
         let set = graph.waited_set((pid, tid), found);
         let fetches = point.main == Wait::Socket && said == Some(LoopActivity::InputWait);
         if let Some(set) = set.as_ref().or(state.waited_at.as_ref().filter(|_| fetches)) {

@@ -1,65 +1,66 @@
-//! What one sample of a trainer's main thread means: the rules that turn a kind of wait into one of five activities.
+//! What one sample of the loop's thread means: the rules that turn a kind of wait into one of five activities.
 //!
-//! `/proc` tells in which call a thread is blocked, not why. The rules below choose the likeliest reason; where two are
-//! likely, the other signals of the same moment (the pin thread, compute threads, the device's use, what the workers
-//! do) decide. Facts about torch's loader are from torch/utils/data/dataloader.py and _utils/{worker,pin_memory}.py.
+//! `/proc` shows in which call a thread is blocked, not why. The rules below choose the likeliest reason; if two are
+//! likely, other signals of the same moment decide (the pin-memory thread, compute threads, the GPU's use, what the
+//! workers do). Facts about torch's loader are from torch/utils/data/dataloader.py and _utils/{worker,pin_memory}.py.
 
 use super::levels::WORKING_SHARE;
 use super::sampled::SampledPoint;
 use super::time_split::LoopActivity;
 use super::wait::Wait;
 
-/// What is known beside the sample itself.
+/// What is known besides the sample itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct WaitContext {
-    /// The system call's arguments could be read: torch's data poll is told from other polls.
+    /// Whether the system call's arguments are readable: they tell torch's data poll from other polls.
     pub exact: bool,
-    /// The trainer has data workers.
+    /// The training process has workers.
     pub workers: bool,
-    /// In this tick every worker of the trainer had nothing to do: batches lie ready, the loader is ahead.
+    /// In this tick every worker had nothing to do: batches are ready, the loader is ahead.
     pub loader_ahead: bool,
-    /// There is evidence that the process trains at all: a machine-learning library, or a device in use.
+    /// There is evidence that the process trains at all: a machine-learning library, or a GPU in use.
     pub training: bool,
-    /// Utilisation around the sample of the device that the trainer uses, 0–1. `None`: no device, or not known.
+    /// Utilization of the training process's GPU around the sample, 0–1. `None`: no GPU, or unknown.
     pub device: Option<f64>,
-    /// The main thread was writing a lot of data around the sample.
+    /// The loop's thread was writing a lot of data around the sample.
     pub writing: bool,
 }
 
 impl WaitContext {
-    /// A blocked thread may wait for the device: there is something to be waited for.
+    /// Whether a blocked thread may be waiting for the GPU: the GPU is busy.
     fn device_busy(&self) -> bool {
         self.device.is_some_and(|busy| busy >= WORKING_SHARE)
     }
 }
 
-/// Tells what the main thread's time at one sample was spent on.
+/// What the loop's thread spent its time on at one sample.
 ///
-/// | main thread in | kind |
+/// | the loop's thread in | kind |
 /// |---|---|
-/// | Running | host busy; checkpoint while it writes a lot |
-/// | LoaderPoll | input wait, whatever else goes on: the call's arguments name it |
-/// | Futex, with a pin thread that is not itself in a futex, where system calls cannot be read | the queue of pinned batches may be empty, see below |
-/// | Poll, with workers and no pin thread | the loader may be what is polled, see below |
-/// | Pipe, Socket | with workers: input wait (other loaders hand batches over this way). Without: input wait for a training process (it reads its data itself), else other |
-/// | DiskRead, Memory | without workers: input wait (loading in process); with workers: other |
-/// | DiskWrite | checkpoint |
-/// | Other | checkpoint while it writes a lot, else as any blocked thread |
+/// | Running | own work; saving while it writes a lot |
+/// | LoaderPoll | waiting for data, whatever else happens: the call's arguments identify it |
+/// | Futex, with a pin-memory thread that is not itself in a futex, if system calls cannot be read | the queue of pinned batches may be empty, see below |
+/// | Poll, with workers and without a pin-memory thread | the loader may be polled, see below |
+/// | Pipe, Socket | with workers: waiting for data (other loaders hand over batches this way). Without: waiting for data in a training process (it reads its data itself), else other |
+/// | DiskRead, Memory | without workers: waiting for data (loading in process); with workers: other |
+/// | DiskWrite | saving |
+/// | Other | saving while it writes a lot, else like any blocked thread |
 /// | Child, Stopped, Unknown | other |
-/// | any other blocked state | compute threads of the process running, but for a sleep: host busy. Else the device busy: waiting for it. Else other |
+/// | any other blocked state | own work if compute threads of the process run, unless it sleeps. Else waiting for the GPU if the GPU is busy. Else other |
 ///
-/// *Futex with a pin thread.* Where system calls can be read, a wait for a pinned batch has shown as LoaderPoll by its
-/// time-out. Where they cannot: the pin thread (`pt_data_pin`) polls for the next batch nearly all the time, for its
-/// outgoing queue has no bound; so "main in futex, pin in poll" is a wait for a batch unless something else explains the
-/// futex. `backward()` does: the caller sleeps in a futex while an autograd thread works, so a running compute thread
-/// makes it host busy. And when every worker has nothing to do while the device is busy, the wait is for the device. The pin
-/// thread running, copying or in a driver call has the batch in its hands: input wait (hand-over). The pin thread in a
-/// futex waits itself (for the interpreter lock, mostly): the rules for blocked threads apply.
+/// *Futex with a pin-memory thread.* If system calls can be read, a wait for a pinned batch already shows as LoaderPoll
+/// by its timeout. If not: the pin-memory thread (`pt_data_pin`) polls for the next batch nearly all the time, because
+/// its outgoing queue has no bound. So "loop in futex, pin-memory thread in poll" is a wait for a batch unless
+/// something else explains the futex. `backward()` does: the caller sleeps in a futex while an autograd thread works,
+/// so a running compute thread means own work. And if every worker has nothing to do while the GPU is busy, the wait is
+/// for the GPU. If the pin-memory thread runs, copies or is in a driver call, it is processing the batch: waiting for
+/// data (hand-over). If it is in a futex, it waits itself (mostly for the interpreter lock), and the rules for blocked
+/// threads apply.
 ///
-/// *Poll with workers.* Where system calls cannot be read, a poll is taken for the loader's. Where they can, torch's own poll
-/// would have shown as LoaderPoll, so this is another loader's, or torch's with `timeout=`, or a blocking wait of the
-/// GPU driver on its descriptor: running compute threads make it host busy, a busy device makes it a wait for the device.
-/// Without system calls the device explains the poll only when every worker had nothing to do.
+/// *Poll with workers.* If system calls cannot be read, a poll is attributed to the loader. If they can, torch's own
+/// poll would show as LoaderPoll, so this is another loader's, or torch's with `timeout=`, or a blocking wait of the
+/// GPU driver on its descriptor: running compute threads mean own work, a busy GPU means waiting for the GPU. Without
+/// system calls the GPU explains the poll only if every worker had nothing to do.
 pub(super) fn classify(point: &SampledPoint, context: &WaitContext) -> LoopActivity {
     let helper = point.helper_running;
     match point.main {
@@ -82,7 +83,7 @@ pub(super) fn classify(point: &SampledPoint, context: &WaitContext) -> LoopActiv
             () => LoopActivity::InputWait,
         },
         Wait::Futex | Wait::Poll | Wait::Sleep | Wait::Device | Wait::Other => match () {
-            // A thread that sleeps waits for no other.
+            // A sleeping thread waits for no other thread.
             () if helper && point.main != Wait::Sleep => LoopActivity::HostBusy,
             () if context.device_busy() => LoopActivity::DeviceSync,
             () => LoopActivity::Other,
@@ -90,7 +91,7 @@ pub(super) fn classify(point: &SampledPoint, context: &WaitContext) -> LoopActiv
     }
 }
 
-/// The pin thread waits for a batch or has one in its hands.
+/// Whether the pin-memory thread waits for a batch or is processing one.
 fn fetching(pin: Wait) -> bool {
     !matches!(pin, Wait::Futex | Wait::Stopped | Wait::Unknown)
 }

@@ -1,9 +1,9 @@
-//! Which of a job's local variables may leave memory: those that count. Any other whole number among them may be a PIN or the
-//! number of a card, and is neither recorded nor shown.
+//! Which of a job's local variables may leave memory: those that count. Any other whole number could be a PIN or a card
+//! number, and is neither recorded nor shown.
 //!
-//! Readings are held back until a variable has counted up as [`super::loop_variable`] asks of a step counter, by the very same
-//! rule. The readings so far are then handed on at once with the values of that variable alone, so that steps are counted no
-//! later than if every number had been handed on at once.
+//! Readings are held back until a variable has counted up the way [`super::loop_variable`] requires of a step counter,
+//! by the very same rule. Then the readings so far are passed on at once, with the values of that variable alone, so
+//! steps are counted as early as if every number had been passed on.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use super::loop_variable::{LARGEST_COUNT, OLDEST_NS, READINGS, rate};
 use crate::sample::{LocalsSample, ProcessId, Sample};
 
-/// Most numbers of one reading that are looked at, the main thread's outermost first: they are remembered for [`READINGS`].
+/// Most numbers considered in one reading, the first thread's outermost ones first: they are kept for [`READINGS`].
 const MOST_NUMBERS: usize = 1024;
-/// Most processes whose numbers are remembered.
+/// Most processes whose numbers are kept.
 const PROCESSES: usize = 64;
 
 /// A variable: the thread, the depth of its frame, function, file, name.
@@ -23,7 +23,7 @@ type Variable = (Option<u32>, usize, Arc<str>, Arc<str>, Arc<str>);
 #[derive(Debug, Default)]
 pub struct Counters(HashMap<ProcessId, LastReading>);
 
-/// What is remembered of one process.
+/// What is kept for one process.
 #[derive(Debug, Default)]
 struct LastReading {
     /// The last readings, oldest first.
@@ -34,7 +34,7 @@ struct LastReading {
 }
 
 impl Counters {
-    /// Leaves the numbers that count in a sample that was just taken, and takes all others out.
+    /// Keeps the counters in a new sample and removes all other numbers.
     pub fn filter(&mut self, sample: &mut Sample) {
         if let Some(job) = &sample.job {
             self.0.retain(|id, _| job.processes.iter().any(|process| process.id == *id));
@@ -53,11 +53,11 @@ impl Counters {
 }
 
 impl LastReading {
-    /// Takes a new reading, and gives the readings that are new or have new counters in them, oldest first.
+    /// Takes a new reading, and returns the readings that are new or have new counters, oldest first.
     fn take(&mut self, mut read: LocalsSample) -> Vec<LocalsSample> {
         truncate(&mut read);
         let all: Vec<(Variable, i64)> = variables(&read).collect();
-        // py-spy does not stop the program: a value half written tells that a variable may be none, but is not handed on.
+        // py-spy does not stop the program: a half-written value may rule out a variable, but is not passed on.
         let numbers = read.threads.iter_mut().flat_map(|thread| &mut thread.frames).map(|frame| &mut frame.numbers);
         numbers.for_each(|numbers| numbers.retain(|(_, value)| (0..=LARGEST_COUNT).contains(value)));
         self.readings.push_back(read.clone());
@@ -81,7 +81,7 @@ impl LastReading {
                 found_new = true;
             }
         }
-        // A loop that stands still goes on being read: it counts no more steps. A variable of a call that is over is not.
+        // A stalled loop is still read: it counts no more steps. A variable of a finished call is not.
         self.counters.retain(|variable| self.values.contains_key(variable));
         match (found_new, self.counters.is_empty()) {
             (_, true) => Vec::new(),
@@ -91,7 +91,7 @@ impl LastReading {
     }
 }
 
-/// Takes out what is more than [`MOST_NUMBERS`].
+/// Drops everything beyond [`MOST_NUMBERS`].
 fn truncate(read: &mut LocalsSample) {
     let mut left = MOST_NUMBERS;
     for frame in read.threads.iter_mut().flat_map(|thread| &mut thread.frames) {
@@ -112,7 +112,7 @@ fn variables(read: &LocalsSample) -> impl Iterator<Item = (Variable, i64)> + '_ 
     })
 }
 
-/// A reading of the threads that have counters, and of their numbers these alone; `None` where no thread has one.
+/// A reading reduced to the threads with counters, and to those counters; `None` if there are no counters.
 fn only(counters: &HashSet<Variable>, read: &LocalsSample) -> Option<LocalsSample> {
     let mut read = read.clone();
     read.threads.retain(|thread| counters.iter().any(|(tid, ..)| *tid == thread.tid));

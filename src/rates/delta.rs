@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Later minus earlier; `None` where one is missing or the counter went backwards.
+/// Later minus earlier; `None` if one is missing or the counter went backwards.
 pub(super) fn delta(now: Option<u64>, before: Option<u64>) -> Option<u64> {
     now?.checked_sub(before?)
 }
 
-/// Seconds between two readings; `None` without an earlier one or where the clock did not move on (a stale part).
+/// Seconds between two readings; `None` without an earlier one, or if the clock did not advance (a stale part).
 pub(super) fn span(before_ns: Option<u64>, now_ns: u64) -> Option<f64> {
     now_ns.checked_sub(before_ns?).filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e9)
 }
@@ -18,19 +18,19 @@ pub(super) fn rate(now: Option<u64>, before: Option<u64>, seconds: Option<f64>) 
     Some(delta(now, before)? as f64 / seconds?)
 }
 
-/// `part / whole` as a share 0–1; 0 for nothing of nothing.
+/// `part / whole` as a share 0–1; 0 if both are 0.
 pub(super) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { (part as f64 / whole as f64).clamp(0.0, 1.0) }
 }
 
-/// Adds what is known: `None` only while nothing is.
+/// Adds a known value; the total stays `None` as long as no value is known.
 pub(super) fn add(total: &mut Option<f64>, value: Option<f64>) {
     if let Some(value) = value {
         *total = Some(total.unwrap_or(0.0) + value);
     }
 }
 
-/// What the scheduler counted of a thread, or of several: nanoseconds on a CPU and queueing for one.
+/// Scheduler counts for one or more threads: nanoseconds on a CPU, and queueing for one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Scheduled {
     pub on_cpu: u64,
@@ -38,7 +38,7 @@ pub(super) struct Scheduled {
 }
 
 impl Scheduled {
-    /// Adds what is known: `None` only while nothing is.
+    /// Adds a known value; the total stays `None` as long as no value is known.
     pub(super) fn add(total: &mut Option<Self>, more: Option<Self>) {
         let Some(more) = more else { return };
         let all = total.get_or_insert_default();
@@ -57,7 +57,7 @@ impl Scheduled {
     }
 }
 
-/// A struct of rates whose fields of these names are those of a sample, the others being those of `base`, else defaults.
+/// A struct of rates: the named fields come from a sample, the others from `base` or from defaults.
 macro_rules! copied {
     ($from:expr, $base:expr => $type:ident: $($field:ident)*) => {
         $type { $($field: $from.$field.clone(),)* ..$base }
@@ -66,7 +66,7 @@ macro_rules! copied {
 }
 pub(super) use copied;
 
-/// Processes, threads or devices of an earlier sample, by what they are known again by.
+/// Processes, threads or GPUs of an earlier sample, by their identity.
 pub(super) fn by_key<T, K: Eq + Hash>(items: &[T], key: impl Fn(&T) -> K) -> HashMap<K, &T> {
     items.iter().map(|item| (key(item), item)).collect()
 }

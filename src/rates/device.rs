@@ -1,34 +1,34 @@
-//! How busy a device was around each moment of a tick, and which of its idle time fell together with what.
+//! How busy a GPU was around each moment of a tick, and what the loop did during its idle time.
 
 use super::time_split::{LoopActivity, TimeSplit};
 use crate::sample::{Sample, UtilizationPoint};
 
-/// Points of the samples buffer further than this from the tick are not believed: the driver's wall clock and ours
-/// disagree. Nanoseconds.
+/// Points of the samples buffer further than this from the tick are not believed: the driver's wall clock and
+/// trainmon's disagree. Nanoseconds.
 const NEAR_NS: u64 = 1_000_000_000;
 
-/// A stretch of time that ends at `end_ns` (CLOCK_MONOTONIC) with one utilisation, 0–1.
+/// A stretch of time that ends at `end_ns` (CLOCK_MONOTONIC), with one utilization, 0–1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct BusyWindow {
     end_ns: u64,
     busy: f64,
 }
 
-/// A device that the job uses, in one tick.
+/// A GPU that the job uses, in one tick.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct DeviceUse {
     /// PIDs that NVML lists on it.
     pub pids: Vec<u32>,
-    /// The readings are of this tick.
+    /// The readings are from this tick.
     pub fresh: bool,
-    /// Others use it too: what it does for the job is a part of its work.
+    /// Other processes use it too: only part of its work is for the job.
     pub shared: bool,
     windows: Vec<BusyWindow>,
 }
 
 impl DeviceUse {
-    /// `mean` is the utilisation over the whole tick, 0–1. With two points of the samples buffer or more in the tick
-    /// each is a window of its own, else the tick is one. `scale` is the job's part of a shared device, 0–1.
+    /// `mean` is the utilization over the whole tick, 0–1. If the tick has two or more points of the samples buffer,
+    /// each is a window of its own, else the whole tick is one. `scale` is the job's part of a shared GPU, 0–1.
     pub(super) fn new(
         pids: Vec<u32>,
         fresh: bool,
@@ -53,29 +53,29 @@ impl DeviceUse {
         Self { pids, fresh, shared: scale < 1.0, windows }
     }
 
-    /// The window that a moment lies in; the last one for what comes after it.
+    /// The window that contains a moment; the last one for later moments.
     fn window(&self, at_ns: u64) -> usize {
         self.windows.partition_point(|window| window.end_ns < at_ns).min(self.windows.len().saturating_sub(1))
     }
 
-    /// Utilisation around a moment, 0–1.
+    /// Utilization around a moment, 0–1.
     pub(super) fn busy(&self, at_ns: u64) -> f64 {
         self.windows.get(self.window(at_ns)).map_or(0.0, |window| window.busy)
     }
 }
 
-/// Utilisation of the busiest of these around a moment, 0–1; none without any.
+/// Utilization of the busiest of these GPUs around a moment, 0–1; `None` without GPUs.
 pub(super) fn busiest(devices: &[&DeviceUse], at_ns: u64) -> Option<f64> {
     devices.iter().map(|device| device.busy(at_ns)).reduce(f64::max)
 }
 
-/// A point's wall clock on our monotonic clock, by the sample's reading of both.
+/// A point's wall-clock time on CLOCK_MONOTONIC, from the sample's reading of both.
 fn monotonic_ns(unix_us: u64, sample: &Sample) -> Option<u64> {
     let ago_us = i128::from(sample.unix_ms) * 1000 - i128::from(unix_us);
     u64::try_from(i128::from(sample.monotonic_ns) - ago_us * 1000).ok()
 }
 
-/// Samples of the main thread sorted into one device's windows: seconds by activity in each.
+/// The samples of the loop's thread sorted into one GPU's windows: seconds by activity in each.
 #[derive(Debug)]
 pub(super) struct Overlap<'a> {
     device: &'a DeviceUse,
@@ -95,16 +95,16 @@ impl<'a> Overlap<'a> {
         }
     }
 
-    /// Seconds of the samples in which the device was busy.
+    /// Seconds of the samples in which the GPU was busy.
     pub(super) fn busy_s(&self) -> f64 {
         let windows = self.device.windows.iter().zip(&self.seconds);
         windows.map(|(window, split)| window.busy * split.total()).sum()
     }
 
-    /// The device's idle seconds by what the main thread did. An estimate, for within a window only the sum is known:
-    /// the device counts as busy during waits for it first, and what busy time remains is spread over the other kinds
-    /// in proportion. So no kind has more idle seconds than seconds, and the idle seconds add up to
-    /// (1 − utilisation) × seconds. `sync_kept` is the part of the waits for the device that stays one; the rest is other.
+    /// The GPU's idle seconds by what the loop's thread did. An estimate, because within a window only the sum is
+    /// known: the GPU counts as busy during waits for it first, and the remaining busy time is spread over the other
+    /// kinds in proportion. So no kind has more idle seconds than seconds, and the idle seconds add up to (1 −
+    /// utilization) × seconds. `sync_kept` is the part of the waits for the GPU that stays one; the rest is other.
     pub(super) fn idle_s(&self, sync_kept: f64) -> TimeSplit {
         let mut idle = TimeSplit::default();
         for (window, split) in self.device.windows.iter().zip(&self.seconds) {

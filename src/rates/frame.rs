@@ -1,8 +1,8 @@
 //! What one interval amounts to: rates and shares, ready for the history, the diagnosis and the screens.
 //!
-//! `None` means not measured: no previous sample, a counter that went backwards, or a source that is not there.
+//! `None` means not measured: no previous sample, a counter that went backwards, or a source that is missing.
 //!
-//! Long because it is nothing but a list: the fields of a frame's parts, one plain struct after the other.
+//! Long because it is only a list: the fields of a frame's parts, one plain struct after another.
 
 use std::sync::Arc;
 
@@ -29,13 +29,13 @@ pub struct Frame {
     pub seconds: f64,
     /// The series is broken before this frame (first sample, suspend, missing ticks).
     pub gap: bool,
-    /// Whether the target is alive, and its state letter.
+    /// Whether the target is alive.
     pub alive: bool,
-    /// State letter of the target's main thread.
+    /// State letter of the target's first thread.
     pub state: char,
     /// The attached job as a whole.
     pub job: JobRates,
-    /// Where the main thread's time went, per trainer (rank); the attached one first.
+    /// Where each training loop's time went, one per rank; the attached process first.
     pub trainers: Vec<TrainerRates>,
     /// The workers.
     pub workers: Vec<WorkerRates>,
@@ -43,23 +43,23 @@ pub struct Frame {
     pub processes: Vec<ProcessRates>,
     /// Threads of the job that were on a CPU or queueing for at least 0.5% of the interval, busiest first, at most 256.
     pub threads: Vec<ThreadRates>,
-    /// All threads of the job by their processes' and their own roles, in the order of the roles.
+    /// All threads of the job by the roles of process and thread, in the order of the roles.
     pub thread_roles: Vec<ThreadRoleRates>,
     /// The host.
     pub host: HostRates,
-    /// The busiest processes besides the job's; `None` where they are not shown.
+    /// The busiest processes outside the job; `None` if not shown.
     pub neighbours: Option<Neighbours>,
     /// Storage.
     pub storage: StorageRates,
-    /// Devices by index.
+    /// GPUs by index.
     pub gpus: Vec<GpuRates>,
-    /// How the job's devices were told from others.
+    /// How the job's GPUs were identified.
     pub gpu_link: GpuLink,
-    /// Version of the devices' driver.
+    /// Version of the GPU driver.
     pub gpu_driver: Option<Arc<str>>,
-    /// What the stacks that ended in the interval say, one entry for each process looked into.
+    /// The stacks that ended in the interval, one entry per sampled process.
     pub stacks: Vec<ProcessStacks>,
-    /// trainmon's own CPU use and that of the programs it starts, percent of one core.
+    /// CPU use of trainmon and the programs it starts, percent of one CPU.
     pub own_cpu_pct: Option<f64>,
     /// trainmon's own resident set, bytes.
     pub own_rss_bytes: Option<u64>,
@@ -68,15 +68,15 @@ pub struct Frame {
 /// The job as a whole.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct JobRates {
-    /// CPU use, percent of one core.
+    /// CPU use, percent of one CPU.
     pub cpu_pct: Option<f64>,
     /// Share of the job's runnable time spent queueing for a CPU, 0–1.
     pub run_delay_share: Option<f64>,
-    /// CPUs the job may use: count of allowed CPUs.
+    /// Number of CPUs that the job may use.
     pub cpus_allowed: Option<u32>,
-    /// Cores that those CPUs are: hardware threads of one core count once.
+    /// Physical cores behind those CPUs: hardware threads of one core count once.
     pub cores_allowed: Option<u32>,
-    /// CFS quota in cores, where one is set.
+    /// CFS quota in CPUs, if set.
     pub cpu_quota_cores: Option<f64>,
     /// Share of enforcement periods in which the cgroup was throttled, 0–1.
     pub throttled_share: Option<f64>,
@@ -94,9 +94,9 @@ pub struct JobRates {
     pub read_calls_per_s: Option<f64>,
     /// Page faults served from storage, per second.
     pub major_faults_per_s: Option<f64>,
-    /// The cgroup is frozen, as `docker pause` does.
+    /// The cgroup is frozen, as by `docker pause`.
     pub frozen: bool,
-    /// The command that lets it go on, where it is known.
+    /// The command that thaws it, if known.
     pub thaw: Option<Arc<str>>,
     /// Memory limit of the cgroup, bytes.
     pub memory_limit_bytes: Option<u64>,
@@ -106,12 +106,12 @@ pub struct JobRates {
     pub refaults_per_s: Option<f64>,
     /// Read limits on the cgroup: bytes per second, operations per second.
     pub io_read_limit: (Option<u64>, Option<u64>),
-    /// Runnable threads beyond the running ones are judged from this: threads of the job that were on a CPU or
-    /// queueing in the interval for at least a tenth of it.
+    /// Threads of the job that were on a CPU or queueing for at least a tenth of the interval: the measure for more
+    /// runnable threads than CPUs.
     pub active_threads: Option<u32>,
     /// A machine-learning library that the job has mapped.
     pub library: Option<Arc<str>>,
-    /// Device files of accelerators that it uses and that cannot be read.
+    /// Device files of accelerators that the job uses and trainmon cannot read.
     #[serde(default)]
     pub accelerators: Vec<Arc<str>>,
     /// Number of threads.
@@ -120,55 +120,56 @@ pub struct JobRates {
     pub age_s: Option<f64>,
 }
 
-/// Wall time of a main thread in the interval.
+/// Where one training loop's wall time went in the interval.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TrainerRates {
     /// Which process.
     pub id: ProcessId,
-    /// Its place among the ranks of its run, where its launcher has told it.
+    /// Its place among the ranks of its run, if its launcher set it.
     #[serde(default)]
     pub place: Option<RankPlace>,
-    /// Seconds that the samples stand for.
+    /// Seconds that the samples represent.
     pub seconds_seen: f64,
     /// Number of samples.
     pub samples: u32,
-    /// True when waits were told apart by `/proc/PID/syscall`, false by wchan and state alone.
+    /// True if waits were identified by `/proc/PID/syscall`, false if only by wchan and state.
     pub exact: bool,
-    /// Seconds by what they were spent on; they add up to `seconds_seen`. Corrected by the stacks of the last minute where
-    /// there are any: see [`correction`](super::stacks::correction).
+    /// Seconds by what they were spent on; they add up to `seconds_seen`. Corrected by the last minute's stacks, if
+    /// any: see [`correction`](super::stacks::correction).
     pub split_s: TimeSplit,
-    /// The split as the sampler measured it, where stacks corrected it.
+    /// The split as the sampler measured it, if stacks corrected it.
     pub measured_s: Option<TimeSplit>,
-    /// Of the measured [`TimeSplit::host_busy`]: seconds in which the main thread itself was running or queueing.
+    /// Of the measured [`TimeSplit::host_busy`]: seconds in which the loop's thread itself ran or queued.
     pub running_s: f64,
-    /// Of the measured [`TimeSplit::other`]: seconds in waits that lead straight to another process, which makes no batches.
+    /// Of the measured [`TimeSplit::other`]: seconds of waits that lead straight to another process that makes no
+    /// batches.
     pub elsewhere_s: f64,
     /// Seconds by raw kind of wait, in the order of [`Wait::ALL`].
     pub by_wait_s: [f32; Wait::COUNT],
-    /// What it waited for, where that could be followed.
+    /// What it waited for, if that could be followed.
     pub chain: Option<ChainRates>,
-    /// Device-idle seconds by what the main thread did meanwhile, where the device's use is known.
+    /// Seconds with the GPU idle by what the loop did meanwhile, if the GPU's use is known.
     pub device_idle_s: Option<TimeSplit>,
     /// Separate waits for a batch that ended in this interval, seconds each (at most 64, longest kept).
     pub wait_lengths_s: Vec<f32>,
-    /// Waits for a batch of 30 ms and more, with the number of batches that had been asked for by then (at most 64).
+    /// Waits for a batch of 30 ms and more, with the number of batches requested by then (at most 64).
     pub stalls: Vec<Stall>,
-    /// Steps begun in the interval (batches requested from the workers).
+    /// Steps started in the interval (batches requested from the workers).
     pub steps: Option<u64>,
-    /// Length of each step that ended in the interval, seconds (at most 256 entries; several steps between two
-    /// samples share their time).
+    /// Length of each step that ended in the interval, seconds (at most 256 entries; several steps between two samples
+    /// share their time).
     pub step_lengths_s: Vec<f32>,
-    /// Steps by the loop's own variable, where nothing else counts them.
+    /// Steps by the loop's own variable, if nothing else counts them.
     pub counted: Option<CountedSteps>,
-    /// Share of the main thread's runnable time spent queueing for a CPU, 0–1.
+    /// Share of the loop's runnable time spent queueing for a CPU, 0–1.
     pub run_delay_share: Option<f64>,
-    /// CPU use of the whole process, percent of one core.
+    /// CPU use of the whole process, percent of one CPU.
     pub cpu_pct: Option<f64>,
     /// Bytes per second read by this process through read calls.
     pub read_chars_per_s: Option<f64>,
 }
 
-/// Steps that a variable of the loop counts, over the last ten seconds or so.
+/// Steps counted by a variable of the loop, over about the last ten seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CountedSteps {
     /// Per second.
@@ -177,12 +178,12 @@ pub struct CountedSteps {
     pub variable: Arc<str>,
 }
 
-/// A wait for a batch, and where in the run it lies.
+/// A wait for a batch, and its place in the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
-    /// Batches asked for since the workers started: rises by one with each step.
+    /// Batches requested since the workers started: rises by one with each step.
     pub count: u64,
-    /// How long, seconds.
+    /// Length, seconds.
     pub seconds: f32,
 }
 
@@ -191,9 +192,9 @@ pub struct Stall {
 pub struct WorkerRates {
     /// Which process.
     pub id: ProcessId,
-    /// PID of its trainer.
+    /// PID of its training process.
     pub trainer: u32,
-    /// Share of wall time on a CPU, 0–1, of the worker's main thread.
+    /// Share of wall time on a CPU, 0–1, of the worker's first thread.
     pub busy: Option<f64>,
     /// Share waiting for data: disk, socket, pipe, sleep.
     pub io_wait: Option<f64>,
@@ -201,15 +202,15 @@ pub struct WorkerRates {
     pub runnable: Option<f64>,
     /// Share with nothing to do.
     pub idle: Option<f64>,
-    /// Of `idle`: share at a lock that another worker of the same trainer held while it worked.
+    /// Of `idle`: share at a lock that another worker of the same loop held while working.
     pub lock_wait: Option<f64>,
-    /// Of `io_wait`: share in which the wait was for a disk; the rest was a socket, pipe, sleep or unknown.
+    /// Of `io_wait`: share waiting for a disk; the rest was a socket, pipe, sleep or unknown.
     pub disk_wait: Option<f64>,
     /// Of `io_wait`: share waiting on a socket.
     pub socket_wait: Option<f64>,
-    /// Of `io_wait`: share in timed sleeps.
+    /// Of `io_wait`: share sleeping.
     pub sleep: Option<f64>,
-    /// CPU use of the whole process, percent of one core.
+    /// CPU use of the whole process, percent of one CPU.
     pub cpu_pct: Option<f64>,
     /// Threads of the worker that were busy for at least a tenth of the interval.
     pub active_threads: u32,
@@ -225,7 +226,7 @@ pub struct WorkerRates {
     pub major_faults_per_s: Option<f64>,
     /// First seen in this interval.
     pub new: bool,
-    /// It has not the name that recent versions of torch give to their workers.
+    /// It lacks the name that recent torch versions give their workers.
     pub unnamed: bool,
 }
 
@@ -238,17 +239,17 @@ pub struct ProcessRates {
     pub parent: u32,
     /// Role.
     pub role: ProcessRole,
-    /// Command line, raw: sanitise before showing.
+    /// Command line, raw: sanitize before showing.
     pub command: Arc<str>,
     /// `comm`, raw.
     pub comm: Arc<str>,
     /// Owner.
     pub uid: Option<u32>,
-    /// Nice value, −20 (favoured) to 19.
+    /// Nice value, −20 (most favorable) to 19.
     pub nice: Option<i32>,
     /// State letter.
     pub state: char,
-    /// CPU use, percent of one core.
+    /// CPU use, percent of one CPU.
     pub cpu_pct: Option<f64>,
     /// CPU time since its start, seconds.
     pub cpu_time_s: Option<f64>,
@@ -268,7 +269,7 @@ pub struct ProcessRates {
     pub major_faults_per_s: Option<f64>,
     /// Threads.
     pub threads: u32,
-    /// Device memory held, bytes, over all devices.
+    /// GPU memory held, bytes, over all GPUs.
     pub gpu_memory_bytes: Option<u64>,
 }
 
@@ -277,9 +278,9 @@ pub struct ProcessRates {
 pub struct HostRates {
     /// Use of each CPU, percent, with its number.
     pub cpus: Vec<CpuRates>,
-    /// Use of the CPUs that the job may run on, percent of their sum.
+    /// Use of the CPUs that the job may run on, percent of all of them.
     pub allowed_cpu_pct: Option<f64>,
-    /// CPU use of everything that is not the job, on the allowed CPUs, percent of one core.
+    /// CPU use of everything outside the job on the allowed CPUs, percent of one CPU.
     pub others_cpu_pct: Option<f64>,
     /// Share of the allowed CPUs' time taken by the hypervisor, percent.
     pub steal_pct: Option<f64>,
@@ -301,11 +302,11 @@ pub struct HostRates {
     pub psi_io_some_pct: Option<f64>,
     /// PSI: percent in which some task waited for memory.
     pub psi_memory_some_pct: Option<f64>,
-    /// Bytes per second received, all interfaces but loopback.
+    /// Bytes per second received on all interfaces except loopback.
     pub net_rx_bytes_per_s: Option<f64>,
     /// Bytes per second sent.
     pub net_tx_bytes_per_s: Option<f64>,
-    /// Each interface that the two totals count, in the kernel's order, at most 32.
+    /// Each interface counted in the two totals, in the kernel's order, at most 32.
     pub net: Vec<NetRates>,
 }
 
@@ -325,7 +326,7 @@ pub struct NetRates {
 pub struct CpuRates {
     /// CPU number.
     pub cpu: u16,
-    /// The job may run on it.
+    /// Whether the job may run on it.
     pub allowed: bool,
     /// Busy: user, nice, system and interrupts.
     pub busy_pct: f32,
@@ -335,17 +336,17 @@ pub struct CpuRates {
     pub steal_pct: f32,
 }
 
-/// Storage in the interval. The totals are over the devices that the job's data files lie on; where these are not
-/// known, over all whole disks, and `data_devices_known` is false.
+/// Storage in the interval. The totals cover the disks that hold the job's data files; if those are unknown, all whole
+/// disks, and `data_devices_known` is false.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StorageRates {
-    /// The totals below are of the job's own devices.
+    /// The totals below are of the job's own disks.
     pub data_devices_known: bool,
     /// Bytes per second read.
     pub read_bytes_per_s: Option<f64>,
     /// Bytes per second written.
     pub write_bytes_per_s: Option<f64>,
-    /// Highest utilisation among the devices, percent.
+    /// Highest utilization among the disks, percent.
     pub utilization_pct: Option<f64>,
     /// Mean time of an I/O, milliseconds.
     pub await_ms: Option<f64>,
@@ -366,7 +367,7 @@ pub struct StorageRates {
 pub struct DeviceRates {
     /// Kernel name.
     pub name: Arc<str>,
-    /// Data files of the job lie on it.
+    /// It holds data files of the job.
     pub data: bool,
     /// Bytes per second read.
     pub read_bytes_per_s: f64,
@@ -376,11 +377,11 @@ pub struct DeviceRates {
     pub reads_per_s: f64,
     /// Writes per second.
     pub writes_per_s: f64,
-    /// Mean time of an I/O, milliseconds; none without I/O.
+    /// Mean time of an I/O, milliseconds; `None` without I/O.
     pub await_ms: Option<f64>,
-    /// Mean time of a read, milliseconds; none without reads.
+    /// Mean time of a read, milliseconds; `None` without reads.
     pub read_await_ms: Option<f64>,
-    /// Mean time of a write, milliseconds; none without writes.
+    /// Mean time of a write, milliseconds; `None` without writes.
     pub write_await_ms: Option<f64>,
     /// Mean queue length.
     pub queue: f64,
@@ -391,7 +392,7 @@ pub struct DeviceRates {
 /// One mount in the interval.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct MountRates {
-    /// Where it is mounted, raw.
+    /// Mount point, raw.
     pub mount_point: Arc<str>,
     /// Type.
     pub fs_type: Arc<str>,
@@ -399,11 +400,11 @@ pub struct MountRates {
     pub kind: MountKind,
     /// Whole disks underneath.
     pub disks: Vec<Arc<str>>,
-    /// Data files of the job on it, open or mapped now or within the last minutes.
+    /// Data files of the job on it, open or mapped now or within the last few minutes.
     pub files: u32,
-    /// Some of these files, whole paths as the process sees them, raw, at most 8.
+    /// Some of these files, full paths as the process sees them, raw, at most 8.
     pub examples: Vec<Arc<str>>,
-    /// Bytes per second read from the whole disks underneath, by any process; `None` where these are not known.
+    /// Bytes per second read from the whole disks underneath, by any process; `None` if the disks are unknown.
     pub disks_read_bytes_per_s: Option<f64>,
     /// Bytes per second written to the whole disks underneath, by any process.
     pub disks_write_bytes_per_s: Option<f64>,
@@ -413,7 +414,7 @@ pub struct MountRates {
     pub nfs_read_rtt_ms: Option<f64>,
 }
 
-/// One device in the interval.
+/// One GPU in the interval.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GpuRates {
     /// NVML index.
@@ -424,11 +425,11 @@ pub struct GpuRates {
     pub name: Option<Arc<str>>,
     /// The job uses it.
     pub attached: bool,
-    /// It does not answer any more.
+    /// It no longer answers.
     pub lost: bool,
-    /// Values come from the simulated device.
+    /// Values come from the simulated GPU.
     pub simulated: bool,
-    /// Utilisation over the interval, percent: mean of the samples buffer where there is one, else the last reading.
+    /// Utilization over the interval, percent: mean of the samples buffer if there is one, else the last reading.
     pub utilization_pct: Option<f64>,
     /// The job's own part of it, percent.
     pub job_utilization_pct: Option<f64>,
@@ -440,13 +441,13 @@ pub struct GpuRates {
     pub memory_total_bytes: Option<u64>,
     /// Memory held by the job, bytes.
     pub job_memory_bytes: Option<u64>,
-    /// Power, watts (from the energy counter where it moves, else the reading).
+    /// Power, watts (from the energy counter if it moves, else the reading).
     pub power_w: Option<f64>,
     /// Power limit, watts.
     pub power_limit_w: Option<f64>,
     /// Temperature, °C.
     pub temperature_c: Option<u32>,
-    /// SM clock and its maximum, MHz.
+    /// SM clock, MHz.
     pub sm_clock_mhz: Option<u32>,
     /// Highest SM clock, MHz.
     pub sm_clock_max_mhz: Option<u32>,
@@ -460,15 +461,15 @@ pub struct GpuRates {
     pub pcie_rx_bytes_per_s: Option<f64>,
     /// PCIe send.
     pub pcie_tx_bytes_per_s: Option<f64>,
-    /// What the link could carry one way, bytes per second.
+    /// The link's capacity in one direction, bytes per second.
     pub pcie_capacity_bytes_per_s: Option<f64>,
-    /// Current PCIe generation: an idle device trains its link down.
+    /// Current PCIe generation: an idle GPU trains its link down.
     pub pcie_generation: Option<u32>,
     /// Current PCIe width, lanes.
     pub pcie_width: Option<u32>,
-    /// Highest PCIe generation of device and slot.
+    /// Highest PCIe generation of GPU and slot.
     pub pcie_generation_max: Option<u32>,
-    /// Highest PCIe width of device and slot.
+    /// Highest PCIe width of GPU and slot.
     pub pcie_width_max: Option<u32>,
     /// Uncorrected ECC errors since driver load.
     pub ecc_uncorrected: Option<u64>,
@@ -484,34 +485,34 @@ pub struct GpuRates {
     pub encoder_pct: Option<u32>,
     /// Decoder use, percent.
     pub decoder_pct: Option<u32>,
-    /// Processes that are not the job's.
+    /// Processes outside the job.
     pub others: Vec<GpuProcess>,
-    /// PIDs of the job on it, where NVML's PIDs are of our namespace.
+    /// PIDs of the job on it, if NVML's PIDs are from trainmon's namespace.
     pub job_pids: Vec<u32>,
     /// All processes on it, the job's first, then by memory held.
     pub processes: Vec<GpuProcessRates>,
 }
 
-/// A process on a device.
+/// A process on a GPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuProcessRates {
     /// PID in the host's PID namespace.
     pub pid: u32,
-    /// Of the job or not; `None` where NVML's PIDs are of another namespace than ours, so that it cannot be told.
+    /// Whether it belongs to the job; `None` if NVML's PIDs are from another namespace, so that it is unclear.
     pub ours: Option<bool>,
-    /// Device memory held, bytes.
+    /// GPU memory held, bytes.
     pub memory_bytes: Option<u64>,
-    /// SM utilisation of this process in the interval, 0–100.
+    /// SM utilization of this process in the interval, 0–100.
     pub sm_utilization_pct: Option<u32>,
-    /// Runs compute work; false for graphics only.
+    /// Whether it runs compute work; false for graphics only.
     pub compute: bool,
 }
 
-/// How the job's devices were told from others.
+/// How the job's GPUs were identified.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GpuLink {
-    /// NVML lists a process of the tree on the device.
+    /// NVML lists a process of the tree on the GPU.
     Processes,
     /// A process of the tree has `/dev/nvidiaN` open.
     OpenDevice,
@@ -519,7 +520,7 @@ pub enum GpuLink {
     VisibleDevices,
     /// `--gpu` names it.
     Chosen,
-    /// The job uses no device that can be seen.
+    /// The job uses no GPU that trainmon can see.
     #[default]
     None,
 }

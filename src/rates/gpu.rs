@@ -1,4 +1,4 @@
-//! The devices: which of them the job uses, how busy they were, and what of it was the job.
+//! The GPUs: which of them the job uses, how busy they were, and how much of that was for the job.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,27 +9,26 @@ use super::frame::{GpuLink, GpuProcessRates, GpuRates};
 use super::levels::SHORT_INTERVAL_S;
 use crate::sample::{Gpm, GpuDevice, GpuProcess, GpuSample, JobSample, Sample};
 
-/// Bytes per second of one PCIe lane, one way, by generation from 1, after line coding
-/// (PCI Express Base Specification: 2.5 and 5 GT/s with 8b/10b, 8 to 32 GT/s with 128b/130b, 64 GT/s with FLITs).
+/// Bytes per second of one PCIe lane in one direction, by generation from 1, after line coding (PCI Express Base
+/// Specification: 2.5 and 5 GT/s with 8b/10b, 8 to 32 GT/s with 128b/130b, 64 GT/s with FLITs).
 const PCIE_LANE_BYTES_S: [f64; 6] = [250e6, 500e6, 985e6, 1969e6, 3938e6, 7563e6];
 
-/// A reading this old still says whether the device works at all (for telling waits apart, not for rates).
+/// A reading this old still says whether the GPU works at all (for identifying waits, not for rates).
 const FRESH_NS: u64 = 3_000_000_000;
 
-/// What the other parts need to know of the devices.
+/// What the other parts need to know about the GPUs.
 #[derive(Debug, Default)]
 pub(super) struct GpuFold {
     pub link: GpuLink,
     pub rates: Vec<GpuRates>,
-    /// Attached devices whose use is known.
+    /// Attached GPUs whose use is known.
     pub attached: Vec<DeviceUse>,
-    /// Device memory by PID, summed over devices.
+    /// GPU memory by PID, summed over GPUs.
     pub memory_by_pid: HashMap<u32, u64>,
 }
 
 impl GpuFold {
-    /// The attached devices of one process: a rank has its own, where NVML's processes tell which; else any that the job
-    /// uses.
+    /// The attached GPUs of one process: a rank's own if NVML's processes show which one, else any that the job uses.
     pub(super) fn devices_of(&self, pid: u32) -> Vec<&DeviceUse> {
         let own: Vec<&DeviceUse> = self.attached.iter().filter(|device| device.pids.contains(&pid)).collect();
         if own.is_empty() { self.attached.iter().collect() } else { own }
@@ -82,15 +81,15 @@ pub(super) fn fold(
     out
 }
 
-/// PIDs by which NVML may name the job's processes: ours, and inside one PID namespace also the innermost ones. Seen from
-/// the host, the inner PIDs of a container would only match strangers.
+/// PIDs under which NVML may list the job's processes: as trainmon sees them, and inside one PID namespace also the
+/// innermost ones. Seen from the host, the inner PIDs of a container would only match unrelated processes.
 fn job_pids(job: &JobSample) -> HashSet<u32> {
     let inner = job.processes.iter().filter(|_| !job.other_pid_namespace).filter_map(|process| process.inner_pid);
     job.processes.iter().map(|process| process.id.pid).chain(inner).collect()
 }
 
-/// Positions of the devices that the job uses, and how that was told: the person's choice, else NVML's processes, else
-/// open device files, else CUDA_VISIBLE_DEVICES.
+/// Positions of the GPUs that the job uses, and how they were identified: the user's choice, else NVML's processes,
+/// else open device files, else CUDA_VISIBLE_DEVICES.
 fn attached(
     choices: &[GpuChoice],
     gpus: &GpuSample,
@@ -126,10 +125,10 @@ fn is_chosen(choice: &GpuChoice, device: &GpuDevice) -> bool {
     }
 }
 
-/// The devices that a value of CUDA_VISIBLE_DEVICES names: indices or beginnings of UUIDs; what follows the first
-/// invalid entry is invisible (CUDA C++ Programming Guide, "CUDA Environment Variables"). Indices are taken as NVML's,
-/// which they are with CUDA_DEVICE_ORDER=PCI_BUS_ID and on hosts with devices of one kind. A MIG instance in the form
-/// `MIG-GPU-<uuid>/…` names its device.
+/// The GPUs named by a value of CUDA_VISIBLE_DEVICES: indices or starts of UUIDs; everything after the first invalid
+/// entry is invisible (CUDA C++ Programming Guide, "CUDA Environment Variables"). Indices are read as NVML's, which is
+/// right with CUDA_DEVICE_ORDER=PCI_BUS_ID and on hosts with GPUs of one kind. A MIG instance in the form
+/// `MIG-GPU-<uuid>/…` names its GPU.
 fn visible_devices(value: &str) -> Vec<GpuChoice> {
     let entry = |entry: &str| {
         let entry = entry.trim();
@@ -143,9 +142,9 @@ fn visible_devices(value: &str) -> Vec<GpuChoice> {
     value.split(',').map_while(entry).collect()
 }
 
-/// How a device was used by the job and by others, and nothing else of it. `matched`: NVML names processes of the job
-/// somewhere, so the PIDs on both sides are of one namespace. Where they are not (inside a container), nobody on an
-/// attached device can be called a stranger, and a single process listed there is taken for the job's.
+/// Only how much a GPU was used by the job and by other processes. `matched`: NVML lists processes of the job
+/// somewhere, so the PIDs on both sides are from one namespace. If they are not (inside a container), no process on an
+/// attached GPU can be called foreign, and a single process listed there is assumed to be the job's.
 fn usage(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool) -> GpuRates {
     let points = device.utilization_points.iter().filter(|point| point.pct <= 100);
     let (sum, count) = points.fold((0.0, 0u32), |(sum, count), point| (sum + f64::from(point.pct), count + 1));
@@ -174,7 +173,7 @@ fn usage(device: &GpuDevice, pids: &HashSet<u32>, attached: bool, matched: bool)
     }
 }
 
-/// Processes as they are shown, those with the most memory first.
+/// The processes to show, most memory first.
 fn shown(of: &[GpuProcess], ours: Option<bool>) -> Vec<GpuProcessRates> {
     let mut sorted = of.to_vec();
     sorted.sort_unstable_by_key(|process| (std::cmp::Reverse(process.memory_bytes), process.pid));
@@ -186,7 +185,7 @@ fn shown(of: &[GpuProcess], ours: Option<bool>) -> Vec<GpuProcessRates> {
     sorted.into_iter().map(rates).collect()
 }
 
-/// Sum of what is known; `None` where nothing is.
+/// Sum of the known values; `None` if no value is known.
 fn total(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     values.flatten().reduce(u64::saturating_add)
 }
@@ -196,7 +195,7 @@ fn percent(value: Option<u32>) -> Option<f64> {
     value.filter(|pct| *pct <= 100).map(f64::from)
 }
 
-/// Adds to its use what else is known of a device.
+/// Adds everything else that is known about a GPU to its use.
 fn rates(
     device: &GpuDevice,
     earlier: Option<&GpuDevice>,
@@ -204,7 +203,7 @@ fn rates(
     stale: bool,
     mut used: GpuRates,
 ) -> GpuRates {
-    // What the driver measured over the last moments: not again what it said a tick ago, nor of a device that is lost.
+    // What the driver measured over the last moments: not a repeat of the last tick's reading, nor of a lost GPU.
     let fresh = !stale && !device.lost;
     let nothing = GpuDevice::default();
     let now = if fresh { device } else { &nothing };
@@ -236,8 +235,8 @@ fn rates(
         pcie_generation_max pcie_width_max ecc_uncorrected mig)
 }
 
-/// Mean power from the energy counter where it moved over an interval long enough for its steps, else the reading.
-/// NVML's counter moves in steps of up to 100 ms of consumption.
+/// Mean power from the energy counter if it moved over a long enough interval, else the reading. NVML's counter moves
+/// in steps of up to 100 ms of consumption.
 fn power_w(device: &GpuDevice, earlier: Option<&GpuDevice>, seconds: Option<f64>) -> Option<f64> {
     let moved = delta(device.energy_mj, earlier.and_then(|earlier| earlier.energy_mj)).filter(|mj| *mj > 0);
     let seconds = seconds.filter(|seconds| *seconds >= SHORT_INTERVAL_S);
@@ -247,7 +246,7 @@ fn power_w(device: &GpuDevice, earlier: Option<&GpuDevice>, seconds: Option<f64>
     }
 }
 
-/// What the link could carry: an idle device trains it down, so its highest generation and width count.
+/// The link's capacity: an idle GPU trains the link down, so its highest generation and width count.
 fn pcie_capacity(device: &GpuDevice) -> Option<f64> {
     let generation = device.pcie_generation_max.or(device.pcie_generation)?;
     let width = device.pcie_width_max.or(device.pcie_width)?;

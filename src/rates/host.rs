@@ -7,11 +7,11 @@ use super::delta::{add, by_key, delta, rate, span};
 use super::frame::{CpuRates, HostRates, NetRates};
 use crate::sample::{CpuTimes, HostSample, NetInterface, Pressure, Sample};
 
-/// Interfaces made of others: their bytes would count twice beside those of the cards that carry them.
+/// Interfaces on top of others: their bytes would count twice, along with those of the cards that carry them.
 const VIRTUAL: [&str; 12] =
     ["veth", "docker", "br-", "virbr", "cni", "flannel", "cali", "lxc", "vxlan", "ifb", "bond", "team"];
 
-/// Interfaces named one by one; the totals count all.
+/// Most interfaces listed individually; the totals count all.
 const MOST_NETS: usize = 32;
 
 pub(super) fn fold(before: Option<&Sample>, sample: &Sample, job_cpu_pct: Option<f64>) -> HostRates {
@@ -47,8 +47,8 @@ struct Ticks {
 }
 
 impl Ticks {
-    /// `None` when a counter went backwards. Idle and iowait alone may fall a little by themselves
-    /// (proc(5), `/proc/stat`): then they count as not moved.
+    /// `None` if a counter went backwards. Idle and iowait alone may fall slightly (proc(5), `/proc/stat`); then they
+    /// count as unchanged.
     fn between(before: &CpuTimes, now: &CpuTimes) -> Option<Self> {
         let moved =
             |field: fn(&CpuTimes) -> u64| delta(Some(field(now)), Some(field(before))).map(|ticks| ticks as f64);

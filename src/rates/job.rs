@@ -12,7 +12,7 @@ use crate::sample::{IoCounters, JobSample, ProcessId, ProcessSample, Sample};
 /// Bytes of a page, the unit of faults and refaults.
 pub(crate) const PAGE: f64 = 4096.0;
 
-/// The job's rates, with what its trainers and workers are made of.
+/// The job's rates, with the raw material for its training processes and workers.
 #[derive(Debug, Default)]
 pub(super) struct JobFold {
     pub job: JobRates,
@@ -20,9 +20,9 @@ pub(super) struct JobFold {
     pub threads: ThreadFold,
     /// One for each process of the later sample, in its order.
     pub deltas: Vec<ProcessDelta>,
-    /// CPU use of what lives for a moment.
+    /// CPU use of short-lived children and threads.
     pub short_lived: ShortLived,
-    /// Seconds between the two readings; `None` on the first sample, across a gap and for a stale part.
+    /// Seconds between the two readings; `None` for the first sample, across a gap and for a stale part.
     pub seconds: Option<f64>,
 }
 
@@ -37,14 +37,14 @@ impl JobFold {
     }
 }
 
-/// What one process did between two readings. Everything is `None` for a process that was not there before.
+/// What one process did between two readings. All fields are `None` for a new process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ProcessDelta {
-    /// Was there at the earlier reading.
+    /// It existed at the earlier reading.
     pub known: bool,
-    /// CPU use, percent of one core.
+    /// CPU use, percent of one CPU.
     pub cpu_pct: Option<f64>,
-    /// Of the main thread.
+    /// Of the first thread.
     pub main: Option<Scheduled>,
     /// Of all threads with counters at both readings.
     pub scheduled: Option<Scheduled>,
@@ -54,9 +54,9 @@ pub(super) struct ProcessDelta {
     pub minor_faults_per_s: Option<f64>,
     /// Page faults served from storage, per second.
     pub major_faults_per_s: Option<f64>,
-    /// CPU time in which the kernel fetched pages of mapped files from storage, cores.
+    /// CPU time in which the kernel fetched pages of mapped files from storage, in CPUs.
     pub fetching_cores: f64,
-    // Rates of `/proc/PID/io`, where it can be read.
+    // Rates from `/proc/PID/io`, if it can be read.
     pub read_chars_per_s: Option<f64>,
     pub write_chars_per_s: Option<f64>,
     pub read_calls_per_s: Option<f64>,
@@ -64,7 +64,7 @@ pub(super) struct ProcessDelta {
     pub write_bytes_per_s: Option<f64>,
 }
 
-/// State letter of the target's main thread: `X` once it is gone, `?` where it is not known.
+/// State letter of the target's first thread: `X` once it is gone, `?` if unknown.
 pub(super) fn state(job: &JobSample) -> char {
     let target = job.processes.iter().find(|process| process.id == job.target);
     match target {
@@ -81,7 +81,7 @@ pub(super) fn fold(
     gpu_memory: &HashMap<u32, u64>,
 ) -> JobFold {
     let seconds = span(before.map(|before| before.monotonic_ns), job.monotonic_ns);
-    // Without a span there is nothing to compare with.
+    // Without a time span there is nothing to compare with.
     let before = before.filter(|_| seconds.is_some());
     let earlier = by_key(before.map_or(&[][..], |before| &before.processes), |process| process.id);
     let mut out = JobFold { seconds, ..JobFold::default() };
@@ -150,8 +150,8 @@ impl ProcessDelta {
         out
     }
 
-    /// Of the pages that the kernel got for the process: those that it had to fetch from storage for a mapping, that is not for
-    /// a read call, 0–1. In system time they weigh about the same as those that were in memory.
+    /// Of the pages that the kernel got for the process, the part that it had to fetch from storage for a mapping
+    /// rather than a read call, 0–1. In system time they weigh about the same as pages that were in memory.
     fn fetched_share(&self) -> f64 {
         let (Some(fetched), Some(read), Some(minor)) =
             (self.read_bytes_per_s, self.read_chars_per_s, self.minor_faults_per_s)
@@ -231,7 +231,7 @@ fn job_rates(
     out
 }
 
-/// The allowed CPUs, or all there are where the mask is not known.
+/// The number of allowed CPUs, or of all CPUs if the mask is unknown.
 fn cpus_allowed(sample: &Sample, job: &JobSample) -> Option<u32> {
     let all = || sample.host.as_deref().map_or(0, |host| host.cpus.len());
     let count = if job.allowed_cpus.is_empty() { all() } else { job.allowed_cpus.len() };

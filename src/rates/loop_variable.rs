@@ -1,8 +1,9 @@
-//! Steps counted by the loop's own variable (`step`, `batch_idx`, `n`), where nothing else counts them.
+//! Steps counted by the loop's own variable (`step`, `batch_idx`, `n`), if nothing else counts them.
 //!
-//! A whole number among the local variables of the frame that runs the loop rises by one with each turn. Which one it is, is
-//! told by how it moves. The frame is the outermost that was there at nearly every reading and has such a variable: what is called
-//! from it may count as well, but samples of a batch or pieces of a step. Whatever makes a batch counts samples.
+//! A whole number among the local variables of the frame that runs the loop rises by one with each turn; how it moves
+//! shows which one it is. The frame is the outermost one that is in nearly every reading and has such a variable.
+//! Functions called from it may count as well, but they count samples of a batch or pieces of a step. Anything that
+//! makes a batch counts samples.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,30 +13,31 @@ use super::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHOR
 use super::stacks::is_in_loader;
 use crate::sample::{FrameLocals, LocalsSample, ThreadLocals};
 
-/// Most readings kept of one trainer.
+/// Most readings kept for one training process.
 pub(super) const READINGS: usize = 32;
-/// Older ones are forgotten, nanoseconds.
+/// Older readings are forgotten, nanoseconds.
 pub(super) const OLDEST_NS: u64 = 240_000_000_000;
-/// The rate is of the readings since then, nanoseconds: as long as most windows of the diagnosis.
+/// The rate covers the readings of this long, nanoseconds: as long as most windows of the diagnosis.
 const RATE_SPAN_NS: u64 = 12_000_000_000;
-/// A rate is not shown for longer without a new reading, nanoseconds: a settled job with workers is read
-/// every minute.
+/// Without a new reading, a rate is shown no longer than this, nanoseconds: a settled job with workers is read every
+/// minute.
 const HELD_NS: u64 = 80_000_000_000;
-/// Pairs of readings between which a counter has risen, at least.
+/// A counter must have risen between at least this many pairs of readings.
 const RISES: usize = 3;
-/// Turns of the loop that were seen, at least.
+/// At least this many turns of the loop must have been seen.
 const LEAST_TURNS: i64 = 6;
-/// The part of the pairs in which a counter rises, at least: one that begins anew every two seconds does in half of them.
+/// The smallest part of the pairs in which a counter must rise: one that restarts every two seconds rises in half of
+/// them.
 const RISING: f64 = 0.4;
-/// Larger than any count of steps: seconds since 1970 are.
+/// Larger than any step count; seconds since 1970 are larger.
 pub(super) const LARGEST_COUNT: i64 = 1_000_000_000;
-/// Turns between two readings, in the middle, of a counter that begins anew now and then: one that runs through a few numbers again
-/// and again looks alike below.
+/// Median number of turns between two readings for a counter that restarts now and then; below this, one that cycles
+/// through a few numbers looks the same.
 const LONG_RUN: f64 = 5.0;
-/// A few turns: so many must lie between two close readings before an unmoved variable shows that it rises in lumps, and the newest
-/// value is believed when it is no more turns beyond so many times the middle rate.
+/// A few turns: this many must lie between two close readings before an unmoved variable shows that it rises in lumps,
+/// and the newest value is believed only up to this many times the median rate.
 const FEW_TURNS: f64 = 3.0;
-/// Part of a name that tells rounds through the data, which are no steps.
+/// Part of a name that marks passes over the data, which are not steps.
 const EPOCH: &str = "epoch";
 
 /// The frames of the loop's thread at one moment, outermost first.
@@ -51,11 +53,11 @@ struct FoundVariable {
     steps: CountedSteps,
     /// The frame that has the variable.
     frame: FrameLocals,
-    /// The variable rises still.
+    /// Whether the variable is still rising.
     turns: bool,
 }
 
-/// Local variables of one trainer's loop over time.
+/// The local variables of one training loop over time.
 #[derive(Debug, Default)]
 pub(super) struct LoopVariable {
     tid: u32,
@@ -71,14 +73,14 @@ impl LoopVariable {
         Some(found.steps.clone())
     }
 
-    /// The frame that runs the loop, as long as it takes steps: whatever is called from it is a part of a step.
+    /// The frame that runs the loop, as long as it takes steps: everything called from it is part of a step.
     pub(super) fn stepping(&self) -> Option<&FrameLocals> {
         self.found.as_ref().filter(|found| found.turns).map(|found| &found.frame)
     }
 
     /// Takes a new reading of the process, whose loop runs in the thread `tid`.
     pub(super) fn take(&mut self, read: &LocalsSample, tid: u32) {
-        // Also where a further counter was found: all readings are then handed on again, with its values.
+        // Also when another counter was found: all readings are then passed on again, with its values.
         if self.tid != tid || self.kept.back().is_some_and(|last| last.at_ns >= read.began_ns) {
             *self = Self { tid, ..Self::default() };
         }
@@ -113,7 +115,7 @@ impl LoopVariable {
         })
     }
 
-    /// The frames that are there at nearly every reading, outermost first.
+    /// The frames present in nearly every reading, outermost first.
     fn common(&self) -> Vec<&FrameLocals> {
         let mut common: Vec<&FrameLocals> = Vec::new();
         loop {
@@ -146,7 +148,7 @@ impl LoopVariable {
 }
 
 impl VariableReading {
-    /// The frame at this depth, if it is that one.
+    /// The frame at this depth, if it is the same one.
     fn at(&self, depth: usize, frame: &FrameLocals) -> Option<&FrameLocals> {
         self.frames.get(depth).filter(|found| found.is_same_place(frame))
     }
@@ -171,13 +173,13 @@ impl Pair {
         self.rise as f64 / self.seconds
     }
 
-    /// Close readings show whether the variable rises by ones or in lumps.
+    /// Whether the readings are close enough to show if the variable rises by ones or in lumps.
     fn is_close(self) -> bool {
         self.seconds < SHORT_INTERVAL_S
     }
 }
 
-/// Turns a second of the loop that this variable counts; `None` where it counts none.
+/// Turns per second of the loop counted by this variable; `None` if it is not a counter.
 pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let pairs = pairs(values)?;
     let far: Vec<Pair> = pairs.iter().copied().filter(|pair| !pair.is_close()).collect();
@@ -188,7 +190,7 @@ pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     let begins_anew = pairs.iter().any(|pair| pair.rise < 0);
     let newest_ns = pairs.last()?.ended_ns;
     let is_whole = |pair: &Pair| {
-        // Further from the middle one there is a new beginning between them, but for whole steps.
+        // Further from the median, the counter restarted in between, unless it is off by whole steps.
         let spread = (CLEARLY * middle).max(BY_CHANCE / pair.seconds);
         let sudden = pair.ended_ns == newest_ns && pair.rate() > FEW_TURNS * (middle + 1.0 / pair.seconds);
         pair.rise >= 0 && !sudden && (!begins_anew || (pair.rate() - middle).abs() <= spread)
@@ -203,17 +205,17 @@ pub(super) fn rate(values: &[(u64, i64)]) -> Option<f64> {
     (often && long_runs && middle <= EACH_MS && rises_by_ones(&whole, middle)).then(|| recent_rate(&whole))
 }
 
-/// Whether a counter has moved over the last three readings: a window of the sampler lies between two of them.
+/// Whether a counter moved over the last three readings: two of them have a window of the sampler in between.
 fn rises_still(values: &[(u64, i64)]) -> bool {
     let newest = values.iter().rev().take(3).map(|(_, value)| value);
     newest.clone().min() < newest.max()
 }
 
-/// The pairs of readings that follow each other; `None` where too many values are no count.
+/// The pairs of consecutive readings; `None` if too many values cannot be counts.
 fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
     let mut possible: Vec<(u64, i64)> =
         values.iter().copied().filter(|(_, value)| (0..=LARGEST_COUNT).contains(value)).collect();
-    // py-spy does not stop the program, so it meets one half written now and then.
+    // py-spy does not stop the program, so now and then it reads a half-written value.
     if (values.len() - possible.len()) as f64 > BEYOND_CHANCE * values.len() as f64 {
         return None;
     }
@@ -226,7 +228,7 @@ fn pairs(values: &[(u64, i64)]) -> Option<Vec<Pair>> {
     Some(possible.windows(2).filter_map(pair).collect())
 }
 
-/// No number divides all rises, and a rise comes as time passes, not in lumps.
+/// Whether no number divides all rises, and the value rises steadily, not in lumps.
 fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
     let unit = whole.iter().fold(0, |unit, pair| greatest_common_divisor(unit, pair.rise));
     let close = whole.iter().filter(|pair| pair.is_close() && pair.seconds * middle >= FEW_TURNS);
@@ -234,7 +236,7 @@ fn rises_by_ones(whole: &[Pair], middle: f64) -> bool {
     unit == 1 && (unmoved < 2 || 2 * unmoved <= all)
 }
 
-/// Turns a second over the newest of the pairs; they have lengths.
+/// Turns per second over the newest of the pairs, which have nonzero lengths.
 fn recent_rate(whole: &[Pair]) -> f64 {
     let newest_ns = whole.last().map_or(0, |pair| pair.ended_ns);
     let recent = whole.iter().rev().take_while(|pair| newest_ns.saturating_sub(pair.ended_ns) <= RATE_SPAN_NS);
@@ -243,7 +245,7 @@ fn recent_rate(whole: &[Pair]) -> f64 {
     turns as f64 / seconds
 }
 
-/// Takes out values between two others that are both smaller and in order: they were half written.
+/// Removes values between two others that are both smaller and in order: they were half written.
 fn without_peaks(values: &mut Vec<(u64, i64)>) {
     let mut at = 1;
     while let Some([(_, before), (_, value), (_, after)]) =

@@ -1,4 +1,4 @@
-//! The busiest processes besides the job's, as rates.
+//! The busiest processes outside the job, as rates.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::delta::copied;
 use crate::sample::{NeighboursSample, ProcessId};
 
-/// The busiest processes of the host that are not of the job, over their own window: scans are seconds apart, so several
-/// frames may hold the same.
+/// The busiest processes of the host outside the job, over their own window: scans are seconds apart, so several frames
+/// may show the same one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Neighbours {
     /// Length of the window, seconds.
@@ -17,31 +17,31 @@ pub struct Neighbours {
     pub processes: Vec<NeighbourRates>,
 }
 
-/// One process that is not of the job.
+/// One process outside the job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NeighbourRates {
     /// Which process.
     pub id: ProcessId,
-    /// `comm`, raw: sanitise before showing.
+    /// `comm`, raw: sanitize before showing.
     pub comm: Arc<str>,
-    /// Command line, raw: sanitise before showing; empty for kernel threads.
+    /// Command line, raw: sanitize before showing; empty for kernel threads.
     pub command: Arc<str>,
     /// Owner.
     pub uid: Option<u32>,
-    /// CPU use, percent of one core, all threads.
+    /// CPU use, percent of one CPU, all threads.
     pub cpu_pct: f64,
     /// Resident set, bytes.
     pub rss_bytes: u64,
-    /// A thread of the kernel.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
-    /// trainmon itself.
+    /// Whether it is trainmon itself.
     pub own: bool,
-    /// It may run on none of the job's CPUs.
+    /// Whether it may run on none of the job's CPUs.
     #[serde(default)]
     pub elsewhere: bool,
 }
 
-/// `None` where they are not shown, and until there have been two scans.
+/// `None` if they are not shown, and until there were two scans.
 pub(super) fn fold(sample: Option<&NeighboursSample>) -> Option<Neighbours> {
     let sample = sample.filter(|sample| sample.window_ns > 0 && sample.ticks_per_second > 0)?;
     let seconds = sample.window_ns as f64 / 1e9;

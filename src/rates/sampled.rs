@@ -1,5 +1,5 @@
-//! The sampler's observations as rates use them: what each sample of a trainer's threads means, in time order, and a
-//! worker's samples counted.
+//! The sampler's observations in the form that rates use: what each sample of a training process's threads means, in
+//! time order, and each worker's samples counted.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,22 +10,22 @@ use crate::sample::{
     ThreadRole,
 };
 
-/// A sample stands for at most this much time; when the sampler itself was starved for longer, the rest was not seen.
+/// A sample represents at most this much time; if the sampler itself was starved for longer, the rest was not sampled.
 const SAMPLE_NS: u64 = 250_000_000;
 
-/// How long each sample of a thread stands for: the time since the one before it, also over the end of a tick.
+/// How much time each sample of a thread represents: the time since the previous one, even across ticks.
 #[derive(Debug, Default)]
 pub(super) struct SampleClock {
     last_ns: Option<u64>,
 }
 
 impl SampleClock {
-    /// Goes on from this sample and counts nothing.
+    /// Continues from this sample and counts nothing.
     pub(super) fn rebase(&mut self, at_ns: Option<u64>) {
         self.last_ns = at_ns;
     }
 
-    /// Seconds that a sample stands for. The first, and those out of order, stand for nothing.
+    /// Seconds that a sample represents; 0 for the first and for those out of order.
     pub(super) fn seconds(&mut self, at_ns: u64) -> f64 {
         let last_ns = *self.last_ns.get_or_insert(at_ns);
         let Some(ns) = at_ns.checked_sub(last_ns) else { return 0.0 };
@@ -34,7 +34,7 @@ impl SampleClock {
     }
 }
 
-/// One sample of the thread that runs a trainer's loop, with what was seen of its other threads in the same round.
+/// One sample of the thread that runs the loop, with what the process's other threads did in the same round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct SampledPoint {
     /// Number of the sampler's round in its tick.
@@ -43,21 +43,22 @@ pub(super) struct SampledPoint {
     pub at_ns: u64,
     /// What the loop's thread was doing.
     pub main: Wait,
-    /// What its wait was for, by where it leads; `None` where that says no more than the wait itself.
+    /// What its wait was for, judged by where it leads; `None` if that adds nothing to the wait itself.
     pub by_chain: Option<LoopActivity>,
-    /// The wait leads straight out of the process, to an end that was found.
+    /// Whether the wait leads straight out of the process, to a known end.
     pub leaves: bool,
-    /// What the pin-memory thread was doing, where there is one.
+    /// What the pin-memory thread was doing, if there is one.
     pub pin: Option<Wait>,
-    /// Another thread of the process, neither a feeder nor the pin thread, was running: autograd or compute threads.
+    /// Whether another thread of the process ran that neither feeds a queue nor pins memory: autograd or compute
+    /// threads.
     pub helper_running: bool,
-    /// `wchar` of the main thread. Not read at every point.
+    /// `wchar` of the loop's thread. Not read at every point.
     pub written_chars: Option<u64>,
     /// Batch indices handed out since the workers started. Not read at every point.
     pub batches_requested: Option<u64>,
 }
 
-/// A trainer's samples.
+/// The samples of one training process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SampledTrainer {
     pub id: ProcessId,
@@ -65,7 +66,7 @@ pub(super) struct SampledTrainer {
     pub tid: u32,
     /// System calls could be read.
     pub exact: bool,
-    /// Queue feeders, one for each worker of the current set with torch's loader.
+    /// Queue-feeding threads; with torch's loader, one for each worker of the current set.
     pub feeders: u32,
     /// In time order.
     pub points: Vec<SampledPoint>,
@@ -75,28 +76,29 @@ pub(super) struct SampledTrainer {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SampledWorker {
     pub id: ProcessId,
-    /// PID of the trainer that it works for.
+    /// PID of the training process that it works for.
     pub trainer: u32,
-    /// One of torch's: it waits for an index in torch's data poll.
+    /// A torch worker: it waits for an index in torch's data poll.
     pub torch: bool,
     /// System calls could be read.
     pub exact: bool,
     /// Samples by kind of wait.
     pub counts: BTreeMap<Wait, u32>,
-    /// Of the samples in which it ran: it was a thread of its own that did, while the main thread waited for it.
+    /// Of its samples as running: one of its other threads ran, while the first thread waited for it.
     pub by_own_threads: u32,
-    /// Of the samples in a futex: it was at a lock that another worker of the trainer held.
+    /// Of its samples in a futex: it waited for a lock that another worker held.
     pub at_lock: u32,
-    /// Batches that it has produced since its start.
+    /// Batches produced since its start.
     pub batches: Option<u64>,
 }
 
-/// What each of the sampler's observations means, in their order.
+/// The meaning of each of the sampler's observations, in their order.
 pub(super) fn waits(sampler: &SamplerSample) -> Vec<Wait> {
     sampler.seen.iter().map(|seen| Wait::from_observation(seen, sampler.machine)).collect()
 }
 
-/// The trainers of a tick, each once, the target first; `loop_of` tells which thread of a process runs the loop.
+/// The training processes of a tick, each once, the target first; `loop_of` says which thread of a process runs the
+/// loop.
 pub(super) fn trainers(
     job: &JobSample,
     waits: &[Wait],
@@ -133,7 +135,7 @@ impl SampledTrainer {
             Some(tid) => thread.tid == tid,
             None => thread.role == ThreadRole::Main,
         };
-        // The loop's thread first: what others do is noted beside what it does.
+        // The loop's thread first: what the others do is recorded with what it does.
         let (of_loop, others): (Vec<_>, Vec<_>) = process.threads.iter().partition(|thread| runs_loop(thread));
         for thread in of_loop.into_iter().chain(others) {
             for (round, place) in thread.samples() {
@@ -180,7 +182,7 @@ impl SampledWorker {
         Self {
             id: process.id,
             trainer: process.trainer.unwrap_or_default(),
-            // Of one that has ended since nothing is known; most are torch's.
+            // Nothing is known about an ended worker; most are torch's.
             torch: known.is_none_or(ProcessSample::is_torch_worker),
             exact: is_exact(&job.sampler),
             counts,

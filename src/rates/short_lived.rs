@@ -1,10 +1,10 @@
-//! What processes spent in children and threads that live for a moment: a command that is started for each sample, or a pool of
-//! threads that is made for each batch, is gone before the processes are listed again.
+//! CPU time that processes spent in short-lived children and threads: a command started for each sample, or a thread
+//! pool made for each batch, is gone before processes are listed again.
 //!
-//! A process's children count for it once it has waited for their end (proc(5), `cutime` and `cstime` of `/proc/PID/stat`).
-//! Those that were seen at the earlier reading and have ended since are left out: they are known themselves. Threads that have
-//! ended count in their process's own time (`utime` and `stime`, kernel/sched/cputime.c, `thread_group_cputime`), and in no
-//! living thread's.
+//! A child's time counts for its parent once the parent has waited for its end (proc(5), `cutime` and `cstime` in
+//! `/proc/PID/stat`). Children that were listed at the earlier reading and have ended since are left out: they are
+//! known themselves. The time of ended threads counts in the process's own time (`utime` and `stime`,
+//! kernel/sched/cputime.c, `thread_group_cputime`), and in no living thread's.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,19 +13,19 @@ use super::levels::{HALF_A_TICK, NEXT_TO_NOTHING};
 use super::wait::Wait;
 use crate::sample::{JobSample, ProcessSample};
 
-/// Waits that may be for a child: for its end, or for what it writes.
+/// Waits that may be for a child: for its end, or for its output.
 pub(super) const FOR_CHILDREN: [Wait; 3] = [Wait::Pipe, Wait::Child, Wait::Poll];
-/// A wait that may be for a thread: for its end, or for what it puts into a queue.
+/// The wait that may be for a thread: for its end, or for what it puts into a queue.
 pub(super) const FOR_THREADS: [Wait; 1] = [Wait::Futex];
 
-/// Children or threads that compute for this part of a wait and more are what all of it is for: the rest is their start, and
-/// their queueing for a CPU. Decoders that are started for each sample computed for 0.98 of their waits; the number leaves room
-/// for a busy machine.
+/// If children or threads compute for at least this part of a wait, all of the wait is for them: the rest is their
+/// startup, and their queueing for a CPU. Decoders started for each sample computed for 0.98 of their waits; the number
+/// leaves room for a busy machine.
 const EXPLAINS: f64 = 0.7;
-/// More threads than this that are there, but were not listed: what they spent would be taken for that of ended ones.
+/// If more threads than this exist that were not listed, their time would be mistaken for that of ended threads.
 const UNLISTED: u32 = 64;
 
-/// CPU use, in cores, of what lives for a moment, by the PID of the process that has any.
+/// CPU use, in CPUs, of short-lived children and threads, by the PID of their process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ShortLived {
     /// Children, by their parent.
@@ -57,7 +57,7 @@ fn threads(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f6
         let threads = by_key(&was.threads, |thread| thread.tid);
         let (mut living_ns, mut running) = (0_u64, 0_u32);
         for thread in &process.threads {
-            // One that was not there before has spent all its time since.
+            // A new thread has spent all its time since the earlier reading.
             let on_cpu = thread.on_cpu_ns?;
             let spent = match threads.get(&thread.tid) {
                 Some(was) => delta(Some(on_cpu), was.on_cpu_ns)?,
@@ -67,7 +67,7 @@ fn threads(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f6
             running += u32::from(spent > 0);
         }
         let cores = ticks as f64 / f64::from(now.ticks_per_second) / seconds - living_ns as f64 / 1e9 / seconds;
-        // The process's clock ticks are rounded down twice, and each living thread's own counter lags behind while it runs.
+        // The process's clock ticks are rounded down twice, and each living thread's own counter lags while it runs.
         (cores >= 2.0 * NEXT_TO_NOTHING / seconds.min(1.0) + HALF_A_TICK * f64::from(running))
             .then_some((process.id.pid, cores))
     };
@@ -93,8 +93,8 @@ fn children(before: &JobSample, now: &JobSample, seconds: f64) -> HashMap<u32, f
     now.processes.iter().filter_map(of).collect()
 }
 
-/// The part of a thread's waits that is for what lives for a moment, 0–1: its CPU use in cores over the share of the time
-/// that the thread waits.
+/// The part of a thread's waits explained by short-lived children or threads, 0–1: their CPU use in CPUs over the share
+/// of the time that the thread waits.
 pub(super) fn explained(cores: f64, waits: f64) -> f64 {
     if waits <= 0.0 {
         return 0.0;

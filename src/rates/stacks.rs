@@ -1,7 +1,8 @@
-//! Python stacks → what each process was doing: counts of samples by activity, and the functions of the user's own code.
+//! Python stacks → what each process was doing: counts of samples by activity, and the functions of the user's own
+//! code.
 //!
-//! A stack says where a thread was, not whether it ran: how much of a time was spent blocked is the sampler's to tell.
-//! [`correction`] brings the two together, once, for frames and verdicts alike.
+//! A stack shows where a thread was, not whether it ran; how long it was blocked is known from the sampler.
+//! [`correction`] combines the two, once, for frames and verdicts alike.
 
 mod activity;
 pub mod correction;
@@ -30,34 +31,34 @@ use reading::{
 };
 pub(super) use threads::{PythonThread, python_threads};
 
-/// Most places kept of one window.
+/// Most places kept for one window.
 const PLACES: usize = 32;
 
-/// A line of code and how often a thread was in it.
+/// A line of code, and how often a thread was in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodePlace {
-    /// Function, as the sampler names it; raw.
+    /// Function, as named by py-spy; raw.
     pub function: Arc<str>,
     /// Path; raw.
     pub file: Arc<str>,
-    /// Line, 0 where unknown.
+    /// Line; 0 if unknown.
     pub line: u32,
-    /// That line of the source, where it could be read; raw.
+    /// The text of that source line, if readable; raw.
     pub text: Option<Arc<str>>,
     /// What the thread was doing there.
     pub activity: Activity,
-    /// It is the user's own code.
+    /// Whether it is the user's own code.
     pub user: bool,
     /// Samples.
     pub samples: u32,
-    /// Of them: nothing was called from there, as far as Python tells.
+    /// Of these: nothing was called from there, as far as Python shows.
     pub leaf: u32,
-    /// Of them: blocked in a wait of the standard library that was called from there.
+    /// Of these: blocked in a wait of the standard library called from there.
     #[serde(default)]
     pub blocked: u32,
 }
 
-/// One process over one window of its sampler, or over several, or several processes as one: see [`sums`].
+/// One process over one window of the stack sampler or over several, or several processes as one: see [`sums`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessStacks {
@@ -65,30 +66,32 @@ pub struct ProcessStacks {
     pub id: ProcessId,
     /// What it does in the job.
     pub role: ProcessRole,
-    /// Its main thread's samples by activity.
+    /// The samples of its loop or first thread by activity.
     pub main: Activities,
-    /// Of them, in a validation loop.
+    /// Of these: in a validation loop.
     pub validation: u32,
-    /// Of these, those that nothing but `torch.no_grad()` says it of.
+    /// Of the validation samples: those recognized only by `torch.no_grad()`.
     pub under_no_grad: u32,
-    /// Of these, those that nothing but the name of one of the user's functions says it of.
+    /// Of the validation samples: those recognized only by the name of a user function.
     pub by_name: u32,
-    /// Samples that get a batch, outside of a validation loop.
+    /// Samples that get a batch, outside a validation loop.
     pub fed: u32,
-    /// Of those in a validation loop, in the model: an average of weights under `no_grad` is no validation.
+    /// Validation samples in the model: averaging weights under `no_grad` is not validation.
     pub validated: u32,
-    /// Of them, in torch's `fetch`: its loader makes batches in this very thread.
+    /// Of these: in torch's `fetch`, so that its loader makes batches in this very thread.
     pub in_fetch: u32,
-    /// Samples of the thread that sends batches, and of them those in which it was sending.
+    /// Samples of the thread that sends batches, and how many of them were sending.
     pub feeder: (u32, u32),
-    /// Of a trainer: samples of its other threads at work in Python, and those of them that show batches being made.
+    /// For a training process: samples of its other threads at work in Python, and how many of them show batches being
+    /// made.
     pub aside: (u32, u32),
-    /// Places of the main thread: of one window the most frequent first, at most 32; of a sum in the order of files and lines.
+    /// Places of the loop's or first thread: for one window the most frequent first, at most 32; for a sum in the order
+    /// of files and lines.
     pub places: Vec<CodePlace>,
 }
 
-/// Every window of the sample whose process is a trainer or a worker of the job; `loop_of` tells which thread of a trainer runs
-/// the loop, and which frame of it is seen to take steps.
+/// Every window of the sample whose process trains or is a worker of the job. `loop_of` says which thread of a training
+/// process runs the loop, and which of its frames takes steps.
 pub(super) fn fold<'a>(
     stacks: Option<&StacksSample>,
     job: &JobSample,
@@ -168,14 +171,14 @@ fn patterns(window: &StackWindow) -> Vec<Pattern> {
     window.frames.iter().map(pattern).collect()
 }
 
-/// Adds samples to those of the counts that hold of them.
+/// Adds the samples to each count whose condition holds.
 fn tally<const N: usize>(samples: u32, counts: [(&mut u32, bool); N]) {
     for (count, _) in counts.into_iter().filter(|(_, holds)| *holds) {
         *count = count.saturating_add(samples);
     }
 }
 
-/// What Python calls a file's own code.
+/// Python's name for a file's own code.
 const MODULE: &str = "<module>";
 
 /// A function: its file and its name.
@@ -183,8 +186,8 @@ fn function(frame: &StackFrame) -> (&str, &str) {
     (&frame.file, &frame.function)
 }
 
-/// The user's functions that steps are taken in: the loop, whatever they are called. A wait for the GPU tells it of the outermost
-/// one only, since a function that saves state may wait for the GPU first.
+/// The user's functions that take steps: the loop, whatever its name. A wait for the GPU shows this only for the
+/// outermost one, since a function that saves state may wait for the GPU first.
 fn loops<'a>(window: &'a StackWindow, patterns: &[Pattern], stacks: &[StackCount]) -> BTreeSet<(&'a str, &'a str)> {
     let mut loops = BTreeSet::new();
     for seen in stacks.iter().map(|stack| seen(window, patterns, stack)) {
@@ -225,7 +228,7 @@ impl CodePlace {
     }
 }
 
-/// Python's main thread, or the one whose ID is the PID.
+/// Python's `MainThread`, or the thread whose ID is the PID.
 fn main_thread(window: &StackWindow) -> Option<&ThreadStacks> {
     window
         .threads
@@ -234,7 +237,7 @@ fn main_thread(window: &StackWindow) -> Option<&ThreadStacks> {
         .or_else(|| window.threads.iter().find(|thread| thread.tid == Some(window.process.pid)))
 }
 
-/// The frame that a stack is put down to: the innermost one of the user's own code, else the innermost outside the
+/// The frame that a stack is attributed to: the innermost one of the user's own code, else the innermost outside the
 /// standard library, else the leaf; and whether it is the leaf.
 fn place(stack: &[KnownFrame<'_>]) -> Option<(usize, bool)> {
     let installed = || stack.iter().position(|seen| is_installed(&seen.frame.file));
@@ -250,7 +253,7 @@ fn ranked(mut places: Vec<CodePlace>) -> Vec<CodePlace> {
     places
 }
 
-/// Samples of the threads that pickle and send batches, and those in which they did.
+/// Samples of the threads that pickle and send batches, and how many of them were sending.
 fn feeder(window: &StackWindow, patterns: &[Pattern]) -> (u32, u32) {
     let mut count = (0_u32, 0_u32);
     for stack in window.threads.iter().flat_map(|thread| &thread.stacks) {

@@ -1,26 +1,27 @@
-//! Steps of the training loop, counted from outside: torch's feeder threads write once for each batch index.
+//! Steps of the training loop, counted without its help: torch's queue-feeding threads write once for each batch index.
 //!
-//! An index is handed out when the loop takes a batch, so the counter rises by one each step, but for the start of an
-//! epoch: the loader then hands out `prefetch_factor × num_workers` indices at once, and the same number of steps at
+//! An index is handed out when the loop takes a batch, so the counter rises by one each step, except at the start of an
+//! epoch: there the loader hands out `prefetch_factor × num_workers` indices at once, and the same number of steps at
 //! the end of the epoch hand out none. The burst is not counted when it comes (it would read as a second of very fast
-//! steps) but when the next set of workers begins, for by then those steps have been taken. With persistent workers the set of feeders stays and the burst
-//! cannot be told from the run of quick steps that follows a stall: there it is counted.
+//! steps) but when the next set of workers starts, because by then those steps were taken. With persistent workers the
+//! set of feeding threads stays, and the burst looks the same as the quick steps that follow a stall: there it is
+//! counted at once.
 
 /// prefetch_factor's default in torch's `DataLoader`: indices handed out to each worker when an epoch starts.
 const PREFETCH: u64 = 2;
 
-/// The burst at the start of a set of workers is over by then at the latest, nanoseconds. It takes a few milliseconds.
+/// The burst at the start of a set of workers is over within this time, nanoseconds. It takes a few milliseconds.
 const SETTLE_NS: u64 = 500_000_000;
 
-/// Lengths kept for one interval.
+/// Most lengths kept for one interval.
 pub(super) const LENGTHS: usize = 256;
 
-/// What one interval's readings amount to.
+/// What one interval's readings show.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Stepped {
     /// Steps; `None` without two readings to compare.
     pub steps: Option<u64>,
-    /// Seconds of each step that ended, at most [`LENGTHS`].
+    /// Seconds of each finished step, at most [`LENGTHS`].
     pub lengths: Vec<f32>,
 }
 
@@ -32,7 +33,7 @@ pub(super) struct StepCounter {
     pub(super) last: Option<(u64, u64)>,
     last_rise: Option<u64>,
     settling_since: Option<u64>,
-    /// Indices handed out by this set's burst, whose steps come at the end of the epoch; `None` where it was not seen.
+    /// Indices handed out in this set's burst, whose steps come at the end of the epoch; `None` if unknown.
     burst: Option<u64>,
 }
 
@@ -85,8 +86,8 @@ impl StepCounter {
         self.feeders = Some(feeders);
     }
 
-    /// The number of feeders changed while the counter did not fall back (a second loader started beside the first,
-    /// as for validation): the largest rise is its prefetch, if it is at least one index for each new feeder.
+    /// The number of feeding threads changed while the counter did not fall (a second loader started beside the first,
+    /// for validation): the largest rise is its prefetch, if it is at least one index per new thread.
     fn burst(&self, feeders: u32, readings: &[(u64, u64)]) -> Option<usize> {
         let more = feeders.checked_sub(self.feeders?).filter(|more| *more > 0)?;
         let mut before = self.last?.1;
@@ -101,7 +102,7 @@ impl StepCounter {
         largest.filter(|(_, rise)| *rise >= u64::from(more).max(2)).map(|(position, _)| position)
     }
 
-    /// `rise` steps have ended since the last one: they share the time.
+    /// `rise` steps have ended since the last one; they share the time.
     fn lengths(&self, lengths: &mut Vec<f32>, at: u64, rise: u64) {
         let Some(ns) = self.last_rise.and_then(|since| at.checked_sub(since)) else { return };
         let each = (ns as f64 / rise as f64 / 1e9) as f32;

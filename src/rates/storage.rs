@@ -7,14 +7,14 @@ use super::delta::{by_key, copied, delta, rate, span};
 use super::frame::{DeviceRates, MountRates, StorageRates};
 use crate::sample::{BlockDevice, DataMount, Sample};
 
-/// `/proc/diskstats` counts in sectors of 512 bytes, whatever the device's own are
+/// `/proc/diskstats` counts in sectors of 512 bytes, whatever the disk's own sector size
 /// (Documentation/admin-guide/iostats.rst).
 const SECTOR: f64 = 512.0;
 
-/// Devices without storage of their own: memory and images.
+/// Block devices without storage of their own: memory and images.
 const NEVER: [&str; 4] = ["loop", "ram", "zram", "sr"];
 
-/// Devices made of others, which count twice beside their members.
+/// Block devices built on others, which would count twice, along with their members.
 const STACKED: [&str; 3] = ["dm-", "md", "bcache"];
 
 pub(super) fn fold(before: Option<&Sample>, sample: &Sample) -> StorageRates {
@@ -61,8 +61,8 @@ pub(super) fn fold(before: Option<&Sample>, sample: &Sample) -> StorageRates {
     out
 }
 
-/// The whole disks worth showing: partitions count in theirs, stacked devices in their members where these are there. A
-/// device that holds the job's data is always among them.
+/// The whole disks worth showing: partitions count toward their disk, stacked block devices toward their members if
+/// these are listed. A disk that holds the job's data is always included.
 fn shown<'a>(devices: &'a [BlockDevice], data: &HashSet<&str>) -> Vec<&'a BlockDevice> {
     let is = |prefixes: &[&str], device: &BlockDevice| prefixes.iter().any(|prefix| device.name.starts_with(prefix));
     let whole = |device: &&BlockDevice| device.name == device.whole && !is(&NEVER, device);
@@ -73,13 +73,13 @@ fn shown<'a>(devices: &'a [BlockDevice], data: &HashSet<&str>) -> Vec<&'a BlockD
     devices.iter().filter(wanted).collect()
 }
 
-/// Differences of one device's counters, or of several: reads, sectors read and milliseconds spent reading; the same of
-/// writes; milliseconds with I/O in flight, and weighted.
+/// Differences of the counters of one or more block devices: reads, sectors read and milliseconds spent reading; the
+/// same for writes; milliseconds with I/O in flight, and weighted.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moved([f64; 8]);
 
 impl Moved {
-    /// `None` when a counter went backwards: the device was replaced, or a 32-bit counter wrapped.
+    /// `None` if a counter went backwards: the device was replaced, or a 32-bit counter wrapped.
     fn between(before: &BlockDevice, now: &BlockDevice) -> Option<Self> {
         let counters = |d: &BlockDevice| {
             [d.reads, d.read_sectors, d.read_ms, d.writes, d.written_sectors, d.write_ms, d.busy_ms, d.weighted_ms]
@@ -113,13 +113,13 @@ impl Moved {
     }
 }
 
-/// Milliseconds of each; none without any.
+/// Mean milliseconds; `None` if the count is 0.
 fn mean(ms: f64, count: f64) -> Option<f64> {
     (count > 0.0).then(|| ms / count)
 }
 
 fn mount_rates(mount: &DataMount, before: &[DataMount], seconds: Option<f64>, devices: &[DeviceRates]) -> MountRates {
-    // Known only where it is for every disk underneath.
+    // Known only if known for every disk underneath.
     let of_disks = |bytes_s: fn(&DeviceRates) -> f64| {
         let of_disk = |disk: &Arc<str>| devices.iter().find(|device| device.name == *disk).map(bytes_s);
         let sum = mount.disks.iter().map(of_disk).sum::<Option<f64>>();

@@ -1,4 +1,4 @@
-//! The threads of the job over the interval: one line for each role, and the threads that did something by themselves.
+//! The threads of the job over the interval: one line for each role, and the individual threads that did something.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ pub struct ThreadRates {
     pub tid: u32,
     /// What it does.
     pub role: ThreadRole,
-    /// Name, raw: sanitise before showing; empty where not known.
+    /// Name, raw: sanitize before showing; empty if unknown.
     pub name: Arc<str>,
-    /// CPU use, percent of one core.
+    /// CPU use, percent of one CPU.
     pub cpu_pct: f32,
     /// Time runnable but queueing for a CPU, percent of wall time.
     pub run_delay_pct: f32,
@@ -41,22 +41,22 @@ pub struct ThreadRoleRates {
     /// How many of them ran in the interval, however briefly.
     #[serde(default)]
     pub ran: u32,
-    /// CPU use of all together, percent of one core; `None` where no thread of them was there before.
+    /// CPU use of all of them, percent of one CPU; `None` if all are new.
     pub cpu_pct: Option<f64>,
     /// Share of their runnable time spent queueing, 0–1.
     pub run_delay_share: Option<f64>,
 }
 
-/// What becomes of the threads of a job's processes.
+/// Collects the threads of a job's processes.
 #[derive(Debug, Default)]
 pub(super) struct ThreadFold {
     threads: Vec<ThreadRates>,
-    /// One for each pair of roles, with what its threads did in all.
+    /// One for each pair of roles, with the sum of what its threads did.
     roles: BTreeMap<(ProcessRole, ThreadRole), (ThreadRoleRates, Option<Scheduled>)>,
 }
 
 impl ThreadFold {
-    /// Adds a thread, with what it did in `span_s` seconds; `None` where that is not known.
+    /// Adds a thread, with what it did in `span_s` seconds; `None` if unknown.
     pub(super) fn add(
         &mut self,
         process: &ProcessSample,

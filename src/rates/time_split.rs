@@ -1,5 +1,5 @@
-//! What the loop's thread spends its wall time on, in five kinds: the one split that frames, verdicts, logs and screens
-//! share. Nothing else lists the five by hand.
+//! What the loop spends its wall time on, in five kinds: the one split that frames, verdicts, logs and screens share.
+//! No other code lists the five kinds.
 
 use std::ops::{AddAssign, Index, IndexMut};
 
@@ -13,8 +13,8 @@ use crate::text::named_enum;
 macro_rules! loop_activities {
     ($($(#[$doc:meta])+ $Activity:ident $field:ident $label:literal $short:literal $verb:literal)+) => {
         named_enum! {
-            /// One of the five kinds of time, in the order in which they are shown and logged. Its word is what a person reads
-            /// everywhere: on the screen, in reports and in the docs.
+            /// One of the five kinds of time, in the order in which they are shown and logged. Its word is the one
+            /// shown everywhere: on the screen, in reports and in the docs.
             pub enum LoopActivity { $($(#[$doc])+ $Activity = $label,)+ }
         }
 
@@ -86,43 +86,43 @@ impl TimeSplit {
         self.values().iter().sum()
     }
 
-    /// Every number changed by itself.
+    /// Changes every number on its own.
     pub fn map(&self, change: impl Fn(f64) -> f64) -> Self {
         self.values().map(change).into()
     }
 
-    /// Shares of `whole`; none where there is nothing to share out.
+    /// Shares of `whole`; `None` if there is nothing to share out.
     pub fn shares_of(&self, whole: f64) -> Option<Self> {
         (whole > 0.0).then(|| self.map(|seconds| seconds / whole))
     }
 }
 
-/// A kind's idle part is never taken to be all or nothing, so that any total can be met.
+/// A kind's idle part is never assumed to be all or nothing, so that any total can be met.
 const LEAST_PART: f64 = 1e-3;
 /// Halvings that find the factor to within rounding.
 const HALVINGS: u32 = 60;
 
-/// A GPU's use and the thread's time, sampled together: seconds by kind, and those of them with the GPU idle.
+/// A GPU's use and the loop's time, sampled together: seconds by kind, and how many of them had the GPU idle.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Overlapped {
-    /// Seconds of the thread.
+    /// Seconds of the loop.
     pub seconds: TimeSplit,
-    /// Of them, with the GPU idle.
+    /// Of these, with the GPU idle.
     pub idle: TimeSplit,
 }
 
 impl Overlapped {
-    /// The GPU's idle time by what the thread did meanwhile, where the thread's time is `split` and the GPU is idle for `total` of
-    /// it, in the same unit. The one table that has these margins and is as close as can be to what was sampled (iterative
-    /// proportional fitting): so the parts add up to `total`, and none is longer than its kind of time or shorter than the GPU's use
-    /// allows. A wait for the GPU that was not sampled as one is taken for busy time.
+    /// The GPU's idle time by what the loop did meanwhile, if the loop's time is `split` and the GPU is idle for
+    /// `total` of it, in the same unit. It is the one table that has these margins and is as close as possible to what
+    /// was sampled (iterative proportional fitting): the parts add up to `total`, and none is longer than its kind of
+    /// time or shorter than the GPU's use allows. A wait for the GPU that was not sampled as one counts as busy time.
     pub fn idle_during(&self, split: &TimeSplit, total: f64) -> TimeSplit {
         let whole = split.total();
         if whole.is_nan() || whole <= 0.0 {
             return TimeSplit::default();
         }
         let total = total.clamp(0.0, whole);
-        // A kind of time that was sampled only once or twice says little of the GPU's use during it.
+        // A kind of time that was sampled only once or twice says little about the GPU's use during it.
         let beside = LESS_THAN_SEEN * self.seconds.total().max(f64::MIN_POSITIVE);
         // Odds of idle to busy during each kind.
         let odds = LoopActivity::ALL.map(|activity| {

@@ -1,7 +1,7 @@
-//! Where a trainer's main thread spends its wall time: the sampler's samples → seconds by activity, waits and steps.
+//! Where a training loop spends its wall time: the sampler's samples → seconds by activity, waits and steps.
 //!
-//! A sample stands for the time since the one before it, also over the end of a tick. What each means is decided by
-//! [`classify`](super::classify_wait::classify); this file adds the times up.
+//! A sample represents the time since the previous one, even across ticks. [`classify`](super::classify_wait::classify)
+//! decides what each means; this file adds the times up.
 
 use super::classify_wait::{WaitContext, classify};
 use super::delta::{Scheduled, copied};
@@ -19,23 +19,23 @@ use super::wait::Wait;
 use super::workers;
 use crate::sample::{JobSample, ProcessId, ProcessRole};
 
-/// The main thread writing at least this much between two readings is saving state: logs and metrics write far less.
+/// If the loop writes at least this much between two readings, it saves state: logs and metrics write far less.
 const CHECKPOINT_BYTES: u64 = 1 << 20;
 
 /// Longest time for which receiving a batch is believed, nanoseconds.
 const FETCH_NS: u64 = 150_000_000;
 
-/// Waits kept for one interval.
+/// Most waits kept for one interval.
 const WAITS: usize = 64;
 
-/// Shortest wait that is noted as a stall, seconds: shorter ones lie within the distance of two samples.
+/// Shortest wait recorded as a stall, seconds: shorter ones are within the distance of two samples.
 const STALL_S: f64 = 0.030;
 
 impl TrainerRates {
-    /// Waits for the device are no longer in the chain than in the split, where its use bounds them. What turns out to have been
-    /// for threads that live for a moment was for a save where the process, `written_per_s` bytes a second, writes as for one, else
-    /// for a batch, but for a trainer with data workers of torch's. A device that others use as well is waited for longer than it
-    /// works for the job.
+    /// Limits the chain's waits for the GPU to those in the split, which the GPU's use bounds. What turns out to have
+    /// been for short-lived threads was for a save if the process writes as if saving (`written_per_s` bytes per
+    /// second), else for a batch, unless the training process has torch workers. A GPU that other processes use too is
+    /// waited for longer than it works for the job.
     pub(super) fn leave_device(&mut self, has_torch_workers: bool, shared: bool, written_per_s: Option<f64>) {
         let share = self.split_s.device_sync / self.seconds_seen;
         let Some(chain) = self.chain.as_mut().filter(|_| share.is_finite()) else { return };
@@ -54,7 +54,8 @@ impl TrainerRates {
         }
     }
 
-    /// What the rank is called: its number where the launcher has told it, else its place among the job's trainers.
+    /// The number shown for the rank: its own if the launcher set it, else its place among the job's training
+    /// processes.
     pub fn number(&self, at: usize) -> u32 {
         self.place.map_or_else(|| u32::try_from(at).unwrap_or(u32::MAX), |place| place.rank)
     }
@@ -69,18 +70,19 @@ impl TrainerRates {
         self.by_wait_s.get(wait.index()).copied().unwrap_or(0.0).into()
     }
 
-    /// Of the measured input wait: seconds in the loader's own poll, which needs no guess.
+    /// Of the measured wait for data: seconds in the loader's own poll, which is not a guess.
     pub fn polled_s(&self) -> f64 {
         if self.exact { self.waited_s(Wait::LoaderPoll) } else { self.measured().input_wait }
     }
 
-    /// Seconds in which the thread ran or queued for a CPU, its process' compute threads ran for it, or it is not known.
+    /// Seconds in which the thread ran or queued for a CPU, its process's compute threads ran for it, or which are
+    /// unknown.
     pub fn able_to_work_s(&self) -> f64 {
         let compute_threads = (self.measured().host_busy - self.running_s).max(0.0);
         self.waited_s(Wait::Running) + self.waited_s(Wait::Unknown) + compute_threads
     }
 
-    /// Corrects the split by samples of the same thread's stacks.
+    /// Corrects the split by stack samples of the same thread.
     pub(super) fn correct(&mut self, stacks: &Activities) {
         let Some(split) = self.split_s.shares_of(self.seconds_seen) else { return };
         let measured = Measured {
@@ -102,7 +104,7 @@ impl TrainerRates {
     }
 }
 
-/// What spans two ticks, for one trainer.
+/// The state of one training process between two ticks.
 #[derive(Debug, Default)]
 pub(super) struct SplitState {
     clock: SampleClock,
@@ -112,9 +114,9 @@ pub(super) struct SplitState {
     steps: StepCounter,
 }
 
-/// The main thread between its wait for a batch and the step: it receives and unpickles the batch, then hands out the
-/// next index (torch's `_process_data` ends with `_try_put_index`). So while the feeders' count stands where it stood
-/// during the wait, a running main thread is still inside `next()`.
+/// The loop between its wait for a batch and the step: it receives and unpickles the batch, then hands out the next
+/// index (torch's `_process_data` ends with `_try_put_index`). So as long as the feeding threads' count is the same as
+/// during the wait, a running loop is still inside `next()`.
 #[derive(Debug, Default)]
 struct Fetch {
     count: Option<u64>,
@@ -130,7 +132,7 @@ impl Fetch {
             return false;
         }
         let same = self.count.is_some() && point.batches_requested == self.count;
-        // At the end of an epoch no index is handed out any more: the count says nothing for long.
+        // At the end of an epoch no more indices are handed out, so the count shows nothing for long.
         let fresh = point.at_ns.saturating_sub(self.since_ns) <= FETCH_NS;
         let on = kind == LoopActivity::HostBusy && point.main == Wait::Running && same && fresh;
         if !on {
@@ -140,7 +142,7 @@ impl Fetch {
     }
 }
 
-/// A trainer that was sampled.
+/// Adds up the samples of a training process.
 pub(super) fn fold(
     state: &mut SplitState,
     trainer: &SampledTrainer,
@@ -165,7 +167,7 @@ pub(super) fn fold(
     rates
 }
 
-/// The target by its counters alone: no trainer was sampled.
+/// The target by its counters alone, if no training process was sampled.
 pub(super) fn target(job: &JobSample, folded: &JobFold) -> Option<TrainerRates> {
     folded.process(job, job.target).map(|(target, delta)| by_counters(target.id, delta))
 }
@@ -175,7 +177,7 @@ fn by_counters(id: ProcessId, delta: &ProcessDelta) -> TrainerRates {
     TrainerRates { id, run_delay_share, ..copied!(delta => TrainerRates: cpu_pct read_chars_per_s) }
 }
 
-/// What is known of a trainer's data workers, the same for all samples of one tick.
+/// What is known about a training process's workers; the same for all samples of one tick.
 fn context(trainer: &SampledTrainer, job: &JobSample, workers: &[SampledWorker]) -> WaitContext {
     let pid = trainer.id.pid;
     let mut own_workers = workers.iter().filter(|worker| worker.trainer == pid).peekable();
@@ -187,7 +189,7 @@ fn context(trainer: &SampledTrainer, job: &JobSample, workers: &[SampledWorker])
 }
 
 impl SplitState {
-    /// Takes the last readings as the ones to go on from, and counts nothing.
+    /// Continues from the last readings, and counts nothing.
     fn rebase(&mut self, trainer: &SampledTrainer) {
         self.clock.rebase(trainer.points.last().map(|point| point.at_ns));
         self.written = trainer.points.iter().rev().find_map(|point| point.written_chars);
@@ -195,7 +197,7 @@ impl SplitState {
         self.steps.rebase(trainer.feeders, &readings(&trainer.points));
     }
 
-    /// The wait for a batch is over, if there was one; `count` batches had been asked for by then.
+    /// Ends the wait for a batch, if there was one; `count` batches had been requested by then.
     fn end_wait(&mut self, rates: &mut TrainerRates, count: Option<u64>) {
         let waited_s = std::mem::take(&mut self.waited_s);
         let count = count.filter(|_| waited_s >= STALL_S && rates.stalls.len() < WAITS);
@@ -240,7 +242,7 @@ fn go_through(
         for overlap in &mut overlaps {
             overlap.add(point.at_ns, kind, seconds);
         }
-        // A batch that was taken between two samples ends a wait even when both saw one.
+        // A batch taken between two samples ends a wait even if both samples show one.
         let stepped = point.batches_requested.is_some_and(|now| requested.is_some_and(|before| now > before));
         let before = requested;
         requested = point.batches_requested.or(requested);
@@ -270,8 +272,8 @@ fn go_through(
     rates.step_lengths_s = stepped.lengths;
 }
 
-/// Which samples lie between two readings of the main thread's written bytes that differ by a checkpoint's worth. What
-/// comes after the last reading of the tick goes on as before it.
+/// Which samples are between two readings of the loop's written bytes that differ by a checkpoint's worth. Samples
+/// after the tick's last reading continue the state before it.
 fn writing(points: &[SampledPoint], carried: &mut Option<u64>) -> Vec<bool> {
     let mut out = Vec::with_capacity(points.len());
     let mut latest = false;
@@ -285,17 +287,18 @@ fn writing(points: &[SampledPoint], carried: &mut Option<u64>) -> Vec<bool> {
     out
 }
 
-/// The part of the samples in a sync, 0–1, that the devices' busy time allows. What is beyond it waited for something else.
+/// The part of the samples in a sync, 0–1, that the GPUs' busy time allows. Anything beyond waited for something else.
 fn sync_kept(overlaps: &[Overlap<'_>], sync: f64, seen: f64) -> f64 {
     if overlaps.is_empty() || sync <= 0.0 {
         return 1.0;
     }
     let busy = overlaps.iter().map(Overlap::busy_s).sum::<f64>() / overlaps.len() as f64;
-    // Utilisation is rounded and lags by a sample period, so a tenth of it and 2% of the time seen are let through beside.
+    // Utilization is rounded and lags by a sample period, so a tenth of it, and 2% of the sampled time, are allowed in
+    // addition.
     ((busy * (1.0 + WORTH_IT) + seen * NEXT_TO_NOTHING) / sync).clamp(0.0, 1.0)
 }
 
-/// Cuts to the longest [`WAITS`], in the order in which they happened; of equal ones to the first.
+/// Cuts to the longest [`WAITS`], in the order in which they happened; among equal ones, keeps the first.
 fn keep_longest(lengths: &mut Vec<f32>) {
     if lengths.len() <= WAITS {
         return;

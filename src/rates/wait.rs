@@ -1,28 +1,28 @@
-//! What one observation of a thread means: the kind of wait that it was seen in.
+//! What one observation of a thread means: the kind of wait it was in.
 //!
-//! A call names its wait by itself but for those that read or write any descriptor; there, and where calls may not be
-//! read, the kernel function tells that the thread is blocked in, and without that the state letter.
+//! Most calls identify their wait. For calls that read or write any descriptor, and if calls cannot be read, the kernel
+//! function in which the thread is blocked shows it; without that, only the state letter is left.
 
 use crate::sample::Observation;
 use crate::sample::syscall::{self, CallKind, Machine};
 use crate::text::named_enum;
 
-/// torch's MP_STATUS_CHECK_INTERVAL, 5 s, as the time-out of its data poll in milliseconds
+/// torch's MP_STATUS_CHECK_INTERVAL, 5 s, as the timeout of its data poll in milliseconds
 /// (torch/utils/data/_utils/__init__.py).
 const LOADER_POLL_MS: i32 = 5000;
 
-/// The same 5 s are the time-out of the main thread's wait on the queue of pinned batches. Seen at any moment of it, its
-/// end lies so far ahead; a wait for anything else ends sooner or has no end. In its last moments the wait cannot be told
-/// from others. Milliseconds.
+/// The loop's wait on the queue of pinned batches has the same timeout of 5 s. At any moment of the wait, its deadline
+/// is this far ahead; a wait for anything else has an earlier deadline or none. In its last moments the wait looks like
+/// any other. Milliseconds.
 const PINNED_QUEUE_MS: std::ops::RangeInclusive<i32> = 1500..=LOADER_POLL_MS;
 
 named_enum! {
-    /// What a thread is doing, as far as `/proc` tells.
+    /// What a thread is doing, as far as `/proc` shows.
     #[derive(Default)]
     pub enum Wait {
         /// On a CPU or queueing for one (state R).
         Running = "running",
-        /// In torch's data poll: `poll(fd, 1, 5000)`; in a main thread with a pin-memory thread also the timed wait on the
+        /// In torch's data poll: `poll(fd, 1, 5000)`. In a loop with a pin-memory thread also the timed wait on the
         /// queue between the two.
         LoaderPoll = "loader-poll",
         /// In another poll, select or epoll wait.
@@ -33,7 +33,7 @@ named_enum! {
         Pipe = "pipe",
         /// Waiting on a socket.
         Socket = "socket",
-        /// In a timed sleep.
+        /// Sleeping, or waiting only for a timeout.
         Sleep = "sleep",
         /// Waiting for a page or block to be read.
         DiskRead = "disk-read",
@@ -43,7 +43,7 @@ named_enum! {
         Memory = "memory",
         /// Waiting for a child process.
         Child = "child",
-        /// In a driver call of a GPU device file.
+        /// In a driver call on a GPU file.
         Device = "device",
         /// Stopped by a signal or a debugger.
         Stopped = "stopped",
@@ -55,9 +55,9 @@ named_enum! {
     }
 }
 
-/// The waits that parts of `wchan`'s symbol mean, separated by blanks; the first that fits counts.
+/// The waits behind parts of `wchan`'s symbol, separated by blanks; the first match counts.
 ///
-/// The kernel names the first function outside the scheduler; names move between versions, so several of each kind
+/// The kernel names the first function outside the scheduler. Names change between versions, so several of each kind
 /// are listed (kernel/futex, fs/select.c, fs/eventpoll.c, fs/pipe.c, net/unix, net/core, mm/filemap.c, mm/vmscan.c).
 const SYMBOLS: [(Wait, &str); 11] = [
     (Wait::Futex, "futex"),
@@ -82,14 +82,14 @@ const SYMBOLS: [(Wait, &str); 11] = [
 ];
 
 impl Wait {
-    /// The wait that an observation means, its call being numbered as on `machine`.
+    /// The wait behind an observation; its call is numbered as on `machine`.
     pub fn from_observation(seen: &Observation, machine: Machine) -> Self {
         let kind = seen.call.and_then(|number| syscall::kind(machine, number));
         match kind {
             Some(CallKind::Poll) if seen.nfds == Some(1) && seen.timeout_ms == Some(LOADER_POLL_MS) => {
                 Self::LoaderPoll
             }
-            // Nothing to wait for but the time: `time.sleep` of Python before 3.11 is a select(2) of no descriptors.
+            // Waits only for the time to pass: `time.sleep` of Python before 3.11 is a select(2) without descriptors.
             Some(CallKind::Poll | CallKind::PollLike) if seen.nfds == Some(0) => Self::Sleep,
             Some(CallKind::Poll | CallKind::PollLike) => Self::Poll,
             Some(CallKind::Futex) => Self::Futex,
@@ -98,7 +98,7 @@ impl Wait {
             Some(CallKind::Child) => Self::Child,
             Some(CallKind::Flush) => Self::DiskWrite,
             Some(CallKind::Ioctl) => Self::Device,
-            // A page that a write waits for is one for writing.
+            // A page that a write waits for is for writing.
             Some(CallKind::Write) => match Self::of_symbol(seen) {
                 Self::DiskRead if seen.state.is_none() => Self::DiskWrite,
                 wait => wait,
@@ -121,7 +121,7 @@ impl Wait {
     }
 }
 
-/// Whether a main thread that has a pin-memory thread waits for a batch from it: a timed wait on a queue of 5 s.
+/// Whether the loop of a process with a pin-memory thread waits for a batch from it: a 5 s timed wait on a queue.
 pub(super) fn is_for_pinned(seen: &Observation) -> bool {
     seen.deadline_ms.is_some_and(|ahead| PINNED_QUEUE_MS.contains(&ahead))
 }

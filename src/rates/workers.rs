@@ -1,4 +1,4 @@
-//! The workers' time budget: what the scheduler counted exactly, with the rest split by what the sampler saw.
+//! The workers' time budget: exact counts from the scheduler, and the rest divided by the sampler's observations.
 
 use super::delta::{by_key, copied, rate};
 use super::frame::WorkerRates;
@@ -9,7 +9,7 @@ use super::short_lived::{FOR_CHILDREN, explained};
 use super::wait::Wait;
 use crate::sample::{JobSample, ProcessRole, ProcessSample};
 
-/// Fewer samples than this in a tick say nothing about it.
+/// Fewer samples than this in a tick show nothing.
 const FEWEST_SAMPLES: u32 = 3;
 
 /// All workers, in the order of the processes.
@@ -36,7 +36,7 @@ pub(super) fn fold(
         let batches_before = earlier.get(&process.id).and_then(|process| process.fed.last()).map(|(_, count)| *count);
         rates.batches_per_s = rate(seen.and_then(|seen| seen.batches), batches_before, folded.seconds);
         if let Some((busy, runnable)) = scheduled(delta, seen, folded.seconds) {
-            // The main thread waited for threads of its own process that ran.
+            // The first thread waited for running threads of its own process.
             let by_own_threads =
                 seen.map_or(0.0, |seen| f64::from(seen.by_own_threads) / WorkerTimes::new(seen).all().max(1.0));
             let busy = (busy + by_own_threads).min(1.0 - runnable);
@@ -49,7 +49,7 @@ pub(super) fn fold(
     rates.collect()
 }
 
-/// Nearly every sample saw the worker with nothing to do.
+/// Whether the worker had nothing to do at nearly every sample.
 pub(super) fn had_nothing_to_do(worker: &SampledWorker) -> bool {
     let count = worker.counts.values().sum::<u32>();
     count >= FEWEST_SAMPLES && WorkerTimes::new(worker).idle >= NEARLY_ALL * f64::from(count)
@@ -64,8 +64,8 @@ fn by_counters(process: &ProcessSample, delta: &ProcessDelta, sampled: Option<&S
     }
 }
 
-/// Shares of the wall time on a CPU and queueing for one. Exact from the main thread's schedstat. On kernels without it:
-/// the process's CPU time, and queueing for the rest of the samples that saw it in state R.
+/// Shares of the wall time on a CPU and queueing for one. Exact if the first thread's schedstat is available. On
+/// kernels without it: the process's CPU time, and queueing for the other samples in state R.
 fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Option<f64>) -> Option<(f64, f64)> {
     let seconds = seconds.filter(|_| delta.known)?;
     if let Some(main) = delta.main {
@@ -77,10 +77,10 @@ fn scheduled(delta: &ProcessDelta, sampled: Option<&SampledWorker>, seconds: Opt
     (seen.all() > 0.0).then(|| (busy, (seen.running / seen.all() - busy).clamp(0.0, 1.0 - busy)))
 }
 
-/// Splits what is left beside `busy` and `runnable` between idle and I/O wait as the samples that saw the worker blocked do.
-/// `fetching` is the time in which the kernel fetched pages from storage for it: the disk's, though it takes a CPU.
-/// Without samples the split stays unknown. What is waited for from short-lived children, which compute for `children` cores,
-/// is work of the worker's.
+/// Divides the time besides `busy` and `runnable` between idle and I/O wait, like the samples that show the worker
+/// blocked. `fetching` is the time in which the kernel fetched pages from storage for it: it is spent on the disk,
+/// although it takes a CPU. Without samples the split stays unknown. Waiting for short-lived children, which use
+/// `children` CPUs, is work of the worker.
 fn split(
     rates: &mut WorkerRates,
     (busy, runnable, fetching): (f64, f64, f64),
@@ -96,15 +96,15 @@ fn split(
     if seen.all() <= 0.0 {
         return;
     }
-    // Time in state R that the scheduler did not count, while storage really was read, is a wait that does not show: reads past
-    // the page cache (O_DIRECT) can show as R while the thread waits.
+    // Time in state R that the scheduler did not count, while storage was really read, is a hidden wait: reads past the
+    // page cache (O_DIRECT) can show as R while the thread waits.
     let hidden = seen.running / seen.all() - busy - runnable;
     let reads = rates.read_bytes_per_s.is_some_and(|bytes| bytes > 0.0);
     let hidden = if hidden >= CLEARLY && reads { hidden } else { fetching }.min(rest);
     let shown = rest - hidden;
     let blocked = seen.all() - seen.running;
     let part = |count: f64| if blocked > 0.0 { (count / blocked).clamp(0.0, 1.0) * shown } else { 0.0 };
-    // Seen running at every sample: what is left is rounding, and no wait for anything was seen.
+    // It ran at every sample: the rest is rounding, and no wait was seen.
     let idle = if blocked > 0.0 { part(seen.idle) } else { shown };
     rates.idle = Some(idle);
     rates.lock_wait = sampled.map(|worker| part(f64::from(worker.at_lock)).min(idle));
@@ -114,11 +114,11 @@ fn split(
     rates.sleep = Some(part(seen.sleep).min(rest - idle));
 }
 
-/// A worker's samples by what they mean, as weights. What could not be read is left out.
+/// A worker's samples by what they mean, as weights. Unreadable samples are left out.
 ///
-/// Idle is: waiting for an index, waiting for a futex (handing over, a full queue, another worker at the shared queue), or
-/// stopped. torch's workers wait for an index in a poll of 5 s, other loaders' on a pipe. Everything else blocked is a wait
-/// for data.
+/// Idle means waiting for an index, waiting for a futex (handing over, a full queue, another worker at the shared
+/// queue), or stopped. torch workers wait for an index in a poll of 5 s, other loaders' on a pipe. Any other blocked
+/// state is a wait for data.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct WorkerTimes {
     running: f64,
@@ -136,7 +136,7 @@ impl WorkerTimes {
             let weight = match wait {
                 Wait::Running => &mut seen.running,
                 Wait::LoaderPoll | Wait::Futex | Wait::Stopped => &mut seen.idle,
-                // Where calls cannot be read any poll may be torch's.
+                // Without readable calls, any poll may be torch's.
                 Wait::Poll if worker.torch && !worker.exact => &mut seen.idle,
                 Wait::Pipe if !worker.torch => &mut seen.idle,
                 Wait::DiskRead | Wait::Memory => &mut seen.disk,
@@ -152,11 +152,11 @@ impl WorkerTimes {
         seen
     }
 
-    /// The same without the waits for short-lived children, and the share of all that was those.
+    /// The same without the waits for short-lived children, and the share that those waits had.
     fn with_children(worker: &SampledWorker, cores: f64) -> (Self, f64) {
         let mut seen = Self::new(worker);
         let all = seen.all();
-        // Where calls cannot be read any poll may be torch's.
+        // Without readable calls, any poll may be torch's.
         let may_be =
             |wait: Wait| FOR_CHILDREN.contains(&wait) && (wait != Wait::Poll || !worker.torch || worker.exact);
         let waits = worker.counts.iter().filter(|(wait, _)| may_be(**wait));

@@ -1,5 +1,5 @@
-//! What joins the job's processes with each other and with the outside: the ends of pipes and sockets that threads were
-//! seen waiting on, and the file locks that they wait for. Who waits for whom is judged in `rates`.
+//! What connects the job's processes to each other and to the outside: the ends of pipes and sockets that threads wait
+//! on, and the file locks that they wait for. `rates` judges which process waits for which.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ pub struct ConnectionsSample {
     /// Waits for a file lock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<LockWait>,
-    /// Channels whose other end nobody was found to hold, while the descriptors of some processes may not be read.
+    /// Channels whose other end no process was found to hold, while the descriptors of some processes cannot be read.
     #[serde(skip_serializing_if = "super::is_zero")]
     pub hidden: u32,
-    /// Processes outside of the job that hold the other end of a channel, or a lock.
+    /// Processes outside the job that hold the other end of a channel, or a lock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<ProcessSample>,
 }
@@ -40,33 +40,34 @@ impl Private for ConnectionsSample {
 pub struct Channel {
     /// What `/proc/PID/fd/N` points to: `pipe:[inode]`, `socket:[inode]`.
     pub link: Arc<str>,
-    /// PIDs that hold it open for reading. Of a socket: that hold this very socket.
+    /// PIDs that hold it open for reading; for a socket: that hold this very socket.
     pub readers: Vec<u32>,
-    /// PIDs that hold it open for writing. Of a socket: that hold the other end of it on this machine.
+    /// PIDs that hold it open for writing; for a socket: that hold its other end on this machine.
     pub writers: Vec<u32>,
-    /// Of an internet socket: the remote address with its port.
+    /// For an internet socket: the remote address with its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<Arc<str>>,
-    /// Of an internet socket: the other side opened the connection, at an address where the holders of this one listen.
+    /// For an internet socket: the other side opened the connection, to an address where this socket's holders listen.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub accepted: bool,
-    /// The other end is on this machine, and whoever holds it has not been looked for yet.
+    /// The other end is on this machine, but its holder has not been searched for yet.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unsought: bool,
 }
 
-/// A process that waits for a lock on a file, or may do so (`/proc/locks`).
+/// A process that waits for a lock on a file, or may be doing so (`/proc/locks`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LockWait {
-    /// Who waits.
+    /// PID of the waiter.
     pub waiter: u32,
-    /// Who holds it; 0 where the kernel does not say (a lock of another PID namespace, or of an open file description).
+    /// PID of the holder; 0 if the kernel does not name it (a lock of another PID namespace, or of an open file
+    /// description).
     pub holder: u32,
-    /// The file, where it is among those that the waiter has open.
+    /// The file, if it is among those that the waiter has open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<Arc<str>>,
-    /// It is not blocked: it sleeps meanwhile, as who tries again and again does, and has the file open.
+    /// It is not blocked: it has the file open and sleeps between attempts.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sleeps: bool,
 }

@@ -1,4 +1,4 @@
-//! The GPUs as NVML (or the simulated device) reports them.
+//! The GPUs as reported by NVML (or the simulated GPU).
 
 use std::sync::Arc;
 
@@ -20,27 +20,27 @@ pub const CLOCK_EVENT_REASONS: [(u64, &str); 9] = [
     (0x100, "display-clocks"),
 ];
 
-/// The known clock event reasons of a mask, in words; nothing where no known bit is set.
+/// The known clock event reasons in a mask, in words; empty if no known bit is set.
 pub fn clock_event_words(mask: u64) -> impl Iterator<Item = &'static str> {
     CLOCK_EVENT_REASONS.iter().filter(move |(bit, _)| mask & bit != 0).map(|&(_, word)| word)
 }
 
-/// All devices at one tick.
+/// All GPUs at one tick.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GpuSample {
     /// CLOCK_MONOTONIC when read, nanoseconds.
     pub monotonic_ns: u64,
     /// Driver version.
     pub driver: Option<Arc<str>>,
-    /// True when the values come from trainmon's simulated device, not from NVML.
+    /// True if the values come from trainmon's simulated GPU, not from NVML.
     pub simulated: bool,
-    /// Devices by NVML index.
+    /// GPUs by NVML index.
     pub devices: Vec<GpuDevice>,
 }
 
 impl Private for GpuSample {}
 
-/// One device. Every reading that the device or driver does not offer is `None`.
+/// One GPU. Every reading that the GPU or driver does not offer is `None`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct GpuDevice {
     /// NVML index.
@@ -51,13 +51,13 @@ pub struct GpuDevice {
     pub name: Option<Arc<str>>,
     /// N of `/dev/nvidiaN`.
     pub minor: Option<u32>,
-    /// True once the driver has answered that this device is lost.
+    /// True once the driver has reported this GPU as lost.
     pub lost: bool,
     /// Share of the last sample period in which a kernel ran, 0–100 (`nvmlDeviceGetUtilizationRates().gpu`).
     pub utilization_pct: Option<u32>,
     /// Share of the last sample period in which memory was read or written, 0–100.
     pub memory_utilization_pct: Option<u32>,
-    /// Utilisation points of the samples buffer since the last tick, in time order
+    /// Utilization points of the samples buffer since the last tick, in time order
     /// (`nvmlDeviceGetSamples(GPU_UTILIZATION_SAMPLES)`).
     pub utilization_points: Vec<UtilizationPoint>,
     /// Memory used, bytes.
@@ -82,25 +82,25 @@ pub struct GpuDevice {
     pub memory_clock_max_mhz: Option<u32>,
     /// Clock event reasons, NVML's bit mask (`nvmlClocksEventReason*` in nvml.h).
     pub clock_event_reasons: Option<u64>,
-    /// PCIe bytes received by the device in a 20 ms window, KiB/s.
+    /// PCIe bytes received by the GPU in a 20 ms window, KiB/s.
     #[serde(rename = "pcie_rx_kib_s")]
     pub pcie_rx_kib_per_s: Option<u32>,
-    /// PCIe bytes sent by the device in a 20 ms window, KiB/s.
+    /// PCIe bytes sent by the GPU in a 20 ms window, KiB/s.
     #[serde(rename = "pcie_tx_kib_s")]
     pub pcie_tx_kib_per_s: Option<u32>,
     /// Current PCIe generation.
     pub pcie_generation: Option<u32>,
     /// Current PCIe link width, lanes.
     pub pcie_width: Option<u32>,
-    /// Highest PCIe generation of device and slot.
+    /// Highest PCIe generation of GPU and slot.
     pub pcie_generation_max: Option<u32>,
-    /// Highest PCIe width of device and slot.
+    /// Highest PCIe width of GPU and slot.
     pub pcie_width_max: Option<u32>,
     /// Video encoder use, 0–100.
     pub encoder_pct: Option<u32>,
     /// Video decoder use, 0–100.
     pub decoder_pct: Option<u32>,
-    /// Processes on the device.
+    /// Processes on the GPU.
     pub processes: Vec<GpuProcess>,
     /// GPU performance monitoring readings (Hopper and later).
     pub gpm: Option<Gpm>,
@@ -110,25 +110,25 @@ pub struct GpuDevice {
     pub ecc_uncorrected: Option<u64>,
 }
 
-/// One point of the utilisation samples buffer.
+/// One point of the utilization samples buffer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UtilizationPoint {
     /// Wall clock of the point, microseconds since 1970 as the driver gives it.
     pub unix_us: u64,
-    /// Utilisation over the period that ends here, 0–100.
+    /// Utilization over the period that ends here, 0–100.
     pub pct: u32,
 }
 
-/// A process on a device.
+/// A process on a GPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuProcess {
     /// PID in the host's PID namespace.
     pub pid: u32,
-    /// Device memory held, bytes.
+    /// GPU memory held, bytes.
     pub memory_bytes: Option<u64>,
-    /// SM utilisation of this process since the last tick, 0–100 (`nvmlDeviceGetProcessUtilization`).
+    /// SM utilization of this process since the last tick, 0–100 (`nvmlDeviceGetProcessUtilization`).
     pub sm_utilization_pct: Option<u32>,
-    /// Runs compute work; false for graphics only.
+    /// Whether it runs compute work; false for graphics only.
     pub compute: bool,
 }
 

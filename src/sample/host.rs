@@ -17,19 +17,19 @@ pub struct HostSample {
     pub load: Option<[f32; 3]>,
     /// Total memory, bytes.
     pub memory_total_bytes: Option<u64>,
-    /// Memory that could be given out without swapping, bytes (`MemAvailable`).
+    /// Memory available without swapping, bytes (`MemAvailable`).
     pub memory_available_bytes: Option<u64>,
     /// Pages swapped in since boot (`/proc/vmstat` pswpin).
     pub swapped_in_pages: Option<u64>,
-    /// File pages read again soon after they had been evicted (`workingset_refault_file`), since boot.
+    /// File pages read again soon after they were evicted (`workingset_refault_file`), since boot.
     pub refaulted_file_pages: Option<u64>,
-    /// Pressure stall information, where the kernel has it.
+    /// CPU pressure stall information, if the kernel has it.
     pub cpu_pressure: Option<Pressure>,
     /// I/O pressure.
     pub io_pressure: Option<Pressure>,
     /// Memory pressure.
     pub memory_pressure: Option<Pressure>,
-    /// Network interfaces, loopback left out.
+    /// Network interfaces, without loopback.
     pub net: Vec<NetInterface>,
 }
 
@@ -80,11 +80,11 @@ pub struct NetInterface {
 /// The job's cgroup. Limits are the tightest of the group and all its ancestors.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CgroupSample {
-    /// `v1`, `v2`, `hybrid`; `None` where no hierarchy is mounted.
+    /// `v1`, `v2` or `hybrid`; `None` if no hierarchy is mounted.
     pub version: Option<Arc<str>>,
-    /// Path inside the hierarchy that limits CPU (v1: of the cpu controller).
+    /// Path inside the hierarchy that limits CPU (in v1 the cpu controller's).
     pub path: Option<Arc<str>>,
-    /// CPU bandwidth limit in cores (quota / period), where one is set.
+    /// CPU bandwidth limit in CPUs (quota / period), if set.
     pub cpu_quota_cores: Option<f64>,
     /// Enforcement periods in which the group could run (`nr_periods`).
     pub periods: Option<u64>,
@@ -92,19 +92,19 @@ pub struct CgroupSample {
     pub throttled_periods: Option<u64>,
     /// Memory used by the group, bytes.
     pub memory_bytes: Option<u64>,
-    /// Memory limit, bytes, where one is set.
+    /// Memory limit, bytes, if set.
     pub memory_limit_bytes: Option<u64>,
-    /// File pages of the group read again soon after eviction (v2 memory.stat `workingset_refault_file`; v1: none).
+    /// File pages of the group read again soon after eviction (v2 memory.stat `workingset_refault_file`; not in v1).
     pub refaulted_file_pages: Option<u64>,
-    /// A read limit on a block device is set for the group or an ancestor: bytes per second, lowest found.
+    /// The lowest read limit on a block device in the group or an ancestor, bytes per second.
     #[serde(rename = "io_read_limit_bytes_s")]
     pub io_read_limit_bytes_per_s: Option<u64>,
-    /// A read limit in operations per second, lowest found.
+    /// The lowest read limit on a block device, operations per second.
     pub io_read_limit_iops: Option<u64>,
-    /// The group or an ancestor is frozen, as `docker pause` does: none of its processes run.
+    /// The group or an ancestor is frozen, as by `docker pause`: none of its processes run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen: Option<bool>,
-    /// The command that lets a frozen group go on, where it is known.
+    /// The command that thaws a frozen group, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thaw: Option<Arc<str>>,
 }

@@ -18,36 +18,37 @@ pub struct JobSample {
     pub alive: bool,
     /// The target and all its living descendants, target first, otherwise by PID.
     pub processes: Vec<ProcessSample>,
-    /// What the sampler saw since the last tick.
+    /// What the sampler recorded since the last tick.
     pub sampler: SamplerSample,
-    /// What joins the processes. `None` in recordings that do not hold it.
+    /// What connects the processes. `None` in recordings without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<Arc<ConnectionsSample>>,
     /// What may be read of the target.
     pub access: JobAccess,
     /// The target's cgroup.
     pub cgroup: CgroupSample,
-    /// CPUs that the target may run on: affinity mask cut by the cpuset. Empty where unknown.
+    /// CPUs that the target may run on: affinity mask limited by the cpuset. Empty if unknown.
     pub allowed_cpus: Vec<u16>,
-    /// How many cores those CPUs are: hardware threads of one core count once. `None` where the machine does not tell.
+    /// Number of physical cores behind those CPUs: hardware threads of one core count once. `None` if the machine does
+    /// not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub physical_cores: Option<u16>,
-    /// Minors of `/dev/nvidiaN` files that the tree holds open. `None` where descriptors may not be read.
+    /// Minors of `/dev/nvidiaN` files that the tree holds open. `None` if descriptors cannot be read.
     pub nvidia_minors: Option<Vec<u32>>,
-    /// Device files of accelerators that the tree holds open and that trainmon cannot read: see [`is_unread_accelerator`].
-    /// Older recordings do not hold it.
+    /// Device files of accelerators that the tree holds open and that trainmon cannot read: see
+    /// [`is_unread_accelerator`]. Empty in older recordings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accelerators: Vec<Arc<str>>,
-    /// `CUDA_VISIBLE_DEVICES` of the target where its environment may be read and it is set.
+    /// `CUDA_VISIBLE_DEVICES` of the target, if set and its environment is readable.
     pub cuda_visible_devices: Option<Arc<str>>,
-    /// A machine-learning library that the tree has mapped (`libtorch`, `libtensorflow`…): evidence that this is
-    /// a training process at all.
+    /// A machine-learning library that the tree has mapped (`libtorch`, `libtensorflow`…): evidence that this is a
+    /// training process at all.
     pub library: Option<Arc<str>>,
-    /// True when the target lives in another PID namespace than trainmon.
+    /// True if the target is in another PID namespace than trainmon.
     pub other_pid_namespace: bool,
     /// Clock ticks per second (`sysconf(_SC_CLK_TCK)`), the unit of the tick counters below.
     pub ticks_per_second: u32,
-    /// What of the job is not watched because there is too much of it.
+    /// Parts of the job that are not watched because there are too many.
     #[serde(default, skip_serializing_if = "Unwatched::is_nothing")]
     pub unwatched: Unwatched,
 }
@@ -65,13 +66,13 @@ impl Private for JobSample {
     }
 
     fn leave_out(&mut self) {
-        self.cgroup.thaw = None; // names the group's folder
+        self.cgroup.thaw = None; // it contains the group's folder
     }
 }
 
-/// How the device files of accelerators begin whose load cannot be read: AMD's compute driver (amdkfd); render nodes of DRM, as of
-/// AMD and Intel; the kernel's compute accelerators (drivers/accel: Intel's and AMD's NPUs, Gaudi) and Google's TPUs, numbered in
-/// the same place; TPUs that are handed to user space by VFIO; AWS Neuron; Ascend.
+/// How device files begin of accelerators whose load trainmon cannot read: AMD's compute driver (amdkfd); DRM render
+/// nodes of AMD and Intel; the kernel's compute accelerators (drivers/accel: Intel's and AMD's NPUs, Gaudi) and
+/// Google's TPUs, numbered in the same place; TPUs passed to user space by VFIO; AWS Neuron; Ascend.
 const UNREAD_ACCELERATORS: [&str; 6] =
     ["/dev/kfd", "/dev/dri/renderD", "/dev/accel", "/dev/vfio/", "/dev/neuron", "/dev/davinci"];
 
@@ -80,30 +81,30 @@ pub fn is_unread_accelerator(path: &str) -> bool {
     UNREAD_ACCELERATORS.iter().any(|known| path.starts_with(known))
 }
 
-/// That the job uses accelerators that trainmon cannot read, by their device files.
+/// Says that the job uses accelerators that trainmon cannot read, by their device files.
 pub fn unread_accelerators(files: &[Arc<str>]) -> String {
     format!("the job uses an accelerator that trainmon cannot read ({})", files.join(", "))
 }
 
-/// What of a job is not watched because there is too much of it, or too little of what watching takes.
+/// What of a job is not watched, because there is too much of it, or too few resources to watch it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Unwatched {
-    /// Processes that were found and are left out; what they have started is not known.
+    /// Processes that were found but left out; what they have started is unknown.
     pub processes: u32,
-    /// Most processes that are watched.
+    /// Most processes watched.
     pub most_processes: u32,
     /// Threads of watched processes that are left out.
     pub threads: u32,
-    /// Most threads of one process that are watched.
+    /// Most threads of one process watched.
     pub most_threads: u32,
-    /// Threads of which it is not sampled what they wait for, because their files cannot be kept open.
+    /// Threads whose waits are not sampled, because their files cannot be kept open.
     pub waits: u32,
     /// Processes whose files are opened for each read, which costs more, because there are too few descriptors.
     pub reopened: u32,
     /// Processes that could not be read at all, because no file could be opened.
     pub unread: u32,
-    /// Why no more files are kept open, where that is so.
+    /// Why no more files are kept open, if so.
     pub reason: Option<Arc<str>>,
     /// The command that fixes it.
     #[serde(alias = "mend")]
@@ -111,7 +112,7 @@ pub struct Unwatched {
 }
 
 impl Unwatched {
-    /// Everything is watched.
+    /// Whether everything is watched.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

@@ -1,5 +1,5 @@
-//! Whole numbers among the local variables of a process' Python frames at one moment: the loop's own counter of steps is often
-//! one of them. Nothing else of the variables is kept, neither text nor objects.
+//! Whole numbers among the local variables of a process's Python frames at one moment: the loop's own step counter is
+//! often one of them. Nothing else of the variables is kept, neither text nor objects.
 
 use std::sync::Arc;
 
@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::ProcessId;
 
-/// Most threads kept of one reading.
+/// Most threads kept for one reading.
 pub const THREADS: usize = 16;
-/// Most frames kept of one thread, the outermost: a training loop lies below the entry points of its launcher and framework.
+/// Most frames kept for one thread, the outermost ones: a training loop is below the entry points of its launcher and
+/// framework.
 pub const FRAMES: usize = 48;
-/// Most numbers kept of one frame.
+/// Most numbers kept for one frame.
 pub const NUMBERS: usize = 64;
 /// Longest name of a variable kept, bytes.
 pub const NAME: usize = 64;
@@ -30,11 +31,11 @@ pub struct LocalsSample {
 /// One thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadLocals {
-    /// Thread ID where it was told: the inner one for a process in another PID namespace.
+    /// Thread ID, if reported: the inner one for a process in another PID namespace.
     pub tid: Option<u32>,
-    /// It is the process' main thread.
+    /// It is the process's first thread.
     pub is_main: bool,
-    /// Outermost first, as far as [`FRAMES`].
+    /// Outermost first, at most [`FRAMES`].
     pub frames: Vec<FrameLocals>,
 }
 
@@ -45,8 +46,8 @@ pub struct FrameLocals {
     pub function: Arc<str>,
     /// Path of the file; raw, may hold anything.
     pub file: Arc<str>,
-    /// Variables whose value is a whole number, in the frame's order. Those that do not count are taken out before a sample is
-    /// judged, shown or stored (`rates::counters`).
+    /// Variables whose value is a whole number, in the frame's order. Those that do not count are removed before a
+    /// sample is judged, shown or stored (`rates::counters`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<(Arc<str>, i64)>,
 }

@@ -1,8 +1,8 @@
 //! Plain data of one tick: the raw counters that the sources read, and nothing derived from them.
 //!
-//! A [`Sample`] holds what the kernel and NVML said, in their own units, with `None` for whatever was not
-//! measured. Formulas live downstream (`rates`, `diagnosis`), so a stored sample can be judged again later by
-//! better formulas. There is no I/O, no clock and no terminal in this folder.
+//! A [`Sample`] holds what the kernel and NVML reported, in their own units, with `None` for whatever was not measured.
+//! Formulas live downstream (`rates`, `diagnosis`), so a stored sample can be judged again later by better formulas.
+//! This folder has no I/O, no clock and no terminal.
 
 pub mod connections;
 pub mod gpu;
@@ -44,25 +44,25 @@ pub struct Sample {
     pub sequence: u64,
     /// Wall clock, milliseconds since 1970-01-01 UTC. For people and files; never for rates.
     pub unix_ms: i64,
-    /// CLOCK_MONOTONIC, nanoseconds. Rates are taken over this clock.
+    /// CLOCK_MONOTONIC, nanoseconds. Rates are computed over this clock.
     pub monotonic_ns: u64,
-    /// CLOCK_BOOTTIME, nanoseconds: runs on through a suspend, so a jump against `monotonic_ns` marks one.
+    /// CLOCK_BOOTTIME, nanoseconds: it counts suspend, so a jump relative to `monotonic_ns` marks one.
     pub boottime_ns: u64,
-    /// The attached job: its processes, its threads and what the sampler saw them doing.
+    /// The attached job: its processes, its threads and what the sampler recorded of them.
     pub job: Option<Arc<JobSample>>,
     /// The host the job runs on.
     pub host: Option<Arc<HostSample>>,
-    /// Block devices and the mounts that the job's data files lie on.
+    /// Block devices, and the mounts that hold the job's data files.
     pub storage: Option<Arc<StorageSample>>,
     /// The GPUs.
     pub gpus: Option<Arc<GpuSample>>,
-    /// Python stacks that were taken since the last tick; `None` where there were none.
+    /// Python stacks taken since the last tick; `None` without new ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Arc<StacksSample>>,
-    /// The busiest processes besides the job's, as of the latest scan; `None` where nobody asked for them.
+    /// The busiest processes outside the job, from the latest scan; `None` if they are not shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Arc<NeighboursSample>>,
-    /// How each source stands at this tick.
+    /// The state of each source at this tick.
     pub sources: Sources,
     /// What trainmon itself costs.
     pub own: OwnSample,
@@ -75,7 +75,7 @@ sources! {
     Host(HostSample) { value: host, status: host, title: "host", seen: None }
     /// Disks and mounts.
     Storage(StorageSample) { value: storage, status: storage, title: "disks", seen: Some("disks") }
-    /// NVML (or the simulated device).
+    /// NVML (or the simulated GPU).
     Gpu(GpuSample) { value: gpus, status: gpu, title: "GPU", seen: Some("nvml") }
     /// Python stacks through py-spy.
     Stacks(StacksSample) { value: stacks, status: stacks, title: "stacks", seen: Some("stacks") }
@@ -102,15 +102,15 @@ fn is_zero(count: &u32) -> bool {
 /// trainmon's own cost, read from `/proc/self`.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct OwnSample {
-    /// CPU time of all our threads since start, nanoseconds (`clock_gettime(CLOCK_PROCESS_CPUTIME_ID)`).
+    /// CPU time of all of trainmon's threads since start, nanoseconds (`clock_gettime(CLOCK_PROCESS_CPUTIME_ID)`).
     pub cpu_ns: Option<u64>,
-    /// CPU time of the helper programs that we started and that have ended (py-spy), nanoseconds.
+    /// CPU time of helper programs that trainmon started and that have ended (py-spy), nanoseconds.
     pub children_cpu_ns: Option<u64>,
-    /// Resident set, and what the kernel charges for the files of `/proc` that are kept open, bytes.
+    /// Resident set, plus what the kernel charges for the files of `/proc` kept open, bytes.
     pub rss_bytes: Option<u64>,
 }
 
-/// Whether a class of files of the target may be read.
+/// Whether a class of the target's files can be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
@@ -126,7 +126,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// The word that the JSON's `seen` object uses.
+    /// The word in the JSON's `seen` object.
     pub fn seen(self) -> &'static str {
         match self {
             Self::Untried => "pending",

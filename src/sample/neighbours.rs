@@ -1,6 +1,6 @@
-//! The processes of the host that are not of the job and used the most CPU time, where somebody wants to see them.
+//! The host's processes outside the job that used the most CPU time, if they are shown.
 //!
-//! A host has thousands of processes: what is kept is not their counters but how far those of the busiest moved.
+//! A host has thousands of processes: instead of their counters, only how far those of the busiest moved is kept.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ pub const MOST_NEIGHBOURS: usize = 32;
 pub struct NeighboursSample {
     /// CLOCK_MONOTONIC when the scan began, nanoseconds.
     pub monotonic_ns: u64,
-    /// Time since the scan before, nanoseconds.
+    /// Time since the previous scan, nanoseconds.
     pub window_ns: u64,
     /// Clock ticks per second, the unit of `cpu_ticks`.
     pub ticks_per_second: u32,
     /// Those that used CPU time or that were asked for, most CPU time first, at most [`MOST_NEIGHBOURS`].
     pub processes: Vec<NeighbourProcess>,
-    /// How many processes besides these there are, those of the job left out.
+    /// How many other processes there are, not counting the job's.
     pub others: u32,
 }
 
@@ -36,7 +36,7 @@ impl Private for NeighboursSample {
         }
     }
 
-    /// Other people's work: how much of the machine it takes stays, and not what it is.
+    /// Keeps how much of the machine other people's work takes, but not what it is.
     fn leave_out(&mut self) {
         for process in self.processes.iter_mut().filter(|process| !process.own) {
             (process.comm, process.command, process.uid) = ("process".into(), "".into(), None);
@@ -44,14 +44,14 @@ impl Private for NeighboursSample {
     }
 }
 
-/// One process that is not of the job.
+/// One process outside the job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeighbourProcess {
     /// Identity.
     pub id: ProcessId,
-    /// `comm`, raw (may hold anything; sanitise before showing).
+    /// `comm`, raw (may contain anything; sanitize before showing).
     pub comm: Arc<str>,
-    /// Command line, arguments joined by spaces, cut at 4 KiB, raw but for its secrets, which are masked; empty for kernel
+    /// Command line, arguments joined by spaces, cut at 4 KiB, raw except that secrets are masked; empty for kernel
     /// threads.
     pub command: Arc<str>,
     /// Owner.
@@ -60,11 +60,11 @@ pub struct NeighbourProcess {
     pub cpu_ticks: u64,
     /// Resident set, bytes.
     pub rss_bytes: u64,
-    /// A thread of the kernel.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
-    /// trainmon itself.
+    /// Whether it is trainmon itself.
     pub own: bool,
-    /// It may run on none of the job's CPUs.
+    /// Whether it may run on none of the job's CPUs.
     #[serde(default)]
     pub elsewhere: bool,
 }

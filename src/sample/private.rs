@@ -1,22 +1,22 @@
-//! The texts of a sample, which tell of the machine it was taken on and of the people who use it. Whoever masks secrets or
-//! takes out directories is handed each of them with its kind, so a part says once what it holds.
+//! The texts of a sample that reveal the machine and the people who use it. Code that masks secrets or removes
+//! directories receives each text with its kind, so each part lists its texts once.
 
 use std::sync::Arc;
 
-/// What kind of text it is.
+/// The kind of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextKind {
     /// A command line.
     Command,
-    /// That of trainmon itself, or of a program that it has started.
+    /// The command line of trainmon itself, or of a program that it started.
     OwnCommand,
-    /// The name of a process, of a thread or of a library.
+    /// The name of a process, thread or library.
     Name,
     /// A path, the source of a mount, a control group.
     Path,
-    /// What a descriptor points to: a path, or a name of the kernel's (`pipe:[inode]`).
+    /// What a descriptor points to: a path, or a kernel name (`pipe:[inode]`).
     Link,
-    /// The path of a file of code.
+    /// The path of a source file.
     CodeFile,
     /// A line of code, or a reason in words.
     Prose,
@@ -24,14 +24,14 @@ pub enum TextKind {
     Address,
 }
 
-/// Is handed one text after the other, and may change it.
+/// Receives one text after another, and may change it.
 pub type Visit<'a> = &'a mut dyn FnMut(TextKind, &mut Arc<str>);
 
-/// A part of a sample that may hold texts.
+/// A part of a sample that may contain texts.
 pub trait Private {
-    /// Hands over all texts. A part that holds none leaves this as it is.
+    /// Passes on all texts. A part without texts keeps this default.
     fn visit_texts(&mut self, _visit: Visit<'_>) {}
 
-    /// Drops what is left out altogether where a sample is given to others.
+    /// Drops what must be left out entirely when a sample is given to others.
     fn leave_out(&mut self) {}
 }

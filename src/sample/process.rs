@@ -1,4 +1,4 @@
-//! A process of the job and its threads: who they are, what they do, and their counters.
+//! A process of the job and its threads: identity, activity, and counters.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::private::{Private, TextKind, Visit};
 use crate::text::named_enum;
 
-/// A process identity that survives PID reuse: the PID with its start time.
+/// A process identity that survives PID reuse: the PID plus its start time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
     /// PID as seen from trainmon's PID namespace.
@@ -25,15 +25,15 @@ pub struct ProcessSample {
     pub parent: u32,
     /// PID in the innermost PID namespace of the process (last number of `NSpid`).
     pub inner_pid: Option<u32>,
-    /// What it does in the job.
+    /// Its role in the job.
     pub role: ProcessRole,
-    /// `comm`, raw (may hold anything; sanitise before showing).
+    /// `comm`, raw (may contain anything; sanitize before showing).
     pub comm: Arc<str>,
-    /// Command line, arguments joined by spaces, cut at 4 KiB, raw but for its secrets, which are masked.
+    /// Command line, arguments joined by spaces, cut at 4 KiB, raw except that secrets are masked.
     pub command: Arc<str>,
     /// Owner.
     pub uid: Option<u32>,
-    /// Nice value, −20 (favoured) to 19 (`/proc/PID/stat` field 19); `None` in recordings that do not hold it.
+    /// Nice value, −20 (most favorable) to 19 (`/proc/PID/stat` field 19); `None` in recordings without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nice: Option<i32>,
     /// State letter of `/proc/PID/stat` field 3 (R, S, D, T, t, Z, X, I).
@@ -42,8 +42,8 @@ pub struct ProcessSample {
     pub user_ticks: u64,
     /// CPU time in kernel mode, clock ticks, all threads.
     pub system_ticks: u64,
-    /// CPU time of its children that have ended and were waited for, and of theirs, clock ticks (`/proc/PID/stat` fields 16
-    /// and 17); `None` in recordings that do not hold it.
+    /// CPU time of its children that ended and were waited for, and of theirs, clock ticks (`/proc/PID/stat` fields 16
+    /// and 17); `None` in recordings without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub children_ticks: Option<u64>,
     /// Page faults that needed no read from disk, since start.
@@ -54,31 +54,31 @@ pub struct ProcessSample {
     pub rss_bytes: u64,
     /// Number of threads.
     pub thread_count: u32,
-    /// How often it has executed another program since it is watched.
+    /// How many times it has executed another program while watched.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub execs: u32,
-    /// I/O counters where readable.
+    /// I/O counters, if readable.
     pub io: Option<IoCounters>,
-    /// Of a trainer: its place among the ranks, where its environment at its start names one.
+    /// For a training process: its place among the ranks, if its initial environment names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<RankPlace>,
     /// Every thread with its own counters.
     pub threads: Vec<ThreadSample>,
 }
 
-/// Prefix of the name that torch gives its data workers
-/// (torch/utils/data/_utils/worker.py, `_set_thread_name("pt_data_worker")`).
+/// Prefix of the name that torch gives its workers (torch/utils/data/_utils/worker.py,
+/// `_set_thread_name("pt_data_worker")`).
 pub const TORCH_WORKER: &str = "pt_data_worker";
-/// NumPy's own library: many programs use it that do not train, so a process of it alone says nothing of its role.
+/// NumPy's own library: many programs that do not train use it, so on its own it says nothing about a process's role.
 pub const NUMPY: &str = "_multiarray_umath";
 
-/// Whether a library of [`JobSample::library`](super::JobSample::library) is of machine learning alone.
+/// Whether a library of [`JobSample::library`](super::JobSample::library) is used only for machine learning.
 pub fn is_of_learning(library: &str) -> bool {
     library != NUMPY
 }
 
 impl ProcessSample {
-    /// One of torch's data workers.
+    /// Whether it is a torch worker.
     pub fn is_torch_worker(&self) -> bool {
         self.comm.starts_with(TORCH_WORKER)
     }
@@ -92,14 +92,14 @@ impl Private for ProcessSample {
     }
 }
 
-/// Where a process stands among the ranks of its run, as its launcher has told it.
+/// A process's place among the ranks of its run, as set by its launcher.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankPlace {
     /// Its number among all of them, from 0.
     pub rank: u32,
     /// How many there are.
     pub world: u32,
-    /// How many of them run on its machine, where the launcher says.
+    /// How many of them run on its machine, if the launcher says so.
     pub local_world: Option<u32>,
 }
 
@@ -108,17 +108,16 @@ pub struct RankPlace {
 pub struct ThreadSample {
     /// Thread ID.
     pub tid: u32,
-    /// What it does.
+    /// Its role.
     pub role: ThreadRole,
-    /// `comm` of the thread, raw (may hold anything; sanitise before showing); empty where not known.
+    /// `comm` of the thread, raw (may contain anything; sanitize before showing); empty if unknown.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub name: Arc<str>,
     /// Time on a CPU, nanoseconds (`schedstat` field 1).
     pub on_cpu_ns: Option<u64>,
     /// Time runnable but waiting for a CPU, nanoseconds (`schedstat` field 2).
     pub run_delay_ns: Option<u64>,
-    /// How often it was given a CPU (`schedstat` field 3): once for each time that it was woken, and for each that it was
-    /// pushed aside.
+    /// How many times it got a CPU (`schedstat` field 3): each time it was woken, and each time after it was preempted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeslices: Option<u64>,
 }
@@ -126,9 +125,9 @@ pub struct ThreadSample {
 /// `/proc/PID/io` (proc(5)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoCounters {
-    /// Bytes asked for by read-like system calls, page cache hits included.
+    /// Bytes requested by read-like system calls, page cache hits included.
     pub read_chars: u64,
-    /// Bytes given to write-like system calls.
+    /// Bytes passed to write-like system calls.
     pub write_chars: u64,
     /// Read-like system calls.
     pub read_calls: u64,
@@ -141,24 +140,24 @@ pub struct IoCounters {
 }
 
 named_enum! {
-    /// What a process does in the job.
+    /// The role of a process in the job.
     #[derive(Default)]
     pub enum ProcessRole {
         /// Runs the training loop. Several under one PID are the ranks of a distributed run.
         Trainer = "trainer",
-        /// Makes batches for a trainer.
+        /// Makes batches for a training process.
         Worker = "worker",
         /// Starts ranks or restarts them (torchrun, a shell).
         Launcher = "launcher",
         /// Forkserver, resource tracker and other helpers.
         Helper = "helper",
-        /// Not known.
+        /// Unknown.
         #[default]
         Other = "other",
     }
 }
 
-/// What a thread does.
+/// The role of a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThreadRole {
@@ -170,7 +169,7 @@ pub enum ThreadRole {
     Autograd,
     /// NCCL and gloo threads.
     Communication,
-    /// A queue feeder: in the trainer it hands out batch indices, in a worker it hands over batches.
+    /// Feeds a queue: in the training process it hands out batch indices, in a worker it hands over batches.
     Feeder,
     /// Anything else.
     #[default]
@@ -178,7 +177,7 @@ pub enum ThreadRole {
 }
 
 impl ThreadRole {
-    /// The word shown to people.
+    /// The word shown to users.
     pub fn word(self) -> &'static str {
         match self {
             Self::Main => "main",

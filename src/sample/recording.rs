@@ -1,14 +1,15 @@
-//! The shape of a recording: JSON lines inside zstd frames, a [`Header`] first, then one [`Sample`](super::Sample) a line.
+//! The format of a recording: JSON lines inside zstd frames, first a [`Header`], then one [`Sample`](super::Sample) per
+//! line.
 //!
-//! Anything that reads zstd and JSON lines reads it: `zstdcat run.tmz | jq .job.alive`.
+//! Any program that reads zstd and JSON lines can read it: `zstdcat run.tmz | jq .job.alive`.
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the shape that this program writes, and the only one that it reads. Fields may be added within one. Version 1
-/// held what the sampler made of its observations instead of these.
+/// The format version that this program writes, and the only one it reads. Fields may be added within a version.
+/// Version 1 stored the sampler's conclusions instead of its observations.
 pub const SCHEMA: u32 = 2;
 
-/// No line is longer than this, bytes without the line end: whoever reads one needs no more room than that.
+/// Longest line, bytes without the newline, so that readers know how much room they need.
 pub const LINE_MAX: usize = 8 << 20;
 
 /// The first line of a recording.
@@ -22,11 +23,11 @@ pub struct Header {
     pub pid: u32,
     /// Its command line, ready to show.
     pub command: String,
-    /// When watching began, RFC 3339.
+    /// When watching started, RFC 3339.
     pub started: String,
-    /// Time asked for between two samples, seconds.
+    /// Requested time between two samples, seconds.
     pub interval_s: f64,
-    /// Devices named with `--gpu`, as written there; empty where the choice was left to what the job is seen to use.
+    /// GPUs named with `--gpu`, as written there; empty if trainmon chose the GPUs that the job uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
 }

@@ -1,8 +1,8 @@
-//! What the sampler saw threads doing, some fifty times a second, as the kernel says it and in time order: nothing here
-//! is called idle or a wait for a batch, so a recording can be judged again.
+//! What the sampler saw threads doing, about fifty times a second, in the kernel's words and in time order. Nothing
+//! here is called idle or a wait for a batch, so a recording can be judged again.
 //!
-//! The sampler goes through several threads in each round. Distinct observations stand once in a table; a thread's samples
-//! are positions in it.
+//! The sampler goes through several threads in each round. Each distinct observation is in a table once; a thread's
+//! samples are indices into it.
 
 use std::sync::Arc;
 
@@ -15,54 +15,54 @@ use super::{Access, ProcessId, ProcessRole, ThreadRole};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SamplerSample {
-    /// The machine whose numbers [`Observation::call`] holds.
+    /// The machine whose system call numbers [`Observation::call`] holds.
     pub machine: Machine,
-    /// Whether `/proc/PID/syscall` could be read; without it only `wchan` and the state tell waits apart.
+    /// Whether `/proc/PID/syscall` was readable; without it only `wchan` and the state tell waits apart.
     pub syscall: Access,
     /// CLOCK_MONOTONIC of the first round, nanoseconds.
     pub began_ns: u64,
-    /// One entry for each round: microseconds since the round before; 0 for the first.
+    /// One entry per round: microseconds since the previous round; 0 for the first.
     pub gaps_us: Vec<u32>,
-    /// The rounds in which all threads were sampled, and what they wait on was looked up: the first of them, and how many
-    /// rounds lie between two.
+    /// The rounds in which all threads were sampled and what they wait on was looked up: the first of them, and the
+    /// number of rounds from one to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub followed: Option<(u32, u32)>,
-    /// What was seen, each observation once.
+    /// All observations, each once.
     pub seen: Vec<Observation>,
-    /// The processes that were sampled: trainers, the attached one first, then workers.
+    /// The sampled processes: training processes, the attached one first, then workers.
     pub processes: Vec<SampledProcess>,
 }
 
-/// What one sample read of a thread. A file that was not read, or may not be, leaves its fields `None`.
+/// What one sample read of a thread. A file that was not or cannot be read leaves its fields `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Observation {
-    /// State letter: of `stat`, and `R` where `syscall` says `running`. Read only where nothing else tells.
+    /// State letter from `stat`, or `R` if `syscall` says `running`. Read only if nothing else tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<char>,
-    /// `wchan`: the kernel function that the thread is blocked in, `0` for none. Not read where the call alone tells.
+    /// `wchan`: the kernel function in which the thread is blocked, `0` for none. Not read if the call alone is enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wchan: Option<Arc<str>>,
-    /// Number of the system call, −1 outside of any.
+    /// Number of the system call, −1 outside any call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<i32>,
-    /// The call's first argument (a descriptor, a process) where it is no pointer; of a futex its address.
+    /// The call's first argument (a descriptor, a process) if it is not a pointer; for a futex its address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argument: Option<u64>,
-    /// Descriptors of a `poll`.
+    /// Number of descriptors in a `poll`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nfds: Option<u32>,
-    /// Time-out of a `poll`, milliseconds; −1 for none.
+    /// Timeout of a `poll`, milliseconds; −1 for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i32>,
     /// Operation of a futex call with its flags (futex(2)).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<u32>,
-    /// How far ahead the end of a timed futex wait lies, milliseconds, read from the target's memory; beyond 100 ms in
-    /// steps of 100 ms, so that a long wait is few observations.
+    /// Time until a timed futex wait ends, milliseconds, read from the target's memory; beyond 100 ms in steps of 100
+    /// ms, so that a long wait makes few observations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<i32>,
-    /// What the call's descriptors were at that moment. Looked up in some of the rounds only.
+    /// What the call's descriptors were at that moment. Looked up only in some rounds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub descriptors: Vec<Descriptor>,
 }
@@ -72,7 +72,7 @@ pub struct Observation {
 pub struct Descriptor {
     /// What `/proc/PID/fd/N` points to, raw: `pipe:[inode]`, `socket:[inode]`, `anon_inode:[…]`, a path.
     pub link: Arc<str>,
-    /// It waits to write.
+    /// Whether it waits to write.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub writes: bool,
 }
@@ -83,39 +83,41 @@ pub struct Descriptor {
 pub struct SampledProcess {
     /// Which process.
     pub id: ProcessId,
-    /// Trainer or worker.
+    /// Training process or worker.
     pub role: ProcessRole,
-    /// Of a worker: PID of the trainer that it works for.
+    /// For a worker: PID of the training process that it works for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trainer: Option<u32>,
-    /// Main thread first.
+    /// First thread first.
     pub threads: Vec<SampledThread>,
-    /// Queue feeders counted in `fed`: in a trainer with torch's loader one for each worker of the current set.
+    /// Queue-feeding threads counted in `fed`: in a training process with torch's loader, one for each worker of the
+    /// current set.
     pub feeders: u32,
-    /// Write calls of the feeders since they started, with the round of each reading (the number of rounds: at the end of
-    /// the tick). In a trainer one call for each batch index handed out, in a worker one for each batch.
+    /// Write calls of the queue-feeding threads since they started, with the round of each reading (the number of
+    /// rounds means the end of the tick). In a training process one call per batch index handed out, in a worker one
+    /// per batch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fed: Vec<(u32, u64)>,
-    /// `wchar` of the main thread, bytes given to write calls since its start, with the round of each reading.
+    /// `wchar` of the first thread, bytes passed to write calls since its start, with the round of each reading.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub written: Vec<(u32, u64)>,
 }
 
-/// What one thread was seen doing.
+/// What one thread was doing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SampledThread {
     /// Thread ID.
     pub tid: u32,
-    /// What it does: main, pin-memory, or one that has lately computed.
+    /// Its role: main, pin-memory, or one that computed lately.
     pub role: ThreadRole,
-    /// Sampled because others may wait for it, not because it computes for the main thread.
+    /// Sampled because others may wait for it, not because it computes for the first thread.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub aside: bool,
-    /// The rounds in which it was sampled, in order; empty for every round.
+    /// The rounds in which it was sampled, in order; empty means every round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<u32>,
-    /// What was seen at each: positions in [`SamplerSample::seen`].
+    /// The observation in each: indices into [`SamplerSample::seen`].
     pub seen: Vec<u32>,
 }
 
@@ -128,7 +130,7 @@ impl SamplerSample {
         })
     }
 
-    /// How many rounds lie between two in which all threads were sampled; at least 1.
+    /// The number of rounds from one in which all threads were sampled to the next; at least 1.
     pub fn followed_every(&self) -> usize {
         self.followed.map_or(1, |(_, every)| every.max(1) as usize)
     }
@@ -142,7 +144,7 @@ impl SamplerSample {
 }
 
 impl SampledThread {
-    /// Rounds with what was seen at each.
+    /// Rounds with the observation in each.
     pub fn samples(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let round = |at: usize| self.rounds.get(at).copied().unwrap_or_else(|| u32::try_from(at).unwrap_or(u32::MAX));
         self.seen.iter().enumerate().map(move |(at, seen)| (round(at), *seen))

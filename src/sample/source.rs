@@ -1,4 +1,4 @@
-//! How a source stands at a tick, and what follows from the table of sources (`sources!` in the parent module).
+//! The state of a source at a tick, and what follows from the table of sources (`sources!` in the parent module).
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ pub trait SamplePart: Private + Sized {
     fn place(sample: &mut Sample) -> &mut Option<Arc<Self>>;
 }
 
-/// Makes the table of sources: of each its part with the part's field in [`Sample`], the field of its status in [`Sources`],
-/// the title that people read, and the word that a verdict's `seen` has for it, where it has one.
+/// Builds the table of sources. For each: its part, the part's field in [`Sample`], the field of its status in
+/// [`Sources`], its title for users, and its word in a verdict's `seen`, if it has one.
 macro_rules! sources {
     ($($(#[$doc:meta])* $source:ident($part:ty) {
         value: $value:ident, status: $status:ident, title: $title:literal, seen: $seen:expr $(,)?
     })*) => {
-        /// One thing that is read.
+        /// A source.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum SourceId {
             $($(#[$doc])* $source,)*
         }
 
-        /// How each source stands.
+        /// The state of each source.
         #[derive(Debug, Clone, Default, Serialize, Deserialize)]
         #[serde(default)]
         pub struct Sources {
@@ -37,17 +37,17 @@ macro_rules! sources {
         }
 
         impl SourceId {
-            /// All of them, in the order in which they are shown.
+            /// All of them, in display order.
             pub const ALL: &[Self] = &[$(Self::$source),*];
 
-            /// What people read.
+            /// Its title for users.
             pub fn title(self) -> &'static str {
                 match self {
                     $(Self::$source => $title,)*
                 }
             }
 
-            /// What a verdict's `seen` calls it.
+            /// Its name in a verdict's `seen`.
             pub fn seen_as(self) -> Option<&'static str> {
                 match self {
                     $(Self::$source => $seen,)*
@@ -61,14 +61,14 @@ macro_rules! sources {
                 [$((SourceId::$source, &self.$status)),*]
             }
 
-            /// As [`Self::all`], to be changed.
+            /// Like [`Self::all`], mutable.
             pub fn all_mut(&mut self) -> [&mut SourceStatus; SourceId::ALL.len()] {
                 [$(&mut self.$status),*]
             }
         }
 
         impl Sample {
-            /// The parts that there are, to be changed.
+            /// The parts that exist, mutable.
             fn parts_mut(&mut self) -> impl Iterator<Item = &mut dyn Private> {
                 let parts: Vec<Option<&mut dyn Private>> = vec![
                     $(self.$value.as_mut().map(|part| Arc::make_mut(part) as _),)*
@@ -89,7 +89,7 @@ macro_rules! sources {
 }
 pub(super) use sources;
 
-/// State of one source, with the reason in words where it is not [`SourceState::Fresh`].
+/// State of one source, with the reason in words unless it is [`SourceState::Fresh`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceStatus {
     /// The state.
@@ -104,7 +104,7 @@ pub struct SourceStatus {
 }
 
 impl SourceStatus {
-    /// A state with its reason. Line breaks in that (texts of the loader have them) become blanks.
+    /// A state with its reason. Line breaks in the reason (the loader's messages have them) become blanks.
     pub fn new(state: SourceState, reason: impl Into<Arc<str>>) -> Self {
         let mut reason = reason.into();
         if reason.contains(['\n', '\r']) {
@@ -114,7 +114,7 @@ impl SourceStatus {
         Self { state, reason: Some(reason), ..Self::default() }
     }
 
-    /// The same with what fixes it.
+    /// The same, with how to fix it.
     pub fn fixed_by(self, fix: impl Into<Arc<str>>) -> Self {
         Self { fix: Some(fix.into()), ..self }
     }
@@ -143,9 +143,9 @@ pub enum SourceState {
     Fresh,
     /// The last value is older than two intervals.
     Stale,
-    /// A call has been outstanding for longer than its time-out.
+    /// A call has taken longer than its timeout.
     Hung,
-    /// What was read has ended (process exited, GPU lost).
+    /// What was read is gone (process exited, GPU lost).
     Gone,
     /// There is nothing to read here (no driver, no library, no such file).
     Absent,
@@ -154,7 +154,7 @@ pub enum SourceState {
 }
 
 impl SourceState {
-    /// The word that the JSON's `seen` object uses: `ok`, `denied`, `absent`, `hung`, or a short kind.
+    /// The word in the JSON's `seen` object: `ok`, `denied`, `absent`, `hung`, or a short kind.
     pub fn seen(self) -> &'static str {
         match self {
             Self::Pending => "pending",

@@ -1,4 +1,4 @@
-//! Block devices, and the mounts that the job's data files lie on.
+//! Block devices, and the mounts that hold the job's data files.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use super::private::{Private, TextKind, Visit};
 
-/// Most example files kept of one mount.
+/// Most example files kept for one mount.
 pub const EXAMPLES: usize = 8;
-/// Longest path of an example, bytes: a longer one is not kept.
+/// Longest path of an example, bytes: longer ones are not kept.
 pub const EXAMPLE_BYTES: usize = 512;
 
 /// Disks and mounts at one tick.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StorageSample {
-    /// CLOCK_MONOTONIC when the devices were read, nanoseconds.
+    /// CLOCK_MONOTONIC when the block devices were read, nanoseconds.
     pub monotonic_ns: u64,
     /// Block devices that have seen any I/O, partitions included.
     pub devices: Vec<BlockDevice>,
-    /// Mounts that hold files which the job has open or mapped and that look like data (not libraries, not `/dev`,
-    /// not `/proc`). Most files first. `None` where the job's descriptors may not be read.
+    /// Mounts with files that the job has open or mapped and that look like data (not libraries, not `/dev`, not
+    /// `/proc`), most files first. `None` if the job's descriptors cannot be read.
     pub mounts: Option<Vec<DataMount>>,
 }
 
@@ -44,7 +44,7 @@ pub struct BlockDevice {
     pub name: Arc<str>,
     /// Major and minor number.
     pub number: (u32, u32),
-    /// The whole disk that this partition is part of, or itself.
+    /// The whole disk that this partition belongs to, or the device itself.
     pub whole: Arc<str>,
     /// Reads completed.
     pub reads: u64,
@@ -67,7 +67,7 @@ pub struct BlockDevice {
 /// A mount with data files of the job on it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DataMount {
-    /// Where it is mounted, raw.
+    /// Mount point, raw.
     pub mount_point: Arc<str>,
     /// Type (`ext4`, `nfs4`, `overlay`…).
     pub fs_type: Arc<str>,
@@ -75,11 +75,11 @@ pub struct DataMount {
     pub source: Arc<str>,
     /// Kind of storage.
     pub kind: MountKind,
-    /// Names of the whole disks underneath (device-mapper and md resolved to their members), where there are any.
+    /// Names of the whole disks underneath (device-mapper and md resolved to their members), if any.
     pub disks: Vec<Arc<str>>,
     /// Data files open or mapped by the job.
     pub files: u32,
-    /// Some of them, whole paths as the process sees them, raw; at most [`EXAMPLES`].
+    /// Some of them, full paths as the process sees them, raw; at most [`EXAMPLES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<Arc<str>>,
     /// Bytes read by the NFS client from the server for this mount, since mount (`mountstats`).
@@ -102,7 +102,7 @@ pub enum MountKind {
     Fuse,
     /// tmpfs, ramfs, hugetlbfs: memory.
     Memory,
-    /// Not known.
+    /// Unknown.
     #[default]
     Other,
 }

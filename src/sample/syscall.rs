@@ -1,12 +1,12 @@
-//! The system calls in which threads are seen waiting, by number and machine, and what each waits for by definition; and
-//! the kernel functions that stand for one of them where calls may not be read.
+//! The system calls in which threads wait, by number and machine, and what each waits for by definition; and the kernel
+//! functions that reveal one of them if calls cannot be read.
 //!
 //! That a call with this number is a poll is the kernel's interface (arch/x86/entry/syscalls/syscall_64.tbl,
-//! include/uapi/asm-generic/unistd.h); what a poll means for a training loop is judged in `rates`.
+//! include/uapi/asm-generic/unistd.h); `rates` judges what a poll means for a training loop.
 
 use serde::{Deserialize, Serialize};
 
-/// The machine whose numbers a sample holds.
+/// The machine whose system call numbers a sample holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Machine {
     /// x86-64.
@@ -19,14 +19,14 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// The one that this program was built for.
+    /// The one this program was built for.
     pub const OWN: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
 }
 
-/// What a call waits for, whatever its arguments are.
+/// What a call waits for, whatever its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
-    /// `poll(2)`: any of some descriptors, with a time-out in milliseconds.
+    /// `poll(2)`: any of some descriptors, with a timeout in milliseconds.
     Poll,
     /// `select`, `ppoll`, `epoll_wait` and the like.
     PollLike,
@@ -34,15 +34,15 @@ pub enum CallKind {
     Futex,
     /// A socket.
     Socket,
-    /// A timer.
+    /// The time to pass.
     Sleep,
     /// A child process.
     Child,
     /// Written data to reach the disk.
     Flush,
-    /// What the device behind the descriptor decides.
+    /// Whatever the driver behind the descriptor decides.
     Ioctl,
-    /// Whatever takes the data that is written: a pipe, a socket, a disk. (A call that is none of these may read.)
+    /// The receiver of the written data: a pipe, a socket, a disk. (A call of none of these kinds may read.)
     Write,
 }
 
@@ -59,17 +59,17 @@ const CALLS: [(CallKind, &[i32], &[i32]); 9] = [
     (CallKind::Write, &[1, 18, 20, 40, 285, 296, 326, 328], &[64, 66, 68, 70, 71, 76, 285, 287]),
 ];
 
-/// What the call with this number waits for; `None` where the number alone does not tell (a read).
+/// What the call with this number waits for; `None` if the number alone does not tell (a read).
 pub fn kind(machine: Machine, number: i32) -> Option<CallKind> {
     find(&CALLS, machine, number)
 }
 
-/// What a call does with the descriptors that it is given.
+/// What a call does with its descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FdUse {
     /// Reads from its first argument, or waits for an answer.
     Reads,
-    /// Waits for somebody to connect.
+    /// Waits for a client to connect.
     Accepts,
     /// Writes to its first argument.
     Writes,
@@ -83,8 +83,8 @@ pub enum FdUse {
     Epolls,
 }
 
-/// Uses with the calls' numbers on x86-64 and on ARM. Control of a device (ioctl) waits for what is behind the descriptor,
-/// as reading does; `connect` for the other side to answer.
+/// Uses, with the calls' numbers on x86-64 and on ARM. An ioctl waits for what is behind the descriptor, like a read;
+/// `connect` waits for the other side to answer.
 const FD_USES: [(FdUse, &[i32], &[i32]); 7] = [
     (FdUse::Reads, &[0, 16, 17, 19, 42, 45, 47, 295, 299], &[29, 63, 65, 67, 69, 203, 207, 212, 243]),
     (FdUse::Accepts, &[43, 288], &[202, 242]),
@@ -95,12 +95,12 @@ const FD_USES: [(FdUse, &[i32], &[i32]); 7] = [
     (FdUse::Epolls, &[232, 281, 441], &[22, 441]),
 ];
 
-/// What the call with this number does with descriptors; `None` for one that has none.
+/// What the call with this number does with descriptors; `None` for a call without descriptors.
 pub fn fd_use(machine: Machine, number: i32) -> Option<FdUse> {
     find(&FD_USES, machine, number)
 }
 
-/// What stands beside the number in a table of the numbers on each machine.
+/// The entry for a number in a table of the numbers on each machine.
 fn find<T: Copy>(table: &[(T, &[i32], &[i32])], machine: Machine, number: i32) -> Option<T> {
     let found = table.iter().find(|(_, x86, arm)| match machine {
         Machine::X86_64 => x86.contains(&number),
@@ -109,7 +109,7 @@ fn find<T: Copy>(table: &[(T, &[i32], &[i32])], machine: Machine, number: i32) -
     found.map(|(what, ..)| *what)
 }
 
-/// Whether a kernel function, as `wchan` names it, is one in which threads wait for file locks (fs/locks.c).
+/// Whether a kernel function, as named by `wchan`, is one in which threads wait for file locks (fs/locks.c).
 pub fn waits_for_lock(symbol: &str) -> bool {
     ["lock_inode_wait", "lock_file_wait", "fcntl_setlk"].iter().any(|part| symbol.contains(part))
 }

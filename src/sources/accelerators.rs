@@ -1,4 +1,4 @@
-//! The files of GPUs and other accelerators that a process has open.
+//! Which GPU and other accelerator files a process has open.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,29 +7,29 @@ use std::sync::Arc;
 use super::links::each_link;
 use crate::sample::job::is_unread_accelerator;
 
-/// Most descriptors of one process that are looked at for GPU device files.
+/// How many descriptors of one process are searched for accelerator files.
 const MOST_DESCRIPTORS: usize = 4096;
 
-/// The files of GPUs and other accelerators that a process has open.
+/// The GPU and other accelerator files that a process has open.
 #[derive(Debug, Default)]
 pub struct OpenDevices {
     /// Minors of `/dev/nvidiaN`.
     pub minors: BTreeSet<u32>,
-    /// Paths of those that cannot be read.
+    /// Paths of accelerators that trainmon cannot read.
     pub accelerators: BTreeSet<Arc<str>>,
 }
 
 impl OpenDevices {
-    /// Whether there are any.
+    /// Whether any is open.
     pub fn any(&self) -> bool {
         !(self.minors.is_empty() && self.accelerators.is_empty())
     }
 
-    /// Those of the process whose folder under `/proc` this is; none where its descriptors may not be read.
+    /// The files open in the process with this folder under `/proc`; empty where its descriptors cannot be read.
     pub fn find(folder: &Path) -> Self {
         let mut open = Self::default();
         let mut nvidia = false;
-        // Where they may not be read there are none.
+        // Unreadable descriptors count as no open files.
         let _ = each_link(folder, MOST_DESCRIPTORS, |link| {
             let Ok(path) = std::str::from_utf8(link.target) else { return };
             if let Some(name) = path.strip_prefix("/dev/nvidia") {
@@ -39,7 +39,7 @@ impl OpenDevices {
                 open.accelerators.insert(path.into());
             }
         });
-        // NVIDIA's cards have render nodes as well.
+        // NVIDIA cards have render nodes too.
         open.accelerators.retain(|path| !(nvidia && path.starts_with("/dev/dri/")));
         open
     }

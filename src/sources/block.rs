@@ -1,5 +1,5 @@
-//! Block devices: `/proc/diskstats`, and from sysfs which whole disks a partition, a device-mapper or md device, a
-//! loop device or a mounted file system lies on.
+//! Block devices: `/proc/diskstats`, and from sysfs the whole disks below a partition, a device-mapper, md or loop
+//! device, or a mounted file system.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -16,15 +16,15 @@ use super::fields::{lines, text};
 use super::files::read_once;
 use super::mounts::{Mount, device_number, kind_of, mount_of, option};
 
-/// Lines of diskstats taken; a machine with more block devices exists nowhere known.
+/// Lines of diskstats read, far more than any known machine has.
 const MOST_BLOCK_DEVICES: usize = 4096;
-/// Stacks of device-mapper on md on loop … are followed this deep.
+/// How deep stacks of device-mapper, md and loop devices are followed.
 const MOST_STACKED: u32 = 8;
-/// Whole disks named for one mount.
+/// Whole disks listed for one mount.
 const MOST_DISKS: usize = 64;
 
-/// The devices of diskstats that have seen I/O. Those of the kernel's that are memory (`ram`, `zram`) are left out: they
-/// are no disks, whatever their counters say.
+/// The block devices in diskstats that have seen I/O. Memory-backed ones (`ram`, `zram`) are skipped: they are not
+/// disks, whatever their counters say.
 pub fn disk_lines(text: &[u8]) -> impl Iterator<Item = DiskStat> {
     let moved = |disk: &DiskStat| {
         (disk.reads | disk.merged | disk.sectors_read | disk.time_reading) != 0
@@ -35,14 +35,14 @@ pub fn disk_lines(text: &[u8]) -> impl Iterator<Item = DiskStat> {
         let digits = ["ram", "zram"].iter().find_map(|kind| disk.name.strip_prefix(kind));
         digits.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    // Line by line: one that is odd leaves the others.
+    // Line by line, so that one odd line does not cost the others.
     lines(text)
         .filter_map(|line| DiskStat::from_line(std::str::from_utf8(line).ok()?).ok())
         .filter(move |disk| moved(disk) && !is_memory(disk))
         .take(MOST_BLOCK_DEVICES)
 }
 
-/// The sample's form of a line, given the names.
+/// Turns a diskstats line and its names into the sample's form.
 pub fn device(disk: &DiskStat, (name, whole): Names) -> BlockDevice {
     BlockDevice {
         name,
@@ -59,10 +59,10 @@ pub fn device(disk: &DiskStat, (name, whole): Names) -> BlockDevice {
     }
 }
 
-/// A device's own name, and that of the whole disk that it is a partition of, or its own again.
+/// A block device's own name, and the name of the whole disk it belongs to (its own name for a whole disk).
 pub type Names = (Arc<str>, Arc<str>);
 
-/// What sysfs says about block devices. Answers for names are kept; the devices of a running machine seldom change.
+/// What sysfs says about block devices. Answers are cached: block devices rarely change on a running machine.
 #[derive(Debug, Default)]
 pub struct Topology {
     sys: PathBuf,
@@ -70,12 +70,12 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Reads under this mount point of sysfs.
+    /// Reads below this mount point of sysfs.
     pub fn new(sys: &Path) -> Self {
         Self { sys: sys.to_path_buf(), names: HashMap::new() }
     }
 
-    /// The names of a device.
+    /// The names of a block device.
     pub fn names(&mut self, name: &[u8]) -> Names {
         if let Some(known) = self.names.get(name) {
             return known.clone();
@@ -93,7 +93,7 @@ impl Topology {
         self.sys.join("class/block").join(OsStr::from_bytes(&sysfs_name(name)))
     }
 
-    /// The disk of a partition: in sysfs the partition's folder stands in that of its disk.
+    /// The disk of a partition: sysfs puts the partition's folder inside its disk's folder.
     fn parent(&self, name: &[u8]) -> Option<Vec<u8>> {
         let class = self.class(name);
         class.join("partition").symlink_metadata().ok()?;
@@ -102,14 +102,14 @@ impl Topology {
         (!parent.is_empty()).then(|| kernel_name(parent))
     }
 
-    /// The kernel name of a device number.
+    /// The kernel's name for a device number.
     fn name_of(&self, number: (u32, u32)) -> Option<Vec<u8>> {
         let link = fs::read_link(self.sys.join(format!("dev/block/{}:{}", number.0, number.1))).ok()?;
         Some(kernel_name(link.file_name()?.as_bytes()))
     }
 
-    /// The disks and the kind of storage under a mount. `own` is our own mountinfo, in which folders that a container
-    /// runtime or a loop device names are looked up.
+    /// The disks and the kind of storage under a mount. `own` is trainmon's own mountinfo, which resolves folders named
+    /// by container runtimes and loop devices.
     pub fn under(&mut self, mount: &Mount, own: &[Mount]) -> (MountKind, Vec<Arc<str>>) {
         let mut descent = Descent { topology: self, own, disks: Vec::new() };
         let kind = descent.mount(mount, MOST_STACKED);
@@ -120,7 +120,7 @@ impl Topology {
         device_number(read_once(self.class(name).join("dev"), 64).ok()?.trim_ascii())
     }
 
-    /// All devices of the btrfs that has `name` among them (`/sys/fs/btrfs/UUID/devices`).
+    /// All block devices of the btrfs file system that contains `name` (`/sys/fs/btrfs/UUID/devices`).
     fn btrfs_members(&self, name: &[u8]) -> Vec<Vec<u8>> {
         let folder = self.sys.join("fs/btrfs");
         names_in(&folder)
@@ -145,7 +145,7 @@ impl Descent<'_> {
         let Topology { sys, .. } = &*self.topology;
         let names = match mount.fs_type.as_slice() {
             b"overlay" => return self.overlay(mount, depth),
-            // A pool's devices stand in no file of the kernel's.
+            // The kernel does not list a pool's devices in any file.
             b"zfs" => return kind,
             b"btrfs" => {
                 device_name(&mount.source, sys).map(|name| self.topology.btrfs_members(&name)).unwrap_or_default()
@@ -165,7 +165,7 @@ impl Descent<'_> {
         })
     }
 
-    /// Adds the whole disks under a device.
+    /// Adds the whole disks under a block device.
     fn device(&mut self, name: &[u8], depth: u32) -> MountKind {
         let Some(depth) = depth.checked_sub(1) else { return MountKind::Local };
         let (_, whole) = self.topology.names(name);
@@ -177,7 +177,7 @@ impl Descent<'_> {
         if !slaves.is_empty() {
             return self.devices(&slaves, depth);
         }
-        // A loop device lies on the file system of its file: container images on a shared file system are common.
+        // A loop device sits on its file's file system: container images on a shared file system are common.
         if let Ok(file) = read_once(class.join("loop/backing_file"), 8192)
             && let Some(below) = mount_of(self.own, file.trim_ascii_end(), None)
             && below.number != self.topology.number_of(name).unwrap_or_default()
@@ -190,8 +190,9 @@ impl Descent<'_> {
         MountKind::Local
     }
 
-    /// The folders of an overlay are named as its mounter saw them. Where that is our own view (trainmon on the host,
-    /// the job in a container) the mounts under them are known; from inside, only that it is the node's storage.
+    /// An overlay names its folders as its mounter saw them. If trainmon shares that view (trainmon on the host, the
+    /// job in a container), the mounts under them are known; from inside the container we only know that it is the
+    /// node's storage.
     fn overlay(&mut self, mount: &Mount, depth: u32) -> MountKind {
         let options = &mount.super_options;
         let lower = option(options, b"lowerdir").unwrap_or_default().split(|&byte| byte == b':');
@@ -205,7 +206,7 @@ impl Descent<'_> {
             }
             seen.push(below.id);
             let under = self.mount(below, depth);
-            // A writable layer in memory over an image on a shared file system: the slower one decides.
+            // With a writable layer in memory over an image on a shared file system, the slower one decides.
             if matches!(under, MountKind::Network | MountKind::Fuse) {
                 kind = under;
             }
@@ -214,12 +215,12 @@ impl Descent<'_> {
     }
 }
 
-/// bcachefs lists its devices in the source, `/dev/sda:/dev/sdb`.
+/// bcachefs lists its block devices in the source: `/dev/sda:/dev/sdb`.
 fn device_names(source: &[u8], sys: &Path) -> Vec<Vec<u8>> {
     source.split(|&byte| byte == b':').filter_map(|one| device_name(one, sys)).take(MOST_DISKS).collect()
 }
 
-/// The kernel name of `/dev/NAME`; `/dev/mapper/NAME` is looked up by the name that device-mapper gives in sysfs.
+/// The kernel's name for `/dev/NAME`; `/dev/mapper/NAME` is looked up by its device-mapper name in sysfs.
 fn device_name(source: &[u8], sys: &Path) -> Option<Vec<u8>> {
     let name = source.strip_prefix(b"/dev/")?;
     if let Some(mapped) = name.strip_prefix(b"mapper/") {
@@ -232,7 +233,7 @@ fn device_name(source: &[u8], sys: &Path) -> Option<Vec<u8>> {
     (!name.is_empty()).then(|| name.to_vec())
 }
 
-/// The kernel writes `/` in device names (`cciss/c0d0`) as `!` in sysfs.
+/// sysfs writes `!` for a `/` in a device name (`cciss/c0d0`).
 fn sysfs_name(name: &[u8]) -> Vec<u8> {
     name.iter().map(|&byte| if byte == b'/' { b'!' } else { byte }).collect()
 }

@@ -1,8 +1,8 @@
-//! The cgroup that the job lives in: CPU quota and throttling, memory limit and refaults, read limits; v1, v2 and hybrid.
+//! The job's cgroup: CPU quota and throttling, memory limit and refaults, read limits; v1, v2 and hybrid.
 //!
-//! The counters are read each time from kept descriptors, the limits and the membership only now and then. A limit is
-//! the tightest of the group and all its ancestors, as far up as the mounted hierarchy shows; what lies above the
-//! root of a container's view is not seen by anyone inside. The procfs crate knows nothing below `/sys/fs/cgroup`.
+//! Counters are read every time, from kept descriptors; limits and membership only now and then. A limit is the
+//! tightest of the group and all its ancestors, as far up as the mounted hierarchy reaches. Inside a container, nothing
+//! above the root of the container's view is visible. The procfs crate reads nothing below `/sys/fs/cgroup`.
 
 mod find;
 mod freezer;
@@ -20,7 +20,7 @@ use super::files::{KeptFile, KeptPath, READ_LIMIT, ReadFailure, read_once};
 use find::{Hierarchies, Hierarchy, find};
 use freezer::Freezer;
 
-/// Limits and membership are looked at again after this many reads.
+/// Limits and membership are read again after this many reads.
 const REFRESH_EVERY: u32 = 10;
 
 /// Reads the cgroup of one process.
@@ -35,12 +35,12 @@ pub struct CgroupReader {
     limits: CgroupSample,
     counters: CgroupCounters,
     freezers: Vec<Freezer>,
-    /// The command that lets the group go on, once it was seen frozen.
+    /// The command that thaws the group, set once it was found frozen.
     thaw: Option<Option<Arc<str>>>,
     buffer: Vec<u8>,
 }
 
-/// The files read each time, at the groups whose limits bind.
+/// The files read every time, in the groups whose limits bind.
 #[derive(Debug, Default)]
 struct CgroupCounters {
     cpu_stat: Option<KeptPath>,
@@ -49,14 +49,14 @@ struct CgroupCounters {
 }
 
 impl CgroupReader {
-    /// Nothing is opened before the first read.
+    /// Opens nothing before the first read.
     pub fn for_process(roots: &Roots, pid: u32) -> Self {
         let membership = KeptPath::new(roots.proc.join(pid.to_string()).join("cgroup"));
         Self { roots: roots.clone(), pid, membership, ..Self::default() }
     }
 
-    /// Reads counters, and every tenth time the limits and whether the process has moved. What cannot be read is
-    /// `None`; once the process has ended, the last group goes on being read while it exists.
+    /// Reads the counters, and every tenth time the limits and whether the process has moved to another group. What
+    /// cannot be read is `None`. After the process has ended, its last group is read for as long as it exists.
     pub fn read(&mut self) -> CgroupSample {
         if self.reads.is_multiple_of(REFRESH_EVERY) {
             self.refresh();
@@ -69,7 +69,7 @@ impl CgroupReader {
             sample.throttled_periods = keyed_number(text, b"nr_throttled");
         }
         sample.memory_bytes = read(&mut self.counters.memory_usage, buffer).and_then(only_number);
-        // v1 shows the subtree under `total_…`, since Linux 6.0, in pages as v2 does.
+        // v1 shows the subtree under `total_…`, and since Linux 6.0 in pages, like v2.
         sample.refaulted_file_pages = read(&mut self.counters.memory_stat, buffer).and_then(|text| {
             keyed_number(text, b"total_workingset_refault_file")
                 .or_else(|| keyed_number(text, b"workingset_refault_file"))
@@ -119,8 +119,8 @@ impl CgroupReader {
             io_read_limit_iops,
             ..CgroupSample::default()
         };
-        // Throttling happens where the quota is, reclaim where the limit is: their counters belong to that group.
-        // Without a limit it is the job's own group.
+        // Throttling happens at the group with the quota, reclaim at the group with the limit, so their counters are
+        // read there; without a limit, in the job's own group.
         let limiting = memory.map(|(_, at)| at);
         let CgroupCounters { cpu_stat, memory_usage, memory_stat } = &mut self.counters;
         keep(cpu_stat, found.cpu.as_ref(), cpu.map(|(_, at)| at).as_deref(), "cpu.stat", "cpu.stat");
@@ -130,8 +130,8 @@ impl CgroupReader {
     }
 }
 
-/// Keeps the descriptor unless the file to read has become another one: the one of this name, by version, at `at`, else
-/// at the job's own group.
+/// Keeps the descriptor unless the file to read has changed. The file is `v1` or `v2` by version, in `at` or else in
+/// the job's own group.
 fn keep(kept: &mut Option<KeptPath>, hierarchy: Option<&Hierarchy>, at: Option<&Path>, v2: &str, v1: &str) {
     let path = hierarchy.and_then(|hierarchy| {
         let own = || hierarchy.folders.first().map(PathBuf::as_path);
@@ -146,13 +146,13 @@ fn read<'b>(kept: &mut Option<KeptPath>, buffer: &'b mut Vec<u8>) -> Option<&'b 
     kept.as_mut()?.read(buffer).ok()
 }
 
-/// A file that holds one number.
+/// The number in a file that holds nothing else.
 fn only_number(text: &[u8]) -> Option<u64> {
     number(text.trim_ascii())
 }
 
-/// The CPUs that a process may run on: its affinity mask, which the kernel keeps inside the cpuset
-/// (`Cpus_allowed_list` of `/proc/PID/status`). Empty where unknown.
+/// The CPUs that a process may run on: its affinity mask, which the kernel keeps within the cpuset (`Cpus_allowed_list`
+/// in `/proc/PID/status`). Empty where unknown.
 pub fn allowed_cpus(roots: &Roots, pid: u32) -> Vec<u16> {
     let path = roots.proc.join(pid.to_string()).join("status");
     let text = read_once(path, READ_LIMIT).unwrap_or_default();
@@ -160,8 +160,8 @@ pub fn allowed_cpus(roots: &Roots, pid: u32) -> Vec<u16> {
     list.map(|list| cpu_list(list.trim_ascii())).unwrap_or_default()
 }
 
-/// How many cores these CPUs belong to: several hardware threads of one core are siblings
-/// (Documentation/admin-guide/cputopology.rst, `thread_siblings_list`). `None` where that is not known of each.
+/// How many physical cores these CPUs belong to; hardware threads of one core are siblings
+/// (Documentation/admin-guide/cputopology.rst, `thread_siblings_list`). `None` unless known for every CPU.
 pub fn physical_cores(roots: &Roots, cpus: &[u16]) -> Option<u16> {
     let mut cores = BTreeSet::new();
     for cpu in cpus {
@@ -171,10 +171,10 @@ pub fn physical_cores(roots: &Roots, cpus: &[u16]) -> Option<u16> {
     u16::try_from(cores.len()).ok().filter(|count| *count > 0)
 }
 
-/// Highest CPU number taken from a list, far above the kernel's own limit (NR_CPUS is at most 8192).
+/// Highest CPU number accepted in a list, far above the kernel's own limit (NR_CPUS is at most 8192).
 const MOST_CPUS: u16 = 16_384;
 
-/// A list like `0-3,8,10-11` (cpuset(7)), ascending and without repeats; empty if any part of it is something else.
+/// Parses a list like `0-3,8,10-11` (cpuset(7)) into ascending numbers without repeats; empty if any part is malformed.
 pub fn cpu_list(list: &[u8]) -> Vec<u16> {
     let mut cpus = Vec::new();
     for part in list.split(|&byte| byte == b',') {
@@ -183,7 +183,7 @@ pub fn cpu_list(list: &[u8]) -> Vec<u16> {
         let Some(first) = end() else { return Vec::new() };
         let last = if part.contains(&b'-') { end() } else { Some(first) };
         let Some(last) = last.filter(|&last| last >= first) else { return Vec::new() };
-        // Parts of the kernel's lists ascend; repeats of a hostile list may not pile up.
+        // The kernel's lists ascend. Repeats in a hostile list must not pile up.
         if cpus.last().is_some_and(|&before| before >= first) {
             return Vec::new();
         }
@@ -192,7 +192,7 @@ pub fn cpu_list(list: &[u8]) -> Vec<u16> {
     cpus
 }
 
-/// Reads a small file of a cgroup whole.
+/// Reads all of a small cgroup file.
 fn small_file(folder: &Path, name: &str) -> Option<Vec<u8>> {
     let mut buffer = Vec::new();
     let file = KeptFile::open_regular(folder.join(name)).ok()?;

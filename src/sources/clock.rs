@@ -1,4 +1,4 @@
-//! The clocks, read in one place.
+//! All clocks are read here.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -8,7 +8,7 @@ fn nanoseconds(clock: ClockId) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
-/// Clock ticks per second, the unit of the kernel's counters of CPU time (`sysconf(_SC_CLK_TCK)`).
+/// Clock ticks per second, the unit of the kernel's CPU time counters (`sysconf(_SC_CLK_TCK)`).
 pub fn ticks_per_second() -> u32 {
     u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100).max(1)
 }
@@ -18,12 +18,12 @@ pub fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// CLOCK_BOOTTIME: like the monotonic clock, and runs on while the machine is suspended.
+/// CLOCK_BOOTTIME, nanoseconds: like the monotonic clock, but it also counts suspend.
 pub fn boottime_ns() -> u64 {
     nanoseconds(ClockId::Boottime)
 }
 
-/// CPU time of all our threads.
+/// CPU time of all of trainmon's threads, nanoseconds.
 pub fn own_cpu_ns() -> u64 {
     nanoseconds(ClockId::ProcessCPUTime)
 }

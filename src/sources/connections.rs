@@ -1,10 +1,10 @@
-//! What joins processes: who holds which end of the pipes and sockets that threads are seen waiting on, where a socket
-//! leads, and who holds a file lock.
+//! What connects processes: which process holds which end of the pipes and sockets that threads wait on, where a socket
+//! leads, and which process holds a file lock.
 //!
-//! A descriptor may live for milliseconds only, so what it points to, and where a socket leads, is looked up when a thread is
-//! seen waiting on it. Who else holds it is read rarely: when a new one is waited on, and every so many ticks. Nothing here
-//! opens what a descriptor points to. Everything that is read is bounded, for each round or each tick: what is left over is
-//! not known, or known later.
+//! A descriptor may live only for milliseconds, so its target, and where a socket leads, is looked up while a thread
+//! waits on it. Its other holders are looked up rarely: when a new descriptor is waited on, and every few ticks.
+//! Nothing here opens what a descriptor points to. Everything read is bounded per round or per tick; what exceeds the
+//! bound stays unknown or is learned later.
 
 mod channels;
 mod descriptors;
@@ -27,35 +27,35 @@ use locks::{held_for_writing, locked_by_another, open_file, waits_for_locks};
 use outside::HostScan;
 use sockets::Sockets;
 
-/// The open ends of a process are listed anew after this many ticks; earlier where something is waited on whose other end
-/// is not known.
+/// A process's open ends are listed again after this many ticks, or earlier if a thread waits on something whose other
+/// end is unknown.
 const LIST_EVERY: u64 = 10;
-/// … and after so many where little is asked for.
+/// … and after this many in sparing mode.
 const LIST_SELDOM: u64 = 30;
 /// Most processes whose ends are listed in one tick; the rest follow in the next.
 const MOST_LISTS: usize = 48;
-/// No more processes are listed in a tick once so many descriptors were looked at: some 2 µs each.
+/// Listing stops for a tick after this many descriptors; each takes about 2 µs.
 const MOST_LISTED: usize = 8192;
-/// Most descriptors of one process that are listed.
+/// Most descriptors listed for one process.
 const MOST_DESCRIPTORS: usize = 4096;
-/// Most ends of all processes that are remembered.
+/// Most ends remembered over all processes.
 const MOST_ENDS: usize = 1 << 16;
-/// Most channels waited on that are remembered in one tick; more are of descriptors that live for a moment.
+/// Most waited-on channels remembered in one tick; beyond that, most belong to short-lived descriptors.
 const MOST_WAITED: usize = 512;
-/// Most descriptors of one poll, select or epoll set that are looked up.
+/// Most descriptors looked up in one poll, select or epoll set.
 pub(super) const MOST_POLLED: usize = 64;
-/// Most pipes that are told because of sockets made for a moment.
+/// Most shared pipes reported on account of short-lived sockets.
 const MOST_SHARED: usize = 32;
-/// What is waited on in so many samples of a tick is no connection for a moment, whose holder a scan of the host comes too
-/// late to find.
+/// A connection waited on in this many samples of a tick is not short-lived. A scan of the host would find the holder
+/// of a short-lived one too late.
 const LASTING: u32 = 3;
-/// `/proc/locks` is read up to here, bytes …
+/// Most bytes read from `/proc/locks` …
 const LOCKS_LIMIT: usize = 256 << 10;
-/// … and so often in a tick.
+/// … and how many times per tick.
 const MOST_LOCK_READS: usize = 8;
-/// So many descriptors of the waiter are looked at for the file that is locked.
+/// How many of the waiter's descriptors are searched for the locked file.
 const MOST_FILES: usize = 512;
-/// Most waits for locks, and their holders, that are remembered.
+/// Most lock waits, and their holders, remembered.
 const MOST_LOCKS: usize = 64;
 
 /// One open end of a pipe or a socket.
@@ -70,57 +70,58 @@ struct SocketEnd {
 struct Ends {
     ends: Vec<SocketEnd>,
     listed: u64,
-    /// They may not be read.
+    /// Its descriptors cannot be read.
     denied: bool,
 }
 
-/// Who holds an end, and which.
+/// The holders of each end, and which end it is.
 type Holders = HashMap<Arc<str>, Vec<(u32, bool, bool)>>;
 
-/// Knows the connections of the processes that are sampled.
+/// The connections of the sampled processes.
 #[derive(Debug, Default)]
 pub struct Connections {
     proc_root: PathBuf,
     descriptors: Descriptors,
     ends: BTreeMap<u32, Ends>,
-    /// Channels that join processes or lead elsewhere, as of the last listing.
+    /// Channels that connect processes or lead elsewhere, as of the last listing.
     joined: Vec<Arc<str>>,
     sockets: Sockets,
     fifos: Fifos,
     host: HostScan,
     /// What was waited on since the last tick, and in how many samples.
     waited: BTreeMap<Arc<str>, u32>,
-    /// Processes that wait to read a pipe that is not known: their calls may not be seen.
+    /// Processes that wait to read from an unknown pipe: their syscalls cannot be read.
     pipe_readers: BTreeSet<u32>,
     locks: Vec<LockWait>,
     lock_reads: usize,
-    /// Processes that were seen asleep since the last tick.
+    /// Processes found asleep since the last tick.
     asleep: BTreeSet<u32>,
-    /// What others had locked when the open files of a sleeping process were looked at without finding one of it, and when.
+    /// Locks held by others when a sleeping process turned out to have none of the locked files open, and when that
+    /// was.
     unconcerned: BTreeMap<u32, (u64, Vec<(u32, u64)>)>,
-    /// Who held a lock that was waited for, and when it was seen last.
+    /// The holders of locks that were waited for, and when each was last seen.
     holders: BTreeMap<u32, u64>,
     tick: u64,
     sparing: bool,
 }
 
 impl Connections {
-    /// Nothing is known yet.
+    /// Starts with nothing known.
     pub fn new(proc_root: &Path) -> Self {
         Self { proc_root: proc_root.to_path_buf(), sockets: Sockets::new(proc_root), ..Self::default() }
     }
 
-    /// Whether little is asked for: descriptors are then listed more seldom.
+    /// Turns sparing mode on or off: in it, descriptors are listed less often.
     pub fn set_sparing(&mut self, sparing: bool) {
         self.sparing = sparing;
     }
 
-    /// A round of the sampler begins, at this time in microseconds.
+    /// Starts a round of the sampler at this time, microseconds.
     pub fn begin_round(&mut self, now_us: u64) {
         self.descriptors.begin_round(now_us);
     }
 
-    /// What a descriptor points to at this moment; the thread that is blocked on it waits to write, or to read.
+    /// What a descriptor points to right now. `writes` says whether the blocked thread waits to write or to read.
     pub fn descriptor(&mut self, pid: u32, fd: u32, writes: bool) -> Option<Descriptor> {
         let link = self.descriptors.target(&self.proc_root, pid, fd)?;
         if link.starts_with("socket:") {
@@ -130,7 +131,8 @@ impl Connections {
         Some(Descriptor { link, writes })
     }
 
-    /// The kernel's function says that a descriptor which was looked up is a pipe: where it shows a path, a named one.
+    /// Marks a looked-up descriptor as a pipe, because the kernel's wait function says so. If it shows a path, it is a
+    /// named pipe.
     pub fn name_pipe(&mut self, pid: u32, fd: u32, descriptor: &mut Descriptor) {
         if descriptor.link.starts_with('/')
             && let Some(link) = self.fifos.name(&self.proc_root, pid, fd, &descriptor.link)
@@ -148,7 +150,7 @@ impl Connections {
         }
     }
 
-    /// What an epoll instance waits for, at most [`MOST_POLLED`] descriptors.
+    /// The descriptors that an epoll instance waits for, at most [`MOST_POLLED`].
     pub fn polled(&mut self, pid: u32, fd: u32) -> Vec<Descriptor> {
         if self.descriptors.is_spent() {
             return Vec::new();
@@ -159,12 +161,12 @@ impl Connections {
         targets.filter_map(|(fd, writes)| self.descriptor(pid, fd, writes)).collect()
     }
 
-    /// Notes that a process waits to read a pipe, where its call may not be seen.
+    /// Notes that a process waits to read from a pipe where its syscall cannot be read.
     pub fn reads_a_pipe(&mut self, pid: u32) {
         self.pipe_readers.insert(pid);
     }
 
-    /// Notes who holds the locks that a process waits for.
+    /// Notes which processes hold the locks that a process waits for.
     pub fn lock(&mut self, pid: u32) {
         if self.locks.iter().any(|lock| lock.waiter == pid) || self.locks.len() >= MOST_LOCKS {
             return;
@@ -177,8 +179,8 @@ impl Connections {
         }
     }
 
-    /// Notes that a process sleeps, and who holds a lock on a file that it has open: SQLite, portalocker and others do not wait
-    /// for a lock, but sleep and try again.
+    /// Notes that a process sleeps, and which process holds a lock on a file that it has open. SQLite, portalocker and
+    /// others do not wait for a lock: they sleep and try again.
     pub fn sleeps(&mut self, pid: u32) {
         if !self.asleep.insert(pid) {
             return;
@@ -202,7 +204,7 @@ impl Connections {
         }
     }
 
-    /// The kernel's table of locks, as often as a tick may ask for it.
+    /// The kernel's table of locks; `None` once this tick's reads are used up.
     fn read_locks(&mut self) -> Option<Vec<u8>> {
         if self.lock_reads >= MOST_LOCK_READS {
             return None;
@@ -211,15 +213,15 @@ impl Connections {
         Some(read_once(self.proc_root.join("locks"), LOCKS_LIMIT).unwrap_or_default())
     }
 
-    /// Whoever holds a lock is followed too.
+    /// Follows the holder of a lock too.
     fn note_holder(&mut self, holder: u32) {
         if holder != 0 && (self.holders.len() < MOST_LOCKS || self.holders.contains_key(&holder)) {
             self.holders.insert(holder, self.tick);
         }
     }
 
-    /// The channels that were waited on since the last call, and the locks; `processes` are those that are sampled, and
-    /// `all` asks for every channel that joins two of them: where descriptors of a wait may not be seen.
+    /// The channels and locks that were waited on since the last call. `processes` are the sampled ones. `all` asks for
+    /// every channel that connects two of them, for when the descriptors of a wait cannot be read.
     pub fn take(&mut self, processes: &[u32], all: bool) -> ConnectionsSample {
         self.tick += 1;
         let inside: HashSet<u32> = processes.iter().copied().collect();
@@ -235,7 +237,7 @@ impl Connections {
         let mut waited = std::mem::take(&mut self.waited);
         let far = |link: &Arc<str>| self.sockets.links(link);
         let mut held = self.held(waited.keys().chain(waited.keys().flat_map(far)).map(|link| &**link).collect());
-        // Of a socket that was made for a moment the peer is not known, or nobody is found to hold that.
+        // The peer of a short-lived socket is unknown, or no process is found to hold it.
         let is_held = |link: &Arc<str>| held.contains_key(link);
         let elsewhere = |link: &str| self.sockets.get(link).is_some_and(|far| far.remote.is_some());
         let momentary = |link: &Arc<str>| {
@@ -259,7 +261,7 @@ impl Connections {
         let denied = self.ends.values().any(|ends| ends.denied);
         let hidden =
             lonely.iter().filter(|link| self.host.looked_for(link) && (denied || self.host.denied())).count();
-        // Whose holder was found is still wanted: without that it is forgotten, and found anew.
+        // A link whose holder was found is still wanted: otherwise it would be forgotten and found again.
         let found = |link: &&Arc<str>| self.host.holders(link).next().is_some();
         let far = |link: &Arc<str>| self.sockets.links(link);
         lonely.extend(waited.keys().chain(waited.keys().flat_map(far)).filter(found).cloned());
@@ -280,7 +282,7 @@ impl Connections {
         ConnectionsSample { channels, locks: std::mem::take(&mut self.locks), hidden, outside: Vec::new() }
     }
 
-    /// Processes that were not asked for and hold the other end of something that was waited on, or a lock.
+    /// Processes outside the request that hold a waited-on lock, or the other end of something waited on.
     pub fn outside(&self) -> Vec<u32> {
         let mut pids = self.host.found();
         pids.extend(self.holders.keys());
@@ -289,8 +291,8 @@ impl Connections {
         pids
     }
 
-    /// Lists the open ends of processes: new ones, those listed long ago, and all where a wait leads to nobody. True if any
-    /// was listed.
+    /// Lists the open ends of processes: new ones, those listed long ago, and all of them if a wait leads to no
+    /// process. Returns whether any was listed.
     fn list(&mut self, processes: &[u32]) -> bool {
         let mut alone: HashSet<&str> =
             self.waited.keys().filter(|link| link.starts_with("pipe:")).map(|link| &**link).collect();
@@ -299,7 +301,7 @@ impl Connections {
             alone.retain(|link| !held.contains(link));
         }
         let unknown = !alone.is_empty();
-        // A pipe that was made since the last listing, where nobody writes into those that are known.
+        // If no known pipe has a writer, the reader waits on a pipe made since the last listing.
         let mut readers = std::mem::take(&mut self.pipe_readers);
         readers.retain(|pid| !self.reads_from_another(*pid));
         let every = if self.sparing { LIST_SELDOM } else { LIST_EVERY };
@@ -311,7 +313,7 @@ impl Connections {
                 *listed == 0 || self.tick.saturating_sub(*listed) >= every || unknown && listed + 1 < self.tick
             })
             .collect();
-        // Those that were listed longest ago first, so that each has its turn.
+        // The longest unlisted first, so that every process gets its turn.
         due.sort_unstable();
         let mut kept: usize = self.ends.values().map(|ends| ends.ends.len()).sum();
         let mut looked = 0;
@@ -329,9 +331,9 @@ impl Connections {
         !due.is_empty()
     }
 
-    /// Finds the channels that join processes, or lead elsewhere.
+    /// Finds the channels that connect processes or lead elsewhere.
     fn join(&mut self) {
-        // The first holder, whether there are others, and whether it can read and write.
+        // The first holder, whether there are others, and whether the channel can be read and written.
         let mut joined: BTreeMap<Arc<str>, (u32, bool, bool, bool)> = BTreeMap::new();
         for (pid, ends) in &self.ends {
             for end in &ends.ends {
@@ -345,7 +347,7 @@ impl Connections {
         for (link, (pid, ..)) in joined.iter().filter(|(link, _)| link.starts_with("socket:")) {
             self.sockets.find(*pid, link, None);
         }
-        // A pipe of which only one end is known has the other outside of the job: the reader of its output, perhaps.
+        // If only one end of a pipe is known, the other is outside the job: a reader of its output, perhaps.
         let leads = |link: &str, is_whole: bool| match link.starts_with("pipe:") {
             true => !is_whole,
             false => self.sockets.get(link).is_some(),
@@ -356,8 +358,8 @@ impl Connections {
         self.joined = wanted.map(|(link, _)| link).take(MOST_WAITED).collect();
     }
 
-    /// Pipes that several of the processes hold, at most [`MOST_SHARED`]: a socket that was made for a moment, to pass a
-    /// descriptor on, leads to one of those that share a pipe with its holder.
+    /// Pipes held by several of the processes, at most [`MOST_SHARED`]. A socket made only to pass on a descriptor
+    /// leads to one of the processes that share a pipe with its holder.
     fn shared_pipes(&self) -> Vec<Arc<str>> {
         let mut holders: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
         for end in self.ends.values().flat_map(|ends| &ends.ends).filter(|end| end.link.starts_with("pipe:")) {
@@ -372,8 +374,8 @@ fn is_channel(link: &str) -> bool {
     link.starts_with("pipe:[") || link.starts_with("socket:[")
 }
 
-/// The descriptors of an epoll set with whether they are waited for to be written (proc(5), `fdinfo`):
-/// `tfd: FD events: HEX data: …`.
+/// The descriptors of an epoll set, and whether each is waited on for writing (proc(5), `fdinfo`): `tfd: FD events: HEX
+/// data: …`.
 fn epoll_targets(listed: &[u8]) -> impl Iterator<Item = (u32, bool)> + '_ {
     const EPOLLIN: u64 = 1;
     const EPOLLOUT: u64 = 4;
@@ -385,7 +387,7 @@ fn epoll_targets(listed: &[u8]) -> impl Iterator<Item = (u32, bool)> + '_ {
     })
 }
 
-/// A name of the kernel's as text, for the submodules.
+/// A kernel name as text, for the submodules.
 fn named(kind: &str, inode: u64) -> Arc<str> {
     text(format!("{kind}:[{inode}]").as_bytes())
 }

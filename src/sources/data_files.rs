@@ -1,8 +1,8 @@
-//! Which files of the job look like its data, told from its open descriptors and its mappings by name alone.
+//! Which of the job's files look like its data, judged by name alone from its open descriptors and mappings.
 //!
-//! Links of `/proc/PID/fd`, `fdinfo` and `maps` come from the kernel's memory. The files themselves are never opened
-//! or asked for anything: one on a server that does not answer would hang us. Reading them is bounded; what one
-//! scan does not reach, the next ones do. (The procfs crate reads a process's maps and descriptors whole, into a string each.)
+//! The links in `/proc/PID/fd`, `fdinfo` and `maps` come from the kernel's memory. The files themselves are never
+//! opened or touched: one on a server that does not answer would hang trainmon. Each scan is bounded; the next ones
+//! cover what it does not reach. (The procfs crate reads all maps and descriptors of a process, each into a string.)
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::links::each_link;
 use super::maps::{Mapping, mapping};
 use super::mounts::below;
 
-/// Descriptors of one process that are read.
+/// Most descriptors read for one process.
 const MOST_DESCRIPTORS: usize = 4096;
 
 /// An open or mapped file that looks like data.
@@ -22,16 +22,16 @@ const MOST_DESCRIPTORS: usize = 4096;
 pub struct DataFile<'p> {
     /// Path as the process sees it, raw.
     pub path: &'p [u8],
-    /// Device of the file where it is known (mappings).
+    /// The file's device number, where known (mappings).
     pub number: Option<(u32, u32)>,
-    /// Its descriptor (open files), for [`descriptor_facts`].
+    /// Its descriptor, for [`descriptor_facts`] (open files).
     pub descriptor: Option<u32>,
 }
 
-/// Calls `each` for every data-like link of `/proc/PID/fd` and says how many links were read.
+/// Calls `each` for every link in `/proc/PID/fd` that looks like data. Returns how many links were read.
 ///
 /// # Errors
-/// Denied without ptrace read rights, gone when the process has ended.
+/// Denied without ptrace read rights; gone if the process has ended.
 pub fn open_files(process: &Path, mut each: impl FnMut(DataFile<'_>)) -> Result<usize, ReadFailure> {
     let (count, read) = each_link(process, MOST_DESCRIPTORS, |link| {
         if looks_like_data(link.target) {
@@ -41,12 +41,12 @@ pub fn open_files(process: &Path, mut each: impl FnMut(DataFile<'_>)) -> Result<
     read.map(|()| count)
 }
 
-/// What `fdinfo` tells of a descriptor.
+/// What `fdinfo` says about a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DescriptorFacts {
-    /// Opened so that it can be read, and not for appending as logs are.
+    /// Opened for reading, and not for appending like logs.
     pub for_reading: bool,
-    /// Mount it was opened through.
+    /// The mount it was opened through.
     pub mount: Option<u64>,
 }
 
@@ -65,10 +65,10 @@ fn parse_fdinfo(text: &[u8]) -> Option<DescriptorFacts> {
     Some(DescriptorFacts { for_reading, mount: keyed_number(text, b"mnt_id:") })
 }
 
-/// Calls `each` for every data-like file in `/proc/PID/maps` and says how many bytes were read.
+/// Calls `each` for every file in `/proc/PID/maps` that looks like data. Returns how many bytes were read.
 ///
 /// # Errors
-/// As [`open_files`].
+/// Same as [`open_files`].
 pub fn mapped_files(
     process: &Path,
     buffer: &mut Vec<u8>,
@@ -79,10 +79,10 @@ pub fn mapped_files(
     Ok(text.len())
 }
 
-/// `7f31c000-7f31d000 r--p 00000000 103:02 1234    /path`: the mappings of one file stand together. A file of which any
-/// part is executable is a program or library.
+/// Parses `7f31c000-7f31d000 r--p 00000000 103:02 1234    /path`. The mappings of one file are adjacent. A file with
+/// any executable part is a program or library.
 fn parse_maps(text: &[u8], mut each: impl FnMut(DataFile<'_>)) {
-    // Most lines are anonymous memory: only those with a slash can name a file.
+    // Most lines are anonymous memory; only lines with a slash can name a file.
     let named = lines(text).filter(|line| line.contains(&b'/'));
     let mappings: Vec<Mapping<'_>> = named.filter_map(mapping).filter(|mapping| mapping.inode != 0).collect();
     for of_file in mappings.chunk_by(|one, next| one.file == next.file) {
@@ -95,7 +95,7 @@ fn parse_maps(text: &[u8], mut each: impl FnMut(DataFile<'_>)) {
     }
 }
 
-/// Folders of the system: programs, settings, the kernel's and services' own files.
+/// System folders: programs, settings, and files of the kernel and of services.
 const SYSTEM_FOLDERS: [&str; 27] = [
     "/proc",
     "/sys",
@@ -126,15 +126,15 @@ const SYSTEM_FOLDERS: [&str; 27] = [
     "/var/db/nscd",
 ];
 
-/// Where removable and user mounts appear below a system folder.
+/// Where removable and user mounts appear inside system folders.
 const MOUNTS_IN_SYSTEM_FOLDERS: [&str; 3] = ["/run/media", "/run/mount", "/run/user"];
 
-/// What lies in shared memory without being data that somebody put there: tensors and semaphores on their way between
-/// processes (torch, multiprocessing, NCCL).
+/// Shared memory that is not data the user put there: tensors and semaphores on their way between processes (torch,
+/// multiprocessing, NCCL).
 const SHARED_MEMORY_TRAFFIC: [&str; 7] = ["torch_", "sem.", "pym-", "psm_", "nccl", "cuda.", "shm-"];
 
-/// Folder names under which no data lies: installed packages, caches of compiled code, version control, notebooks,
-/// results of experiment trackers.
+/// Names of folders without data: installed packages, caches of compiled code, version control, notebooks, results of
+/// experiment trackers.
 const FOLDERS_WITHOUT_DATA: [&str; 14] = [
     "site-packages",
     "dist-packages",
@@ -152,16 +152,16 @@ const FOLDERS_WITHOUT_DATA: [&str; 14] = [
     "torch_extensions",
 ];
 
-/// File endings of programs, bookkeeping and fonts.
+/// Extensions of programs, bookkeeping files and fonts.
 const ENDINGS_WITHOUT_DATA: [&str; 24] = [
     "py", "pyc", "pyi", "pyd", "so", "sh", "a", "o", "log", "lock", "pid", "sock", "mo", "ttf", "otf", "pfb", "afm",
     "pem", "crt", "cubin", "fatbin", "ptx", "swp", "egg",
 ];
 
-/// Whether a path may be a file (or a folder) of data that the job reads. It errs on the side of "no" for what every
-/// Python process has open anyway, and of "yes" for the rest.
+/// Whether a path may be a data file (or folder) that the job reads. When in doubt it says no for what every Python
+/// process has open, and yes for the rest.
 pub fn looks_like_data(path: &[u8]) -> bool {
-    // Sockets, pipes and anonymous inodes are `kind:[number]`; `/memfd:` and `/SYSV…` are memory.
+    // Sockets, pipes and anonymous inodes read `kind:[number]`; `/memfd:` and `/SYSV…` are memory.
     if !path.starts_with(b"/") || path == b"/" || path.starts_with(b"/memfd:") || path.starts_with(b"/SYSV") {
         return false;
     }

@@ -1,8 +1,8 @@
-//! The mounts that the job's data files lie on, remembered over scans.
+//! The mounts that hold the job's data files, remembered across scans.
 //!
-//! A worker has a file open only while it reads it, so one scan sees little: descriptors are looked at each second, a
-//! bounded number at a time, mappings every five seconds, both more rarely later, and what was seen counts for minutes. A process's files
-//! are placed by its own mountinfo, since a container sees other mounts than we do.
+//! A worker opens a file only while reading it, so one scan finds little. Descriptors are scanned every second, a
+//! bounded number at a time, and mappings every five seconds, both less often later; what was found counts for minutes.
+//! A process's files are placed by its own mountinfo, because a container sees other mounts than trainmon.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -22,43 +22,43 @@ use super::mounts::{Mount, mount_of, parse_mountinfo};
 const SECOND: u64 = 1_000_000_000;
 /// An open file counts for this long after it was last seen.
 const OPEN_REMEMBERED_NS: u64 = 60 * SECOND;
-/// A mapped one longer: it takes 64 processes up to 320 seconds to have their turn, two in each scan.
+/// A mapped file counts longer: at two processes per scan, 64 processes take up to 320 seconds.
 const MAPPED_REMEMBERED_NS: u64 = 360 * SECOND;
-/// Descriptors are looked at no more often.
+/// Descriptors are scanned no more often than this.
 const DESCRIPTORS_EVERY_NS: u64 = SECOND * 9 / 10;
-/// Mappings are read no more often: the kernel takes the lock of the process's address space for it.
+/// Mappings are read no more often than this: reading them takes the lock of the process's address space.
 const MAPPINGS_EVERY_NS: u64 = 5 * SECOND;
-/// After this long the mounts of a job are mostly known, and scans are rarer.
+/// After this long most of a job's mounts are known, and scans become rarer.
 const SETTLED_NS: u64 = 30 * SECOND;
-/// Then descriptors are looked at, and mappings read, no more often than this.
+/// Then descriptors are scanned, and mappings read, no more often than this.
 const SETTLED_DESCRIPTORS_EVERY_NS: u64 = 3 * SECOND - SECOND / 10;
 const SETTLED_MAPPINGS_EVERY_NS: u64 = 10 * SECOND;
-/// … and so many times that where little is asked for: files are remembered for longer.
+/// … and in sparing mode this many times less often; files are then remembered longer.
 const SPARING: u64 = 5;
-/// Mountinfo is read again after this long, or at a mount that it does not have.
+/// Mountinfo is read again after this long, or when a file is on a mount that it lacks.
 const MOUNTINFO_EVERY_NS: u64 = 30 * SECOND;
 /// But not more often than this.
 const MOUNTINFO_RETRY_NS: u64 = 5 * SECOND;
-/// Links looked at in one scan, after which the rest waits for the next. One costs about 2 µs.
+/// Links read in one scan, about 2 µs each; the rest waits for the next scan.
 const LINKS_PER_SCAN: usize = 256;
-/// Bytes of maps in one scan, likewise; the file that exceeds them is read to its end. The kernel takes about 18 ns for
-/// each byte, and a torch process has some 80 KiB.
+/// Bytes of maps read in one scan; the file that crosses the limit is read to its end. The kernel takes about 18 ns per
+/// byte, and a torch process has some 80 KiB.
 const MAPS_BYTES_PER_SCAN: usize = 128 << 10;
-/// Processes looked at in all.
+/// Most processes scanned.
 const MOST_WITH_FILES: usize = 64;
 /// Files remembered.
 const MOST_DATA_FILES: usize = 4096;
-/// Mounts remembered, and mount name spaces.
+/// Mounts and mount namespaces remembered.
 const MOST_DATA_MOUNTS: usize = 256;
 const MOST_NAME_SPACES: usize = 16;
 
-/// Remembers files and mounts.
+/// The files and mounts found so far.
 #[derive(Debug, Default)]
 pub struct DataMounts {
     roots: Roots,
-    /// What is known of block devices.
+    /// What is known about block devices.
     pub topology: Topology,
-    /// Everything known of mounts, whether or not files were seen on them lately.
+    /// All known mounts, whether or not files were seen on them lately.
     pub mounts: Vec<KnownMount>,
     files: HashMap<u64, SeenFile>,
     name_spaces: HashMap<PathBuf, NameSpace>,
@@ -71,22 +71,22 @@ pub struct DataMounts {
     maps_buffer: Vec<u8>,
 }
 
-/// A path, by its hash, and the mount it was placed on; `None` for files that turned out not to be read.
+/// When a file was seen, by hash of its path, and the mount it is on; no mount for a file that is not read.
 #[derive(Debug, Clone, Copy)]
 struct SeenFile {
     mount: Option<usize>,
     until_ns: u64,
 }
 
-/// A mount with what was found out about it.
+/// A mount and what is known about it.
 #[derive(Debug)]
 pub struct KnownMount {
     pub mount: Mount,
     /// A process that sees it.
     pub pid: u32,
-    /// As it is shown, but for its files.
+    /// How it is shown, without its files.
     shown: DataMount,
-    /// Some of its files, with the hash of the path; each stays for as long as the file is remembered.
+    /// Some of its files, with the hash of each path; each stays as long as the file is remembered.
     examples: Vec<(u64, Arc<str>)>,
 }
 
@@ -103,7 +103,7 @@ enum FileUse {
     Mapped,
 }
 
-/// A file found in a scan, with its path copied out of the kernel's text.
+/// A file found in a scan, its path copied from the kernel's text.
 struct MountCandidate {
     hash: u64,
     path: Vec<u8>,
@@ -113,13 +113,12 @@ struct MountCandidate {
 }
 
 impl DataMounts {
-    /// Nothing has been scanned yet.
+    /// Starts with nothing scanned.
     pub fn new(roots: &Roots) -> Self {
         Self { roots: roots.clone(), topology: Topology::new(&roots.sys), ..Self::default() }
     }
 
-    /// Looks at the descriptors and mappings of `pids` where that is due.
-    /// More seldom where little is asked for (`sparing`).
+    /// Scans the descriptors and mappings of `pids` where due; less often when `sparing`.
     pub fn scan(&mut self, now_ns: u64, pids: &[u32], sparing: bool) {
         let pids = pids.get(..MOST_WITH_FILES).unwrap_or(pids);
         if pids.is_empty() {
@@ -135,12 +134,12 @@ impl DataMounts {
             |early: u64, late: u64| now_ns.saturating_add(if settled { late.saturating_mul(longer) } else { early });
         let descriptors_next_ns = every(DESCRIPTORS_EVERY_NS, SETTLED_DESCRIPTORS_EVERY_NS);
         let mappings_next_ns = every(MAPPINGS_EVERY_NS, SETTLED_MAPPINGS_EVERY_NS);
-        // Soon where much is asked for again.
+        // Back to the usual pace soon after sparing mode ends.
         self.descriptors_due_ns = self.descriptors_due_ns.min(descriptors_next_ns);
         self.mappings_due_ns = self.mappings_due_ns.min(mappings_next_ns);
         if now_ns >= self.descriptors_due_ns || first {
             self.descriptors_due_ns = descriptors_next_ns;
-            // The first scan is complete; later ones take turns.
+            // The first scan covers everything; later ones take turns.
             let most = if first { usize::MAX } else { LINKS_PER_SCAN };
             let readable = self.take_turns(now_ns, pids, FileUse::Open, most);
             self.readable = readable.or(self.readable);
@@ -155,7 +154,7 @@ impl DataMounts {
         }
     }
 
-    /// Mounts with data files of the job, most files first; `None` where its descriptors may not be read.
+    /// Mounts with data files of the job, most files first; `None` if its descriptors cannot be read.
     pub fn data_mounts(&self) -> Option<Vec<DataMount>> {
         if self.readable != Some(true) {
             return None;
@@ -177,8 +176,8 @@ impl DataMounts {
         Some(found)
     }
 
-    /// Looks into one process after the other, beginning with the one whose turn it is, until `left` links or bytes have
-    /// been looked at. Whether they may be read at all, where any told.
+    /// Scans one process after another, starting with the one whose turn it is, until `left` links or bytes are read.
+    /// Returns whether any could be read, if any was tried.
     fn take_turns(&mut self, now_ns: u64, pids: &[u32], kind: FileUse, mut left: usize) -> Option<bool> {
         let mut readable = None;
         for pid in in_turn(pids, self.next_of(kind)) {
@@ -205,7 +204,7 @@ impl DataMounts {
         }
     }
 
-    /// Links or bytes of one process that were looked at.
+    /// Scans one process; returns how many links or bytes were read.
     fn look(&mut self, now_ns: u64, pid: u32, kind: FileUse) -> Result<usize, ReadFailure> {
         let process = self.roots.proc.join(pid.to_string());
         let mut new = Vec::new();
@@ -218,13 +217,13 @@ impl DataMounts {
         Ok(looked)
     }
 
-    /// Finds the mount of each new file. Only here is `fdinfo` read: once for each path in a minute.
+    /// Finds the mount of each new file. `fdinfo` is read only here: once a minute per path.
     fn place(&mut self, now_ns: u64, pid: u32, new: Vec<MountCandidate>) {
         let process = self.roots.proc.join(pid.to_string());
         for file in new {
             let facts = file.descriptor.and_then(|descriptor| descriptor_facts(&process, descriptor));
             let mount = match facts {
-                // Mapped, or closed meanwhile: it was open a moment ago, the path is all there is.
+                // Mapped, or closed since: only the path is left.
                 None => self.mount_of(now_ns, pid, &file, None),
                 Some(facts) if facts.for_reading => self.mount_of(now_ns, pid, &file, facts.mount),
                 Some(_) => None,
@@ -242,7 +241,7 @@ impl DataMounts {
 
     fn mount_of(&mut self, now_ns: u64, pid: u32, file: &MountCandidate, mount_id: Option<u64>) -> Option<usize> {
         let process = self.roots.proc.join(pid.to_string());
-        // One copy for each mount name space; where that may not be read, one for each process.
+        // One copy per mount namespace, or per process if the namespace cannot be read.
         let key = std::fs::read_link(process.join("ns/mnt")).unwrap_or_else(|_| process.clone());
         let is_fresh = self.name_spaces.get(&key).is_some_and(|space| {
             let has_it = mount_id.is_none_or(|id| space.mounts.iter().any(|mount| mount.id == id));
@@ -283,7 +282,7 @@ impl DataMounts {
     }
 }
 
-/// Refreshes a file that is known and copies one that is new, as long as there is room.
+/// Refreshes a known file, and stores a new one while there is room.
 fn note(files: &mut HashMap<u64, SeenFile>, now_ns: u64, file: DataFile<'_>, new: &mut Vec<MountCandidate>) {
     let mut hasher = DefaultHasher::new();
     file.path.hash(&mut hasher);
@@ -291,7 +290,7 @@ fn note(files: &mut HashMap<u64, SeenFile>, now_ns: u64, file: DataFile<'_>, new
     let remembered = if file.descriptor.is_some() { OPEN_REMEMBERED_NS } else { MAPPED_REMEMBERED_NS };
     let until_ns = now_ns.saturating_add(remembered);
     if let Some(seen) = files.get_mut(&hash) {
-        // A file that is only written stays so for a minute, then it is looked at again.
+        // A file that is only written is checked again after a minute.
         if seen.mount.is_some() {
             seen.until_ns = seen.until_ns.max(until_ns);
         }
@@ -301,7 +300,7 @@ fn note(files: &mut HashMap<u64, SeenFile>, now_ns: u64, file: DataFile<'_>, new
     }
 }
 
-/// The processes, beginning with the one whose turn it is.
+/// The processes, starting with the one whose turn it is.
 fn in_turn(pids: &[u32], next: &mut usize) -> Vec<u32> {
     *next %= pids.len().max(1);
     pids.iter().cycle().skip(*next).take(pids.len()).copied().collect()

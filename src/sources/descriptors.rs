@@ -1,11 +1,11 @@
-//! How many files of `/proc` may stay open, and what is done with those beyond that.
+//! How many files of `/proc` may stay open, and what happens beyond that.
 //!
-//! A kept descriptor makes a read three times as cheap, but descriptors are limited (`ulimit -n`), and the kernel charges the
-//! memory behind each to our control group. So a kept file needs a [`Permit`]. A file without one is opened for each read.
-//! There is a budget for what is read once a tick and one for what is read in each round of the sampler, so that neither leaves
-//! nothing to the other.
-//! What does not belong to the job's processes (host, control group, storage, log, NVML, py-spy, terminal) is not counted: for
-//! these [`RESERVE`] descriptors stay free.
+//! Reading a kept descriptor is three times as fast as opening the file, but descriptors are limited (`ulimit -n`), and
+//! the kernel charges the memory behind each one to trainmon's control group. So keeping a file open takes a
+//! [`Permit`]; a file without one is opened for each read. Files read once a tick and files read in each round of the
+//! sampler have separate budgets, so that neither starves the other. Descriptors that do not belong to the job's
+//! processes (host, control group, storage, log, NVML, py-spy, terminal) are not counted: [`RESERVE`] stays free for
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -17,25 +17,26 @@ use super::Roots;
 use super::cgroup::CgroupReader;
 use super::files::{KeptFile, ReadFailure, numbers_in};
 
-/// Descriptors that stay free for everything besides the job's processes. Without NVML and the screen 25 are in use; the rest is
-/// for NVML (two per GPU), the terminal, py-spy's pipes, and one or two folders that each source thread lists.
+/// Descriptors kept free for everything except the job's processes. Without NVML and the screen 25 are in use. The rest
+/// is for NVML (two per GPU), the terminal, py-spy's pipes, and one or two folders that each source thread lists.
 const RESERVE: usize = 48;
-/// Fewer free descriptors than this do not even do without a GPU, a screen and py-spy.
+/// With fewer free descriptors than this trainmon does not work even without a GPU, a screen and py-spy.
 const LEAST_DESCRIPTORS: usize = 40;
-/// Most files that are kept open, however many descriptors there are: 43 MiB of kernel memory.
+/// Most files kept open, however many descriptors are available: 43 MiB of kernel memory.
 const MOST_KEPT: usize = 8192;
-/// One in so many of them is for the sampler.
+/// The sampler gets one in this many.
 const ROUNDS_PART: usize = 3;
-/// So many descriptors are enough for jobs of some hundred processes, which take eight each.
+/// This many descriptors are enough for jobs of some hundred processes, at eight each.
 const ENOUGH_DESCRIPTORS: u64 = 4096;
-/// Memory that the kernel charges to the control group for a kept file of `/proc` that has been read, bytes. Measured with 2,500
-/// files on Linux 6.18 (`memory.kmem.usage_in_bytes`): 1,406 once it is open, for `proc_inode_cache`, `dentry`, `filp` and
-/// `seq_file` of `/proc/slabinfo`, and a page once it is read, for its text (`seq_buf_alloc`, fs/seq_file.c, GFP_KERNEL_ACCOUNT).
+/// Memory that the kernel charges to the control group for a kept file of `/proc` once it has been read, bytes.
+/// Measured with 2,500 files on Linux 6.18 (`memory.kmem.usage_in_bytes`): 1,406 when opened, for `proc_inode_cache`,
+/// `dentry`, `filp` and `seq_file` in `/proc/slabinfo`, and a page when read, for its text (`seq_buf_alloc`,
+/// fs/seq_file.c, GFP_KERNEL_ACCOUNT).
 const CHARGED_BYTES: u64 = 5500;
-/// Kept files may take this part of the memory limit of our own control group.
+/// Kept files may take this fraction of the memory limit of trainmon's control group: one part in eight.
 const PART_OF_MEMORY: u64 = 8;
 
-/// Those of this process. All attached jobs share them, as they share the limit.
+/// This process's budgets. All attached jobs share them, because they share the limit.
 static BUDGETS: OnceLock<Budgets> = OnceLock::new();
 
 fn budgets() -> &'static Budgets {
@@ -46,9 +47,9 @@ fn budgets() -> &'static Budgets {
 struct Budgets {
     tick: Budget,
     rounds: Budget,
-    /// The descriptors are what there are too few of, not the memory.
+    /// The limit on descriptors binds, not the memory.
     by_limit: bool,
-    /// Limit on descriptors when the program began.
+    /// The descriptor limit when trainmon started.
     began_with: Rlimit,
 }
 
@@ -57,20 +58,20 @@ struct Budgets {
 struct Budget {
     total: usize,
     left: AtomicUsize,
-    /// A file did not get a permit.
+    /// Some file did not get a permit.
     scarce: AtomicBool,
 }
 
 /// What a file is kept open for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// It is read once a tick.
+    /// Read once a tick.
     Tick,
-    /// It is read many times a second.
+    /// Read many times a second.
     Rounds,
 }
 
-/// Leave to keep one file open, given back when dropped.
+/// Permission to keep one file open, returned on drop.
 #[derive(Debug)]
 pub struct Permit(&'static Budget);
 
@@ -81,8 +82,8 @@ impl Drop for Permit {
 }
 
 impl Budgets {
-    /// Raises the soft limit on descriptors as far as it is of use, and counts what there is. A limit that cannot be raised leaves
-    /// fewer kept files.
+    /// Raises the soft limit on descriptors as far as useful, and computes the budgets. If the limit cannot be raised,
+    /// fewer files are kept open.
     fn of_process() -> Self {
         let began_with = getrlimit(Resource::Nofile);
         let wanted = (MOST_KEPT + RESERVE) as u64;
@@ -91,7 +92,7 @@ impl Budgets {
             let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: began_with.maximum });
         }
         let limit = getrlimit(Resource::Nofile).current;
-        // Inherited ones included; those for listing the folder are gone again.
+        // Includes inherited ones; those used to list the folder are closed again.
         let open = numbers_in(Path::new("/proc/self/fd")).count();
         let memory = CgroupReader::for_process(&Roots::default(), std::process::id()).read().memory_limit_bytes;
         let (total, by_limit) = kept(limit, open, memory);
@@ -117,33 +118,33 @@ impl Budget {
         if !taken {
             self.scarce.store(true, Ordering::Relaxed);
         }
-        // Not `then_some`: a permit that is made and dropped gives back what was never taken.
+        // Not `then_some`: a permit created and dropped would return what was never taken.
         taken.then(|| Permit(self))
     }
 }
 
-/// How many files may be kept with so many descriptors, of which `open` are in use, and so much memory; and whether the
-/// descriptors are what limits it.
+/// How many files may be kept open under this descriptor limit, with `open` descriptors in use and this much memory;
+/// and whether the descriptors are the tighter limit.
 fn kept(limit: Option<u64>, open: usize, memory_bytes: Option<u64>) -> (usize, bool) {
     let number = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
     let by_memory = memory_bytes.map_or(MOST_KEPT, |bytes| number(bytes / PART_OF_MEMORY / CHARGED_BYTES));
-    // The standard streams are in the reserve.
+    // The reserve includes the standard streams.
     let by_limit = limit.map_or(MOST_KEPT, |limit| number(limit).saturating_sub(RESERVE + open.saturating_sub(3)));
     (by_memory.min(by_limit).min(MOST_KEPT), by_limit < by_memory.min(MOST_KEPT))
 }
 
-/// Leave to keep one more file open; `None` where there are enough.
+/// Permission to keep one more file open; `None` once the budget is used up.
 pub fn permit(purpose: Use) -> Option<Permit> {
     budgets().budget(purpose).permit()
 }
 
-/// How many files may be kept open for this, once one did not get a permit.
+/// The budget for this use, once a file did not get a permit.
 pub fn scarce(purpose: Use) -> Option<usize> {
     let budget = budgets().budget(purpose);
     budget.scarce.load(Ordering::Relaxed).then_some(budget.total)
 }
 
-/// Memory of the kernel that the kept files take, bytes.
+/// Kernel memory taken by the kept files, bytes.
 pub fn charged_bytes() -> u64 {
     let kept = |budget: &Budget| budget.total.saturating_sub(budget.left.load(Ordering::Relaxed)) as u64;
     let budgets = budgets();
@@ -156,17 +157,17 @@ pub fn reason() -> (String, Option<String>) {
         let (reason, fix) = too_few();
         return (reason, Some(fix));
     }
-    ("the memory limit of trainmon's own control group leaves room for few open files".to_owned(), None)
+    ("the memory limit of trainmon's control group allows only a few open files".to_owned(), None)
 }
 
-/// Whether there are enough descriptors for everything besides the job's processes; if not, why, and the command that fixes it.
-/// Not all that is opened each tick can say so, and tokio panics where it finds none for its signals.
+/// Whether there are enough descriptors for everything except the job's processes; if not, why, and the command that
+/// fixes it. Not everything opened in a tick can report this, and tokio panics without a descriptor for its signals.
 pub fn check() -> Result<(), (String, String)> {
     budgets();
     let limit =
         getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let open = numbers_in(Path::new("/proc/self/fd")).count();
-    // A folder that cannot be listed has no numbers.
+    // A folder that cannot be listed yields no numbers.
     if limit.saturating_sub(open) >= LEAST_DESCRIPTORS && (open > 0 || limit > RESERVE) {
         Ok(())
     } else {
@@ -174,7 +175,7 @@ pub fn check() -> Result<(), (String, String)> {
     }
 }
 
-/// What limits the number of open files so that it may be felt, and the command that fixes it.
+/// The limit on open files, if it is low enough to matter, and the command that fixes it.
 pub fn shortage() -> Option<(String, String)> {
     let hard = getrlimit(Resource::Nofile).maximum?;
     (hard < ENOUGH_DESCRIPTORS).then(|| {
@@ -183,8 +184,8 @@ pub fn shortage() -> Option<(String, String)> {
     })
 }
 
-/// That no descriptor is free, and the command that allows more in the shell that trainmon is started from. The soft limit has
-/// been raised to the hard one already, which only root can raise.
+/// Says that no descriptor is free, with the command that allows more in the shell that starts trainmon. trainmon has
+/// already raised the soft limit to the hard one, which only root can raise.
 pub fn too_few() -> (String, String) {
     let limit = getrlimit(Resource::Nofile).current.map_or_else(String::new, |limit| format!(" (ulimit -n {limit})"));
     let wanted = (MOST_KEPT + RESERVE).next_power_of_two();
@@ -194,19 +195,19 @@ pub fn too_few() -> (String, String) {
     (format!("too few file descriptors{limit}"), fix)
 }
 
-/// Gives a program that we have started the limit on descriptors that we were started with: ours may be higher, and programs
-/// that use select(2) end at descriptor 1024.
+/// Gives a child program the descriptor limit that trainmon was started with: trainmon's own may be higher, and
+/// programs that use select(2) fail beyond descriptor 1024.
 ///
 /// Failing does no harm: the program then has more descriptors than it asked for, or has ended.
 pub fn restore_limit(child: Pid) {
-    // Before the first permit nothing has been raised.
+    // Nothing was raised before the first permit.
     if let Some(budgets) = BUDGETS.get() {
         let _ = prlimit(Some(child), Resource::Nofile, budgets.began_with);
     }
 }
 
-/// A file of a process that is kept open where that is permitted, and opened for each read otherwise. Reads by path may hit the
-/// next owner of a PID: whoever reads has to compare the start time.
+/// A file of a process, kept open if permitted, otherwise opened for each read. A read by path may hit the PID's next
+/// owner, so the reader must compare the start time.
 #[derive(Debug)]
 pub struct ThriftyFile {
     path: PathBuf,
@@ -214,11 +215,10 @@ pub struct ThriftyFile {
 }
 
 impl ThriftyFile {
-    /// Opens the file, and keeps it open where that is wanted and permitted. Whether it can be opened without a free
-    /// descriptor is found out by the first read.
+    /// Opens the file, and keeps it open if wanted and permitted. If no descriptor is free, the first read reports it.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// If it cannot be opened.
     pub fn open(path: PathBuf, keep: Option<Use>) -> Result<Self, ReadFailure> {
         let kept = match KeptFile::open(&path) {
             Ok(file) => keep.and_then(permit).map(|permit| (file, permit)),
@@ -228,7 +228,7 @@ impl ThriftyFile {
         Ok(Self { path, kept })
     }
 
-    /// Hands the open file to `read`.
+    /// Passes the open file to `read`.
     ///
     /// # Errors
     /// Those of `read`, or of opening the file.
@@ -239,7 +239,7 @@ impl ThriftyFile {
         }
     }
 
-    /// Keeps the file open from now on where that is permitted, or closes it until it is read.
+    /// Keeps the file open from now on if permitted, or closes it until the next read.
     pub fn set_kept(&mut self, keep: Option<Use>) {
         let open = |permit| Some((KeptFile::open(&self.path).ok()?, permit));
         self.kept = match self.kept.take() {

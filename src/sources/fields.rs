@@ -1,13 +1,13 @@
-//! Cutting the kernel's text up as bytes, without allocating.
+//! Splitting the kernel's text as bytes, without allocating.
 
-/// The lines of a text, without their newline; no empty line after the last newline.
+/// The lines of a text, without newlines; no empty line after the last newline.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     let empty = text.is_empty();
     text.split(|&byte| byte == b'\n').filter(move |_| !empty)
 }
 
-/// A decimal number that fills the whole token; `None` for anything else and beyond the type.
+/// A decimal number that fills the whole token; `None` for anything else and on overflow.
 pub fn number<N: TryFrom<u64>>(token: &[u8]) -> Option<N> {
     if token.is_empty() {
         return None;
@@ -35,7 +35,7 @@ impl<'a> Fields<'a> {
         Self(line)
     }
 
-    /// The next field as a number; `None` where there is none or it is something else.
+    /// The next field as a number; `None` at the end or for anything else.
     pub fn number<N: TryFrom<u64>>(&mut self) -> Option<N> {
         self.next().and_then(number)
     }
@@ -63,12 +63,12 @@ pub fn keyed_number(text: &[u8], key: &[u8]) -> Option<u64> {
     })
 }
 
-/// Text of the kernel as a string; bytes that are not UTF-8 become U+FFFD.
+/// Kernel text as a string; invalid UTF-8 becomes U+FFFD.
 pub fn text(bytes: &[u8]) -> std::sync::Arc<str> {
     String::from_utf8_lossy(bytes).into()
 }
 
-/// [`text`] for a path, a mount's source or the like: with the secrets in it masked.
+/// Like [`text`], for paths, mount sources and the like: secrets in it are masked.
 pub fn path_text(bytes: &[u8]) -> std::sync::Arc<str> {
     crate::text::secrets::prose(&String::from_utf8_lossy(bytes)).into()
 }

@@ -1,8 +1,8 @@
-//! Reading the kernel's files again and again without allocating, never more of one than is bearable.
+//! Reading the kernel's files again and again, without allocating and within a size limit.
 //!
-//! A descriptor that stays open is read from offset 0 into a buffer that the caller keeps: opening costs three times as
-//! much as reading (`/proc/PID/stat`). A kept descriptor of a process that has exited answers ESRCH, one of a removed
-//! cgroup ENODEV: a reused PID or a recreated group cannot be mistaken for the old one.
+//! A descriptor that stays open is read from offset 0 into the caller's buffer: opening costs three times as much as
+//! reading (`/proc/PID/stat`). A kept descriptor of an exited process answers ESRCH, and one of a removed cgroup
+//! ENODEV, so a reused PID or a recreated group cannot be mistaken for the old one.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,32 +11,32 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, pread};
 
-/// No file of the kernel is read beyond this many bytes.
+/// Most bytes read of one kernel file.
 pub const READ_LIMIT: usize = 4 << 20;
 
-/// First size of a read buffer: seq_file hands out at least a page at a time.
+/// First size of a read buffer: seq_file returns at least a page at a time.
 const FIRST_BUFFER: usize = 4096;
 
-/// A path that could not be opened is tried again only after this many reads.
+/// A path that could not be opened is tried again after this many reads.
 const RETRY_AFTER_READS: u32 = 30;
 
 /// Why a file could not be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, thiserror::Error)]
 pub enum ReadFailure {
-    /// The process, cgroup or device behind the descriptor has ended (ESRCH, ENODEV).
+    /// The process, cgroup or block device behind the descriptor is gone (ESRCH, ENODEV).
     #[error("it has ended")]
     Gone,
     /// EACCES or EPERM.
     #[error("access denied")]
     Denied,
-    /// There is no such file, or the kernel has the feature switched off.
+    /// The file does not exist, or the kernel has the feature switched off.
     #[default]
     #[error("no such file")]
     Absent,
-    /// Its content is not what it should be.
-    #[error("it cannot be understood")]
+    /// The content is malformed.
+    #[error("unexpected content")]
     Malformed,
-    /// No descriptor is free (EMFILE, ENFILE): nothing is known of what should have been read.
+    /// No descriptor is free (EMFILE, ENFILE): the content is unknown.
     #[error("too few file descriptors")]
     Exhausted,
     /// Any other error.
@@ -45,7 +45,7 @@ pub enum ReadFailure {
 }
 
 impl ReadFailure {
-    /// What the file belonged to is not there any more, or never was.
+    /// Whether what the file belonged to no longer exists, or never did.
     pub fn is_gone(self) -> bool {
         matches!(self, Self::Gone | Self::Absent)
     }
@@ -82,21 +82,21 @@ impl From<ReadFailure> for io::Error {
 pub struct KeptFile(OwnedFd);
 
 impl KeptFile {
-    /// Opens `path` for reading, never waiting (a FIFO in its place does not block).
+    /// Opens `path` for reading without ever waiting (a FIFO in its place does not block).
     ///
     /// # Errors
-    /// What the kernel answered, sorted by what it means; so for all below.
+    /// The kernel's answer, classified; the same holds for all functions below.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadFailure> {
         Self::open_at(CWD, path.as_ref())
     }
 
-    /// Opens a path below the directory `at`.
+    /// Opens a path relative to the directory `at`.
     pub fn open_at(at: impl std::os::fd::AsFd, path: impl rustix::path::Arg) -> Result<Self, ReadFailure> {
         Ok(Self(openat(at, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?))
     }
 
-    /// Opens a regular file that is no link: what lies below another process's root may be anything that its user has put there,
-    /// and opening a pipe or a device can already have an effect.
+    /// Opens a regular file that is not a link. A file below another process's root may be anything that its user put
+    /// there, and merely opening a pipe or a device file can have an effect.
     pub fn open_regular(path: impl AsRef<Path>) -> Result<Self, ReadFailure> {
         let found = openat(CWD, path.as_ref(), OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         if FileType::from_raw_mode(fstat(&found)?.st_mode) != FileType::RegularFile {
@@ -105,13 +105,13 @@ impl KeptFile {
         Self::open(format!("/proc/self/fd/{}", found.as_raw_fd()))
     }
 
-    /// Reads the whole file, at most [`READ_LIMIT`] bytes; a longer one ends with its last complete line.
+    /// Reads the whole file, at most [`READ_LIMIT`] bytes; a longer file is cut after its last complete line.
     pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
         self.read_up_to(buffer, READ_LIMIT)
     }
 
-    /// Reads a file of the kernel whose records are a few bytes each, as a rule with a single call: it fills at least one page
-    /// before it stops at a whole record (seq_read_iter, fs/seq_file.c), so that what is much shorter has ended.
+    /// Reads a kernel file whose records are a few bytes each, usually with a single call: the kernel fills at least
+    /// one page before it stops at a whole record (seq_read_iter, fs/seq_file.c), so a much shorter read is the end.
     pub fn read_short_records<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
         if buffer.len() < FIRST_BUFFER {
             buffer.resize(FIRST_BUFFER, 0);
@@ -139,7 +139,7 @@ impl KeptFile {
             }
             let end = buffer.len().min(limit);
             let free = buffer.get_mut(filled..end).unwrap_or_default();
-            // A short read is not the end: seq_file stops at whole records. Only 0 is.
+            // A short read is not the end, because seq_file stops at whole records. Only 0 is.
             match self.read_at(free, filled as u64)? {
                 0 => return Ok(buffer.get(..filled).unwrap_or_default()),
                 count => filled += count,
@@ -153,7 +153,7 @@ impl KeptFile {
         Ok(room.get(..count).unwrap_or_default())
     }
 
-    /// One call of `pread(2)`: the number of bytes that it filled in.
+    /// One call of `pread(2)`; returns how many bytes it read.
     pub fn read_at(&self, room: &mut [u8], offset: u64) -> Result<usize, ReadFailure> {
         loop {
             match pread(&self.0, &mut *room, offset) {
@@ -164,7 +164,7 @@ impl KeptFile {
     }
 }
 
-/// A path whose descriptor is opened at the first read, kept, and opened again after it has failed.
+/// A path whose descriptor is opened at the first read, kept, and reopened after a failure.
 #[derive(Debug, Default)]
 pub struct KeptPath {
     path: PathBuf,
@@ -174,7 +174,7 @@ pub struct KeptPath {
 }
 
 impl KeptPath {
-    /// Nothing is opened yet.
+    /// Opens nothing yet.
     pub fn new(path: PathBuf) -> Self {
         Self { path, ..Self::default() }
     }
@@ -184,13 +184,13 @@ impl KeptPath {
         &self.path
     }
 
-    /// Reads the file's first `limit` bytes. A path that could not be opened is tried again at every 30th call only;
-    /// the calls in between repeat its failure.
+    /// Reads the file's first `limit` bytes. A path that could not be opened is tried again only at every 30th call;
+    /// the calls in between repeat the failure.
     pub fn read_up_to<'b>(&mut self, buffer: &'b mut Vec<u8>, limit: usize) -> Result<&'b [u8], ReadFailure> {
         self.read_with(|file| file.read_up_to(buffer, limit))
     }
 
-    /// Reads a small file as a rule with a single call, as [`KeptFile::read_short_records`] does.
+    /// Reads a small file, usually with a single call, like [`KeptFile::read_short_records`].
     pub fn read_short_records<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
         self.read_with(|file| file.read_short_records(buffer))
     }
@@ -215,13 +215,13 @@ impl KeptPath {
         })
     }
 
-    /// Reads the whole file, as [`KeptFile::read`] does.
+    /// Reads the whole file, like [`KeptFile::read`].
     pub fn read<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadFailure> {
         self.read_up_to(buffer, READ_LIMIT)
     }
 }
 
-/// Reads a file's first `limit` bytes once, for what is read too seldom to keep a descriptor or a buffer.
+/// Reads a file's first `limit` bytes once, for files read too rarely to keep a descriptor or a buffer.
 pub fn read_once(path: impl AsRef<Path>, limit: usize) -> Result<Vec<u8>, ReadFailure> {
     let mut buffer = Vec::new();
     let length = KeptFile::open(path)?.read_up_to(&mut buffer, limit)?.len();
@@ -229,7 +229,7 @@ pub fn read_once(path: impl AsRef<Path>, limit: usize) -> Result<Vec<u8>, ReadFa
     Ok(buffer)
 }
 
-/// The numbers among the names in a folder: processes, threads.
+/// The numbers among the names in a folder: PIDs or TIDs.
 pub fn numbers_in(folder: &Path) -> impl Iterator<Item = u32> + use<> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())

@@ -1,4 +1,4 @@
-//! Opens whatever can answer "what do the GPUs do?": NVML, or the simulated device.
+//! Opens the source of GPU readings: NVML or the simulated GPU.
 
 use std::path::Path;
 
@@ -9,19 +9,19 @@ use super::simulated_device::SimulatedReader;
 use super::{Ask, AskedSource, Roots, SourceOptions};
 use crate::sample::{GpuSample, SourceStatus};
 
-/// Opens the simulated device in the file `simulated` when one is given, else NVML from the library `nvml_lib`, else NVML
-/// from where the loader finds it. May block for as long as the driver takes to start (seconds without persistence mode).
+/// Opens the simulated GPU in the file `simulated` if given, else NVML from the library `nvml_lib`, else NVML from
+/// where the loader finds it. May block while the driver starts (seconds without persistence mode).
 ///
 /// # Errors
-/// When there is nothing to read, or it cannot be read; the kind says which.
+/// If there is nothing to read, or it cannot be read; the state says which.
 pub fn open(nvml_lib: Option<&Path>, simulated: Option<&Path>) -> Result<Box<dyn GpuReader>, SourceStatus> {
     open_in(&Roots::default(), nvml_lib, simulated)
 }
 
-/// [`open`] with another /proc, which the simulated device asks whether its processes still exist.
+/// Like [`open`], with another /proc in which the simulated GPU looks up its processes.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as [`open`].
 pub fn open_in(
     roots: &Roots,
     nvml_lib: Option<&Path>,

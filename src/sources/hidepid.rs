@@ -5,12 +5,12 @@ use std::path::Path;
 use super::files::{READ_LIMIT, read_once};
 use super::mounts::{self, parse_mountinfo};
 
-/// The option of the `/proc` that is mounted at `proc_root`, or at `/proc` where nothing is mounted there: `hidepid=2`, or
-/// `hidepid=invisible` (from Linux 5.8 on). `None` where nothing is hidden.
+/// The option of the `/proc` mounted at `proc_root`, or at `/proc` if nothing is mounted there: `hidepid=2`, or
+/// `hidepid=invisible` (since Linux 5.8). `None` if nothing is hidden.
 pub fn option(proc_root: &Path) -> Option<String> {
     let text = read_once(proc_root.join("self/mountinfo"), READ_LIMIT).ok()?;
     let mounts = parse_mountinfo(&text);
-    // What was mounted there last lies on top.
+    // The last mount at a point is on top.
     let at = |point: &[u8]| mounts.iter().rfind(|mount| mount.point == point);
     let mount = at(proc_root.as_os_str().as_encoded_bytes()).or_else(|| at(b"/proc"))?;
     let value = mounts::option(&mount.super_options, b"hidepid").filter(|value| !matches!(*value, b"0" | b"off"))?;

@@ -1,10 +1,10 @@
 //! The host's own counters: CPUs, load, memory, swap, pressure and network, each from a kept descriptor.
 //!
-//! Files that this kernel does not have leave their fields `None`; CPUs may come and go between two reads.
+//! Files that this kernel lacks leave their fields `None`; CPUs may come and go between two reads.
 //!
-//! All of them are read on each tick. Where a file has a line for each CPU, interface or event the procfs crate (0.18) allocates
-//! for each; of pressure it panics at a line that ends after `some`, and of meminfo it wants fields that sandboxes do not have.
-//! sysinfo does not update CPUs within 200 ms.
+//! All of them are read on every tick. The procfs crate (0.18) allocates for each line of a file with one line per CPU,
+//! interface or event; it panics on a pressure line that ends after `some`, and requires meminfo fields that sandboxes
+//! lack. sysinfo does not refresh CPUs within 200 ms.
 
 use std::io;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use super::Roots;
 use super::fields::{Fields, lines, number, text};
 use super::files::{KeptPath, ReadFailure};
 
-/// `/proc/stat` is read up to here at first; then up to a little beyond its CPU lines.
+/// First read size for `/proc/stat`; later reads end a little beyond its CPU lines.
 const FIRST_STAT_BYTES: usize = 16 << 10;
-/// And never beyond this: 8192 CPUs (the kernel's highest NR_CPUS) of about 120 bytes.
+/// And never more than this: 8192 CPUs (the kernel's highest NR_CPUS) at about 120 bytes each.
 const MOST_STAT_BYTES: usize = 1 << 20;
-/// Interface names remembered; container hosts make and drop veth pairs for ever.
+/// Interface names remembered; container hosts keep creating and deleting veth pairs.
 const MOST_NET_NAMES: usize = 1024;
 
 /// Reads [`HostSample`]s.
@@ -59,7 +59,7 @@ impl HostReader {
     /// Reads everything once. `now_ns` is CLOCK_MONOTONIC.
     ///
     /// # Errors
-    /// Only where neither `stat` nor `meminfo` can be read: then there is no procfs here.
+    /// Only if neither `stat` nor `meminfo` can be read: there is no procfs here.
     pub fn read(&mut self, now_ns: u64) -> io::Result<HostSample> {
         let mut sample = HostSample { monotonic_ns: now_ns, ..HostSample::default() };
         let stat = self.read_cpus(&mut sample.cpus);
@@ -79,14 +79,14 @@ impl HostReader {
         Ok(sample)
     }
 
-    /// The CPU lines stand first; the `intr` line after them can be longer than all others together, so the read
-    /// stops a little behind the CPU lines of the last time.
+    /// Reads the CPU lines, which come first. The `intr` line after them can be longer than all others together, so the
+    /// read stops a little beyond the last known CPU line.
     fn read_cpus(&mut self, cpus: &mut Vec<CpuTimes>) -> Result<(), ReadFailure> {
         loop {
             cpus.clear();
             let text = self.stat.read_up_to(&mut self.buffer, self.stat_bytes)?;
             let end = cpu_lines(text, cpus);
-            // Cut inside the CPU lines: more CPUs have come online since.
+            // The CPU lines are cut: more CPUs have come online.
             if end == text.len()
                 && !text.is_empty()
                 && self.stat_bytes < MOST_STAT_BYTES
@@ -96,22 +96,22 @@ impl HostReader {
                 continue;
             }
             cpus.shrink_to_fit();
-            // Counters grow by digits, and a line more shows that none is missing.
+            // Leave room for growing counters, and for one more line, which shows that none is missing.
             self.stat_bytes = (end + end / 8 + 1024).min(MOST_STAT_BYTES);
             return Ok(());
         }
     }
 }
 
-/// Reads the `cpuN` lines at the start of `/proc/stat` (proc(5)) and says how many bytes they and the total take.
-/// Columns that an old kernel does not have are 0.
+/// Reads the `cpuN` lines at the start of `/proc/stat` (proc(5)). Returns how many bytes they and the total line take.
+/// Columns that an old kernel lacks are 0.
 fn cpu_lines(text: &[u8], cpus: &mut Vec<CpuTimes>) -> usize {
     let mut end = 0;
     for line in text.split_inclusive(|&byte| byte == b'\n') {
         let Some(rest) = line.strip_prefix(b"cpu") else { break };
         end += line.len();
         let mut fields = Fields::new(rest.strip_suffix(b"\n").unwrap_or(rest));
-        // The line of the total has a blank where the number of the CPU would stand.
+        // The total line has a blank in place of the CPU number.
         if rest.starts_with(b" ") {
             continue;
         }
@@ -134,7 +134,7 @@ fn cpu_lines(text: &[u8], cpus: &mut Vec<CpuTimes>) -> usize {
     end
 }
 
-/// Puts the numbers of lines `KEY NUMBER` where they belong, as far as the line that is told to be the last.
+/// Stores the numbers of lines `KEY NUMBER` in `places`, up to and including the line `last`.
 fn keyed(text: &[u8], last: &[u8], places: &mut [(&[u8], &mut Option<u64>)]) {
     for line in lines(text) {
         let mut fields = Fields::new(line);
@@ -148,7 +148,7 @@ fn keyed(text: &[u8], last: &[u8], places: &mut [(&[u8], &mut Option<u64>)]) {
     }
 }
 
-/// The unit is KiB in spite of its name (proc(5)). Most lines follow the last one asked for.
+/// The unit is KiB despite its name (proc(5)). Most lines come after the last one needed.
 fn meminfo(text: &[u8], sample: &mut HostSample) {
     let mut places =
         [(&b"MemTotal:"[..], &mut sample.memory_total_bytes), (b"MemAvailable:", &mut sample.memory_available_bytes)];
@@ -158,7 +158,7 @@ fn meminfo(text: &[u8], sample: &mut HostSample) {
     }
 }
 
-/// Before Linux 5.9 there was one `workingset_refault`, of file pages only.
+/// Before Linux 5.9 there was a single `workingset_refault`, for file pages only.
 fn vmstat(text: &[u8], sample: &mut HostSample) {
     let mut older = None;
     keyed(
@@ -178,7 +178,7 @@ fn loadavg(text: &[u8]) -> Option<[f32; 3]> {
     Some([load.one, load.five, load.fifteen]).filter(|load| load.iter().all(|mean| mean.is_finite()))
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, then the same for `full`.
+/// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, then the same for `full`.
 pub(super) fn pressure(text: &[u8]) -> Option<Pressure> {
     let some = lines(text).find_map(|line| line.strip_prefix(b"some "))?;
     let some_us = Fields::new(some).find_map(|field| number(field.strip_prefix(b"total=")?))?;
@@ -187,18 +187,18 @@ pub(super) fn pressure(text: &[u8]) -> Option<Pressure> {
 
 /// Decides which interfaces to count, so that no byte is counted twice.
 ///
-/// A packet of a container passes its veth, a bridge and the network card; one of a bond passes the bond and a member.
-/// So only interfaces with a device behind them (`/sys/class/net/NAME/device`: PCI, virtio, USB) are counted. Inside
-/// a container there is none: there all count but those whose name tells that they sit on another one. RDMA traffic
-/// appears in none of these counters.
+/// A container's packet passes its veth, a bridge and the network card; a bond's packet passes the bond and a member.
+/// So only interfaces with hardware behind them (`/sys/class/net/NAME/device`: PCI, virtio, USB) are counted. Inside a
+/// container no interface has any, so all count except those whose name says that they sit on top of another one. RDMA
+/// traffic appears in none of these counters.
 #[derive(Debug)]
 struct NetNames {
     folder: std::path::PathBuf,
-    /// Names, and whether there is a device behind them.
+    /// Names, and whether hardware is behind them.
     known: Vec<(Arc<str>, bool)>,
 }
 
-/// Names given by the kernel, docker, libvirt, the CNI plug-ins and VPNs to interfaces that carry other interfaces'
+/// Names that the kernel, docker, libvirt, CNI plug-ins and VPNs give to interfaces that carry other interfaces'
 /// packets.
 const ON_TOP: [&str; 17] = [
     "veth", "docker", "br-", "virbr", "vnet", "tap", "tun", "wg", "cni", "flannel", "cali", "cilium", "lxc", "ifb",
@@ -206,7 +206,7 @@ const ON_TOP: [&str; 17] = [
 ];
 
 impl NetNames {
-    /// `/proc/net/dev`: two lines of heading, then `NAME: 8 receive columns, 8 transmit columns`.
+    /// Parses `/proc/net/dev`: two heading lines, then `NAME: 8 receive columns, 8 transmit columns`.
     fn count_once(&mut self, text_of_file: &[u8]) -> Vec<NetInterface> {
         let mut found = Vec::new();
         let mut any_device = false;

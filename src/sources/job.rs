@@ -1,8 +1,8 @@
-//! The job: the target, everything that it started, and what each of these does.
+//! The job: the target, everything it started, and what each process does.
 //!
-//! The tree is found through `/proc/PID/task/TID/children`, so its cost does not grow with the host. A process that
-//! was once part of the job stays part of it until it ends, even when its parent has gone; orphans that were never
-//! seen below their parent are found by session and process group in a rare scan of the whole host.
+//! The tree is found through `/proc/PID/task/TID/children`, so its cost does not grow with the host. A process that was
+//! once part of the job stays part of it until it ends, even after its parent has gone. Orphans that were never found
+//! below their parent are found by session and process group, in a rare scan of the whole host.
 
 mod attach;
 mod facts;
@@ -26,19 +26,19 @@ pub(crate) use facts::mapped_library;
 use facts::{access, other_namespace, rank_place, visible_devices};
 pub(crate) use unwatched::complete;
 
-/// Most processes of one job that are read.
+/// Most processes read for one job.
 const MOST_PROCESSES: usize = 1024;
-/// No more of those that are left out are counted.
+/// Most left-out processes counted.
 const MOST_COUNTED: usize = 1 << 16;
-/// `children` of threads other than the main one are read every so many ticks.
+/// `children` of threads other than the first one are read every this many ticks.
 const ALL_THREADS_EVERY: u64 = 4;
-/// The whole host is scanned for orphans every so many ticks …
+/// The whole host is scanned for orphans every this many ticks …
 const SCAN_EVERY: u64 = 10;
-/// … and in every so many of these scans those are read again that can be none: a number may have a new owner.
-const STRANGERS_EVERY: u64 = 6;
-/// Libraries and descriptors are looked at every so many ticks, and at each change of the tree.
+/// … and every this many scans, PIDs ruled out before are read again: a PID may have a new owner.
+const RULED_OUT_EVERY: u64 = 6;
+/// Libraries and descriptors are checked every this many ticks, and whenever the tree changes.
 const FACTS_EVERY: u64 = 10;
-/// Most processes outside of the job that are read.
+/// Most processes read outside the job.
 const MOST_OUTSIDE: usize = 16;
 /// Reads the job tick after tick.
 #[derive(Debug)]
@@ -50,14 +50,14 @@ pub struct JobReader {
     processes: BTreeMap<u32, Process>,
     gpu_pids: Vec<u32>,
     training: Vec<ProcessId>,
-    /// Processes outside of the job that something of it waits for.
+    /// Processes outside the job that the job waits for.
     outside: BTreeMap<u32, Process>,
     access: JobAccess,
     visible_devices: Option<Arc<str>>,
     other_namespace: bool,
-    /// Processes of other sessions, and those that are older than the job: none of them becomes an orphan of it.
-    strangers: HashSet<u32>,
-    /// Found processes that are too many to be watched.
+    /// Processes in other sessions, or older than the job: none of them can become an orphan of the job.
+    ruled_out: HashSet<u32>,
+    /// Processes found but not watched, because there are too many.
     left_out: HashSet<u32>,
     /// Processes that could not be opened or read at the last tick because no descriptor was free.
     unread: u32,
@@ -67,13 +67,13 @@ pub struct JobReader {
     buffer: Vec<u8>,
 }
 
-/// It has a library of machine learning mapped.
+/// Whether it has a machine-learning library mapped.
 fn learns(process: &Process) -> bool {
     process.library.as_deref().is_some_and(is_of_learning)
 }
 
 impl JobReader {
-    /// Attaches to `pid`: opens what will be read and finds out what may be.
+    /// Attaches to `pid`: opens what will be read and finds out what may be read.
     ///
     /// With `no_ptrace`, files that need ptrace attach rights are never opened.
     ///
@@ -105,7 +105,7 @@ impl JobReader {
             gpu_pids: Vec::new(),
             training: Vec::new(),
             outside: BTreeMap::new(),
-            strangers: HashSet::new(),
+            ruled_out: HashSet::new(),
             left_out: HashSet::new(),
             unread: 0,
             no_ptrace,
@@ -118,7 +118,7 @@ impl JobReader {
         Ok(reader)
     }
 
-    /// Command line of the attached process, raw; its name where it has none.
+    /// Command line of the attached process, raw; its name if it has no command line.
     pub fn command(&self) -> Arc<str> {
         self.processes.get(&self.target.pid).map_or_else(
             || "".into(),
@@ -126,18 +126,18 @@ impl JobReader {
         )
     }
 
-    /// Tells which PIDs NVML lists, so that a trainer is known by its use of a device.
+    /// Sets the PIDs that NVML lists: using a GPU is what marks a training process.
     pub fn set_gpu_pids(&mut self, pids: Vec<u32>) {
         self.gpu_pids = pids;
     }
 
-    /// Tells which processes have been seen in a backward pass.
+    /// Sets the processes that were seen in a backward pass.
     pub fn set_training(&mut self, training: Vec<ProcessId>) {
         self.training = training;
     }
 
-    /// Tells which processes outside of the job hold the other end of something that it waits for. They are read and
-    /// sampled as long as they are named here.
+    /// Sets the processes outside the job that hold the other end of something it waits for. They are read and sampled
+    /// for as long as they are listed here.
     pub fn set_outside(&mut self, pids: &[u32]) {
         self.outside.retain(|pid, _| pids.contains(pid));
         for pid in pids.iter().copied().take(MOST_OUTSIDE) {
@@ -153,7 +153,7 @@ impl JobReader {
         self.outside.values().map(|process| process.sample()).collect()
     }
 
-    /// Reads everything; `sampler`, `cgroup` and `allowed_cpus` are for the caller to fill in.
+    /// Reads everything; the caller fills in `sampler`, `cgroup` and `allowed_cpus`.
     pub fn read(&mut self, now_ns: u64) -> JobSample {
         let before: BTreeSet<ProcessId> = self.processes.values().map(|process| process.id).collect();
         let execs_before = self.execs();
@@ -161,7 +161,7 @@ impl JobReader {
         (self.unread, self.left_out) = (0, HashSet::new());
         for (pid, process) in &mut self.processes {
             match process.read() {
-                // Nothing is known of this tick: what was read last stands.
+                // This tick is unknown: keep what was read last.
                 Err(ReadFailure::Exhausted) => self.unread += 1,
                 Ok(()) if process.stat.is_alive() => {}
                 Ok(()) | Err(_) => gone.push(*pid),
@@ -196,13 +196,13 @@ impl JobReader {
         self.sample(now_ns)
     }
 
-    /// How often the target and all processes have executed another program.
+    /// How many times the target, and all processes, have executed another program.
     fn execs(&self) -> (u32, u32) {
         let of_target = self.processes.get(&self.target.pid).map_or(0, |process| process.execs);
         (of_target, self.processes.values().fold(0, |sum, process| sum.wrapping_add(process.execs)))
     }
 
-    /// What may be read of the target now, and which devices it was given: an exec may change both.
+    /// Checks what may be read of the target now, and which GPUs it was given: an exec may change both.
     fn look_at_target(&mut self) {
         let Some(target) = self.processes.get(&self.target.pid) else { return };
         self.access = access(&target.folder, self.no_ptrace);
@@ -232,7 +232,7 @@ impl JobReader {
         }
     }
 
-    /// The library that says most about the job.
+    /// The mapped library that says most about the job.
     fn library(&self) -> Option<Arc<str>> {
         let libraries = || self.processes.values().filter_map(|process| process.library.as_ref());
         libraries().find(|library| is_of_learning(library)).or_else(|| libraries().next()).cloned()
@@ -243,7 +243,7 @@ impl JobReader {
         roles::trainer_of(worker, of)
     }
 
-    /// Adds processes that have appeared below the known ones.
+    /// Adds new processes below the known ones.
     fn find_processes(&mut self) {
         let every_thread = self.reads.is_multiple_of(ALL_THREADS_EVERY);
         let mut queue: Vec<u32> = self.processes.keys().copied().collect();
@@ -289,21 +289,21 @@ impl JobReader {
         }
     }
 
-    /// Finds children by their parent's number where the kernel has no `children` files, and orphans of the job: taken
-    /// over by init, in the target's session and process group, and younger than the target.
+    /// Finds children by parent PID where the kernel has no `children` files, and orphans of the job: adopted by init,
+    /// in the target's session and process group, and younger than the target.
     fn scan_host(&mut self, lists_children: bool) {
         let leads_group = self.session.1 == i64::from(self.target.pid);
         let own = std::process::id();
-        let whole = !lists_children || (self.reads / SCAN_EVERY).is_multiple_of(STRANGERS_EVERY);
-        let before = std::mem::take(&mut self.strangers);
-        let mut strangers = HashSet::with_capacity(before.len());
+        let whole = !lists_children || (self.reads / SCAN_EVERY).is_multiple_of(RULED_OUT_EVERY);
+        let before = std::mem::take(&mut self.ruled_out);
+        let mut ruled_out = HashSet::with_capacity(before.len());
         let mut adopted = Vec::new();
         for pid in numbers_in(&self.proc_root) {
             if self.processes.contains_key(&pid) || pid == own {
                 continue;
             }
             if !whole && before.contains(&pid) {
-                strangers.insert(pid);
+                ruled_out.insert(pid);
                 continue;
             }
             let Some(stat) = stat_of(&self.proc_root, pid) else { continue };
@@ -313,10 +313,10 @@ impl JobReader {
             if child || orphan {
                 adopted.push(pid);
             } else if !may_be {
-                strangers.insert(pid);
+                ruled_out.insert(pid);
             }
         }
-        self.strangers = strangers;
+        self.ruled_out = ruled_out;
         for pid in adopted {
             self.add(pid);
         }

@@ -1,7 +1,7 @@
-//! What the descriptors of a process point to: the links of `/proc/PID/fd`.
+//! What a process's descriptors point to: the links in `/proc/PID/fd`.
 //!
-//! The kernel makes them up from its memory. The files themselves are never opened or asked for anything: one on a server
-//! that does not answer would hang us.
+//! The kernel builds them from its memory. The files themselves are never opened or touched: one on a server that does
+//! not answer would hang trainmon.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -25,16 +25,15 @@ pub struct Link<'l> {
 }
 
 impl Link<'_> {
-    /// Whether it is open for reading and for writing, as the permissions of the link say (proc(5)); both where they are not
-    /// known.
+    /// Whether it is open for reading and for writing, from the link's permissions (proc(5)); both if they are unknown.
     pub fn ways(&self) -> (bool, bool) {
         let stat = statat(self.folder, self.name, AtFlags::SYMLINK_NOFOLLOW);
         stat.map_or((true, true), |stat| (stat.st_mode & 0o400 != 0, stat.st_mode & 0o200 != 0))
     }
 }
 
-/// Hands the links of a process, at most `most`, to `each`. How many were read, and whether they could be read: gone when
-/// the process has ended, denied without ptrace read rights.
+/// Passes a process's links, at most `most`, to `each`. Returns how many were read, and whether they could be read:
+/// gone if the process has ended, denied without ptrace read rights.
 pub fn each_link(process: &Path, most: usize, each: impl FnMut(Link<'_>)) -> (usize, Result<(), ReadFailure>) {
     let mut count = 0;
     let read = walk(process, most, each, &mut count);
@@ -63,9 +62,9 @@ fn walk(process: &Path, most: usize, mut each: impl FnMut(Link<'_>), count: &mut
                 any = true;
                 each(Link { fd, target, folder: folder.as_fd(), name });
             }
-            // Root without the right to trace may list the folder all the same.
+            // Root may list the folder even without the right to trace.
             Err(error) if ReadFailure::from(error) == ReadFailure::Denied => read = Err(ReadFailure::Denied),
-            // Closed meanwhile.
+            // Closed since.
             Err(_) => {}
         }
     }

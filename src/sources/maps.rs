@@ -5,17 +5,17 @@ use super::fields::{Fields, hexadecimal, number};
 /// One line of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapping<'a> {
-    /// May be executed.
+    /// Executable.
     pub is_code: bool,
-    /// Major and minor number of the file's device.
+    /// The file's device number: major, minor.
     pub device: (u32, u32),
-    /// Inode of the file; 0 for memory without one.
+    /// Inode of the file; 0 for anonymous memory.
     pub inode: u64,
     /// Path of the file, `[vdso]` and the like, or empty.
     pub file: &'a [u8],
 }
 
-/// Parses one line; `None` where it is none.
+/// Parses one line; `None` if it is malformed.
 pub fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
     let mut fields = Fields::new(line);
     let mut ends = fields.next()?.splitn(2, |&byte| byte == b'-').map(hexadecimal);
@@ -24,7 +24,7 @@ pub fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
     let (major, minor) = std::str::from_utf8(fields.nth(1)?).ok()?.split_once(':')?; // after the offset
     let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
     let inode = fields.next()?;
-    // The rest of the line is the path, blanks and all: there is none where the line ends behind the inode.
+    // The path is the rest of the line, blanks included; empty if the line ends after the inode.
     let behind = inode.as_ptr() as usize - line.as_ptr() as usize + inode.len();
     let file = line.get(behind..)?.trim_ascii_start();
     let (inode, is_code) = (number(inode)?, permissions.contains(&b'x'));

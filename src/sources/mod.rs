@@ -1,7 +1,7 @@
-//! Readers of the outside world, one file for each thing read. They block, take their root as an argument, and know
-//! neither threads nor time; parsing is a pure function of bytes.
+//! Readers of the outside world, one file for each source. They block, take their root as an argument, and know neither
+//! threads nor time; parsing is a pure function of bytes.
 //!
-//! A reader that the collector asks once a tick on a thread of its own is an [`AskedSource`], and is named in [`start_asked`].
+//! A reader that the collector asks once a tick on its own thread is an [`AskedSource`], listed in [`start_asked`].
 
 pub(crate) mod accelerators;
 mod block;
@@ -42,7 +42,7 @@ use std::path::PathBuf;
 
 use crate::sample::{SamplePart, SourceState, SourceStatus};
 
-/// Where the kernel's file systems are found; a test or a container's host mount gives others.
+/// Where the kernel's file systems are mounted; a test or a container's host mount gives other paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roots {
     /// `/proc`.
@@ -62,34 +62,34 @@ impl Default for Roots {
 pub struct SourceOptions {
     /// Where `/proc` and `/sys` are.
     pub roots: Roots,
-    /// NVML's library, where it is not the loader's.
+    /// The NVML library, if not the loader's choice.
     pub nvml_lib: Option<PathBuf>,
-    /// The state file of a simulated device, which then takes NVML's place.
+    /// The state file of a simulated GPU, which then replaces NVML.
     pub simulated_device: Option<PathBuf>,
 }
 
-/// What a source is asked for.
+/// A request to a source.
 #[derive(Debug)]
 pub struct Ask {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub now_ns: u64,
-    /// The job's processes, the most telling first.
+    /// The job's processes, the most informative first.
     pub pids: Vec<u32>,
-    /// Little is wanted: what is looked up now and then is looked up more seldom.
+    /// Sparing mode: what is read now and then is read less often.
     pub sparing: bool,
 }
 
-/// A source that is asked once a tick, on a thread of its own because it may take long or hang. A tick waits for it for a
-/// moment only.
+/// A source that is read once a tick, on a thread of its own because it may be slow or hang. A tick waits for it only
+/// briefly.
 pub trait AskedSource: Sized {
     /// What it reads.
     type Value: SamplePart;
     /// Name of its thread.
     const THREAD: &'static str;
-    /// It reads with all our rights. Not for one that loads libraries or runs programs.
+    /// Whether it reads with all of trainmon's rights. Not for one that loads libraries or runs programs.
     const WITH_RIGHTS: bool;
 
-    /// Opens it. After a failure it is opened anew, but not at once.
+    /// Opens it. After a failure it is reopened, but not at once.
     ///
     /// # Errors
     /// Why there is nothing to read.
@@ -104,11 +104,11 @@ pub trait AskedSource: Sized {
 
 /// Starts the thread of a source.
 pub trait StartAsked {
-    /// Starts that of `S`.
+    /// Starts the thread of `S`.
     fn start<S: AskedSource>(&mut self);
 }
 
-/// Has every [`AskedSource`] started.
+/// Starts every [`AskedSource`].
 pub fn start_asked(starter: &mut impl StartAsked) {
     starter.start::<Box<dyn gpu::GpuReader>>();
     starter.start::<storage::StorageReader>();

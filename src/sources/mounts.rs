@@ -1,16 +1,16 @@
-//! `/proc/PID/mountinfo` (proc(5)): which mounts there are, which of them a path lies on, and what kind of storage a
-//! file-system type means.
+//! `/proc/PID/mountinfo` (proc(5)): which mounts exist, which one a path is on, and what kind of storage a file-system
+//! type means.
 //!
-//! Nothing here touches a mounted file system: a server that does not answer must not hang us.
+//! Nothing here touches a mounted file system: a server that does not answer must not hang trainmon.
 //!
-//! Parsed by hand: the procfs crate (0.18) leaves the kernel's escapes in paths, splits overlay's options at escaped
-//! commas, gives up the whole file at one odd line or at a byte that is not UTF-8, and reads without a bound.
+//! Parsed by hand: the procfs crate (0.18) leaves the kernel's escapes in paths, splits overlay options at escaped
+//! commas, rejects the whole file for one odd line or one invalid UTF-8 byte, and reads without a bound.
 
 use crate::sample::MountKind;
 
 use super::fields::{Fields, lines, number};
 
-/// Mounts kept of one mountinfo; container hosts have some thousands.
+/// Mounts kept per mountinfo; container hosts have several thousand.
 const MOST_MOUNTS: usize = 16_384;
 
 /// One line of mountinfo. Paths are raw bytes, unescaped.
@@ -18,11 +18,11 @@ const MOST_MOUNTS: usize = 16_384;
 pub struct Mount {
     /// Mount ID, the `mnt_id` of `/proc/PID/fdinfo/N`.
     pub id: u64,
-    /// Major and minor number of the superblock (`st_dev` of its files); major 0 where there is no block device.
+    /// Major and minor number of the superblock (`st_dev` of its files); major 0 if there is no block device.
     pub number: (u32, u32),
     /// Folder inside the file system that is the root of this mount (bind mounts, cgroup name spaces).
     pub root: Vec<u8>,
-    /// Where it is mounted, seen from the process's root.
+    /// Mount point, relative to the process's root.
     pub point: Vec<u8>,
     /// Type (`ext4`, `nfs4`, `fuse.s3fs`…).
     pub fs_type: Vec<u8>,
@@ -32,12 +32,12 @@ pub struct Mount {
     pub super_options: Vec<u8>,
 }
 
-/// Parses mountinfo; lines that do not have its form are left out.
+/// Parses mountinfo, skipping malformed lines.
 pub fn parse_mountinfo(text: &[u8]) -> Vec<Mount> {
     lines(text).filter_map(parse_line).take(MOST_MOUNTS).collect()
 }
 
-/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`, with any number of optional
+/// Parses `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`, with any number of optional
 /// fields before the hyphen.
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = Fields::new(line);
@@ -49,7 +49,8 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     fields.find(|field| *field == b"-")?;
     let fs_type = unescape(fields.next()?);
     let source = unescape(fields.next()?);
-    // A source may be empty, which leaves one field less (proc(5) knows of `none`, the kernel of an empty string).
+    // A source may be empty, which leaves one field less (proc(5) mentions `none`, the kernel also allows an empty
+    // string).
     let (source, super_options) = match fields.next() {
         Some(options) => (source, unescape(options)),
         None => (Vec::new(), source),
@@ -82,7 +83,7 @@ pub fn unescape(field: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What follows `folder` in `path`, without the leading slash; `None` where `path` does not lie in it.
+/// The rest of `path` after `folder`, without the leading slash; `None` if `path` is not inside it.
 pub fn below<'p>(path: &'p [u8], folder: &[u8]) -> Option<&'p [u8]> {
     let folder = folder.strip_suffix(b"/").unwrap_or(folder);
     match path.strip_prefix(folder)? {
@@ -92,9 +93,9 @@ pub fn below<'p>(path: &'p [u8], folder: &[u8]) -> Option<&'p [u8]> {
     }
 }
 
-/// The mount that `path` lies on: the longest mount point that is a folder of it, and of several mounts on one point
-/// the last, which hides the others. `number`, the device that the kernel names for the file, decides between
-/// mounts where it matches any (a bind mount hidden under another one; overlay and btrfs show numbers of their own).
+/// The mount that `path` is on: the longest mount point that contains it, and among several mounts at one point the
+/// last, which hides the others. `number`, the kernel's device number for the file, decides between mounts if it
+/// matches any (a bind mount hidden under another one; overlay and btrfs show numbers of their own).
 pub fn mount_of<'m>(mounts: &'m [Mount], path: &[u8], number: Option<(u32, u32)>) -> Option<&'m Mount> {
     let longest = |wanted: &dyn Fn(&Mount) -> bool| {
         mounts
@@ -105,8 +106,8 @@ pub fn mount_of<'m>(mounts: &'m [Mount], path: &[u8], number: Option<(u32, u32)>
     number.and_then(|number| longest(&|mount| mount.number == number)).or_else(|| longest(&|_| true))
 }
 
-/// The value of `key=value` among comma-separated mount options. A backslash keeps a comma inside the value
-/// (overlayfs escapes them so).
+/// The value of `key=value` among comma-separated mount options. A backslash escapes a comma inside the value
+/// (overlayfs writes them so).
 pub fn option<'o>(options: &'o [u8], key: &[u8]) -> Option<&'o [u8]> {
     let mut start = 0;
     let mut escaped = false;
@@ -123,14 +124,14 @@ pub fn option<'o>(options: &'o [u8], key: &[u8]) -> Option<&'o [u8]> {
     None
 }
 
-/// File systems whose storage is another machine (or, for 9p, virtiofs and the shared folders of hypervisors, the
-/// host of this one). Names as registered in the kernel (`register_filesystem`, or the vendor's module).
+/// File systems whose storage is on another machine (or, for 9p, virtiofs and hypervisors' shared folders, on the
+/// host). Names as registered in the kernel (`register_filesystem`, or the vendor's module).
 const NETWORK: &str = "\
     nfs nfs4 cifs smb3 smbfs afs coda ncpfs ceph lustre lustre_lite gpfs mmfs 9p virtiofs beegfs fhgfs pvfs2 \
     orangefs panfs wekafs glusterfs yrfs cpfs aifs pohmelfs davfs s3fs acfs vboxsf vmhgfs prl_fs dvs quobyte";
 
-/// FUSE programs whose storage is known to be elsewhere: the sub-type after `fuse.` (mount.fuse3(8)), or the source
-/// column of those that set none (Mountpoint for Amazon S3).
+/// FUSE programs whose storage is remote: the subtype after `fuse.` (mount.fuse3(8)), or the source column for programs
+/// without one (Mountpoint for Amazon S3).
 const NETWORK_FUSE: &str = "\
     glusterfs s3fs sshfs gcsfuse goofys mountpoint-s3 juicefs rclone blobfuse blobfuse2 ceph ceph-fuse \
     alluxio-fuse alluxio dfuse hf3fs curvefs seaweedfs weed hdfs fuse_dfs mfs moosefs lizardfs saunafs cvmfs \
@@ -139,14 +140,14 @@ const NETWORK_FUSE: &str = "\
 /// Kept in memory (Documentation/filesystems/tmpfs.rst, ramfs-rootfs-initramfs.rst; hugetlbfs).
 const MEMORY: &str = "tmpfs ramfs hugetlbfs devtmpfs rootfs";
 
-/// On block devices of this machine; `zfs`, `btrfs` and `bcachefs` manage theirs themselves, and `overlay` and `aufs`
-/// lie on folders of another local file system unless that one can be told. `fuseblk` is ntfs-3g and the like.
+/// On block devices of this machine. `zfs`, `btrfs` and `bcachefs` manage theirs themselves; `overlay` and `aufs` sit
+/// on folders of another local file system unless that file system is known. `fuseblk` is ntfs-3g and the like.
 const LOCAL: &str = "\
     ext2 ext3 ext4 xfs btrfs zfs bcachefs f2fs jfs reiserfs reiser4 nilfs2 ntfs ntfs3 vfat msdos exfat squashfs \
     erofs cramfs iso9660 udf minix hfs hfsplus ufs ocfs2 gfs2 fuseblk overlay aufs";
 
-/// The kind of storage that a type and a source column mean. Types that are not in the tables count as local where
-/// their superblock has a block device's number.
+/// The kind of storage behind a type and a source column. Types missing from the tables count as local if their
+/// superblock has a block device's number.
 pub fn kind_of(mount: &Mount) -> MountKind {
     let fs_type = mount.fs_type.as_slice();
     let among = |table: &str, name: &[u8]| table.split_ascii_whitespace().any(|entry| entry.as_bytes() == name);
@@ -167,7 +168,7 @@ pub fn kind_of(mount: &Mount) -> MountKind {
     }
 }
 
-/// Whether its counters stand in `/proc/PID/mountstats`.
+/// Whether its counters are in `/proc/PID/mountstats`.
 pub fn is_nfs(fs_type: &[u8]) -> bool {
     matches!(fs_type, b"nfs" | b"nfs4")
 }

@@ -1,5 +1,5 @@
-//! `/proc/PID/mountstats`: what the NFS client counts for each mount (net/sunrpc/stats.c, fs/nfs/super.c; the format
-//! that nfsiostat(8) reads). The counters come from the client's memory: nothing is asked of the server.
+//! `/proc/PID/mountstats`: the NFS client's counters for each mount (net/sunrpc/stats.c, fs/nfs/super.c; the format
+//! that nfsiostat(8) reads). They come from the client's memory: the server is not asked.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -8,20 +8,20 @@ use procfs::process::{MountStat, MountStats};
 
 use super::mounts::{is_nfs, unescape};
 
-/// Reading from one NFS mount since it was mounted.
+/// Reads from one NFS mount since it was mounted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NfsReads {
     /// Bytes read from the server, for reads of applications and read-ahead alike (fifth number of `bytes:`).
     pub bytes: Option<u64>,
     /// READ operations.
     pub ops: Option<u64>,
-    /// Milliseconds of all their round trips.
+    /// Total round-trip time of all of them, milliseconds.
     pub rtt_ms: Option<u64>,
 }
 
-/// The counters of each NFS mount in the text, with its mount point. Of mounts at one point the last hides the others.
+/// The counters of each NFS mount, with its mount point. Among mounts at one point the last hides the others.
 pub fn nfs_reads(text: &[u8]) -> Vec<(String, NfsReads)> {
-    // Lossily: a path that is not UTF-8 must not end the reading.
+    // Lossy: a path that is not UTF-8 must not stop the reading.
     let mounts = MountStats::from_buf_read(String::from_utf8_lossy(text).as_bytes());
     let reads = |mount: MountStat| {
         let point = unescape(mount.mount_point.as_os_str().as_bytes());

@@ -1,8 +1,8 @@
-//! The processes of the host that are not of the job and used the most CPU time since the last scan.
+//! The processes outside the job that used the most CPU time since the last scan.
 //!
-//! Unlike the job's files those of a whole host are not kept open: they would be thousands. A scan opens each
-//! `/proc/PID/stat` below one descriptor of `/proc` and remembers 24 bytes of it; names and owners are read for those
-//! few that are shown.
+//! Unlike the job's files, those of a whole host are not kept open: they would be thousands. A scan opens each
+//! `/proc/PID/stat` relative to one descriptor of `/proc` and remembers 24 bytes of it; names and owners are read only
+//! for the few processes shown.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -20,49 +20,50 @@ use super::{Roots, cgroup, clock, process, task_files};
 use crate::sample::neighbours::MOST_NEIGHBOURS;
 use crate::sample::{NeighbourProcess, NeighboursSample, ProcessId};
 
-/// Most processes that are read, which bounds what is remembered to some 2 MiB.
+/// Most processes read, which bounds the memory to about 2 MiB.
 const MOST_SCANNED: usize = 32_768;
 
-/// Scans the host's processes, each time for what has moved since.
+/// Scans the host's processes for CPU time used since the last scan.
 #[derive(Debug, Default)]
 pub struct NeighboursReader {
     roots: Roots,
-    /// The CPUs that the job may use; empty where they are not known.
+    /// The CPUs that the job may use; empty if unknown.
     job_cpus: Vec<u16>,
-    /// Processes that are named whether they use CPU time or not.
+    /// Processes that are reported even if they use no CPU time.
     asked: HashSet<u32>,
     counters: NeighbourCounters,
     now: HashMap<u32, (u64, u64)>,
     job: HashSet<u32>,
-    /// Those that used CPU time, with their parents and without their command lines and owners.
+    /// Those that used CPU time, with their parents but without command lines and owners.
     busiest: Vec<(u32, NeighbourProcess)>,
-    /// Command lines and owners of those that are shown, with the name that they had.
+    /// Command lines and owners of the processes shown, with the name that each had.
     names: HashMap<ProcessId, NeighbourNames>,
     path: String,
     before_ns: Option<u64>,
-    /// Our own PID, as this `/proc` counts, and our children: what these start is ours as well.
+    /// trainmon's own PID in this `/proc`, and its children: what these start is trainmon's as well.
     own: Option<u32>,
     own_children: Vec<u32>,
 }
 
-/// What is read of a process that is shown, once: name, command line, owner, and whether it runs on other CPUs than the job.
+/// What is read once for each process shown: name, command line, owner, and whether it runs on CPUs other than the
+/// job's.
 type NeighbourNames = (Arc<str>, Arc<str>, Option<u32>, bool);
 
-/// The processes as they were at the last scan.
+/// The processes at the last scan.
 #[derive(Debug, Default)]
 struct NeighbourCounters {
-    /// Start and CPU time so far by PID, clock ticks.
+    /// Start time and CPU time so far by PID, clock ticks.
     seen: HashMap<u32, (u64, u64)>,
-    /// No process was left out, so one that is not among them is younger than the scan.
+    /// No process was left out, so a process not listed is younger than the scan.
     complete: bool,
 }
 
 impl NeighbourCounters {
-    /// Ticks since the scan: all there are of a process that has started since. `None` where that cannot be known.
+    /// Clock ticks used since the scan; all of them for a process that started since. `None` if unknown.
     fn moved(&self, now: ProcessId, ticks: u64) -> Option<u64> {
         match self.seen.get(&now.pid) {
             Some((start_ticks, before)) if *start_ticks == now.start_ticks => ticks.checked_sub(*before),
-            // The PID had another owner at the scan.
+            // The PID belonged to another process at the scan.
             Some(_) => Some(ticks),
             None => self.complete.then_some(ticks),
         }
@@ -70,22 +71,22 @@ impl NeighbourCounters {
 }
 
 impl NeighboursReader {
-    /// Nothing has been read yet.
+    /// Starts with nothing read.
     pub fn new(roots: &Roots) -> Self {
         Self { roots: roots.clone(), ..Self::default() }
     }
 
-    /// Says which CPUs the job may use, and which processes are wanted although they may hardly use any.
+    /// Sets which CPUs the job may use, and which processes to report even if they hardly use any.
     pub fn ask(&mut self, job_cpus: &[u16], pids: Vec<u32>) {
         self.asked = pids.into_iter().collect();
         self.job_cpus = job_cpus.to_vec();
     }
 
-    /// Reads every process. `now_ns` is CLOCK_MONOTONIC; `job` are the job's PIDs, which are left out together with
+    /// Reads every process. `now_ns` is CLOCK_MONOTONIC; `job` are the job's PIDs, which are skipped together with
     /// their children. The first scan has no window and no processes.
     ///
     /// # Errors
-    /// Where `/proc` cannot be listed.
+    /// If `/proc` cannot be listed.
     pub fn read(&mut self, now_ns: u64, job: &[u32]) -> io::Result<NeighboursSample> {
         self.job = job.iter().copied().collect();
         self.busiest.clear();
@@ -124,7 +125,7 @@ impl NeighboursReader {
         })
     }
 
-    /// Reads one process, and tells whether it is a neighbour.
+    /// Reads one process; returns whether it is outside the job and trainmon.
     fn read_one(&mut self, folder: &OwnedFd, pid: u32) -> Result<bool, ReadFailure> {
         self.path.clear();
         let _ = write!(self.path, "{pid}/stat");
@@ -137,7 +138,7 @@ impl NeighboursReader {
         if self.own == Some(stat.parent) {
             self.own_children.push(pid);
         }
-        // A child of the job that is younger than the job's list is of the job as well.
+        // A child of the job that is younger than the job's list belongs to the job too.
         if self.job.contains(&pid) || self.job.contains(&stat.parent) {
             return Ok(false);
         }
@@ -170,8 +171,8 @@ impl NeighboursReader {
         self.busiest = busiest;
     }
 
-    /// The busiest with their command lines and owners; those of others are forgotten. A process that has ended since has
-    /// no more than its name.
+    /// The busiest processes with command lines and owners; those of other processes are forgotten. A process that has
+    /// ended has only its name.
     fn named(&mut self) -> Vec<NeighbourProcess> {
         let mut busiest = std::mem::take(&mut self.busiest);
         self.names.retain(|id, (comm, ..)| busiest.iter().any(|(_, busy)| busy.id == *id && busy.comm == *comm));
@@ -183,7 +184,7 @@ impl NeighboursReader {
                 let (uid, _) = process::identity(&folder);
                 (Arc::clone(&busy.comm), command, uid, runs_elsewhere(&self.roots, busy.id.pid, &self.job_cpus))
             });
-            // py-spy is a child of a child of ours.
+            // py-spy is trainmon's grandchild.
             let is_own = own == Some(busy.id.pid) || own == Some(parent) || own_children.contains(&parent);
             let (comm, command, uid, elsewhere) = names.clone();
             NeighbourProcess { comm, command, uid, own: is_own, elsewhere, ..busy }

@@ -1,12 +1,12 @@
 //! The GPUs through NVML, the library that comes with the driver (`libnvidia-ml.so.1`).
 //!
-//! Nothing is taken on trust: a function that the library lacks, a reading that the device does not offer and a value that
-//! cannot be (see [`plausible`]) all become `None`. A call can hang for ever on a sick device; the collector gives this
-//! reader a thread of its own.
+//! Nothing is taken on trust: a function that the library lacks, a reading that the GPU does not offer, and an
+//! impossible value (see [`plausible`]) all become `None`. A call to a sick GPU can hang forever, so the collector
+//! gives this reader its own thread.
 //!
-//! Cost: what moves slowly is read every five seconds, lists of processes too unless the memory in use changes, one
-//! direction of one device's PCIe rate per tick (the driver measures 20 ms for each); what a device does not offer is
-//! tried once a minute.
+//! Cost: slow readings are read every five seconds, and so are lists of processes unless the memory in use changes. One
+//! direction of one GPU's PCIe rate is read per tick (the driver measures each for 20 ms). A reading that the GPU does
+//! not offer is tried once a minute.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,29 +33,30 @@ mod trial;
 
 pub use trial::run_part;
 
-/// Where NVML is looked for when no library is named: by the loader, then where WSL and NixOS keep the driver's files.
+/// Where NVML is searched for if no library is named: where the loader finds it, then where WSL and NixOS keep the
+/// driver's files.
 const LIBRARIES: [&str; 4] = [
     "libnvidia-ml.so.1",
     "libnvidia-ml.so",
     "/usr/lib/wsl/lib/libnvidia-ml.so.1",
     "/run/opengl-driver/lib/libnvidia-ml.so.1",
 ];
-/// What fixes a library that was named and is none.
+/// How to fix a named library that is not NVML.
 const NAME_ANOTHER: &str = "name the driver's libnvidia-ml.so.1 with --nvml-lib, or leave the option out";
-/// Whether this program cannot load libraries: `dlopen` of a static musl always fails ("Dynamic loading not supported").
+/// Whether this build cannot load libraries: `dlopen` of a static musl always fails ("Dynamic loading not supported").
 const STATIC: bool = cfg!(all(target_env = "musl", target_feature = "crt-static"));
-/// Files that are there where an NVIDIA driver is: the driver's README, "Device files"; the second one under WSL.
+/// Files that exist where an NVIDIA driver is installed: the driver's README, "Device files"; the second one under WSL.
 const DRIVER_FILES: [&str; 2] = ["dev/nvidiactl", "dev/dxg"];
-/// Devices read at most; the largest machines hold 16.
+/// Most GPUs read; the largest machines hold 16.
 const MOST_DEVICES: u32 = 64;
-/// Slow readings, facts that are still missing, and lists of processes are read this often, nanoseconds.
+/// How often slow readings, facts still missing, and lists of processes are read, nanoseconds.
 const SLOW_EVERY_NS: u64 = 5_000_000_000;
 /// Least time between two PCIe rates, nanoseconds.
 const PCIE_EVERY_NS: u64 = 500_000_000;
-/// Points are never asked for further back than this, microseconds; the driver keeps about 20 s.
+/// Points are never requested further back than this, microseconds; the driver keeps about 20 s.
 const FURTHEST_BACK_US: u64 = 5_000_000;
 
-/// A blocking reader of all devices that NVML knows.
+/// A blocking reader of all GPUs that NVML knows.
 pub struct NvmlReader {
     // Before the library: fields are dropped in this order, and the library shuts NVML down.
     devices: Vec<DeviceReader>,
@@ -67,17 +68,17 @@ pub struct NvmlReader {
 }
 
 impl NvmlReader {
-    /// Loads and initialises NVML from `library`, or from where the loader finds it.
+    /// Loads and initializes NVML from `library`, or from where the loader finds it.
     ///
     /// # Errors
-    /// `Absent` without library, driver or device; `Denied`, `Gone`, `Hung` when there might be devices and none can be
+    /// `Absent` without library, driver or GPU; `Denied`, `Gone` or `Hung` if there may be GPUs but none can be
     /// reached.
     pub fn open(library: Option<&Path>) -> Result<Self, SourceStatus> {
         let library = load(library)?;
         let nvml = library.nvml;
         let count = nvml.device_count().map_err(|error| explain("cannot count the GPUs", &error))?;
         if count == 0 {
-            return Err(SourceStatus::new(SourceState::Absent, "the NVIDIA driver knows no GPU"));
+            return Err(SourceStatus::new(SourceState::Absent, "the NVIDIA driver lists no GPU"));
         }
         let devices: Vec<_> = (0..count.min(MOST_DEVICES)).map(|index| DeviceReader::open(nvml, index)).collect();
         let refusals: Option<Vec<_>> = devices.iter().map(DeviceReader::refusal).collect();
@@ -88,7 +89,7 @@ impl NvmlReader {
         Ok(Self { devices, library, driver, buffers: Buffers::default(), pcie_turn: 0, pcie_next_ns: 0 })
     }
 
-    /// Whose PCIe rate is read in this tick: (position, direction).
+    /// Which PCIe rate is read in this tick: (position, direction).
     fn pcie_turn(&mut self, now_ns: u64) -> Option<(usize, PcieUtilCounter)> {
         if now_ns < self.pcie_next_ns || self.devices.is_empty() {
             return None;
@@ -122,8 +123,7 @@ impl GpuReader for NvmlReader {
     }
 }
 
-/// Why a static program reads no GPU. Where there is a driver that is not the same as "there is no GPU", on which a
-/// verdict would build.
+/// Why a static build reads no GPU. If there is a driver this does not mean "no GPU", which a verdict would build on.
 fn cannot_load(root: &Path, library: Option<&Path>) -> SourceStatus {
     if library.is_none() && !DRIVER_FILES.iter().any(|file| root.join(file).exists()) {
         return SourceStatus::new(SourceState::Absent, "no NVIDIA driver (/dev/nvidiactl) on this machine")
@@ -131,9 +131,9 @@ fn cannot_load(root: &Path, library: Option<&Path>) -> SourceStatus {
     }
     SourceStatus::new(
         SourceState::Denied,
-        "this trainmon is linked statically and cannot load NVML, the driver's library",
+        "this trainmon is linked statically, so it cannot load NVML, the driver's library",
     )
-    .fixed_by("use the wheel or the .deb where the GPU is to be seen: pip install trainmon")
+    .fixed_by("install the wheel or the .deb to see the GPU: pip install trainmon")
 }
 
 fn load(path: Option<&Path>) -> Result<Library, SourceStatus> {
@@ -144,7 +144,7 @@ fn load(path: Option<&Path>) -> Result<Library, SourceStatus> {
         let name = path.display();
         return load_from(path).map_err(|trouble| match trouble {
             Trouble::Missing => {
-                let reason = format!("there is no NVML library at {name}");
+                let reason = format!("no NVML library at {name}");
                 SourceStatus::new(SourceState::Absent, reason).fixed_by(NAME_ANOTHER)
             }
             Trouble::Unfit(error) => error.fixed_by(NAME_ANOTHER),
@@ -154,7 +154,7 @@ fn load(path: Option<&Path>) -> Result<Library, SourceStatus> {
     for name in LIBRARIES {
         match load_from(Path::new(name)) {
             Ok(library) => return Ok(library),
-            // Not being there is the ordinary case; a file that is there and does not load is the one to tell of.
+            // A missing library is the normal case; a file that exists but does not load is worth reporting.
             Err(Trouble::Missing) => {}
             Err(Trouble::Unfit(error)) => return Err(error),
             Err(Trouble::Refused(error)) => return Err(explain("cannot start NVML", &error)),
@@ -166,11 +166,11 @@ fn load(path: Option<&Path>) -> Result<Library, SourceStatus> {
 
 /// Why a library is not used.
 enum Trouble {
-    /// There is none.
+    /// It does not exist.
     Missing,
-    /// The file is none that could be loaded, or loading does not come back.
+    /// The file cannot be loaded, or loading it hangs.
     Unfit(SourceStatus),
-    /// It is loaded, and the driver refuses.
+    /// It is loaded, but the driver refuses.
     Refused(NvmlError),
 }
 
@@ -179,13 +179,13 @@ impl Trouble {
         Self::Unfit(SourceStatus::new(state, format!("cannot use {} as NVML: {why}", file.display())))
     }
 
-    /// The library did not come through its trial.
+    /// The library failed its trial.
     fn failed(file: &Path, why: &trial::Failed) -> Self {
         let hangs = matches!(why, trial::Failed::Hung);
         Self::unfit(if hangs { SourceState::Hung } else { SourceState::Gone }, file, why)
     }
 
-    /// The file at `path`, which the loader was given as `given`, did not load, or the driver refused.
+    /// The file at `path`, which the loader got as `given`, did not load, or the driver refused.
     fn of_loader(error: NvmlError, path: &Path, given: &Path) -> Self {
         match error {
             NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_) => {
@@ -197,7 +197,7 @@ impl Trouble {
     }
 }
 
-/// Loads a library by its path, or by a name for the loader to find. The file that is used is the one that was looked at.
+/// Loads a library by its path, or by a name for the loader to find. The file used is the file that was checked.
 fn load_from(path: &Path) -> Result<Library, Trouble> {
     let is_name = path.components().count() == 1;
     let (named, of_system) = if is_name { loader::places(path) } else { (vec![path.to_path_buf()], Vec::new()) };
@@ -210,7 +210,7 @@ fn load_from(path: &Path) -> Result<Library, Trouble> {
                 return Library::open(given.as_os_str()).map_err(|error| Trouble::of_loader(error, &place, &given));
             }
             Err(Unusable::Missing) => {}
-            // So does the loader.
+            // The loader skips it too.
             Err(Unusable::OtherMachine) if is_name => {}
             Err(why) => return Err(Trouble::unfit(SourceState::Gone, &place, why)),
         }
@@ -218,7 +218,7 @@ fn load_from(path: &Path) -> Result<Library, Trouble> {
     if !is_name {
         return Err(Trouble::Missing);
     }
-    // In a folder that only the loader knows, if anywhere.
+    // It is in a folder that only the loader knows, if anywhere.
     trial::load(Err(path)).map_err(|why| Trouble::failed(path, &why))?;
     Library::open(path.as_os_str()).map_err(|error| match &error {
         NvmlError::LibloadingError(why) if why.to_string().contains("No such file") => Trouble::Missing,
@@ -226,7 +226,7 @@ fn load_from(path: &Path) -> Result<Library, Trouble> {
     })
 }
 
-/// An NVML error as one line, with what it means for the source and what fixes it.
+/// An NVML error in one line, with what it means for the source and how to fix it.
 fn explain(what: &str, error: &NvmlError) -> SourceStatus {
     use SourceState::{Absent, Denied, Gone};
     let (state, fix) = match error {
@@ -235,9 +235,9 @@ fn explain(what: &str, error: &NvmlError) -> SourceStatus {
         NvmlError::NoPermission | NvmlError::OperatingSystem => {
             (Denied, Some("run as a user who may read /dev/nvidiactl and /dev/nvidia0"))
         }
-        NvmlError::GpuLost => (Gone, Some("reboot, or reset the device: sudo nvidia-smi --gpu-reset")),
+        NvmlError::GpuLost => (Gone, Some("reboot, or reset the GPU: sudo nvidia-smi --gpu-reset")),
         NvmlError::ResetRequired => (Gone, Some("sudo nvidia-smi --gpu-reset")),
-        // A driver that was unloaded under us answers this to a library that did initialise.
+        // The answer to a library that did initialize, once the driver was unloaded.
         NvmlError::Uninitialized => {
             (Gone, Some("sudo modprobe nvidia (the driver was unloaded or is being replaced)"))
         }

@@ -1,9 +1,9 @@
-//! The NVML calls for which nvml-wrapper has no function, or one that trusts the library too far.
+//! The NVML calls that nvml-wrapper lacks, or implements with too much trust in the library.
 //!
 //! nvml-wrapper lacks `nvmlDeviceGetCurrentClocksEventReasons`. Its list calls ask the library for a count and allocate
-//! that many elements, whatever it says, and its strings must be UTF-8. Here buffers are kept between calls, grow only as
-//! far as [`MOST_ELEMENTS`], and text is read lossily. Every function is looked up by the wrapper; one that the library does not
-//! have is an error of that call. What is read is unchecked.
+//! that many elements, whatever it says, and its strings must be UTF-8. Here buffers are kept between calls and grow
+//! only up to [`MOST_ELEMENTS`], and text is read lossily. The wrapper looks up every function; a missing one is an
+//! error of that call. Results are unchecked.
 #![allow(unsafe_code, reason = "calls C functions of a library loaded at run time; each call says why it is sound")]
 
 use std::ffi::{OsStr, c_char, c_uint, c_ulonglong};
@@ -12,36 +12,36 @@ use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings as sys;
 
-/// Elements a list buffer begins with: more than the driver's sample ring (about 120) and the usual processes.
+/// Initial elements of a list buffer: more than the driver's sample ring (about 120) and the usual processes.
 const FIRST: usize = 128;
-/// Elements a list buffer never exceeds: a library that claims more is not believed.
+/// Most elements of a list buffer: a library that claims more is not believed.
 const MOST_ELEMENTS: usize = 4096;
 /// Bytes for a name or UUID (`NVML_DEVICE_UUID_V2_BUFFER_SIZE` and `NVML_DEVICE_NAME_V2_BUFFER_SIZE` are 96).
 const TEXT_BYTES: usize = 96;
 
-/// A loaded and initialised NVML. Lives as long as the program, so that devices can be kept beside it; shut down when
-/// this is dropped, which must happen after its devices are.
+/// A loaded and initialized NVML. Lives as long as the program, so that GPU handles can be kept beside it; dropping it
+/// shuts NVML down and must happen after its handles are dropped.
 #[derive(Debug)]
 pub struct Library {
     pub nvml: &'static Nvml,
 }
 
 impl Library {
-    /// Loads the library `path` (a path, or a name for the loader to find) and initialises it.
+    /// Loads the library `path` (a path, or a name for the loader to find) and initializes it.
     ///
     /// # Errors
-    /// When it cannot be loaded, is no NVML, or `nvmlInit_v2` fails.
+    /// If it cannot be loaded, is not NVML, or `nvmlInit_v2` fails.
     pub fn open(path: &OsStr) -> Result<Self, NvmlError> {
-        // Leaked on purpose, some kilobytes per opening that succeeds: the library stays loaded (a driver's threads may
-        // still run in it), and a missing nvmlShutdown cannot bring the wrapper's own destructor to panic.
+        // Leaked on purpose, a few kilobytes per successful open: the library stays loaded (driver threads may still
+        // run in it), and a missing nvmlShutdown cannot make the wrapper's destructor panic.
         let nvml = Nvml::builder().lib_path(path).init()?;
         Ok(Self { nvml: Box::leak(Box::new(nvml)) })
     }
 }
 
-/// Whether a library can be loaded. It stays loaded.
+/// Whether a library can be loaded. It then stays loaded.
 pub fn loads(path: &OsStr) -> bool {
-    // SAFETY: this runs code of the library, which is the point: the process is there for nothing else.
+    // SAFETY: this runs the library's code, which is the point: the process exists only for this.
     let loaded = unsafe { libloading::Library::new(path) };
     loaded.map(std::mem::forget).is_ok()
 }
@@ -49,13 +49,13 @@ pub fn loads(path: &OsStr) -> bool {
 impl Drop for Library {
     fn drop(&mut self) {
         if let Ok(shutdown) = &self.nvml.lib().nvmlShutdown {
-            // SAFETY: initialised by `open`; `NvmlReader` drops its devices first, and nobody else holds any.
+            // SAFETY: `open` initialized it; `NvmlReader` drops its GPU handles first, and nothing else holds any.
             unsafe { shutdown() };
         }
     }
 }
 
-/// Buffers for the list calls, kept so that a tick does not allocate.
+/// Buffers for list calls, kept so that a tick does not allocate.
 #[derive(Default)]
 pub struct Buffers {
     processes: Vec<sys::nvmlProcessInfo_t>,
@@ -74,7 +74,7 @@ pub enum ProcessList {
     Mps,
 }
 
-/// Current clock event reasons, under their newer or older name.
+/// Current clock event reasons, under the function's newer or older name.
 ///
 /// # Errors
 /// The driver's, or that it has neither function.
@@ -88,7 +88,7 @@ pub fn clock_event_reasons(device: &Device<'_>) -> Result<u64, NvmlError> {
     Ok(reasons)
 }
 
-/// Memory as (used, total) bytes by the older call, which counts what the driver reserves as used.
+/// Memory as (used, total) bytes from the older call, which counts the driver's reserve as used.
 pub fn memory_v1(device: &Device<'_>) -> Result<(u64, u64), NvmlError> {
     let function = nvml_sym(device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref())?;
     let mut memory = sys::nvmlMemory_t { total: 0, free: 0, used: 0 };
@@ -118,7 +118,7 @@ pub fn driver_version(nvml: &Nvml) -> Result<String, NvmlError> {
     text(|buffer, length| unsafe { function(buffer, length) })
 }
 
-/// Processes on a device.
+/// The processes on a GPU.
 ///
 /// # Errors
 /// The driver's, or that the list is longer than [`MOST_ELEMENTS`].
@@ -138,10 +138,10 @@ pub fn processes<'b>(
     fill(&mut buffers.processes, zero, |count, first| unsafe { function(device.handle(), count, first) })
 }
 
-/// Points of the utilisation buffer newer than `since_us`: (wall clock in microseconds, value).
+/// Points of the utilization buffer newer than `since_us`: (wall clock in microseconds, value).
 ///
 /// # Errors
-/// The driver's; `NotFound` when there is none.
+/// The driver's; `NotFound` if there are no such points.
 pub fn utilization_samples<'b>(
     device: &Device<'_>,
     since_us: u64,
@@ -159,10 +159,10 @@ pub fn utilization_samples<'b>(
     Ok(points.iter().map(move |point| (point.timeStamp, value(point))))
 }
 
-/// SM utilisation of the processes that ran since `since_us`.
+/// SM utilization of the processes that ran since `since_us`.
 ///
 /// # Errors
-/// The driver's; `NotFound` when none ran.
+/// The driver's; `NotFound` if no process ran.
 pub fn process_utilization<'b>(
     device: &Device<'_>,
     since_us: u64,
@@ -175,8 +175,8 @@ pub fn process_utilization<'b>(
     fill(&mut buffers.utilization, zero, |count, first| unsafe { function(device.handle(), first, count, since_us) })
 }
 
-/// Calls a list function with room for as many elements as `buffer` has, and again with more when it asks for more.
-/// Returns the elements filled, at most the buffer's length whatever the library claims.
+/// Calls a list function with room for as many elements as `buffer` has, and again with more room if it asks for more.
+/// Returns the filled elements, never more than the buffer holds, whatever the library claims.
 fn fill<T: Copy>(
     buffer: &mut Vec<T>,
     zero: T,
@@ -197,12 +197,12 @@ fn fill<T: Copy>(
         if room >= MOST_ELEMENTS {
             return Err(NvmlError::InsufficientSize(Some(count)));
         }
-        // Some more than asked for: processes may start meanwhile.
+        // A few extra: processes may start meanwhile.
         buffer.resize(count.saturating_add(16).max(room * 2).min(MOST_ELEMENTS), zero);
     }
 }
 
-/// Calls a text function. Text that is not UTF-8 is read lossily, and ends at the buffer's end at the latest.
+/// Calls a text function. Invalid UTF-8 is read lossily; the text ends at the end of the buffer at the latest.
 fn text(call: impl FnOnce(*mut c_char, c_uint) -> sys::nvmlReturn_t) -> Result<String, NvmlError> {
     let mut buffer = [0_u8; TEXT_BYTES];
     nvml_try(call(buffer.as_mut_ptr().cast(), TEXT_BYTES as c_uint))?;
@@ -210,10 +210,10 @@ fn text(call: impl FnOnce(*mut c_char, c_uint) -> sys::nvmlReturn_t) -> Result<S
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// A sample's value as a whole number. `None`: no such type, negative, or not a number.
+/// A sample's value as a whole number; `None` for an unknown type, a negative value, or NaN.
 fn number(value_type: sys::nvmlValueType_t, value: sys::nvmlValue_t) -> Option<u64> {
-    // SAFETY: every member of the union is plain old data for which any bits are a value, and the buffer it came from
-    // was zeroed, so all eight bytes are initialised.
+    // SAFETY: every member of the union is plain old data for which any bits are a value, and its buffer was zeroed, so
+    // all eight bytes are initialized.
     unsafe {
         match value_type {
             sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT => Some(u64::from(value.uiVal)),

@@ -1,4 +1,4 @@
-//! One process of the job, with the descriptors that stay open for it.
+//! One process of the job, with the descriptors kept open for it.
 
 mod keeping;
 mod pace;
@@ -21,50 +21,50 @@ use reads::STAT_MOST;
 pub(crate) use reads::stat_of;
 pub(super) use reads::{command, identity, io_counters};
 
-/// Threads of one process that are watched one by one; a process with more is read as far as this.
+/// Threads of one process watched individually; beyond that, threads are not read.
 pub(super) const MOST_THREADS: usize = 2048;
-/// No more of a thread's `children` than this is read, and its other files are shorter.
+/// Most bytes read of a thread's `children`; its other files are shorter.
 const THREAD_FILE_MOST: usize = 64 << 10;
-/// A process that starts ranks and looks after them computes for less than this share of the time: torchrun looks every
-/// 0.1 s, and takes 0.01.
+/// A process that only starts ranks and supervises them uses less than this share of a CPU: torchrun polls every 0.1 s
+/// and takes 0.01.
 const WORKS: f64 = 0.05;
-/// A thread that wakes less often a second than this rests: a loop wakes for each batch or answer.
+/// A thread that wakes less often than this per second rests: a loop wakes for each batch or answer.
 const RESTS_S: f64 = 0.1;
-/// The command line is read again every so many reads where an exec cannot be seen in `stat`.
+/// If `stat` does not show an exec, the command line is read again after this many reads.
 const COMMAND_EVERY: u32 = 10;
-/// A thread's name is read again this many times after it was first seen: names are set after the start.
+/// A thread's name is read again this many times after it appeared: names are set after the start.
 const NAME_READS: u8 = 4;
 
-/// A process that is being read tick after tick.
+/// A process that is read tick after tick.
 #[derive(Debug)]
 pub struct Process {
     /// Identity.
     pub id: ProcessId,
-    /// Name of the main thread.
+    /// Name of its first thread.
     pub comm: Arc<str>,
     /// Command line.
     pub command: Arc<str>,
-    /// Path of the executable, where it may be read.
+    /// Path of the executable, if it can be read.
     pub executable: Option<PathBuf>,
-    /// Role, given by `roles`.
+    /// Role, assigned by `roles`.
     pub role: ProcessRole,
     /// Threads.
     pub threads: Vec<Thread>,
-    /// A machine-learning library that it has mapped, as last looked for.
+    /// The machine-learning library it had mapped at the last check.
     pub library: Option<Arc<str>>,
-    /// Its place among the ranks of its run; the outer `None` where it was not looked for.
+    /// Its place among the ranks of its run; the outer `None` if not checked yet.
     pub rank: Option<Option<RankPlace>>,
-    /// The files of GPUs that it had open when they were last looked for.
+    /// The GPU files it had open at the last check.
     pub devices: OpenDevices,
     /// Its folder under `/proc`.
     pub folder: PathBuf,
     /// Counters and state at the last read.
     pub stat: Stat,
-    /// How often it has executed another program since it is watched.
+    /// How many times it has executed another program while watched.
     pub execs: u32,
     inner_pid: Option<u32>,
     uid: Option<u32>,
-    /// Its files are kept open as far as that is permitted.
+    /// Keep its files open as far as permitted.
     keep: Option<Use>,
     stat_file: ThriftyFile,
     io_file: Option<ThriftyFile>,
@@ -76,20 +76,20 @@ pub struct Process {
     io: Option<IoCounters>,
 }
 
-/// A thread that is being read.
+/// A thread of a watched process.
 #[derive(Debug, Default)]
 pub struct Thread {
     /// TID.
     pub tid: u32,
-    /// Role by name; feeders are found by their counters.
+    /// Role by name; queue-feeding threads are found by their counters.
     pub role: ThreadRole,
-    /// Name, raw; that of the main thread is the process's.
+    /// Name, raw; the first thread has the process's name.
     pub name: Arc<str>,
     /// At the last read.
     pub counters: Option<SchedStat>,
-    /// On-CPU time in the last tick, nanoseconds: only to choose which threads are sampled.
+    /// On-CPU time in the last tick, nanoseconds; used only to choose which threads to sample.
     pub recent_ns: u64,
-    /// How much it has moved of late: only to choose which threads are sampled.
+    /// How active it has been lately; used only to choose which threads to sample.
     pub pace: Pace,
     schedstat: Option<ThriftyFile>,
     name_reads: u8,
@@ -99,7 +99,7 @@ impl Process {
     /// Opens a process.
     ///
     /// # Errors
-    /// Absent or gone when there is none; denied under `hidepid`.
+    /// Absent or gone if it does not exist; denied under `hidepid`.
     pub fn open(proc_root: &Path, pid: u32) -> Result<Self, ReadFailure> {
         let keep = Some(Use::Tick);
         let folder = proc_root.join(pid.to_string());
@@ -134,7 +134,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Whether its PID in its own namespace differs from ours.
+    /// Whether its PID in its own namespace differs from the one trainmon sees.
     pub fn in_other_namespace(&self) -> bool {
         self.inner_pid.is_some_and(|inner| inner != self.id.pid)
     }
@@ -142,7 +142,7 @@ impl Process {
     /// Reads the process's files and all threads' `schedstat`.
     ///
     /// # Errors
-    /// Gone when it has ended.
+    /// Gone if it has ended.
     pub fn read(&mut self) -> Result<(), ReadFailure> {
         let mut room = [0_u8; STAT_MOST];
         let length = self.stat_file.with(|file| file.read_line(&mut room).map(<[u8]>::len))?;
@@ -150,7 +150,7 @@ impl Process {
         let (Some(stat), Some(comm)) = (task_files::stat(line), task_files::comm(line)) else {
             return Err(ReadFailure::Malformed);
         };
-        // The kernel answers ESRCH for a kept descriptor; another tree than /proc may show the number's next owner.
+        // The kernel answers ESRCH for a kept descriptor; a tree other than /proc may show the PID's next owner.
         if stat.start_ticks != self.id.start_ticks {
             return Err(ReadFailure::Gone);
         }
@@ -164,7 +164,7 @@ impl Process {
             self.execs = self.execs.saturating_add(1);
             self.forget();
         }
-        // A fork takes its parent's command line and changes it when it executes something else.
+        // A fork keeps its parent's command line until it executes something else.
         let hidden = stat.program == 0 && self.reads.is_multiple_of(COMMAND_EVERY);
         if ((renamed || executed || hidden) && self.reads > 0) || (1..4).contains(&self.reads) {
             self.command = command(&self.folder);
@@ -173,7 +173,7 @@ impl Process {
         if let Some(file) = &self.io_file {
             self.io = file.with(io_counters).ok();
         }
-        // Threads come and go seldom; the count in `stat` tells when, and listing them now and then finds replacements.
+        // Threads rarely come and go. The count in `stat` shows when; listing them now and then finds replacements.
         if (stat.threads as usize).min(MOST_THREADS) != self.threads.len() || self.reads.is_multiple_of(8) {
             self.list_threads();
         }
@@ -182,22 +182,22 @@ impl Process {
         Ok(())
     }
 
-    /// Forgets what was true of the program that it executed before.
+    /// Forgets what was true of the program it ran before.
     fn forget(&mut self) {
         (self.role, self.library, self.rank) = (ProcessRole::Other, None, None);
         self.devices = OpenDevices::default();
-        // All threads but one have ended, and that one is the main thread now.
+        // An exec ends all other threads; the one that called it is now the first thread.
         self.threads.clear();
     }
 
-    /// PIDs of the children of the main thread, or of every thread.
+    /// PIDs of the children of the first thread, or of every thread.
     pub fn children(&self, every_thread: bool, buffer: &mut Vec<u8>, found: &mut Vec<u32>) {
         if let Some(file) = &self.children_file {
             let read = |file: &KeptFile| {
                 found.extend(numbers(file.read_short_records(buffer)?));
                 Ok(())
             };
-            // A process that has just ended has none.
+            // A process that has just ended has no children.
             let _ = file.with(read);
         }
         if every_thread {
@@ -207,7 +207,7 @@ impl Process {
         }
     }
 
-    /// Whether the kernel offers `children` files (CONFIG_PROC_CHILDREN).
+    /// Whether the kernel has `children` files (CONFIG_PROC_CHILDREN).
     pub fn lists_children(&self) -> bool {
         self.children_file.is_some()
     }
@@ -250,39 +250,39 @@ impl Process {
         }
     }
 
-    /// It has threads that only a process that trains has: of collectives, or of autograd. torch's store of addresses has one
-    /// too (`pt_tcpstore_uv`), in a launcher as well.
+    /// Whether it has threads that only a training process has: of collectives, or of autograd. torch's address store
+    /// has one too (`pt_tcpstore_uv`), even in a launcher, so that thread does not count.
     pub fn is_rank(&self) -> bool {
         let trains = |thread: &Thread| matches!(thread.role, ThreadRole::Communication | ThreadRole::Autograd);
         self.threads.iter().any(trains)
     }
 
-    /// Its main thread computes: it does more than to wait for others.
+    /// Whether its first thread computes, rather than only waiting for other processes.
     pub fn works(&self) -> bool {
         self.threads.iter().any(|thread| thread.role == ThreadRole::Main && thread.pace.cpu >= WORKS)
     }
 
-    /// Its main thread has hardly woken of late: neither for batches nor for answers.
+    /// Whether its first thread has hardly woken lately, neither for batches nor for answers.
     pub fn rests(&self) -> bool {
         let mut main = self.threads.iter().filter(|thread| thread.role == ThreadRole::Main);
         main.any(|thread| {
             let pace = thread.pace;
-            // Who computes without a break does not wake either.
+            // A thread that computes without a break does not wake either.
             pace != Pace::default() && pace.timeslices_per_s < RESTS_S && pace.cpu < Pace::CPU
         })
     }
 
-    /// Its main thread rests until a child ends (`do_wait`, kernel/exit.c).
+    /// Whether its first thread waits for a child to end (`do_wait`, kernel/exit.c).
     pub fn joins(&self) -> bool {
         self.rests() && read_once(self.folder.join("wchan"), 64).is_ok_and(|at| at == b"do_wait")
     }
 
-    /// I/O counters of one thread, read afresh.
+    /// I/O counters of one thread, freshly read.
     pub fn thread_io(&self, tid: u32) -> Option<IoCounters> {
         task_files::io(&self.of_thread(tid, "io")?)
     }
 
-    /// Start of one thread, clock ticks after boot.
+    /// Start time of one thread, clock ticks after boot.
     pub fn thread_start(&self, tid: u32) -> Option<u64> {
         Some(task_files::stat(&self.of_thread(tid, "stat")?)?.start_ticks)
     }
@@ -293,7 +293,7 @@ impl Process {
 
     fn list_threads(&mut self) {
         let mut tids: Vec<u32> = numbers_in(&self.folder.join("task")).take(MOST_THREADS).collect();
-        // Every process has a thread: the folder could not be read.
+        // Every process has a thread, so the folder could not be read.
         if tids.is_empty() {
             return;
         }
@@ -339,7 +339,7 @@ impl Process {
             let Some(schedstat) = &thread.schedstat else { continue };
             let read = |file: &KeptFile| Ok(task_files::schedstat(file.read_line(&mut room)?));
             match schedstat.with(read) {
-                // Nothing is known of this tick.
+                // This tick is unknown.
                 Err(ReadFailure::Exhausted) => {}
                 Ok(None) => {}
                 Ok(Some(counters)) => {

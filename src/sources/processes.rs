@@ -1,7 +1,7 @@
-//! A list of all processes, made once, to find the ones that train: not for the tick path.
+//! A list of all processes, made once, to find the ones that train; not part of a tick.
 //!
-//! Read by ourselves, with the parsers that there are for the job: sysinfo takes 30 ms for a thousand processes and knows
-//! neither another root than /proc nor mapped libraries, which are read for the few processes that may be training.
+//! It reuses the job's parsers. sysinfo takes 30 ms for a thousand processes, and supports neither a root other than
+//! /proc nor mapped libraries, which are read for the few processes that may be training.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ pub(crate) use super::process::stat_of;
 use super::{clock, job, process, task_files};
 use crate::sample::process::{TORCH_WORKER, is_of_learning};
 
-/// No more of a file of users than this is read.
+/// Most bytes read of a user file.
 const PASSWD_MAX: usize = 1 << 20;
 
 /// One process.
@@ -23,7 +23,7 @@ const PASSWD_MAX: usize = 1 << 20;
 pub struct Listed {
     /// PID.
     pub pid: u32,
-    /// Parent PID, 0 for none.
+    /// Parent PID; 0 if it has no parent.
     pub parent: u32,
     /// Name, raw.
     pub comm: String,
@@ -31,7 +31,7 @@ pub struct Listed {
     pub command: String,
     /// Owner.
     pub uid: Option<u32>,
-    /// Seconds since it was started.
+    /// Seconds since its start.
     pub age_s: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ pub fn list(proc_root: &Path) -> Vec<Listed> {
     found
 }
 
-/// Seconds since the machine was started, time in suspend included.
+/// Seconds since boot, including suspend.
 pub fn uptime_s(proc_root: &Path) -> Option<f64> {
     let text = read_once(proc_root.join("uptime"), 64).ok()?;
     Uptime::from_read(&*text).ok().map(|since_boot| since_boot.uptime)
@@ -69,7 +69,7 @@ pub fn owner(proc_root: &Path, pid: u32) -> Option<u32> {
     std::fs::metadata(proc_root.join(pid.to_string())).ok().map(|folder| folder.uid())
 }
 
-/// Names of the users in a file like `/etc/passwd` (passwd(5)), by their number. A directory service may know more.
+/// User names by UID from a file like `/etc/passwd` (passwd(5)). A directory service may know more.
 pub fn user_names(passwd: &Path) -> BTreeMap<u32, String> {
     let text = read_once(passwd, PASSWD_MAX).unwrap_or_default();
     let names = String::from_utf8_lossy(&text);
@@ -81,34 +81,34 @@ pub fn user_names(passwd: &Path) -> BTreeMap<u32, String> {
     names.collect()
 }
 
-/// A machine-learning library that the process has mapped, by the beginning of its file name. `None` as well when its
-/// maps may not be read.
+/// The machine-learning library that the process has mapped, by the start of its file name; also `None` if its maps
+/// cannot be read.
 pub fn library(proc_root: &Path, pid: u32) -> Option<String> {
     let library = job::mapped_library(&proc_root.join(pid.to_string()));
     library.filter(|name| is_of_learning(name)).map(|name| name.to_string())
 }
 
-/// Whether the name or the program is a Python interpreter.
+/// Whether its name or program is a Python interpreter.
 pub fn is_python(process: &Listed) -> bool {
     let program = process.command.split(' ').next().unwrap_or_default();
     let program = Path::new(program).file_name().and_then(OsStr::to_str).unwrap_or_default();
     [program, process.comm.as_str()].iter().any(|name| name.starts_with("python") || name.starts_with("pypy"))
 }
 
-/// One of torch's data workers, or a helper of Python's multiprocessing (forkserver, resource tracker): part of a
-/// job, never the one to attach to.
+/// Whether it is one of torch's workers, or a helper of Python's multiprocessing (forkserver, resource tracker): part
+/// of a job, and never the process to attach to.
 pub fn is_part(process: &Listed) -> bool {
     process.comm.starts_with(TORCH_WORKER) || process.command.contains("multiprocessing.")
 }
 
-/// How many of torch's data workers each process has. A worker counts for the nearest process above it that is not
-/// itself a part of a job: forkserver workers are grandchildren.
+/// How many torch workers each process has. A worker counts for the nearest ancestor that is not part of a job itself:
+/// forkserver workers are grandchildren.
 pub fn data_workers(processes: &[Listed]) -> BTreeMap<u32, u32> {
     let by_pid: BTreeMap<u32, &Listed> = processes.iter().map(|process| (process.pid, process)).collect();
     let mut count = BTreeMap::new();
     for worker in processes.iter().filter(|process| process.comm.starts_with(TORCH_WORKER)) {
         let above = |process: &&Listed| by_pid.get(&process.parent).copied();
-        // A PID that was reused meanwhile could close a ring.
+        // A PID reused meanwhile could close a cycle.
         let mut ancestors = std::iter::successors(above(&worker), above).take(64);
         if let Some(job) = ancestors.find(|process| !is_part(process)) {
             *count.entry(job.pid).or_insert(0) += 1;

@@ -1,11 +1,11 @@
-//! Python stacks of a running process through the external py-spy program: blocking, for a thread of its own.
+//! Python stacks of a running process, through the external program py-spy. Blocking: run it on a thread of its own.
 //!
-//! Only ever in py-spy's non-blocking mode, which reads the target's memory and never stops it. One window is one run of
-//! the program; costs and failures were measured for 0.3.14 to 0.4.3.
+//! Always in py-spy's non-blocking mode, which reads the target's memory and never stops it. One window is one run of
+//! py-spy; costs and failures were measured for 0.3.14 to 0.4.3.
 
 mod child;
 mod collapsed;
-mod find;
+pub mod find;
 mod install;
 mod locals;
 mod readers;
@@ -30,13 +30,13 @@ use child::{ChildEnding, Ran};
 use find::TrustedProgram;
 use readers::Readers;
 
-/// How long `--version` may take; a shell wrapper (pyenv) takes some tenths of a second.
+/// How long `--version` may take; a shell wrapper (pyenv) takes a few tenths of a second.
 const VERSION_TIME: Duration = Duration::from_secs(2);
-/// How much longer than its window a run may take: on a starved machine the start alone takes seconds.
+/// How much longer than its window a run may take: on an overloaded machine the start alone takes seconds.
 const EXTRA_TIME: Duration = Duration::from_secs(10);
-/// What is read of the program's messages, bytes.
+/// Bytes read of py-spy's messages.
 const MESSAGES: u64 = 4096;
-/// The oldest version that is known to have `--full-filenames` beside `--nonblocking` and `--threads`.
+/// The oldest version known to support `--full-filenames` with `--nonblocking` and `--threads`.
 const OLDEST: (u32, u32, u32) = (0, 3, 6);
 
 /// The py-spy program, ready to run.
@@ -47,16 +47,16 @@ pub struct PySpy {
     pub version: String,
 }
 
-/// The program that would be run, without running it: `wanted` (from `--py-spy`) and no other where it is given, otherwise
-/// beside our own program or on `path` (PATH).
+/// The py-spy that would run, without running it: `wanted` (from `--py-spy`) if given, otherwise the one beside
+/// trainmon or on `path` (PATH).
 ///
 /// # Errors
-/// [`SourceState::Absent`] when there is none, or none that may be run.
+/// [`SourceState::Absent`] if there is no py-spy, or none that may run.
 pub fn locate(path: Option<OsString>, wanted: Option<&Path>) -> Result<PathBuf, Refusal> {
     first_of(Path::new("/proc"), None, path, wanted, trust::privileged(), |program| Ok(program.path))
 }
 
-/// The first program that may be run and that `attempt` accepts; else why the first of all was refused.
+/// The first program that may run and that `attempt` accepts; else why the very first was refused.
 fn first_of<T>(
     proc_root: &Path,
     target: Option<ProcessId>,
@@ -69,7 +69,7 @@ fn first_of<T>(
     let wanted = wanted.map(|wanted| std::path::absolute(wanted).unwrap_or_else(|_| wanted.to_path_buf()));
     let candidates = match wanted {
         Some(path) if !find::is_program(&path) => {
-            return Err(absent(format!("--py-spy: {} is no program", shown(&path))));
+            return Err(absent(format!("--py-spy: {} is not an executable file", shown(&path))));
         }
         Some(path) => vec![find::Executable { path, of_target: false }],
         None => find::candidates(proc_root, target, path, privileged),
@@ -85,11 +85,11 @@ fn first_of<T>(
 }
 
 impl PySpy {
-    /// Finds the program: `wanted` (from `--py-spy`) and no other where it is given; otherwise beside our own program, on
-    /// PATH, beside the target's interpreter, then in `~/.local/bin`. What is found is held open and executed from then on.
+    /// Finds py-spy: `wanted` (from `--py-spy`) if given; otherwise beside trainmon, on PATH, beside the target's
+    /// interpreter, then in `~/.local/bin`. The program found is held open and executed from then on.
     ///
     /// # Errors
-    /// [`SourceState::Absent`] when there is none that runs, is recent enough and may be run with our rights.
+    /// [`SourceState::Absent`] unless one runs, is recent enough and may run with trainmon's rights.
     pub fn find(proc_root: &Path, target: ProcessId, wanted: Option<&Path>) -> Result<Self, Refusal> {
         Self::find_as(trust::privileged(), proc_root, target, wanted)
     }
@@ -115,33 +115,33 @@ impl PySpy {
         let name = shown(&program.path);
         let never = AtomicBool::new(false);
         let ran = child::run(&program, &["--version"], VERSION_TIME, collapsed::LARGEST_STACKS as u64, &never)
-            .map_err(|error| absent(format!("{name} does not start: {error}")))?;
+            .map_err(|error| absent(format!("cannot start {name}: {error}")))?;
         match ran.ending {
             ChildEnding::Exited(status) if status.success() => {}
             ChildEnding::Exited(_) => {
-                return Err(absent(format!("{name} fails: {}", refusal::said(&ran.err(MESSAGES)))));
+                return Err(absent(format!("{name} failed: {}", refusal::said(&ran.err(MESSAGES)))));
             }
             _ => {
-                let reason = format!("{name} --version did not end within {} s", VERSION_TIME.as_secs());
+                let reason = format!("{name} --version took longer than {} s", VERSION_TIME.as_secs());
                 return Err(Refusal::passing(SourceState::Hung, reason));
             }
         }
         let said = ran.out(MESSAGES);
         let Some((version, numbers)) = version_of(&said) else {
-            return Err(absent(format!("{name} is no py-spy: it says {}", refusal::said(&said))));
+            return Err(absent(format!("{name} is not py-spy: it says {}", refusal::said(&said))));
         };
         if numbers < OLDEST {
             let (major, minor, patch) = OLDEST;
-            return Err(absent(format!("{name} is version {version}, which is older than {major}.{minor}.{patch}")));
+            return Err(absent(format!("{name} is version {version}, older than {major}.{minor}.{patch}")));
         }
         Ok(Self { version: version.to_owned(), program })
     }
 
-    /// Samples one process for some seconds. `None` when `stop` was set meanwhile, which is seen within 40 ms or so.
+    /// Samples one process for some seconds. `None` if `stop` was set meanwhile, which is noticed within about 40 ms.
     ///
     /// # Errors
-    /// When there is nothing to read, access is refused, or the program failed or hung. Also, for good, when the process
-    /// was found stopped afterwards and had not been before.
+    /// If there is nothing to read, access is refused, or py-spy failed or hung. Also, for good, if the process was
+    /// found stopped afterwards but was running before.
     pub fn record(
         &self,
         proc_root: &Path,
@@ -175,25 +175,25 @@ impl PySpy {
         let Some(ran) = self.run(proc_root, process, &arguments, time_out, stop)? else { return Ok(None) };
         let document = ran.document().unwrap_or_default();
         let window = collapsed::parse(&document, process, &main_tids(proc_root, process));
-        let no_stacks = || Refusal::passing(SourceState::Absent, "py-spy's output holds no stacks");
+        let no_stacks = || Refusal::passing(SourceState::Absent, "py-spy returned no stacks");
         let mut window = window.ok_or_else(no_stacks)?;
         if window.threads.is_empty() {
             let nothing = Refusal::passing(SourceState::Absent, format!("py-spy got no sample of process {pid}"));
             return Err(if state(proc_root, process).is_none() { Refusal::gone(process) } else { nothing });
         }
-        // Had they changed meanwhile, it would not be known whose code the frames are of.
+        // If they changed meanwhile, it is unclear whose code the frames show.
         if let Some(readers) = readers.filter(|readers| Readers::find(&folder).as_ref() == Some(readers)) {
             source_lines::fill(&mut window, proc_root, &readers);
         }
-        // Not before: the lines are found by the files' real names.
+        // Only now, because the lines are found by the files' real names.
         secrets::mask(&mut window);
         Ok(Some(window))
     }
 
-    /// Reads the whole numbers among the local variables of one process, once. `None` when `stop` was set meanwhile.
+    /// Reads the whole numbers among the local variables of one process, once. `None` if `stop` was set meanwhile.
     ///
     /// # Errors
-    /// As [`Self::record`].
+    /// Same as [`Self::record`].
     pub fn locals(
         &self,
         proc_root: &Path,
@@ -206,10 +206,10 @@ impl PySpy {
         let Some(ran) = self.run(proc_root, process, &arguments, EXTRA_TIME, stop)? else { return Ok(None) };
         let document = ran.out(locals::LARGEST_LOCALS as u64);
         let read = locals::parse(document.as_bytes(), process, &main_tids(proc_root, process), began_ns);
-        read.map(Some).ok_or_else(|| Refusal::passing(SourceState::Absent, "py-spy's dump holds no variables"))
+        read.map(Some).ok_or_else(|| Refusal::passing(SourceState::Absent, "py-spy returned no variables"))
     }
 
-    /// Runs the program on a process. `None` when `stop` was set meanwhile.
+    /// Runs py-spy on a process. `None` if `stop` was set meanwhile.
     fn run(
         &self,
         proc_root: &Path,
@@ -223,16 +223,16 @@ impl PySpy {
         let ran = child::run(&self.program, arguments, time_out, collapsed::LARGEST_STACKS as u64, stop);
         let after = state(proc_root, process);
         if is_stopped(after) && !is_stopped(Some(before)) {
-            let reason = format!("process {pid} was stopped while py-spy looked at it, so it is left alone");
+            let reason = format!("process {pid} was stopped while py-spy read it, so py-spy no longer reads it");
             return Err(Refusal::lasting(SourceState::Denied, reason).fixed_by(format!("kill -CONT {pid}")));
         }
         let ran = ran.map_err(|error| {
-            Refusal::passing(SourceState::Absent, format!("{} does not start: {error}", shown(self.path())))
+            Refusal::passing(SourceState::Absent, format!("cannot start {}: {error}", shown(self.path())))
         })?;
         match ran.ending {
             ChildEnding::Stopped => Ok(None),
             ChildEnding::TimedOut => {
-                let reason = format!("py-spy did not end within {} s", time_out.as_secs());
+                let reason = format!("py-spy took longer than {} s", time_out.as_secs());
                 Err(Refusal::passing(SourceState::Hung, reason))
             }
             ChildEnding::TooMuch => Err(Refusal::passing(SourceState::Absent, "py-spy wrote more than 16 MiB")),
@@ -249,7 +249,7 @@ impl PySpy {
     }
 }
 
-/// The version and its numbers in `py-spy 0.4.3`.
+/// The version in `py-spy 0.4.3`, as text and as numbers.
 fn version_of(said: &str) -> Option<(&str, (u32, u32, u32))> {
     let version = said.trim().strip_prefix("py-spy ")?.split_whitespace().next()?;
     let version = version.get(..version.len().min(32))?;
@@ -257,20 +257,20 @@ fn version_of(said: &str) -> Option<(&str, (u32, u32, u32))> {
     Some((version, (numbers.next()?, numbers.next()?, numbers.next().unwrap_or(0))))
 }
 
-/// The number of the main thread, as the kernel and as py-spy name it: in another PID namespace py-spy names threads by their
-/// numbers there.
+/// The TIDs of the first thread, as seen by the kernel and by py-spy: in another PID namespace, py-spy uses that
+/// namespace's numbers.
 fn main_tids(proc_root: &Path, process: ProcessId) -> [u32; 2] {
     let (_, inner) = identity(&proc_root.join(process.pid.to_string()));
     [process.pid, inner.unwrap_or(process.pid)]
 }
 
-/// State letter of the process; `None` when it has ended or its number is another's now.
+/// State letter of the process; `None` if it has ended or its PID belongs to another one.
 fn state(proc_root: &Path, process: ProcessId) -> Option<char> {
     let stat = stat_of(proc_root, process.pid)?;
     (stat.start_ticks == process.start_ticks && stat.is_alive()).then_some(stat.state)
 }
 
-/// Stopped by a signal or held by a debugger.
+/// Whether it is stopped by a signal or held by a debugger.
 fn is_stopped(state: Option<char>) -> bool {
     matches!(state, Some('T' | 't'))
 }

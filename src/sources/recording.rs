@@ -1,7 +1,7 @@
-//! A recording, read back sample by sample. It may come from anywhere: nothing in it is believed to be whole or sane.
+//! Reads a recording back sample by sample. It may come from anywhere: nothing in it is assumed to be complete or sane.
 //!
-//! A recording that is damaged, or was cut off as a crash leaves it, gives the samples before the damage and a note. Memory
-//! is bounded by what a file of its size can hold.
+//! A recording that is damaged, or cut off by a crash, yields the samples before the damage, and a note. Memory is
+//! bounded by what a file of its size can hold.
 
 mod weight;
 
@@ -19,11 +19,11 @@ use crate::text;
 
 use super::secrets;
 
-/// Largest window of a frame that is decompressed, as a power of two: a frame of ours holds at most a sample of 8 MiB
-/// after 4 MiB of others.
+/// Largest window of a frame that is decompressed, as a power of two: trainmon's own frames hold at most a sample of 8
+/// MiB after 4 MiB of others.
 const WINDOW_LOG_MAX: u32 = 25;
 
-/// Why a recording cannot be read. One line each.
+/// Why a recording cannot be read, in one line each.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The file cannot be opened or read.
@@ -32,37 +32,37 @@ pub enum RecordingError {
     /// The file is something else.
     #[error("not a recording ({0}); `trainmon record` makes one")]
     Other(String),
-    /// A later shape.
-    #[error("its schema is {0}, and this trainmon reads {SCHEMA}; use a newer trainmon")]
+    /// The schema is newer.
+    #[error("its schema is {0}, but this trainmon reads {SCHEMA}; use a newer trainmon")]
     Newer(u32),
-    /// An earlier shape.
+    /// The schema is older.
     #[error(
-        "its schema is {0}, which this trainmon no longer reads; make a new one: `trainmon record --pid PID -o FILE`"
+        "its schema is {0}, which this trainmon no longer reads; record again: `trainmon record --pid PID -o FILE`"
     )]
     Older(u32),
-    /// A line is longer than any of ours.
+    /// A line is longer than trainmon ever writes.
     #[error("line {0} is longer than 8 MiB: damaged, or not written by trainmon")]
     TooLong(u64),
-    /// So far the recording would take far more memory than one of ours with as many bytes.
+    /// The recording so far would take far more memory than a real one of this size.
     #[error("line {0} unpacks to far more than a recording of this size holds: damaged, or not written by trainmon")]
     TooHeavy(u64),
-    /// A line is no sample.
+    /// A line is not a sample.
     #[error("line {line} is not a sample ({why})")]
     Bad {
-        /// Counted from 1, the header's.
+        /// Line number, counting the header as 1.
         line: u64,
         /// What is wrong with it.
         why: String,
     },
 }
 
-/// An opened recording: an iterator over its samples, which ends at the first error.
+/// An open recording: an iterator over its samples, which ends at the first error.
 pub struct Recording<R: Read> {
     /// The first line.
     pub header: Header,
     /// Samples read so far.
     pub samples: u64,
-    /// After the last sample: what is missing at the end, in one line, where something is.
+    /// After the last sample: what is missing at the end, in one line, if anything is.
     pub note: Option<String>,
     lines: RecordingLines<R>,
     over: bool,
@@ -105,7 +105,7 @@ impl<R: Read> Recording<R> {
         Ok(Self { header, samples: 0, lines, note: None, over: false })
     }
 
-    /// Where and why a recording ended early, in one line: with this error, or with what it has noted itself.
+    /// Where and why a recording ended early, in one line: because of this error, or of what it has noted.
     pub fn ended_early(&self, error: Option<&RecordingError>) -> Option<String> {
         let error = error.map(|error| format!("damaged {}: {error}", after(self.samples)));
         error.or_else(|| self.note.clone())
@@ -116,10 +116,10 @@ impl<R: Read> Recording<R> {
             RecordingLine::Whole(bytes) => bytes,
             RecordingLine::End => return Ok(None),
             RecordingLine::Torn(bytes) => {
-                // Only the line end may be missing.
+                // Perhaps only the newline is missing.
                 let sample = serde_json::from_slice(bytes).ok().map(secrets::masked);
                 if sample.is_none() {
-                    self.note = Some(format!("cut off {}; what came last is missing", after(self.samples)));
+                    self.note = Some(format!("cut off {}; the end is missing", after(self.samples)));
                 }
                 return Ok(sample);
             }
@@ -164,19 +164,19 @@ fn after(samples: u64) -> String {
     }
 }
 
-/// serde_json quotes what it did not expect, in full.
+/// Shortens an error: serde_json quotes unexpected input in full.
 fn short(error: &serde_json::Error) -> String {
     error.to_string().chars().take(160).collect()
 }
 
 enum RecordingLine<'a> {
-    /// Without its line end.
+    /// Without its newline.
     Whole(&'a [u8]),
-    /// The last line, which has no line end.
+    /// The last line, which has no newline.
     Torn(&'a [u8]),
-    /// Nothing follows.
+    /// The end of the file.
     End,
-    /// What follows is no zstd frame, or not all of one.
+    /// The rest is not a zstd frame, or not a complete one.
     Broken(String),
 }
 
@@ -186,7 +186,7 @@ struct RecordingLines<R: Read> {
     /// Memory that the samples so far may have taken, bytes.
     weight: u64,
     line: Vec<u8>,
-    /// Lines read, the current one included.
+    /// Lines read, including the current one.
     number: u64,
 }
 
@@ -203,7 +203,7 @@ impl<R: Read> RecordingLines<R> {
         match (&mut self.input).take(LINE_MAX as u64 + 2).read_until(b'\n', &mut self.line) {
             Ok(0) => return Ok(RecordingLine::End),
             Ok(_) => {}
-            // The kernel's errors have a number, zstd's have none.
+            // The kernel's errors have a number, zstd's do not.
             Err(error) if error.raw_os_error().is_some() => return Err(error.into()),
             Err(error) => return Ok(RecordingLine::Broken(error.to_string())),
         }
@@ -360,7 +360,7 @@ mod tests {
         let of = |schema| serde_json::to_string(&Header { schema, ..Header::default() }).unwrap() + "\n";
         let problem = |schema| read(&frame(&of(schema))).1.unwrap();
         assert!(problem(SCHEMA + 1).contains("newer trainmon"));
-        assert!(problem(SCHEMA - 1).contains("make a new one: `trainmon record"));
+        assert!(problem(SCHEMA - 1).contains("record again: `trainmon record"));
     }
 
     proptest! {

@@ -1,5 +1,5 @@
-//! Opens a regular file for reading. What is something else is told apart before it is opened: to open a pipe may wait for its
-//! other end for ever, and a device may do something by being opened.
+//! Opens a regular file for reading. Anything else is recognized before it is opened: opening a pipe may wait forever
+//! for its other end, and opening a device file may have an effect.
 
 use std::fs::{File, FileType};
 use std::io;
@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 /// # Errors
 /// The system's.
 pub fn open(path: &Path) -> io::Result<Result<File, &'static str>> {
-    // A place in the file system, not an open file: nothing is asked of what is there.
+    // A place in the file system, not an open file: nothing is asked of the file.
     let place = File::options().read(true).custom_flags(OFlags::PATH.bits().cast_signed()).open(path)?;
     let kind = place.metadata()?.file_type();
     if !kind.is_file() {
@@ -29,6 +29,6 @@ fn word(kind: FileType) -> &'static str {
         _ if kind.is_dir() => "directory",
         _ if kind.is_fifo() => "pipe; save it in a file first",
         _ if kind.is_socket() => "socket",
-        _ => "device",
+        _ => "device file",
     }
 }

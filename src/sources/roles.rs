@@ -1,11 +1,12 @@
-//! Who does what in the job: a pure judgement over the facts of each process in the tree.
+//! The role of each process in the job: a pure judgment over facts about each process in the tree.
 //!
 //! torch's workers are known by their name (`pt_data_worker`, set with prctl by every start method). Other loaders'
-//! workers are known by their kinship: forks or re-executions of the trainer's own program, or `multiprocessing`
-//! children. A trainer is the process that such workers serve, or that holds a device, or that has threads of collectives or
-//! autograd: a rank, however it was started; or that has a machine-learning library mapped. With none of these it is the target
-//! itself. One that does nothing but to wait for the end of such processes is none: they train. Nor is one that asks a child
-//! for each step, where the stacks have shown the child in a backward pass: whoever runs backward trains, whoever forked it.
+//! workers are known by kinship: they are forks or re-executions of the training process's own program, or its
+//! `multiprocessing` children. A training process is one that such workers serve, that holds a GPU, that has threads of
+//! collectives or autograd (a rank, however it was started), or that has a machine-learning library mapped. If no
+//! process fits, it is the target itself. A process that only waits for such processes to end does not train; they do.
+//! Nor does one that asks a child for each step, if stacks show the child in a backward pass: the process that runs
+//! backward trains, not the one that forked it.
 
 use std::collections::BTreeMap;
 use std::iter::successors;
@@ -28,21 +29,21 @@ pub struct Facts<'a> {
     pub executable: Option<&'a str>,
     /// A machine-learning library is mapped.
     pub library: bool,
-    /// A GPU device file is open, or NVML lists the process.
+    /// A GPU file is open, or NVML lists the process.
     pub device: bool,
     /// It has threads of collectives or of autograd.
     pub rank: bool,
-    /// Its main thread computes.
+    /// Its first thread computes.
     pub works: bool,
-    /// Its main thread has hardly woken of late.
+    /// Its first thread has hardly woken lately.
     pub rests: bool,
-    /// It rests until a child ends.
+    /// It waits for a child to end.
     pub joins: bool,
     /// Its stacks have shown a backward pass.
     pub trains: bool,
 }
 
-/// Ancestors that are looked at: a reused PID could close a ring.
+/// How many ancestors are followed: a reused PID could close a cycle.
 const MOST_GENERATIONS: usize = 64;
 
 /// Programs that start others and do not train themselves.
@@ -50,10 +51,10 @@ const LAUNCHERS: &str = "\
     sh bash dash zsh fish sudo su env time nohup nice taskset numactl setpriv timeout torchrun accelerate \
     deepspeed srun mpirun screen tmux uv poetry conda make docker-init tini systemd";
 
-/// Interpreters: two processes of one interpreter are kin only when their command lines agree too.
+/// Interpreters: two processes of one interpreter are kin only if their command lines agree too.
 const INTERPRETERS: &[&str] = &["python", "pypy", "node", "java", "ruby", "perl", "bash", "sh"];
 
-/// Roles of all processes, by PID.
+/// The roles of all processes, by PID.
 pub fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
     let by_pid: BTreeMap<u32, &Facts<'_>> = facts.iter().map(|fact| (fact.pid, fact)).collect();
     let trainers = trainers(target, facts, &by_pid);
@@ -67,7 +68,7 @@ pub fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
             } else if is_helper(fact, &by_pid) {
                 ProcessRole::Helper
             } else if let Some(trainer) = ancestors(fact, &by_pid).find(|above| trainers.contains(&above.pid)) {
-                // Who trains makes no batches.
+                // A process that trains is not a worker.
                 if is_kin(fact, trainer) && !fact.trains { ProcessRole::Worker } else { ProcessRole::Other }
             } else if trainers.iter().any(|pid| is_below(*pid, fact.pid, &by_pid)) {
                 ProcessRole::Launcher
@@ -79,7 +80,8 @@ pub fn assign(target: u32, facts: &[Facts<'_>]) -> BTreeMap<u32, ProcessRole> {
         .collect()
 }
 
-/// The trainer that a worker serves: its nearest ancestor with that role. `of` gives the parent and the role of a process.
+/// The training process that a worker serves: its nearest ancestor with that role. `of` gives a process's parent and
+/// role.
 pub fn trainer_of(worker: u32, of: impl Fn(u32) -> Option<(u32, ProcessRole)>) -> Option<u32> {
     let above = |pid: &u32| of(*pid).map(|(parent, _)| parent);
     let is_trainer = |pid: &u32| of(*pid).is_some_and(|(_, role)| role == ProcessRole::Trainer);
@@ -87,15 +89,15 @@ pub fn trainer_of(worker: u32, of: impl Fn(u32) -> Option<(u32, ProcessRole)>) -
 }
 
 fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>) -> Vec<u32> {
-    // Served by torch's workers: forkserver workers are grandchildren, so the helper in between is skipped.
+    // Served by torch's workers. Forkserver workers are grandchildren, so the helper in between is skipped.
     let mut found: Vec<u32> = facts
         .iter()
         .filter(|fact| is_torch_worker(fact))
         .filter_map(|fact| ancestors(fact, by_pid).find(|above| !is_torch_worker(above) && !is_helper(above, by_pid)))
         .map(|fact| fact.pid)
         .collect();
-    // Holds a device, and is not a mere fork of a process that does: forks inherit the open device file. A monitor opens it as
-    // well to read its counters (NVML), so who has a library comes first.
+    // Holds a GPU, and is not merely a fork of a process that does: forks inherit the open file. A monitor opens it
+    // too, to read counters (NVML), so processes with a library come first.
     let holders = facts.iter().filter(|fact| fact.device && !is_torch_worker(fact) && !is_helper(fact, by_pid));
     let trains = holders.clone().any(|fact| fact.library);
     for fact in holders.filter(|fact| fact.library || !trains) {
@@ -103,11 +105,12 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
             found.push(fact.pid);
         }
     }
-    // Ranks take part in collectives, whoever started them and though they run its program (torch.multiprocessing.spawn).
+    // Ranks take part in collectives, whichever process started them, even if they run its program
+    // (torch.multiprocessing.spawn).
     let ranks = facts.iter().filter(|fact| fact.rank && !is_torch_worker(fact) && !is_helper(fact, by_pid));
     let ranks: Vec<u32> = ranks.map(|fact| fact.pid).collect();
     found.extend(&ranks);
-    // Whoever started them trains only if it computes itself.
+    // The process that started them trains only if it computes itself.
     let starts_ranks = |fact: &Facts<'_>| ranks.iter().any(|rank| is_below(*rank, fact.pid, by_pid));
     let at_work = facts.iter().filter(|fact| fact.library && fact.works && !fact.rank && starts_ranks(fact));
     found.extend(at_work.map(|fact| fact.pid));
@@ -123,8 +126,8 @@ fn trainers(target: u32, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>
     found
 }
 
-/// The topmost process with a library; where such a process runs other programs that have one too, it is a launcher (torchrun)
-/// and those are the ranks.
+/// The topmost process with a library. If it runs other programs that have one too, it is a launcher (torchrun) and
+/// they are the ranks.
 fn topmost_with_library(facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>) -> Vec<u32> {
     let library: Vec<&Facts<'_>> = facts.iter().filter(|fact| may_train(fact, by_pid)).collect();
     let is_topmost = |fact: &&&Facts<'_>| {
@@ -132,22 +135,22 @@ fn topmost_with_library(facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>)
             .iter()
             .any(|other| is_below(other.pid, fact.pid, by_pid) && !is_kin(other, fact) && is_python_program(other));
         let below_kin = ancestors(fact, by_pid).any(|above| above.library && is_kin(fact, above));
-        // Who computes itself starts others to help.
+        // A process that computes itself starts others to help.
         let launches = runs_others && !fact.works;
         let helps = ancestors(fact, by_pid).any(|above| above.library && above.works);
         !launches && !below_kin && !helps
     };
     let topmost: Vec<&Facts<'_>> = library.iter().filter(is_topmost).copied().collect();
-    // Of actors that run different programs those that train are the trainers; the others play, or make data.
+    // Among actors that run different programs, the ones that train count; the others play, or produce data.
     let trains: Vec<_> = library.iter().filter(|fact| fact.trains).map(|fact| fact.command).collect();
     let is_same = |fact: &&Facts<'_>| trains.contains(&fact.command);
     let any_same = topmost.iter().any(is_same);
     topmost.into_iter().filter(|fact| !any_same || is_same(fact)).map(|fact| fact.pid).collect()
 }
 
-/// Who only waits for the end of children that may train started them to train (a model in shared memory that several train). In
-/// other calls than wait4 only the stacks of one of them tell. Who asks a child for each step, and does no work of its own, has
-/// left the training to it.
+/// A process that only waits for children that may train started them to train (several train one model in shared
+/// memory). If it waits in calls other than wait4, a child's stacks must show it. A process that asks a child for each
+/// step, and does no work of its own, has left the training to the child.
 fn leave_to_children(found: &mut Vec<u32>, facts: &[Facts<'_>], by_pid: &BTreeMap<u32, &Facts<'_>>) {
     for parent in facts.iter().filter(|fact| !fact.works && !fact.trains) {
         let is_child = |fact: &&Facts<'_>| {
@@ -166,7 +169,7 @@ fn leave_to_children(found: &mut Vec<u32>, facts: &[Facts<'_>], by_pid: &BTreeMa
     }
 }
 
-/// It has a library, and is neither one of torch's workers nor a helper.
+/// Whether it has a library and is neither a torch worker nor a helper.
 fn may_train(fact: &Facts<'_>, by_pid: &BTreeMap<u32, &Facts<'_>>) -> bool {
     fact.library && !is_torch_worker(fact) && !is_helper(fact, by_pid)
 }
@@ -192,8 +195,8 @@ fn is_torch_worker(fact: &Facts<'_>) -> bool {
     fact.comm.starts_with(TORCH_WORKER)
 }
 
-/// The resource tracker, and the forkserver itself (its children take over its command line, so a process whose
-/// parent looks the same is no forkserver).
+/// Whether it is the resource tracker or the forkserver itself. The forkserver's children inherit its command line, so
+/// a process whose parent has the same one is not a forkserver.
 fn is_helper(fact: &Facts<'_>, by_pid: &BTreeMap<u32, &Facts<'_>>) -> bool {
     if is_torch_worker(fact) {
         return false;

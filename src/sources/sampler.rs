@@ -1,8 +1,8 @@
-//! The sampler: what the trainers' main threads, their helpers and the workers are doing, many times a second.
+//! The sampler: what the training processes' threads and the workers are doing, many times a second.
 //!
-//! A sample of a blocked thread costs one read of `/proc/PID/task/TID/syscall` and, where the call alone does not tell
-//! (a read may be of a pipe, a socket or a disk), one of `wchan`. Neither stops the thread. Where `syscall` may not be
-//! read, `wchan` alone is. What is read is kept as it was said; its meaning is judged in `rates`.
+//! Sampling a blocked thread costs one read of `/proc/PID/task/TID/syscall` and, if the call alone is ambiguous (a read
+//! may be from a pipe, a socket or a disk), one of `wchan`. Neither stops the thread. If `syscall` cannot be read, only
+//! `wchan` is. Readings are kept verbatim; `rates` judges what they mean.
 
 mod task;
 
@@ -20,28 +20,28 @@ use crate::sample::{
 };
 use task::{Task, TaskRead};
 
-/// The feeders' counters are read in every so many rounds, and so seldom where little is asked for.
+/// The counters of queue-feeding threads are read every this many rounds; the second number is for sparing mode.
 const FEEDERS_EVERY: (u64, u64) = (2, 4);
-/// With more feeders than this their counters are not read more often than that.
+/// With more queue-feeding threads than this, their counters are never read more often than that.
 const MOST_FEEDERS_EVERY_ROUND: usize = 16;
-/// Everything else than the loop's process is sampled in every so many rounds, and so seldom where little is asked for: of
-/// 20 rounds a second in one, a minute of them still tells a share to within 4 points.
+/// Everything outside the loop's process is sampled every this many rounds (second number: sparing mode). At one in 20
+/// rounds a second, a minute still gives a share to within 4 points.
 const EVERYTHING_EVERY: (u64, u64) = (3, 8);
-/// Bytes written by the main thread are read in every so many rounds.
+/// Bytes written by the first thread are read every this many rounds.
 const WRITTEN_EVERY: u64 = 4;
-/// Most workers that one round goes through; more are taken in turns.
+/// Most workers sampled in one round; beyond that they take turns.
 const MOST_WORKERS: usize = 16;
-/// Most rounds between two ticks, two minutes' worth: more are dropped, oldest kept.
+/// Most rounds between two ticks, two minutes' worth. Beyond that, new ones are dropped and the oldest kept.
 const MOST_ROUNDS: usize = 6000;
-/// A wait that ends by itself after this long is one with a time-out of seconds, milliseconds.
+/// From this timeout on, milliseconds, a wait counts as one with a timeout of seconds.
 const LONG_MS: i32 = 1500;
 
 /// What to sample.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SamplerPlan {
-    /// `syscall` may not be read.
+    /// `syscall` cannot be read.
     pub no_syscall: bool,
-    /// Trainers, the attached one first, then workers.
+    /// Training processes, the attached one first, then workers.
     pub processes: Vec<ProcessPlan>,
 }
 
@@ -50,16 +50,16 @@ pub struct SamplerPlan {
 pub struct ProcessPlan {
     /// Identity.
     pub id: ProcessId,
-    /// How often it has executed another program: what was open before that is of the program before.
+    /// How many times it has executed another program: files opened before belong to the program before.
     pub execs: u32,
-    /// Trainer or worker.
+    /// Training process or worker.
     pub role: ProcessRole,
-    /// Of a worker: PID of its trainer.
+    /// For a worker: the PID of its training process.
     pub trainer: Option<u32>,
-    /// The main one first: of a trainer also the pin-memory thread and those that have lately computed; of any process those
-    /// that move, for somebody may wait for them.
+    /// The first thread comes first. For a training process also the pin-memory thread and those that computed lately;
+    /// for any process the active ones, because others may wait for them.
     pub threads: Vec<ThreadPlan>,
-    /// Queue feeders.
+    /// Queue-feeding threads.
     pub feeders: Vec<u32>,
 }
 
@@ -68,20 +68,20 @@ pub struct ProcessPlan {
 pub struct ThreadPlan {
     /// Thread ID.
     pub tid: u32,
-    /// What it does.
+    /// Its role.
     pub role: ThreadRole,
-    /// Sampled because others may wait for it: in the rounds that look up what threads wait on.
+    /// Sampled only because others may wait for it, in the rounds that look up what threads wait on.
     pub aside: bool,
 }
 
 impl ThreadPlan {
-    /// A thread that matters by itself.
+    /// A thread that matters in its own right.
     pub fn new(tid: u32, role: ThreadRole) -> Self {
         Self { tid, role, aside: false }
     }
 }
 
-/// Samples trainers and workers; see [`Sampler::round`].
+/// Samples training processes and workers; see [`Sampler::round`].
 #[derive(Debug, Default)]
 pub struct Sampler {
     proc_root: PathBuf,
@@ -90,11 +90,11 @@ pub struct Sampler {
     rounds: u64,
     sparing: bool,
     next_worker: usize,
-    /// Of the current tick.
+    /// Start of the current tick.
     began_us: u64,
     last_us: u64,
     gaps_us: Vec<u32>,
-    /// The first round of the tick in which everything was sampled.
+    /// The first round of the tick that sampled everything.
     followed: Option<u32>,
     seen: TaskRead,
     connections: Connections,
@@ -104,34 +104,35 @@ pub struct Sampler {
 struct SampledProc {
     plan: ProcessPlan,
     threads: Vec<Task>,
-    /// Threads of the plan that are not sampled, because no more files may be kept open.
+    /// Planned threads not sampled because no more files may be kept open.
     left_out: u32,
-    /// I/O counters of the feeders that there are.
+    /// I/O counters of the queue-feeding threads.
     feeders: Vec<ThriftyFile>,
     main_io: Option<ThriftyFile>,
-    /// Memory of the process: the arguments of polls, and the ends of futex waits.
+    /// The process's memory: arguments of polls, and deadlines of futex waits.
     memory: Option<(KeptFile, Permit)>,
-    /// The feeders' count while the main thread was last seen waiting on a descriptor, until it moves on.
+    /// The feeding threads' write count when the first thread was last seen waiting on a descriptor, until it moves on.
     awaited: Option<u64>,
     fed: Vec<(u32, u64)>,
     written: Vec<(u32, u64)>,
 }
 
-/// Counters of a trainer that are read in a round.
+/// Which counters of a training process to read in a round.
 #[derive(Debug, Clone, Copy)]
 struct Due {
     feeders: bool,
     written: bool,
 }
 
-/// Blocked in something that other threads of the process may have to end: a wait with a time-out of seconds is for
-/// somebody else.
+/// Whether it is blocked in a call that other threads of the process may have to end: a wait with a timeout of seconds
+/// is for another thread.
 fn may_wait_for_own_threads(main: &Observation) -> bool {
     let ends_late = [main.timeout_ms, main.deadline_ms].into_iter().flatten().any(|ms| ms >= LONG_MS);
     main.state != Some('R') && !ends_late
 }
 
-/// Blocked in a call that a batch may end: on descriptors, in a queue with a time-out, or in what is not known.
+/// Whether it is blocked in a call that a batch may end: on descriptors, in a queue with a timeout, or in an unknown
+/// call.
 fn may_wait_for_a_batch(main: &Observation) -> bool {
     let kind = main.call.and_then(|number| kind(Machine::OWN, number));
     let on_descriptors = matches!(kind, None | Some(CallKind::Poll | CallKind::PollLike | CallKind::Socket));
@@ -139,8 +140,8 @@ fn may_wait_for_a_batch(main: &Observation) -> bool {
 }
 
 impl SampledProc {
-    /// Opens what the plan names, taking over from `before` what was open already. Threads that only others may wait for are
-    /// left out where their files cannot be kept open.
+    /// Opens what the plan names, reusing what `before` has open. Threads sampled only because others may wait for them
+    /// are left out if their files cannot be kept open.
     fn open(proc_root: &Path, plan: &ProcessPlan, before: Option<Self>, no_syscall: bool) -> Self {
         let pid = plan.id.pid;
         let mut process = before.unwrap_or_default();
@@ -174,8 +175,8 @@ impl SampledProc {
         process
     }
 
-    /// Samples a trainer in one round. With `connections` all threads of the plan are sampled, and what they wait on is looked
-    /// up.
+    /// Samples a training process in one round. With `connections`, all planned threads are sampled, and what they wait
+    /// on is looked up.
     fn sample_trainer(
         &mut self,
         round: u32,
@@ -214,7 +215,7 @@ impl SampledProc {
         {
             self.written.push((round, io.write_chars));
         }
-        // Fetching a batch ends when the next index is handed out: the count is read while that is awaited.
+        // Fetching a batch ends with handing out the next index, so the count is read while that is awaited.
         let (waits, runs) = (may_wait_for_a_batch(&main), main.state == Some('R'));
         let often = (waits || runs && self.awaited.is_some()) && self.feeders.len() <= MOST_FEEDERS_EVERY_ROUND;
         let count = if often || due.feeders { self.fed_now() } else { None };
@@ -222,13 +223,13 @@ impl SampledProc {
         self.awaited = count.filter(|count| waits || runs && self.awaited == Some(*count));
     }
 
-    /// Write calls of all feeders.
+    /// Write calls of all queue-feeding threads.
     fn fed_now(&self) -> Option<u64> {
         let calls = self.feeders.iter().map(|file| file.with(io_counters).ok().map(|io| io.write_calls));
         calls.sum::<Option<u64>>().filter(|_| !self.feeders.is_empty())
     }
 
-    /// What was seen since the last tick, which had this many rounds.
+    /// What was sampled since the last tick, which had this many rounds.
     fn take(&mut self, rounds: u32) -> SampledProcess {
         if self.plan.role == ProcessRole::Worker {
             self.fed.extend(self.fed_now().map(|count| (rounds, count)));
@@ -257,19 +258,19 @@ impl SampledProc {
 }
 
 impl Sampler {
-    /// A sampler with nothing to sample yet.
+    /// A sampler without a plan.
     pub fn new(proc_root: &Path) -> Self {
         Self { proc_root: proc_root.to_path_buf(), connections: Connections::new(proc_root), ..Self::default() }
     }
 
-    /// Whether little is asked for, because a verdict has stood for long: everything but the loop's own process is then looked
-    /// at more seldom. To be called right after [`Self::take`].
+    /// Turns sparing mode on or off; it is on once a verdict has been stable for long. Everything except the loop's own
+    /// process is then sampled less often. Call it right after [`Self::take`].
     pub fn set_sparing(&mut self, sparing: bool) {
         self.sparing = sparing;
         self.connections.set_sparing(sparing);
     }
 
-    /// Takes a new plan, keeping the descriptors of whatever stays. To be called right after [`Self::take`].
+    /// Adopts a new plan, keeping the descriptors of whatever stays. Call it right after [`Self::take`].
     pub fn follow(&mut self, plan: SamplerPlan) {
         if plan == self.plan {
             return;
@@ -277,7 +278,7 @@ impl Sampler {
         let mut before: BTreeMap<ProcessId, SampledProc> =
             self.processes.drain(..).map(|process| (process.plan.id, process)).collect();
         if descriptors::scarce(Use::Rounds).is_some() {
-            // Those that matter most come first in the plan, and must find something to take.
+            // The most important ones come first in the plan and must get descriptors.
             before.values_mut().for_each(|process| process.threads.retain(|task| !task.samples.aside));
         }
         let open = |wanted: &ProcessPlan| {
@@ -288,7 +289,7 @@ impl Sampler {
         self.plan = plan;
     }
 
-    /// One sample of everything that is due. `now_ns` is CLOCK_MONOTONIC.
+    /// Samples everything that is due once. `now_ns` is CLOCK_MONOTONIC.
     pub fn round(&mut self, now_ns: u64) {
         if self.gaps_us.len() >= MOST_ROUNDS {
             return;
@@ -317,7 +318,7 @@ impl Sampler {
         self.rounds += 1;
     }
 
-    /// The workers, and whoever else may be waited for.
+    /// Samples the workers, and whatever else may be waited for.
     fn sample_others(&mut self, round: u32) {
         let is_other = |process: &&SampledProc| process.plan.role != ProcessRole::Trainer;
         let count = self.processes.iter().filter(is_other).count().max(1);
@@ -333,23 +334,23 @@ impl Sampler {
         self.next_worker = self.next_worker.wrapping_add(MOST_WORKERS);
     }
 
-    /// What joins the sampled processes, as of the samples since the last call. To be called with [`Self::take`].
+    /// What connects the sampled processes, from the samples since the last call. Call it with [`Self::take`].
     pub fn connections(&mut self) -> ConnectionsSample {
         let pids: Vec<u32> = self.plan.processes.iter().map(|process| process.id.pid).collect();
         self.connections.take(&pids, self.plan.no_syscall)
     }
 
-    /// Threads of the plan that are not sampled, because no more files may be kept open.
+    /// Planned threads not sampled because no more files may be kept open.
     pub fn left_out(&self) -> u32 {
         self.processes.iter().map(|process| process.left_out).fold(0, u32::saturating_add)
     }
 
-    /// Processes outside of the plan that hold the other end of something waited on.
+    /// Processes outside the plan that hold the other end of something waited on.
     pub fn outside(&self) -> Vec<u32> {
         self.connections.outside()
     }
 
-    /// Everything that was seen since the last call.
+    /// Everything sampled since the last call.
     pub fn take(&mut self) -> SamplerSample {
         let rounds = u32::try_from(self.gaps_us.len()).unwrap_or(u32::MAX);
         let every = u32::try_from(of_pace(EVERYTHING_EVERY, self.sparing)).unwrap_or(1);
@@ -365,7 +366,7 @@ impl Sampler {
     }
 }
 
-/// Of two numbers of rounds, the usual one or the one for where little is asked for.
+/// Of two numbers of rounds, the usual one or the one for sparing mode.
 fn of_pace((usual, seldom): (u64, u64), sparing: bool) -> u64 {
     if sparing { seldom } else { usual }
 }

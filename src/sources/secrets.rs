@@ -1,5 +1,5 @@
-//! Masks the secrets in a sample that was made elsewhere: recordings of earlier versions hold them. The readers of `/proc` mask
-//! what they read themselves, each text once, when it is first seen.
+//! Masks the secrets in a sample from elsewhere: recordings of earlier versions contain them. The readers of `/proc`
+//! mask what they read themselves, each text once, when it first appears.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub(super) fn mask(texts: &mut impl Private) {
                 *text = masked.into();
             }
         }
-        // Too short, or of a form that holds none.
+        // Too short for a secret, or of a form that contains none.
         TextKind::Name | TextKind::Address => {}
     };
     texts.visit_texts(visit);

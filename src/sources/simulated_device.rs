@@ -1,10 +1,10 @@
-//! Reads the simulated device: a made-up GPU that a training-like program keeps in a file (see [`state`]).
+//! Reads the simulated GPU: a made-up GPU that a training-like program keeps in a file (see [`state`]).
 //!
-//! It serves `trainmon demo` and the tests on machines without a GPU. Every value it gives is marked as simulated.
+//! It serves `trainmon demo` and the tests on machines without a GPU. Every value from it is marked as simulated.
 //!
-//! A real driver takes a utilisation point about every sixth of a second. Here the busy time is known exactly, but only at
-//! the moment of reading, so one read gives ONE point: the share of the time since the previous read. Whoever wants finer
-//! points reads more often. The first read has no previous one and gives no utilisation.
+//! A real driver takes a utilization point about every sixth of a second. Here the busy time is known exactly, but only
+//! at the moment of reading, so one read gives one point: the share since the previous read. For finer points, read
+//! more often. The first read has no previous one and gives no utilization.
 
 use std::path::{Path, PathBuf};
 
@@ -26,20 +26,20 @@ pub use owner::SimulatedGpu;
 pub use queue::Queue;
 pub use state::DeviceState;
 
-/// A blocking reader of a simulated device's file.
+/// A blocking reader of a simulated GPU's file.
 #[derive(Debug)]
 pub struct SimulatedReader {
     file: StateFile,
     proc: PathBuf,
-    /// One for each device.
+    /// One per simulated GPU.
     meters: Vec<Meter>,
 }
 
 impl SimulatedReader {
-    /// Opens the file of a simulated device; `roots.proc` says which of its processes still exist.
+    /// Opens the file of a simulated GPU; `roots.proc` shows which of its processes still exist.
     ///
     /// # Errors
-    /// When the file cannot be opened or is no such file.
+    /// If the file cannot be opened or has another format.
     pub fn open(path: &Path, roots: &Roots) -> Result<Self, SourceStatus> {
         let file = StateFile::open(path).map_err(|error| {
             let state = match error.kind() {
@@ -47,7 +47,7 @@ impl SimulatedReader {
                 std::io::ErrorKind::PermissionDenied => SourceState::Denied,
                 _ => SourceState::Gone,
             };
-            SourceStatus::new(state, format!("cannot read the simulated device {}: {error}", path.display()))
+            SourceStatus::new(state, format!("cannot read the simulated GPU {}: {error}", path.display()))
         })?;
         let meters = (0..file.device_count).map(|_| Meter::default()).collect();
         Ok(Self { file, proc: roots.proc.clone(), meters })
@@ -65,9 +65,9 @@ impl GpuReader for SimulatedReader {
         };
         for (index, meter) in (0_u32..).zip(&mut self.meters) {
             let state = self.file.read(index).map_err(|error| {
-                SourceStatus::new(SourceState::Gone, format!("cannot read the simulated device any more: {error}"))
+                SourceStatus::new(SourceState::Gone, format!("cannot read the simulated GPU any more: {error}"))
             })?;
-            // Torn for as long as we tried: the writer died half-way. What was seen last still holds.
+            // Half-written for as long as we tried: the writer died. The last reading still holds.
             let state = state.or(meter.last.map(|(state, _)| state));
             let alive = |pid: u32| self.proc.join(pid.to_string()).exists();
             sample.devices.push(match state {
@@ -276,7 +276,7 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             let error = open(&path).unwrap_err();
             assert_eq!(error.state, SourceState::Gone);
-            assert!(error.to_string().contains("simulated device") && !error.to_string().contains('\n'), "{error}");
+            assert!(error.to_string().contains("simulated GPU") && !error.to_string().contains('\n'), "{error}");
         }
         assert_eq!(open(folder.path()).unwrap_err().state, SourceState::Gone);
         assert_eq!(open(Path::new("/dev/zero")).unwrap_err().state, SourceState::Gone);

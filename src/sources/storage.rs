@@ -1,5 +1,5 @@
-//! Disks, and the mounts that the job's data files lie on: block-device counters each time, files and mounts as they
-//! come due, NFS counters where a data mount is NFS.
+//! Disks, and the mounts that hold the job's data files: block device counters every time, files and mounts when due,
+//! NFS counters if a data mount is NFS.
 
 use std::io;
 
@@ -34,13 +34,13 @@ impl StorageReader {
         }
     }
 
-    /// Reads the devices, and looks at the files of `pids` (the job; the most telling first, at most 64 are looked at)
-    /// where that is due, more seldom where little is asked for (`sparing`). `now_ns` is CLOCK_MONOTONIC.
+    /// Reads the block devices, and scans the files of `pids` when due, less often if `sparing`. `pids` are the job's,
+    /// the most informative first; at most 64 are scanned. `now_ns` is CLOCK_MONOTONIC.
     ///
-    /// Neither mounts nor files are opened or asked for anything, so a server that does not answer cannot hang it.
+    /// Neither mounts nor files are opened or touched, so a server that does not answer cannot hang it.
     ///
     /// # Errors
-    /// Where diskstats is there but cannot be read. Where it is not there (some sandboxes), there are no devices.
+    /// If diskstats exists but cannot be read. If it does not exist (some sandboxes), there are no block devices.
     pub fn read(&mut self, now_ns: u64, pids: &[u32], sparing: bool) -> io::Result<StorageSample> {
         let devices = self.devices()?;
         self.data.scan(now_ns, pids, sparing);
@@ -62,7 +62,7 @@ impl StorageReader {
         Ok(devices.collect())
     }
 
-    /// Fills in the NFS client's counters, from a process that sees the mount, else from ourselves.
+    /// Adds the NFS client's counters, from a process that sees the mount, else from trainmon's own view.
     fn add_nfs(&mut self, mounts: &mut [DataMount], pids: &[u32]) {
         let kept = self.mountstats.take();
         if !mounts.iter().any(|mount| is_nfs(mount.fs_type.as_bytes())) {

@@ -1,11 +1,12 @@
-//! Parsers of the one-line files under `/proc/PID`: pure functions of bytes, with no allocation.
+//! Parsers of the one-line files under `/proc/PID`: pure functions of bytes, without allocation.
 //!
-//! They are the tick path: 0.5 ms for 201 threads, where the procfs crate's `status` takes 15. Formats are those of proc(5) and the kernel's `fs/proc/array.c`, `fs/proc/base.c`.
+//! They run in every tick: 0.5 ms for 201 threads, where the procfs crate's `status` takes 15. Formats are those of
+//! proc(5) and the kernel's `fs/proc/array.c` and `fs/proc/base.c`.
 
 use super::fields::{Fields, hexadecimal, lines, number};
 use crate::sample::IoCounters;
 
-/// The fields of `/proc/PID/stat` that anybody needs, but for the name (see [`comm`]).
+/// The fields of `/proc/PID/stat` in use, except the name (see [`comm`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stat {
     /// Field 3.
@@ -24,7 +25,7 @@ pub struct Stat {
     pub user_ticks: u64,
     /// Field 15, clock ticks.
     pub system_ticks: u64,
-    /// Fields 16 and 17: of children that have ended, clock ticks.
+    /// Fields 16 and 17: of ended children, clock ticks.
     pub children_ticks: u64,
     /// Field 19: −20 to 19.
     pub nice: i32,
@@ -36,8 +37,8 @@ pub struct Stat {
     pub rss_pages: u64,
     /// Field 9: the kernel's flags.
     pub flags: u64,
-    /// Stands for where the program lies in memory (fields 26 to 28, 45 and 46: code, stack, data). It is the same from
-    /// exec to exec; 0 where we may not see it.
+    /// A fingerprint of where the program is in memory (fields 26 to 28, 45 and 46: code, stack, data). It changes only
+    /// with an exec; 0 if trainmon may not see the fields.
     pub program: u64,
 }
 
@@ -45,17 +46,18 @@ pub struct Stat {
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 impl Stat {
-    /// A thread of the kernel.
+    /// Whether it is a kernel thread.
     pub fn is_kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
     }
 
-    /// It has not ended. A main thread that has ended before other threads shows as a zombie, and is counted as a thread.
+    /// Whether it has not ended. A first thread that ends before the others shows as a zombie, and is counted as a
+    /// thread.
     pub fn is_alive(&self) -> bool {
         !matches!(self.state, 'Z' | 'X' | 'x') || self.main_has_left()
     }
 
-    /// The main thread has ended, and others go on.
+    /// Whether the first thread has ended while others run.
     pub fn main_has_left(&self) -> bool {
         self.state == 'Z' && self.threads > 1
     }
@@ -66,7 +68,7 @@ impl Stat {
     }
 }
 
-/// The name in `/proc/PID/stat`, field 2 without its parentheses. It may hold anything, parentheses included.
+/// The name in `/proc/PID/stat`, field 2 without its parentheses. It may contain anything, parentheses included.
 pub fn comm(bytes: &[u8]) -> Option<&[u8]> {
     let open = bytes.iter().position(|&byte| byte == b'(')?;
     bytes.get(open + 1..end_of_comm(bytes)?)
@@ -99,9 +101,9 @@ pub fn stat(bytes: &[u8]) -> Option<Stat> {
     })
 }
 
-/// One number for fields 26 to 28, 45 and 46, of the fields from 25 on: the kernel draws the stack's place anew at each exec
-/// (fs/binfmt_elf.c, `randomize_stack_top`), and without that it moves with the length of the arguments. They read 0 and 1 to
-/// those who may not see them (fs/proc/array.c), and 0 in the middle of an exec.
+/// One number for fields 26 to 28, 45 and 46, given the fields from 25 on: the kernel randomizes the stack's place at
+/// each exec (fs/binfmt_elf.c, `randomize_stack_top`); without that, it moves with the length of the arguments. The
+/// fields read 0 and 1 for readers without permission (fs/proc/array.c), and 0 in the middle of an exec.
 fn program(fields: &mut Fields<'_>) -> Option<u64> {
     let mut known = |skipped: usize| fields.nth(skipped).and_then(number).filter(|address| *address > 1);
     let code = [known(1)?, known(0)?];
@@ -119,12 +121,12 @@ pub struct SchedStat {
     pub on_cpu_ns: u64,
     /// Time runnable but waiting for a CPU, nanoseconds.
     pub run_delay_ns: u64,
-    /// Times that it was given a CPU.
+    /// Times that it got a CPU.
     pub timeslices: u64,
 }
 
 impl SchedStat {
-    /// What has been added since `before`.
+    /// What was added since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             on_cpu_ns: self.on_cpu_ns.saturating_sub(before.on_cpu_ns),
@@ -161,12 +163,12 @@ pub fn io(bytes: &[u8]) -> Option<IoCounters> {
     (seen == 6).then_some(counters)
 }
 
-/// What `/proc/PID/syscall` says.
+/// The content of `/proc/PID/syscall`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syscall {
     /// `running`: on a CPU or runnable.
     Running,
-    /// Blocked in this call (−1: outside of any, in a page fault for instance), with its first four arguments.
+    /// Blocked in this call (−1: in none, for instance in a page fault), with its first four arguments.
     In(i32, [u64; 4]),
 }
 

@@ -1,12 +1,12 @@
-//! Numbers as a person reads them, on the screen and in reports. What was not measured is `–`, never 0.
+//! Numbers in the form people read, on the screen and in reports. What was not measured is `–`, never 0.
 //!
-//! The screen shows about two digits: columns compare at a glance, and digits that flicker say nothing. A report is read
+//! The screen shows about two digits: columns compare at a glance, and flickering digits say nothing. A report is read
 //! once and quoted: [`precise`] has three.
 
 use super::named_enum;
 
 named_enum! {
-    /// What a number of the evidence counts.
+    /// What a number in the evidence counts.
     pub enum Unit {
         /// A part of a whole, 0–1.
         Share = "share",
@@ -27,7 +27,7 @@ named_enum! {
     }
 }
 
-/// Stands for a value that was not measured.
+/// Replaces a value that was not measured.
 pub const UNMEASURED: &str = "–";
 
 /// Bytes in a MiB.
@@ -53,7 +53,7 @@ pub fn whole_percent(share: f64) -> u32 {
     if share.is_finite() { (share.clamp(0.0, 1.0) * 100.0).round() as u32 } else { 0 }
 }
 
-/// Shares of at least `least` with what they are of, the largest first: `host work 70%, device sync 14%`.
+/// Shares of at least `least` with their names, largest first: `host work 70%, device sync 14%`.
 pub fn largest_first<N: std::fmt::Display>(shares: impl IntoIterator<Item = (N, f64)>, least: f64) -> String {
     let mut shares: Vec<_> = shares.into_iter().filter(|(_, share)| *share >= least).collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -61,7 +61,7 @@ pub fn largest_first<N: std::fmt::Display>(shares: impl IntoIterator<Item = (N, 
     words.join(", ")
 }
 
-/// A bare number with no more digits than it deserves: `0.42`, `4.2`, `42`.
+/// A bare number with no more digits than it needs: `0.42`, `4.2`, `42`.
 pub fn number(value: Option<f64>) -> String {
     measured(value, digits)
 }
@@ -167,10 +167,10 @@ pub fn step_time(ms: f64) -> String {
     )
 }
 
-/// A confidence that trainmon stands by.
+/// From this confidence on, a verdict is stated with its number.
 pub const SURE: f64 = 0.8;
 
-/// How sure a verdict is: `94% sure`, `probably` where it is less than that; `None` where it claims nothing.
+/// The confidence of a verdict in words: `94% sure`, or `probably` below [`SURE`]; `None` at 0.
 pub fn sureness(confidence: f64) -> Option<String> {
     match confidence {
         SURE.. => Some(format!("{}% sure", whole_percent(confidence))),

@@ -1,5 +1,6 @@
-//! JSON that may be printed to a terminal: every character that [`super::sanitise`] would replace or leave out is written as
-//! `\uXXXX`. Whoever reads the JSON gets the very same text; `cat` shows nothing that could steer a terminal or reorder a line.
+//! JSON that is safe to print to a terminal: every character that [`super::sanitise`] would replace or drop is written
+//! as `\uXXXX`. Parsing the JSON gives the very same text; `cat` shows nothing that could steer a terminal or reorder a
+//! line.
 //!
 //! Everything that trainmon writes as JSON goes through here.
 
@@ -7,25 +8,25 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// Writes a value on one line, without a line end.
+/// Writes a value on one line, without a newline.
 ///
 /// # Errors
-/// What the writer answers, or that the value cannot be written as JSON.
+/// The writer's, or that the value cannot be written as JSON.
 pub fn compact(out: impl Write, value: &impl Serialize) -> io::Result<()> {
     Ok(serde_json::to_writer(Escaping(out), value)?)
 }
 
-/// Writes a value over several lines, with a line end.
+/// Writes a value over several lines, with a newline.
 ///
 /// # Errors
-/// As [`compact`].
+/// Same as [`compact`].
 pub fn pretty(mut out: impl Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer_pretty(Escaping(&mut out), value)?;
     out.write_all(b"\n")
 }
 
-/// Escapes more than serde_json does, which escapes what RFC 8259 asks for: quotes, backslashes and C0. Whatever else needs it
-/// is part of a string, and a line break is none. serde_json hands over whole characters.
+/// Escapes more than serde_json, which escapes only what RFC 8259 requires: quotes, backslashes and C0. Anything else
+/// that needs it is inside a string, and not a line break. serde_json passes on whole characters.
 struct Escaping<W>(W);
 
 impl<W: Write> Write for Escaping<W> {

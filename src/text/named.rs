@@ -1,6 +1,7 @@
-//! Enums whose variants have fixed names: those of the JSON, the CSV and the screen stand once, beside the variants.
+//! Enums whose variants have fixed names: each name in the JSON, the CSV and on the screen is written once, beside its
+//! variant.
 
-/// Declares such an enum, with `ALL` in the order of the lines, places in arrays and `word()`; serde uses the same names.
+/// Declares such an enum, with `ALL` in declaration order, indices for arrays and `word()`; serde uses the same names.
 macro_rules! named_enum {
     ($(#[$meta:meta])* $vis:vis enum $Enum:ident { $($(#[$of_variant:meta])* $Variant:ident = $name:literal,)+ }) => {
         $(#[$meta])*
@@ -17,17 +18,17 @@ macro_rules! named_enum {
             /// How many there are.
             pub const COUNT: usize = Self::ALL.len();
 
-            /// Place in [`Self::ALL`], and in arrays by it.
+            /// Index in [`Self::ALL`], and in arrays ordered like it.
             pub fn index(self) -> usize {
                 self as usize
             }
 
-            /// The exact word of the JSON, the CSV and the screen.
+            /// The exact word in the JSON, the CSV and on the screen.
             pub fn word(self) -> &'static str {
                 match self { $(Self::$Variant => $name),+ }
             }
 
-            /// The one of this word; `None` where no such is known to this version.
+            /// The variant with this word; `None` if this version does not know the word.
             pub fn named(word: &str) -> Option<Self> {
                 match word { $($name => Some(Self::$Variant),)+ _ => None }
             }

@@ -1,13 +1,13 @@
-//! Masks secrets in text that was written by others: command lines above all, but also mount sources, file names and lines of
+//! Masks secrets in text written by others: command lines above all, but also mount sources, file names and lines of
 //! source code.
 //!
-//! A secret is recognized by the name that stands before it (`--api-key`, `HF_TOKEN=`, `"password":`, `Authorization:`), by its
-//! place in a URL (`user:pass@host`), by its own look (`ghp_…`, `AKIA…`, a JWT, a private key), or by the program that takes it
-//! (`curl -u`). The name stays, the value becomes [`MASK`]. What is in doubt is masked, except where training programs use
-//! the same words for something else (`--max-tokens 512`, `--pad-token-id 0`, `--sort-key`).
+//! A secret is recognized by the name before it (`--api-key`, `HF_TOKEN=`, `"password":`, `Authorization:`), by its
+//! place in a URL (`user:pass@host`), by its shape (`ghp_…`, `AKIA…`, a JWT, a private key), or by the program that
+//! takes it (`curl -u`). The name stays, the value becomes [`MASK`]. Doubtful cases are masked, except where training
+//! programs use the same words for something else (`--max-tokens 512`, `--pad-token-id 0`, `--sort-key`).
 //!
-//! Every function takes time linear in its input, and masking masked text changes nothing. [`show`] switches masking off for
-//! the whole process: text is masked in many places, on many threads, and forgetting one must leave it masked.
+//! Every function takes time linear in its input, and masking masked text changes nothing. [`show`] switches masking
+//! off for the whole process: text is masked in many places, on many threads, and forgetting one must leave it masked.
 
 mod names;
 mod programs;
@@ -53,12 +53,12 @@ pub fn prose(text: &str) -> Cow<'_, str> {
     mask(text, SecretKind::Prose)
 }
 
-/// What kind of text is looked at.
+/// The kind of text to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SecretKind {
     /// Commands: `NAME=value` and `--name value` need no quotes.
     Command,
-    /// Anything else. In code `token = next(tokens)` is no secret, so only quoted values are taken for one.
+    /// Anything else. In code `token = next(tokens)` is not a secret, so only quoted values count.
     Prose,
 }
 
@@ -98,7 +98,8 @@ fn mask_arguments<'t>(arguments: &[&'t str]) -> Vec<Cow<'t, str>> {
     masked
 }
 
-/// Whether an argument is an option and not a value. A long text with digits after one dash is a value: tokens may begin so.
+/// Whether an argument is an option rather than a value. A long text with digits after one dash is a value: tokens may
+/// begin that way.
 fn is_option(argument: &str) -> bool {
     let Some(name) = argument.strip_prefix('-') else { return false };
     let is_short = name.len() < 16 || name.starts_with('-') || !name.bytes().any(|b| b.is_ascii_digit());
@@ -117,7 +118,7 @@ fn is_script_option(argument: &str) -> bool {
     argument.starts_with('-') && argument.len() <= 4 && argument.ends_with('c')
 }
 
-/// The value of an argument that is `name=value` or `Name: value` as a whole, where it is a secret.
+/// The value of an argument that as a whole is `name=value` or `Name: value`, if it is a secret.
 fn assigned(argument: &str, is_script: bool) -> Option<Range<usize>> {
     let end = run_end(argument, 0, is_name);
     let name = argument.get(..end)?;
@@ -135,11 +136,11 @@ fn assigned(argument: &str, is_script: bool) -> Option<Range<usize>> {
     (is_secret && start < argument.len()).then_some(start..argument.len())
 }
 
-/// Passes over a text, at most. What one rule masks may be the edge of what another one sees, so a text is masked until it
-/// stays as it is: by the second pass, but for texts made to need more.
+/// Most passes over a text. What one rule masks may be the edge of what another one finds, so a text is masked until it
+/// no longer changes: after the second pass, except for texts made to need more.
 const PASSES: usize = 8;
 
-/// Replaces everything that any of the rules takes for a secret.
+/// Replaces everything that any rule recognizes as a secret.
 fn mask(text: &str, kind: SecretKind) -> Cow<'_, str> {
     if are_shown() {
         return Cow::Borrowed(text);
@@ -154,7 +155,7 @@ fn mask(text: &str, kind: SecretKind) -> Cow<'_, str> {
     Cow::Owned(masked)
 }
 
-/// `None` where nothing is to be replaced.
+/// `None` if there is nothing to replace.
 fn masked_once(text: &str, kind: SecretKind) -> Option<String> {
     let mut secrets: Vec<Range<usize>> = Vec::new();
     scan::assignments(text, kind, &mut secrets);
@@ -170,7 +171,7 @@ fn masked_once(text: &str, kind: SecretKind) -> Option<String> {
     let mut masked = String::with_capacity(text.len());
     let mut done = None;
     for Range { start, end } in secrets {
-        // Secrets that touch are one.
+        // Adjacent secrets become one.
         if done.is_none_or(|done| start > done) {
             masked.push_str(text.get(done.unwrap_or(0)..start).unwrap_or_default());
             masked.push_str(MASK);

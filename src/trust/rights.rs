@@ -1,11 +1,12 @@
 //! With whose rights trainmon acts.
 //!
-//! Where its file is setuid, setgid or has capabilities, everyone who may execute it gets them ("secure execution", `AT_SECURE`
-//! in getauxval(3)). They are meant for reading `/proc`, not for what the caller names: logs, recordings, settings, programs.
-//! Checking each such path with access(2) first would leave a race and every future `open` to remember. Instead the main thread
-//! lays these rights down before anything else, and threads and programs that it starts inherit that. Whatever is opened,
-//! created, executed or signaled is the real user's doing, checked by the kernel. Only the threads that read `/proc` take the
-//! rights up again: credentials belong to threads on Linux (credentials(7), setresuid(2)).
+//! If its file is setuid, setgid or has capabilities, everyone who may execute it gets these rights ("secure
+//! execution", `AT_SECURE` in getauxval(3)). They are meant for reading `/proc`, not for what the caller names: logs,
+//! recordings, settings, programs. Checking each such path with access(2) first would leave a race, and would have to
+//! be remembered at every future `open`. Instead the first thread drops these rights before anything else, and the
+//! threads and programs that it starts inherit that. Whatever is opened, created, executed or signaled is done as the
+//! real user, checked by the kernel. Only the threads that read `/proc` take the rights back: on Linux, credentials
+//! belong to threads (credentials(7), setresuid(2)).
 
 use std::io;
 use std::panic::resume_unwind;
@@ -23,7 +24,7 @@ use rustix::thread::{
 pub(super) struct Start {
     /// The user who called.
     pub(super) uid: Uid,
-    /// Whose rights the program got.
+    /// The user whose rights the program got.
     pub(super) euid: Uid,
     gid: Gid,
     egid: Gid,
@@ -39,8 +40,8 @@ pub(super) fn start() -> &'static Start {
     })
 }
 
-/// Whether this thread may use capabilities that it got from the program's file: those that a caller hands on are in the
-/// ambient set (capabilities(7)).
+/// Whether this thread may use capabilities from the program's file; those passed on by a caller are in the ambient set
+/// (capabilities(7)).
 fn has_capabilities_of_file() -> bool {
     let Ok(sets) = capabilities(None) else { return false };
     sets.permitted.iter().any(|one| !capability_is_in_ambient_set(one).unwrap_or(false))
@@ -56,25 +57,25 @@ pub fn privileged() -> bool {
     start().euid.is_root() || start().secure
 }
 
-/// From now on this thread, and whatever it starts, acts with the real user's rights only. Nothing changes unless
-/// [`is_secure`]. To be called first of all, while there is one thread.
+/// From now on this thread, and whatever it starts, acts with the real user's rights only. Changes nothing unless
+/// [`is_secure`]. Call it first of all, while there is one thread.
 ///
 /// # Errors
-/// What setresuid(2), setresgid(2) or capset(2) say. The program must then not go on.
+/// Those of setresuid(2), setresgid(2) or capset(2). The program must then not continue.
 pub fn lay_down() -> rustix::io::Result<()> {
     let Start { uid, gid, secure, .. } = *start();
     if !secure {
         return Ok(());
     }
     set_thread_res_gid(None, gid, None)?;
-    // Takes the effective capabilities away as well where it was root's.
+    // Also removes the effective capabilities if root had any.
     set_thread_res_uid(None, uid, None)?;
     let sets = capabilities(None)?;
     set_capabilities(None, CapabilitySets { effective: CapabilitySet::empty(), ..sets })
 }
 
-/// Gives this thread the rights back that the program was started with, for reading `/proc` and nothing that the caller
-/// names. Where the kernel refuses, the thread goes on without them and sees less.
+/// Gives this thread back the rights that the program was started with, for reading `/proc` and nothing that the caller
+/// names. If the kernel refuses, the thread continues without them and reads less.
 pub fn take_up() {
     let Start { euid, egid, secure, .. } = *start();
     if !secure {
@@ -87,11 +88,11 @@ pub fn take_up() {
     }
 }
 
-/// Does something with the rights that the program was started with, on a thread of its own, so that there is none which
-/// could fail to lay them down again.
+/// Does something with the rights that the program was started with, on a separate thread, so that no thread can fail
+/// to drop them again.
 ///
 /// # Errors
-/// When there can be no thread.
+/// If the thread cannot be started.
 pub fn with_rights<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     if !is_secure() {
         return Ok(work());

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use crate::errors::without_number;
 use crate::text::fit;
 
-/// Links that are followed on one path, as in the kernel (path_resolution(7)).
+/// Most links followed on one path, as in the kernel (path_resolution(7)).
 const MOST_LINKS: usize = 40;
 /// `PROC_SUPER_MAGIC` and `FUSE_SUPER_MAGIC`, linux/magic.h and statfs(2).
 const PROC: u64 = 0x9fa0;
@@ -39,15 +39,15 @@ pub struct Untrusted {
 enum Fault {
     /// The system did not open it.
     System(io::Error),
-    /// It belongs to this user, who is not among the trusted ones.
+    /// It belongs to this user, which is not a trusted one.
     Owner { uid: u32, trusted: Vec<u32> },
-    /// Group or others may write to it, and to the others of these: paths with their modes.
+    /// Group or others may write to it, and to these other paths: paths with their modes.
     Modes(Vec<(PathBuf, u32)>),
-    /// It is no regular file, but this.
+    /// It is not a regular file, but this.
     Kind(&'static str),
-    /// It is named by a link of /proc, which leads wherever a process has something open.
+    /// It is a link of /proc, which leads wherever a process has something open.
     Proc,
-    /// It lies in a file system that this user has mounted, who can claim any owner and mode in it.
+    /// It is in a file system that this user has mounted and that can claim any owner and mode.
     Mount { uid: u32 },
     /// Several names lead to this file, one of them in a folder where everyone may create names.
     Linked,
@@ -61,7 +61,7 @@ impl Untrusted {
         matches!(&self.fault, Fault::System(error) if missing(error))
     }
 
-    /// The command that makes the file trusted, where only modes are wrong.
+    /// The command that makes the file trusted, if only modes are wrong.
     pub fn fix(&self) -> Option<String> {
         let Fault::Modes(modes) = &self.fault else { return None };
         let mode = modes.iter().fold(0, |all, (_, mode)| all | mode);
@@ -95,7 +95,9 @@ impl fmt::Display for Untrusted {
             Fault::Kind(kind) => write!(out, "{path} is {kind}, not a regular file"),
             Fault::Proc => write!(out, "{path} is a link of /proc"),
             Fault::Mount { uid } => write!(out, "{path} is in a file system mounted by user {uid}"),
-            Fault::Linked => write!(out, "{path} has more than one name, in a folder that everyone can write to"),
+            Fault::Linked => {
+                write!(out, "{path} has several names, one of them in a folder that everyone can write to")
+            }
         }
     }
 }
@@ -126,41 +128,41 @@ pub(super) fn open(path: &Path, owners: &[u32]) -> Result<File, Untrusted> {
         if walk.in_sticky && stat.st_nlink > 1 {
             return Err(walk.fault(Fault::Linked));
         }
-        // The file that was looked at, not whatever has its name by now.
+        // The file that was checked, not whatever has its name by now.
         let reopened = File::open(format!("/proc/self/fd/{}", entry.as_raw_fd()));
         return reopened.map_err(|error| walk.fault(Fault::System(error)));
     }
 }
 
-/// Checks a folder, or what there is of the way to it.
+/// Checks a folder, or as much of its path as exists.
 pub(super) fn folder(path: &Path, owners: &[u32]) -> Result<(), Untrusted> {
     let (mut walk, mut names) = Walk::begin(path, owners)?;
     while let Some(name) = names.pop_front() {
         match walk.step(&name, &mut names) {
             Ok(None) => {}
             Ok(Some(_)) => return Err(walk.fault(Fault::System(Errno::NOTDIR.into()))),
-            // Only those who may write to the folder above can create it.
+            // Only users who may write to the folder above can create it.
             Err(Untrusted { fault: Fault::System(error), .. }) if error.kind() == io::ErrorKind::NotFound => break,
             Err(error) => return Err(error),
         }
     }
-    // A file of an untrusted user may already lie there under the name that is to be written.
+    // An untrusted user's file may already be there under the name to be written.
     if walk.in_sticky {
         walk.writable.push((walk.shown.clone(), walk.mode));
     }
     walk.check_modes()
 }
 
-/// Where the walk stands.
+/// The state of a walk.
 struct Walk<'a> {
     owners: &'a [u32],
     folder: OwnedFd,
-    /// The file system that the folder is in, which was looked at.
+    /// The file system of the folder checked last.
     device: u64,
     mode: u32,
     /// Others may create names in the folder, but not replace those of trusted users.
     in_sticky: bool,
-    /// Path of the folder, and of what was looked at last.
+    /// Path of the folder, and of what was checked last.
     shown: PathBuf,
     looked_at: PathBuf,
     links: usize,
@@ -169,7 +171,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Stands at `/`, with the names that are left to walk.
+    /// Starts at `/`, with the names left to walk.
     fn begin(path: &Path, owners: &'a [u32]) -> Result<(Self, VecDeque<OsString>), Untrusted> {
         let fault = |error: io::Error| Untrusted { path: path.to_path_buf(), fault: Fault::System(error) };
         let path = std::path::absolute(path).map_err(fault)?;
@@ -205,8 +207,8 @@ impl<'a> Walk<'a> {
         self.in_sticky = stat.st_mode & STICKY != 0 && stat.st_mode & (GROUP_WRITES | OTHERS_WRITE) != 0;
     }
 
-    /// Goes on by one name: into a folder, or along a link, whose names are put before the ones that are left. Anything else
-    /// is handed back, opened as a mere path and not checked yet.
+    /// Walks one name: into a folder, or along a link, whose names are put before those that are left. Anything else is
+    /// returned, opened as a mere path and not yet checked.
     fn step(&mut self, name: &OsStr, left: &mut VecDeque<OsString>) -> Result<Option<(OwnedFd, Stat)>, Untrusted> {
         self.looked_at = if name == ".." {
             self.shown.parent().unwrap_or(Path::new("/")).to_path_buf()
@@ -248,8 +250,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether only trusted users decide about this file, folder or link. Modes are noted, so that one command can change all
-    /// that are wrong.
+    /// Whether only trusted users decide about this file, folder or link. Modes are recorded, so that one command can
+    /// change all that are wrong.
     fn check(&mut self, entry: &OwnedFd, stat: &Stat) -> Result<(), Untrusted> {
         if !self.owners.contains(&stat.st_uid) {
             return Err(self.fault(Fault::Owner { uid: stat.st_uid, trusted: self.owners.to_vec() }));
@@ -298,7 +300,7 @@ fn names_of(path: &Path) -> VecDeque<OsString> {
     names.collect()
 }
 
-/// The user who mounted the FUSE file system that a file is in, as its mount options say (fuse(8)). `None` where they name
+/// The UID that mounted the FUSE file system containing a file, from its mount options (fuse(8)). `None` if they name
 /// none, as for virtiofs, or cannot be read.
 fn mounted_by(entry: &OwnedFd) -> Option<u32> {
     let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", entry.as_raw_fd())).ok()?;
@@ -321,7 +323,7 @@ fn kind_of(stat: &Stat) -> &'static str {
         FileType::Directory => "a folder",
         FileType::Fifo => "a pipe",
         FileType::Socket => "a socket",
-        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device file",
         _ => "something else",
     }
 }

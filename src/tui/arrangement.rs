@@ -19,43 +19,37 @@ use crate::text::{fit, nearest};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Layout {
-    /// Colours: auto, dark, light, high-contrast, or the path of a theme file.
+    /// Color theme: auto, dark, light, high-contrast, or a theme file.
     ///
-    /// auto is chosen by the terminal's background, as far as the terminal tells it. A path in the configuration file is taken from
-    /// that file's folder. assets/themes/dark.toml shows what a theme file says.
+    /// auto fits the background if the terminal reports it. A relative path in a configuration file starts at that file's
+    /// folder. assets/themes/dark.toml shows what a theme file can say.
     #[arg(long, value_name = "NAME", default_value = Palette::AUTO)]
     pub theme: Option<ThemeName>,
-    /// Send few bytes to the terminal: charts sweep in place, numbers change every 5 s.
+    /// Send less to the terminal: charts sweep, numbers change every 5 s.
     #[arg(long, action = ArgAction::SetTrue)]
     pub low_bandwidth: Option<bool>,
-    /// Leave the mouse to the terminal, whose own selection works then.
+    /// Leave the mouse to the terminal, to select and copy text.
     #[arg(long = "no-mouse", action = ArgAction::SetFalse)]
     pub mouse: Option<bool>,
-    /// The page to begin with.
+    /// Page to open first.
     #[arg(long, value_name = "NAME", default_value = "overview")]
     pub page: Option<Page>,
-    /// Time that the charts show; auto begins with 15 s and grows to 1m with what has been seen.
-    #[arg(long, value_name = "TIME", default_value = "auto", hide_short_help = true)]
+    /// Time span of the charts, 10s to 1h; auto starts at 15 s and grows to 1m.
+    #[arg(long, value_name = "TIME", default_value = "auto", hide_possible_values = true)]
     pub time_scale: Option<Scale>,
-    /// What the table of processes is sorted by; with a minus in front the other way round.
-    #[arg(
-        long,
-        value_name = "[-]COLUMN",
-        allow_hyphen_values = true,
-        default_value = "role",
-        hide_short_help = true
-    )]
+    /// Sort the process table by this column; a minus in front reverses the order.
+    #[arg(long, value_name = "[-]COLUMN", allow_hyphen_values = true, default_value = "role")]
     pub sort: Option<Sort>,
-    /// Columns of the table of processes, from left to right; the command line always follows.
-    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', hide_short_help = true,
+    /// Columns of the process table, from left to right; the command line is always last.
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', hide_default_value = true,
         default_values = COLUMNS.map(|column| column.to_string()))]
     #[serde(deserialize_with = "distinct")]
     pub columns: Option<Vec<ProcessColumn>>,
     /// Show processes as a tree.
-    #[arg(long, action = ArgAction::SetTrue, hide_short_help = true)]
+    #[arg(long, action = ArgAction::SetTrue)]
     pub tree: Option<bool>,
-    /// Show the threads of processes.
-    #[arg(long, action = ArgAction::SetTrue, hide_short_help = true)]
+    /// Show the threads of each process.
+    #[arg(long, action = ArgAction::SetTrue)]
     pub threads: Option<bool>,
 }
 

@@ -93,6 +93,7 @@ const EVERYWHERE: &[Binding] = &[
     bind("jobs", "o", "jobs: switch to another or attach to one more", Jobs),
     bind("next-job", "J", "next attached job", NextJob),
     bind("setup", "F2 C", "settings: theme, columns, low bandwidth", Setup),
+    bind("output", "p", "the last lines that the program wrote (trainmon run)", Output),
     bind("export", "e", "save the verdict (Markdown, JSON) or the screen (SVG)", Export),
     bind("copy", "c", "copy the verdict (OSC 52, works over ssh)", Copy),
     bind("mouse", "m", "leave the mouse to the terminal or take it back", Mouse),

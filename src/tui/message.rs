@@ -2,6 +2,7 @@
 
 use crossterm::event::{Event, KeyEvent, KeyEventKind, MouseEvent};
 
+use crate::jobs::output::OutputTail;
 use crate::jobs::{JobCandidate, JobEvent, JobKey, Target};
 use crate::sample::ProcessId;
 use crate::text::named_enum;
@@ -25,6 +26,8 @@ pub enum Message {
     Candidates(Vec<JobCandidate>),
     /// So many seconds have passed: a replay goes on.
     Advance(f64),
+    /// The last lines that the program wrote: `trainmon run`.
+    Output(OutputTail),
     /// One line for the footer, until the next key.
     Notice(String),
     /// End the program.

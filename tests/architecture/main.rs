@@ -7,6 +7,7 @@ mod graph;
 mod items;
 mod source;
 mod tokens;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

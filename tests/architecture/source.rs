@@ -44,6 +44,11 @@ impl Code {
         all - self.tests.iter().map(|lines| lines.end() - lines.start() + 1).sum::<usize>()
     }
 
+    /// Whether a line belongs to a test.
+    pub fn is_of_tests(&self, line: usize) -> bool {
+        self.tests.iter().any(|lines| lines.contains(&line))
+    }
+
     fn walk(&mut self, mut tokens: &[Token], inside: &[String]) {
         while !tokens.is_empty() {
             tokens = &tokens[self.step(tokens, inside)..];

@@ -41,18 +41,36 @@ impl Token {
     }
 }
 
+/// A comment as written, with its slashes, and its first line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comment<'a> {
+    pub text: &'a str,
+    pub line: usize,
+}
+
 /// The tokens of a text; brackets that do not match are a panic.
 pub fn tokens(text: &str) -> Vec<Token> {
-    let mut reader = Reader { rest: text, line: 1 };
+    read(text).0
+}
+
+/// The comments of a text, in order.
+pub fn comments(text: &str) -> Vec<Comment<'_>> {
+    read(text).1
+}
+
+fn read(text: &str) -> (Vec<Token>, Vec<Comment<'_>>) {
+    let mut reader = Reader { rest: text, line: 1, comments: Vec::new() };
     let (tokens, end) = reader.until_closed();
     assert_eq!(end, None, "line {}: nothing is open", reader.line);
-    tokens
+    (tokens, reader.comments)
 }
 
 struct Reader<'a> {
     /// What has not been read.
     rest: &'a str,
     line: usize,
+    /// The comments read so far.
+    comments: Vec<Comment<'a>>,
 }
 
 impl Reader<'_> {
@@ -104,10 +122,11 @@ impl Reader<'_> {
         }
     }
 
-    /// Skips white space and comments.
+    /// Skips white space and comments, and keeps the comments.
     fn blank(&mut self) {
         loop {
             self.skip_while(char::is_whitespace);
+            let (rest, line) = (self.rest, self.line);
             if self.rest.starts_with("//") {
                 self.skip_while(|c| c != '\n');
             } else if self.rest.starts_with("/*") {
@@ -129,6 +148,7 @@ impl Reader<'_> {
             } else {
                 return;
             }
+            self.comments.push(Comment { text: &rest[..rest.len() - self.rest.len()], line });
         }
     }
 
@@ -255,6 +275,13 @@ mod tests {
         ] {
             assert_eq!(words(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn comments_are_kept_with_their_lines() {
+        let found = comments("//! a\nfn b() { // c\n    \"// no\" /* d\n */ }\n/// e");
+        let found: Vec<_> = found.iter().map(|comment| (comment.line, comment.text)).collect();
+        assert_eq!(found, [(1, "//! a"), (2, "// c"), (3, "/* d\n */"), (5, "/// e")]);
     }
 
     #[test]

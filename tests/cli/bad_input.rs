@@ -54,15 +54,15 @@ fn a_pid_that_nobody_has_is_refused() {
     for arguments in [&["--log", "-"][..], &["diagnose"], &["diagnose", "--json"]] {
         let mut command = trainmon(arguments);
         command.args(["--pid", NOBODY]);
-        refused(command, 3, &["no process 4194304", "`trainmon` alone lists"]);
+        refused(command, 3, &["no process 4194304", "run `trainmon` to list"]);
     }
-    refused(trainmon(&["doctor", "--pid", NOBODY]), 3, &["no process 4194304", "`trainmon` alone lists"]);
+    refused(trainmon(&["doctor", "--pid", NOBODY]), 3, &["no process 4194304", "run `trainmon` to list"]);
 }
 
 #[test]
 fn what_is_no_pid_is_a_usage_error() {
     for pid in ["0", "-1", "4194305"] {
-        refused(trainmon(&["--log", "-", "--pid", pid]), 2, &["a PID is 1 to"]);
+        refused(trainmon(&["--log", "-", "--pid", pid]), 2, &["PIDs go from 1 to"]);
     }
     for pid in ["99999999999999999999", "1.5", "python", "", " ", "１２", "1\n2"] {
         refused(trainmon(&["--log", "-", "--pid", pid]), 2, &["a PID is a number"]);

@@ -5,10 +5,10 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use trainmon::cli::DemoBottleneck;
-use trainmon::demo::{DemoJob, start_with};
+use trainmon::demo::{DemoJob, python};
 
 use crate::outcome::with_device_of;
-use crate::process::{PROGRAM, Target, children, pause, trainmon};
+use crate::process::{Target, children, pause, trainmon};
 
 /// What it is called: a name of 15 bytes at most (proc(5), `comm`).
 const NAME: &str = "hog-of-a-test";
@@ -28,7 +28,7 @@ fn on_one_cpu(pid: u32) -> bool {
 fn job_beside_hogs(folder: &Path) -> Option<(DemoJob, Vec<Target>)> {
     let program = folder.join(NAME);
     assert!(Command::new("cp").arg("/bin/sh").arg(&program).status().unwrap().success());
-    let job = start_with(Path::new(PROGRAM), DemoBottleneck::DataLoader, Some(2)).unwrap();
+    let job = DemoJob::start(&python::find().unwrap(), DemoBottleneck::DataLoader, Some(2)).unwrap();
     pause(1000);
     let spin = ["-c", "while :; do :; done", "x", "--api-key=Xk7mQ2"];
     let hogs = (0..HOGS).map(|_| Target::start(program.to_str().unwrap(), &spin)).collect::<Vec<_>>();

@@ -34,7 +34,7 @@ fn a_library_whose_loading_never_ends_holds_nothing_up() {
     let fake = PathBuf::from(library("fake_nvml"));
     let (state, why) = said(&target, &fake, "loading_hangs");
     assert_eq!(state, "hung");
-    assert!(why.as_str().unwrap().contains("loading it did not end within 5 s"), "{why}");
+    assert!(why.as_str().unwrap().contains("loading it took longer than 5 s"), "{why}");
     let pid = target.0.id().to_string();
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("run.csv");
@@ -56,7 +56,7 @@ fn a_library_that_crashes_while_it_is_loaded_ends_nothing_else() {
     let target = Target::start("sleep", &["600"]);
     let (state, why) = said(&target, Path::new(&library("fake_nvml")), "loading_crashes");
     assert_eq!(state, "gone");
-    assert!(why.as_str().unwrap().contains("loading it ends the process with signal 6"), "{why}");
+    assert!(why.as_str().unwrap().contains("loading it crashes with signal 6"), "{why}");
 }
 
 #[test]

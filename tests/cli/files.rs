@@ -313,7 +313,7 @@ fn pipes_devices_and_texts_are_no_recordings_and_no_log_files() {
         ("/dev/zero", "it is a device"),
         ("/dev/null", "it is a device"),
         ("/", "directory"),
-        ("/nonexistent.tmz", "No such file"),
+        ("/nonexistent.tmz", "no such file"),
         (text, "not a recording"),
     ] {
         refused(trainmon(&["diagnose", "--replay", path]), 1, &[part]);

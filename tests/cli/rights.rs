@@ -117,7 +117,7 @@ fn root_never_runs_a_py_spy_that_another_user_planted() {
     fs::write(&planted, "#!/bin/sh\necho py-spy 0.4.3\n").unwrap();
     mode(&planted, 0o755);
     let (_, detail, fix) = doctor();
-    assert!(detail.ends_with("is a script, and root runs only a binary"), "{detail}");
+    assert!(detail.ends_with("is a script, but root runs only a binary"), "{detail}");
     assert_eq!(fix.as_deref(), Some(install));
     assert!(!marks().exists());
 }
@@ -180,7 +180,7 @@ fn root_takes_no_settings_from_another_users_home() {
     let why = format!("{} belongs to user 65534, not to root", home.display());
     let (applied, said, status) = printed(&mut trainmon(&["--print-config"]));
     assert_eq!((applied, status), (false, Some(0)));
-    assert_eq!(said, format!("trainmon: the configuration {} is ignored: {why}\n", config.display()));
+    assert_eq!(said, format!("trainmon: ignoring the configuration {}: {why}\n", config.display()));
     // Where there is none, there is nothing to tell.
     let elsewhere = config.with_file_name("elsewhere.toml");
     fs::rename(&config, &elsewhere).unwrap();
@@ -194,7 +194,11 @@ fn root_takes_no_settings_from_another_users_home() {
     // Its messages go nowhere where links of theirs could lead them.
     symlink("/nonexistent", home.join(".local")).unwrap();
     let output = trainmon(&["explain"]).env("HOME", &home).env("RUST_LOG", "info").output().unwrap();
-    assert!(text(&output.stderr).contains(&format!("no messages are logged: {why}; --log-file FILE")), "{output:?}");
+    assert!(
+        text(&output.stderr)
+            .contains(&format!("cannot log messages: {why}; choose another file with --log-file FILE")),
+        "{output:?}"
+    );
     assert!(output.status.success());
 }
 
@@ -294,7 +298,7 @@ fn setuid_nothing_that_the_caller_names_is_loaded() {
     ] {
         let output = setuid.command(&["doctor", option, value]).output().unwrap();
         let line = error_line(&output);
-        assert!(line.starts_with(&format!("trainmon: {option} is not accepted: this trainmon is setuid")), "{line}");
+        assert!(line.starts_with(&format!("trainmon: {option} is refused: this trainmon is setuid")), "{line}");
         assert_eq!(output.status.code(), Some(2));
     }
     let home = folder(setuid.0.path(), "home");

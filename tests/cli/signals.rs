@@ -363,5 +363,5 @@ fn as_process_1_it_keeps_the_program_when_the_monitor_crashes() {
     let said = text(&output.stderr);
     assert!(folder.path().join("here").exists(), "the program was ended: {said}");
     assert_eq!(output.status.code(), Some(128 + Signal::KILL.as_raw()), "{said}");
-    assert!(said.contains("the monitor was ended by signal 9"), "{said}");
+    assert!(said.contains("the monitor was killed by signal 9"), "{said}");
 }

@@ -3,16 +3,15 @@
 //! made up for what was not measured, and no tick that waits.
 //!
 //! The jobs are the demo's; the device is read through the made-up NVML library, as a real one is through the driver's.
-use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
 use serde_json::Value;
 use trainmon::cli::DemoBottleneck;
-use trainmon::demo::{DemoJob, start_with};
+use trainmon::demo::{DemoJob, python};
 
 use crate::outcome::{finish, not_seen, verdict, with_device_of};
-use crate::process::{PROGRAM, Row, pause, rows, trainmon};
+use crate::process::{Row, pause, rows, trainmon};
 
 /// A verdict this sure has to be right.
 const SURE: f64 = 0.8;
@@ -27,7 +26,7 @@ struct Watched {
 
 impl Watched {
     fn start(bottleneck: DemoBottleneck, failures: &'static str) -> Self {
-        let job = start_with(Path::new(PROGRAM), bottleneck, None).unwrap();
+        let job = DemoJob::start(&python::find().unwrap(), bottleneck, None).unwrap();
         pause(1_000);
         Self { job, failures }
     }

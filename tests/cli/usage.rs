@@ -26,7 +26,7 @@ fn the_version_is_that_of_the_package() {
 }
 
 #[test]
-fn help_offers_every_command_and_option_and_not_the_parts_of_the_demo() {
+fn help_offers_every_command_and_option() {
     for flag in ["-h", "--help"] {
         let output = run(&[flag]);
         assert!(output.status.success() && output.stderr.is_empty());
@@ -52,6 +52,7 @@ fn help_offers_every_command_and_option_and_not_the_parts_of_the_demo() {
             "--proc-root",
             "--sys-root",
             "--config",
+            "--history",
             "--ascii",
             "--no-color",
             "--no-colour",
@@ -71,7 +72,6 @@ fn help_offers_every_command_and_option_and_not_the_parts_of_the_demo() {
         ] {
             assert!(help.contains(wanted), "{flag}: {wanted} is missing");
         }
-        assert!(!help.contains("demo-trainer") && !help.contains("demo-worker"), "{help}");
     }
 }
 
@@ -113,18 +113,23 @@ fn a_bad_configuration_is_refused_in_one_line_with_its_place() {
     std::fs::write(&file, "page = \"overveiw\"").unwrap();
     refused(&["-c", path, "--print-config"], "line 1, column 8: `overveiw` is none of overview, gpu");
     refused(&["-c", path, "--print-config"], "did you mean overview?");
-    refused(&["--page", "overveiw", "--print-config"], "a similar value exists: 'overview'");
+    refused(&["--page", "overveiw", "--print-config"], "did you mean 'overview'?");
 }
 
 #[test]
 fn every_command_has_help() {
-    for command in ["diagnose", "record", "run", "demo", "doctor", "explain", "completions", "man"] {
+    for command in ["diagnose", "record", "replay", "run", "demo", "doctor", "explain", "completions", "man", "help"]
+    {
         let output = run(&[command, "--help"]);
         assert!(output.status.success(), "{command}");
-        assert!(text(&output.stdout).contains("Usage: trainmon"), "{command}");
+        assert!(text(&output.stdout).contains(&format!("Usage: trainmon {command}")), "{command}");
+        assert_eq!(run(&["help", command]).stdout, output.stdout, "{command}");
+        assert_eq!(run(&[command, "-h"]).stdout, output.stdout, "{command}");
     }
+    assert_eq!(run(&["help"]).stdout, run(&["--help"]).stdout);
+    refused(&["help", "reocrd"], "no command is called `reocrd`: did you mean record?");
     assert!(text(&run(&["diagnose", "-h"]).stdout).contains("--fail-on"));
-    assert!(text(&run(&["demo", "-h"]).stdout).contains("data-loader, cpu, io, gpu, balanced"));
+    assert!(text(&run(&["demo", "-h"]).stdout).contains("data-loader, cpu, io, gpu, healthy"));
 }
 
 #[test]
@@ -137,35 +142,52 @@ fn usage_errors_are_one_line_and_exit_2() {
     refused(&["diagnose", "--fail-on", "disk", "-p", "1"], "data-loader, io, cpu, gpu");
     refused(&["--fail-on", "io", "-p", "1"], "--fail-on");
     refused(&["demo", "--bottleneck", "coffee"], "coffee");
-    refused(&["--forse"], "--force");
+    refused(&["--forse"], "unexpected argument '--forse'; did you mean '--force'? (see trainmon --help)");
+    refused(&["record", "--forse"], "(see trainmon record --help)");
+    refused(&["diagnoze"], "no command is called `diagnoze`: did you mean diagnose?");
+    refused(&["train.py"], "to start a program: trainmon run -- train.py");
+    refused(&["diagnose", "train.py"], "a PID is a number");
+    refused(&["0"], "PIDs go from 1 to 4194304");
+    refused(&["1", "--pid", "2"], "cannot be used with");
     refused(&["record", "--pid", "1"], "--output");
     refused(&["record", "-o", "x.tmz", "--append", "--pid", "1"], "--append");
     refused(&["record", "-o", "x.tmz", "--log", "x.csv", "--pid", "1"], "writes no log");
-    refused(&["diagnose", "--replay", "x.tmz", "--pid", "1"], "leave --pid out");
-    refused(&["diagnose", "--replay", "x.tmz", "--duration", "5s"], "leave --duration out");
+    refused(&["diagnose", "--replay", "x.tmz", "--pid", "1"], "remove --pid");
+    refused(&["diagnose", "--replay", "x.tmz", "1"], "remove --pid");
+    refused(&["diagnose", "--replay", "x.tmz", "--duration", "5s"], "remove --duration");
     refused(&["replay"], "FILE");
     refused(&["run"], "CMD");
     refused(&["--force", "-p", "1"], "--log PATH");
     refused(&["--log", "x.csv", "--force", "--append", "-p", "1"], "--append");
     refused(&["--log", "-", "--append", "-p", "1"], "standard output");
     refused(&["diagnose", "--log", "x.csv", "-p", "1"], "writes no log");
-    refused(&["run", "--pid", "1", "--", "true"], "leave --pid out");
+    refused(&["run", "--pid", "1", "--", "true"], "remove --pid");
     refused(&["-c", "/nonexistent/trainmon.toml", "-p", "1"], "/nonexistent/trainmon.toml");
     refused(&["completions", "tcsh"], "tcsh");
     refused(&["explain", "too-few-worker"], "did you mean too-few-workers");
     refused(&["explain", "io/decode"], "no cause is called `io/decode`: did you mean decode?");
-    refused(&["explain", "coffee"], "trainmon explain lists them");
+    refused(&["explain", "coffee"], "trainmon explain lists all causes");
     refused(&["explain", "\u{1b}[31m\nx"], "no cause is called");
     refused(&["explain", "decode", "--log", "x.csv"], "writes no log");
-    refused(&["man", "report"], "no manual page");
-    refused(&["demo-worker", "--bad"], "--bad");
+    refused(&["man", "report"], "no command is called `report`");
     refused(&["-p", "1", "\u{1b}[31m\nx"], "trainmon");
+}
+
+/// Every command that watches takes the PID without `--pid`, and `run` its program without `--`.
+#[test]
+fn a_bare_number_is_a_pid_and_a_program_needs_no_dashes() {
+    for arguments in [&["4194303", "--log", "-"][..], &["diagnose", "4194303"], &["doctor", "4194303"]] {
+        outcome::refused(trainmon(arguments), 3, &["no process 4194303"]);
+    }
+    let output = run(&["run", "--log", "-", "-i", "100ms", "sh", "-c", "exit 7", "--log"]);
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
 }
 
 #[test]
 fn without_a_candidate_a_pid_is_asked_for() {
     let proc = tempfile::tempdir().unwrap();
-    refused(&["--proc-root", proc.path().to_str().unwrap()], "give one with --pid");
+    let none = "no training process found: give its PID (trainmon PID), or try trainmon demo";
+    outcome::refused(trainmon(&["--proc-root", proc.path().to_str().unwrap()]), 3, &[none]);
 }
 
 #[test]
@@ -175,7 +197,10 @@ fn candidates_are_printed_where_nobody_can_be_asked() {
     let output = run(&["--proc-root", proc.path().to_str().unwrap()]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("train7.py") && said.contains("train17.py") && said.contains("--pid"), "{said}");
+    assert!(
+        said.contains("train7.py") && said.contains("train17.py") && said.contains("give the PID of one"),
+        "{said}"
+    );
     assert_eq!(said.lines().count(), 3, "{said}");
 }
 
@@ -188,7 +213,6 @@ fn every_shell_gets_completions() {
         assert!(script.contains("no-ptrace") && script.contains("diagnose"), "{shell}");
         // The generators of the other shells leave the values of arguments out.
         assert!(script.contains("too-few-workers") || !["bash", "zsh"].contains(&shell), "{shell}");
-        assert!(!script.contains("demo-worker"), "{shell}");
     }
 }
 
@@ -205,8 +229,14 @@ fn bash_can_parse_its_completions() {
 fn the_manual_has_pages_for_the_program_and_its_commands() {
     let page = text(&run(&["man"]).stdout);
     assert!(page.contains(".TH trainmon 1") && page.contains("no\\-ptrace"), "{page}");
+    for part in [".SH EXAMPLES", ".SH FILES", "config.toml", ".SH ENVIRONMENT", "NO_COLOR", ".SH \"EXIT STATUS\""] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
     let page = text(&run(&["man", "diagnose"]).stdout);
     assert!(page.contains("fail\\-on"));
+    for part in [".SH EXAMPLES", "trainmon diagnose", "COMMON OPTIONS"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
     let page = text(&run(&["man", "explain"]).stdout);
     assert!(page.contains("CAUSE") && page.contains("\\-\\-json"), "{page}");
 }
@@ -246,6 +276,7 @@ fn doctor_reports_as_text_and_as_json() {
         assert!(page.contains(what), "{what}");
     }
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    assert!(page.starts_with(&format!("trainmon works for process {}", std::process::id())), "{page}");
     let output = run(&["doctor", "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["findings"].as_array().unwrap().len() >= 9);

@@ -1,7 +1,7 @@
 """Asks the example program `contradictions` whether the numbers of a verdict agree with each other.
 
-It is built along with trainmon. It reads verdicts, one JSON object per line, and prints one line for each: a JSON
-array of sentences, one per contradiction, empty when the verdict agrees with itself.
+It is built together with trainmon. It reads verdicts, one JSON object per line, and prints a JSON array of sentences for each: one
+per contradiction, empty if the verdict agrees with itself.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ PATIENCE_S = 20.0
 
 
 def checker(program: str) -> str | None:
-    """The checker that belongs to this build of trainmon; None if it was not built."""
+    """The checker of this build of trainmon; None if it was not built."""
     path = os.path.join(os.path.dirname(os.path.abspath(program)), "examples", "contradictions")
     return path if os.access(path, os.X_OK) else None
 
 
-def of(program: str, verdict: dict[str, Any]) -> list[str] | None:
-    """The contradictions in a verdict; None if that build has no checker, or it gives no answer."""
+def find(program: str, verdict: dict[str, Any]) -> list[str] | None:
+    """The contradictions in a verdict; None if the build has no checker, or the checker does not answer."""
     path = checker(program)
     if path is None:
         return None

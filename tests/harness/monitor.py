@@ -1,4 +1,4 @@
-"""The program under test: where it is, how it is called, and how it sees the simulated device."""
+"""The program under test: where it is, how to call it, and how it sees the simulated GPU."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from workloads.processes import die_with_parent, ending
 
 
 class MonitorFailed(Exception):
-    """trainmon ended with an error, or not at all."""
+    """trainmon failed or did not end."""
 
 
 @dataclass(frozen=True)
 class Monitor:
-    """trainmon, with the options that every call gets."""
+    """trainmon, with the options of every call."""
 
     program: str
     nvml_lib: str | None
-    #: Options passed on to each call.
+    #: Options for every call.
     options: tuple[str, ...] = ()
-    #: The command before the command, where it has to be brought to its place first.
+    #: A command prefix that starts it in the right place.
     prefix: tuple[str, ...] = ()
 
     @classmethod
     def given(cls, args: argparse.Namespace, options: tuple[str, ...] = ()) -> Monitor:
-        """By what `options.add_monitor` took; raises RuntimeError where that is not there."""
+        """From the options of `options.add_monitor`. Raises RuntimeError if a file is missing."""
         library = None if args.nvml_lib == "none" else args.nvml_lib
         for path in filter(None, (args.trainmon, library)):
             if not os.path.exists(path):
-                raise RuntimeError(f"{path} not found; cargo build --release --bins --examples")
+                raise RuntimeError(f"{path} not found; build it: cargo build --release --bins --examples")
         return cls(os.path.abspath(args.trainmon), os.path.abspath(library) if library else None, options)
 
     def another(self, program: str) -> Monitor:
-        """Another build with the same library and options; raises RuntimeError where it is not there."""
+        """Another build with the same library and options. Raises RuntimeError if it is missing."""
         if not os.path.exists(program):
             raise RuntimeError(f"{program} not found")
         return dataclasses.replace(self, program=os.path.abspath(program))
@@ -49,11 +49,11 @@ class Monitor:
         return [*self.prefix, self.program, *arguments, *library, *self.options]
 
     def launch(self, label: Label, seconds: float, data: str | None) -> Launched:
-        """A workload where this monitor can watch it."""
+        """Starts a workload where this monitor can watch it."""
         return Launched(label, seconds, data)
 
     def beside(self, job: Launched) -> tuple[Monitor, int]:
-        """The monitor to watch this job with, and the trainer's PID as it knows it."""
+        """The monitor that can watch this job, and the PID of its training process as that monitor sees it."""
         return self, job.pid
 
     def environment(self, device: str) -> dict[str, str]:

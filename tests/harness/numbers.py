@@ -1,4 +1,4 @@
-"""Means and percentiles of what was measured. Values that were not measured are None, and do not count."""
+"""Means and percentiles of measurements. Values that were not measured are None and do not count."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def median(values: Iterable[float | None]) -> float | None:
 
 
 def percentile(values: Iterable[float | None], share: float) -> float | None:
-    """Nearest rank: the smallest value that at least `share` of them do not exceed."""
+    """By nearest rank: the smallest value that at least `share` of all values do not exceed."""
     ordered = sorted(known(values))
     return ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)] if ordered else None

@@ -1,11 +1,11 @@
-"""Other people's training programs on the CPU: does the verdict say what a look at their code says?
+"""Training programs written by others, on the CPU: does the verdict agree with their code?
 
-    python tests/dev.py open-programs --checkouts DIR                   all whose checkout is in DIR
+    python tests/dev.py open-programs --checkouts DIR                   all programs whose checkout is in DIR
     python tests/dev.py open-programs --checkouts DIR --only nanogpt,vae --no-stacks
 
-DIR holds checkouts under the names of their repositories: `examples` (pytorch/examples), `nanoGPT`, `minGPT` (karpathy) and
-`cleanrl` (vwxyzjn) on github.com. Nothing of theirs is in this repository, and no data set is fetched: data of the same shape is
-made up and written into the checkouts. Needs what requirements.txt names, and for some of them:
+DIR holds checkouts named like their repositories on github.com: `examples` (pytorch/examples), `nanoGPT`, `minGPT` (karpathy)
+and `cleanrl` (vwxyzjn). Their code is not in this repository, and no data set is downloaded: the script generates data of the same
+shape in the checkouts. Needs the packages in requirements.txt, and for some programs:
     pip install tyro tensorboard gymnasium[classic-control]
 """
 
@@ -28,7 +28,7 @@ from harness.monitor import Monitor, MonitorFailed
 from harness.paths import TRAINMON
 from workloads.processes import die_with_parent, end_group
 
-#: A verdict this sure has to be right.
+#: A verdict with this confidence must be right.
 SURE = 0.8
 #: From the start until it trains, seconds, on two cores; and what trainmon may take beside the time that it watches.
 STARTS_S, PATIENCE_S = 14.0, 30.0
@@ -37,7 +37,7 @@ IN_THE_LOOP = (("data-loader", "in-process-loading"), *ON_THE_CPU)
 
 
 def mnist(checkout: str) -> None:
-    """Pictures of noise in MNIST's files."""
+    """Writes pictures of noise in MNIST's format."""
     import numpy
 
     folder = os.path.join(checkout, "data/MNIST/raw")
@@ -150,7 +150,7 @@ PROGRAMS = {
 
 
 def judged(name: str, program: Program, checkouts: str, monitor: Monitor, duration: float) -> str:
-    """Runs a program and says what came out, in one line."""
+    """Runs a program and returns the result in one line."""
     checkout = os.path.join(checkouts, program.checkout)
     if program.data:
         program.data(checkout)
@@ -183,23 +183,23 @@ def judged(name: str, program: Program, checkouts: str, monitor: Monitor, durati
         result = "unknown"
     else:
         result = "WRONG AND SURE" if verdict["confidence"] >= SURE else "wrong"
-    found = contradictions.of(monitor.program, verdict)
+    found = contradictions.find(monitor.program, verdict)
     more = f"; CONTRADICTS ITSELF: {found[0]}" if found else ""
     return f"{said[0] + '/' + (said[1] or '-'):31} {verdict['confidence']:.2f}  {result:14}  {program.why}{more}"
 
 
 def main(words: list[str]) -> int:
     parser = options.parser(__doc__, "dev.py open-programs")
-    parser.add_argument("--checkouts", required=True, metavar="DIR", help="the folder of the checkouts")
-    parser.add_argument("--only", metavar="NAME,…", help="these programs only")
-    parser.add_argument("--duration", type=float, default=8.0, metavar="SECONDS", help="how long each is watched [8]")
+    parser.add_argument("--checkouts", required=True, metavar="DIR", help="the folder with the checkouts")
+    parser.add_argument("--only", metavar="NAME,…", help="only these programs")
+    parser.add_argument("--duration", type=float, default=8.0, metavar="SECONDS", help="seconds to watch each [8]")
     parser.add_argument("--no-stacks", action="store_true", help="without py-spy")
     parser.add_argument("--trainmon", default=TRAINMON, help="the program")
     args = parser.parse_args(words)
     names = args.only.split(",") if args.only else list(PROGRAMS)
     unknown = [name for name in names if name not in PROGRAMS]
     if unknown:
-        parser.error(f"no program is called {', '.join(unknown)}; there are {', '.join(PROGRAMS)}")
+        parser.error(f"no program is named {', '.join(unknown)}; there are {', '.join(PROGRAMS)}")
     monitor = Monitor(args.trainmon, None, ("--no-stacks",) if args.no_stacks else ())
     failed = 0
     for name in names:

@@ -21,7 +21,7 @@ def parser(about: str | None, name: str) -> argparse.ArgumentParser:
 def add_monitor(options: argparse.ArgumentParser) -> None:
     """Adds the options that say which trainmon to run, with which NVML library, and where workloads keep their data."""
     options.add_argument("--trainmon", default=TRAINMON, help="the program")
-    options.add_argument("--nvml-lib", default=FAKE_NVML, help="the fake NVML library; `none` passes none on")
+    options.add_argument("--nvml-lib", default=FAKE_NVML, help="the fake NVML library; `none` means none")
     options.add_argument("--data", help="folder for generated data files (default: under the temporary folder)")
 
 

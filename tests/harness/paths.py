@@ -1,4 +1,4 @@
-"""Paths: the repository, its builds, and the tools installed beside this Python."""
+"""Paths: the repository, its builds, and the tools next to this Python."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ FAKE_NVML = os.path.join(RELEASE, "examples/libfake_nvml.so")
 
 
 def py_spy() -> str | None:
-    """py-spy from this Python's environment, or else from PATH."""
+    """py-spy from this Python's environment, otherwise from PATH."""
     return shutil.which("py-spy", path=os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", ""))))

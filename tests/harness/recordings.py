@@ -1,7 +1,7 @@
-"""Recordings of `trainmon record`, cut short: what trainmon would have said had it been asked earlier.
+"""Recordings of `trainmon record`, cut short: what would trainmon have said at an earlier moment?
 
-A live run is watched by one process alone. What it recorded gives the verdict, and each beginning of it the verdict
-of that moment: replaying is exact.
+Only one process watches a live run. Its recording gives the verdict, and each prefix of it gives the verdict of that moment,
+because replaying is exact.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REPLAY_PATIENCE_S = 20.0
 
 @dataclass(frozen=True)
 class Watched:
-    """What one recording says."""
+    """The verdicts of one recording."""
 
     #: CLOCK_MONOTONIC seconds of the first and the last sample.
     begin: float
@@ -41,7 +41,7 @@ def lines_of(path: str) -> list[bytes]:
 
 
 def watched(monitor: Monitor, device: str, path: str, every: bool = True) -> Watched:
-    """Replays a recording, and with `every` each of its beginnings. Raises MonitorFailed for one without samples."""
+    """Replays a recording, and with `every` each of its prefixes. Raises MonitorFailed if it has no samples."""
     header, *samples = lines_of(path)
     if not samples:
         raise MonitorFailed("the recording holds no samples")

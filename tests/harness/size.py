@@ -1,19 +1,19 @@
-"""The size of the engine: code lines in src, and the numbers that rates and diagnosis are tuned with.
+"""The size of the engine: code lines in src, and the numbers that tune rates and diagnosis.
 
-    python tests/dev.py size                  of this tree
-    python tests/dev.py size --root DIR       of another one
-    python tests/dev.py size --names          and each constant, with its file
+    python tests/dev.py size                  this tree
+    python tests/dev.py size --root DIR       another tree
+    python tests/dev.py size --names          also lists each constant and its file
     python tests/dev.py size --most-lines 37600 --most-constants 200 --most-tabled 120
 
-The last form exits with 1 when there is more of something, and says of what.
+The last form exits with 1 if there are more, and says of which.
 
-A code line is a line of a Rust file in src that holds more than blanks and comments. Tests don't count: neither an
-item behind `#[cfg(test)]` or `#[test]`, nor a file that is a module behind it.
+A code line is a line of a Rust file in src that is neither blank nor only a comment. Tests do not count: neither an item behind
+`#[cfg(test)]` or `#[test]`, nor a file that is a module behind one.
 
-Constants are counted in src/rates and src/diagnosis, outside of tests: each row of a `thresholds!` table is one, and
-beside the tables each `const` of type `f64` or `f32`; one of a tuple type, as `(f64, f64)`, counts once for each number
-in it. Constants of integer types are shown apart and are not in the sum: they are mostly sizes, limits and clock
-units. Arrays and structs are not counted at all: they list facts, or refer to numbers that have their row.
+Constants count in src/rates and src/diagnosis, outside tests. Each row of a `thresholds!` table counts as one, and so does each
+other `const` of type `f64` or `f32`. A constant of a tuple type, such as `(f64, f64)`, counts once for each number in it.
+Constants of integer types are shown separately and are not in the sum, because they are mostly sizes, limits and clock units.
+Arrays and structs do not count: they list facts, or refer to numbers that have their own row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAME = "dev.py size"
 #: Where constants are counted.
 ENGINE = ("src/rates", "src/diagnosis")
 
-#: What is no code: comments and the insides of literals. A lifetime is no character.
+#: Text that is not code: comments and the insides of literals. A lifetime is not a character literal.
 _BORING = re.compile(
     r"""
     (?P<comment> //[^\n]* )
@@ -50,7 +50,7 @@ _TABLE = re.compile(r"\bthresholds!\s*\{")
 _ROW = re.compile(r"\b([A-Z][A-Z0-9_]*)\s*=\s*[-\d]")
 _NUMBER = r"(?:f32|f64|[iu](?:8|16|32|64|128|size))"
 _CONSTANT = re.compile(rf"\b(?:const|static)\s+(?:r#)?([A-Z_][A-Z0-9_]*)\s*:\s*({_NUMBER}|\((?:\s*{_NUMBER}\s*,?)+\))\s*=")
-#: Items that end with a semicolon, whatever braces they hold.
+#: Items that end with a semicolon, even if they contain braces.
 _STATEMENTS = re.compile(r"(?:pub(?:\([^)]*\))?\s+)?(?:use|const|static|type|let|extern crate)\b(?!\s+(?:fn|unsafe)\b)")
 _ITEMS = re.compile(
     r"(?:pub(?:\([^)]*\))?\s+)?"
@@ -67,7 +67,7 @@ class Constant:
 
     kind: str
     name: str
-    #: More than one in a tuple.
+    #: More than one for a tuple.
     numbers: int = 1
     file: str = ""
 
@@ -121,7 +121,7 @@ def _end_of_block_comment(source: str, at: int) -> int:
 
 
 def _closing(code: str, at: int) -> int:
-    """Behind the bracket that closes the one at `at`."""
+    """The position after the bracket that closes the one at `at`."""
     depth = 0
     for found in _BRACKET.finditer(code, at):
         depth += 1 if found[0] in "[({" else -1
@@ -139,7 +139,7 @@ def end_of_item(code: str, at: int) -> int:
     to_semicolon = _STATEMENTS.match(code, at) is not None
     to_comma = not to_semicolon and _ITEMS.match(code, at) is None
     while found := _MARK.search(code, at):
-        if found[0] == ";" or found[0] == "," and to_comma:
+        if found[0] == ";" or (found[0] == "," and to_comma):
             return found.end()
         if found[0] in "])}":
             return found.start()
@@ -249,9 +249,9 @@ def report(size: Size) -> str:
 
 def main(words: list[str]) -> int:
     parser = options.parser(__doc__, NAME)
-    parser.add_argument("--root", default=ROOT, metavar="DIR", help="the tree (default: the one this lies in)")
-    parser.add_argument("--names", action="store_true", help="name each constant")
-    parser.add_argument("--most-lines", type=int, metavar="N", help="exit with 1 when there are more code lines")
+    parser.add_argument("--root", default=ROOT, metavar="DIR", help="the tree to count (default: this one)")
+    parser.add_argument("--names", action="store_true", help="list each constant")
+    parser.add_argument("--most-lines", type=int, metavar="N", help="exit with 1 if there are more code lines")
     parser.add_argument("--most-constants", type=int, metavar="N", help="the same for numeric constants")
     parser.add_argument("--most-tabled", type=int, metavar="N", help="the same for those in tables")
     args = parser.parse_args(words)

@@ -1,4 +1,4 @@
-"""A program in a pseudo terminal: typed at, and everything it writes kept with the time it came."""
+"""A program in a pseudo-terminal: types keys, and keeps its output with the time of each piece."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from workloads.processes import die_with_parent
 
 from .monitor import Monitor
 
-#: Ends a synchronised update: the frame is complete.
+#: Ends a synchronized update: the frame is complete.
 END_OF_FRAME = b"\x1b[?2026l"
-#: Questions that a program may ask its terminal, with a plain terminal's answers.
+#: Queries that a program may send its terminal, with the answers of a plain terminal.
 ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c"}
 
 
 class Terminal:
-    """`with Terminal(…) as terminal:` runs the program and ends it however the block is left."""
+    """`with Terminal(…) as terminal:` runs the program, and ends it whenever the block ends."""
 
     def __init__(
         self, command: list[str], environment: dict[str, str], size: tuple[int, int] = (120, 40), folder: str | None = None
@@ -56,7 +56,7 @@ class Terminal:
     def of_monitor(
         cls, monitor: Monitor, device: str, *arguments: str, given: dict[str, str] | None = None
     ) -> Terminal:
-        """trainmon's screen, with these arguments and something of its own in the environment."""
+        """trainmon's screen, with these arguments and additions to the environment."""
         return cls(monitor.command(*arguments), {**monitor.environment(device), **(given or {})})
 
     def __enter__(self) -> Terminal:
@@ -71,7 +71,7 @@ class Terminal:
         return termios.tcgetattr(self._outer)[:4]
 
     def read(self, until: float) -> bytes | None:
-        """The next bytes; None when none came until that time (of the monotonic clock)."""
+        """The next bytes; None if there were none until that time of the monotonic clock."""
         while (left := until - time.monotonic()) > 0:
             ready, _, _ = select.select([self._outer], [], [], left)
             if ready:
@@ -89,7 +89,7 @@ class Terminal:
         return None
 
     def watch(self, seconds: float) -> None:
-        """Reads whatever comes for so long."""
+        """Reads all output for this many seconds."""
         until = time.monotonic() + seconds
         while self.read(until) is not None:
             pass
@@ -98,7 +98,7 @@ class Terminal:
         os.write(self._outer, key.encode())
 
     def frame_after(self, key: str, patience: float = 10.0) -> float:
-        """Presses a key and gives the seconds until a whole frame has come."""
+        """Presses a key, and returns the seconds until a complete frame has arrived."""
         self.press(key)
         pressed, seen = time.monotonic(), b""
         while END_OF_FRAME not in seen:
@@ -109,7 +109,7 @@ class Terminal:
         return self.arrivals[-1][0] - pressed
 
     def tail(self) -> str:
-        """The end of what was written, for a message."""
+        """The end of the output, for a message."""
         return b"".join(piece for _, piece in self.arrivals)[-200:].decode(errors="replace").strip()
 
     def close(self) -> None:

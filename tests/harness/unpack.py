@@ -1,6 +1,6 @@
-"""Unpacks recordings (zstd): by Python's own module or the package `zstandard`, else by the system's libzstd.
+"""Unpacks recordings (zstd) with Python's own module, the package `zstandard`, or the system's libzstd.
 
-The last is there on nearly every Linux, for package managers use it: a machine on which nothing can be installed needs no package.
+Nearly every Linux has libzstd, because package managers use it. So machines that allow no installation need no package.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 import ctypes
 import io
 
-#: A recording of a minute unpacks to some megabytes; more than this is none of ours.
+#: A minute of recording unpacks to a few megabytes. Anything larger than this is not a recording.
 MOST_BYTES = 1 << 30
 
 
 class NoZstd(RuntimeError):
-    """Nothing here can unpack zstd."""
+    """This machine cannot unpack zstd."""
 
 
 def unpacked(content: bytes) -> bytes:
-    """All frames of a file, one after the other. Raises NoZstd where nothing can, ValueError for what is no zstd."""
+    """All frames of a file, joined. Raises NoZstd if nothing here can unpack them, ValueError if they are not zstd."""
     try:
         from compression import zstd  # Python 3.14
     except ImportError:

@@ -1,20 +1,17 @@
 //! Several real jobs behind one screen: each keeps its own past, one can be let go, and what cannot be attached to is told.
 
-use std::path::Path;
 use std::time::Duration;
 
 use trainmon::cli::DemoBottleneck;
 use trainmon::commands::{attach_options, places};
 use trainmon::config::{Call, Settings};
-use trainmon::demo::start_with;
+use trainmon::demo::{DemoJob, python};
 use trainmon::history::archive::Limits;
 use trainmon::jobs::attached::AttachedJobs;
 use trainmon::jobs::candidates::polling::Candidates;
 use trainmon::jobs::session::{Session, block_on};
 use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::tui::{App, AppOptions, Effect, Job, Message};
-
-use crate::process::PROGRAM;
 
 fn settings() -> Settings {
     Settings { interval: Duration::from_millis(200), stacks: false, ..Settings::default() }
@@ -29,9 +26,8 @@ async fn ticks(jobs: &mut AttachedJobs, app: &mut App, count: usize) {
 
 #[test]
 fn two_jobs_are_watched_at_once_and_one_is_let_go() {
-    let executable = Path::new(PROGRAM);
-    let first = start_with(executable, DemoBottleneck::Gpu, None).unwrap();
-    let second = start_with(executable, DemoBottleneck::DataLoader, None).unwrap();
+    let first = DemoJob::start(&python::find().unwrap(), DemoBottleneck::Gpu, None).unwrap();
+    let second = DemoJob::start(&python::find().unwrap(), DemoBottleneck::DataLoader, None).unwrap();
     let settings = settings();
     let done = block_on(async {
         let session = Session::attach(attach_options(&settings, first.pid(), Some(&first.device_path)))?;
@@ -81,7 +77,7 @@ fn two_jobs_are_watched_at_once_and_one_is_let_go() {
 
 #[test]
 fn the_limits_of_the_first_job_end_the_session() {
-    let job = start_with(Path::new(PROGRAM), DemoBottleneck::Gpu, None).unwrap();
+    let job = DemoJob::start(&python::find().unwrap(), DemoBottleneck::Gpu, None).unwrap();
     let call = Call { iterations: Some(2), ..Call::default() };
     let settings = Settings { call, ..settings() };
     let done = block_on(async {

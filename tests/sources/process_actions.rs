@@ -22,10 +22,10 @@ fn id(target: &Target) -> ProcessId {
 fn a_signal_reaches_its_process() {
     let mut child = Target::sleeping();
     let id = id(&child);
-    assert_eq!(actions::signal(proc_root(), id, TERM), format!("SIGTERM was sent to {}", id.pid));
+    assert_eq!(actions::signal(proc_root(), id, TERM), format!("sent SIGTERM to {}", id.pid));
     assert_eq!(child.0.wait().unwrap().signal(), Some(TERM));
     let text = actions::signal(proc_root(), id, TERM);
-    assert_eq!(text, format!("SIGTERM was not sent to {}: it has gone", id.pid));
+    assert_eq!(text, format!("cannot send SIGTERM to {}: it has ended", id.pid));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_process_of_another_root_is_not_mistaken_for_ours() {
     assert!(actions::signal(root.path(), other, 9).ends_with("it has gone"));
     assert!(child.lives());
     std::fs::write(folder.join("stat"), stat).unwrap();
-    assert!(actions::signal(root.path(), id, 9).ends_with(&format!("was sent to {}", id.pid)));
+    assert!(actions::signal(root.path(), id, 9).ends_with(&format!("to {}", id.pid)));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_nice_value_is_set() {
     let child = Target::sleeping();
     let wanted = (nice(child.id()) + 1).min(19);
     let text = actions::renice(proc_root(), id(&child), wanted);
-    assert_eq!(text, format!("the nice value of {} is {wanted} now", child.id()));
+    assert_eq!(text, format!("the nice value of {} is now {wanted}", child.id()));
     assert_eq!(nice(child.id()), wanted);
 }
 
@@ -93,7 +93,7 @@ fn a_nice_value_is_set_for_every_thread() {
     until("its threads are there", || tasks().count() == 5);
     assert_eq!(
         actions::renice(proc_root(), id(&child), 19),
-        format!("the nice value of {} is 19 now, for 5 threads", child.id())
+        format!("the nice value of {} is now 19 (5 threads)", child.id())
     );
     for task in tasks() {
         assert_eq!(nice(task.unwrap().file_name().to_str().unwrap().parse().unwrap()), 19);

@@ -44,7 +44,6 @@ fn each_terminal_is_sent_colours_in_the_form_that_it_knows() {
         (&[("TERM", "xterm-256color"), ("COLORFGBG", "0;15")], indexed),
         (&[("TERM", "xterm-256color"), ("COLORTERM", "truecolor")], direct),
         (&[("TERM", "xterm"), ("NO_COLOR", "1")], [false; 3]),
-        (&[("TERM", "dumb")], [false; 3]),
         // It would misread 24 bits.
         (&screen[..2], named),
         (&screen, indexed),
@@ -126,7 +125,7 @@ fn a_copy_reaches_the_terminal_from_inside_gnu_screen() {
 #[test]
 fn small_and_simple_terminals_show_something() {
     let target = Target::sleeping();
-    for (term, size) in [("xterm-256color", (20, 5)), ("dumb", (80, 24)), ("xterm", (8, 2)), ("", (200, 3))] {
+    for (term, size) in [("xterm-256color", (20, 5)), ("xterm", (8, 2)), ("", (200, 3))] {
         let environment = [("TERM", term)];
         let given = Conditions { size, environment: &environment, ..Conditions::default() };
         let mut screen = Screen::trainmon(&["--pid", &target.pid(), "-i", "200ms"], &given);
@@ -134,6 +133,20 @@ fn small_and_simple_terminals_show_something() {
         assert!(!screen.contents().trim().is_empty(), "{term} {size:?}");
         screen.quit().assert_clean();
     }
+}
+
+#[test]
+fn a_dumb_terminal_has_no_screen_and_is_told_what_does_without() {
+    let target = Target::sleeping();
+    let given = Conditions { size: (200, 24), environment: &[("TERM", "dumb")], ..Conditions::default() };
+    let left = Screen::start(PROGRAM, &["--pid", &target.pid()], &given).left();
+    let said = left.text();
+    assert_eq!((left.code, said.trim().lines().count()), (2, 1), "{said}");
+    assert!(
+        said.contains(&format!("TERM=dumb cannot show the screen: use `trainmon diagnose {}`", target.pid())),
+        "{said}"
+    );
+    assert!(!said.contains('\x1b'), "{said:?}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn the_first_screen_lists_tells_and_is_left() {
     seen.send("p4000000000\r");
     seen.wait_text("4000000000");
     assert!(seen.contents().contains("2 processes that may be training"), "the list stays:\n{}", seen.contents());
-    assert!(ended(seen.quit()).contains("nothing chosen; give a process with --pid"));
+    assert!(ended(seen.quit()).contains("no process chosen: give its PID"));
 }
 
 #[test]
@@ -51,10 +51,14 @@ fn an_empty_list_waits_for_a_run_to_start() {
 fn a_dumb_terminal_gets_the_question_in_lines() {
     let proc = tempfile::tempdir().unwrap();
     two_candidates(proc.path());
-    let mut seen = start(&["--proc-root", proc.path().to_str().unwrap()], &[("TERM", "dumb")]);
-    seen.wait_text("Attach to which? [1]");
+    let root = proc.path().to_str().unwrap();
+    let mut seen = start(&["diagnose", "--proc-root", root], &[("TERM", "dumb")]);
+    seen.wait_text("Watch which one? [1]");
     seen.send("q\r");
     ended(seen.left());
+    // Where a screen would follow there is none.
+    let said = ended(start(&["--proc-root", root], &[("TERM", "dumb")]).left());
+    assert!(said.contains("give the PID of one"), "{said}");
 }
 
 #[test]

@@ -211,6 +211,37 @@ fn ran(folder: &Path, script: &str) -> String {
 }
 
 #[test]
+fn the_screen_shows_what_the_program_wrote_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = [("TMPDIR", folder.path().to_str().unwrap())];
+    let given = Conditions { environment: &environment, size: (160, 40), ..Conditions::default() };
+    let script = "for n in 1 2 3; do echo step $n; done; printf '\\r 10%%\\r 50%%'; sleep 60";
+    let mut screen = Screen::start(PROGRAM, &["run", "-i", "200ms", "sh", "-c", script], &given);
+    screen.wait_text("p output ·  50%");
+    screen.send("p");
+    screen.wait_text("Output of the program");
+    screen.wait_text("step 2");
+    screen.send("q");
+    screen.wait_text("keeps running");
+    screen.send("\x03");
+    assert_eq!(screen.left().code, 130);
+}
+
+#[test]
+fn redirected_errors_of_the_program_go_where_they_were_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = [("TMPDIR", folder.path().to_str().unwrap())];
+    let given = Conditions { environment: &environment, ..Conditions::default() };
+    let file = folder.path().join("errors");
+    let script = format!("{PROGRAM} run -- sh -c 'sleep 1; echo a warning >&2; exit 5' 2>{}", file.display());
+    let screen = Screen::start("bash", &["-c", &script], &given);
+    screen.wait_text("ENDED");
+    assert_eq!(screen.quit().code, 5);
+    assert!(fs::read_to_string(file).unwrap().contains("a warning"));
+    assert!(outputs(folder.path()).is_empty());
+}
+
+#[test]
 fn the_programs_output_is_private_and_kept_only_if_there_is_some() {
     let folder = tempfile::tempdir().unwrap();
     ran(folder.path(), "sleep 1; exit 5");

@@ -163,8 +163,7 @@ fn colours(text: &str) -> Vec<String> {
 fn without_colours_none_is_sent() {
     let target = Target::sleeping();
     let plain: &[(&str, &str)] = &[("NO_COLOR", "1")];
-    let dumb: &[(&str, &str)] = &[("TERM", "dumb")];
-    for (environment, option) in [(plain, None), (dumb, None), (&[][..], Some("--no-color"))] {
+    for (environment, option) in [(plain, None), (&[][..], Some("--no-color"))] {
         let given = Conditions { size: (120, 40), environment, ..Conditions::default() };
         let mut screen = Screen::attached(&target, &Vec::from_iter(option), &given);
         look_round(&mut screen);

@@ -17,11 +17,11 @@ import time
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from workloads.labels import LABELS, Label, by_name  # noqa: E402
-from workloads.launch import Launched, WorkloadFailed  # noqa: E402
-from workloads.limits import Unavailable  # noqa: E402
-from workloads.stages import NAMES  # noqa: E402
-from workloads.truth import Truth  # noqa: E402
+from workloads.labels import LABELS, Label, by_name
+from workloads.launch import Launched, WorkloadFailed
+from workloads.limits import Unavailable
+from workloads.stages import NAMES
+from workloads.truth import Truth
 
 #: A process's own clock and ours may differ by this much; so may sums of shares from 1.
 SLACK = 0.05

@@ -21,7 +21,7 @@ import urllib.request
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from workloads.processes import die_with_parent  # noqa: E402
+from workloads.processes import die_with_parent
 
 #: What the slow server takes for one sample, and how much it sends.
 LATENCY_S, SAMPLE_BYTES = 0.025, 120_000
@@ -166,7 +166,7 @@ def metrics_server(_place: str) -> None:
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
-        def do_POST(self) -> None:  # noqa: N802, the name that http.server wants
+        def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             time.sleep(METRICS_S)
             self.send_response(200)

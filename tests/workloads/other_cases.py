@@ -81,7 +81,7 @@ def web_server(job: Job) -> None:
     import threading
 
     class Quiet(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802, the name that http.server wants
+        def do_GET(self) -> None:
             body = b"hello\n" * 200
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))

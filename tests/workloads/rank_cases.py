@@ -19,11 +19,11 @@ from typing import Any, Callable
 # torchrun runs this file as a program.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from workloads import culprits, dataset_files, simulated_gpu  # noqa: E402
-from workloads.common import Job, TruthWriter, burn, loader, one_thread  # noqa: E402
-from workloads.labels import by_name  # noqa: E402
-from workloads.processes import die_with_parent  # noqa: E402
-from workloads.simulated_gpu import SimulatedGpu  # noqa: E402
+from workloads import culprits, dataset_files, simulated_gpu
+from workloads.common import Job, TruthWriter, burn, loader, one_thread
+from workloads.labels import by_name
+from workloads.processes import die_with_parent
+from workloads.simulated_gpu import SimulatedGpu
 
 RANKS = 2
 #: The rank that is slow, where one is, unless $TRAINMON_LATE_RANK says which.

@@ -14,9 +14,9 @@ import time
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from workloads.labels import LABELS, by_name  # noqa: E402
-from workloads.launch import Launched, WorkloadFailed  # noqa: E402
-from workloads.limits import Unavailable  # noqa: E402
+from workloads.labels import LABELS, by_name
+from workloads.launch import Launched, WorkloadFailed
+from workloads.limits import Unavailable
 
 
 def main() -> int:

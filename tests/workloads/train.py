@@ -12,8 +12,8 @@ import tempfile
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from workloads.common import options, run  # noqa: E402
-from workloads.labels import by_name  # noqa: E402
+from workloads.common import options, run
+from workloads.labels import by_name
 
 
 def main() -> int:

@@ -58,7 +58,7 @@ fn look_after(monitor: Pid, signals: &mut SignalsInfo<WithOrigin>) -> u8 {
             }
             if !told {
                 let signal = code - 128;
-                errors::note(&format!("the monitor was ended by signal {signal}; waiting for the program to end"));
+                errors::note(&format!("the monitor was killed by signal {signal}; waiting for the program to end"));
                 told = true;
             }
         }

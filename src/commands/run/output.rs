@@ -1,13 +1,17 @@
-//! The output of the program while the screen has the terminal: a private file, of which the end is shown at the end.
+//! The output of the program while the screen has the terminal: a private file. The screen shows its last lines, and they are
+//! printed when the screen is left.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{IsTerminal, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tempfile::NamedTempFile;
 
 use crate::errors;
+use crate::jobs::output::OutputTail;
 use crate::streams::tell;
 use crate::text::sanitise;
 
@@ -15,9 +19,12 @@ use crate::text::sanitise;
 const TAIL: u64 = 4096;
 /// And no more lines.
 const OUTPUT_LINES: usize = 20;
+/// Between two looks at the file.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Of what was written between two looks, no more than this is read, bytes: more than all lines that are kept.
+const READ_MOST: u64 = 128 << 10;
 
-/// The file. It has a name that nobody can guess, is readable by its owner alone, and is removed unless something was
-/// written to it.
+/// The file. Its name cannot be guessed, only its owner can read it, and it is removed unless something was written to it.
 pub(super) struct Output(NamedTempFile);
 
 impl Output {
@@ -26,14 +33,32 @@ impl Output {
         let file = tempfile::Builder::new().prefix("trainmon-run-").suffix(".out").tempfile();
         let folder = std::env::temp_dir();
         let file = file.with_context(|| {
-            format!("cannot create a file for the program's output in {} (set TMPDIR)", folder.display())
+            format!(
+                "cannot create a file for the program's output in {}; set TMPDIR to another directory",
+                folder.display()
+            )
         })?;
         Ok(Self(file))
     }
 
-    /// What the program gets as its standard output or error.
+    /// What the program gets as its standard output.
     pub(super) fn for_program(&self) -> anyhow::Result<Stdio> {
         Ok(self.0.as_file().try_clone()?.into())
+    }
+
+    /// What it gets as its standard error: where that was redirected it goes where it would have gone.
+    pub(super) fn for_errors(&self) -> anyhow::Result<Stdio> {
+        if std::io::stderr().is_terminal() { self.for_program() } else { Ok(Stdio::inherit()) }
+    }
+
+    /// Reads the file for the screen.
+    pub(super) fn reader(&self) -> anyhow::Result<OutputReader> {
+        Ok(OutputReader {
+            file: self.0.as_file().try_clone()?,
+            at: 0,
+            tail: OutputTail::default(),
+            due: Instant::now(),
+        })
     }
 
     /// Shows the last lines, and keeps the file if there is something in it.
@@ -45,6 +70,44 @@ impl Output {
         for line in lines.iter().skip(lines.len().saturating_sub(OUTPUT_LINES)) {
             tell(&sanitise(line));
         }
+    }
+}
+
+/// Follows the file while the program writes to it.
+#[derive(Debug)]
+pub(in crate::commands) struct OutputReader {
+    file: File,
+    /// What comes before was read.
+    at: u64,
+    tail: OutputTail,
+    /// The next look.
+    due: Instant,
+}
+
+impl OutputReader {
+    /// The last lines, once more was written; for ever while there is none. Cancel safe.
+    pub(in crate::commands) async fn next(&mut self) -> OutputTail {
+        loop {
+            tokio::time::sleep_until(self.due.into()).await;
+            self.due = Instant::now() + LOOK_EVERY;
+            if self.look() {
+                return self.tail.clone();
+            }
+        }
+    }
+
+    /// Reads what was written since the last look, if anything was. The program's own place in the file is not moved.
+    fn look(&mut self) -> bool {
+        let length = self.file.metadata().map_or(0, |metadata| metadata.len());
+        if length <= self.at {
+            return false;
+        }
+        let begin = self.at.max(length.saturating_sub(READ_MOST));
+        let mut bytes = vec![0; usize::try_from(length - begin).unwrap_or(0)];
+        let Ok(count) = self.file.read_at(&mut bytes, begin) else { return false };
+        self.at = begin + count as u64;
+        self.tail.push(bytes.get(..count).unwrap_or_default());
+        count > 0
     }
 }
 

@@ -51,11 +51,11 @@ fn waited_for(case: &RuleInput<'_>) -> Option<f64> {
             }
             (workers.active() > HARDLY && part >= WORKERS_IO).then(|| case.sure * BY_SOURCE_WAITS.at(part))
         }
-        Bottleneck::InProcess if let Some(threads) = makers(case.window) => {
-            let part = threads.at_source();
-            (part >= WORKERS_IO).then(|| case.sure * BY_SOURCE_WAITS.at(part))
-        }
         Bottleneck::InProcess => {
+            if let Some(threads) = makers(case.window) {
+                let part = threads.at_source();
+                return (part >= WORKERS_IO).then(|| case.sure * BY_SOURCE_WAITS.at(part));
+            }
             let main = case.main;
             let waits = main.disk() + from_elsewhere(case.window);
             // What the loading itself takes: with stacks their share of it, else all that the main thread runs.

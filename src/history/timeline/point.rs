@@ -1,4 +1,4 @@
-//! The drawn values of one frame, or the means of several.
+//! The drawn values of one frame, or the means over several.
 
 use crate::diagnosis::verdict::Class;
 use crate::rates::chain::paths::{WaitEnd, WaitPath};
@@ -6,21 +6,21 @@ use crate::rates::frame::GpuRates;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::rates::{Frame, mean};
 
-/// Devices whose use is kept one by one.
+/// GPUs whose use is kept individually.
 pub const GPUS: usize = 16;
 
-/// Values kept one by one, beside those of the devices.
+/// Values kept individually, besides those of the GPUs.
 const VALUES: usize = 22;
 
-/// Lengths that differ by less are the same: a frame's length comes as a fraction of seconds. Nanoseconds.
+/// Lengths that differ by less count as equal: a frame's length comes as a fraction of seconds. Nanoseconds.
 const SLACK_NS: u64 = 1000;
 
-/// A number or nothing in four bytes. Nothing is NaN, which no measured value is.
+/// An optional number in four bytes. Nothing is NaN, which no measured value is.
 #[derive(Debug, Clone, Copy)]
 pub struct Compact(f32);
 
 impl Compact {
-    /// Nothing for what was not measured and for what is no number.
+    /// Nothing if not measured, or not a number.
     pub fn new(value: Option<f64>) -> Self {
         Self(value.map(|v| v as f32).filter(|v| v.is_finite()).unwrap_or(f32::NAN))
     }
@@ -37,14 +37,14 @@ impl Default for Compact {
     }
 }
 
-/// Whole percents from 0 to 100, or nothing, in a byte.
+/// An optional whole percentage from 0 to 100, in a byte.
 #[derive(Debug, Clone, Copy)]
 pub struct Percent(u8);
 
 impl Percent {
     const NONE: u8 = u8::MAX;
 
-    /// Nothing for what was not measured and for what is no number.
+    /// Nothing if not measured, or not a number.
     pub fn new(value: Option<f64>) -> Self {
         Self(value.filter(|v| v.is_finite()).map_or(Self::NONE, |v| v.clamp(0.0, 100.0).round() as u8))
     }
@@ -61,7 +61,7 @@ impl Default for Percent {
     }
 }
 
-/// Makes [`TimelinePoint`] of the list of its values: what each is called, and how it comes out of a frame.
+/// Builds [`TimelinePoint`] from the list of its values: the name of each, and how to compute it from a frame.
 macro_rules! point {
     ($frame:ident; $($(#[$doc:meta])+ $name:ident: $value:expr,)+) => {
         /// The drawn values of one frame, or their means over a run of frames.
@@ -71,17 +71,18 @@ macro_rules! point {
             pub start_ns: u64,
             /// CLOCK_MONOTONIC at the end of the interval, nanoseconds.
             pub end_ns: u64,
-            /// The class that stood at this frame.
+            /// The class of the verdict at this frame.
             pub class: Class,
-            /// What the loops' threads did, shares in the order of [`LoopActivity::ALL`].
+            /// What the loops did, shares in the order of [`LoopActivity::ALL`].
             pub shares: Option<[f32; LoopActivity::COUNT]>,
-            /// Utilisation of each device by its position in [`Frame::gpus`].
+            /// Utilization of each GPU by its position in [`Frame::gpus`].
             pub gpus: [Percent; GPUS],
             $($(#[$doc])+ pub $name: Compact,)+
         }
 
         impl TimelinePoint {
-            /// Takes the drawn values out of a frame. One with a gap before it stands for no time: nobody watched it.
+            /// Takes the drawn values from a frame. A frame after a gap covers no time, because that time was not
+            /// watched.
             pub fn from_frame($frame: &Frame, class: Class) -> Self {
                 let seconds = if $frame.gap { 0.0 } else { $frame.seconds };
                 let mut gpus = [Percent::default(); GPUS];
@@ -111,11 +112,11 @@ macro_rules! point {
 
 point! {
     frame;
-    /// Mean utilisation of the job's devices, percent.
+    /// Mean utilization of the job's GPUs, percent.
     gpu: of_devices(frame, |g| g.utilization_pct),
-    /// Memory used of the job's devices, mean percent of what is fitted.
+    /// Memory used on the job's GPUs, mean percentage of what is fitted.
     gpu_memory: of_devices(frame, |g| percent(g.memory_used_bytes? as f64, g.memory_total_bytes? as f64)),
-    /// Power of the job's devices, mean percent of the limit.
+    /// Power of the job's GPUs, mean percentage of the limit.
     gpu_power: of_devices(frame, |g| percent(g.power_w?, g.power_limit_w?)),
     /// Use of the allowed CPUs, percent.
     cpu: frame.host.allowed_cpu_pct,
@@ -131,19 +132,19 @@ point! {
     psi_memory: frame.host.psi_memory_some_pct,
     /// Bytes per second fetched from storage.
     io: read_bytes_per_s(frame),
-    /// Highest utilisation among the disks, percent.
+    /// Highest utilization among the disks, percent.
     disk_util: frame.storage.utilization_pct,
     /// Bytes per second read from the disks.
     disk_read: frame.storage.read_bytes_per_s,
-    /// Bytes per second received, all interfaces but loopback.
+    /// Bytes per second received on all interfaces except loopback.
     net_rx: frame.host.net_rx_bytes_per_s,
     /// Bytes per second sent.
     net_tx: frame.host.net_tx_bytes_per_s,
     /// Mean share of time in which the workers had something to do, percent.
     loader: mean(frame.workers.iter().map(|w| w.idle.map(|idle| (1.0 - idle) * 100.0))),
-    /// Steps per second, as the verdict has them: the store fills it in.
+    /// Steps per second, from the verdict: the timeline fills it in.
     steps: None,
-    /// Share of the loops' time in which they waited for anybody, percent of what was followed; and, of it, by what ended
+    /// Share of the loops' time spent waiting for anything, percent of what was followed; then the same by what ended
     /// the wait.
     waits: waits(frame, |_| true),
     /// A CPU: another process or thread worked.
@@ -152,9 +153,9 @@ point! {
     waits_disk: waits(frame, |end| matches!(end, WaitEnd::Disk | WaitEnd::Flush | WaitEnd::Memory)),
     /// An address.
     waits_net: waits(frame, |end| matches!(end, WaitEnd::Net(_))),
-    /// A device.
+    /// A GPU.
     waits_gpu: waits(frame, |end| matches!(end, WaitEnd::Device)),
-    /// A lock, a timer, somebody at a terminal, or what is not known.
+    /// A lock, sleeping or polling, terminal input, or unknown.
     waits_other: waits(frame, |end| {
         use WaitEnd::{Children, Cpu, Device, Disk, Flush, Memory, Net};
         !matches!(end, Cpu | Children | Disk | Flush | Memory | Net(_) | Device)
@@ -162,14 +163,14 @@ point! {
 }
 
 impl TimelinePoint {
-    /// Lets the point begin no earlier than the one before it ends, and just there where it all but does.
+    /// Makes the point begin no earlier than the previous one ends, and exactly there if it is close.
     pub(super) fn follow(&mut self, before: &Self) {
         if self.start_ns < before.end_ns.saturating_add(SLACK_NS) {
             self.start_ns = before.end_ns.min(self.end_ns);
         }
     }
 
-    /// Whether `next` goes on where this one ends, says the same, and has a number wherever this one has one.
+    /// Whether `next` starts where this one ends, has the same class, and has a number wherever this one has one.
     pub(super) fn goes_on_as(&self, next: &Self) -> bool {
         let same_values = || self.values().iter().zip(next.values()).all(|(a, b)| a.0.is_nan() == b.0.is_nan());
         let same_gpus = || self.gpus.iter().zip(next.gpus).all(|(a, b)| a.get().is_some() == b.get().is_some());
@@ -177,7 +178,7 @@ impl TimelinePoint {
         self.end_ns == next.start_ns && same && same_values() && same_gpus()
     }
 
-    /// Takes in what goes on from this one: means by length.
+    /// Merges a point that continues this one: means weighted by length.
     pub(super) fn extend(&mut self, next: &Self, gpus: &mut [f32; GPUS]) {
         let length = next.end_ns - next.start_ns;
         let whole = next.end_ns - self.start_ns;
@@ -201,7 +202,7 @@ impl TimelinePoint {
     }
 }
 
-/// Mean over the job's devices.
+/// Mean over the job's GPUs.
 fn of_devices(frame: &Frame, value: fn(&GpuRates) -> Option<f64>) -> Option<f64> {
     mean(frame.gpus.iter().filter(|gpu| gpu.attached && !gpu.lost).map(value))
 }
@@ -210,7 +211,7 @@ fn percent(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole * 100.0)
 }
 
-/// The loop itself works.
+/// Whether the loop itself works.
 fn is_own(path: &WaitPath) -> bool {
     path.hops.is_empty() && path.end == WaitEnd::Cpu
 }
@@ -222,13 +223,13 @@ fn waits(frame: &Frame, of: fn(&WaitEnd) -> bool) -> Option<f64> {
     percent(waits.map(|path| f64::from(path.seconds)).sum(), chains().map(|chain| chain.seconds).sum())
 }
 
-/// Bytes per second that the job fetches from storage: its own counters, else those of the devices its data lies on.
+/// Bytes per second that the job reads from storage: its own counters, else those of the disks that hold its data.
 pub fn read_bytes_per_s(frame: &Frame) -> Option<f64> {
     let devices = frame.storage.read_bytes_per_s.filter(|_| frame.storage.data_devices_known);
     frame.job.read_bytes_per_s.or(devices)
 }
 
-/// What the loops' threads of all trainers did, shares that add up to 1; none where nothing was seen of them.
+/// What the loops of all ranks did, shares that add up to 1; `None` without samples.
 pub fn loop_shares(frame: &Frame) -> Option<TimeSplit> {
     let mut seconds = TimeSplit::default();
     for trainer in &frame.trainers {

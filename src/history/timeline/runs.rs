@@ -1,4 +1,4 @@
-//! One coarser level of a timeline: neighbouring points merged into runs.
+//! One coarser level of a timeline: adjacent points merged into runs.
 
 use std::collections::VecDeque;
 
@@ -9,26 +9,26 @@ use super::point::{GPUS, TimelinePoint};
 #[derive(Debug, Clone)]
 pub(super) struct Level {
     longest_ns: u64,
-    /// Those that do not grow any more.
+    /// Finished runs.
     pub(super) closed: VecDeque<TimelinePoint>,
     open: Option<VerdictRun>,
 }
 
-/// A run that still grows.
+/// A growing run.
 #[derive(Debug, Clone)]
 struct VerdictRun {
     mean: TimelinePoint,
-    /// The means of [`TimelinePoint::gpus`], which have too few digits to be added up.
+    /// The means of [`TimelinePoint::gpus`], which have too few digits for summing.
     gpus: [f32; GPUS],
 }
 
 impl Level {
-    /// A level whose runs are no longer than this, but for single points that are.
+    /// A level whose runs are at most this long, except for single points that are longer.
     pub(super) fn new(longest_ns: u64) -> Self {
         Self { longest_ns, closed: VecDeque::new(), open: None }
     }
 
-    /// Takes in the next point and gives back the run that ends before it, if one does.
+    /// Adds the next point, and returns the run that ends before it, if any.
     pub(super) fn push(&mut self, point: &TimelinePoint, bounds: Bounds) -> Option<TimelinePoint> {
         if let Some(run) = &mut self.open
             && run.mean.goes_on_as(point)
@@ -43,7 +43,7 @@ impl Level {
         Some(done)
     }
 
-    /// The run that still grows.
+    /// The growing run.
     pub(super) fn open(&self) -> Option<&TimelinePoint> {
         self.open.as_ref().map(|run| &run.mean)
     }

@@ -1,4 +1,4 @@
-//! The stretch of time that a chart shows, and which of its columns a moment lies in.
+//! The stretch of time that a chart shows, and in which of its columns a moment falls.
 
 use super::TimelinePoint;
 
@@ -7,38 +7,44 @@ use super::TimelinePoint;
 pub struct TimelineWindow {
     /// End of the last column, CLOCK_MONOTONIC nanoseconds.
     pub edge_ns: u64,
-    /// Points that end after this are not shown (a pause keeps them back).
+    /// Points that end after this are not shown (while paused).
     pub end_ns: u64,
     /// Length of a column, nanoseconds, at least 1.
     pub column_ns: u64,
     /// Number of columns.
     pub columns: usize,
-    /// Columns stand at fixed places and time goes round: the newest takes the place of the oldest. Only what is new
-    /// changes on the terminal.
+    /// Columns have fixed places and time wraps around: the newest replaces the oldest. Only new columns change on the
+    /// terminal.
     pub sweep: bool,
 }
 
-/// Longest time that a sweep holds back to draw each of its columns once, nanoseconds.
+/// Longest time that a sweep waits in order to draw each column only once, nanoseconds.
 const HELD_BACK_NS: u64 = 5_000_000_000;
 
-/// Longest column that moves together with another one, nanoseconds.
+/// Longest column that is drawn together with others, nanoseconds, and with how many.
 const SHORT_NS: u64 = 1_500_000_000;
+const TOGETHER: u64 = 2;
 
 impl TimelineWindow {
     /// The window of `span_s` seconds that ends at `now_ns`, in `cells` terminal cells.
     ///
     /// Its right edge lies on whole cells of absolute time, so that a point stays in its cell from draw to draw and the picture
-    /// moves by whole cells: fewer bytes over ssh, and no flicker from resampling. Short cells move two at a time, which
-    /// halves the bytes again.
+    /// moves by whole cells: fewer bytes over ssh, and no flicker from resampling. Short cells are drawn when a few are
+    /// complete: every row of a chart costs a cursor movement and a color, for one new cell as for three.
     pub fn of_cells(now_ns: u64, span_s: f64, cells: u16) -> Self {
         let cells = cells.max(1);
         let column_ns = ((span_s * 1e9) as u64 / u64::from(cells)).max(2) & !1;
-        let step_ns = if column_ns <= SHORT_NS { 2 * column_ns } else { column_ns };
-        let edge_ns = now_ns.div_ceil(step_ns).saturating_mul(step_ns);
-        Self { edge_ns, end_ns: now_ns, column_ns, columns: usize::from(cells), sweep: false }
+        let window = |edge_ns, end_ns| Self { edge_ns, end_ns, column_ns, columns: usize::from(cells), sweep: false };
+        let edge_ns = now_ns.div_ceil(column_ns).saturating_mul(column_ns);
+        if column_ns > SHORT_NS {
+            return window(edge_ns, now_ns);
+        }
+        let together_ns = TOGETHER * column_ns;
+        let edge_ns = now_ns / together_ns * together_ns;
+        window(edge_ns, edge_ns)
     }
 
-    /// The same window with its columns at fixed places. A column is drawn when it is complete, where that is soon.
+    /// The same window with its columns at fixed places. A column is drawn once complete, if that is soon.
     pub fn sweeping(self) -> Self {
         if self.column_ns > HELD_BACK_NS || self.end_ns == self.edge_ns || self.edge_ns < self.column_ns {
             return Self { sweep: true, ..self };
@@ -47,8 +53,8 @@ impl TimelineWindow {
         Self { edge_ns, end_ns: edge_ns, sweep: true, ..self }
     }
 
-    /// Where a column stands in its chart, counted from the left; nowhere for the oldest of a sweep, which leaves a
-    /// gap between the newest and the oldest.
+    /// The place of a column in its chart, counted from the left; `None` for the oldest of a sweep, which leaves a gap
+    /// between the newest and the oldest.
     pub fn place(self, column: usize) -> Option<usize> {
         if self.sweep {
             return (column > 0).then(|| self.swept(column));
@@ -72,12 +78,13 @@ impl TimelineWindow {
         Self { column_ns: self.column_ns / 2, columns: self.columns * 2, ..self }
     }
 
-    /// Start of the first column; before the clock's zero on a machine that has just been started.
+    /// Start of the first column; before the clock's zero on a machine that has just booted.
     pub(super) fn start_ns(self) -> i128 {
         i128::from(self.edge_ns) - i128::from(self.column_ns) * self.columns as i128
     }
 
-    /// The place that shows the time up to `ns`, as that of a point that ends there; `None` outside the window.
+    /// The place that shows the time up to `ns`, which is where a point that ends then is drawn; `None` outside the
+    /// window.
     pub fn cell_of(self, ns: u64) -> Option<u16> {
         let into = u64::try_from(i128::from(ns) - self.start_ns() - 1).ok()?;
         let column = into / self.column_ns.max(1);
@@ -85,7 +92,7 @@ impl TimelineWindow {
         u16::try_from(if self.sweep { self.swept(column) } else { column }).ok()
     }
 
-    /// Start and end of what stands at a place, nanoseconds; the clock's zero for what lies before it.
+    /// Start and end of the time shown at a place, nanoseconds; the clock's zero for anything before it.
     pub fn ns_of(self, place: u16) -> (u64, u64) {
         let place = usize::from(place);
         let columns = self.columns.max(1);
@@ -95,8 +102,8 @@ impl TimelineWindow {
         (clamp(start), clamp(start + i128::from(self.column_ns)))
     }
 
-    /// Calls `visit` for every column that the part of `point` before `before_ns` covers. False once the point lies
-    /// before the window, as then all older ones do.
+    /// Calls `visit` for every column covered by the part of `point` before `before_ns`. False once the point is before
+    /// the window, because all older ones then are too.
     pub(super) fn cover(
         self,
         point: &TimelinePoint,
@@ -106,7 +113,7 @@ impl TimelineWindow {
         let start = self.start_ns();
         let end = point.end_ns.min(before_ns).min(self.end_ns);
         let Ok(to) = u64::try_from(i128::from(end) - start) else { return false };
-        // From here on everything lies inside the window, which is far shorter than 2⁶⁴ ns.
+        // From here on everything is inside the window, which is far shorter than 2⁶⁴ ns.
         let from = u64::try_from(i128::from(point.start_ns) - start).unwrap_or(0);
         if from >= to {
             return to > 0;

@@ -1,4 +1,4 @@
-//! The wait-for graph of one tick, and how a wait is followed through it.
+//! The wait-for graph of one tick, and how to follow a wait through it.
 
 mod at_work;
 mod descriptors;
@@ -24,15 +24,15 @@ use crate::sample::{
 use short_lived::Explained;
 use short_waits::short_waits;
 
-/// A sample of a thread speaks for so many rounds after it: others are sampled in every third, many of them in turns.
+/// A thread's sample is valid for this many rounds: other processes are sampled in every third, many of them in turns.
 const ROUNDS_HELD: u32 = 24;
-/// Longest chain that is followed.
+/// Longest chain followed.
 const DEPTH: usize = 6;
 /// Most processes that one wait is followed to.
 const CANDIDATES: usize = 16;
-/// A thread that hardly runs, and wakes less often a second than this, lets no other thread go on.
+/// A thread that hardly runs, and wakes less often per second than this, wakes no other thread.
 const MOVES_S: f64 = 0.5;
-/// Threads of libraries that wait for events of their own: nothing waits for them (libcuda, NCCL, OpenMP, tqdm).
+/// Library threads that wait for events of their own: nothing waits for them (libcuda, NCCL, OpenMP, tqdm).
 const BACKGROUND: &[&str] = &["cuda-Evt", "pt_nccl", "NCCL", "OMP", "iou-", "tokio", "jemalloc"];
 
 /// A thread that was sampled.
@@ -41,26 +41,26 @@ pub(super) struct GraphThread<'a> {
     pid: u32,
     pub(super) tid: u32,
     pub(super) role: ThreadRole,
-    /// It wakes or runs often enough to be waited for.
+    /// Wakes or runs often enough to be waited for.
     pub(super) active: bool,
     /// Share of the time on a CPU.
     pub(super) cpu: f64,
-    /// Wake-ups a second.
+    /// Wake-ups per second.
     pub(super) wakes_per_s: f64,
-    /// Its counters stand in the tick before, too: its pace is known.
+    /// Its counters are in the previous tick too, so its pace is known.
     pub(super) paced: bool,
-    /// Of the samples in which it was seen running, the part that were waits for a disk.
+    /// Of its samples as running, the part that were waits for a disk.
     at_disk: f64,
     samples: Vec<(u32, u32)>,
     cursor: usize,
     now: Option<&'a Observation>,
     wait: Wait,
-    /// The part of its waits that is for short-lived children or threads, where nothing else is known.
+    /// The part of its waits explained by short-lived children or threads, if nothing else is known.
     explained: Explained,
 }
 
 impl GraphThread<'_> {
-    /// `pace` is that of its counters, where they stand in both ticks: share of the time on a CPU, wake-ups a second.
+    /// `pace` comes from counters present in both ticks: share of the time on a CPU, wake-ups per second.
     fn new(
         pid: u32,
         thread: &SampledThread,
@@ -91,20 +91,20 @@ impl GraphThread<'_> {
     }
 }
 
-/// The threads that a wait was followed through, the one at hand included.
+/// The threads that a wait was followed through, including the current one.
 type Trail<'g, 'a> = Vec<&'g GraphThread<'a>>;
 
-/// Threads of these that run at this round.
+/// Those of these threads that run in this round.
 fn running<'g, 'a>(of: &[&'g GraphThread<'a>]) -> Vec<&'g GraphThread<'a>> {
     of.iter().copied().filter(|thread| thread.wait == Wait::Running).collect()
 }
 
-/// The threads of one tick and what joins their processes.
+/// The threads of one tick and what connects their processes.
 #[derive(Debug)]
 pub(in crate::rates) struct Graph<'a> {
     pub(super) exact: bool,
     pub(super) sampler: &'a SamplerSample,
-    /// What the sampler's observations mean, in their order.
+    /// The meanings of the sampler's observations, in their order.
     pub(super) waits: &'a [Wait],
     threads: Vec<GraphThread<'a>>,
     by_process: HashMap<u32, Vec<usize>>,
@@ -117,11 +117,11 @@ pub(in crate::rates) struct Graph<'a> {
     moving: HashSet<u32>,
     /// Threads that run no Python, by process and thread.
     native: HashSet<(u32, u32)>,
-    /// Threads that the wait at hand may still be followed through.
+    /// How many more threads the current wait may be followed through.
     steps: std::cell::Cell<u32>,
 }
 
-/// The processes of a job, and those outside of it that it is connected with, by PID.
+/// The job's processes, and those outside that it is connected to, by PID.
 fn by_pid(job: &JobSample) -> HashMap<u32, &ProcessSample> {
     let outside = job.connections.iter().flat_map(|connections| &connections.outside);
     job.processes.iter().chain(outside).map(|process| (process.id.pid, process)).collect()
@@ -131,15 +131,15 @@ fn thread_of<'a>(processes: &HashMap<u32, &'a ProcessSample>, pid: u32, tid: u32
     processes.get(&pid)?.threads.iter().find(|thread| thread.tid == tid)
 }
 
-/// How a thread's counters moved: share of the time on a CPU, and times a second that it was given one.
+/// How a thread's counters moved: share of the time on a CPU, and how many times per second it got one.
 fn pace(before: &ThreadSample, now: &ThreadSample, seconds: Option<f64>) -> Option<(f64, f64)> {
     let cpu = rate(now.on_cpu_ns, before.on_cpu_ns, seconds)? / 1e9;
     Some((cpu, rate(now.timeslices, before.timeslices, seconds)?))
 }
 
 impl<'a> Graph<'a> {
-    /// The graph of a tick; none where it was not read what joins the processes. `waits` are the meanings of the sampler's
-    /// observations, in their order; `lived` is what used the CPUs for a moment.
+    /// The graph of a tick; `None` if the tick has no connections. `waits` are the meanings of the sampler's
+    /// observations, in their order; `lived` is the CPU use of short-lived children and threads.
     pub(in crate::rates) fn new(
         job: &'a JobSample,
         before: Option<&'a JobSample>,
@@ -151,8 +151,8 @@ impl<'a> Graph<'a> {
         let seconds = span(before.map(|before| before.monotonic_ns), job.monotonic_ns);
         let now = by_pid(job);
         let before_by_pid = before.map(by_pid).unwrap_or_default();
-        // torch's workers that were sampled in this tick until they ended are still known for what they were. Others are found by what
-        // they used, as children that live shortly.
+        // torch workers that were sampled in this tick until they ended are still recognized. Other workers are found
+        // by their CPU use, as short-lived children.
         let is_sampled = |process: &&ProcessSample| sampler.processes.iter().any(|one| one.id == process.id);
         let earlier = before.into_iter().flat_map(|before| &before.processes);
         let ended = earlier.filter(|process| process.is_torch_worker()).filter(is_sampled);
@@ -195,7 +195,7 @@ impl<'a> Graph<'a> {
         places.filter_map(|at| self.threads.get(*at))
     }
 
-    /// Notes the threads of a process that run no Python.
+    /// Marks the threads of a process that run no Python.
     pub(super) fn set_native(&mut self, pid: u32, tids: impl Iterator<Item = u32>) {
         self.native.extend(tids.map(|tid| (pid, tid)));
     }
@@ -208,7 +208,7 @@ impl<'a> Graph<'a> {
         self.threads_of(pid).find(|thread| thread.tid == tid)
     }
 
-    /// Moves on to a round: what each thread was doing as of then. Rounds come in order.
+    /// Moves on to a round: what each thread is doing then. Rounds come in order.
     pub(in crate::rates::chain) fn go_to(&mut self, round: u32) {
         let (sampler, waits) = (self.sampler, self.waits);
         for thread in &mut self.threads {
@@ -227,20 +227,20 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Begins again at the first round.
+    /// Starts again at the first round.
     pub(in crate::rates::chain) fn rewind(&mut self) {
         for thread in &mut self.threads {
             (thread.cursor, thread.now, thread.wait) = (0, None, Wait::Unknown);
         }
     }
 
-    /// The descriptors that a thread waits on at this round, as far as it is known where they lead.
+    /// The descriptors that a thread waits on in this round, if it is known where they lead.
     fn waits_on(&self, thread: &GraphThread<'a>) -> impl Iterator<Item = (&'a Descriptor, &'a Channel)> + '_ {
         let descriptors = thread.now.into_iter().flat_map(|seen| &seen.descriptors);
         descriptors.filter_map(|descriptor| Some((descriptor, *self.channels.get(&*descriptor.link)?)))
     }
 
-    /// A thread waits on sockets, and on nothing else, at this round.
+    /// Whether a thread waits only on sockets in this round.
     pub(super) fn waits_on_sockets(&self, pid: u32, tid: u32) -> bool {
         let links = self.thread(pid, tid).and_then(|thread| thread.now).map_or(&[][..], |seen| &seen.descriptors);
         !links.is_empty() && links.iter().all(|descriptor| descriptor.link.starts_with("socket:"))
@@ -255,7 +255,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Active threads of the same process that are not on the path here.
-    fn companions(&self, thread: &GraphThread<'a>, trail: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
+    fn active_siblings(&self, thread: &GraphThread<'a>, trail: &[&GraphThread<'a>]) -> Vec<&GraphThread<'a>> {
         self.active_of(thread.pid, trail).into_iter().filter(|other| !std::ptr::eq(*other, thread)).collect()
     }
 
@@ -264,7 +264,7 @@ impl<'a> Graph<'a> {
         self.threads_of(pid).filter(|one| one.active && !is_on_trail(one)).collect()
     }
 
-    /// Processes of the job but the target, by PID.
+    /// The job's processes except the target, by PID.
     fn others_of_job(&self) -> Vec<u32> {
         let mut pids: Vec<u32> = self.by_process.keys().copied().collect();
         pids.retain(|pid| self.inside_pids.contains(pid) && *pid != self.target.pid);
@@ -272,13 +272,14 @@ impl<'a> Graph<'a> {
         pids
     }
 
-    /// The one process was started by the other, or by one that it has started.
+    /// Whether a process was started by the other, directly or not.
     fn is_child_of(&self, pid: u32, of: u32) -> bool {
         let parent = |pid: &u32| self.processes.get(pid).map(|process| process.parent);
         std::iter::successors(Some(pid), parent).skip(1).take(DEPTH).any(|parent| parent == of)
     }
 
-    /// Batches come from this process: it is one of torch's workers, or a process of the job that works ahead of the loop.
+    /// Whether batches come from this process: it is a torch worker, or a process of the job that works ahead of the
+    /// loop.
     pub(super) fn is_loader(&self, pid: u32, work_ahead: &WorkAhead) -> bool {
         let inside = self.inside_pids.contains(&pid);
         self.is_torch_worker(pid)
@@ -287,36 +288,36 @@ impl<'a> Graph<'a> {
                 && work_ahead.is_ahead(pid)
     }
 
-    /// Processes of the job, but torch's workers, that rest at this round until a trainer asks them for something: they wait to
-    /// read what it writes.
+    /// Processes of the job, except torch workers, that are idle in this round until the training process asks them for
+    /// something: they wait to read what it writes.
     pub(super) fn asked(&self, trainer: u32) -> impl Iterator<Item = u32> + '_ {
         let mains = self.threads.iter().filter(move |thread| thread.tid == thread.pid && thread.pid != trainer);
         let others = mains.filter(|thread| !self.is_torch_worker(thread.pid));
         others.filter(move |thread| self.rests(thread, trainer)).map(|thread| thread.pid)
     }
 
-    /// A thread waits at this round for what a process writes, as far as can be seen.
+    /// Whether a thread waits in this round for what a process writes, as far as visible.
     fn rests(&self, thread: &GraphThread<'a>, writer: u32) -> bool {
         matches!(thread.wait, Wait::Pipe | Wait::Socket | Wait::Poll)
             && (!self.exact || self.reads_from(thread, writer))
     }
 
-    /// A worker's main thread that is seen to rest at this round until its trainer asks it for something: the wait that its
-    /// call looks like, and the one in which it has nothing to do.
+    /// If a worker's first thread is idle in this round until its training process asks it for something: the wait that
+    /// its call looks like, and the wait for work that it is.
     pub(super) fn rest(&self, pid: u32, trainer: u32) -> Option<(Wait, Wait)> {
         let main = self.thread(pid, pid)?;
         let hidden = matches!(main.wait, Wait::Socket | Wait::Poll) && !self.is_torch_worker(pid);
         (hidden && self.exact && self.reads_from(main, trainer)).then_some((main.wait, Wait::Pipe))
     }
 
-    /// A thread waits at this round to read what a process writes.
+    /// Whether a thread waits in this round to read what a process writes.
     fn reads_from(&self, thread: &GraphThread<'a>, writer: u32) -> bool {
         let mut reads = self.waits_on(thread).filter(|(descriptor, _)| !descriptor.writes);
         reads.any(|(_, channel)| channel.writers.contains(&writer))
     }
 
-    /// The pipe of torch's data workers that a trainer's loop waits at, itself or by a thread of its process, and the PIDs that write to
-    /// it: each of torch's loaders has one (`_worker_result_queue`). Others may have one for each worker.
+    /// The torch worker pipe that the loop waits at, itself or through a thread of its process, and the PIDs that write
+    /// to it. Each torch loader has one (`_worker_result_queue`); other loaders may have one per worker.
     pub(super) fn waited_set(&self, (pid, tid): (u32, u32), paths: &[RoundPath]) -> Option<(Arc<str>, Vec<u32>)> {
         let within = paths.iter().flat_map(|path| path.hops.iter().take_while(|hop| hop.pid == pid));
         let own = std::iter::once(tid).chain(within.map(|hop| hop.tid));
@@ -331,30 +332,30 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// A thread of a process that is none of torch's and has just begun, or has ended since: its counters stand in one of two
-    /// ticks alone.
+    /// Whether a thread of a process that is not a torch worker has just started, or has ended since: its counters are
+    /// in only one of two ticks.
     fn is_new(&self, thread: &GraphThread<'_>) -> bool {
         let others = !thread.paced && thread.tid != thread.pid && thread.role == ThreadRole::Other;
         others && self.thread(thread.pid, thread.pid).is_some_and(|main| main.paced)
     }
 
-    /// The same of a thread by its number.
+    /// The same for a thread by its TID.
     pub(super) fn is_new_thread(&self, pid: u32, tid: u32) -> bool {
         self.thread(pid, tid).is_some_and(|thread| self.is_new(thread))
     }
 
-    /// A process has a thread at this round that has just begun, or has ended since.
+    /// Whether a process has a thread in this round that has just started, or has ended since.
     pub(super) fn has_new_threads(&self, pid: u32) -> bool {
         self.threads_of(pid).any(|thread| thread.wait != Wait::Unknown && self.is_new(thread))
     }
 
-    /// A process has data workers of torch's.
+    /// Whether a process has torch workers.
     fn has_torch_workers(&self, pid: u32) -> bool {
         self.processes.values().any(|process| process.is_torch_worker() && process.parent == pid)
     }
 
-    /// A thread of the trainer that is not torch's, where no data workers are. One that runs no Python computes for its
-    /// caller; that the call is for a batch, only the loop's stacks tell.
+    /// Whether this is a thread of the program itself, in a training process without workers. A thread that runs no
+    /// Python computes for its caller; only the loop's stacks show that the call is for a batch.
     pub(super) fn makes_batches(&self, hop: &WaitHop) -> bool {
         let other = self.thread(hop.pid, hop.tid).filter(|thread| !self.is_native(thread));
         let own = hop.is_short_lived() || other.is_some_and(|thread| thread.role == ThreadRole::Other);

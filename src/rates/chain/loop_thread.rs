@@ -1,5 +1,6 @@
-//! Which thread of a trainer runs the training loop: nearly always the main one. Where that rests, it is the thread whose stacks
-//! show training; without such stacks the one that does most, but for threads that only compute for others.
+//! Which thread of a training process runs the training loop: nearly always the first one. If that is idle, it is the
+//! thread whose stacks show training; without such stacks, the most active thread that does not merely compute for
+//! others.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,36 +13,36 @@ use crate::rates::stacks::correction::{ENOUGH_SAMPLES, RecentActivities};
 use crate::rates::wait::Wait;
 use crate::sample::{Observation, SampledProcess, SampledThread, ThreadRole};
 
-/// A wait that ends by itself within this time is one of a thread that looks after something now and then, milliseconds.
+/// A wait with a shorter timeout belongs to a thread that checks on something now and then, milliseconds.
 const WATCH_MS: i32 = 2000;
-/// Waking once a second counts like so much CPU time, where the busiest thread is chosen.
+/// One wake-up per second counts as this much CPU time when the busiest thread is chosen.
 const WAKE: f64 = 1e-4;
-/// Most threads of one process that are looked at beside the device.
+/// Most threads of one process compared with the GPU.
 const MOST_CANDIDATES: usize = 64;
-/// Another thread takes over when it was the likelier for this many ticks.
+/// Another thread takes over once it was the likelier one for this many ticks.
 const TICKS: u32 = 2;
 
-/// The loop's thread of one trainer, followed over ticks.
+/// The loop's thread in one training process, followed over ticks.
 #[derive(Debug, Default)]
 pub(in crate::rates::chain) struct LoopFinder {
     tid: Option<u32>,
     rival: Option<(u32, u32)>,
     moved: bool,
-    /// Threads with Python frames, by the last stacks; none where there were none.
+    /// Threads with Python frames in the last stacks; empty without stacks.
     python: Vec<PythonThread>,
-    /// Several threads may run the loop, and nothing tells which does.
+    /// Several threads may run the loop, and nothing shows which one does.
     guessed: bool,
-    /// Threads that were seen to wait for work of a library's.
+    /// Threads that were sampled waiting for work from a library.
     pool: HashSet<u32>,
-    /// The device's use while each thread waits for a lock without a time limit, and while it does not.
+    /// The GPU's use while each thread waits for a lock without a timeout, and while it does not.
     beside: HashMap<u32, [RunningMean; 2]>,
 }
 
-/// One trainer's process in one tick.
+/// One training process in one tick.
 pub(in crate::rates) struct ProcessTick<'a> {
     pub process: &'a SampledProcess,
     pub graph: &'a Graph<'a>,
-    /// Use of the devices that it uses.
+    /// Use of the GPUs that it uses.
     pub devices: Vec<&'a DeviceUse>,
 }
 
@@ -51,7 +52,7 @@ impl ProcessTick<'_> {
         main.map_or(self.process.id.pid, |thread| thread.tid)
     }
 
-    /// What a thread was seen doing: number of the round, observation, and what that means.
+    /// What a thread was doing: round, observation, and its meaning.
     fn seen(&self, tid: u32) -> impl Iterator<Item = (u32, &Observation, Wait)> {
         let thread = self.process.threads.iter().find(|thread| thread.tid == tid);
         thread.into_iter().flat_map(SampledThread::samples).filter_map(|(round, place)| {
@@ -60,7 +61,7 @@ impl ProcessTick<'_> {
         })
     }
 
-    /// The share of a thread's waits that fit; `None` where it did not wait.
+    /// The share of a thread's waits that match; `None` if it did not wait.
     fn waits_that(&self, tid: u32, fits: impl Fn(&Observation, Wait) -> bool) -> Option<f64> {
         let waits = self.seen(tid).filter(|(.., wait)| *wait != Wait::Running);
         let (all, fit) = waits.fold((0_u32, 0_u32), |(all, fit), (_, seen, wait)| {
@@ -70,14 +71,14 @@ impl ProcessTick<'_> {
     }
 }
 
-/// A thread other than the main one that may run the loop.
+/// A thread other than the first that may run the loop.
 #[derive(Debug, Clone, Copy, Default)]
 struct LoopCandidate {
     tid: u32,
     /// Share of the time on a CPU.
     cpu: f64,
     wakes_per_s: f64,
-    /// By the last stacks.
+    /// From the last stacks.
     python: Option<PythonThread>,
 }
 
@@ -86,23 +87,24 @@ impl LoopCandidate {
         self.cpu + self.wakes_per_s * WAKE
     }
 
-    /// Signs of a training loop in its stacks. Taking batches from torch's loader is a weak one: it may be done ahead of the loop.
+    /// Signs of a training loop in its stacks. Taking batches from torch's loader is a weak one: a thread may do that
+    /// ahead of the loop.
     fn signs(&self) -> f64 {
         self.python.map_or(0.0, |one| one.share(one.trains) + if one.iterates > 0 { LESS_THAN_SEEN } else { 0.0 })
     }
 
-    /// It makes what others take.
+    /// Whether it makes what others take.
     fn makes(&self) -> bool {
         self.python.is_some_and(|one| one.share(one.takes) < WORKING_SHARE)
     }
 
-    /// It takes what others make, and does more than note what it is given.
+    /// Whether it takes what others make, and does more than store it.
     fn consumes(&self) -> bool {
         self.cpu >= HALF_A_TICK && self.python.is_some_and(|one| one.share(one.takes) >= BEYOND_CHANCE)
     }
 }
 
-/// Samples and the sum of the device's use at them.
+/// Number of samples, and the sum of the GPU's use at them.
 #[derive(Debug, Default, Clone, Copy)]
 struct RunningMean {
     samples: f64,
@@ -125,22 +127,22 @@ impl RunningMean {
 }
 
 impl LoopFinder {
-    /// The thread, as far as it is known.
+    /// The thread, if known.
     pub(in crate::rates::chain) fn tid(&self) -> Option<u32> {
         self.tid
     }
 
-    /// It is another thread since this tick.
+    /// Whether it changed in this tick.
     pub(in crate::rates::chain) fn has_moved(&self) -> bool {
         self.moved
     }
 
-    /// It is not the main thread, and another one may be it as well.
+    /// Whether it is not the first thread, and another one may be it as well.
     pub(in crate::rates::chain) fn is_guessed(&self, main: u32) -> bool {
         self.guessed && self.tid.is_some_and(|tid| tid != main)
     }
 
-    /// Takes the threads that the newest stacks show.
+    /// Takes the threads in the newest stacks.
     pub(in crate::rates::chain) fn take_stacks(&mut self, threads: Vec<PythonThread>) {
         self.python = threads;
     }
@@ -170,12 +172,12 @@ impl LoopFinder {
         let rests = known.is_some_and(|thread| !thread.active);
         let hardly_runs = known.is_none_or(|thread| thread.cpu < LESS_THAN_SEEN);
         let at_something_else = self.trains(main) == Some(0.0);
-        // Nearly always it is at work, at training, or not known to be at anything else.
+        // Nearly always the first thread works, or trains, or its activity is unknown.
         if !(rests || hardly_runs || at_something_else) {
             return main;
         }
         let Some(other) = self.likeliest_other(tick) else { return main };
-        // It trains itself now and then, and waits for what that one does.
+        // It trains now and then itself, and waits for what the other thread does.
         if other.signs() <= 0.0
             && self.python.iter().any(|one| one.tid == main && one.share(one.steps) >= WORKING_SHARE)
         {
@@ -200,11 +202,11 @@ impl LoopFinder {
         if let Some(trains) = by_signs.filter(|one| one.signs() > 0.0) {
             return Some(trains);
         }
-        // Threads of a library's pool compute for the thread that waits for them.
+        // The threads of a library's pool compute for the thread that waits for them.
         if others.iter().any(|one| !self.pool.contains(&one.tid)) {
             others.retain(|one| !self.pool.contains(&one.tid));
         }
-        // Those that do hardly anything are no rivals.
+        // Threads that do hardly anything are not rivals.
         let most = others.iter().map(|one| one.cpu).fold(0.0, f64::max);
         if others.iter().filter(|one| one.cpu >= HALF_A_TICK.min(most)).count() > 1 {
             self.look_beside(tick, &others);
@@ -224,7 +226,7 @@ impl LoopFinder {
     fn candidates(&self, tick: &ProcessTick<'_>) -> Vec<LoopCandidate> {
         let (pid, main) = (tick.process.id.pid, tick.main());
         let is_known = |tid: u32| self.python.iter().any(|one| one.tid == tid);
-        // Stacks of a process in another PID namespace have its own numbers of threads, the main one's among them.
+        // Stacks from another PID namespace have other thread IDs, including the first thread's.
         let knows_others = is_known(main) && self.python.len() > 1;
         let others = tick.graph.threads_of(pid).filter(|thread| {
             let other = thread.active && thread.role == ThreadRole::Other && thread.tid != main;
@@ -237,14 +239,14 @@ impl LoopFinder {
         others.collect()
     }
 
-    /// Notes which of these wait for work as threads of a library's pool do.
+    /// Notes which of these threads wait for work like threads of a library's pool.
     fn note_pool(&mut self, tick: &ProcessTick<'_>, others: &[LoopCandidate]) {
         self.pool.retain(|tid| others.iter().any(|other| other.tid == *tid));
         let of_pool = others.iter().take(MOST_CANDIDATES).map(|one| one.tid);
         self.pool.extend(of_pool.filter(|tid| tick.waits_that(*tid, is_of_pool) == Some(1.0)));
     }
 
-    /// Notes the device's use beside what these threads do.
+    /// Notes the GPU's use during what these threads do.
     fn look_beside(&mut self, tick: &ProcessTick<'_>, others: &[LoopCandidate]) {
         self.beside.retain(|tid, _| others.iter().any(|other| other.tid == *tid));
         let times: Vec<u64> = tick.graph.sampler.times().collect();
@@ -259,22 +261,22 @@ impl LoopFinder {
         }
     }
 
-    /// How much more the device is busy while a thread does not wait for a lock: a loop's batches come late. Loops that starved were
-    /// seen at 0.20 to 0.25, with a device whose use is known by the sixth of a second.
+    /// How much busier the GPU is while a thread does not wait for a lock: a loop's batches come late. Starving loops
+    /// showed 0.20 to 0.25, with a GPU whose use is known per sixth of a second.
     fn contrast(&self, tid: u32) -> Option<f64> {
         let [waiting, working] = self.beside.get(&tid)?;
         Some(working.get()? - waiting.get()?)
     }
 }
 
-/// The wait is one for work as OpenMP's threads wait (libgomp, config/linux/wait.h): a bare FUTEX_WAIT without a time limit.
-/// CPython's locks and glibc's conditions take FUTEX_WAIT_BITSET; see futex(2).
+/// Whether it waits for work like OpenMP's threads (libgomp, config/linux/wait.h): a bare FUTEX_WAIT without a timeout.
+/// CPython's locks and glibc's condition variables use FUTEX_WAIT_BITSET; see futex(2).
 fn is_of_pool(seen: &Observation, _wait: Wait) -> bool {
     const FUTEX_COMMAND: u32 = 127;
     seen.deadline_ms.is_none() && seen.operation.is_some_and(|operation| operation & FUTEX_COMMAND == 0)
 }
 
-/// The wait ends by itself within a second or two, or is for events.
+/// Whether the wait times out within a second or two, or is for events.
 fn is_watch(seen: &Observation, wait: Wait) -> bool {
     let ends = [seen.timeout_ms, seen.deadline_ms].into_iter().flatten().any(|ms| (0..=WATCH_MS).contains(&ms));
     match wait {

@@ -1,41 +1,42 @@
-//! Threads of a process that run no Python: those of a library's pool. They never hold the interpreter lock, and a thread that waits
-//! for them waits for a computation of its own call. Only stacks know: py-spy shows every thread that has Python frames.
+//! Threads of a process that run no Python: those of a library's pool. They never hold the interpreter lock, and a
+//! thread that waits for them waits for a computation of its own call. Only stacks show this: py-spy lists every thread
+//! with Python frames.
 
 use std::collections::{HashMap, HashSet};
 
 use super::graph::Graph;
 
-/// A thread that was missing in so many windows of stacks runs no Python. One window may have missed it.
+/// A thread missing from this many windows of stacks runs no Python. A single window may have missed it.
 const WINDOWS: u8 = 2;
-/// Most threads whose numbers are kept.
+/// Most thread IDs kept.
 const KEPT: usize = 4096;
 
 /// The native threads of one process.
 #[derive(Debug, Default)]
 pub(super) struct NativeThreads {
-    /// Threads that ever had Python frames: a callback into Python comes and goes.
+    /// Threads that ever had Python frames: callbacks into Python come and go.
     python: HashSet<u32>,
-    /// Windows that the others were missing in.
+    /// How many windows each of the others was missing from.
     missing: HashMap<u32, u8>,
-    /// A window was taken since the last tick.
+    /// A window arrived since the last tick.
     is_new: bool,
 }
 
 impl NativeThreads {
-    /// Takes the threads of a window of stacks; without numbers for all of them they say nothing.
+    /// Takes the threads of a window of stacks; unless every thread has an ID, they show nothing.
     pub(super) fn take(&mut self, tids: Option<Vec<u32>>) {
         let Some(tids) = tids else { return };
         self.is_new = true;
         if self.python.len() + tids.len() > KEPT {
-            // Threads that come and go: what is known begins anew.
+            // Threads come and go: start over.
             self.python.clear();
             self.missing.clear();
         }
         self.python.extend(tids);
     }
 
-    /// Notes which threads of this tick the newest window was missing. A thread that was not there in the tick before may
-    /// have begun since; and where the main thread is missing, the numbers are those of another PID namespace.
+    /// Notes which threads of this tick are missing from the newest window. A thread that was not in the previous tick
+    /// may have started since. If the first thread is missing, the IDs are from another PID namespace.
     pub(super) fn note(&mut self, pid: u32, graph: &Graph<'_>) {
         if !std::mem::take(&mut self.is_new) || !self.python.contains(&pid) {
             return;

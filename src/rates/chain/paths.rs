@@ -1,4 +1,4 @@
-//! The paths from a trainer's loop to what ends its waits, as frames hold them.
+//! The paths from a training loop to what ends its waits, in the form that frames hold.
 
 use std::sync::Arc;
 
@@ -8,37 +8,37 @@ use crate::rates::levels::WORTH_IT;
 use crate::sample::ProcessId;
 use crate::text::named_enum;
 
-/// Most different paths kept of one interval; the rest is put together under an unknown end.
+/// Most distinct paths kept for one interval; the rest is merged under an unknown end.
 pub(super) const PATHS: usize = 24;
 
 named_enum! {
-    /// How a thread came to wait for another.
+    /// How a thread waits for another.
     pub enum WaitEdge {
-        /// It reads what the other writes: a pipe or a unix socket.
+        /// It reads what the other writes: a pipe or a Unix socket.
         Reads = "reads",
         /// It writes what the other reads.
         Writes = "writes",
-        /// A connection over an internet protocol on this machine.
+        /// A connection over an internet protocol within this machine.
         Network = "network",
-        /// A lock or a queue within its process.
+        /// A lock or a queue inside its process.
         Thread = "thread",
         /// The interpreter lock of its process.
         InterpreterLock = "interpreter-lock",
-        /// A lock in memory that processes share.
+        /// A lock in memory shared between processes.
         SharedMemory = "shared-memory",
-        /// The end of a child.
+        /// The end of a child process.
         Child = "child",
         /// A lock on a file.
         FileLock = "file-lock",
-        /// A lock on a file that it tries again and again, and sleeps meanwhile.
+        /// A lock on a file that it keeps trying, sleeping in between.
         TriesLock = "tries-lock",
-        /// It sleeps and looks again whether the other is done.
+        /// It sleeps and polls whether the other is done.
         Polls = "polls",
     }
 }
 
 impl WaitEdge {
-    /// A lock on a file that another process holds, whether it is waited for or tried again and again.
+    /// Whether it is a lock on a file that another process holds, waited for or polled.
     pub fn is_file_lock(self) -> bool {
         matches!(self, Self::FileLock | Self::TriesLock)
     }
@@ -50,7 +50,7 @@ impl WaitEdge {
 pub enum WaitEnd {
     /// Running, or ready to run.
     Cpu,
-    /// Children of its process that live for a moment each: a command that is started anew for each step. They compute.
+    /// Short-lived children of its process, like a command started for each step. They compute.
     Children,
     /// Waiting to read from a disk.
     Disk,
@@ -58,23 +58,23 @@ pub enum WaitEnd {
     Flush,
     /// Waiting for memory.
     Memory,
-    /// The device.
+    /// The GPU.
     Device,
     /// An address, with its port.
     Net(Arc<str>),
-    /// A timer: it sleeps, or polls.
+    /// Sleeping or polling.
     Timer,
-    /// A lock on this file, whose holder is not known.
+    /// A lock on this file, with an unknown holder.
     Lock(Arc<str>),
     /// Stopped by a signal.
     Stopped,
-    /// Input at a terminal.
+    /// Terminal input.
     Terminal,
-    /// A data worker that was not seen.
+    /// A worker that was not sampled.
     Loader,
-    /// It waits for the one that waits for it: nothing to do.
+    /// It waits for the thread that waits for it: nothing to do.
     Asked,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
@@ -85,27 +85,27 @@ pub struct WaitHop {
     pub by: WaitEdge,
     /// Its process.
     pub pid: u32,
-    /// The thread; [`WaitHop::SHORT_LIVED`] for threads of the loop's process that live for a moment each.
+    /// The thread; [`WaitHop::SHORT_LIVED`] for short-lived threads of the loop's process.
     pub tid: u32,
 }
 
 impl WaitHop {
-    /// In place of a thread's number: one of those that live for a moment, as of a pool that is made anew for each batch. No
-    /// thread has this number.
+    /// Instead of a TID: short-lived threads, like a pool made for each batch. No thread has this TID.
     pub const SHORT_LIVED: u32 = 0;
 
-    /// Threads of a process that live for a moment each.
+    /// Short-lived threads of a process.
     pub fn short_lived(pid: u32) -> Self {
         Self { by: WaitEdge::Thread, pid, tid: Self::SHORT_LIVED }
     }
 
-    /// It stands for threads that live for a moment each.
+    /// Whether this means short-lived threads.
     pub fn is_short_lived(&self) -> bool {
         self.tid == Self::SHORT_LIVED
     }
 }
 
-/// Whether a path ends at another thread of the loop's own process that sleeps: it is waited for only with a lock in its hands.
+/// Whether a path ends at another thread of the loop's own process that sleeps: it is waited for only if it holds a
+/// lock.
 pub fn is_at_sleeping_thread(hops: &[WaitHop], end: &WaitEnd) -> bool {
     *end == WaitEnd::Timer && matches!(hops, [hop] if hop.by == WaitEdge::Thread)
 }
@@ -113,19 +113,19 @@ pub fn is_at_sleeping_thread(hops: &[WaitHop], end: &WaitEnd) -> bool {
 /// A path from the loop to an end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WaitPath {
-    /// Threads that are waited for, the nearest first; none where it is the loop itself.
+    /// The threads waited for, nearest first; empty for the loop itself.
     pub hops: Vec<WaitHop>,
     /// What the last of them does.
     pub end: WaitEnd,
-    /// Of a lock: which file. Of an unknown end: an address of this machine whose holder was not looked for yet.
+    /// For a lock: the file. For an unknown end: a local address whose holder was not searched for yet.
     pub name: Option<Arc<str>>,
     /// Seconds of the loop's time.
     pub seconds: f32,
-    /// Of them with the device idle; all of them where no device is known.
+    /// Of these, seconds with the GPU idle; all of them if no GPU is known.
     pub idle_s: f32,
 }
 
-/// A process that something of the job waits for, or was seen beside it.
+/// A process that the job waits for or is connected to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Peer {
     /// PID.
@@ -136,56 +136,57 @@ pub struct Peer {
     pub command: Arc<str>,
     /// Name, raw.
     pub comm: Arc<str>,
-    /// Batches come from it: it is one of torch's workers, or a process of the job that works ahead of the loop.
+    /// Batches come from it: it is a torch worker, or a process of the job that works ahead of the loop.
     #[serde(default)]
     pub loader: bool,
-    /// Addresses that it is reached at over connections of this machine.
+    /// Local addresses at which it is reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<Arc<str>>,
 }
 
-/// Data workers that share the pipe over which the loop gets their batches: one loader.
+/// Workers that share the pipe over which the loop gets their batches: one loader.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WaitedSet {
     /// The pipe, as the kernel names it.
     pub pipe: Arc<str>,
-    /// PIDs of those that can write to it. Workers that were forked later hold the pipes of earlier loaders as well.
+    /// PIDs of the workers that can write to it. Workers forked later hold the pipes of earlier loaders as well.
     pub workers: Vec<u32>,
-    /// Seconds in which the loop waited at it.
+    /// Seconds that the loop waited at it.
     pub seconds: f32,
 }
 
-/// Where the chains of one trainer's loop ended in the interval.
+/// Where the chains of one training loop ended in the interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChainRates {
     /// Process of the loop.
     pub process: ProcessId,
     /// Thread of the loop.
     pub tid: u32,
-    /// Samples that were followed.
+    /// Number of followed samples.
     pub samples: u32,
-    /// Seconds that they stand for.
+    /// Seconds that they represent.
     pub seconds: f64,
-    /// Calls and descriptors were seen; else chains rest on kernel functions and open descriptors alone.
+    /// Whether calls and descriptors were readable; otherwise chains rest on kernel functions and open descriptors
+    /// alone.
     pub exact: bool,
-    /// How often a second the loop's thread went on after a wait: was given a CPU anew.
+    /// How many times per second the loop's thread got a CPU again after a wait.
     pub wakes_per_s: Option<f64>,
-    /// The paths, the longest time first.
+    /// The paths, longest time first.
     pub paths: Vec<WaitPath>,
     /// The processes on them.
     pub peers: Vec<Peer>,
-    /// Which loaders were waited for.
+    /// The loaders that were waited for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<WaitedSet>,
-    /// Where the waits that were taken for ones for the device may lead instead, until it is known how long it worked.
+    /// Where the waits attributed to the GPU may lead instead, until it is known how long the GPU worked.
     #[serde(skip)]
     pub otherwise: Vec<WaitPath>,
 }
 
 impl ChainRates {
-    /// Bounds the waits for the device by the `seconds` it can have been waited for. The rest goes to what else these waits may be
-    /// for, and what is left then, if it is much, to an unknown end. On a device that others use as well (`shared`) it stays
-    /// with the device: it may work for them.
+    /// Limits the waits for the GPU to the `seconds` it can have been waited for. The rest goes to what these waits may
+    /// otherwise be for, and what is then left, if it is much, to an unknown end. If other processes use the GPU too
+    /// (`shared`), the waits stay with the GPU: it may be working for them.
     pub(in crate::rates) fn leave_device(&mut self, seconds: f64, shared: bool) {
         let otherwise = std::mem::take(&mut self.otherwise);
         let is_device = |path: &&mut WaitPath| path.end == WaitEnd::Device && path.hops.is_empty();
@@ -218,7 +219,7 @@ impl ChainRates {
         cut(&mut self.paths);
     }
 
-    /// Seconds of waits for threads that live for a moment.
+    /// Seconds of waits for short-lived threads.
     pub(in crate::rates) fn short_lived_s(&self) -> f64 {
         let led = self.paths.iter().filter(|path| path.hops.first().is_some_and(WaitHop::is_short_lived));
         led.map(|path| f64::from(path.seconds)).sum()
@@ -232,13 +233,13 @@ impl ChainRates {
     }
 }
 
-/// The longest first; of equal ones the smaller path.
+/// Longest first; among equal ones, the smaller path.
 pub(super) fn sort(paths: &mut [WaitPath]) {
     let path = |path: &WaitPath| (path.hops.clone(), path.end.clone(), path.name.clone());
     paths.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| path(a).cmp(&path(b))));
 }
 
-/// Puts the shortest together under an unknown end where there are more than [`PATHS`].
+/// If there are more than [`PATHS`], merges the shortest under an unknown end.
 pub(super) fn cut(paths: &mut Vec<WaitPath>) {
     if let Some(rest) = paths.get(PATHS..).filter(|rest| !rest.is_empty()) {
         let sum = |of: fn(&WaitPath) -> f32| rest.iter().map(of).sum();

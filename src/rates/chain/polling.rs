@@ -1,10 +1,11 @@
-//! A loop that polls, as `while not result.ready(): time.sleep(0.01)` does, waits for the threads that work while it sleeps.
+//! A polling loop, like `while not result.ready(): time.sleep(0.01)`, waits for the threads that work while it sleeps.
 //!
-//! The kernel knows such a wait only as a timer. A thread that works while the loop sleeps, and rests while the loop works, is
-//! what the loop waits for. A thread that never rests either works ahead and does not keep up, or has nothing to do with the
-//! loop: that it is waited for is a guess. A loop that sleeps while no thread works just sleeps.
+//! The kernel shows such a wait only as a sleep. A thread that works while the loop sleeps, and is idle while the loop
+//! works, is what the loop waits for. A thread that is never idle either works ahead and does not keep up, or has
+//! nothing to do with the loop: then it is only a guess that the loop waits for it. A loop that sleeps while no thread
+//! works just sleeps.
 //!
-//! A wait for the device may sleep as well. Where the loop's stacks stand at a line that sleeps, it does not wait for the device.
+//! A wait for the GPU may sleep too. While the loop's stacks are at a line that sleeps, it does not wait for the GPU.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ use crate::rates::stacks::PythonThread;
 use crate::rates::stacks::correction::ENOUGH_SAMPLES;
 use crate::rates::wait::Wait;
 
-/// Most threads that are kept.
+/// Most threads kept.
 const MOST_WORKERS_BESIDE: usize = 512;
 
 /// Seconds in which the loop slept, and in which it did not.
@@ -40,12 +41,12 @@ impl Seconds {
 /// Which threads worked while a loop slept, and which while it did not.
 #[derive(Debug, Default)]
 pub(super) struct Polling {
-    /// Of each thread, by process and thread: those in which it was at work.
+    /// For each thread, by process and thread: the seconds in which it worked.
     known: HashMap<(u32, u32), Seconds>,
     all: Seconds,
-    /// Stacks of the loop at a line that sleeps, and all of them.
+    /// Number of the loop's stacks at a line that sleeps, and of all its stacks.
     at_sleep: (f64, f64),
-    /// The latest sleep was put down to threads that never rest.
+    /// The latest sleep was attributed to threads that are never idle.
     guesses: bool,
 }
 
@@ -57,7 +58,7 @@ impl Polling {
         self.at_sleep = (sleeps / 2.0 + f64::from(of_loop.sleeps), all / 2.0 + f64::from(of_loop.samples));
     }
 
-    /// Part of the loop's sleep, 0–1, that lines of its code ask for.
+    /// Share of the loop's sleep, 0–1, requested by lines of its code.
     fn by_code(&self) -> f64 {
         let (sleeps, all) = self.at_sleep;
         if all < ENOUGH_SAMPLES as f64 || self.all.asleep <= 0.0 {
@@ -66,17 +67,17 @@ impl Polling {
         (sleeps / all * (self.all.asleep + self.all.beside) / self.all.asleep).clamp(0.0, 1.0)
     }
 
-    /// Most of it.
+    /// Whether most of it is.
     pub(super) fn is_by_code(&self) -> bool {
         self.by_code() >= MOSTLY
     }
 
-    /// Whether the latest sleep was put down to threads that never rest, which may have nothing to do with it.
+    /// Whether the latest sleep was attributed to threads that are never idle, which may have nothing to do with it.
     pub(super) fn guesses(&self) -> bool {
         self.guesses
     }
 
-    /// Leaves the device as much of a sleep as the loop's code does not ask for. Idle time stays what it is.
+    /// Leaves the GPU the part of a sleep that the loop's code does not request. Idle time stays unchanged.
     fn leave_device(&self, paths: &mut Vec<RoundPath>) {
         let by_code = self.by_code();
         let parts = |path: RoundPath| {
@@ -87,8 +88,8 @@ impl Polling {
         *paths = paths.drain(..).flat_map(parts).filter(|path| path.share > 0.0).collect();
     }
 
-    /// Takes what was found for one round of so many seconds, in which the loop's thread, of a process, was in this wait. A sleep
-    /// leads to the threads that work only during such sleeps.
+    /// Takes the result for one round of this many seconds, in which the process's loop thread was in this wait. A
+    /// sleep leads to the threads that work only during such sleeps.
     pub(super) fn take(
         &mut self,
         found: &mut FoundPaths,
@@ -158,7 +159,7 @@ impl Polling {
         self.all.fade(part);
     }
 
-    /// Works during a part of the loop's sleep, and far less while it does not sleep.
+    /// Whether it works during part of the loop's sleep, and far less otherwise.
     fn works_meanwhile(&self, thread: (u32, u32)) -> bool {
         let Some(worked) = self.known.get(&thread) else { return false };
         if self.all.asleep < SHORT_INTERVAL_S || self.all.beside < SEEN_S {

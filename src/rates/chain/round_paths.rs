@@ -1,4 +1,4 @@
-//! The paths that the wait of one sample leads over, and those of an interval added up to its [`ChainRates`].
+//! The paths of one sample's wait, and those of an interval added up to its [`ChainRates`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(super) struct RoundPath {
     pub end: WaitEnd,
     pub name: Option<Arc<str>>,
     pub share: f64,
-    /// Part of it in which the device idles, 0–1.
+    /// The part of it with the GPU idle, 0–1.
     pub idle: f64,
 }
 
@@ -27,22 +27,22 @@ impl RoundPath {
         vec![Self::end(end)]
     }
 
-    /// A part of it, 0–1.
+    /// A fraction of it, 0–1.
     pub(super) fn part(self, part: f64) -> Self {
         Self { share: self.share * part, ..self }
     }
 
-    /// It ends like this without leading to another thread.
+    /// Whether it has this end without leading to another thread.
     pub(super) fn is_own(&self, end: &WaitEnd) -> bool {
         self.hops.is_empty() && self.end == *end
     }
 
-    /// It leads over the same threads to the same end.
+    /// Whether it leads over the same threads to the same end.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         (&self.end, &self.name, &self.hops) == (&other.end, &other.name, &other.hops)
     }
 
-    /// The same, one thread later.
+    /// The same path with one more thread in front.
     pub(super) fn after(mut self, hop: WaitHop) -> Self {
         self.hops.insert(0, hop);
         self
@@ -53,8 +53,7 @@ impl RoundPath {
 #[derive(Debug, Clone)]
 pub(super) struct FoundPaths {
     pub paths: Vec<RoundPath>,
-    /// Of a wait that is taken for one for the device: where else it may lead, should the device have worked for less time
-    /// than is waited.
+    /// For a wait attributed to the GPU: where else it may lead, if the GPU worked for less time than the wait.
     pub otherwise: Vec<RoundPath>,
 }
 
@@ -64,14 +63,14 @@ impl From<Vec<RoundPath>> for FoundPaths {
     }
 }
 
-/// Threads on a path, its end, and its name.
+/// The threads on a path, its end, and its name.
 type PathKey = (Vec<WaitHop>, WaitEnd, Option<Arc<str>>);
 
 /// The paths of many samples, added up.
 #[derive(Debug, Default)]
 pub(super) struct PathSums {
     sums: HashMap<PathKey, (f64, f64)>,
-    /// Seconds at the device that may have been these.
+    /// Seconds attributed to the GPU that may have been these instead.
     otherwise: HashMap<PathKey, f64>,
     sets: BTreeMap<Arc<str>, WaitedSet>,
     samples: u32,
@@ -79,7 +78,7 @@ pub(super) struct PathSums {
 }
 
 impl PathSums {
-    /// Adds a sample that stands for so many seconds.
+    /// Adds a sample that represents this many seconds.
     pub(super) fn add(&mut self, found: FoundPaths, seconds: f64) {
         self.samples = self.samples.saturating_add(1);
         self.seconds += seconds;
@@ -100,7 +99,7 @@ impl PathSums {
         }
     }
 
-    /// Notes the pipe that a sample of so many seconds waited at, and the PIDs that write to it.
+    /// Adds the pipe at which a sample of this many seconds waited, and the PIDs that write to it.
     pub(super) fn add_set(&mut self, (pipe, workers): &(Arc<str>, Vec<u32>), seconds: f64) {
         if self.sets.len() >= PATHS && !self.sets.contains_key(pipe) {
             return;
@@ -110,7 +109,7 @@ impl PathSums {
         set.seconds += seconds as f32;
     }
 
-    /// The interval's chain, as far as the paths tell.
+    /// The interval's chain, as far as the paths show it.
     pub(super) fn finish(self, peer: impl Fn(u32) -> Peer) -> ChainRates {
         let path = |(hops, end, name), (seconds, idle_s): (f64, f64)| WaitPath {
             hops,
@@ -121,7 +120,7 @@ impl PathSums {
         };
         let mut paths: Vec<WaitPath> = self.sums.into_iter().map(|(key, sums)| path(key, sums)).collect();
         sort(&mut paths);
-        // The device has its own part of the time.
+        // The GPU has its own part of the time.
         let otherwise = self.otherwise.into_iter().map(|(key, seconds)| path(key, (seconds, seconds)));
         let mut otherwise: Vec<WaitPath> = otherwise.collect();
         sort(&mut otherwise);

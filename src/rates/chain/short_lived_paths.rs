@@ -1,8 +1,9 @@
-//! Short-lived threads stand for each other: few of them live long enough to be sampled, and where the waits for those led, the
-//! waits for the others lead too.
+//! Short-lived threads represent each other: few of them live long enough to be sampled, and the waits for the others
+//! lead to the same places.
 //!
-//! Threads are listed once a second, and sampled from then on. Of a pool that is made anew for each batch only the threads that
-//! a listing meets are sampled; a round later they are gone, and the loop waits for threads that were never listed.
+//! Threads are listed once a second, and sampled from then on. If a pool is made for each batch, only the threads
+//! present at a listing are sampled; a round later they are gone, and the loop waits for threads that were never
+//! listed.
 
 use super::graph::Graph;
 use super::paths::{WaitEdge, WaitEnd, WaitHop};
@@ -10,23 +11,23 @@ use super::round_paths::{FoundPaths, RoundPath};
 use crate::rates::levels::{MOSTLY, SEEN_S, faded};
 use crate::rates::wait::Wait;
 
-/// Most different paths that are kept.
+/// Most distinct paths kept.
 const KEPT_PATHS: usize = 16;
 
-/// Where the loop's waits for short-lived threads led of late.
+/// Where the loop's waits for short-lived threads led recently.
 #[derive(Debug, Default)]
 pub(super) struct ShortLivedPaths {
     /// The paths behind such threads; each one's share is in seconds.
     paths: Vec<RoundPath>,
     /// Seconds of waits for them.
     waited_s: f64,
-    /// Seconds in which such a thread was there while the loop did something else.
+    /// Seconds in which such a thread existed while the loop did something else.
     beside_s: f64,
 }
 
 impl ShortLivedPaths {
-    /// Takes what was found for one round of so many seconds, in which the loop's thread of a process was in this wait. Paths over
-    /// short-lived threads are put together; a wait in a futex that leads nowhere may lead where those did.
+    /// Takes the result for one round of this many seconds, in which the process's loop thread was in this wait. Paths
+    /// over short-lived threads are collected; a futex wait that leads nowhere may lead where those did.
     pub(super) fn take(&mut self, found: &mut FoundPaths, graph: &Graph<'_>, (pid, wait): (u32, Wait), seconds: f64) {
         let is_new =
             |hop: &WaitHop| hop.by == WaitEdge::Thread && hop.pid == pid && graph.is_new_thread(pid, hop.tid);
@@ -68,12 +69,12 @@ impl ShortLivedPaths {
         }
     }
 
-    /// The loop was seen waiting for enough of them, and they were seldom there while it did not.
+    /// Whether the loop waited for enough of them, and they rarely existed while it did not.
     fn speaks(&self) -> bool {
         self.waited_s >= SEEN_S && self.beside_s <= MOSTLY * (self.waited_s + self.beside_s)
     }
 
-    /// So much of a wait, 0–1, led where such waits led of late.
+    /// The part of a wait, 0–1, that leads where such waits led recently.
     fn parts(&self, pid: u32, share: f64, idle: f64) -> impl Iterator<Item = RoundPath> + '_ {
         let all: f64 = self.paths.iter().map(|path| path.share).sum();
         let led = self.paths.iter().filter(move |_| all > 0.0 && share > 0.0);

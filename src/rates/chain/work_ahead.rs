@@ -1,33 +1,34 @@
-//! Which processes work ahead of the loop, as loaders do, and which on request, as services do.
+//! Which processes work ahead of the loop, like loaders, and which on request, like services.
 //!
-//! A service rests while the loop works; a loader that is too slow works then too, and never rests. What a process does while
-//! the loop does not wait for it says nothing about that: a loader that has filled its queue rests like a service. So what is seen in a
-//! tick counts by how long the loop waited for the process in it.
+//! A service is idle while the loop works; a loader that is too slow still works then, and is never idle. What a
+//! process does while the loop does not wait for it shows nothing: a loader with a full queue is as idle as a service.
+//! So each tick counts by how long the loop waited for the process in it.
 
 use std::collections::HashMap;
 
 use crate::rates::levels::{BY_CHANCE, FADE, LESS_THAN_SEEN, MOSTLY, WORKING_SHARE};
 
-/// Most processes that are remembered.
+/// Most processes remembered.
 const MOST_WATCHED: usize = 512;
-/// So much of a sample of the loop at work says nothing yet: until then a process of the job counts as one that works ahead.
+/// This much of a sample of the loop at work shows nothing yet: until then a process of the job counts as working
+/// ahead.
 const LEEWAY: f64 = 0.5;
 
-/// What was seen of one process, in samples. Older ticks fade, so a count stays below ten ticks' samples.
+/// Counts for one process, in samples. Older ticks fade, so a count stays below ten ticks' samples.
 #[derive(Debug, Default, Clone, Copy)]
 struct Counts {
-    /// The loop was at work.
+    /// The loop worked.
     working: f64,
-    /// Of these, in so many some thread of the process ran.
+    /// Of these: some thread of the process ran.
     ran: f64,
-    /// It rested until it is asked for something.
+    /// It was idle until asked for something.
     asked: f64,
-    /// The loop waited for it: counted in the newest tick only.
+    /// The loop waited for it; counted in the newest tick only.
     waited: f64,
 }
 
 impl Counts {
-    /// These and others, each of which counts so much.
+    /// The sum of these and others, the others with a weight.
     fn plus(self, other: Self, weight: f64) -> Self {
         Self {
             working: other.working.mul_add(weight, self.working),
@@ -43,13 +44,13 @@ impl Counts {
 pub(super) struct WorkAhead {
     known: HashMap<u32, Counts>,
     newest: HashMap<u32, Counts>,
-    /// Samples of the newest tick, and those of them in which the loop was at work.
+    /// Samples of the newest tick, and how many of them had the loop at work.
     samples: f64,
     working: f64,
 }
 
 impl WorkAhead {
-    /// Begins a tick.
+    /// Starts a tick.
     pub(super) fn begin(&mut self) {
         self.known.values_mut().for_each(|known| *known = Counts::default().plus(*known, FADE));
         for pid in self.newest.keys().copied().collect::<Vec<_>>() {
@@ -58,14 +59,14 @@ impl WorkAhead {
                 self.known.insert(pid, counts);
             }
         }
-        // A tick adds whole samples, and a tenth fades with each: what is below this was last seen some forty ticks ago.
+        // A tick adds whole samples, and a tenth fades per tick: a smaller count is about forty ticks old.
         self.known.retain(|_, known| known.working > LESS_THAN_SEEN || known.asked > LESS_THAN_SEEN);
         self.newest.clear();
         (self.samples, self.working) = (0.0, 0.0);
     }
 
-    /// Notes a sample of the loop: the processes it waits for and for how much of the sample, 0–1; those that rest until they
-    /// are asked for something; and, where the loop itself is at work, those that run beside it.
+    /// Adds a sample of the loop: the processes it waits for, with the part of the sample (0–1); the processes that are
+    /// idle until asked; and, if the loop itself works, the processes that run meanwhile.
     pub(super) fn add(
         &mut self,
         waits: impl Iterator<Item = (u32, f64)>,
@@ -87,15 +88,15 @@ impl WorkAhead {
         }
     }
 
-    /// What is known of a process, the newest tick included.
+    /// The counts of a process, including the newest tick.
     fn counts(&self, pid: u32) -> Counts {
         let known = self.known.get(&pid).copied().unwrap_or_default();
         let Some(seen) = self.newest.get(&pid).filter(|seen| seen.waited > 0.0) else { return known };
         known.plus(Counts { working: self.working, ..*seen }, seen.waited / self.samples)
     }
 
-    /// Whether a process works ahead of the loop: most of the loop's own time, and not on request. Loaders were measured to rest until
-    /// they are asked for 0.00 of that time, environments for 0.1 and more.
+    /// Whether a process works ahead of the loop: during most of the loop's own time, and not on request. Measured
+    /// share of that time idle until asked: 0.00 for loaders, 0.1 and more for environments.
     pub(super) fn is_ahead(&self, pid: u32) -> bool {
         let counts = self.counts(pid);
         let works = counts.ran >= MOSTLY * (counts.working - LEEWAY);

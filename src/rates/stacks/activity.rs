@@ -1,4 +1,4 @@
-//! What a thread was doing by its stack, and counts of samples by that.
+//! What a thread was doing according to its stack, and counts of samples by activity.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use crate::text::named_enum;
 named_enum! {
     /// What a thread was doing.
     pub enum Activity {
-        /// Trainer: waiting for a batch. Worker: waiting for an index.
+        /// Training process: waiting for a batch. Worker: waiting for an index.
         Waiting = "waiting",
-        /// Trainer: taking a batch over, unpickling it.
+        /// Training process: receiving a batch, unpickling it.
         Receiving = "receiving",
-        /// Trainer: making an iterator, starting workers.
+        /// Training process: making an iterator, starting workers.
         LoaderStart = "loader_start",
-        /// Waiting for a queue of the program's own.
+        /// Waiting for one of the program's own queues.
         QueueWait = "queue_wait",
         /// Waiting for something that the code does not name: a future, a pipe, an event loop, a child.
         OtherWait = "other_wait",
@@ -25,11 +25,11 @@ named_enum! {
         Decode = "decode",
         /// Transforming them.
         Transform = "transform",
-        /// Collating them to a batch.
+        /// Collating them into a batch.
         Collate = "collate",
         /// Sending a batch.
         HandOver = "hand_over",
-        /// Moving a batch to the device.
+        /// Moving a batch to the GPU.
         Copy = "copy",
         /// Forward pass.
         Forward = "forward",
@@ -37,7 +37,7 @@ named_enum! {
         Backward = "backward",
         /// Optimizer, scheduler, gradient clipping and scaling.
         Optimizer = "optimizer",
-        /// Waiting for the device in a call that is there for it.
+        /// Waiting for the GPU in a call made for that.
         Sync = "sync",
         /// Collectives.
         Collective = "collective",
@@ -49,26 +49,26 @@ named_enum! {
         Compile = "compile",
         /// Importing modules.
         Import = "import",
-        /// A compiled call that holds the whole step and the fetching of its batch (Keras on TensorFlow).
+        /// A compiled call that contains the whole step, including fetching its batch (Keras on TensorFlow).
         Graph = "graph",
-        /// Anything else: the user's own code, the framework's.
+        /// Anything else: the user's own code, or the framework's.
         Python = "python",
     }
 }
 
 impl Activity {
-    /// Making a batch: loading it in this very process, when it is a trainer's.
+    /// Whether it makes a batch; in a training process this means loading in the process itself.
     pub fn is_loading(self) -> bool {
         matches!(self, Self::Load | Self::Decode | Self::Transform | Self::Collate)
     }
 
-    /// A part of getting a batch.
+    /// Whether it is part of getting a batch.
     pub fn is_input(self) -> bool {
         self.is_loading() || matches!(self, Self::Waiting | Self::Receiving | Self::LoaderStart | Self::QueueWait)
     }
 }
 
-/// Samples by activity; in JSON an object with the activities that were seen.
+/// Samples by activity; in JSON an object with the activities that occurred.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<Activity, u32>", into = "BTreeMap<Activity, u32>")]
 pub struct Activities([u32; Activity::COUNT]);

@@ -1,14 +1,14 @@
-//! The split of the loop's time, corrected by stacks: the one place where what the sampler saw and what the stacks say
-//! become one number, before anything shows, logs or judges it.
+//! The split of the loop's time, corrected by stacks: the one place where the sampler's and the stacks' findings become
+//! one number, before anything shows, logs or judges it.
 //!
-//! The sampler knows how long a thread was blocked, and in what, to within a few points; the stacks know where in the code
-//! it was. So the sampler gives the time and the stacks split it: a thread that is not in the loader's poll may still be
-//! inside the loader, receiving a batch or making it.
+//! The sampler knows how long a thread was blocked, and in what, to within a few points; the stacks know where in the
+//! code it was. So the sampler provides the time and the stacks divide it: a thread that is not in the loader's poll
+//! may still be inside the loader, receiving a batch or making it.
 //!
-//! A frame's `split_s` is an interval of the sampler, split by the [`RecentActivities`] stacks of that trainer. A verdict's shares are
-//! its whole window's times, split by all stacks of the window. Both call [`correct`]; it bends (a prior, floors, what is moved
-//! first), so the mean of the frames comes near the verdict's number without being equal to it. Where there are no stacks both
-//! are what the sampler measured.
+//! A frame's `split_s` is one sampler interval, divided by the newest stacks of that training process
+//! ([`RecentActivities`]). A verdict's shares are the times of its whole window, divided by all stacks of the window.
+//! Both call [`correct`], which is not linear (a prior, floors, an order of moving), so the mean of the frames comes
+//! close to the verdict's number without being equal to it. Without stacks both are what the sampler measured.
 
 use std::collections::VecDeque;
 
@@ -16,23 +16,23 @@ use super::{Activities, Activity};
 use crate::rates::levels::{BEYOND_CHANCE, CLEARLY};
 use crate::rates::time_split::TimeSplit;
 
-/// Samples of a main thread from which its stacks are believed …
+/// From this many samples on, the stacks of a loop are believed …
 pub const ENOUGH_SAMPLES: u64 = 15;
-/// … and how many samples' weight the sampler's own estimate keeps beside them.
+/// … and the sampler's own estimate keeps the weight of this many samples.
 const PRIOR: f64 = 6.0;
 
-/// What the sampler saw of a loop's thread, as shares of its time.
+/// What the sampler measured of a loop's thread, as shares of its time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Measured {
     /// The split.
     pub split: TimeSplit,
-    /// Of the input wait: in the loader's own poll, which needs no guess.
+    /// Of the time waiting for data: in the loader's own poll, which is not a guess.
     pub polled: f64,
     /// Waiting for written data to reach a disk.
     pub disk_write: f64,
-    /// Running or queueing for a CPU, its own compute threads running for it, or not known: the most that can be work.
+    /// Running or queueing for a CPU, own compute threads running, or unknown: the upper bound for work.
     pub able_to_work: f64,
-    /// Waiting for another process, which was found and makes no batches.
+    /// Waiting for a known other process that makes no batches.
     pub elsewhere: f64,
     /// Share of its runnable time spent queueing for a CPU.
     pub run_delay: Option<f64>,
@@ -53,49 +53,50 @@ impl LoopShares {
         Activity::ALL.into_iter().zip(self.0)
     }
 
-    /// Share of the activities of a kind.
+    /// Share of the activities that match.
     pub fn share_where(&self, wanted: impl Fn(Activity) -> bool) -> f64 {
         self.iter().filter(|(activity, _)| wanted(*activity)).map(|(_, share)| share).sum()
     }
 
-    /// Share in the model and what trains it: forward, backward, optimizer, copies.
+    /// Share in the model and its training: forward, backward, optimizer, copies.
     pub fn of_model(&self) -> f64 {
         use Activity::{Backward, Copy, Forward, Optimizer};
         self.share_where(|activity| matches!(activity, Forward | Backward | Optimizer | Copy))
     }
 
-    /// Share outside of getting batches and of waiting for something unnamed.
+    /// Share outside getting batches and waiting for something unnamed.
     pub fn outside(&self) -> f64 {
         1.0 - self.share_where(|activity| activity.is_input() || activity == Activity::OtherWait)
     }
 }
 
-/// The split as it is shown and judged.
+/// The split as shown and judged.
 #[derive(Debug, Clone, Default)]
 pub struct Corrected {
     /// The split, shares that add up to 1.
     pub split: TimeSplit,
     /// What the thread did.
     pub activities: LoopShares,
-    /// What the samples outside of waiting stand for, as a share, and how many they are.
+    /// The time outside of waiting as a share, and the number of samples that represent it.
     rest: (f64, f64),
 }
 
 impl Corrected {
-    /// Share of the wall time that so many samples outside of waiting stand for.
+    /// Share of the wall time that this many samples outside of waiting represent.
     pub fn share(&self, samples: u32) -> f64 {
         let (rest, active) = self.rest;
         if active > 0.0 { rest * f64::from(samples) / active } else { 0.0 }
     }
 }
 
-/// The measured split, corrected by what the stacks say. `None` where there are too few of them.
+/// The measured split, corrected by the stacks. `None` if there are too few stacks.
 ///
-/// With Lp the share in the loader's poll, the rest 1 − Lp is split by the samples that are no waits for a batch. What
-/// the loader's `next()` has of them (receiving, loading in the process itself) is input wait too; the sampler's own estimate
-/// counts like [`PRIOR`] samples. Samples in a wait that the code does not name say nothing of what it is for: as much of the time stays
-/// what the sampler took it for. So do those at a queue of the program's own, as far as the waits were seen to be for another
-/// process that makes no batches: answers come through queues too.
+/// With Lp the share in the loader's poll, the rest 1 − Lp is divided by the samples that are not waits for a batch.
+/// Samples inside the loader's `next()` (receiving, loading in the process itself) are waiting for data too; the
+/// sampler's own estimate counts like [`PRIOR`] samples. Samples in a wait that the code does not name do not show its
+/// purpose: that much of the time stays what the sampler took it for. The same holds for samples at one of the
+/// program's own queues, as far as the waits were found to be for another process that makes no batches: answers come
+/// through queues too.
 pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let total = stacks.total();
     if total < ENOUGH_SAMPLES {
@@ -105,15 +106,15 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let polled = measured.polled.min(split.input_wait).clamp(0.0, 1.0);
     let stacks = &with_polls_as_waits(polled, stacks);
     let waiting = f64::from(stacks.get(Activity::Waiting)) / total as f64;
-    // Loaders that wait in another way than torch's: the sampler does not know their waits. And where the thread queues for a
-    // CPU after its wait is over, the sampler sees it running while the code still stands in the wait.
+    // Loaders that wait in another way than torch's: the sampler does not recognize their waits. And if the thread
+    // queues for a CPU after its wait is over, the sampler sees it running while the code is still in the wait.
     let queues = (measured.run_delay.unwrap_or(0.0) / CLEARLY).clamp(0.0, 1.0);
     let polled =
         if waiting - polled > BEYOND_CHANCE { waiting } else { polled + queues * (waiting - polled).max(0.0) };
     let rest = 1.0 - polled;
     let active = total.saturating_sub(stacks.get(Activity::Waiting).into()) as f64;
     let part_of_rest = |samples: f64| if active > 0.0 { rest * samples / active } else { 0.0 };
-    // Making the iterator lies outside of its `next()`.
+    // Making the iterator is outside its `next()`.
     let in_next = stacks.samples_where(|activity| {
         activity.is_input() && !matches!(activity, Activity::Waiting | Activity::LoaderStart)
     });
@@ -127,13 +128,13 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let weigh = |samples: f64, prior: f64| named * (samples + PRIOR * prior) / (active - unnamed + PRIOR);
     let of_named = |share: f64| if named > 0.0 { (share / named).clamp(0.0, 1.0) } else { 0.0 };
     let input = polled + kept + weigh(in_next, of_named(guessed - kept));
-    // The sampler takes a thread that writes a lot for one that saves state; stacks know a heavy log from that.
+    // The sampler takes a thread that writes a lot for one that saves state; stacks tell saving from heavy logging.
     let saving = stacks.get(Activity::Checkpoint);
     let written = measured.disk_write.min(split.checkpoint);
-    // A thread of its own may save while the loop waits for it.
+    // A separate thread may save while the loop waits for it.
     let saved = split.checkpoint.min(part_of_rest(unnamed) - kept).max(written);
     let checkpoint = if saving > 0 { weigh(f64::from(saving), of_named(split.checkpoint)).max(saved) } else { saved };
-    // What was seen to be a wait for the GPU is no saving, whatever the function is called that the code stands in.
+    // A wait found to be for the GPU is not saving, whatever the function is called.
     let checkpoint = checkpoint.min((split.checkpoint + split.host_busy + split.other).max(saved));
     let elsewhere = part_of_rest(stacks.samples_where(waits_by_name) as f64);
     let host_most = measured.able_to_work.max(split.host_busy);
@@ -148,9 +149,9 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     Some(corrected)
 }
 
-/// The samples, with those at a queue of the program's own counted as waits for a batch as far as the sampler saw the thread
-/// in the loader's poll meanwhile: loaders that are made as torch's poll like it, under other names. Else the same time
-/// would count twice, as the poll and as a part of the rest.
+/// The samples, with those at the program's own queues counted as waits for a batch as far as the sampler saw the
+/// thread in the loader's poll meanwhile: loaders modeled on torch's poll like it, under other names. Otherwise the
+/// same time would count twice, as the poll and as part of the rest.
 fn with_polls_as_waits(polled: f64, stacks: &Activities) -> Activities {
     let of_polls = (polled * stacks.total() as f64).round() as u32;
     let moved = of_polls.saturating_sub(stacks.get(Activity::Waiting)).min(stacks.get(Activity::QueueWait));
@@ -162,7 +163,7 @@ fn with_polls_as_waits(polled: f64, stacks: &Activities) -> Activities {
     counted
 }
 
-/// Blocked inside of these is a wait for something that is no batch.
+/// Whether being blocked inside it is a wait for something other than a batch.
 fn waits_by_name(activity: Activity) -> bool {
     matches!(
         activity,
@@ -170,10 +171,10 @@ fn waits_by_name(activity: Activity) -> bool {
     )
 }
 
-/// Moves the shares to the given input wait and checkpoint: what is more is taken from the host's work first, then from
-/// what is not known. What is less goes to the host's work up to `host_most`: a thread that was blocked did not work, wherever
-/// its code stood. What is beyond that stays the wait for a batch that it was taken for, but for the share `elsewhere` in which
-/// the code names another wait.
+/// Moves the shares to the given amounts of waiting for data and of saving. An increase is taken from the host's work
+/// first, then from the unknown. A decrease goes to the host's work up to `host_most`: a blocked thread did not work,
+/// wherever its code was. Anything beyond stays a wait for a batch, except for the share `elsewhere` in which the code
+/// names another wait.
 fn shift(shares: &mut TimeSplit, input: f64, checkpoint: f64, host_most: f64, elsewhere: f64) {
     let less_input = (shares.input_wait - input).max(0.0);
     let mut wanted = (input - shares.input_wait) + (checkpoint - shares.checkpoint);
@@ -194,21 +195,21 @@ fn shift(shares: &mut TimeSplit, input: f64, checkpoint: f64, host_most: f64, el
             break;
         }
     }
-    // Where nothing was left to take it from, the parts are made to fit.
+    // If there was nothing left to take from, the parts are scaled to fit.
     let parts = shares.map(|part| part.max(0.0));
     if let Some(fitting) = parts.shares_of(parts.total()) {
         *shares = fitting;
     }
 }
 
-/// The newest stacks of one trainer's loop: when the interval that has them ended, and what they say.
+/// The newest stacks of one training loop: when the interval that contains them ended, and what they show.
 #[derive(Debug, Default)]
 pub(in crate::rates) struct RecentActivities(VecDeque<(u64, Activities)>);
 
 impl RecentActivities {
-    /// Stacks older than this are not asked, nanoseconds: they are taken seldom while nothing changes.
+    /// Older stacks are not used, nanoseconds: stacks are taken rarely while nothing changes.
     const SPAN_NS: u64 = 120_000_000_000;
-    /// As many samples, the newest, are asked: shares to within 5 points, and a change is followed within some windows.
+    /// How many of the newest samples are used: shares to within 5 points, and a change shows within a few windows.
     pub(in crate::rates) const NEWEST_SAMPLES: u64 = 100;
 
     /// Takes the stacks of an interval that ended at `now_ns`.

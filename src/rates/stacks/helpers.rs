@@ -1,5 +1,6 @@
-//! Threads beside the one that is looked at. Where a data worker's data set decodes or fetches in threads of its own and its main
-//! thread waits for them, their stacks say what a sample costs; a trainer's may make its batches.
+//! Threads other than the main one of a window. If a worker's dataset decodes or fetches in threads of its own while
+//! its first thread waits for them, their stacks show what a sample costs; a training process's threads may make its
+//! batches.
 
 use super::activity::Activity;
 use super::patterns::Pattern;
@@ -7,7 +8,7 @@ use super::reading::{KnownFrame, has, makes_what_is_trained_on, sample_stage, sl
 use super::{place, seen, tally};
 use crate::sample::{StackWindow, ThreadStacks};
 
-/// The main thread waits, in the data set or collate function, for something that its code does not name.
+/// Whether the thread waits, in the dataset or collate function, for something that its code does not name.
 pub(super) fn is_wait_in_fetch(stack: &[KnownFrame<'_>], activity: Activity) -> bool {
     waits(stack) && activity == Activity::Transform && has(stack, Pattern::Fetch)
 }
@@ -21,7 +22,7 @@ pub(super) struct Did {
     pub samples: u32,
 }
 
-/// The stacks of the other threads that neither wait nor send batches, and how often each was seen.
+/// The stacks of the other threads that neither wait nor send batches, and how often each occurred.
 fn at_work_aside<'a>(
     window: &'a StackWindow,
     patterns: &'a [Pattern],
@@ -32,7 +33,7 @@ fn at_work_aside<'a>(
     stacks.filter(|(seen, _)| !waits(seen) && !has(seen, Pattern::QueueFeed))
 }
 
-/// Samples of a trainer's other threads at work in the user's own code, and those of them in which they make batches.
+/// Samples of a training process's other threads at work in the user's own code, and how many of them make batches.
 pub(super) fn at_work(window: &StackWindow, patterns: &[Pattern], main: Option<&ThreadStacks>) -> (u32, u32) {
     let mut count = (0_u32, 0_u32);
     for (seen, samples) in at_work_aside(window, patterns, main) {
@@ -42,8 +43,8 @@ pub(super) fn at_work(window: &StackWindow, patterns: &[Pattern], main: Option<&
     count
 }
 
-/// What the other threads did while the main thread waited for so many samples, which they share: in the user's own code, or in
-/// what is known to read or decode, and not waiting themselves. Empty where no thread did any such thing.
+/// What the other threads did during this many samples of the first thread's waits, which they share: in the user's own
+/// code, or in known reading or decoding code, and not waiting themselves. Empty if no thread did.
 pub(super) fn meanwhile(
     window: &StackWindow,
     patterns: &[Pattern],
@@ -59,7 +60,7 @@ pub(super) fn meanwhile(
         })
         .collect();
     let all: u64 = did.iter().map(|did| u64::from(did.samples)).sum();
-    // Parts that add up to all of it.
+    // The parts add up to the whole.
     let (mut before, mut given) = (0_u64, 0_u64);
     for did in &mut did {
         before += u64::from(did.samples);

@@ -1,8 +1,9 @@
-//! What a single frame is known for: one table of file tails and function names.
+//! What a single frame is known for: one table of path endings and function names.
 //!
-//! Files are matched by their tail (`torch/utils/data/dataloader.py`), functions by the last dotted part of their name, for
-//! py-spy before 0.4.3 prints `get` where later ones print `Queue.get`. Where a row's source is "seen", the frame was
-//! seen in the stacks of a running program; "read" means that it was read in the package's source.
+//! Files are matched by the end of their path (`torch/utils/data/dataloader.py`), functions by the last dotted part of
+//! their name, because py-spy before 0.4.3 prints `get` where later versions print `Queue.get`. "Seen" as a row's
+//! source means that the frame appeared in the stacks of a running program; "read" means that it was read in the
+//! package's source.
 
 use Pattern::Is;
 
@@ -13,25 +14,25 @@ use crate::text::is_one_of;
 /// What a frame is known for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pattern {
-    /// Doing this, where nothing further in says otherwise.
+    /// Doing this, unless a frame further in says otherwise.
     Is(Activity),
     /// The loader's iterator in the training process.
     LoaderNext,
-    /// torch's iterator asks its sampler which samples the next batch is made of.
+    /// torch's iterator asks its sampler for the indices of the next batch.
     NextIndex,
-    /// torch's `fetch`: the data set and the collate function are called from here.
+    /// torch's `fetch`, which calls the dataset and the collate function.
     Fetch,
-    /// A library that hands out samples, called from here: what runs below makes them.
+    /// A library that hands out samples, called from here: everything below makes them.
     Samples,
-    /// The loop of a data worker.
+    /// The loop of a worker.
     WorkerLoop,
-    /// A queue between processes or threads: taking from it.
+    /// Taking from a queue between processes or threads.
     QueueGet,
-    /// Putting into it.
+    /// Putting into one.
     QueuePut,
     /// The thread that pickles batches and sends them.
     QueueFeed,
-    /// A wait that takes no CPU when it is the leaf.
+    /// A wait that takes no CPU time if it is the leaf.
     Wait,
     /// A connection between processes.
     Connection,
@@ -39,12 +40,12 @@ pub(super) enum Pattern {
     Validation,
     /// The wrapper of a function under `torch.no_grad()`.
     NoGrad,
-    /// Nothing that is known.
+    /// Nothing known.
     Nothing,
 }
 
-/// A row: what frames are known for that lie in one of these files (separated by commas), in one of these functions
-/// (separated by blanks; none: any). The first row that fits is taken.
+/// A row: what a frame is known for if it is in one of these files (separated by commas) and in one of these functions
+/// (separated by blanks; empty: any). The first matching row counts.
 type PatternRow = (Pattern, &'static str, &'static str);
 
 /// torch/utils/data, multiprocessing and threading: seen with torch 2.15 and CPython 3.11.
@@ -75,8 +76,8 @@ const LOADER: &[PatternRow] = &[
     (Pattern::LoaderNext, "tensorflow/python/data/ops/iterator_ops.py", "__next__ _next_internal"),
 ];
 
-/// Libraries that a loop takes samples from in its own process, outside of torch's loader. datasets, webdataset, torchdata: seen;
-/// the others: read, by their packages' layout.
+/// Libraries from which a loop takes samples in its own process, outside torch's loader. datasets, webdataset,
+/// torchdata: seen; the others: read, by their package layout.
 const HAND_OUT: &[PatternRow] = &[
     (Pattern::Samples, "datasets/arrow_dataset.py", "__getitem__ __getitems__ _getitem __iter__ iter"),
     (
@@ -115,7 +116,7 @@ const READ_AND_DECODE: &[PatternRow] = &[
     ),
 ];
 
-/// The training loop. torch: seen with 2.15; frameworks: see the read-me of the workloads.
+/// The training loop. torch: seen with 2.15; frameworks: see the README of the workloads.
 const LOOP: &[PatternRow] = &[
     (Is(Forward), "torch/nn/modules/module.py", "_call_impl _wrapped_call_impl"),
     (Is(Forward), "torch/nn/functional.py", ""),
@@ -146,7 +147,7 @@ const LOOP: &[PatternRow] = &[
         "torch/distributed/checkpoint/, accelerate/checkpointing.py, keras/src/saving/, callbacks/model_checkpoint.py",
         "",
     ),
-    // Most of its other functions serve loading as well.
+    // Most other functions in this file serve loading as well.
     (Is(Checkpoint), "torch/serialization.py", "save _save _legacy_save"),
     (
         Is(Compile),
@@ -167,7 +168,7 @@ const LOOP: &[PatternRow] = &[
     (Pattern::Validation, "transformers/trainer.py", "evaluate evaluation_loop prediction_loop prediction_step"),
     (Pattern::Validation, "keras/src/backend/tensorflow/trainer.py", "evaluate"),
     (Pattern::NoGrad, "torch/utils/_contextlib.py", "no_grad inference_mode decorate_context"),
-    // Keras on TensorFlow runs the whole step, the fetching of its batch included, in one compiled call.
+    // Keras on TensorFlow runs the whole step, including fetching its batch, in one compiled call.
     (Is(Graph), "tensorflow/python/eager/execute.py", "quick_execute"),
     (Is(Import), "<frozen importlib._bootstrap>", "_find_and_load _load_unlocked _find_and_load_unlocked"),
 ];
@@ -191,14 +192,14 @@ pub(super) fn last_part(function: &str) -> &str {
     function.rsplit('.').next().unwrap_or(function)
 }
 
-/// Whether what loads in this file reads arrays that were stored: unlike other reading, a loop that does it at each step reads
-/// its data.
+/// Whether the loading code in this file reads stored arrays: a loop that does this at each step reads its data, unlike
+/// with other reading.
 pub(super) fn holds_stored_arrays(file: &str) -> bool {
     const ARRAY_FILES: &str = "torch/serialization.py, numpy/lib/npyio.py, numpy/lib/_npyio_impl.py, safetensors/";
     ARRAY_FILES.split(", ").any(|tail| in_file(file, tail))
 }
 
-/// Whether the path ends with the tail, or lies under it where the tail is a folder.
+/// Whether the path ends with the tail, or is inside it if the tail is a folder.
 fn in_file(file: &str, tail: &str) -> bool {
     if !tail.ends_with('/') {
         return file.strip_suffix(tail).is_some_and(|before| {

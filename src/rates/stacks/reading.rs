@@ -1,5 +1,5 @@
-//! What a single stack says its thread was doing, by the patterns of its frames. A trainer's main thread and that of a
-//! data worker are read by different rules, see [`trainer_activity`] and [`worker_activity`].
+//! What a single stack says its thread was doing, by the patterns of its frames. The training loop and a worker's first
+//! thread are read by different rules, see [`trainer_activity`] and [`worker_activity`].
 
 use super::activity::Activity;
 use super::patterns::{Pattern, holds_stored_arrays, last_part, pattern};
@@ -12,7 +12,7 @@ pub(super) struct KnownFrame<'a> {
     pub at: usize,
     pub frame: &'a StackFrame,
     pub pattern: Pattern,
-    /// Its function is seen to hold steps as well: it is the loop, whatever it is called.
+    /// Its function was seen taking steps: it is the loop, whatever its name.
     pub is_loop: bool,
 }
 
@@ -21,34 +21,34 @@ impl KnownFrame<'_> {
         is_user_code(&self.frame.file)
     }
 
-    /// What it is called may tell what is done in it.
+    /// Whether its name may show what it does.
     fn may_name(&self) -> bool {
         self.is_user() && !self.is_loop
     }
 }
 
-/// A stack has a frame of this pattern.
+/// Whether a stack has a frame with this pattern.
 pub(super) fn has(stack: &[KnownFrame<'_>], wanted: Pattern) -> bool {
     stack.iter().any(|seen| seen.pattern == wanted)
 }
 
-/// A stack stands in a wait of the standard library.
+/// Whether a stack is in a wait of the standard library.
 pub(super) fn waits(stack: &[KnownFrame<'_>]) -> bool {
     stack.first().is_some_and(|leaf| leaf.pattern == Pattern::Wait)
 }
 
-/// One of these parts, which are separated by blanks, is in the text.
+/// Whether one of these blank-separated parts is in the text.
 fn has_one_of(parts: &str, text: &str) -> bool {
     parts.split(' ').any(|part| text.contains(part))
 }
 
-/// What a trainer's main thread was doing; `stack` is leaf first.
+/// What a training loop was doing; `stack` is leaf first.
 ///
-/// Inside the loader the leaf tells waiting from receiving, and a `fetch` in this process means that it loads itself.
-/// The sampler of torch's loader runs in the loop's own thread too: that is the loop's work, whatever the workers do.
-/// Elsewhere the innermost known frame decides: an optimizer of a framework calls the whole step as a closure, so the
-/// outermost would always be the optimizer. A wait of the standard library without any is for something that the code does
-/// not name: a future's result, an answer over a pipe, the next event, the end of a child.
+/// Inside the loader the leaf tells waiting from receiving, and a `fetch` in this process means that it loads its data
+/// itself. The sampler of torch's loader also runs in the loop's thread: that is the loop's own work, whatever the
+/// workers do. Elsewhere the innermost known frame decides: a framework's optimizer calls the whole step as a closure,
+/// so the outermost would always be the optimizer. A wait of the standard library without a known frame is for
+/// something that the code does not name: a future's result, an answer over a pipe, the next event, the end of a child.
 pub(super) fn trainer_activity(stack: &[KnownFrame<'_>]) -> Activity {
     let has = |wanted: Pattern| has(stack, wanted);
     if let Some(fetch) = stack.iter().position(|seen| seen.pattern == Pattern::Fetch) {
@@ -66,7 +66,7 @@ pub(super) fn trainer_activity(stack: &[KnownFrame<'_>]) -> Activity {
     if has(Pattern::Is(Activity::Import)) {
         return Activity::Import;
     }
-    // A queue that the program itself reads batches from, or a wait in a function named for getting them.
+    // A queue from which the program itself reads batches, or a wait in a function named for getting them.
     let at = stack.first().map(|leaf| leaf.pattern);
     let takes = matches!(at, Some(Pattern::Wait | Pattern::Connection | Pattern::QueueGet)) || sleeps(stack);
     if takes && (has(Pattern::QueueGet) || has(Pattern::Samples) || makes_batches(stack)) {
@@ -97,14 +97,15 @@ pub(super) fn trainer_activity(stack: &[KnownFrame<'_>]) -> Activity {
     }
 }
 
-/// A stack stands at a line that sleeps.
+/// Whether a stack is at a line that sleeps.
 pub(super) fn sleeps(stack: &[KnownFrame<'_>]) -> bool {
     let at = stack.first().map(|leaf| leaf.frame);
     at.is_some_and(|frame| is_sleep(frame.text.as_deref(), &frame.file, &frame.function))
 }
 
-/// The line is one that sleeps, as of a loop that looks again and again whether something is there. A call by another name that
-/// ends so, as `torch.cuda._sleep`, is none. Lines of libraries are not read: joblib looks every 10 ms (joblib/parallel.py).
+/// Whether the line sleeps, like a loop that polls for something. A call whose name only ends that way, like
+/// `torch.cuda._sleep`, does not count. Lines of libraries are not considered: joblib polls every 10 ms
+/// (joblib/parallel.py).
 pub fn is_sleep(text: Option<&str>, file: &str, function: &str) -> bool {
     let text = text.unwrap_or_default();
     let is_call = |(before, _): (&str, &str)| !before.ends_with(|last: char| last == '_' || last.is_alphanumeric());
@@ -112,7 +113,7 @@ pub fn is_sleep(text: Option<&str>, file: &str, function: &str) -> bool {
     text.split_once("sleep(").is_some_and(is_call) || file.ends_with("/joblib/parallel.py") && joblib()
 }
 
-/// What a data worker's main thread was doing; `stack` is leaf first.
+/// What a worker's first thread was doing; `stack` is leaf first.
 pub(super) fn worker_activity(stack: &[KnownFrame<'_>]) -> Activity {
     if let Some(fetch) = stack.iter().position(|seen| seen.pattern == Pattern::Fetch) {
         return stage(stack, fetch);
@@ -137,14 +138,15 @@ pub(super) fn worker_activity(stack: &[KnownFrame<'_>]) -> Activity {
     sample_stage(stack)
 }
 
-/// The stage of a stack through `fetch`, which stands at `fetch`: what it called tells data set from collate function.
+/// The stage of a stack that passes through `fetch`, at index `fetch`: what it called tells the dataset from the
+/// collate function.
 fn stage(stack: &[KnownFrame<'_>], fetch: usize) -> Activity {
     let inside = stack.get(..fetch).unwrap_or_default();
     if collates(inside.last(), stack.get(fetch)) { Activity::Collate } else { sample_stage(inside) }
 }
 
-/// Whether `fetch` called the collate function. The text of its own line says so where it could be read. Else by name:
-/// a data set is asked through special methods, so a plain function is a collate function.
+/// Whether `fetch` called the collate function. The text of its own line shows it, if readable. Otherwise names decide:
+/// a dataset is called through special methods, so a plain function is a collate function.
 fn collates(called: Option<&KnownFrame<'_>>, fetch: Option<&KnownFrame<'_>>) -> bool {
     if let Some(text) = fetch.and_then(|fetch| fetch.frame.text.as_deref()) {
         return text.contains("collate_fn(");
@@ -158,15 +160,15 @@ fn collates(called: Option<&KnownFrame<'_>>, fetch: Option<&KnownFrame<'_>>) -> 
     !is_one_of(DATA_SET, name)
 }
 
-/// Load, decode or transform: the innermost frame that is known for one of them decides, by its place in a library or,
-/// for the innermost function of the user's own code, by its name or the text of its line.
+/// Load, decode or transform: the innermost frame known for one of them decides, by its place in a library or, for the
+/// innermost function of the user's own code, by its name or the text of its line.
 pub(super) fn sample_stage(inside: &[KnownFrame<'_>]) -> Activity {
     let own = inside.iter().position(KnownFrame::is_user);
     for (depth, seen) in inside.iter().enumerate() {
         if let Pattern::Is(stage @ (Activity::Decode | Activity::Load)) = seen.pattern {
             return stage;
         }
-        // Functions further out call several stages: their names tell no more than that.
+        // Functions further out call several stages: their names show no more than that.
         if own == Some(depth)
             && let Some(stage) = stage_by_words(seen.frame, depth == 0)
         {
@@ -197,19 +199,19 @@ fn stage_by_words(frame: &StackFrame, leaf: bool) -> Option<Activity> {
     if has_one_of(DECODES, text) { Some(Activity::Decode) } else { has_one_of(LOADS, text).then_some(Activity::Load) }
 }
 
-/// What says that a stack lies in a validation loop.
+/// Why a stack counts as being in a validation loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValidationSign {
-    /// A framework's evaluation loop, or a function of the user that is named for it and learns nothing: under `torch.no_grad()`.
+    /// A framework's evaluation loop, or a user function named for it that learns nothing: under `torch.no_grad()`.
     Sure,
-    /// A function of the user named for it: whole runs are called so too.
+    /// A user function named for it; whole runs have such names too.
     Name,
-    /// A function under `torch.no_grad()`: a program that only generates or predicts has that too.
+    /// A function under `torch.no_grad()`, which programs that only generate or predict have too.
     NoGrad,
 }
 
-/// Whether a stack lies in a validation loop, and what says so. What the loop that is seen to take steps (`stepping`) calls, be it
-/// a metric, is a part of its step.
+/// Whether a stack is in a validation loop, and why. What is called by the loop that takes steps (`stepping`), even a
+/// metric, is part of its step.
 pub(super) fn validation_sign(stack: &[KnownFrame<'_>], stepping: Option<&FrameLocals>) -> Option<ValidationSign> {
     let is_loop = |seen: &KnownFrame<'_>| {
         stepping.is_some_and(|found| (&found.function, &found.file) == (&seen.frame.function, &seen.frame.file))
@@ -226,7 +228,7 @@ pub(super) fn validation_sign(stack: &[KnownFrame<'_>], stepping: Option<&FrameL
     }
 }
 
-/// Whether what runs in this frame makes or hands out batches: what it counts are samples.
+/// Whether the code in this frame makes or hands out batches: what it counts are samples.
 pub(in crate::rates) fn is_in_loader(frame: &FrameLocals) -> bool {
     let frame = StackFrame { function: frame.function.clone(), file: frame.file.clone(), ..StackFrame::default() };
     let seen = KnownFrame { at: 0, frame: &frame, pattern: pattern(&frame), is_loop: false };
@@ -238,12 +240,12 @@ pub(in crate::rates) fn is_in_loader(frame: &FrameLocals) -> bool {
     known || makes_batches(&[seen])
 }
 
-/// Stored arrays are read, and a function of torch's or NumPy's does it.
+/// Whether a function of torch or NumPy reads stored arrays.
 fn reads_arrays(stack: &[KnownFrame<'_>]) -> bool {
     stack.iter().any(|seen| seen.pattern == Pattern::Is(Activity::Load) && holds_stored_arrays(&seen.frame.file))
 }
 
-/// The innermost line is one of the user's that decodes pictures or sound: native code leaves no frame of its own.
+/// Whether the innermost line is the user's own and decodes images or sound: native code leaves no frame of its own.
 fn decodes(stack: &[KnownFrame<'_>]) -> bool {
     const DECODE_CALLS: &str =
         "imdecode( imread( decode_jpeg( decode_png( decode_image( read_image( decode_audio( simplejpeg.";
@@ -251,21 +253,21 @@ fn decodes(stack: &[KnownFrame<'_>]) -> bool {
     text.is_some_and(|text| has_one_of(DECODE_CALLS, text))
 }
 
-/// A loader of the user's own in the training process. Iterators and data sets are called through
-/// special methods; plain functions are known by names like `get_batch` or `load_sample`.
+/// Whether this is a loader of the user's own in the training process. Iterators and datasets are called through
+/// special methods; plain functions are recognized by names like `get_batch` or `load_sample`.
 fn makes_batches(stack: &[KnownFrame<'_>]) -> bool {
     stack.iter().any(|seen| seen.may_name() && named_for_batches(last_part(&seen.frame.function)))
 }
 
-/// What shows a step.
+/// What identifies a step.
 pub(super) enum Step {
     /// The model: its passes, the optimizer.
     Model,
-    /// A wait for what it computes.
+    /// A wait for the result.
     Wait,
 }
 
-/// Whether a stack shows a step.
+/// What identifies the stack as part of a step, if anything.
 pub(super) fn step_in(stack: &[KnownFrame<'_>]) -> Option<Step> {
     let is_model = |activity| matches!(activity, Activity::Forward | Activity::Backward | Activity::Optimizer);
     let waits = |activity| matches!(activity, Activity::Sync | Activity::Collective);
@@ -276,7 +278,7 @@ pub(super) fn step_in(stack: &[KnownFrame<'_>]) -> Option<Step> {
     if has(is_model) { Some(Step::Model) } else { (has(waits) || syncs()).then_some(Step::Wait) }
 }
 
-/// A thread beside the loop's makes batches, by what it calls or by what its functions are named for.
+/// Whether a thread other than the loop's makes batches, judged by what it calls or what its functions are named for.
 pub(super) fn makes_what_is_trained_on(stack: &[KnownFrame<'_>]) -> bool {
     let known = |seen: &KnownFrame<'_>| match seen.pattern {
         Pattern::Fetch | Pattern::LoaderNext => true,
@@ -289,7 +291,7 @@ pub(super) fn makes_what_is_trained_on(stack: &[KnownFrame<'_>]) -> bool {
     makes_batches(stack) || stack.iter().any(known)
 }
 
-/// `prefetch`, `producer`, `fill_queue`, `tokenize_text`, `_augment`.
+/// Matches `prefetch`, `producer`, `fill_queue`, `tokenize_text`, `_augment`.
 fn named_for_feeding(name: &str) -> bool {
     const WORDS: &str = "prefetch prefetcher prefetching producer produce feeder feed fill filler loader preload preloader reader \
         batch batches batcher sample samples sampler augment augmentation tokenize tokenise tokenizer encode collate unpack \
@@ -311,16 +313,16 @@ fn named_for_batches(name: &str) -> bool {
     words.next().is_some_and(|first| is_one_of(VERBS, first)) && words.any(|word| is_one_of(THINGS, word))
 }
 
-/// The three innermost frames of the user's own code: what is further out is the loop, not what it waits in.
+/// The three innermost frames of the user's own code: further out is the loop, not what it waits in.
 fn near_leaf<'a, 'b>(stack: &'b [KnownFrame<'a>]) -> impl Iterator<Item = &'b KnownFrame<'a>> {
     stack.iter().filter(|seen| seen.is_user()).take(3)
 }
 
-/// The user's own code moves a batch to the device, by the name of the function or by the text of its line.
+/// Whether the user's own code moves a batch to the GPU, by the name of the function or the text of its line.
 fn copies_to_device(frame: &StackFrame) -> bool {
     const COPY_NAMES: &str = "to_device to_gpu to_cuda move_to_device move_to_gpu batch_to_device copy_to_device send_to_device h2d \
         host_to_device batch_to_gpu copy_to_gpu";
-    // A tensor that is made of the host's memory on the device, and one that is filled from there.
+    // A tensor made on the GPU from host memory, and one filled from it.
     const MAKE: &str = "tensor( asarray( array( .to(";
     let name = last_part(&frame.function).trim_start_matches('_');
     let text = frame.text.as_deref().unwrap_or_default();
@@ -329,14 +331,15 @@ fn copies_to_device(frame: &StackFrame) -> bool {
         || has_one_of(MAKE, text) && has_one_of("dev cuda gpu rank", text)
 }
 
-/// A wrapper of the user's own around the wait for the device.
+/// Whether the user's function is a wrapper around the wait for the GPU.
 pub(super) fn named_for_sync(name: &str) -> bool {
     const SYNC_NAMES: &str =
         "synchronize sync cuda_sync cuda_synchronize gpu_sync device_sync sync_device device_synchronize";
     is_one_of(SYNC_NAMES, name.trim_start_matches('_'))
 }
 
-/// `save_checkpoint`, `checkpoint`, `save_state`, `snapshot_model`; or a special method of a class that saves, `Saver.__call__`.
+/// Matches `save_checkpoint`, `checkpoint`, `save_state`, `snapshot_model`, or a special method of a class that saves,
+/// `Saver.__call__`.
 fn named_for_saving(function: &str) -> bool {
     let name = last_part(function).to_ascii_lowercase();
     if name.starts_with("__") {

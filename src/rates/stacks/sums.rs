@@ -1,4 +1,4 @@
-//! Stacks of several windows of the sampler, added up: by process, or all of a kind as one.
+//! Stacks of several windows, added up: by process, or all of a kind as one.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use super::{Activity, CodePlace, ProcessStacks};
 use crate::sample::{ProcessId, ProcessRole};
 
 impl ProcessStacks {
-    /// Adds other stacks of the process, or those of another one. Its places must be in the order of their keys, as those
-    /// of a sum are.
+    /// Adds other stacks of the process, or those of another one. Its places must be in the order of their keys, as in
+    /// a sum.
     fn add(&mut self, more: &Self) {
         self.main.merge(&more.main);
         let counts = [
@@ -40,7 +40,7 @@ impl ProcessStacks {
 }
 
 impl CodePlace {
-    /// A place is known by its file, line, function (a comprehension stands on its function's line), and activity.
+    /// A place is identified by its file, line, function (a comprehension is on its function's line), and activity.
     pub(super) fn key(&self) -> (&str, u32, &str, Activity) {
         (&self.file, self.line, &self.function, self.activity)
     }
@@ -55,7 +55,7 @@ impl CodePlace {
 /// The sums of a stretch of time, by process.
 #[derive(Debug, Clone, Default)]
 pub struct StackSums {
-    /// Trainers.
+    /// Training processes.
     pub trainers: BTreeMap<ProcessId, ProcessStacks>,
     /// Workers.
     pub workers: BTreeMap<ProcessId, ProcessStacks>,
@@ -69,8 +69,8 @@ impl StackSums {
         sums
     }
 
-    /// Those of moments that end after `from_ns`, and the newest ones of each process that has none there. Each moment is its
-    /// end and its stacks, the newest first.
+    /// The stacks of moments that end after `from_ns`, plus the newest ones of each process without any. A moment is
+    /// its end and its stacks; the newest comes first.
     pub fn newest<'a>(moments: impl IntoIterator<Item = (u64, &'a [ProcessStacks])>, from_ns: u64) -> Self {
         let mut sums = Self::default();
         for (end_ns, stacks) in moments {
@@ -79,7 +79,7 @@ impl StackSums {
         sums
     }
 
-    /// Adds a process' stacks; to those that it has already only where `more` says so.
+    /// Adds a process's stacks; if it already has some, only if `more`.
     fn add(&mut self, stacks: &ProcessStacks, more: bool) {
         let sums = if stacks.role == ProcessRole::Worker { &mut self.workers } else { &mut self.trainers };
         if more || !sums.contains_key(&stacks.id) {
@@ -87,7 +87,7 @@ impl StackSums {
         }
     }
 
-    /// The trainers' stacks as one; those of one rank where `only` names it.
+    /// The training processes' stacks as one; only one rank's if `only` is set.
     pub fn all_trainers(&self, only: Option<ProcessId>) -> ProcessStacks {
         let asked = self.trainers.iter().filter(|(id, _)| only.is_none_or(|only| **id == only));
         ProcessStacks::sum(asked.map(|(_, sum)| sum))

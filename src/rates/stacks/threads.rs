@@ -1,4 +1,4 @@
-//! Which threads of a process run Python, and which of them train: their stacks say so.
+//! Which threads of a process run Python, and which of them train, according to their stacks.
 
 use super::activity::Activity;
 use super::patterns::{Pattern, last_part};
@@ -11,26 +11,27 @@ use crate::sample::StackWindow;
 pub(in crate::rates) struct PythonThread {
     pub tid: u32,
     pub samples: u32,
-    /// Of them: in what only a training loop does, or in a function that is named for training.
+    /// Of these: in what only a training loop does, or in a function named for training.
     pub trains: u32,
-    /// Of these: not waiting, or for the device only.
+    /// Of these: not waiting, or waiting only for the GPU.
     pub steps: u32,
-    /// Of them: taking batches from torch's loader, as a thread that fetches ahead does too.
+    /// Of its samples: taking batches from torch's loader; a thread that fetches ahead does that too.
     pub iterates: u32,
-    /// Of them: waiting for what another thread makes, in a queue or elsewhere in the standard library, and not for room.
+    /// Of its samples: waiting for what another thread makes, in a queue or elsewhere in the standard library, but not
+    /// for room.
     pub takes: u32,
-    /// Of them: at a line that sleeps.
+    /// Of its samples: at a line that sleeps.
     pub sleeps: u32,
 }
 
 impl PythonThread {
-    /// So many of its samples, as a share.
+    /// This many of its samples, as a share.
     pub(in crate::rates) fn share(&self, samples: u32) -> f64 {
         f64::from(samples) / f64::from(self.samples.max(1))
     }
 }
 
-/// The threads of a window, as far as their IDs are known.
+/// The threads of a window whose IDs are known.
 pub(in crate::rates) fn python_threads(window: &StackWindow) -> Vec<PythonThread> {
     let patterns = patterns(window);
     let threads = window.threads.iter().filter_map(|thread| {
@@ -58,8 +59,8 @@ fn waits_for_device(seen: &KnownFrame<'_>) -> bool {
     seen.pattern == Pattern::Is(Activity::Sync) || named_for_sync(last_part(&seen.frame.function))
 }
 
-/// Only a training loop does this, or a function of the user's that is named for training. To go forward is no sign: others may
-/// predict.
+/// Whether only a training loop does this, or a user function is named for training. A forward pass is not a sign:
+/// other threads may predict.
 fn is_sign(seen: &KnownFrame<'_>) -> bool {
     matches!(seen.pattern, Pattern::Is(Activity::Backward | Activity::Optimizer | Activity::Collective))
         || seen.is_user() && named_for_training(last_part(&seen.frame.function))

@@ -1,9 +1,9 @@
-//! Where a process's cgroups lie in the file system: `/proc/PID/cgroup` joined with mountinfo (cgroups(7)).
+//! Where a process's cgroups are in the file system: `/proc/PID/cgroup` joined with mountinfo (cgroups(7)).
 //!
-//! Both show paths relative to the reader's own cgroup name space, so from inside a container a group may read as `/`,
-//! or as `/../…` where it belongs to another container. The mounts seen by trainmon are tried first, then those
-//! of the process itself through `/proc/PID/root`, where its own container has its groups mounted. A group that
-//! neither shows stays unknown: another container's limits would be worse than none.
+//! Both files show paths relative to the reader's own cgroup namespace. Inside a container a group may therefore read
+//! as `/`, or as `/../…` if it belongs to another container. trainmon tries the mounts it sees itself, then those of
+//! the process through `/proc/PID/root`, where the process's own container has its groups mounted. A group found in
+//! neither stays unknown: showing another container's limits would be worse than showing none.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,17 +15,17 @@ use crate::sources::fields::lines;
 use crate::sources::files::{READ_LIMIT, read_once};
 use crate::sources::mounts::{Mount, below, parse_mountinfo};
 
-/// Deeper groups are not looked at; container platforms nest about ten.
+/// Deeper groups are ignored; container platforms nest about ten levels.
 const MOST_DEPTH: usize = 64;
 
-/// One controller's hierarchy as the process sits in it.
+/// The hierarchy of one controller, seen from the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hierarchy {
-    /// Unified hierarchy.
+    /// The unified hierarchy.
     pub(super) v2: bool,
     /// Path from `/proc/PID/cgroup`.
     pub(super) path: Vec<u8>,
-    /// The group's folder and those of its ancestors up to the mount, the group first. Never empty.
+    /// The group's folder and its ancestors' folders up to the mount, the group's first. Never empty.
     pub(super) folders: Vec<PathBuf>,
 }
 
@@ -37,18 +37,18 @@ pub(super) struct Hierarchies {
     pub(super) io: Option<Hierarchy>,
     /// v1's freezer and the unified hierarchy: both can freeze.
     pub(super) freezers: [Option<Hierarchy>; 2],
-    /// `v1` and `v2` by what is mounted, `hybrid` where both are and controllers still belong to v1.
+    /// `v1` or `v2` by what is mounted; `hybrid` where both are mounted and some controllers still belong to v1.
     pub(super) version: Option<Arc<str>>,
 }
 
 impl Hierarchies {
-    /// Nothing was found.
+    /// Whether no hierarchy was found.
     pub(super) fn is_empty(&self) -> bool {
         self.cpu.is_none() && self.memory.is_none() && self.io.is_none()
     }
 }
 
-/// What stands for v1 controllers in the line of the unified hierarchy.
+/// The empty list of v1 controllers in the unified hierarchy's line.
 const UNIFIED: &str = "";
 
 /// Finds the groups of a process whose `/proc/PID/cgroup` is `membership`.
@@ -74,7 +74,8 @@ pub(super) fn find(roots: &Roots, pid: u32, membership: &[u8]) -> Hierarchies {
     }
 }
 
-/// A unified mount, or a v1 mount of a controller that can limit a job (systemd's own named hierarchy cannot).
+/// Whether this is a unified mount, or a v1 mount of a controller that can limit a job (systemd's own named hierarchy
+/// cannot).
 fn is_hierarchy(mount: &Mount, v2: bool) -> bool {
     if v2 {
         return mount.fs_type == b"cgroup2";
@@ -86,7 +87,7 @@ fn has_controller(mount: &Mount, name: &str) -> bool {
     mount.super_options.split(|&byte| byte == b',').any(|option| option == name.as_bytes())
 }
 
-/// The mounts that one process sees, and the folder under which trainmon reaches them.
+/// The mounts that a process sees, and the folder through which trainmon reaches them.
 struct View {
     mounts: Vec<Mount>,
     root: PathBuf,
@@ -99,7 +100,7 @@ impl View {
         Self { mounts, root }
     }
 
-    /// The v1 hierarchy of a controller where there is one, else the unified one.
+    /// The v1 hierarchy of a controller where it exists, else the unified one.
     fn place(&self, membership: &[u8], v1_name: &str) -> Option<Hierarchy> {
         let v1 = self.mounts.iter().filter(|mount| mount.fs_type == b"cgroup" && has_controller(mount, v1_name));
         let v2 = self.mounts.iter().filter(|mount| mount.fs_type == b"cgroup2");
@@ -118,12 +119,12 @@ impl View {
         if inside.split(|&byte| byte == b'/').any(|part| part == b"..") {
             return None;
         }
-        // The mount point is absolute: joining it as it is would drop the root.
+        // The mount point is absolute: joining it unchanged would drop the root.
         let point = mount.point.strip_prefix(b"/").unwrap_or(&mount.point);
         let top = self.root.join(OsStr::from_bytes(point));
         let leaf = if inside.is_empty() { top.clone() } else { top.join(OsStr::from_bytes(inside)) };
-        // A folder that is not there, in a container that shows its own group as the root under the host's path:
-        // the ancestors that are there hold as far as they go.
+        // The folder may be missing in a container that shows its own group as the root under the host's path. The
+        // ancestors that exist are then valid.
         let folders: Vec<PathBuf> = leaf
             .ancestors()
             .take_while(|folder| folder.starts_with(&top))
@@ -135,7 +136,7 @@ impl View {
     }
 }
 
-/// The path of the line `ID:CONTROLLERS:PATH` with that controller, or of v2's `0::PATH`. Paths may hold colons.
+/// The path in the line `ID:CONTROLLERS:PATH` with that controller, or in v2's `0::PATH`. Paths may contain colons.
 pub(super) fn group_path<'m>(membership: &'m [u8], v1_name: Option<&str>) -> Option<&'m [u8]> {
     lines(membership).find_map(|line| {
         let mut parts = line.splitn(3, |&byte| byte == b':');
@@ -144,7 +145,7 @@ pub(super) fn group_path<'m>(membership: &'m [u8], v1_name: Option<&str>) -> Opt
             Some(name) => controllers.split(|&byte| byte == b',').any(|controller| controller == name.as_bytes()),
             None => id == b"0" && controllers.is_empty(),
         };
-        // The kernel adds this to a group that was removed under its members.
+        // The kernel appends this to a group that was removed while it had members.
         wanted.then(|| path.strip_suffix(b" (deleted)").unwrap_or(path))
     })
 }

@@ -1,4 +1,4 @@
-//! Whether the job's control group is frozen, as `docker pause` does, and the command that lets it go on.
+//! Whether the job's control group is frozen, as by `docker pause`, and the command that thaws it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use super::small_file;
 use crate::sources::fields::keyed_number;
 use crate::sources::files::KeptPath;
 
-/// Length of a container's ID in hexadecimal digits, and how much of it is enough.
+/// Length of a container ID in hexadecimal digits, and how many of them identify it.
 const ID: (usize, usize) = (64, 12);
 
-/// The file that says whether the group is frozen, by an ancestor too: `cgroup.events` of v2
-/// (Documentation/admin-guide/cgroup-v2.rst), `freezer.state` of v1 (cgroup-v1/freezer-subsystem.rst).
+/// The file that says whether the group or an ancestor is frozen: `cgroup.events` in v2
+/// (Documentation/admin-guide/cgroup-v2.rst), `freezer.state` in v1 (cgroup-v1/freezer-subsystem.rst).
 #[derive(Debug)]
 pub(super) struct Freezer {
     hierarchy: Hierarchy,
@@ -26,7 +26,7 @@ impl Freezer {
         Some(Self { hierarchy: hierarchy.clone(), state })
     }
 
-    /// `None` where the file cannot be read: the root group has none.
+    /// `None` where the file cannot be read: the root group has no such file.
     pub(super) fn is_frozen(&mut self, buffer: &mut Vec<u8>) -> Option<bool> {
         let text = self.state.read_short_records(buffer).ok()?;
         if self.hierarchy.v2 {
@@ -36,7 +36,7 @@ impl Freezer {
         }
     }
 
-    /// The command that lets a frozen group go on. `None` where the folder's name does not go into a command as it is.
+    /// The command that thaws a frozen group. `None` if the folder's name would need quoting in a shell.
     pub(super) fn thaw(&self) -> Option<Arc<str>> {
         let (switch, on, value) = match self.hierarchy.v2 {
             true => ("cgroup.freeze", "cgroup.freeze", "0"),
@@ -56,12 +56,12 @@ impl Freezer {
     }
 }
 
-/// Characters that mean nothing to a shell.
+/// Characters without a special meaning to a shell.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"/_-.:@+,=".contains(&byte)
 }
 
-/// The engine and the ID of the container that a group is of: `docker/ID` or `docker-ID.scope`, `libpod-ID.scope`.
+/// The engine and the ID of the container behind a group: `docker/ID`, `docker-ID.scope` or `libpod-ID.scope`.
 fn container(folder: &Path) -> Option<(&'static str, &str)> {
     let name = folder.file_name()?.to_str()?;
     let parent = folder.parent()?.file_name();

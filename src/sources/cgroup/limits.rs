@@ -6,19 +6,19 @@ use super::find::Hierarchy;
 use super::{only_number, small_file};
 use crate::sources::fields::{Fields, lines, number};
 
-/// v1 writes "no limit" as the largest page-aligned number (PAGE_COUNTER_MAX pages, mm/page_counter.c); nothing that
-/// is meant as a limit comes near 4 EiB.
+/// v1 writes "no limit" as the largest page-aligned number (PAGE_COUNTER_MAX pages, mm/page_counter.c); no real limit
+/// comes near 4 EiB.
 const V1_NO_LIMIT: u64 = 1 << 62;
 
-/// The lowest limit along the path, with the folder of the group that sets it; the group nearest to the job wins a tie:
-/// its counters are the job's own.
+/// The lowest limit along the path, with the folder of the group that sets it. On a tie the group nearest to the job
+/// wins, because its counters are the job's own.
 fn tightest<T: PartialOrd>(hierarchy: &Hierarchy, mut limit: impl FnMut(&Path) -> Option<T>) -> Option<(T, PathBuf)> {
     let found = hierarchy.folders.iter().filter_map(|folder| Some((limit(folder)?, folder)));
     let least = found.reduce(|least, next| if next.0 < least.0 { next } else { least });
     least.map(|(limit, folder)| (limit, folder.clone()))
 }
 
-/// The tightest CPU bandwidth limit in cores.
+/// The tightest CPU bandwidth limit, in CPUs.
 pub(super) fn cpu(hierarchy: &Hierarchy) -> Option<(f64, PathBuf)> {
     tightest(hierarchy, |folder| {
         if hierarchy.v2 {
@@ -36,14 +36,14 @@ pub(super) fn cpu_max(text: &[u8]) -> Option<f64> {
     cores(quota, fields.number()?)
 }
 
-/// v1 writes -1 for no quota, which is no number here.
+/// v1 writes -1 for no quota, which does not parse as a number here.
 fn cores(quota_us: u64, period_us: u64) -> Option<f64> {
-    // Both are below 2^53 wherever they mean anything: the kernel takes quotas up to about 200 days.
+    // Both are below 2^53 in any sensible setting: the kernel accepts quotas of up to about 200 days.
     #[allow(clippy::cast_precision_loss, reason = "microseconds of a quota")]
     (period_us > 0 && quota_us > 0).then(|| quota_us as f64 / period_us as f64)
 }
 
-/// The tightest memory limit, bytes. v2's `memory.high` counts as well as `memory.max`: at both the group's page cache
+/// The tightest memory limit, bytes. v2's `memory.high` counts like `memory.max`: at either one, the group's page cache
 /// is reclaimed.
 pub(super) fn memory(hierarchy: &Hierarchy) -> Option<(u64, PathBuf)> {
     let names: &[&str] = if hierarchy.v2 { &["memory.max", "memory.high"] } else { &["memory.limit_in_bytes"] };
@@ -53,8 +53,9 @@ pub(super) fn memory(hierarchy: &Hierarchy) -> Option<(u64, PathBuf)> {
     })
 }
 
-/// Lowest limits on reading from any block device: bytes and operations per second. v2: over the group and its ancestors. v1: of
-/// the group alone, whose throttling knows no hierarchy (Documentation/admin-guide/cgroup-v1/blkio-controller.rst).
+/// The lowest read limits on any block device, in bytes and operations per second. In v2 over the group and its
+/// ancestors; in v1 of the group alone, because v1 does not throttle hierarchically
+/// (Documentation/admin-guide/cgroup-v1/blkio-controller.rst).
 pub(super) fn io(hierarchy: &Hierarchy) -> (Option<u64>, Option<u64>) {
     if hierarchy.v2 {
         let files: Vec<_> = hierarchy.folders.iter().filter_map(|folder| small_file(folder, "io.max")).collect();
@@ -65,13 +66,13 @@ pub(super) fn io(hierarchy: &Hierarchy) -> (Option<u64>, Option<u64>) {
     (lowest("blkio.throttle.read_bps_device"), lowest("blkio.throttle.read_iops_device"))
 }
 
-/// The lowest limit of one kind in `8:16 rbps=2097152 wbps=max riops=max wiops=120`, a line for each limited device.
+/// The lowest limit of one kind in `8:16 rbps=2097152 wbps=max riops=max wiops=120`, one line per limited block device.
 pub(super) fn io_max(text: &[u8], key: &[u8]) -> Option<u64> {
     let fields = lines(text).flat_map(|line| Fields::new(line).skip(1));
     fields.filter_map(|field| number(field.strip_prefix(key)?)).min()
 }
 
-/// `8:16 1048576`, a line for each limited device.
+/// The lowest limit in `8:16 1048576`, one line per limited block device.
 pub(super) fn v1_lowest(text: &[u8]) -> Option<u64> {
     lines(text).filter_map(|line| Fields::new(line).nth(1).and_then(number)).min()
 }

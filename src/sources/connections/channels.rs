@@ -1,4 +1,4 @@
-//! The channels that were waited on: who holds which end, and whose holder is to be looked for.
+//! The channels that were waited on: the holders of each end, and the channels whose holder is still to be found.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::{Connections, Holders, LASTING, SocketEnd};
 use crate::sample::Channel;
 
 impl Connections {
-    /// Who holds these links: of the processes that are sampled, and of those that the scan of the host has found.
+    /// The holders of these links, among the sampled processes and those found by the host scan.
     pub(super) fn held(&self, links: HashSet<&str>) -> Holders {
         let mut held = Holders::new();
         if links.is_empty() {
@@ -29,7 +29,7 @@ impl Connections {
         held
     }
 
-    /// Another of the processes that are sampled can write into a pipe that this one can read.
+    /// Whether another sampled process can write into a pipe that this one can read.
     pub(super) fn reads_from_another(&self, pid: u32) -> bool {
         let is_pipe = |end: &&SocketEnd| end.link.starts_with("pipe:");
         let own = self.ends.get(&pid).into_iter().flat_map(|ends| &ends.ends).filter(is_pipe);
@@ -54,8 +54,8 @@ impl Connections {
         }
         let far = self.sockets.get(link);
         channel.readers = who(link, |_, _| true);
-        // Of a connection that is too short for its peer to be found whoever accepts such connections: but not the one that waits,
-        // which may have inherited that socket.
+        // If a connection is too short-lived to find its peer, take the process that accepts such connections, but not
+        // the waiter itself, which may have inherited that socket.
         let accepts = |other: &Arc<str>| far.is_some_and(|far| far.listener.as_ref() == Some(other));
         let mut holders = self.sockets.links(link).map(|other| {
             let mut pids = who(other, |_, _| true);
@@ -68,7 +68,7 @@ impl Connections {
         channel
     }
 
-    /// Sockets that accept the connections that were waited on, and whose holders are to be looked for.
+    /// Sockets that accept the connections that were waited on and whose holders are to be found.
     pub(super) fn lonely_listeners(&self, channels: &[Channel], waited: &BTreeMap<Arc<str>, u32>) -> Vec<Arc<str>> {
         let mut times: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
         for channel in channels.iter().filter(|channel| channel.writers.is_empty()) {
@@ -81,12 +81,13 @@ impl Connections {
         times.into_iter().filter(|(_, times)| *times >= LASTING).map(|(link, _)| Arc::clone(link)).collect()
     }
 
-    /// The link whose holder is to be looked for on the whole host: only one side of the channel is known.
+    /// The link whose holder is to be found on the whole host, because only one side of the channel is known.
     pub(super) fn lonely(&self, channel: &Channel) -> Option<Arc<str>> {
         if channel.link.starts_with("pipe:") {
             let is_whole = match (channel.readers.as_slice(), channel.writers.as_slice()) {
                 ([], _) | (_, []) => false,
-                // Its own both ends, as of a pipe that wakes a loop of events; somebody may still have inherited it.
+                // It holds both ends, like the pipe that wakes an event loop. Another process may still have inherited
+                // one.
                 ([reader], [writer]) => reader != writer,
                 _ => true,
             };

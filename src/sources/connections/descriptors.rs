@@ -1,4 +1,4 @@
-//! What the descriptors of processes point to, looked up anew only where it may have changed.
+//! What the descriptors of processes point to, looked up again only where it may have changed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -9,25 +9,25 @@ use rustix::fs::{CWD, readlinkat_raw};
 use crate::sources::fields::keyed_number;
 use crate::sources::files::read_once;
 
-/// Most descriptors of all threads that are looked up in one round of the sampler: some 2 µs each.
+/// Most descriptors looked up in one round of the sampler, over all threads; each takes about 2 µs.
 pub(super) const MOST_LOOKUPS: usize = 512;
-/// A descriptor that pointed to the same three times in a row …
+/// A descriptor that had the same target this many times in a row …
 pub(super) const STEADY: u8 = 3;
-/// … is looked up again after this time only, microseconds: a pipe that is made for each step is closed before.
+/// … is looked up again only after this long, microseconds. A pipe made for each step is closed sooner.
 pub(super) const TRUSTED_US: u64 = 500_000;
-/// Most different targets remembered.
+/// Most distinct targets remembered.
 pub(super) const MOST_LINKS: usize = 4096;
 
-/// Knows the targets of descriptors.
+/// The targets of descriptors.
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
-    /// One text for each target, shared by all that point there.
+    /// One text per target, shared by everything that points there.
     pub(super) links: BTreeSet<Arc<str>>,
-    /// By process and number, what was looked up last.
+    /// What was looked up last, by process and descriptor.
     pub(super) recent: HashMap<(u32, u32), RecentDescriptors>,
-    /// Looked up in this round.
+    /// Lookups in this round.
     pub(super) lookups: usize,
-    /// When this round began, microseconds.
+    /// Start of this round, microseconds.
     now_us: u64,
 }
 
@@ -35,20 +35,20 @@ pub(super) struct Descriptors {
 #[derive(Debug)]
 pub(super) struct RecentDescriptors {
     link: Arc<str>,
-    /// So many times in a row.
+    /// How many times in a row it had this target.
     pub(super) times: u8,
-    /// When it was looked up last, microseconds.
+    /// When it was last looked up, microseconds.
     read_us: u64,
 }
 
 impl Descriptors {
-    /// A round of the sampler begins.
+    /// Starts a round of the sampler.
     pub(super) fn begin_round(&mut self, now_us: u64) {
         self.lookups = 0;
         self.now_us = now_us;
     }
 
-    /// No more descriptors are looked up in this round.
+    /// Whether this round has used up its lookups.
     pub(super) fn is_spent(&self) -> bool {
         self.lookups >= MOST_LOOKUPS
     }
@@ -75,8 +75,8 @@ impl Descriptors {
         Some(link)
     }
 
-    /// The target of a symbolic link of `/proc`, as one text for all that point there; `None` where there is none or it is longer
-    /// than any name of a channel.
+    /// The target of a symbolic link in `/proc`, as one text shared by everything that points there; `None` if there is
+    /// no target, or if it is longer than any channel's name.
     fn read(&mut self, path: &Path) -> Option<Arc<str>> {
         let mut room = [std::mem::MaybeUninit::uninit(); 1024];
         let (target, rest) = readlinkat_raw(CWD, path, &mut room).ok()?;
@@ -99,12 +99,12 @@ impl Descriptors {
     }
 }
 
-/// What `fdinfo` says of a descriptor.
+/// The content of a descriptor's `fdinfo`.
 pub(super) fn fdinfo(process: &Path, fd: u32) -> Option<Vec<u8>> {
     read_once(process.join(format!("fdinfo/{fd}")), 4096).ok()
 }
 
-/// The inode of what a descriptor is open at, by its `fdinfo` (since Linux 5.14). The file itself is not asked: it may be on a
+/// The inode behind a descriptor, from its `fdinfo` (since Linux 5.14). The file itself is not touched: it may be on a
 /// mount that does not answer.
 pub(super) fn inode(fdinfo: &[u8]) -> Option<u64> {
     keyed_number(fdinfo, b"ino:")

@@ -1,4 +1,4 @@
-//! The open ends of a process, as its descriptors tell.
+//! The open ends of a process, read from its descriptors.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -9,15 +9,15 @@ use super::{MOST_DESCRIPTORS, SocketEnd, is_channel};
 use crate::sources::files::ReadFailure;
 use crate::sources::links::{Link, each_link};
 
-/// Most named pipes that are remembered.
+/// Most named pipes remembered.
 const MOST_FIFOS: usize = 256;
 
-/// Named pipes that were waited on, by path: a descriptor of one shows its path, as of any file (fifo(7)).
+/// Named pipes that were waited on, by path: a descriptor of a named pipe shows its path like any file (fifo(7)).
 #[derive(Debug, Default)]
 pub(super) struct Fifos(BTreeMap<Box<str>, Arc<str>>);
 
 impl Fifos {
-    /// The name of the named pipe that a descriptor shows as this path.
+    /// The name of the named pipe behind a descriptor that shows this path.
     pub(super) fn name(&mut self, proc_root: &Path, pid: u32, fd: u32, path: &str) -> Option<Arc<str>> {
         if let Some(known) = self.0.get(path) {
             return Some(Arc::clone(known));
@@ -31,13 +31,14 @@ impl Fifos {
         Some(link)
     }
 
-    /// The name of the channel that a target of a descriptor stands for: of a pipe, a socket, or a known named pipe.
+    /// The channel behind a descriptor's target: a pipe, a socket or a known named pipe.
     fn channel<'a>(&'a self, target: &'a str) -> Option<&'a str> {
         if is_channel(target) { Some(target) } else { self.0.get(target).map(AsRef::as_ref) }
     }
 }
 
-/// The pipes and sockets that a process holds open, how many descriptors were read, and whether they may not be read.
+/// The pipes and sockets that a process holds open, how many descriptors were read, and whether reading them was
+/// denied.
 pub(super) fn open_ends(proc_root: &Path, pid: u32, fifos: &Fifos) -> (Vec<SocketEnd>, usize, bool) {
     let mut ends: HashMap<Arc<str>, (bool, bool)> = HashMap::new();
     let (count, denied) = each_end(proc_root, pid, fifos, |name, link| {
@@ -49,13 +50,13 @@ pub(super) fn open_ends(proc_root: &Path, pid: u32, fifos: &Fifos) -> (Vec<Socke
     (ends.collect(), count, denied)
 }
 
-/// Which way an end is open: to read, to write. Sockets are open both ways.
+/// The directions in which an end is open: read, write. Sockets are open both ways.
 pub(super) fn ways(name: &str, link: &Link<'_>) -> (bool, bool) {
     if name.starts_with("pipe:") { link.ways() } else { (true, true) }
 }
 
-/// Goes through the pipes and sockets that a process holds open, each under its name. How many descriptors were read,
-/// counting the process as one, and whether they may not be read.
+/// Visits the pipes and sockets that a process holds open, each under its name. Returns how many descriptors were read
+/// (the process itself counts as one), and whether reading them was denied.
 pub(super) fn each_end(
     proc_root: &Path,
     pid: u32,

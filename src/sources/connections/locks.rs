@@ -1,4 +1,4 @@
-//! Who holds the file lock that a process waits for.
+//! Which process holds the file lock that a process waits for.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::sample::LockWait;
 use crate::sources::fields::{Fields, lines, number, path_text};
 use crate::sources::links::each_link;
 
-/// Who waits for a lock that whom holds (`/proc/locks`; fs/locks.c, `lock_get_status`): the lines of the waiters come after
-/// the holder's, under the same number and with an arrow.
+/// Pairs of waiter and holder of a lock (`/proc/locks`; fs/locks.c, `lock_get_status`). The waiters' lines follow the
+/// holder's, with the same number and an arrow.
 pub(super) fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = (LockWait, Option<u64>)> + '_ {
     let mut holder = None;
     lines(locks).filter_map(move |line| {
@@ -30,7 +30,7 @@ pub(super) fn waits_for_locks(locks: &[u8]) -> impl Iterator<Item = (LockWait, O
     })
 }
 
-/// Who holds which files, by their inodes, so that nobody else may write there. 0 for a holder that the kernel does not name.
+/// The inodes of files locked against writing, with their holders; 0 for a holder that the kernel does not name.
 pub(super) fn held_for_writing(locks: &[u8]) -> impl Iterator<Item = (u32, u64)> + '_ {
     lines(locks).filter_map(|line| {
         let mut fields = Fields::new(line);
@@ -44,8 +44,8 @@ pub(super) fn held_for_writing(locks: &[u8]) -> impl Iterator<Item = (u32, u64)>
     })
 }
 
-/// Of files that others have locked one that a process has open, and did not lock itself: a lock that it holds, or has inherited
-/// with its descriptor, is listed with that (proc(5), `fdinfo`). With its holder.
+/// Among files locked by others, one that a process has open and did not lock itself, with the lock's holder. A lock
+/// that it holds, or inherited with its descriptor, is listed with the descriptor (proc(5), `fdinfo`).
 pub(super) fn locked_by_another(proc_root: &Path, pid: u32, held: &[(u32, u64)]) -> Option<(u32, Arc<str>)> {
     let process = proc_root.join(pid.to_string());
     let open = open_files(&process).into_iter().filter_map(|(fd, path)| {
@@ -63,15 +63,15 @@ pub(super) fn locked_by_another(proc_root: &Path, pid: u32, held: &[(u32, u64)])
     found.map(|(.., holder, path)| (*holder, path_text(path)))
 }
 
-/// The name of a file that a process has open. Nothing is asked of the file itself, which may be on a file server that does
-/// not answer.
+/// The name of a file that a process has open. The file itself is not touched: it may be on a server that does not
+/// answer.
 pub(super) fn open_file(proc_root: &Path, pid: u32, wanted: u64) -> Option<Arc<str>> {
     let process = proc_root.join(pid.to_string());
     let is_it = |fd: u32| fdinfo(&process, fd).and_then(|info| inode(&info)) == Some(wanted);
     open_files(&process).into_iter().find(|(fd, _)| is_it(*fd)).map(|(_, path)| path_text(&path))
 }
 
-/// The descriptors of files, with their paths.
+/// The descriptors of regular files, with their paths.
 fn open_files(process: &Path) -> Vec<(u32, Vec<u8>)> {
     let mut files = Vec::new();
     let _ = each_link(process, MOST_FILES, |link| {

@@ -1,4 +1,4 @@
-//! Who outside of the job holds the other end: a scan of the whole host, some processes at each tick.
+//! Which process outside the job holds the other end: a scan of the whole host, a few processes per tick.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -7,25 +7,26 @@ use std::sync::Arc;
 use super::ends::{Fifos, each_end, ways};
 use crate::sources::fields::number;
 
-/// Processes looked into at one tick …
+/// Processes searched in one tick …
 const AT_ONCE: usize = 200;
-/// … and descriptors of theirs, but for the last one's: some 2 µs each.
+/// … and their descriptors, not counting the last process's; each takes about 2 µs.
 const DESCRIPTORS_AT_ONCE: usize = 4000;
-/// A scan for a socket that was never looked for goes so many times faster: whom the loop waits for is not known before.
+/// A scan for a socket never searched for before runs this many times faster: until it is done, what the loop waits for
+/// is unknown.
 const HURRIED: usize = 4;
-/// Most processes of one scan: beyond PID_MAX_LIMIT there are none, but a table of that size is not worth it.
+/// Most processes in one scan: no PID exceeds PID_MAX_LIMIT, but a table of that size is not worth it.
 const MOST_PROCESSES_OUTSIDE: usize = 1 << 16;
-/// What is not waited on any more for so many ticks is not looked for.
+/// A link not waited on for this many ticks is no longer searched for.
 const FORGET: u64 = 15;
-/// The same links are looked for again after so many ticks; twice as many, and so on up to the second number, once a scan
-/// has found what the one before it had found.
+/// The same links are searched for again after this many ticks. The interval doubles, up to the second number, each
+/// time a scan finds nothing new.
 const AGAIN: (u64, u64) = (15, 120);
-/// New links come with each step of a program that connects anew: a scan for them every third tick at most, and more seldom
-/// in the same way.
+/// A program that connects anew at each step makes new links all the time. They are scanned for every third tick at
+/// most, with the interval growing in the same way.
 const HURRY: (u64, u64) = (3, 24);
-/// Most links that are looked for.
+/// Most links searched for.
 const MOST_ADDRESSES: usize = 64;
-/// Most holders of one link that are remembered: a socket of the system's log is held by hundreds.
+/// Most holders remembered for one link: a system log socket has hundreds.
 const MOST_HOLDERS: usize = 64;
 
 type Found = BTreeMap<Arc<str>, BTreeMap<u32, (bool, bool)>>;
@@ -33,27 +34,27 @@ type Found = BTreeMap<Arc<str>, BTreeMap<u32, (bool, bool)>>;
 /// The scan, and what it has found.
 #[derive(Debug, Default)]
 pub(super) struct HostScan {
-    /// Links that are looked for, with the tick in which they were last waited on.
+    /// The links searched for, with the tick in which each was last waited on.
     wanted: BTreeMap<Arc<str>, u64>,
-    /// What a scan that has ended was for.
+    /// What the last finished scan searched for.
     looked_for: BTreeSet<Arc<str>>,
-    /// What the scan that goes on is for, and the PIDs that it has still to look into.
+    /// What the running scan searches for, and the PIDs still to search.
     scan: Option<(BTreeSet<Arc<str>>, Vec<u32>)>,
     holders: Found,
-    /// What the scan that goes on has found so far: whoever does not hold it any more is not in it.
+    /// What the running scan has found so far; processes that have let go are not in it.
     finding: Found,
-    /// Descriptors of some process may not be read: in the last scan, and in the one that goes on.
+    /// Whether some process's descriptors could not be read: in the last scan, and in the running one.
     denied: (bool, bool),
-    /// When the last scan was begun.
+    /// When the last scan started.
     begun: Option<u64>,
-    /// So many scans in a row have found nothing new.
+    /// How many scans in a row found nothing new.
     fruitless: u32,
-    /// The scan that goes on has found somebody new.
+    /// Whether the running scan has found something new.
     news: bool,
 }
 
 impl HostScan {
-    /// Looks for the holders of these links from now on.
+    /// Searches for the holders of these links from now on.
     pub(super) fn look_for(&mut self, links: Vec<Arc<str>>, tick: u64) {
         let new = links.iter().any(|link| !self.looked_for.contains(link));
         self.wanted.extend(links.into_iter().map(|link| (link, tick)));
@@ -79,13 +80,13 @@ impl HostScan {
         }
     }
 
-    /// Looks into some more processes.
+    /// Searches some more processes.
     pub(super) fn go_on(&mut self, proc_root: &Path, inside: &HashSet<u32>, fifos: &Fifos) {
         let Some((links, left)) = &mut self.scan else { return };
         if left.first() == Some(&u32::MAX) {
             let entries = std::fs::read_dir(proc_root).into_iter().flatten().filter_map(Result::ok);
             let pids = entries.filter_map(|entry| number(entry.file_name().as_encoded_bytes()));
-            // Whoever was found is sampled by now; it may have let go meanwhile.
+            // A holder that was found is sampled by now, and may have let go since.
             let found: HashSet<u32> = self.holders.values().flat_map(BTreeMap::keys).copied().collect();
             let is_due = |pid: &u32| !inside.contains(pid) || found.contains(pid);
             let pids = pids.filter(is_due);
@@ -125,28 +126,28 @@ impl HostScan {
         }
     }
 
-    /// PIDs that hold a link, and which way: to read, to write.
+    /// PIDs that hold a link, and the direction: read, write.
     pub(super) fn holders(&self, link: &str) -> impl Iterator<Item = (u32, (bool, bool))> + '_ {
         self.holders.get(link).into_iter().flatten().map(|(pid, end)| (*pid, *end))
     }
 
-    /// All that were found.
+    /// All holders found.
     pub(super) fn found(&self) -> Vec<u32> {
         let all: BTreeSet<u32> = self.holders.values().flat_map(BTreeMap::keys).copied().collect();
         all.into_iter().collect()
     }
 
-    /// It is to be looked for, and no whole scan was for it yet.
+    /// Whether a link is wanted and no complete scan has covered it yet.
     pub(super) fn is_due(&self, link: &str) -> bool {
         self.wanted.contains_key(link) && !self.looked_for(link)
     }
 
-    /// A whole scan was for this link too.
+    /// Whether a complete scan has covered this link.
     pub(super) fn looked_for(&self, link: &str) -> bool {
         self.looked_for.contains(link)
     }
 
-    /// The last scan met processes whose descriptors may not be read.
+    /// Whether the last scan met processes whose descriptors it could not read.
     pub(super) fn denied(&self) -> bool {
         self.denied.0
     }

@@ -1,4 +1,4 @@
-//! Where a socket leads: the other end on this machine, or an address elsewhere.
+//! Where a socket leads: to another end on this machine, or to a remote address.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,24 +14,24 @@ use super::sock_diag::{peer_in, peer_request};
 use crate::sources::fields::{Fields, lines, number, text};
 use crate::sources::files::read_once;
 
-/// Most sockets remembered; a program that connects anew for each step makes many.
+/// Most sockets remembered; a program that connects anew at each step makes many.
 const MOST_SOCKETS: usize = 2048;
-/// So many unix sockets are asked for in one tick, some 5 µs each; others later.
+/// Unix sockets asked about in one tick, about 5 µs each; the rest wait.
 const MOST_ASKED: usize = 64;
-/// So much of the tables of internet sockets is read in each tick, bytes; a larger one more seldom. The kernel makes 4 MB a
-/// second of it on a busy server.
+/// Bytes of the internet socket tables read per tick; larger tables are read less often. On a busy server the kernel
+/// produces 4 MB of them per second.
 pub(super) const TABLES: usize = 256 << 10;
-/// What opening and reading a table costs besides, in bytes of it.
+/// The fixed cost of opening and reading a table, in bytes of table.
 const OPENED: usize = 32 << 10;
-/// One table is read up to here, bytes: 50,000 sockets.
+/// Most bytes read of one table: 50,000 sockets.
 const TABLE_LIMIT: usize = 8 << 20;
-/// What leads nowhere may be connected so many ticks later, if somebody waits on it …
+/// An unconnected socket is checked again after this many ticks if a thread waits on it …
 const ASK_AGAIN: u64 = 3;
-/// … or if nobody is known to.
+/// … or after this many if none is known to.
 const ASK_AGAIN_LATER: u64 = 30;
-/// The address of a connection that was too short to be found, where nothing is known of its process's connections.
+/// The address shown for a connection too short-lived to look up, if nothing is known about its process's connections.
 const SOMEWHERE: &str = "network";
-/// Network namespaces of processes are read again after so many ticks.
+/// Network namespaces of processes are read again after this many ticks.
 const NAMESPACES_FOR: u64 = 30;
 /// Most processes whose namespace is remembered.
 const MOST_NAMESPACES: usize = 1024;
@@ -41,40 +41,41 @@ const MOST_NAMESPACES: usize = 1024;
 pub(super) struct Far {
     /// The link of the other end, where it is on this machine.
     pub(super) peer: Option<Arc<str>>,
-    /// Of an internet socket: the remote address.
+    /// The remote address of an internet socket.
     pub(super) remote: Option<Arc<str>>,
-    /// That address is of this machine: where there is no peer nobody has accepted the connection yet …
+    /// The address is on this machine. Without a peer, the connection has not been accepted yet …
     here: bool,
-    /// … and whoever holds this socket accepts such connections.
+    /// … and this socket's holder accepts such connections.
     pub(super) listener: Option<Arc<str>>,
-    /// It was opened from the far side.
+    /// The far side opened it.
     pub(super) accepted: bool,
 }
 
-/// The sockets that were asked for.
+/// The sockets that were asked about.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     proc_root: PathBuf,
     known: HashMap<Arc<str>, Far>,
-    /// What leads nowhere, and since when.
+    /// Sockets that lead nowhere, and since when.
     nowhere: HashMap<Arc<str>, u64>,
-    /// Sockets that listen: they are connected to nobody, ever.
+    /// Listening sockets, which are never connected.
     listening: HashSet<Arc<str>>,
-    /// Where the last connection led that a process made and whose remote address is known; `None` if it only accepts them.
+    /// Where each process's last connection with a known remote address led; `None` if the process only accepts
+    /// connections.
     pub(super) last: HashMap<u32, Option<Far>>,
-    /// What was taken to lead there in this tick.
+    /// Sockets assumed in this tick to lead there too.
     pub(super) guessed: Vec<Arc<str>>,
-    /// Some are still to be asked for.
+    /// Some sockets are still to be asked about.
     unsettled: bool,
     tick: u64,
-    /// Unix sockets asked for in this tick.
+    /// Unix sockets asked about in this tick.
     asked: usize,
-    /// Bytes of tables that were read and not yet paid for.
+    /// Table bytes read but not yet paid for.
     pub(super) debt: usize,
     table: SocketTable,
     own_namespace: Option<Arc<str>>,
     namespaces: HashMap<u32, Option<Arc<str>>>,
-    /// Of sock_diag, with the number of the last question.
+    /// The sock_diag socket, with the number of the last request.
     netlink: Option<(OwnedFd, u32)>,
 }
 
@@ -127,18 +128,18 @@ impl Sockets {
         self.known.get(link)
     }
 
-    /// The links that the holders of a socket's far side are known by.
+    /// The links under which the holders of a socket's far side are known.
     pub(super) fn links(&self, link: &str) -> impl Iterator<Item = &Arc<str>> + use<'_> {
         self.get(link).into_iter().flat_map(|far| far.peer.iter().chain(&far.listener))
     }
 
-    /// All that were asked for in this tick are known, or lead nowhere.
+    /// Whether everything asked about in this tick is known, or leads nowhere.
     pub(super) fn is_settled(&self) -> bool {
         !self.unsettled
     }
 
-    /// Finds out where a socket of a process leads; `fd` is the descriptor that somebody waits on it by. What is too much for
-    /// this tick is left for the next.
+    /// Finds out where a process's socket leads; `fd` is the descriptor that a thread waits on. What exceeds this
+    /// tick's budget is left to the next.
     pub(super) fn find(&mut self, pid: u32, link: &Arc<str>, fd: Option<u32>) {
         let waits = fd.is_some();
         let again = if waits { ASK_AGAIN } else { ASK_AGAIN_LATER };
@@ -155,7 +156,7 @@ impl Sockets {
             return;
         }
         let is_tcp = fd.and_then(|fd| self.is_tcp(pid, fd));
-        // The kernel answers for our own network namespace only.
+        // The kernel answers only for trainmon's own network namespace.
         if is_tcp != Some(true) && namespace.is_some() && namespace == self.own_namespace {
             if self.asked >= MOST_ASKED {
                 self.unsettled = true;
@@ -168,8 +169,8 @@ impl Sockets {
                 return;
             }
         }
-        // A socket that is waited on may be newer than the table. To read that costs the kernel a walk over all of its hash
-        // table, a millisecond or two: not for one that is no internet socket at all.
+        // A socket that is waited on may be newer than the table. Reading the table makes the kernel walk its whole
+        // hash table, a millisecond or two, so it is not done for what is not an internet socket.
         if is_tcp != Some(false) && (waits || !self.table.read || self.table.namespace != namespace) {
             if self.debt >= TABLES {
                 self.unsettled = true;
@@ -195,7 +196,7 @@ impl Sockets {
         }
     }
 
-    /// A process holds a socket that listens: what it waits on comes from whoever connects to it.
+    /// Notes that a process holds a listening socket: what it waits on comes from its clients.
     pub(super) fn accepts(&mut self, pid: u32) {
         if self.last.len() < MOST_NAMESPACES {
             self.last.entry(pid).or_default();
@@ -214,8 +215,9 @@ impl Sockets {
         self.known.insert(Arc::clone(link), far);
     }
 
-    /// A connection that is made for one request is gone before the table is read again: it leads where the process's last one
-    /// led, until the end of the tick. Of one that only accepts connections nothing is guessed.
+    /// Guesses where a connection made for a single request led. It is gone before the table is read again, so until
+    /// the end of the tick it is assumed to lead where the process's last one led. For a process that only accepts
+    /// connections nothing is guessed.
     fn guess(&mut self, pid: u32, link: &Arc<str>) {
         let elsewhere = || Far { remote: Some(SOMEWHERE.into()), ..Far::default() };
         let Some(far) = self.last.get(&pid).cloned().unwrap_or_else(|| Some(elsewhere())) else { return };
@@ -225,7 +227,7 @@ impl Sockets {
         }
     }
 
-    /// Whether a socket is one of TCP's, if the kernel names its protocol (sockfs, `system.sockprotoname`).
+    /// Whether a socket is a TCP socket, if the kernel names its protocol (sockfs, `system.sockprotoname`).
     fn is_tcp(&self, pid: u32, fd: u32) -> Option<bool> {
         let mut name = [0_u8; 32];
         let path = self.proc_root.join(format!("{pid}/fd/{fd}"));
@@ -258,7 +260,7 @@ impl Sockets {
         found
     }
 
-    /// At the end of a tick: what leads nowhere may be connected later, and memory is bounded.
+    /// Ends a tick: unconnected sockets may be connected later, and memory is bounded.
     pub(super) fn forget_old(&mut self) {
         self.tick += 1;
         self.asked = 0;
@@ -280,7 +282,7 @@ impl Sockets {
         }
     }
 
-    /// The inode of a unix socket's peer, asked of the kernel (sock_diag(7)).
+    /// The inode of a Unix socket's peer, asked of the kernel (sock_diag(7)).
     fn unix_peer(&mut self, inode: u64) -> Option<u64> {
         let inode = u32::try_from(inode).ok()?;
         let (socket, number) = match self.netlink.take() {
@@ -327,7 +329,7 @@ pub(super) fn internet_socket(line: &[u8]) -> Option<InternetSocket> {
     Some(InternetSocket { local, remote, inode })
 }
 
-/// `0100007F:1F90`: words of the machine's byte order, and the port.
+/// Parses `0100007F:1F90`: words in the machine's byte order, and the port.
 fn address(field: &[u8]) -> Option<SocketAddr> {
     let (host, port) = std::str::from_utf8(field).ok()?.split_once(':')?;
     let word = |at: usize| Some(u32::from_str_radix(host.get(at..at + 8)?, 16).ok()?.to_ne_bytes());

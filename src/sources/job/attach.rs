@@ -11,39 +11,39 @@ use crate::sources::{descriptors, hidepid};
 /// Why a process cannot be attached to.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// There is none.
-    #[error("no process {0}: it has ended, or the number is wrong; `trainmon` alone lists what is running")]
+    /// The process does not exist.
+    #[error("no process {0}: it has ended, or the PID is wrong; run `trainmon` to list the running jobs")]
     NoSuchProcess(u32),
-    /// It has ended and only waits for its parent.
-    #[error("process {0} has ended (a zombie that its parent has not collected); nothing to watch")]
+    /// It has ended, and its parent has not collected it yet.
+    #[error("process {0} has ended: it is a zombie that its parent has not collected yet")]
     Zombie(u32),
-    /// It is part of the kernel.
-    #[error("process {0} is a kernel thread, not a training job; `trainmon` alone lists what is running")]
+    /// It is a kernel thread.
+    #[error("process {0} is a kernel thread, not a training job; run `trainmon` to list the running jobs")]
     KernelThread(u32),
-    /// `/proc` hides it: the mount option, and the command.
-    #[error("cannot see process {0}: it belongs to another user, and /proc is mounted with {1}; run `{2}`")]
+    /// `/proc` hides it: the mount option, and the command to run.
+    #[error("cannot read process {0}: it belongs to another user, and /proc is mounted with {1}; run `{2}`")]
     Hidden(u32, String, String),
-    /// A stricter security module.
-    #[error("not allowed to see process {0}: run `sudo trainmon --pid {0}`")]
+    /// A security module denies access.
+    #[error("cannot read process {0}: access denied; run `sudo trainmon --pid {0}`")]
     Denied(u32),
-    /// No descriptor is free: how many there are, and the command.
+    /// No descriptor is free: how many are allowed, and the command that allows more.
     #[error("cannot read process {0}: {1}; run `{2}` first")]
     TooFewDescriptors(u32, String, String),
-    /// The thread that reads the job cannot be started: why, and what allows it.
+    /// The thread that reads the job cannot start: why, and what allows it.
     #[error("cannot start a thread: {0}")]
     NoThread(String),
-    /// Anything else.
+    /// Any other error.
     #[error("cannot read process {0}: {1}")]
     Failed(u32, io::Error),
 }
 
 impl AttachError {
-    /// There is no folder for it.
+    /// The error for a process without a folder in `/proc`.
     pub(crate) fn missing(proc_root: &Path, pid: u32) -> Self {
         Self::hidden(proc_root, pid).unwrap_or(Self::NoSuchProcess(pid))
     }
 
-    /// Its folder may not be read.
+    /// The error for a process whose folder cannot be read.
     pub(super) fn denied(proc_root: &Path, pid: u32) -> Self {
         Self::hidden(proc_root, pid).unwrap_or(Self::Denied(pid))
     }
@@ -53,10 +53,10 @@ impl AttachError {
         Self::TooFewDescriptors(pid, reason, fix)
     }
 
-    /// The process exists, and `/proc` is mounted so that we do not see it.
+    /// Whether the process exists but `/proc` hides it.
     fn hidden(proc_root: &Path, pid: u32) -> Option<Self> {
         let option = hidepid::option(proc_root).filter(|_| exists(pid))?;
-        // Root that is bound by it has no CAP_SYS_PTRACE, and does not gain it by sudo.
+        // Root that is subject to it lacks CAP_SYS_PTRACE, and sudo does not add it.
         let is_root = rustix::process::geteuid().is_root();
         let command =
             if is_root { "mount -o remount,hidepid=0 /proc".into() } else { format!("sudo trainmon --pid {pid}") };
@@ -64,7 +64,7 @@ impl AttachError {
     }
 }
 
-/// Whether the kernel knows the process: it answers ESRCH where there is none, whatever `/proc` shows (kill(2)).
+/// Whether the kernel knows the process: it answers ESRCH for an unknown PID, whatever `/proc` shows (kill(2)).
 fn exists(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)))

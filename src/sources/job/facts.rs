@@ -1,5 +1,5 @@
-//! What is found out about a process now and then: what may be read of it, which libraries it has mapped and which
-//! rank it is.
+//! Facts about a process that are checked now and then: what may be read, which libraries it has mapped, and which rank
+//! it is.
 
 use std::fs;
 use std::io;
@@ -11,8 +11,9 @@ use crate::sample::{Access, JobAccess, RankPlace};
 use crate::sources::fields::{lines, text};
 use crate::sources::files::{READ_LIMIT, read_once};
 
-/// The rank, how many ranks there are, and how many on the machine: what torchrun sets (and by its example Lightning, Accelerate
-/// and DeepSpeed), Open MPI, Slurm. The first that is there counts: torchrun may be started by the others.
+/// Variables for the rank, the number of ranks, and the number on this machine: as set by torchrun (and, following it,
+/// Lightning, Accelerate and DeepSpeed), Open MPI and Slurm. The first one found wins: torchrun may be started by the
+/// others.
 const RANK_VARIABLES: &[[&str; 3]] = &[
     ["RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"],
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"],
@@ -20,7 +21,7 @@ const RANK_VARIABLES: &[[&str; 3]] = &[
 ];
 /// More ranks than any run has.
 const MOST_WORLD: u32 = 1 << 20;
-/// Libraries whose presence in the memory map marks a process of machine learning.
+/// Libraries that mark a machine-learning process when mapped.
 const LIBRARIES: &[&str] = &[
     "libtorch_cpu",
     "libtorch",
@@ -49,7 +50,7 @@ pub(super) fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
     let fd = access(fs::read_dir(folder.join("fd")).map(drop));
     JobAccess {
         syscall: if no_ptrace { Access::Denied } else { of("syscall") },
-        // `wchan` can always be opened and reads `0` where it is not allowed; the rule is that of `fd`
+        // `wchan` can always be opened, and reads `0` where it is not allowed. The rule is that of `fd`
         // (PTRACE_MODE_READ_FSCREDS, fs/proc/base.c).
         wchan: if folder.join("wchan").exists() { fd } else { Access::Absent },
         io: of("io"),
@@ -63,14 +64,14 @@ pub(super) fn visible_devices(folder: &Path) -> Option<Arc<str>> {
     Some(text(value.get(..256).unwrap_or(value)))
 }
 
-/// The value of a variable, of the content of `environ`.
+/// The value of a variable in the content of `environ`.
 fn variable<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let value = |entry: &'a [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
     environ.split(|&byte| byte == 0).find_map(value)
 }
 
-/// Which of the ranks of a run the process in `folder` is. Only what it was started with can be read: ranks that number themselves
-/// later (torch.multiprocessing) are not known by it.
+/// The rank of the process in `folder`. Only its initial environment can be read, so ranks that number themselves later
+/// (torch.multiprocessing) stay unknown.
 pub(super) fn rank_place(folder: &Path) -> Option<RankPlace> {
     place_in(&read_once(folder.join("environ"), READ_LIMIT).ok()?)
 }
@@ -96,7 +97,7 @@ pub(super) fn other_namespace(proc_root: &Path, folder: &Path) -> bool {
 pub(crate) fn mapped_library(folder: &Path) -> Option<Arc<str>> {
     let maps = read_once(folder.join("maps"), READ_LIMIT).ok()?;
     let mapped = lines(&maps).filter_map(|line| {
-        // Only the file name counts: a program that lies in a folder called libtorch is none.
+        // Only the file name counts: a program inside a folder called libtorch does not.
         let slash = line.iter().rposition(|&byte| byte == b'/')?;
         let name = line.get(slash + 1..)?;
         LIBRARIES.iter().position(|library| name.starts_with(library.as_bytes()))

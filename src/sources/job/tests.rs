@@ -208,7 +208,7 @@ fn an_orphan_is_found_also_under_the_number_of_a_process_that_was_none_of_the_jo
     write_process(tree.path(), 30, 1, 10, 300);
     assert_eq!(read(SCAN_EVERY), Some(vec![10, 30]), "whoever is new is read at the next scan");
     write_process(tree.path(), 20, 1, 10, 400);
-    assert_eq!(read(SCAN_EVERY * STRANGERS_EVERY), Some(vec![10, 20, 30]));
+    assert_eq!(read(SCAN_EVERY * RULED_OUT_EVERY), Some(vec![10, 20, 30]));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn ten_thousand_processes_beside_the_job_are_read_once() {
     others.clone().for_each(|pid| write(pid, pid, 500));
     let mut reader = JobReader::attach(tree.path(), 10, true).unwrap();
     (0..SCAN_EVERY).for_each(|second| assert_eq!(pids(&reader.read(second)), [10]));
-    assert_eq!(reader.strangers.len(), 10_000);
+    assert_eq!(reader.ruled_out.len(), 10_000);
     // Now each would be an orphan of the job, if it were read again.
     others.for_each(|pid| write(pid, 10, 600));
     (0..SCAN_EVERY).for_each(|second| assert_eq!(pids(&reader.read(second)), [10]));

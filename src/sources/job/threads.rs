@@ -1,4 +1,4 @@
-//! Which threads of the job matter: those that feed queues, and those that are sampled.
+//! Which threads of the job matter: those that feed queues, and those to sample.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use crate::sample::{Access, ProcessRole, ThreadRole};
 use crate::sources::process::Process;
 use crate::sources::sampler::{ProcessPlan, SamplerPlan, ThreadPlan};
 
-/// A helper thread is worth sampling when it ran this long in the last tick, nanoseconds.
+/// A helper thread is sampled if it ran this long in the last tick, nanoseconds.
 const HELPER_NS: u64 = 20_000_000;
-/// Most helper threads of one trainer that are sampled in each round.
+/// Most helper threads of one training process sampled in each round.
 const MOST_HELPERS: usize = 3;
-/// Most threads of one process that are sampled for what others wait for: those that move most …
+/// Most threads of one process sampled because others may wait for them, the most active first …
 const MOST_ASIDE: usize = 12;
-/// … and of all processes that are no trainers: each takes three descriptors of ours, of which there may be no more than
-/// 16384. One of each process at least.
+/// … and over all processes that do not train. Each takes three of trainmon's descriptors, of which there may be no
+/// more than 16384. Every process gets at least one.
 const MOST_ASIDE_IN_ALL: usize = 1024;
-/// What waking once a second counts beside CPU time, seconds, where the threads that move most are chosen.
+/// What one wake-up per second counts when the most active threads are chosen, in seconds of CPU time.
 const WAKE_CPU: f64 = 1e-3;
-/// Most processes beside trainers and workers that are sampled.
+/// Most sampled processes that are neither training processes nor workers.
 const MOST_OTHERS: usize = 64;
-/// The feeders of one set of workers start within so many clock ticks of each other: torch fills the queues of all of them
-/// before it waits for the first batch.
+/// The queue-feeding threads of one set of workers start within this many clock ticks of each other: torch fills all
+/// queues before it waits for the first batch.
 const ONE_SET_TICKS: u64 = 5;
 
 impl JobReader {
-    /// What is to be sampled until the next read.
+    /// What to sample until the next read.
     pub fn sampler_plan(&self) -> SamplerPlan {
         let most_aside = most_aside(self.processes.len() + self.outside.len());
         let plan = |process: &Process| {
@@ -53,7 +53,7 @@ impl JobReader {
             Some(ProcessPlan { id, execs, role, trainer, threads, feeders })
         };
         let mut processes: Vec<ProcessPlan> = self.processes.values().filter_map(plan).collect();
-        // The attached process first, so that it is the one that the screen shows.
+        // The attached process first, because that is the one the screen shows.
         processes.sort_by_key(|process| (process.role, process.id != self.target, process.id.pid));
         let others = processes.partition_point(|process| process.role <= ProcessRole::Worker);
         processes.truncate(others + MOST_OTHERS);
@@ -61,9 +61,9 @@ impl JobReader {
         SamplerPlan { no_syscall: self.access.syscall != Access::Ok, processes }
     }
 
-    /// Finds the threads that feed queues. In a trainer torch's loader keeps one for each worker, started right after
-    /// the workers; each makes write calls and no read call. It outlives a worker that has ended because its shard has. In a
-    /// worker it is the oldest thread that has written.
+    /// Finds the threads that feed queues. In a training process, torch's loader keeps one per worker, started right
+    /// after the workers; each makes write calls and no read calls. It outlives a worker that ended because its shard
+    /// is done. In a worker it is the oldest thread that has written.
     pub(super) fn find_feeders(&mut self) {
         if self.access.io != Access::Ok {
             return;
@@ -86,20 +86,19 @@ impl JobReader {
     }
 }
 
-/// A process outside of the job that something of the job waits for.
+/// The plan for a process outside the job that the job waits for.
 fn outside(process: &Process, most_aside: usize) -> ProcessPlan {
     let mut threads = vec![ThreadPlan::new(process.id.pid, ThreadRole::Main)];
     threads.extend(aside(process, &threads, most_aside));
     ProcessPlan { id: process.id, execs: process.execs, role: ProcessRole::Other, threads, ..ProcessPlan::default() }
 }
 
-/// How many threads are sampled aside of each of so many processes.
+/// How many extra threads are sampled per process, with this many processes.
 fn most_aside(processes: usize) -> usize {
     (MOST_ASIDE_IN_ALL / processes.max(1)).clamp(1, MOST_ASIDE)
 }
 
-/// The threads that move most, besides those that are planned already: the others of the process, and threads elsewhere,
-/// may wait for them.
+/// The most active threads not yet planned: the process's other threads, and threads elsewhere, may wait for them.
 fn aside(process: &Process, planned: &[ThreadPlan], most: usize) -> Vec<ThreadPlan> {
     let is_new = |tid: u32| planned.iter().all(|known| known.tid != tid);
     let mut active: Vec<_> = process
@@ -119,7 +118,7 @@ fn aside(process: &Process, planned: &[ThreadPlan], most: usize) -> Vec<ThreadPl
     aside
 }
 
-/// The threads of a trainer that computed most in the last tick.
+/// The threads of a training process that computed most in the last tick.
 fn helpers(process: &Process) -> impl Iterator<Item = ThreadPlan> + use<> {
     let helps = |role| matches!(role, ThreadRole::Autograd | ThreadRole::Other);
     let busy = process.threads.iter().filter(|thread| helps(thread.role) && thread.recent_ns >= HELPER_NS);
@@ -156,8 +155,8 @@ fn find_trainer_feeders(process: &mut Process, worker_starts: &[u64]) {
     }
 }
 
-/// The oldest `wanted` of these threads (start, TID), which are sorted, and those that started together with them: the feeders
-/// of workers that have ended.
+/// The oldest `wanted` of these threads (start, TID; sorted), and those that started together with them, which fed
+/// workers that have ended.
 fn feeders_among(candidates: &[(u64, u32)], wanted: usize) -> impl Iterator<Item = u32> + '_ {
     let last = candidates.iter().take(wanted).next_back().map_or(0, |(start, _)| start + ONE_SET_TICKS);
     candidates.iter().take_while(move |(start, _)| *start <= last).map(|(_, tid)| *tid)
@@ -169,8 +168,8 @@ fn find_worker_feeder(process: &mut Process) {
     }
     let mut tids: Vec<u32> =
         process.threads.iter().filter(|thread| thread.role == ThreadRole::Other).map(|thread| thread.tid).collect();
-    // In the order in which they began: thread IDs rise, and begin anew once the kernel runs out of them. The feeder thread
-    // comes before the one that hands out descriptors, which writes as well.
+    // In starting order: thread IDs rise, and wrap once the kernel runs out of them. The feeding thread precedes the
+    // one that hands out descriptors, which also writes.
     let pid = process.id.pid;
     tids.sort_unstable_by_key(|tid| (*tid < pid, *tid));
     let feeder = tids.into_iter().find(|tid| process.thread_io(*tid).is_some_and(|io| io.write_calls > 0));

@@ -1,4 +1,4 @@
-//! What of a large job is not watched, and which of its processes have their files kept open.
+//! Which parts of a large job are not watched, and which processes have their files kept open.
 
 use super::{JobReader, MOST_PROCESSES};
 use crate::sample::{ProcessRole, Unwatched};
@@ -6,7 +6,8 @@ use crate::sources::descriptors::{self, Use};
 use crate::sources::process::{MOST_THREADS, Process};
 
 impl JobReader {
-    /// Where not all files may be kept open: those of trainers and workers are, then those of whoever computes most.
+    /// If not all files may be kept open, training processes and workers come first, then the processes that compute
+    /// most.
     pub(super) fn share_descriptors(&mut self) {
         let Some(total) = descriptors::scarce(Use::Tick) else { return };
         let mut order: Vec<_> = self
@@ -21,7 +22,7 @@ impl JobReader {
             taken += files;
             fits
         });
-        // Permits have to be given back before others can have them.
+        // Permits must be returned before others can get them.
         for (all, keep) in [(closed, false), (kept, true)] {
             for (_, _, pid, _) in all {
                 if let Some(process) = self.processes.get_mut(&pid) {
@@ -60,7 +61,7 @@ pub(crate) fn complete(unwatched: &mut Unwatched, waits: u32) {
         () => return,
     };
     if fix.is_none() {
-        // Nothing is to be done about it, and nothing is lost.
+        // It cannot be helped, and nothing is lost.
         unwatched.reopened = 0;
     }
     if *unwatched != Unwatched::default() {

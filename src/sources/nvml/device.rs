@@ -1,4 +1,4 @@
-//! One device of NVML: what is read of it in a tick, and what is remembered in between.
+//! One GPU in NVML: what is read of it in a tick, and what is remembered in between.
 
 use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
 use nvml_wrapper::enums::gpm::GpmMetricId;
@@ -12,12 +12,12 @@ use super::{FURTHEST_BACK_US, SLOW_EVERY_NS, plausible, readings};
 use crate::sample::gpu::{Gpm, GpuDevice};
 use crate::sources::nvml_raw::{self, Buffers};
 
-/// A lost device, or one that could not be opened, is tried again after this long, nanoseconds.
+/// A GPU that was lost or could not be opened is tried again after this long, nanoseconds.
 const LOST_FOR_NS: u64 = 10_000_000_000;
-/// Nearest two GPM samples from which metrics are made, nanoseconds.
+/// Shortest time between two GPM samples for metrics, nanoseconds.
 const GPM_EVERY_NS: u64 = 90_000_000;
 
-/// A device, or the place of one that could not be opened.
+/// A GPU, or the place of one that could not be opened.
 #[derive(Debug)]
 pub(super) struct DeviceReader {
     index: u32,
@@ -26,11 +26,11 @@ pub(super) struct DeviceReader {
     query: Query,
     /// What does not change while the driver runs.
     facts: GpuDevice,
-    /// What each tick begins with: the facts, and what moves slowly as last read.
+    /// Where each tick starts: the facts, and the slow readings as last read.
     slow: GpuDevice,
     slow_next_ns: u64,
     processes: NvmlProcesses,
-    /// Time stamp of the newest point seen; `None` before the first read.
+    /// Timestamp of the newest point seen; `None` before the first read.
     points_seen_us: Option<u64>,
     gpm_supported: Option<bool>,
     gpm_before: Option<(GpmSample<'static>, u64)>,
@@ -54,17 +54,17 @@ impl DeviceReader {
         }
     }
 
-    /// Why the device could not be opened.
+    /// Why the GPU could not be opened.
     pub(super) fn refusal(&self) -> Option<&NvmlError> {
         self.device.as_ref().err()
     }
 
-    /// The error that says that no device answers any more.
+    /// The error that says that no GPU answers any more.
     pub(super) fn driver_gone(&self) -> Option<&NvmlError> {
         self.query.driver_gone.as_ref()
     }
 
-    /// Tries again to open a device that could not be opened.
+    /// Tries again to open a GPU that could not be opened.
     pub(super) fn reopen(&mut self, nvml: &'static Nvml, now_ns: u64) {
         if self.device.is_err() && now_ns >= self.again_ns {
             self.device = nvml.device_by_index(self.index);
@@ -114,7 +114,7 @@ impl DeviceReader {
                 return seen;
             }
         }
-        // Readings made before the device was lost in this very tick are not shown beside the news, nor ever again.
+        // Readings made earlier in this tick, before the GPU was lost, are dropped for good.
         if now_ns >= self.again_ns {
             self.again_ns = now_ns.saturating_add(LOST_FOR_NS);
         }
@@ -125,8 +125,8 @@ impl DeviceReader {
         GpuDevice { lost: true, ..self.facts.clone() }
     }
 
-    /// Points of the samples buffer. The first read only learns where the buffer stands: its points lie before the
-    /// attachment. A wall clock set back makes the points seen lie in the future; then we begin anew.
+    /// Points of the samples buffer. The first read only finds the buffer's end: its points are older than the
+    /// attachment. If the wall clock was set back, the points seen are in the future; then reading starts over.
     fn read_points(&mut self, seen: &mut GpuDevice, now_us: u64, buffers: &mut Buffers) {
         let Ok(device) = &self.device else { return };
         let furthest_us = now_us.saturating_sub(FURTHEST_BACK_US);
@@ -155,12 +155,12 @@ impl DeviceReader {
         }
     }
 
-    /// GPU performance monitoring: metrics between the sample of the previous tick and one of now.
+    /// GPU performance monitoring: metrics between the previous tick's sample and a new one.
     fn read_gpm(&mut self, seen: &mut GpuDevice) {
         let Ok(device) = &self.device else { return };
         let query = &mut self.query;
         let (now_ns, nvml) = (query.now_ns, device.nvml());
-        // The wrapper frees samples by a function it takes for granted.
+        // The wrapper frees samples with a function that it assumes to exist.
         if nvml.lib().nvmlGpmSampleFree.is_err() {
             return;
         }

@@ -1,8 +1,9 @@
-//! The file of a library, looked at before the loader maps it.
+//! Checks a library's file before the loader maps it.
 //!
-//! The loader opens whatever stands at a path, waits for a FIFO for ever while it holds its lock, and maps a file by what its
-//! program headers say: the first access beyond the end of a truncated one ends the process with SIGBUS. So the file is opened
-//! here, without waiting, its kind and its length are checked, and the loader is given the opened file.
+//! The loader opens whatever is at a path: it waits forever for a FIFO while holding its lock, and it maps a file by
+//! its program headers, so that the first access beyond the end of a truncated file kills the process with SIGBUS.
+//! Therefore the file is opened here, without waiting, its kind and length are checked, and the loader gets the opened
+//! file.
 
 use std::fs::File;
 use std::io;
@@ -14,13 +15,13 @@ use crate::errors::without_number;
 use crate::sources::regular_file;
 use crate::trust::{self, Untrusted};
 
-/// Largest table of program headers that is read, entries: shared libraries have about ten.
+/// Most program headers read; shared libraries have about ten.
 const MOST_HEADERS: usize = 256;
 /// Size of the header of a 64-bit ELF file, bytes (`Elf64_Ehdr`).
 const HEADER: usize = 64;
 /// Size of one program header, bytes (`Elf64_Phdr`).
 const PROGRAM_HEADER: usize = 56;
-/// `p_type` of a part that is mapped.
+/// `p_type` of a mapped part.
 const PT_LOAD: u32 = 1;
 /// `e_type` of a shared library.
 const ET_DYN: u64 = 3;
@@ -31,11 +32,12 @@ const MACHINE: Option<u64> = match () {
     () => None,
 };
 
-/// Opens and checks the file of a library; where we have more rights than others, one that a person or the environment names is
-/// opened `by_trusted_only`: none but trusted users can have put it there. While the file is open the loader gets that one.
+/// Opens and checks a library's file. If trainmon has more rights than other users, a file named by a person or the
+/// environment is opened `by_trusted_only`: only trusted users can have put it there. While the file is open, the
+/// loader gets this very file.
 ///
 /// # Errors
-/// Why it is no library that can be loaded.
+/// Why it is not a loadable library.
 pub(super) fn open(path: &Path, by_trusted_only: bool) -> Result<File, Unusable> {
     let file = if by_trusted_only {
         trust::open(path)
@@ -47,15 +49,15 @@ pub(super) fn open(path: &Path, by_trusted_only: bool) -> Result<File, Unusable>
     Ok(file)
 }
 
-/// What the loader takes an opened file by.
+/// The path by which the loader takes an opened file.
 pub(super) fn loader_path(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Why a file cannot be loaded, as the rest of a sentence that names it.
+/// Why a file cannot be loaded; completes a sentence that names the file.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unusable {
-    #[error("there is no such file")]
+    #[error("no such file")]
     Missing,
     #[error("it is not a regular file")]
     NotRegular,
@@ -63,7 +65,7 @@ pub(super) enum Unusable {
     NotElf,
     #[error("it is a library of another architecture")]
     OtherMachine,
-    #[error("it is truncated: {length} bytes, and its program headers need {needed}")]
+    #[error("it is truncated: {length} bytes, but its program headers need {needed}")]
     Truncated { length: u64, needed: u64 },
     #[error("{0}, so it is not loaded as root")]
     Untrusted(Untrusted),
@@ -80,7 +82,7 @@ impl From<io::Error> for Unusable {
     }
 }
 
-/// Refuses what is no shared library of this machine, and what is shorter than its program headers say.
+/// Rejects files that are not shared libraries for this machine, or shorter than their program headers say.
 fn check(file: &File) -> Result<(), Unusable> {
     let length = file.metadata()?.len();
     let mut header = [0; HEADER];
@@ -96,7 +98,7 @@ fn check(file: &File) -> Result<(), Unusable> {
     }
 }
 
-/// Where the program headers are, and how many: from the header of a shared library that this machine can load.
+/// Offset and number of the program headers, from the header of a shared library that this machine can load.
 fn program_headers(header: &[u8; HEADER]) -> Result<(u64, usize), Unusable> {
     if !header.starts_with(b"\x7fELF") {
         return Err(Unusable::NotElf);
@@ -113,7 +115,7 @@ fn program_headers(header: &[u8; HEADER]) -> Result<(u64, usize), Unusable> {
     Ok((offset, count))
 }
 
-/// Where the last mapped part ends in the file, bytes; `None` where no part is mapped.
+/// The end of the last mapped part in the file, bytes; `None` if no part is mapped.
 fn mapped_end(headers: &[u8]) -> Option<u64> {
     let parts = headers.chunks_exact(PROGRAM_HEADER);
     let mapped = parts.filter(|part| number(part, 0, 4) == Some(u64::from(PT_LOAD)));
@@ -160,7 +162,7 @@ mod tests {
         assert!(opened(&whole).is_ok());
         for length in [4095, 1000, HEADER + PROGRAM_HEADER] {
             let why = opened(&whole[..length]).unwrap_err().to_string();
-            assert_eq!(why, format!("it is truncated: {length} bytes, and its program headers need 4096"));
+            assert_eq!(why, format!("it is truncated: {length} bytes, but its program headers need 4096"));
         }
         for bytes in [&whole[..HEADER], &library(u64::MAX)] {
             assert!(matches!(opened(bytes), Err(Unusable::Truncated { .. })));

@@ -1,5 +1,5 @@
-//! Where the dynamic loader would find a library by its name, so that the file can be looked at first (`ld.so(8)`): the folders
-//! of `LD_LIBRARY_PATH`, the cache that `ldconfig` writes, and the folders that are searched without either.
+//! Where the dynamic loader would find a library by name, so that the file can be checked first (`ld.so(8)`): the
+//! folders of `LD_LIBRARY_PATH`, the cache that `ldconfig` writes, and the default folders.
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,13 +10,13 @@ use crate::sources::files::read_once;
 
 /// The loader's cache.
 const CACHE: &str = "/etc/ld.so.cache";
-/// Caches of workstations with everything installed are some 300 KB.
+/// Caches of workstations with everything installed have about 300 KB.
 const CACHE_MOST: usize = 8 << 20;
-/// Folders that are searched in any case.
+/// Folders that are always searched.
 const FOLDERS: [&str; 5] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"];
 
-/// Paths at which the loader would look for a library, in its order, whether anything is there or not: those that the
-/// environment names, and those of the system.
+/// Paths where the loader would look for a library, in its order, whether or not they exist: those from the
+/// environment, and those of the system.
 pub(super) fn places(name: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let named = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let cache = read_once(CACHE, CACHE_MOST).unwrap_or_default();
@@ -25,7 +25,7 @@ pub(super) fn places(name: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (in_folders(&named, name).collect(), of_system.collect())
 }
 
-/// A library in each folder of a list as in `LD_LIBRARY_PATH`, where an empty entry is the current folder.
+/// The library's path in each folder of a list like `LD_LIBRARY_PATH`; an empty entry is the current folder.
 fn in_folders<'a>(list: &'a OsStr, name: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
     let folders = list.as_bytes().split(|&byte| byte == b':' || byte == b';');
     let folders = folders.filter(|_| !list.is_empty());
@@ -34,8 +34,8 @@ fn in_folders<'a>(list: &'a OsStr, name: &'a Path) -> impl Iterator<Item = PathB
     })
 }
 
-/// The paths of a library among the strings of a cache, which are absolute and end in NUL. A library of another architecture
-/// may be among them: its file tells.
+/// The paths of a library among the strings of a cache; they are absolute and end in NUL. Some may be for another
+/// architecture, which only the file shows.
 fn in_cache<'a>(cache: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = PathBuf> + 'a {
     cache.split(|&byte| byte == 0).filter_map(move |text| {
         let folder = text.strip_suffix(name)?.strip_suffix(b"/")?;

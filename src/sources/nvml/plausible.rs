@@ -1,5 +1,5 @@
-//! Which values of a driver are believed. What is not measured arrives from NVML as all ones, as −1, or as a number no
-//! device can reach; such a value is no value.
+//! Which of the driver's values are believed. NVML reports an unmeasured value as all ones, as −1, or as a number that
+//! no GPU can reach; such a value counts as missing.
 
 use std::ops::RangeInclusive;
 
@@ -23,11 +23,11 @@ pub(super) const MINOR: RangeInclusive<u32> = 0..=(1 << 20) - 1;
 pub(super) const COUNTER: RangeInclusive<u64> = 0..=u64::MAX - 1;
 /// Up to 1 PiB.
 const MEMORY_BYTES: RangeInclusive<u64> = 1..=1 << 50;
-/// A driver's time stamp may be this far ahead of our clock, microseconds. They are the same clock; what is further ahead
-/// is no time, or was taken before the clock was set back.
+/// A driver's timestamp may be this far ahead of trainmon's clock, microseconds. Both use the same clock; anything
+/// further ahead is not a time, or was taken before the clock was set back.
 const AHEAD_US: u64 = 2_000_000;
 
-/// The check that keeps the values of a range.
+/// A check that keeps values inside a range.
 pub(super) fn within<T: PartialOrd>(range: RangeInclusive<T>) -> impl FnOnce(T) -> Option<T> {
     move |value| range.contains(&value).then_some(value)
 }
@@ -37,24 +37,24 @@ pub(super) fn gpm_percent(value: f64) -> Option<f64> {
     within(0.0..=101.0)(value).map(|value| value.min(100.0))
 }
 
-/// Devices overshoot their limit for moments, but not tenfold.
+/// GPUs briefly exceed their power limit, but never tenfold.
 pub(super) fn power(milliwatts: u32, limit: Option<u32>) -> Option<u32> {
     let highest = limit.map_or(*POWER_LIMIT_MW.end(), |limit| limit.saturating_mul(10));
     (milliwatts <= highest).then_some(milliwatts)
 }
 
-/// (used, total): used only with a total that holds it.
+/// (used, total): used only if the total is known and at least as large.
 pub(super) fn memory(used: u64, total: u64) -> (Option<u64>, Option<u64>) {
     let total = within(MEMORY_BYTES)(total);
     (total.and_then(|total| within(0..=total)(used)), total)
 }
 
-/// Memory of a process; all ones when the driver does not account for it (`NVML_VALUE_NOT_AVAILABLE`).
+/// Memory of a process; all ones if the driver does not account for it (`NVML_VALUE_NOT_AVAILABLE`).
 pub(super) fn process_memory(bytes: u64, total: Option<u64>) -> Option<u64> {
     within(0..=total.unwrap_or(*MEMORY_BYTES.end()))(bytes)
 }
 
-/// A time stamp newer than `since_us` and not from the future.
+/// A timestamp newer than `since_us` and not in the future.
 pub(super) fn time(unix_us: u64, since_us: u64, now_us: u64) -> Option<u64> {
     (unix_us > since_us && unix_us <= now_us.saturating_add(AHEAD_US)).then_some(unix_us)
 }

@@ -1,4 +1,4 @@
-//! The processes on a device, with their memory and utilisation.
+//! The processes on a GPU, with their memory and utilization.
 
 use nvml_wrapper::Device;
 
@@ -8,32 +8,32 @@ use super::{FURTHEST_BACK_US, SLOW_EVERY_NS};
 use crate::sample::gpu::{GpuDevice, GpuProcess};
 use crate::sources::nvml_raw::{self, Buffers, ProcessList};
 
-/// What is remembered of a device's processes between ticks.
+/// What is remembered of a GPU's processes between ticks.
 #[derive(Debug, Default)]
 pub(super) struct NvmlProcesses {
-    /// Of the lists that are read now and then.
+    /// From the lists that are read now and then.
     slow: Vec<GpuProcess>,
-    /// Of the list of compute processes, when it was read, and the memory in use then.
+    /// The list of compute processes, when it was read, and the memory in use at that time.
     compute: Vec<GpuProcess>,
     compute_until_ns: u64,
     memory_used_bytes: Option<u64>,
-    /// Time stamp of the newest utilisation seen.
+    /// Timestamp of the newest utilization seen.
     seen_us: u64,
 }
 
 impl NvmlProcesses {
-    /// Reads the lists in which a training job's processes do not stand as a rule.
+    /// Reads the lists that rarely contain a training job's processes.
     pub(super) fn read_slow(&mut self, device: &Device<'static>, query: &mut Query, buffers: &mut Buffers) {
         self.slow.clear();
         list(query, "MPS processes", device, ProcessList::Mps, &mut self.slow, buffers);
         list(query, "graphics processes", device, ProcessList::Graphics, &mut self.slow, buffers);
     }
 
-    /// Reads the utilisation of each process, and the compute list where it is due. What the device's memory and utilisation
-    /// are must have been read already.
+    /// Reads each process's utilization, and the compute list when it is due. The GPU's memory and utilization must
+    /// have been read already.
     ///
-    /// A list takes a driver milliseconds, and keeps its lock meanwhile: it is read again after five seconds, or when the memory
-    /// in use has changed, as it does when a process comes or goes, or when a process that is not in it has used the device.
+    /// A list takes the driver milliseconds, under its lock. So it is read again after five seconds, when the memory in
+    /// use has changed (as when a process comes or goes), or when a process missing from it has used the GPU.
     pub(super) fn read(
         &mut self,
         device: &Device<'static>,
@@ -59,7 +59,7 @@ impl NvmlProcesses {
         if processes.is_empty() {
             return;
         }
-        // A wall clock set back makes what was seen lie in the future; then we begin anew, with the second before now.
+        // If the wall clock was set back, what was seen is in the future; then start over with the last second.
         let last_us = plausible::time(self.seen_us, 0, now_us);
         let furthest_us = now_us.saturating_sub(if last_us.is_none() { 1_000_000 } else { FURTHEST_BACK_US });
         let since_us = last_us.map_or(furthest_us, |last_us| last_us.max(furthest_us));
@@ -76,7 +76,8 @@ impl NvmlProcesses {
                 let place = processes.binary_search_by_key(&entry.pid, |process| process.pid);
                 stranger |= place.is_err();
                 if let Some(process) = place.ok().and_then(|place| processes.get_mut(place)) {
-                    // One point a process is usual; of several the highest is kept rather than a mean of unequal times.
+                    // One point per process is usual. Of several the highest is kept, rather than the mean of unequal
+                    // times.
                     process.sm_utilization_pct = process.sm_utilization_pct.max(Some(point.pct));
                 }
             }
@@ -86,7 +87,7 @@ impl NvmlProcesses {
         if stranger {
             self.compute_until_ns = 0;
         }
-        // Only processes that ran are answered. One that is missing did not run if others did, or if the device did not.
+        // Only processes that ran are listed. A missing one did not run if others did, or if the GPU did not.
         if sampled || seen.utilization_pct == Some(0) {
             for process in processes {
                 process.sm_utilization_pct = process.sm_utilization_pct.or(Some(0));
@@ -95,7 +96,7 @@ impl NvmlProcesses {
     }
 }
 
-/// Appends a list of processes, and says whether there was one; their memory is not yet compared with the device's.
+/// Appends a list of processes and says whether it was available; their memory is not yet checked against the GPU's.
 fn list(
     query: &mut Query,
     name: &'static str,
@@ -118,7 +119,8 @@ fn list(
     read.is_some()
 }
 
-/// Sorts by PID and makes one entry of a process in several lists (or in several MIG instances: not told apart yet).
+/// Sorts by PID and merges the entries of a process that is in several lists (or several MIG instances, which are not
+/// yet told apart).
 fn merge(processes: &mut Vec<GpuProcess>) {
     processes.sort_unstable_by_key(|process| process.pid);
     processes.dedup_by(|next, kept| {

@@ -1,13 +1,13 @@
-//! Calls of one device's functions, remembering what the device refuses.
+//! Calls to one GPU's functions, remembering which ones it refuses.
 
 use std::collections::HashMap;
 
 use nvml_wrapper::error::NvmlError;
 
-/// A reading that the device refused is tried again after this long, nanoseconds.
+/// A refused reading is tried again after this long, nanoseconds.
 const REFUSED_FOR_NS: u64 = 60_000_000_000;
 
-/// Calls the functions of a device, each under the name of its reading, and remembers which it refused.
+/// Calls a GPU's functions, each under the name of its reading, and remembers which ones it refused.
 #[derive(Debug, Default)]
 pub(super) struct Query {
     pub(super) now_ns: u64,
@@ -24,7 +24,7 @@ impl Query {
         }
         match call() {
             Ok(value) => return Some(value),
-            // A device that needs a reset answers nothing else either.
+            // A GPU that needs a reset answers nothing else either.
             Err(NvmlError::GpuLost | NvmlError::ResetRequired) => self.lost = true,
             Err(
                 error @ (NvmlError::Uninitialized | NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch),
@@ -42,7 +42,7 @@ impl Query {
             ) => {
                 self.refused_until_ns.insert(name, self.now_ns.saturating_add(REFUSED_FOR_NS));
             }
-            // Idle (NotFound, NoData), in use, timed out: the next tick may fare better.
+            // Idle (NotFound, NoData), in use, timed out: the next tick may succeed.
             Err(_) => {}
         }
         None

@@ -1,4 +1,4 @@
-//! The numbers of a device as tables: field of the sample, call, and which answers are believed.
+//! A GPU's readings as tables: field of the sample, call, and which values are believed.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::query::Query;
 use crate::sample::gpu::GpuDevice;
 use crate::sources::nvml_raw;
 
-/// Makes the call of each field that is still empty, and keeps the answers that are believed.
+/// Makes the call for each field that is still empty, and keeps plausible values.
 macro_rules! read {
     ($query:ident, $into:ident: $($field:ident = $call:expr, $believed:expr;)*) => {$(
         if $into.$field.is_none() {
@@ -34,7 +34,7 @@ pub(super) fn facts(device: &Device<'static>, query: &mut Query, into: &mut GpuD
     }
 }
 
-/// What moves slowly.
+/// Slow readings.
 pub(super) fn slow(device: &Device<'static>, query: &mut Query, into: &mut GpuDevice) {
     read! { query, into:
         power_limit_mw = device.enforced_power_limit(), within(believed::POWER_LIMIT_MW);
@@ -49,7 +49,7 @@ pub(super) fn slow(device: &Device<'static>, query: &mut Query, into: &mut GpuDe
     }
 }
 
-/// What is read in every tick. The power's plausibility depends on the limit, so that must be there already.
+/// What is read in every tick. The power check depends on the limit, so the limit must be read before.
 pub(super) fn fast(device: &Device<'static>, query: &mut Query, into: &mut GpuDevice) {
     if let Some(rates) = query.get("utilization", || device.utilization_rates()) {
         into.utilization_pct = within(believed::PERCENT)(rates.gpu);
@@ -70,7 +70,7 @@ pub(super) fn fast(device: &Device<'static>, query: &mut Query, into: &mut GpuDe
     }
 }
 
-/// One direction of the PCIe link, in place of what was measured before.
+/// One direction of the PCIe link, replacing what was measured before.
 pub(super) fn pcie(device: &Device<'static>, query: &mut Query, direction: PcieUtilCounter, into: &mut GpuDevice) {
     let (name, rate_kib_s) = match direction {
         PcieUtilCounter::Receive => ("pcie_rx_kib_s", &mut into.pcie_rx_kib_per_s),

@@ -1,9 +1,10 @@
-//! Loading a library on trial, in a process of its own.
+//! Loads a library on trial, in a separate process.
 //!
-//! A library runs code of its own while it is loaded, and the loader holds its lock meanwhile. If that code never returns, then
-//! neither does whatever takes that lock afterwards, in any thread: the first use of a thread-local value that has a destructor
-//! (`__cxa_thread_atexit_impl(3)`), the start of a program, `exit(3)`. If it crashes, the process is gone. So this executable is
-//! started once more, loads the library and ends; only a library that has come through is loaded here.
+//! A library runs its own code while it is loaded, and the loader holds its lock meanwhile. If that code never returns,
+//! nothing that takes the lock afterwards returns either, in any thread: the first use of a thread-local value with a
+//! destructor (`__cxa_thread_atexit_impl(3)`), the start of a program, `exit(3)`. If the code crashes, the process is
+//! gone. So this executable is started a second time, loads the library and exits; only a library that passes is loaded
+//! here.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,21 +20,21 @@ use crate::errors::ExitCode;
 use crate::signals;
 use crate::sources::nvml_raw;
 
-/// First argument of this executable where it loads a library on trial, with the number of the process that asks for it. Not
-/// offered to people.
+/// First argument that makes this executable load a library on trial, with the PID of the process that asks. Not
+/// offered to users.
 const WORD: &str = "load-library:";
-/// The opened library, as the process on trial has it.
+/// The opened library, as the trial process has it.
 const OPENED: &str = "/proc/self/fd/0";
-/// How long loading may take. From a cold disk it takes some tenths of a second.
+/// How long loading may take; from a cold disk it takes a few tenths of a second.
 const LOADING: Duration = Duration::from_secs(5);
-/// How often its end is looked for.
+/// How often the trial process is polled.
 const STEP: Duration = Duration::from_millis(2);
 
-/// Loads a library in another process: the opened file, or whatever the loader finds by a name.
+/// Loads a library in another process: the opened file, or what the loader finds by a name.
 ///
 /// # Errors
-/// What happened there, as the rest of a sentence that names the library; nothing where the loader refused it, which will say
-/// why when it is asked here.
+/// What happened there; completes a sentence that names the library. Nothing if the loader refused the library: it will
+/// say why when it is asked here.
 pub(super) fn load(library: Result<&File, &Path>) -> Result<(), Failed> {
     let cannot = |error: std::io::Error| Failed::Start(error);
     let mut command = Command::new("/proc/self/exe");
@@ -42,7 +43,7 @@ pub(super) fn load(library: Result<&File, &Path>) -> Result<(), Failed> {
         Err(name) => (Stdio::null(), name.as_os_str()),
     };
     let word = format!("{WORD}{}", std::process::id());
-    // A group of its own: Ctrl-C at our terminal is not for it.
+    // Its own process group: Ctrl-C at trainmon's terminal must not reach it.
     command.args([OsStr::new(&word), name]).stdin(input).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     let starting = signals::starting();
     let mut child = command.spawn().map_err(cannot)?;
@@ -60,14 +61,14 @@ pub(super) fn load(library: Result<&File, &Path>) -> Result<(), Failed> {
     }
 }
 
-/// Why a library did not come through.
+/// Why a library failed its trial.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failed {
-    #[error("loading it did not end within {} s", LOADING.as_secs())]
+    #[error("loading it took longer than {} s", LOADING.as_secs())]
     Hung,
-    #[error("loading it ends the process with signal {0}")]
+    #[error("loading it crashes with signal {0}")]
     Crashed(i32),
-    #[error("the process that loads it on trial did not start: {0}")]
+    #[error("cannot start the process that tries it: {0}")]
     Start(std::io::Error),
 }
 
@@ -75,19 +76,19 @@ fn outcome(status: ExitStatus) -> Result<(), Failed> {
     status.signal().map_or(Ok(()), |signal| Err(Failed::Crashed(signal)))
 }
 
-/// Ends a process that hangs, in the kernel perhaps: then it is not waited for here.
+/// Kills a hanging process. It may hang in the kernel, so it is not waited for here.
 fn end(mut child: Child) {
-    // It cannot have been reaped by anybody else.
+    // Only this process reaps it, so the kill cannot hit another one.
     let _ = child.kill();
-    // Where no thread can be started it stays a zombie until we end.
+    // If no thread can start, it stays a zombie until trainmon exits.
     let _ = thread::Builder::new().name("tm-gpu-trial".into()).spawn(move || child.wait());
 }
 
-/// Loads the library that the arguments name, if they ask for that.
+/// Loads the library that the arguments name, if they ask for a trial.
 pub fn run_part(arguments: &[OsString]) -> Option<ExitCode> {
     let [_, word, library] = arguments else { return None };
     let parent = word.to_str()?.strip_prefix(WORD)?;
-    // It ends with the process that has started it, which may have ended already.
+    // It dies with the process that started it, which may be gone already.
     let follows = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
     let is_wanted = getppid().is_some_and(|pid| pid.to_string() == parent);
     let loaded = follows && is_wanted && nvml_raw::loads(library);

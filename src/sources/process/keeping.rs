@@ -4,7 +4,7 @@ use super::{MOST_THREADS, Process};
 use crate::sources::descriptors::Use;
 
 impl Process {
-    /// Keeps its files open as far as that is permitted, or opens them for each read.
+    /// Keeps its files open as far as permitted, or opens them for each read.
     pub fn set_kept(&mut self, keep: bool) {
         self.keep = keep.then_some(Use::Tick);
         let of_threads = self.threads.iter_mut().filter_map(|thread| thread.schedstat.as_mut());
@@ -17,17 +17,17 @@ impl Process {
         self.stat_file.is_kept()
     }
 
-    /// How much it has computed of late, cores.
+    /// How much it has computed lately, in CPUs.
     pub fn cpu(&self) -> f64 {
         self.threads.iter().map(|thread| thread.pace.cpu).sum()
     }
 
-    /// Files that are kept open for it where that is permitted.
+    /// How many files are kept open for it if permitted.
     pub fn files(&self) -> usize {
         3 + self.threads.len()
     }
 
-    /// Threads that are not watched, because there are too many.
+    /// Threads not watched because there are too many.
     pub fn unwatched_threads(&self) -> u32 {
         self.stat.threads.saturating_sub(u32::try_from(MOST_THREADS).unwrap_or(u32::MAX))
     }

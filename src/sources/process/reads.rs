@@ -1,4 +1,4 @@
-//! What is read of a process at once, by number, folder or file.
+//! Reading a process once, by PID, folder or file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use crate::sources::files::{KeptFile, READ_LIMIT, ReadFailure, read_once};
 use crate::sources::task_files::{self, Stat};
 use crate::text::secrets;
 
-/// `stat` is shorter than this, bytes: 52 numbers and a name of at most 64.
+/// Upper bound for `stat`, bytes: 52 numbers and a name of at most 64.
 pub(super) const STAT_MOST: usize = 1280;
-/// So is `io` than this: seven lines.
+/// Upper bound for `io`, bytes: seven lines.
 const IO_MOST: usize = 256;
 /// Longest command line kept, bytes.
 const LONGEST_COMMAND: usize = 4096;
@@ -22,21 +22,21 @@ pub(crate) fn stat_of(proc_root: &Path, pid: u32) -> Option<Stat> {
     task_files::stat(file.read_line(&mut [0_u8; STAT_MOST]).ok()?)
 }
 
-/// What `io` of a process or a thread says now.
+/// The current `io` counters of a process or a thread.
 pub(in crate::sources) fn io_counters(file: &KeptFile) -> Result<IoCounters, ReadFailure> {
     task_files::io(file.read_line(&mut [0_u8; IO_MOST])?).ok_or(ReadFailure::Malformed)
 }
 
-/// Command line with its arguments joined by spaces and their secrets masked, cut at [`LONGEST_COMMAND`]; empty for kernel
-/// threads. Nothing else may read command lines that are shown or stored.
+/// Command line with its arguments joined by spaces and secrets masked, cut at [`LONGEST_COMMAND`]; empty for kernel
+/// threads. All command lines that are shown or stored must be read here.
 pub(in crate::sources) fn command(folder: &Path) -> Arc<str> {
-    // More than is kept: a secret that is cut in two would not be recognized.
+    // More than is kept: a secret cut in two would not be recognized.
     let mut room = vec![0_u8; 2 * LONGEST_COMMAND];
     let Ok(file) = KeptFile::open(folder.join("cmdline")) else { return "".into() };
     let bytes = file.read_line(&mut room).unwrap_or_default();
     let text = String::from_utf8_lossy(bytes);
     let arguments: Vec<&str> = text.trim_end_matches('\0').split('\0').collect();
-    // A program that rewrites its own command line joins it by spaces (setproctitle(3)).
+    // A program that rewrites its own command line joins it with spaces (setproctitle(3)).
     let joined = match arguments.as_slice() {
         [one] => secrets::line(one).into_owned(),
         several => secrets::joined(several),

@@ -1,7 +1,7 @@
-//! Runs the helper program: bounded in time and output, ended and reaped in every case, seen by nobody's terminal.
+//! Runs the helper program: bounded in time and output, always ended and reaped, and without access to the terminal.
 //!
-//! Its three standard streams are anonymous memory files, so nothing can fill up and block and nothing is written to a
-//! disk. Standard input serves as the file that the helper writes its document to (`/proc/self/fd/0`).
+//! Its three standard streams are anonymous memory files, so nothing can fill up and block, and nothing is written to
+//! disk. Standard input doubles as the file to which the helper writes its document (`/proc/self/fd/0`).
 
 use std::fs::File;
 use std::io;
@@ -17,31 +17,31 @@ use rustix::fs::MemfdFlags;
 use super::find::TrustedProgram;
 use super::supervisor::{Answer, Supervisor};
 
-/// The file that the helper's standard input is, as the helper names it.
+/// The helper's name for the file that is its standard input.
 pub const DOCUMENT: &str = "/proc/self/fd/0";
 
-/// How often the helper's end and the wish to stop are looked for.
+/// How often the helper's end and the request to stop are checked.
 const STEP: Duration = Duration::from_millis(40);
-/// How long the end of a helper is waited for; then a thread of its own does.
+/// How long to wait for the helper to end; after that a separate thread waits.
 const REAP: Duration = Duration::from_millis(500);
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildEnding {
-    /// By itself.
+    /// It exited.
     Exited(ExitStatus),
-    /// Killed: the caller wished to stop.
+    /// Killed because the caller asked to stop.
     Stopped,
-    /// Killed: its time was over.
+    /// Killed because its time was over.
     TimedOut,
-    /// Killed: it wrote more than it may.
+    /// Killed because it wrote too much.
     TooMuch,
 }
 
-/// A run that is over.
+/// A finished run.
 #[derive(Debug)]
 pub struct Ran {
-    /// How.
+    /// How it ended.
     pub ending: ChildEnding,
     document: File,
     out: File,
@@ -52,7 +52,7 @@ impl Ran {
     /// What was written to [`DOCUMENT`].
     ///
     /// # Errors
-    /// What `pread(2)` says.
+    /// Those of `pread(2)`.
     pub fn document(&self) -> io::Result<Vec<u8>> {
         read(&self.document, u64::MAX)
     }
@@ -68,11 +68,11 @@ impl Ran {
     }
 }
 
-/// Runs `program` until it ends, `stop` is set, `time_out` is over or one of its files exceeds `most` bytes. Nothing that it
-/// has started is left afterwards.
+/// Runs `program` until it ends, `stop` is set, `time_out` has passed or one of its files exceeds `most` bytes. Nothing
+/// that it started survives.
 ///
 /// # Errors
-/// When it could not be started.
+/// If it could not be started.
 pub fn run(
     program: &TrustedProgram,
     arguments: &[&str],
@@ -83,12 +83,12 @@ pub fn run(
     let (document, out, err) = (memory()?, memory()?, memory()?);
     let streams = [document.as_fd(), out.as_fd(), err.as_fd()];
     let supervisor = Supervisor::start(program, arguments, streams, most)?;
-    // The limit on its files does not hold for the memory that several of them take.
+    // The limit per file does not cover the memory that several files take.
     let too_much = || [&document, &out, &err].into_iter().any(|file| length(file) > most);
     let ending = watch(&supervisor, time_out, stop, too_much);
     reap(supervisor.end());
     let ending = ending?;
-    // A helper that reached its limit was ended by SIGXFSZ, or has stopped writing exactly there.
+    // At its limit, a helper was ended by SIGXFSZ, or stopped writing exactly there.
     let full = [&document, &out, &err].into_iter().any(|file| length(file) >= most);
     let ending = if full && matches!(ending, ChildEnding::Exited(_)) { ChildEnding::TooMuch } else { ending };
     Ok(Ran { ending, document, out, err })
@@ -114,7 +114,7 @@ fn watch(
     }
 }
 
-/// Waits for a supervisor that is ending.
+/// Waits for a supervisor that is about to end.
 fn reap(mut child: Child) {
     let asked = Instant::now();
     while asked.elapsed() < REAP {
@@ -123,7 +123,7 @@ fn reap(mut child: Child) {
         }
         thread::sleep(Duration::from_millis(2));
     }
-    // The machine is busy, or the helper hangs in the kernel: a caller that wants to stop must not wait for that. The
+    // The machine is busy, or the helper hangs in the kernel; a caller that wants to stop must not wait for that. The
     // supervisor is not killed, because it is what ends the helper.
     let _ = thread::Builder::new().name("tm-reap".to_owned()).spawn(move || child.wait());
 }

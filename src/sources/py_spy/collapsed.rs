@@ -1,9 +1,9 @@
 //! py-spy's collapsed stacks (`--format raw`) as a window of stacks: a pure function of bytes.
 //!
-//! A line is one stack of one thread and how often it was seen: `thread (TID): NAME;outermost (FILE:LINE);…;leaf (FILE:LINE)
-//! COUNT`. That holds all that the speedscope format does but for the order of the samples, which nobody needs; py-spy
-//! before 0.4 leaves the name out. Names may hold anything, line ends and semicolons too: a line without a count goes on
-//! in the next one, and a file's name may hold semicolons.
+//! A line is one stack of one thread and how often it was seen: `thread (TID): NAME;outermost (FILE:LINE);…;leaf
+//! (FILE:LINE) COUNT`. This is all that the speedscope format has, except the order of the samples, which is not
+//! needed. py-spy before 0.4 omits the name. Names may contain anything, including newlines and semicolons: a line
+//! without a count continues in the next one, and a file name may contain semicolons.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -12,15 +12,15 @@ use crate::sample::stacks::{DEPTH, FRAMES, NAME, STACKS, THREADS};
 use crate::sample::{ProcessId, StackCount, StackFrame, StackWindow, ThreadStacks};
 use crate::sources::fields::head;
 
-/// Larger documents are refused, bytes: 150 threads of 60 frames at 50 different samples take 6 MB.
+/// Larger documents are refused, bytes; 150 threads of 60 frames at 50 different samples take 6 MB.
 pub const LARGEST_STACKS: usize = 16 << 20;
-/// More lines are not looked at: twice as many as 150 threads can have at 50 samples a second for 4 s.
+/// Further lines are ignored: twice as many as 150 threads can have at 50 samples a second for 4 s.
 const STACK_LINES: usize = 1 << 16;
 
-/// Reads a document; `None` where it is none, or too large. Stacks come leaf first and most frequent first, within the bounds of `sample::stacks`: the leaf's
-/// side of deep stacks and the most frequent stacks are kept. A forked worker's stack is cut at its own
-/// `multiprocessing/process.py:_bootstrap`, below which it shows what its parent was doing. A thread with no Python frame
-/// has an empty stack. The main thread, whose ID is among `main_tids`, comes first.
+/// Reads a document; `None` if it is malformed or too large. Stacks come leaf first and most frequent first, within the
+/// bounds of `sample::stacks`: the leaf end of deep stacks and the most frequent stacks are kept. A forked worker's
+/// stack is cut at its own `multiprocessing/process.py:_bootstrap`; the frames below show what its parent was doing. A
+/// thread without Python frames has an empty stack. The first thread, whose ID is in `main_tids`, comes first.
 pub fn parse(bytes: &[u8], process: ProcessId, main_tids: &[u32]) -> Option<StackWindow> {
     if bytes.len() > LARGEST_STACKS {
         return None;
@@ -41,7 +41,7 @@ pub fn parse(bytes: &[u8], process: ProcessId, main_tids: &[u32]) -> Option<Stac
         .into_iter()
         .map(|(label, stacks)| {
             let (tid, name) = label.split_once(')').unwrap_or((label, ""));
-            // The pthread's address in hexadecimal where py-spy does not know the ID.
+            // py-spy writes the pthread's address in hexadecimal if it does not know the ID.
             let tid = tid.parse::<u32>().ok();
             let is_main = tid.is_some_and(|tid| main_tids.contains(&tid));
             let name = match name.strip_prefix(": ").unwrap_or_default() {
@@ -86,13 +86,13 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, u32)> {
     })
 }
 
-/// The frames of a stack as they are written, at most [`DEPTH`] of them, without what a forked worker has of its parent.
+/// The frames of a stack as written, at most [`DEPTH`], without what a forked worker inherited from its parent.
 fn leaf_first(stack: &str) -> Vec<&str> {
     let mut frames = Vec::new();
     let mut start = 0;
     for (end, _) in stack.match_indices(';').chain([(stack.len(), "")]) {
         let frame = stack.get(start..end).unwrap_or_default();
-        // The end of a file's name is still to come.
+        // The rest of a file's name is still to come.
         if frame.contains(" (") && !frame.ends_with(')') && end < stack.len() {
             continue;
         }
@@ -119,12 +119,12 @@ fn parsed(frame: &str) -> (&str, &str, u32) {
     }
 }
 
-/// Where a multiprocessing child's own code begins.
+/// Whether a multiprocessing child's own code starts at this frame.
 fn is_worker_start((function, file, _): &(&str, &str, u32)) -> bool {
     function.rsplit('.').next() == Some("_bootstrap") && file.ends_with("multiprocessing/process.py")
 }
 
-/// The frames that kept stacks point at, in the order in which they were met.
+/// The frames used by the kept stacks, in the order they appeared.
 #[derive(Default)]
 struct Kept<'t> {
     frames: Vec<StackFrame>,
@@ -132,7 +132,7 @@ struct Kept<'t> {
 }
 
 impl<'t> Kept<'t> {
-    /// The stack in terms of the kept frames, or `None` where it needs more frames than may be kept.
+    /// The stack in terms of the kept frames; `None` if it needs more frames than may be kept.
     fn places(&mut self, stack: &[&'t str]) -> Option<Vec<u32>> {
         let new = stack.iter().filter(|frame| !self.places.contains_key(*frame)).count();
         if self.frames.len() + new > FRAMES {
@@ -150,7 +150,7 @@ impl<'t> Kept<'t> {
     }
 }
 
-/// The last `limit` bytes at most, cut between characters: the end of a path tells the module.
+/// The last `limit` bytes at most, cut between characters: the end of a path identifies the module.
 pub(super) fn tail(text: &str, limit: usize) -> &str {
     let from = text.len().saturating_sub(limit);
     let start = (from..=text.len()).find(|&start| text.is_char_boundary(start)).unwrap_or(text.len());

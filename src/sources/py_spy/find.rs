@@ -1,9 +1,9 @@
-//! Which py-spy is executed: where it may be, and what is asked of the file.
+//! Which py-spy to execute: where to look, and what to check.
 //!
-//! It is looked for beside our own program, on PATH, beside the target's own interpreter, and in the user's folder. What to
-//! execute is decided once: the file is opened, the opened file is checked, and that descriptor is executed in every window,
-//! whatever has its name by then. With more rights than ordinary users only a binary is executed that nobody but trusted users
-//! can have put there ([`crate::trust`]): a script's interpreter would open it by its name once more.
+//! trainmon looks beside its own program, on PATH, beside the target's interpreter, and in the user's folder. The
+//! decision is made once: the file is opened and checked, and that descriptor is executed in every window, whatever its
+//! name refers to by then. With more rights than ordinary users, trainmon executes only a binary that only trusted
+//! users can have put there ([`crate::trust`]); a script's interpreter would open the script again by name.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -25,32 +25,32 @@ use crate::trust::{self, Untrusted, shell_word};
 
 /// The program's name.
 const NAME: &str = "py-spy";
-/// Where programs are when the caller's PATH does not count.
+/// Where programs are if the caller's PATH must not be used.
 pub const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The first bytes of a binary (elf(5)).
 const ELF: &[u8; 4] = b"\x7fELF";
 
-/// A program that was decided on.
+/// A program chosen for execution.
 #[derive(Debug)]
 pub struct TrustedProgram {
     /// Absolute path.
     pub path: PathBuf,
-    /// The opened binary, which is what is executed. `None`: the path is executed, as scripts need it.
+    /// The opened binary, which is executed. `None` for a script, which must be executed by path.
     pub held: Option<OwnedFd>,
-    /// It gets an environment of its own instead of the caller's.
+    /// Whether it gets a clean environment instead of the caller's.
     pub clean: bool,
 }
 
-/// A place where the program stands.
+/// A place where the program was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Executable {
     /// Absolute path.
     pub path: PathBuf,
-    /// The target's process names this place, so that ordinary users too ask who can have put it there.
+    /// Whether the target's process names this place, so that even ordinary users check who can have put it there.
     pub of_target: bool,
 }
 
-/// Programs named py-spy, in the order in which to try them. `path` is PATH.
+/// The programs named py-spy, in the order to try them. `path` is PATH.
 pub fn candidates(
     proc_root: &Path,
     target: Option<ProcessId>,
@@ -61,7 +61,7 @@ pub fn candidates(
     let path = if secure { USUAL_PATH.into() } else { path.unwrap_or_default() };
     let ours = beside_us(privileged).and_then(|program| Some(program.parent()?.to_path_buf()));
     let own = ours.into_iter().chain(env::split_paths(&path)).map(|place| (place, false));
-    // The caller may be able to name any target.
+    // The caller may be able to choose any target.
     let folder = target.filter(|_| !secure).map(|target| proc_root.join(target.pid.to_string()));
     let runs_as_us = folder.as_ref().is_some_and(|folder| {
         let us = rustix::process::geteuid().as_raw();
@@ -73,7 +73,7 @@ pub fn candidates(
     programs(own.chain(theirs).chain(home))
 }
 
-/// The programs that stand in some folders, each once; a folder is given with whether only the target names it.
+/// The programs in these folders, each once; a folder comes with whether only the target names it.
 fn programs(places: impl Iterator<Item = (PathBuf, bool)>) -> Vec<Executable> {
     let mut seen = BTreeSet::new();
     places
@@ -83,25 +83,25 @@ fn programs(places: impl Iterator<Item = (PathBuf, bool)>) -> Vec<Executable> {
         .collect()
 }
 
-/// Decides whether a candidate is executed, and what of it: the opened binary, or for ordinary users the path of a script.
+/// Decides whether a candidate may be executed, and how: by the opened binary or, for ordinary users, a script's path.
 ///
 /// # Errors
-/// Why not, with what fixes it.
+/// Why not, and how to fix it.
 pub fn choose(candidate: &Executable, privileged: bool) -> Result<TrustedProgram, Refusal> {
     let Executable { path, of_target } = candidate;
     let program =
         |held: Option<File>| TrustedProgram { path: path.clone(), held: held.map(Into::into), clean: privileged };
     if !privileged && !of_target {
-        // What the user names, or has on PATH, runs as in a shell.
+        // What the user names, or has on PATH, runs as it would in a shell.
         return Ok(program(open(path).filter(is_binary)));
     }
     match trust::open(path) {
         Ok(file) if is_binary(&file) => Ok(program(Some(file))),
         Ok(_) if !privileged => Ok(program(None)),
-        Ok(_) => Err(refused(format!("{} is a script, and root runs only a binary", shown(path)), install_command())),
+        Ok(_) => Err(refused(format!("{} is a script, but root runs only a binary", shown(path)), install_command())),
         Err(why) if privileged => Err(refused(format!("{why}, so {NAME} is not run as root"), fix(&why))),
         Err(why) => {
-            let reason = format!("{why}, so {NAME} is not run from there unasked");
+            let reason = format!("{why}, so {NAME} runs from there only if you name it");
             Err(refused(reason, format!("--py-spy {}", shell_word(path))))
         }
     }
@@ -115,16 +115,16 @@ fn fix(why: &Untrusted) -> String {
     why.fix().map_or_else(install_command, |command| as_root(&command))
 }
 
-/// The py-spy that was installed together with us: pip puts the programs of one environment into one folder, which need
-/// not be on PATH (`pipx`, `uvx`, a virtual environment that is not active).
+/// The py-spy installed together with trainmon: pip puts all programs of an environment into one folder, which need not
+/// be on PATH (`pipx`, `uvx`, an inactive virtual environment).
 fn beside_us(privileged: bool) -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
-    // Who can have put it there is asked of every candidate then.
+    // Then every candidate is checked for who can have put it there.
     if privileged { Some(own.parent()?.join(NAME)) } else { beside(&own) }
 }
 
-/// The py-spy in the folder of a program, where it has the same owner. Whoever owns our own program may have us run what
-/// they like anyway; a file that somebody else laid beside it, as anybody can in /tmp, is left alone.
+/// The py-spy in a program's folder, if it has the same owner. The owner of trainmon's own program can make us run
+/// anything anyway. A file that another user put beside it, possible in /tmp, is ignored.
 fn beside(program: &Path) -> Option<PathBuf> {
     let found = program.parent()?.join(NAME);
     let owner = fs::metadata(program).ok()?.uid();
@@ -135,13 +135,13 @@ fn beside(program: &Path) -> Option<PathBuf> {
     (known && is_program(&found)).then_some(found)
 }
 
-/// Whether it is a regular file that we may execute.
+/// Whether it is a regular file that trainmon may execute.
 pub fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
         && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// Folders where the target's interpreter and its virtual environment keep their programs.
+/// The folders where the target's interpreter and its virtual environment keep programs.
 fn beside_interpreter(folder: &Path) -> Vec<PathBuf> {
     let mut places = Vec::new();
     let read = |name: &str| read_once(folder.join(name), READ_LIMIT).unwrap_or_default();
@@ -151,8 +151,8 @@ fn beside_interpreter(folder: &Path) -> Vec<PathBuf> {
     let command = read("cmdline");
     let first = command.split(|&byte| byte == 0).next().unwrap_or_default();
     if first.contains(&b'/') {
-        // The link to the interpreter in a virtual environment; `join` takes an absolute one as it is. Without the right
-        // to read where the process stands, a relative one stays relative and is left out.
+        // The link to the interpreter in a virtual environment; `join` keeps an absolute one unchanged. If the
+        // process's working folder cannot be read, a relative one stays relative and is skipped.
         let current = fs::read_link(folder.join("cwd")).unwrap_or_default();
         places.extend(current.join(OsStr::from_bytes(first)).parent().map(Path::to_path_buf));
     }
@@ -164,12 +164,13 @@ fn beside_interpreter(folder: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// Opens a file without waiting for anything.
+/// Opens a file without ever waiting.
 fn open(path: &Path) -> Option<File> {
     File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path).ok()
 }
 
-fn is_binary(file: &File) -> bool {
+/// Whether the file is an ELF binary.
+pub fn is_binary(file: &File) -> bool {
     let mut begin = [0; ELF.len()];
     file.read_exact_at(&mut begin, 0).is_ok() && begin == *ELF
 }
@@ -264,7 +265,7 @@ mod tests {
             if privileged {
                 let refusal = script.unwrap_err();
                 assert!(
-                    refusal.status.to_string().ends_with("is a script, and root runs only a binary"),
+                    refusal.status.to_string().ends_with("is a script, but root runs only a binary"),
                     "{refusal:?}"
                 );
                 assert_eq!(refusal.status.fix.as_deref().unwrap(), install_command());

@@ -1,18 +1,18 @@
-//! The command that installs py-spy, one that works here: it is found there afterwards and, for root, trusted.
+//! The command that installs py-spy and works here: py-spy is found afterwards and, for root, trusted.
 
 use std::env;
 use std::path::PathBuf;
 
 use crate::trust::{self, shell_word};
 
-/// Installs py-spy where root trusts it, on any system with Python, without touching the packages of the system.
+/// Installs py-spy where root trusts it, on any system with Python, without touching system packages.
 const INSTALL: [&str; 3] = [
     "python3 -m venv /opt/py-spy",
     "/opt/py-spy/bin/pip install py-spy",
     "ln -sf /opt/py-spy/bin/py-spy /usr/local/bin/",
 ];
 
-/// The command that installs py-spy where it is found and, for root, trusted.
+/// The command that installs py-spy where trainmon finds it and, as root, trusts it.
 pub fn install_command() -> String {
     match own_environment() {
         Some(python) => format!("{} -m pip install py-spy", shell_word(&python)),
@@ -21,22 +21,22 @@ pub fn install_command() -> String {
     }
 }
 
-/// The command that installs a newer one there.
+/// The command that upgrades it there.
 pub fn upgrade_command() -> String {
     install_command().replace(" install ", " install --upgrade ")
 }
 
-/// With the rights of the program's file, unlike with sudo, the caller is no root.
+/// With the rights of the program's file, unlike with sudo, the caller is not root.
 pub(super) fn as_root(command: &str) -> String {
     if trust::is_secure() { format!("sudo {command}") } else { command.to_owned() }
 }
 
-/// The interpreter of the virtual environment that trainmon itself lies in, unless somebody else could have put it there.
+/// The interpreter of the virtual environment that contains trainmon, unless another user could have put it there.
 fn own_environment() -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
     let bin = own.parent()?;
     let python = bin.join("python");
-    // Those that uv makes have no pip.
+    // Environments made by uv have no pip.
     let is_environment = bin.parent()?.join("pyvenv.cfg").is_file() && bin.join("pip").is_file();
     let is_ours = !trust::privileged() || trust::folder(bin).is_ok() && trust::open(&python).is_ok();
     (is_environment && is_ours && python.is_file()).then_some(python)

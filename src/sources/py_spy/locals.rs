@@ -1,6 +1,6 @@
-//! py-spy's dump with local variables (`dump --locals --json`) as whole numbers by frame: a pure function of bytes.
+//! py-spy's dump with local variables (`dump --locals --json`), as whole numbers by frame: a pure function of bytes.
 //!
-//! What is no whole number is dropped here, so no text of the target's variables goes any further.
+//! Everything except whole numbers is dropped here, so no text from the target's variables goes any further.
 
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use crate::sample::locals::{FRAMES, NAME, NUMBERS, THREADS};
 use crate::sample::{FrameLocals, LocalsSample, ProcessId, ThreadLocals, stacks};
 use crate::sources::fields::head;
 
-/// Larger documents are refused, bytes: a hundred threads of forty frames with thirty variables of 80 bytes take 10 MB.
+/// Larger documents are refused, bytes; a hundred threads of forty frames with thirty variables of 80 bytes take 10 MB.
 pub const LARGEST_LOCALS: usize = 16 << 20;
 
 #[derive(Deserialize)]
@@ -38,10 +38,10 @@ struct Local<'t> {
     repr: Option<JsonText<'t>>,
 }
 
-/// Borrowed where the document holds it without escapes.
+/// Borrowed if the document has it without escapes.
 type JsonText<'t> = std::borrow::Cow<'t, str>;
 
-/// Reads a document; `None` where it is none, or too large. The thread with one of `main_tids` comes first.
+/// Reads a document; `None` if it is malformed or too large. The thread with one of `main_tids` comes first.
 pub fn parse(bytes: &[u8], process: ProcessId, main_tids: &[u32], began_ns: u64) -> Option<LocalsSample> {
     if bytes.len() > LARGEST_LOCALS {
         return None;
@@ -51,7 +51,7 @@ pub fn parse(bytes: &[u8], process: ProcessId, main_tids: &[u32], began_ns: u64)
         .iter()
         .map(|thread| {
             let tid = thread.os_thread_id.and_then(|tid| u32::try_from(tid).ok());
-            // The document has the innermost frame first.
+            // The document lists the innermost frame first.
             let frames = thread.frames.iter().rev().take(FRAMES).map(frame).collect();
             ThreadLocals { tid, is_main: tid.is_some_and(|tid| main_tids.contains(&tid)), frames }
         })

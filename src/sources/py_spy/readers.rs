@@ -1,9 +1,9 @@
-//! With whose rights the source files of a job are read: root must not read for a job what its user could not.
+//! With whose rights a job's source files are read: root must not read for a job what its user cannot.
 //!
-//! A job decides under which file name its code is compiled. Without this it could name a file that only root may read, whose
-//! lines would then be in root's recording. The kernel itself decides, with the job's user, group and groups: on a thread of its
-//! own, because credentials belong to threads (credentials(7)). Only the effective ones are changed, so that the job's user gets
-//! no right to signal the thread (kill(2) asks the real and saved ones).
+//! A job chooses the file name under which its code is compiled. It could name a file that only root may read, whose
+//! lines would then end up in root's recording. The kernel itself decides, with the job's user, group and groups, on a
+//! separate thread, because credentials belong to threads (credentials(7)). Only the effective ones are changed, so
+//! that the job's user cannot signal the thread (kill(2) checks the real and saved ones).
 
 use std::io;
 use std::panic::resume_unwind;
@@ -16,7 +16,7 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use crate::sources::fields::{lines, numbers};
 use crate::sources::files::{READ_LIMIT, read_once};
 
-/// Whose rights a job has: the lines `Uid`, `Gid` and `Groups` of `/proc/PID/status` (proc_pid_status(5)).
+/// The rights of a job: the lines `Uid`, `Gid` and `Groups` in `/proc/PID/status` (proc_pid_status(5)).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Readers {
     /// Real, effective, saved and file-system user.
@@ -26,7 +26,7 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// Those of a process, by its folder; `None` where they cannot be read.
+    /// The rights of a process, by its folder; `None` if they cannot be read.
     pub fn find(folder: &Path) -> Option<Self> {
         let status = read_once(folder.join("status"), READ_LIMIT).ok()?;
         let field =
@@ -34,8 +34,8 @@ impl Readers {
         Some(Self { users: field(b"Uid:")?, groups: field(b"Gid:")?, more_groups: field(b"Groups:")? })
     }
 
-    /// Reads something with the rights of a job. Those of an ordinary user are no more than that anyway: what is not theirs,
-    /// they are refused. `None` where the kernel does not let us have the job's.
+    /// Reads something with the rights of a job. An ordinary user's own rights go no further anyway: what belongs to
+    /// others is refused. `None` if the kernel does not grant the job's rights.
     pub fn read<T: Send>(&self, read: impl FnOnce() -> T + Send) -> Option<T> {
         let is_roots = self.users.iter().all(|&user| user == 0);
         if is_roots || !geteuid().is_root() {
@@ -51,14 +51,14 @@ impl Readers {
 
     /// Gives this thread the job's rights, for good.
     fn become_them(&self) -> rustix::io::Result<()> {
-        // The real ones: those that a setuid program has got come from its file.
+        // The real ones: a setuid program's effective ones come from its file.
         let (Some(&user), Some(&group)) = (self.users.first(), self.groups.first()) else {
             return Err(rustix::io::Errno::PERM);
         };
         let groups: Vec<Gid> = self.more_groups.iter().map(|&group| Gid::from_raw(group)).collect();
         set_thread_groups(&groups)?;
         set_thread_res_gid(None, Gid::from_raw(group), None)?;
-        // The last one, for it takes the right to change the others away, and that to pass by modes.
+        // This comes last, because it gives up the right to change the others, and the right to bypass file modes.
         set_thread_res_uid(None, Uid::from_raw(user), None)
     }
 }

@@ -1,4 +1,4 @@
-//! What keeps py-spy from reading a process, in one line, with the command that fixes it.
+//! Why py-spy cannot read a process, in one line, with the command that fixes it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use crate::sources::files::read_once;
 use crate::sources::processes::uptime_s;
 use crate::text;
 
-/// Longest text of py-spy that is passed on, terminal cells.
+/// Most terminal cells of a py-spy message passed on.
 const WIDTH: usize = 160;
 /// A process younger than this may still be starting its interpreter, seconds.
 const YOUNG: f64 = 15.0;
@@ -20,19 +20,19 @@ const YOUNG: f64 = 15.0;
 /// Why there are no stacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// How the source stands now, and the command that would fix it.
+    /// The source's status, and the command that would fix it.
     pub status: SourceStatus,
-    /// Whether asking again is useless for this process.
+    /// Whether asking again is pointless for this process.
     pub last: bool,
 }
 
 impl Refusal {
-    /// One that asking again cannot change.
+    /// A refusal that asking again cannot change.
     pub(super) fn lasting(state: SourceState, reason: impl Into<Arc<str>>) -> Self {
         Self { status: SourceStatus::new(state, reason), last: true }
     }
 
-    /// One that may pass.
+    /// A refusal that may pass.
     pub(super) fn passing(state: SourceState, reason: impl Into<Arc<str>>) -> Self {
         Self { last: false, ..Self::lasting(state, reason) }
     }
@@ -45,20 +45,20 @@ impl Refusal {
         Self::lasting(SourceState::Gone, format!("process {} has ended", process.pid))
     }
 
-    /// What py-spy's own words mean (its `src/main.rs`, `src/python_process_info.rs`, `src/python_spy.rs`).
+    /// What py-spy's own messages mean (its `src/main.rs`, `src/python_process_info.rs`, `src/python_spy.rs`).
     pub(super) fn of_words(words: &str, proc_root: &Path, process: ProcessId) -> Self {
         let has = |part: &str| words.contains(part);
         let pid = process.pid;
-        // Before the rest: its cause reads like a lack of permission.
+        // Checked first: its cause reads like a missing permission.
         if has("Failed to suspend") {
-            let reason = format!("py-spy cannot look at process {pid} while a debugger does: {}", said(words));
+            let reason = format!("py-spy cannot read process {pid} while a debugger is attached: {}", said(words));
             return Self::passing(SourceState::Denied, reason);
         }
         if has("Permission Denied") || has("Permission denied") || has("Operation not permitted") {
             return denied(proc_root, process);
         }
         if has("Unsupported version") || has("unsupported version") {
-            let reason = format!("py-spy does not know the Python of process {pid}: {}", said(words));
+            let reason = format!("py-spy does not support the Python of process {pid}: {}", said(words));
             return Self::lasting(SourceState::Absent, reason).fixed_by(upgrade_command());
         }
         let no_python =
@@ -77,7 +77,7 @@ impl Refusal {
     }
 }
 
-/// The refusal of access, with what fixes it here.
+/// The refusal of access, and how to fix it here.
 fn denied(proc_root: &Path, process: ProcessId) -> Refusal {
     let us = rustix::process::geteuid();
     let owner = fs::metadata(proc_root.join(process.pid.to_string())).map(|metadata| metadata.uid()).ok();
@@ -87,8 +87,8 @@ fn denied(proc_root: &Path, process: ProcessId) -> Refusal {
     denied_to(us.is_root(), foreign, scope.trim(), process.pid)
 }
 
-/// The same for root or not, another's process or not, and Yama's setting (empty without Yama;
-/// Documentation/admin-guide/LSM/Yama.rst).
+/// The same, given whether trainmon is root, whether the process belongs to another user, and Yama's setting (empty
+/// without Yama; Documentation/admin-guide/LSM/Yama.rst).
 fn denied_to(root: bool, foreign: bool, ptrace_scope: &str, pid: u32) -> Refusal {
     let denied = |why: &str| {
         let reason = format!("the kernel does not let py-spy read the memory of process {pid}{why}");
@@ -107,7 +107,7 @@ fn denied_to(root: bool, foreign: bool, ptrace_scope: &str, pid: u32) -> Refusal
 
 /// The first line of what a program said, safe to print.
 pub(super) fn said(words: &str) -> String {
-    let line = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it said nothing");
+    let line = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no message");
     text::fit(line.strip_prefix("Error: ").unwrap_or(line), WIDTH)
 }
 
@@ -191,6 +191,6 @@ mod tests {
     fn what_was_said_is_one_safe_line() {
         assert_eq!(said("\n  Error: a\tb\u{1b}[2J\nmore"), "a b\u{FFFD}[2J");
         assert!(said(&"x".repeat(10_000)).len() < 200);
-        assert_eq!(said(" \n"), "it said nothing");
+        assert_eq!(said(" \n"), "no message");
     }
 }

@@ -1,7 +1,7 @@
-//! The line of source behind the user's innermost frame, so that a verdict can show it, and behind torch's `fetch`.
+//! The source line of the user's innermost frame, which a verdict can show, and that of torch's `fetch`.
 //!
-//! Files are opened inside the target's own root (a container's, perhaps), never following a link out of it, and with the
-//! rights of the target's user. Pipes and devices are not opened at all.
+//! Files are opened inside the target's own root (perhaps a container's), never following a link out of it, and with
+//! the rights of the target's user. Pipes and device files are never opened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -17,19 +17,19 @@ use crate::sample::stacks::is_user_code;
 use crate::sample::{StackFrame, StackWindow};
 use crate::sources::fields::head;
 
-/// Where torch's workers call the data set and the collate function from.
+/// Where torch's workers call the dataset and the collate function.
 const FETCH: &str = "torch/utils/data/_utils/fetch.py";
-/// Stacks of each thread that are given a line, the most frequent.
+/// How many of each thread's most frequent stacks get source lines.
 const STACKS: usize = 8;
-/// Files that are read for one window.
+/// Most files read for one window.
 const FILES_KEPT: usize = 32;
-/// Larger files are not read, bytes: nobody writes such a program.
+/// Larger files are not read, bytes: no source file is that large.
 const LARGEST_SOURCE: u64 = 2 << 20;
 /// Longest line, bytes.
 const LONGEST_LINE: usize = 200;
 
-/// Gives the user's innermost frames in each thread's most frequent stacks their line of source. Whatever cannot be
-/// read stays without one, and so does what the target's user (`readers`) may not read.
+/// Adds source lines to the user's innermost frames in each thread's most frequent stacks. Lines that cannot be read,
+/// or that the target's user (`readers`) may not read, stay empty.
 pub fn fill(window: &mut StackWindow, proc_root: &Path, readers: &Readers) {
     let wanted: Vec<_> = wanted(window).into_iter().take(FILES_KEPT).collect();
     if wanted.is_empty() {
@@ -44,7 +44,7 @@ pub fn fill(window: &mut StackWindow, proc_root: &Path, readers: &Readers) {
     for ((_, lines), file) in wanted.into_iter().zip(opened) {
         let Some(file) = file else { continue };
         let mut bytes = Vec::new();
-        // What was read before an error is still the file's beginning.
+        // What was read before an error is still the beginning of the file.
         let _ = file.take(LARGEST_SOURCE).read_to_end(&mut bytes);
         let mut rows = (1..).zip(bytes.split(|&byte| byte == b'\n'));
         for (line, frames) in lines {
@@ -58,15 +58,15 @@ pub fn fill(window: &mut StackWindow, proc_root: &Path, readers: &Readers) {
     }
 }
 
-/// The frames that want a line, as indices into the window's frames, by the number of the line.
+/// The frames that need a line, as indices into the window's frames, by line number.
 type Lines = BTreeMap<u32, BTreeSet<usize>>;
 
-/// Which frames are to be given which line, by file.
+/// Which frames need which line, by file.
 fn wanted(window: &StackWindow) -> BTreeMap<Arc<str>, Lines> {
     let mut wanted: BTreeMap<Arc<str>, Lines> = BTreeMap::new();
     for stack in window.threads.iter().flat_map(|thread| thread.stacks.iter().take(STACKS)) {
         let users = |frame: &&StackFrame| frame.line > 0 && is_user_code(&frame.file);
-        // The line of torch's fetch tells whether it calls the data set or the collate function.
+        // The line of torch's fetch shows whether it calls the dataset or the collate function.
         let fetches = |frame: &&StackFrame| frame.line > 0 && frame.file.ends_with(FETCH);
         let frames = || stack.frames.iter().filter_map(|&at| Some((at as usize, window.frames.get(at as usize)?)));
         let found = [frames().find(|(_, frame)| users(frame)), frames().find(|(_, frame)| fetches(frame))];
@@ -77,8 +77,8 @@ fn wanted(window: &StackWindow) -> BTreeMap<Arc<str>, Lines> {
     wanted
 }
 
-/// Opens a source file inside the target's root, if it is one. It is opened for reading only once it is known to be a regular
-/// file: opening a pipe or a device can already have an effect.
+/// Opens a source file inside the target's root. It is opened for reading only once it is known to be a regular file:
+/// merely opening a pipe or a device file can have an effect.
 fn open(root: &OwnedFd, cwd: Option<&Path>, file: &str) -> Option<File> {
     let path = Path::new(file);
     // Interpreters before 3.9 name the program as it was typed.
@@ -93,7 +93,7 @@ fn open(root: &OwnedFd, cwd: Option<&Path>, file: &str) -> Option<File> {
     File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).ok()
 }
 
-/// A line without its indentation, cut between characters; `None` for an empty one.
+/// A line without its indentation, cut between characters; `None` if it is empty.
 fn trimmed(row: &[u8]) -> Option<Arc<str>> {
     let text = String::from_utf8_lossy(row.get(..row.len().min(4096))?);
     Some(head(text.trim(), LONGEST_LINE)).filter(|text| !text.is_empty()).map(Into::into)

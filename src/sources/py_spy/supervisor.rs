@@ -1,12 +1,14 @@
 //! The process between trainmon and py-spy, so that nothing of py-spy outlives its window.
 //!
-//! A py-spy that hangs, or whatever it starts, must not go on beside the job: not when its time is over, not when trainmon is
-//! killed with SIGKILL, not when it detaches itself (`setsid`, two forks). So py-spy is started through this executable, which
-//! becomes the subreaper of all its descendants (`PR_SET_CHILD_SUBREAPER`, prctl(2)): orphans become its children instead of
-//! init's. It ends once py-spy has ended, or once the other end of its standard input is closed, by trainmon or by the kernel on
-//! trainmon's death; before that it kills and reaps every descendant. It costs about 1 ms of CPU time a run.
+//! A py-spy that hangs, or anything it starts, must not keep running beside the job: not after its time is over, not
+//! after trainmon is killed with SIGKILL, and not if it detaches itself (`setsid`, two forks). So py-spy is started
+//! through this executable, which becomes the subreaper of all its descendants (`PR_SET_CHILD_SUBREAPER`, prctl(2)):
+//! orphans become its children instead of init's. It ends when py-spy has ended, or when the other end of its standard
+//! input is closed, by trainmon or by the kernel when trainmon dies. Before that it kills and reaps every descendant. A
+//! run costs about 1 ms of CPU time.
 //!
-//! The request comes over a socket, with open files: the three standard streams and, where one is held, the binary to execute.
+//! The request comes over a socket, together with open files: the three standard streams and, if one is held, the
+//! binary to execute.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -33,52 +35,52 @@ use crate::sources::descriptors;
 use crate::sources::files::numbers_in;
 use crate::sources::process::stat_of;
 
-/// First argument of this executable where it watches over py-spy. Not offered to people.
+/// First argument that makes this executable supervise py-spy. Not offered to users.
 const SUPERVISE: &str = "supervise-py-spy";
 /// This executable.
 const OWN: &str = "/proc/self/exe";
 /// Longest request, bytes.
 const REQUEST: usize = 16 << 10;
-/// Open files that come with a request.
+/// Open files that come with every request.
 const STANDARD_FILES: usize = 4;
-/// Lower priority than the job's: py-spy must not take its CPU.
+/// Lower priority than the job's: py-spy must not take its CPU time.
 const NICE: i32 = 5;
-/// How often the end of py-spy is looked for where the kernel cannot tell it (no pidfd before Linux 5.3).
+/// How often to poll for py-spy's end if the kernel cannot report it (no pidfd before Linux 5.3).
 const LOOK: Duration = Duration::from_millis(20);
-/// Between two attempts at descendants that could not be killed, and how many attempts.
+/// Pause between attempts to kill descendants, and how many attempts to make.
 const AGAIN: Duration = Duration::from_millis(2);
 const SPAWN_ATTEMPTS: u32 = 500;
 
-/// How the supervisor is started: the program and its arguments.
+/// The command that starts the supervisor: the program and its arguments.
 static PROGRAM: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
 
-/// Says which program is the supervisor where this executable is not trainmon: for tests, before the first py-spy.
+/// Sets the supervisor program if this executable is not trainmon: for tests, before the first py-spy.
 pub fn supervise_with(program: impl Into<PathBuf>, arguments: &[&str]) {
     let arguments = arguments.iter().map(Into::into).collect();
     let _ = PROGRAM.set((program.into(), arguments));
 }
 
-/// This executable with the word for it; in the library's own tests, which are another executable, the test that serves.
+/// This executable with its keyword; in the library's own tests, which are another executable, the test that serves.
 fn own_program() -> (PathBuf, Vec<OsString>) {
     let test = ["--exact", "sources::py_spy::tests::the_supervisor", "--ignored", "--nocapture"];
     let arguments: &[&str] = if cfg!(test) { &test } else { &[SUPERVISE] };
     (OWN.into(), arguments.iter().map(Into::into).collect())
 }
 
-/// What became of py-spy.
+/// The outcome of py-spy's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// It has ended, and so has all that it started.
+    /// It has ended, along with everything it started.
     Ended(ExitStatus),
-    /// It could not be started: the error's number.
+    /// It could not be started: the errno.
     NotStarted(i32),
 }
 
-/// A supervisor at work, seen from trainmon. Whatever it watches over is ended when this is dropped.
+/// A running supervisor, seen from trainmon. Dropping it ends whatever it supervises.
 #[derive(Debug)]
 pub struct Supervisor {
     control: OwnedFd,
-    /// The process, to be reaped.
+    /// The process, still to be reaped.
     pub child: Child,
 }
 
@@ -86,7 +88,7 @@ impl Supervisor {
     /// Starts py-spy with these arguments and standard streams; none of its files may exceed `most` bytes.
     ///
     /// # Errors
-    /// When the supervisor cannot be started.
+    /// If the supervisor cannot be started.
     pub fn start(
         program: &TrustedProgram,
         arguments: &[&str],
@@ -109,11 +111,11 @@ impl Supervisor {
         if program.clean {
             command.env_clear().env("PATH", USUAL_PATH).env("LANG", "C.UTF-8");
         }
-        // These add pages of messages and back traces.
+        // These would add pages of messages and backtraces.
         for variable in ["RUST_LOG", "RUST_BACKTRACE", "RUST_LIB_BACKTRACE"] {
             command.env_remove(variable);
         }
-        // A group of its own: Ctrl-C at our terminal is ours alone.
+        // Its own process group: Ctrl-C at the terminal is for trainmon only.
         command.stdin(other).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let starting = signals::starting();
         let child = command.spawn()?;
@@ -124,10 +126,10 @@ impl Supervisor {
         Ok(Self { child, control })
     }
 
-    /// Waits at most so long for the end.
+    /// Waits for the end, at most this long.
     ///
     /// # Errors
-    /// When the supervisor is gone without an answer.
+    /// If the supervisor is gone without an answer.
     pub fn answer(&self, time_out: Duration) -> io::Result<Option<Answer>> {
         if !wait_for(&mut [PollFd::new(&self.control, PollFlags::IN)], Some(time_out))? {
             return Ok(None);
@@ -143,25 +145,25 @@ impl Supervisor {
         }
     }
 
-    /// Has py-spy ended, with all that it started; the supervisor is then still to be reaped.
+    /// Ends py-spy and everything it started; the supervisor must then still be reaped.
     pub fn end(self) -> Child {
         self.child
     }
 }
 
-/// Watches over py-spy, if the arguments ask for that.
+/// Supervises py-spy, if the arguments ask for it.
 pub fn run_part(arguments: &[OsString]) -> Option<ExitCode> {
     if arguments.get(1)? != SUPERVISE {
         return None;
     }
-    // trainmon reads the answer; there is nobody else to tell.
+    // trainmon reads the answer from the socket; there is no other place to report to.
     Some(serve(io::stdin().as_fd()).map_or(ExitCode::FAILED, |()| ExitCode::DONE))
 }
 
 /// Serves one request from this socket.
 ///
 /// # Errors
-/// When there is none, or it cannot be answered.
+/// If there is no request, or it cannot be answered.
 pub fn serve(control: BorrowedFd<'_>) -> io::Result<()> {
     let mut request = vec![0; REQUEST];
     let (length, files) = receive(control, &mut request)?;
@@ -173,7 +175,7 @@ pub fn serve(control: BorrowedFd<'_>) -> io::Result<()> {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let held = files.next();
-    // None of these can be refused to a process for itself, and nothing but tidiness depends on them.
+    // A process may always set these for itself, and only tidiness depends on them.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let _ = rustix::process::setpriority_process(None, NICE);
     let _ = rustix::process::setrlimit(Resource::Fsize, Rlimit { current: Some(most), maximum: Some(most) });
@@ -197,7 +199,7 @@ pub fn serve(control: BorrowedFd<'_>) -> io::Result<()> {
     status.map_or(Ok(()), |status| answer(control, 0, status.into_raw()))
 }
 
-/// Waits for the end of py-spy, or for trainmon to close its end of the socket: `None`.
+/// Waits for py-spy to end, or for trainmon to close its end of the socket: `None`.
 fn watch(child: &mut Child, control: BorrowedFd<'_>) -> io::Result<Option<ExitStatus>> {
     let pid = Pid::from_child(child);
     let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
@@ -209,27 +211,27 @@ fn watch(child: &mut Child, control: BorrowedFd<'_>) -> io::Result<Option<ExitSt
         fds.extend(ended.as_ref().map(|ended| PollFd::new(ended, PollFlags::IN)));
         wait_for(&mut fds, ended.is_none().then_some(LOOK))?;
         if fds.first().is_some_and(|control| !control.revents().is_empty()) {
-            // Not reaped yet, so that the number is its own.
+            // It is not reaped yet, so the PID is still its own.
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
             return Ok(None);
         }
     }
 }
 
-/// Kills and reaps every descendant: the children, then those that these leave behind, which are children by then.
+/// Kills and reaps every descendant: the children, then what they leave behind, which are children by then.
 fn end_descendants() {
     let mut attempts = 0;
     while attempts < SPAWN_ATTEMPTS {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => continue,
             Ok(None) => {}
-            Err(_) => return, // there is none
+            Err(_) => return, // no children left
         }
         let kill = |pid: &Pid| rustix::process::kill_process(*pid, Signal::KILL).is_ok();
         if children().filter(kill).count() > 0 {
             let _ = rustix::process::wait(WaitOptions::empty());
         } else {
-            // It has rights of its own (setuid), or has ended while the list was read.
+            // It has rights of its own (setuid), or ended while the list was read.
             attempts += 1;
             std::thread::sleep(AGAIN);
         }
@@ -262,7 +264,7 @@ fn answer(control: BorrowedFd<'_>, kind: u8, value: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether one of these is ready within the time; without one it waits for ever.
+/// Whether one of these is ready within the time; without a time it waits forever.
 fn wait_for(fds: &mut [PollFd<'_>], time_out: Option<Duration>) -> io::Result<bool> {
     let time_out = time_out.and_then(|time_out| Timespec::try_from(time_out).ok());
     match poll(fds, time_out.as_ref()) {

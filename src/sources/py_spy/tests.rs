@@ -102,7 +102,7 @@ fn a_window_is_asked_for_without_stopping_the_target() {
 fn versions_are_read_and_old_ones_refused() {
     assert_eq!(Stage::new("document").find().unwrap().version, "0.4.3");
     assert_eq!(Stage::new("newer").find().unwrap().version, "1.12.0-rc1");
-    for (mode, says) in [("old", "older than 0.3"), ("other", "no py-spy"), ("broken", "command not found")] {
+    for (mode, says) in [("old", "older than 0.3"), ("other", "is not py-spy"), ("broken", "command not found")] {
         let refusal = Stage::new(mode).find().unwrap_err();
         assert_eq!((refusal.status.state, refusal.last), (SourceState::Absent, true));
         assert!(refusal.status.to_string().contains(says), "{refusal:?}");
@@ -233,7 +233,7 @@ fn failures_become_refusals() {
     let stage = Stage::new("document");
     fs::write(stage.at("document"), r#"{"profiles":[],"shared":{"frames":[]}}"#).unwrap();
     let refusal = stage.record(&never()).unwrap_err();
-    assert!(!refusal.last && refusal.status.to_string().contains("holds no stacks"), "{refusal:?}");
+    assert!(!refusal.last && refusal.status.to_string().contains("returned no stacks"), "{refusal:?}");
 }
 
 #[test]

@@ -1,26 +1,26 @@
-//! What a line of a recording may take in memory once it is parsed, told from its bytes before that is done.
+//! Estimates the memory that a line of a recording takes once parsed, from its bytes, before parsing it.
 //!
 //! `{}` takes three bytes in a list, and next to nothing in a compressed file; as a value it takes more than a hundred.
 
 use std::io::{self, Read};
 
-/// For a list or an object with what it holds beside text. The largest that needs no field in the text, an observation of the
-/// sampler, has 120 bytes; a list that grows takes up to three times its size for a moment.
+/// For a list or an object, with everything in it except text. The largest one that needs no field in the text, an
+/// observation of the sampler, has 120 bytes; a growing list briefly takes up to three times its size.
 const CONTAINER: u64 = 192;
-/// For a text that is no key: a reference-counted allocation.
+/// For a text that is not a key: a reference-counted allocation.
 const TEXT: u64 = 64;
 /// For any other value.
 const VALUE: u64 = 16;
 
-/// A recording may weigh this much, bytes, however short it is …
+/// Any recording may weigh this much, bytes, however short …
 const FREE: u64 = 16 << 20;
-/// … and so much more for each of its bytes. The recordings of the tests weigh up to 100 per byte; a job of thousands of
-/// threads that all sleep reaches 310.
+/// … plus this much per byte of it. The test recordings weigh up to 100 per byte; a job of thousands of sleeping
+/// threads reaches 310.
 const PER_BYTE: u64 = 2000;
-/// No line may weigh more than this, bytes: one of ours that is as long as a line may be weighs half of it.
+/// Upper bound for a single line, bytes: the longest line trainmon writes weighs half as much.
 pub(super) const WEIGHT_MAX: u64 = 128 << 20;
 
-/// An estimate from above of the memory, bytes, that a line of JSON takes when it is parsed.
+/// An upper estimate of the memory, bytes, that a line of JSON takes once parsed.
 pub(super) fn estimate(line: &[u8]) -> u64 {
     let (mut containers, mut texts, mut keys, mut values) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut bytes = line.iter();
@@ -31,7 +31,7 @@ pub(super) fn estimate(line: &[u8]) -> u64 {
             b':' => keys += 1,
             b'"' => {
                 texts += 1;
-                // To its end; an escaped character does not end it.
+                // Skip to its end; an escaped character does not end it.
                 while let Some(byte) = bytes.next() {
                     match byte {
                         b'"' => break,
@@ -48,7 +48,7 @@ pub(super) fn estimate(line: &[u8]) -> u64 {
     line.len() as u64 + containers * CONTAINER + texts.saturating_sub(keys) * TEXT + values * VALUE
 }
 
-/// A reader that counts what was read through it.
+/// A reader that counts the bytes read through it.
 pub(super) struct Counted<R> {
     from: R,
     bytes: u64,
@@ -59,7 +59,7 @@ impl<R> Counted<R> {
         Self { from, bytes: 0 }
     }
 
-    /// What the samples of a recording that was read so far may weigh, bytes.
+    /// How much the samples read so far may weigh, bytes.
     pub(super) fn bearable(&self) -> u64 {
         self.bytes.saturating_mul(PER_BYTE).saturating_add(FREE)
     }

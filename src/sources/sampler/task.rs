@@ -1,4 +1,4 @@
-//! One sample of one thread: which files are read of it, and the observation that they make.
+//! One sample of one thread: which of its files are read, and the observation they make.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::sources::fields::text;
 use crate::sources::files::KeptFile;
 use crate::sources::task_files::{self, Syscall};
 
-/// Most symbols of `wchan` remembered; a job shows some dozen.
+/// Most `wchan` symbols remembered; a job shows a few dozen.
 const MOST_SYMBOLS: usize = 256;
-/// An observation is looked for among so many of the latest.
+/// An observation is searched among this many of the latest.
 const RECENT: usize = 256;
-/// A thread with the descriptors that tell what it does, and what was seen of it.
+/// A thread, the descriptors that show what it does, and what was sampled of it.
 #[derive(Debug)]
 pub(super) struct Task {
     syscall: Option<ThriftyFile>,
@@ -27,7 +27,7 @@ pub(super) struct Task {
     pub(super) samples: SampledThread,
 }
 
-/// The table of observations, and the symbols that are kept from tick to tick so that no sample allocates.
+/// The table of observations, and the symbols kept from tick to tick so that a sample does not allocate.
 #[derive(Debug, Default)]
 pub(super) struct TaskRead {
     pub(super) table: Vec<Observation>,
@@ -46,7 +46,7 @@ impl TaskRead {
         self.symbols.last().map(Arc::clone).unwrap_or_default()
     }
 
-    /// The place of an observation in the table. One that was seen long ago may stand there twice.
+    /// The index of an observation in the table. One that was last seen long ago may be there twice.
     fn place(&mut self, observation: Observation) -> u32 {
         let from = self.table.len().saturating_sub(RECENT);
         let recent = self.table.get(from..).unwrap_or_default();
@@ -70,18 +70,18 @@ impl Task {
         Self {
             syscall: if no_syscall { None } else { file("syscall", keep) },
             wchan: file("wchan", keep),
-            // Beside the call it is hardly ever asked for.
+            // Hardly ever needed along with the call.
             stat: file("stat", keep.filter(|_| no_syscall)),
             samples: SampledThread { tid, role, aside, ..SampledThread::default() },
         }
     }
 
-    /// Whether sampling it costs no more than reading, because its files are kept open.
+    /// Whether sampling it costs only reads, because its files are kept open.
     pub(super) fn is_cheap(&self) -> bool {
         [&self.syscall, &self.wchan].into_iter().flatten().all(ThriftyFile::is_kept)
     }
 
-    /// Samples the thread and notes what was seen. With `connections` what it waits on is looked up too.
+    /// Samples the thread and records the result. With `connections`, what it waits on is looked up too.
     pub(super) fn sample(
         &mut self,
         round: u32,
@@ -122,7 +122,7 @@ impl Task {
         };
         if let Some(symbol) = line_of(self.wchan.as_ref(), &mut room) {
             let symbol = seen.symbol(symbol.trim_ascii());
-            // Where the call may not be read its kernel function still tells that it waits for a file lock, or for a pipe.
+            // If the call cannot be read, the kernel function still shows a wait for a file lock or for a pipe.
             if let Some((pid, connections)) = connections {
                 let (pipe, hidden) = (symbol.contains("pipe_read"), self.syscall.is_none());
                 if hidden && waits_for_lock(&symbol) {
@@ -141,7 +141,8 @@ impl Task {
             }
             found.wchan = Some(symbol);
         }
-        // `wchan` reads `0` for a running thread and for one that we may not see into: the state letter tells them apart.
+        // `wchan` reads `0` for a running thread and for one that may not be inspected; the state letter tells them
+        // apart.
         if matches!(found.wchan.as_deref(), None | Some("" | "0")) {
             let line = line_of(self.stat.as_ref(), &mut room);
             found.state = line.and_then(task_files::stat).map(|stat| stat.state);
@@ -150,29 +151,29 @@ impl Task {
     }
 }
 
-/// What one of a thread's files says.
+/// The content of one of a thread's files.
 fn line_of<'r>(file: Option<&ThriftyFile>, room: &'r mut [u8]) -> Option<&'r [u8]> {
     let length = file?.with(|file| file.read_line(room).map(<[u8]>::len)).ok()?;
     room.get(..length)
 }
 
-/// What a call and its arguments say, and whether that is all there is to know.
+/// What a call and its arguments say, and whether nothing else is needed.
 fn of_call(number: i32, [first, second, third, fourth]: [u64; 4], memory: Option<&KeptFile>) -> (Observation, bool) {
     let mut found = Observation { call: Some(number), ..Observation::default() };
     let kind = kind(Machine::OWN, number);
-    // Descriptors and PIDs end at 4 Mi (PID_MAX_LIMIT); no program is mapped below 4 MiB.
+    // Descriptors and PIDs are below 4 Mi (PID_MAX_LIMIT); no program is mapped below 4 MiB.
     found.argument = (number >= 0 && (first < 1 << 22 || kind == Some(CallKind::Futex))).then_some(first);
     match kind {
         Some(CallKind::Poll) => {
             found.nfds = u32::try_from(second).ok();
-            // An `int`, of which the kernel shows the whole register.
+            // An `int`; the kernel shows the whole register.
             found.timeout_ms = Some(third as u32 as i32);
         }
-        // A sleep, where there is nothing to wait for: that of Python before 3.11 is one.
+        // A sleep if there is nothing to wait for; Python before 3.11 sleeps this way.
         Some(CallKind::PollLike) if fd_use(Machine::OWN, number) == Some(FdUse::Selects) => {
             found.nfds = (first & 0xffff_ffff == 0).then_some(0);
         }
-        // `epoll_wait` and `epoll_pwait`; `epoll_pwait2` has a pointer in its place. Rounded up, so that calls stay alike.
+        // `epoll_wait` and `epoll_pwait`; `epoll_pwait2` has a pointer there. Rounded up, so that calls compare equal.
         Some(CallKind::PollLike) if number < 441 && fd_use(Machine::OWN, number) == Some(FdUse::Epolls) => {
             let limit = fourth as u32 as i32;
             found.timeout_ms = Some(if limit > 0 { up_to_power_of_two(limit) } else { limit });
@@ -191,8 +192,8 @@ fn up_to_power_of_two(number: i32) -> i32 {
     number.unsigned_abs().checked_next_power_of_two().and_then(|power| i32::try_from(power).ok()).unwrap_or(i32::MAX)
 }
 
-/// What a call waits on: the descriptor that is its first argument, or those of a poll, a select or an epoll set. A wait for
-/// a file lock is looked up as well.
+/// What a call waits on: the descriptor in its first argument, or those of a poll, select or epoll set. A wait for a
+/// file lock is looked up as well.
 fn waited_on(
     number: i32,
     [first, second, third, _]: [u64; 4],
@@ -200,7 +201,7 @@ fn waited_on(
     memory: Option<&KeptFile>,
     connections: &mut Connections,
 ) -> Vec<Descriptor> {
-    // Descriptors end at 4 Mi (as PIDs do) in practice: the kernel's NR_OPEN is 1 Mi.
+    // Like PIDs, descriptors stay below 4 Mi in practice: the kernel's NR_OPEN is 1 Mi.
     let named = u32::try_from(first).ok().filter(|fd| *fd < 1 << 22);
     let one = |connections: &mut Connections, writes: bool| {
         named.and_then(|fd| connections.descriptor(pid, fd, writes)).into_iter().collect()
@@ -229,7 +230,7 @@ fn waited_on(
             let mut found = Vec::new();
             for (address, writes) in [(second, false), (third, true)] {
                 let mut room = [0_u8; 128];
-                // The kernel reads whole words of a set, and no more of them than there are descriptors.
+                // The kernel reads whole words of a set, but no more than there are descriptors.
                 let Some(room) = room.get_mut(..count.div_ceil(64) as usize * 8).filter(|_| count > 0) else { break };
                 if read(address, room) {
                     found.extend(selected(room, count).filter_map(|fd| connections.descriptor(pid, fd, writes)));
@@ -238,13 +239,13 @@ fn waited_on(
             found
         }
         Some(FdUse::Epolls) => named.map(|fd| connections.polled(pid, fd)).unwrap_or_default(),
-        // Whoever accepts connections has nothing to do until one comes.
+        // A thread that accepts connections has nothing to do until one arrives.
         Some(FdUse::Accepts) | None => Vec::new(),
     }
 }
 
-/// The descriptors of an array of `struct pollfd` (descriptor, events asked for, events that came), and whether they are
-/// waited for to be written; a negative one is left out, as the kernel does (poll(2)).
+/// The descriptors in an array of `struct pollfd` (descriptor, requested events, returned events), and whether each is
+/// waited on for writing. Negative ones are skipped, like in the kernel (poll(2)).
 fn polled(array: &[u8]) -> impl Iterator<Item = (u32, bool)> + '_ {
     const POLLIN: u16 = 1;
     const POLLOUT: u16 = 4;
@@ -256,15 +257,15 @@ fn polled(array: &[u8]) -> impl Iterator<Item = (u32, bool)> + '_ {
     })
 }
 
-/// The descriptors below `count` of a set of select(2), at most [`MOST_POLLED`]. Both machines
-/// are little-endian.
+/// The descriptors below `count` in a select(2) set, at most [`MOST_POLLED`]. Both supported architectures are
+/// little-endian.
 fn selected(set: &[u8], count: u32) -> impl Iterator<Item = u32> + '_ {
     let is_set = |fd: &u32| set.get(*fd as usize / 8).is_some_and(|byte| byte >> (fd % 8) & 1 == 1);
     (0..count).filter(is_set).take(MOST_POLLED)
 }
 
-/// How far ahead the end of a futex wait lies, where it has one. FUTEX_WAIT_BITSET takes an absolute time as its fourth
-/// argument, by CLOCK_REALTIME with that flag (futex(2)). Reading the target's memory does not stop it.
+/// Time until a futex wait ends, if it has a deadline. FUTEX_WAIT_BITSET takes an absolute time as its fourth argument,
+/// by CLOCK_REALTIME with that flag (futex(2)). Reading the target's memory does not stop it.
 fn deadline_ms(memory: &KeptFile, operation: u64, address: u64) -> Option<i32> {
     const WAIT_BITSET: u64 = 9;
     const CLOCK_REALTIME: u64 = 0x100;

@@ -1,4 +1,4 @@
-//! Reads the state file of a simulated device while its owner writes it.
+//! Reads the state file of a simulated GPU while its owner writes it.
 
 use std::fs::File;
 use std::io;
@@ -8,22 +8,23 @@ use std::path::Path;
 use super::state::{DeviceState, RECORD_BYTES, StateError, parse_header};
 use crate::sources::regular_file;
 
-/// Attempts at a record that is being written. A write takes microseconds; one that lasts longer than this died half-way.
+/// How often a half-written record is retried. A write takes microseconds; one that takes longer than this died
+/// halfway.
 const FILE_ATTEMPTS: u32 = 64;
 
-/// An open state file whose header was found good.
+/// An open state file with a valid header.
 #[derive(Debug)]
 pub struct StateFile {
     file: File,
-    /// Number of devices, 1–16.
+    /// Number of simulated GPUs, 1–16.
     pub device_count: u32,
 }
 
 impl StateFile {
-    /// Opens `path` and checks its header. Never blocks: what is not a regular file is refused.
+    /// Opens `path` and checks its header. Never blocks: anything except a regular file is refused.
     ///
     /// # Errors
-    /// When the file cannot be opened, is not a regular file, or its header is not a state file's (`InvalidData`).
+    /// If the file cannot be opened, is not a regular file, or has no valid header (`InvalidData`).
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = regular_file::open(path)?.map_err(|_| StateError::NoFile)?;
         let bytes = file.metadata()?.len();
@@ -36,10 +37,10 @@ impl StateFile {
         Ok(Self { file, device_count })
     }
 
-    /// Reads one device's record. `None` when it stayed half-written for as long as we tried.
+    /// Reads the record of one simulated GPU. `None` if it stayed half-written for as long as we tried.
     ///
     /// # Errors
-    /// When the file can no longer be read (it was cut short).
+    /// If the file can no longer be read (it was cut short).
     pub fn read(&self, index: u32) -> io::Result<Option<DeviceState>> {
         let offset = (u64::from(index) + 1) * RECORD_BYTES as u64;
         let (mut record, mut sequence) = ([0; RECORD_BYTES], [0; 8]);

@@ -1,23 +1,23 @@
-//! What readers measure of a simulated device between two readings: how busy it was, and the energy that took.
+//! What a reader measures of a simulated GPU between two readings: how busy it was, and how much energy it used.
 
 use super::queue::Queue;
 use super::state::DeviceState;
 
-/// How busy a device was over a stretch of time, shares 0–1.
+/// How busy a simulated GPU was over a stretch of time, shares 0–1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MeterActivity {
     /// By the owner's work.
     pub owner: f64,
-    /// By the neighbour's work.
+    /// By the other process's work.
     pub neighbour: f64,
-    /// By either: their sum, at most 1 (two processes take turns on a device).
+    /// By either: their sum, at most 1 (two processes take turns on a GPU).
     pub device: f64,
 }
 
-/// A device's record and the CLOCK_MONOTONIC nanoseconds at which it was read.
+/// A record and the CLOCK_MONOTONIC nanoseconds at which it was read.
 pub type Reading = (DeviceState, u64);
 
-/// Activity between two readings of a device. `None` when no time has passed.
+/// Activity between two readings. `None` if no time has passed.
 pub fn activity((before, then_ns): &Reading, (after, now_ns): &Reading) -> Option<MeterActivity> {
     let elapsed = now_ns.checked_sub(*then_ns).filter(|&elapsed| elapsed > 0)? as f64;
     let share = |old: &Queue, new: &Queue| {
@@ -28,17 +28,17 @@ pub fn activity((before, then_ns): &Reading, (after, now_ns): &Reading) -> Optio
     Some(MeterActivity { owner, neighbour, device: (owner + neighbour).min(1.0) })
 }
 
-/// Follows one device from reading to reading.
+/// Follows one simulated GPU from reading to reading.
 #[derive(Debug, Default)]
 pub struct Meter {
     /// The last reading.
     pub last: Option<Reading>,
-    /// Energy drawn since the first reading, millijoules.
+    /// Energy used since the first reading, millijoules.
     pub energy_mj: f64,
 }
 
 impl Meter {
-    /// Takes a reading and gives the activity since the one before. `None` for the first, or when no time has passed.
+    /// Takes a reading and returns the activity since the previous one. `None` for the first, or if no time has passed.
     pub fn read(&mut self, state: DeviceState, now_ns: u64) -> Option<MeterActivity> {
         let now = (state, now_ns);
         let seen = self.last.as_ref().and_then(|last| activity(last, &now));

@@ -1,8 +1,8 @@
-//! The owner's side of the simulated device: a training-like program creates the file and launches work on it.
+//! The owner's side of the simulated GPU: a training-like program creates the file and launches work on it.
 //!
-//! Work is a length of time. Launching returns at once, as a kernel launch does; a blocking synchronisation is a sleep until
-//! [`SimulatedGpu::free_at_ns`]. Readers see a record through its sequence lock, so nothing but
-//! plain writes to the file is needed. One process writes a file, from one thread.
+//! Work is a length of time. Launching returns at once, as a kernel launch does. Readers see a record through its sequence
+//! lock, so nothing but plain writes to the file is needed. One process writes a file at a time, from one thread: the demo's
+//! file is made here and then belongs to its Python program.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::monotonic_ns;
 use super::state::{DeviceState, FILE_BYTES, MAX_DEVICES, RECORD_BYTES, encode_header};
 
-/// Simulated devices that this process owns.
+/// Simulated GPUs owned by this process.
 #[derive(Debug)]
 pub struct SimulatedGpu {
     file: File,
@@ -21,15 +21,15 @@ pub struct SimulatedGpu {
 }
 
 impl SimulatedGpu {
-    /// Creates (or overwrites) the state file at `path` with the given devices, the calling process as owner of each that
-    /// names no other. [`DeviceState::default`] is a device of an A10G's size.
+    /// Creates (or overwrites) the state file at `path` with these simulated GPUs. The calling process becomes the
+    /// owner of each that names no other. [`DeviceState::default`] is the size of an A10G.
     ///
     /// # Errors
-    /// When there are 0 or more than 16 devices, or the file cannot be written.
+    /// If `devices` is empty or has more than 16 entries, or the file cannot be written.
     pub fn create(path: &Path, devices: &[DeviceState]) -> io::Result<Self> {
         let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
         if !(1..=MAX_DEVICES).contains(&count) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a simulated device file holds 1 to 16 devices"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a simulated GPU file holds 1 to 16 GPUs"));
         }
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)?;
         let mut bytes = Vec::with_capacity(FILE_BYTES);
@@ -44,47 +44,42 @@ impl SimulatedGpu {
             bytes.extend_from_slice(&device.encode());
         }
         bytes.resize(FILE_BYTES - RECORD_BYTES, 0);
-        // The header last: a reader that comes early finds no magic, and says so.
+        // The header is written last: a reader that comes too early finds no magic, and says so.
         file.write_all_at(&bytes, RECORD_BYTES as u64)?;
         file.write_all_at(&encode_header(count), 0)?;
         Ok(Self { file, devices })
     }
 
-    /// Launches work of `length` on device 0 and returns at once.
+    /// Launches work of `length` on GPU 0 and returns at once.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn launch(&mut self, length: Duration) -> io::Result<()> {
         self.launch_on(0, length)
     }
 
-    /// Launches work of `length` on device `index` and returns at once.
+    /// Launches work of `length` on GPU `index` and returns at once.
     ///
     /// # Errors
-    /// When there is no such device or the file cannot be written.
+    /// If `index` is out of range or the file cannot be written.
     pub fn launch_on(&mut self, index: usize, length: Duration) -> io::Result<()> {
         let (now, length) = (monotonic_ns(), nanoseconds(length));
         self.update(index, |device| device.queue.launch(now, length))
     }
 
-    /// When device 0 has done all that was launched on it, CLOCK_MONOTONIC nanoseconds.
-    pub fn free_at_ns(&self) -> u64 {
-        self.devices.first().map_or(0, |device| device.queue.free_at_ns)
-    }
-
-    /// Time device 0 has been busy up to now: the truth that a monitor's readings are held against.
+    /// Time GPU 0 has been busy up to now: the truth against which a monitor's readings are checked.
     pub fn busy(&self) -> Duration {
         let busy_ns = self.devices.first().map_or(0, |device| device.queue.busy_ns(monotonic_ns()));
         Duration::from_nanos(busy_ns)
     }
 
-    /// Changes the record of device `index` under its sequence lock.
+    /// Changes the record of GPU `index` under its sequence lock.
     ///
     /// # Errors
-    /// When there is no such device or the file cannot be written.
+    /// If `index` is out of range or the file cannot be written.
     pub fn update(&mut self, index: usize, change: impl FnOnce(&mut DeviceState)) -> io::Result<()> {
         let Some(device) = self.devices.get_mut(index) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such simulated device"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such simulated GPU"));
         };
         let sequence = device.sequence;
         let offset = ((index + 1) * RECORD_BYTES) as u64;

@@ -1,6 +1,6 @@
-//! The work queue of a simulated device: in order, and exact about the time it was busy without anybody ticking.
+//! The work queue of a simulated GPU: in order, with exact busy time and no process that has to tick.
 
-/// An in-order queue of work on a device. Times are CLOCK_MONOTONIC nanoseconds.
+/// An in-order queue of work on a simulated GPU. Times are CLOCK_MONOTONIC nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Queue {
     /// Length of all work ever launched.

@@ -1,7 +1,7 @@
-//! The layout of the simulated device's state file. Pure: bytes in, numbers out.
+//! The layout of the simulated GPU's state file. Pure: bytes in, numbers out.
 //!
-//! The file is 256 × (1 + 16) bytes, little-endian: a header (magic, version, device count), then one record per device.
-//! A device is an in-order queue of work, so the time it was busy is known exactly from two numbers (see [`Queue`]).
+//! The file is 256 × (1 + 16) bytes, little-endian: a header (magic, version, GPU count), then one record per GPU. A
+//! GPU is an in-order queue of work, so its exact busy time follows from two numbers (see [`Queue`]).
 //!
 //! Every field comes from another process and may be anything: arithmetic saturates, text is read lossily.
 
@@ -12,9 +12,9 @@ use thiserror::Error;
 use super::queue::Queue;
 use crate::sources::fields::head;
 
-/// Bytes of the header and of each device's record.
+/// Bytes of the header and of each record.
 pub const RECORD_BYTES: usize = 256;
-/// Most devices a file describes.
+/// Most simulated GPUs in one file.
 pub const MAX_DEVICES: u32 = 16;
 /// Bytes of a whole file.
 pub const FILE_BYTES: usize = RECORD_BYTES * (1 + MAX_DEVICES as usize);
@@ -22,9 +22,9 @@ pub const FILE_BYTES: usize = RECORD_BYTES * (1 + MAX_DEVICES as usize);
 pub const MAGIC: [u8; 8] = *b"TMSIMGPU";
 /// Layout version.
 pub const VERSION: u32 = 1;
-/// Bytes kept for a device's name.
+/// Bytes reserved for a GPU's name.
 pub const NAME_BYTES: usize = 48;
-/// Where they lie in a record.
+/// Offset of the name in a record.
 const NAME_OFFSET: usize = 168;
 
 /// Why bytes are not a state file.
@@ -37,33 +37,33 @@ pub enum StateError {
     #[error("{0} bytes long, expected {FILE_BYTES}")]
     Size(u64),
     /// Does not begin with the magic.
-    #[error("not a simulated device (bad magic)")]
+    #[error("not a simulated GPU (bad magic)")]
     Magic,
     /// Written in another layout.
     #[error("layout version {0}, this build reads {VERSION}")]
     Version(u32),
-    /// Zero or more than [`MAX_DEVICES`] devices.
-    #[error("{0} devices, expected 1 to {MAX_DEVICES}")]
+    /// Zero, or more than [`MAX_DEVICES`].
+    #[error("{0} GPUs, expected 1 to {MAX_DEVICES}")]
     DeviceCount(u32),
 }
 
-/// Makes the record of its numbers: each has a name, an offset in bytes, and what [`DeviceState::default`] says.
+/// Builds the record from its numbers: each has a name, an offset in bytes, and its value in [`DeviceState::default`].
 macro_rules! record {
     ($(#[doc = $doc:literal] $field:ident @ $offset:literal = $default:expr,)*) => {
-        /// One device's record. Percentages are of the time the device is busy; rates hold while it is busy.
+        /// The record of one simulated GPU. Percentages are of the time it is busy; rates hold while it is busy.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct DeviceState {
             /// Name, UTF-8, NUL padded.
             pub name: [u8; NAME_BYTES],
             /// The owner's work.
             pub queue: Queue,
-            /// The neighbour's work.
+            /// The other process's work.
             pub neighbour_queue: Queue,
             $(#[doc = $doc] pub $field: u64,)*
         }
 
         impl Default for DeviceState {
-            /// A device of an A10G's size: 24 GiB, 300 W, 1,710 MHz, nothing running, nobody on it.
+            /// A GPU like an A10G: 24 GiB, 300 W, 1,710 MHz, idle, without processes.
             fn default() -> Self {
                 let (queue, neighbour_queue) = (Queue::default(), Queue::default());
                 Self { name: name_bytes("Simulated GPU"), queue, neighbour_queue, $($field: $default,)* }
@@ -87,11 +87,11 @@ macro_rules! record {
     };
 }
 
-// The same layout is written by tests/workloads/simulated_gpu.py.
+// tests/workloads/simulated_gpu.py and assets/demo/simulated_gpu.py write the same layout.
 record! {
     /// Sequence lock: odd while the record is being written.
     sequence @ 0 = 0,
-    /// Memory in use by everybody, bytes.
+    /// Memory in use by all processes, bytes.
     memory_used_bytes @ 24 = 0,
     /// Memory fitted, bytes.
     memory_total_bytes @ 32 = 24 << 30,
@@ -111,23 +111,23 @@ record! {
     memory_busy_pct @ 88 = 40,
     /// NVML's clock event reasons.
     clock_event_reasons @ 96 = 0,
-    /// PCIe towards the device while busy, KiB/s.
+    /// PCIe rate to the GPU while busy, KiB/s.
     pcie_rx_kib_per_s @ 104 = 200_000,
-    /// PCIe from the device while busy, KiB/s.
+    /// PCIe rate from the GPU while busy, KiB/s.
     pcie_tx_kib_per_s @ 112 = 20_000,
     /// PID of the owner; 0: none.
     owner_pid @ 120 = 0,
-    /// Device memory of the owner, bytes.
+    /// GPU memory of the owner, bytes.
     owner_memory_bytes @ 128 = 0,
-    /// PID of another process on the device; 0: none.
+    /// PID of another process on the GPU; 0: none.
     neighbour_pid @ 136 = 0,
-    /// Device memory of the neighbour, bytes.
+    /// GPU memory of the other process, bytes.
     neighbour_memory_bytes @ 160 = 0,
-    /// Not 0: every call answers that the GPU is lost.
+    /// If not 0, every call answers that the GPU is lost.
     lost @ 216 = 0,
-    /// Every call sleeps this long first (the fake NVML library only), milliseconds.
+    /// Every call first sleeps this long (fake NVML library only), milliseconds.
     hang_ms @ 224 = 0,
-    /// Not 0: GPU performance monitoring is offered.
+    /// If not 0, GPU performance monitoring is available.
     gpm_supported @ 232 = 0,
     /// SMs active while busy, percent.
     sm_active_pct @ 240 = 70,
@@ -142,7 +142,7 @@ impl From<StateError> for std::io::Error {
 }
 
 impl DeviceState {
-    /// Reads a record. Any bytes are a record: what they mean is judged by whoever uses a field.
+    /// Reads a record. Any bytes are a record; the user of a field judges what they mean.
     pub fn parse(record: &[u8; RECORD_BYTES]) -> Self {
         let mut state = Self { name: bytes_at(record, NAME_OFFSET), ..Self::default() };
         for (offset, field) in state.numbers() {
@@ -172,13 +172,13 @@ impl DeviceState {
         pid(self.owner_pid)
     }
 
-    /// The neighbour's PID, if it names one.
+    /// The other process's PID, if there is one.
     pub fn neighbour(&self) -> Option<u32> {
         pid(self.neighbour_pid)
     }
 
-    /// The record as a driver would see it: what a process held that no longer exists is free again. `alive` says whether
-    /// a PID exists. A queue without a PID is nobody's and stays.
+    /// The record as a driver would report it: what an ended process held is free again. `alive` says whether a PID
+    /// exists. A queue without a PID belongs to no process and stays.
     pub fn without_the_dead(mut self, alive: impl Fn(u32) -> bool) -> Self {
         let dead = |pid_field: u64| pid_field != 0 && !pid(pid_field).is_some_and(&alive);
         if dead(self.owner_pid) {
@@ -204,10 +204,10 @@ impl DeviceState {
     }
 }
 
-/// Reads a header: the number of devices. `file_bytes` is the length of the whole file.
+/// Reads a header: the number of simulated GPUs. `file_bytes` is the length of the whole file.
 ///
 /// # Errors
-/// When the file is too short, begins with something else, or has another version or an impossible number of devices.
+/// If the file is too short, starts with something else, or has another version or an impossible number of GPUs.
 pub fn parse_header(header: &[u8], file_bytes: u64) -> Result<u32, StateError> {
     if header.get(..8) != Some(MAGIC.as_slice()) {
         return Err(StateError::Magic);
@@ -235,14 +235,14 @@ pub fn encode_header(device_count: u32) -> [u8; RECORD_BYTES] {
     header
 }
 
-/// A name as a record keeps it: cut at a character's border, NUL padded.
+/// A name as stored in a record: cut between characters, NUL padded.
 pub fn name_bytes(name: &str) -> [u8; NAME_BYTES] {
     let mut bytes = [0; NAME_BYTES];
     put(&mut bytes, 0, head(name, NAME_BYTES).as_bytes());
     bytes
 }
 
-/// The `N` bytes at an offset; zeros where there are not so many.
+/// The `N` bytes at an offset; zeros if there are not that many.
 fn bytes_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     bytes.get(offset..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }

@@ -1,4 +1,4 @@
-//! Which names stand before a secret.
+//! Which names introduce a secret.
 
 use crate::text::is_one_of;
 
@@ -8,13 +8,13 @@ const SECRETS: &str = "password passwords passwd passphrase passcode pwd pw pass
 /// A name may be written in one word that ends like this (`PGPASSWORD`, `clientsecret`).
 const ENDINGS: &str = "password passwd passphrase passcode secret apikey secretkey accesskey privatekey authtoken accesstoken apitoken \
     bearertoken secrettoken";
-/// `key` names a secret after one of these (`api-key`, `aws_secret_access_key`); a sort key, an image's key or the size of a key
-/// in attention is none.
+/// `key` names a secret after one of these (`api-key`, `aws_secret_access_key`). A sort key, an image's key or the size
+/// of a key in attention is not a secret.
 const KEYS: &str = "api access secret private encryption encrypt decryption signing sign auth account storage shared license ssh \
     service subscription master admin client app application aes hmac wandb openai anthropic comet neptune clearml \
     s3 aws azure gcp hf huggingface deploy registration ingest kaggle ngc mistral cohere replicate together groq \
     gemini langchain pinecone roboflow stripe sendgrid";
-/// `tokens`, of which texts are made, are secrets only after one of these.
+/// `tokens`, the pieces of a text, are secrets only after one of these.
 const TOKENS: &str = "access auth api bearer refresh hub hf secret session github security";
 /// `token` is a piece of text, not a secret, after one of these.
 const TEXT_TOKENS: &str = "pad padding eos bos unk unknown mask masked sep cls special image img audio video vision stop end start begin \
@@ -23,7 +23,7 @@ const TEXT_TOKENS: &str = "pad padding eos bos unk unknown mask masked sep cls s
     prompt response placeholder boi eoi bot eot im fim newline separator trigger init initializer register reg \
     latent query draft input output single every global virtual memory soft empty null drop rare instance modifier \
     forced control dist distill distillation cross multi sample sampled generated predicted label eod pred";
-/// `pass` and `pat` name a secret alone (`pass`) or after one of these; a forward pass and a pattern are none.
+/// `pass` and `pat` name a secret alone (`pass`) or after one of these; a forward pass or a pattern is not a secret.
 const OWNERS: &str = "db database smtp mail email mysql pg postgres redis mongo user admin root proxy http https ftp ssh login \
     rabbitmq sudo key cert my wifi app github gitlab gh devops azure git storage s3";
 /// `token` in one word after one of these (`HFTOKEN`).
@@ -31,14 +31,14 @@ const GLUED_TOKENS: &str = "hf hub github gitlab gh wandb refresh id session use
     vault jupyter";
 /// Parameters of signed URLs and headers.
 const SIGNATURES: &str = "signature sig sas";
-/// Whose signature it is, where it is no parameter (`X-Amz-Signature`).
+/// Signers whose signature counts even outside URL parameters (`X-Amz-Signature`).
 const SIGNERS: &str = "amz goog x sas";
-/// Parameters of URLs that give access, and mean other things elsewhere.
+/// URL parameters that grant access, but mean other things elsewhere.
 const PARAMETERS: &str = "key code signature sig pass accesskeyid awsaccesskeyid policy";
-/// A name ends in one of these (`API_KEY_VALUE`, `secret_id`), and means what stands before it.
+/// A name may end in one of these (`API_KEY_VALUE`, `secret_id`); the words before it decide.
 const FILLERS: &str = "value val str string plain b64 base64";
 
-/// Whether what has this name is a secret. `is_parameter`: it is one of a URL's parameters (`?name=`).
+/// Whether the value with this name is a secret. `is_parameter`: it is a URL parameter (`?name=`).
 pub(super) fn is_secret(name: &str, is_parameter: bool) -> bool {
     // The working directory, set by every shell.
     if matches!(name, "PWD" | "OLDPWD") {
@@ -70,7 +70,7 @@ pub(super) fn is_secret(name: &str, is_parameter: bool) -> bool {
     }
 }
 
-/// The words of a name in small letters: parted by anything that is no letter or digit, and where a capital begins a word
+/// The words of a name in lower case: split at anything except letters and digits, and where a capital starts a word
 /// (`hfToken`, `APIKey`).
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -94,11 +94,11 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a value is no secret although its name says so: a switch, the path of a file with credentials, a method of
-/// authentication, the number or the text of a token.
+/// Whether a value is harmless although its name suggests a secret: a switch, the path of a file with credentials, an
+/// authentication method, the number or text of a token.
 pub(super) fn is_harmless(name: &str, value: &str) -> bool {
     let value = value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';'));
-    // None of these is long.
+    // All of these are short.
     if value.len() > 4096 {
         return false;
     }

@@ -1,5 +1,5 @@
-//! Secrets that are told by the program that takes them: its short options, and the keys of Weights & Biases, which are bare
-//! hexadecimal numbers.
+//! Secrets recognized by the program that takes them: values of its short options, and the keys of Weights & Biases,
+//! which are bare hexadecimal numbers.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use super::scan::run_end;
 enum ProgramForm {
     /// `-p secret` or `-psecret`.
     Either,
-    /// `-psecret` only: alone it asks.
+    /// Only `-psecret`: without a value it prompts.
     Glued,
-    /// The next argument only.
+    /// Only in the next argument.
     Next,
     /// `user:secret` in the same or the next argument.
     User,
-    /// [`ProgramForm::Next`] after the word `login`: else it is something else.
+    /// Like [`ProgramForm::Next`], but only after the word `login`: otherwise it means something else.
     Login,
 }
 
@@ -53,13 +53,13 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Takes the next word of a command, and gives the part of it that is a secret.
+    /// Takes the next word of a command, and returns the part of it that is a secret.
     pub(super) fn take(&mut self, word: &str) -> Option<Range<usize>> {
         if let Some(form) = self.pending.take() {
             if form == ProgramForm::User {
                 return of_user(word, 0);
             }
-            // What follows may be another program's (`sshpass -p secret ssh -p 22 host`).
+            // The rest may belong to another program (`sshpass -p secret ssh -p 22 host`).
             self.program = None;
             return (!word.is_empty()).then_some(0..word.len());
         }
@@ -106,13 +106,13 @@ impl Programs {
     }
 }
 
-/// The password of `user:password`.
+/// The password in `user:password`.
 fn of_user(word: &str, from: usize) -> Option<Range<usize>> {
     let colon = from + word.get(from..)?.find(':')?;
     (colon + 1 < word.len()).then_some(colon + 1..word.len())
 }
 
-/// Secrets of programs in a whole command line.
+/// Secrets of programs anywhere in a command line.
 pub(super) fn find(text: &str, secrets: &mut Vec<Range<usize>>) {
     let mut programs = Programs::default();
     let is_parting = |b: u8| b.is_ascii_whitespace() || matches!(b, b'"' | b'\'');

@@ -1,10 +1,10 @@
-//! Secrets that are told by their place: behind a name, or in a URL.
+//! Secrets recognized by their place: after a name, or in a URL.
 
 use std::ops::Range;
 
 use super::{SecretKind, is_option, names};
 
-/// What stands between a name and its value.
+/// What separates a name from its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Separator {
     /// `name=value`.
@@ -15,26 +15,27 @@ pub(super) enum Separator {
     Blank,
 }
 
-/// How a header begins that names its way of authentication; it stays. RFC 9110, 11.6, and Amazon's signatures.
+/// How a header value starts that names its authentication scheme, which stays visible. RFC 9110, 11.6, and Amazon's
+/// signatures.
 const SCHEMES: &[&str] =
     &["bearer", "basic", "digest", "token", "apikey", "negotiate", "aws4-hmac-sha256", "sharedkey"];
-/// What follows a parameter's name in Python and is no value.
+/// What may follow a parameter's name in Python without being a value.
 const TYPES: &[&str] = &["str", "int", "float", "bool", "bytes", "Any", "Tensor", "torch.Tensor", "Optional[str]"];
-/// Quotes and brackets between a name and its separator (`"name\": `, `environ["name"] =`), at most.
+/// Most quotes and brackets between a name and its separator (`"name\": `, `environ["name"] =`).
 const CLOSERS: usize = 4;
 
-/// The byte at a place; 0 behind the end.
+/// The byte at an index; 0 after the end.
 fn byte(text: &str, at: usize) -> u8 {
     text.as_bytes().get(at).copied().unwrap_or(0)
 }
 
-/// Where the bytes that are like this end.
+/// Where a run of matching bytes ends.
 pub(super) fn run_end(text: &str, from: usize, is_like: impl Fn(u8) -> bool) -> usize {
     let bytes = text.as_bytes().get(from..).unwrap_or_default();
     from + bytes.iter().position(|&b| !is_like(b)).unwrap_or(bytes.len())
 }
 
-/// What names of options and variables are made of.
+/// Whether a byte may be part of an option's or variable's name.
 pub(super) fn is_name(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.')
 }
@@ -47,7 +48,7 @@ fn is_quote(b: u8) -> bool {
     matches!(b, b'"' | b'\'' | b'`')
 }
 
-/// Where the value of a name begins, if one follows it.
+/// Where the value of a name starts, if one follows it.
 pub(super) fn value_start(text: &str, name: Range<usize>, kind: SecretKind) -> Option<(usize, Separator)> {
     let mut at = name.end;
     while at < name.end + CLOSERS && (is_quote(byte(text, at)) || matches!(byte(text, at), b'\\' | b']')) {
@@ -59,7 +60,7 @@ pub(super) fn value_start(text: &str, name: Range<usize>, kind: SecretKind) -> O
     let (length, separator) = match (byte(text, at), byte(text, at + 1)) {
         (b':', b'/' | b':') => return None,
         (b':', b'=') => (2, Separator::Equals),
-        // `==`, and Ruby's and Perl's `=>`; without a blank it may be the value that begins so.
+        // `==`, and Ruby's and Perl's `=>`. Without a blank, the value itself may start that way.
         (b'=', b'=' | b'>') if is_blank(byte(text, at + 2)) || is_quote(byte(text, at + 2)) => (2, Separator::Equals),
         (b'=', _) => (1, Separator::Equals),
         (b':', _) => (1, Separator::Colon),
@@ -78,7 +79,7 @@ pub(super) fn value_start(text: &str, name: Range<usize>, kind: SecretKind) -> O
     Some((run_end(text, at + length, is_blank), separator))
 }
 
-/// Length of the word for the way of authentication at the start of a value, with the blanks behind it.
+/// Length of the authentication scheme at the start of a value, with the blanks after it.
 pub(super) fn scheme(value: &str) -> usize {
     let end = run_end(value, 0, is_name);
     let is_known = value.get(..end).is_some_and(|word| SCHEMES.contains(&word.to_ascii_lowercase().as_str()));
@@ -86,7 +87,7 @@ pub(super) fn scheme(value: &str) -> usize {
     if is_known && next > end { next } else { 0 }
 }
 
-/// Values of names that tell a secret.
+/// Values of names that introduce a secret.
 pub(super) fn assignments(text: &str, kind: SecretKind, secrets: &mut Vec<Range<usize>>) {
     let mut at = 0;
     while at < text.len() {
@@ -109,7 +110,7 @@ pub(super) fn assignments(text: &str, kind: SecretKind, secrets: &mut Vec<Range<
     }
 }
 
-/// `Bearer TOKEN` without a header's name before it.
+/// `Bearer TOKEN` without a header name before it.
 fn bearer(text: &str, word: Range<usize>, secrets: &mut Vec<Range<usize>>) {
     let start = run_end(text, word.end, is_blank);
     if text.get(word.clone()) != Some("Bearer") || start == word.end {
@@ -160,7 +161,7 @@ fn value(
     (start < end && !is_type).then_some(start..end)
 }
 
-/// Where a quoted value ends: before its quote, or with the text.
+/// Where a quoted value ends: before its quote, or at the end of the text.
 fn closing(text: &str, start: usize, quote: u8, is_escaped: bool, is_triple: bool) -> usize {
     let mut at = start;
     while at < text.len() {
@@ -181,8 +182,8 @@ fn closing(text: &str, start: usize, quote: u8, is_escaped: bool, is_triple: boo
     text.len()
 }
 
-/// Passwords in URLs (`scheme://user:pass@host`), and in addresses without a scheme (`user:pass@host`); parts of a URL's path
-/// that are a secret.
+/// Passwords in URLs (`scheme://user:pass@host`) and in addresses without a scheme (`user:pass@host`), and parts of a
+/// URL's path that are secret.
 pub(super) fn addresses(text: &str, secrets: &mut Vec<Range<usize>>) {
     let mut at = 0;
     while at < text.len() {
@@ -211,7 +212,7 @@ fn urls(word: &str, secrets: &mut Vec<Range<usize>>) {
         let colon = authority.find(':');
         let found = match (authority.rfind('@'), colon) {
             (Some(end), Some(colon)) if colon < end => Some(colon + 1..end),
-            // A name alone is none, a token in its place is.
+            // A user name alone is not a secret; a token in its place is.
             (Some(end), _) => authority.get(..end).filter(|user| user.len() >= 20).map(|user| 0..user.len()),
             // A password with a slash in it.
             (None, Some(colon)) => {
@@ -225,7 +226,7 @@ fn urls(word: &str, secrets: &mut Vec<Range<usize>>) {
     }
 }
 
-/// What comes after these in a URL gives leave to write there.
+/// The part of a webhook's URL that grants write access.
 fn webhook(url: &str) -> Option<Range<usize>> {
     let begins = ["hooks.slack.com/services/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/"];
     let start = begins.iter().find_map(|begin| url.strip_prefix(begin)).map(|rest| url.len() - rest.len())?;

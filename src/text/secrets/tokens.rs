@@ -1,18 +1,18 @@
-//! Secrets that are told by their own look: tokens of well-known services, JSON Web Tokens and private keys.
+//! Secrets recognized by their shape: tokens of well-known services, JSON Web Tokens and private keys.
 
 use std::ops::Range;
 
 use super::scan::run_end;
 
-/// How the tokens of a service look.
+/// The shape of a service's tokens.
 struct TokenForm {
-    /// How they begin.
+    /// Their prefixes.
     prefixes: &'static [&'static str],
-    /// What they may hold besides letters and digits.
+    /// Characters allowed besides letters and digits.
     others: &'static [u8],
-    /// Shortest length behind the prefix, bytes.
+    /// Shortest length after the prefix, bytes.
     shortest: usize,
-    /// Ordinary names begin alike (`hf_dataset`, `sk-learn`): it must look random as well.
+    /// Ordinary names start the same way (`hf_dataset`, `sk-learn`), so it must also look random.
     random: bool,
 }
 
@@ -20,7 +20,7 @@ const fn form(prefixes: &'static [&'static str], others: &'static [u8], shortest
     TokenForm { prefixes, others, shortest, random }
 }
 
-/// Tokens by how they begin, as their services document it; see also GitHub's list of patterns for secret scanning
+/// Tokens by prefix, as documented by their services; see also GitHub's list of patterns for secret scanning
 /// (docs.github.com, "Supported secret scanning patterns").
 const FORMS: &[TokenForm] = &[
     form(&["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "sk_live_", "sk_test_", "rk_live_"], b"", 8, false),
@@ -76,7 +76,7 @@ fn token(text: &str, form: &TokenForm) -> Option<usize> {
     is_token.then_some(prefix.len() + body.len())
 }
 
-/// Long, or with digits or capitals among small letters, as words are not.
+/// Whether it is long, or has digits or capitals among lower-case letters, unlike words.
 fn looks_random(part: &str) -> bool {
     let has = |is_like: fn(&u8) -> bool| part.as_bytes().iter().any(is_like);
     let is_mixed = has(u8::is_ascii_digit) || has(u8::is_ascii_uppercase);
@@ -89,7 +89,7 @@ fn dotted(text: &str) -> Option<usize> {
     if !is_jwt && !text.starts_with("SG.") {
         return None;
     }
-    // Whether it is one is judged by its first parts: a text of many beginnings must not be read to its end for each.
+    // The first parts decide: a text with many beginnings must not be read to its end for each.
     let first = run_end(text, 0, is_word);
     let second = run_end(text, first + 1, is_word) - first.min(text.len());
     let third = text.as_bytes().get(first + second) == Some(&b'.');
@@ -100,7 +100,7 @@ fn dotted(text: &str) -> Option<usize> {
         .map(|end| text.get(..end).map_or(end, |token| token.trim_end_matches('.').len()))
 }
 
-/// What stands between the frames of a private key (RFC 7468), or to the end where the second one is missing.
+/// The text between the frames of a private key (RFC 7468), or to the end if the second frame is missing.
 fn private_keys(text: &str, secrets: &mut Vec<Range<usize>>) {
     let mut frames = text.match_indices(FRAME).map(|(at, _)| at).peekable();
     while let Some(open) = frames.next() {

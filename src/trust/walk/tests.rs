@@ -127,7 +127,7 @@ fn only_regular_files_are_opened_and_nothing_waits() {
     let why = open(Path::new("/proc/self/exe"), &place.owners).unwrap_err().to_string();
     assert!(why.contains("a link of /proc"), "{why}");
     let why = open(Path::new("/dev/zero"), &place.owners).unwrap_err().to_string();
-    assert_eq!(why, "/dev/zero is a device, not a regular file");
+    assert_eq!(why, "/dev/zero is a device file, not a regular file");
 }
 
 #[test]

@@ -74,6 +74,11 @@ impl App {
             Action::NextJob if self.jobs.len() < 2 => return self.say("no other job: press o to attach to one"),
             Action::NextJob => self.switch((self.current + 1) % self.jobs.len()),
             Action::Setup => self.popup = Some(Popup::Setup(Setup::default())),
+            Action::Output if matches!(self.popup, Some(Popup::Output)) => self.popup = None,
+            Action::Output if self.output().is_some() => self.popup = Some(Popup::Output),
+            Action::Output => {
+                return self.say("no output to show: trainmon run -- PROGRAM shows what the program writes");
+            }
             Action::Export => self.popup = Some(export::menu()),
             other => return self.page_act(other),
         }

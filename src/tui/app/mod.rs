@@ -24,6 +24,7 @@ mod jobs;
 mod keys;
 mod mouse;
 mod options;
+mod output;
 mod popup;
 mod setup;
 mod too_small;
@@ -39,7 +40,8 @@ use super::pages::processes::{ProcessColumn, Processes};
 use super::pages::{Page, Pages};
 use super::theme::Palette;
 use super::widgets::{Drawn, KeyHelp, Scene};
-use crate::jobs::Needs;
+use crate::jobs::output::OutputTail;
+use crate::jobs::{JobKey, Needs};
 pub use options::AppOptions;
 use popup::Popup;
 pub use too_small::{MIN_HEIGHT, MIN_WIDTH};
@@ -67,6 +69,8 @@ pub struct App {
     /// Place of the theme in [`AppOptions::themes`].
     theme_index: usize,
     size: (u16, u16),
+    /// What the first job's program wrote last, where trainmon started it.
+    output: Option<OutputTail>,
     /// What was drawn last, and from which line on what lies over the page is drawn next.
     drawn: Drawn,
 }
@@ -105,6 +109,7 @@ impl App {
             scale: layout.time_scale.unwrap_or_default(),
             theme_index: 0,
             size,
+            output: None,
             drawn: Drawn::default(),
         };
         arrange(&mut app.pages.processes, &layout);
@@ -162,6 +167,11 @@ impl App {
     /// Columns and rows of the terminal.
     pub fn size(&self) -> (u16, u16) {
         self.size
+    }
+
+    /// What the program that is shown wrote last, where trainmon started it.
+    fn output(&self) -> Option<&OutputTail> {
+        self.output.as_ref().filter(|_| self.job().key == JobKey::default())
     }
 
     /// What the screen needs beyond the ordinary samples.

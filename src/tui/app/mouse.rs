@@ -42,7 +42,9 @@ impl App {
     fn wheel(&mut self, by: isize) -> Vec<Effect> {
         match self.popup {
             Some(Popup::Detail) => return self.scroll_detail(by),
-            Some(Popup::Menu(_) | Popup::Confirm(_) | Popup::Setup(_) | Popup::Summary) => return Vec::new(),
+            Some(Popup::Menu(_) | Popup::Confirm(_) | Popup::Setup(_) | Popup::Summary | Popup::Output) => {
+                return Vec::new();
+            }
             None | Some(Popup::Prompt(_)) => {}
         }
         if self.list.is_some() {

@@ -24,6 +24,8 @@ pub enum Popup {
     Setup(Setup),
     /// The run of a job that has ended, summed up.
     Summary,
+    /// The last lines that the program wrote.
+    Output,
 }
 
 impl App {
@@ -67,8 +69,8 @@ impl App {
                 return Some(effects);
             }
             // What the summary does not need does what it always does: the list of other jobs is one key away.
-            Popup::Summary if closes => self.popup = None,
-            Popup::Summary => return None,
+            Popup::Summary | Popup::Output if closes => self.popup = None,
+            Popup::Summary | Popup::Output => return None,
         }
         Some(vec![Effect::Redraw])
     }

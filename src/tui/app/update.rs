@@ -40,6 +40,10 @@ impl App {
                 }
                 Vec::new()
             }
+            Message::Output(tail) => {
+                self.output = Some(tail);
+                vec![Effect::Redraw]
+            }
             Message::Notice(text) => self.say(&text),
             Message::Quit => vec![Effect::Quit],
         }

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 
 use super::popup::Popup;
 use super::too_small::{self, MIN_HEIGHT, MIN_WIDTH};
-use super::{App, bars};
+use super::{App, bars, output};
 use crate::text::wrap;
 use crate::tui::jobs::{self, view::JobsScene};
 use crate::tui::pages::Page;
@@ -32,6 +32,7 @@ pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
         let (title, rest) = split(area, 1);
         let (answer, rest) = split(rest, card::rows(area));
         let (body, footer) = split(rest, rest.height.saturating_sub(1));
+        let body = output::line(buf, body, app);
         bars::header(buf, title, app);
         card::draw(buf, answer, &scene);
         let top = app.scroll.get(app.page.index()).copied().unwrap_or(0);
@@ -89,6 +90,7 @@ fn popups(buf: &mut Buffer, app: &App, scene: &Scene<'_>, drawn: &mut Drawn) {
         Some(Popup::Confirm(confirm)) => confirm.draw(buf, area, theme),
         Some(Popup::Setup(setup)) => app.draw_setup(buf, area, *setup),
         Some(Popup::Summary) => run_summary(buf, scene),
+        Some(Popup::Output) => output::popup(buf, app),
     }
 }
 

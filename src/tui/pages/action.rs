@@ -47,6 +47,7 @@ pub enum Action {
     Setup,
     Jobs,
     NextJob,
+    Output,
     Export,
     Copy,
     Mouse,

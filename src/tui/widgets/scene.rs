@@ -55,6 +55,7 @@ impl<'a> Scene<'a> {
     pub fn cursor_cell(&self, cells: u16) -> Option<u16> {
         let ns = self.job.cursor()?.frame.monotonic_ns;
         let window = self.window(cells);
-        window.cell_of(ns).filter(|_| !window.sweep)
+        // The newest moment may not be drawn yet.
+        window.cell_of(ns.min(window.edge_ns)).filter(|_| !window.sweep)
     }
 }

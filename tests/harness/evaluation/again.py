@@ -1,7 +1,7 @@
-"""Keeps whole runs of an evaluation, and judges them again: by another build, or as if there had been no stacks.
+"""Keeps whole runs of an evaluation and judges them again, with another build or without their stacks.
 
-What a program samples is in its recording, what is true of the run in the files that the workload wrote, so that nothing has to
-run again. It holds as long as neither what is sampled nor the workloads have changed since.
+A run consists of its recording and of the files in which the workload logged its truth, so nothing has to run again. The result
+is valid as long as neither the samples nor the workloads have changed since.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RECORDING, TRUTH, ABOUT = "run.tmz", "truth.jsonl", "run.json"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One run that was kept."""
+    """A run that was kept."""
 
     label: Label
     number: int
@@ -30,12 +30,12 @@ class Run:
     began: float
     recording: str
     truth: Truth
-    #: CPUs that others used meanwhile.
+    #: CPUs that other processes used meanwhile.
     cores_of_others: float | None
 
 
 def keep(folder: str, run: Run, truth_path: str) -> None:
-    """Copies what `run` consists of below `folder`."""
+    """Copies the files of `run` into `folder`."""
     place = os.path.join(folder, f"{run.label.name}-{run.number}")
     os.makedirs(place, exist_ok=True)
     shutil.copy(run.recording, os.path.join(place, RECORDING))
@@ -50,7 +50,7 @@ def keep(folder: str, run: Run, truth_path: str) -> None:
 
 
 def kept(folder: str, stacks: bool = True) -> Iterator[Run]:
-    """The runs below `folder`, by name. Without `stacks` these are taken out of the recordings."""
+    """The runs in `folder`, by name. Without `stacks`, removes the stacks from the recordings."""
     with tempfile.TemporaryDirectory() as cut:
         for name in sorted(os.listdir(folder)):
             place = os.path.join(folder, name)

@@ -1,20 +1,19 @@
 """Fits the confidence of verdicts to how often they are right.
 
-    python tests/dev.py calibrate                              what tests/calibration.csv says
-    python tests/dev.py calibrate RUNS.json …                  what it would say with these evaluations in it
+    python tests/dev.py calibrate                              use tests/calibration.csv as it is
+    python tests/dev.py calibrate RUNS.json …                  also use these evaluations
     python tests/dev.py calibrate RUNS.json … --csv tests/calibration.csv --set-odds
 
-RUNS.json is what `evaluate.py --json RUNS.json` wrote. Its claims replace those of the same programs with the same
-options; all others stay. The last form calibrates anew: it writes the file, and sets `ODDS` in
-src/diagnosis/calibration.rs to what the file asks for. Run with the build to be calibrated:
+`evaluate.py --json RUNS.json` writes RUNS.json. Its claims replace those of the same programs with the same options; all
+others stay. The last form calibrates anew: it writes the CSV file, and sets `ODDS` in src/diagnosis/calibration.rs to the value
+that fits best. Run the evaluations with the build to calibrate:
 
     python tests/evaluate.py --runs 1 --duration 8 --json with.json
     python tests/evaluate.py --runs 1 --duration 8 --no-stacks --json without.json
     python tests/dev.py calibrate with.json without.json --csv tests/calibration.csv --set-odds
 
-Beside runs of the evaluation the file holds first verdicts on programs that are not in the repository (`elsewhere`): they
-were written by people who knew no rule, or for one try. The fit is of all programs that are not held out; its figures are shown for
-those that are as well.
+The file also holds first verdicts on programs outside this repository (`elsewhere`), written by people who did not know the
+rules, or for a single test. The fit uses all programs that are not held out; the output also shows figures for those that are.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ LABELLED = {label.name for label in LABELS}
 
 def main(words: list[str]) -> int:
     parser = options.parser(__doc__, "dev.py calibrate")
-    parser.add_argument("runs", nargs="*", metavar="RUNS.json", help="written by `evaluate.py --json`")
-    parser.add_argument("--csv", metavar="FILE", help="take these runs into this file (default: no file is written)")
-    parser.add_argument("--set-odds", action="store_true", help="set ODDS in src/diagnosis/calibration.rs as well")
+    parser.add_argument("runs", nargs="*", metavar="RUNS.json", help="a file that `evaluate.py --json` wrote")
+    parser.add_argument("--csv", metavar="FILE", help="add these runs to this file (default: write no file)")
+    parser.add_argument("--set-odds", action="store_true", help="also set ODDS in src/diagnosis/calibration.rs")
     args = parser.parse_args(words)
     if args.csv and not args.runs:
-        parser.error("--csv needs runs to keep")
+        parser.error("--csv needs runs to add")
     try:
         runs = [calibration.of_runs(path) for path in args.runs]
         path = args.csv or CSV
@@ -52,7 +51,7 @@ def main(words: list[str]) -> int:
     claims = calibration.taken_in((claim for claim in known if not is_gone(claim)), runs)
     fitted = [claim for claim in claims if not claim.held_out]
     if len({claim.right for claim in fitted}) < 2:
-        parser.error("right and wrong verdicts are both needed for a fit")
+        parser.error("a fit needs both right and wrong verdicts")
     if args.csv:
         calibration.write(args.csv, claims)
     if args.runs:
@@ -60,7 +59,7 @@ def main(words: list[str]) -> int:
         print(f"{fresh} claims are new, {len(claims) - fresh} stay, {len(known) + fresh - len(claims)} are gone")
     slope, shift = calibration.fit(fitted)
     found = calibration.fit_odds(fitted)
-    print(f"log-odds: slope {slope:.2f}, shift {shift:.2f}; with the slope 1 the odds are {found:.2f} times the rules'")
+    print(f"log-odds: slope {slope:.2f}, shift {shift:.2f}; with a slope of 1 the odds are {found:.2f} times those of the rules")
     asked = calibration.odds_for(found)
     if args.set_odds:
         Path(SOURCE).write_text(calibration.with_odds_set(source, asked, slope), encoding="utf-8")
@@ -69,7 +68,7 @@ def main(words: list[str]) -> int:
     else:
         print(f"ODDS is {odds:.1f} in src/diagnosis/calibration.rs, and --set-odds would make it {asked:.1f}")
     if found < 1.0:
-        print("the rules are surer than they are right: odds below 1 are not used, their own confidences must come down")
+        print("the rules claim more confidence than they deserve: odds below 1 are not used, so lower the confidence in the rules")
     print()
     held_out = [claim for claim in claims if claim.held_out]
     modes = dict.fromkeys(claim.options for claim in claims)
@@ -89,6 +88,6 @@ def main(words: list[str]) -> int:
 
 
 def is_gone(claim: calibration.Claim) -> bool:
-    """Whether it is about a labelled program that no longer exists."""
+    """Whether the claim is about a labeled program that no longer exists."""
     labelled = not claim.options.startswith("elsewhere") and not re.fullmatch(r"(random|changing|standing)-\d+", claim.program)
     return labelled and claim.program not in LABELLED

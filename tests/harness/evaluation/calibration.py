@@ -1,4 +1,4 @@
-"""How sure the rules are, against how often they are right: fitted by logistic regression. Standard library only."""
+"""How confident the rules are, compared with how often they are right. Fitted by logistic regression with the standard library."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import csv
 import json
 import math
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable
+from typing import Any
 
 from harness.evaluation import scoring
 
-#: What the rules do not call sure does not become so (src/diagnosis/calibration.rs).
+#: What the rules do not call certain stays uncertain (src/diagnosis/calibration.rs).
 SURE, NOT_SURE, CERTAIN = 0.80, 0.79, 0.99
 COLUMNS = ("options", "program", "held_out", "confidence", "right")
-#: Newton's method has long settled by then; a step as small as this ends it.
+#: Most steps of Newton's method, and the step size at which it ends.
 STEPS, SETTLED = 100, 1e-9
 _ODDS = re.compile(r"(\bODDS = )([0-9.]+)")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A verdict that claims something, how sure the rules were of it, 0 to 1, and whether it was right."""
+    """A verdict that claims something: the confidence of the rules in it, 0 to 1, and whether it was right."""
 
     options: str
     program: str
@@ -36,13 +37,13 @@ class Runs:
 
     #: trainmon's.
     options: str
-    #: The programs that were run; some of them make no claim.
+    #: The programs that ran. Some of them make no claim.
     programs: frozenset[str]
     claims: list[Claim]
 
 
 def of_runs(path: str) -> Runs:
-    """An evaluation that was written by `evaluate.py --json`."""
+    """Reads an evaluation that `evaluate.py --json` wrote."""
     with open(path, encoding="utf-8") as file:
         whole = json.load(file)
     options = " ".join(whole["options"])
@@ -57,7 +58,7 @@ def of_runs(path: str) -> Runs:
         for run in whole["runs"]
         if _by_rules(run) is not None and run["seen_class"] not in ("unknown", scoring.NO_VERDICT)
     ]
-    # A run that failed says nothing.
+    # A failed run does not count.
     return Runs(options, frozenset(run["workload"] for run in whole["runs"] if run.get("error") is None), claims)
 
 
@@ -76,7 +77,7 @@ def taken_in(known: Iterable[Claim], runs: Iterable[Runs]) -> list[Claim]:
 
 
 def _by_rules(run: dict[str, Any]) -> float | None:
-    """Earlier programs showed what the rules said as it was."""
+    """The confidence of the rules. Earlier versions of trainmon showed it unchanged."""
     of_rules: float | None = run.get("confidence_by_rules")
     shown: float | None = run["confidence"]
     return shown if of_rules is None else of_rules

@@ -1,22 +1,23 @@
-"""Holds trainmon against labelled workloads: is its verdict right, how soon, and what does watching cost?
+"""Compares trainmon's verdicts with labeled workloads: how often is it right, how soon, and at what cost?
 
     python tests/evaluate.py                       every workload three times: the full table
-    python tests/evaluate.py --quick               eight of them once, some two minutes
-    python tests/evaluate.py --sample 24 --seed 7  24 of them once, stratified by class and kind: the daily check, ten minutes
-    python tests/evaluate.py --random 50 --seed 7  programs made at random, each of another seed
-    python tests/evaluate.py --keep-all DIR        and --again DIR [--no-stacks]: judge the same runs once more, by another build
-    python tests/evaluate.py --changing 30         the same, but what holds them back changes on the way
-    python tests/evaluate.py --standing 10         … and does so once a verdict has stood for a minute: two minutes each
-    python tests/evaluate.py --what-if             run what the first advice says, and compare with what it predicts
-    python tests/evaluate.py --spin                every wait for the device spins, as CUDA's do
-    python tests/evaluate.py --container all       some in each kind of container, trainmon in it, beside it or outside of it
-    python tests/evaluate.py --no-ptrace           as an ordinary user under Yama sees it
-    python tests/evaluate.py --slowdown            steps per second of the target, watched and alone
+    python tests/evaluate.py --quick               eight workloads once: about two minutes
+    python tests/evaluate.py --sample 24 --seed 7  24 workloads once, of every class and kind: the daily check, ten minutes
+    python tests/evaluate.py --random 50 --seed 7  randomly generated programs, each with its own seed
+    python tests/evaluate.py --changing 30         the same, but the bottleneck changes during the run
+    python tests/evaluate.py --standing 10         the same, but it changes after a verdict has held for a minute
+    python tests/evaluate.py --keep-all DIR        keep whole runs, to judge them again with another build:
+    python tests/evaluate.py --again DIR [--no-stacks]
+    python tests/evaluate.py --what-if             follow the first advice, and compare the result with the prediction
+    python tests/evaluate.py --spin                every wait for the GPU spins, as CUDA's waits do
+    python tests/evaluate.py --container all       in each kind of container: trainmon inside, next to it, or outside
+    python tests/evaluate.py --no-ptrace           what an ordinary user under Yama gets
+    python tests/evaluate.py --slowdown            the job's steps per second with and without trainmon
     python tests/evaluate.py --cost                trainmon's own CPU, memory and first frame
-    python tests/evaluate.py --cost --against OTHER/trainmon --duration 125    paired with another build: A B B A …, as ratios
+    python tests/evaluate.py --cost --against OTHER/trainmon --duration 125    two builds in pairs: A B B A …, as ratios
     python tests/evaluate.py --screen              bytes to the terminal, wake-ups, time from a key to its frame
 
-Needs what requirements.txt names, and a release build with the fake NVML library:
+Needs the packages in requirements.txt, and a release build with the fake NVML library:
     cargo build --release --bins --examples
 """
 
@@ -41,65 +42,65 @@ QUICK_DURATION_S = 8.0
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = options.parser(__doc__, NAME)
     options.add_monitor(parser)
-    parser.add_argument("--runs", type=int, default=3, help="of each workload (default: %(default)s)")
-    parser.add_argument("--duration", type=float, default=12.0, help="seconds watched (default: %(default)s)")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each workload (default: %(default)s)")
+    parser.add_argument("--duration", type=float, default=12.0, help="seconds to watch (default: %(default)s)")
     parser.add_argument("--only", help="names of workloads, separated by commas")
-    parser.add_argument("--held-out", choices=("with", "without", "only"), default="with", help="the held-out third")
+    parser.add_argument("--held-out", choices=("with", "without", "only"), default="with", help="whether to run the held-out third")
     parser.add_argument("--quick", action="store_true", help="eight workloads, one short run each")
     parser.add_argument(
-        "--sample", type=int, metavar="N", help="N workloads drawn with --seed, stratified by class and kind, one 8 s run each"
+        "--sample", type=int, metavar="N", help="draw N workloads of every class and kind with --seed, one 8 s run each"
     )
     parser.add_argument("--markdown", action="store_true", help="print the figures as the tables of docs/measured.md (also with --cost)")
     made = parser.add_mutually_exclusive_group()
-    made.add_argument("--random", type=int, metavar="N", help="so many programs made at random")
-    made.add_argument("--changing", type=int, metavar="N", help="so many made at random whose bottleneck moves")
-    made.add_argument("--standing", type=int, metavar="N", help="the same, once a verdict has stood for a minute")
+    made.add_argument("--random", type=int, metavar="N", help="generate N random programs")
+    made.add_argument("--changing", type=int, metavar="N", help="generate N random programs whose bottleneck changes")
+    made.add_argument("--standing", type=int, metavar="N", help="the same, after a verdict has held for a minute")
     parser.add_argument(
-        "--seed", type=int, default=1, help="for --sample, or of the first program made at random (default: %(default)s)"
+        "--seed", type=int, default=1, help="seed of --sample, or of the first random program (default: %(default)s)"
     )
-    parser.add_argument("--spin", action="store_true", help="waits for the simulated device spin in native code")
-    parser.add_argument("--no-stacks", action="store_true", help="passed on to trainmon")
-    parser.add_argument("--no-ptrace", action="store_true", help="passed on to trainmon")
-    parser.add_argument("--container", metavar="KIND", help="in containers of these kinds, `all`; `list` names them")
-    parser.add_argument("--min-class", type=float, help="exit with 1 when the class accuracy is lower (0 to 1)")
+    parser.add_argument("--spin", action="store_true", help="waits for the simulated GPU spin in native code")
+    parser.add_argument("--no-stacks", action="store_true", help="pass this option to trainmon")
+    parser.add_argument("--no-ptrace", action="store_true", help="pass this option to trainmon")
+    parser.add_argument("--container", metavar="KIND", help="run in this kind of container, or in `all`; `list` names them")
+    parser.add_argument("--min-class", type=float, help="exit with 1 if the class accuracy is lower (0 to 1)")
     parser.add_argument(
-        "--no-contradictions", action="store_true", help="exit with 1 when the numbers of a verdict contradict each other"
+        "--no-contradictions", action="store_true", help="exit with 1 if the numbers of a verdict contradict each other"
     )
-    parser.add_argument("--json", metavar="FILE", help="write every run here as well")
-    parser.add_argument("--keep", metavar="DIR", help="keep the recordings there that are fit for tests/recordings")
+    parser.add_argument("--json", metavar="FILE", help="also write every run to this file")
+    parser.add_argument("--keep", metavar="DIR", help="keep recordings that are fit for tests/recordings in this folder")
     parser.add_argument(
-        "--keep-wrong", metavar="DIR", help="keep the recordings of verdicts that are wrong or contradict themselves there"
+        "--keep-wrong", metavar="DIR", help="keep recordings of verdicts that are wrong or contradict themselves in this folder"
     )
-    parser.add_argument("--keep-all", metavar="DIR", help="keep whole runs there, for --again")
-    parser.add_argument("--again", metavar="DIR", help="run nothing: judge what --keep-all has kept, --no-stacks without its stacks")
-    parser.add_argument("--what-if", action="store_true", help="predicted against measured, one run of each workload")
-    parser.add_argument("--slowdown", action="store_true", help="measure what watching costs the target")
+    parser.add_argument("--keep-all", metavar="DIR", help="keep whole runs in this folder, for --again")
+    parser.add_argument("--again", metavar="DIR", help="run nothing: judge the runs that --keep-all kept, without their stacks if --no-stacks is given")
+    parser.add_argument("--what-if", action="store_true", help="compare predicted with measured step times, one run of each workload")
+    parser.add_argument("--slowdown", action="store_true", help="measure how much watching slows the job down")
     parser.add_argument(
-        "--pairs", type=int, help="for --slowdown, of each workload (default: 8); for --against, of each mode (default: 3)"
+        "--pairs", type=int, help="pairs per workload for --slowdown (default: 8), per mode for --against (default: 3)"
     )
-    parser.add_argument("--segment", type=float, default=6.0, help="for --slowdown, seconds watched or alone")
-    parser.add_argument("--min-ratio", type=float, help="for --slowdown: exit with 1 when the median is lower")
+    parser.add_argument("--segment", type=float, default=6.0, help="seconds per segment for --slowdown, watched or alone")
+    parser.add_argument("--min-ratio", type=float, help="for --slowdown: exit with 1 if the median ratio is lower")
     parser.add_argument("--cost", action="store_true", help="measure trainmon's own cost")
-    parser.add_argument("--against", metavar="TRAINMON", help="for --cost: another build, measured in turn with this one")
-    parser.add_argument("--max-ratio", type=float, help="for --against: exit with 1 when a median of CPU is higher")
-    parser.add_argument("--screen", action="store_true", help="measure what the screen sends, and how soon it answers")
+    parser.add_argument("--against", metavar="TRAINMON", help="for --cost: another build, measured alternately with this one")
+    parser.add_argument("--max-ratio", type=float, help="for --against: exit with 1 if a median CPU ratio is higher")
+    parser.add_argument("--screen", action="store_true", help="measure how much the screen sends, and how fast it reacts")
     args = parser.parse_args(words)
     if args.against and not args.cost:
-        parser.error("--against is for --cost")
+        parser.error("--against needs --cost")
     if args.max_ratio is not None and not args.against:
-        parser.error("--max-ratio is for --against")
+        parser.error("--max-ratio needs --against")
     if args.pairs is None:
         args.pairs = 3 if args.against else 8
     if args.runs < 1 or args.pairs < 1 or args.duration <= 0 or args.segment <= 0:
         parser.error("--runs, --pairs, --duration and --segment must be positive")
     if args.again and not os.path.isdir(args.again):
-        parser.error(f"{args.again} is no folder of runs; make one with --keep-all")
+        parser.error(f"{args.again} is not a folder of runs; make one with --keep-all")
     if args.sample is not None and args.sample < 1:
         parser.error("--sample must be positive")
     if args.sample and (args.quick or args.random or args.changing or args.standing):
-        parser.error("--sample is of the labelled workloads: not with --quick, --random, --changing or --standing")
+        parser.error("--sample draws labeled workloads, so it cannot be combined with --quick, --random, --changing or --standing")
     if args.spin and not simulated_cuda():
-        parser.error("libsimulated_cuda.so not found, which --spin needs; cargo build --release --examples")
+        parser.error("--spin needs libsimulated_cuda.so; build it: cargo build --release --examples")
     return args
 
 
@@ -118,7 +119,7 @@ def chosen(args: argparse.Namespace) -> list[Label]:
 def run_all(
     labels: list[Label], runs: int, duration: float, monitor: Monitor, args: argparse.Namespace
 ) -> tuple[list[scoring.Result], dict[str, str], bool]:
-    """Results, what was skipped and why, and whether it was interrupted."""
+    """Returns the results, what was skipped and why, and whether the user interrupted it."""
     results: list[scoring.Result] = []
     skipped: dict[str, str] = {}
     try:
@@ -135,7 +136,7 @@ def run_all(
                 results.append(result)
                 print(scoring.row(result), flush=True)
     except KeyboardInterrupt:
-        print("interrupted: the tables cover the runs so far")
+        print("interrupted: the tables cover the runs that finished")
         return results, skipped, True
     return results, skipped, False
 
@@ -143,7 +144,7 @@ def run_all(
 def judge_again(
     monitor: Monitor, args: argparse.Namespace
 ) -> tuple[list[scoring.Result], dict[str, str], bool]:
-    """As `run_all`, of runs that were kept."""
+    """Like `run_all`, for runs that were kept."""
     results: list[scoring.Result] = []
     for run in again.kept(args.again, stacks=not args.no_stacks):
         if args.held_out == "with" or run.label.held_out == (args.held_out == "only"):
@@ -157,7 +158,7 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
     runs, duration = (1, QUICK_DURATION_S) if args.quick or args.sample else (args.runs, args.duration)
     about = {label.name: label.about for label in labels}
     if args.sample:
-        print(f"{len(labels)} programs, drawn with seed {args.seed}\n{sample.about(labels)}\n")
+        print(f"{len(labels)} programs drawn with seed {args.seed}\n{sample.about(labels)}\n")
     print(scoring.ROW_HEAD)
     if args.again:
         results, skipped, interrupted = judge_again(monitor, args)
@@ -249,14 +250,14 @@ def main(words: list[str] | None = None) -> int:
     args = arguments(words)
     missing = [name for name in ("torch", "numpy", "PIL", "zstandard") if importlib.util.find_spec(name) is None]
     if missing:
-        return options.failed(NAME, f"{', '.join(missing)} not found; pip install -r tests/requirements.txt")
+        return options.failed(NAME, f"{', '.join(missing)} not found; install with: pip install -r tests/requirements.txt")
     passed_on = tuple(name for name, on in (("--no-stacks", args.no_stacks), ("--no-ptrace", args.no_ptrace)) if on)
     try:
         monitor = Monitor.given(args, passed_on)
     except RuntimeError as error:
         return options.failed(NAME, str(error))
     if args.no_contradictions and contradictions.checker(monitor.program) is None:
-        return options.failed(NAME, "--no-contradictions needs the example `contradictions`; cargo build --release --bins --examples")
+        return options.failed(NAME, "--no-contradictions needs the example `contradictions`; build it: cargo build --release --bins --examples")
     if args.container == "list":
         print(*(f"{kind.name:18}{kind.what}" for kind in containers.KINDS), sep="\n")
         return 0

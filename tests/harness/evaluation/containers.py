@@ -1,6 +1,7 @@
-"""Containers as engines make them, and where trainmon stands: in the job's, in one beside it, or outside of it.
+"""Containers like those of Docker, with trainmon in the job's container, in another one next to it, or outside.
 
-Made with namespaces, control groups and a filter of system calls: see enclose.py. What is not to be had here is Unavailable.
+They are made of namespaces, cgroups and a filter of system calls: see enclose.py. What this machine does not allow raises
+Unavailable.
 """
 
 from __future__ import annotations
@@ -24,28 +25,28 @@ from workloads.truth import Truth
 from .scoring import Result, summarise
 
 ENCLOSE = os.path.join(HARNESS, "evaluation/enclose.py")
-#: Where the container finds the programs: not where this machine has them.
+#: Where the container has the programs, which differs from this machine.
 INSIDE_TESTS, INSIDE_PYTHON = "/opt/tests", "/opt/python"
 PLACES = ((TESTS, INSIDE_TESTS), (sys.prefix, INSIDE_PYTHON), (BUILDS, "/opt/builds"))
-#: Docker's, without which no right to trace is among them: moby/oci/caps/defaults.go.
+#: Docker's default capabilities, which do not include tracing: moby/oci/caps/defaults.go.
 DOCKER_CAPABILITIES = (
     "chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "net_bind_service", "net_raw", "sys_chroot",
     "mknod", "audit_write", "setfcap",
 )  # fmt: skip
 INSIDE, BESIDE, OUTSIDE = "inside", "beside", "outside"
-#: What older engines and strict profiles refuse.
+#: System calls that older engines and strict profiles refuse.
 STRICT = ("ptrace", "process_vm_readv", "kcmp")
-#: What gVisor and other sandboxes do not show.
+#: Files that gVisor and other sandboxes do not have.
 BARE_PROC = ("/proc/diskstats", "/proc/vmstat", "/proc/pressure", "/proc/schedstat", "/proc/interrupts", "/proc/swaps")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of container, as enclose.py is told it."""
+    """One kind of container, with the settings for enclose.py."""
 
     name: str
     what: str
-    #: Where trainmon stands.
+    #: Where trainmon runs.
     watcher: str = INSIDE
     user_namespace: bool = False
     cgroup_namespace: bool = True
@@ -53,7 +54,7 @@ class Kind:
     masked: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = DOCKER_CAPABILITIES
-    #: User that job and trainmon run as.
+    #: The user of the job and of trainmon.
     user: int = 0
     shared_memory_mib: int = 64
 
@@ -71,7 +72,7 @@ KINDS = (
 )  # fmt: skip
 
 
-#: What runs in each kind, unless others are asked for: each source of what is seen has its part in one of them.
+#: Workloads for each kind, by default. Each source of trainmon matters in one of them.
 WORKLOADS = (
     "too-few-workers", "compute-bound-block", "in-process-loading", "environments", "remote-metrics", "cgroup-throttled",
 )  # fmt: skip
@@ -89,13 +90,13 @@ def namespaces(kind: Kind) -> list[str]:
 
 
 def spec(kind: Kind, folder: str, data: str) -> str:
-    """What enclose.py is told: `folder` is where the program starts, `data` the one folder that it shares with outside."""
+    """The settings for enclose.py. The program starts in `folder`, and shares only `data` with the outside."""
     binds = [*PLACES, (data, data)]
     return json.dumps({**asdict(kind), "folder": folder, "binds": binds, "hidden": ROOT})
 
 
 def here(path: str) -> str:
-    """The place inside of a file outside."""
+    """The path inside the container of a file outside."""
     for outside, inside in PLACES:
         if path.startswith(outside + "/"):
             return inside + path[len(outside) :]
@@ -103,7 +104,7 @@ def here(path: str) -> str:
 
 
 def check(kind: Kind) -> None:
-    """Raises Unavailable where this machine or user cannot make such a container."""
+    """Raises Unavailable if this machine or user cannot make such a container."""
     call = ["unshare", *namespaces(kind), "--pid", "--fork", "--kill-child", "mount", "-t", "proc", "proc", "/proc"]
     try:
         done = subprocess.run(call, capture_output=True, text=True, check=False)
@@ -111,11 +112,11 @@ def check(kind: Kind) -> None:
         raise Unavailable(f"{error.filename} not found; install util-linux") from error
     if done.returncode != 0:
         reason = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit status {done.returncode}"
-        raise Unavailable(f"no namespaces to be had ({reason}); run as root")
+        raise Unavailable(f"cannot make namespaces ({reason}); run as root")
 
 
 class Contained(Launched):
-    """A workload in a container. `pid` is the training process as this side sees it."""
+    """A workload in a container. `pid` is the training process, as numbered outside."""
 
     def __init__(self, kind: Kind, label: Label, seconds: float = 120.0, data: str | None = None):
         super().__init__(label, seconds, data)
@@ -138,7 +139,7 @@ class Contained(Launched):
 
     @property
     def pid(self) -> int:
-        """The first process of the namespace, once there is one."""
+        """The first process of the namespace; waits for it."""
         first = super().pid
         children = descendants(first)
         return children[0] if children else first
@@ -163,7 +164,7 @@ class Contained(Launched):
         return truth
 
     def _outer(self) -> dict[int, int]:
-        """The number on this side of each process and thread of the namespace, by that which it has there."""
+        """Maps the number of each process and thread inside the namespace to its number outside."""
         found = {}
         for pid in descendants(super().pid):
             for tid in os.listdir(f"/proc/{pid}/task"):
@@ -172,7 +173,7 @@ class Contained(Launched):
 
 
 def inner(pid: int, tid: int | str | None = None) -> int:
-    """A process's PID in its own namespace, or the number of a thread of it."""
+    """The number of a process or thread in its own namespace."""
     with open(f"/proc/{pid}/task/{tid or pid}/status", encoding="utf-8") as file:
         for line in file:
             if line.startswith("NSpid:"):
@@ -190,7 +191,7 @@ def name_owners(device: str, outer: dict[int, int]) -> None:
 
 @dataclass(frozen=True)
 class EnclosedMonitor(Monitor):
-    """trainmon where the kind of container has it; the jobs that it watches run in such a container."""
+    """trainmon, started where this kind of container wants it, and its jobs in such a container."""
 
     kind: Kind = KINDS[0]
 
@@ -214,8 +215,8 @@ class EnclosedMonitor(Monitor):
             own = ["unshare", *namespaces(self.kind), sys.executable, ENCLOSE, "build", text]
             prefix = [*enter, "--", *own]
         if not self.program.startswith(BUILDS + "/"):
-            raise Unavailable(f"{self.program} does not lie under {BUILDS}, which is what the container shows")
-        # To a driver the processes have the PIDs of the first namespace, which match nobody here.
+            raise Unavailable(f"{self.program} is not under {BUILDS}, the only folder that the container shows")
+        # A driver reports PIDs of the first namespace, which match no process in here.
         prefix += ["env", "FAKE_NVML_FAIL=other_pids"]
         options = (*self.options, "--py-spy", f"{INSIDE_PYTHON}/bin/py-spy")
         return Monitor(here(self.program), here(self.nvml_lib) if self.nvml_lib else None, options, tuple(prefix)), inner(first)
@@ -223,7 +224,7 @@ class EnclosedMonitor(Monitor):
 
 @dataclass(frozen=True)
 class Row:
-    """What came of one kind."""
+    """The result for one kind of container."""
 
     cells: tuple[str, ...]
     all_right: bool
@@ -245,6 +246,6 @@ def row(kind: Kind, results: list[Result]) -> Row:
 
 
 def table(rows: list[Row]) -> str:
-    """In Markdown."""
+    """The results as a Markdown table."""
     head = ("container", "runs", "class right", "cause right", "chain's end right", "wrong")
     return "\n".join(markdown(head, (row.cells for row in rows)))

@@ -1,9 +1,9 @@
-"""trainmon's own cost: CPU and memory, headless and with the screen, and the time to its first frame.
+"""trainmon's own cost: CPU and memory, with and without the screen, and the time to its first frame.
 
-Two builds are compared in pairs on the same job, so that whatever else the machine does hits both.
+Two builds are compared in pairs on the same job, so that other load on the machine affects both.
 
-CPU counts what trainmon starts as well (py-spy): the kernel adds a child's time to its parent's once it has ended.
-The job is one trainer with eight light workers; three hundred idle processes stand beside it.
+CPU includes the programs that trainmon starts (py-spy): the kernel adds a child's time to its parent's when it ends. The job is
+one training loop with eight light workers, among three hundred idle processes.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from workloads.launch import Launched
 from workloads.processes import cpu_seconds, ending
 
 JOB = "compute-bound-crowd"
-#: Until here the verdict is young; from the later moment on it is clear, and this is the steady state.
+#: Seconds until which the verdict is new, and from which it is stable.
 YOUNG_UNTIL_S, STEADY_FROM_S = 15.0, 20.0
-#: What has stood for a minute is watched with less effort; told where the run goes on for half a minute from then on.
+#: A verdict that has held for a minute costs less. Reported if the run lasts half a minute longer.
 SETTLED_FROM_S, SETTLED_LEAST_S = 80.0, 30.0
-#: Shorter runs say nothing about the steady state.
+#: Shorter runs do not reach the steady state.
 LEAST_S = 50.0
-#: Without these marks a frame is complete once the terminal has been quiet for so long.
+#: A frame without end marks is complete when the terminal has been quiet for this long.
 QUIET_S = 0.03
 ENOUGH_BYTES = 400
-#: A program that does not leave at its key is ended after so many seconds.
+#: Seconds after which a program is killed if its key does not end it.
 LEAVING_S = 3.0
 
 
 @dataclass
 class Cost:
-    """What one run took."""
+    """The cost of one run."""
 
     mode: str
     seconds: float
@@ -55,19 +55,19 @@ class Cost:
     status: int
     first_frame_ms: float | None = None
     bytes_per_s: float | None = None
-    #: Context switches of its threads, those without cause included; children are not counted.
+    #: Context switches of its threads, also without an event; children do not count.
     switches_per_s: float | None = None
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What two builds cost in the same mode, measured one right after the other."""
+    """The cost of two builds in the same mode, measured one right after the other."""
 
     this: Cost
     other: Cost
 
 
-#: The figures that two builds are compared by: name, field of `Cost`, format.
+#: Figures to compare two builds: name, field of `Cost`, format.
 COMPARED = (
     ("CPU %", "cpu_pct", ".2f"),
     ("to 15 s", "young_cpu_pct", ".2f"),
@@ -78,12 +78,12 @@ COMPARED = (
     ("bytes/s", "bytes_per_s", ".0f"),
     ("switches/s", "switches_per_s", ".0f"),
 )
-#: Those that --max-ratio applies to.
+#: The figures that --max-ratio limits.
 HELD = ("young_cpu_pct", "steady_cpu_pct", "settled_cpu_pct")
 
 
 class Watch:
-    """Follows a process until it ends: peak memory of its own, not of the parent it was forked from."""
+    """Follows a process until it ends. Its peak memory is its own, not that of the parent that forked it."""
 
     def __init__(self, pid: int):
         self.pid, self.began = pid, time.monotonic()
@@ -120,13 +120,13 @@ class Watch:
             settled_cpu_pct=pct(SETTLED_FROM_S, math.inf, SETTLED_LEAST_S),
             peak_rss_mib=self.peak_kib / 1024 if self.peak_kib else None,
             status=os.waitstatus_to_exitcode(status),
-            # A thread that ended meanwhile takes its own with it.
+            # The count of a thread that ended meanwhile is lost.
             switches_per_s=growth(self.switches, 0.0),
         )
 
 
 def growth(moments: list[tuple[float, float]], least_s: float) -> float | None:
-    """By how much a counter grew in a second between the first and the last moment; None where these are too near."""
+    """How much a counter grew per second between the first and the last moment; None if they are too close."""
     if len(moments) < 2 or moments[-1][0] - moments[0][0] < least_s:
         return None
     (began, first), (ended, last) = moments[0], moments[-1]
@@ -134,7 +134,7 @@ def growth(moments: list[tuple[float, float]], least_s: float) -> float | None:
 
 
 def context_switches(pid: int) -> int:
-    """Of all threads that a process has."""
+    """Context switches of all threads of a process."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/status", encoding="utf-8", errors="replace") as file:
@@ -167,7 +167,7 @@ def screen(monitor: Monitor, job: Launched, seconds: float) -> Cost:
 
 
 def in_terminal(mode: str, terminal: Terminal, seconds: float, key: str = "q") -> Cost:
-    """Reads all that a program writes to its terminal, and leaves it with `key` after so many seconds."""
+    """Reads everything that a program writes to its terminal, and quits it with `key` after some seconds."""
     began, process = terminal.began, terminal.process
     watch = Watch(process.pid)
     first: float | None = None
@@ -184,7 +184,7 @@ def in_terminal(mode: str, terminal: Terminal, seconds: float, key: str = "q") -
         if piece:
             last_byte = time.monotonic()
             start += piece if first is None else b""
-        if first is None and (END_OF_FRAME in start or not piece and len(start) >= ENOUGH_BYTES):
+        if first is None and (END_OF_FRAME in start or (not piece and len(start) >= ENOUGH_BYTES)):
             first = last_byte - began
         if now >= next_look:
             watch.look()
@@ -193,7 +193,7 @@ def in_terminal(mode: str, terminal: Terminal, seconds: float, key: str = "q") -
             terminal.press(key)
             leaving = True
         if leaving and now >= left_at + LEAVING_S:
-            # Not through `process`, which would take its end away from wait4.
+            # Not through `process`, which would collect the exit status before wait4.
             os.kill(process.pid, signal.SIGTERM if now < left_at + 2 * LEAVING_S else signal.SIGKILL)
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
@@ -206,12 +206,12 @@ def in_terminal(mode: str, terminal: Terminal, seconds: float, key: str = "q") -
 
 
 def crowded(crowd: str = "crowd") -> Label:
-    """The job, with idle processes beside it."""
+    """The job, among idle processes."""
     return dataclasses.replace(by_name(JOB), companions=(crowd,))
 
 
 def compare(monitor: Monitor, other: Monitor, seconds: float, pairs: int, data: str | None) -> list[Pair]:
-    """Two builds watch the same job in turn, headless and with the screen; which one starts alternates."""
+    """Lets two builds watch the same job in turn, with and without the screen. They alternate in going first."""
     with Launched(crowded(), 4 * pairs * (seconds + 10) + 180, data) as job:
         job.wait_until_watchable()
         time.sleep(2.0)
@@ -226,7 +226,7 @@ def compare(monitor: Monitor, other: Monitor, seconds: float, pairs: int, data: 
 
 
 def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:
-    """Both ways, and three more starts of the screen for its first frame."""
+    """Measures with and without the screen, and starts the screen three more times for its first frame."""
     with Launched(crowded(), 2 * seconds + 180, data) as job:
         job.wait_until_watchable()
         time.sleep(2.0)

@@ -1,9 +1,9 @@
-"""Encloses a program as a container's engine does: a root of its own, its own /proc, fewer rights. No engine is needed.
+"""Runs a program in a container, without a container engine: with its own root, its own /proc, and fewer rights.
 
     enclose.py build SPEC COMMAND...   in namespaces just made by `unshare`: makes the root, gives up rights, runs the command
-    enclose.py enter SPEC COMMAND...   in a container already made (by `nsenter`): gives up the same rights, runs the command
+    enclose.py enter SPEC COMMAND...   in an existing container (by `nsenter`): gives up the same rights, runs the command
 
-SPEC is JSON with the fields of `containers.Kind`, and `binds`: pairs of a folder outside and its place inside, and `hidden`: a
+SPEC is JSON with the fields of `containers.Kind`, plus `binds`, pairs of a folder outside and its path inside, and `hidden`, a
 folder that is not visible inside. Standard library only; util-linux's `mount` makes the mounts.
 """
 
@@ -19,10 +19,10 @@ import subprocess
 import sys
 from typing import Any
 
-# Run as a program, outside and in a container.
+# This file runs as a program, both outside and inside a container.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from workloads.limits import mounts  # noqa: E402
+from workloads.limits import mounts
 
 #: Numbers of the system calls that engines' filters refuse: asm/unistd.h.
 NUMBERS = {
@@ -37,7 +37,7 @@ ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 LOAD_WORD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
 #: Where seccomp_data holds the number of the call, and the architecture.
 NUMBER_AT, ARCHITECTURE_AT = 0, 4
-#: What Docker takes out of /proc and /sys, and what of it is read only: moby/oci/defaults.go.
+#: Files in /proc and /sys that Docker hides, and those that it makes read-only: moby/oci/defaults.go.
 HIDDEN = (
     "/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/interrupts",
     "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
@@ -62,7 +62,7 @@ def groups_here() -> dict[str, str]:
 
 
 def make_root(spec: dict[str, Any]) -> None:
-    """Makes a root that is an overlay on this machine's, without what lies outside of a container, and moves into it."""
+    """Makes a root, an overlay on this machine's that hides what a container does not have, and moves into it."""
     mount("--make-rprivate", "/")
     hierarchies, here = [one for one in mounts() if one[1] in ("cgroup", "cgroup2")], groups_here()
     mount("-t", "tmpfs", "scratch", SCRATCH)
@@ -109,9 +109,9 @@ def make_root(spec: dict[str, Any]) -> None:
 
 
 def make_devices(place: str, shared_memory_mib: int) -> None:
-    """The few that a container has, and what stands for the files of a GPU's driver."""
+    """Makes the few devices that a container has, and stand-ins for the files of a GPU's driver."""
     mount("-t", "tmpfs", "-o", "mode=755", "dev", place)
-    stand_ins = {name: "null" for name in ("nvidia0", "nvidiactl", "nvidia-uvm")}
+    stand_ins = dict.fromkeys(("nvidia0", "nvidiactl", "nvidia-uvm"), "null")
     for name, device in {**{name: name for name in ("null", "zero", "full", "random", "urandom", "tty")}, **stand_ins}.items():
         with open(f"{place}/{name}", "w", encoding="ascii"):
             pass
@@ -122,7 +122,7 @@ def make_devices(place: str, shared_memory_mib: int) -> None:
 
 
 def hide(root: str, paths: tuple[str, ...]) -> None:
-    """Puts nothing in the place of these files and folders, where they are."""
+    """Hides these files and folders, if they exist."""
     for path in paths:
         if os.path.isdir(root + path):
             mount("-t", "tmpfs", "-o", "ro,size=0", "masked", root + path)
@@ -131,7 +131,7 @@ def hide(root: str, paths: tuple[str, ...]) -> None:
 
 
 def refuse(names: tuple[str, ...]) -> None:
-    """Has the kernel refuse these system calls to this process and all that it starts."""
+    """Makes the kernel refuse these system calls to this process and all processes that it starts."""
     machine = platform.machine()
     if not names or machine not in NUMBERS:
         return
@@ -154,7 +154,7 @@ def refuse(names: tuple[str, ...]) -> None:
 
 
 def give_up(spec: dict[str, Any]) -> list[str]:
-    """The command before the command: it drops capabilities and becomes the container's user."""
+    """The command prefix that drops capabilities and switches to the container's user."""
     kept = ",".join(["-all", *(f"+{name}" for name in spec["capabilities"])])
     command = ["setpriv", f"--bounding-set={kept}", "--inh-caps=-all", "--no-new-privs"]
     if spec["user"]:

@@ -1,7 +1,7 @@
-"""Keeps recordings of labelled workloads as tests: beside each NAME.tmz lies NAME.json with what is true about the run.
+"""Keeps recordings of labeled workloads as tests. NAME.json, next to NAME.tmz, holds the truth about the run.
 
-The label's class and causes, and bounds of the share of time spent waiting for data, around what the workload itself
-measured. A recording whose verdict is not the label's is refused.
+It holds the label's class and causes, and limits around the share of time spent waiting for data that the workload measured.
+A recording with a different verdict is refused.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LARGEST_KIB = 64
 
 
 class Refused(Exception):
-    """The recording does not show what the label says."""
+    """The recording does not match its label."""
 
 
 def keep(label: Label, path: str, verdict: dict[str, Any], wait: float | None, duration: float, out: str) -> int:
-    """Copies the recording at `path` into `out`, with what is true about it; its size in bytes. Raises Refused."""
+    """Copies the recording at `path` and its truth into `out`; returns its size in bytes. Raises Refused."""
     truth = sidecar(label, verdict, wait, duration)
     content = Path(path).read_bytes()
     if len(content) > LARGEST_KIB * 1024:
@@ -37,14 +37,14 @@ def keep(label: Label, path: str, verdict: dict[str, Any], wait: float | None, d
 
 
 def write(folder: str, name: str, recording: bytes, truth: dict[str, Any]) -> None:
-    """Writes a recording, and what is true about it beside it."""
+    """Writes a recording, and the truth about it next to it."""
     os.makedirs(folder, exist_ok=True)
     Path(folder, f"{name}.tmz").write_bytes(recording)
     Path(folder, f"{name}.json").write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
 
 
 def sidecar(label: Label, verdict: dict[str, Any], wait: float | None, duration: float) -> dict[str, Any]:
-    """What is true about a recorded run; raises Refused where the verdict is another."""
+    """The truth about a recorded run; raises Refused if the verdict is different."""
     if not label.holds(wait, None):
         raise Refused(f"the label does not hold: waited {wait:.2f} of the time")
     causes = [label.cause, *label.also_causes]
@@ -60,12 +60,12 @@ def sidecar(label: Label, verdict: dict[str, Any], wait: float | None, duration:
 
 
 def wait_bounds(wait: float | None) -> list[float] | None:
-    """Around the share of waiting that the workload measured."""
+    """Limits around the share of waiting that the workload measured."""
     return None if wait is None else [round(max(0.0, wait - WAIT_MARGIN), 2), round(min(1.0, wait + WAIT_MARGIN), 2)]
 
 
 def described(label: Label, bounds: list[float] | None, verdict: dict[str, Any], duration: float) -> dict[str, Any]:
-    """What is true about a run, as it lies beside its recording."""
+    """The truth about a run, in the form of its JSON file."""
     confidence = float(verdict["confidence"] or 0.0)
     return {
         "class": label.klass,

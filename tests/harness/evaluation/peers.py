@@ -1,13 +1,12 @@
-"""trainmon beside the monitors that people use in its place: what each costs, and what each costs the job.
+"""Compares trainmon with other monitors: what does each cost, and how much does it slow the job down?
 
-    cargo build --release --bins --examples
-    python tests/dev.py peers                      each 45 s, once, amid 300 and 3,000 processes: some 20 minutes
-    python tests/dev.py peers --processes 300 --seconds 115   long enough to see what each costs once a verdict has stood
+    cargo build --profile dist --bins --examples
+    python tests/dev.py peers --trainmon target/dist/trainmon       45 s each, next to 300 and 3,000 processes: 20 minutes
+    python tests/dev.py peers --processes 300 --seconds 115         long enough to include the cost of a stable verdict
 
-Every program runs alone, in a terminal of 120×40, once a second, while the same job runs: one trainer with eight
-workers, amid a crowd of idle processes. Between them the job runs alone: its steps per second are the measure of the
-job's with a monitor. A monitor that is not installed is named, with the command that installs it. Without a GPU the fake
-NVML library stands in for all of them.
+Every program runs alone, in a terminal of 120×40, once a second, next to the same job: one training loop with eight workers,
+among idle processes. Between the programs the job runs alone, to compare its steps per second. If a monitor is not installed,
+the output names the command that installs it. Without a GPU, all of them use the fake NVML library.
 """
 
 from __future__ import annotations
@@ -30,26 +29,26 @@ from harness.text import markdown, printable, show
 from workloads.launch import Launched
 
 NAME = "dev.py peers"
-#: Crowds by their number of processes.
+#: Crowds, by number of processes.
 CROWDS = {300: "crowd", 3000: "big-crowd"}
 #: The job alone, before and after each program, seconds.
 ALONE_S = 5.0
-#: The sum that one program is to replace: processes, disks, devices and stacks are four programs today.
+#: The programs that trainmon replaces together: one each for processes, disks, GPUs and stacks.
 REPLACED = ("htop", "iotop", "nvitop", "py-spy record")
-#: The device libraries' names that monitors look for.
+#: Names of the NVML library that monitors look for.
 LIBRARIES = ("libnvidia-ml.so.1", "libnvidia-ml.so")
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A monitor and how it is told to show one sample a second."""
+    """A monitor, and its arguments for one sample a second."""
 
     name: str
     #: Its arguments; `{pid}` is the training process, `{seconds}` the length of the run.
     arguments: tuple[str, ...]
     #: The command that installs it.
     install: str
-    #: It shows processes and answers to keys.
+    #: Whether it shows processes and reacts to keys.
     interactive: bool = True
     key: str = "q"
     #: Its configuration, as file and text under $XDG_CONFIG_HOME.
@@ -66,8 +65,10 @@ PEERS = (
     Peer("gpustat", ("gpustat", "--interval", "1"), "pip install gpustat", interactive=False, key="\x03"),
     Peer(
         "py-spy record",
-        (*"py-spy record --nonblocking --rate 100 --format raw --output /dev/null".split(), "--duration", "{seconds}")
-        + ("--pid", "{pid}"),
+        (
+            *("py-spy", "record", "--nonblocking", "--rate", "100", "--format", "raw", "--output", "/dev/null"),
+            *("--duration", "{seconds}", "--pid", "{pid}"),
+        ),
         "pip install py-spy",
         interactive=False,
         key="\x03",
@@ -77,13 +78,13 @@ PEERS = (
 
 @dataclass
 class Row:
-    """One program beside one crowd."""
+    """One program, next to one crowd of idle processes."""
 
     name: str
     processes: int
     interactive: bool
     costs: list[cost.Cost] = field(default_factory=list)
-    #: Steps per second with it over those of the job alone around it.
+    #: Steps per second with it, divided by those of the job alone before and after.
     steps: list[float] = field(default_factory=list)
     why_not: str = ""
 
@@ -92,7 +93,7 @@ class Row:
 
 
 def measure(monitor: Monitor, seconds: float, runs: int, crowds: list[int], data: str | None) -> list[Row]:
-    """Every program with every crowd."""
+    """Measures every program with every crowd."""
     rows = []
     for count in crowds:
         label = cost.crowded(CROWDS[count])
@@ -133,7 +134,7 @@ def _alone() -> tuple[float, float]:
 
 
 def _run(row: Row, monitor: Monitor, job: Launched, seconds: float, place: str) -> None:
-    """One run of one program; what is not there is noted."""
+    """Runs one program once; notes it if it is not installed."""
     if row.name == "trainmon --log":
         row.costs.append(cost.headless(monitor, job, seconds, row.name))
         return
@@ -152,7 +153,7 @@ def _run(row: Row, monitor: Monitor, job: Launched, seconds: float, place: str) 
     with Terminal(command, environment) as terminal:
         found = cost.in_terminal(row.name, terminal, seconds, key)
         if not row.interactive:
-            # What it prints is no frame.
+            # Its output is not a frame.
             found = dataclasses.replace(found, first_frame_ms=None)
         if found.seconds < 0.8 * seconds:
             row.why_not = f"it ended after {found.seconds:.1f} s: {' '.join(printable(terminal.tail()).split())[-100:]}"
@@ -161,7 +162,7 @@ def _run(row: Row, monitor: Monitor, job: Launched, seconds: float, place: str) 
 
 
 def environment_of(peer: Peer, monitor: Monitor, place: str, device: str) -> dict[str, str]:
-    """A home of its own, so that nobody's settings count, and the fake NVML library where there is no device."""
+    """An empty home, so that no settings apply, and the fake NVML library if there is no GPU."""
     home = os.path.join(place, peer.name.replace(" ", "-"))
     os.makedirs(home, exist_ok=True)
     if peer.config is not None:
@@ -188,7 +189,7 @@ COLUMNS = (
 
 
 def report(rows: list[Row]) -> str:
-    """Medians, and what one program costs beside those it is to replace."""
+    """Medians, and the cost of trainmon relative to the others."""
     head = f"{'program':22}{'processes':>10}{'CPU 15 s':>10}{'to 80 s':>9}{'later':>7}{'RSS MiB':>9}{'frame ms':>10}"
     lines = [head + f"{'switches/s':>12}{'bytes/s':>9}{'steps/s':>9}{'runs':>6}"]
     for row in rows:
@@ -246,16 +247,16 @@ def main(words: list[str]) -> int:
     parser = options.parser(__doc__, NAME)
     parser.add_argument("--markdown", action="store_true", help="print the table as docs/measured.md shows it")
     options.add_monitor(parser)
-    parser.add_argument("--seconds", type=float, default=45.0, help="of each program (default: %(default)s)")
-    parser.add_argument("--runs", type=int, default=1, help="of each program (default: %(default)s)")
-    parser.add_argument("--processes", default="300,3000", help="sizes of the crowd (default: %(default)s)")
-    parser.add_argument("--json", metavar="FILE", help="write every run here as well")
+    parser.add_argument("--seconds", type=float, default=45.0, help="seconds per run (default: %(default)s)")
+    parser.add_argument("--runs", type=int, default=1, help="runs of each program (default: %(default)s)")
+    parser.add_argument("--processes", default="300,3000", help="numbers of idle processes (default: %(default)s)")
+    parser.add_argument("--json", metavar="FILE", help="also write every run to this file")
     args = parser.parse_args(words)
     crowds = [int(word) if word.isdigit() else 0 for word in args.processes.split(",")]
     if unknown := [count for count in crowds if count not in CROWDS]:
-        parser.error(f"--processes: {unknown[0]} is none of {', '.join(map(str, CROWDS))}")
+        parser.error(f"--processes: {unknown[0]} is not one of {', '.join(map(str, CROWDS))}")
     if args.seconds < 25 or args.runs < 1:
-        parser.error("--seconds must be 25 or more, --runs 1 or more")
+        parser.error("--seconds must be at least 25, and --runs at least 1")
     options.end_as_interrupted()
     try:
         rows = measure(Monitor.given(args), args.seconds, args.runs, crowds, args.data)

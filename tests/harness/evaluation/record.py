@@ -1,10 +1,10 @@
-"""Records labelled workloads: recordings that `recordings.rs` holds the diagnosis against, without torch.
+"""Records labeled workloads, to test the diagnosis in Rust without torch.
 
-    python tests/dev.py record --out tests/recordings                    all but the held-out third
+    python tests/dev.py record --out tests/recordings                    all except the held-out third
     python tests/dev.py record --only decode,init --out tests/recordings
 
-See keeping.py for what is kept; `evaluate.py --keep DIR` keeps the recordings that it judges as well. Needs
-what requirements.txt names, and:
+keeping.py says which recordings are kept. `evaluate.py --keep DIR` also keeps the recordings that it judges. Needs the
+packages in requirements.txt, and:
     cargo build --release --bins --examples
 """
 
@@ -24,7 +24,7 @@ NAME = "dev.py record"
 
 
 def record(label: Label, monitor: Monitor, duration: float, data: str | None, out: str) -> str:
-    """Records one workload into `out`; one line about it."""
+    """Records one workload into `out`, and returns a line about it."""
     with recorded(label, 1, monitor, duration, data, "--anonymise") as (job, run):
         seen = recordings.watched(monitor, job.device, run.recording, every=False)
         wait = run.truth.wait_share(seen.begin, seen.end) if label.wait_scored else None
@@ -38,8 +38,8 @@ def main(words: list[str]) -> int:
     parser = options.parser(__doc__, NAME)
     options.add_monitor(parser)
     parser.add_argument("--only", help="names of workloads, separated by commas")
-    parser.add_argument("--duration", type=float, default=12.0, help="seconds recorded (default: %(default)s)")
-    parser.add_argument("--out", required=True, metavar="DIR", help="where the recordings go")
+    parser.add_argument("--duration", type=float, default=12.0, help="seconds to record (default: %(default)s)")
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder for the recordings")
     args = parser.parse_args(words)
     try:
         monitor = Monitor.given(args)

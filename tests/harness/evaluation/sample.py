@@ -1,7 +1,7 @@
-"""Draws a stratified sample of the labelled programs: every class and every kind of program gets its share.
+"""Draws a stratified sample of the labeled programs, in which every class and every kind of program has its share.
 
-The strata are derived from the labels: a program's true class, and its kind (see `kind`). New programs, and new files
-of them, are picked up without a change here.
+The strata follow from the labels: a program's true class, and its kind (see `kind`). New programs, and new files of them, need no
+change here.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Holds verdicts against labels and sums them up. Pure: no process is started here."""
+"""Compares verdicts with labels and sums them up. Pure: this starts no process."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from harness.numbers import known, mean, median, percentile
 from harness.text import markdown, show
@@ -13,13 +14,13 @@ if TYPE_CHECKING:
     from workloads.labels import Label
     from workloads.truth import Truth
 
-#: A wrong class at this confidence or above is the worst thing that can happen.
+#: A wrong class with at least this confidence is the worst possible error.
 CONFIDENT = 0.8
 CLASSES = ("data-loader", "io", "cpu", "gpu", "balanced", "idle", "unknown")
 NO_VERDICT = "none"
-#: A bottleneck that has moved is to be named within so many seconds.
+#: Seconds within which a changed bottleneck must be named.
 FOLLOWED_WITHIN_S = 8.0
-#: Steps a second are right within this part of the truth.
+#: Steps per second are right within this fraction of the truth.
 STEPS_WITHIN = 0.03
 
 Answers = Iterable[tuple[str, "str | None"]]
@@ -49,13 +50,13 @@ class Result:
     steps_seen: float | None = None
     #: Whether the truth of this window lies within the label's bounds: a machine busy with other things moves it.
     label_held: bool = True
-    #: Cores that processes outside the job used meanwhile, trainmon and companions among them.
+    #: CPUs that processes outside the job used meanwhile, including trainmon and helpers of the workload.
     cores_of_others: float | None = None
     first_verdict_s: float | None = None
     summary: str = ""
-    #: The verdict's own, first thing first.
+    #: The advice of the verdict, the most important first.
     advice: list[dict[str, Any]] = field(default_factory=list)
-    #: The most that any tuning brings, times.
+    #: The largest gain of any tuning, as a factor.
     ceiling: float | None = None
     #: Why there is no verdict.
     error: str | None = None
@@ -64,7 +65,7 @@ class Result:
     first_right_s: float | None = None
     #: Share of each stage, true and seen, of each worker with both.
     stages: list[dict[str, tuple[float, float]]] = field(default_factory=list)
-    #: Workers whose stages are known, but not seen.
+    #: Workers whose true stages are known, but missing in the verdict.
     stages_missing: int = 0
     #: (function seen, whether it is right) of each worker, of the main thread, of its first synchronising line.
     hottest: list[tuple[str, bool]] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""What the screen costs where it is looked at: bytes to the terminal, wake-ups without an event, and the time from a key
-to its frame, also while sources hang: NVML, and py-spy. (The storage source opens nothing that can hang.)
+"""The cost of the screen: bytes to the terminal, wake-ups without an event, and the time from a key to its frame, also while
+NVML and py-spy hang. (The storage source opens nothing that can hang.)
 
-The job is that of cost.py: one trainer with eight light workers, three hundred idle processes beside it.
+The job is that of cost.py: one training loop with eight light workers, among three hundred idle processes.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from workloads.processes import ending
 
 from .cost import crowded
 
-#: What it must reach: bytes a second at 1 Hz on 120×40, milliseconds from a key to its frame.
+#: Limits: bytes a second at 1 Hz on 120×40, milliseconds from a key to its frame.
 NORMAL_BYTES_PER_S, LOW_BYTES_PER_S, KEY_MS = 6 * 1024, 1.2 * 1024, 30.0
-#: The first frame and what follows it at once are not the steady state.
+#: The first frames are not the steady state.
 SETTLED_S = 5.0
 #: Time over which wake-ups are counted.
 COUNTED_S = 10.0
 PRESSES = 50
 LOW = "--low-bandwidth"
-#: A call of NVML that takes ten minutes, in the fake library's words.
+#: The fake library's setting for an NVML call that takes ten minutes.
 HUNG_NVML = {"FAKE_NVML_FAIL": "hang:nvmlDeviceGetUtilizationRates_600000"}
 
 
@@ -46,7 +46,7 @@ class Traffic:
 
 @dataclass
 class WakeUps:
-    """Voluntary context switches in a stretch without events, by name of thread; `main` is the one that draws."""
+    """Voluntary context switches while nothing happens, by name of thread. `main` draws."""
 
     name: str
     seconds: float
@@ -60,12 +60,12 @@ class KeyTimes:
 
     name: str
     ms: list[float]
-    #: What was hung meanwhile, as `diagnose` under the same circumstances says.
+    #: Which sources hung meanwhile, according to `diagnose` under the same conditions.
     hung: list[str] = field(default_factory=list)
 
 
 def seconds_of(arrivals: list[tuple[float, int]], start: float, end: float) -> list[int]:
-    """Bytes in each whole second from `start` on: seconds in which nothing came count as 0."""
+    """Bytes in each whole second from `start` on. A second without output counts as 0."""
     sums = [0] * max(0, int(end - start))
     for moment, count in arrivals:
         place = int(moment - start) if moment >= start else -1
@@ -102,7 +102,7 @@ def threads(pid: int) -> dict[int, tuple[str, int]]:
 def difference(
     name: str, pid: int, before: dict[int, tuple[str, int]], after: dict[int, tuple[str, int]], seconds: float
 ) -> WakeUps:
-    """What each thread woke up between two looks; a thread that is new woke up all it did since."""
+    """Wake-ups of each thread between two readings. All wake-ups of a new thread count."""
     main = 0
     others: dict[str, int] = {}
     for task, (thread, count) in after.items():
@@ -124,7 +124,7 @@ def traffic(monitor: Monitor, job: Launched, seconds: float, name: str, *options
 
 
 def knows(monitor: Monitor, option: str) -> bool:
-    """Whether the program has this option."""
+    """Whether the program knows this option."""
     told = subprocess.run([monitor.program, "--help"], capture_output=True, text=True, check=True).stdout
     return option in told.replace(",", " ").split()
 
@@ -150,7 +150,7 @@ def wake_ups(monitor: Monitor, job: Launched) -> list[WakeUps]:
 
 
 def press(terminal: Terminal) -> list[float]:
-    """Help and overview in turn, at moments that have nothing to do with the samples."""
+    """Shows help and overview in turn, at moments unrelated to the samples."""
     chance, times = random.Random(4), []
     for number in range(PRESSES):
         terminal.watch(chance.uniform(0.05, 0.25))
@@ -171,7 +171,7 @@ def key_times(monitor: Monitor, job: Launched) -> list[KeyTimes]:
 
 
 def silent_py_spy(folder: str) -> str:
-    """A py-spy that never says anything."""
+    """A py-spy that never prints anything."""
     path = os.path.join(folder, "py-spy")
     Path(path).write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
     os.chmod(path, 0o755)
@@ -195,7 +195,7 @@ def hung_sources(monitor: Monitor, job: Launched, *arguments: str) -> list[str]:
 
 
 def measure(monitor: Monitor, seconds: float, data: str | None) -> str:
-    """All of it, as text."""
+    """Measures everything, and returns it as text."""
     with Launched(crowded(), 2 * seconds + 240, data) as job:
         job.wait_until_watchable()
         flows = [traffic(monitor, job, seconds, "normal")]

@@ -1,7 +1,7 @@
-"""What watching costs the watched: steps per second with and without trainmon, in pairs, in one process.
+"""How much watching slows a job down: steps per second with and without trainmon, in pairs, in one process.
 
-One more workload reads the clock all the time in its main thread: its longest gap is the longest time that anything,
-trainmon or not, kept it from running, queueing for a CPU left out.
+One more workload reads the clock all the time in its main thread. Its longest gap is the longest time that anything, trainmon
+or not, kept it from running. Time in the CPU queue does not count.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from workloads.labels import Label, by_name
 from workloads.launch import Launched
 from workloads.truth import Truth
 
-#: Loops that need every core, or the whole of one, feel a monitor first.
+#: A monitor slows loops first that need every CPU, or all of one.
 WORKLOADS = ("cores-saturated", "main-thread", "too-few-workers", "compute-bound-block")
-#: Workload to borrow the label of, and the entry that notes pauses.
+#: The workload whose label it uses, and the entry that notes pauses.
 PAUSES, PAUSES_ENTRY = "main-thread", "step_cases:notes_pauses"
-#: What attaching itself costs is not what this measures; it is over by then.
+#: Attaching is over by then. Its cost is not measured here.
 SKIP_S = 0.5
 
 
 @dataclass(frozen=True)
 class Segment:
-    """CLOCK_MONOTONIC seconds: when trainmon was started (if it was), and the span that counts."""
+    """CLOCK_MONOTONIC seconds: the start of trainmon, if it ran, and the span that counts."""
 
     started: float
     begin: float

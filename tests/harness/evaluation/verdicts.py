@@ -1,7 +1,7 @@
-"""Has trainmon watch workloads, each in a process of its own, and judges what it says.
+"""Lets trainmon watch workloads, each in its own process, and judges its verdicts.
 
-One live process watches: `trainmon record`. Its verdict, and the class at each moment before, come out of the
-recording afterwards, so that nothing but one trainmon costs the machine anything while the workload runs.
+One live process watches: `trainmon record`. The verdict, and the class at each earlier moment, come from the recording
+afterwards, so that only one trainmon uses the machine while the workload runs.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from workloads.launch import Launched, WorkloadFailed
 
 from .scoring import Result, judge, judge_change, judge_details
 
-#: Steps settle for so long before watching begins: the first batches come out of empty queues.
+#: Seconds for steps to settle before watching begins: the first batches come from empty queues.
 SETTLE_S = 1.0
-#: Beyond the watched time, what one call may take.
+#: Seconds that one call may take beyond the watched time.
 PATIENCE_S = 20.0
-#: What a workload may need around the watched time, so that it never ends first.
+#: Extra seconds for a workload, so that it never ends before watching does.
 SPARE_S = 120.0
 
 
 def judge_run(result: Result, run: again.Run, monitor: Monitor, device: str) -> recordings.Watched:
-    """Holds what trainmon says of a run that was recorded against what is true of it."""
+    """Compares trainmon's verdict on a recorded run with the truth."""
     label, truth = run.label, run.truth
     seen = recordings.watched(monitor, device, run.recording, every=label.settled or bool(label.before))
     judge(result, seen.verdict, label.acceptable(), seen.classes if label.settled else [], run.began)
     judge_details(result, seen.verdict, label, truth, seen.begin, seen.end)
-    result.contradictions = contradictions.of(monitor.program, seen.verdict)
+    result.contradictions = contradictions.find(monitor.program, seen.verdict)
     if label.before and "change" in truth.events:
         judge_change(result, label, seen.classes, truth.events["change"]["t"])
     return seen
 
 
 def once_more(run: again.Run, monitor: Monitor) -> Result:
-    """Judges a run that was kept. A failure is a result too; see `error`."""
+    """Judges a run that was kept. A failure is a result too: see `error`."""
     result = Result(run.label.name, run.number, run.label.klass, run.label.cause, held_out=run.label.held_out)
     result.cores_of_others = run.cores_of_others
     try:

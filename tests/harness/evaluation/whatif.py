@@ -1,7 +1,6 @@
-"""Does what trainmon predicts come true? Runs workloads, then what its first advice makes of them, and compares.
+"""Do trainmon's predictions come true? Runs workloads, applies the first advice, runs them again, and compares.
 
-A label's `fixed` names the changed workload. Where that is the workload itself, the advice must give the number of
-workers.
+A label's `fixed` names the changed workload. If that is the workload itself, the advice must give the number of workers.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from workloads.limits import Unavailable
 
 from . import verdicts
 
-#: A prediction is right within this part of what was measured.
+#: A prediction is right within this fraction of the measurement.
 WITHIN = 0.15
-#: What is measured may lie this far above an upper bound: machines differ from one minute to the next.
+#: A measurement may exceed an upper bound by this much: machines vary from minute to minute.
 BOUND_SLACK = 1.1
-#: Steps settle for so long: a changed loop first uses up what it has ahead.
+#: Seconds for steps to settle: a changed loop first uses up its queued batches.
 SETTLE_S = 2.0
 
 #: "Raise num_workers from 1 to 4", "Set num_workers to 2", "Set num_workers to at least 1".
@@ -34,20 +33,20 @@ _WORKERS = re.compile(r"num_workers (?:from \d+ )?to (?:at least )?(\d+)")
 
 @dataclass
 class Comparison:
-    """One workload, as it was and changed."""
+    """One workload, before and after the change."""
 
     workload: str
     held_out: bool
     #: The first advice.
     title: str = ""
     bound: float | None = None
-    #: The most that any tuning brings, where the change is one: times.
+    #: The largest gain of any tuning, if the change is tuning, as a factor.
     ceiling: float | None = None
     predicted_step_ms: float | None = None
     #: Steps a second by the workload's own record.
     before: float | None = None
     after: float | None = None
-    #: Cores that processes outside the job used meanwhile, companions among them: neither run may be judged by them.
+    #: CPUs that processes outside the job used meanwhile, including helpers of the workload. They can invalidate a run.
     others_before: float | None = None
     others_after: float | None = None
     #: Why there is nothing to compare.
@@ -55,12 +54,12 @@ class Comparison:
 
     @property
     def measured(self) -> float | None:
-        """The speed-up that came true."""
+        """The measured speedup."""
         return self.after / self.before if self.before and self.after else None
 
     @property
     def predicted(self) -> float | None:
-        """The speed-up that the predicted step time means."""
+        """The speedup that the predicted step time means."""
         if not self.before or not self.predicted_step_ms:
             return None
         return 1000 / self.before / self.predicted_step_ms
@@ -74,19 +73,19 @@ class Comparison:
 
     @property
     def bound_holds(self) -> bool | None:
-        """Whether neither the advice's bound nor the ceiling of all tuning was passed; None without one."""
+        """Whether the gain stayed below the advice's bound and the ceiling of all tuning; None without one."""
         bounds = known((self.bound, self.ceiling))
         return None if self.measured is None or not bounds else self.measured <= min(bounds) * BOUND_SLACK
 
 
 def advised_workers(title: str) -> int | None:
-    """The number of workers that an advice names."""
+    """The number of workers that an advice recommends."""
     found = _WORKERS.search(title)
     return int(found.group(1)) if found else None
 
 
 def changed(label: Label, advice: dict[str, Any]) -> tuple[Label, dict[str, str]] | None:
-    """The changed workload and what it is given; None where the advice does not say what to change."""
+    """The changed workload and its settings; None if the advice does not say what to change."""
     assert label.fixed is not None
     workers = advised_workers(str(advice.get("title") or "")) or label.more_feeders
     lifted = bool(label.fixed_without)
@@ -103,7 +102,7 @@ def changed(label: Label, advice: dict[str, Any]) -> tuple[Label, dict[str, str]
 
 
 def compare(label: Label, monitor: Monitor, duration: float, data: str | None) -> Comparison:
-    """Watches the workload, then runs what the first advice makes of it, alone. A failure is in `why_not`."""
+    """Watches the workload, then applies the first advice and runs it alone. `why_not` holds a failure."""
     result = Comparison(label.name, label.held_out)
     seen = verdicts.one_run(label, 1, monitor, duration, data)
     result.before, result.others_before = seen.steps_true, seen.cores_of_others
@@ -134,7 +133,7 @@ def compare(label: Label, monitor: Monitor, duration: float, data: str | None) -
 def steps_per_s(
     label: Label, given: dict[str, str], duration: float, data: str | None
 ) -> tuple[float | None, float]:
-    """What a workload reaches when nobody watches, and the cores that others used meanwhile."""
+    """The steps per second of a workload without trainmon, and the CPUs that other processes used meanwhile."""
     with Launched(label, duration + verdicts.SPARE_S, data, given) as job:
         job.wait_until_watchable()
         time.sleep(SETTLE_S)

@@ -1,10 +1,11 @@
-"""What each fault is given: a folder of its own, processes that are ended with it, and the program, run to its end in time."""
+"""What each fault gets: its own folder, processes that end with it, and the program, run within a time limit."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -21,11 +22,11 @@ from typing import Any, TypeVar
 from harness.terminal import END_OF_FRAME, Terminal
 
 NOBODY = 65534
-#: The system's, which every user may execute; ours where there is none.
+#: The system's Python, which every user may execute; otherwise this one.
 SYSTEM_PYTHON = "/usr/bin/python3"
 PYTHON = SYSTEM_PYTHON if os.path.exists(SYSTEM_PYTHON) else sys.executable
 ROOT = os.geteuid() == 0
-#: A Python program that says when it runs, and computes.
+#: A Python program that prints a line when it runs, then computes.
 COMPUTES = "print(flush=True)\nwhile True: sum(range(10000))"
 
 T = TypeVar("T")
@@ -34,16 +35,16 @@ Verdict = dict[str, Any]
 
 
 class Wrong(Exception):
-    """The program did not do what the fault's guard promises."""
+    """The program did not keep the promise of the fault's guard."""
 
 
 class Skipped(Exception):
-    """The fault cannot be made on this machine."""
+    """This machine cannot cause the fault."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What the user sees, and how long it took from the fault until all was well again, seconds."""
+    """What the user sees, and the seconds from the fault to full recovery."""
 
     seen: str
     recovery_s: float | None = None
@@ -54,7 +55,7 @@ class Fault:
     name: str
     guard: str
     run: Run
-    # It fills the machine: nothing else runs meanwhile.
+    # It fills the machine, so nothing else may run meanwhile.
     alone: bool = False
 
 
@@ -62,7 +63,7 @@ FAULTS: list[Fault] = []
 
 
 def fault(name: str, guard: str, alone: bool = False) -> Callable[[Run], Run]:
-    """Adds a function to the table: the fault that it makes, and the guard that it proves."""
+    """Adds a function to the table: the fault that it causes, and the guard that it proves."""
 
     def add(run: Run) -> Run:
         FAULTS.append(Fault(name, guard, run, alone))
@@ -77,9 +78,9 @@ def needs_root() -> None:
 
 
 def needs_python_of_others() -> None:
-    """One that every user may execute."""
+    """A Python that every user may execute."""
     if PYTHON != SYSTEM_PYTHON:
-        raise Skipped(f"there is no {SYSTEM_PYTHON}")
+        raise Skipped(f"{SYSTEM_PYTHON} not found")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Done:
 
     @property
     def line(self) -> str:
-        """What was said on standard error, which must be one line."""
+        """The message on standard error, which must be one line."""
         lines = self.err.splitlines()
         if len(lines) != 1:
             raise Wrong(f"{len(lines)} lines instead of one: {self.err!r}")
@@ -132,7 +133,7 @@ class Bench:
         return {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent", "LANG": "C.UTF-8"} | (more or {})
 
     def process(self, command: list[Any], **more: Any) -> subprocess.Popen[bytes]:
-        """Starts something, in a group of its own."""
+        """Starts a process in its own group."""
         for stream in ("stdin", "stdout", "stderr"):
             more.setdefault(stream, subprocess.DEVNULL)
         more.setdefault("start_new_session", True)
@@ -141,7 +142,7 @@ class Bench:
         return process
 
     def ready(self, command: list[Any], **more: Any) -> tuple[int, bytes]:
-        """Starts something that prints a line when it is ready: its PID, and the line."""
+        """Starts a process that prints a line when it is ready; returns its PID and the line."""
         process = self.process(command, stdout=subprocess.PIPE, **more)
         assert process.stdout is not None
         return process.pid, process.stdout.readline()
@@ -151,13 +152,13 @@ class Bench:
         return self.process(["sleep", "600"]).pid
 
     def python(self, code: str, *arguments: str, **more: Any) -> int:
-        """A Python program to attach to, once it has printed a line."""
+        """Starts a Python program to attach to, and waits until it has printed a line."""
         return self.ready([PYTHON, "-c", code, *arguments], **more)[0]
 
     def start(
         self, *arguments: Any, env: dict[str, str] | None = None, program: Any = None, **more: Any
     ) -> subprocess.Popen[bytes]:
-        """Starts trainmon, or another program in its place."""
+        """Starts trainmon, or another program instead."""
         more.setdefault("stdout", subprocess.PIPE)
         more.setdefault("stderr", subprocess.PIPE)
         more.setdefault("cwd", self.folder)
@@ -168,33 +169,33 @@ class Bench:
         try:
             out, err = process.communicate(timeout=within_s)
         except subprocess.TimeoutExpired:
-            raise Wrong(f"it does not end within {within_s:.0f} s") from None
+            raise Wrong(f"it did not end within {within_s:.0f} s") from None
         said = (err or b"").decode(errors="replace")
         if "panicked" in said:
             raise Wrong(f"a panic: {said}")
         return Done(process.returncode, out or b"", said, time.monotonic() - began)
 
     def finish(self, *arguments: Any, status: int | None = 0, within_s: float = 30.0, **more: Any) -> Done:
-        """Runs trainmon to its end."""
+        """Runs trainmon until it ends."""
         done = self.end(self.start(*arguments, **more), within_s)
         if status is not None and done.status != status:
             raise Wrong(f"status {done.status} instead of {status}: {done.err}")
         return done
 
     def output(self, *command: Any, **more: Any) -> Done:
-        """Runs another program, in trainmon's place, to its end."""
+        """Runs another program instead of trainmon until it ends."""
         return self.end(self.start(*command[1:], program=command[0], **more))
 
     def log(self) -> bytes:
-        """What x.csv holds so far."""
+        """The content of x.csv so far."""
         return read(self.path("x.csv"))
 
     def until_lines(self, count: int) -> None:
-        """Waits until x.csv has so many lines, its header among them."""
+        """Waits until x.csv has this many lines, including the header."""
         until("rows", lambda: self.log().count(b"\n") >= count)
 
     def logged(self, pid: int, count: int, interval: str, **more: Any) -> list[dict[str, str]]:
-        """Logs a process, and gives its rows, of which there must be so many."""
+        """Logs a process and returns its rows; there must be this many."""
         self.finish("--pid", pid, "--log", "x.csv", "--force", "-i", interval, "-n", count, **more)
         found = rows(self.log())
         expect(len(found) == count, f"{len(found)} of {count} rows")
@@ -211,14 +212,14 @@ def expect(holds: object, otherwise: str) -> None:
 
 
 def not_seen(verdict: Verdict, what: str) -> dict[str, str]:
-    """What a verdict says it could not see."""
+    """What a verdict says it could not read."""
     found: list[dict[str, str]] = [one for one in verdict["not_seen"] if one["what"] == what]
     expect(found, f"{what} is not among what was not seen: {verdict['not_seen']}")
     return found[0]
 
 
 def until(what: str, holds: Callable[[], T], within_s: float = 20.0) -> T:
-    """Waits for something, and gives it back."""
+    """Waits until something is true, and returns it."""
     end = time.monotonic() + within_s
     while not (found := holds()):
         if time.monotonic() > end:
@@ -228,7 +229,7 @@ def until(what: str, holds: Callable[[], T], within_s: float = 20.0) -> T:
 
 
 def rows(text: bytes) -> list[dict[str, str]]:
-    """The rows of a log, each of them whole."""
+    """The rows of a log, all of them complete."""
     expect(not text or text.endswith(b"\r\n"), f"a torn row: {text[-80:]!r}")
     expect(b"\0" not in text, "NUL bytes in the log")
     lines = list(csv.reader(text.decode().splitlines()))
@@ -241,22 +242,22 @@ def rows(text: bytes) -> list[dict[str, str]]:
 def slowest(found: list[dict[str, str]]) -> float:
     """The longest time between two rows of a log, seconds."""
     elapsed = [float(row["elapsed_s"]) for row in found]
-    return max(later - earlier for earlier, later in zip(elapsed, elapsed[1:]))
+    return max(later - earlier for earlier, later in itertools.pairwise(elapsed))
 
 
 def control_group(bench: Bench, *files: str) -> pathlib.Path:
-    """A control group of its own that has one of these files, which is given back."""
+    """Makes a cgroup that has one of these files, and returns the file."""
     for place in ("/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/freezer"):
         if not os.path.exists(f"{place}/cgroup.procs"):
             continue
         group = pathlib.Path(f"{place}/faults-{os.getpid()}-{bench.folder.name}")
         with contextlib.suppress(OSError):
             group.mkdir()
-            bench.closing.callback(until, "an empty group", lambda: not try_rmdir(group), 5)
+            bench.closing.callback(until, "an empty group", lambda group=group: not try_rmdir(group), 5)
             for file in files:
                 if (group / file).exists():
                     return group / file
-    raise Skipped("no control group can be made here")
+    raise Skipped("cannot make a cgroup here")
 
 
 def try_rmdir(group: pathlib.Path) -> bool:
@@ -271,7 +272,7 @@ def read(path: pathlib.Path) -> bytes:
 
 
 def running(word: str) -> list[int]:
-    """Processes that have this among their arguments."""
+    """Processes with this among their arguments."""
     found = []
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -288,7 +289,7 @@ class Screen(Terminal):
         super().__init__(command, bench.environment(), size, str(bench.folder))
         bench.started.append(self.process)
         bench.closing.callback(self.close)
-        # Whatever is written is read, or the program would wait.
+        # Read all output, or the program would block.
         threading.Thread(target=self.read_all, daemon=True).start()
 
     def read_all(self) -> None:
@@ -307,9 +308,9 @@ class Screen(Terminal):
         try:
             return self.process.wait(within_s)
         except subprocess.TimeoutExpired:
-            raise Wrong(f"it does not end within {within_s:.0f} s") from None
+            raise Wrong(f"it did not end within {within_s:.0f} s") from None
 
     def restored(self) -> bool:
-        """The alternate screen is left, and the terminal's modes are what they were."""
+        """The program has left the alternate screen and restored the terminal's modes."""
         left = self.written.rfind(b"\x1b[?1049l") > self.written.rfind(b"\x1b[?1049h")
         return left and self.modes() == self.first_modes

@@ -24,7 +24,7 @@ def ended(bench: Bench, process: subprocess.Popen[bytes]) -> Done:
     return bench.end(process)
 
 
-@fault("the log is moved, as logrotate does", "the log is looked for before each row, and begun anew where it is gone")
+@fault("the log is moved, as logrotate does", "trainmon looks for the log before each row, and starts a new one if it is gone")
 def moved(bench: Bench) -> Outcome:
     process = logging(bench)
     bench.path("x.csv").rename(bench.path("x.csv.1"))
@@ -37,17 +37,17 @@ def moved(bench: Bench) -> Outcome:
     return Outcome(done.err.splitlines()[0], recovery)
 
 
-@fault("the log is removed just before the end", "no rows are counted in a file that is gone")
+@fault("the log is removed just before the end", "rows in a deleted file do not count")
 def removed(bench: Bench) -> Outcome:
     process = bench.start("--pid", bench.target(), "--log", "x.csv", "-i", "3s")
     bench.until_lines(2)
     bench.path("x.csv").unlink()
     done = ended(bench, process)
-    expect("rows in x.csv" not in done.err and "row in x.csv" not in done.err or bench.path("x.csv").exists(), done.err)
+    expect(("rows in x.csv" not in done.err and "row in x.csv" not in done.err) or bench.path("x.csv").exists(), done.err)
     return Outcome(done.err.splitlines()[-1])
 
 
-@fault("the log is truncated in place", "rows are appended, so no hole of NUL bytes")
+@fault("the log is truncated in place", "rows are appended, so there is no hole of NUL bytes")
 def copytruncate(bench: Bench) -> Outcome:
     process = logging(bench)
     os.truncate(bench.path("x.csv"), 0)
@@ -58,7 +58,7 @@ def copytruncate(bench: Bench) -> Outcome:
     return Outcome(done.err.splitlines()[0])
 
 
-@fault("umask 000", "what is written is for its owner alone")
+@fault("umask 000", "only the owner can read what trainmon writes")
 def modes(bench: Bench) -> Outcome:
     pid = bench.target()
     before = os.umask(0)
@@ -73,13 +73,13 @@ def modes(bench: Bench) -> Outcome:
     return Outcome("log, recording and messages have mode 0600")
 
 
-@fault("a full disk", "an error in one line, with the last row whole")
+@fault("a full disk", "a one-line error, with the last row complete")
 def full(bench: Bench) -> Outcome:
     needs_root()
     disk = bench.path("disk")
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], check=False).returncode:
-        raise Skipped("mounting is not allowed")
+        raise Skipped("cannot mount")
     bench.closing.callback(lambda: subprocess.run(["umount", "--lazy", disk], check=False))
     done = bench.finish("--pid", bench.target(), "--log", disk / "x.csv", "-i", "100ms", status=1)
     expect("disk is full" in done.line, done.line)
@@ -90,7 +90,7 @@ def full(bench: Bench) -> Outcome:
     return Outcome(done.line)
 
 
-@fault("/dev/full", "an error in one line")
+@fault("/dev/full", "a one-line error")
 def dev_full(bench: Bench) -> Outcome:
     done = bench.finish("--pid", bench.target(), "--log", "/dev/full", "-i", "200ms", status=1)
     return Outcome(done.line)
@@ -114,7 +114,7 @@ def damaged(bench: Bench) -> Outcome:
     return Outcome(said)
 
 
-@fault("a recording of 3 KiB that unpacks to 8 MiB", "memory is bounded by what the file can hold")
+@fault("a recording of 3 KiB that unpacks to 8 MiB", "memory is limited by the size of the file")
 def bomb(bench: Bench) -> Outcome:
     import zstandard
 
@@ -141,7 +141,7 @@ def bomb(bench: Bench) -> Outcome:
     return Outcome(f"refused with {largest:.0f} MiB")
 
 
-@fault("a FIFO or a device as a recording", "nothing but a regular file is opened")
+@fault("a FIFO or a device as a recording", "trainmon opens only regular files")
 def fifo(bench: Bench) -> Outcome:
     os.mkfifo(bench.path("fifo"))
     for path in (bench.path("fifo"), "/dev/zero"):
@@ -160,7 +160,7 @@ def time_zone(bench: Bench) -> Outcome:
     return Outcome("times in UTC")
 
 
-@fault("a key of 900 KiB in the configuration", "what is repeated of foreign text is cut")
+@fault("a key of 900 KiB in the configuration", "quotes of foreign text are cut short")
 def long_key(bench: Bench) -> Outcome:
     bench.path("c.toml").write_text("x" * 900_000 + " = 1\n")
     done = bench.finish("-c", "c.toml", "--print-config", status=2)
@@ -193,10 +193,10 @@ def killed(bench: Bench) -> Outcome:
                 done = bench.finish("diagnose", "--json", "--replay", record, status=None)
                 expect(done.status == 0 or "no samples" in done.err, f"{done.err}")
     expect(os.path.exists(f"/proc/{pid}"), "the job is gone")
-    return Outcome(f"every log whole ({torn} repaired by --append), every recording readable")
+    return Outcome(f"every log complete ({torn} repaired by --append), every recording readable")
 
 
-@fault("64 MiB of address space", "a clear end, or a run that goes on")
+@fault("64 MiB of address space", "a clear error, or a run that continues")
 def address_space(bench: Bench) -> Outcome:
     limit = 64 << 20
 

@@ -52,7 +52,7 @@ def watched(bench: Bench, number: str) -> tuple[subprocess.Popen[bytes], int]:
     return watching, pid
 
 
-@fault("py-spy hangs, detaches others", "nothing that py-spy starts outlives its window")
+@fault("py-spy hangs, detaches others", "processes that py-spy starts end with its time slot")
 def detaches(bench: Bench) -> Outcome:
     number = f"7{os.getpid()}1"
     watching, _ = watched(bench, number)
@@ -60,10 +60,10 @@ def detaches(bench: Bench) -> Outcome:
     began = time.monotonic()
     bench.end(watching)
     until("the end of what py-spy has started", lambda: not running(number))
-    return Outcome("the log ends; nothing is left", time.monotonic() - began)
+    return Outcome("the log ends; no process is left", time.monotonic() - began)
 
 
-@fault("trainmon killed with -9 while py-spy runs", "the kernel's word of trainmon's end reaches the process above py-spy")
+@fault("trainmon killed with -9 while py-spy runs", "the kernel tells the process above py-spy that trainmon has ended")
 def killed(bench: Bench) -> Outcome:
     number = f"7{os.getpid()}2"
     watching, pid = watched(bench, number)
@@ -72,16 +72,16 @@ def killed(bench: Bench) -> Outcome:
     until("the end of py-spy", lambda: not running(f"--pid\0{pid}"))
     until("the end of what py-spy has started", lambda: not running(number))
     expect(os.path.exists(f"/proc/{pid}"), "the job is gone")
-    return Outcome("nothing is left; the job runs on", time.monotonic() - began)
+    return Outcome("no process is left; the job keeps running", time.monotonic() - began)
 
 
-@fault("py-spy crashes", "stacks are one source among many")
+@fault("py-spy crashes", "the verdict works without stacks")
 def crashes(bench: Bench) -> Outcome:
     verdict = bench.diagnose(bench.python(COMPUTES), 3, "--py-spy", stand_in(bench, CRASHES))
     return Outcome(not_seen(verdict, "stacks")["why"])
 
 
-@fault("py-spy floods its output", "its output is bounded")
+@fault("py-spy floods its output", "its output is limited")
 def floods(bench: Bench) -> Outcome:
     watching = bench.start("diagnose", "--json", "--pid", bench.python(COMPUTES), "--duration", "4s", "--py-spy",
                            stand_in(bench, FLOODS))  # fmt: skip
@@ -90,7 +90,7 @@ def floods(bench: Bench) -> Outcome:
     return Outcome(not_seen(verdict, "stacks")["why"])
 
 
-@fault("py-spy hangs", "a window has an end, and a verdict does not wait for it")
+@fault("py-spy hangs", "each run of py-spy has a time limit, and the verdict does not wait for it")
 def hangs(bench: Bench) -> Outcome:
     began = time.monotonic()
     verdict = bench.diagnose(bench.python(COMPUTES), 3, "--py-spy", stand_in(bench, HANGS))
@@ -99,7 +99,7 @@ def hangs(bench: Bench) -> Outcome:
     return Outcome(verdict["summary"], seconds - 3)
 
 
-@fault("py-spy is stopped", "the job is never stopped by what watches it")
+@fault("py-spy is stopped", "watching never stops the job")
 def stopped(bench: Bench) -> Outcome:
     pid = bench.python(COMPUTES)
     spy = stand_in(bench, "raise(SIGSTOP); return 0;")

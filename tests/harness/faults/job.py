@@ -13,7 +13,7 @@ from workloads.processes import state
 from .bench import COMPUTES, PYTHON, Bench, Outcome, control_group, expect, fault, needs_root, read, until
 
 
-@fault("the job becomes another program", "the command is read again after an exec")
+@fault("the job becomes another program", "trainmon reads the command again after an exec")
 def executes(bench: Bench) -> Outcome:
     code = "import os, time; print(flush=True); time.sleep(1.5); os.execv('/bin/sleep', ['sleep', '611'])"
     verdict = bench.diagnose(bench.python(code), 4)
@@ -21,7 +21,7 @@ def executes(bench: Bench) -> Outcome:
     return Outcome(verdict["command"])
 
 
-@fault("the job is killed", "its end is the end of the log, in one line")
+@fault("the job is killed", "the log ends with the job, and says so in one line")
 def killed(bench: Bench) -> Outcome:
     target = bench.process(["sleep", "600"])
     process = bench.start("--pid", target.pid, "--log", "x.csv", "-i", "200ms")
@@ -34,7 +34,7 @@ def killed(bench: Bench) -> Outcome:
     return Outcome(done.line, time.monotonic() - began)
 
 
-@fault("the job is stopped (SIGSTOP)", "a stopped job is idle, and is not continued by us")
+@fault("the job is stopped (SIGSTOP)", "a stopped job is idle, and trainmon does not resume it")
 def stopped(bench: Bench) -> Outcome:
     pid = bench.python(COMPUTES)
     os.kill(pid, signal.SIGSTOP)
@@ -44,7 +44,7 @@ def stopped(bench: Bench) -> Outcome:
     return Outcome(verdict["summary"])
 
 
-@fault("the job's control group is frozen", "docker pause is recognized, and what resumes it is said")
+@fault("the job's control group is frozen", "trainmon recognizes docker pause, and names the command that resumes the job")
 def frozen(bench: Bench) -> Outcome:
     needs_root()
     state = control_group(bench, "cgroup.freeze", "freezer.state")
@@ -62,7 +62,7 @@ def frozen(bench: Bench) -> Outcome:
     return Outcome(verdict["summary"])
 
 
-@fault("the clocks jump, both ways", "a jump is a gap: no rate comes of it")
+@fault("the clocks jump, both ways", "a jump is a gap, and yields no rates")
 def clocks(bench: Bench) -> Outcome:
     import zstandard
 

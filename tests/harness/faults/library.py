@@ -15,14 +15,14 @@ def verdict_with(bench: Bench, library: Path, failure: str, seconds: float = 2) 
     return verdict, time.monotonic() - began - seconds
 
 
-@fault("NVML is a FIFO", "the kind of a file is looked at before the loader opens it")
+@fault("NVML is a FIFO", "trainmon checks the file type before the loader opens it")
 def fifo(bench: Bench) -> Outcome:
     os.mkfifo(bench.path("libnvidia-ml.so.1"))
     verdict, late = verdict_with(bench, bench.path("libnvidia-ml.so.1"), "")
     return Outcome(not_seen(verdict, "nvml")["why"], late)
 
 
-@fault("NVML is truncated", "a library is as long as its program headers say before it is mapped")
+@fault("NVML is truncated", "trainmon compares a library's length with its program headers before it is mapped")
 def truncated(bench: Bench) -> Outcome:
     bench.path("libnvidia-ml.so.1").write_bytes(bench.nvml.read_bytes()[: 64 * 1024])
     named, late = verdict_with(bench, bench.path("libnvidia-ml.so.1"), "")
@@ -32,7 +32,7 @@ def truncated(bench: Bench) -> Outcome:
     return Outcome(not_seen(named, "nvml")["why"], late)
 
 
-@fault("NVML hangs in its constructor", "a library is loaded on trial in a process of its own")
+@fault("NVML hangs in its constructor", "a library is first loaded in a separate process, as a trial")
 def constructor_hangs(bench: Bench) -> Outcome:
     verdict, late = verdict_with(bench, bench.nvml, "loading_hangs", 8)
     expect(verdict["seen"]["nvml"] == "hung", f"{verdict['seen']}")
@@ -40,13 +40,13 @@ def constructor_hangs(bench: Bench) -> Outcome:
     return Outcome(not_seen(verdict, "nvml")["why"], late)
 
 
-@fault("NVML crashes in its constructor", "a library is loaded on trial in a process of its own")
+@fault("NVML crashes in its constructor", "a library is first loaded in a separate process, as a trial")
 def constructor_crashes(bench: Bench) -> Outcome:
     verdict, late = verdict_with(bench, bench.nvml, "loading_crashes")
     return Outcome(not_seen(verdict, "nvml")["why"], late)
 
 
-@fault("NVML hangs in its initialization", "one thread for each source that may hang; the process ends without it")
+@fault("NVML hangs in its initialization", "each source that may hang has its own thread, and exiting does not wait for it")
 def initialization_hangs(bench: Bench) -> Outcome:
     verdict, late = verdict_with(bench, bench.nvml, "hang:nvmlInit_v2_60000", 5)
     expect(late < 5, f"the end took {late:.0f} s")

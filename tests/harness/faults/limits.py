@@ -23,7 +23,7 @@ def limited(soft: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, soft))
 
 
-@fault("64 descriptors, 60 children", "a reserve for what each tick needs; what is not watched is said")
+@fault("64 descriptors, 60 children", "each tick has reserved descriptors, and trainmon says what it does not watch")
 def descriptors(bench: Bench) -> Outcome:
     said = ""
     for soft, children in ((64, 60), (256, 60), (1024, 400)):
@@ -37,7 +37,7 @@ def descriptors(bench: Bench) -> Outcome:
     return Outcome(said)
 
 
-@fault("5,000 threads in the job", "more than can be watched is said", alone=True)
+@fault("5,000 threads in the job", "trainmon says how many threads it does not watch", alone=True)
 def threads(bench: Bench) -> Outcome:
     code = """
 import threading
@@ -56,11 +56,11 @@ end.wait()
     return Outcome(why[0], time.monotonic() - began - 3)
 
 
-@fault("10,000 processes on the machine", "the job is read by its own files, the others rarely", alone=True)
+@fault("10,000 processes on the machine", "trainmon reads the job's own files, and other processes rarely", alone=True)
 def processes(bench: Bench) -> Outcome:
     with open("/proc/sys/kernel/pid_max", encoding="utf-8") as file:
         if int(file.read()) < 15_000:
-            raise Skipped("the machine allows fewer")
+            raise Skipped("this machine allows fewer")
     crowd = bench.python(CHILDREN % 10_000)
     apart = slowest(bench.logged(bench.target(), 8, "500ms"))
     expect(apart < 2.0, f"{apart:.1f} s between two rows")
@@ -69,7 +69,7 @@ def processes(bench: Bench) -> Outcome:
     return Outcome(f"rows at most {apart:.1f} s apart at an interval of 0.5 s")
 
 
-@fault("processes that vanish between two reads", "what is gone is a gap, never a failure")
+@fault("processes that vanish between two reads", "a process that is gone leaves a gap, never an error")
 def vanishing(bench: Bench) -> Outcome:
     code = """
 import os, threading, time
@@ -88,7 +88,7 @@ while True:
     return Outcome("40 of 40 rows")
 
 
-@fault("every CPU busy at a higher priority", "rows come, later", alone=True)
+@fault("every CPU busy at a higher priority", "all rows arrive, only later", alone=True)
 def starved(bench: Bench) -> Outcome:
     needs_root()
     hogs = [bench.process(["nice", "-n", "-15", "sh", "-c", "while :; do :; done"]) for _ in os.sched_getaffinity(0)]
@@ -98,7 +98,7 @@ def starved(bench: Bench) -> Outcome:
     return Outcome(f"6 of 6 rows, at most {slowest(found):.1f} s apart")
 
 
-@fault("a job of 1,100 processes in 32 MiB", "few files of /proc are kept open where memory is scarce", alone=True)
+@fault("a job of 1,100 processes in 32 MiB", "trainmon keeps few files of /proc open when memory is scarce", alone=True)
 def small_group(bench: Bench) -> Outcome:
     needs_root()
     limit = control_group(bench, "memory.max", "memory.limit_in_bytes")
@@ -110,10 +110,10 @@ def small_group(bench: Bench) -> Outcome:
         procs.write_text("0")
 
     found = bench.logged(pid, 10, "300ms", preexec_fn=enter)
-    return Outcome(f"10 rows; self_rss_mib says {found[-1]['self_rss_mib']}")
+    return Outcome(f"10 rows; self_rss_mib is {found[-1]['self_rss_mib']}")
 
 
-@fault("another user's job under hidepid=2", "the mount option is named, with its fix")
+@fault("another user's job under hidepid=2", "trainmon names the mount option and the fix")
 def hidepid(bench: Bench) -> Outcome:
     needs_root()
     # A namespace of PIDs with its own /proc, in which an ordinary user looks at root's process.
@@ -123,6 +123,6 @@ def hidepid(bench: Bench) -> Outcome:
     )
     done = bench.output("unshare", "--pid", "--fork", "--mount", "sh", "-c", inside, cwd="/")
     if "mount: " in done.err or "unshare: " in done.err:
-        raise Skipped("namespaces are not allowed")
+        raise Skipped("cannot make namespaces")
     expect(done.status == 3 and "hidepid" in done.line, f"status {done.status}: {done.err}")
     return Outcome(done.line)

@@ -46,7 +46,7 @@ def compile_c(bench: Bench, code: str, to: pathlib.Path) -> pathlib.Path:
     to.parent.mkdir(parents=True, exist_ok=True)
     done = bench.end(bench.process(["cc", "-o", to, source], stderr=subprocess.PIPE), 60)
     if done.status:
-        raise Skipped("there is no C compiler")
+        raise Skipped("no C compiler")
     return to
 
 
@@ -66,7 +66,7 @@ def give_away(folder: pathlib.Path) -> None:
         os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
 
 
-@fault("py-spy planted, link swapped later", "root executes only what root or trainmon's owner has put there")
+@fault("py-spy planted, link swapped later", "root runs only files that root or trainmon's owner installed")
 def swapped_link(bench: Bench) -> Outcome:
     place, pid, mark = planted(bench)
     # A check that follows the link finds root's own file, and may run it.
@@ -89,7 +89,7 @@ def swapped_link(bench: Bench) -> Outcome:
     return Outcome(why["why"])
 
 
-@fault("py-spy that a group may write to", "neither the file nor a folder above it may be writable by others")
+@fault("py-spy that a group may write to", "others must not be able to write to the file or to a folder above it")
 def group_writable(bench: Bench) -> Outcome:
     _, pid, mark = planted(bench)
     own = compile_c(bench, MARKER % mark, bench.path("own/py-spy"))
@@ -105,7 +105,7 @@ def group_writable(bench: Bench) -> Outcome:
     return Outcome(why["why"])
 
 
-@fault("a script in place of py-spy", "root executes no scripts")
+@fault("a script in place of py-spy", "root runs no scripts")
 def script(bench: Bench) -> Outcome:
     _, pid, mark = planted(bench)
     own = bench.path("own/py-spy")
@@ -117,7 +117,7 @@ def script(bench: Bench) -> Outcome:
     return Outcome(why["why"])
 
 
-@fault("NVML library of another user", "root loads only what root or trainmon's owner has put there")
+@fault("NVML library of another user", "root loads only files that root or trainmon's owner installed")
 def foreign_library(bench: Bench) -> Outcome:
     needs_root()
     library = bench.path("theirs/libnvidia-ml.so.1")
@@ -131,7 +131,7 @@ def foreign_library(bench: Bench) -> Outcome:
     return Outcome(named["why"])
 
 
-@fault("configuration of a HOME that sudo kept", "root takes no settings from other users")
+@fault("configuration of a HOME that sudo kept", "root reads no settings of other users")
 def foreign_home(bench: Bench) -> Outcome:
     needs_root()
     home = bench.path("home")
@@ -146,7 +146,7 @@ def foreign_home(bench: Bench) -> Outcome:
     return Outcome(refused.line)
 
 
-@fault("trainmon set-user-ID root", "what its caller names is opened with the caller's rights")
+@fault("trainmon set-user-ID root", "files that the caller names are opened with the caller's rights")
 def setuid(bench: Bench) -> Outcome:
     needs_root()
     copy = bench.path("trainmon")
@@ -159,7 +159,7 @@ def setuid(bench: Bench) -> Outcome:
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
     (private / "secret").write_text("interval = '5s' # secret")
-    caller: dict[str, Any] = dict(program=copy, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/")
+    caller: dict[str, Any] = {"program": copy, "user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": "/"}
     target = bench.process(["sleep", "600"], user=NOBODY, group=NOBODY, extra_groups=[]).pid
     refused = bench.finish("--pid", target, "--log", private / "x.csv", "-n", "1", status=1, **caller)
     expect(not (private / "x.csv").exists(), "a log was written where the caller may not write")
@@ -173,7 +173,7 @@ def setuid(bench: Bench) -> Outcome:
     return Outcome(refused.line)
 
 
-@fault("source file that only root may read", "as root, source lines are read with the rights of the job's user")
+@fault("source file that only root may read", "root reads source lines with the rights of the job's user")
 def source_of_others(bench: Bench) -> Outcome:
     needs_root()
     needs_python_of_others()

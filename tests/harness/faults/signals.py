@@ -20,24 +20,24 @@ LISTENS = (
 )
 
 
-@fault("SIGTERM to trainmon run", "an entry point passes signals on, and the program's status back")
+@fault("SIGTERM to trainmon run", "an entry point forwards signals, and returns the program's status")
 def term(bench: Bench) -> Outcome:
     running = bench.start("run", "--log", "x.csv", "-i", "200ms", "--", "sh", "-c", LISTENS)
     until("the program", bench.path("ready").exists)
     began = time.monotonic()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-        before = read(bench.path("heard"))
+        heard = read(bench.path("heard")) + number.name[3:].encode() + b"\n"
         running.send_signal(number)
-        until(number.name, lambda: read(bench.path("heard")) == before + number.name[3:].encode() + b"\n")
+        until(number.name, lambda: read(bench.path("heard")) == heard)  # noqa: B023 (called before the next turn)
     recovery = time.monotonic() - began
     bench.path("done").touch()
     done = bench.end(running)
     expect(done.status == 9, f"status {done.status} instead of the program's 9")
     expect(rows(bench.log()), "no rows")
-    return Outcome("the program gets TERM, HUP, USR1 and USR2 once each; its status 9 is passed on", recovery)
+    return Outcome("the program gets TERM, HUP, USR1 and USR2 once each; trainmon exits with its status 9", recovery)
 
 
-@fault("SIGTERM ends the program of run", "128 + the signal's number, as a shell gives it")
+@fault("SIGTERM ends the program of run", "the status is 128 + the signal's number, as in a shell")
 def term_ends(bench: Bench) -> Outcome:
     running = bench.start("run", "--log", "x.csv", "--", "sh", "-c", "echo > ready; exec sleep 60")
     until("the program", bench.path("ready").exists)
@@ -47,7 +47,7 @@ def term_ends(bench: Bench) -> Outcome:
     return Outcome("status 143", done.seconds)
 
 
-@fault("kill -9 of trainmon run", "the program is not killed with it")
+@fault("kill -9 of trainmon run", "the program survives")
 def killed(bench: Bench) -> Outcome:
     script = "trap 'echo heard > heard' TERM HUP INT; while [ ! -e done ]; do sleep 0.05; done; echo bye > bye"
     running = bench.start("run", "--log", "x.csv", "-i", "200ms", "--", "sh", "-c", script)
@@ -58,10 +58,10 @@ def killed(bench: Bench) -> Outcome:
     bench.path("done").touch()
     until("the program's own end", bench.path("bye").exists)
     expect(not bench.path("heard").exists(), "it was signaled")
-    return Outcome("the program runs on to its end")
+    return Outcome("the program runs until it ends")
 
 
-@fault("Ctrl-C at a terminal, run --log", "the terminal's signal reaches the program once, and is not sent again")
+@fault("Ctrl-C at a terminal, run --log", "the terminal's signal reaches the program once, and trainmon does not repeat it")
 def ctrl_c(bench: Bench) -> Outcome:
     screen = Screen(bench, "run", "--log", "x.csv", "-i", "200ms", "--", "sh", "-c", LISTENS)
     until("the program", bench.path("ready").exists)
@@ -73,10 +73,10 @@ def ctrl_c(bench: Bench) -> Outcome:
     bench.path("done").touch()
     status = screen.end()
     expect((heard, status) == (b"INT\n", 9), f"it heard {heard!r}, status {status}")
-    return Outcome("one INT; the log goes on to the program's end")
+    return Outcome("one INT; the log continues until the program ends")
 
 
-@fault("Ctrl-C after the screen of run was left", "while trainmon waits for the program, Ctrl-C is passed on")
+@fault("Ctrl-C after the screen of run was left", "trainmon forwards Ctrl-C while it waits for the program")
 def ctrl_c_after_q(bench: Bench) -> Outcome:
     screen = Screen(bench, "run", "-i", "200ms", "--", "sh", "-c", LISTENS)
     screen.up()
@@ -91,7 +91,7 @@ def ctrl_c_after_q(bench: Bench) -> Outcome:
     return Outcome("one INT, then the program's status")
 
 
-@fault("trainmon run as PID 1", "orphans are reaped, and no status is taken from anyone")
+@fault("trainmon run as PID 1", "trainmon reaps orphans, and no exit status is lost")
 def pid_1(bench: Bench) -> Outcome:
     # Two orphans that end at once; their zombies would be counted.
     script = (
@@ -100,14 +100,14 @@ def pid_1(bench: Bench) -> Outcome:
     )
     command = ["unshare", "--pid", "--fork", "--mount-proc", bench.trainmon, "run", "--log", "x.csv", "--no-stacks"]
     if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True, check=False).returncode:
-        raise Skipped("namespaces are not allowed")
+        raise Skipped("cannot make namespaces")
     done = bench.output(*command, "--", "sh", "-c", script)
     zombies = read(bench.path("zombies")).strip()
     expect((done.status, zombies) == (7, b"0"), f"status {done.status}, {zombies!r} zombies: {done.err}")
     return Outcome("no zombies; the program's status 7")
 
 
-@fault("standard error full, or closed", "what cannot be told changes no status")
+@fault("standard error full, or closed", "a message that cannot be written does not change the status")
 def stderr_full(bench: Bench) -> Outcome:
     for broken in ("2>/dev/full", "2>&-", ">/dev/full 2>/dev/full", ">&- 2>&- <&-"):
         command = f'exec {bench.trainmon} run --log x.csv --force -- sh -c "exit 5" {broken}'
@@ -124,10 +124,10 @@ def nohup(bench: Bench) -> Outcome:
     os.kill(process.pid, signal.SIGHUP)
     bench.until_lines(bench.log().count(b"\n") + 3)
     expect(process.poll() is None, "it has ended")
-    return Outcome("it goes on logging")
+    return Outcome("it keeps logging")
 
 
-@fault("QUIT, ABRT, SEGV, ALRM … while the screen is up", "the terminal is given back before the process ends")
+@fault("QUIT, ABRT, SEGV, ALRM … while the screen is up", "the terminal is restored before the process ends")
 def crash(bench: Bench) -> Outcome:
     pid = bench.target()
     slowest = 0.0
@@ -143,7 +143,7 @@ def crash(bench: Bench) -> Outcome:
     return Outcome("the shell's screen, its modes and the cursor", slowest)
 
 
-@fault("kill -TSTP, then fg", "the terminal is given back while stopped, and taken again")
+@fault("kill -TSTP, then fg", "the terminal is restored while trainmon is stopped, and taken back after")
 def tstp(bench: Bench) -> Outcome:
     # A parent in its session, as a shell is: the kernel does not stop orphaned groups.
     code = (
@@ -172,10 +172,10 @@ def tstp(bench: Bench) -> Outcome:
     screen.press("q")
     screen.end()
     until("the terminal given back at the end", screen.restored)
-    return Outcome("the shell while it is stopped, then the screen again", recovery)
+    return Outcome("the shell while trainmon is stopped, then the screen again", recovery)
 
 
-@fault("ulimit -f", "a file that may not grow is an error in one line, with the last row whole")
+@fault("ulimit -f", "a file that may not grow is a one-line error, with the last row complete")
 def file_limit(bench: Bench) -> Outcome:
     said = []
     for arguments in ("--log x.csv", "record -o x.tmz"):
@@ -188,7 +188,7 @@ def file_limit(bench: Bench) -> Outcome:
     return Outcome(said[0])
 
 
-@fault("the reader of a pipe stalls", "a signal ends the process although the pipe is full")
+@fault("the reader of a pipe stalls", "a signal ends trainmon even if the pipe is full")
 def stalled(bench: Bench) -> Outcome:
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
@@ -204,7 +204,7 @@ def stalled(bench: Bench) -> Outcome:
     return Outcome("it ends", time.monotonic() - began)
 
 
-@fault("a terminal of 65535×65535 cells", "a size that no memory holds is refused")
+@fault("a terminal of 65535×65535 cells", "a size that does not fit into memory is refused")
 def huge(bench: Bench) -> Outcome:
     screen = Screen(bench, "--pid", bench.target(), size=(65535, 65535))
     status = screen.end()

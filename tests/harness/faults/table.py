@@ -1,11 +1,11 @@
-"""Faults, made for real around the program, and what it makes of each: one table.
+"""Causes real faults around trainmon and prints a table of how it reacts.
 
     cargo build --release --bins --examples
-    python tests/faults.py                         every fault, some four minutes on two cores
-    python tests/faults.py --only secrets,fifo     those whose name holds one of these words; --list names them all
+    python tests/faults.py                         every fault: about two minutes on two CPUs
+    python tests/faults.py --only secrets,fifo     faults whose name contains one of these words; --list names all
 
-Run as root it also makes what only root can: other users' files and processes, namespaces, mounts, priorities. A fault that
-cannot be made here is listed with the reason. The exit status is 1 when a guard does not hold.
+As root it also causes faults that need other users' files and processes, namespaces, mounts, or priorities. A fault that it cannot
+cause here is listed with the reason. The exit status is 1 if a guard does not hold.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def run(fault: Fault, args: argparse.Namespace) -> tuple[str, Outcome]:
     try:
         return "holds", fault.run(bench)
     except Skipped as why:
-        return "skipped", Outcome(f"not made here: {why}")
+        return "skipped", Outcome(f"not possible here: {why}")
     except Wrong as why:
         return "FAILS", Outcome(str(why))
-    except Exception as why:  # whatever else goes wrong is a failure of this fault, not of the table
+    except Exception as why:  # any other error is a failure of this fault, not of the table
         return "FAILS", Outcome(f"{type(why).__name__}: {why}")
     finally:
         bench.close()
@@ -52,10 +52,10 @@ def main(words: list[str] | None = None) -> int:
     release = pathlib.Path(paths.RELEASE)
     parser = options.parser(__doc__, "faults.py")
     parser.add_argument("--trainmon", type=pathlib.Path, default=release / "trainmon", help="the program")
-    parser.add_argument("--examples", type=pathlib.Path, default=release / "examples", help="the fakes' folder")
+    parser.add_argument("--examples", type=pathlib.Path, default=release / "examples", help="the folder of the fakes")
     parser.add_argument("--only", default="", help="names, or parts of them, separated by commas")
-    parser.add_argument("--list", action="store_true", help="name the faults and end")
-    parser.add_argument("--jobs", type=int, default=4, help="faults made at the same time (default: %(default)s)")
+    parser.add_argument("--list", action="store_true", help="list the faults and exit")
+    parser.add_argument("--jobs", type=int, default=4, help="faults to cause at the same time (default: %(default)s)")
     args = parser.parse_args(words)
     args.trainmon, args.examples = args.trainmon.resolve(), args.examples.resolve()
     wanted = [word.strip() for word in args.only.split(",") if word.strip()]
@@ -64,17 +64,17 @@ def main(words: list[str] | None = None) -> int:
         print("\n".join(fault.name for fault in chosen))
         return 0
     if not chosen:
-        parser.error(f"--only: no fault is called {args.only}")
+        parser.error(f"--only: no fault is named {args.only}")
     if not args.trainmon.exists():
-        parser.error(f"{args.trainmon} is missing: cargo build --release --bins --examples")
+        parser.error(f"{args.trainmon} not found; build it: cargo build --release --bins --examples")
     began = time.monotonic()
     results: dict[str, tuple[str, Outcome]] = {}
-    # The quiet ones share the machine; those that fill it come one after the other.
+    # Light faults run together. Those that fill the machine run one after the other.
     together = [fault for fault in chosen if not fault.alone]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         results |= zip([fault.name for fault in together], pool.map(lambda fault: run(fault, args), together))
     results |= {fault.name: run(fault, args) for fault in chosen if fault.alone}
-    print(row("fault", "what the user sees", "well in", "the guard that it proves"))
+    print(row("fault", "what the user sees", "recovers in", "the guard that it proves"))
     print(row(*("-" * width for width in WIDTHS)))
     for fault in chosen:
         state, outcome = results[fault.name]
@@ -84,7 +84,7 @@ def main(words: list[str] | None = None) -> int:
     states = [state for state, _ in results.values()]
     counts = {state: states.count(state) for state in ("holds", "FAILS", "skipped")}
     print(
-        f"\n{counts['holds']} of {len(chosen)} hold, {counts['FAILS']} fail, {counts['skipped']} cannot be made here;"
+        f"\n{counts['holds']} of {len(chosen)} hold, {counts['FAILS']} fail, {counts['skipped']} cannot be caused here;"
         f" {time.monotonic() - began:.0f} s"
     )
     return 1 if counts["FAILS"] else 0

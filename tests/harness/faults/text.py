@@ -13,7 +13,7 @@ SECRETS = ["hunter2-swordfish", "sk-proj-abcdefghijklmnop0123456789", "s3cr3t-of
 SLEEPS = "import time; print(flush=True); time.sleep(600)"
 
 
-@fault("secrets in the arguments of the job", "they are masked where command lines are read")
+@fault("secrets in the arguments of the job", "secrets are masked as soon as a command line is read")
 def secrets(bench: Bench) -> Outcome:
     arguments = [
         f"--password={SECRETS[0]}",
@@ -49,7 +49,7 @@ def secrets(bench: Bench) -> Outcome:
     return Outcome(command)
 
 
-@fault("whole numbers among local variables", "only those that count are recorded")
+@fault("whole numbers among local variables", "only numbers that count up are recorded")
 def integers(bench: Bench) -> Outcome:
     code = """
 import time
@@ -75,7 +75,7 @@ main()
     return Outcome("the loop's counter, and no other number")
 
 
-@fault("escape sequences in names", "JSON escapes them, text replaces them, at every output")
+@fault("escape sequences in names", "JSON escapes them and text replaces them, in every output")
 def escapes(bench: Bench) -> Outcome:
     hostile = "\x1b]0;x\x07\x1b[2J\u009b31m\u202egnp.\u2066\x7f"
     code = f"open('/proc/self/comm', 'w').write({hostile[:8]!r}); {SLEEPS}"

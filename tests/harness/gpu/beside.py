@@ -1,4 +1,4 @@
-"""Takes nvidia-smi's looks beside a recording of trainmon's, and trainmon's verdict beside a labelled program."""
+"""Compares nvidia-smi's readings with a recording of trainmon, and trainmon's verdict with a labeled program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CROWDED = 0.25
 
 
 class Program(Launched):
-    """A labelled program of the check, on the device or on the simulated one."""
+    """A labeled program of the check, on the real or the simulated GPU."""
 
     program = os.path.join(HERE, "train.py")
 
@@ -52,7 +52,7 @@ class Program(Launched):
 
 @contextlib.contextmanager
 def settled(label: Label, seconds: float, simulated: bool) -> Iterator[Program]:
-    """A program that steps."""
+    """A program that has taken its first steps."""
     job = Program(label, seconds + SPARE_S, simulated)
     with job:
         job.wait_until_watchable()
@@ -61,7 +61,7 @@ def settled(label: Label, seconds: float, simulated: bool) -> Iterator[Program]:
 
 
 def sleeper() -> subprocess.Popen[bytes]:
-    """A process that does nothing, for trainmon to attach to while the devices idle."""
+    """A process that does nothing, to attach to while the GPUs idle."""
     parent = os.getpid()
     return subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)"], preexec_fn=lambda: die_with_parent(parent)
@@ -71,7 +71,7 @@ def sleeper() -> subprocess.Popen[bytes]:
 def looks_beside(
     monitor: Monitor, smi: Smi, device: str, pid: int, phase: str, seconds: float
 ) -> tuple[list[Look], list[Sampled]]:
-    """Has trainmon record `pid` and asks nvidia-smi meanwhile. Raises MonitorFailed or SmiFailed."""
+    """Lets trainmon record `pid`, and asks nvidia-smi meanwhile. Raises MonitorFailed or SmiFailed."""
     looks = []
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "readings.tmz")
@@ -95,7 +95,7 @@ def looks_beside(
 
 
 def sampled(lines: list[bytes], phase: str) -> list[Sampled]:
-    """The devices of each sample of a recording; readings of an earlier tick are taken once."""
+    """The GPUs of each sample of a recording. A reading from an earlier tick counts once."""
     found: dict[int, Sampled] = {}
     for line in lines:
         sample = json.loads(line)
@@ -109,7 +109,7 @@ def sampled(lines: list[bytes], phase: str) -> list[Sampled]:
 
 @dataclass
 class Watched:
-    """One labelled program: what is true, what trainmon said, and whether that is right."""
+    """One labeled program: the truth, trainmon's verdict, and whether that is right."""
 
     program: str
     truth: str
@@ -139,7 +139,7 @@ class Watched:
 
     @property
     def crowded(self) -> bool:
-        """Whether others took so many of the CPUs that what is true may not be what the label says."""
+        """Whether other processes took so many CPUs that the label may no longer be true."""
         return (self.cores_of_others or 0.0) > CROWDED * len(os.sched_getaffinity(0))
 
     @property
@@ -150,7 +150,7 @@ class Watched:
 
     @property
     def why_not(self) -> str:
-        """What did not pass, in words."""
+        """Why it did not pass, in words."""
         if self.error or self.passed:
             return self.error or ""
         far = self.idle_error is not None and self.idle_error > IDLE_WITHIN
@@ -169,7 +169,7 @@ class Watched:
 
 
 def watch(label: Label, monitor: Monitor, seconds: float, simulated: bool, out: str) -> Watched:
-    """Runs a program with `trainmon record` beside it, leaves the recording and its truth in `out`, and judges."""
+    """Runs a program while `trainmon record` watches it, keeps recording and truth in `out`, and judges."""
     row = Watched(label.name, f"{label.klass}/{label.cause}")
     try:
         with settled(label, seconds, simulated) as job:
@@ -185,7 +185,7 @@ def watch(label: Label, monitor: Monitor, seconds: float, simulated: bool, out: 
             scoring.judge(result, seen.verdict, label.acceptable())
             scoring.judge_details(result, seen.verdict, label, truth, seen.begin, seen.end)
             fill(row, result, seen.verdict, compare_idle=not label.companions)
-            row.contradiction = next(iter(contradictions.of(monitor.program, seen.verdict) or []), "")
+            row.contradiction = next(iter(contradictions.find(monitor.program, seen.verdict) or []), "")
             keep(label, path, seen.verdict, row, seconds, out)
     except (MonitorFailed, WorkloadFailed) as error:
         row.error = " ".join(str(error).split())[-200:]
@@ -207,7 +207,7 @@ def fill(row: Watched, result: scoring.Result, verdict: dict[str, Any], compare_
 def keep(label: Label, path: str, verdict: dict[str, Any], row: Watched, seconds: float, out: str) -> None:
     """The recording and what is true about it, in the form of tests/recordings, whatever the verdict was.
 
-    One that was judged wrong asks for no confidence: it becomes a test once that is mended.
+    A wrongly judged one requires no confidence. It becomes a test once the verdict is fixed.
     """
     truth = keeping.described(label, keeping.wait_bounds(row.wait_true), verdict, seconds)
     truth["source"] = f"program {label.name} of on_gpu.py, {seconds:g} s: {label.about}"

@@ -1,14 +1,14 @@
-"""Holds trainmon against a real NVIDIA device: readings against nvidia-smi's, verdicts against programs of known truth.
+"""Compares trainmon with a real NVIDIA GPU: readings with nvidia-smi's, verdicts with programs of known truth.
 
-    python tests/on_gpu.py --out DIR                     everything, some eight minutes
-    python tests/on_gpu.py --out DIR --only loader-bound these programs only
-    python tests/on_gpu.py --out DIR --fake              the same without a GPU: fake NVML, fake nvidia-smi, simulated device
+    python tests/on_gpu.py --out DIR                     everything: about eight minutes
+    python tests/on_gpu.py --out DIR --only loader-bound only these programs
+    python tests/on_gpu.py --out DIR --fake              without a GPU: fake NVML, fake nvidia-smi, simulated GPU
 
-For any machine with a device: no root, no network. Needs torch with CUDA there, nvidia-smi (it comes with the driver), this
-folder, the release binary of trainmon and py-spy; TRAINMON and PY_SPY say where the two are, as --trainmon and --py-spy do.
-Leaves in DIR: report.md and report.json (tables, environment), recordings (anonymised) with the truth of each beside it in
-the form of tests/recordings. Exit status 0 only if all readings agree and all programs were judged right; 1 otherwise,
-2 where nothing could be checked.
+Runs on any machine with a GPU, without root and without network. It needs torch with CUDA, nvidia-smi (part of the driver), this
+folder, a release build of trainmon, and py-spy. TRAINMON and PY_SPY, or --trainmon and --py-spy, say where the last two are.
+It leaves report.md and report.json (tables, environment) in DIR, and anonymized recordings with the truth about each, in the form
+of tests/recordings. The exit status is 0 if all readings agree and all verdicts are right, 1 if not, and 2 if nothing could be
+checked.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ START_S = 20.0
 
 def arguments(words: list[str] | None) -> argparse.Namespace:
     parser = options.parser(__doc__, NAME)
-    parser.add_argument("--out", required=True, metavar="DIR", help="where tables and recordings go; made anew")
+    parser.add_argument("--out", required=True, metavar="DIR", help="new folder for tables and recordings")
     parser.add_argument("--trainmon", default=os.environ.get("TRAINMON", paths.TRAINMON), help="the program")
-    parser.add_argument("--py-spy", default=os.environ.get("PY_SPY"), help="py-spy, where it is neither on PATH nor beside this Python")
-    parser.add_argument("--nvidia-smi", default="nvidia-smi", help="nvidia-smi, where it is not on PATH")
-    parser.add_argument("--nvml-lib", help="the NVML library (default: the driver's; with --fake the fake one)")
+    parser.add_argument("--py-spy", default=os.environ.get("PY_SPY"), help="py-spy, if it is neither on PATH nor next to this Python")
+    parser.add_argument("--nvidia-smi", default="nvidia-smi", help="nvidia-smi, if it is not on PATH")
+    parser.add_argument("--nvml-lib", help="the NVML library (default: the driver's, or the fake one with --fake)")
     parser.add_argument("--only", help="names of programs, separated by commas")
-    parser.add_argument("--duration", type=float, default=12.0, help="seconds that each program is watched (default: %(default)s)")
-    parser.add_argument("--readings-duration", type=float, default=12.0, metavar="SECONDS", help="of each of its two phases")
-    parser.add_argument("--fake", action="store_true", help="without a GPU: tries out the check itself")
+    parser.add_argument("--duration", type=float, default=12.0, help="seconds to watch each program (default: %(default)s)")
+    parser.add_argument("--readings-duration", type=float, default=12.0, metavar="SECONDS", help="seconds of each of the two phases")
+    parser.add_argument("--fake", action="store_true", help="without a GPU: test the check itself")
     parser.add_argument("--force", action="store_true", help="replace DIR")
     return parser.parse_args(words)
 
 
 def missing(args: argparse.Namespace) -> str | None:
-    """What keeps the check from running, with what mends it; None where nothing does."""
+    """What keeps the check from running, and how to fix it; None if it can run."""
     if not os.access(args.trainmon, os.X_OK):
         return f"{args.trainmon} not found; cargo build --release, or name it with --trainmon or TRAINMON"
     try:
@@ -68,7 +68,7 @@ def missing(args: argparse.Namespace) -> str | None:
         unpacked(b"")
     except NoZstd as error:
         return str(error)
-    except Exception:  # noqa: BLE001, S110: nothing to unpack is an error to some of them
+    except Exception:  # some of them raise when there is nothing to unpack
         pass
     if args.fake:
         if not os.path.exists(args.nvml_lib):
@@ -82,7 +82,7 @@ def missing(args: argparse.Namespace) -> str | None:
 
 
 class Check:
-    """One run of the whole check. What fails on the way is noted, and the rest still runs."""
+    """One run of the whole check. It notes failures and continues."""
 
     def __init__(self, args: argparse.Namespace, folder: str):
         self.args, self.simulated = args, args.fake
@@ -104,7 +104,7 @@ class Check:
         return Smi(stand_in, {**os.environ, "TRAINMON_SIMULATED_DEVICE": device})
 
     def read(self) -> None:
-        """Readings against nvidia-smi's: idle, then while a program computes; and what calls cost meanwhile."""
+        """Compares readings with nvidia-smi's, idle and while a program computes, and times the calls meanwhile."""
         smi = self.smi(self.device)
         known = smi.choose([one.names for one in readings.READINGS if one.names] + [("index",)])
         self.report.environment = environment.found(self.args.trainmon, self.py_spy, smi.query(), self.simulated)
@@ -127,7 +127,7 @@ class Check:
             self.report.failures.append("trainmon saw no process on any device while a program computed there")
 
     def watch(self) -> None:
-        """The labelled programs, one after the other."""
+        """Runs the labeled programs one after the other."""
         labels = [by_name(name) for name in self.args.only.split(",")] if self.args.only else PROGRAMS
         for label in labels:
             if time.monotonic() - self.began + START_S + self.args.duration > MOST_S:
@@ -138,7 +138,7 @@ class Check:
             print(f"{row.program:24} {row.said:32} {'right' if row.passed else 'NOT RIGHT: ' + row.why_not}", flush=True)
 
     def run(self) -> None:
-        """Everything; what keeps a part from being done is noted."""
+        """Runs everything, and notes why a part could not run."""
         found = self.report
         if self.py_spy is None:
             found.failures.append("py-spy not found: verdicts without stacks; pip install py-spy, or name it with --py-spy")

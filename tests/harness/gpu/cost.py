@@ -1,8 +1,8 @@
-"""How long each call of NVML takes that trainmon makes: run as a program, since a call may hang with the driver.
+"""How long each of trainmon's NVML calls takes. Runs in a separate process, because a call may hang with the driver.
 
     python cost.py libnvidia-ml.so.1        prints [[call, median, longest], …] as JSON
 
-While a device works, for some calls wait for the driver's lock; the median of some calls each.
+Run it while a GPU works, because some calls wait for the driver's lock. The median is over several calls of each.
 """
 
 from __future__ import annotations

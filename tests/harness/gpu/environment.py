@@ -1,4 +1,4 @@
-"""What the check ran on: driver, devices, kernel, versions, rights. No names of machines, users or folders."""
+"""The environment of the check: driver, GPUs, kernel, versions, rights. No names of machines, users or folders."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from workloads.simulated_gpu import FIELDS, NAME_BYTES, NAME_OFFSET, RECORD_BYTES  # noqa: E402
+from workloads.simulated_gpu import FIELDS, NAME_BYTES, NAME_OFFSET, RECORD_BYTES
 
 #: A utilisation point covers so long, seconds.
 PERIOD_S = 0.167

@@ -1,7 +1,7 @@
-"""The labelled programs of the check and what is true about each: pure data, without torch.
+"""The labeled programs of the check and the truth about each: pure data, without torch.
 
-The same programs run on the device and on the simulated one. Bounds are those within which the program's own truth must lie
-for the label to hold: a slow machine, or a device shared with others, moves it.
+The same programs run on the real and on the simulated GPU. Each label is valid only while the program's own measurements lie within
+its limits. A slow machine, or a GPU shared with others, can move them out.
 """
 
 from __future__ import annotations
@@ -50,5 +50,5 @@ PROGRAMS: tuple[Label, ...] = (
 
 
 def by_name(name: str) -> Label:
-    """Raises KeyError, with a message, for a name that is none."""
+    """Raises KeyError with a message for an unknown name."""
     return find("program", name, PROGRAMS)

@@ -1,6 +1,6 @@
-"""The training programs of the check: a real DataLoader, work on the device, and the truth around both.
+"""The training programs of the check: a real DataLoader, work on the GPU, and the truth about both.
 
-Each is a function of a job, named by its label in labelled.py. `train.py` runs one in a process of its own.
+Each is a function of a job, named by its label in labelled.py. `train.py` runs one in its own process.
 """
 
 from __future__ import annotations

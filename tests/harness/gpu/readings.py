@@ -6,6 +6,7 @@ Both take their looks when they can, so single pairs of what moves may differ; w
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -56,7 +57,7 @@ class Reading:
     why: str = ""
 
 
-def of(key: str) -> Callable[[Device], float | str | None]:
+def value_of(key: str) -> Callable[[Device], float | str | None]:
     return lambda device: float(device[key]) if isinstance(device.get(key), (int, float)) else device.get(key)
 
 
@@ -74,36 +75,36 @@ NONE = "not among nvidia-smi's --query-gpu"
 #: Tolerances. Utilisation covers the last 1/6 to 1 s of two looks up to 0.6 s apart; power is an average over 1 s on Ampere and
 #: newer (nvmlDeviceGetPowerUsage); clocks, temperature and memory move between looks; limits, totals and maxima do not.
 READINGS: tuple[Reading, ...] = (
-    Reading("UUID", "", ("uuid",), of("uuid"), theirs=text),
-    Reading("name", "", ("name",), of("name"), theirs=text),
-    Reading("driver", "", ("driver_version",), of("driver"), theirs=text),
-    Reading("utilisation", "%", ("utilization.gpu",), of("utilization_pct"), distance=10),
+    Reading("UUID", "", ("uuid",), value_of("uuid"), theirs=text),
+    Reading("name", "", ("name",), value_of("name"), theirs=text),
+    Reading("driver", "", ("driver_version",), value_of("driver"), theirs=text),
+    Reading("utilisation", "%", ("utilization.gpu",), value_of("utilization_pct"), distance=10),
     Reading("utilisation, mean of points", "%", ("utilization.gpu",), points, distance=10),
-    Reading("memory utilisation", "%", ("utilization.memory",), of("memory_utilization_pct"), distance=8),
+    Reading("memory utilisation", "%", ("utilization.memory",), value_of("memory_utilization_pct"), distance=8),
     Reading("memory used", "MiB", ("memory.used",), lambda d: mib(d, "memory_used_bytes"), distance=64, part=0.01),
     Reading("memory fitted", "MiB", ("memory.total",), lambda d: mib(d, "memory_total_bytes"), distance=1),
     Reading("power", "W", ("power.draw",), lambda d: milli(d, "power_mw"), distance=5, part=0.10),
-    Reading("power, from the energy counter", "W", ("power.draw",), of("energy_w"), distance=8, part=0.15),
+    Reading("power, from the energy counter", "W", ("power.draw",), value_of("energy_w"), distance=8, part=0.15),
     Reading("power limit", "W", ("enforced.power.limit",), lambda d: milli(d, "power_limit_mw"), distance=0.1),
-    Reading("temperature", "°C", ("temperature.gpu",), of("temperature_c"), distance=3),
-    Reading("SM clock", "MHz", ("clocks.sm",), of("sm_clock_mhz"), distance=30, part=0.05),
-    Reading("SM clock, maximum", "MHz", ("clocks.max.sm",), of("sm_clock_max_mhz")),
-    Reading("memory clock", "MHz", ("clocks.mem",), of("memory_clock_mhz"), part=0.02),
-    Reading("memory clock, maximum", "MHz", ("clocks.max.mem",), of("memory_clock_max_mhz")),
+    Reading("temperature", "°C", ("temperature.gpu",), value_of("temperature_c"), distance=3),
+    Reading("SM clock", "MHz", ("clocks.sm",), value_of("sm_clock_mhz"), distance=30, part=0.05),
+    Reading("SM clock, maximum", "MHz", ("clocks.max.sm",), value_of("sm_clock_max_mhz")),
+    Reading("memory clock", "MHz", ("clocks.mem",), value_of("memory_clock_mhz"), part=0.02),
+    Reading("memory clock, maximum", "MHz", ("clocks.max.mem",), value_of("memory_clock_max_mhz")),
     Reading(
         "clock event reasons", "mask", ("clocks_event_reasons.active", "clocks_throttle_reasons.active"),
-        of("clock_event_reasons"),
+        value_of("clock_event_reasons"),
     ),
-    Reading("PCIe generation", "", ("pcie.link.gen.gpucurrent", "pcie.link.gen.current"), of("pcie_generation")),
-    Reading("PCIe generation, maximum", "", ("pcie.link.gen.max",), of("pcie_generation_max")),
-    Reading("PCIe width", "lanes", ("pcie.link.width.current",), of("pcie_width")),
-    Reading("PCIe width, maximum", "lanes", ("pcie.link.width.max",), of("pcie_width_max")),
-    Reading("encoder", "%", ("utilization.encoder",), of("encoder_pct"), distance=5),
-    Reading("decoder", "%", ("utilization.decoder",), of("decoder_pct"), distance=5),
-    Reading("MIG", "on", ("mig.mode.current",), of("mig"), theirs=enabled),
-    Reading("ECC errors, uncorrected", "", ("ecc.errors.uncorrected.volatile.total",), of("ecc_uncorrected")),
-    Reading("PCIe received", "KiB/s", (), of("pcie_rx_kib_s"), why=NONE),
-    Reading("PCIe sent", "KiB/s", (), of("pcie_tx_kib_s"), why=NONE),
+    Reading("PCIe generation", "", ("pcie.link.gen.gpucurrent", "pcie.link.gen.current"), value_of("pcie_generation")),
+    Reading("PCIe generation, maximum", "", ("pcie.link.gen.max",), value_of("pcie_generation_max")),
+    Reading("PCIe width", "lanes", ("pcie.link.width.current",), value_of("pcie_width")),
+    Reading("PCIe width, maximum", "lanes", ("pcie.link.width.max",), value_of("pcie_width_max")),
+    Reading("encoder", "%", ("utilization.encoder",), value_of("encoder_pct"), distance=5),
+    Reading("decoder", "%", ("utilization.decoder",), value_of("decoder_pct"), distance=5),
+    Reading("MIG", "on", ("mig.mode.current",), value_of("mig"), theirs=enabled),
+    Reading("ECC errors, uncorrected", "", ("ecc.errors.uncorrected.volatile.total",), value_of("ecc_uncorrected")),
+    Reading("PCIe received", "KiB/s", (), value_of("pcie_rx_kib_s"), why=NONE),
+    Reading("PCIe sent", "KiB/s", (), value_of("pcie_tx_kib_s"), why=NONE),
     Reading("SMs active (GPM)", "%", (), gpm, why=NONE),
 )  # fmt: skip
 
@@ -274,7 +275,7 @@ def processes(index: int, of_phases: list[tuple[Look, Sampled]]) -> list[Compare
 
 def with_energy(samples: list[Sampled]) -> None:
     """Adds to each device the mean power since the sample before, from its energy counter: `energy_w`."""
-    for before, after in zip(samples, samples[1:]):
+    for before, after in itertools.pairwise(samples):
         if before.phase != after.phase:
             continue
         for device in after.devices:

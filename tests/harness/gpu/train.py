@@ -12,7 +12,7 @@ import time
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from workloads.common import given, options, run  # noqa: E402
+from workloads.common import given, options, run
 
 #: The neighbour queues so much at a time, seconds.
 TURN_S = 0.02

@@ -1,1 +1,1 @@
-"""Building what is handed out (wheel, tarball, .deb) and trying it: see package.py."""
+"""Builds the packages (wheel, tarball, .deb) and tries them: see package.py."""

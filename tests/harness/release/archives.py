@@ -1,5 +1,5 @@
-"""Makes the tarball and the .deb from built programs: the program, its manual pages, completions, licences and list of
-components; the same bytes for the same program.
+"""Makes the tarball and the .deb from built programs: program, manual pages, completions, licenses and list of components. The same
+program always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.release.build import Failed, Sources, run
 
-#: What stands beside the program in the tarball, and among the documents of the .deb.
+#: License files, next to the program in the tarball, and in the documents of the .deb.
 LICENCES = ("LICENSE-MIT", "LICENSE-APACHE")
 #: Shell → where Debian's package of that shell looks for completions.
 COMPLETIONS = {
@@ -23,9 +23,9 @@ COMPLETIONS = {
     "zsh": "usr/share/zsh/vendor-completions/_trainmon",
     "fish": "usr/share/fish/vendor_completions.d/trainmon.fish",
 }
-#: glibc that the wheel's program asks for, as its name says: manylinux2014.
+#: The glibc version that the wheel's program needs (manylinux2014).
 GLIBC = "2.17"
-#: CPU → Debian's word for it.
+#: CPU → its name in Debian.
 DEBIAN_CPU = {"x86_64": "amd64", "aarch64": "arm64"}
 
 CONTROL = """\
@@ -79,12 +79,15 @@ def tarball(sources: Sources, program: str, cpu: str, sbom: bytes, folder: str) 
     files |= {f"completions/{shell}": text for shell, text in completions(program).items()}
     files |= {file: _content(os.path.join(sources.root, file)) for file in (*LICENCES, "CHANGELOG.md")}
     path = os.path.join(folder, f"{name}.tar.gz")
-    with open(path, "wb") as out, gzip.GzipFile("", "wb", 9, out, mtime=sources.epoch) as packed:
-        with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-            for file, content in sorted(files.items()):
-                entry = tarfile.TarInfo(f"{name}/{file}")
-                entry.size, entry.mtime, entry.mode = len(content), sources.epoch, _mode(file)
-                archive.addfile(entry, io.BytesIO(content))
+    with (
+        open(path, "wb") as out,
+        gzip.GzipFile("", "wb", 9, out, mtime=sources.epoch) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        for file, content in sorted(files.items()):
+            entry = tarfile.TarInfo(f"{name}/{file}")
+            entry.size, entry.mtime, entry.mode = len(content), sources.epoch, _mode(file)
+            archive.addfile(entry, io.BytesIO(content))
     return path
 
 

@@ -1,7 +1,7 @@
-"""Runs the compilers: the wheel through maturin, the static program through cargo-zigbuild, both so that the same
-sources give the same bytes wherever they lie.
+"""Runs the compilers: maturin for the wheel, cargo-zigbuild for the static program. The same sources always give the same bytes,
+wherever they are.
 
-What would differ from place to place is taken out: absolute paths in the program (`--remap-path-prefix`), the time
+So nothing that differs between machines gets in: absolute paths in the program (`--remap-path-prefix`), the time
 (`SOURCE_DATE_EPOCH`, that of the last commit), and paths in the list of components (see wheel.py).
 """
 
@@ -17,10 +17,12 @@ from dataclasses import dataclass
 
 from harness.paths import TESTS
 
-#: Earliest time that a zip archive can hold, 1980-01-01: where there is no commit to take the time from.
+#: Earliest time in a zip archive, 1980-01-01: used if there is no commit to take the time from.
 EPOCH_OF_ZIP = 315532800
 #: Between flags in `CARGO_ENCODED_RUSTFLAGS`, so that a path may hold blanks (the Cargo book, "Environment Variables").
 FLAG_SEPARATOR = "\x1f"
+#: Cargo's profile for packages (Cargo.toml).
+PROFILE = "dist"
 
 
 class Failed(Exception):
@@ -28,12 +30,12 @@ class Failed(Exception):
 
 
 def run(*command: str, cwd: str | None = None, env: dict[str, str] | None = None) -> str:
-    """Runs a program and gives back what it printed.
+    """Runs a program and returns its output.
 
-    Raises Failed with the end of what it said when it fails.
+    Raises Failed with the end of its output if it fails.
     """
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, env=env
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=cwd, env=env
     )
     if done.returncode:
         said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
@@ -43,7 +45,7 @@ def run(*command: str, cwd: str | None = None, env: dict[str, str] | None = None
 
 @dataclass(frozen=True)
 class Sources:
-    """A checkout of trainmon, and where its builds go."""
+    """A checkout of trainmon, and the folder for its builds."""
 
     root: str
     #: Cargo's target folder.
@@ -58,7 +60,7 @@ class Sources:
 
     @functools.cached_property
     def epoch(self) -> int:
-        """Seconds since 1970 that stand for "when it was made"."""
+        """The time of the build in seconds since 1970."""
         given = os.environ.get("SOURCE_DATE_EPOCH")
         if given:
             return int(given)
@@ -69,7 +71,7 @@ class Sources:
 
     def environment(self) -> dict[str, str]:
         cargo = os.environ.get("CARGO_HOME", os.path.expanduser("~/.cargo"))
-        # The last that fits wins: the target folder usually lies in the root.
+        # The last match wins: the target folder is usually inside the root.
         places = {cargo: "/cargo", self.root: "/trainmon", self.target: "/target"}
         flags = [f"--remap-path-prefix={place}={name}" for place, name in places.items()]
         return {
@@ -87,7 +89,7 @@ class Sources:
         run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", wanted)
 
     def need_target(self, triple: str) -> None:
-        """Has rustup install the standard library of a target, where rustup is what installed Rust."""
+        """Installs the standard library of a target with rustup, if rustup installed Rust."""
         library = os.path.join(run("rustc", "--print", "sysroot", cwd=self.root).strip(), "lib/rustlib", triple)
         if os.path.isdir(library):
             return
@@ -97,23 +99,23 @@ class Sources:
             raise Failed(f"Rust's standard library for {triple} is missing; install Rust from rustup.rs") from None
 
     def wheel(self, cpu: str, folder: str) -> str:
-        """Builds the wheel for `cpu` (x86_64, aarch64) into `folder`; gives back its path."""
+        """Builds the wheel for `cpu` (x86_64, aarch64) into `folder`; returns its path."""
         triple = f"{cpu}-unknown-linux-gnu"
         self.need_target(triple)
         os.makedirs(folder, exist_ok=True)
         for old in glob.glob(os.path.join(folder, f"*_{cpu}.whl")):
             os.unlink(old)
         maturin = os.path.join(self.tools, "bin", "maturin")
-        options = ["--release", "--locked", "--zig", "--target", triple, "--target-dir", self.target, "--out", folder]
+        options = ["--profile", PROFILE, "--locked", "--zig", "--target", triple, "--target-dir", self.target, "--out", folder]
         run(maturin, "build", *options, cwd=self.root, env=self.environment())
         [made] = glob.glob(os.path.join(folder, f"*_{cpu}.whl"))
         return made
 
     def static_program(self, cpu: str) -> str:
-        """Builds the statically linked program; gives back its path."""
+        """Builds the statically linked program; returns its path."""
         triple = f"{cpu}-unknown-linux-musl"
         self.need_target(triple)
         zigbuild = os.path.join(self.tools, "bin", "cargo-zigbuild")
-        options = ["--release", "--locked", "--bin", "trainmon", "--target", triple, "--target-dir", self.target]
+        options = ["--profile", PROFILE, "--locked", "--bin", "trainmon", "--target", triple, "--target-dir", self.target]
         run(zigbuild, "zigbuild", *options, cwd=self.root, env=self.environment())
-        return os.path.join(self.target, triple, "release", "trainmon")
+        return os.path.join(self.target, triple, PROFILE, "trainmon")

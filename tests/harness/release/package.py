@@ -1,12 +1,12 @@
-"""Builds what is handed out (wheel, static tarball, .deb), prints the sizes, and tries each where nothing of ours is.
+"""Builds the packages (wheel, static tarball, .deb), prints their sizes, and tries each one in an empty environment.
 
-    python tests/dev.py package                    all three, and every check; leaves them in target/package
-    python tests/dev.py package --only wheel       the wheel alone
-    python tests/dev.py package --cpu aarch64      built for another CPU, and not run
-    python tests/dev.py package --reproducible     built once more from a copy elsewhere: the same bytes?
+    python tests/dev.py package                    builds and checks all three; leaves them in target/package
+    python tests/dev.py package --only wheel       only the wheel
+    python tests/dev.py package --cpu aarch64      for another CPU; does not run them
+    python tests/dev.py package --reproducible     builds again from a copy elsewhere: the same bytes?
 
-Needs CPython 3.11 or later with its venv, rustup's cargo, and for the .deb dpkg. The rest (maturin, zig) it installs
-into target/package/tools; the wheel's own check installs py-spy from PyPI.
+Needs CPython 3.11 or later with venv, cargo from rustup, and dpkg for the .deb. It installs everything else (maturin, zig) into
+target/package/tools. The check of the wheel installs py-spy from PyPI.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ KINDS = ("wheel", "tarball", "deb")
 
 def arguments(words: list[str]) -> argparse.Namespace:
     parser = options.parser(__doc__, NAME)
-    parser.add_argument("--only", choices=KINDS, help="one of them (default: all)")
-    parser.add_argument("--cpu", choices=tuple(try_wheel.FOREIGN), default=platform.machine(), help="to build for")
-    parser.add_argument("--out", default=os.path.join(BUILDS, "package"), help="where they go")
-    parser.add_argument("--target-dir", default=BUILDS, help="Cargo's folder")
-    parser.add_argument("--reproducible", action="store_true", help="build each twice, in different folders")
+    parser.add_argument("--only", choices=KINDS, help="build only this one (default: all)")
+    parser.add_argument("--cpu", choices=tuple(try_wheel.FOREIGN), default=platform.machine(), help="the CPU to build for")
+    parser.add_argument("--out", default=os.path.join(BUILDS, "package"), help="folder for the packages")
+    parser.add_argument("--target-dir", default=BUILDS, help="Cargo's target folder")
+    parser.add_argument("--reproducible", action="store_true", help="build each package twice, in different folders")
     return parser.parse_args(words)
 
 
 def make(sources: Sources, kinds: tuple[str, ...], cpu: str, out: str) -> dict[str, str]:
-    """Builds them: kind → path. The list of components and the .deb's program are the wheel's."""
+    """Builds the packages: kind → path. The .deb takes its program and list of components from the wheel."""
     made = {"wheel": sources.wheel(cpu, out)}
     wheel.settle(made["wheel"], sources.root, sources.epoch)
     files = wheel.read(made["wheel"])
@@ -64,7 +64,7 @@ def digest(path: str) -> str:
 
 
 def check(made: dict[str, str], version: str, cpu: str) -> None:
-    """Every check of what was made, each in an empty folder."""
+    """Checks every package, each in an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
 
         def fresh(name: str) -> str:
@@ -74,23 +74,23 @@ def check(made: dict[str, str], version: str, cpu: str) -> None:
 
         if path := made.get("wheel"):
             try_wheel.contents(path, version, ROOT)
-            print("wheel: holds program, licences and list of components")
+            print("wheel: has the program, licenses and list of components")
             if cpu != platform.machine():
                 return
             print(f"wheel: installed and run: {try_wheel.runs(path, version, fresh('wheel'))}")
             try_wheel.two_versions(path, version, fresh("versions"))
-            print("wheel: two versions side by side, and an upgrade leaves one")
+            print("wheel: two versions side by side, and an upgrade leaves only one")
             for line in try_wheel.refusals(path, cpu, fresh("refusals")):
                 print(f"wheel: refused where it cannot run: {line}")
         if path := made.get("tarball"):
             print(f"tarball: unpacked and run: {try_archives.tarball(path, version, fresh('tarball'))}")
         if path := made.get("deb"):
             try_archives.deb(path, version, fresh("deb"))
-            print(".deb: installed, run and removed, nothing left")
+            print(".deb: installed, run and removed; nothing left")
 
 
 def again(sources: Sources, made: dict[str, str], cpu: str) -> None:
-    """Builds the same sources from a copy in another folder, from the first line on, and compares the bytes."""
+    """Builds the same sources from a copy in another folder, from scratch, and compares the bytes."""
     with tempfile.TemporaryDirectory() as folder:
         root = os.path.join(os.path.realpath(folder), "elsewhere")
         listed = run("git", "-C", sources.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -103,8 +103,8 @@ def again(sources: Sources, made: dict[str, str], cpu: str) -> None:
         twice = make(copy, tuple(made), cpu, os.path.join(root, "out"))
         different = [kind for kind, path in made.items() if digest(path) != digest(twice[kind])]
     if different:
-        raise Failed(f"built twice, other bytes: {', '.join(different)}")
-    print("built twice, in different folders: the same bytes")
+        raise Failed(f"two builds differ: {', '.join(different)}")
+    print("two builds in different folders have the same bytes")
 
 
 def main(words: list[str]) -> int:

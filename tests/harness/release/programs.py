@@ -1,4 +1,4 @@
-"""Runs a trainmon that was built or installed, in an environment where nothing of ours is on PATH."""
+"""Runs a built or installed trainmon in an environment without any of our tools on PATH."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 from harness.release.build import Failed, run
 

@@ -1,4 +1,4 @@
-"""Installs the wheel with pip into clean virtual environments, runs it there, and takes it away again."""
+"""Installs the wheel with pip into clean virtual environments, runs it there, and removes it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ OLD_PYTHON = "3.7"
 
 
 def contents(path: str, version: str, root: str) -> None:
-    """The wheel holds what it should, says its version, and does not say where it was built."""
+    """The wheel is complete, knows its version, and does not contain the path where it was built."""
     files = wheel.read(path)
     for end, content in INSIDE.items():
         if content not in files[wheel.one(files, end)]:
             raise Failed(f"{path}: {end} does not contain {content.decode(errors='replace')}")
     if f"\nVersion: {version}\n".encode() not in files[wheel.one(files, ".dist-info/METADATA")]:
-        raise Failed(f"{path} is not of version {version}, as Cargo.toml has it")
+        raise Failed(f"{path} does not have version {version} of Cargo.toml")
     for place in (root, os.path.expanduser("~/.cargo")):
         for name, content in files.items():
             if place.encode() + b"/" in content:
@@ -40,7 +40,7 @@ def contents(path: str, version: str, root: str) -> None:
 
 
 class Environment:
-    """A virtual environment in a folder, with nothing in it but pip."""
+    """A virtual environment with only pip in it."""
 
     def __init__(self, folder: str):
         self.bin = os.path.join(folder, "bin")
@@ -55,12 +55,12 @@ class Environment:
         return os.path.join(self.bin, name)
 
     def files(self) -> set[str]:
-        """Every file, without what Python compiles for itself."""
+        """Every file except those that Python compiles for itself."""
         walk = os.walk(self.folder)
         return {os.path.join(at, name) for at, _, names in walk if "__pycache__" not in at for name in names}
 
     def refuses(self, says: str, *arguments: str) -> str:
-        """That pip refuses, with words of its own, and leaves nothing behind; gives back these words."""
+        """Checks that pip refuses and leaves nothing behind; returns its message."""
         before = self.files()
         command = [os.path.join(self.bin, "python"), "-m", "pip", "--disable-pip-version-check", *arguments]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -73,7 +73,7 @@ class Environment:
 
 
 def runs(path: str, version: str, folder: str) -> str:
-    """Installs it, runs it, and has it find the py-spy that came with it; gives back a line of what was seen."""
+    """Installs it, runs it, and checks that it finds the py-spy of its package; returns a line about that."""
     place, home = Environment(os.path.join(folder, "clean")), os.path.join(folder, "home")
     os.mkdir(home)
     place.pip("install", "--quiet", path)
@@ -81,19 +81,19 @@ def runs(path: str, version: str, folder: str) -> str:
     programs.says_version(trainmon, version, home)
     found = programs.doctor(trainmon, home)["py-spy"]
     if (found["state"], found["detail"]) != ("ok", py_spy):
-        raise Failed(f"doctor found {found} and not {py_spy}")
+        raise Failed(f"doctor found {found} instead of {py_spy}")
     with programs.target(home) as pid:
         found = programs.doctor(trainmon, home, "--pid", str(pid))["py-spy"]
         if found["state"] != "ok" or not found["detail"].startswith(py_spy + ","):
-            raise Failed(f"doctor --pid found {found} and not {py_spy}")
+            raise Failed(f"doctor --pid found {found} instead of {py_spy}")
         verdict = programs.diagnose(trainmon, home, pid)
         if verdict["seen"]["stacks"] != "ok" or not programs.names_the_function(verdict):
-            raise Failed(f"with {py_spy} the function is not named: {verdict['seen']}, {verdict['chain']}")
+            raise Failed(f"with {py_spy}, no function is named: {verdict['seen']}, {verdict['chain']}")
         # By a link, as pipx makes one.
         link = os.path.join(home, "trainmon")
         os.symlink(trainmon, link)
         if programs.doctor(link, home)["py-spy"]["detail"] != py_spy:
-            raise Failed(f"through a link to {trainmon} another py-spy is found")
+            raise Failed(f"through a link to {trainmon}, trainmon found another py-spy")
         # The proof that it was this py-spy: without it there is none.
         place.pip("uninstall", "--quiet", "--yes", "py-spy")
         without = programs.diagnose(trainmon, home, pid)
@@ -101,12 +101,12 @@ def runs(path: str, version: str, folder: str) -> str:
             raise Failed(f"without {py_spy} stacks are {without['seen']['stacks']}: which one was used?")
     place.pip("uninstall", "--quiet", "--yes", "trainmon")
     if place.files() != place.fresh:
-        raise Failed(f"uninstalled, and left: {sorted(place.files() ^ place.fresh)}")
+        raise Failed(f"left behind after uninstalling: {sorted(place.files() ^ place.fresh)}")
     return f"{found['detail']}; class {verdict['class']}; uninstalled, nothing left"
 
 
 def two_versions(path: str, version: str, folder: str) -> None:
-    """Two versions in two environments know nothing of each other; an upgrade leaves one."""
+    """Two versions in two environments are independent; an upgrade leaves only one."""
     older = wheel.with_version(path, "0.0.1", folder)
     first, second = (Environment(os.path.join(folder, name)) for name in ("first", "second"))
     first.pip("install", "--quiet", "--no-deps", path)
@@ -119,15 +119,15 @@ def two_versions(path: str, version: str, folder: str) -> None:
 
     for place, wanted in ((first, version), (second, "0.0.1")):
         if listed(place) != [wanted] or not os.path.exists(place.program()):
-            raise Failed(f"{place.folder} has trainmon {listed(place)} and not {wanted}")
+            raise Failed(f"{place.folder} has trainmon {listed(place)} instead of {wanted}")
     second.pip("install", "--quiet", "--no-deps", path)
     if listed(second) != [version] or any("0.0.1" in name for name in second.files()):
-        raise Failed(f"after the upgrade {second.folder} has trainmon {listed(second)}, and of the older one something")
+        raise Failed(f"after the upgrade {second.folder} has trainmon {listed(second)}, and files of the older version")
     programs.says_version(second.program(), version, folder)
 
 
 def refusals(path: str, cpu: str, folder: str) -> list[str]:
-    """pip refuses what cannot run here with its own words; gives them back."""
+    """pip refuses a wheel that cannot run here; returns its message."""
     place = Environment(os.path.join(folder, "refusing"))
     foreign = [wheel.with_platform(path, platform, folder) for platform in (FOREIGN[cpu], TOO_NEW + cpu)]
     said = [place.refuses("is not a supported wheel on this platform", "install", copy) for copy in foreign]

@@ -11,8 +11,9 @@ import os
 import tempfile
 import unittest
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 from unittest import mock
 
 from harness import recordings

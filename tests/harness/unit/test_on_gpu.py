@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import struct
@@ -371,4 +372,4 @@ class Running(InFolder):
         self.assertGreater(len(found), 5)
         self.assertEqual(found[-1].devices[0]["name"], "Simulated H200")
         self.assertEqual(found[-1].devices[0]["driver"], "580.95.05")
-        self.assertTrue(all(before.moment < after.moment for before, after in zip(found, found[1:])))
+        self.assertTrue(all(before.moment < after.moment for before, after in itertools.pairwise(found)))

@@ -58,7 +58,7 @@ class Wheels(InFolder):
 
     def test_what_is_missing_or_of_another_version_is_told(self) -> None:
         path = made(self.folder)
-        with self.assertRaisesRegex(build.Failed, "not of version 1.2.4"):
+        with self.assertRaisesRegex(build.Failed, "does not have version 1.2.4"):
             try_wheel.contents(path, "1.2.4", "/nowhere")
         files = wheel.read(path)
         files[f"{INFO}/licenses/LICENSE-MIT"] = b""

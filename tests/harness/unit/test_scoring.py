@@ -200,17 +200,17 @@ class Contradictions(InFolder):
         return self.executable("examples/contradictions", text.format(python=sys.executable))
 
     def test_what_the_checker_says(self) -> None:
-        self.assertIsNone(contradictions.of(self.program, {}))
+        self.assertIsNone(contradictions.find(self.program, {}))
         checker = self.build()
         self.assertEqual(contradictions.checker(self.program), checker)
-        self.assertEqual(contradictions.of(self.program, {"class": "io", "summary": "Größe\n"}), [])
-        self.assertEqual(contradictions.of(self.program, {"off": 2}), ["0% is not 1%", "1% is not 2%"])
+        self.assertEqual(contradictions.find(self.program, {"class": "io", "summary": "Größe\n"}), [])
+        self.assertEqual(contradictions.find(self.program, {"off": 2}), ["0% is not 1%", "1% is not 2%"])
 
     def test_a_checker_without_an_answer(self) -> None:
         self.build("#!/bin/sh\nexit 1\n")
-        self.assertIsNone(contradictions.of(self.program, {"off": 1}))
+        self.assertIsNone(contradictions.find(self.program, {"off": 1}))
         self.build("#!/bin/sh\necho no JSON\n")
-        self.assertIsNone(contradictions.of(self.program, {"off": 1}))
+        self.assertIsNone(contradictions.find(self.program, {"off": 1}))
 
     def test_each_run_is_checked(self) -> None:
         self.build()

@@ -160,7 +160,7 @@ class Parts(unittest.TestCase):
         with self.assertRaises(packages.Unavailable):
             packages.kernel_package(["kmod"])
 
-    def test_a_missing_program_is_named_with_what_mends_it(self) -> None:
+    def test_a_missing_program_is_named_with_its_fix(self) -> None:
         with self.assertRaisesRegex(packages.Unavailable, "cargo build --release"):
             image.tools(Path("/nowhere/trainmon"), Path("/nowhere/py-spy"), Path("/nowhere/nvml"))
 

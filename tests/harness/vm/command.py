@@ -1,15 +1,15 @@
-"""Does trainmon judge rightly on other kernels, under other rights and limits? It tries in virtual machines.
+"""Is trainmon right on other kernels, and under other rights and limits? Tests that in virtual machines.
 
     python tests/dev.py vm                          every environment; prints a table
-    python tests/dev.py vm --list
-    python tests/dev.py vm --only base,scope-1      some of them
-    python tests/dev.py vm --keep DIR               leaves what the guests printed
+    python tests/dev.py vm --list                   lists the environments
+    python tests/dev.py vm --only base,scope-1      only some of them
+    python tests/dev.py vm --keep DIR               keeps the output of the guests
 
-Boots Debian's kernels under qemu without KVM, so that it runs where there is none, with a slow CPU. Needs Debian or Ubuntu
-on x86-64, qemu-system-x86, and of this repository `cargo build --release --bins --examples` and py-spy. Debian's packages
-are fetched once and unpacked into $TRAINMON_VM_CACHE (target/vm): nothing is installed but qemu, and that as root only.
+Boots Debian's kernels in qemu. It needs no KVM, so the guests' CPU is slow. Needs Debian or Ubuntu on x86-64, qemu-system-x86,
+`cargo build --release --bins --examples`, and py-spy. Debian's packages are downloaded once and unpacked into $TRAINMON_VM_CACHE
+(target/vm). It installs only qemu, and only as root.
 
-Exit status: 0 every verdict was right, 1 one was not or did not come, 2 bad usage, 3 something needed is not to be had.
+Exit status: 0 every verdict was right, 1 a verdict was wrong or missing, 2 bad usage, 3 a requirement is missing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BOOT_S, ENVIRONMENT_S = 180, 300
 
 
 def in_boot(boot: machine.Boot, chosen: list[Environment], args: argparse.Namespace) -> list[results.Row]:
-    """Boots once for the environments that share a boot."""
+    """Boots once, for all environments that share a boot."""
     release = packages.RELEASES[boot.suite]
     unpacked = packages.unpacked(release, args.cache, args.mirror)
     programs = image.tools(args.binary, args.py_spy, args.nvml)
@@ -61,7 +61,7 @@ def in_boot(boot: machine.Boot, chosen: list[Environment], args: argparse.Namesp
 
 
 def chosen_by(names: str | None) -> list[Environment]:
-    """The environments of these names. Ends with a message where there is none of a name."""
+    """The environments with these names. Exits with a message for an unknown name."""
     if names is None:
         return list(ENVIRONMENTS)
     wanted = names.split(",")
@@ -73,13 +73,13 @@ def chosen_by(names: str | None) -> list[Environment]:
 
 def parsed(words: list[str]) -> argparse.Namespace:
     parser = options.parser(__doc__, NAME)
-    parser.add_argument("--list", action="store_true", help="name the environments and end")
-    parser.add_argument("--only", metavar="NAME,…", help="these environments")
+    parser.add_argument("--list", action="store_true", help="list the environments and exit")
+    parser.add_argument("--only", metavar="NAME,…", help="only these environments")
     parser.add_argument("--binary", type=Path, default=Path(paths.TRAINMON))
     parser.add_argument("--nvml", type=Path, default=Path(paths.FAKE_NVML), help="the fake NVML library")
     parser.add_argument("--py-spy", type=Path, default=Path(paths.py_spy() or f"{paths.ROOT}/.venv/bin/py-spy"))
     parser.add_argument("--mirror", default=MIRROR, help="Debian's archive")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave what the guests printed here")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the output of the guests in this folder")
     args = parser.parse_args(words)
     args.cache = Path(os.environ.get("TRAINMON_VM_CACHE") or f"{paths.BUILDS}/vm").resolve()
     return args

@@ -1,4 +1,4 @@
-"""The environments: how each is made in a guest, which job runs there, and what trainmon should see and say."""
+"""The environments: how a guest makes each one, which job runs there, and what trainmon should say."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a guest boots from: an ext4 image with Debian's Python, trainmon and the jobs, a slow disk with data, an initramfs.
+"""The files that a guest boots from: an ext4 image with Debian's Python, trainmon and the jobs, a slow disk with data, an initramfs.
 
-Nothing of it needs root, and the same files give the same image. Both disks are opened so that nothing is written back.
+None of this needs root, and the same input gives the same image. Nothing is written back to either disk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ IN_GUEST = (
 #: Modules for the disks and the overlay; what is built into a kernel is left out.
 MODULES = ("virtio_pci", "virtio_blk", "ext4", "overlay")
 #: What the start and the switches call of busybox.
-BUSYBOX = "sh mount umount ip poweroff mkdir chmod mkswap swapon swapoff chroot unshare".split()
+BUSYBOX = ["sh", "mount", "umount", "ip", "poweroff", "mkdir", "chmod", "mkswap", "swapon", "swapoff", "chroot", "unshare"]
 #: Sizes of the images, MiB, sparse; and of the data file on each.
 ROOT_MIB, SLOW_MIB, DATA_MIB = 512, 160, 96
 
@@ -39,10 +39,10 @@ def tools(binary: Path, py_spy: Path, nvml: Path) -> dict[str, Path]:
         "py-spy": (py_spy, "pip install -r tests/requirements.txt"),
         "libfake_nvml.so": (nvml, "cargo build --release --examples"),
     }
-    for path, mend in wanted.values():
+    for path, fix in wanted.values():
         if not path.is_file():
-            raise Unavailable(f"no {path}; mend it with: {mend}")
-    return {name: path for name, (path, _mend) in wanted.items()}
+            raise Unavailable(f"{path} not found; fix it: {fix}")
+    return {name: path for name, (path, _fix) in wanted.items()}
 
 
 def link_tree(source: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""One guest under qemu, without KVM: from its files to the marked lines that its runner prints."""
+"""One guest in qemu, without KVM: from its files to the marked lines that its runner prints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LONGEST_LINE = 200_000
 
 @dataclass(frozen=True)
 class Boot:
-    """How a guest is started: what cannot be switched while it runs."""
+    """How to start a guest: everything that cannot change while it runs."""
 
     name: str
     suite: str = "bookworm"
@@ -42,13 +42,13 @@ class Boot:
 
 
 def qemu() -> str:
-    """qemu, installed when that is possible. Raises Unavailable else."""
+    """The path of qemu; installs it if possible. Raises Unavailable otherwise."""
     if shutil.which(QEMU) is None and os.geteuid() == 0 and shutil.which("apt-get"):
         command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "qemu-system-x86"]
         subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     found = shutil.which(QEMU)
     if found is None:
-        raise Unavailable(f"no {QEMU}; mend it with: sudo apt-get install --no-install-recommends qemu-system-x86")
+        raise Unavailable(f"{QEMU} not found; install it: sudo apt-get install --no-install-recommends qemu-system-x86")
     return found
 
 

@@ -1,6 +1,6 @@
-"""Debian's packages for a guest, unpacked into a folder: nothing is installed on this machine.
+"""Debian's packages for a guest, unpacked into a folder. Nothing is installed on this machine.
 
-Each release has a folder of its own with apt's lists, the kernel and the tree of programs, which later runs take as it is.
+Each release has its own folder with apt's lists, the kernel and the tree of programs. Later runs use it again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATIENCE_S = 300
 
 
 class Unavailable(Exception):
-    """Something that is needed is not to be had here. The text is one line and says what mends it."""
+    """A requirement is missing. The message is one line and says how to fix that."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ RELEASES = {"bookworm": Release("bookworm", "6.1"), "trixie": Release("trixie", 
 
 
 def called(command: list[str], folder: Path | None = None) -> str:
-    """What the command prints. Raises Unavailable with its last line when it fails."""
+    """The output of a command. Raises Unavailable with its last line if it fails."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     except FileNotFoundError as error:
-        raise Unavailable(f"{command[0]} is not here: this needs a Debian or Ubuntu with apt and dpkg") from error
+        raise Unavailable(f"{command[0]} not found; this needs Debian or Ubuntu, with apt and dpkg") from error
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"{command[0]} took longer than {PATIENCE_S} s; try again") from error
     if done.returncode:
@@ -55,11 +55,11 @@ def called(command: list[str], folder: Path | None = None) -> str:
 
 
 class Archive:
-    """apt with lists and a cache of its own, for one release."""
+    """apt with its own lists and cache, for one release."""
 
     def __init__(self, release: Release, cache: Path, mirror: str):
         if not os.path.exists(KEYRING):
-            raise Unavailable(f"no {KEYRING}; mend it with: sudo apt-get install debian-archive-keyring")
+            raise Unavailable(f"{KEYRING} not found; install it: sudo apt-get install debian-archive-keyring")
         self.folder = cache / release.suite
         for name in ("apt/lists/partial", "apt/cache/archives/partial", "packages"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What came back from the guests, held against what was expected, and the table of it."""
+"""Compares the results from the guests with what was expected, and makes the table."""
 
 from __future__ import annotations
 

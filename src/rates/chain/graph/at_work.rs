@@ -1,4 +1,4 @@
-//! The processes and threads that are at work at a round.
+//! The processes and threads that work in a round.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use crate::rates::wait::Wait;
 use crate::sample::Channel;
 
 impl Graph<'_> {
-    /// Processes with a thread that is at work at this round, the loop's own but for it: they run, or wait for a disk or for
-    /// an answer from elsewhere, as one that fetches ahead does; or have something for the loop that it has not taken yet.
+    /// Processes with a thread at work in this round, not counting the loop's own: they run, or wait for a disk or a
+    /// remote answer (like a process that fetches ahead), or have something for the loop that it has not taken yet.
     pub(in crate::rates::chain) fn at_work(&self, (trainer, tid): (u32, u32)) -> BTreeSet<u32> {
         let fetches = |thread: &GraphThread<'_>| {
             let elsewhere = |channel: &Channel| channel.remote.is_some() && !channel.writers.contains(&trainer);
@@ -28,7 +28,7 @@ impl Graph<'_> {
         self.threads.iter().filter(works).map(|thread| thread.pid).collect()
     }
 
-    /// Threads of the job that run at this round, but a loop's own and those of torch's workers: process and thread.
+    /// Threads of the job that run in this round, except the loop's own and those of torch workers: process and thread.
     pub(in crate::rates::chain) fn busy_threads(&self, of_loop: (u32, u32)) -> Vec<(u32, u32)> {
         let runs = |thread: &&GraphThread<'_>| {
             thread.active && thread.wait == Wait::Running && (thread.pid, thread.tid) != of_loop

@@ -10,11 +10,11 @@ use crate::sample::job::is_unread_accelerator;
 use crate::sample::syscall::{FdUse, fd_use, waits_for_lock};
 use crate::sample::{Channel, Descriptor, Observation, ProcessRole};
 
-/// An eventfd(2): threads of one process wake each other by it, as the one that ZeroMQ has for its sockets does. All of them have
-/// this name.
+/// The name of every eventfd(2). Threads of one process wake each other with it; ZeroMQ has one for its sockets.
 const EVENT: &str = "anon_inode:[eventfd]";
 
-/// Timers of what answers requests are shorter than this, milliseconds; those that close idle connections are longer.
+/// Timeouts of a process that answers requests are shorter than this, milliseconds; timeouts for idle connections are
+/// longer.
 const SOON_MS: i32 = 1000;
 
 impl<'a> Graph<'a> {
@@ -45,24 +45,24 @@ impl<'a> Graph<'a> {
             alternatives.extend(self.paths_over(thread, descriptor, used == Some(FdUse::Reads), trail));
         }
         if alternatives.is_empty() && descriptors.iter().any(|one| one.link.starts_with(EVENT)) {
-            alternatives = self.companion_paths(thread, trail);
+            alternatives = self.sibling_paths(thread, trail);
         }
         let is_local = || seen.wchan.as_deref().is_some_and(|symbol| symbol.contains("unix_stream_read"));
         if !self.exact && alternatives.is_empty() && is_local() {
-            // None of the known sockets: one made for a moment, as torch's loop makes to take over a worker's memory.
+            // Not a known socket: a short-lived one, like the one torch's loop makes to take over a worker's memory.
             let partners = self.likeliest(thread.pid, self.pipe_partners(thread.pid)).into_iter();
             alternatives.extend(partners.take(CANDIDATES).map(|pid| self.process_paths(pid, WaitEdge::Reads, trail)));
         }
         let paths = self.best(alternatives);
-        // torch's loader names its wait itself: a worker that is not followed yet is one all the same.
+        // The wait itself shows that it is torch's loader, even if no worker is followed yet.
         let is_unknown = paths.iter().all(|path| path.is_own(&WaitEnd::Unknown));
         if is_unknown && thread.wait == Wait::LoaderPoll { RoundPath::only(WaitEnd::Loader) } else { paths }
     }
 
     /// Paths over the other active threads of the same process.
-    fn companion_paths<'g>(&'g self, thread: &'g GraphThread<'a>, trail: &mut Trail<'g, 'a>) -> Vec<Vec<RoundPath>> {
-        let companions = self.companions(thread, trail).into_iter().take(CANDIDATES);
-        companions.map(|other| self.paths_through(other, WaitEdge::Thread, trail)).collect()
+    fn sibling_paths<'g>(&'g self, thread: &'g GraphThread<'a>, trail: &mut Trail<'g, 'a>) -> Vec<Vec<RoundPath>> {
+        let active_siblings = self.active_siblings(thread, trail).into_iter().take(CANDIDATES);
+        active_siblings.map(|other| self.paths_through(other, WaitEdge::Thread, trail)).collect()
     }
 
     pub(super) fn lock_paths<'g>(
@@ -85,7 +85,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Paths over one descriptor; nothing where it leads nowhere.
+    /// Paths over one descriptor; empty if it leads nowhere.
     fn paths_over<'g>(
         &'g self,
         thread: &'g GraphThread<'a>,
@@ -118,11 +118,12 @@ impl<'a> Graph<'a> {
         pids.retain(|other| *other != pid);
         let remote = channel.and_then(|channel| channel.remote.as_ref());
         if pids.is_empty() && remote.is_none() && !is_pipe && reads {
-            // A socket that was made for a moment, to pass a descriptor on: of those that share a pipe with this process.
+            // A short-lived socket for passing a descriptor: it belongs to the processes that share a pipe with this
+            // one.
             pids = self.pipe_partners(pid);
         }
         if pids.is_empty() && within {
-            return self.companion_paths(thread, trail);
+            return self.sibling_paths(thread, trail);
         }
         if !is_pipe {
             pids = self.without_heirs(pid, pids);
@@ -143,8 +144,8 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The paths `found` to the holders of the other end of a connection on this machine, or where these don't explain the wait,
-    /// its address.
+    /// The paths `found` to the holders of the other end of a local connection, or the connection's address if they do
+    /// not explain the wait.
     fn or_elsewhere(
         &self,
         channel: &Channel,
@@ -153,11 +154,11 @@ impl<'a> Graph<'a> {
         holders: &[u32],
         mut found: Vec<Vec<RoundPath>>,
     ) -> Vec<Vec<RoundPath>> {
-        // A holder that waits in turn for the one that asks, itself or as others of its kind do, has nothing to do. Unless it
-        // looks again by itself soon, as a server does whose answers take their time: then it sleeps.
+        // A holder that in turn waits for the thread that asks, itself or through others of its kind, has nothing to
+        // do. The exception is one that soon polls again, like a server that needs time to answer: it sleeps.
         let asked = |paths: &Vec<RoundPath>| paths.iter().all(|path| path.end == WaitEnd::Asked);
         let sleeps = || holders.iter().any(|other| self.looks_again(*other));
-        // Ranks, too, wait for each other; that one of them sleeps does not put it elsewhere.
+        // Ranks wait for each other too; if one of them sleeps, that is not a remote wait.
         let is_rank = |other: &u32| {
             let known = self.processes.get(other).filter(|known| known.role == ProcessRole::Trainer);
             known.is_some() && self.inside_pids.contains(other)
@@ -165,13 +166,13 @@ impl<'a> Graph<'a> {
         if !found.is_empty() && (holders.iter().all(is_rank) || found.iter().all(asked) && !sleeps()) {
             return found;
         }
-        // A server here that computes or reads is the end; one that sleeps, or is not sampled, is an address.
+        // A local server that computes or reads is the end. One that sleeps, or is not sampled, counts as an address.
         found.retain(|paths| paths.iter().any(|path| path.end.rank() < WaitEnd::Timer.rank()));
         if found.is_empty() {
             found.push(vec![match is_unsought {
-                // The holder on this machine is not known, or not followed yet: that is not elsewhere.
+                // The local holder is unknown, or not followed yet; that does not make it remote.
                 true => RoundPath { name: Some(Arc::clone(remote)), ..RoundPath::end(WaitEnd::Unknown) },
-                // The side that opened the connection asks, and is not asked.
+                // The side that opened the connection asks; this side answers.
                 false if channel.accepted => RoundPath::end(WaitEnd::Asked),
                 false => RoundPath::end(WaitEnd::Net(Arc::clone(remote))),
             }]);
@@ -179,16 +180,17 @@ impl<'a> Graph<'a> {
         found
     }
 
-    /// A thread of a process waits at this round for descriptors, and for a moment that is near: a timer of its own, as asyncio's
-    /// `sleep` sets one.
+    /// Whether a thread of a process waits in this round for descriptors with a short timeout: its own timer, as set by
+    /// asyncio's `sleep`.
     fn looks_again(&self, pid: u32) -> bool {
         let soon = |seen: &Observation| seen.timeout_ms.is_some_and(|ms| (1..=SOON_MS).contains(&ms));
         let polls = |thread: &GraphThread<'_>| thread.wait == Wait::Poll && thread.now.is_some_and(soon);
         self.threads_of(pid).any(polls)
     }
 
-    /// Of those that hold the other end of a socket without the ones that inherited it: a rank's forked data workers hold its
-    /// sockets to the other ranks too. The waiting process's own ancestors pass on to their children what these talk over.
+    /// The holders of a socket's other end, without those that inherited it: a rank's forked workers also hold its
+    /// sockets to other ranks. The waiting process's own ancestors pass on to their children what these communicate
+    /// over.
     fn without_heirs(&self, waits: u32, pids: Vec<u32>) -> Vec<u32> {
         let owns = |pid: &u32| self.moving.contains(pid) && !self.is_child_of(waits, *pid);
         let owners: Vec<u32> = pids.iter().copied().filter(owns).collect();
@@ -196,7 +198,7 @@ impl<'a> Graph<'a> {
         pids.into_iter().filter(|pid| !inherited(pid)).collect()
     }
 
-    /// Of several that hold the other end of a pipe the process's own data workers, where there are any, and those that move.
+    /// Among several holders of a pipe's other end: the process's own workers if it has any, and the active ones.
     fn likeliest(&self, pid: u32, pids: Vec<u32>) -> Vec<u32> {
         let of = |wanted: &dyn Fn(u32) -> bool| pids.iter().copied().filter(|pid| wanted(*pid)).collect::<Vec<_>>();
         let is_trainer = self.processes.get(&pid).is_some_and(|process| process.role == ProcessRole::Trainer);
@@ -222,8 +224,8 @@ impl<'a> Graph<'a> {
         partners
     }
 
-    /// What a thread may wait on where its call may not be seen: every open end of its process that fits the kernel's
-    /// function, and whose other end an active process holds.
+    /// What a thread may wait on if its call cannot be read: every open end of its process that fits the kernel
+    /// function and whose other end an active process holds.
     fn guessed_descriptors(&self, thread: &GraphThread<'_>, seen: &Observation) -> Vec<Descriptor> {
         let symbol = seen.wchan.as_deref().unwrap_or_default();
         let writes = ["pipe_write", "stream_wait_memory", "sock_alloc_send", "wait_for_wmem"]

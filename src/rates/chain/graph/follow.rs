@@ -1,8 +1,8 @@
-//! From a blocked thread to what would let it go on.
+//! From a blocked thread to what would wake it.
 //!
-//! [`Graph::loop_paths`] is the entry: it weighs the device against what [`Graph::paths`] finds. That asks by the kind of the
-//! wait, and comes back here for the next thread ([`Graph::paths_through`]) or process ([`Graph::process_paths`]) until there
-//! is an end. Where several may end a wait, [`Graph::best`] chooses.
+//! [`Graph::loop_paths`] is the entry: it weighs the GPU against what [`Graph::paths`] finds. That function asks by the
+//! kind of wait, and returns here for the next thread ([`Graph::paths_through`]) or process ([`Graph::process_paths`])
+//! until there is an end. If several things may end a wait, [`Graph::best`] chooses.
 
 use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
 use super::super::round_paths::{FoundPaths, RoundPath};
@@ -12,18 +12,19 @@ use crate::rates::levels::{CLEARLY, WORKING_SHARE};
 use crate::rates::wait::Wait;
 use crate::sample::{Channel, Observation};
 
-/// Most threads and processes that one sample's wait is followed through, some 1 µs each; what lies beyond is unknown.
+/// Most threads and processes that one sample's wait is followed through, about 1 µs each; what is beyond stays
+/// unknown.
 const MOST_STEPS: u32 = 128;
-/// Most different paths that one wait is passed on over.
+/// Most distinct paths passed on for one wait.
 const MOST_PATHS: usize = 32;
-/// CPython's switch interval is 5 ms: a thread that waits for the interpreter lock looks again after it (Python/ceval_gil.c,
-/// `take_gil`). Milliseconds, rounded up.
+/// CPython's switch interval is 5 ms: a thread that waits for the interpreter lock tries again after it
+/// (Python/ceval_gil.c, `take_gil`). Milliseconds, rounded up.
 const SWITCH_MS: i32 = 6;
-/// So often a second does it wake meanwhile, at least, where the end of its wait may not be read: 230 were measured.
+/// It wakes at least this often per second meanwhile, if the deadline of its wait cannot be read: 230 were measured.
 const SWITCHES_S: f64 = 150.0;
 
 impl<'a> Graph<'a> {
-    /// Where the wait of a thread leads at this round; `device` is the device's use around it, 0–1.
+    /// Where the wait of a thread leads in this round; `device` is the GPU's use around it, 0–1.
     pub(in crate::rates::chain) fn loop_paths(&self, pid: u32, tid: u32, device: Option<f64>) -> FoundPaths {
         let idle = 1.0 - device.unwrap_or(0.0);
         let mut found = self.paths_beside_device(pid, tid, device);
@@ -31,7 +32,7 @@ impl<'a> Graph<'a> {
         for path in &mut found.paths {
             path.idle = match () {
                 () if path.is_own(&WaitEnd::Device) => 0.0,
-                // The device has its own part of the time.
+                // The GPU has its own part of the time.
                 () if is_shared => 1.0,
                 () => idle,
             };
@@ -44,15 +45,15 @@ impl<'a> Graph<'a> {
         let paths = self.paths_from(thread);
         let busy = device.filter(|busy| *busy >= WORKING_SHARE);
         match (thread.wait, busy) {
-            // The wait has no name of its own: the device may be what is waited for.
+            // The wait does not show its purpose: the GPU may be what is waited for.
             (Wait::Device, Some(_)) => RoundPath::only(WaitEnd::Device).into(),
-            // A thread that sleeps waits for the device at most while that works.
+            // A sleeping thread waits for the GPU only while the GPU works.
             (Wait::Sleep, Some(busy)) => {
                 let otherwise = paths.iter().map(|path| path.clone().part(busy)).collect();
                 FoundPaths { paths: beside_device(paths, busy), otherwise }
             }
             (Wait::Futex | Wait::Poll | Wait::Other, Some(busy)) if !self.has_channel(thread) => {
-                // That threads which have ended were meant is known from the whole tick, not from this round.
+                // Whether ended threads were meant is known from the whole tick, not from this round.
                 let has_ended = |path: &RoundPath| path.hops.first().is_some_and(WaitHop::is_short_lived);
                 let leads = paths.iter().any(|path| path.leads() && !has_ended(path));
                 if !leads {
@@ -77,7 +78,7 @@ impl<'a> Graph<'a> {
         self.paths(thread, &mut vec![thread])
     }
 
-    /// The paths from a thread on; `trail` are the threads that lead here, itself included. The shares add up to 1.
+    /// The paths from a thread on; `trail` are the threads that lead here, including itself. The shares add up to 1.
     fn paths<'g>(&'g self, thread: &'g GraphThread<'a>, trail: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
         let Some(seen) = thread.now.filter(|_| self.may_go_on()) else {
             return RoundPath::only(WaitEnd::Unknown);
@@ -88,7 +89,7 @@ impl<'a> Graph<'a> {
             Wait::DiskWrite => RoundPath::only(WaitEnd::Flush),
             Wait::Memory => RoundPath::only(WaitEnd::Memory),
             Wait::Stopped => RoundPath::only(WaitEnd::Stopped),
-            // Another process holds a lock on a file that this one has open: it tries that again and again.
+            // Another process holds a lock on a file that this one has open, and this one keeps trying.
             Wait::Sleep if self.locks.get(&thread.pid).is_some_and(|lock| lock.sleeps) => {
                 self.lock_paths(thread.pid, None, trail)
             }
@@ -108,16 +109,16 @@ impl<'a> Graph<'a> {
         self.or_short_lived(thread, paths)
     }
 
-    /// A futex of the process: its threads that run, else those that wait for something themselves.
+    /// A futex of the process: its running threads, else those that wait for something themselves.
     fn futex_paths<'g>(
         &'g self,
         thread: &'g GraphThread<'a>,
         seen: &Observation,
         trail: &mut Trail<'g, 'a>,
     ) -> Vec<RoundPath> {
-        let others = self.companions(thread, trail);
+        let others = self.active_siblings(thread, trail);
         let run = running(&others);
-        // A lock that other processes share is held by one of them that runs.
+        // A lock shared with other processes is held by one of them that runs.
         let shared = seen.operation.is_some_and(|operation| operation & PRIVATE == 0);
         let short = seen.deadline_ms.is_some_and(|ahead| ahead <= SWITCH_MS);
         let switches = !self.exact && thread.wakes_per_s > SWITCHES_S && !run.is_empty();
@@ -150,9 +151,9 @@ impl<'a> Graph<'a> {
         self.best(alternatives)
     }
 
-    /// Paths over the threads that run, and over their peers that wait for a source meanwhile: in a pool whose threads each wait
-    /// most of the time, one of them runs at most moments, and is no more why the loop waits than the others are. One that uses far less
-    /// CPU is no peer.
+    /// Paths over the running threads, and over their peers that wait for a source meanwhile. In a pool whose threads
+    /// mostly wait, one of them runs at most moments, and explains the loop's wait no better than the others. A thread
+    /// that uses far less CPU is not a peer.
     fn pool_paths<'g>(
         &'g self,
         run: &[&'g GraphThread<'a>],
@@ -174,7 +175,7 @@ impl<'a> Graph<'a> {
         merged(running.chain(waiting.into_iter().flatten().map(|path| path.part(1.0 / all))))
     }
 
-    /// It waits on a pipe or socket that leads somewhere.
+    /// Whether it waits on a pipe or socket that leads somewhere.
     fn has_channel(&self, thread: &GraphThread<'_>) -> bool {
         let leads = |channel: &Channel| channel.remote.is_some() || self.others(channel, thread.pid).next().is_some();
         self.waits_on(thread).any(|(_, channel)| leads(channel))
@@ -200,8 +201,8 @@ impl<'a> Graph<'a> {
         paths.into_iter().map(|path| path.after(other.hop(by))).collect()
     }
 
-    /// What a process does that is waited for: its threads that run, else what its main thread waits for, or the
-    /// most active one where that rests or leads nowhere.
+    /// What a waited-for process does: its running threads, else what its first thread waits for, or its most active
+    /// one if the first thread is idle or leads nowhere.
     pub(super) fn process_paths<'g>(&'g self, pid: u32, by: WaitEdge, trail: &mut Trail<'g, 'a>) -> Vec<RoundPath> {
         if trail.iter().any(|on| on.pid == pid) {
             return RoundPath::only(WaitEnd::Asked);
@@ -227,7 +228,7 @@ impl<'a> Graph<'a> {
             return RoundPath::only(WaitEnd::Unknown);
         }
         let paths = self.paths_through(first, by, trail);
-        // The main thread of a server may rest while another one answers.
+        // A server's first thread may be idle while another thread answers.
         let rests = paths.iter().all(|path| path.end.rank() > WaitEnd::Timer.rank());
         match busiest_but(Some(first.tid)).filter(|_| rests) {
             Some(other) => self.best(vec![paths, self.paths_through(other, by, trail)]),
@@ -235,15 +236,15 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// What a data worker's main thread waits for where that is a thread of its own process, or a child of its own (a decoder
-    /// at the other end of a pipe): the kind of its wait, and that of the wait at the end.
+    /// If a worker's first thread waits for a thread or child of its own (a decoder behind a pipe): the kind of its
+    /// wait, and of the wait at the end.
     pub(in crate::rates::chain) fn own_wait(&self, pid: u32) -> Option<(Wait, Wait)> {
         let main = self.thread(pid, pid)?;
         if main.now.is_none() || !matches!(main.wait, Wait::Futex | Wait::Pipe) {
             return None;
         }
         let paths = self.paths_from(main);
-        // The end that most of the paths have.
+        // The end that most of the paths share.
         let of_end = |end: &WaitEnd| paths.iter().filter(|path| path.end == *end).map(|path| path.share).sum::<f64>();
         let path = paths.iter().max_by(|a, b| of_end(&a.end).total_cmp(&of_end(&b.end)))?;
         let first = path.hops.first()?;
@@ -265,7 +266,7 @@ impl<'a> Graph<'a> {
         Some((main.wait, end))
     }
 
-    /// The alternatives that end best, in equal parts: what works is why the others wait.
+    /// The alternatives with the best ends, in equal parts: what works is why the others wait.
     pub(super) fn best(&self, mut alternatives: Vec<Vec<RoundPath>>) -> Vec<RoundPath> {
         let rank = |paths: &[RoundPath]| paths.iter().map(|path| path.end.rank()).min().unwrap_or(u8::MAX);
         let Some(least) = alternatives.iter().map(|paths| rank(paths)).min() else {
@@ -292,7 +293,7 @@ impl GraphThread<'_> {
         WaitHop { by, pid: self.pid, tid: self.tid }
     }
 
-    /// What a thread that is seen running does.
+    /// What a running thread does.
     fn runs_or_reads(&self) -> Vec<RoundPath> {
         let ends = [(WaitEnd::Cpu, 1.0 - self.at_disk), (WaitEnd::Disk, self.at_disk)];
         ends.into_iter()
@@ -302,13 +303,13 @@ impl GraphThread<'_> {
     }
 }
 
-/// As much of the wait as the device works is for it.
+/// The wait counts for the GPU in proportion to the GPU's use.
 fn beside_device(paths: Vec<RoundPath>, busy: f64) -> Vec<RoundPath> {
     let rest = paths.into_iter().map(|path| path.part(1.0 - busy));
     rest.filter(|path| path.share > 0.0).chain([RoundPath::end(WaitEnd::Device).part(busy)]).collect()
 }
 
-/// Equal paths as one, and what is beyond [`MOST_PATHS`] of them as one with an unknown end.
+/// Merges equal paths, and everything beyond [`MOST_PATHS`] into one path with an unknown end.
 fn merged(paths: impl Iterator<Item = RoundPath>) -> Vec<RoundPath> {
     let mut kept: Vec<RoundPath> = Vec::new();
     let mut rest = 0.0;
@@ -328,7 +329,7 @@ fn merged(paths: impl Iterator<Item = RoundPath>) -> Vec<RoundPath> {
 }
 
 impl RoundPath {
-    /// It ends at something that explains a wait, or goes over a lock or a full pipe, whose owner does whatever it does.
+    /// Whether it ends at something that explains a wait, or passes a lock or a full pipe, whose owner may do anything.
     pub(super) fn leads(&self) -> bool {
         let held = |hop: &WaitHop| hop.by.is_file_lock() || hop.by == WaitEdge::Writes;
         self.end.rank() < WaitEnd::Timer.rank() || self.hops.iter().any(held)
@@ -336,7 +337,7 @@ impl RoundPath {
 }
 
 impl WaitEnd {
-    /// Where several paths are possible: the likelier to be what the others wait for, the smaller.
+    /// Orders possible paths: the likelier it is that the others wait for this one, the smaller.
     pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Cpu | Self::Children => 0,

@@ -1,4 +1,4 @@
-//! Data workers that take turns at a lock which they share, as one of multiprocessing's: one of them works, and the others wait
+//! Workers that take turns at a lock they share, like one from multiprocessing: one of them works, and the others wait
 //! for it in a futex.
 
 use std::collections::{HashMap, HashSet};
@@ -7,19 +7,19 @@ use super::Graph;
 use crate::rates::sampled::SampledWorker;
 use crate::rates::wait::Wait;
 
-/// FUTEX_PRIVATE_FLAG: no other process waits at it (linux/futex.h).
+/// FUTEX_PRIVATE_FLAG: no other process waits on it (linux/futex.h).
 pub(super) const PRIVATE: u32 = 128;
 
 impl Graph<'_> {
-    /// Trainers one of whose workers holds a lock, if there is one: it works, and none of the others rests until it is asked for
-    /// something. A worker that waits for its turn at a queue of indices waits for one that rests.
+    /// Training processes with a worker that holds a lock: it works, and no other worker is idle until it is asked for
+    /// something. A worker that waits for its turn at a queue of indices waits for an idle one.
     pub(in crate::rates::chain) fn lock_holders(&self, workers: &[SampledWorker]) -> HashSet<u32> {
         let mut trainers: HashMap<u32, (bool, bool)> = HashMap::new();
         for worker in workers {
             let Some(main) = self.thread(worker.id.pid, worker.id.pid) else { continue };
             let rests = match main.wait {
                 Wait::LoaderPoll => worker.torch,
-                // Where calls cannot be read any poll may be torch's.
+                // Without readable calls, any poll may be torch's.
                 Wait::Poll if worker.torch => !self.exact,
                 _ => !worker.torch && self.rests(main, worker.trainer),
             };
@@ -31,7 +31,7 @@ impl Graph<'_> {
         holders.map(|(trainer, _)| trainer).collect()
     }
 
-    /// A worker's main thread waits at this round in a futex that other processes may share.
+    /// Whether a worker's first thread waits in this round in a futex that other processes may share.
     pub(in crate::rates::chain) fn is_at_shared_lock(&self, pid: u32) -> bool {
         self.thread(pid, pid).is_some_and(|main| {
             let operation = main.now.and_then(|seen| seen.operation);

@@ -1,4 +1,4 @@
-//! Waits for short-lived children and threads, which are gone before they can be followed: known by the CPU time that they
+//! Waits for short-lived children and threads, which are gone before they can be followed: known by the CPU time they
 //! leave behind.
 
 use super::super::paths::{WaitEdge, WaitEnd, WaitHop, is_at_sleeping_thread};
@@ -8,10 +8,10 @@ use crate::rates::short_lived::{FOR_CHILDREN, FOR_THREADS, ShortLived, explained
 use crate::rates::wait::Wait;
 use crate::sample::{Observation, ProcessSample};
 
-/// wait4 names the child first; waitid after the kind of what is named, from P_ALL, 0, to P_PIDFD (linux/wait.h).
+/// wait4 names the child first; waitid after the kind of the name, P_ALL (0) to P_PIDFD (linux/wait.h).
 const KINDS: u32 = 3;
 
-/// The parts of a thread's waits, of those that may be for such, which what lives for a moment explains, 0–1.
+/// The parts of a thread's waits that short-lived children and threads explain, 0–1, among those that may be for them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Explained {
     /// Short-lived children of its process.
@@ -41,7 +41,7 @@ impl Explained {
 }
 
 impl Graph<'_> {
-    /// The children that a process waits for the end of: the one that it names, or all; none where that one is not known.
+    /// The children whose end a process waits for: the one it names, or all; empty if the named one is unknown.
     pub(super) fn waited_children(&self, pid: u32, seen: &Observation) -> Vec<u32> {
         let named = seen.argument.and_then(|named| u32::try_from(named).ok()).filter(|named| *named > KINDS);
         let is_named = |one: &ProcessSample| {
@@ -53,8 +53,8 @@ impl Graph<'_> {
         pids
     }
 
-    /// The same paths; where they lead nowhere, they lead to the process's own short-lived children or threads as far as those
-    /// explain the wait.
+    /// The same paths. If they lead nowhere, they lead to the process's own short-lived children or threads, as far as
+    /// those explain the wait.
     pub(super) fn or_short_lived(&self, thread: &GraphThread<'_>, paths: Vec<RoundPath>) -> Vec<RoundPath> {
         let is_gone = |path: &RoundPath| match path.hops.as_slice() {
             [] => true,
@@ -71,8 +71,8 @@ impl Graph<'_> {
             }
             _ => return paths,
         };
-        // A thread that sleeps is waited for only with a lock in its hands; one that is itself to be asked by another process
-        // (torch's, which hands out descriptors) hardly ever.
+        // A sleeping thread is waited for only if it holds a lock. A thread that itself answers other processes
+        // (torch's, which hands out descriptors) hardly ever is.
         let rests = |path: &RoundPath| {
             is_at_sleeping_thread(&path.hops, &path.end)
                 || path.end == WaitEnd::Asked && matches!(path.hops.as_slice(), [hop] if hop.by == WaitEdge::Thread)

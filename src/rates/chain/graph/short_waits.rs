@@ -1,11 +1,11 @@
-//! Waits that are over before a sample of them is taken.
+//! Waits that end before they can be sampled.
 
 use crate::rates::levels::{BEYOND_CHANCE, EACH_MS};
 use crate::rates::wait::Wait;
 
-/// Of a thread's samples as running, the part in which it waited for a disk. A wait of some 50 µs is over while it is looked at,
-/// so that a thread which reads a fast disk looks busier than its own counter of CPU time says. The first argument is its pace:
-/// share of the time on a CPU, and wake-ups a second.
+/// The part of a thread's samples as running in which it really waited for a disk. A wait of about 50 µs ends while it
+/// is being sampled, so a thread that reads a fast disk looks busier than its CPU time counter says. The first argument
+/// is its pace: share of the time on a CPU, and wake-ups per second.
 pub(super) fn short_waits(
     (cpu, wakes_per_s): (f64, f64),
     samples: impl Iterator<Item = (u32, u32)>,

@@ -78,7 +78,8 @@ fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
     for activity in shown {
         let look = activity.look();
         let share = format::share(shares.map(|shares| shares[activity]));
-        panel = panel.with(format!("{} {} {share}", theme.glyph(look), activity.short()), theme.style(look));
+        let text = format!("{} {} {share:>VALUE_CELLS$}", theme.glyph(look), activity.short());
+        panel = panel.with(text, theme.style(look));
     }
     Tile { panel, body: Body::Loop, weight: 3 }
 }
@@ -87,6 +88,9 @@ fn trouble(status: &SourceStatus) -> Option<String> {
     use SourceState::{Denied, Gone, Hung, Stale};
     matches!(status.state, Stale | Hung | Gone | Denied).then(|| status.state.seen().to_uppercase())
 }
+
+/// Cells of a value in the edge of a tile: where numbers keep their place, less changes on the terminal.
+const VALUE_CELLS: usize = 4;
 
 /// A number, how it is written, and what stands before and behind it.
 type Number<'n> = (&'n str, Option<f64>, fn(Option<f64>) -> String, &'n str);
@@ -103,7 +107,7 @@ fn tile<const N: usize>(
     let mut panel = Panel::new(name, theme.series(line.0).patch(theme.strong())).with(first, theme.strong());
     for (before, value, show, behind) in more {
         if value.is_some_and(f64::is_finite) {
-            panel = panel.with(format!("{before}{}{behind}", show(value)), theme.dim());
+            panel = panel.with(format!("{before}{:>VALUE_CELLS$}{behind}", show(value)), theme.dim());
         }
     }
     Tile { panel, body: Body::Chart(line, String::new()), weight: 2 }

@@ -1,13 +1,14 @@
-"""In a guest: puts each environment of a plan in force, has trainmon judge a job there, and prints what was seen.
+"""Runs in a guest: sets up each environment of a plan, lets trainmon judge a job there, and prints the result.
 
     runner.py PLAN        the environments of a JSON file, one after the other
-    runner.py --here ONE  one environment, in the namespaces and on the root that this process has
+    runner.py --here ONE  one environment, in the namespaces and on the root of this process
 
-What is printed goes to the second serial port: one line of JSON for each environment, behind MARK.
+Output goes to the second serial port: one line of JSON for each environment, after MARK.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,7 +16,8 @@ import subprocess
 import sys
 import time
 import traceback
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from harness.vm.guest import switches
 from workloads.simulated_gpu import create, name_owner
@@ -123,10 +125,8 @@ def here(environment: dict[str, Any]) -> dict[str, Any]:
     except subprocess.TimeoutExpired as error:
         return {"error": f"trainmon took longer than {error.timeout:g} s"}
     finally:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         job.wait()
 
 
@@ -176,7 +176,7 @@ def main() -> None:
     for environment in plan:
         try:
             result = run(environment)
-        except Exception:  # noqa: BLE001: one environment's failure is its result, and the others go on
+        except Exception:  # one environment fails, and the others still run
             result = {"error": traceback.format_exc(limit=-2)[-600:]}
         put({"environment": environment["name"], **result})
     put({"done": True})

@@ -1,0 +1,35 @@
+//! What the program of `trainmon run` writes: its last line above the footer, and a popup with the last screenful.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::App;
+use crate::text::fit;
+use crate::tui::pages::action::Action;
+use crate::tui::widgets::{PopupBox, write_fit};
+
+/// Below so many rows of a page there is no room for the line.
+const ROWS_LEAST: u16 = 12;
+
+/// Draws the program's last line into the last row of `area`, if there is one and room for it; the rest of the area.
+pub(super) fn line(buf: &mut Buffer, area: Rect, app: &App) -> Rect {
+    let line = app.output().filter(|_| area.height > ROWS_LEAST).and_then(|output| output.last_line());
+    let Some(line) = line else { return area };
+    let rest = Rect { height: area.height - 1, ..area };
+    let row = Rect { y: rest.bottom(), height: 1, ..area };
+    let key = app.options.keymap.key_of(Action::Output).unwrap_or_default();
+    write_fit(buf, row, &format!(" {key} output · {line}"), app.scene().theme.dim());
+    rest
+}
+
+/// Draws the program's last lines, as many as fit.
+pub(super) fn popup(buf: &mut Buffer, app: &App) {
+    let lines = app.output().map(|output| output.lines()).unwrap_or_default();
+    let area = buf.area;
+    let (width, rows) = (area.width.saturating_sub(4), usize::from(area.height.saturating_sub(6)));
+    let shown = lines.iter().skip(lines.len().saturating_sub(rows));
+    let shown: Vec<_> = shown.map(|line| (fit(line, usize::from(width.saturating_sub(4))), Style::new())).collect();
+    let popup = PopupBox { title: " Output of the program ", below: " Esc close ", width };
+    popup.text(buf, area, 0, &shown, app.scene().theme);
+}
