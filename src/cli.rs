@@ -182,9 +182,20 @@ impl Cli {
 pub struct DiagnoseArgs {
     #[command(flatten)]
     target: PidArgument,
+    /// Print everything: evidence, other findings, all advice with its reasons, what is not available.
+    #[arg(long, conflicts_with_all = ["short", "json"])]
+    pub full: bool,
+    /// Print one line, for a chat or a ticket.
+    #[arg(long, conflicts_with = "json")]
+    pub short: bool,
     /// Print the verdict as one JSON object.
     #[arg(long)]
     pub json: bool,
+    /// Stop as soon as the verdict is sure (80% or more for 3 s), at the latest after --duration.
+    ///
+    /// A job that is still starting is watched until it trains.
+    #[arg(long, conflicts_with = "replay")]
+    pub until_sure: bool,
     /// Exit with status 4 if the verdict is one of these classes.
     #[arg(long, value_name = "CLASS[,CLASS]", value_parser = parse_class, value_delimiter = ',')]
     pub fail_on: Vec<Class>,

@@ -26,6 +26,9 @@ const MARKS_KEPT: usize = 2;
 /// No word in the vocabulary is nearly this long, bytes.
 const LONGEST_WORD: usize = 64;
 
+/// Arguments of a command that are shown where cells are few.
+const SHORT_ARGUMENTS: usize = 256;
+
 /// Marks a text that was cut.
 const ELLIPSIS: char = '…';
 
@@ -169,6 +172,21 @@ pub fn wrap_hanging(first: &str, text: &str, width: usize) -> Vec<String> {
     }
     let begin = |number| if number == 0 { first.to_owned() } else { " ".repeat(indent) };
     lines.iter().enumerate().map(|(number, line)| (begin(number) + line).trim_end().to_owned()).collect()
+}
+
+/// A command line without the directories of its program and of its first Python file: where cells are few, the names
+/// say more than the paths.
+pub fn short_command(command: &str) -> String {
+    let mut script = false;
+    let shown = command.split(' ').enumerate().map(|(place, argument)| {
+        let is_script = !script && argument.ends_with(".py");
+        script |= is_script;
+        let long = (place == 0 || is_script) && argument.contains('/') && !argument.ends_with('/');
+        if long { argument.rsplit('/').next().unwrap_or_default() } else { argument }
+    });
+    // 4 KiB of arguments are not put together again for a title of a hundred cells.
+    let first: Vec<&str> = shown.take(SHORT_ARGUMENTS).collect();
+    first.join(" ")
 }
 
 /// Whether a word is in this blank-separated list.

@@ -147,13 +147,18 @@ impl Session {
         if self.ended || self.is_over() {
             return None;
         }
-        let remaining = self.duration.map(|duration| duration.saturating_sub(self.begun.elapsed()));
+        let remaining = self.remaining();
         tokio::select! {
             biased;
             () = ending.signalled() => None,
             tick = self.next() => Some(tick),
             () = time_over(remaining) => None,
         }
+    }
+
+    /// What is left of the duration; `None` where none is set.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.duration.map(|duration| duration.saturating_sub(self.begun.elapsed()))
     }
 
     /// Whether the target has ended.

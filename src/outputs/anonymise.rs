@@ -1,9 +1,9 @@
-//! A sample without the directories of the machine it was taken on, for recordings that are given to others.
+//! A sample without the directories of its machine, for recordings to share.
 //!
-//! Command lines, mount points and mount sources, control groups and the reasons that sources give keep the last part
-//! of each path, and so do files that threads wait for. Of addresses elsewhere the port is kept. The names of data files,
-//! and of processes that are not the job's and that it does not wait for, are left out. Everything that a verdict rests on
-//! stays, so the verdict is the same but for these names. What texts a sample holds is said in `sample`, by each of its parts.
+//! Command lines, mount points and mount sources, control groups, reasons and files that threads wait for keep the last part of
+//! each path. Addresses of other machines keep their port. Names of data files, and of other processes that the job does not wait
+//! for, are left out. Everything that a verdict rests on stays, so only these names differ in the verdict. Each part of `sample`
+//! says which texts it holds.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::sample::stacks::is_user_code;
 /// Paths below these are the kernel's own, the same on every machine.
 const KERNELS: [&str; 2] = ["/proc/", "/sys/"];
 
-/// What the kind of a wait is told by.
+/// Devices that tell what kind of wait it is.
 const DEVICES: [&str; 3] = ["/dev/nvidia", "/dev/pts/", "/dev/tty"];
 
 /// What separates one path from the next, or from what it belongs to (`--data=/mnt/x`, `server:/export`).
@@ -82,13 +82,13 @@ pub fn sample(sample: &Sample) -> Sample {
     sample
 }
 
-/// A file that a thread waits for; devices are the same on every machine, and the kind of a wait follows from them.
+/// A file that a thread waits for. Devices stay: they are the same on every machine, and the kind of a wait follows from them.
 fn link(link: &Arc<str>) -> Arc<str> {
     let is_device = DEVICES.iter().any(|device| link.starts_with(device)) || is_unread_accelerator(link);
     if is_device { Arc::clone(link) } else { base_name(link) }
 }
 
-/// An address with its port: that of this machine stays, of any other the port alone, which says what kind of service it is.
+/// An address with its port. One of this machine stays; any other keeps only the port, which says what kind of service it is.
 fn elsewhere(remote: &Arc<str>) -> Arc<str> {
     let (host, port) = remote.rsplit_once(':').unwrap_or((remote, ""));
     let host = host.trim_matches(['[', ']']);
@@ -96,8 +96,8 @@ fn elsewhere(remote: &Arc<str>) -> Arc<str> {
     if own { Arc::clone(remote) } else { format!("elsewhere:{port}").into() }
 }
 
-/// A file of code: from the folder of installed packages or the standard library on, which is the same on every machine;
-/// of the user's own code the name alone.
+/// A file of code. Installed packages and the standard library keep the path below their folder, which is the same on every
+/// machine; the user's own code keeps only the name.
 fn code_file(path: &str) -> Arc<str> {
     if is_user_code(path) {
         return base_name(path);

@@ -17,22 +17,20 @@ use crate::rates::frame::GpuRates;
 pub use columns::{COLUMNS, Column, GPU_COLUMNS, LAST_COLUMNS};
 use columns::{CsvRow, hundredths};
 
-/// More groups of device columns than this are not written (the largest hosts have 16 devices, or a few dozen MIG
-/// instances).
+/// Most groups of GPU columns (the largest hosts have 16 GPUs, or a few dozen MIG instances).
 pub const GROUPS_MAX: usize = 64;
 
-/// The header for so many devices, without the line's end.
+/// The header for so many GPUs, without the line's end.
 pub fn header(groups: usize) -> impl Iterator<Item = String> {
     let own = |columns: &'static [Column]| columns.iter().map(|column| column.name.to_owned());
     let devices = (0..groups).flat_map(|n| GPU_COLUMNS.iter().map(move |column| format!("gpu{n}_{}", column.name)));
     own(COLUMNS).chain(devices).chain(own(LAST_COLUMNS))
 }
 
-/// The number of device groups if this line (without its end) is a header of ours, else the first column that
-/// differs, counted from 1.
+/// The number of GPU groups if this line (without its end) is a header of ours.
 ///
 /// # Errors
-/// The position of the first column that is not ours.
+/// The first column that differs, counted from 1.
 pub fn groups_of_header(line: &str) -> Result<usize, usize> {
     let found: Vec<&str> = line.split(',').map(|column| column.trim_matches('"')).collect();
     let groups = found.len().saturating_sub(COLUMNS.len()) / GPU_COLUMNS.len();
@@ -44,7 +42,7 @@ pub fn groups_of_header(line: &str) -> Result<usize, usize> {
     }
 }
 
-/// The device that a group of columns stands for: kept for the life of the file.
+/// The GPU of a group of columns, the same for the life of the file.
 #[derive(Debug, Clone, PartialEq)]
 struct DeviceSlot {
     index: u32,
@@ -63,7 +61,7 @@ impl DeviceSlot {
         }
     }
 
-    /// What the columns of the group show: no readings while the job does not use the device.
+    /// What the group's columns show: no readings while the job does not use the GPU.
     fn readings(&self, frame: &Frame) -> GpuRates {
         let used = frame.gpus.iter().find(|gpu| self.is(gpu)).filter(|gpu| gpu.attached && !gpu.lost);
         GpuRates { index: self.index, uuid: self.uuid.clone(), ..used.cloned().unwrap_or_default() }
@@ -76,17 +74,17 @@ pub struct CsvLog<W: Write> {
     /// Where the rows go.
     pub out: W,
     zone: TimeZone,
-    /// Cleared where there is nothing, or something else, before the next row in the file.
+    /// False if the next row needs a header above it.
     pub(super) header_written: bool,
-    /// The number of device groups, once the first row or the file's header has fixed it.
+    /// The number of GPU groups, once the first row or the file's header has fixed it.
     pub(super) groups: Option<usize>,
     slots: Vec<DeviceSlot>,
     start_ns: Option<u64>,
 }
 
 impl<W: Write> CsvLog<W> {
-    /// A log that begins with a header. The devices of its columns are those of the first row: the ones that the job
-    /// uses, or, where it uses none yet, all that can be seen (their readings stay empty until it does).
+    /// A log that begins with a header. Its columns are for the GPUs of the first row: those that the job uses, or, if it uses
+    /// none yet, all that can be read (their readings stay empty until it does).
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -98,12 +96,12 @@ impl<W: Write> CsvLog<W> {
         }
     }
 
-    /// A log that goes on under a header with so many device groups.
+    /// A log that continues under a header with so many GPU groups.
     pub fn appending(out: W, groups: usize) -> Self {
         Self { header_written: true, groups: Some(groups), ..Self::new(out) }
     }
 
-    /// Writes the row of a frame and what was judged at it, after the header if it is the first, and flushes.
+    /// Writes the row of a frame and its verdict, after the header if it is the first, and flushes.
     ///
     /// # Errors
     /// What the writer answers; see [`super::log::LogOut::cannot_write`] for the words.
@@ -136,8 +134,8 @@ impl<W: Write> CsvLog<W> {
         self.put(fields.into_iter())
     }
 
-    /// Fixes the devices of the column groups at the first row. Under an existing header, groups that no device
-    /// was there for are filled as devices get attached.
+    /// Fixes the GPUs of the column groups at the first row. Under an existing header, free groups are filled as the job starts
+    /// to use GPUs.
     fn take_slots(&mut self, frame: &Frame) {
         let Some(groups) = self.groups else {
             let attached = frame.gpus.iter().any(|gpu| gpu.attached);

@@ -35,7 +35,7 @@ mod tests {
             (&"data worker".into(), &"cpu".into(), &"reads".into())
         );
         assert_eq!(value["chain"][0]["waits_for"], serde_json::json!([1, 2, 4]));
-        // Those who read verdicts of before need not know it.
+        // Readers of older verdicts need not know it.
         assert!(serde_json::to_value(Verdict::default()).unwrap().get("chain").is_none());
     }
 }

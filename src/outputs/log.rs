@@ -1,7 +1,7 @@
-//! Where the rows (and recordings) go: a new file, the end of an existing one, or standard output. No row is lost or torn.
+//! Where rows and recordings go: a new file, the end of an existing one, or standard output. No row is lost or torn.
 //!
-//! Each `write` of a [`LogOut`] is one row. When the disk is full in the middle of one, a regular file is cut back to
-//! its last whole row before the error is reported. A log whose file is rotated goes on in the new one.
+//! Each `write` of a [`LogOut`] is one row. If the disk fills up in the middle of a row, a regular file is cut back to its
+//! last whole row before the error is reported. After a rotation the log continues in the new file.
 
 mod out;
 
@@ -27,11 +27,11 @@ pub enum Existing {
     Refuse,
     /// Overwrite (`--force`).
     Overwrite,
-    /// Go on at its end (`--append`).
+    /// Continue at its end (`--append`).
     Append,
 }
 
-/// Opens a log at a path; `-` is standard output. With it comes one line for standard error, where a torn last row was found.
+/// Opens a log at a path; `-` is standard output. Returns a line for standard error, too, if it had to remove a torn last row.
 ///
 /// # Errors
 /// One line: the file exists, is not a log of ours, cannot be written, or is being written by another trainmon.
@@ -44,9 +44,9 @@ pub fn open(path: &Path, existing: Existing) -> anyhow::Result<(CsvLog<LogOut>, 
 }
 
 impl CsvLog<LogOut> {
-    /// Looks whether something else has moved, removed, replaced or truncated the file, and goes on where it is looked for:
-    /// in a new file under its header, or at the end of what is there now. To be called before each row. The note is one
-    /// line, where there is something to tell.
+    /// Checks whether another program has moved, removed, replaced or truncated the file, and continues at its path: in a new
+    /// file under a header, or at the end of what is there now. Call it before each row. Returns a one-line note if something
+    /// happened.
     ///
     /// # Errors
     /// One line: the log is gone, and nothing can be written in its place.
@@ -68,7 +68,7 @@ impl CsvLog<LogOut> {
         Ok(what.map(|what| format!("{} {what}", self.out.name())))
     }
 
-    /// Goes on at the end of what is in the file now: under its header if it has ours, under a new one otherwise.
+    /// Continues at the end of what is in the file now: under its header if that is ours, else under a new one.
     fn settle(&mut self) -> io::Result<()> {
         let (header, is_whole) = first_line(&self.out.file)?;
         if !is_whole || groups_of_header(&header).ok() != self.groups {
@@ -82,13 +82,13 @@ impl CsvLog<LogOut> {
         Ok(())
     }
 
-    /// Ends the last line, if something else has left it open.
+    /// Ends the last line if another program has left it open.
     fn end_line(&mut self) -> io::Result<()> {
         if self.out.ends_a_line()? { Ok(()) } else { self.out.write_all(b"\r\n") }
     }
 }
 
-/// Goes on at the end of a log, once its header is found to be ours and its last row whole.
+/// Continues at the end of a log whose header is ours; a torn last row goes.
 fn append(path: &Path, mut file: File) -> anyhow::Result<(CsvLog<LogOut>, Option<String>)> {
     let cannot = |error: io::Error| anyhow::anyhow!(explain("log", path, &error));
     let mut length = file.metadata().map_err(cannot)?.len();
@@ -98,8 +98,8 @@ fn append(path: &Path, mut file: File) -> anyhow::Result<(CsvLog<LogOut>, Option
     let (header, is_whole) = first_line(&file).map_err(cannot)?;
     let groups = match groups_of_header(&header) {
         Ok(groups) if is_whole => groups,
-        Ok(_) => return Err(header_differs(path, "it ends within the header")),
-        Err(column) => return Err(header_differs(path, &format!("column {column} is another one"))),
+        Ok(_) => return Err(header_differs(path, "the file ends inside the header")),
+        Err(column) => return Err(header_differs(path, &format!("column {column} differs"))),
     };
     let mut note = None;
     if let Some(torn) = last_line(&file, length).map_err(cannot)? {
@@ -125,11 +125,8 @@ fn append(path: &Path, mut file: File) -> anyhow::Result<(CsvLog<LogOut>, Option
 }
 
 fn header_differs(path: &Path, why: &str) -> anyhow::Error {
-    Failure::usage(format!(
-        "log {}: its header is not the one of this version ({why}); name a new file",
-        path.display()
-    ))
-    .into()
+    Failure::usage(format!("log {}: its header is not that of this version ({why}); name a new file", path.display()))
+        .into()
 }
 
 /// Whether an unended line has all its fields.
@@ -167,18 +164,18 @@ fn explain(what: &str, path: &Path, error: &io::Error) -> String {
     let log = if is_file { format!("{what} {}", path.display()) } else { format!("{what}: standard output") };
     let (why, fix) = match error.kind() {
         io::ErrorKind::StorageFull => {
-            ("the disk is full", "free some space or write elsewhere; what was written before is whole")
+            ("the disk is full", "free some space or write elsewhere; earlier rows are intact")
         }
         io::ErrorKind::QuotaExceeded => ("the disk quota is used up", "free some space or write elsewhere"),
         io::ErrorKind::FileTooLarge => ("the file-size limit is reached", "raise it (ulimit -f) or start a new file"),
         io::ErrorKind::ReadOnlyFilesystem => ("the file system is read-only", "write elsewhere"),
-        io::ErrorKind::PermissionDenied => ("no permission to write there", "name a place that you may write to"),
-        io::ErrorKind::NotFound => ("there is no such folder", "make it first"),
-        io::ErrorKind::NotADirectory => ("a part of the path is not a folder", "mend the path"),
+        io::ErrorKind::PermissionDenied => ("permission denied", "name a place that you may write to"),
+        io::ErrorKind::NotFound => ("no such folder", "create it first"),
+        io::ErrorKind::NotADirectory => ("a part of the path is not a folder", "fix the path"),
         _ => match Errno::from_io_error(error) {
-            Some(Errno::IO) => ("the disk reports an error (EIO)", "look at `dmesg` and write elsewhere"),
-            Some(Errno::LOOP) => ("there is a symbolic link in its place", "name a new file"),
-            Some(Errno::NXIO) => ("nobody reads this pipe", "start the reader first"),
+            Some(Errno::IO) => ("the disk reports an error (EIO)", "see `dmesg`, and write elsewhere"),
+            Some(Errno::LOOP) => ("a symbolic link is in its place", "name a new file"),
+            Some(Errno::NXIO) => ("no process reads this pipe", "start the reader first"),
             _ => return format!("{log}: {error}"),
         },
     };
@@ -274,7 +271,7 @@ mod tests {
         let fifo = directory.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         let error = open(&fifo, Existing::Refuse).unwrap_err();
-        assert!(error.to_string().contains("nobody reads"), "{error}");
+        assert!(error.to_string().contains("no process reads"), "{error}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::diagnosis::Signal;
-use crate::diagnosis::verdict::{Advice, Missing, StepSource, Subject};
+use crate::diagnosis::verdict::{Advice, Evidence, Finding, Missing, StepSource, Steps, Subject, Unavailable};
 use crate::outputs::testing::verdict;
 use crate::rates::time_split::TimeSplit;
 use crate::text::format::Unit;

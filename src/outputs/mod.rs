@@ -1,5 +1,5 @@
-//! What trainmon writes: one file for each format, each writing to an `impl Write`. Ticks and verdicts come in as they are: nothing
-//! is measured or judged here.
+//! What trainmon writes: a file for each format, each writing to an `impl Write`. Ticks and verdicts are written as they are;
+//! nothing is measured or judged here.
 
 pub mod anonymise;
 pub mod chain;
@@ -10,6 +10,7 @@ pub mod log;
 pub mod markdown;
 pub mod ranks;
 pub mod recording;
+mod report;
 pub mod stages;
 #[cfg(test)]
 mod testing;

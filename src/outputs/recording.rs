@@ -1,5 +1,5 @@
-//! Samples as a recording: JSON lines in zstd frames, each frame whole in itself and written in one piece, so that a
-//! crash costs the samples of one frame and no more.
+//! Samples as a recording: JSON lines in zstd frames. Each frame is complete and written in one piece, so a crash loses the
+//! samples of one frame at most.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ const FRAME_SAMPLES: usize = 5;
 const FRAME_NS: u64 = 10_000_000_000;
 /// … or are longer than this, bytes.
 const BLOCK_BYTES: usize = 4 << 20;
-/// zstd's own middle way: a frame of five samples takes a few milliseconds.
+/// A middle level of zstd: a frame of five samples takes a few milliseconds.
 const LEVEL: i32 = 9;
 
 /// Writes samples to `out`, which is given one whole frame with each call of `write`.
@@ -130,18 +130,18 @@ impl<W: Write> Recorder<W> {
 }
 
 impl Recorder<LogOut> {
-    /// Looks whether something else has moved, removed or truncated the file, and begins a new one in its place. To be
-    /// called before each sample. The note is one line, where there is something to tell.
+    /// Checks whether another program has moved, removed or truncated the file, and begins a new one in its place. Call it before
+    /// each sample. Returns a one-line note if something happened.
     ///
     /// # Errors
     /// One line: nothing can be written in its place, or something else was put or written there.
     pub fn follow(&mut self) -> anyhow::Result<Option<String>> {
         let what = match self.out.follow()? {
             Change::None => return Ok(None),
-            Change::Emptied => "was truncated; the recording begins again in it",
-            Change::Renewed => "was moved or removed; the recording goes on in a new file there",
+            Change::Emptied => "was truncated; the recording starts over in it",
+            Change::Renewed => "was moved or removed; the recording continues in a new file there",
             Change::Replaced | Change::Grown => anyhow::bail!(
-                "{}: another program has written to it or replaced it; record to another file",
+                "{}: another program wrote to it or replaced it; record to another file",
                 self.out.name()
             ),
         };

@@ -1,76 +1,133 @@
-//! The verdict for a person: what holds the job back, why, and what to do first, within 80 columns.
-//!
-//! Long because it is one page, its parts in the order in which they are read.
-
-use std::fmt::Display;
+//! The verdict for a person: the answer, why, and what to do first on the first lines; then where the time goes.
 
 use unicode_width::UnicodeWidthStr;
 
-use super::chain::{self, ROWS};
-use super::ranks;
-use crate::diagnosis::verdict::{
-    ChainNode, Class, Evidence, Finding, GpuIdle, Hottest, Phase, Rank, Stages, StepSource, Steps, Unavailable,
-    WorkerVerdict,
+pub use super::report::headline;
+use super::report::{
+    Column, NOTHING_HOLDS, Point, Section, SectionBody, explain_command, own_cost, phase_words, sections, with_worth,
 };
-use crate::diagnosis::{Verdict, causes};
-use crate::text::format::{largest_first, precise, precise_in_unit, sureness, whole_percent as percent};
-use crate::text::{sanitise, wrap_hanging};
+use crate::diagnosis::Verdict;
+use crate::diagnosis::verdict::{Class, Phase};
+use crate::rates::time_split::LoopActivity;
+use crate::text::format::whole_percent as percent;
+use crate::text::{fit, sanitise, short_command, wrap_hanging};
 
-/// Widest line.
+/// Widest line where nothing says how wide the terminal is.
 pub const WIDTH: usize = 80;
-/// Up to so many workers are listed one by one; more are summed up.
-const WORKERS_LISTED: usize = 8;
-/// Columns for the value of a piece of evidence; a longer one stands before the text.
-const VALUE: usize = 12;
-/// Columns of a full bar.
-const BAR: usize = 30;
+/// Longer lines than this are hard to read, however wide the terminal.
+const WIDEST: usize = 120;
+/// Narrower than this nothing can be laid out.
+const NARROWEST: usize = 40;
+/// Columns beside a bar: its name and its percentage.
+const BESIDE_BAR: usize = 32;
+/// Longest bar.
+const BAR: usize = 48;
+/// Less than this of a command line, columns, says nothing.
+const SHORTEST_COMMAND: usize = 8;
 
-/// How to draw.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// How to draw, and how much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// ASCII characters only.
     pub ascii: bool,
-    /// ANSI colours, for a terminal.
+    /// ANSI colors, for a terminal.
     pub color: bool,
+    /// Everything: evidence, other findings, what is not available, stages of the workers' time.
+    pub full: bool,
+    /// Columns of the terminal.
+    pub width: usize,
+}
+
+impl Default for Style {
+    /// What goes into a pipe.
+    fn default() -> Self {
+        Self { ascii: false, color: false, full: false, width: WIDTH }
+    }
 }
 
 /// The verdict on a page.
 pub fn page(verdict: &Verdict, style: Style) -> String {
-    let mut page = TextPage { lines: Vec::new(), style };
+    let width = style.width.clamp(NARROWEST, WIDEST);
+    let mut page = TextPage { lines: Vec::new(), style: Style { width, ..style } };
     page.head(verdict);
-    page.time(verdict);
-    page.ranks(&verdict.ranks);
-    page.chain(&verdict.chain);
-    page.main_thread(verdict);
-    page.workers(&verdict.workers);
-    page.stages(&verdict.workers);
-    page.evidence(&verdict.evidence);
-    page.advice(verdict);
-    page.findings(&verdict.other_findings);
-    page.unavailable(&verdict.not_seen);
-    page.own(verdict);
+    for section in sections(verdict).iter().filter(|section| style.full || !section.detail) {
+        page.section(section);
+    }
+    page.end(verdict);
     page.lines.join("\n") + "\n"
 }
 
-/// `DATA LOADER · too few workers (93% sure)`.
-pub fn headline(verdict: &Verdict) -> String {
-    let sure = sureness(verdict.confidence).filter(|_| verdict.class != Class::Unknown);
-    verdict.heading() + &sure.map(|sure| format!(" ({sure})")).unwrap_or_default()
+/// The verdict in one line, for a chat or a ticket: `DATA LOADER · too few workers (93% sure) → Raise num_workers from 4 to 7`.
+pub fn short(verdict: &Verdict, ascii: bool) -> String {
+    let first = verdict.advice.first().filter(|_| !verdict.is_healthy());
+    let first = first.map(|advice| format!(" → {}", with_worth(advice))).unwrap_or_default();
+    plain(&format!("{}{first}", headline(verdict)), ascii) + "\n"
 }
 
-/// What the job is doing, in a few words.
-pub(super) fn phase_words(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Unknown => "not training as far as can be seen",
-        Phase::Training => "training",
-        Phase::Checkpoint => "saving state",
-        state => causes::spec_of(Class::Idle, None, state).map_or(state.word(), |spec| spec.headline),
+/// Text made safe, and, where asked for, ASCII.
+pub fn plain(text: &str, ascii: bool) -> String {
+    let text = sanitise(text);
+    if !ascii {
+        return text.into_owned();
     }
+    text.chars()
+        .map(|c| match c {
+            c if c.is_ascii() => c.to_string(),
+            '×' => "x".to_owned(),
+            '–' | '—' | '−' => "-".to_owned(),
+            '≤' => "<=".to_owned(),
+            '≥' => ">=".to_owned(),
+            '→' => "->".to_owned(),
+            '←' => "<-".to_owned(),
+            '▶' => ">".to_owned(),
+            '✓' => "OK".to_owned(),
+            '…' => "...".to_owned(),
+            '·' => ";".to_owned(),
+            '│' | '├' | '└' => "|".to_owned(),
+            _ => "?".to_owned(),
+        })
+        .collect()
 }
 
-/// The command that says more about the verdict's cause.
-pub(super) fn explain_command(verdict: &Verdict) -> Option<String> {
-    verdict.cause.map(|cause| format!("trainmon explain {}/{cause}", verdict.class.word()))
+/// Text made safe as [`plain`] does, and cut to `width` columns.
+pub fn cut(text: &str, width: usize, ascii: bool) -> String {
+    let text = plain(text, ascii);
+    if text.width() <= width {
+        return text;
+    }
+    // In ASCII the mark of a cut takes three columns.
+    if ascii { plain(&fit(&text, width.saturating_sub(2)), true) } else { fit(&text, width) }
+}
+
+/// ANSI codes (ECMA-48 SGR) of what stands out: of the 16 colors that look as the terminal's owner likes.
+mod ink {
+    use super::{Class, LoopActivity, Verdict};
+
+    pub const BOLD: &str = "1";
+    pub const DIM: &str = "2";
+
+    /// The accent of a verdict.
+    pub fn accent(verdict: &Verdict) -> &'static str {
+        match verdict.class {
+            _ if verdict.is_healthy() => "32",
+            Class::DataLoader | Class::Unknown => "33",
+            Class::Io => "36",
+            Class::Cpu => "35",
+            Class::Gpu => "94",
+            Class::Balanced | Class::Idle => BOLD,
+        }
+    }
+
+    /// The color of a kind of time.
+    pub fn activity(activity: LoopActivity) -> &'static str {
+        match activity {
+            LoopActivity::InputWait => "33",
+            LoopActivity::DeviceSync => "32",
+            LoopActivity::HostBusy => "35",
+            LoopActivity::Checkpoint => "36",
+            LoopActivity::Other => DIM,
+        }
+    }
 }
 
 struct TextPage {
@@ -83,303 +140,174 @@ impl TextPage {
         self.lines.push(String::new());
     }
 
-    /// A section's title.
-    fn title(&mut self, title: &str) {
-        self.blank();
-        self.lines.push(self.bold(title));
-    }
-
-    /// A list under its title, where there is anything in it.
-    fn section<T>(&mut self, title: &str, items: &[T], each: impl Fn(&mut Self, &T)) {
-        if !items.is_empty() {
-            self.title(title);
-            items.iter().for_each(|item| each(self, item));
-        }
-    }
-
     /// A paragraph of external or own text.
     fn text(&mut self, begin: &str, text: &str) {
-        let text = self.plain(text);
-        self.lines.extend(wrap_hanging(begin, &text, WIDTH));
+        self.inked("", begin, text);
     }
 
-    /// Text made safe, and, where asked for, ASCII.
-    fn plain(&self, text: &str) -> String {
-        let text = sanitise(text);
-        if !self.style.ascii {
-            return text.into_owned();
+    /// The same with these ANSI codes.
+    fn inked(&mut self, codes: &str, begin: &str, text: &str) {
+        let [begin, text] = [begin, text].map(|text| plain(text, self.style.ascii));
+        let lines = wrap_hanging(&begin, &text, self.style.width);
+        let lines: Vec<_> = lines.iter().map(|line| self.ink(codes, line)).collect();
+        self.lines.extend(lines);
+    }
+
+    fn ink(&self, codes: &str, text: &str) -> String {
+        if self.style.color && !codes.is_empty() && !text.is_empty() {
+            format!("\u{1b}[{codes}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
         }
-        text.chars()
-            .map(|c| match c {
-                c if c.is_ascii() => c.to_string(),
-                '×' => "x".to_owned(),
-                '–' | '—' | '−' => "-".to_owned(),
-                '≤' => "<=".to_owned(),
-                '≥' => ">=".to_owned(),
-                '→' => "->".to_owned(),
-                '←' => "<-".to_owned(),
-                '…' => "...".to_owned(),
-                '·' => ";".to_owned(),
-                '│' | '├' | '└' => "|".to_owned(),
-                _ => "?".to_owned(),
-            })
-            .collect()
     }
 
-    fn bold(&self, text: &str) -> String {
-        if self.style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
-
+    /// The answer, the reason, and what to do first.
     fn head(&mut self, verdict: &Verdict) {
-        let headline = self.plain(&headline(verdict));
-        for line in wrap_hanging("", &headline, WIDTH) {
-            let line = self.bold(&line);
-            self.lines.push(line);
-        }
+        let accent = ink::accent(verdict);
+        let mark = if verdict.is_healthy() { "✓ " } else { "" };
+        self.inked(&format!("{};{accent}", ink::BOLD), mark, &headline(verdict));
         if !verdict.summary.is_empty() {
             self.text("", &verdict.summary);
         }
-        let culprits: Vec<String> = verdict.culprits.iter().map(ToString::to_string).collect();
-        if !culprits.is_empty() {
-            self.text("To blame: ", &culprits.join("; "));
-        }
-        self.blank();
-        let mut facts = format!("watched for {:.0} s", finite(verdict.observed_s));
-        if let Some(seconds) = verdict.first_verdict_s {
-            facts += &format!(", first verdict after {:.1} s", finite(seconds));
-        }
-        let mut command: String = verdict.command.chars().take(160).collect();
-        if !command.is_empty() {
-            command = format!(" ({command})");
-        }
-        self.text("", &format!("PID {}{command}, {facts}", verdict.pid));
-        if verdict.phase != Phase::Training && verdict.class != Class::Idle {
-            self.text("", &format!("Phase: {}", phase_words(verdict.phase)));
-        }
-    }
-
-    /// Where the main thread's time went, what the device waited for, and the steps.
-    fn time(&mut self, verdict: &Verdict) {
-        if let Some(shares) = &verdict.shares {
-            self.title("Where the main thread's time goes");
-            shares.iter().for_each(|(activity, share)| self.bar(activity.word(), share));
-        }
-        if let Some(idle) = &verdict.gpu_idle {
-            let GpuIdle { total, while_input_wait, while_host_busy, while_sync, while_other } = *idle;
-            self.title(&format!("The device is idle for {}% of the time", percent(total)));
-            for (name, share) in [
-                ("waiting for a batch", while_input_wait),
-                ("waiting for the host", while_host_busy),
-                ("during a sync", while_sync),
-                ("anything else", while_other),
-            ] {
-                self.bar(name, share);
+        let first = verdict.advice.first().map(with_worth);
+        match first {
+            Some(first) if verdict.is_healthy() => {
+                let said = verdict.summary.contains(NOTHING_HOLDS);
+                let calm = if said { String::new() } else { format!("{NOTHING_HOLDS} ") };
+                self.text("", &format!("{calm}You could still try: {first}"));
             }
+            Some(first) => self.inked(accent, "▶ ", &first),
+            None => {}
         }
-        self.steps(&verdict.steps);
-    }
-
-    fn bar(&mut self, name: &str, share: f64) {
-        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
-        let full = (share * BAR as f64).round() as usize;
-        let (on, off) = if self.style.ascii { ("#", ".") } else { ("█", "░") };
-        let bar = on.repeat(full) + &off.repeat(BAR - full.min(BAR));
-        self.lines.push(format!("  {name:<22}{:>4}% {bar}", percent(share)));
-    }
-
-    fn steps(&mut self, steps: &Steps) {
-        let mut facts = Vec::new();
-        facts.extend(steps.per_s.map(|rate| format!("{} per second", precise(rate))));
-        let by_variable = steps.source.as_ref().filter(|source| matches!(source, StepSource::Variable(_)));
-        facts.extend(by_variable.map(|variable| format!("counted by {}", variable.as_str())));
-        if let Some(median) = steps.p50_ms {
-            let slow = steps.p95_ms.map(|p95| format!(" (95% within {} ms)", precise(p95))).unwrap_or_default();
-            facts.push(format!("median {} ms{slow}", precise(median)));
+        // The summary names most of them.
+        let is_named = |name: &str| verdict.summary.contains(name.trim_end_matches(')'));
+        let unnamed = verdict.culprits.iter().filter(|culprit| !is_named(&culprit.name));
+        let unnamed: Vec<_> = unnamed.map(ToString::to_string).collect();
+        if !unnamed.is_empty() {
+            self.text("To blame: ", &unnamed.join("; "));
         }
-        if let Some(every) = steps.stall_every.filter(|&every| every > 1) {
-            facts.push(format!("a stall every {every} steps"));
-        }
-        if !facts.is_empty() {
-            self.blank();
-            self.text("Steps: ", &facts.join(", "));
-        }
-    }
-
-    /// Where each rank stands.
-    fn ranks(&mut self, ranks: &[Rank]) {
-        let lines = ranks::lines(ranks);
-        self.section("Ranks: where the time of each goes", &lines, |page, line| {
-            page.text(&format!("  {}: ", line.name), &line.text);
-        });
-        if ranks.len() > lines.len() {
-            self.text("  ", &format!("and {} more", ranks.len() - lines.len()));
-        }
-    }
-
-    /// Who waits for whom, as a tree.
-    fn chain(&mut self, nodes: &[ChainNode]) {
-        let rows = chain::rows(nodes);
-        let shown = rows.get(..ROWS).unwrap_or(&rows);
-        self.section("Chain: whom the loop waits for, and that one in turn", shown, |page, row| {
-            let lead = page.plain(&format!("  {:>3}%  {}", percent(row.node.share), row.branch));
-            page.text(&lead, &row.text);
-        });
-        if rows.len() > ROWS {
-            self.text("         ", &format!("and {} more", rows.len() - ROWS));
-        }
-    }
-
-    /// What the stacks say of the main thread: activities beyond waiting, its hottest functions, the lines that wait for
-    /// the device.
-    fn main_thread(&mut self, verdict: &Verdict) {
-        let Some(main) = &verdict.main_thread else { return };
-        let activities = main.activities.iter().map(|(name, share)| (name.replace('_', " "), *share));
-        let activities = largest_first(activities, 0.01);
-        if !activities.is_empty() {
-            self.title(&format!("What the main thread does ({} stack samples)", main.samples));
-            self.text("  ", &activities);
-        }
-        self.functions("Hottest of its functions", &main.hottest);
-        self.functions("Lines that wait for the device", &main.sync_lines);
-    }
-
-    fn functions(&mut self, title: &str, functions: &[Hottest]) {
-        self.section(title, functions, |page, place| {
-            page.text(&format!("  {:>4}% ", percent(place.share)), &place.to_string());
-        });
-    }
-
-    /// The workers' stages and the function that takes most of their time.
-    fn stages(&mut self, workers: &[WorkerVerdict]) {
-        let known: Vec<(&WorkerVerdict, &Stages)> =
-            workers.iter().filter_map(|worker| Some((worker, worker.stages.as_ref()?))).collect();
-        if known.is_empty() {
-            return;
-        }
-        self.blank();
-        self.row("PID", ["load", "decode", "transform", "collate", "hand over"]);
-        for (worker, stages) in known.iter().take(WORKERS_LISTED) {
-            let Stages { load, decode, transform, collate, hand_over } = **stages;
-            let shares = [load, decode, transform, collate, hand_over];
-            self.row(&worker.pid.to_string(), shares.map(|share| format!("{}%", percent(share))));
-        }
-        let mut hottest: Vec<&Hottest> = known.iter().filter_map(|(worker, _)| worker.hottest.as_ref()).collect();
-        hottest.sort_by(|a, b| (&a.file, &a.function).cmp(&(&b.file, &b.function)).then(b.share.total_cmp(&a.share)));
-        hottest.dedup_by(|a, b| a.function == b.function && a.file == b.file);
-        hottest.sort_by(|a, b| b.share.total_cmp(&a.share));
-        let hottest: Vec<Hottest> = hottest.into_iter().take(3).cloned().collect();
-        self.functions("Hottest of the workers' functions", &hottest);
-    }
-
-    fn workers(&mut self, workers: &[WorkerVerdict]) {
-        if workers.is_empty() {
-            return;
-        }
-        self.title(&match workers.len() {
-            1 => "The worker's time".to_owned(),
-            count => format!("The {count} workers' time"),
-        });
-        self.row("", ["busy", "waits for", "queues for", "idle", "batches"]);
-        self.row("PID", ["", "data", "a CPU", "", "per second"]);
-        if workers.len() <= WORKERS_LISTED {
-            for worker in workers {
-                self.worker(&worker.pid.to_string(), |value| value(worker));
-            }
-            return;
-        }
-        for (name, halves) in [("lowest", 0), ("median", 1), ("highest", 2)] {
-            self.worker(name, |value| {
-                let known = workers.iter().filter_map(value).filter(|value| value.is_finite());
-                let mut sorted: Vec<f64> = known.collect();
-                sorted.sort_by(f64::total_cmp);
-                let place = sorted.len() * halves / 2;
-                sorted.get(place.min(sorted.len().saturating_sub(1))).copied()
-            });
-        }
-    }
-
-    /// The row of a worker, or of several, from which `of` takes one of the values.
-    fn worker(&mut self, name: &str, of: impl Fn(fn(&WorkerVerdict) -> Option<f64>) -> Option<f64>) {
-        let words = |value: Option<f64>, words: fn(f64) -> String| {
-            value.filter(|value| value.is_finite()).map_or("-".to_owned(), words)
+        let job = if self.style.full {
+            job(verdict, &verdict.command, usize::MAX)
+        } else {
+            job(verdict, &short_command(&verdict.command), self.style.width)
         };
-        let share = |value| words(of(value), |share| format!("{}%", percent(share)));
-        let batches = words(of(|worker| worker.batches_per_s), precise);
-        self.row(name, [share(|w| w.busy), share(|w| w.io_wait), share(|w| w.runnable), share(|w| w.idle), batches]);
+        self.inked(ink::DIM, "", &job);
     }
 
-    /// A row of the workers' tables.
-    fn row<T: Display>(&mut self, name: &str, [a, b, c, d, e]: [T; 5]) {
-        self.lines.push(format!("  {name:<12}{a:>8}{b:>12}{c:>12}{d:>8}{e:>12}"));
+    fn section(&mut self, section: &Section) {
+        self.blank();
+        match &section.body {
+            SectionBody::Text(text) => self.text("", &format!("{}: {text}", section.title)),
+            body => {
+                self.inked(ink::BOLD, "", &section.title);
+                self.body(body);
+            }
+        }
+        section.notes.iter().for_each(|note| self.text("  ", note));
     }
 
-    fn evidence(&mut self, evidence: &[Evidence]) {
-        self.section("Evidence", evidence, |page, item| {
-            let in_unit = |value| precise_in_unit(value, item.unit);
-            let held = item.threshold.map(|value| format!(" (threshold {})", in_unit(Some(value))));
-            let text = format!("{}{}", item.text, held.unwrap_or_default());
-            let value = page.plain(&in_unit(item.value));
-            if value.width() <= VALUE {
-                page.text(&format!("  {value:>VALUE$}  "), &text);
+    fn body(&mut self, body: &SectionBody) {
+        match body {
+            SectionBody::Text(text) => self.text("  ", text),
+            SectionBody::Shares(shares) => shares.iter().for_each(|(activity, share)| self.bar(*activity, *share)),
+            SectionBody::Table(columns, rows) => self.table(columns, rows),
+            SectionBody::Points(points) => points.iter().for_each(|point| self.point("  - ", point)),
+            SectionBody::Steps(points) => {
+                points.iter().zip(1..).for_each(|(point, number)| self.point(&format!("  {number}. "), point));
+            }
+            SectionBody::Tree(lines) => lines.iter().for_each(|(lead, text)| self.text(&format!("  {lead}"), text)),
+        }
+    }
+
+    fn bar(&mut self, activity: LoopActivity, share: f64) {
+        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+        let long = (self.style.width - BESIDE_BAR).min(BAR);
+        let full = (share * long as f64).round() as usize;
+        let (on, off) = if self.style.ascii { ("#", ".") } else { ("█", "░") };
+        let bar = self.ink(ink::activity(activity), &on.repeat(full)) + &self.ink(ink::DIM, &off.repeat(long - full));
+        self.lines.push(format!("  {:<22}{:>4}% {bar}", activity.word(), percent(share)));
+    }
+
+    /// Columns as wide as their widest cell; a last column of text takes what is left, and wraps.
+    fn table(&mut self, columns: &[Column], rows: &[Vec<String>]) {
+        let most = self.style.width / 2;
+        let cell =
+            |row: &[String], column: usize| cut(row.get(column).map_or("", String::as_str), most, self.style.ascii);
+        let widths: Vec<usize> = (0..columns.len())
+            .map(|column| rows.iter().map(|row| cell(row, column).width()).max().unwrap_or(0))
+            .zip(columns)
+            .map(|(width, column)| width.max(column.name.width()))
+            .collect();
+        let header: Vec<String> = columns.iter().map(|column| column.name.to_owned()).collect();
+        let wraps = columns.last().is_some_and(|last| !last.right);
+        let aligned = columns.len() - usize::from(wraps);
+        let mut lines = Vec::new();
+        for (codes, row) in std::iter::once((ink::DIM, &header)).chain(rows.iter().map(|row| ("", row))) {
+            let mut lead = String::new();
+            for (number, (column, width)) in columns.iter().zip(&widths).enumerate().take(aligned) {
+                let text = cell(row, number);
+                let pad = " ".repeat(width.saturating_sub(text.width()));
+                let [before, after] = if column.right { [pad.as_str(), ""] } else { ["", pad.as_str()] };
+                lead += &format!("  {before}{text}{after}");
+            }
+            let last = if wraps { row.last().map_or("", String::as_str) } else { "" };
+            let last = plain(last, self.style.ascii);
+            let laid = if last.is_empty() {
+                vec![cut(lead.trim_end(), self.style.width, self.style.ascii)]
+            } else if lead.width() + NARROWEST / 2 > self.style.width {
+                let mut below = wrap_hanging("    ", &last, self.style.width);
+                below.insert(0, cut(lead.trim_end(), self.style.width, self.style.ascii));
+                below
             } else {
-                page.text("  ", &format!("{value}  {text}"));
-            }
-        });
+                wrap_hanging(&(lead + "  "), &last, self.style.width)
+            };
+            lines.extend(laid.iter().map(|line| self.ink(codes, line)));
+        }
+        self.lines.extend(lines);
     }
 
-    fn advice(&mut self, verdict: &Verdict) {
-        if verdict.advice.is_empty() {
-            return;
+    fn point(&mut self, lead: &str, point: &Point) {
+        let Point { name, text, reason, fix } = point;
+        let colon = if name.is_empty() || text.is_empty() { "" } else { ": " };
+        self.text(lead, &format!("{name}{colon}{text}"));
+        let indent = " ".repeat(lead.width());
+        if !reason.is_empty() {
+            self.inked(ink::DIM, &indent, reason);
         }
-        self.title("What to do");
-        for (number, advice) in verdict.advice.iter().enumerate() {
-            let worth = advice.worth().map(|worth| format!(": {worth}")).unwrap_or_default();
-            self.text(&format!("  {}. ", number + 1), &format!("{}{worth}", advice.title));
-            if !advice.why.is_empty() {
-                self.text("     ", &advice.why);
-            }
-        }
-        if let Some(ceiling) = verdict.ceiling {
-            self.text("  ", &ceiling.words());
-        }
-        if let Some(command) = explain_command(verdict) {
-            self.text("  ", &format!("How this is told, and its limits: {command}"));
+        if let Some(fix) = fix {
+            self.text(&format!("{indent}fix: "), fix);
         }
     }
 
-    fn findings(&mut self, findings: &[Finding]) {
-        self.section("Also found", findings, |page, finding| {
-            let class = finding.class.word().to_uppercase();
-            let cause =
-                finding.cause.map(|cause| format!(", {}", cause.spec_in(finding.class).headline)).unwrap_or_default();
-            let of = format!("{class}{cause} ({}% sure): ", percent(finding.confidence));
-            page.text("  - ", &format!("{}{}", if finding.is_doubt() { "" } else { &of }, finding.text));
-        });
-    }
-
-    fn unavailable(&mut self, items: &[Unavailable]) {
-        self.section("Not seen", items, |page, Unavailable { what, why, fix }| {
-            page.text("  - ", &format!("{what}: {why}"));
-            if let Some(fix) = fix {
-                page.text("    to mend: ", fix);
-            }
-        });
-    }
-
-    fn own(&mut self, verdict: &Verdict) {
-        let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
-        let cpu = finite(verdict.own.cpu_pct).map(|cpu| format!("{cpu:.1}% of a core"));
-        let rss = finite(verdict.own.rss_mib).map(|rss| format!("{rss:.0} MiB"));
-        let facts: Vec<String> = cpu.into_iter().chain(rss).collect();
-        if !facts.is_empty() {
-            self.blank();
-            self.text("", &format!("trainmon {} itself took {}.", verdict.trainmon, facts.join(" and ")));
+    /// Where there is more to read.
+    fn end(&mut self, verdict: &Verdict) {
+        self.blank();
+        let full = (!self.style.full).then(|| "trainmon diagnose --full".to_owned());
+        let more: Vec<_> = full.into_iter().chain(explain_command(verdict)).collect();
+        if !more.is_empty() {
+            self.inked(ink::DIM, "more: ", &more.join(", "));
+        }
+        if self.style.full {
+            self.inked(ink::DIM, "", &own_cost(verdict));
         }
     }
 }
 
-fn finite(value: f64) -> f64 {
-    if value.is_finite() { value } else { 0.0 }
+/// The job and how long it was watched, with as much of its command as fits into `width` columns:
+/// `PID 1234 (python train.py) · watched for 20 s, first verdict after 3.1 s`.
+fn job(verdict: &Verdict, command: &str, width: usize) -> String {
+    let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
+    let phase = (verdict.phase != Phase::Training && verdict.class != Class::Idle)
+        .then(|| format!(" · phase: {}", phase_words(verdict.phase)));
+    let first = verdict.first_verdict_s.map(|s| format!(", first verdict after {:.1} s", finite(s)));
+    let watched = format!(" · watched for {:.0} s", finite(verdict.observed_s));
+    let pid = format!("PID {}", verdict.pid);
+    let facts = format!("{}{watched}{}", phase.unwrap_or_default(), first.unwrap_or_default());
+    let room = width.saturating_sub(pid.width() + facts.width() + " ()".width());
+    let shown = fit(command, room);
+    let says_nothing = shown.is_empty() || shown.width() < SHORTEST_COMMAND.min(command.width());
+    let command = if says_nothing { String::new() } else { format!(" ({shown})") };
+    pid + &command + &facts
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use procfs::{FromRead, Uptime};
@@ -61,6 +62,11 @@ pub fn list(proc_root: &Path) -> Vec<Listed> {
 pub fn uptime_s(proc_root: &Path) -> Option<f64> {
     let text = read_once(proc_root.join("uptime"), 64).ok()?;
     Uptime::from_read(&*text).ok().map(|since_boot| since_boot.uptime)
+}
+
+/// The user that a process belongs to; root for one that has changed its rights (proc(5): `/proc/PID`).
+pub fn owner(proc_root: &Path, pid: u32) -> Option<u32> {
+    std::fs::metadata(proc_root.join(pid.to_string())).ok().map(|folder| folder.uid())
 }
 
 /// User names by UID from a file like `/etc/passwd` (passwd(5)). A directory service may know more.

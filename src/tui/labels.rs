@@ -8,29 +8,12 @@ use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::sample::ProcessRole;
 use crate::text::sanitise;
-
-/// Arguments of a command that are shown where cells are few.
-const SHORT_ARGUMENTS: usize = 256;
+pub use crate::text::short_command;
 
 /// What a verdict says, in a few words.
 pub fn verdict_in_words(verdict: &Verdict) -> &'static str {
     causes::spec_of(verdict.class, verdict.cause, verdict.phase)
         .map_or_else(|| verdict.class.meaning(), |spec| spec.brief)
-}
-
-/// A command line without the directories of its program and of its first Python file: where cells are few, the names
-/// say more than the paths.
-pub fn short_command(command: &str) -> String {
-    let mut script = false;
-    let shown = command.split(' ').enumerate().map(|(place, argument)| {
-        let is_script = !script && argument.ends_with(".py");
-        script |= is_script;
-        let long = (place == 0 || is_script) && argument.contains('/') && !argument.ends_with('/');
-        if long { argument.rsplit('/').next().unwrap_or_default() } else { argument }
-    });
-    // 4 KiB of arguments are not put together again for a title of a hundred cells.
-    let first: Vec<&str> = shown.take(SHORT_ARGUMENTS).collect();
-    first.join(" ")
 }
 
 /// A command line without the folder of its program, which would hide its name.

@@ -284,7 +284,7 @@ fn a_log_that_cannot_be_written_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let in_folder = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     refused(log("/dev/full"), 1, &["/dev/full", "full", "free some space"]);
-    refused(log(&in_folder("none/run.csv")), 1, &["there is no such folder", "make it first"]);
+    refused(log(&in_folder("none/run.csv")), 1, &["no such folder", "create it first"]);
     refused(log(folder.path().to_str().unwrap()), 2, &["is a directory"]);
     fs::write(in_folder("file"), "").unwrap();
     refused(log(&in_folder("file/run.csv")), 1, &["not a folder"]);
@@ -300,7 +300,7 @@ fn a_log_that_cannot_be_written_is_refused() {
     } else {
         trainmon(&arguments)
     };
-    refused(as_nobody, 1, &["no permission", "name a place that you may write to"]);
+    refused(as_nobody, 1, &["permission denied", "name a place that you may write to"]);
     assert!(!path.exists());
 }
 

@@ -237,7 +237,7 @@ fn a_recording_that_something_else_writes_to_ends_in_one_line() {
     let output = wait_for(child);
     let said = text(&output.stderr);
     assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-    assert!(said.contains("another program has written to it"), "{said}");
+    assert!(said.contains("another program wrote to it"), "{said}");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn a_link_that_was_planted_is_not_written_through() {
     let output = trainmon(&["record", "--force", "-o", link.to_str().unwrap(), "-n", "1", "--pid", &target.pid()]);
     let output = finish(output);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("is a link in a folder that others can write to"), "{output:?}");
+    assert!(text(&output.stderr).contains("is a link in a folder that other users can write to"), "{output:?}");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     // A link of one's own is followed.
     std::os::unix::fs::lchown(&link, Some(0), Some(0)).unwrap();

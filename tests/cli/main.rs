@@ -12,6 +12,7 @@ mod limits;
 mod outcome;
 #[path = "../support/process.rs"]
 mod process;
+mod report;
 mod rights;
 mod signals;
 mod stacks;

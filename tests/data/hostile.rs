@@ -128,7 +128,7 @@ fn outputs(name: &str, tick: &Tick) {
     assert_safe(&format!("{name}: JSON"), &out);
     serde_json::from_slice::<Verdict>(&out).unwrap();
     for ascii in [true, false] {
-        let page = text::page(verdict, text::Style { ascii, color: false });
+        let page = text::page(verdict, text::Style { ascii, full: true, ..text::Style::default() });
         assert!(!page.contains('\r'));
         assert_safe(&format!("{name}: text"), page.as_bytes());
     }

@@ -5,6 +5,7 @@
 
 #[path = "../support/app.rs"]
 mod app;
+mod diagnose;
 mod input;
 mod keys;
 mod kinds;

@@ -16,7 +16,7 @@ use crate::text::sanitise;
 /// One column.
 #[derive(Debug)]
 pub struct Column {
-    /// Its name in the header; of a device's column what follows `gpuN_`.
+    /// Its name in the header; for a GPU column, what follows `gpuN_`.
     pub name: &'static str,
     /// Unit of a number; `text` for words.
     pub unit: &'static str,
@@ -63,19 +63,19 @@ columns! {
         phase: "text", |row| text(row.verdict.phase.word());
         /// the class of the verdict of that moment
         class: "text", |row| text(row.verdict.class.word());
-        /// the cause of that verdict; empty where it names none
+        /// the cause of that verdict; empty if it names none
         cause: "text", |row| text(row.verdict.cause.map_or("", Cause::name));
         /// how sure that verdict is, 0 to 1
         confidence: "share" 3, |row| number(row.verdict.confidence.clamp(0.0, 1.0));
-        /// share of the main thread's time that waits for a batch
+        /// share of the training loop's time that waits for data
         input_wait_pct: "%" 2, |row| row.loop_share(LoopActivity::InputWait);
-        /// share of it that waits for the device
+        /// share of it that waits for the GPU
         device_sync_pct: "%" 2, |row| row.loop_share(LoopActivity::DeviceSync);
-        /// share of it that works on the CPU
+        /// share of it that is the loop's own work
         host_busy_pct: "%" 2, |row| row.loop_share(LoopActivity::HostBusy);
         /// share of it that saves state
         checkpoint_pct: "%" 2, |row| row.loop_share(LoopActivity::Checkpoint);
-        /// the rest of the main thread's time
+        /// the rest of the loop's time
         other_pct: "%" 2, |row| row.loop_share(LoopActivity::Other);
         /// steps of the training loop; where a variable of the loop counts them, over the last 12 s
         steps_per_s: "1/s" 3, |row| number(row.steps_per_s());
@@ -83,17 +83,17 @@ columns! {
         step_p50_ms: "ms" 2, |row| number(row.step_ms(0.5));
         /// 95th percentile of the lengths of these steps
         step_p95_ms: "ms" 2, |row| number(row.step_ms(0.95));
-        /// mean use of the job's devices
+        /// mean use of the job's GPUs
         gpu_util_pct: "%" 2, |row| number(mean(row.gpus().map(|gpu| gpu.utilization_pct)));
-        /// memory in use on the job's devices; empty when that of one is not known
+        /// memory in use on the job's GPUs; empty if that of one is unknown
         gpu_mem_used_mib: "MiB" 3, |row| mib(sum(row.gpus().map(|gpu| bytes(gpu.memory_used_bytes))));
-        /// power of the job's devices; empty when that of one is not known
+        /// power of the job's GPUs; empty if that of one is unknown
         gpu_power_w: "W" 2, |row| number(sum(row.gpus().map(|gpu| gpu.power_w)));
         /// use of the CPUs that the job may run on
         cpu_util_pct: "%" 2, |row| number(row.frame.host.allowed_cpu_pct);
         /// number of CPUs that the job may run on
         cpus_allowed: "number", |row| number(row.frame.job.cpus_allowed.map(f64::from));
-        /// CPU use of the job; 100 is one core
+        /// CPU use of the job; 100 is one CPU
         job_cpu_pct: "%" 2, |row| number(row.frame.job.cpu_pct);
         /// share of the job's runnable time spent queueing for a CPU
         run_delay_pct: "%" 2, |row| share(row.frame.job.run_delay_share);
@@ -111,7 +111,7 @@ columns! {
         mem_available_mib: "MiB" 3, |row| mib(bytes(row.frame.host.memory_available_bytes));
         /// memory of the job (sum of resident sets)
         job_rss_mib: "MiB" 3, |row| mib(bytes(row.frame.job.rss_bytes));
-        /// number of data workers
+        /// number of data-loader workers
         workers: "number", |row| number(row.frame.workers.len() as f64);
         /// mean of the workers: on a CPU
         workers_busy_pct: "%" 2, |row| row.workers(|worker| worker.busy);
@@ -121,9 +121,9 @@ columns! {
         workers_runnable_pct: "%" 2, |row| row.workers(|worker| worker.runnable);
         /// mean of the workers: nothing to do
         workers_idle_pct: "%" 2, |row| row.workers(|worker| worker.idle);
-        /// read from the disks with the job's data files; empty, as the next three, where these disks are not known
+        /// read from the disks that hold the job's data files; this and the next three are empty if those disks are unknown
         disk_read_mib_s: "MiB/s" 3, |row| mib(row.of_disks(row.frame.storage.read_bytes_per_s));
-        /// written to the disks with the job's data files
+        /// written to the disks that hold the job's data files
         disk_write_mib_s: "MiB/s" 3, |row| mib(row.of_disks(row.frame.storage.write_bytes_per_s));
         /// share of the interval in which these disks were busy
         disk_util_pct: "%" 2, |row| number(row.of_disks(row.frame.storage.utilization_pct));
@@ -137,45 +137,45 @@ columns! {
         major_faults_per_s: "1/s" 2, |row| number(row.frame.job.major_faults_per_s);
         /// received by the machine, all interfaces but loopback
         net_rx_mib_s: "MiB/s" 3, |row| mib(row.frame.host.net_rx_bytes_per_s);
-        /// CPU time of trainmon itself and of what it starts; 100 is one core
+        /// CPU time of trainmon itself and of what it starts; 100 is one CPU
         self_cpu_pct: "%" 2, |row| number(row.frame.own_cpu_pct);
-        /// resident memory of trainmon itself, and some 5 KiB that the kernel charges for each file of `/proc` that it keeps open
+        /// resident memory of trainmon itself, plus about 5 KiB of kernel memory for each file of `/proc` that it keeps open
         self_rss_mib: "MiB" 3, |row| mib(bytes(row.frame.own_rss_bytes));
     }
 
-    /// The columns of one device, each after `gpuN_`.
+    /// The columns of one GPU, each after `gpuN_`.
     GPU_COLUMNS {
-        /// which device it is; N in the names counts the groups of columns, from 0
+        /// index of the GPU; N in the names counts the groups of columns, from 0
         index: "number", |row| number(f64::from(row.gpu.index));
-        /// UUID of the device
+        /// UUID of the GPU
         uuid: "text", |row| text(row.gpu.uuid.as_deref().unwrap_or_default());
         /// share of time with a kernel running
         util_pct: "%" 2, |row| number(row.gpu.utilization_pct);
         /// share of time with memory read or written
         mem_util_pct: "%" 2, |row| number(row.gpu.memory_utilization_pct);
-        /// memory in use, whoever uses it
+        /// memory in use, by any process
         mem_used_mib: "MiB" 3, |row| mib(bytes(row.gpu.memory_used_bytes));
-        /// memory that the device has
+        /// memory of the GPU
         mem_total_mib: "MiB" 3, |row| mib(bytes(row.gpu.memory_total_bytes));
         /// power drawn
         power_w: "W" 2, |row| number(row.gpu.power_w);
         /// power limit
         power_limit_w: "W" 2, |row| number(row.gpu.power_limit_w);
-        /// temperature of the device
+        /// temperature of the GPU
         temp_c: "°C", |row| number(row.gpu.temperature_c.map(f64::from));
         /// clock of the multiprocessors
         sm_clock_mhz: "MHz", |row| number(row.gpu.sm_clock_mhz.map(f64::from));
-        /// PCIe traffic to the device
+        /// PCIe traffic to the GPU
         pcie_rx_mib_s: "MiB/s" 3, |row| mib(row.gpu.pcie_rx_bytes_per_s);
-        /// PCIe traffic from the device
+        /// PCIe traffic from the GPU
         pcie_tx_mib_s: "MiB/s" 3, |row| mib(row.gpu.pcie_tx_bytes_per_s);
-        /// why clocks are lowered, reasons joined by a vertical bar; `none` where there is no reason
+        /// why clocks are lowered, reasons joined by a vertical bar; `none` if there is no reason
         throttle: "text", |row| text(&row.gpu.clock_event_reasons.map(reasons).unwrap_or_default());
         /// the job's own share of the time with a kernel running
         job_util_pct: "%" 2, |row| number(row.gpu.job_utilization_pct);
         /// the job's own memory
         job_mem_mib: "MiB" 3, |row| mib(bytes(row.gpu.job_memory_bytes));
-        /// multiprocessors with work; empty, as the next two, on devices without GPM
+        /// multiprocessors with work; this and the next two are empty on GPUs without GPM
         sm_active_pct: "%" 2, |row| number(row.gpu.sm_active_pct);
         /// tensor cores at work
         tensor_active_pct: "%" 2, |row| number(row.gpu.tensor_active_pct);
@@ -183,9 +183,9 @@ columns! {
         dram_active_pct: "%" 2, |row| number(row.gpu.dram_active_pct);
     }
 
-    /// What follows the columns of the devices.
+    /// What follows the GPU columns.
     LAST_COLUMNS {
-        /// what ends the longest wait of the loop, in a word; empty where the loop waits for nothing
+        /// what the loop waits for longest, at the end of the wait chain; empty if it waits for nothing
         waits_for: "text", |row| text(&waits_for(&row.verdict.chain).map(ChainNode::word).unwrap_or_default());
     }
 }
@@ -206,9 +206,9 @@ pub(super) struct CsvRow<'r> {
     pub(super) verdict: &'r Verdict,
     pub(super) timestamp: String,
     pub(super) elapsed_s: f64,
-    /// What the loop's thread did, hundredths of a percent.
+    /// What the loop did, hundredths of a percent.
     pub(super) shares: Option<[u32; LoopActivity::COUNT]>,
-    /// The device whose columns are being made.
+    /// The GPU whose columns are being made.
     pub(super) gpu: GpuRates,
 }
 
@@ -233,7 +233,7 @@ impl CsvRow<'_> {
         lengths.get(rank.saturating_sub(1)).map(|seconds| f64::from(*seconds) * 1000.0)
     }
 
-    /// The attached devices; one that is lost takes no part.
+    /// The attached GPUs without lost ones.
     fn gpus(&self) -> impl Iterator<Item = &GpuRates> {
         self.frame.gpus.iter().filter(|gpu| gpu.attached && !gpu.lost)
     }
@@ -242,7 +242,7 @@ impl CsvRow<'_> {
         share(mean(self.frame.workers.iter().map(part)))
     }
 
-    /// These columns are about the job's own disks: where those are not known, nothing was measured.
+    /// These columns are about the job's own disks: if those are unknown, nothing was measured.
     fn of_disks(&self, value: Option<f64>) -> Option<f64> {
         value.filter(|_| self.frame.storage.data_devices_known)
     }
@@ -279,14 +279,14 @@ fn decimal(value: Option<f64>, decimals: usize) -> String {
     }
 }
 
-/// Sum, where every part is known and there is one.
+/// The sum, if there is a part and every part is known.
 fn sum(mut values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let first = values.next()??;
     values.try_fold(first, |total, value| Some(total + value?))
 }
 
-/// The five shares of the main thread's time in hundredths of a percent that add up to exactly 10000 (largest
-/// remainder), or none where nothing was seen.
+/// The five shares of the loop's time in hundredths of a percent, which add up to exactly 10000 (largest remainder); `None` if
+/// nothing was measured.
 pub(super) fn hundredths(trainer: &TrainerRates) -> Option<[u32; LoopActivity::COUNT]> {
     let seconds = trainer.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
     let exact = seconds.shares_of(seconds.total())?.values().map(|share| share * 10_000.0);

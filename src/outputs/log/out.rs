@@ -1,7 +1,7 @@
-//! An open log or recording. It is appended to in whole pieces, and followed when something else moves, removes, replaces or
-//! truncates its file: `rm`, logrotate with or without `copytruncate`, an editor.
+//! An open log or recording. Whole pieces are appended to it. If another program moves, removes, replaces or truncates the file
+//! (`rm`, logrotate with or without `copytruncate`, an editor), the output follows.
 //!
-//! Everything goes to the end of the file (`O_APPEND`), so a file that was truncated never gets a hole of NUL bytes.
+//! Everything goes to the end of the file (`O_APPEND`), so a truncated file never gets a hole of NUL bytes.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use super::{Existing, explain, write_error};
 use crate::errors::Failure;
 use crate::streams::{self, Stream};
 
-/// Nobody but its owner reads what was recorded about a job: command lines, paths, lines of code.
+/// Only the owner may read what was recorded about a job: command lines, paths, lines of code.
 const MODE: u32 = 0o600;
 
 /// A file, or standard output as one. Each `write` is one whole piece: a row, or a frame of a recording.
@@ -41,7 +41,7 @@ struct FilePlace {
     length: u64,
 }
 
-/// What has happened to the file since the last piece.
+/// What happened to the file since the last piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// Nothing that matters.
@@ -50,9 +50,9 @@ pub enum Change {
     Emptied,
     /// It was moved or removed; a new, empty file is in its place now.
     Renewed,
-    /// It has become shorter, or something else was put in its place: it is to be looked at before the next piece.
+    /// It became shorter, or another file took its place: check it before the next piece.
     Replaced,
-    /// Something else has written to it.
+    /// Another program wrote to it.
     Grown,
 }
 
@@ -170,7 +170,7 @@ impl LogOut {
         Ok(last == [b'\n'])
     }
 
-    /// Looks at the end whether the file is still where its user looks for it, and whole; what has happened to it otherwise.
+    /// At the end: what happened to the file if it is no longer whole, or no longer at its path.
     pub fn damage(&self) -> Option<&'static str> {
         let place = self.place.as_ref()?;
         match std::fs::metadata(&self.named) {
@@ -181,8 +181,8 @@ impl LogOut {
         }
     }
 
-    /// Compares the file with what was written, and opens a new one where it was moved, removed or replaced: two calls of
-    /// `stat`, to be made before each piece.
+    /// Compares the file with what was written, and opens a new one if it was moved, removed or replaced. Two calls of `stat`; call
+    /// it before each piece.
     ///
     /// # Errors
     /// One line: it is gone, and nothing can be written in its place.
@@ -213,7 +213,7 @@ impl LogOut {
         let (what, named) = (self.what, &self.named);
         let cannot = |error: io::Error| {
             let why = explain(what, named, &error);
-            anyhow::anyhow!("{why} (the file was moved, removed or replaced while it was written)")
+            anyhow::anyhow!("{why} (the file was moved, removed or replaced meanwhile)")
         };
         // Not through a link, which may have been planted.
         let mut options = without_waiting(OFlags::NOFOLLOW);
@@ -250,28 +250,28 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// How anything is opened here: never waiting for a pipe's other end, and without a terminal becoming ours. What is made is for
-/// its owner alone.
+/// How files are opened here: without waiting for the other end of a pipe, and without taking a terminal as ours. New files
+/// belong to their owner alone.
 fn without_waiting(more: OFlags) -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(MODE).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY | more).bits().cast_signed());
     options
 }
 
-/// Opens a regular file, made where it is missing and locked against other writers; what is in it is left alone.
+/// Opens a regular file, creates it if it is missing, and locks it against other writers. Its content stays.
 pub(super) fn create(what: &str, path: &Path, existing: Existing) -> anyhow::Result<File> {
     let mut options = without_waiting(OFlags::empty());
     options.read(true).append(true).create(true).create_new(existing == Existing::Refuse);
     if existing != Existing::Refuse && may_be_planted(path) {
         anyhow::bail!(
-            "{what} {}: is a link in a folder that others can write to; name the file that it leads to",
+            "{what} {}: is a link in a folder that other users can write to; name the file it leads to",
             path.display()
         );
     }
     let file = match options.open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let append = if what == "log" { "--append goes on at its end, " } else { "" };
+            let append = if what == "log" { "--append continues it, " } else { "" };
             anyhow::bail!("{what} {}: the file exists; {append}--force overwrites it", path.display());
         }
         Err(error) => return Err(anyhow::anyhow!(explain(what, path, &error))),
@@ -283,7 +283,7 @@ pub(super) fn create(what: &str, path: &Path, existing: Existing) -> anyhow::Res
     Ok(file)
 }
 
-/// Two writers would tear each other's rows. File systems without locks (some NFS) are taken at their word.
+/// Two writers would tear each other's rows. File systems without locks (some NFS) report success, and that has to do.
 fn lock(what: &str, path: &Path, file: &File) -> anyhow::Result<()> {
     if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
         anyhow::bail!("{what} {}: another trainmon is writing to it; name another file", path.display());
@@ -291,7 +291,7 @@ fn lock(what: &str, path: &Path, file: &File) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether `path` is a symbolic link where another user could have made it: the kernel refuses those only with
+/// Whether `path` is a symbolic link that another user could have made. The kernel refuses those only with
 /// `fs.protected_symlinks`.
 fn may_be_planted(path: &Path) -> bool {
     let Ok(link) = std::fs::symlink_metadata(path) else { return false };
