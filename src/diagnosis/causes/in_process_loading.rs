@@ -35,7 +35,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "without stacks, batches that are made from memory look like the loop's own Python work \
         (cpu/main-thread)",
     advice: advice![
-        Ceiling "Make the batches in workers: num_workers of 1 or more"
+        Ceiling "Make the batches in workers (num_workers=1 or more)"
             => "loading then overlaps the training step; persistent_workers=True keeps the workers between epochs";
         "Keep a dataset that fits in memory as tensors on the GPU"
             => "tiny samples cost more to send between processes than to make";

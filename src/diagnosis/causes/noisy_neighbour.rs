@@ -25,7 +25,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "processes that the job started and disowned count as other processes; so do other containers on the \
         machine, whose names may be hidden. A hypervisor that takes CPU time away (steal) is another finding",
     advice: advice![
-        "Stop the other processes, or move them to other CPUs"
+        "Move the other processes to other CPUs, or stop them"
             => "they use the CPUs that the job waits for";
         "Reserve CPUs for the job"
             => "a cpuset, Slurm --exclusive or a Kubernetes pod of class Guaranteed keeps other processes out";
@@ -39,7 +39,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 /// Names the process that uses most.
 fn sharpen(first: &mut Advice, window: &Features) {
     if let Some(most) = culprits::cpu_users(window).first() {
-        first.title = format!("Stop {}, or move it to other CPUs", most.who());
+        first.title = format!("Move {} to other CPUs, or stop it", most.who());
     }
 }
 

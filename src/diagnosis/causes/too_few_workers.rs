@@ -21,8 +21,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| {
         let workers = case.slow_workers()?;
-        let mut judgement = case.found(Cause::TooFewWorkers, stages::sureness(workers));
-        judgement = judgement.meaning(meaning(workers));
+        let mut judgement = case.found(Cause::TooFewWorkers, stages::sureness(workers)).meaning(meaning(workers));
         if stages::more_workers_help_undisturbed(case) && !stages::more_workers_help(Loop::from_window(case.window)) {
             let (others, cores) = (case.window.cpu.others.unwrap_or(0.0), case.window.cpu.cores.unwrap_or(1.0));
             let words = format!(
@@ -44,7 +43,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     advice: advice![
         Ceiling "Raise num_workers"
             => "the workers are busy, and CPUs are free";
-        "Make transforms cheaper: crop before decoding, drop the rest"
+        "Make transforms cheaper: crop early, drop unused steps"
             => "less work per batch needs fewer workers";
         "Move augmentation to the GPU, over whole batches"
             => "the workers then only read and decode";
