@@ -14,7 +14,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
          `larger_half` of it, or the loop queues for less than that share of the time it could run, this is \
          another finding and not the cause",
     ],
-    judge: |case| match starvation::queueing(case).filter(|queueing| queueing.neighbours) {
+    judge: |case| match starvation::queueing(case).filter(|queueing| queueing.behind_others) {
         Some(queueing) => Some(without_them(Judgement::new(Cause::NoisyNeighbour, queueing.confidence), case)),
         None if starvation::others_hold(case) => starvation::queues_alone(case, Cause::NoisyNeighbour),
         None => None,

@@ -34,7 +34,7 @@ pub(super) enum Crowd {
 pub(super) struct Queueing {
     pub confidence: f64,
     /// Other processes use the CPUs.
-    pub neighbours: bool,
+    pub behind_others: bool,
     /// The job has far more threads at work than CPUs: this is what there are too many of.
     pub crowded: Option<Crowd>,
     /// The allowed CPUs are full.
@@ -147,9 +147,9 @@ pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     }
     let cores = cpu.usable();
     let others = cpu.others.unwrap_or(0.0);
-    let neighbours = others_hold(case) && others >= OF_THE_JOB.value * cpu.job.unwrap_or(0.0);
+    let behind_others = others_hold(case) && others >= OF_THE_JOB.value * cpu.job.unwrap_or(0.0);
     // They only take what the job leaves free, so nothing of it waits for a CPU; or its own work is the larger part.
-    if neighbours && (!queues || workers.is_none() && !wanted.is_mostly_queueing()) {
+    if behind_others && (!queues || workers.is_none() && !wanted.is_mostly_queueing()) {
         return None;
     }
     let strength = QUEUEING.part(wanted.run_queue_delay()).max(if full { QUEUES_NOT.value } else { 0.0 });
@@ -169,7 +169,7 @@ pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
         case.sure
     };
     let (confidence, mostly) = (sure * QUEUEING.between(strength), wanted.is_mostly_queueing());
-    Some(Queueing { confidence, neighbours, crowded, full, mostly, of_workers: workers.is_some() })
+    Some(Queueing { confidence, behind_others, crowded, full, mostly, of_workers: workers.is_some() })
 }
 
 /// Other processes use a good part of the CPUs. Under a quota for fewer CPUs than allowed, that counts only if they leave none free.
@@ -189,7 +189,7 @@ pub(super) fn queues_rather_than_waits(case: &RuleInput<'_>) -> bool {
 /// The loop queues for long although nothing is known to use the CPUs. If it queued less, its own work would be the larger part.
 pub(super) fn queues_alone(case: &RuleInput<'_>, cause: Cause) -> Option<Judgement> {
     let explained =
-        queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded.is_some() || queueing.full);
+        queueing(case).is_some_and(|queueing| queueing.behind_others || queueing.crowded.is_some() || queueing.full);
     let queues = CpuDemand::by_loop(case.window, case.main).reaches(QUEUES_LONG);
     let alone = matches!(case.bottleneck, Bottleneck::Dry(_) | Bottleneck::NoDevice) && queues && !explained;
     alone.then(|| case.found(cause, GUESSED))

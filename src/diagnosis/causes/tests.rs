@@ -134,7 +134,7 @@ fn asked_for_by_name_by_class_or_by_both() {
 }
 
 #[test]
-fn what_is_misspelled_has_neighbours() {
+fn a_misspelled_name_has_suggestions() {
     assert_eq!(near("too-few-worker").first(), Some(&"too-few-workers"));
     assert_eq!(near("decod").first(), Some(&"decode"));
     assert_eq!(near("gpu/trottled").first(), Some(&"throttled"));
