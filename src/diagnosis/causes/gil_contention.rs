@@ -57,8 +57,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Move that thread's work into a separate process"
             => "threads of one process take turns at the interpreter lock, processes do not (multiprocessing, \
                 DataLoader workers)";
-        Nothing "Find it with `py-spy top --gil --pid`"
-            => "it counts only threads that hold the lock; `py-spy dump --pid` shows all of them";
+        Nothing "Find it with `py-spy top --gil --pid PID`"
+            => "it counts only threads that hold the lock; `py-spy dump --pid PID` shows all of them";
         "Do its work in calls that release the lock, on larger pieces"
             => "NumPy, torch and compiled code release it; the Python code between them holds it";
     ],

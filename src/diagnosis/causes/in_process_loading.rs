@@ -56,7 +56,7 @@ const BY_THREADS: CauseSpec = CauseSpec {
             => "Python code runs in one thread of a process at a time; more processes help too";
         "Make a batch cheaper, or compute it once and keep it"
             => "the loop waits for these threads in each step";
-        Nothing "Find the work with `py-spy top --pid`"
+        Nothing "Find the work with `py-spy top --pid PID`"
             => "it names the lines of these threads";
     ],
     sharpen: |_, _| {},
@@ -125,4 +125,5 @@ fn sharpen(first: &mut Advice, window: &Features) {
     let Some(stacks) = window.loop_stacks() else { return };
     let (workers, _) = what_if::workers_for_inline(stacks.loading(), 1.0, &Capacity::left(&window.cpu), 0.0);
     first.title = format!("Set num_workers={workers} and persistent_workers=True");
+    first.why = "loading then overlaps the training step".into();
 }

@@ -44,7 +44,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     advice: advice![
         "Log and compute metrics every N steps only, on the GPU"
             => "the GPU idles while the loop runs Python";
-        Nothing "Profile the loop with `py-spy top --pid`"
+        Nothing "Profile the loop with `py-spy top --pid PID`"
             => "it names the lines";
         Nothing "Keep metrics as tensors, and read them once in a while"
             => "each .item() or .cpu() waits for the GPU and then computes on the host";

@@ -32,7 +32,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "where CPUs are free, more of them share the work; the slowest sets the pace";
         Nothing "If it only unpacks a stream (xz, gzip, ffmpeg), unpack once"
             => "a single thread unpacks at the pace the loop is held to; more threads for it help too";
-        Nothing "Profile that process with `py-spy top --pid`"
+        Nothing "Profile that process with `py-spy top --pid PID`"
             => "the loop waits for as long as that process works";
     ],
     followed: Some(FollowedWait {
@@ -60,7 +60,7 @@ const BEHIND_WORKERS: CauseSpec = CauseSpec {
             => "all workers wait for the same process, so more workers gain nothing";
         "Request several samples at once"
             => "one request then returns many samples";
-        Nothing "Profile that process with `py-spy top --pid`"
+        Nothing "Profile that process with `py-spy top --pid PID`"
             => "the loop waits for as long as that process works";
     ],
     bound: |_, window| Some(window.without(window.lost_wait())),

@@ -36,7 +36,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "the loop waits for as long as that thread works";
         "Run that thread less often, or on a copy of the data"
             => "for statistics, every N steps is often enough";
-        Nothing "Find the line with `py-spy dump --pid`"
+        Nothing "Find the line with `py-spy dump --pid PID`"
             => "it shows where each thread is";
     ],
     followed: Some(FollowedWait {
