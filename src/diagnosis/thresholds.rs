@@ -114,7 +114,7 @@ macro_rules! thresholds {
 pub(super) use thresholds;
 
 thresholds! {
-    INFERRED = 0.80, "of the confidence", "one link of the reasoning was not seen, and nothing speaks against it";
+    INFERRED = 0.80, "of the confidence", "one link of the reasoning is missing, and nothing speaks against it";
     GUESSED = 0.60, "of the confidence", "something about as likely looks the same";
     SURE = 0.90, "confidence", "seen throughout, and hardly anything else looks like it";
     LIKELY = 0.70, "confidence", "seen, and something rarer looks the same";

@@ -36,7 +36,7 @@ pub const TOPICS: [Topic; 1] = [Topic {
                 "  - A percentage in parentheses is the part of the wait that ends there, if it is not nearly all of it. \
                  The tree has the other parts (diagnose, and the page Chain of the screen).",
                 "  - `loop works itself 93%` means that the loop waits for nothing: the named code takes the time.",
-                "  - `loop (thread 1240)` means that the loop does not run on the main thread of its process.",
+                "  - `loop (thread 1240)` means that the loop does not run on the first thread of its process.",
             ],
         ),
         (

@@ -80,6 +80,7 @@ const OF_WORKERS: CauseSpec = CauseSpec {
 fn take_turns(case: &RuleInput<'_>) -> Option<Judgement> {
     let workers = case.slow_workers().filter(|workers| workers.count > 1 && workers.lock_wait >= TAKE_TURNS)?;
     let judgement = case.found(Cause::Lock, BY_TURNS.at(workers.lock_wait));
-    let words = "the lock itself was not seen: a wait for room in a queue that the workers share looks the same";
+    let words =
+        "trainmon did not see the lock itself: a wait for room in a queue that the workers share looks the same";
     Some(Judgement { class: Class::DataLoader, ..judgement.less_sure(INFERRED, words) })
 }

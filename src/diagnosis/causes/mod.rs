@@ -188,7 +188,7 @@ impl Cause {
         matches!(self, Self::NoisyNeighbour | Self::SharedGpu)
     }
 
-    /// Whether its rule holds, and how sure that is.
+    /// Whether its rule holds, and how certain that is.
     pub(super) fn judge(self, case: &RuleInput<'_>) -> Option<Judgement> {
         (self.spec().judge)(case)
     }

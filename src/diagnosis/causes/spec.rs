@@ -89,7 +89,7 @@ pub struct CauseSpec {
     /// What must hold, in the order in which it is checked. A name of a threshold in backticks is shown as its value with its unit:
     /// "at least `lost_wait` of the time" becomes "at least 10% of the time".
     pub rule: &'static [&'static str],
-    /// Whether the rule holds, and how sure that is.
+    /// Whether the rule holds, and how certain that is.
     pub(super) judge: fn(&RuleInput<'_>) -> Option<Judgement>,
     /// Where the numbers come from.
     pub signals: &'static [&'static str],

@@ -1,5 +1,5 @@
 //! CPU time that the job wants and does not get. The causes differ in what gets it instead; they share whether threads queue for a
-//! CPU, and how sure that is.
+//! CPU, and how certain that is.
 
 use super::rule_input::{Bottleneck, RuleInput};
 use super::{Cause, Judgement, slow_samples};
@@ -120,7 +120,7 @@ pub(in crate::diagnosis) fn main_queues(case: &RuleInput<'_>) -> Option<f64> {
         .map(|wanted| wanted.run_queue_delay())
 }
 
-/// Whether threads queue for a CPU, and how sure that is.
+/// Whether threads queue for a CPU, and how certain that is.
 pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     let cpu = &case.window.cpu;
     // The loop may lose more to its own queueing than to its workers: they all want a CPU at the same moment and rest afterwards.
