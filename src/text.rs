@@ -8,12 +8,14 @@ pub mod format;
 pub mod json;
 mod named;
 pub mod secrets;
+mod shell;
 
 use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub(crate) use named::named_enum;
+pub use shell::{shell_word, sudo_command};
 
 /// What stands where a character was that may not be shown (U+FFFD REPLACEMENT CHARACTER).
 pub const REPLACEMENT: char = '\u{FFFD}';

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 pub use rights::{is_secure, privileged};
-pub use walk::{Untrusted, shell_word};
+pub use walk::Untrusted;
 
 /// This program's own file.
 const OWN_PROGRAM: &str = "/proc/self/exe";

@@ -10,7 +10,8 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use crate::errors::Failure;
-use crate::trust::{self, Untrusted, shell_word};
+use crate::text::shell_word;
+use crate::trust::{self, Untrusted};
 
 /// A file longer than this is none of ours.
 const LENGTH_MAX: u64 = 1 << 20;

@@ -6,14 +6,14 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, fstatfs, openat, readlinkat};
 use rustix::io::Errno;
 
 use crate::errors::without_number;
-use crate::text::fit;
+use crate::text::{fit, shell_word};
 
 /// Links that are followed on one path, as in the kernel (path_resolution(7)).
 const MOST_LINKS: usize = 40;
@@ -323,18 +323,6 @@ fn kind_of(stat: &Stat) -> &'static str {
         FileType::Socket => "a socket",
         FileType::CharacterDevice | FileType::BlockDevice => "a device",
         _ => "something else",
-    }
-}
-
-/// A path as one word of a shell command.
-pub fn shell_word(path: &Path) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(byte);
-    let bytes = path.as_os_str().as_bytes();
-    let text = path.to_string_lossy();
-    if !bytes.is_empty() && bytes.iter().all(plain) {
-        text.into_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
     }
 }
 

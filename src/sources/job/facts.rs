@@ -10,6 +10,7 @@ use crate::sample::process::NUMPY;
 use crate::sample::{Access, JobAccess, RankPlace};
 use crate::sources::fields::{lines, text};
 use crate::sources::files::{READ_LIMIT, read_once};
+use crate::text::sudo_command;
 
 /// The rank, how many ranks there are, and how many on the machine: what torchrun sets (and by its example Lightning, Accelerate
 /// and DeepSpeed), Open MPI, Slurm. The first that is there counts: torchrun may be started by the others.
@@ -38,6 +39,12 @@ const LIBRARIES: &[&str] = &[
     "libcuda.so",
     NUMPY,
 ];
+
+/// The command that reads what we may not read of this process; `None` for root, which sudo gives nothing.
+pub(super) fn with_more_rights(pid: u32) -> Option<Arc<str>> {
+    (!rustix::process::geteuid().is_root()).then(|| sudo_command(&format!("--pid {pid}")).into())
+}
+
 /// What may be read of the process in `folder`.
 pub(super) fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
     let access = |answer: io::Result<()>| match answer {
@@ -54,6 +61,7 @@ pub(super) fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
         wchan: if folder.join("wchan").exists() { fd } else { Access::Absent },
         io: of("io"),
         fd,
+        no_ptrace,
     }
 }
 

@@ -21,7 +21,8 @@ use super::refusal::Refusal;
 use super::shown;
 use crate::sample::{ProcessId, SourceState};
 use crate::sources::files::{READ_LIMIT, read_once};
-use crate::trust::{self, Untrusted, shell_word};
+use crate::text::shell_word;
+use crate::trust::{self, Untrusted};
 
 /// The program's name.
 const NAME: &str = "py-spy";

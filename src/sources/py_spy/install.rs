@@ -3,7 +3,8 @@
 use std::env;
 use std::path::PathBuf;
 
-use crate::trust::{self, shell_word};
+use crate::text::shell_word;
+use crate::trust;
 
 /// Installs py-spy where root trusts it, on any system with Python, without touching the packages of the system.
 const INSTALL: [&str; 3] = [

@@ -147,9 +147,3 @@ fn who_mounted_a_file_system_is_in_its_options() {
     assert_eq!(user_of_mount(line), Some(1000));
     assert_eq!(user_of_mount("1 0 0:1 / / rw - virtiofs root rw"), None);
 }
-
-#[test]
-fn paths_are_words_of_a_shell() {
-    assert_eq!(shell_word(Path::new("/opt/py-spy/bin")), "/opt/py-spy/bin");
-    assert_eq!(shell_word(Path::new("/it's mine/$x")), r"'/it'\''s mine/$x'");
-}

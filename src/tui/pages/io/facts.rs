@@ -30,10 +30,9 @@ pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>) {
         }
         _ => {
             let told = scene.not_seen(Subject::Io);
-            let why = told.map_or("its counters may not be read", |missing| cause(&missing.why));
-            let fix = told.and_then(|missing| missing.fix.clone());
-            let fix = fix.unwrap_or_else(|| format!("sudo trainmon --pid {}", scene.job.target.pid));
-            text.missing(&format!("What the job reads is not known: {why}."), Some(&fix));
+            let why = told.map_or("cannot read its counters", |missing| cause(&missing.why));
+            let fix = told.and_then(|missing| missing.fix.as_deref());
+            text.missing(&format!("What the job reads is unknown: {why}."), fix);
         }
     }
     let pieces: Vec<_> = pieces(frame).into_iter().map(|piece| (piece, Style::new())).collect();
