@@ -215,7 +215,8 @@ fn in_brackets(culprits: &[Culprit], meaning: &str) -> String {
 
 /// ` The 4 workers are 97% busy, mostly in burn (common.py:234).`, where the loop waits for workers.
 fn workers_sentence(class: Class, line: Option<(CulpritPlace, &Hottest)>, window: &Features) -> Option<String> {
-    let workers = window.workers.as_ref().filter(|_| matches!(class, Class::DataLoader | Class::Io))?;
+    let waits = matches!(class, Class::DataLoader | Class::Io) && window.waits_lead();
+    let workers = window.workers.as_ref().filter(|_| waits)?;
     let (subject, wait) = match workers.count {
         1 => ("The worker is".to_owned(), "waits"),
         count => (format!("The {count} workers are"), "wait"),
@@ -226,7 +227,7 @@ fn workers_sentence(class: Class, line: Option<(CulpritPlace, &Hottest)>, window
     };
     let place = match line {
         Some((CulpritPlace::Workers, line)) if line.share >= LARGER_HALF => format!(", mostly in {line}"),
-        Some((CulpritPlace::Workers, line)) => format!(", {} of it in {line}", percent(line.share)),
+        Some((CulpritPlace::Workers, line)) => format!(", {} of that in {line}", percent(line.share)),
         _ => String::new(),
     };
     Some(format!(" {subject} {} busy{source}{place}.", percent(workers.busy)))
@@ -278,7 +279,7 @@ fn elsewhere(spec: Option<&CauseSpec>, window: &Features) -> Option<String> {
 fn waits(window: &Features) -> String {
     let shares = window.main.as_ref().map(|main| main.shares).unwrap_or_default();
     if shares.checkpoint > window.lost_wait() {
-        return format!("The loop {} {} of the time", LoopActivity::Checkpoint.verb(), percent(shares.checkpoint));
+        return format!("The loop is {} {} of the time", LoopActivity::Checkpoint.word(), percent(shares.checkpoint));
     }
     if shares.input_wait < LOST_WAIT {
         return idle(window).unwrap_or_else(|| "The loop loads its own batches".into());

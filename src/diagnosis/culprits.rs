@@ -143,6 +143,7 @@ impl Culprit {
             (_, ShareOf::Cpus) => format!("{share:.1} CPUs"),
             (CulpritKind::Gpu, ShareOf::Gpu) | (_, ShareOf::Disk) => format!("{part} busy"),
             (_, ShareOf::Gpu) => format!("{part} of the GPU"),
+            (_, ShareOf::Time) if self.is_worker() => format!("active {part} of the time"),
             (_, ShareOf::Time) => format!("{part} of the time"),
         })
     }

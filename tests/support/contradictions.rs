@@ -176,7 +176,7 @@ impl Check<'_> {
             ("the loop waits for data ", self.share("input_wait")),
             ("The loop waits for data ", self.share("input_wait")),
             ("The GPU sits idle ", number(&self.verdict["gpu_idle"], "total")),
-            ("The loop saves ", self.share("checkpoint")),
+            ("The loop is saving ", self.share("checkpoint")),
             ("The loop works ", self.share("host_busy")),
         ] {
             let told =
