@@ -181,7 +181,7 @@ mod tests {
     fn bad_values_are_refused_with_their_place() {
         for (text, expected) in [
             ("theme = \"pink\"", "line 1, column 9: `pink` is none of auto, dark"),
-            ("\npage = \"home\"", "line 2, column 8: `home` is none of overview, gpu"),
+            ("\npage = \"home\"", "line 2, column 8: `home` is none of overview, chain"),
             ("time-scale = \"7m\"", "line 1, column 14: `7m` is none of auto, 10s, 30s"),
             ("columns = [\"pid\", \"pid\"]", "line 1, column 11: `pid` stands there twice"),
             ("columns = []", "line 1, column 11: at least one"),

@@ -33,7 +33,7 @@ impl History {
 
     /// Takes in the newest tick.
     pub fn push(&mut self, tick: &Tick) {
-        self.timeline.push(&tick.frame, tick.verdict.class);
+        self.timeline.push(&tick.frame, tick.verdict.class, tick.verdict.steps.per_s);
         self.totals.push(&tick.frame, &tick.verdict);
         self.archive.push(Arc::clone(&tick.frame), Arc::clone(&tick.verdict), tick.since_ns);
     }

@@ -33,7 +33,8 @@ pub async fn live(session: Session, settings: &Settings) -> anyhow::Result<ExitC
 
 /// Shows a recording.
 pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let options = AppOptions { may_signal: false, limits: RECORDING, ..options(settings)? };
+    // A recording may be of another machine.
+    let options = AppOptions { may_signal: false, host: String::new(), limits: RECORDING, ..options(settings)? };
     let header = player.header();
     let target = Target { pid: header.pid, command: header.command.clone() };
     let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
@@ -58,6 +59,7 @@ pub fn options(settings: &Settings) -> anyhow::Result<AppOptions> {
         mouse: layout.mouse.unwrap_or(true),
         low_bandwidth: layout.low_bandwidth.unwrap_or(false),
         zone: zone::local(),
+        host: sysinfo::System::host_name().unwrap_or_default(),
         layout,
     })
 }

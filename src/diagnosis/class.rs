@@ -38,6 +38,17 @@ impl Class {
         }
     }
 
+    /// Its name within a sentence or on a small label: `data loader`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::DataLoader => "data loader",
+            Self::Balanced => "healthy",
+            Self::Idle => "not training",
+            Self::Unknown => "unknown",
+            named => named.title(),
+        }
+    }
+
     /// What holds the loop back, for a sentence.
     pub fn meaning(self) -> &'static str {
         match self {

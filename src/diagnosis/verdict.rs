@@ -98,6 +98,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Whether nothing holds the run back: no resource costs more than a few percent, or the GPU computes all the time.
+    pub fn is_healthy(&self) -> bool {
+        self.class == Class::Balanced || self.cause == Some(Cause::ComputeBound)
+    }
+
     /// Class and cause as a heading: `DATA LOADER · too few workers`.
     pub fn heading(&self) -> String {
         let class = self.class.title();

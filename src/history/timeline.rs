@@ -11,7 +11,7 @@ mod point;
 mod runs;
 mod window;
 
-pub use point::{GPUS, TimelinePoint, loop_shares, read_bytes_per_s};
+pub use point::{Compact, GPUS, TimelinePoint, loop_shares, read_bytes_per_s};
 pub use window::TimelineWindow;
 
 use std::collections::VecDeque;
@@ -78,9 +78,10 @@ impl Timeline {
         Self { points: VecDeque::new(), levels: RUNS_NS.map(Level::new), bounds }
     }
 
-    /// Adds the values of a frame with the class of its verdict, dropping the oldest when full.
-    pub fn push(&mut self, frame: &Frame, class: Class) {
+    /// Adds the values of a frame with the class and the steps per second of its verdict, dropping the oldest when full.
+    pub fn push(&mut self, frame: &Frame, class: Class, steps_per_s: Option<f64>) {
         let mut point = TimelinePoint::from_frame(frame, class);
+        point.steps = Compact::new(steps_per_s);
         if self.points.back().is_some_and(|last| point.end_ns < last.end_ns) {
             // The clock went backwards: what was has no place on this axis any more.
             *self = Self::within(self.bounds);
@@ -105,6 +106,12 @@ impl Timeline {
     pub fn began_before(&self, window: TimelineWindow) -> bool {
         let mut oldest = self.levels.iter().filter_map(Level::first).chain(self.points.front());
         oldest.any(|p| i128::from(p.end_ns) <= window.start_ns())
+    }
+
+    /// CLOCK_MONOTONIC nanoseconds at which the oldest time kept begins.
+    pub fn first_ns(&self) -> Option<u64> {
+        let oldest = self.levels.iter().filter_map(Level::first).chain(self.points.front());
+        oldest.map(|point| point.start_ns).min()
     }
 
     /// Walks what reaches into `window` and calls `visit(column, seconds, point)` for every column that a point, or a

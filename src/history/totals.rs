@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use super::timeline::loop_shares;
-use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::pipeline::same_cause;
 use crate::rates::Frame;
@@ -90,8 +89,7 @@ impl Totals {
 
     /// The class and cause that held the run back for the longest time in all.
     pub fn costliest(&self) -> Option<&CauseTime> {
-        let healthy = |v: &Verdict| v.cause == Some(Cause::ComputeBound);
-        self.longest_of(|v| !healthy(v) && !matches!(v.class, Class::Balanced | Class::Idle | Class::Unknown))
+        self.longest_of(|v| !v.is_healthy() && !matches!(v.class, Class::Idle | Class::Unknown))
     }
 
     /// First advice of the verdict with advice that stood longest in all.
@@ -110,6 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::diagnosis::causes::Cause;
 
     fn frame(second: u64) -> Frame {
         Frame { seconds: 1.0, unix_ms: second as i64 * 1000, ..Frame::default() }

@@ -10,6 +10,7 @@ pub mod log;
 pub mod markdown;
 pub mod ranks;
 pub mod recording;
+pub mod stages;
 #[cfg(test)]
 mod testing;
 pub mod text;

@@ -1,4 +1,4 @@
-//! The screen's own charts: a filled braille timeline, a stacked timeline, a strip of letters, a bar and a time ruler.
+//! The screen's own charts: a filled braille timeline, a stacked timeline, a band of verdicts, a bar and a time ruler.
 //!
 //! All of them draw straight into the cells of a ratatui buffer and allocate nothing: values are gathered in arrays on
 //! the stack. Zero is a line along the bottom; a gap is a row of dashes, so the two cannot be confused.
@@ -15,9 +15,14 @@ use crate::rates::time_split::LoopActivity;
 /// Widest chart, cells; a wider terminal gets charts of this width.
 pub const MAX_CELLS: usize = 512;
 
+/// Rows from which a chart has a line at half its height.
+const HALF_LINE: u16 = 4;
+
 /// Dots of the left and right half of a braille cell, filled from the bottom by 0 to 4 dots (Unicode chapter 21.1).
 const LEFT: [u32; 5] = [0x00, 0x40, 0x44, 0x46, 0x47];
 const RIGHT: [u32; 5] = [0x00, 0x80, 0xA0, 0xB0, 0xB8];
+/// A cell filled from the left by 0 to 8 eighths.
+const BLOCKS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 /// ASCII stand-ins for a cell filled by 0 to 4 quarters.
 const ASCII: [char; 5] = [' ', '.', ':', '|', '#'];
 
@@ -86,6 +91,12 @@ pub fn nice_bytes(v: f64) -> f64 {
     tops.find(|top| v <= *top).unwrap_or(1024f64.powi(5))
 }
 
+/// The smallest of 1, 2, 5, 10, 20, 50 … or a tenth or hundredth of one that is at least `v`: the top of an axis of numbers.
+pub fn nice_number(v: f64) -> f64 {
+    let mut tops = (-2..=12).flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * 10f64.powi(power)));
+    tops.find(|top| v <= *top).unwrap_or(1e13)
+}
+
 /// Dots of a column: at least one for a value that was measured, so that zero is seen as zero.
 fn dots(value: Option<f32>, max: f32, height: u16) -> u16 {
     let Some(v) = value else { return 0 };
@@ -94,36 +105,38 @@ fn dots(value: Option<f32>, max: f32, height: u16) -> u16 {
     filled.clamp(1.0, full) as u16
 }
 
-/// Draws a filled timeline of `columns` against `max` into `area`, one cell for every two columns.
-pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, style: Style, theme: Theme) {
+/// Draws a filled timeline of `columns` against `max` into `area`, one cell for every two columns: a bright upper edge on a
+/// dim body, and a dotted line at half the height where there is room.
+pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, look: Look, theme: Theme) {
     let area = area.intersection(buf.area);
     if area.is_empty() {
         return;
     }
-    // Blanks get the color as well: it is invisible there, and saves color changes on the line.
-    buf.set_style(area, style);
+    let ([edge, body], dim) = (theme.filled(look), theme.edge());
+    let half = if area.height >= HALF_LINE { area.height / 2 } else { u16::MAX };
     let mut values = columns.values();
     let mut started = columns.began_before;
     for place in 0..usize::from(area.width) {
-        let (Some(left), Some(right)) = (values.next(), values.next()) else { break };
+        let (left, right) = (values.next().flatten(), values.next().flatten());
         let Some(x) = cell(area, columns.window, place) else { continue };
-        if left.is_none() && right.is_none() {
-            // Before the first value there is nothing to have missed.
-            if started {
-                put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
-            }
-            continue;
+        let is_gap = left.is_none() && right.is_none();
+        // Before the first value there is nothing to have missed.
+        if is_gap && started {
+            put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
         }
-        started = true;
+        started |= !is_gap;
         let (left, right) = (dots(left, max, area.height), dots(right, max, area.height));
+        let top = left.max(right).div_ceil(4).max(1) - 1;
         for row in 0..area.height {
             let below = row * 4;
             let l = usize::from(left.saturating_sub(below).min(4));
             let r = usize::from(right.saturating_sub(below).min(4));
-            if l + r == 0 {
-                break;
+            let y = area.bottom() - 1 - row;
+            if l + r > 0 {
+                put(buf, x, y, glyph(l, r, theme.ascii), if row == top { edge } else { body });
+            } else if row == half {
+                put(buf, x, y, if theme.ascii { '.' } else { '┈' }, dim);
             }
-            put(buf, x, area.bottom() - 1 - row, glyph(l, r, theme.ascii), style);
         }
     }
 }
@@ -207,16 +220,37 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Timeline
     );
 }
 
-/// Draws the class that held most of each cell's time, one letter each.
-pub fn strip(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWindow, theme: Theme) {
+/// Draws which class the verdict had: a line in its color, with its name on stretches that are long enough.
+pub fn band(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWindow, theme: Theme) {
     let area = Rect { height: 1, ..area }.intersection(buf.area);
     let weights = |point: &TimelinePoint| Some(Class::ALL.map(|class| if class == point.class { 1.0 } else { 0.0 }));
+    let classes = std::cell::RefCell::new([None; MAX_CELLS]);
     each_cell(buf, area, source, window, theme, weights, |buf, x, weights| {
         let most = Class::ALL.into_iter().zip(weights).max_by(|a, b| a.1.total_cmp(&b.1));
-        if let Some((class, _)) = most {
-            put(buf, x, area.y, class.look().glyph, theme.class(class));
+        let Some((class, _)) = most else { return };
+        let style = if class == Class::Unknown { theme.edge() } else { theme.series(class) };
+        put(buf, x, area.y, theme.glyph(class.look()), style);
+        if let Some(cell) = classes.borrow_mut().get_mut(usize::from(x - area.x)) {
+            *cell = Some(class);
         }
     });
+    let mut x = area.x;
+    for run in classes.into_inner().chunk_by(|a, b| a == b) {
+        let length = run.len() as u16;
+        if let Some(Some(class)) = run.first().filter(|class| **class != Some(Class::Unknown)) {
+            let name = class.name();
+            let wanted = name.len() as u16 + 2;
+            if length >= wanted + 2 {
+                let style = theme.series(*class).patch(theme.strong());
+                let at = x + (length - wanted) / 2;
+                buf.set_stringn(at, area.y, format!(" {name} "), usize::from(wanted), style);
+            }
+        }
+        x = x.saturating_add(length);
+        if x >= area.right() {
+            break;
+        }
+    }
 }
 
 /// Draws the time axis: a mark at every round number of seconds before the right edge, and a word of at most three cells
@@ -263,6 +297,25 @@ pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: TimelineWindow, style: 
     }
 }
 
+/// Draws a share, 0–1, as a bar between two edges: `▕████▌    ▏`.
+pub fn meter(buf: &mut Buffer, area: Rect, share: f64, style: Style, theme: Theme) {
+    let area = Rect { height: 1, ..area }.intersection(buf.area);
+    let Some(inside) = area.width.checked_sub(2) else { return };
+    let (open, close) = if theme.ascii { ('[', ']') } else { ('▕', '▏') };
+    put(buf, area.x, area.y, open, theme.edge());
+    put(buf, area.right() - 1, area.y, close, theme.edge());
+    let eighths = (share.clamp(0.0, 1.0) * f64::from(inside) * 8.0).round() as u16;
+    for cell in 0..inside {
+        let part = eighths.saturating_sub(cell * 8).min(8);
+        let block = if theme.ascii {
+            if part >= 4 { '#' } else { ' ' }
+        } else {
+            BLOCKS.get(usize::from(part)).copied().unwrap_or(' ')
+        };
+        put(buf, area.x + 1 + cell, area.y, block, style);
+    }
+}
+
 /// Draws one bar of parts, each as long as its share of their sum; dashes where nothing is known.
 pub fn split(buf: &mut Buffer, area: Rect, parts: &[(Look, f64)], theme: Theme) {
     let area = area.intersection(buf.area);
@@ -300,7 +353,7 @@ mod tests {
         for (end_s, pct) in values {
             let host = HostRates { allowed_cpu_pct: *pct, ..HostRates::default() };
             let end_ns = (end_s * 1e9) as u64;
-            t.push(&Frame { monotonic_ns: end_ns, seconds: 1.0, host, ..Frame::default() }, Class::Unknown);
+            t.push(&Frame { monotonic_ns: end_ns, seconds: 1.0, host, ..Frame::default() }, Class::Unknown, None);
         }
         t
     }
@@ -311,7 +364,7 @@ mod tests {
         let theme = Theme::plain(ascii);
         let columns =
             ChartColumns::gather(t, TimelineWindow::of_cells(NOW, f64::from(cells), cells), |p| p.cpu.get());
-        timeline(&mut buf, area, &columns, 100.0, Style::new(), theme);
+        timeline(&mut buf, area, &columns, 100.0, Class::Cpu.look(), theme);
         rows(&buf)
     }
 
@@ -342,7 +395,7 @@ mod tests {
             ..TrainerRates::default()
         };
         let frame = Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() };
-        t.push(&frame, Class::Unknown);
+        t.push(&frame, Class::Unknown, None);
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
         stacked(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 3.0, 3), Theme::plain(true));
@@ -350,15 +403,19 @@ mod tests {
     }
 
     #[test]
-    fn the_strip_shows_a_letter_for_each_interval() {
-        let mut t = cpu(&[(997.0, None)]);
-        for (s, class) in [(998.0, Class::DataLoader), (1000.0, Class::Gpu)] {
-            t.push(&Frame { monotonic_ns: (s * 1e9) as u64, seconds: 1.0, ..Frame::default() }, class);
+    fn the_band_has_the_names_of_long_stretches_and_gaps() {
+        let mut t = cpu(&[]);
+        for s in 970..1000 {
+            let class = if s < 985 { Class::DataLoader } else { Class::Gpu };
+            if s != 990 {
+                let frame = Frame { monotonic_ns: (f64::from(s) * 1e9) as u64, seconds: 1.0, ..Frame::default() };
+                t.push(&frame, class, None);
+            }
         }
-        let area = Rect::new(0, 0, 5, 1);
+        let area = Rect::new(0, 0, 32, 1);
         let mut buf = Buffer::empty(area);
-        strip(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 5.0, 5), Theme::default());
-        assert_eq!(rows(&buf), [" ?D–G"]);
+        band(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 32.0, 32), Theme::default());
+        assert_eq!(rows(&buf), [" ━ data loader ━━━━━━–━━ GPU ━━–"]);
     }
 
     #[test]
@@ -420,9 +477,9 @@ mod tests {
             let theme = Theme { ascii, ..Theme::default() };
             let window = TimelineWindow::of_cells(NOW, 60.0, width);
             let columns = ChartColumns::gather(&t, window, |p| p.cpu.get());
-            timeline(&mut buf, area, &columns, max, Style::new(), theme);
+            timeline(&mut buf, area, &columns, max, Class::Gpu.look(), theme);
             stacked(&mut buf, area, &t, window, theme);
-            strip(&mut buf, area, &t, window, theme);
+            band(&mut buf, area, &t, window, theme);
             ruler(&mut buf, area, f64::from(max.abs()), "now", Style::new());
             let first = values.first().and_then(|v| v.1).unwrap_or(0.0);
             split(&mut buf, area, &stages([first, 0.5, 0.0, f64::NAN]), theme);

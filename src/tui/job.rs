@@ -11,7 +11,6 @@ use super::format;
 use crate::diagnosis::Verdict;
 use crate::history::History;
 use crate::history::archive::{Archive, Limits, Moment, MomentId};
-use crate::history::timeline::TimelineWindow;
 use crate::history::totals::Totals;
 use crate::jobs::{JobKey, Target};
 use crate::pipeline::{Tick, same_cause};
@@ -20,6 +19,11 @@ use crate::sample::Sources;
 
 /// How long numbers stay as they are at low bandwidth, nanoseconds.
 const HOLD_NS: u64 = 5_000_000_000;
+
+/// Seconds that the charts show in the end, where no scale is chosen.
+const LONGEST_AUTO_S: f64 = 60.0;
+/// Samples by which the charts grow until then.
+const SHORTEST_AUTO_SAMPLES: f64 = 1.0;
 
 /// The moment looked at.
 #[derive(Debug, Clone)]
@@ -144,19 +148,18 @@ impl Job {
         self.cursor.as_ref().map_or_else(newest, |cursor| cursor.edge_ns)
     }
 
-    /// Seconds that the charts show. Without a scale they begin short and grow with what has been seen by their right
-    /// edge: their first minute is not mostly empty then. Fewer than ten samples are no chart.
+    /// Seconds that the charts show. Without a scale that is what has been seen by their right edge, up to a minute: it fills
+    /// the charts from the first second on. At low bandwidth the scale stands still.
     pub fn span_s(&self) -> f64 {
         if let Some(scale_s) = self.scale_s {
             return scale_s;
         }
-        let edge_ns = self.edge_ns();
-        let holds_all = |s: f64| {
-            let column_ns = (s * 1e9) as u64;
-            let window = TimelineWindow { edge_ns, end_ns: edge_ns, column_ns, columns: 1, sweep: false };
-            !self.history.timeline.began_before(window)
-        };
-        [15.0, 30.0].into_iter().find(|s| *s >= 10.0 * self.interval_s && holds_all(*s)).unwrap_or(60.0)
+        let first_ns = self.history.timeline.first_ns().filter(|_| !self.low_bandwidth);
+        let seen_s = first_ns.map_or(LONGEST_AUTO_S, |first| self.edge_ns().saturating_sub(first) as f64 / 1e9);
+        // Whole steps: a picture that is stretched anew with every sample costs bytes and cannot be read.
+        let step_s = (SHORTEST_AUTO_SAMPLES * self.interval_s).max(1.0);
+        let grown = (seen_s / step_s).ceil().max(1.0) * step_s;
+        grown.min(LONGEST_AUTO_S)
     }
 
     /// How long class and cause on the screen had been the same by then, seconds.

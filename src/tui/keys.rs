@@ -124,9 +124,8 @@ mod tests {
 
     #[test]
     fn pages_have_the_number_keys_in_their_order() {
-        // Pages beyond the tenth have letters.
-        for (place, page) in Page::ALL.into_iter().take(10).enumerate() {
-            let number = char::from_digit((place as u32 + 1) % 10, 10).map(KeyCode::Char).unwrap();
+        for (place, page) in Page::ALL.into_iter().filter(|page| page.spec().in_footer).enumerate() {
+            let number = char::from_digit(place as u32 + 1, 10).map(KeyCode::Char).unwrap();
             assert_eq!(action(number.into()), Some(Action::Go(page)));
         }
     }

@@ -267,7 +267,7 @@ static PAST_OF_LARGE: LazyLock<tui::Job> = LazyLock::new(|| with_past(LARGE));
 fn screen(job: &tui::Job, low_bandwidth: bool, depth: Depth, page: Page) -> App {
     let options = AppOptions { theme: Theme { depth, ..*COLOUR }, low_bandwidth, ..AppOptions::default() };
     let mut app = App::new(job.clone(), options, SIZE);
-    let key = char::from_digit((page.index() as u32 + 1) % 10, 10).unwrap_or('?');
+    let key = page.spec().keys.chars().next().unwrap();
     press(&mut app, KeyCode::Char(key));
     assert_eq!(app.page(), page);
     app

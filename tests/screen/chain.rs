@@ -95,16 +95,19 @@ fn following(theme: trainmon::tui::Theme, size: (u16, u16), chain: Vec<ChainNode
 }
 
 #[test]
-fn the_overview_has_it_in_one_line() {
+fn the_overview_has_it_as_the_pipeline_with_its_limit() {
     for size in SIZES {
         let screen = text(&following(PLAIN, size, workers()), size);
-        assert!(screen.contains("loop waits 68 % ← 4 data workers ← CPU"), "{screen}");
-        assert!(screen.contains("► Do first: Raise num_workers from 4 to 7"), "{screen}");
+        let lines: Vec<&str> = screen.lines().collect();
+        let limit = lines.iter().position(|line| line.contains("◀ LIMIT")).unwrap();
+        assert!(lines[limit].contains("worker 1301 ◀ LIMIT"), "{screen}");
+        assert!(lines[limit].contains("loop") && lines[limit].contains("GPU 0"), "{screen}");
+        assert!(screen.contains("▶ Raise num_workers from 4 to 7"), "{screen}");
         insta::assert_snapshot!(format!("chain_line_{}x{}", size.0, size.1), screen);
     }
     for size in [(60, 15), (80, 24)] {
         let screen = text(&following(ASCII, size, locked()), size);
-        assert!(screen.is_ascii() && screen.contains("loop (thread 1240) waits 55 % < "), "{screen}");
+        assert!(screen.is_ascii() && screen.contains(" <LIMIT -> "), "{screen}");
     }
 }
 
@@ -113,12 +116,12 @@ fn the_page_has_the_whole_tree() {
     for size in SIZES {
         for (name, chain) in [("workers", workers()), ("lock", locked())] {
             let mut app = following(PLAIN, size, chain);
-            press(&mut app, KeyCode::Char('0'));
+            press(&mut app, KeyCode::Char('2'));
             insta::assert_snapshot!(format!("chain_{name}_{}x{}", size.0, size.1), text(&app, size));
         }
     }
     let mut app = following(ASCII, (80, 24), workers());
-    press(&mut app, KeyCode::Char('0'));
+    press(&mut app, KeyCode::Char('2'));
     let screen = text(&app, (80, 24));
     assert!(screen.is_ascii());
     insta::assert_snapshot!("chain_ascii", screen);
@@ -134,32 +137,35 @@ fn a_tree_that_is_longer_than_the_page_is_scrolled() {
     }));
     let size = (80, 24);
     let mut app = following(PLAIN, size, chain);
-    press(&mut app, KeyCode::Char('0'));
+    press(&mut app, KeyCode::Char('2'));
     assert!(!text(&app, size).contains("2031"));
     press(&mut app, KeyCode::Char('G'));
     let screen = text(&app, size);
-    assert!(screen.contains("2031") && screen.contains("Loop waits"), "{screen}");
+    assert!(screen.contains("2031") && screen.contains("loop waits"), "{screen}");
 }
 
 #[test]
 fn where_there_is_no_chain_the_page_says_why() {
     let size = (80, 24);
     let page = |mut app: App| {
-        press(&mut app, KeyCode::Char('0'));
+        press(&mut app, KeyCode::Char('2'));
         text(&app, size)
     };
-    assert!(page(fresh(PLAIN, size)).contains("No chain yet: it needs two seconds."));
-    assert!(page(running(PLAIN, size, Job::default())).contains("No chain: in 1 m 30 s no thread of this job"));
+    assert!(page(fresh(PLAIN, size)).contains("No wait chain yet: it takes two seconds."));
+    assert!(
+        page(running(PLAIN, size, Job::default()))
+            .contains("No wait chain: in 1m30s trainmon found no training loop")
+    );
     let own = vec![
         node(0, "thread", 1234, "loop", "waits", 0.0),
         ChainNode { at: Some("tokenize (train.py:44)".into()), ..node(1, "thread", 1234, "loop", "cpu", 0.93) },
     ];
     let app = following(PLAIN, size, own);
-    let overview = text(&app, size);
-    assert!(overview.contains("loop works itself 93 %: tokenize train.py:44"), "{overview}");
-    assert!(page(app).contains("The loop waits for nobody."));
+    let own = page(app);
+    assert!(own.contains("93%: tokenize train.py:44"), "{own}");
+    assert!(own.contains("The loop waits for nothing."));
     let mut replay =
         App::new(job().recording(), trainmon::tui::AppOptions { theme: PLAIN, ..Default::default() }, size);
     tell(&mut replay, frame(1, Job::default()), data_loader());
-    assert!(page(replay).contains("This recording was made before chains were recorded."));
+    assert!(page(replay).contains("This recording is older than the wait chain: it has none."));
 }

@@ -433,7 +433,7 @@ fn what_to_do_first_is_on_every_page_at_every_size() {
             for page in pages() {
                 press(&mut app, KeyCode::Char(page));
                 let shown = text(&app, (width, height));
-                assert!(shown.contains("► Do first: Raise num_workers from 4 to 7"), "{width}×{height}\n{shown}");
+                assert!(shown.contains("▶ Raise num_workers from 4 to 7"), "{width}×{height}\n{shown}");
             }
         }
     }
@@ -447,7 +447,7 @@ fn a_recording_is_not_said_to_be_attached_to() {
             press(&mut app, KeyCode::Char(page));
             let shown = text(&app, size);
             assert!(shown.contains("REPLAY"), "{name}, page {page}:\n{shown}");
-            for wrong in ["attaching", "first seconds", "neither stopped", " now"] {
+            for wrong in ["MEASURING", "Watching PID", "runs on unchanged", " now"] {
                 assert!(
                     !shown.contains(wrong) || app.job().frame().is_none() && wrong == " now",
                     "{name}: {wrong}\n{shown}"

@@ -218,7 +218,7 @@ fn hostile(name: &str) -> impl Fn(u64, &mut Frame) {
 }
 
 fn no_gpu(size: (u16, u16)) -> App {
-    let mut app = page('2', PLAIN, size, |_, frame| frame.gpus.clear());
+    let mut app = page('3', PLAIN, size, |_, frame| frame.gpus.clear());
     tell_verdict(&mut app, unknown());
     let gpu = SourceStatus {
         state: SourceState::Absent,
@@ -233,7 +233,7 @@ fn no_gpu(size: (u16, u16)) -> App {
 #[test]
 fn the_gpu_page_fits_one_device() {
     for size in SIZES {
-        let app = page('2', PLAIN, size, devices(1));
+        let app = page('3', PLAIN, size, devices(1));
         insta::assert_snapshot!(format!("gpu_one_{}x{}", size.0, size.1), text(&app, size));
     }
 }
@@ -242,7 +242,7 @@ fn the_gpu_page_fits_one_device() {
 fn the_gpu_page_fits_eight_and_sixteen_devices() {
     for size in SIZES {
         for count in [8, 16] {
-            let app = page('2', PLAIN, size, devices(count));
+            let app = page('3', PLAIN, size, devices(count));
             insta::assert_snapshot!(format!("gpu_{count}_{}x{}", size.0, size.1), text(&app, size));
         }
     }
@@ -251,7 +251,7 @@ fn the_gpu_page_fits_eight_and_sixteen_devices() {
 #[test]
 fn an_idle_rank_among_busy_ones_is_named_on_the_first_screen() {
     for size in SIZES {
-        let text = text(&page('2', PLAIN, size, devices(16)), size);
+        let text = text(&page('3', PLAIN, size, devices(16)), size);
         assert!(text.contains("GPU 7 idles while others work"), "{text}");
         assert!(text.lines().any(|line| line.contains("  7*") && line.contains("idle")), "{text}");
     }
@@ -260,7 +260,7 @@ fn an_idle_rank_among_busy_ones_is_named_on_the_first_screen() {
 #[test]
 fn the_rest_of_sixteen_devices_is_reached_by_scrolling() {
     let size = (80, 24);
-    let mut app = page('2', PLAIN, size, devices(16));
+    let mut app = page('3', PLAIN, size, devices(16));
     assert!(!text(&app, size).contains("* ours"));
     (0..3).for_each(|_| drop(press(&mut app, KeyCode::PageDown)));
     insta::assert_snapshot!("gpu_16_scrolled", text(&app, size));
@@ -276,7 +276,7 @@ fn without_a_gpu_the_page_says_why_and_names_the_fix() {
 #[test]
 fn a_hung_driver_is_said() {
     let size = (80, 24);
-    let mut app = page('2', PLAIN, size, devices(1));
+    let mut app = page('3', PLAIN, size, devices(1));
     let gpu = SourceStatus { state: SourceState::Hung, age_ms: Some(12_000), ..SourceStatus::default() };
     tell_sources(&mut app, Sources { gpu, ..Sources::default() });
     let text = text(&app, size);
@@ -286,7 +286,7 @@ fn a_hung_driver_is_said() {
 #[test]
 fn in_a_container_nobody_is_called_a_stranger() {
     let size = (120, 40);
-    let app = page('2', PLAIN, size, |t, frame| {
+    let app = page('3', PLAIN, size, |t, frame| {
         devices(1)(t, frame);
         for process in &mut frame.gpus[0].processes {
             process.ours = None;
@@ -301,10 +301,10 @@ fn in_a_container_nobody_is_called_a_stranger() {
 #[test]
 fn what_was_not_measured_is_a_dash() {
     let size = (80, 24);
-    let gpu = text(&page('2', PLAIN, size, unmeasured), size);
+    let gpu = text(&page('3', PLAIN, size, unmeasured), size);
     assert!(gpu.contains("LOST") && gpu.contains("simulated"), "{gpu}");
     insta::assert_snapshot!("gpu_unmeasured", gpu);
-    let cpu = text(&page('3', PLAIN, size, unmeasured), size);
+    let cpu = text(&page('4', PLAIN, size, unmeasured), size);
     assert!(cpu.contains("neighbours are read while"), "{cpu}");
     insta::assert_snapshot!("cpu_unmeasured", cpu);
 }
@@ -313,7 +313,7 @@ fn what_was_not_measured_is_a_dash() {
 fn the_cpu_page_fits_eight_cpus_and_many() {
     for size in SIZES {
         for count in [8, 64, 256] {
-            let app = page('3', PLAIN, size, cpus(count));
+            let app = page('4', PLAIN, size, cpus(count));
             insta::assert_snapshot!(format!("cpu_{count}_{}x{}", size.0, size.1), text(&app, size));
         }
     }
@@ -322,19 +322,19 @@ fn the_cpu_page_fits_eight_cpus_and_many() {
 #[test]
 fn ascii_has_nothing_but_ascii() {
     for size in SIZES {
-        for (key, change) in [('2', &devices(16) as &dyn Fn(u64, &mut Frame)), ('2', &devices(1)), ('3', &cpus(64))] {
+        for (key, change) in [('3', &devices(16) as &dyn Fn(u64, &mut Frame)), ('3', &devices(1)), ('4', &cpus(64))] {
             let text = text(&page(key, ASCII, size, change), size);
             assert!(text.is_ascii(), "{text}");
         }
     }
     let size = (80, 24);
-    insta::assert_snapshot!("gpu_ascii", text(&page('2', ASCII, size, devices(1)), size));
-    insta::assert_snapshot!("cpu_ascii", text(&page('3', ASCII, size, cpus(8)), size));
+    insta::assert_snapshot!("gpu_ascii", text(&page('3', ASCII, size, devices(1)), size));
+    insta::assert_snapshot!("cpu_ascii", text(&page('4', ASCII, size, cpus(8)), size));
 }
 
 #[test]
 fn colour_changes_no_character() {
-    for (key, change) in [('2', &devices(8) as &dyn Fn(u64, &mut Frame)), ('3', &cpus(64))] {
+    for (key, change) in [('3', &devices(8) as &dyn Fn(u64, &mut Frame)), ('4', &cpus(64))] {
         let (colour, plain) = (page(key, *COLOUR, (120, 40), change), page(key, PLAIN, (120, 40), change));
         assert_eq!(text(&colour, (120, 40)), text(&plain, (120, 40)));
     }
@@ -343,8 +343,8 @@ fn colour_changes_no_character() {
 #[test]
 fn hostile_names_stay_text() {
     for (name, theme) in HOSTILE_NAMES.into_iter().zip([PLAIN, ASCII].into_iter().cycle()) {
-        let mut app = page_after(2, '2', theme, SIZES[0], hostile(name));
-        for (size, key) in SIZES.into_iter().flat_map(|size| [(size, '2'), (size, '3')]) {
+        let mut app = page_after(2, '3', theme, SIZES[0], hostile(name));
+        for (size, key) in SIZES.into_iter().flat_map(|size| [(size, '3'), (size, '4')]) {
             app.step(Message::Resize(size.0, size.1));
             press(&mut app, KeyCode::Char(key));
             for _ in 0..6 {
@@ -439,7 +439,7 @@ proptest! {
             .map(|(cpu, allowed, busy_pct, steal_pct)| CpuRates { cpu, allowed, busy_pct, iowait_pct: steal_pct, steal_pct })
             .collect();
         tell(&mut app, frame, unknown());
-        for key in ['2', '3'] {
+        for key in ['3', '4'] {
             press(&mut app, KeyCode::Char(key));
             for _ in 0..down {
                 let drawn = draw(&app, size);

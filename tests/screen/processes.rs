@@ -60,7 +60,7 @@ fn page_of(options: AppOptions, size: (u16, u16), frame: Frame) -> App {
     let stages = Some(Stages { load: 0.05, decode: 0.21, transform: 0.66, collate: 0.05, hand_over: 0.01 });
     let workers = vec![WorkerVerdict { pid: 1301, idle: Some(0.02), stages, ..WorkerVerdict::default() }];
     tell(&mut app, frame, Arc::new(trainmon::diagnosis::Verdict { workers, ..data_loader() }));
-    press(&mut app, KeyCode::Char('5'));
+    press(&mut app, KeyCode::Char('6'));
     app
 }
 
@@ -76,7 +76,8 @@ fn selected(app: &App, size: (u16, u16)) -> String {
     use ratatui::style::Modifier;
     let buf = draw(app, size);
     let is_selected = |y: &u16| {
-        let mut row = (0..size.0).map(|x| buf.cell((x, *y)).unwrap());
+        let body = crate::app::body(buf.area);
+        let mut row = (body.left()..body.right()).map(|x| buf.cell((x, *y)).unwrap());
         row.all(|cell| cell.modifier.contains(Modifier::REVERSED))
     };
     let y = (1..size.1 - 1).rev().find(is_selected).expect("a selected row");
@@ -263,7 +264,7 @@ fn nothing_is_signalled_unless_it_is_switched_on_and_live() {
     let options = AppOptions { theme: PLAIN, may_signal: true, ..AppOptions::default() };
     let mut replay = App::new(job().recording(), options, (120, 40));
     tell(&mut replay, full_frame(Job::default()), data_loader());
-    press(&mut replay, KeyCode::Char('5'));
+    press(&mut replay, KeyCode::Char('6'));
     refused(&mut replay, "this is a recording");
 }
 

@@ -99,21 +99,18 @@ fn help_lists_keys_and_words() {
 #[test]
 fn every_class_is_said_in_words_at_every_size() {
     let all = [
-        (Class::DataLoader, Some("decode"), "data-loader"),
-        (Class::Io, Some("network-storage"), "io"),
-        (Class::Cpu, Some("cgroup-throttled"), "cpu"),
-        (Class::Gpu, Some("host-device-sync"), "gpu"),
-        (Class::Balanced, None, "balanced"),
-        (Class::Idle, None, "idle"),
-        (Class::Unknown, None, "unknown"),
+        (Class::DataLoader, Some("decode"), "DATA LOADER"),
+        (Class::Io, Some("network-storage"), "IO"),
+        (Class::Cpu, Some("cgroup-throttled"), "CPU"),
+        (Class::Gpu, Some("host-device-sync"), "GPU"),
+        (Class::Balanced, None, "HEALTHY"),
+        (Class::Idle, None, "NOT TRAINING"),
+        (Class::Unknown, None, "UNKNOWN"),
     ];
     for size in SIZES {
         for (class, cause, word) in all {
             let text = text(&with_verdict(size, other(class, cause.and_then(Cause::named), "Why it is so.")), size);
             assert!(text.contains(word), "{word} at {size:?}:\n{text}");
-            if let Some(cause) = cause {
-                assert!(text.contains(cause), "{cause} at {size:?}:\n{text}");
-            }
         }
     }
 }
@@ -135,7 +132,7 @@ fn the_first_advice_stays_whole_beside_a_long_summary() {
     verdict.advice[0].title =
         "Move the resizing of images into the data set's own preparation, once, before training".into();
     let screen = text(&with_verdict((80, 24), verdict), (80, 24));
-    assert!(screen.contains("before training (at most"), "{screen}");
+    assert!(screen.contains("▶ Move the resizing of images") && screen.contains("up to 1.7× faster"), "{screen}");
     assert!(screen.contains('…'), "{screen}");
 }
 
@@ -150,7 +147,7 @@ fn without_a_gpu_the_reason_stands_in_its_place() {
     };
     tell_sources(&mut app, Sources { gpu, ..Sources::default() });
     let screen = text(&app, size);
-    assert!(screen.contains("no GPU seen: libnvidia-ml.so.1 not found"), "{screen}");
+    assert!(screen.contains("No GPU: libnvidia-ml.so.1 not found"), "{screen}");
     insta::assert_snapshot!("no_gpu", screen);
 }
 
@@ -182,7 +179,7 @@ fn what_was_not_measured_is_a_dash() {
     tell(&mut app, empty, Verdict::default());
     let screen = text(&app, size);
     insta::assert_snapshot!("unmeasured", screen);
-    assert!(!screen.contains(" 0 %") && !screen.contains("0 MiB/s"), "{screen}");
+    assert!(!screen.contains(" 0%") && !screen.contains("0 MiB/s"), "{screen}");
 }
 
 #[test]
@@ -200,15 +197,15 @@ fn the_end_of_the_target_is_said_and_the_verdict_stays() {
     let mut app = running(PLAIN, size, Job::default());
     tell_end(&mut app, Some(720.0));
     let screen = text(&app, size);
-    assert!(screen.contains("ENDED: process 1234 ended after 12 m"), "{screen}");
-    assert!(screen.contains("too-few-workers"), "{screen}");
+    assert!(screen.contains("ENDED: process 1234 ended after 12m00s"), "{screen}");
+    assert!(screen.contains("too few workers"), "{screen}");
 }
 
 #[test]
 fn gaps_are_drawn() {
     let screen = text(&running(PLAIN, (80, 24), Job::default()), (80, 24));
-    let strip = screen.lines().find(|l| l.starts_with("Verdicts")).unwrap();
-    assert!(strip.contains("G–"), "{strip}");
+    let band = screen.lines().find(|line| line.contains("━ data loader ━")).unwrap();
+    assert!(band.contains("━–"), "{band}");
 }
 
 #[test]
@@ -250,7 +247,7 @@ fn hostile_names_reach_no_cell_raw() {
                 v.advice = data_loader().advice;
                 v.advice[0].title = name.into();
                 tell(&mut app, f, v);
-                for key in ["", "2", "3", "4", "5", "\n", "6", "7", "?"] {
+                for key in ["", "2", "3", "4", "5", "6", "\n", "7", "8", "?"] {
                     for c in key.chars() {
                         press(&mut app, if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) });
                     }

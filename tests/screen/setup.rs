@@ -59,9 +59,10 @@ fn every_setting_changes_what_it_says() {
     assert_eq!(word(&app), "high-contrast", "round the end");
     at(&mut app, 1, KeyCode::Right);
     let scale = |app: &App| app.layout().time_scale.unwrap().to_string();
-    assert_eq!(scale(&app), "30s", "the next after the 15 s that auto begins with");
-    press(&mut app, KeyCode::Left);
-    press(&mut app, KeyCode::Left);
+    assert_eq!(scale(&app), "2m", "the next after the minute that auto ends with");
+    for _ in 0..4 {
+        press(&mut app, KeyCode::Left);
+    }
     assert_eq!(scale(&app), "auto", "past the end");
     press(&mut app, KeyCode::Right);
     at(&mut app, 2, KeyCode::Enter);

@@ -67,7 +67,7 @@ fn whole_screens_become_small_well_formed_pictures() {
             let document = svg(&buf, &theme.palette);
             let texts = well_formed(&document).unwrap().concat();
             assert!(document.len() < most, "{size:?}: {} bytes", document.len());
-            assert!(texts.contains("data-loader") && texts.contains("Raise num_workers"), "{texts}");
+            assert!(texts.contains("DATA LOADER") && texts.contains("Raise num_workers"), "{texts}");
             if let Ok(folder) = std::env::var("TRAINMON_SVG") {
                 std::fs::write(
                     format!("{folder}/{}x{}{:?}{}.svg", size.0, size.1, theme.depth, theme.ascii),

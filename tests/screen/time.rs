@@ -43,7 +43,7 @@ fn steps_show_each_moment_with_its_verdict() {
     press(&mut app, KeyCode::Left);
     assert_eq!(shown(&app), 60);
     let screen = text(&app, SIZE);
-    assert!(screen.contains("compute-bound"), "{screen}");
+    assert!(screen.contains("The GPU is busy."), "{screen}");
     press(&mut app, KeyCode::End);
     assert_eq!(shown(&app), 90);
     assert!(!text(&app, SIZE).contains("PAUSED"));
@@ -118,22 +118,24 @@ fn far_moves_stop_at_the_ends() {
 fn a_click_on_a_chart_looks_at_that_moment() {
     let mut app = running(PLAIN, SIZE, Job::default());
     let screen = text(&app, SIZE);
-    let row = screen.lines().position(|line| line.starts_with("GPU ")).unwrap();
-    let row = u16::try_from(row).unwrap();
-    // The charts end at the right edge of the screen and show a minute.
-    click(&mut app, 119, row);
-    assert!(shown(&app) >= 89);
-    click(&mut app, 76, row);
-    assert!((58..=62).contains(&shown(&app)), "{}", shown(&app));
-    click(&mut app, 3, row);
-    assert!((58..=62).contains(&shown(&app)), "a click beside the charts moves nothing");
+    let row = screen.lines().position(|line| line.starts_with("╭─ GPU 0")).unwrap();
+    let row = u16::try_from(row).unwrap() + 1;
+    // The charts of the left column end before its frame and show a minute.
+    click(&mut app, 58, row);
+    assert!(shown(&app) >= 88, "{}", shown(&app));
+    // Seconds 61 to 64 were not seen.
+    click(&mut app, 28, row);
+    assert!((56..=60).contains(&shown(&app)), "{}", shown(&app));
+    click(&mut app, 0, row);
+    assert!((56..=60).contains(&shown(&app)), "a click on a frame moves nothing");
 }
 
 #[test]
 fn a_recording_plays_from_its_beginning_at_its_speed() {
     let mut app = recording(SIZE);
     assert_eq!(shown(&app), 1);
-    assert!(text(&app, SIZE).contains("REPLAY 1"), "{}", text(&app, SIZE));
+    let header = text(&app, SIZE).lines().next().unwrap().to_owned();
+    assert!(header.contains("REPLAY") && header.contains("0 s of 1m29s") && header.contains("1.0×"), "{header}");
     assert!(app.job().due_s().is_some_and(|due| (0.9..=1.0).contains(&due)));
     for _ in 0..25 {
         app.step(Message::Advance(0.1));
@@ -277,38 +279,32 @@ fn reversed(app: &App, size: (u16, u16)) -> Vec<(u16, u16)> {
 #[test]
 fn every_timeline_of_every_page_is_marked_and_takes_clicks() {
     // Least rows of timelines without the time axis, by page and number of devices.
-    for (page, gpus, least) in [('1', 1, 7), ('2', 1, 3), ('2', 2, 2), ('2', 8, 8), ('3', 1, 4), ('4', 1, 5)] {
+    for (page, gpus, least) in [('1', 1, 6), ('3', 1, 3), ('3', 2, 2), ('3', 8, 3), ('4', 1, 4), ('5', 1, 2)] {
         for size in [(80, 24), (120, 40), (200, 60)] {
             let mut app = running(PLAIN, size, Job { gpus, ..Job::default() });
             type_text(&mut app, &page.to_string());
-            let (before, column) = (reversed(&app, size), size.0 - 20);
+            // Beside the text of many GPUs, or in the first column.
+            let column = if gpus == 8 { size.0 - 20 } else { size.0 / 2 - 10 };
+            let before = reversed(&app, size);
             let what = format!("page {page}, {gpus} GPUs, {size:?}");
-            let body = body_top(size)..size.1 - 1;
-            let mut takes = Vec::new();
-            for row in body {
+            let mut takes = 0;
+            for row in 1..size.1 - 1 {
                 let mut clicked = app.clone();
                 click(&mut clicked, column, row);
-                if !clicked.job().is_live() {
-                    assert!((45..90).contains(&shown(&clicked)), "{what}: {}", shown(&clicked));
-                    let mut marked = reversed(&clicked, size);
-                    marked.retain(|cell| !before.contains(cell));
-                    assert!(
-                        marked.iter().all(|(x, _)| marked[0].0 == *x && x.abs_diff(column) <= 3),
-                        "{what}: {marked:?}"
-                    );
-                    takes.push((row, marked.iter().map(|(_, y)| *y).collect::<Vec<_>>()));
+                if clicked.job().is_live() {
+                    continue;
                 }
+                takes += 1;
+                let mut marked = reversed(&clicked, size);
+                marked.retain(|cell| !before.contains(cell));
+                // Every timeline is marked: the one that was clicked where the click was.
+                let rows: std::collections::BTreeSet<u16> = marked.iter().map(|(_, y)| *y).collect();
+                assert!(rows.len() > least / 2, "{what}: {rows:?}");
+                let near = |(x, y): &(u16, u16)| *y == row && x.abs_diff(column) <= 3;
+                let is_ruler = !rows.contains(&row);
+                assert!(is_ruler || marked.iter().any(near), "{what}, row {row}: {marked:?}");
             }
-            let rows: Vec<u16> = takes.iter().map(|(row, _)| *row).collect();
-            assert!(rows.len() > least.min(usize::from(size.1) / 3), "{what}: {rows:?}");
-            for (_, marked) in &takes {
-                // All timelines are marked, and the time axis below them is not.
-                assert_eq!(*marked, rows[..rows.len() - 1], "{what}");
-            }
+            assert!(takes > least.min(usize::from(size.1) / 3), "{what}: {takes}");
         }
     }
-}
-
-fn body_top(size: (u16, u16)) -> u16 {
-    body(ratatui::layout::Rect::new(0, 0, size.0, size.1)).y
 }

@@ -424,14 +424,18 @@ impl Step for App {
     }
 }
 
-/// Where pages are drawn, but for the overview.
+/// Where pages other than the overview are drawn: below header and card, above the footer, off the edges where there are
+/// frames.
 pub fn body(area: Rect) -> Rect {
+    let framed = area.width >= 100 && area.height >= 30;
     let above = match area.height {
-        0..20 => 3,
-        20..40 => 4,
-        _ => 5,
+        _ if framed => 7,
+        0..18 => 4,
+        18..30 => 5,
+        _ => 6,
     };
-    Rect { y: area.y + above.min(area.height), height: area.height.saturating_sub(above + 1), ..area }
+    let body = Rect { y: area.y + above.min(area.height), height: area.height.saturating_sub(above + 1), ..area };
+    if framed { body.inner(ratatui::layout::Margin::new(1, 0)) } else { body }
 }
 
 /// A screen after a while of a data-loader-bound run.

@@ -50,7 +50,7 @@ fn each_terminal_is_sent_colours_in_the_form_that_it_knows() {
         (&screen, indexed),
     ] {
         let mut screen = attached(&target, environment);
-        for page in "2345671".chars() {
+        for page in "2345678".chars() {
             screen.send(&page.to_string());
             screen.answers("a page");
         }

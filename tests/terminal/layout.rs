@@ -27,7 +27,7 @@ fn typed_over(home: &Path, arguments: &[&str], steps: &[(&str, &str)]) {
 #[test]
 fn a_recording_changes_nothing_that_is_kept() {
     let home = tempfile::tempdir().unwrap();
-    let steps = [("Verdicts", "5"), ("COMMAND", "M"), ("by memory", "q")];
+    let steps = [("9 History", "6"), ("COMMAND", "M"), ("by memory", "q")];
     typed_over(home.path(), &["replay", &recording("change.tmz")], &steps);
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0, "nothing is written");
     screen(home.path(), &[], &steps);
@@ -39,23 +39,23 @@ fn the_screen_opens_as_it_was_left() {
     let home = tempfile::tempdir().unwrap();
     let kept = home.path().join(".local/state/trainmon/layout.toml");
     // To the processes, by memory, and out.
-    screen(home.path(), &[], &[("Verdicts", "5"), ("COMMAND", "M"), ("by memory", "q")]);
+    screen(home.path(), &[], &[("9 History", "6"), ("COMMAND", "M"), ("by memory", "q")]);
     let text = fs::read_to_string(&kept).unwrap();
     assert!(text.contains("sort = \"memory\""), "{text}");
     assert!(!text.contains("theme") && !text.contains("tree"), "only what was changed: {text}");
     // The verdict comes first again, then the table as it was left.
-    screen(home.path(), &[], &[("Verdicts", "5"), ("by memory", "q")]);
+    screen(home.path(), &[], &[("9 History", "6"), ("by memory", "q")]);
     assert_eq!(fs::read_to_string(&kept).unwrap(), text, "nothing was changed");
 
     // The configuration wins, and where nothing is to be kept nothing is read.
     let config = home.path().join("config.toml");
     fs::write(&config, "page = \"help\"\nkeep-layout = false\n[keys]\nquit = [\"Q\"]\n").unwrap();
-    screen(home.path(), &["-c", config.to_str().unwrap()], &[("this help", "5"), ("by role", "Q")]);
+    screen(home.path(), &["-c", config.to_str().unwrap()], &[("this help", "6"), ("by role", "Q")]);
     assert_eq!(fs::read_to_string(&kept).unwrap(), text);
 
     // A damaged file is as none.
     fs::write(&kept, "page = [[[").unwrap();
-    screen(home.path(), &[], &[("Verdicts", "q")]);
+    screen(home.path(), &[], &[("Overview", "q")]);
 }
 
 #[test]

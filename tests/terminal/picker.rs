@@ -28,7 +28,7 @@ fn the_first_screen_lists_tells_and_is_left() {
     seen.send("j");
     seen.wait_text("PID 17 of");
     // Its memory is that of its tree; two samples give its CPU use.
-    seen.wait_text("CPU 0 %");
+    seen.wait_text("CPU 0%");
     seen.wait_text("4.0 MiB");
     seen.send("p4000000000\r");
     seen.wait_text("4000000000");

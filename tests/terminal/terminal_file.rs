@@ -92,7 +92,7 @@ fn the_terminal_is_given_back_as_it_was() {
         seen.assert_clean();
         assert_eq!(seen.count("\x1b[?1049h"), 1);
         assert_eq!(seen.count("\x1b[?1002h"), usize::from(mode == "mouse"));
-        assert!(seen.text().contains("too-few-workers"));
+        assert!(seen.text().contains("too few workers"));
     }
 }
 
@@ -120,7 +120,7 @@ fn where_there_is_no_other_screen_to_go_back_to_the_picture_is_wiped_off() {
     for (mode, left) in [("plain", "test result"), ("panic", "panicked at")] {
         let text = run(mode).text().replace("\x1b[?1049h", "").replace("\x1b[?1049l", "");
         let contents = shown_after(text.as_bytes(), SIZE).screen().contents();
-        assert!(contents.contains(left) && !contents.contains("too-few-workers"), "{contents}");
+        assert!(contents.contains(left) && !contents.contains("too few workers"), "{contents}");
     }
 }
 

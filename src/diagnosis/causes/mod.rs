@@ -177,6 +177,11 @@ impl Cause {
         main.in_other_class.filter(|other| other.class == class).unwrap_or(main)
     }
 
+    /// Whether it is a wait of the loop for something else than a loader or the GPU.
+    pub fn is_wait(self, class: Class) -> bool {
+        self.spec_in(class).followed.is_some()
+    }
+
     /// It lies outside of the job, so that one of the job may be true beside it.
     pub(super) fn is_outside(self) -> bool {
         matches!(self, Self::NoisyNeighbour | Self::SharedGpu)

@@ -10,7 +10,7 @@ use crate::rates::{Frame, mean};
 pub const GPUS: usize = 16;
 
 /// Values kept one by one, beside those of the devices.
-const VALUES: usize = 22;
+const VALUES: usize = 23;
 
 /// Lengths that differ by less are the same: a frame's length comes as a fraction of seconds. Nanoseconds.
 const SLACK_NS: u64 = 1000;
@@ -143,6 +143,8 @@ point! {
     net_tx: frame.host.net_tx_bytes_per_s,
     /// Mean share of time in which the workers had something to do, percent.
     loader: mean(frame.workers.iter().map(|w| w.idle.map(|idle| (1.0 - idle) * 100.0))),
+    /// Steps per second, as the verdict has them: the store fills it in.
+    steps: None,
     /// Share of the loops' time in which they waited for anybody, percent of what was followed; and, of it, by what ended
     /// the wait.
     waits: waits(frame, |_| true),

@@ -1,66 +1,123 @@
-//! The title bar, and the footer with the pages and the keys.
+//! The header, and the footer with the pages and the keys.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 use super::App;
 use super::popup::Popup;
-use crate::diagnosis::verdict::Phase;
 use crate::text::{fit, sanitise};
+use crate::tui::job::Job;
 use crate::tui::pages::Page;
 use crate::tui::pages::action::Action;
-use crate::tui::widgets::{Drawn, Hit, cells, write, write_fit, write_right};
-use crate::tui::{format, labels};
+use crate::tui::widgets::{Drawn, Hit, Piece, cells, write, write_fit, write_right};
+use crate::tui::{charts, format, labels};
 
-/// Program, target, phase, step rate; or that the target has ended; and which moment is shown, if not the newest.
-pub fn title(buf: &mut Buffer, area: Rect, app: &App) {
-    let style = app.options.theme.bar();
-    buf.set_style(area, style);
+/// Cells of the bar that shows how far a replay is.
+const PROGRESS: u16 = 16;
+/// Cells that the command gets before facts of the job do.
+const COMMAND: usize = 24;
+/// Narrowest header with that bar, with the machine's name, and with facts of the job.
+const WIDE: u16 = 100;
+
+/// Program and job on the left; which moment of what is shown on the right.
+pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
+    let theme = app.options.theme;
     let job = app.job();
-    let mut right = Vec::new();
-    if let Some(verdict) = job.verdict() {
-        if job.ended.is_none() && verdict.phase != Phase::Unknown {
-            right.push(verdict.phase.word().to_owned());
+    let right = moment(area.width, app);
+    let mut end = area.right().saturating_sub(1);
+    for (text, style) in right.iter().rev() {
+        if end < area.x + area.width / 3 + cells(text) {
+            break;
         }
-        if verdict.steps.per_s.is_some() {
-            right.push(format!("{} steps/s", format::number(verdict.steps.per_s)));
-        }
-        if verdict.steps.p50_ms.is_some() && area.width >= 100 {
-            right.push(format!("step {} ms", format::number(verdict.steps.p50_ms)));
-        }
+        end = write_right(buf, area.x, area.y, end, text, *style).saturating_sub(2);
     }
-    right.extend(moment(app));
-    let right = format!("{} ", right.join(" · "));
-    // The target's name keeps at least a third of the bar.
-    let strong = style.patch(app.options.theme.strong());
-    let end = write_right(buf, area.x + area.width / 3, area.y, area.right(), &right, strong);
-    let x = write(buf, area.x, area.y, end, " trainmon ", strong);
+    if let Some((_, share)) = progress(job).filter(|_| area.width >= WIDE) {
+        let bar = Rect { x: end.saturating_sub(PROGRESS), width: PROGRESS, ..area };
+        charts::meter(buf, bar, share, theme.cursor(), theme);
+        end = bar.x.saturating_sub(1);
+    }
+    let x = write(buf, area.x, area.y, end, " trainmon ", theme.strong());
     if let Some(ended) = &job.ended {
-        let text = format!("ENDED: {} (last verdict below)", sanitise(ended));
-        let text = fit(&text, usize::from(end.saturating_sub(x + 1)));
-        write(buf, x, area.y, end, &text, strong);
+        let text = fit(&format!("ENDED: {}", sanitise(ended)), usize::from(end.saturating_sub(x + 1)));
+        write(buf, x + 1, area.y, end, &text, theme.warning());
         return;
     }
     let jobs = app.jobs().len();
-    let which = if jobs > 1 { format!("job {}/{jobs} ", app.current + 1) } else { String::new() };
-    let x = write(buf, x, area.y, end, &format!("{which}PID {} ", job.target.pid), style);
-    let command = fit(&labels::short_command(&job.target.command), usize::from(end.saturating_sub(x + 1)));
-    write(buf, x, area.y, end, &command, style);
+    let which = if jobs > 1 { format!("job {}/{jobs} · ", app.current + 1) } else { String::new() };
+    let mut facts = facts(job, area.width);
+    if usize::from(end.saturating_sub(x + 1)) < usize::from(cells(&which) + cells(&facts)) + COMMAND {
+        facts = format!(" · PID {}", job.target.pid);
+    }
+    let room = usize::from(end.saturating_sub(x + 1)).saturating_sub(usize::from(cells(&which) + cells(&facts)));
+    let x = write(buf, x + 1, area.y, end, &which, theme.dim());
+    let command = fit(&labels::short_command(&job.target.command), room);
+    let x = write(buf, x, area.y, end, &command, Style::new());
+    write(buf, x, area.y, end, &facts, theme.dim());
 }
 
-/// Which moment is shown, where it is not the newest.
-fn moment(app: &App) -> Option<String> {
-    let job = app.job();
-    let Some(moment) = job.cursor() else { return job.replay.map(|_| "REPLAY".to_owned()) };
-    let clock = labels::clock(moment.frame.unix_ms, &app.options.zone);
-    Some(match &job.replay {
-        Some(replay) if replay.playing => format!("REPLAY {}× {clock}", format::number(Some(replay.speed()))),
-        Some(_) => format!("REPLAY PAUSED {clock}"),
-        None => format!("PAUSED {clock}"),
-    })
+/// PID, workers and GPUs of the job: ` · PID 21252 · 4 workers · GPU 0 A10G`.
+fn facts(job: &Job, width: u16) -> String {
+    let mut facts = format!(" · PID {}", job.target.pid);
+    let Some(frame) = job.frame().filter(|_| width >= WIDE) else { return facts };
+    if !frame.workers.is_empty() {
+        facts += &format!(" · {}", labels::counted(frame.workers.len(), "worker", "workers"));
+    }
+    let ours: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.attached).collect();
+    let name = |gpu: &crate::rates::frame::GpuRates| {
+        gpu.name.as_deref().map(|name| format!(" {}", fit(&sanitise(name.trim_start_matches("NVIDIA ")), 20)))
+    };
+    match ours.as_slice() {
+        [] => {}
+        [one] => facts += &format!(" · GPU {}{}", one.index, name(one).unwrap_or_default()),
+        [first, ..] => facts += &format!(" · {} GPUs{}", ours.len(), name(first).unwrap_or_default()),
+    }
+    facts
 }
 
-/// Pages and keys that fit; what is typed, or a notice, in their place; what trainmon itself costs on the right.
+/// Seconds from the first moment to the one shown, and how far that is, 0–1, in a replay.
+fn progress(job: &Job) -> Option<(f64, f64)> {
+    job.replay?;
+    let (first, last) = (job.archive().first()?.monotonic_ns, job.archive().last()?.monotonic_ns);
+    let length = last.saturating_sub(first) as f64 / 1e9;
+    let at = job.moment_ns().saturating_sub(first) as f64 / 1e9;
+    Some((at, if length > 0.0 { at / length } else { 1.0 }))
+}
+
+/// Machine, age of the job and clock; of a replay its position, length and speed; that the picture is paused.
+fn moment(width: u16, app: &App) -> Vec<Piece> {
+    let (theme, job) = (app.options.theme, app.job());
+    let Some(frame) = job.frame() else {
+        return job.replay.map(|_| (" REPLAY ".to_owned(), theme.bar())).into_iter().collect();
+    };
+    let shown = job.cursor().map_or(frame.unix_ms, |moment| moment.frame.unix_ms);
+    let clock = labels::clock(shown, &app.options.zone);
+    if let Some(replay) = &job.replay {
+        let (at, _) = progress(job).unwrap_or_default();
+        let length = job.archive().last().zip(job.archive().first());
+        let length =
+            length.map_or(0.0, |(last, first)| last.monotonic_ns.saturating_sub(first.monotonic_ns) as f64 / 1e9);
+        let state = if replay.playing { "REPLAY" } else { "REPLAY PAUSED" };
+        let position = format!("{} of {}", format::duration(at), format::duration(length));
+        let speed = format!("{}×", format::number(Some(replay.speed())));
+        return vec![
+            (format!(" {state} "), theme.bar()),
+            (position, theme.strong()),
+            (speed, theme.dim()),
+            (clock, theme.dim()),
+        ];
+    }
+    if job.is_paused() {
+        return vec![(" PAUSED ".to_owned(), theme.bar()), (clock, theme.strong())];
+    }
+    let age = frame.job.age_s.map(|age| format!("up {}", format::duration(age)));
+    let host = Some(&app.options.host).filter(|host| width >= WIDE && !host.is_empty());
+    let host = host.map(|host| fit(&sanitise(host), 24));
+    let parts: Vec<String> = host.into_iter().chain(age).chain([clock]).collect();
+    vec![(parts.join(" · "), theme.dim())]
+}
+
+/// Pages and keys that fit; what is typed, or a notice, in their place; help and quit always.
 pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
     let theme = app.options.theme;
     // The list of jobs has a row of its own for both.
@@ -73,35 +130,74 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
             return;
         }
     }
-    let mut end = area.right();
-    if let Some(frame) = app.job().frame().filter(|frame| frame.own_cpu_pct.is_some() && area.width >= 140) {
-        let (cpu, rss) = (format::number(frame.own_cpu_pct), format::bytes(frame.own_rss_bytes));
-        let text = format!("every {} s, self {cpu}% {rss}", app.job().interval_s);
-        end = write_right(buf, area.x, area.y, area.right(), &text, theme.dim());
+    let end = help_and_quit(buf, area, app, drawn);
+    let x = tabs(buf, Rect { width: end.saturating_sub(area.x), ..area }, app, drawn);
+    actions(buf, Rect { x: x + 1, width: end.saturating_sub(x + 1), ..area }, app);
+}
+
+/// Help and quit, on the right, whatever else there is; returns where they begin.
+fn help_and_quit(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
+    let theme = app.options.theme;
+    let blank = u16::from(area.width >= WIDE);
+    let mut end = area.right().saturating_sub(blank);
+    for (action, word) in [(Action::Quit, "quit"), (Action::Go(Page::Help), "help")] {
+        let Some(key) = app.options.keymap.key_of(action) else { continue };
+        let start = end.saturating_sub(cells(&key) + 1 + cells(word));
+        let x = write(buf, start, area.y, end, &key, theme.strong());
+        write(buf, x + 1, area.y, end, word, theme.dim());
+        if action == Action::Go(Page::Help) {
+            drawn.hits.push((Rect { x: start, width: end - start, ..area }, Hit::Tab(Page::Help.index())));
+        }
+        end = start.saturating_sub(1 + blank);
     }
-    let mut x = area.x;
-    for page in Page::ALL {
-        let key = app.options.keymap.key_of(Action::Go(page)).unwrap_or_default();
-        let name = if area.width >= 110 { page.name() } else { page.spec().short };
-        let tab = format!("{key} {name}");
+    end
+}
+
+/// The pages with their keys, by their short names where there is no room for the others; returns where they end.
+fn tabs(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
+    let theme = app.options.theme;
+    let pages = || Page::ALL.into_iter().filter(|page| page.spec().in_footer);
+    let tab = |page: Page, short: bool| {
+        let name = if short { page.spec().short } else { page.name() };
+        format!("{} {name}", app.options.keymap.key_of(Action::Go(page)).unwrap_or_default())
+    };
+    let width = |short, gap: u16| pages().map(|page| cells(&tab(page, short)) + gap).sum::<u16>();
+    let forms = [(false, 2), (false, 1), (true, 1)];
+    let fitting = forms.into_iter().find(|(short, gap)| width(*short, *gap) <= area.width + gap);
+    let (short, gap) = fitting.unwrap_or((true, 1));
+    let mut x = area.x + u16::from(width(short, gap) < area.width + gap);
+    for page in pages() {
+        let tab = tab(page, short);
         let width = cells(&tab);
         if x + width > area.right() {
             break;
         }
         let style = if page == app.page { theme.bar().patch(theme.strong()) } else { theme.dim() };
-        write(buf, x, area.y, end, &tab, style);
+        write(buf, x, area.y, area.right(), &tab, style);
         drawn.hits.push((Rect { x, width, ..area }, Hit::Tab(page.index())));
-        x += width + 1;
+        x += width + gap;
     }
-    for (action, word) in app.page.spec().footer {
-        let Some(key) = app.options.keymap.key_of(*action) else { continue };
+    x
+}
+
+/// What else keys do here, as far as there is room; first how a paused picture goes on.
+fn actions(buf: &mut Buffer, area: Rect, app: &App) {
+    let theme = app.options.theme;
+    let is_paused = app.job().is_paused() && app.job().replay.is_none();
+    let paused: &[(Action, &str)] =
+        if is_paused { &[(Action::Pause, "resume"), (Action::Bottom, "live")] } else { &[] };
+    let usual = app.page.spec().footer.iter().filter(|(action, _)| !is_paused || *action != Action::Pause);
+    let (mut x, end) = (area.x, area.right());
+    for (action, word) in paused.iter().chain(usual) {
+        let Some(key) = app.options.keymap.key_of(*action).filter(|_| x < end) else { continue };
+        let key = if *action == Action::Bottom { "End".to_owned() } else { key };
         let scale =
             if *action == Action::ZoomOut { format!(" {}", format::duration(app.span_s())) } else { String::new() };
         let word = format!("{word}{scale}");
         if x + cells(&key) + 1 + cells(&word) > end {
             break;
         }
-        x = write(buf, x, area.y, end, &key, theme.bar());
-        x = write(buf, x + 1, area.y, end, &word, theme.dim()) + 1;
+        x = write(buf, x, area.y, end, &key, theme.strong());
+        x = write(buf, x + 1, area.y, end, &word, theme.dim()) + 2;
     }
 }

@@ -7,12 +7,12 @@ use super::popup::Popup;
 use super::{App, view};
 use crate::diagnosis::verdict::Verdict;
 use crate::jobs::Target;
-use crate::outputs::{json, markdown};
+use crate::outputs::{json, markdown, text::headline};
 use crate::text::sanitise;
+use crate::tui::labels;
 use crate::tui::message::{Effect, Export};
 use crate::tui::pages::Reply;
 use crate::tui::widgets::{Menu, MenuItem};
-use crate::tui::{format, labels};
 
 impl App {
     pub(super) fn copy(&mut self) -> Vec<Effect> {
@@ -51,15 +51,12 @@ impl App {
 /// The verdict as a few lines for a message to a colleague.
 fn verdict_text(verdict: &Verdict, target: &Target) -> String {
     let mut lines = vec![format!("trainmon: PID {} {}", target.pid, sanitise(&target.command))];
-    let cause = verdict.cause.map(|cause| format!(" / {cause}")).unwrap_or_default();
-    let confidence = format::share(Some(verdict.confidence));
-    lines.push(format!("{}{cause} (confidence {confidence})", verdict.class.word()));
+    lines.push(headline(verdict));
     if !verdict.summary.is_empty() {
         lines.push(sanitise(&verdict.summary).into_owned());
     }
     lines.extend(verdict.advice.iter().map(|a| labels::advice_line("- ", a, usize::MAX)));
-    lines.extend(verdict.evidence.iter().map(|e| format!("  {}", sanitise(&e.text))));
-    lines.extend(verdict.not_seen.iter().map(|n| format!("  not seen: {}: {}", n.what, sanitise(&n.why))));
+    lines.extend(verdict.not_seen.iter().map(|n| format!("cannot read {}: {}", n.what, sanitise(&n.why))));
     lines.join("\n")
 }
 

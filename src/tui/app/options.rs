@@ -30,6 +30,8 @@ pub struct AppOptions {
     pub layout: Layout,
     /// The zone of the clock times shown.
     pub zone: TimeZone,
+    /// The name of this machine, for the header.
+    pub host: String,
 }
 
 impl Default for AppOptions {
@@ -45,6 +47,7 @@ impl Default for AppOptions {
             themes: Vec::new(),
             layout: Layout::default(),
             zone: TimeZone::UTC,
+            host: String::new(),
         }
     }
 }

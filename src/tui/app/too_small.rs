@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 
 use crate::text::sanitise;
 use crate::tui::labels::advice_line;
-use crate::tui::widgets::{Scene, banner, write_fit};
+use crate::tui::widgets::{Scene, card, cells, write_fit};
 
 /// Smallest terminal that shows pages.
 pub const MIN_WIDTH: u16 = 60;
@@ -15,15 +15,15 @@ pub const MIN_HEIGHT: u16 = 15;
 /// Draws class and cause first, then as many of advice, end and size as there are rows for.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let theme = scene.theme;
-    let (badge, badge_style) = banner::badge(scene);
+    let (heading, style) = card::heading(scene);
     let mut lines = Vec::new();
     // Class and cause on two rows where they are too wide for one.
-    match badge.split_once(": ") {
-        Some((class, cause)) if badge.len() > usize::from(area.width) => {
-            lines.push((format!("{class} "), badge_style));
+    match heading.split_once(" · ") {
+        Some((class, cause)) if cells(&heading) > area.width => {
+            lines.push((class.to_owned(), style));
             lines.push((cause.to_owned(), theme.strong()));
         }
-        _ => lines.push((badge, badge_style)),
+        _ => lines.push((heading, style)),
     }
     let mut size = format!("needs at least {MIN_WIDTH}x{MIN_HEIGHT}, is {}x{}", area.width, area.height);
     if size.len() > usize::from(area.width) {

@@ -1,19 +1,20 @@
 //! Drawing: the state as cells of a buffer. Decides nothing and changes nothing; what was drawn where comes back.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::layout::{Margin, Rect};
+use ratatui::style::Style;
 
 use super::popup::Popup;
 use super::too_small::{self, MIN_HEIGHT, MIN_WIDTH};
 use super::{App, bars};
 use crate::text::wrap;
 use crate::tui::jobs::{self, view::JobsScene};
-use crate::tui::pages::banner_rows;
+use crate::tui::pages::Page;
 use crate::tui::pages::processes::detail;
 use crate::tui::summary::{self, SummaryLine};
 use crate::tui::theme;
-use crate::tui::widgets::{Drawn, PopupBox, Scene, banner};
+use crate::tui::widgets::panel::framed;
+use crate::tui::widgets::{Drawn, PopupBox, Scene, card};
 
 /// Widest summary of a run.
 const SUMMARY: u16 = 100;
@@ -29,11 +30,13 @@ pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
     } else {
         let page = app.pages.get(app.page);
         let (title, rest) = split(area, 1);
-        let (banner, rest) = split(rest, page.banner_rows(area, &scene));
+        let (answer, rest) = split(rest, card::rows(area));
         let (body, footer) = split(rest, rest.height.saturating_sub(1));
-        bars::title(buf, title, app);
-        banner::draw(buf, banner, &scene);
+        bars::header(buf, title, app);
+        card::draw(buf, answer, &scene);
         let top = app.scroll.get(app.page.index()).copied().unwrap_or(0);
+        // Text beside frames keeps off the edge of the screen, as what is in the frames does.
+        let body = if framed(area) && app.page != Page::Overview { body.inner(Margin::new(1, 0)) } else { body };
         page.draw(buf, body, &scene, top, &mut drawn);
         cursor(buf, &scene, &drawn);
         bars::footer(buf, footer, app, &mut drawn);
@@ -49,12 +52,17 @@ fn split(area: Rect, rows: u16) -> (Rect, Rect) {
     (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area })
 }
 
-/// Marks the moment that is looked at in all timelines of the page.
+/// Marks the moment that is looked at in all timelines of the page: a line through what is blank, what is drawn in its color.
 fn cursor(buf: &mut Buffer, scene: &Scene<'_>, drawn: &Drawn) {
-    let style = scene.theme.cursor().add_modifier(Modifier::REVERSED);
+    let style = scene.theme.cursor();
     for chart in drawn.charts() {
-        if let Some(cell) = scene.cursor_cell(chart.width) {
-            buf.set_style(Rect { x: chart.x + cell, width: 1, ..chart }.intersection(buf.area), style);
+        let Some(cell) = scene.cursor_cell(chart.width) else { continue };
+        for position in (Rect { x: chart.x + cell, width: 1, ..chart }).intersection(buf.area).positions() {
+            let Some(cell) = buf.cell_mut(position) else { continue };
+            if [" ", "┈"].contains(&cell.symbol()) {
+                cell.set_symbol("│");
+            }
+            cell.set_style(style);
         }
     }
 }
@@ -87,7 +95,7 @@ fn popups(buf: &mut Buffer, app: &App, scene: &Scene<'_>, drawn: &mut Drawn) {
 /// The run of the job, summed up, below the verdict that stood last.
 fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
     let Some(run) = scene.job.summary() else { return };
-    let (_, below) = split(buf.area, 1 + banner_rows(buf.area.height));
+    let (_, below) = split(buf.area, 1 + card::rows(buf.area));
     let (body, _) = split(below, below.height.saturating_sub(1));
     let width = SUMMARY.min(body.width.saturating_sub(4));
     let lines = summary::lines(run, scene.zone).into_iter().flat_map(|(line, text)| {
@@ -95,8 +103,8 @@ fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
         wrap(&text, usize::from(width.saturating_sub(4))).into_iter().map(move |row| (row, style))
     });
     let lines: Vec<_> = lines.collect();
-    let below = " Esc closes, o lists other jobs, q quits ";
-    let popup = PopupBox { title: " The run, summed up ", below, width };
+    let below = " Esc close · o other jobs · q quit ";
+    let popup = PopupBox { title: " Summary of the run ", below, width };
     popup.text(buf, body, 0, &lines, scene.theme);
 }
 

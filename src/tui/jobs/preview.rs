@@ -13,9 +13,9 @@ use crate::text::sanitise;
 use crate::tui::charts::{self, ChartColumns};
 use crate::tui::format;
 use crate::tui::job::Job;
-use crate::tui::labels::{self, counted, verdict_name};
+use crate::tui::labels::{self, counted};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::{ChartLine, Text, Top, banner, count, write, write_fit, write_lines};
+use crate::tui::widgets::{ChartLine, Text, Top, card, count, write, write_fit, write_lines};
 
 /// Seconds that the small charts show.
 const PREVIEW_S: f64 = 60.0;
@@ -32,17 +32,15 @@ pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     let roomy = room >= 16;
     match job.latest_verdict() {
         None => text.line(&format!("attaching to PID {} …", job.target.pid), theme.strong()),
-        Some(verdict) if banner::is_pending(verdict) => {
-            text.line("watching: the first verdict takes a few seconds", theme.strong());
+        Some(verdict) if card::is_pending(verdict) => {
+            text.line("measuring: the first verdict takes a few seconds", theme.strong());
         }
         Some(verdict) => {
-            let name = verdict_name(verdict.class, verdict.cause);
-            let (words, sure) =
-                (labels::verdict_in_words(verdict), format::sureness(verdict.confidence).unwrap_or_default());
-            text.at_most(2, &format!("{name} – {words}, {sure}"), theme.strong());
+            let sure = format::sureness(verdict.confidence).map(|sure| format!(" ({sure})")).unwrap_or_default();
+            text.at_most(2, &format!("{}{sure}", verdict.heading()), theme.strong());
             text.at_most(if roomy { 5 } else { 2 }, &verdict.summary, Style::new());
             if let Some(advice) = verdict.advice.first() {
-                text.at_most(2, &labels::advice_line("► Do first: ", advice, text.width), theme.advice());
+                text.at_most(2, &labels::advice_line("▶ ", advice, text.width), theme.advice());
             }
         }
     }
@@ -84,7 +82,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         if columns.values().all(|v| v.is_none()) {
             write(buf, band.x, band.y, band.right(), none, theme.dim());
         } else {
-            charts::timeline(buf, band, &columns, 100.0, theme.series(about), theme);
+            charts::timeline(buf, band, &columns, 100.0, about.look(), theme);
         }
         band.y += height;
     }

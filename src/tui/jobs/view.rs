@@ -14,7 +14,7 @@ use crate::tui::labels::{counted, number, short_command, verdict_name};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{
-    Drawn, Extent, Hit, PopupBox, Prompt, banner, cells, count, list, write, write_fit, write_right,
+    Drawn, Extent, Hit, PopupBox, Prompt, card, cells, count, list, write, write_fit, write_right,
 };
 
 /// Columns before what a job does: mark, PID, and since when it runs.
@@ -211,7 +211,7 @@ fn attached(buf: &mut Buffer, row: Rect, key: JobKey, scene: &JobsScene<'_>) {
 fn standing(job: &Job) -> String {
     let verdict = match job.latest_verdict() {
         None => "attaching …".to_owned(),
-        Some(v) if banner::is_pending(v) => "watching …".to_owned(),
+        Some(v) if card::is_pending(v) => "measuring…".to_owned(),
         Some(v) => {
             // A run with a bottleneck is training: only other phases are worth a word.
             let phase = match (v.class, v.phase) {

@@ -72,21 +72,24 @@ macro_rules! pages {
 }
 
 pages! {
-    /// the verdict, its reason, what to do first; [whom the loop waits for](verdicts.md#the-wait-chain) in one
-    /// line; the main thread's seconds, GPU, loader, CPU and IO over time; a bar for each rank and worker
-    Overview overview "Overview" "Main" "1" "overview: the verdict, what to do first, every timeline";
-    /// each device: use, memory, power against its limit, clocks, PCIe, throttle reasons in words, SM, tensor and
-    /// DRAM activity where there is GPM; who is on it
-    Gpu gpu "GPU" "GPU" "2" "GPU: each device in full";
-    /// cores (those that the job may use are marked), run-queue delay, quota and throttling, pressure, threads by
-    /// role, heaviest neighbours
-    Cpu cpu "CPU" "CPU" "3" "CPU: cores, queues, quota, pressure, threads, neighbours"
+    /// the answer; the pipeline from storage to GPU with its limit; steps per second, the loop's time, GPU, workers, CPU and
+    /// storage over time; a bar for each rank and worker; past verdicts
+    Overview overview "Overview" "Main" "1" "overview: the answer, the pipeline, every timeline";
+    /// [what the loop waits for](verdicts.md#the-wait-chain), and what that waits for, as a tree with shares; the waits
+    /// over time, by what ended them
+    Chain chain "Chain" "Chain" "2" "chain: what the loop waits for, and what that waits for";
+    /// each GPU: use, memory, power against its limit, clocks, PCIe, throttle reasons in words, SM, tensor and DRAM
+    /// activity where there is GPM; the processes on it
+    Gpu gpu "GPU" "GPU" "3" "GPU: each GPU in full";
+    /// each CPU (the job's are marked), run-queue delay, quota and throttling, pressure, threads by role, the other
+    /// processes that use most
+    Cpu cpu "CPU" "CPU" "4" "CPU: each CPU, queues, quota, pressure, threads, other processes"
         needs: Needs { neighbours: true, ..NOTHING };
     /// disks, mounts under the job's data, page cache against storage, network
-    Io io "IO" "IO" "4" "IO: disks, mounts, page cache, network";
+    Io io "IO" "IO" "5" "IO: disks, mounts, page cache, network";
     /// tree or flat, every column sorts, filter, search, threads, stages; signals and nice values, each after a
     /// question, once `signals = true`
-    Processes processes "Processes" "Procs" "5" "processes of the job"
+    Processes processes "Processes" "Procs" "6" "processes of the job"
         footer: &[
             (Action::Enter, "process"),
             (Action::NextSort, "sort"),
@@ -96,21 +99,18 @@ pages! {
             (Action::Threads, "threads"),
             (Action::Kill, "signal"),
         ];
-    /// hottest functions of trainer and workers as they are sampled, what each does, the lines that wait for the
+    /// hottest functions of the loop and the workers as they are sampled, what each does, the lines that wait for the
     /// GPU
-    Stacks stacks "Stacks" "Stacks" "6" "stacks: hottest functions of trainer and workers, sync lines"
+    Stacks stacks "Stacks" "Stacks" "7" "stacks: hottest functions of the loop and the workers"
         needs: Needs { stacks: true, ..NOTHING },
         footer: &[(Action::Enter, "fold"), (Action::Pause, "pause"), (Action::StepBack, "back")];
-    /// evidence with thresholds, what speaks against it, what was not seen and what mends it
-    Findings findings "Findings" "Why" "7"
-        "findings: evidence with thresholds, advice, what was not seen and what mends it";
-    /// every key, and what letters and textures mean
-    Help help "Help" "Help" "? h F1 8" "this help";
+    /// evidence with its limits, counter-evidence, what is not available and how to fix that
+    Findings findings "Why" "Why" "8" "why: evidence, advice, what is not available and how to fix that";
     /// the run so far: time by verdict, what the loop did, changes of verdict
-    Run run "Run" "Run" "9" "run: time by verdict, what the loop did, changes of verdict";
-    /// whom the loop waits for, and that one in turn, as a tree with shares; the waits over time, by what ended
-    /// them
-    Chain chain "Chain" "Chain" "0" "chain: whom the loop waits for, and that one in turn, as a tree";
+    Run run "History" "History" "9" "history: time by verdict, what the loop did, changes of verdict";
+    /// every key, and what colors and textures mean
+    Help help "Help" "Help" "? h F1" "this help"
+        in_footer: false;
 }
 
 /// What is said about a page.
@@ -132,6 +132,8 @@ pub struct PageSpec {
     pub footer: &'static [(Action, &'static str)],
     /// What it needs beyond the ordinary samples.
     pub needs: Needs,
+    /// It has a tab in the footer.
+    pub in_footer: bool,
 }
 
 /// Nothing beyond the ordinary samples.
@@ -144,12 +146,10 @@ impl PageSpec {
             (Action::Pause, "pause"),
             (Action::StepBack, "back"),
             (Action::ZoomOut, "zoom"),
-            (Action::PreviousChange, "change"),
             (Action::Jobs, "jobs"),
             (Action::Export, "save"),
-            (Action::Copy, "copy"),
         ];
-        Self { word, about, name, short, keys, help, footer, needs: NOTHING }
+        Self { word, about, name, short, keys, help, footer, needs: NOTHING, in_footer: true }
     }
 }
 
@@ -170,22 +170,8 @@ impl Page {
     }
 }
 
-/// Rows of the verdict banner in a terminal of `height` rows, above pages that do not choose them.
-pub(in crate::tui) fn banner_rows(height: u16) -> u16 {
-    match height {
-        0..20 => 2,
-        20..40 => 3,
-        _ => 4,
-    }
-}
-
 /// What a page does: draw, at least.
 pub trait Content {
-    /// Rows of the verdict banner above it in a terminal of this size.
-    fn banner_rows(&self, area: Rect, _scene: &Scene<'_>) -> u16 {
-        banner_rows(area.height)
-    }
-
     /// Draws the page from its line `top` on, and notes what is where.
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn);
 
@@ -250,7 +236,6 @@ mod tests {
         for (place, page) in Page::ALL.into_iter().enumerate() {
             assert_eq!(page.index(), place);
             assert_eq!(page.to_string(), page.spec().word);
-            assert_eq!(page.name().parse(), Ok(page));
         }
         let last = Page::ALL[Page::ALL.len() - 1];
         assert_eq!(last.after(1), Page::Overview);

@@ -59,6 +59,12 @@ impl Rgb {
         }
     }
 
+    /// The color a part of the way to another one, 0–1.
+    pub(super) fn towards(self, other: Self, part: f64) -> Self {
+        let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * part).round() as u8;
+        Self(mix(self.0, other.0), mix(self.1, other.1), mix(self.2, other.2))
+    }
+
     /// Red, green and blue as amounts of light, 0–1 (IEC 61966-2-1).
     pub(super) fn linear(self) -> [f64; 3] {
         [self.0, self.1, self.2].map(|channel| {
@@ -75,11 +81,6 @@ impl Rgb {
         };
         let (a, b) = (luminance(self) + 0.05, luminance(other) + 0.05);
         a.max(b) / a.min(b)
-    }
-
-    /// Black or white, whichever is easier to read on this color: `true` for white.
-    pub(super) fn wants_white(self) -> bool {
-        self.contrast(Self::WHITE) > self.contrast(Self::BLACK)
     }
 
     /// The entries of xterm's 256 colors that have names.
@@ -162,7 +163,6 @@ mod tests {
         assert!((Rgb::WHITE.contrast(Rgb::WHITE) - 1.0).abs() < 1e-9);
         // The example of WebAIM's checker: #767676 on white is the lightest grey that passes AA.
         assert!((Rgb(0x76, 0x76, 0x76).contrast(Rgb::WHITE) - 4.54).abs() < 0.01);
-        assert!(Rgb(0, 0x5F, 0xAF).wants_white() && !Rgb(0xD7, 0xAF, 0).wants_white());
     }
 
     #[test]

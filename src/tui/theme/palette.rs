@@ -68,6 +68,8 @@ slots! {
     Background background;
     /// Text that matters less.
     Dim dim;
+    /// Frames and rules.
+    Edge edge;
     /// What to do.
     Advice advice;
     /// Something is wrong.
@@ -108,22 +110,18 @@ impl Shade {
             Depth::TrueColor => Color::Rgb(self.rgb.0, self.rgb.1, self.rgb.2),
         }
     }
-
-    /// Black or white, whichever is easier to read on this shade.
-    pub(super) fn ink(self, depth: Depth) -> Color {
-        let [black, white] = match depth {
-            Depth::None => return Color::Reset,
-            Depth::Ansi16 => [Color::Black, Color::White],
-            Depth::Indexed256 => [Color::Indexed(16), Color::Indexed(231)],
-            Depth::TrueColor => [Color::Rgb(0, 0, 0), Color::Rgb(255, 255, 255)],
-        };
-        if Rgb::from_color(self.at(depth)).is_some_and(Rgb::wants_white) { white } else { black }
-    }
 }
 
 /// The colors of a theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Palette([Shade; ColorSlot::COUNT]);
+pub struct Palette {
+    shades: [Shade; ColorSlot::COUNT],
+    /// The same, part of the way to the background: the bodies of filled charts.
+    faded: [Shade; ColorSlot::COUNT],
+}
+
+/// How far a faded color is on its way to the background, 0–1.
+const FADED: f64 = 0.55;
 
 /// The built-in themes' files; the first is the default.
 const THEME_FILES: [(&str, &str); 3] = [
@@ -148,7 +146,7 @@ impl Palette {
             shades[ColorSlot::BarText as usize] = black;
             shades[ColorSlot::SelectedText as usize] = black;
         }
-        Self(shades)
+        Self { shades, faded: shades }
     };
 
     /// Names of the built-in themes; the first is the default.
@@ -195,8 +193,13 @@ impl Palette {
     }
 
     pub(super) fn shade(&self, slot: ColorSlot) -> Shade {
-        let [first, ..] = self.0;
-        self.0.get(slot as usize).copied().unwrap_or(first)
+        let [first, ..] = self.shades;
+        self.shades.get(slot as usize).copied().unwrap_or(first)
+    }
+
+    /// The color of a slot, part of the way to the background.
+    pub(super) fn faded(&self, slot: ColorSlot) -> Shade {
+        self.faded.get(slot as usize).copied().unwrap_or(self.shade(slot))
     }
 
     /// A slot's true color.
@@ -213,11 +216,13 @@ fn read(text: &str, base: impl Fn(&str) -> Option<Palette>) -> Result<Palette, S
         let names: Vec<_> = Palette::names().collect();
         refuse(refused(text, at, &format!("unknown theme `{name}`, expected one of {}", names.join(", "))))
     })?;
-    for (shade, entry) in palette.0.iter_mut().zip(file.entries()) {
+    for (shade, entry) in palette.shades.iter_mut().zip(file.entries()) {
         if let Some(entry) = entry {
             *shade = entry.0;
         }
     }
+    let ground = palette.shade(ColorSlot::Background).rgb;
+    palette.faded = palette.shades.map(|shade| Shade::new(shade.rgb.towards(ground, FADED), None, None));
     Ok(palette)
 }
 
@@ -292,7 +297,6 @@ mod tests {
         let orange = palette.shade(ColorSlot::Orange);
         assert_eq!(orange.at(Depth::TrueColor), Color::Rgb(0xE6, 0x9F, 0));
         assert_eq!(orange.at(Depth::Indexed256), Color::Indexed(178));
-        assert_eq!(orange.ink(Depth::Indexed256), Color::Indexed(16));
         let sky = palette.shade(ColorSlot::Sky);
         assert_eq!((sky.at(Depth::Indexed256), sky.at(Depth::Ansi16)), (Color::Indexed(3), Color::Blue));
         assert_eq!(sky.at(Depth::None), Color::Reset);

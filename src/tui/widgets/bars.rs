@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::panel;
 use super::text::write;
 
 /// How many bars stand side by side in `width` cells.
@@ -11,12 +12,17 @@ pub fn columns(width: u16) -> u16 {
     (width / 40).max(1)
 }
 
-/// Where each bar of a list stands, below its heading.
+/// Where each bar of a list stands.
 pub fn places(area: Rect) -> impl Iterator<Item = Rect> {
     let columns = columns(area.width);
     let width = area.width / columns;
-    (1..area.height)
-        .flat_map(move |row| (0..columns).map(move |c| Rect::new(area.x + c * width, area.y + row, width, 1)))
+    area.rows().flat_map(move |row| (0..columns).map(move |c| Rect { x: row.x + c * width, width, ..row }))
+}
+
+/// How many bars fit into a panel that takes `area` on this screen.
+pub fn room(area: Rect, screen: Rect) -> usize {
+    let edges = panel::edges(screen);
+    usize::from(area.height.saturating_sub(edges)) * usize::from(columns(area.width.saturating_sub(2 * (edges - 1))))
 }
 
 /// Draws a share, 0–1, as a bar of blocks; `rest` stands for what is not filled.

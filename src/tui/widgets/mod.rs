@@ -1,26 +1,29 @@
 //! Parts that pages and popups are drawn with. They know the job that is shown and how to draw, and nothing of the app.
 
-pub mod banner;
 pub mod bars;
+pub mod card;
 pub mod chart;
 mod drawn;
 mod list;
 pub mod menu;
+pub mod panel;
+pub mod pipeline;
 pub mod popup;
 pub mod prompt;
 mod scene;
 mod scroll;
 pub mod table;
 mod text;
+pub mod tile;
 
-pub use chart::{Band, ChartLine, Top};
+pub use chart::{ChartLine, Top};
 pub use drawn::{Drawn, Extent, Hit};
 pub use list::list;
 pub use menu::{Confirm, Menu, MenuItem, MenuOutcome};
 pub use popup::PopupBox;
 pub use prompt::{Prompt, Purpose, Typed};
 pub use scene::{KeyHelp, Scene};
-pub use scroll::{Scroll, scrolled};
+pub use scroll::{Scroll, beside, scrolled};
 pub use text::{
     Piece, Text, behind, cells, count, piece_rows, write, write_fit, write_lines, write_pieces, write_right,
 };

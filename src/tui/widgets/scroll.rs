@@ -5,10 +5,12 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-use super::chart::{self, Band, ChartLine};
+use super::chart::{self, ChartLine};
 use super::drawn::{Drawn, Extent, Hit};
+use super::panel;
 use super::scene::Scene;
-use super::text::{count, write, write_right};
+use super::tile::{self, Tile};
+use crate::tui::charts::MAX_CELLS;
 
 /// Draws a page of which `top` lines are above the body; fewer where it has not so many.
 pub fn scrolled(buf: &mut Buffer, area: Rect, top: usize, drawn: &mut Drawn, page: impl Fn(&mut Scroll<'_>)) {
@@ -80,28 +82,27 @@ impl Scroll<'_> {
         });
     }
 
-    /// Name, value axis and chart in the next `rows` lines, in the overview's columns. What is only partly visible is
-    /// drawn smaller, not cut.
-    pub fn band(&mut self, rows: u16) -> Option<Band> {
-        let rect = self.next(rows);
-        let band = (rect.height > 0).then(|| Band::new(rect))?;
-        self.chart(band.chart);
-        Some(band)
+    /// Draws timelines as tiles with their time axis, each with what is said where there is nothing to draw: in `spare` rows if
+    /// there are so many, none higher than `highest`.
+    pub fn timelines(&mut self, timelines: &[(ChartLine, &str)], spare: u16, highest: u16, scene: &Scene<'_>) {
+        let tiles: Vec<Tile> = timelines.iter().map(|(line, empty)| Tile::chart(*line, empty, scene)).collect();
+        self.tiles(&tiles, spare, highest, scene);
     }
 
-    /// Draws timelines that have a name, a number and a chart, each with what is said where there is nothing to draw, and
-    /// the time axis: in `spare` rows if there are so many, none higher than `highest`.
-    pub fn timelines(&mut self, timelines: &[(ChartLine, &str)], spare: u16, highest: u16, scene: &Scene<'_>) {
-        let height = (spare.saturating_sub(1) / count(timelines.len()).max(1)).clamp(1, highest);
-        for (timeline, empty) in timelines {
-            let Some(band) = self.band(height) else { continue };
-            let (text, theme, ChartLine(about, name, ..)) = (band.text, scene.theme, *timeline);
-            let strong = theme.series(about).patch(theme.strong());
-            let x = write(self.buf, text.x, text.y, text.right(), name, strong);
-            write_right(self.buf, x + 1, text.y, text.right(), &timeline.now(scene), theme.strong());
-            timeline.plot(self.buf, band, chart::unread(scene.frame()).unwrap_or(empty), scene);
+    /// Draws tiles over the width of the page, in `spare` rows if there are so many, none higher than `highest` and its edges.
+    pub fn tiles(&mut self, tiles: &[Tile], spare: u16, highest: u16, scene: &Scene<'_>) {
+        let columns = tile::columns(self.buf.area).min(2);
+        let (rows, edges) = (tile::rows(tiles.len(), columns), panel::edges(self.buf.area));
+        let axis = u16::from(!panel::framed(self.buf.area));
+        let height = (spare.saturating_sub(axis) / rows.max(1)).saturating_sub(edges).clamp(1, highest);
+        for (place, row) in (1..).zip(tiles.chunks(usize::from(columns))) {
+            let area = self.next(height + edges);
+            tile::draw_row(self.buf, area, row, place == rows, scene, self.hits);
         }
-        self.ruler(None, scene);
+        let area = self.next(axis);
+        if area.height > 0 {
+            tile::ruler(self.buf, area, scene, self.hits);
+        }
     }
 
     /// Notes that there is a timeline here.
@@ -109,15 +110,20 @@ impl Scroll<'_> {
         self.hits.push((area, Hit::Chart));
     }
 
-    /// Draws the time axis on the next line, below charts that stand in the overview's columns or begin at `x`.
-    pub fn ruler(&mut self, x: Option<u16>, scene: &Scene<'_>) {
+    /// Draws the time axis on the next line, below charts that begin at `x`.
+    pub fn ruler(&mut self, x: u16, scene: &Scene<'_>) {
         let rect = self.next(1);
         if rect.height > 0 {
-            let area = x.map_or_else(|| Band::new(rect).chart, |x| chart::beside(rect, x));
+            let area = beside(rect, x);
             chart::ruler(self.buf, area, scene);
             self.hits.push((area, Hit::Ruler));
         }
     }
+}
+
+/// The part of some rows where timelines stand beside text, from column `x` on.
+pub fn beside(rows: Rect, x: u16) -> Rect {
+    Rect { x, width: rows.right().saturating_sub(x).min(MAX_CELLS as u16), ..rows }
 }
 
 #[cfg(test)]

@@ -101,12 +101,18 @@ impl Text {
         Self { lines: Vec::new(), width: usize::from(width), theme }
     }
 
-    /// Adds the name of a section; a blank line keeps it off the one before.
+    /// Adds the name of a section on a rule; a blank line keeps it off the one before.
     pub fn heading(&mut self, text: &str) {
         if !self.lines.is_empty() {
             self.lines.push(Line::default());
         }
-        self.line(text, self.theme.strong());
+        let text = fit(text, self.width.saturating_sub(6));
+        let rest = self.width.saturating_sub(usize::from(cells(&text)) + 4);
+        self.spans([
+            ("── ".to_owned(), self.theme.edge()),
+            (text, self.theme.strong()),
+            (format!(" {}", "─".repeat(rest)), self.theme.edge()),
+        ]);
     }
 
     /// Adds the headings of a table.

@@ -20,7 +20,7 @@ use crate::tui::charts::ChartColumns;
 use crate::tui::format;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{
-    Band, ChartLine, Drawn, Scene, Text, Top, bars, behind, count, scrolled, write, write_fit, write_right,
+    ChartLine, Drawn, Scene, Text, Top, bars, behind, count, scrolled, write, write_fit, write_right,
 };
 
 /// Cells of a share.
@@ -28,15 +28,15 @@ const SHARE: u16 = 7;
 /// Cells of the past in which a recording may hold a chain.
 const LOOKED_AT: u16 = 60;
 /// Highest timeline worth its rows.
-const CHART_ROWS: u16 = 6;
+const CHART_ROWS: u16 = 14;
 /// The waits, then what ended them.
 const TIMELINES: [ChartLine; 6] = [
-    ChartLine(Class::DataLoader, "Loop waits", |p| p.waits.get(), Top::Percent),
-    ChartLine(Class::Cpu, "← others' CPU", |p| p.waits_cpu.get(), Top::Percent),
-    ChartLine(Class::Io, "← disk, memory", |p| p.waits_disk.get(), Top::Percent),
-    ChartLine(Class::Io, "← network", |p| p.waits_net.get(), Top::Percent),
-    ChartLine(Class::Gpu, "← GPU", |p| p.waits_gpu.get(), Top::Percent),
-    ChartLine(Class::DataLoader, "← anything else", |p| p.waits_other.get(), Top::Percent),
+    ChartLine(Class::DataLoader, "loop waits", |p| p.waits.get(), Top::Percent),
+    ChartLine(Class::Cpu, "waits for other CPU work", |p| p.waits_cpu.get(), Top::Percent),
+    ChartLine(Class::Io, "waits for disk or memory", |p| p.waits_disk.get(), Top::Percent),
+    ChartLine(Class::Io, "waits for the network", |p| p.waits_net.get(), Top::Percent),
+    ChartLine(Class::Gpu, "waits for the GPU", |p| p.waits_gpu.get(), Top::Percent),
+    ChartLine(Class::DataLoader, "waits for something else", |p| p.waits_other.get(), Top::Percent),
 ];
 /// Seconds of waits without which there is no chain.
 const CHAIN_AFTER_S: f64 = 2.0;
@@ -63,10 +63,10 @@ impl Content for Chain {
 
 /// The waits, and of their ends those that there were.
 fn timelines(area: Rect, scene: &Scene<'_>) -> Vec<(ChartLine, &'static str)> {
-    let cells = Band::new(area).chart.width;
+    let cells = area.width;
     let [waits, ends @ ..] = TIMELINES;
     let ends = ends.into_iter().filter(|end| end.columns(cells, scene).max() > 0.0);
-    [waits].into_iter().chain(ends).map(|timeline| (timeline, "no wait was followed")).collect()
+    [waits].into_iter().chain(ends).map(|timeline| (timeline, "no wait could be followed")).collect()
 }
 
 /// What stands above the tree: the chain in one line, or why there is none.
@@ -79,10 +79,10 @@ fn head(width: u16, scene: &Scene<'_>) -> Text {
     };
     text.heading(&told);
     if scene.verdict().is_some_and(|verdict| waits_for(&verdict.chain).is_none()) {
-        text.wrapped("", 0, "The loop waits for nobody.", Style::new());
+        text.wrapped("", 0, "The loop waits for nothing.", Style::new());
     }
     text.line("", Style::new());
-    text.table_heading(&format!("{:>6}  SHARE OF THE LOOP'S TIME, WHOM IT WAITS FOR, AND THAT ONE IN TURN", ""));
+    text.table_heading(&format!("{:>6}  OF THE LOOP'S TIME: WHAT IT WAITS FOR, AND WHAT THAT WAITS FOR", ""));
     text
 }
 
@@ -90,7 +90,7 @@ fn head(width: u16, scene: &Scene<'_>) -> Text {
 fn why_none(scene: &Scene<'_>) -> String {
     let Some(Verdict { observed_s, .. }) = scene.verdict().filter(|verdict| verdict.observed_s >= CHAIN_AFTER_S)
     else {
-        return "No chain yet: it needs two seconds.".to_owned();
+        return "No wait chain yet: it takes two seconds.".to_owned();
     };
     let trainers = scene.frame().map_or(0, |frame| frame.trainers.len());
     let is_older = || {
@@ -99,12 +99,10 @@ fn why_none(scene: &Scene<'_>) -> String {
         waits.values().all(|waits| waits.is_none())
     };
     if scene.job.replay.is_some() && trainers > 0 && is_older() {
-        return "This recording was made before chains were recorded.".to_owned();
+        return "This recording is older than the wait chain: it has none.".to_owned();
     }
     let seconds = format::duration(*observed_s);
-    format!(
-        "No chain: in {seconds} no thread of this job was seen to run a training loop whose waits could be followed."
-    )
+    format!("No wait chain: in {seconds} trainmon found no training loop in this job whose waits it could follow.")
 }
 
 /// A row of the tree: what is waited for on the left where it is short, where in the code behind it.

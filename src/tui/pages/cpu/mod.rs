@@ -16,7 +16,8 @@ use ratatui::layout::Rect;
 
 use super::Content;
 use crate::diagnosis::verdict::Class;
-use crate::tui::widgets::{Band, ChartLine, Drawn, Scene, Text, Top, cells, chart, scrolled, write};
+use crate::tui::widgets::tile::Tile;
+use crate::tui::widgets::{ChartLine, Drawn, Scene, Text, Top, scrolled, write};
 
 /// It remembers nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,12 +34,9 @@ impl Content for Cpu {
         facts.pieces(", ", &facts::pieces(frame, theme));
         scrolled(buf, area, top, drawn, |page| {
             page.lines(&facts.lines);
-            for ((timeline, of), rows) in TIMELINES.iter().zip(rows(area.height)).filter(|(_, rows)| *rows > 0) {
-                if let Some(band) = page.band(rows) {
-                    draw_timeline(page.buf, band, timeline, of, scene);
-                }
-            }
-            page.ruler(None, scene);
+            let (shown, rows) = shown(area);
+            let tiles: Vec<Tile> = TIMELINES.iter().take(shown).map(|timeline| tile(timeline, scene)).collect();
+            page.tiles(&tiles, rows, rows, scene);
             cores::draw(page, &frame.host.cpus, theme);
             lists::draw(page, frame, theme);
         });
@@ -50,27 +48,26 @@ const TIMELINES: [(ChartLine, &str); 6] = [
     (ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent), "of the allowed CPUs"),
     (ChartLine(Class::Cpu, "Job", |p| p.cpu_job.get(), Top::Percent), "of the allowed CPUs"),
     (ChartLine(Class::Cpu, "Queueing", |p| p.run_delay.get(), Top::Fine), "of its runnable time"),
-    (ChartLine(Class::Cpu, "Pressure", |p| p.psi_cpu.get(), Top::Fine), "some task waits for CPU"),
-    (ChartLine(Class::Cpu, "  io", |p| p.psi_io.get(), Top::Fine), "some task waits for I/O"),
-    (ChartLine(Class::Cpu, "  memory", |p| p.psi_memory.get(), Top::Fine), "some task waits for memory"),
+    (ChartLine(Class::Cpu, "CPU pressure", |p| p.psi_cpu.get(), Top::Fine), "of the time some task waits for a CPU"),
+    (ChartLine(Class::Cpu, "I/O pressure", |p| p.psi_io.get(), Top::Fine), "of the time some task waits for I/O"),
+    (
+        ChartLine(Class::Cpu, "Memory pressure", |p| p.psi_memory.get(), Top::Fine),
+        "of the time some task waits for memory",
+    ),
 ];
 
-/// Rows of the timelines, by the height of the body.
-fn rows(height: u16) -> [u16; TIMELINES.len()] {
-    match height {
-        0..26 => [2, 0, 1, 1, 0, 0],
-        26..46 => [3, 2, 2, 2, 0, 0],
-        _ => [5, 3, 3, 3, 2, 2],
+/// How many timelines, and how many rows for all of them.
+fn shown(area: Rect) -> (usize, u16) {
+    match area.height {
+        0..20 => (2, 7),
+        20..30 => (4, 13),
+        30..46 => (4, 16),
+        _ => (6, 24),
     }
 }
 
-fn draw_timeline(buf: &mut Buffer, band: Band, timeline: &ChartLine, of: &str, scene: &Scene<'_>) {
-    let (area, theme, ChartLine(about, name, ..)) = (band.text, scene.theme, *timeline);
-    let x = chart::label(buf, area, name, &timeline.now(scene), 9, theme.series(about), theme) + 1;
-    if area.height > 1 {
-        write(buf, area.x, area.y + 1, area.right(), of, theme.dim());
-    } else if x + cells(of) <= area.right() {
-        write(buf, x, area.y, area.right(), of, theme.dim());
-    }
-    timeline.plot(buf, band, "", scene);
+fn tile((line, of): &(ChartLine, &str), scene: &Scene<'_>) -> Tile {
+    let mut tile = Tile::chart(*line, "", scene);
+    tile.panel.value.push(((*of).to_owned(), scene.theme.dim()));
+    tile
 }

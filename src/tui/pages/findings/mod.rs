@@ -57,7 +57,8 @@ fn advice(text: &mut Text, verdict: &Verdict) {
     }
     for (n, advice) in verdict.advice.iter().take(MOST_FINDINGS).enumerate() {
         let title = advice_line(&format!("  {}. ", n + 1), advice, usize::MAX);
-        text.wrapped("", 5, &title, text.theme.advice());
+        let style = if n == 0 { text.theme.advice() } else { text.theme.strong() };
+        text.wrapped("", 5, &title, style);
         text.wrapped("", 5, &advice.why, Style::new());
     }
     if let Some(ceiling) = verdict.ceiling.filter(|_| !verdict.advice.is_empty()) {

@@ -115,7 +115,7 @@ fn barred(buf: &mut Buffer, area: Rect, name: &str, texts: &[String], bar: impl 
 
 /// The job's part of a device, others' part, and what is left.
 pub const PARTS: [Look; 3] = [
-    Look::new("own", ColorSlot::Green, '█', '#'),
+    Look::new("own", ColorSlot::Blue, '█', '#'),
     Look::new("others", ColorSlot::Sky, '▒', '+'),
     Look::new("free", ColorSlot::Dim, '·', '.'),
 ];

@@ -26,7 +26,10 @@ use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::tui::charts::{self, ChartColumns};
 use crate::tui::format;
-use crate::tui::widgets::{Band, ChartLine, Drawn, Scene, Scroll, Text, Top, chart, scrolled, write};
+use crate::tui::theme::Look;
+use crate::tui::widgets::panel::Panel;
+use crate::tui::widgets::tile::{Body, Tile};
+use crate::tui::widgets::{ChartLine, Drawn, Scene, Scroll, Text, Top, beside, count, scrolled, write};
 use plan::GpuPlan;
 
 /// The means of the job's devices, each with what its value is a share of.
@@ -58,7 +61,7 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     if plan.device_rows == 1 {
         page.each([theme], |buf, rect, theme| device::heading(buf, text(rect), theme));
     }
-    let beside = plan.side_x.map(|x| (x, Past::gather(scene, chart::beside(area, x).width)));
+    let side = plan.side_x.map(|x| (x, Past::gather(scene, beside(area, x).width)));
     for (i, gpu) in frame.gpus.iter().enumerate() {
         let whole = page.peek(plan.device_rows);
         if plan.device_rows == 1 {
@@ -67,16 +70,16 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
             let rows = [1, 1, plan.device_rows - 2].map(|rows| text(page.next(rows)));
             device::dense(page.buf, rows, gpu, frame, theme);
         }
-        if let Some((x, past)) = beside.as_ref().filter(|_| whole.height > 0) {
-            let chart = chart::beside(whole, *x);
+        if let Some((x, past)) = side.as_ref().filter(|_| whole.height > 0) {
+            let chart = beside(whole, *x);
             past.draw(page.buf, chart, i, gpu, scene);
             page.chart(chart);
         }
     }
-    if beside.is_none() {
-        timelines(page, &plan, frame, scene);
+    match plan.side_x {
+        Some(x) => page.ruler(x, scene),
+        None => timelines(page, &plan, frame, scene),
     }
-    page.ruler(plan.side_x, scene);
     processes::draw(page, frame, theme);
 }
 
@@ -92,9 +95,9 @@ impl Past {
     /// Draws that of a device by its position in the frame. One device too many for the points has no past.
     fn draw(&self, buf: &mut Buffer, chart: Rect, position: usize, gpu: &GpuRates, scene: &Scene<'_>) {
         let theme = scene.theme;
-        let style = if gpu.attached { theme.series(Class::Gpu) } else { theme.dim() };
+        let look = if gpu.attached { Class::Gpu.look() } else { Look::IDLE };
         match self.0.get(position) {
-            Some(columns) => charts::timeline(buf, chart, columns, 100.0, style, theme),
+            Some(columns) => charts::timeline(buf, chart, columns, 100.0, look, theme),
             None => {
                 write(buf, chart.x, chart.y, chart.right(), "no past is kept of so many devices", theme.dim());
             }
@@ -102,33 +105,23 @@ impl Past {
     }
 }
 
-/// The timelines below the devices, and the means of memory and power where there is room.
+/// The timelines below the GPUs, and the means of memory and power where there is room.
 fn timelines(page: &mut Scroll<'_>, plan: &GpuPlan, frame: &Frame, scene: &Scene<'_>) {
     let theme = scene.theme;
-    let width = Band::new(page.area).chart.width;
-    let past = Past::gather(scene, width);
-    for (i, gpu) in frame.gpus.iter().enumerate() {
-        let Some(band) = page.band(plan.chart_rows) else { continue };
-        let name = format!("GPU {}{}", gpu.index, if gpu.attached { "*" } else { "" });
-        let own = format!("own {}", format::percent(gpu.job_utilization_pct));
-        label(page.buf, band, &name, &format::percent(gpu.utilization_pct), &own, scene);
-        past.draw(page.buf, band.chart, i, gpu, scene);
+    let mut tiles: Vec<Tile> = Vec::new();
+    for (place, gpu) in frame.gpus.iter().enumerate() {
+        let style = if gpu.attached { theme.series(Class::Gpu).patch(theme.strong()) } else { theme.dim() };
+        let panel = Panel::new(format!("GPU {} use", gpu.index), style)
+            .with(format::percent(gpu.utilization_pct), theme.strong())
+            .with(format!("own {}", format::percent(gpu.job_utilization_pct)), theme.dim());
+        tiles.push(Tile { panel, body: Body::Gpu(place), weight: 1 });
     }
     let mean = if frame.gpus.iter().filter(|gpu| gpu.attached).count() > 1 { "mean, " } else { "" };
-    for (timeline, of) in MEANS {
-        let Some(band) = page.band(plan.mean_rows) else { continue };
-        let (columns, ChartLine(about, name, ..)) = (timeline.columns(width, scene), timeline);
-        label(page.buf, band, name, &timeline.now(scene), &format!("{mean}{of}"), scene);
-        charts::timeline(page.buf, band.chart, &columns, 100.0, theme.series(about), theme);
+    for (line, of) in MEANS.iter().filter(|_| plan.mean_rows > 0) {
+        let mut tile = Tile::chart(*line, "", scene);
+        tile.panel.value.push((format!("{mean}{of}"), theme.dim()));
+        tiles.push(tile);
     }
-}
-
-/// Name and percent; what more there is below them, where the band has a second row; the axis.
-fn label(buf: &mut Buffer, band: Band, name: &str, percent: &str, more: &str, scene: &Scene<'_>) {
-    let (area, theme) = (band.text, scene.theme);
-    chart::label(buf, area, name, percent, 8, theme.series(Class::Gpu), theme);
-    if area.height > 1 {
-        write(buf, area.x, area.y + 1, area.right(), more, theme.dim());
-    }
-    chart::axis(buf, band, if area.height > 1 { "100%" } else { "" }, theme);
+    let rows = plan.chart_rows * count(frame.gpus.len()) + 2 * plan.mean_rows + 1;
+    page.tiles(&tiles, rows, rows, scene);
 }

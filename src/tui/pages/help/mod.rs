@@ -38,17 +38,16 @@ fn text(width: u16, scene: &Scene<'_>) -> Text {
             text.spans([(name, theme.strong()), (part(&texts), Style::new())]);
         }
     }
-    text.heading("Verdicts, and their letters on the strip");
+    text.heading("Verdicts and their colors");
     for class in Class::ALL {
-        let look = class.look();
         text.spans([
             ("  ".to_owned(), Style::new()),
-            (look.glyph.to_string(), theme.class(class)),
-            (format!(" {:<12}", class.word()), theme.strong()),
-            (look.word.to_owned(), Style::new()),
+            (theme.glyph(class.look()).to_string().repeat(2), theme.series(class)),
+            (format!(" {:<13}", class.name()), theme.strong()),
+            (class.meaning().to_owned(), Style::new()),
         ]);
     }
-    text.heading("Main thread, and workers");
+    text.heading("What the training loop and the workers do");
     for look in LoopActivity::ALL.map(LoopActivity::look) {
         text.spans([
             ("  ".to_owned(), Style::new()),

@@ -25,17 +25,19 @@ use crate::tui::widgets::{ChartLine, Drawn, Scene, Text, Top, count, scrolled};
 
 /// Each with what is said where there is nothing to draw.
 const TIMELINES: [(ChartLine, &str); 5] = [
-    (ChartLine(Class::Io, "Job reads", |p| p.io.get(), Top::Bytes), "the job's reads are not known"),
+    (ChartLine(Class::Io, "Job reads", |p| p.io.get(), Top::Bytes), "cannot read the job's reads"),
     (ChartLine(Class::Io, "Disk read", |p| p.disk_read.get(), Top::Bytes), NO_DISK),
     (ChartLine(Class::Io, "Disk write", |p| p.disk_write.get(), Top::Bytes), NO_DISK),
     (ChartLine(Class::Io, "Disk busy", |p| p.disk_util.get(), Top::Percent), NO_DISK),
-    (ChartLine(Class::Io, "Network in", |p| p.net_rx.get(), Top::Bytes), "the network is not seen"),
+    (ChartLine(Class::Io, "Network in", |p| p.net_rx.get(), Top::Bytes), "no network interface found"),
 ];
-const NO_DISK: &str = "no disk is seen";
+const NO_DISK: &str = "no disk found";
 /// Rows of the smallest picture: one of each, and the time axis.
-const LEAST_ROWS: u16 = TIMELINES.len() as u16 + 1;
-/// Highest timeline worth its rows.
-const HIGHEST_CHART: u16 = 8;
+const LEAST_ROWS: u16 = 2 * TIMELINES.len() as u16 + 1;
+/// Highest timeline, in a page of fewer rows than [`TALL`] and in others: disks flicker, and every row of it costs bytes.
+const HIGHEST_CHART: [u16; 2] = [3, 8];
+/// Rows of a tall page.
+const TALL: u16 = 45;
 
 /// It remembers nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,7 +60,9 @@ impl Content for Io {
                     disks::bar(buf, rect, *percent, scene.theme);
                 }
             });
-            page.timelines(&TIMELINES, area.height.saturating_sub(count(text.lines.len())), HIGHEST_CHART, scene);
+            let [low, high] = HIGHEST_CHART;
+            let highest = if area.height < TALL { low } else { high };
+            page.timelines(&TIMELINES, area.height.saturating_sub(count(text.lines.len())), highest, scene);
         });
     }
 }

@@ -8,6 +8,7 @@ use crate::rates::frame::TrainerRates;
 use crate::tui::charts;
 use crate::tui::labels::whole_percent;
 use crate::tui::theme::Theme;
+use crate::tui::widgets::panel::Panel;
 use crate::tui::widgets::{Scene, bars, write};
 
 /// Cells of the rank and PID in front of a bar, and of the numbers behind it.
@@ -17,17 +18,18 @@ const BEHIND: u16 = 15;
 /// Draws a heading and as many ranks as fit.
 pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     let theme = scene.theme;
-    let x = write(buf, area.x, area.y, area.right(), "Ranks", theme.strong()) + 2;
-    let (count, room) = (frame.trainers.len(), bars::places(area).count());
+    let (count, room) = (frame.trainers.len(), bars::room(area, buf.area));
     let straggler = straggler(frame, scene);
     let number = |place: usize| frame.trainers.get(place).map_or(0, |trainer| trainer.number(place));
-    let late = straggler.map(|place| format!("; the others wait for rank {} (!)", number(place))).unwrap_or_default();
-    let text = format!("{count}: bar as above, wait for batch, GPU{late}");
-    let x = write(buf, x, area.y, area.right(), &text, theme.dim());
+    let mut panel = Panel::new(format!("{count} ranks"), theme.strong());
+    panel
+        .value
+        .extend(straggler.map(|place| (format!("the others wait for rank {}", number(place)), theme.warning())));
     if count > room {
-        write(buf, x + 2, area.y, area.right(), &format!("{room} of {count} shown"), theme.dim());
+        panel = panel.with(format!("{room} shown"), theme.dim());
     }
-    for ((rank, trainer), area) in frame.trainers.iter().enumerate().zip(bars::places(area)) {
+    let inner = panel.with("colors as above · waiting for data · GPU use", theme.dim()).draw(buf, area, theme);
+    for ((rank, trainer), area) in frame.trainers.iter().enumerate().zip(bars::places(inner)) {
         one(buf, area, trainer.number(rank), trainer, frame, theme);
         if straggler == Some(rank) {
             write(buf, area.x, area.y, area.right(), &format!("{:>2}!", trainer.number(rank)), theme.warning());

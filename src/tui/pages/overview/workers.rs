@@ -7,6 +7,7 @@ use crate::diagnosis::verdict::Stages;
 use crate::rates::Frame;
 use crate::rates::frame::WorkerRates;
 use crate::tui::theme::Look;
+use crate::tui::widgets::panel::Panel;
 use crate::tui::widgets::{Scene, bars, write};
 use crate::tui::{charts, format};
 
@@ -17,16 +18,16 @@ const BEHIND: u16 = 22;
 /// Draws a legend and as many workers as fit.
 pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     let theme = scene.theme;
-    let mut x = write(buf, area.x, area.y, area.right(), "Workers", theme.strong()) + 1;
-    for stage in Look::STAGES {
-        let text = format!("{} {}", theme.glyph(stage), stage.word);
-        x = write(buf, x + 1, area.y, area.right(), &text, theme.style(stage));
-    }
-    let (count, room) = (frame.workers.len(), bars::places(area).count());
+    let (count, room) = (frame.workers.len(), bars::room(area, buf.area));
+    let mut panel = Panel::new("each worker", theme.strong());
     if count > room {
-        write(buf, x + 1, area.y, area.right(), &format!("  {room} of {count}"), theme.dim());
+        panel = panel.with(format!("{room} of {count} shown"), theme.dim());
     }
-    for (worker, area) in frame.workers.iter().zip(bars::places(area)) {
+    for stage in Look::STAGES {
+        panel = panel.with(format!("{} {}", theme.glyph(stage), stage.word), theme.style(stage));
+    }
+    let inner = panel.draw(buf, area, theme);
+    for (worker, area) in frame.workers.iter().zip(bars::places(inner)) {
         one(buf, area, worker, scene);
     }
 }

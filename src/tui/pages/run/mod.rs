@@ -16,7 +16,7 @@ use crate::tui::widgets::{Drawn, Scene, Text, bars, scrolled};
 /// Most changes of verdict that are listed.
 const CHANGES: usize = 100;
 /// Word, share and time before a bar.
-const COLUMNS: [Column; 3] = [("", -18), ("", 6), ("", 12)];
+const COLUMNS: [Column; 3] = [("", -24), ("", 6), ("", 10)];
 /// Widest bar.
 const BAR: u16 = 60;
 
@@ -56,7 +56,8 @@ impl Content for Run {
         let section = |name: &str| {
             let mut text = Text::new(area.width, theme);
             text.line("", Style::new());
-            text.line(name, theme.strong());
+            text.heading(name);
+            text.lines.remove(0);
             text
         };
         let mut changes = section("Changes of verdict, the newest first");
@@ -76,7 +77,7 @@ impl Content for Run {
                     let text = [format!("  {word}"), format::share(Some(share)), format::duration(*seconds)];
                     let text = table::row(&COLUMNS, text);
                     buf.set_stringn(rect.x, rect.y, &text, usize::from(rect.width), Style::new());
-                    let x = rect.x + 38;
+                    let x = rect.x + 42;
                     let bar = Rect { x, width: rect.right().saturating_sub(x).min(BAR), ..rect };
                     bars::share(buf, bar, share, *style, Some(("·", theme.dim())));
                 });

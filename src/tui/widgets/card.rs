@@ -1,0 +1,206 @@
+//! The answer: what holds the run back, how sure that is and since when, why, and what to do first.
+//!
+//! It is read first, at three in the morning, so it is in the same place on every page and needs no color.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::panel::{Panel, framed};
+use super::scene::Scene;
+use super::text::{Piece, behind, cells, write, write_fit, write_right};
+use crate::diagnosis::verdict::{Class, Phase, Verdict};
+use crate::text::{fit, sanitise, wrap};
+use crate::tui::format;
+
+/// Seconds within which an unknown verdict only means that the first one has not been reached.
+const PENDING_S: f64 = 8.0;
+/// Seconds after which the first verdict usually comes.
+const FIRST_S: f64 = 3.0;
+/// Turns once a sample while there is nothing else to see.
+const SPINNER: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
+
+/// Rows of the card on a screen of this size: the same on every page and for every verdict, so that nothing jumps.
+pub fn rows(screen: Rect) -> u16 {
+    match screen.height {
+        _ if framed(screen) => 6,
+        0..18 => 3,
+        18..30 => 4,
+        _ => 5,
+    }
+}
+
+/// Whether the first verdict is still on its way.
+pub fn is_pending(verdict: &Verdict) -> bool {
+    verdict.class == Class::Unknown && verdict.phase == Phase::Unknown && verdict.observed_s < PENDING_S
+}
+
+/// The answer in a few words with its style: `DATA LOADER · too few workers`.
+pub fn heading(scene: &Scene<'_>) -> Piece {
+    let theme = scene.theme;
+    let Some(verdict) = scene.verdict().filter(|verdict| !is_pending(verdict)) else {
+        return match scene.job.replay {
+            Some(_) => ("RECORDING".to_owned(), theme.strong()),
+            None => (format!("MEASURING {}", spinner(scene)), theme.strong()),
+        };
+    };
+    let mark = match (verdict.is_healthy(), theme.ascii) {
+        (true, false) => "✓ ",
+        _ => "",
+    };
+    (format!("{mark}{}", verdict.heading()), accent(scene).patch(theme.strong()))
+}
+
+/// The color of the answer, carried from the card to the pipeline: that of the class where something holds the run back, green
+/// where nothing does.
+pub fn accent(scene: &Scene<'_>) -> Style {
+    let theme = scene.theme;
+    match scene.verdict() {
+        Some(verdict) if is_pending(verdict) => theme.dim(),
+        Some(verdict) if verdict.phase == Phase::Hung => theme.alarm(),
+        Some(verdict) if verdict.is_healthy() => theme.good(),
+        Some(verdict) => theme.series(verdict.class),
+        None => theme.dim(),
+    }
+}
+
+fn spinner(scene: &Scene<'_>) -> &'static str {
+    let turn = scene.frame().map_or(0, |frame| frame.sequence as usize);
+    if scene.theme.ascii { "..." } else { SPINNER.get(turn % SPINNER.len()).copied().unwrap_or("") }
+}
+
+/// Draws the card over all of `area`.
+pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    let (heading, sure) = (heading(scene), sureness(scene));
+    let edge = accent(scene);
+    let text = if framed(buf.area) {
+        let panel = Panel {
+            name: heading,
+            value: sure.into_iter().map(|text| (text, theme.dim())).collect(),
+            keys: if scene.verdict().is_some_and(|verdict| !is_pending(verdict)) {
+                "8 why · 2 chain · c copy".to_owned()
+            } else {
+                String::new()
+            },
+            edge: Some(edge),
+        };
+        let inner = panel.draw(buf, area, theme);
+        Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
+    } else {
+        for y in area.top()..area.bottom() {
+            write(buf, area.x, y, area.right(), "▌", edge);
+        }
+        let mut end = area.right();
+        if let Some(sure) = sure.filter(|sure| cells(sure) + cells(&heading.0) + 3 <= area.width) {
+            end = write_right(buf, area.x, area.y, area.right() - 1, &sure, theme.dim());
+        }
+        let head = Rect { x: area.x + 1, width: end.saturating_sub(area.x + 2), height: 1, ..area };
+        write_fit(buf, head, &heading.0, heading.1);
+        let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+        let text = behind(below, area.x + 1);
+        Rect { width: text.width.saturating_sub(1), ..text }
+    };
+    match scene.verdict().filter(|verdict| !is_pending(verdict)) {
+        Some(verdict) => answer(buf, text, verdict, scene),
+        None => pending(buf, text, scene),
+    }
+}
+
+/// `94% sure · for 2m10s`.
+fn sureness(scene: &Scene<'_>) -> Option<String> {
+    let verdict = scene.verdict().filter(|verdict| !is_pending(verdict))?;
+    let sure = format::sureness(verdict.confidence).filter(|_| verdict.class != Class::Unknown);
+    let age = scene.job.verdict_age_s().map(|s| format!("for {}", format::duration(s)));
+    let parts: Vec<String> = sure.into_iter().chain(age).collect();
+    (!parts.is_empty()).then(|| parts.join(" · "))
+}
+
+/// The summary, the first advice with what it is worth, and a second finding that is true at once, in the rows there are.
+fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    let Some(last) = area.height.checked_sub(1) else { return };
+    let width = usize::from(area.width);
+    let action = action(verdict, width);
+    let also = also(verdict);
+    let action_rows = u16::from(action.is_some() && last > 0);
+    let also_rows = u16::from(also.is_some() && area.height >= 4);
+    let mut room = area.height - action_rows - also_rows;
+    let summary = wrap(&sanitise(&verdict.summary), width);
+    // An answer with a row to spare says no more than it has to.
+    room = room.min(u16::try_from(summary.len()).unwrap_or(u16::MAX)).max(1);
+    for (nth, (line, row)) in summary.iter().zip(area.rows()).take(usize::from(room)).enumerate() {
+        let is_cut = nth + 1 == usize::from(room) && summary.len() > usize::from(room);
+        let line = if is_cut { fit(&format!("{line} …"), width) } else { line.clone() };
+        write_fit(buf, row, &line, Style::new());
+    }
+    let mut y = area.y + room;
+    if let Some((text, worth)) = action.filter(|_| action_rows > 0) {
+        let style = if verdict.is_healthy() { theme.dim() } else { theme.advice() };
+        let row = Rect { y, height: 1, ..area };
+        let end = worth.map_or(row.right(), |worth| write_right(buf, row.x, y, row.right(), &worth, style) - 2);
+        write_fit(buf, Rect { width: end.saturating_sub(row.x), ..row }, &text, style);
+        y += 1;
+    }
+    if let Some(also) = also.filter(|_| also_rows > 0) {
+        write_fit(buf, Rect { y, height: 1, ..area }, &also, theme.dim());
+    }
+}
+
+/// Cells of an advice that are left of it beside what it is worth.
+const TITLE: usize = 24;
+
+/// What to do first, and as much of what it is worth as fits into `width` cells beside it; where nothing could be judged, the
+/// command that changes that.
+fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
+    let is_unsure = verdict.class == Class::Unknown || verdict.confidence < 0.5;
+    let fix = verdict.not_seen.iter().find_map(|missing| Some((missing, missing.fix.as_deref()?)));
+    if let Some((missing, fix)) = fix.filter(|_| is_unsure) {
+        return Some((format!("▶ To see {}: {}", missing.what, sanitise(fix)), None));
+    }
+    let first = verdict.advice.first()?;
+    let lead = if verdict.is_healthy() { "You could still try: " } else { "▶ " };
+    let text = format!("{lead}{}", sanitise(&first.title));
+    let room = width.saturating_sub(usize::from(cells(&text)).min(TITLE) + 2);
+    let beside = width.saturating_sub(usize::from(cells(&text)) + 2);
+    let whole = [first.worth(), first.gain()].into_iter().flatten().find(|worth| usize::from(cells(worth)) <= beside);
+    let worth = whole.or_else(|| first.gain().filter(|gain| usize::from(cells(gain)) <= room));
+    Some((text, worth))
+}
+
+/// A second cause that is true at once, or what makes the answer less certain.
+fn also(verdict: &Verdict) -> Option<String> {
+    let finding = verdict.other_findings.first()?;
+    let text = sanitise(&finding.text);
+    Some(if finding.is_doubt() { text.into_owned() } else { format!("Also: {text}") })
+}
+
+/// Before the first verdict.
+fn pending(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    let job = &scene.job.sources.job;
+    let mut lines = Vec::new();
+    if let Some(replay) = scene.job.replay {
+        lines.push(match (scene.frame(), replay.loaded) {
+            (None, true) => {
+                ("This recording is empty: it has no samples to show or judge.".to_owned(), theme.strong())
+            }
+            (None, false) => ("Reading the recording…".to_owned(), theme.dim()),
+            (Some(_), _) => ("No verdict yet at this moment.".to_owned(), theme.dim()),
+        });
+    } else if let Some(reason) = &job.reason {
+        lines.push((format!("Cannot read the process: {}", sanitise(reason)), theme.strong()));
+        lines.extend(job.fix.as_ref().map(|fix| (format!("▶ {}", sanitise(fix)), theme.advice())));
+    } else {
+        let watched = scene.verdict().map_or(0.0, |verdict| verdict.observed_s);
+        let left = (FIRST_S - watched).ceil();
+        let when =
+            if left >= 1.0 { format!("first verdict in {left:.0} s") } else { "first verdict soon".to_owned() };
+        let pid = scene.job.target.pid;
+        lines.push((format!("Watching PID {pid}: {when}."), Style::new()));
+        lines.push(("The job runs on unchanged.".to_owned(), theme.dim()));
+    }
+    for ((line, style), row) in lines.iter().zip(area.rows()) {
+        write_fit(buf, row, line, *style);
+    }
+}

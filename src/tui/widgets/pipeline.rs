@@ -1,0 +1,131 @@
+//! The pipeline, drawn: storage → workers → queue → loop → GPU, with the limit marked. Three rows in frames' company, one
+//! elsewhere.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::card::accent;
+use super::panel::framed;
+use super::scene::Scene;
+use super::text::{cells, write, write_fit};
+use crate::outputs::stages::{Stage, StageKind, stages};
+use crate::text::fit;
+use crate::text::format::whole_percent;
+use crate::tui::theme::Theme;
+
+/// Cells of an arrow between two stages, blanks included.
+const ARROW: u16 = 6;
+/// Narrowest column of a stage.
+const LEAST: u16 = 12;
+/// Longest bar.
+const BAR: u16 = 12;
+
+/// Rows it takes on a screen of this size.
+pub fn rows(screen: Rect) -> u16 {
+    if framed(screen) { 3 } else { 1 }
+}
+
+/// Draws the stages at the moment shown; nothing where nothing is known of a loop.
+pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
+    let Some(verdict) = scene.verdict() else { return };
+    let stages = stages(verdict, scene.frame());
+    if stages.is_empty() || area.is_empty() {
+        return;
+    }
+    if area.height >= 3 { in_columns(buf, area, stages, scene) } else { in_line(buf, area, &stages, scene) }
+}
+
+/// Name, bar and word of each stage, one below the other; the stages side by side.
+fn in_columns(buf: &mut Buffer, area: Rect, mut stages: Vec<Stage>, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    let fits = |stages: &[Stage]| {
+        let count = stages.len() as u16;
+        area.width >= count * LEAST + (count - 1) * ARROW + 4
+    };
+    if !fits(&stages) {
+        stages.retain(|stage| stage.kind != StageKind::Queue);
+    }
+    let count = stages.len() as u16;
+    let gaps = (count - 1) * ARROW;
+    let width = (area.width.saturating_sub(gaps + 4) / count).min(28);
+    let mut x = area.x + 3;
+    for (place, stage) in stages.iter().enumerate() {
+        let column = Rect { x, width: width.min(area.right().saturating_sub(x)), ..area };
+        one(buf, column, stage, scene);
+        x = column.right();
+        if place + 1 < stages.len() {
+            let arrow = if theme.ascii { "-->" } else { "──▶" };
+            write(buf, x + 1, area.y + 1, area.right(), arrow, theme.edge());
+            x += ARROW;
+        }
+    }
+}
+
+fn one(buf: &mut Buffer, area: Rect, stage: &Stage, scene: &Scene<'_>) {
+    let theme = scene.theme;
+    let (style, mark) =
+        if stage.limit { (accent(scene), mark(theme)) } else { (theme.series(stage.kind.class()), "") };
+    let name = if stage.limit { style.patch(theme.strong()) } else { theme.strong() };
+    // Above the arrow there is room for the mark.
+    let end = area.right() + ARROW - 1;
+    let room = end.saturating_sub(area.x + cells(mark)).min(area.width);
+    let x = write_fit(buf, Rect { width: room, ..area }, &stage.name, name);
+    write(buf, x, area.y, end, mark, style.patch(theme.strong()));
+    let middle = Rect { y: area.y + 1, height: 1, ..area };
+    match stage.busy {
+        Some(busy) => {
+            let bar = Rect { width: BAR.min(area.width.saturating_sub(5)), ..middle };
+            crate::tui::charts::meter(buf, bar, busy, style, theme);
+            let text = format!("{:>3}%", whole_percent(busy));
+            write(buf, bar.right() + 1, middle.y, area.right() + 1, &text, style.patch(theme.strong()));
+        }
+        None => {
+            write_fit(buf, middle, &stage.word, style);
+            return;
+        }
+    }
+    write_fit(buf, Rect { y: area.y + 2, height: 1, ..area }, &stage.word, theme.dim());
+}
+
+fn mark(theme: Theme) -> &'static str {
+    if theme.ascii { " <LIMIT" } else { " ◀ LIMIT" }
+}
+
+/// All on one row: `storage 3% ─▶ 4 workers 97% ◀ LIMIT ─▶ queue empty ─▶ loop 27% ─▶ GPU 0 19%`.
+fn in_line(buf: &mut Buffer, area: Rect, stages: &[Stage], scene: &Scene<'_>) {
+    let theme = scene.theme;
+    let arrow = if theme.ascii { " -> " } else { " ─▶ " };
+    // What is left out until the rest fits: the words, the queue, all but the last words of long names.
+    let line = |step: usize| -> Vec<(String, bool, &Stage)> {
+        let shown = stages.iter().filter(|stage| step < 1 || stage.kind != StageKind::Queue);
+        let pieces = shown.map(|stage| {
+            let name = match stage.kind {
+                StageKind::Loop if stage.name == "training loop" => "loop".to_owned(),
+                _ if step >= 2 => fit(&stage.name, 12),
+                _ => fit(&stage.name, 24),
+            };
+            let value = match (stage.busy, stage.kind) {
+                (Some(busy), _) => format!(" {}%", whole_percent(busy)),
+                (None, StageKind::Queue) => format!(" {}", stage.word),
+                (None, _) => String::new(),
+            };
+            (format!("{name}{value}"), stage.limit, stage)
+        });
+        pieces.collect()
+    };
+    let width = |line: &[(String, bool, &Stage)]| {
+        let text: u16 =
+            line.iter().map(|(text, limit, _)| cells(text) + if *limit { cells(mark(theme)) } else { 0 }).sum();
+        text + cells(arrow) * (line.len() as u16).saturating_sub(1)
+    };
+    let fitting = (0..3).map(line).find(|line| width(line) + 2 <= area.width).unwrap_or_else(|| line(2));
+    let mut x = area.x + 1;
+    for (place, (text, limit, stage)) in fitting.iter().enumerate() {
+        x = if place > 0 { write(buf, x, area.y, area.right(), arrow, theme.edge()) } else { x };
+        let style = if *limit { accent(scene).patch(theme.strong()) } else { theme.series(stage.kind.class()) };
+        x = write(buf, x, area.y, area.right(), text, style);
+        if *limit {
+            x = write(buf, x, area.y, area.right(), mark(theme), style);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Draws the screen as pictures, so that people can look at it: every page × size × theme × situation, from recordings.
+//!
+//! ```text
+//! cargo run --example pictures -- FOLDER [PAGE | SIZE | THEME | SITUATION]…
+//! ```
+//!
+//! Writes `SITUATION-PAGE-SIZE-THEME.svg` for each; words after the folder choose (`overview 80x24 dark hung`), and where none
+//! of a kind is given, all of that kind are drawn.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a tool of the tests")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use trainmon::history::archive::Limits;
+use trainmon::jobs::{JobEvent, JobKey, Target};
+use trainmon::pipeline::Pipeline;
+use trainmon::sample::Sample;
+use trainmon::sample::recording::Header;
+use trainmon::sources::recording::Recording;
+use trainmon::tui::pages::Page;
+use trainmon::tui::svg::svg;
+use trainmon::tui::theme::{Depth, Palette};
+use trainmon::tui::{App, AppOptions, Job, Message, Theme};
+
+const SIZES: [(u16, u16); 4] = [(80, 24), (100, 30), (120, 40), (200, 60)];
+const THEMES: [&str; 3] = ["dark", "light", "16"];
+/// A situation: its name, its recording, and how much of that is seen.
+const SITUATIONS: [(&str, &str, Seen); 11] = [
+    ("healthy", "balanced", Seen::All),
+    ("data-loader", "too-few-workers", Seen::All),
+    ("decode", "datasets-decode", Seen::All),
+    ("io", "network-storage", Seen::All),
+    ("cpu", "main-thread", Seen::All),
+    ("gpu", "host-device-sync", Seen::All),
+    ("hung", "hung", Seen::All),
+    ("first-second", "too-few-workers", Seen::First),
+    ("replay", "too-few-workers", Seen::Replayed),
+    ("eight-ranks", "eight-ranks-loader", Seen::All),
+    ("no-gpu", "cpu-training", Seen::All),
+];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Seen {
+    All,
+    First,
+    /// Half of it, paused, as a recording.
+    Replayed,
+}
+
+fn samples(name: &str) -> (Header, Vec<Sample>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(name).with_extension("tmz");
+    let mut recording = Recording::open(&path).unwrap();
+    let samples = recording.by_ref().map(Result::unwrap).collect();
+    (recording.header, samples)
+}
+
+/// The screen after a recording, or a part of it.
+fn app(recording: &str, seen: Seen, theme: Theme, size: (u16, u16)) -> App {
+    let (header, samples) = samples(recording);
+    let pipeline = &mut Pipeline::of_recording(&header, None);
+    let target = Target { pid: header.pid, command: header.command.clone() };
+    let job = Job::new(JobKey::default(), target, 1.0, Limits::default());
+    let job = if seen == Seen::Replayed { job.recording() } else { job };
+    let options = AppOptions { theme, host: "gpu-box".to_owned(), ..AppOptions::default() };
+    let mut app = App::new(job, options, size);
+    let count = if seen == Seen::First { 2 } else { samples.len() };
+    for sample in samples.into_iter().take(count) {
+        let tick = pipeline.push(Arc::new(sample));
+        app.update(Message::Job(JobKey::default(), JobEvent::Tick(tick)));
+    }
+    if seen == Seen::Replayed {
+        app.update(Message::Job(JobKey::default(), JobEvent::Loaded(None)));
+        for code in [KeyCode::Char('}'), KeyCode::Left, KeyCode::Left] {
+            app.update(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        }
+    }
+    app
+}
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let folder = words.next().expect("the folder for the pictures");
+    let words: Vec<String> = words.collect();
+    std::fs::create_dir_all(&folder).unwrap();
+    let chosen = |all: &[String]| -> Vec<String> {
+        let some: Vec<String> = all.iter().filter(|name| words.contains(name)).cloned().collect();
+        if some.is_empty() { all.to_vec() } else { some }
+    };
+    let strings = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let pages = chosen(&Page::ALL.map(|page| page.to_string()));
+    let sizes = chosen(&SIZES.map(|(width, height)| format!("{width}x{height}")));
+    let (themes, situations) = (chosen(&strings(&THEMES)), chosen(&strings(&SITUATIONS.map(|(name, ..)| name))));
+    let mut drawn = 0;
+    for (name, recording, seen) in SITUATIONS.into_iter().filter(|(name, ..)| situations.iter().any(|s| s == name)) {
+        for size in SIZES.into_iter().filter(|(w, h)| sizes.contains(&format!("{w}x{h}"))) {
+            for theme_name in &themes {
+                let (depth, palette) = match theme_name.as_str() {
+                    "16" => (Depth::Ansi16, Palette::dark()),
+                    name => (Depth::TrueColor, Palette::built_in(name).unwrap()),
+                };
+                let mut app = app(recording, seen, Theme { depth, ascii: false, palette }, size);
+                for page in &pages {
+                    let key = Page::from_str(page, true).unwrap().spec().keys.chars().next().unwrap();
+                    app.update(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
+                    let mut buf = Buffer::empty(Rect::new(0, 0, size.0, size.1));
+                    trainmon::tui::draw(&mut buf, &app);
+                    let path = format!("{folder}/{name}-{page}-{}x{}-{theme_name}.svg", size.0, size.1);
+                    std::fs::write(path, svg(&buf, &palette)).unwrap();
+                    drawn += 1;
+                }
+            }
+        }
+    }
+    println!("{drawn} pictures in {folder}");
+}
