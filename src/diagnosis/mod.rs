@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! features (the last seconds in numbers) → causes/ (a file each) → decision (their order) → stability (which judgment is
-//! shown) → compose (the words), culprits (the names) → verdict
+//! shown) → compose and summary (the words), culprits (the names) → verdict
 //! ```
 
 mod account;
@@ -33,6 +33,7 @@ mod stability;
 mod stalls;
 mod stats;
 mod subject;
+mod summary;
 mod thresholds;
 pub mod verdict;
 mod visibility;

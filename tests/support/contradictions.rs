@@ -175,7 +175,7 @@ impl Check<'_> {
         for (words, share) in [
             ("the loop waits for data ", self.share("input_wait")),
             ("The loop waits for data ", self.share("input_wait")),
-            ("The GPU sits idle ", number(&self.verdict["gpu_idle"], "total")),
+            ("The GPU idles ", number(&self.verdict["gpu_idle"], "total")),
             ("The loop is saving ", self.share("checkpoint")),
             ("The loop works ", self.share("host_busy")),
         ] {
