@@ -114,7 +114,7 @@ impl Verdict {
 /// Steps of the training loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steps {
-    /// Steps per second.
+    /// Steps/s.
     pub per_s: Option<f64>,
     /// Median step time, milliseconds.
     pub p50_ms: Option<f64>,
