@@ -123,16 +123,17 @@ impl Culprit {
         self.name == NodeName::Worker.as_str()
     }
 
-    /// The same for brackets in a sentence: `rustc, PID 24077, 0.9 CPUs`.
+    /// The same for brackets in a sentence: `rustc, PID 24077: 0.9 CPUs`, `vda, 90% busy`.
     pub(super) fn in_brackets(&self) -> String {
         let Self { kind, name, more, .. } = self;
         let more = if *more > 0 { format!(" and {more} more") } else { String::new() };
+        let mark = if self.pid.is_some() { ": " } else { ", " };
         let who = match (kind, self.pid) {
             (CulpritKind::Process, Some(pid)) if !self.is_worker() => format!("{name}, PID {pid}{more}"),
             (CulpritKind::Mount, _) => format!("mounted at {name}"),
             _ => self.who(),
         };
-        who + &self.how_much().map(|much| format!(", {much}")).unwrap_or_default()
+        who + &self.how_much().map(|much| mark.to_owned() + &much).unwrap_or_default()
     }
 
     /// How much it takes: `0.9 CPUs`, `90% busy`.

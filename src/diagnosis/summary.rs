@@ -87,7 +87,7 @@ fn starting(window: &Features) -> String {
     format!("The job is starting: it takes no steps yet.{place}")
 }
 
-/// ` (rustc, PID 24077, 0.9 CPUs; …)`: the culprits other than code, GPUs, and processes that the meaning names.
+/// ` (rustc, PID 24077: 0.9 CPUs; …)`: the culprits other than code, GPUs, and processes that the meaning names.
 fn in_brackets(culprits: &[Culprit], meaning: &str) -> String {
     let is_told = |culprit: &Culprit| culprit.pid.is_some_and(|pid| meaning.contains(&pid.to_string()));
     let named =
