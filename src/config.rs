@@ -180,17 +180,17 @@ mod tests {
     #[test]
     fn bad_values_are_refused_with_their_place() {
         for (text, expected) in [
-            ("theme = \"pink\"", "line 1, column 9: `pink` is none of auto, dark"),
-            ("\npage = \"home\"", "line 2, column 8: `home` is none of overview, chain"),
-            ("time-scale = \"7m\"", "line 1, column 14: `7m` is none of auto, 10s, 30s"),
-            ("columns = [\"pid\", \"pid\"]", "line 1, column 11: `pid` stands there twice"),
+            ("theme = \"pink\"", "line 1, column 9: `pink` is not one of auto, dark"),
+            ("\npage = \"home\"", "line 2, column 8: `home` is not one of overview, chain"),
+            ("time-scale = \"7m\"", "line 1, column 14: `7m` is not one of auto, 10s, 30s"),
+            ("columns = [\"pid\", \"pid\"]", "line 1, column 11: `pid` is listed twice"),
             ("columns = []", "line 1, column 11: at least one"),
-            ("sort = \"-size\"", "line 1, column 8: `size` is none of"),
+            ("sort = \"-size\"", "line 1, column 8: `size` is not one of"),
             ("history = \"30s\"", "line 1, column 11: a history is 1m to 24h"),
             ("tree = 1", "line 1, column 8: invalid type"),
-            ("[keys]\nquit = [\"banana\"]", "line 2, column 9: `banana` is no key"),
+            ("[keys]\nquit = [\"banana\"]", "line 2, column 9: `banana` is not a key"),
             ("[keys]\nfly = [\"x\"]", "line 2, column 1: unknown action `fly`"),
-            ("[keys]\ncopy = [\"x\", \"F5\"]", "line 2, column 14: F5 would do `copy` and `tree`"),
+            ("[keys]\ncopy = [\"x\", \"F5\"]", "line 2, column 14: F5 is bound to both `copy` and `tree`"),
             ("[keys]\nquit = []", "line 2, column 1: `quit` needs at least one key"),
             ("[keys]\nquit = \"q\"", "line 2, column 8: invalid type: string"),
         ] {
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!((layout.low_bandwidth, layout.mouse, layout.tree), (Some(true), Some(false), Some(true)));
         assert_eq!((layout.theme.unwrap().as_str(), layout.page), ("light", Some(Page::Gpu)));
         let why = load(None, &["--columns", "pid,cpu,pid"], home).unwrap_err().to_string();
-        assert_eq!(why, "--columns: `pid` stands there twice");
+        assert_eq!(why, "--columns: `pid` is listed twice");
     }
 
     #[test]

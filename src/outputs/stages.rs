@@ -6,9 +6,9 @@
 use crate::diagnosis::Verdict;
 use crate::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children};
 use crate::diagnosis::verdict::{Class, WorkerVerdict};
-use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::rates::time_split::LoopActivity;
+use crate::rates::{Frame, mean};
 use crate::text::format::{number, whole_percent};
 use crate::text::sanitise;
 
@@ -178,7 +178,10 @@ fn longest(verdict: &Verdict) -> Vec<&ChainNode> {
 fn stage(node: &ChainNode, verdict: &Verdict) -> Option<Stage> {
     let name = node.name.as_str();
     let file = name.rsplit('/').next().unwrap_or(name);
-    let share = format!("{}% of the time", whole_percent(node.share));
+    // Several workers may wait for the same thing.
+    let is_same = |other: &&ChainNode| (other.kind, &other.name, other.pid) == (node.kind, &node.name, node.pid);
+    let share: f64 = verdict.chain.iter().filter(is_same).map(|node| node.share).sum();
+    let share = format!("{}% of the time", whole_percent(share));
     let of_process = |word: &str| node.pid.map_or_else(|| word.to_owned(), |pid| format!("{word} {pid}"));
     let does = match node.state {
         NodeState::Cpu => "on CPU",
@@ -221,7 +224,8 @@ fn gpu(verdict: &Verdict, frame: Option<&Frame>) -> Option<Stage> {
     let late = verdict.ranks.iter().find(|rank| rank.straggler).map(|rank| rank.pid);
     let is_ours = |gpu: &&GpuRates| gpu.attached && late.is_none_or(|pid| gpu.job_pids.contains(&pid));
     let ours: Vec<_> = frame.into_iter().flat_map(|frame| &frame.gpus).filter(is_ours).collect();
-    let busy = verdict.gpu_idle.map(|idle| 1.0 - idle.total);
+    let now = mean(ours.iter().map(|gpu| gpu.utilization_pct)).map(|pct| pct / 100.0);
+    let busy = verdict.gpu_idle.map(|idle| 1.0 - idle.total).or(now);
     if ours.is_empty() && busy.is_none() {
         return None;
     }

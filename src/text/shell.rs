@@ -22,7 +22,7 @@ fn own_name(file: Option<&Path>) -> String {
     let Some(text) = file.and_then(Path::to_str) else { return name() };
     let file = Path::new(text.strip_suffix(REPLACED).unwrap_or(text));
     let finds = |folder: &&str| Path::new(folder).join("trainmon").canonicalize().is_ok_and(|found| found == file);
-    if FOUND_BY_SUDO.iter().any(|folder| finds(&folder)) { name() } else { shell_word(file) }
+    if FOUND_BY_SUDO.iter().any(finds) { name() } else { shell_word(file) }
 }
 
 /// A path as one word of a shell command.

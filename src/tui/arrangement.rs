@@ -21,7 +21,7 @@ use crate::text::{fit, nearest};
 pub struct Layout {
     /// Colours: auto, dark, light, high-contrast, or the path of a theme file.
     ///
-    /// auto is what fits the background, as far as the terminal tells it. A path in the configuration file is taken from
+    /// auto is chosen by the terminal's background, as far as the terminal tells it. A path in the configuration file is taken from
     /// that file's folder. assets/themes/dark.toml shows what a theme file says.
     #[arg(long, value_name = "NAME", default_value = Palette::AUTO)]
     pub theme: Option<ThemeName>,
@@ -91,15 +91,15 @@ fn none_of(word: &str, known: impl IntoIterator<Item = impl fmt::Display>) -> St
     let word = fit(word, 40);
     let meant = nearest(&word, known.iter().map(String::as_str));
     let hint = meant.map_or_else(String::new, |meant| format!(": did you mean {meant}?"));
-    format!("`{word}` is none of {}{hint}", known.join(", "))
+    format!("`{word}` is not one of {}{hint}", known.join(", "))
 }
 
 /// Refuses an empty list, and a word that stands in it twice.
 pub fn check_distinct<T: PartialEq + fmt::Display>(values: &[T]) -> Result<(), String> {
     let twice = values.iter().enumerate().find(|(place, value)| values.iter().take(*place).any(|v| v == *value));
     match twice {
-        Some((_, twice)) => Err(format!("`{twice}` stands there twice")),
-        None if values.is_empty() => Err("at least one is needed".to_owned()),
+        Some((_, twice)) => Err(format!("`{twice}` is listed twice")),
+        None if values.is_empty() => Err("at least one is required".to_owned()),
         None => Ok(()),
     }
 }
@@ -243,12 +243,12 @@ impl FromStr for ThemeName {
     fn from_str(word: &str) -> Result<Self, String> {
         let name = Self(word.to_owned());
         if word.len() > Self::MAX || word.chars().any(char::is_control) {
-            return Err("that is no path of a theme".to_owned());
+            return Err("that is not a theme path".to_owned());
         }
         if name.is_path() || word == Palette::AUTO || Palette::built_in(word).is_some() {
             return Ok(name);
         }
-        Err(none_of(word, std::iter::once(Palette::AUTO).chain(Palette::names()).chain(["a path of a .toml file"])))
+        Err(none_of(word, std::iter::once(Palette::AUTO).chain(Palette::names()).chain(["the path of a .toml file"])))
     }
 }
 
@@ -271,7 +271,7 @@ mod tests {
         read_back(["auto", "dark", "light", "high-contrast", "~/mine.toml", "/a/b"].map(ThemeName::known));
         assert_eq!(
             "pink".parse::<ThemeName>(),
-            Err("`pink` is none of auto, dark, light, high-contrast, a path of a .toml file".to_owned())
+            Err("`pink` is not one of auto, dark, light, high-contrast, the path of a .toml file".to_owned())
         );
         assert!("7m".parse::<Scale>().unwrap_err().contains("5m, 10m"));
         assert!("overveiw".parse::<Page>().unwrap_err().ends_with(": did you mean overview?"));

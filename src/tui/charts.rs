@@ -105,15 +105,30 @@ fn dots(value: Option<f32>, max: f32, height: u16) -> u16 {
     filled.clamp(1.0, full) as u16
 }
 
-/// Draws a filled timeline of `columns` against `max` into `area`, one cell for every two columns: a bright upper edge on a
-/// dim body, and a dotted line at half the height where there is room.
-pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, look: Look, theme: Theme) {
+/// Draws a filled timeline of `columns` against `max` into `area`, one cell for every two columns, brighter from row to row,
+/// and a dotted line at half the height where there is room. `look` is that of a row, by the value at its upper edge.
+pub fn timeline(
+    buf: &mut Buffer,
+    area: Rect,
+    columns: &ChartColumns,
+    max: f32,
+    look: impl Fn(f32) -> Look,
+    theme: Theme,
+) {
     let area = area.intersection(buf.area);
     if area.is_empty() {
         return;
     }
-    let ([edge, body], dim) = (theme.filled(look), theme.edge());
+    let height = f64::from(area.height);
     let half = if area.height >= HALF_LINE { area.height / 2 } else { u16::MAX };
+    let style = |row: u16| {
+        let upper = f64::from(row + 1) / height;
+        theme.filled(look(max * upper as f32), if area.height > 1 { f64::from(row) / (height - 1.0) } else { 1.0 })
+    };
+    for row in 0..area.height {
+        // Blanks get the color as well: it is invisible there, and saves color changes on the line.
+        buf.set_style(Rect { y: area.bottom() - 1 - row, height: 1, ..area }, style(row));
+    }
     let mut values = columns.values();
     let mut started = columns.began_before;
     for place in 0..usize::from(area.width) {
@@ -121,21 +136,29 @@ pub fn timeline(buf: &mut Buffer, area: Rect, columns: &ChartColumns, max: f32, 
         let Some(x) = cell(area, columns.window, place) else { continue };
         let is_gap = left.is_none() && right.is_none();
         // Before the first value there is nothing to have missed.
-        if is_gap && started {
+        if is_gap && started && !columns.window.is_ahead(place) {
             put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
         }
         started |= !is_gap;
         let (left, right) = (dots(left, max, area.height), dots(right, max, area.height));
-        let top = left.max(right).div_ceil(4).max(1) - 1;
         for row in 0..area.height {
             let below = row * 4;
             let l = usize::from(left.saturating_sub(below).min(4));
             let r = usize::from(right.saturating_sub(below).min(4));
             let y = area.bottom() - 1 - row;
-            if l + r > 0 {
-                put(buf, x, y, glyph(l, r, theme.ascii), if row == top { edge } else { body });
-            } else if row == half {
-                put(buf, x, y, if theme.ascii { '.' } else { '┈' }, dim);
+            let c = match l + r {
+                0 if row == half => {
+                    if theme.ascii {
+                        '.'
+                    } else {
+                        '┈'
+                    }
+                }
+                0 => continue,
+                _ => glyph(l, r, theme.ascii),
+            };
+            if let Some(cell) = buf.cell_mut((x, y)) {
+                cell.set_char(c);
             }
         }
     }
@@ -189,7 +212,7 @@ fn each_cell<const N: usize>(
         if parts.iter().any(|part| *part > 0.0) {
             started = true;
             draw(buf, x, parts);
-        } else if started {
+        } else if started && !window.is_ahead(column) {
             put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
         }
     }
@@ -364,7 +387,7 @@ mod tests {
         let theme = Theme::plain(ascii);
         let columns =
             ChartColumns::gather(t, TimelineWindow::of_cells(NOW, f64::from(cells), cells), |p| p.cpu.get());
-        timeline(&mut buf, area, &columns, 100.0, Class::Cpu.look(), theme);
+        timeline(&mut buf, area, &columns, 100.0, |_| Class::Cpu.look(), theme);
         rows(&buf)
     }
 
@@ -477,7 +500,7 @@ mod tests {
             let theme = Theme { ascii, ..Theme::default() };
             let window = TimelineWindow::of_cells(NOW, 60.0, width);
             let columns = ChartColumns::gather(&t, window, |p| p.cpu.get());
-            timeline(&mut buf, area, &columns, max, Class::Gpu.look(), theme);
+            timeline(&mut buf, area, &columns, max, |_| Class::Gpu.look(), theme);
             stacked(&mut buf, area, &t, window, theme);
             band(&mut buf, area, &t, window, theme);
             ruler(&mut buf, area, f64::from(max.abs()), "now", Style::new());

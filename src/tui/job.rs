@@ -244,7 +244,7 @@ impl Job {
         self.travel(self.archive().at(monotonic_ns));
     }
 
-    /// Moves to the oldest moment kept.
+    /// Moves to the oldest sample kept.
     pub fn first(&mut self) {
         self.travel(self.archive().first().map(|stamp| stamp.id));
     }

@@ -143,7 +143,7 @@ impl JobList {
         if purpose == Purpose::Pid {
             return match text.parse() {
                 Ok(pid) if done && pid > 0 => Reply::Attach(pid),
-                _ if done && !text.is_empty() => Reply::Notice(format!("no PID: {}", crate::text::fit(text, 40))),
+                _ if done && !text.is_empty() => Reply::Notice(format!("not a PID: {}", crate::text::fit(text, 40))),
                 _ => Reply::Changed,
             };
         }
@@ -165,12 +165,10 @@ impl JobList {
         let Some(JobRow::Attached(key)) = self.selected else { return Reply::Nothing };
         let Some(job) = jobs.iter().find(|job| job.key == key) else { return Reply::Nothing };
         if jobs.len() < 2 {
-            return Reply::Notice("the only job stays: q on its pages quits".to_owned());
+            return Reply::Notice("this is the only job: close the list and press q to quit".to_owned());
         }
-        let question = format!(
-            "Stop watching process {} and forget what was seen of it? The process itself runs on.",
-            job.target.pid
-        );
+        let question =
+            format!("Stop watching process {} and drop its history? The process keeps running.", job.target.pid);
         Reply::Confirm(Confirm { question, effect: Effect::Detach(key) })
     }
 
@@ -184,7 +182,10 @@ impl JobList {
             pid.is_some_and(|pid| pid.to_string().starts_with(&self.digits))
         };
         let Some(place) = self.rows().position(|row| begins(&row)) else {
-            return Reply::Notice(format!("no PID here begins with {}: p attaches to any", self.digits));
+            return Reply::Notice(format!(
+                "no PID in the list starts with {}: press p to attach to any PID",
+                self.digits
+            ));
         };
         self.select(place);
         Reply::Changed

@@ -6,6 +6,7 @@ use super::format::{self, UNMEASURED};
 use crate::diagnosis::causes::{self, Cause};
 use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::rates::time_split::{LoopActivity, TimeSplit};
+use crate::sample::ProcessRole;
 use crate::text::sanitise;
 
 /// Arguments of a command that are shown where cells are few.
@@ -90,12 +91,20 @@ pub fn whole_percent(value: Option<f64>) -> String {
     format::percent(value).replace(' ', "")
 }
 
+/// The role of a process in the job, in a word.
+pub fn role(role: ProcessRole) -> &'static str {
+    match role {
+        ProcessRole::Trainer => "training",
+        other => other.word(),
+    }
+}
+
 /// The state letter of `/proc/PID/stat` (proc(5)) in a word.
 pub fn process_state(letter: char) -> String {
     let word = match letter {
         'R' => "running",
         'S' => "sleeping",
-        'D' => "waiting for the disk",
+        'D' => "waiting for disk",
         'T' | 't' => "stopped",
         'Z' => "zombie",
         'X' => "dead",

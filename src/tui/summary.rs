@@ -31,9 +31,9 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
     let watched = match run.steps {
         Some(steps) if run.watched_s > 0.0 => {
             let rate = format::number(Some(steps as f64 / run.watched_s));
-            format!("Watched for {watched}: {steps} steps, {rate} a second")
+            format!("Watched for {watched}: {steps} steps, {rate} per second")
         }
-        _ => format!("Watched for {watched}; steps could not be counted"),
+        _ => format!("Watched for {watched}; no steps could be counted"),
     };
     let mut lines = vec![(SummaryLine::Watched, watched)];
     let classes = run.classes().into_iter().map(|(class, seconds)| (class.word(), seconds));
@@ -44,19 +44,19 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
     if let Some(longest) = &run.longest {
         let (length, from) = (format::duration(longest.seconds), labels::clock(longest.from_unix_ms, zone));
         let name = labels::verdict_name(longest.verdict.class, longest.verdict.cause);
-        lines.push((SummaryLine::Longest, format!("Longest stretch: {name} for {length}, from {from} on")));
+        lines.push((SummaryLine::Longest, format!("Longest without a change: {name} for {length}, from {from}")));
     }
     if let Some(costliest) = run.costliest() {
         let meaning = costliest.verdict.cause.map(|cause| cause.spec_in(costliest.verdict.class).brief);
         let meaning = meaning.map(|words| format!(" ({words})")).unwrap_or_default();
         let length = format::duration(costliest.seconds);
         let name = labels::verdict_name(costliest.verdict.class, costliest.verdict.cause);
-        lines.push((SummaryLine::Costliest, format!("Cost most: {name}{meaning}, {length} in all")));
+        lines.push((SummaryLine::Costliest, format!("Most costly: {name}{meaning}, {length} in total")));
     }
     let activities = run.split_s.iter().map(|(activity, seconds)| (activity.look().word, seconds));
     let split = shares(activities, run.split_s.total());
     if !split.is_empty() {
-        lines.push((SummaryLine::Activities, format!("Main thread: {split}")));
+        lines.push((SummaryLine::Activities, format!("Training loop: {split}")));
     }
     let advice = run.advice();
     let advice = advice.map(|a| labels::advice_line("▶ ", a, usize::MAX));
@@ -127,14 +127,14 @@ mod tests {
         );
         assert_eq!(run.advice().unwrap().title, "Use a larger batch");
         let lines: Vec<String> = lines(&run, &TimeZone::UTC).into_iter().map(|(_, text)| text).collect();
-        assert_eq!(lines[0], "Watched for 2m20s: 140 steps, 1.0 a second");
+        assert_eq!(lines[0], "Watched for 2m20s: 140 steps, 1.0 per second");
         assert_eq!(lines[1], "Time by verdict: gpu 39%, data-loader 32%, idle 29%");
-        assert_eq!(lines[2], "Longest stretch: gpu: compute-bound for 55 s, from 00:00:30 on");
+        assert_eq!(lines[2], "Longest without a change: gpu: compute-bound for 55 s, from 00:00:30");
         assert_eq!(
             lines[3],
-            "Cost most: data-loader: too-few-workers (all workers busy, CPUs left over), 45 s in all"
+            "Most costly: data-loader: too-few-workers (all workers busy, CPUs left over), 45 s in total"
         );
-        assert_eq!(lines[4], "Main thread: waiting for data 60%, waiting for the GPU 10%, own work 30%");
+        assert_eq!(lines[4], "Training loop: waiting for data 60%, waiting for the GPU 10%, own work 30%");
         assert_eq!(lines[5], "▶ Use a larger batch: up to 1.7× faster");
     }
 

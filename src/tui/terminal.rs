@@ -254,7 +254,7 @@ pub fn check_size() -> io::Result<()> {
         Some(size) if is_absurd(size) => {
             let (columns, rows) = size;
             let why =
-                format!("the terminal claims {columns} columns and {rows} rows; set its size: stty cols 80 rows 24");
+                format!("the terminal reports {columns} columns and {rows} rows; set its size: stty cols 80 rows 24");
             Err(io::Error::other(why))
         }
         _ => Ok(()),

@@ -74,6 +74,16 @@ impl Look {
     /// What a worker's time goes into, from left to right.
     pub const STAGES: [Self; 4] = [Self::BUSY, Self::IO, Self::QUEUE, Self::IDLE];
 
+    /// A percentage of which less is better, such as queueing or pressure: green, amber from 10, red from 25.
+    pub fn of_pressure(percent: f32) -> Self {
+        let slot = match percent {
+            25.0.. => ColorSlot::Vermillion,
+            10.0.. => ColorSlot::Orange,
+            _ => ColorSlot::Green,
+        };
+        Self::new("", slot, '█', '#')
+    }
+
     /// A look with this word, color, texture, and texture in ASCII.
     pub const fn new(word: &'static str, slot: ColorSlot, glyph: char, ascii: char) -> Self {
         Self { word, slot, glyph, ascii }
@@ -159,14 +169,14 @@ impl Theme {
         self.fg(ColorSlot::Edge)
     }
 
-    /// The upper edge of a filled chart and the dimmer body below it. They are of the 256 colors at most: those take fewer bytes
-    /// than 24 bits, and in dots the eye does not miss them.
-    pub fn filled(self, look: Look) -> [Style; 2] {
+    /// A row of a filled chart at a part of its height, 0–1: faint below, bright at the top. A row has one color, whatever the
+    /// values are: changes of color are most of what a chart costs a terminal.
+    pub fn filled(self, look: Look, part: f64) -> Style {
         match self.depth {
-            Depth::None => [Style::new(); 2],
-            Depth::Ansi16 => [self.style(look), self.style(look).add_modifier(Modifier::DIM)],
-            _ => [self.palette.shade(look.slot), self.palette.faded(look.slot)]
-                .map(|shade| Style::new().fg(shade.at(Depth::Indexed256))),
+            Depth::None => Style::new(),
+            Depth::Ansi16 if part < 0.5 => self.style(look).add_modifier(Modifier::DIM),
+            Depth::Ansi16 => self.style(look),
+            _ => Style::new().fg(self.palette.at_height(look.slot, part).at(self.depth)),
         }
     }
 
@@ -199,11 +209,6 @@ impl Theme {
     pub fn cursor(self) -> Style {
         let emphasis = if self.depth == Depth::None { Modifier::REVERSED } else { Modifier::BOLD };
         self.fg(ColorSlot::Cursor).add_modifier(emphasis)
-    }
-
-    /// What to do.
-    pub fn advice(self) -> Style {
-        self.fg(ColorSlot::Advice).add_modifier(Modifier::BOLD)
     }
 
     /// Something is wrong with a source, or a notice.
@@ -284,7 +289,7 @@ mod tests {
     #[test]
     fn without_colors_no_style_has_one() {
         let theme = Theme::plain(false);
-        let styles = [theme.dim(), theme.bar(), theme.selected(), theme.cursor(), theme.advice(), theme.warning()];
+        let styles = [theme.dim(), theme.bar(), theme.selected(), theme.cursor(), theme.warning()];
         for style in styles.into_iter().chain(LoopActivity::ALL.map(|activity| theme.style(activity.look()))) {
             assert_eq!((style.fg, style.bg), (None, None));
         }

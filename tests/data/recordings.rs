@@ -11,13 +11,14 @@ use serde::Deserialize;
 use trainmon::commands::log::LogRows;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
-use trainmon::diagnosis::verdict::{Advice, Phase};
+use trainmon::diagnosis::verdict::{Advice, Class, Phase};
 use trainmon::history::archive::{Archive, Limits, MomentId};
 use trainmon::jobs::recorded::Player;
 use trainmon::jobs::session::block_on;
 use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::outputs::log::{self, Existing};
 use trainmon::outputs::recording::Recorder;
+use trainmon::outputs::stages::{StageKind, stages};
 use trainmon::outputs::{anonymise, json};
 use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::rates::{Rates, Wait};
@@ -161,6 +162,33 @@ const TUNING: [&str; 7] = [
     "in processes instead of threads",
     "more of these processes",
 ];
+
+#[test]
+fn every_bottleneck_has_its_stage_in_the_pipeline() {
+    for (name, path) in recordings() {
+        let (header, samples) = samples(&path);
+        let frame = {
+            let pipeline = &mut Pipeline::of_recording(&header, None);
+            samples.iter().map(|sample| pipeline.push(Arc::new(sample.clone()))).last().unwrap().frame.clone()
+        };
+        let verdict = judged_samples(&header, &samples).unwrap();
+        let stages = stages(&verdict, Some(&frame));
+        let limits = stages.iter().filter(|stage| stage.limit).count();
+        let is_bottleneck = matches!(verdict.class, Class::DataLoader | Class::Io | Class::Cpu | Class::Gpu);
+        assert_eq!(limits, usize::from(is_bottleneck), "{name}: {stages:?}");
+        let ends = stages.iter().rev().map(|stage| stage.kind).find(|kind| *kind != StageKind::Gpu);
+        assert!(stages.is_empty() || ends == Some(StageKind::Loop), "{name}: the loop feeds the GPU: {stages:?}");
+        for stage in &stages {
+            assert!(stage.busy.is_none_or(|busy| (0.0..=1.0).contains(&busy)), "{name}: {stage:?}");
+            assert!(!stage.name.is_empty() && !stage.name.chars().any(char::is_control), "{name}: {stage:?}");
+        }
+        // The GPU's share is the verdict's own.
+        let gpu = stages.iter().find(|stage| stage.kind == StageKind::Gpu).and_then(|stage| stage.busy);
+        if let (Some(idle), Some(busy)) = (verdict.gpu_idle, gpu) {
+            assert!((busy - (1.0 - idle.total)).abs() < 0.005, "{name}: {busy} beside {idle:?}");
+        }
+    }
+}
 
 #[test]
 fn advice_promises_no_more_than_can_be_and_most_first() {

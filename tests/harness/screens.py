@@ -1,71 +1,64 @@
-"""Makes the screens of README.md and docs/: runs `trainmon demo` in a pseudo terminal, presses keys, and saves screens
-by the key that people save them with (e, then s).
+"""Makes the pictures and the animation of README.md and docs/, from bundled recordings of a torch job.
 
-    python tests/dev.py screens [--trainmon target/release/trainmon] [NAME …]
+    python tests/dev.py screens                     the pictures of assets/screens, and the animation
+    python tests/dev.py screens --all FOLDER        every page, size, theme and situation, to look at
 
-The files go to assets/screens/; the pages name them, so the pages themselves do not change (docs.rs holds that each is
-shown). They are of a real run on this machine, so they differ from time to time.
+They are drawn by the program's own code from `tests/recordings/segmentation*.tmz`, so they are the same each time and
+change only with the screen. tests/workloads/segmentation.py is the program that was recorded, on the simulated GPU.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
+import argparse
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
-from harness import options
-from harness.paths import ROOT, TRAINMON
-from harness.terminal import Terminal
+from harness.paths import ROOT
 
-#: Columns and rows.
-SIZE = (110, 34)
-#: trainmon may take so long to leave at its key.
-LEAVES_S = 5.0
-
-#: name → (arguments, [(seconds to wait, keys)]): the screen is saved after the last wait.
-SCREENS: dict[str, tuple[list[str], list[tuple[float, str]]]] = {
-    "1-attached": (["demo", "--bottleneck", "io"], [(25, "")]),
-    "2-io": (["demo", "--bottleneck", "io"], [(15, "4"), (6, "")]),
-    "3-processes": (["demo", "--bottleneck", "io"], [(12, "5t"), (4, "")]),
-    "4-findings": (["demo", "--bottleneck", "io"], [(15, "7"), (2, "")]),
-    "5-fixed": (["demo", "--bottleneck", "io", "--workers", "8"], [(25, "")]),
-    "6-cpu": (["demo"], [(15, "3"), (9, "")]),
-    "7-gpu": (["demo", "--bottleneck", "gpu"], [(20, "2"), (6, "")]),
+#: name in assets/screens → (situation, page, size).
+SCREENS: dict[str, tuple[str, str, str]] = {
+    "overview": ("segmentation", "overview", "120x40"),
+    "small": ("segmentation", "overview", "80x24"),
+    "chain": ("segmentation", "chain", "120x40"),
+    "gpu": ("segmentation", "gpu", "120x40"),
+    "cpu": ("segmentation", "cpu", "120x40"),
+    "io": ("segmentation", "io", "120x40"),
+    "processes": ("segmentation", "processes", "120x40"),
+    "stacks": ("segmentation", "stacks", "120x40"),
+    "why": ("segmentation", "findings", "120x40"),
+    "history": ("segmentation", "run", "120x40"),
+    "fixed": ("segmentation-fixed", "overview", "120x40"),
 }
+#: The recordings of the animation: before and after the fix.
+STORY = ("segmentation", "segmentation-fixed")
+#: What is typed between the two.
+FIX = "python segmentation.py --workers 2"
 
 
-def make(name: str, trainmon: str) -> None:
-    arguments, steps = SCREENS[name]
+def example(name: str, *arguments: str) -> None:
+    """Runs an example of the repository; raises where that fails."""
+    subprocess.run(["cargo", "run", "--quiet", "--example", name, "--", *arguments], cwd=ROOT, check=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="dev.py screens", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", metavar="FOLDER", help="draw every page, size, theme and situation into this folder")
+    args = parser.parse_args(arguments)
+    if args.all:
+        example("pictures", args.all)
+        return 0
+    target = Path(ROOT, "assets/screens")
+    target.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "LANG": "C.UTF-8", "COLORTERM": "truecolor", "XDG_CONFIG_HOME": folder, "XDG_STATE_HOME": folder}
-        environment.pop("NO_COLOR", None)
-        with Terminal([trainmon, *arguments], environment, SIZE, folder) as terminal:
-            with contextlib.suppress(RuntimeError):  # it has ended
-                for seconds, keys in [*steps, (0, "es"), (1, "q"), (LEAVES_S, "")]:
-                    terminal.watch(seconds)
-                    for key in keys:
-                        terminal.press(key)
-                        terminal.watch(0.2)
-            terminal.process.terminate()
-            terminal.process.wait(LEAVES_S)
-        saved = list(Path(folder).glob("trainmon-*.svg"))
-        if len(saved) != 1:
-            raise SystemExit(f"{name}: no screen was saved; does `{trainmon} {' '.join(arguments)}` work in a terminal?")
-        target = Path(ROOT, "assets/screens", f"{name}.svg")
-        target.parent.mkdir(exist_ok=True)
-        target.write_bytes(saved[0].read_bytes())
-        print(f"{target.relative_to(ROOT)}: {target.stat().st_size} bytes")
-
-
-def main(words: list[str]) -> int:
-    parser = options.parser(__doc__, "dev.py screens")
-    parser.add_argument("--trainmon", default=TRAINMON, help="the program")
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    arguments = parser.parse_args(words)
-    unknown = [name for name in arguments.names if name not in SCREENS]
-    if unknown:
-        parser.error(f"no screen is called {unknown[0]}: there are {', '.join(SCREENS)}")
-    for name in arguments.names or SCREENS:
-        make(name, str(Path(arguments.trainmon).resolve()))
+        wanted = {word for words in SCREENS.values() for word in words}
+        example("pictures", folder, "dark", *sorted(wanted))
+        for name, (situation, page, size) in SCREENS.items():
+            picture = Path(folder, f"{situation}-{page}-{size}-dark.svg")
+            shutil.copyfile(picture, target / f"{name}.svg")
+    before, after = (f"tests/recordings/{name}.tmz" for name in STORY)
+    example("story", before, after, FIX, "assets/screens/story")
+    for path in sorted(target.iterdir()):
+        print(f"{path.relative_to(ROOT)}: {path.stat().st_size} bytes")
     return 0

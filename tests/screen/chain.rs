@@ -27,7 +27,7 @@ pub fn workers() -> Vec<ChainNode> {
     let worker = |number, share| ChainNode {
         by: Some(WaitEdge::Reads),
         at: Some("decode_image (work.py:22)".into()),
-        ..node(number, "process", 1300 + number, "data worker", "cpu", share)
+        ..node(number, "process", 1300 + number, "data-loader worker", "cpu", share)
     };
     let at = Some("train_step (train.py:44)".into());
     vec![
@@ -39,7 +39,7 @@ pub fn workers() -> Vec<ChainNode> {
         ChainNode {
             by: Some(WaitEdge::Reads),
             waits_for: vec![6],
-            ..node(5, "process", 1304, "data worker", "disk", 0.05)
+            ..node(5, "process", 1304, "data-loader worker", "disk", 0.05)
         },
         node(6, "disk", 0, "nvme1n1", "disk", 0.05),
         node(7, "net", 0, "10.0.3.7:443", "net", 0.04),
@@ -133,7 +133,7 @@ fn a_tree_that_is_longer_than_the_page_is_scrolled() {
     chain[0].waits_for.extend(9..32);
     chain.extend((9..32).map(|n| ChainNode {
         by: Some(WaitEdge::Reads),
-        ..node(n, "process", 2000 + n, "data worker", "cpu", 0.01)
+        ..node(n, "process", 2000 + n, "data-loader worker", "cpu", 0.01)
     }));
     let size = (80, 24);
     let mut app = following(PLAIN, size, chain);

@@ -294,7 +294,7 @@ fn in_a_container_nobody_is_called_a_stranger() {
         frame.gpus[0].others.clear();
     });
     let text = text(&app, size);
-    assert!(text.contains("? unknown") && text.contains("cannot be told from inside"), "{text}");
+    assert!(text.contains("? unknown") && text.contains("cannot match them from inside"), "{text}");
     assert!(!text.contains("  other  "), "{text}");
 }
 
@@ -305,7 +305,7 @@ fn what_was_not_measured_is_a_dash() {
     assert!(gpu.contains("LOST") && gpu.contains("simulated"), "{gpu}");
     insta::assert_snapshot!("gpu_unmeasured", gpu);
     let cpu = text(&page('4', PLAIN, size, unmeasured), size);
-    assert!(cpu.contains("neighbours are read while"), "{cpu}");
+    assert!(cpu.contains("other processes are read every few"), "{cpu}");
     insta::assert_snapshot!("cpu_unmeasured", cpu);
 }
 

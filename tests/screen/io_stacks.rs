@@ -294,7 +294,7 @@ fn without_disks_the_reason_stands_in_their_place() {
     );
     let screen = text(&app, size);
     assert!(
-        screen.contains("No disk is seen: /proc/diskstats: permission denied.") && screen.contains("mount /proc"),
+        screen.contains("No disk found: /proc/diskstats: permission denied.") && screen.contains("mount /proc"),
         "{screen}"
     );
     assert!(screen.contains("no disk found"), "{screen}");
@@ -317,7 +317,7 @@ fn reads_that_are_no_read_calls_are_not_called_page_cache() {
         );
         text(&app, size)
     };
-    assert!(said(512.0, 30.0).contains("at most 94% page cache"), "{}", said(512.0, 30.0));
+    assert!(said(512.0, 30.0).contains("at most 94% from the page cache"), "{}", said(512.0, 30.0));
     assert!(said(2.0, 300.0).contains("files are mapped"));
     let sockets = |t| {
         let mut frame = full(t);
@@ -325,8 +325,8 @@ fn reads_that_are_no_read_calls_are_not_called_page_cache() {
         frame
     };
     let screen = text(&at(PLAIN, size, IO, sockets, judged()), size);
-    assert!(screen.contains("No data file of the job is seen") && !screen.contains("at most 9"), "{screen}");
-    assert!(said(0.001, 0.0).contains("next to nothing"));
+    assert!(screen.contains("No open data file") && !screen.contains("at most 9"), "{screen}");
+    assert!(said(0.001, 0.0).contains("almost nothing"));
 }
 
 #[test]
@@ -396,7 +396,7 @@ fn go_to(app: &mut App, size: (u16, u16), text: &str) {
 fn keys_fold_and_move() {
     let size = (120, 40);
     let mut app = at(PLAIN, size, STACKS, full, judged());
-    assert!(selected(&app, size).starts_with("- Trainer 1234"));
+    assert!(selected(&app, size).starts_with("- Training loop, PID 1234"));
     // The first function, and its lines with their source.
     press(&mut app, KeyCode::Down);
     press(&mut app, KeyCode::Down);
@@ -414,7 +414,7 @@ fn keys_fold_and_move() {
     // The whole role.
     press(&mut app, KeyCode::Home);
     press(&mut app, KeyCode::Enter);
-    assert!(selected(&app, size).starts_with("+ Trainer 1234"));
+    assert!(selected(&app, size).starts_with("+ Training loop, PID 1234"));
     assert!(!text(&app, size).contains("linear.py"));
     // One worker of them all.
     go_to(&mut app, size, "Worker 1302");
@@ -521,7 +521,7 @@ fn findings_name_what_speaks_against_the_verdict() {
         ..data_loader()
     };
     let calm = text(&at(PLAIN, size, FINDINGS, full, calm), size);
-    assert!(calm.contains("Nothing that was measured."), "{calm}");
+    assert!(calm.contains("No counter-evidence, no other findings."), "{calm}");
     let gpu = Verdict { class: Class::Gpu, cause: Some(Cause::ComputeBound), ..judged() };
     let gpu = text(&at(PLAIN, size, FINDINGS, full, gpu), size);
     assert!(gpu.contains("against: input_wait 68% is over 10%"), "{gpu}");

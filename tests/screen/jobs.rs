@@ -124,7 +124,7 @@ fn small_terminals_still_choose() {
         }
     }
     let before = text(&App::picker(AppOptions { theme: PLAIN, ..AppOptions::default() }, (80, 24)), (80, 24));
-    assert!(before.contains("looking for processes that may be training"), "{before}");
+    assert!(before.contains("looking for training processes"), "{before}");
 }
 
 #[test]
@@ -298,11 +298,11 @@ fn digits_jump_and_what_is_no_pid_is_said() {
     press(&mut app, "43");
     assert!(selected(&draw(&app, size)).contains(" 4321 "));
     press(&mut app, "v9");
-    assert!(text(&app, size).contains("no PID here begins with 9"));
+    assert!(text(&app, size).contains("no PID in the list starts with 9"));
     press(&mut app, "pabc\n");
-    assert!(text(&app, size).contains("no PID: abc"));
+    assert!(text(&app, size).contains("not a PID: abc"));
     press(&mut app, "p99999999999\n");
-    assert!(text(&app, size).contains("no PID: 99999999999"));
+    assert!(text(&app, size).contains("not a PID: 99999999999"));
     app.step(key(KeyCode::Char('p')));
     app.step(Message::Paste("12\n34".into()));
     assert_eq!(app.step(key(KeyCode::Enter)), [Effect::Attach(12), Effect::Redraw]);

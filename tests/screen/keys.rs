@@ -92,7 +92,7 @@ fn the_table_scrolls_to_its_end_and_back() {
     let end = text(&app, size);
     assert!(end.contains("1290 helper") && end.contains("42/42"), "{end}");
     app.step(key(KeyCode::Home));
-    assert!(text(&app, size).contains("1234 trainer"));
+    assert!(text(&app, size).contains("1234 training"));
     app.step(key(KeyCode::PageDown));
     app.step(key(KeyCode::Char('N')));
     app.step(key(KeyCode::Char('I')));

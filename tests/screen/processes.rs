@@ -152,7 +152,7 @@ fn a_search_jumps_while_it_is_typed_and_goes_on() {
     press(&mut app, KeyCode::Char('/'));
     type_text(&mut app, "nowhere");
     press(&mut app, KeyCode::Enter);
-    assert!(text(&app, SMALL).contains("“nowhere” is not found"), "{}", text(&app, SMALL));
+    assert!(text(&app, SMALL).contains("“nowhere” not found"), "{}", text(&app, SMALL));
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn nothing_is_signalled_unless_it_is_switched_on_and_live() {
     refused(&mut off, "`signals = true`");
     let mut past = page(PLAIN, (120, 40), full_frame(Job::default()));
     press(&mut past, KeyCode::Char(' '));
-    refused(&mut past, "this is the past");
+    refused(&mut past, "this is a past moment");
     press(&mut past, KeyCode::Char(' '));
     press(&mut past, KeyCode::F(9));
     assert!(text(&past, (120, 40)).contains("SIGTERM"));

@@ -55,7 +55,7 @@ fn the_run_page_sums_the_run_up() {
     assert!(text.is_ascii() && text.contains("What the loop did"), "{text}");
     let mut app = fresh(PLAIN, (80, 24));
     press(&mut app, KeyCode::Char('9'));
-    assert!(crate::app::text(&app, (80, 24)).contains("Nothing has been watched yet."));
+    assert!(crate::app::text(&app, (80, 24)).contains("No history yet."));
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_popup_that_cannot_be_seen_takes_no_keys() {
     let mut app = running(PLAIN, size, Job::default());
     let key = |c| key(KeyCode::Char(c));
     app.step(key('e'));
-    assert!(text(&app, size).contains("Save into"), "{}", text(&app, size));
+    assert!(text(&app, size).contains("Save to the working"), "{}", text(&app, size));
     for small in [(40, 10), (59, 40), (120, 14)] {
         app.step(Message::Resize(small.0, small.1));
         assert!(text(&app, small).contains("q quits"));
@@ -285,7 +285,7 @@ fn a_popup_that_cannot_be_seen_takes_no_keys() {
     }
     // It is there again where it can be seen, and takes its keys.
     app.step(Message::Resize(size.0, size.1));
-    assert!(text(&app, size).contains("Save into"));
+    assert!(text(&app, size).contains("Save to the working"));
     assert!(app.step(key('j')).iter().any(|effect| matches!(effect, Effect::Save(..))));
 }
 

@@ -87,7 +87,7 @@ fn a_terminal_without_colours_gets_none() {
     let mut app =
         opened(AppOptions { theme: Theme::plain(false), depth: Depth::None, ..AppOptions::default() }, (100, 30));
     at(&mut app, 5, KeyCode::Enter);
-    assert!(text(&app, (100, 30)).contains("this terminal has none"));
+    assert!(text(&app, (100, 30)).contains("this terminal has no colors"));
     assert!(draw(&app, (100, 30)).content.iter().all(|c| c.fg == ratatui::style::Color::Reset));
 }
 

@@ -80,7 +80,7 @@ fn changes_of_verdict_are_jumped_to() {
     assert_eq!(seen[..3], changes);
     // There is no earlier one, and the footer says so.
     assert_eq!(seen[3], changes[2]);
-    assert!(text(&app, SIZE).contains("no earlier change of verdict"));
+    assert!(text(&app, SIZE).contains("no earlier change of the verdict"));
     type_text(&mut app, "]]");
     assert_eq!(shown(&app), 70);
 }

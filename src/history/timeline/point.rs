@@ -10,7 +10,7 @@ use crate::rates::{Frame, mean};
 pub const GPUS: usize = 16;
 
 /// Values kept one by one, beside those of the devices.
-const VALUES: usize = 23;
+const VALUES: usize = 22;
 
 /// Lengths that differ by less are the same: a frame's length comes as a fraction of seconds. Nanoseconds.
 const SLACK_NS: u64 = 1000;
@@ -135,8 +135,6 @@ point! {
     disk_util: frame.storage.utilization_pct,
     /// Bytes per second read from the disks.
     disk_read: frame.storage.read_bytes_per_s,
-    /// Bytes per second written to the disks.
-    disk_write: frame.storage.write_bytes_per_s,
     /// Bytes per second received, all interfaces but loopback.
     net_rx: frame.host.net_rx_bytes_per_s,
     /// Bytes per second sent.

@@ -62,6 +62,11 @@ impl TimelineWindow {
         (first as usize + column) % columns
     }
 
+    /// Whether a column lies after the newest moment shown: nothing is missing there.
+    pub fn is_ahead(self, column: usize) -> bool {
+        self.start_ns() + i128::from(self.column_ns) * column as i128 >= i128::from(self.end_ns)
+    }
+
     /// The same window with two columns in each cell, as braille has.
     pub fn halved(self) -> Self {
         Self { column_ns: self.column_ns / 2, columns: self.columns * 2, ..self }

@@ -20,7 +20,7 @@ impl App {
             return self.say("no verdict to copy yet");
         };
         let copied = Effect::Copy(verdict_text(verdict, &self.job().target));
-        [vec![copied], self.say("verdict sent to the clipboard of the terminal")].concat()
+        [vec![copied], self.say("verdict copied to the terminal's clipboard")].concat()
     }
 
     pub(super) fn export(&mut self, export: Export) -> Vec<Effect> {
@@ -64,7 +64,7 @@ fn verdict_text(verdict: &Verdict, target: &Target) -> String {
 pub(super) fn menu() -> Popup {
     let item = |key, text: &str, export| MenuItem { key, text: text.to_owned(), choice: Reply::Export(export) };
     Popup::Menu(Menu {
-        title: "Save into the working directory".to_owned(),
+        title: "Save to the working directory".to_owned(),
         items: vec![
             item('m', "the verdict as Markdown", Export::Markdown),
             item('j', "the verdict as JSON", Export::Json),

@@ -41,8 +41,8 @@ impl App {
             Action::Copy => return self.copy(),
             Action::Mouse => {
                 let effects = self.take_mouse(!self.options.mouse);
-                let whose = if self.options.mouse { "ours" } else { "the terminal's: select" };
-                self.say(&format!("the mouse is {whose}"));
+                let whose = if self.options.mouse { "ours" } else { "left to the terminal: you can select text" };
+                self.say(&format!("mouse {whose}"));
                 return effects;
             }
             Action::Close if self.popup.is_some() => self.popup = None,
@@ -71,7 +71,7 @@ impl App {
                 self.drawn.popup = Extent::default();
                 self.refresh();
             }
-            Action::NextJob if self.jobs.len() < 2 => return self.say("no other job: o lists what to attach to"),
+            Action::NextJob if self.jobs.len() < 2 => return self.say("no other job: press o to attach to one"),
             Action::NextJob => self.switch((self.current + 1) % self.jobs.len()),
             Action::Setup => self.popup = Some(Popup::Setup(Setup::default())),
             Action::Export => self.popup = Some(export::menu()),

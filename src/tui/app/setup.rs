@@ -33,8 +33,8 @@ named_enum! {
         LowBandwidth = "Low bandwidth",
         Mouse = "Mouse",
         Ascii = "ASCII only",
-        Colors = "Colours",
-        Columns = "Columns of the processes",
+        Colors = "Colors",
+        Columns = "Process columns",
         Signals = "Signals and renice",
     }
 }
@@ -56,14 +56,14 @@ impl App {
         match setting {
             Setting::Theme => {
                 let name = options.themes.get(self.theme_index).map_or("auto", |(name, _)| name.as_str());
-                (name.to_owned(), if name == "auto" { "what fits the background" } else { "" })
+                (name.to_owned(), if name == "auto" { "chosen by the terminal's background" } else { "" })
             }
-            Setting::TimeScale => (self.scale.to_string(), "time in the charts, also + and -"),
-            Setting::LowBandwidth => (on_off(options.low_bandwidth), "charts sweep, numbers each 5 s"),
-            Setting::Mouse => (on_off(options.mouse), "off: the terminal can select text"),
-            Setting::Ascii => (on_off(options.theme.ascii), "for terminals that show boxes"),
-            Setting::Colors if options.depth == Depth::None => (on_off(false), "this terminal has none"),
-            Setting::Colors => (on_off(options.theme.depth != Depth::None), "colour only repeats words"),
+            Setting::TimeScale => (self.scale.to_string(), "time span of the charts, also + and -"),
+            Setting::LowBandwidth => (on_off(options.low_bandwidth), "charts sweep, numbers change every 5 s"),
+            Setting::Mouse => (on_off(options.mouse), "off: select text with the terminal"),
+            Setting::Ascii => (on_off(options.theme.ascii), "for terminals that cannot show Unicode"),
+            Setting::Colors if options.depth == Depth::None => (on_off(false), "this terminal has no colors"),
+            Setting::Colors => (on_off(options.theme.depth != Depth::None), "colors only repeat what words say"),
             Setting::Columns => {
                 (format!("{} of {}", self.pages.processes.columns.len(), COLUMNS.len()), "Enter opens the list")
             }
@@ -168,15 +168,15 @@ impl App {
         let theme = self.options.theme;
         if setup.columns {
             let choices = self.column_choices();
-            let below = " Enter shows or hides, - and + move, Esc goes back ";
-            let popup = PopupBox { title: " Columns of the processes ", below, width: WIDTH };
+            let below = " Enter show or hide · - + move · Esc back ";
+            let popup = PopupBox { title: " Process columns ", below, width: WIDTH };
             return popup.list(buf, area, &choices, setup.column, theme, |buf, row, (column, shown)| {
                 let mark = if *shown { 'x' } else { ' ' };
                 let text = format!("[{mark}] {:<12} {}", column.spec().word, column.spec().meaning);
                 write_fit(buf, row, &text, Style::new());
             });
         }
-        let below = " Enter, Left, Right change, Esc closes ";
+        let below = " Enter Left Right change · Esc close ";
         let popup = PopupBox { title: " Settings ", below, width: WIDTH };
         popup.list(buf, area, &Setting::ALL, setup.row, theme, |buf, row, setting| {
             let (value, hint) = self.setting(*setting);

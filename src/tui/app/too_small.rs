@@ -33,7 +33,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         lines.push((format!("ENDED: {}", sanitise(ended)), theme.strong()));
     }
     if let Some(advice) = scene.verdict().and_then(|v| v.advice.first()) {
-        lines.push((advice_line("▶ ", advice, usize::MAX), theme.advice()));
+        lines.push((advice_line("▶ ", advice, usize::MAX), theme.strong()));
     }
     lines.truncate(usize::from(area.height.saturating_sub(1)).max(1));
     lines.push((size, theme.dim()));

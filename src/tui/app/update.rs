@@ -119,12 +119,12 @@ impl App {
         self.refresh();
     }
 
-    /// Goes to the next change of verdict, or the one before.
+    /// Goes to the next change of the verdict, or the one before.
     pub(super) fn travel_to_change(&mut self, forward: bool) {
         let mut found = false;
         self.travel(|job| found = job.next_change(forward));
         if !found {
-            self.say(if forward { "no later change of verdict" } else { "no earlier change of verdict" });
+            self.say(if forward { "no later change of the verdict" } else { "no earlier change of the verdict" });
         }
     }
 }

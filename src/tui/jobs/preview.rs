@@ -31,7 +31,7 @@ pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     // Text gets what the three charts leave, the charts a row each at least.
     let roomy = room >= 16;
     match job.latest_verdict() {
-        None => text.line(&format!("attaching to PID {} …", job.target.pid), theme.strong()),
+        None => text.line(&format!("attaching to PID {}…", job.target.pid), theme.strong()),
         Some(verdict) if card::is_pending(verdict) => {
             text.line("measuring: the first verdict takes a few seconds", theme.strong());
         }
@@ -40,7 +40,7 @@ pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
             text.at_most(2, &format!("{}{sure}", verdict.heading()), theme.strong());
             text.at_most(if roomy { 5 } else { 2 }, &verdict.summary, Style::new());
             if let Some(advice) = verdict.advice.first() {
-                text.at_most(2, &labels::advice_line("▶ ", advice, text.width), theme.advice());
+                text.at_most(2, &labels::advice_line("▶ ", advice, text.width), theme.strong());
             }
         }
     }
@@ -71,8 +71,8 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     );
     let latest = job.history.timeline.latest();
     let shown = [
-        (ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent), "no GPU use seen"),
-        (ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent), "no CPU use seen"),
+        (ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent), "no GPU use"),
+        (ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent), "no CPU use"),
     ];
     let mut band = chart;
     for (ChartLine(about, name, of, _), none) in shown {
@@ -82,7 +82,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         if columns.values().all(|v| v.is_none()) {
             write(buf, band.x, band.y, band.right(), none, theme.dim());
         } else {
-            charts::timeline(buf, band, &columns, 100.0, about.look(), theme);
+            charts::timeline(buf, band, &columns, 100.0, |_| about.look(), theme);
         }
         band.y += height;
     }
@@ -103,9 +103,9 @@ pub fn candidate(buf: &mut Buffer, area: Rect, candidate: &JobCandidate, theme: 
     let state = labels::number(c.state.map(labels::process_state));
     let age = labels::number(c.age_s.map(|age| format::duration(age as f64)));
     let user = labels::number(c.user.as_deref().map(sanitise));
-    text.at_most(2, &format!("PID {} of {user} · {state} · runs for {age}", c.pid), theme.strong());
+    text.at_most(2, &format!("PID {} · user {user} · {state} · up {age}", c.pid), theme.strong());
     let cores = c.cpu_pct.map(|pct| pct / 100.0).filter(|cores| *cores >= 1.0);
-    let cores = cores.map_or_else(String::new, |cores| format!(" ({} cores)", format::number(Some(cores))));
+    let cores = cores.map_or_else(String::new, |cores| format!(" ({} CPUs)", format::number(Some(cores))));
     let cpu = format!("CPU {}{cores} · memory {}", format::percent(c.cpu_pct), format::bytes(c.rss_bytes));
     text.at_most(2, &cpu, Style::new());
     let gpu = match c.gpu_memory_bytes {
@@ -113,11 +113,11 @@ pub fn candidate(buf: &mut Buffer, area: Rect, candidate: &JobCandidate, theme: 
             let told = Some(bytes).filter(|bytes| *bytes > 0);
             format!("GPU memory {} · GPU use {}", format::bytes(told), format::percent(c.gpu_pct))
         }
-        None => "no GPU that can be seen".to_owned(),
+        None => "no GPU found".to_owned(),
     };
     let workers = match c.workers {
-        0 => "no data workers".to_owned(),
-        n => counted(n as usize, "data worker", "data workers"),
+        0 => "no data-loader workers".to_owned(),
+        n => counted(n as usize, "data-loader worker", "data-loader workers"),
     };
     let library = c.library_name().map(|name| format!(" · uses {name}")).unwrap_or_default();
     text.at_most(2, &format!("{gpu} · {workers}{library}"), Style::new());
@@ -129,7 +129,7 @@ pub fn candidate(buf: &mut Buffer, area: Rect, candidate: &JobCandidate, theme: 
     write_lines(buf, area, &text.lines);
     if area.height > 1 {
         let last = Rect { y: area.bottom() - 1, height: 1, ..area };
-        write_fit(buf, last, "Enter attaches, from outside: it runs on as it does.", theme.dim());
+        write_fit(buf, last, "Enter attaches. The job keeps running unchanged.", theme.dim());
     }
 }
 
@@ -138,14 +138,14 @@ pub fn nothing(buf: &mut Buffer, area: Rect, list: &JobList, theme: Theme) {
     let Some(found) = &list.candidates else { return };
     let mut text = Text::new(area.width, theme);
     if !found.is_empty() {
-        text.at_most(2, "Nothing here matches the filter: / changes it.", theme.strong());
+        text.at_most(2, "No process matches the filter. Press / to change it.", theme.strong());
     } else {
-        text.at_most(2, "No process that may be training is seen.", theme.strong());
+        text.at_most(2, "No training process found.", theme.strong());
         for line in [
-            "Listed would be, the likeliest first: processes that hold GPU memory, Python with data workers, Python \
-             with a machine-learning library. The list is looked through every 2 s: a run that starts now will show.",
-            "Those of other users may hide what they use: as root, or with sudo, more is seen.",
-            "p attaches to any PID; trainmon demo shows a small run of its own.",
+            "trainmon looks every 2 s for processes that hold GPU memory, and for Python with data-loader workers or a \
+             machine-learning library. A job that starts now will appear here.",
+            "Processes of other users show little. Run trainmon as root or with sudo to see more.",
+            "Press p to attach to any PID, or run trainmon demo for an example.",
         ] {
             text.at_most(6, line, Style::new());
         }

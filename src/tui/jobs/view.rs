@@ -47,8 +47,8 @@ pub fn around(buf: &mut Buffer, theme: Theme) {
         let title = Rect { height: 1, ..area };
         buf.set_style(title, theme.bar());
         let x = write(buf, area.x, area.y, area.right(), " trainmon ", theme.bar().patch(theme.strong()));
-        write(buf, x, area.y, area.right(), "which run holds you up? Choose one to attach to.", theme.bar());
-        let last = "Nothing is attached to yet; no process is stopped or changed, now or later.";
+        write(buf, x, area.y, area.right(), "choose a job to attach to", theme.bar());
+        let last = "Attaching changes nothing in the job: no process is stopped or modified.";
         write_fit(buf, Rect { y: area.bottom() - 1, height: 1, ..area }, last, theme.dim());
     }
 }
@@ -57,9 +57,9 @@ pub fn around(buf: &mut Buffer, theme: Theme) {
 pub fn draw(buf: &mut Buffer, scene: &JobsScene<'_>, drawn: &mut Drawn) {
     let (area, theme) = (buf.area, scene.theme);
     let below = if scene.jobs.is_empty() {
-        " Enter attaches · / filters · p any PID · q quits "
+        " Enter attach · / filter · p PID · q quit "
     } else {
-        " Enter shows or attaches · x lets go · / filters · p any PID · Esc closes "
+        " Enter show or attach · x detach · / filter · p PID · Esc close "
     };
     // Over everything but title and footer.
     let frame = Rect { y: area.y + area.height.min(1), height: area.height.saturating_sub(2), ..area };
@@ -131,8 +131,8 @@ fn title(scene: &JobsScene<'_>) -> String {
         n => format!("{n} attached, "),
     };
     let found = match scene.list.candidates.as_ref().map(|_| scene.list.others(scene.jobs).count()) {
-        None => "looking for more …".to_owned(),
-        Some(0) if !scene.jobs.is_empty() => "no other process that may be training".to_owned(),
+        None => "looking for more…".to_owned(),
+        Some(0) if !scene.jobs.is_empty() => "no other training process found".to_owned(),
         Some(n) => format!("{} that may be training", counted(n, "process", "processes")),
     };
     format!(" Jobs: {attached}{found} ")
@@ -143,7 +143,7 @@ fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &JobsScene<'_>, drawn: &mut Dr
     buf.set_style(plan.heading, theme.heading());
     if plan.heading.height > 0 {
         let steps = if scene.jobs.is_empty() { "" } else { "STEPS/S" };
-        let headings = ["", "PID", "RUNS FOR", "VERDICT, OR WHAT IS KNOWN", steps, "COMMAND"];
+        let headings = ["", "PID", "RUNS FOR", "VERDICT OR FACTS", steps, "COMMAND"];
         line(buf, plan.heading, headings, scene, theme.heading());
     }
     let (lines, selected) = (&scene.list.lines, scene.list.selected_line());
@@ -171,15 +171,15 @@ fn rows(buf: &mut Buffer, plan: &JobsPlan, scene: &JobsScene<'_>, drawn: &mut Dr
 fn between(scene: &JobsScene<'_>) -> String {
     let filter = &scene.list.filter;
     match &scene.list.candidates {
-        None => "looking for processes that may be training …".to_owned(),
-        Some(found) if found.is_empty() => {
-            "no process that may be training is seen; p attaches to any PID".to_owned()
-        }
+        None => "looking for training processes…".to_owned(),
+        Some(found) if found.is_empty() => "no training process found; press p to attach to any PID".to_owned(),
         Some(_) if scene.list.others(scene.jobs).next().is_none() => {
-            "no other process that may be training is seen; p attaches to any PID".to_owned()
+            "no other training process found is seen; p attaches to any PID".to_owned()
         }
-        Some(_) if !filter.is_empty() => format!("may be training, with “{}” in PID or command:", sanitise(filter)),
-        Some(_) => "may be training, the likeliest first:".to_owned(),
+        Some(_) if !filter.is_empty() => {
+            format!("may be training, with “{}” in the PID or command:", sanitise(filter))
+        }
+        Some(_) => "may be training, most likely first:".to_owned(),
     }
 }
 
@@ -210,7 +210,7 @@ fn attached(buf: &mut Buffer, row: Rect, key: JobKey, scene: &JobsScene<'_>) {
 /// Phase and verdict in as few words as there are.
 fn standing(job: &Job) -> String {
     let verdict = match job.latest_verdict() {
-        None => "attaching …".to_owned(),
+        None => "attaching…".to_owned(),
         Some(v) if card::is_pending(v) => "measuring…".to_owned(),
         Some(v) => {
             // A run with a bottleneck is training: only other phases are worth a word.

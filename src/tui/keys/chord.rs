@@ -116,7 +116,7 @@ impl FromStr for Chord {
     /// Reads what `Display` writes and the usual other spellings: `ctrl-c`, `C-c`, `^c`, `Ctrl+C`, `PageUp`, `space`, `F10`.
     fn from_str(text: &str) -> Result<Self, String> {
         let shown = crate::text::fit(text, 40);
-        let refuse = |why: &str| Err(format!("`{shown}` is no key: {why}"));
+        let refuse = |why: &str| Err(format!("`{shown}` is not a key: {why}"));
         let mut rest = text;
         let mut held = KeyModifiers::NONE;
         if let Some(letter) = text.strip_prefix('^').filter(|letter| !letter.is_empty()) {
@@ -124,7 +124,7 @@ impl FromStr for Chord {
         }
         while let Some((modifier, key)) = modifier(rest) {
             if modifier == KeyModifiers::ALT {
-                return refuse("Alt is left to the terminal");
+                return refuse("Alt belongs to the terminal");
             }
             (held, rest) = (held | modifier, key);
         }
@@ -184,10 +184,10 @@ mod tests {
     #[test]
     fn what_no_terminal_sends_is_refused_with_the_reason() {
         for (text, part) in [
-            ("", "is no key"),
+            ("", "is not a key"),
             ("ctrl-", "write it as"),
-            ("alt-x", "Alt is left"),
-            ("M-x", "Alt is left"),
+            ("alt-x", "Alt belongs"),
+            ("M-x", "Alt belongs"),
             ("ctrl-i", "Tab"),
             ("ctrl-m", "Enter"),
             ("ctrl-5", "only letters"),
@@ -196,8 +196,8 @@ mod tests {
             ("F25", "write it as"),
             ("f", ""),
             ("F+1", "write it as"),
-            ("banana", "`banana` is no key"),
-            ("\u{1b}", "is no key"),
+            ("banana", "`banana` is not a key"),
+            ("\u{1b}", "is not a key"),
         ] {
             match text.parse::<Chord>() {
                 Ok(chord) => assert_eq!((text, chord), ("f", ch('f'))),

@@ -77,12 +77,12 @@ impl Keymap {
             for (place, chord) in chords.iter().enumerate() {
                 let other = TABLE.iter().zip(&keys).find(|(b, keys)| b.id != binding.id && keys.contains(chord));
                 let what = if *chord == ALWAYS_QUITS && binding.action != Action::Quit {
-                    format!("{chord} always quits: give `{}` another key", binding.id)
+                    format!("{chord} always quits: choose another key for `{}`", binding.id)
                 } else if chords.iter().take(place).any(|earlier| earlier == chord) {
-                    format!("{chord} stands here twice")
+                    format!("{chord} is listed twice")
                 } else if let Some((other, _)) = other {
                     format!(
-                        "{chord} would do `{}` and `{}`: give `{}` other keys as well",
+                        "{chord} is bound to both `{}` and `{}`: choose other keys for `{}`",
                         binding.id, other.id, other.id
                     )
                 } else {
@@ -129,7 +129,7 @@ mod tests {
         let refused = |entries: &[(&str, Vec<Chord>)]| Keymap::default().rebind(entries).unwrap_err();
         let why = refused(&[("copy", vec![ch('c')]), ("setup", vec![ch('x'), key(KeyCode::F(5))])]);
         assert_eq!((why.entry, why.key), (1, Some(1)));
-        assert_eq!(why.to_string(), "F5 would do `setup` and `tree`: give `tree` other keys as well");
+        assert_eq!(why.to_string(), "F5 is bound to both `setup` and `tree`: choose other keys for `tree`");
         assert!(refused(&[("tree", vec![ch('x')]), ("setup", vec![ch('x')])]).to_string().contains("`tree`"));
         assert!(refused(&[("quit", vec![])]).to_string().contains("at least one key"));
         assert!(refused(&[("copy", vec![ctrl('c')])]).to_string().contains("always quits"));

@@ -21,7 +21,7 @@ impl TryFrom<String> for Rgb {
         let digits = text.strip_prefix('#').filter(|d| d.len() == 6 && d.bytes().all(|b| b.is_ascii_hexdigit()));
         let all = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
         let [_, red, green, blue] =
-            all.ok_or_else(|| format!("`{text}` is no colour, expected `#rrggbb`"))?.to_be_bytes();
+            all.ok_or_else(|| format!("`{text}` is not a color, expected `#rrggbb`"))?.to_be_bytes();
         Ok(Self(red, green, blue))
     }
 }

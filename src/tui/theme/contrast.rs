@@ -84,7 +84,7 @@ fn seen(color: Rgb, sight: &[[f64; 3]; 3]) -> [f64; 3] {
 #[test]
 fn every_text_can_be_read_on_the_backgrounds_it_is_made_for() {
     each(|expected, theme| {
-        let text = [ColorSlot::Text, ColorSlot::Dim, ColorSlot::Advice, ColorSlot::Warning, ColorSlot::Cursor];
+        let text = [ColorSlot::Text, ColorSlot::Dim, ColorSlot::Warning, ColorSlot::Cursor];
         for slot in HUES.into_iter().chain(text) {
             for ground in expected.grounds.iter().copied().chain([theme.palette.rgb(ColorSlot::Background)]) {
                 let contrast = rgb(theme.fg(slot).fg).contrast(ground);

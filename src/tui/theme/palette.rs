@@ -70,8 +70,6 @@ slots! {
     Dim dim;
     /// Frames and rules.
     Edge edge;
-    /// What to do.
-    Advice advice;
     /// Something is wrong.
     Warning warning;
     /// Text of the title bar and of keys.
@@ -116,12 +114,12 @@ impl Shade {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Palette {
     shades: [Shade; ColorSlot::COUNT],
-    /// The same, part of the way to the background: the bodies of filled charts.
-    faded: [Shade; ColorSlot::COUNT],
+    /// The same on their way to the background, the faintest first: the rows of filled charts from below.
+    faded: [[Shade; FADED.len()]; ColorSlot::COUNT],
 }
 
-/// How far a faded color is on its way to the background, 0–1.
-const FADED: f64 = 0.55;
+/// How far faded colors are on their way to the background, 0–1.
+const FADED: [f64; 3] = [0.6, 0.4, 0.2];
 
 /// The built-in themes' files; the first is the default.
 const THEME_FILES: [(&str, &str); 3] = [
@@ -146,7 +144,7 @@ impl Palette {
             shades[ColorSlot::BarText as usize] = black;
             shades[ColorSlot::SelectedText as usize] = black;
         }
-        Self { shades, faded: shades }
+        Self { shades, faded: [[grey; FADED.len()]; ColorSlot::COUNT] }
     };
 
     /// Names of the built-in themes; the first is the default.
@@ -197,9 +195,11 @@ impl Palette {
         self.shades.get(slot as usize).copied().unwrap_or(first)
     }
 
-    /// The color of a slot, part of the way to the background.
-    pub(super) fn faded(&self, slot: ColorSlot) -> Shade {
-        self.faded.get(slot as usize).copied().unwrap_or(self.shade(slot))
+    /// The color of a slot at a part of the height of a chart, 0–1: faint below, itself at the top.
+    pub(super) fn at_height(&self, slot: ColorSlot, part: f64) -> Shade {
+        let step = (part * (FADED.len() + 1) as f64) as usize;
+        let faded = self.faded.get(slot as usize).and_then(|steps| steps.get(step));
+        faded.copied().unwrap_or(self.shade(slot))
     }
 
     /// A slot's true color.
@@ -222,7 +222,8 @@ fn read(text: &str, base: impl Fn(&str) -> Option<Palette>) -> Result<Palette, S
         }
     }
     let ground = palette.shade(ColorSlot::Background).rgb;
-    palette.faded = palette.shades.map(|shade| Shade::new(shade.rgb.towards(ground, FADED), None, None));
+    palette.faded =
+        palette.shades.map(|shade| FADED.map(|part| Shade::new(shade.rgb.towards(ground, part), None, None)));
     Ok(palette)
 }
 
@@ -247,7 +248,7 @@ impl<'de> Deserialize<'de> for Entry {
             type Value = Entry;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a colour such as \"#e69f00\" or { hex = \"#e69f00\", xterm = 178, ansi = \"yellow\" }")
+                f.write_str("a color such as \"#e69f00\" or { hex = \"#e69f00\", xterm = 178, ansi = \"yellow\" }")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Entry, E> {
@@ -308,9 +309,9 @@ mod tests {
     fn refusals_say_where() {
         for (text, expected) in [
             ("\n pink = \"#ffffff\"", "line 2, column 2: unknown key `pink`, expected one of"),
-            ("sky = \"#fff\"", "line 1, column 7: `#fff` is no colour, expected `#rrggbb`"),
+            ("sky = \"#fff\"", "line 1, column 7: `#fff` is not a color, expected `#rrggbb`"),
             ("é = 1", "line 1, column 1: "),
-            ("sky = 7", "line 1, column 7: invalid type: integer `7`, expected a colour such as"),
+            ("sky = 7", "line 1, column 7: invalid type: integer `7`, expected a color such as"),
             ("sky = { hex = \"#000000\", ansi = \"pink\" }", "line 1, column 33: `pink` is none of black, red,"),
             ("sky = { hex = \"#000000\", xterm = 256 }", "line 1, column 34: "),
             ("sky = { xterm = 6 }", "line 1, column 7: missing field `hex`"),

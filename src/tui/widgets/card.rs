@@ -136,7 +136,7 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     }
     let mut y = area.y + room;
     if let Some((text, worth)) = action.filter(|_| action_rows > 0) {
-        let style = if verdict.is_healthy() { theme.dim() } else { theme.advice() };
+        let style = if verdict.is_healthy() { theme.dim() } else { accent(scene).patch(theme.strong()) };
         let row = Rect { y, height: 1, ..area };
         let end = worth.map_or(row.right(), |worth| write_right(buf, row.x, y, row.right(), &worth, style) - 2);
         write_fit(buf, Rect { width: end.saturating_sub(row.x), ..row }, &text, style);
@@ -190,7 +190,7 @@ fn pending(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         });
     } else if let Some(reason) = &job.reason {
         lines.push((format!("Cannot read the process: {}", sanitise(reason)), theme.strong()));
-        lines.extend(job.fix.as_ref().map(|fix| (format!("▶ {}", sanitise(fix)), theme.advice())));
+        lines.extend(job.fix.as_ref().map(|fix| (format!("▶ {}", sanitise(fix)), theme.strong())));
     } else {
         let watched = scene.verdict().map_or(0.0, |verdict| verdict.observed_s);
         let left = (FIRST_S - watched).ceil();

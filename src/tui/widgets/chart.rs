@@ -10,6 +10,7 @@ use crate::diagnosis::verdict::Class;
 use crate::history::timeline::TimelinePoint;
 use crate::rates::Frame;
 use crate::tui::charts::{self, ChartColumns};
+use crate::tui::theme::Look;
 use crate::tui::{format, labels};
 
 /// What the top of a value axis stands for.
@@ -87,7 +88,10 @@ impl ChartLine {
             return None;
         }
         let (max, label) = top.axis(columns.max());
-        charts::timeline(buf, area, &columns, max, about.look(), theme);
+        match top {
+            Top::Fine => charts::timeline(buf, area, &columns, max, Look::of_pressure, theme),
+            _ => charts::timeline(buf, area, &columns, max, |_| about.look(), theme),
+        }
         label.map(|label| (format!("top {label}"), theme.dim()))
     }
 }

@@ -73,7 +73,7 @@ impl<C: Clone> Menu<C> {
     pub fn draw(&self, buf: &mut Buffer, area: Rect, theme: Theme) {
         let widest = self.items.iter().map(|item| cells(&item.text)).max().unwrap_or(0).max(cells(&self.title));
         let title = format!(" {} ", self.title);
-        let popup = PopupBox { title: &title, below: " Enter chooses, Esc closes ", width: widest.saturating_add(9) };
+        let popup = PopupBox { title: &title, below: " Enter choose · Esc close ", width: widest.saturating_add(9) };
         popup.list(buf, area, &self.items, self.selected, theme, |buf, row, item| {
             write_fit(buf, row, &format!("{}  {}", item.key, item.text), Style::new());
         });
@@ -123,7 +123,7 @@ impl Confirm {
         let width = WIDTH.min(area.width.saturating_sub(4));
         let lines = wrap(&self.question, usize::from(width.saturating_sub(4)));
         let lines: Vec<_> = lines.into_iter().map(|line| (line, theme.strong())).collect();
-        let popup = PopupBox { title: " Sure? ", below: " y does it, n or Esc does not ", width };
+        let popup = PopupBox { title: " Sure? ", below: " y yes · n or Esc no ", width };
         popup.text(buf, area, 1, &lines, theme);
     }
 }

@@ -15,8 +15,9 @@ use crate::tui::theme::Theme;
 
 /// Cells of an arrow between two stages, blanks included.
 const ARROW: u16 = 6;
-/// Narrowest column of a stage.
-const LEAST: u16 = 12;
+/// Narrowest and widest column of a stage.
+const LEAST: u16 = 8;
+const MOST: u16 = 30;
 /// Longest bar.
 const BAR: u16 = 12;
 
@@ -35,24 +36,29 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     if area.height >= 3 { in_columns(buf, area, stages, scene) } else { in_line(buf, area, &stages, scene) }
 }
 
-/// Name, bar and word of each stage, one below the other; the stages side by side.
+/// Name, bar and word of each stage, one below the other; the stages side by side, each as wide as it needs to be.
 fn in_columns(buf: &mut Buffer, area: Rect, mut stages: Vec<Stage>, scene: &Scene<'_>) {
     let theme = scene.theme;
-    let fits = |stages: &[Stage]| {
-        let count = stages.len() as u16;
-        area.width >= count * LEAST + (count - 1) * ARROW + 4
+    let wanted = |stage: &Stage| {
+        let bar = if stage.busy.is_some() { BAR + 5 } else { 0 };
+        let name = cells(&stage.name) + if stage.limit { cells(mark(theme)).saturating_sub(ARROW - 1) } else { 0 };
+        name.max(cells(&stage.word)).max(bar).clamp(LEAST, MOST)
     };
-    if !fits(&stages) {
+    let room = |count: usize| area.width.saturating_sub(4 + (count as u16).saturating_sub(1) * ARROW);
+    if stages.iter().map(wanted).sum::<u16>() > room(stages.len()) {
         stages.retain(|stage| stage.kind != StageKind::Queue);
     }
-    let count = stages.len() as u16;
-    let gaps = (count - 1) * ARROW;
-    let width = (area.width.saturating_sub(gaps + 4) / count).min(28);
+    let mut widths: Vec<u16> = stages.iter().map(wanted).collect();
+    // What does not fit is taken from the widest.
+    while widths.iter().sum::<u16>() > room(widths.len()) {
+        let Some(widest) = widths.iter_mut().max().filter(|width| **width > 1) else { return };
+        *widest -= 1;
+    }
+    let spare = (room(widths.len()) - widths.iter().sum::<u16>()) / (widths.len() as u16).max(1);
     let mut x = area.x + 3;
-    for (place, stage) in stages.iter().enumerate() {
-        let column = Rect { x, width: width.min(area.right().saturating_sub(x)), ..area };
-        one(buf, column, stage, scene);
-        x = column.right();
+    for (place, (stage, width)) in stages.iter().zip(&widths).enumerate() {
+        one(buf, Rect { x, width: *width, ..area }, stage, scene);
+        x += width + spare.min(ARROW);
         if place + 1 < stages.len() {
             let arrow = if theme.ascii { "-->" } else { "──▶" };
             write(buf, x + 1, area.y + 1, area.right(), arrow, theme.edge());

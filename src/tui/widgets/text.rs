@@ -151,7 +151,7 @@ impl Text {
     pub fn missing(&mut self, what: &str, fix: Option<&str>) {
         self.wrapped("", 0, what, Style::new());
         if let Some(fix) = fix {
-            self.wrapped("  → ", 4, fix, self.theme.advice());
+            self.wrapped("  → ", 4, fix, self.theme.strong());
         }
     }
 

@@ -75,7 +75,7 @@ impl Tile {
                 let window = scene.window(inner.width);
                 let value = |point: &TimelinePoint| point.gpus.get(*place).and_then(|percent| percent.get());
                 let columns = ChartColumns::gather(&scene.job.history.timeline, window, value);
-                charts::timeline(buf, inner, &columns, 100.0, Class::Gpu.look(), scene.theme);
+                charts::timeline(buf, inner, &columns, 100.0, |_| Class::Gpu.look(), scene.theme);
             }
             Body::Loop => {
                 let timeline = &scene.job.history.timeline;

@@ -49,6 +49,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--sample", type=int, metavar="N", help="N workloads drawn with --seed, stratified by class and kind, one 8 s run each"
     )
+    parser.add_argument("--markdown", action="store_true", help="print the figures as the tables of docs/measured.md (also with --cost)")
     made = parser.add_mutually_exclusive_group()
     made.add_argument("--random", type=int, metavar="N", help="so many programs made at random")
     made.add_argument("--changing", type=int, metavar="N", help="so many made at random whose bottleneck moves")
@@ -165,7 +166,7 @@ def evaluate(monitor: Monitor, args: argparse.Namespace) -> int:
     if not results:
         print("no workload was run")
         return 130 if interrupted else 1
-    print(scoring.tables(results))
+    print(f"\n{scoring.as_markdown(results)}" if args.markdown else scoring.tables(results))
     at_random = args.random or args.changing or args.standing
     made = [result.workload for result in results if not result.class_right and at_random]
     for name in dict.fromkeys(made):
@@ -273,7 +274,7 @@ def main(words: list[str] | None = None) -> int:
         if args.cost:
             duration = max(args.duration, cost.LEAST_S)
             if not args.against:
-                print(cost.report(cost.measure(monitor, duration, args.data)))
+                print(cost.report(cost.measure(monitor, duration, args.data), args.markdown))
                 return 0
             other = monitor.another(args.against)
             text, ratio = cost.report_pairs(cost.compare(monitor, other, duration, args.pairs, args.data))

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from harness.monitor import Monitor
 from harness.numbers import median
 from harness.terminal import END_OF_FRAME, Terminal
-from harness.text import show
+from harness.text import markdown, show
 from workloads.labels import Label, by_name
 from workloads.launch import Launched
 from workloads.processes import cpu_seconds, ending
@@ -70,9 +70,9 @@ class Pair:
 #: The figures that two builds are compared by: name, field of `Cost`, format.
 COMPARED = (
     ("CPU %", "cpu_pct", ".2f"),
-    ("young %", "young_cpu_pct", ".2f"),
-    ("steady %", "steady_cpu_pct", ".2f"),
-    ("settled %", "settled_cpu_pct", ".2f"),
+    ("to 15 s", "young_cpu_pct", ".2f"),
+    ("to 80 s", "steady_cpu_pct", ".2f"),
+    ("later", "settled_cpu_pct", ".2f"),
     ("RSS MiB", "peak_rss_mib", ".1f"),
     ("frame ms", "first_frame_ms", ".0f"),
     ("bytes/s", "bytes_per_s", ".0f"),
@@ -236,17 +236,20 @@ def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:
     return costs
 
 
-def report(costs: list[Cost]) -> str:
+def report(costs: list[Cost], as_markdown: bool = False) -> str:
     columns = COMPARED[:-1]
-    lines = [f"{'mode':10} " + " ".join(f"{name:>9}" for name, _field, _form in columns) + "  exit"]
-    for cost in costs:
-        cells = (f"{show(getattr(cost, field), form):>9}" for _name, field, form in columns)
-        lines.append(f"{cost.mode:10} " + " ".join(cells) + f" {cost.status:5}")
+    names = [name for name, _field, _form in columns]
+    rows = [(cost.mode, *(show(getattr(cost, field), form) for _name, field, form in columns)) for cost in costs]
+    if as_markdown:
+        return "\n".join(markdown(("", *names), rows))
+    lines = [f"{'mode':10} " + " ".join(f"{name:>9}" for name in names) + "  exit"]
+    for cost, (mode, *cells) in zip(costs, rows, strict=True):
+        lines.append(f"{mode:10} " + " ".join(f"{cell:>9}" for cell in cells) + f" {cost.status:5}")
     lines.append(
-        f"young: the first {YOUNG_UNTIL_S:g} s; steady: from {STEADY_FROM_S:g} s on, the verdict being clear; settled: from"
-        f" {SETTLED_FROM_S:g} s on, with --duration {SETTLED_FROM_S + SETTLED_LEAST_S + 10:g} or more; py-spy included"
+        f"CPU in percent of one core, py-spy included: the whole run, its first {YOUNG_UNTIL_S:g} s, from {STEADY_FROM_S:g} s on, and from"
+        f" {SETTLED_FROM_S:g} s on (with --duration {SETTLED_FROM_S + SETTLED_LEAST_S + 10:g} or more)"
     )
-    lines.append("CPU in percent of one core; one trainer, eight workers, three hundred other processes")
+    lines.append("the job: one training loop, eight workers, three hundred other processes")
     return "\n".join(lines)
 
 

@@ -26,7 +26,7 @@ from harness.evaluation import cost
 from harness.monitor import Monitor
 from harness.numbers import median
 from harness.terminal import Terminal
-from harness.text import printable, show
+from harness.text import markdown, printable, show
 from workloads.launch import Launched
 
 NAME = "dev.py peers"
@@ -224,8 +224,27 @@ def _ratios(rows: list[Row], count: int) -> list[str]:
     return lines
 
 
+#: The columns of the Markdown table: program, crowd, those of `COLUMNS`, the job's steps, runs.
+HEAD = (
+    "program", "processes", "CPU 15 s", "to 80 s", "later", "RSS MiB", "frame ms", "switches/s", "bytes/s", "steps/s", "runs",
+)  # fmt: skip
+
+
+def as_markdown(rows: list[Row]) -> str:
+    """The table of docs/measured.md: programs that were measured."""
+    cells = (
+        (row.name, row.processes)
+        + tuple(show(row.median(field), f".{digits}f") for field, _width, digits in COLUMNS)
+        + (show(median(row.steps), ".3f"), len(row.costs))
+        for row in rows
+        if not row.why_not
+    )
+    return "\n".join(markdown(HEAD, cells))
+
+
 def main(words: list[str]) -> int:
     parser = options.parser(__doc__, NAME)
+    parser.add_argument("--markdown", action="store_true", help="print the table as docs/measured.md shows it")
     options.add_monitor(parser)
     parser.add_argument("--seconds", type=float, default=45.0, help="of each program (default: %(default)s)")
     parser.add_argument("--runs", type=int, default=1, help="of each program (default: %(default)s)")
@@ -244,7 +263,7 @@ def main(words: list[str]) -> int:
         return 130
     except RuntimeError as error:
         return options.failed(NAME, error)
-    print(report(rows))
+    print(as_markdown(rows) if args.markdown else report(rows))
     if args.json:
         options.write_json(args.json, [dataclasses.asdict(row) for row in rows])
     return 0

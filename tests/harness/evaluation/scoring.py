@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from harness.numbers import known, mean, median, percentile
-from harness.text import show
+from harness.text import markdown, show
 from workloads import culprits, stages
 
 if TYPE_CHECKING:
@@ -325,14 +325,14 @@ def calibration_error(results: list[Result]) -> float | None:
     return sum(off) / total if total else None
 
 
-def reliability(results: list[Result]) -> str:
-    """The reliability table: of the verdicts of each tenth of confidence, how many are right."""
-    lines = ["", f"{'confidence':13}{'verdicts':>9}{'mean':>8}{'right':>8}"]
+def reliability(results: list[Result]) -> list[tuple[str, int, str, str]]:
+    """For each tenth of confidence: the verdicts in it, their mean confidence, and the part that is right."""
+    rows = []
     for tenth, found in by_tenth(results).items():
         sure = sum(confidence for confidence, _ in found) / len(found)
         right = sum(right for _, right in found) / len(found)
-        lines.append(f"{tenth / 10:.1f}–{(tenth + 1) / 10:.1f}{len(found):>15}{sure:>8.2f}{right:>8.0%}")
-    return "\n".join(lines)
+        rows.append((f"{tenth / 10:.1f}–{(tenth + 1) / 10:.1f}", len(found), f"{sure:.2f}", f"{right:.0%}"))
+    return rows
 
 
 def row(result: Result) -> str:
@@ -385,13 +385,29 @@ def tables(results: list[Result]) -> str:
             share = sum(result.class_right for result in runs) / len(runs)
             cells = "".join(f"{counted.get(name, 0) or '.':>12}" for name in columns)
             lines.append(f"{true:13}{cells}{share:9.0%}")
-    columns_of = {"all": results, "held out": [result for result in results if result.held_out]}
-    sums = [summarise(runs) if runs else None for runs in columns_of.values()]
-    lines += ["", f"{'':32}" + "".join(f"{name:>32}" for name in columns_of)]
-    for name, shown in SUMS:
-        lines.append(f"{name:32}" + "".join(f"{'-' if total is None else shown(total):>32}" for total in sums))
-    lines.append(reliability(results))
+    lines += ["", f"{'':35}" + "".join(f"{name:>32}" for name in COLUMNS)]
+    lines += [f"{name:35}" + "".join(f"{cell:>32}" for cell in cells) for name, cells in sums(results)]
+    lines.append(f"\n{'confidence':13}{'verdicts':>9}{'mean':>8}{'right':>8}")
+    lines += [f"{tenth}{count:>15}{sure:>8}{right:>8}" for tenth, count, sure, right in reliability(results)]
     return "\n".join([*lines, *named(results)])
+
+
+def as_markdown(results: list[Result]) -> str:
+    """The tables of docs/measured.md: the lines of `SUMS` that are `PUBLISHED` and that a run was scored for, and confidence."""
+    lines = [
+        (name, *cells)
+        for name, cells in sums(results)
+        if name in PUBLISHED and not all(cell.startswith(NOTHING_SCORED) for cell in cells)
+    ]
+    confidence = markdown(("confidence", "verdicts", "mean", "right"), reliability(results))
+    return "\n".join([*markdown(("", *COLUMNS), lines), "", *confidence])
+
+
+def sums(results: list[Result]) -> list[tuple[str, list[str]]]:
+    """Each line of `SUMS`: its name, and a cell for each of `COLUMNS`."""
+    held_out = [result for result in results if result.held_out]
+    totals = [summarise(runs) if runs else None for runs in (results, held_out)]
+    return [(name, ["-" if total is None else shown(total) for total in totals]) for name, shown in SUMS]
 
 
 def named(results: list[Result]) -> list[str]:
@@ -416,30 +432,39 @@ def _unscored(missing: int) -> str:
     return f", {missing} not scored" if missing else ""
 
 
+def _but(**counts: int) -> str:
+    """What a share leaves out, in brackets; nothing where it leaves out nothing."""
+    left_out = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in counts.items() if count)
+    return f" ({left_out})" if left_out else ""
+
+
+#: All results, and those of held-out programs.
+COLUMNS = ("all", "held out")
+#: How a cell begins that sums up no run.
+NOTHING_SCORED = ("-", "0 of 0")
 #: The lines under the confusion table: name, and how its cell is written.
 SUMS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("runs", lambda t: str(t["runs"])),
     ("class right", lambda t: show(t["class_accuracy"], ".1%")),
-    ("… label held", lambda t: f"{show(t['class_accuracy_label_held'], '.1%')} (left bounds: {t['label_not_held']})"),
-    ("cause right", lambda t: f"{show(t['cause_accuracy'], '.1%')} (unnamed: {t['cause_unnamed']})"),
-    (f"wrong, sure ({CONFIDENT}+)", lambda t: str(t["confident_and_wrong"])),
+    ("… where the label held", lambda t: f"{show(t['class_accuracy_label_held'], '.1%')}{_but(left_bounds=t['label_not_held'])}"),
+    ("cause right", lambda t: f"{show(t['cause_accuracy'], '.1%')}{_but(unnamed=t['cause_unnamed'])}"),
+    (f"wrong at {CONFIDENT:.0%} confidence or more", lambda t: str(t["confident_and_wrong"])),
     ("no verdict", lambda t: str(t["failed"])),
-    ("contradicting itself", lambda t: f"{t['contradicting']} of {t['contradictions_checked']}"),
-    ("data-wait error, mean", lambda t: f"{points(t['wait_error_mean'])} of {t['wait_scored']}"),
+    ("contradicts itself", lambda t: f"{t['contradicting']} of {t['contradictions_checked']}"),
+    ("time waiting for data, mean error", lambda t: f"{points(t['wait_error_mean'])} of {t['wait_scored']}"),
     ("… worst", lambda t: points(t["wait_error_worst"])),
-    ("device-idle error, mean", lambda t: points(t["gpu_idle_error_mean"])),
-    ("steps/s error, median", lambda t: show(t["steps_error_median"], ".1%")),
+    ("GPU idle time, mean error", lambda t: points(t["gpu_idle_error_mean"])),
+    ("steps/s, median error", lambda t: show(t["steps_error_median"], ".1%")),
     (
-        f"… within {STEPS_WITHIN:.0%}",
+        f"steps/s within {STEPS_WITHIN:.0%}",
         lambda t: f"{show(t['steps_within'], '.0%')} of {t['steps_scored']}{_unscored(t['steps_missing'])}",
     ),
     (
-        "stall period exact",
-        lambda t: f"{show(t['stall_exact'], '.0%')} of {t['stall_scored']} (unseen: {t['stall_missing']},"
-        f" false: {t['stall_false']})",
+        "stall period right",
+        lambda t: f"{show(t['stall_exact'], '.0%')} of {t['stall_scored']}{_but(unseen=t['stall_missing'], false=t['stall_false'])}",
     ),
     (
-        "stage error, mean",
+        "worker stages, mean error",
         lambda t: f"{points(t['stage_error_mean'])} of {t['stages_scored']}{_unscored(t['stages_missing'])}",
     ),
     ("… worst", lambda t: points(t["stage_error_worst"])),
@@ -447,18 +472,26 @@ SUMS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
         "hottest function right",
         lambda t: f"{show(t['hottest_accuracy'], '.0%')} of {t['hottest_scored']}{_unscored(t['hottest_missing'])}",
     ),
-    ("chain's end is the true culprit", lambda t: f"{t['culprit_right']} of {t['culprit_scored']}"),
-    ("late rank right", lambda t: f"{t['late_rank_right']} of {t['late_rank_scored']}"),
+    ("wait chain ends at the culprit", lambda t: f"{t['culprit_right']} of {t['culprit_scored']}"),
+    ("late rank named", lambda t: f"{t['late_rank_right']} of {t['late_rank_scored']}"),
     (
-        f"a change followed within {FOLLOWED_WITHIN_S:.0f} s",
+        f"change followed within {FOLLOWED_WITHIN_S:.0f} s",
         lambda t: f"{t['changes_followed']} of {t['changes_scored']}, median {show(t['followed_median_s'], '.1f')} s",
     ),
-    ("… right before it", lambda t: f"{t['changes_right_before']} of {t['changes_scored']}"),
+    ("… right before the change", lambda t: f"{t['changes_right_before']} of {t['changes_scored']}"),
     ("Brier score", lambda t: f"{show(t['brier'], '.3f')} of {t['calibration_scored']}"),
     ("expected calibration error", lambda t: show(t["calibration_error"], ".3f")),
     ("first right class, median", lambda t: f"{show(t['first_right_median_s'], '.1f')} s of {t['first_right_scored']}"),
     ("… 90th percentile", lambda t: f"{show(t['first_right_p90_s'], '.1f')} s"),
 )
+
+#: Those of them that docs/measured.md shows.
+PUBLISHED = (
+    "runs", "class right", "cause right", f"wrong at {CONFIDENT:.0%} confidence or more", "contradicts itself",
+    "time waiting for data, mean error", f"steps/s within {STEPS_WITHIN:.0%}", "worker stages, mean error",
+    "hottest function right", "wait chain ends at the culprit", "late rank named", f"change followed within {FOLLOWED_WITHIN_S:.0f} s",
+    "Brier score", "first right class, median",
+)  # fmt: skip
 
 
 def as_json(results: list[Result], **more: Any) -> dict[str, Any]:

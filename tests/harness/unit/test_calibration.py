@@ -29,7 +29,9 @@ class Calibration(unittest.TestCase):
         self.assertEqual(scoring.claims(results + others), [(0.9, True), (0.8, True), (0.8, False), (0.6, False)])
         self.assertAlmostEqual(known(scoring.brier(results + others)), (0.01 + 0.04 + 0.64 + 0.36) / 4)
         self.assertAlmostEqual(known(scoring.calibration_error(results)), (0.1 + 0.6 + 0.6) / 4)
-        self.assertRegex(scoring.reliability(results), r"0\.8–0\.9 +2 +0\.80 +50%\n0\.9–1\.0 +1 +0\.90 +100%")
+        rows = [("0.6–0.7", 1, "0.60", "0%"), ("0.8–0.9", 2, "0.80", "50%"), ("0.9–1.0", 1, "0.90", "100%")]
+        self.assertEqual(scoring.reliability(results), rows)
+        self.assertRegex(scoring.tables(results), r"0\.8–0\.9 +2 +0\.80 +50%\n0\.9–1\.0 +1 +0\.90 +100%")
         self.assertIsNone(scoring.brier([]))
         self.assertIsNone(scoring.calibration_error([]))
 

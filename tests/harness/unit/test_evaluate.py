@@ -200,11 +200,11 @@ class TwoBuilds(unittest.TestCase):
             cost.Pair(self.cost("headless", 9.0), self.cost("headless", 10.0)),
         ]
         text, highest = cost.report_pairs(pairs)
-        self.assertRegex(text, r"headless +young % +3 +10\.00 +10\.00 +0\.900 +0\.500 +1\.200")
+        self.assertRegex(text, r"headless +to 15 s +3 +10\.00 +10\.00 +0\.900 +0\.500 +1\.200")
         self.assertRegex(text, r"screen +frame ms +1 +90 +60 +1\.500")
         # Of the young screen: neither the frame's ratio nor a single pair of the others counts.
         self.assertEqual(highest, 1.5)
-        self.assertNotIn("settled", text)
+        self.assertNotIn("later", text)
         self.assertNotIn("did not exit", text)
         odd = cost.Pair(dataclasses.replace(pairs[0].this, status=3), pairs[0].other)
         self.assertIn("did not exit with 0: headless 3", cost.report_pairs([odd])[0])

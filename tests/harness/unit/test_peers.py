@@ -41,6 +41,8 @@ class Reports(unittest.TestCase):
         text = peers.report(rows)
         self.assertRegex(text, r"iotop +300  not measured: iotop not found; apt-get install iotop-c\n")
         self.assertNotIn("together", text)
+        self.assertNotIn("iotop", peers.as_markdown(rows))
+        self.assertIn("| trainmon | 300 | - | 0.60 | - | 8.0 | - | - | - | 0.995 | 3 |\n", peers.as_markdown(rows))
 
 
 class Environments(unittest.TestCase):

@@ -155,8 +155,19 @@ class Scoring(unittest.TestCase):
 
     def test_ends_of_the_chain_are_summed_up(self) -> None:
         results = [scoring.Result("w", n, "io", "lock", culprit_right=right) for n, right in enumerate((True, False, None))]
-        self.assertRegex(scoring.tables(results), r"chain's end is the true culprit +1 of 2 ")
+        self.assertRegex(scoring.tables(results), r"wait chain ends at the culprit +1 of 2 ")
         self.assertIn("chain's end wrong", scoring.row(results[1]))
+
+    def test_markdown_leaves_out_what_was_not_scored(self) -> None:
+        results = [
+            scoring.Result("w", n, "io", None, "io", confidence=0.9, class_right=True, culprit_right=n > 0) for n in range(2)
+        ]
+        text = scoring.as_markdown(results)
+        self.assertIn("| class right | 100.0% | - |\n", text)
+        self.assertIn("| wait chain ends at the culprit | 1 of 2 | - |\n", text)
+        self.assertNotIn("stall", text)
+        self.assertNotIn("0 of 0", text)
+        self.assertTrue(text.endswith("| 0.9–1.0 | 2 | 0.90 | 100% |"), text)
 
     def test_steps_within(self) -> None:
         results = [scoring.Result("w", n, "cpu", None, steps_true=10.0, steps_seen=seen) for n, seen in
@@ -247,7 +258,7 @@ class Contradictions(InFolder):
         not_checked = result("not-checked")
         both = result("both", contradictions=["a is not b", "c is not d"], class_right=False)
         text = scoring.tables([agrees, not_checked, both])
-        self.assertRegex(text, r"contradicting itself +1 of 2 ")
+        self.assertRegex(text, r"contradicts itself +1 of 2 ")
         self.assertIn("sure and wrong        both #1: io/lock 0.90\n", text)
         self.assertTrue(text.endswith("contradicts itself    both #1: io/lock 0.90: a is not b (and 1 more)"))
         self.assertEqual(scoring.as_json([both])["runs"][0]["contradictions"], both.contradictions)

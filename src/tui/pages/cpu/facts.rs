@@ -16,7 +16,7 @@ pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {
     let throttled = job.throttled_share.filter(|share| *share >= 0.005);
     pieces.extend(throttled.map(|share| {
         let quota = format::number(job.cpu_quota_cores);
-        (format!("THROTTLED {} of periods: quota {quota} cores", format::share(Some(share))), theme.warning())
+        (format!("THROTTLED in {} of periods: quota {quota} CPUs", format::share(Some(share))), theme.warning())
     }));
     let steal = format::percent(host.steal_pct);
     let stolen = host.steal_pct.is_some_and(|steal| steal >= 0.5);
@@ -24,22 +24,22 @@ pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {
     let mut fact = |text: String| pieces.push((text, Style::new()));
     let (allowed, seen) = (number(job.cpus_allowed), number(Some(host.cpus.len()).filter(|seen| *seen > 0)));
     fact(format!("allowed {allowed} of {seen} CPUs ({} used)", format::percent(host.allowed_cpu_pct)));
-    fact(format!("job {} cores, others {} cores", cores(job.cpu_pct), cores(host.others_cpu_pct)));
+    fact(format!("job {} CPUs, other processes {} CPUs", cores(job.cpu_pct), cores(host.others_cpu_pct)));
     if throttled.is_none() {
         fact(match job.cpu_quota_cores {
             Some(quota) => format!(
-                "quota {} cores (throttled {})",
+                "quota {} CPUs (throttled {})",
                 format::number(Some(quota)),
                 format::share(job.throttled_share)
             ),
-            None => "no quota seen".to_owned(),
+            None => "no CPU quota".to_owned(),
         });
     }
     let main = frame.trainers.iter().filter_map(|trainer| trainer.run_delay_share).reduce(f64::max);
-    let name = if frame.trainers.len() > 1 { "main threads up to" } else { "main thread" };
-    fact(format!("queueing: job {} {name} {}", format::share(job.run_delay_share), format::share(main)));
+    let name = if frame.trainers.len() > 1 { "training loops up to" } else { "training loop" };
+    fact(format!("queueing: job {}, {name} {}", format::share(job.run_delay_share), format::share(main)));
     fact(format!(
-        "pressure: cpu {} io {} memory {}",
+        "pressure: CPU {}, I/O {}, memory {}",
         format::percent(host.psi_cpu_some_pct),
         format::percent(host.psi_io_some_pct),
         format::percent(host.psi_memory_some_pct)

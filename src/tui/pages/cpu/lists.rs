@@ -6,11 +6,11 @@ use ratatui::style::Style;
 use crate::rates::Frame;
 use crate::rates::neighbours::NeighbourRates;
 use crate::text::fit;
-use crate::tui::labels::{number, whole_percent};
+use crate::tui::format;
+use crate::tui::labels::{self, number, whole_percent};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Scroll, Text, count};
-use crate::tui::{format, labels};
 
 /// From these widths on two and three lists stand side by side.
 const TWO: u16 = 78;
@@ -62,12 +62,12 @@ fn roles(text: &mut Text, frame: &Frame) {
     const COLUMNS: [Column; 5] = [("threads by role", -9), ("", -12), ("count", 5), ("CPU", 6), ("queue", 7)];
     text.table_heading(&table::headings(&COLUMNS));
     if frame.thread_roles.is_empty() {
-        text.wrapped("", 0, "the job's threads have not been read", text.theme.dim());
+        text.wrapped("", 0, "the job's threads have not been read yet", text.theme.dim());
     }
     for role in frame.thread_roles.iter().take(MOST_ROWS) {
         let count = role.count.to_string();
         let (cpu, queue) = (whole_percent(role.cpu_pct), format::share(role.run_delay_share));
-        let values = [role.process_role.word(), short(role.thread_role.word()), &count, &cpu, &queue];
+        let values = [labels::role(role.process_role), short(role.thread_role.word()), &count, &cpu, &queue];
         text.line(&table::row(&COLUMNS, values), Style::new());
     }
 }
@@ -97,9 +97,9 @@ fn neighbours(text: &mut Text, frame: &Frame) {
     let known = frame.neighbours.as_ref();
     let is_wide = text.width >= ROOMY;
     let over = known.filter(|_| is_wide).map(|n| format!(", over {} s", format::number(Some(n.seconds))));
-    text.table_heading(&format!("{} neighbours{}", table::headings(&COLUMNS), over.unwrap_or_default()));
+    text.table_heading(&format!("{} other processes{}", table::headings(&COLUMNS), over.unwrap_or_default()));
     let remark = match known {
-        None => "neighbours are read while this page is up, every few seconds: none are known at this moment",
+        None => "other processes are read every few seconds while this page is open: none read yet",
         Some(_) => "no other process used the CPUs",
     };
     let processes = known.map(|known| known.processes.as_slice()).unwrap_or_default();
@@ -121,7 +121,7 @@ fn named(text: &mut Text, numbers: String, name: &str) {
 
 fn name(process: &NeighbourRates, is_wide: bool) -> String {
     match (process.own, process.kernel) {
-        (true, _) => "this monitor".to_owned(),
+        (true, _) => "trainmon".to_owned(),
         // As ps has it.
         (_, true) => format!("[{}]", process.comm),
         _ if is_wide && !process.command.is_empty() => labels::program(&process.command).to_owned(),

@@ -47,7 +47,7 @@ impl Content for Cpu {
 const TIMELINES: [(ChartLine, &str); 6] = [
     (ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent), "of the allowed CPUs"),
     (ChartLine(Class::Cpu, "Job", |p| p.cpu_job.get(), Top::Percent), "of the allowed CPUs"),
-    (ChartLine(Class::Cpu, "Queueing", |p| p.run_delay.get(), Top::Fine), "of its runnable time"),
+    (ChartLine(Class::Cpu, "Queueing", |p| p.run_delay.get(), Top::Fine), "of the time it could run"),
     (ChartLine(Class::Cpu, "CPU pressure", |p| p.psi_cpu.get(), Top::Fine), "of the time some task waits for a CPU"),
     (ChartLine(Class::Cpu, "I/O pressure", |p| p.psi_io.get(), Top::Fine), "of the time some task waits for I/O"),
     (

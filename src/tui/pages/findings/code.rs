@@ -15,7 +15,7 @@ pub fn add(page: &mut Text, verdict: &Verdict) {
     if let Some(main) = &verdict.main_thread {
         page.heading("Code");
         let activities = main.activities.iter().map(|(name, share)| (sanitise(name).replace('_', " "), *share));
-        page.wrapped("  main thread: ", 15, &format::largest_first(activities, 0.01), Style::new());
+        page.wrapped("  loop:        ", 15, &format::largest_first(activities, 0.01), Style::new());
         if !main.hottest.is_empty() {
             page.wrapped("  hottest:     ", 15, &list(&main.hottest), Style::new());
         }
@@ -43,6 +43,6 @@ pub fn add(page: &mut Text, verdict: &Verdict) {
     page.wrapped("  workers:     ", 15, &text, Style::new());
     let hottest = verdict.workers.iter().filter_map(|worker| worker.hottest.as_ref());
     if let Some(hottest) = hottest.max_by(|a, b| a.share.total_cmp(&b.share)) {
-        page.wrapped("  their most:  ", 15, &place(hottest), Style::new());
+        page.wrapped("  hottest:     ", 15, &place(hottest), Style::new());
     }
 }

@@ -13,7 +13,7 @@ use crate::tui::widgets::{Scene, Text};
 
 /// Adds the section.
 pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
-    page.heading("What speaks against it, and what else was found");
+    page.heading("Counter-evidence and other findings");
     let before = page.lines.len();
     for (e, side, means) in counter_evidence(verdict).take(MOST_FINDINGS) {
         let (value, threshold) = (format::in_unit(e.value, e.unit), format::in_unit(e.threshold, e.unit));
@@ -23,9 +23,9 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     for (source, state, why) in sources::stale(verdict, scene) {
         let why = if why.is_empty() { why } else { format!(" ({why})") };
         let rests = if rests_on(verdict, source) {
-            "the verdict rests on its old values"
+            "the verdict uses its last values"
         } else {
-            "the verdict does without it"
+            "the verdict does not use it"
         };
         page.wrapped("  source:  ", 11, &format!("{} {state}{why}: {rests}", source.title()), page.theme.strong());
     }
@@ -39,6 +39,6 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
         page.wrapped("  besides: ", 11, &text, Style::new());
     }
     if page.lines.len() == before {
-        page.wrapped("", 2, "Nothing that was measured.", Style::new());
+        page.wrapped("", 2, "No counter-evidence, no other findings.", Style::new());
     }
 }

@@ -30,7 +30,7 @@ impl Content for Findings {
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
         let mut text = Text::new(area.width, scene.theme);
         match scene.verdict() {
-            None => text.line("Nothing has been found yet: the first verdict takes a few seconds.", Style::new()),
+            None => text.line("No verdict yet: the first one takes a few seconds.", Style::new()),
             Some(verdict) => {
                 advice(&mut text, verdict);
                 evidence(&mut text, verdict);
@@ -50,14 +50,14 @@ fn advice(text: &mut Text, verdict: &Verdict) {
     text.heading("What to do");
     if verdict.advice.is_empty() {
         let none = match verdict.class {
-            Class::Unknown => "Too little is seen to advise anything: what mends that stands below.",
-            _ => "Nothing: no advice belongs to this verdict.",
+            Class::Unknown => "Too little is visible to give advice. How to fix that is listed below.",
+            _ => "Nothing: this verdict needs no action.",
         };
         text.wrapped("", 2, none, Style::new());
     }
     for (n, advice) in verdict.advice.iter().take(MOST_FINDINGS).enumerate() {
         let title = advice_line(&format!("  {}. ", n + 1), advice, usize::MAX);
-        let style = if n == 0 { text.theme.advice() } else { text.theme.strong() };
+        let style = if n == 0 { text.theme.strong() } else { Style::new() };
         text.wrapped("", 5, &title, style);
         text.wrapped("", 5, &advice.why, Style::new());
     }
@@ -70,7 +70,7 @@ fn advice(text: &mut Text, verdict: &Verdict) {
 fn evidence(text: &mut Text, verdict: &Verdict) {
     text.heading("Evidence");
     if verdict.evidence.is_empty() {
-        text.wrapped("", 2, "No number speaks for a verdict yet.", Style::new());
+        text.wrapped("", 2, "No evidence yet.", Style::new());
         return;
     }
     let (signal_cells, value_cells) = if text.width >= 100 { (20, 14) } else { (17, 11) };
@@ -102,15 +102,15 @@ fn hanging<const N: usize>(page: &mut Text, start: [Piece; N], indent: usize, le
 }
 
 fn not_seen(text: &mut Text, verdict: &Verdict) {
-    text.heading("Not seen, and what mends it");
+    text.heading("Not available, and how to fix it");
     for n in verdict.not_seen.iter().take(MOST_FINDINGS) {
         text.wrapped("  •", 4, &format!("{}: {}", n.what, sanitise(&n.why)), Style::new());
         if let Some(fix) = &n.fix {
-            text.wrapped("    → ", 6, fix, text.theme.advice());
+            text.wrapped("    → ", 6, fix, text.theme.strong());
         }
     }
     if verdict.not_seen.is_empty() {
-        text.wrapped("", 2, "Everything that is looked for could be seen.", Style::new());
+        text.wrapped("", 2, "Everything could be read.", Style::new());
     }
 }
 
@@ -121,7 +121,7 @@ fn ranks(text: &mut Text, verdict: &Verdict) {
     }
     let shares = ["WAIT", "GPU WAIT", "HOST", "SAVING", "OTHER", "COLLECT."].map(|heading| (heading, 9));
     let columns: Vec<Column> = [("RANK", 6), ("PID", 9)].into_iter().chain(shares).collect();
-    text.heading("Ranks: where their main threads' time goes");
+    text.heading("Ranks: where their loops' time goes");
     text.table_heading(&table::headings(&columns));
     for (place, rank) in verdict.ranks.iter().take(MOST_FINDINGS).enumerate() {
         let Rank { pid, shares, collectives, straggler, at, .. } = rank;
@@ -129,12 +129,17 @@ fn ranks(text: &mut Text, verdict: &Verdict) {
         let line = table::row(&columns, [rank.number(place).to_string(), pid.to_string()].into_iter().chain(shares));
         let late = if *straggler { "  late" } else { "" };
         let at = at.as_ref().map(|at| format!("  {}", sanitise(&at.to_string()))).unwrap_or_default();
-        let (advice, dim) = (text.theme.advice(), text.theme.dim());
+        let (advice, dim) = (text.theme.strong(), text.theme.dim());
         text.spans([(line, Style::new()), (late.to_owned(), advice), (at, dim)]);
     }
     if let Some((place, rank)) = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler) {
         let number = rank.number(place);
-        text.wrapped("", 2, &format!("late: the others wait for rank {number} in collectives."), text.theme.dim());
+        text.wrapped(
+            "",
+            2,
+            &format!("late: the other ranks wait for rank {number} in collectives."),
+            text.theme.dim(),
+        );
     }
 }
 
@@ -142,12 +147,12 @@ fn numbers(text: &mut Text, verdict: &Verdict) {
     text.heading("Numbers");
     let mut add = |name: &str, value: &str| text.wrapped(&format!("  {name}:"), 15, value, Style::new());
     if let Some(shares) = &verdict.shares {
-        add("main thread", &split(Some(shares)));
+        add("training loop", &split(Some(shares)));
     }
     if let Some(g) = &verdict.gpu_idle {
         let percent = |share: f64| format::share(Some(share));
         let text = format!(
-            "{}: while it waits for a batch {}, works {}, syncs {}, other {}",
+            "{}: while waiting for data {}, own work {}, waiting for the GPU {}, other {}",
             percent(g.total),
             percent(g.while_input_wait),
             percent(g.while_host_busy),
@@ -157,11 +162,11 @@ fn numbers(text: &mut Text, verdict: &Verdict) {
         add("GPU idle", &text);
     }
     let s = &verdict.steps;
-    let count = s.count.map(|n| format!(", {n} seen")).unwrap_or_default();
+    let count = s.count.map(|n| format!(", {n} counted")).unwrap_or_default();
     let source =
         s.source.as_ref().map(|source| format!(", counted by {}", sanitise(source.as_str()))).unwrap_or_default();
     let steps = format!(
-        "{} a second, median {} ms, 95th percentile {} ms{count}{source}",
+        "{} per second, median {} ms, 95th percentile {} ms{count}{source}",
         format::number(s.per_s),
         format::number(s.p50_ms),
         format::number(s.p95_ms),
@@ -171,7 +176,7 @@ fn numbers(text: &mut Text, verdict: &Verdict) {
         add("stalls", &format!("one every {every} steps"));
     }
     let own = format!(
-        "{}% of one core, {} MiB; watched for {}",
+        "{}% of one CPU, {} MiB; watched for {}",
         format::number(verdict.own.cpu_pct),
         format::number(verdict.own.rss_mib),
         format::duration(verdict.observed_s)

@@ -65,6 +65,6 @@ fn row(page: &mut Text, name: &str, state: &str, why: &str, fix: Option<&str>) {
     let style = if fine { Style::new() } else { page.theme.strong() };
     hanging(page, [(format!("  {name:<12}{state:<9}"), style)], 23, 20, why);
     if let Some(fix) = fix {
-        page.wrapped("              → ", 16, fix, page.theme.advice());
+        page.wrapped("              → ", 16, fix, page.theme.strong());
     }
 }

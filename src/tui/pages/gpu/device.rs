@@ -61,7 +61,7 @@ pub fn dense(buf: &mut Buffer, [first, bars, rest]: [Rect; 3], gpu: &GpuRates, f
         let state = labels::state(gpu, frame);
         let alarm = gpu.lost || gpu.attached && (labels::is_idle(gpu) || labels::throttled(gpu).next().is_some());
         let style = if alarm { theme.warning() } else { theme.dim() };
-        let name = gpu.name.as_deref().unwrap_or("name not known");
+        let name = gpu.name.as_deref().unwrap_or("unknown GPU");
         // The state counts more than the name, which keeps a third.
         let start = first.x + NUMBER + first.width / 3;
         let end = write_right(buf, start, first.y, first.right(), &state, style);

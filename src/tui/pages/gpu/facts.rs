@@ -26,7 +26,7 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
     fact(match (count, ours.len()) {
         (1, 1) => "1 GPU: this job's (*)".to_owned(),
         (1, 0) => "1 GPU: not used by this job".to_owned(),
-        (n, 0) => format!("{n} GPUs: none used by this job as far as can be seen"),
+        (n, 0) => format!("{n} GPUs: this job seems to use none"),
         (n, own) => format!("{n} GPUs: {own} of this job (*)"),
     });
     let known = || ours.iter().map(|gpu| gpu.utilization_pct.filter(|pct| pct.is_finite()));
@@ -38,7 +38,7 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
         fact(link(frame.gpu_link).to_owned());
     }
     if frame.gpus.iter().any(|gpu| gpu.simulated) {
-        fact("simulated: nothing is measured".to_owned());
+        fact("simulated: no real measurements".to_owned());
     }
     if let Some(driver) = &frame.gpu_driver {
         fact(format!("driver {}", fit(driver, TOLD)));
@@ -55,7 +55,7 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
 fn link(link: GpuLink) -> &'static str {
     match link {
         GpuLink::Processes => "found by its PIDs",
-        GpuLink::OpenDevice => "found by its open device files",
+        GpuLink::OpenDevice => "found by its open GPU device files",
         GpuLink::VisibleDevices => "found by CUDA_VISIBLE_DEVICES",
         GpuLink::Chosen => "chosen by --gpu",
         GpuLink::None => "",
@@ -67,11 +67,11 @@ fn trouble(scene: &Scene<'_>) -> Option<String> {
     let status = &scene.job.sources.gpu;
     let what = match status.state {
         SourceState::Fresh | SourceState::Pending => return None,
-        SourceState::Stale => "the numbers are old",
+        SourceState::Stale => "the values are old",
         SourceState::Hung => "HUNG: NVML does not answer",
-        SourceState::Gone => "GONE: NVML has nothing more to read",
-        SourceState::Absent => "NVML is not there any more",
-        SourceState::Denied => "DENIED: NVML may not be read",
+        SourceState::Gone => "GONE: NVML lists no GPU any more",
+        SourceState::Absent => "NVML is no longer available",
+        SourceState::Denied => "DENIED: cannot read NVML",
     };
     let age = status.age_ms.map(|ms| format!(" (last read {} ago)", format::duration(ms as f64 / 1e3)));
     let why = status.reason.as_deref().map(|why| format!(": {}", fit(why, TOLD)));

@@ -21,8 +21,8 @@ fn reason(word: &'static str) -> &'static str {
         "power-cap" => "power cap",
         "hw-slowdown" => "hardware slowdown",
         "sync-boost" => "sync boost group",
-        "sw-thermal" => "heat",
-        "hw-thermal" => "heat (hardware)",
+        "sw-thermal" => "thermal limit",
+        "hw-thermal" => "thermal limit (hardware)",
         "power-brake" => "power brake",
         "display-clocks" => "display clocks",
         other => other,
@@ -42,7 +42,7 @@ pub fn throttled(gpu: &GpuRates) -> impl Iterator<Item = String> {
 /// Everything out of the ordinary, the worst first.
 pub fn state(gpu: &GpuRates, frame: &Frame) -> String {
     let mut words = Vec::new();
-    words.extend(gpu.lost.then(|| "LOST: it does not answer any more".to_owned()));
+    words.extend(gpu.lost.then(|| "LOST: it no longer answers".to_owned()));
     words.extend(gpu.ecc_uncorrected.filter(|errors| *errors > 0).map(|errors| format!("{errors} ECC errors")));
     words.extend(is_idle(gpu).then(|| "idle".to_owned()));
     words.extend(throttled(gpu).filter(|word| !gpu.lost && (word != "idle clocks" || !is_idle(gpu))));

@@ -34,7 +34,7 @@ use plan::GpuPlan;
 
 /// The means of the job's devices, each with what its value is a share of.
 const MEANS: [(ChartLine, &str); 2] = [
-    (ChartLine(Class::Gpu, "Memory", |p| p.gpu_memory.get(), Top::Percent), "of what is fitted"),
+    (ChartLine(Class::Gpu, "Memory", |p| p.gpu_memory.get(), Top::Percent), "of its memory"),
     (ChartLine(Class::Gpu, "Power", |p| p.gpu_power.get(), Top::Percent), "of the limit"),
 ];
 
@@ -97,9 +97,9 @@ impl Past {
         let theme = scene.theme;
         let look = if gpu.attached { Class::Gpu.look() } else { Look::IDLE };
         match self.0.get(position) {
-            Some(columns) => charts::timeline(buf, chart, columns, 100.0, look, theme),
+            Some(columns) => charts::timeline(buf, chart, columns, 100.0, |_| look, theme),
             None => {
-                write(buf, chart.x, chart.y, chart.right(), "no past is kept of so many devices", theme.dim());
+                write(buf, chart.x, chart.y, chart.right(), "no history is kept for this many GPUs", theme.dim());
             }
         }
     }

@@ -72,10 +72,10 @@ fn line(gpu: &GpuRates, process: &GpuProcessRates, frame: &Frame, width: usize) 
 fn remark(frame: &Frame) -> Option<&'static str> {
     if all(frame).next().is_none() {
         return Some(match frame.gpus.iter().any(|gpu| gpu.attached) {
-            true => "no process is listed: inside a container NVML may list none",
-            false => "no process is listed",
+            true => "no process listed: inside a container NVML may list none",
+            false => "no process listed",
         });
     }
     let unknown = all(frame).any(|(_, process)| process.ours.is_none());
-    unknown.then_some("PIDs here are the host's, ours are the container's: whose they are cannot be told from inside")
+    unknown.then_some("These PIDs are the host's, not the container's: trainmon cannot match them from inside")
 }

@@ -49,12 +49,8 @@ pub fn add(text: &mut Text, bars: &mut DiskBars, frame: &Frame, scene: &Scene<'_
         let told = scene.not_seen(Subject::Disks);
         let why = status.and_then(|s| s.reason.as_deref()).or(told.map(|missing| missing.why.as_str()));
         let fix = status.and_then(|s| s.fix.as_deref()).or(told.and_then(|missing| missing.fix.as_deref()));
-        let unsaid = if frame.seconds > 0.0 {
-            "there is none in /proc/diskstats"
-        } else {
-            "rates come with the second sample"
-        };
-        text.missing(&format!("No disk is seen: {}.", why.unwrap_or(unsaid)), fix);
+        let unsaid = if frame.seconds > 0.0 { "/proc/diskstats lists none" } else { "rates need a second sample" };
+        text.missing(&format!("No disk found: {}.", why.unwrap_or(unsaid)), fix);
         return;
     }
     let old = status.filter(|status| matches!(status.state, SourceState::Stale | SourceState::Hung));
@@ -88,8 +84,8 @@ pub fn add(text: &mut Text, bars: &mut DiskBars, frame: &Frame, scene: &Scene<'_
     }
     let told = scene.not_seen(Subject::Fd);
     if !storage.data_devices_known && (told.is_none() || !storage.mounts.is_empty()) {
-        let why = told.map_or("", |_| ": its open files may not be looked at");
-        text.wrapped("", 0, &format!("Which disks hold the job's data is not known{why}."), theme.dim());
+        let why = told.map_or("", |_| ": cannot read its open files");
+        text.wrapped("", 0, &format!("Cannot tell which disks hold the job's data{why}."), theme.dim());
     }
 }
 

@@ -23,7 +23,7 @@ pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>) {
     let (job, theme) = (&frame.job, scene.theme);
     match (finite(job.read_chars_per_s), finite(job.read_bytes_per_s)) {
         (Some(chars), Some(bytes)) => text.wrapped("", 0, &cache(chars, bytes, frame), theme.strong()),
-        _ if frame.seconds <= 0.0 => text.wrapped("", 0, "Rates come with the second sample.", Style::new()),
+        _ if frame.seconds <= 0.0 => text.wrapped("", 0, "Rates need a second sample.", Style::new()),
         (None, Some(bytes)) => {
             let reads = format!("The job reads {} from storage.", format::rate(Some(bytes)));
             text.wrapped("", 0, &reads, theme.strong());
@@ -32,7 +32,7 @@ pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>) {
             let told = scene.not_seen(Subject::Io);
             let why = told.map_or("cannot read its counters", |missing| cause(&missing.why));
             let fix = told.and_then(|missing| missing.fix.as_deref());
-            text.missing(&format!("What the job reads is unknown: {why}."), fix);
+            text.missing(&format!("Cannot tell what the job reads: {why}."), fix);
         }
     }
     let pieces: Vec<_> = pieces(frame).into_iter().map(|piece| (piece, Style::new())).collect();
@@ -49,25 +49,26 @@ fn cache(chars: f64, bytes: f64, frame: &Frame) -> String {
     // Some of these file systems count what their server sends as read from storage, others do not.
     let remote = |kind| matches!(kind, MountKind::Network | MountKind::Fuse);
     let remote = frame.storage.mounts.iter().find(|mount| remote(mount.kind));
-    let note = remote.map_or_else(String::new, |mount| format!(", {} may count in neither", fit(&mount.fs_type, 16)));
+    let note =
+        remote.map_or_else(String::new, |mount| format!(" {} may be missing from both.", fit(&mount.fs_type, 16)));
     if chars < LITTLE && bytes < LITTLE {
-        return format!("The job reads next to nothing: {called} through read calls, {stored} from storage{note}.");
+        return format!("The job reads almost nothing: {called} through read calls, {stored} from storage.{note}");
     }
     if bytes > chars * BEYOND {
         return format!(
-            "{stored} come from storage, {called} through read calls: files are mapped, or read ahead of their use{note}."
+            "{stored} from storage, {called} through read calls: files are mapped, or read ahead of their use.{note}"
         );
     }
     if frame.storage.mounts.is_empty() {
         return format!(
-            "Of {called} through read calls {stored} came from storage. No data file of the job is seen: the rest is page \
-             cache, or pipes and sockets, which count as read calls."
+            "{called} through read calls, {stored} from storage. No open data file: the rest is page cache, pipes or \
+             sockets."
         );
     }
     let hits = format::share(Some((1.0 - bytes / chars).clamp(0.0, 1.0)));
     format!(
-        "Of {called} through read calls {stored} came from storage: at most {hits} page cache \
-         (pipes and sockets count as read calls{note})."
+        "{called} through read calls, {stored} from storage: at most {hits} from the page cache (read calls on pipes \
+         and sockets count too).{note}"
     )
 }
 
@@ -99,12 +100,12 @@ fn pieces(frame: &Frame) -> Vec<String> {
         pieces.push(format!("cgroup memory {used} of {}", format::bytes(Some(limit))));
     }
     match job.io_read_limit {
-        (None, None) => pieces.push("no read limit seen".to_owned()),
+        (None, None) => pieces.push("no read limit".to_owned()),
         (bytes, ops) => {
             let bytes = bytes.map(|b| format::rate(Some(b as f64)));
             let ops = ops.map(|n| format!("{n} reads/s"));
             let both: Vec<String> = bytes.into_iter().chain(ops).collect();
-            pieces.push(format!("READ LIMIT of the cgroup {}", both.join(", ")));
+            pieces.push(format!("cgroup READ LIMIT {}", both.join(", ")));
         }
     }
     pieces

@@ -24,10 +24,9 @@ use crate::rates::Frame;
 use crate::tui::widgets::{ChartLine, Drawn, Scene, Text, Top, count, scrolled};
 
 /// Each with what is said where there is nothing to draw.
-const TIMELINES: [(ChartLine, &str); 5] = [
+const TIMELINES: [(ChartLine, &str); 4] = [
     (ChartLine(Class::Io, "Job reads", |p| p.io.get(), Top::Bytes), "cannot read the job's reads"),
     (ChartLine(Class::Io, "Disk read", |p| p.disk_read.get(), Top::Bytes), NO_DISK),
-    (ChartLine(Class::Io, "Disk write", |p| p.disk_write.get(), Top::Bytes), NO_DISK),
     (ChartLine(Class::Io, "Disk busy", |p| p.disk_util.get(), Top::Percent), NO_DISK),
     (ChartLine(Class::Io, "Network in", |p| p.net_rx.get(), Top::Bytes), "no network interface found"),
 ];
@@ -35,7 +34,7 @@ const NO_DISK: &str = "no disk found";
 /// Rows of the smallest picture: one of each, and the time axis.
 const LEAST_ROWS: u16 = 2 * TIMELINES.len() as u16 + 1;
 /// Highest timeline, in a page of fewer rows than [`TALL`] and in others: disks flicker, and every row of it costs bytes.
-const HIGHEST_CHART: [u16; 2] = [3, 8];
+const HIGHEST_CHART: [u16; 2] = [4, 8];
 /// Rows of a tall page.
 const TALL: u16 = 45;
 

@@ -21,13 +21,13 @@ pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
     if mounts.is_empty() {
         match scene.not_seen(Subject::Fd) {
             Some(told) => {
-                let what = format!("Where the job's data lies is not known: {}.", cause(&told.why));
+                let what = format!("Cannot tell where the job's data is: {}.", cause(&told.why));
                 text.missing(&what, told.fix.as_deref());
             }
             None if frame.storage.devices.is_empty() => {}
             None => text.missing(
-                "No data file of the job was open or mapped lately: its data is in memory, comes over sockets, or is read \
-                 faster than anybody looks.",
+                "No data file was open or mapped lately: the data is in memory, comes over sockets, or is read between two \
+                 samples.",
                 None,
             ),
         }
@@ -82,7 +82,7 @@ fn from(mount: &MountRates, room: usize) -> String {
         pieces.push(format!("{}{more}", disks.join(" ")));
     }
     if mount.disks_read_bytes_per_s.is_some() || mount.disks_write_bytes_per_s.is_some() {
-        pieces.push(format!("{} read by all", format::rate(mount.disks_read_bytes_per_s)));
+        pieces.push(format!("{} read by all processes", format::rate(mount.disks_read_bytes_per_s)));
         pieces.push(format!("{} written", format::rate(mount.disks_write_bytes_per_s)));
     }
     if mount.nfs_read_bytes_per_s.is_some() || mount.nfs_read_rtt_ms.is_some() {
@@ -92,9 +92,9 @@ fn from(mount: &MountRates, room: usize) -> String {
     if pieces.is_empty() {
         let what = match mount.kind {
             MountKind::Memory => "memory: no storage underneath",
-            MountKind::Network => "a server; its rates are not known",
-            MountKind::Fuse => "a program (FUSE): storage anywhere",
-            MountKind::Local | MountKind::Other => "disks not known",
+            MountKind::Network => "a server; its rates are unknown",
+            MountKind::Fuse => "a FUSE program: the storage may be anywhere",
+            MountKind::Local | MountKind::Other => "disks unknown",
         };
         return fit(what, room);
     }

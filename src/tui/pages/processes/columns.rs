@@ -68,17 +68,17 @@ impl ProcessColumn {
     pub const fn spec(self) -> ColumnSpec {
         let (word, heading, width, kind, meaning) = match self {
             Pid => ("pid", "PID", 7, Number, "PID"),
-            Role => ("role", "ROLE", 8, Word, "role in the job: trainers first"),
+            Role => ("role", "ROLE", 8, Word, "role in the job: training processes first"),
             State => ("state", "S", 1, Word, "state: R runs, D waits for the disk, T stopped, S sleeps, Z ended"),
             Stage => ("stage", "STAGE", 9, Word, "stage: what it mostly does"),
-            Cpu => ("cpu", "CPU%", 5, Amount, "CPU, percent of one core"),
-            Queue => ("queue", "QUE%", 5, Amount, "queueing for a CPU, percent of its runnable time"),
+            Cpu => ("cpu", "CPU%", 5, Amount, "CPU, percent of one CPU"),
+            Queue => ("queue", "QUE%", 5, Amount, "queueing for a CPU, percent of the time it could run"),
             Memory => ("memory", "MEM", 5, Amount, "memory (resident)"),
             GpuMemory => ("gpu-memory", "GPUMEM", 6, Amount, "GPU memory"),
             Read => ("read", "rMiB/s", 6, Amount, "reads from storage, MiB/s"),
             Write => ("write", "wMiB/s", 6, Amount, "writes to storage, MiB/s"),
             Threads => ("threads", "THR", 4, Amount, "threads"),
-            Time => ("time", "TIME", 6, Amount, "CPU time since its start"),
+            Time => ("time", "TIME", 6, Amount, "CPU time since it started"),
             Nice => ("nice", "NI", 3, Number, "nice value"),
             // Always there, always last, in the cells that are left.
             Command => ("command", "COMMAND", 0, Word, "command line"),

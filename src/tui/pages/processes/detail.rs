@@ -9,7 +9,7 @@ use crate::rates::frame::{ProcessRates, TrainerRates, WorkerRates};
 use crate::rates::threads::ThreadRates;
 use crate::text::{sanitise, wrap};
 use crate::tui::format;
-use crate::tui::labels::{number, process_state, split};
+use crate::tui::labels::{self, number, process_state, split};
 use crate::tui::widgets::{Drawn, Extent, PopupBox, Scene, count};
 
 /// Widest popup: longer lines are hard to read.
@@ -32,7 +32,7 @@ pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, top: usize, d
     } else {
         " Esc closes ".to_owned()
     };
-    let title = format!(" {} {} ", process.role.word(), process.id.pid);
+    let title = format!(" {} {} ", labels::role(process.role), process.id.pid);
     let shown: Vec<_> = lines.into_iter().skip(top).take(visible).map(|line| (line, Style::new())).collect();
     PopupBox { title: &title, below: &below, width }.text(buf, area, 0, &shown, scene.theme);
 }
@@ -66,7 +66,7 @@ fn numbers(p: &ProcessRates) -> Vec<String> {
             p.threads
         ),
         format!(
-            "CPU {}% of a core, {} since its start · queueing for one {} of its runnable time",
+            "CPU {}% of one CPU, {} since it started · queueing {} of the time it could run",
             format::number(p.cpu_pct),
             number(p.cpu_time_s.map(format::duration)),
             format::share(p.run_delay_share)
@@ -89,7 +89,7 @@ fn numbers(p: &ProcessRates) -> Vec<String> {
 fn worker_lines(w: &WorkerRates) -> [String; 2] {
     [
         format!(
-            "worker of {}: busy {}, waits for data {}, queues {}, idle {}",
+            "worker of {}: busy {}, waiting for its source {}, queueing {}, idle {}",
             w.trainer,
             format::share(w.busy),
             format::share(w.io_wait),
@@ -109,8 +109,8 @@ fn worker_lines(w: &WorkerRates) -> [String; 2] {
 fn trainer_lines(t: &TrainerRates) -> [String; 2] {
     let how = if t.exact { "system call" } else { "wait channel and state only" };
     [
-        format!("main thread: {}", split(t.split_s.shares_of(t.seconds_seen).as_ref())),
-        format!("{} looks, waits told apart by {how}", t.samples),
+        format!("training loop: {}", split(t.split_s.shares_of(t.seconds_seen).as_ref())),
+        format!("{} samples, waits classified by {how}", t.samples),
     ]
 }
 
@@ -118,7 +118,7 @@ fn thread_line(thread: &ThreadRates) -> String {
     let name = if thread.name.is_empty() { format::UNMEASURED.into() } else { sanitise(&thread.name) };
     let (cpu, queue) = (f64::from(thread.cpu_pct), f64::from(thread.run_delay_pct));
     format!(
-        "thread {} {name}, {}: CPU {}%, queues {}% of the time",
+        "thread {} {name}, {}: CPU {}%, queueing {}% of the time",
         thread.tid,
         thread.role.word(),
         format::number(Some(cpu)),

@@ -10,6 +10,7 @@ use crate::rates::Frame;
 use crate::rates::frame::ProcessRates;
 use crate::rates::threads::ThreadRates;
 use crate::sample::ProcessId;
+use crate::tui::labels;
 use crate::tui::widgets::prompt::is_in;
 
 /// A row of the table.
@@ -146,7 +147,7 @@ fn key_of(frame: &Frame, row: &ProcessRow) -> Option<RowKey> {
 
 /// Whether this text stands in a process's command line, its role or its PID.
 fn is_of(text: &str, process: &ProcessRates) -> bool {
-    is_in(text, [order::command(process), process.role.word()], process.id.pid)
+    is_in(text, [order::command(process), labels::role(process.role)], process.id.pid)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::order;
 use crate::rates::frame::ProcessRates;
 use crate::sample::ProcessRole;
 use crate::text::fit;
+use crate::tui::labels;
 use crate::tui::message::Effect;
 use crate::tui::pages::Reply;
 use crate::tui::widgets::{Confirm, Menu, MenuItem, Scene};
@@ -14,18 +15,18 @@ use crate::tui::widgets::{Confirm, Menu, MenuItem, Scene};
 const COMMAND: usize = 60;
 
 /// Said where signals are off.
-const OFF: &str = "signals are off: put `signals = true` into the config file (--readonly always wins)";
+const OFF: &str = "signals are off: set `signals = true` in the config file (--readonly overrides it)";
 
 /// The signals of the menu: number, key, name, what it is for.
 const SIGNALS: [(Signal, char, &str, &str); 8] = [
     (Signal::TERM, 't', "SIGTERM", "ask it to end"),
-    (Signal::INT, 'i', "SIGINT", "as Ctrl-C does"),
-    (Signal::HUP, 'h', "SIGHUP", "as a lost terminal does"),
-    (Signal::KILL, 'k', "SIGKILL", "end it at once; it cannot clean up"),
-    (Signal::USR1, 'u', "SIGUSR1", "whatever the program made of it"),
-    (Signal::USR2, 'v', "SIGUSR2", "whatever the program made of it"),
-    (Signal::STOP, 's', "SIGSTOP", "let it stand still"),
-    (Signal::CONT, 'c', "SIGCONT", "let it go on"),
+    (Signal::INT, 'i', "SIGINT", "like Ctrl-C"),
+    (Signal::HUP, 'h', "SIGHUP", "like a closed terminal"),
+    (Signal::KILL, 'k', "SIGKILL", "end it immediately, without cleanup"),
+    (Signal::USR1, 'u', "SIGUSR1", "defined by the program"),
+    (Signal::USR2, 'v', "SIGUSR2", "defined by the program"),
+    (Signal::STOP, 's', "SIGSTOP", "stop it"),
+    (Signal::CONT, 'c', "SIGCONT", "continue it"),
 ];
 
 /// Nice values that are offered.
@@ -40,14 +41,14 @@ pub(super) fn signal(process: Option<&ProcessRates>, scene: &Scene<'_>) -> Resul
         let choice = Reply::Confirm(Confirm { question, effect: Effect::Signal(process.id, number) });
         MenuItem { key: *key, text: format!("{number:>2} {name:<8} {text}"), choice }
     });
-    let title = format!("Signal to {} {}", process.role.word(), process.id.pid);
+    let title = format!("Signal to {} {}", labels::role(process.role), process.id.pid);
     Ok(Reply::Menu(Menu { title, items: items.collect(), selected: 0 }))
 }
 
 /// The menu of lower or higher nice values, or why there is none.
 pub(super) fn nice(process: Option<&ProcessRates>, higher: bool, scene: &Scene<'_>) -> Result<Reply, String> {
     let process = allowed(process, scene)?;
-    let now = process.nice.ok_or_else(|| format!("the nice value of {} is not known", process.id.pid))?;
+    let now = process.nice.ok_or_else(|| format!("the nice value of {} is unknown", process.id.pid))?;
     let next = if higher { now + 1 } else { now - 1 };
     let mut values: Vec<i32> = NICE.into_iter().chain([next]).collect();
     values.retain(|value| (-20..=19).contains(value) && if higher { *value > now } else { *value < now });
@@ -55,12 +56,12 @@ pub(super) fn nice(process: Option<&ProcessRates>, higher: bool, scene: &Scene<'
     values.dedup();
     if values.is_empty() {
         let end = if higher { "highest" } else { "lowest" };
-        return Err(format!("{} has the {end} nice value already: {now}", process.id.pid));
+        return Err(format!("{} already has the {end} nice value: {now}", process.id.pid));
     }
     let change = if higher {
-        "It gets less CPU time than others where CPUs are short."
+        "It gets less CPU time than other processes when CPUs are scarce."
     } else {
-        "It gets more CPU time than others where CPUs are short; this needs root."
+        "It gets more CPU time than other processes when CPUs are scarce. This needs root."
     };
     let items = (b'a'..=b'p').map(char::from).zip(values).map(|(key, value)| {
         let question =
@@ -68,50 +69,49 @@ pub(super) fn nice(process: Option<&ProcessRates>, higher: bool, scene: &Scene<'
         let choice = Reply::Confirm(Confirm { question, effect: Effect::Renice(process.id, value) });
         MenuItem { key, text: format!("{value:>3}"), choice }
     });
-    let title = format!("Nice value of {} {}: now {now}", process.role.word(), process.id.pid);
+    let title = format!("Nice value of {} {}: now {now}", labels::role(process.role), process.id.pid);
     Ok(Reply::Menu(Menu { title, items: items.collect(), selected: 0 }))
 }
 
 /// The process, where something may be done to it: it is switched on, and what is on the screen is true now.
 fn allowed<'p>(process: Option<&'p ProcessRates>, scene: &Scene<'_>) -> Result<&'p ProcessRates, &'static str> {
     match scene.job {
-        job if job.replay.is_some() => Err("this is a recording: its processes cannot be signalled"),
+        job if job.replay.is_some() => Err("this is a recording: its processes cannot be signaled"),
         _ if !scene.may_signal => Err(OFF),
         job if !job.is_live() => {
-            Err("this is the past, and the process may be another by now: go back to live first ( } )")
+            Err("this is a past moment, and the PID may have been reused: go back to live first ( } )")
         }
-        job if job.ended.is_some() => Err("the target has ended: what is shown is its last moment"),
+        job if job.ended.is_some() => Err("the job has ended: this is its last moment"),
         _ => process.ok_or("no process is selected"),
     }
 }
 
 /// `trainer 1234 “python train.py…”`.
 fn whom(process: &ProcessRates) -> String {
-    format!("{} {} “{}”", process.role.word(), process.id.pid, fit(order::command(process), COMMAND))
+    format!("{} {} “{}”", labels::role(process.role), process.id.pid, fit(order::command(process), COMMAND))
 }
 
 /// What becomes of the run.
 fn becomes(signal: Signal, role: ProcessRole) -> String {
     let how = match signal {
         Signal::STOP => {
-            return "It stands still until SIGCONT and keeps its memory, GPU memory too; others that wait for it may time \
-                    out."
+            return "It stops until SIGCONT and keeps its memory and GPU memory. Processes that wait for it may time out."
                 .to_owned();
         }
-        Signal::CONT => return "It goes on where it was stopped.".to_owned(),
-        Signal::KILL => "It ends at once and cannot clean up",
-        Signal::USR1 | Signal::USR2 => "It ends, unless the program handles this signal",
+        Signal::CONT => return "It continues where it was stopped.".to_owned(),
+        Signal::KILL => "It ends immediately, without cleanup",
+        Signal::USR1 | Signal::USR2 => "It ends unless the program handles this signal",
         _ => "It ends",
     };
     let what = match role {
-        ProcessRole::Trainer => "the job loses what was not saved since the last checkpoint",
+        ProcessRole::Trainer => "the job loses everything since the last checkpoint",
         ProcessRole::Worker => {
-            "its trainer then stops with an error, and the job loses what was not saved since the last checkpoint"
+            "the training loop then stops with an error, and the job loses everything since the last checkpoint"
         }
         ProcessRole::Launcher => {
-            "the ranks it started end with it, and the job loses what was not saved since the last checkpoint"
+            "the ranks it started end as well, and the job loses everything since the last checkpoint"
         }
-        ProcessRole::Helper | ProcessRole::Other => "the job may not run on without it",
+        ProcessRole::Helper | ProcessRole::Other => "the job may fail without it",
     };
     format!("{how}: {what}.")
 }

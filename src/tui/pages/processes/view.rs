@@ -14,7 +14,7 @@ use crate::rates::threads::ThreadRates;
 use crate::sample::ThreadRole;
 use crate::text::fit;
 use crate::tui::format;
-use crate::tui::labels::{counted, number, short_command};
+use crate::tui::labels::{self, counted, number, short_command};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{Drawn, Hit, Scene, behind, list, write, write_fit, write_right};
 
@@ -37,11 +37,11 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
     let body = Rect { y: area.y + ABOVE, height: area.height - ABOVE, ..area };
     // A job has one process at least.
     let Some(frame) = scene.frame().filter(|frame| !frame.processes.is_empty()) else {
-        write(buf, body.x, body.y, body.right(), "no process has been read", theme.dim());
+        write(buf, body.x, body.y, body.right(), "no process read yet", theme.dim());
         return;
     };
     if table.rows.is_empty() && !table.filter.is_empty() {
-        let text = "no process matches the filter: F4 changes it, Ctrl-U there clears it";
+        let text = "no process matches the filter: press F4 to change it, then Ctrl-U to clear it";
         write(buf, body.x, body.y, body.right(), text, theme.strong());
     }
     drawn.page = list(buf, body, &table.rows, top, Some(table.selected), theme, |buf, area, row| {
@@ -77,7 +77,7 @@ fn shown(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>) {
     let end = write_right(buf, area.x, area.y, area.right(), &place, theme.dim()).saturating_sub(1);
     let x = write(buf, area.x, area.y, end, &text, theme.dim());
     if page.missed && !page.search.is_empty() {
-        let text = format!(" · “{}” is not found", fit(&page.search, TYPED));
+        let text = format!(" · “{}” not found", fit(&page.search, TYPED));
         write(buf, x, area.y, end, &text, theme.strong());
     }
 }
@@ -131,7 +131,7 @@ impl ProcessLine<'_> {
         let command = short_command(order::command(p));
         self.draw(buf, &command, Style::new(), |column| match column {
             ProcessColumn::Pid => p.id.pid.to_string(),
-            ProcessColumn::Role => p.role.word().to_owned(),
+            ProcessColumn::Role => labels::role(p.role).to_owned(),
             ProcessColumn::State => if p.state.is_ascii_graphic() { p.state } else { '?' }.to_string(),
             ProcessColumn::Stage => number(table.activity_of(p.id.pid)),
             ProcessColumn::Cpu => format::number(p.cpu_pct),

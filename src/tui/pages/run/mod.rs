@@ -40,14 +40,14 @@ impl Content for Run {
         let theme = scene.theme;
         let mut head = Text::new(area.width, theme);
         let Some(run) = &self.totals else {
-            head.line("Nothing has been watched yet.", Style::new());
+            head.line("No history yet.", Style::new());
             return scrolled(buf, area, top, drawn, |page| page.lines(&head.lines));
         };
         head.heading("The run so far");
         // Two of its lines are told as bars below.
         let is_bars = |line| matches!(line, SummaryLine::Classes | SummaryLine::Activities);
         for (line, text) in summary::lines(run, scene.zone).into_iter().filter(|(line, _)| !is_bars(*line)) {
-            head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.advice() } else { Style::new() });
+            head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.strong() } else { Style::new() });
         }
         let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, theme.series(class)));
         let classes: Vec<Part> = classes.collect();
@@ -60,7 +60,7 @@ impl Content for Run {
             text.lines.remove(0);
             text
         };
-        let mut changes = section("Changes of verdict, the newest first");
+        let mut changes = section("Changes of the verdict, newest first");
         if self.changes.is_empty() {
             changes.wrapped("", 2, "none so far", theme.dim());
         }

@@ -13,7 +13,7 @@ pub fn text(width: u16, scene: &Scene<'_>) -> Text {
     text.wrapped("  ", 2, &why, Style::new());
     if let Some(fix) = fix {
         text.width += 2;
-        text.wrapped("  → ", 4, &fix, scene.theme.advice());
+        text.wrapped("  → ", 4, &fix, scene.theme.strong());
     }
     text.line("", Style::new());
     text
@@ -24,25 +24,25 @@ fn reason(scene: &Scene<'_>) -> (String, Option<String>) {
     let told = scene.not_seen(Subject::Stacks);
     if !scene.job.is_live() {
         // How the source stands now says nothing about then.
-        let none = "No stacks in the half minute before this moment";
+        let none = "No stacks in the 30 s before this moment";
         return match told {
             Some(missing) => (format!("No stacks at this moment: {}.", missing.why), missing.fix.clone()),
             None if scene.job.replay.is_some() => (format!("{none}."), None),
-            None => (format!("{none}: they are taken more often while this page is up."), None),
+            None => (format!("{none}: they are sampled more often while this page is open."), None),
         };
     }
     if scene.job.ended.is_some() && told.is_none() {
-        return ("No stacks in the half minute before the target ended.".to_owned(), None);
+        return ("No stacks in the 30 s before the job ended.".to_owned(), None);
     }
     let status = &scene.job.sources.stacks;
     let why = status.reason.as_deref().or(told.map(|missing| missing.why.as_str()));
     let fix = status.fix.as_deref().or(told.and_then(|missing| missing.fix.as_deref())).map(str::to_owned);
     let why = match (status.state, why) {
         (SourceState::Pending | SourceState::Fresh, None) => {
-            "No stacks yet: the first come within some seconds, of one process after the other.".to_owned()
+            "No stacks yet: the first ones arrive within seconds, one process at a time.".to_owned()
         }
         (SourceState::Hung, None) => "No stacks: py-spy does not answer.".to_owned(),
-        (_, why) => format!("No stacks: {}.", why.unwrap_or("the reason is not known")),
+        (_, why) => format!("No stacks: {}.", why.unwrap_or("the reason is unknown")),
     };
     (why, fix)
 }

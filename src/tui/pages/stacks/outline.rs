@@ -86,15 +86,15 @@ pub fn rows(recent: &RecentStacks, job: &Job, turned: &HashSet<OutlineKey>) -> V
     trainers.sort_by_key(|(rank, id, _)| (*rank, **id));
     for (place, (rank, id, sum)) in trainers.iter().enumerate() {
         let name = match several && *rank != usize::MAX {
-            true => format!("Rank {rank}, {}, main thread", id.pid),
-            false => format!("Trainer {}, main thread", id.pid),
+            true => format!("Rank {rank}, {}, training loop", id.pid),
+            false => format!("Training loop, PID {}", id.pid),
         };
         out.role(vec![OutlinePart::Trainer(**id)], name, sum, place == 0 || trainers.len() <= OPEN);
     }
     if !recent.workers.is_empty() {
         let looked = recent.workers.len();
         let all = job.frame().map_or(0, |frame| frame.workers.len()).max(looked);
-        let seen = if looked < all { format!("{looked} of {all} seen") } else { format!("all {all}") };
+        let seen = if looked < all { format!("{looked} of {all}") } else { format!("all {all}") };
         if out.role(vec![OutlinePart::Workers], format!("Workers, {seen}"), &recent.all_workers, true) {
             for (id, sum) in &recent.workers {
                 out.role(
@@ -146,7 +146,7 @@ impl Outline<'_> {
         let share = (1.0 - listed.iter().map(|(_, share)| share).sum::<f64>()).max(0.0);
         if more > 0 || share >= LEAST_SHARE {
             let more = if more == 0 { String::new() } else { format!("{more} more, ") };
-            let text = format!("{more}{} of its time in all else", format::share(Some(share)));
+            let text = format!("{more}{} of its time in everything else", format::share(Some(share)));
             self.push(part_of(&key, OutlinePart::Rest), What::Rest(text));
         }
         true
@@ -175,9 +175,9 @@ impl Outline<'_> {
         }
         let lines = main.map(|main| main.sync_lines.as_slice());
         let heading = match lines {
-            Some([]) => "Lines at which the host waits for the GPU: none that cost time",
-            Some(_) => "Lines at which the host waits for the GPU",
-            None => "Lines at which the host waits for the GPU: too few samples yet",
+            Some([]) => "Lines that wait for the GPU: none that cost time",
+            Some(_) => "Lines that wait for the GPU",
+            None => "Lines that wait for the GPU: too few samples yet",
         };
         if !self.foldable(vec![OutlinePart::SyncLines], true, What::SyncLines(heading)) {
             return;

@@ -87,7 +87,7 @@ fn heading(buf: &mut Buffer, area: Rect, columns: StackColumns, recent: &RecentS
     let span = format::duration(recent.span_s.clamp(1.0, LOOKED_BACK_S));
     let right = match recent.age_s {
         // Where the newest are old, that matters more than how many there are.
-        Some(age) if age > 10.0 => format!("newest samples {} old", format::duration(age)),
+        Some(age) if age > 10.0 => format!("newest samples are {} old", format::duration(age)),
         Some(_) => format!("{samples} samples in {span}"),
         None => String::new(),
     };
@@ -177,7 +177,7 @@ fn shortened(file: &str, room: usize) -> String {
 fn source(buf: &mut Buffer, area: Rect, text: Option<&str>, theme: Theme) {
     match text {
         Some(text) => write_fit(buf, area, text.trim(), Style::new()),
-        None => write_fit(buf, area, "its source could not be read", theme.dim()),
+        None => write_fit(buf, area, "cannot read its source", theme.dim()),
     };
 }
 
