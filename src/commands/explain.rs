@@ -1,4 +1,4 @@
-//! `trainmon explain`: what the causes of verdicts mean, how each is recognised, what to do, and how to read a wait chain.
+//! `trainmon explain`: what the causes of verdicts mean, what to do, how each is recognized, and how to read a wait chain.
 //! Needs no process.
 
 use crate::diagnosis::causes::{self, CauseSpec};

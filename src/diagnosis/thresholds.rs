@@ -1,5 +1,5 @@
-//! Limits, each with its unit and its source, and those that several causes share. The limits of one cause are in its own file.
-//! No rule compares with a bare literal.
+//! Numbers that decide, each with its unit and its source, and those that several causes share. The numbers of one cause are in
+//! its own file; no rule compares with a bare literal.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ pub struct Threshold {
     pub value: f64,
     /// Unit of the value.
     pub unit: &'static str,
-    /// Its source.
+    /// Where it comes from.
     pub source: &'static str,
 }
 
@@ -47,7 +47,7 @@ impl Threshold {
         self.constant.to_ascii_lowercase()
     }
 
-    /// Value and unit for a person: `10%`, `50% of the limit`, `64 KiB`, `20 s`.
+    /// Value and unit for a person: `10%`, `50% of the limit`, `64 KiB`, `1.3 CPUs`, `20 s`.
     pub fn words(&self) -> String {
         let (value, unit) = (self.value, self.unit);
         // Rounded, because 0.07 x 100 is not 7 in binary.
@@ -56,7 +56,7 @@ impl Threshold {
             return percent(value * 100.0, rest);
         }
         if let Some(rest) = unit.strip_prefix("percent") {
-            return percent(value, rest);
+            return percent(value, &rest.replace("core", "CPU"));
         }
         if let Some(rest) = unit.strip_prefix("bytes") {
             let (scale, prefix) = match value {
@@ -66,12 +66,18 @@ impl Threshold {
             };
             return format!("{} {prefix}{rest}", value / scale);
         }
-        format!("{value} {unit}")
+        if matches!(unit, "s" | "seconds") && value < 1.0 {
+            return format!("{} ms", value * 1000.0);
+        }
+        if unit.starts_with("of ") && value <= 1.0 {
+            return percent(value * 100.0, &format!(" {unit}"));
+        }
+        format!("{value} {}", unit.replace("cores", "CPUs"))
     }
 }
 
-/// A confidence that grows from `least`, with a number at one threshold, to `most`, with it at another. It is the confidence of a
-/// verdict, 0–1, or a factor of one where it says so.
+/// Certainty, from `least` where a number is at one threshold to `most` where it reaches another: a confidence of 0–1, or a
+/// factor for one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConfidenceRamp {
     pub least: f64,
@@ -85,12 +91,12 @@ impl ConfidenceRamp {
         self.between(self.part(number))
     }
 
-    /// How far a number is from the one threshold to the other, 0–1.
+    /// How far a number has come from the one threshold to the other, 0–1.
     pub(super) fn part(&self, number: f64) -> f64 {
         ramp(number, self.from.value, self.to.value)
     }
 
-    /// The confidence at a part of the way.
+    /// The certainty at a part of the way.
     pub(super) fn between(&self, part: f64) -> f64 {
         self.least + (self.most - self.least) * part
     }
@@ -108,71 +114,71 @@ macro_rules! thresholds {
 pub(super) use thresholds;
 
 thresholds! {
-    INFERRED = 0.80, "of the confidence", "one link of the reasoning was not measured, and nothing contradicts it";
-    GUESSED = 0.60, "of the confidence", "something else about as likely looks the same";
-    SURE = 0.90, "confidence", "seen all along, and hardly anything else looks like it";
+    INFERRED = 0.80, "of the confidence", "one link of the reasoning was not seen, and nothing speaks against it";
+    GUESSED = 0.60, "of the confidence", "something about as likely looks the same";
+    SURE = 0.90, "confidence", "seen throughout, and hardly anything else looks like it";
     LIKELY = 0.70, "confidence", "seen, and something rarer looks the same";
-    EVEN_CHANCE = 0.50, "confidence", "one is as likely as the other";
-    PERHAPS = 0.30, "confidence", "worth mentioning, not worth acting on first";
-    /// Lost wait for data from which on the loader is examined.
-    LOST_WAIT = 0.10, "share", "a tenth of the loop is the least that a person would fix; labeled workloads have less than 0.02 or more than 0.3";
-    CLEARLY_LOST = 0.30, "share", "the other end of the gap that labeled workloads leave";
-    CERTAIN = 0.99, "confidence", "there may always be something that could not be read";
-    LARGER_HALF = 0.50, "share", "the larger half gives the name";
-    HARDLY = 0.05, "share", "within the error of a window's samples";
-    /// GPU idle time below which nothing outside the GPU can gain much.
-    DEVICE_IDLE = 0.15, "share", "1 / (1 - 0.15) = 1.18x is the most that is left to gain outside the GPU";
+    EVEN_CHANCE = 0.50, "confidence", "two causes are equally likely";
+    PERHAPS = 0.30, "confidence", "worth mentioning, but not the first thing to act on";
+    /// Lost input wait from which on the loader is examined.
+    LOST_WAIT = 0.10, "share", "a tenth of the loop is the least worth fixing; labeled workloads separate at 0.02 and 0.3";
+    CLEARLY_LOST = 0.30, "share", "the upper end of the gap between labeled workloads";
+    CERTAIN = 0.99, "confidence", "there may always be more than what could be seen";
+    LARGER_HALF = 0.50, "share", "the larger half names the cause";
+    HARDLY = 0.05, "share", "within the sampling error of a window";
+    /// GPU idle time below which nothing on the host can gain much.
+    DEVICE_IDLE = 0.15, "share", "1 / (1 - 0.15) = 1.18x is the most that the host could gain";
     DEVICE_BUSY = 0.85, "share", "the complement of device_idle";
     ALWAYS_BUSY = 0.95, "share", "the rest is the gap between two steps";
-    /// GPU idle time from which on the CPU side is examined; between this and device_idle the loop is balanced.
-    DRY = 0.22, "share", "1 / (1 - 0.22) = 1.28x at most, shared by several causes; labeled host-bound workloads idle 0.4 or more";
-    SHARED_GPU = 0.15, "share", "as device_idle: what freeing it could gain";
-    DEVICE_UNUSED = 0.01, "share", "NVML counts whole percents";
-    /// Use of a GPU's link at which it is full apart from gaps.
-    PCIE_BUSY = 0.60, "share", "protocol overhead leaves 80-90% of the raw rate; 60% sustained is a saturated copy with gaps";
-    /// Power, as a share of the limit, below which a busy GPU is under-filled.
-    LOW_POWER = 0.50, "share of the limit", "a busy GPU draws 70% of its limit or more in dense kernels, and less in memory-bound or tiny ones (nvtop's effective use = use x power / limit)";
+    /// GPU idle time from which on the host is examined; between this and device_idle the loop is balanced.
+    DRY = 0.22, "share", "1 / (1 - 0.22) = 1.28x at most, shared by several causes; labeled host-bound workloads idle 0.4 and more";
+    SHARED_GPU = 0.15, "share", "the same as device_idle: what freeing the GPU could gain";
+    DEVICE_UNUSED = 0.01, "share", "NVML counts in whole percent";
+    /// Use of the link to a GPU at which it is full except for gaps.
+    PCIE_BUSY = 0.60, "share", "the protocol leaves 80 to 90% of the raw rate; 60% sustained is a saturated link with gaps";
+    /// Share of the power limit below which a busy GPU is under-filled.
+    LOW_POWER = 0.50, "share of the limit", "under dense kernels, a busy GPU draws at least 70% of its limit; memory-bound and tiny kernels draw less (nvtop: effective use = use x power / limit)";
     /// SM activity (GPM) below which a busy GPU is under-filled.
-    SM_ACTIVE = 0.50, "share", "half of the multiprocessors without a warp";
-    /// Waits of the loop for a GPU that also idles.
+    SM_ACTIVE = 0.50, "share", "half of the multiprocessors have no warp";
+    /// The loop waits for the GPU again and again, and the GPU also runs dry.
     SYNC = 0.20, "share", "a fifth of the loop in waits for a GPU that is otherwise idle";
-    HOST_WORK = 0.40, "share", "labeled host-bound workloads work 0.5 or more, those that wait for the GPU less than 0.3";
+    HOST_WORK = 0.40, "share", "labeled host-bound workloads work at least 0.5, those with waits for the GPU less than 0.3";
     /// CPU share at which a thread is called busy.
-    BUSY = 0.60, "share", "busier than not, with room for measurement error";
-    CORES_FULL = 0.92, "share", "the rest is switching and the kernel's own work";
+    BUSY = 0.60, "share", "more busy than not, with room for measurement error";
+    CORES_FULL = 0.92, "share", "the rest is context switches and the kernel's own work";
     /// Share of runnable time spent queueing.
-    RUN_DELAY = 0.25, "share", "a third more time for the same work";
+    RUN_DELAY = 0.25, "share", "the same work takes a third longer";
     /// Share of the loop's runnable time spent queueing.
     MAIN_RUN_DELAY = 0.15, "share", "the loop itself is slowed by 1.18x";
-    CGROUP_THROTTLED = 0.15, "share of periods", "kernel: Documentation/scheduler/sched-bwc.rst; occasional throttling of a burst stays below";
-    NEIGHBOUR = 0.25, "share of allowed CPUs", "a quarter of the CPUs is more than system services take";
+    CGROUP_THROTTLED = 0.15, "share of periods", "kernel Documentation/scheduler/sched-bwc.rst; occasional throttling of a burst stays below this";
+    NEIGHBOUR = 0.25, "share of allowed CPUs", "a quarter of the CPUs is more than system services use";
     OVERSUBSCRIBED = 2.0, "threads per CPU", "twice as many runnable threads as CPUs: each waits as long as it runs";
-    WORKERS_IO = 0.50, "share of active time", "the larger half gives the name";
+    WORKERS_IO = 0.50, "share of active time", "the larger half names the resource";
     /// Part of the workers' active time in one stage (decode, transform) from which that stage is the cause.
-    STAGE = 0.60, "share of active time", "clearly the larger part: without this stage a worker is at least 2.5 times as fast";
-    /// Idle part of the workers' time at which the set as a whole is not the limit.
-    WORKERS_IDLE = 0.40, "share", "workers that wait for room while the loop waits for a batch: order or hand-over is the limit, not speed";
-    STRAGGLER = 0.25, "share", "like ranks wait alike; a quarter of the time means a rank a third slower than the rest";
-    /// Part of the possible gain that more workers must bring for their number to be the cause.
-    WORKERS_HELP = 0.60, "share of the gain", "below that the work itself must get cheaper";
-    /// Speed-up by more workers that is worth it whatever else could be gained.
-    HELPFUL = 1.5, "times", "half as fast again for one changed number comes before any rewriting";
+    STAGE = 0.60, "share of active time", "clearly the larger part: without this stage, a worker is at least 2.5 times as fast";
+    /// Part of the workers' time without work at which the set as a whole is not the limit.
+    WORKERS_IDLE = 0.40, "share", "workers that are idle while the loop waits for a batch: order or hand-over is slow, not the work";
+    STRAGGLER = 0.25, "share", "equal ranks wait equally; a quarter of the time is a rank that is a third slower than the rest";
+    /// Part of the possible gain that more workers must give for their number to be the cause.
+    WORKERS_HELP = 0.60, "share of the gain", "otherwise the work itself must get cheaper";
+    /// Speedup by more workers that is worth it, whatever else could be gained.
+    HELPFUL = 1.5, "times", "1.5 times the speed for one changed number comes before any rewriting";
     ALL_ALONG = 0.90, "share", "nothing else in between";
     PHASE = 0.60, "share", "most of the time, with room for what lies between";
-    MEMORY_PRESSURE = 10.0, "percent", "PSI: some task stalled on memory for a tenth of the time (Documentation/accounting/psi.rst)";
-    DISK_BUSY = 70.0, "percent", "iostat's rule of thumb for a disk with little parallelism; below it latency is the limit, not the disk";
-    /// Mean read below which reads are small.
+    MEMORY_PRESSURE = 10.0, "percent", "PSI: some task was stalled on memory a tenth of the time (kernel Documentation/accounting/psi.rst)";
+    DISK_BUSY = 70.0, "percent", "iostat's rule of thumb for a disk with little parallelism; below it, latency is the limit and not the disk";
+    /// Average read below which reads are small.
     SMALL_READ = 65536.0, "bytes", "half of the default read-ahead window (128 KiB)";
     /// Data read by a loop without workers.
     INLINE_READ = 65536.0, "bytes/s", "more than logs and metrics read; one small picture a second";
-    /// CPU use at which several threads of the process compute together, like torch's.
-    COMPUTE_THREADS = 1.3, "cores", "one thread cannot use more than one; the rest is runtime and feeder threads";
-    /// CPU use of the whole job below which nothing is computed.
+    /// CPU use of the loop's process from which on several of its threads compute together, torch's for example.
+    COMPUTE_THREADS = 1.3, "cores", "one thread cannot use more than one; the rest is runtime and queue threads";
+    /// CPU of the whole job below which nothing is being computed.
     INACTIVE = 5.0, "percent of a core", "less than any training loop uses";
-    /// Growth of resident memory at which a young process is starting up.
-    GOES_ROUND = 3.5, "s", "longer than the first sample; preparations of a second or two are over by then";
+    /// Growth of resident memory at which a young process is setting itself up.
+    GOES_ROUND = 3.5, "s", "longer than the first window: preparations of a second or two are over by then";
     GROWING = 5242880.0, "bytes/s", "importing torch adds 200 to 500 MiB in a few seconds; the memory of a training loop does not grow";
-    STARTING = 20.0, "s", "importing torch and loading data set and model take up to this long";
+    STARTING = 20.0, "s", "importing torch and setting up dataset and model take up to this long";
 }
 
 #[cfg(test)]
@@ -186,11 +192,14 @@ mod tests {
             (DRY, "22%"),
             (LOW_POWER, "50% of the limit"),
             (MEMORY_PRESSURE, "10%"),
-            (INACTIVE, "5% of a core"),
+            (INACTIVE, "5% of a CPU"),
             (SMALL_READ, "64 KiB"),
             (GROWING, "5 MiB/s"),
             (STARTING, "20 s"),
+            (Threshold::new("SHORT", 0.03, "s", ""), "30 ms"),
             (OVERSUBSCRIBED, "2 threads per CPU"),
+            (COMPUTE_THREADS, "1.3 CPUs"),
+            (INFERRED, "80% of the confidence"),
         ] {
             assert_eq!(threshold.words(), words);
         }

@@ -1,4 +1,4 @@
-//! What a cause means, how it is recognised and what to do, and how to read what a verdict shows: for a person within 80
+//! What a cause means, how it is recognized and what to do, and how to read what a verdict shows: for a person within 80
 //! columns, and as JSON.
 
 use serde_json::{Value, json};
@@ -9,57 +9,57 @@ use crate::diagnosis::causes::CauseSpec;
 use crate::diagnosis::verdict::Class;
 use crate::text::wrap_hanging;
 
-/// How to read a part of the verdict.
+/// A page on how to read a part of the verdict.
 #[derive(Debug)]
 pub struct Topic {
-    /// What it is asked for by.
+    /// The name to ask for.
     pub name: &'static str,
     /// What it is, in a few words.
     headline: &'static str,
-    /// Titles, each with its lines. A long line goes on below its text, which begins behind a bullet or a wide gap.
+    /// Titles with their lines. A long line continues below its text, which begins behind a bullet or a wide gap.
     sections: &'static [(&'static str, &'static [&'static str])],
 }
 
 /// All of them.
 pub const TOPICS: [Topic; 1] = [Topic {
     name: "chain",
-    headline: "whom the loop waits for, and whom that one waits for in turn",
+    headline: "what the loop waits for, and what that waits for",
     sections: &[
         (
             "How to read it",
             &[
-                "  loop waits 87% ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22",
+                "  loop waits 87% ← worker 1301 (1 of 1) ← CPU: decode_image work.py:22",
                 "",
-                "  - read it from the left, the arrow means `because of`: for 87% of its time the loop does not go on, \
-                 because it wants a batch of worker 1301, which computes meanwhile, mostly in decode_image",
-                "  - what stands last is what has to become faster; everything between only passes the wait on",
-                "  - a percentage in brackets is the part of the wait that ends there, where it is not nearly all of it; \
-                 the tree (diagnose, and the screen's page Chain) has the other parts",
-                "  - `loop works itself 93%` waits for nobody: the code that is named is what takes the time",
-                "  - `loop (thread 1240)`: the loop does not run on the main thread of its process",
+                "  - Read it from the left; the arrow means `because of`. For 87% of its time the loop waits for a batch \
+                 from worker 1301. That worker computes meanwhile, mostly in decode_image.",
+                "  - The end of the chain is what has to become faster. Everything between only passes the wait on.",
+                "  - A percentage in parentheses is the part of the wait that ends there, if it is not nearly all of it. \
+                 The tree has the other parts (diagnose, and the page Chain of the screen).",
+                "  - `loop works itself 93%` means that the loop waits for nothing: the named code takes the time.",
+                "  - `loop (thread 1240)` means that the loop does not run on the main thread of its process.",
             ],
         ),
         (
-            "What it ends at",
+            "Where a chain can end",
             &[
-                "  CPU                   it computes, or queues for a CPU; the line of code, where py-spy tells it",
-                "  disk                  it reads data, or waits until what it wrote lies on the disk",
-                "  (network)             an answer from this address; a server on this machine that computes is followed",
-                "  GPU                   the device works, or is asked for results so often that the loop waits for each",
-                "  lock                  a lock on a file; its holder follows, where the kernel tells it",
+                "  CPU                   it computes, or queues for a CPU; with py-spy, at this line of code",
+                "  disk                  it reads data, or waits until its writes are on the disk",
+                "  (network)             a server at this address has to answer; a local server that computes is followed",
+                "  GPU                   the GPU works, or the loop asks for results so often that it waits for each",
+                "  lock                  a lock on a file; its holder follows, if the kernel names it",
                 "  interpreter lock      another Python thread of the process holds the lock (GIL) that the loop needs",
                 "  reader of its output  the loop writes into a full pipe: `tee`, a pager, a log collector",
-                "  sleeps, a timer       somebody sleeps, or asks again and again whether there is something to do",
-                "  idle                  it waits for the one that waits for it: nothing moves",
+                "  sleeps, a timer       it sleeps, or polls for something to do",
+                "  idle                  it waits for the very process that waits for it: nothing moves",
             ],
         ),
         (
-            "How the shares are made",
+            "How the shares are computed",
             &[
-                "  - shares are of the loop's time. Time is passed on and never counted twice: what a node is waited for \
-                 is the sum of what lies behind it",
-                "  - where several may end a wait, each gets an equal part of it",
-                "  - it is seen from outside, some 10 to 40 times a second, over the last seconds",
+                "  - Shares are of the loop's time. Time is passed on and never counted twice: the share of a node is the \
+                 sum of the shares behind it.",
+                "  - If several nodes may end a wait, each gets an equal part of it.",
+                "  - trainmon samples the job about 10 to 40 times a second, and shows the last seconds.",
             ],
         ),
         (
@@ -70,12 +70,13 @@ pub const TOPICS: [Topic; 1] = [Topic {
             ],
         ),
         (
-            "What it can be mistaken in",
+            "Limits",
             &[
-                "  - without the right to read /proc/PID/syscall it is inferred from open descriptors and from who works \
-                 meanwhile: most ends are the same, which of several servers it is may not be",
-                "  - processes of another user or PID namespace are not seen: then the address, or nothing, is the end",
-                "  - recordings of earlier versions hold no chain",
+                "  - If /proc/PID/syscall cannot be read, the chain is inferred from open descriptors and from what works \
+                 meanwhile. Most ends stay the same, but with several servers it may name the wrong one.",
+                "  - Processes of another user or PID namespace cannot be seen. The chain then ends at the address, or \
+                 at nothing.",
+                "  - Recordings of earlier versions hold no chain.",
             ],
         ),
     ],
@@ -116,7 +117,7 @@ pub fn topic_json(topic: &Topic) -> Value {
     json!({ "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "causes": [], "topics": topics })
 }
 
-/// One line for each of the causes, below their classes.
+/// One line per cause, below the line of its class.
 pub fn list<'a>(causes: impl IntoIterator<Item = &'a CauseSpec>) -> String {
     let causes: Vec<&CauseSpec> = causes.into_iter().collect();
     let names = causes.iter().map(|cause| cause.name.width()).max().unwrap_or_default();
@@ -131,29 +132,28 @@ pub fn list<'a>(causes: impl IntoIterator<Item = &'a CauseSpec>) -> String {
         }
         lines.extend(wrap_hanging("", &format!("{}: {}", class.word(), class.meaning()), WIDTH));
         for cause in of_class {
-            // A class without causes says all there is.
+            // The line of a class without causes says it all.
             if cause.name != class.word() || class == Class::Idle {
-                lines.extend(wrap_hanging(&format!("  {:names$}  ", cause.name), cause.headline, WIDTH));
+                lines.extend(wrap_hanging(&format!("  {:names$}  ", cause.name), cause.brief, WIDTH));
             }
         }
     }
     lines.push(String::new());
     lines.extend(wrap_hanging(
         "",
-        "trainmon explain NAME says how each is recognised and what to do about it",
+        "trainmon explain NAME: what it means, what to do, and how it is recognized",
         WIDTH,
     ));
     for topic in &TOPICS {
-        let text = format!("trainmon explain {} says how to read {}", topic.name, topic.headline);
+        let text = format!("trainmon explain {}: {}", topic.name, topic.headline);
         lines.extend(wrap_hanging("", &text, WIDTH));
     }
     joined(&lines)
 }
 
-/// Everything about one cause.
+/// Everything about one cause: first what helps, then how trainmon knows.
 pub fn page(cause: &CauseSpec) -> String {
-    let mut lines = wrap_hanging("", &format!("{}: {}", title(cause), cause.headline), WIDTH);
-    lines.extend(wrap_hanging("  ", &sentence(cause.meaning), WIDTH));
+    let lines = wrap_hanging("", &format!("{}: {}", title(cause), cause.headline), WIDTH);
     let thresholds = cause.thresholds();
     let width = thresholds.iter().map(|threshold| threshold.name().width()).max().unwrap_or_default();
     let thresholds = thresholds.iter().map(|threshold| {
@@ -161,21 +161,23 @@ pub fn page(cause: &CauseSpec) -> String {
         (first, format!("{} ({})", threshold.words(), threshold.source))
     });
     let advice = cause.advice.iter().zip(1..).flat_map(|(row, number)| {
-        [(format!("  {number}. "), row.title.to_owned()), ("     ".to_owned(), row.why.to_owned())]
+        [(format!("  {number}. "), row.title.to_owned()), ("     ".to_owned(), sentence(row.why))]
     });
-    let sections: [(&str, Vec<(String, String)>); 7] = [
-        ("How it is recognised", bullets(cause.rule)),
+    let confirmed = [sentence(cause.confirmed.words())];
+    let sections: [(&str, Vec<(String, String)>); 8] = [
+        ("What it means", vec![("  ".to_owned(), sentence(cause.meaning))]),
+        ("What to do", advice.collect()),
+        ("How it is recognized", bullets(cause.rule_in_words().map(|condition| sentence(&condition)))),
+        ("Limits", bullets([sentence(cause.limits)])),
         ("Thresholds", thresholds.collect()),
         ("Where the numbers come from", bullets(cause.signals)),
-        ("Why this rule", bullets(&[cause.source])),
-        ("How sure that is", bullets(&[cause.confirmed.words()])),
-        ("What it can be mistaken for", bullets(&[cause.limits])),
-        ("What to do", advice.collect()),
+        ("Background", bullets([cause.source])),
+        ("How far it is confirmed", bullets(confirmed)),
     ];
     laid_out(lines, sections)
 }
 
-/// A page: what it begins with, and sections of texts with what stands before each; those without any are left out.
+/// A page: its first lines, and sections of texts with what precedes each. Empty sections are left out.
 fn laid_out<'t>(
     mut lines: Vec<String>,
     sections: impl IntoIterator<Item = (&'t str, Vec<(String, String)>)>,
@@ -187,12 +189,12 @@ fn laid_out<'t>(
     joined(&lines)
 }
 
-/// A list's beginnings of lines, with its texts.
-fn bullets(texts: &[&str]) -> Vec<(String, String)> {
-    texts.iter().map(|text| ("  - ".to_owned(), (*text).to_owned())).collect()
+/// A list, as beginnings of lines with their texts.
+fn bullets<T: ToString>(texts: impl IntoIterator<Item = T>) -> Vec<(String, String)> {
+    texts.into_iter().map(|text| ("  - ".to_owned(), text.to_string())).collect()
 }
 
-/// The same as JSON: one object with a list, whatever was asked for.
+/// The same as JSON: always one object with a list.
 pub fn json<'a>(causes: impl IntoIterator<Item = &'a CauseSpec>) -> Value {
     let causes: Vec<Value> = causes.into_iter().map(one).collect();
     json!({ "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "causes": causes })
@@ -230,11 +232,13 @@ fn title(cause: &CauseSpec) -> String {
     }
 }
 
-/// With a capital and a full stop.
+/// With a capital and a full stop. What is no plain word, such as the name of a function or a path, keeps its first letter.
 fn sentence(text: &str) -> String {
+    let first = text.split([' ', ',', ':']).next().unwrap_or_default();
+    let is_name = first == "torch" || first.contains(|c: char| !c.is_ascii_lowercase() && !"-'".contains(c));
     let mut letters = text.chars();
-    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-    format!("{first}{}.", letters.as_str())
+    let capital: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    if is_name { format!("{text}.") } else { format!("{capital}{}.", letters.as_str()) }
 }
 
 fn joined(lines: &[String]) -> String {
@@ -258,9 +262,12 @@ mod tests {
             let page = page(cause);
             assert!(page.lines().all(|line| line.width() <= WIDTH), "{page}");
             let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
-            let texts = cause.rule.iter().chain(cause.signals).chain([&cause.source, &cause.limits]);
-            for text in texts.chain(cause.advice.iter().flat_map(|row| [&row.title, &row.why])) {
-                assert!(flat.contains(*text), "{}: {text}", cause.name);
+            let texts = cause.signals.iter().chain([&cause.source]).copied().map(str::to_owned);
+            let sentences = cause.rule_in_words().chain([cause.meaning.into(), cause.limits.into()]);
+            let sentences = sentences.chain(cause.advice.iter().map(|row| row.why.to_owned()));
+            let titles = cause.advice.iter().map(|row| row.title.to_owned());
+            for text in texts.chain(titles).chain(sentences.map(|text| sentence(&text))) {
+                assert!(flat.contains(&text), "{}: {text}", cause.name);
             }
             for threshold in cause.thresholds() {
                 assert!(flat.contains(&format!("{} {} (", threshold.name(), threshold.words())), "{flat}");

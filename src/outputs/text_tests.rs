@@ -51,10 +51,7 @@ fn headlines() {
         of(Class::DataLoader, Some(Cause::TooFewWorkers), Phase::Training),
         "DATA LOADER · too few workers (80% sure)"
     );
-    assert_eq!(
-        of(Class::Idle, None, Phase::Stopped),
-        "NOT TRAINING · stopped by a signal or a debugger, or frozen (80% sure)"
-    );
+    assert_eq!(of(Class::Idle, None, Phase::Stopped), "NOT TRAINING · stopped or frozen (80% sure)");
     assert_eq!(of(Class::Unknown, None, Phase::Unknown), "UNKNOWN · too little could be seen");
     assert_eq!(of(Class::Gpu, None, Phase::Training), "GPU (80% sure)");
 }

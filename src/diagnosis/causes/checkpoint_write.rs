@@ -1,35 +1,38 @@
-//! The loop stands while it saves state.
+//! The loop takes no step while it saves state.
 
 use super::*;
 
 thresholds! {
-    CHECKPOINT = 0.10, "share", "as lost_wait";
-    WRITTEN = 0.30, "of the saving", "a save ends in waits for the disk to take it; what is far from that may be a log";
+    CHECKPOINT = 0.10, "share", "the same as lost_wait";
+    WRITTEN = 0.30, "of the saving", "a save ends with waits for the disk; anything far from that may be a log";
 }
 
 const BY_SAVING: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.95, from: CHECKPOINT, to: CLEARLY_LOST };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "saving to the disk",
-    brief: "saving state while the GPU idles",
-    meaning: "the loop stands while it saves state",
+    headline: "saving to disk",
+    brief: "the loop saves state while the GPU idles",
+    meaning: "no step runs while the loop saves state",
     rule: &[
-        "the main thread saves state at least `checkpoint` of its time while the device is idle, and more than it \
-         waits for batches",
-        "saving is: waiting for a disk to take data, or writing far more than logs and metrics do; with stacks: \
+        "the loop saves state at least `checkpoint` of the time while the GPU is idle, and longer than it waits \
+         for data",
+        "saving means waiting for a disk to take data, or writing far more than logs and metrics do; with stacks: \
          frames of torch/serialization.py or torch.distributed.checkpoint",
-        "a log that is flushed to the disk (fsync) at each step waits in the same way: with stacks its line is named",
+        "a log that is flushed to disk (fsync) at each step waits the same way; with stacks, its line is named",
     ],
     judge,
-    signals: &[MAIN_WAIT, "/proc/PID/task/TID/io of the main thread (wchar)", MAIN_STACKS, DEVICE, CPUS],
-    source: "torch.save runs in the calling thread: it copies from the device, pickles and writes",
-    limits: "saves that come less often than the watch lasts are missed or look large; other large writes of the \
-             main thread count as saving where there are no stacks",
+    signals: &[MAIN_WAIT, "/proc/PID/task/TID/io of the loop's thread (wchar)", MAIN_STACKS, DEVICE, CPUS],
+    source: "torch.save runs in the calling thread: it copies from the GPU, pickles and writes",
+    limits: "saves that come less often than the observation lasts are missed or look large. Without stacks, other \
+        large writes of the loop count as saving",
     advice: advice![
-        "Save less often, or asynchronously (torch.distributed.checkpoint.async_save)"
-            => "the device idles while state is written";
-        "Save to a faster disk" => "the write itself takes the time";
-        "Copy the state to host memory and write it in a thread" => "the loop then waits for the copy only";
+        "Save less often, or asynchronously"
+            => "the GPU idles while state is written; torch.distributed.checkpoint.async_save writes in the \
+                background";
+        "Save to a faster disk"
+            => "the write itself takes the time";
+        "Copy the state to host memory and write it from a thread"
+            => "the loop then waits only for the copy";
     ],
     bound: |_, window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
     sharpen,
@@ -45,16 +48,16 @@ fn judge(case: &RuleInput<'_>) -> Option<Judgement> {
     }
     let mut judgement = Judgement::new(Cause::CheckpointWrite, BY_SAVING.at(saving));
     if flushes(main) {
-        judgement = judgement
-            .meaning("the loop waits until what it has written is on the disk; no checkpoint is seen in its code");
+        judgement =
+            judgement.meaning("the loop waits for its writes to reach the disk; its stacks show no checkpoint");
     } else if main.shares.checkpoint > LARGER_HALF {
         judgement.phase = Phase::Checkpoint;
     }
-    // Without stacks and without waits for the disk, a loop that writes a long log looks the same, even more so if it never stops
+    // Without stacks and without waits for the disk, a loop that writes a long log looks the same, all the more if it never stops
     // writing.
     if main.stacks.is_none() && main.waits(Wait::DiskWrite) < WRITTEN.value * main.shares.checkpoint {
-        let words = "the main thread writes a lot, which may be a log as well as a checkpoint";
-        let other = "what it writes may be a log: see which files grow";
+        let words = "the loop writes a lot, which may be a log rather than a checkpoint";
+        let other = "the loop may be writing a log: check which files grow";
         judgement = judgement.less_sure(if main.saving >= ALL_ALONG { GUESSED } else { INFERRED }, words).other(
             Cause::MainThread,
             PERHAPS,
@@ -72,13 +75,13 @@ fn flushes(main: &LoopThread) -> bool {
         && main.stacks.as_ref().is_some_and(|stacks| !saves(stacks))
 }
 
-/// Names the function that flushes, if it is not saving state.
+/// Names the function that flushes, if it does not save state.
 fn sharpen(first: &mut Advice, window: &Features) {
     if !window.main.as_ref().is_some_and(flushes) {
         return;
     }
     if let Some(place) = window.loop_stacks().and_then(|stacks| stacks.hottest_own.as_ref()) {
-        first.title = format!("Flush to the disk (fsync, sync) less often, or in a thread: {place}");
-        first.why = "the loop stands until the disk has taken each piece".into();
+        first.title = format!("Flush (fsync, sync) less often, or from a thread: {place}");
+        first.why = "the loop waits until the disk has taken each write".into();
     }
 }

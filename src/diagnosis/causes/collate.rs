@@ -1,16 +1,16 @@
-//! The workers spend most of their time putting samples together.
+//! The workers spend most of their time collating.
 
 use super::*;
 
 thresholds! {
-    COLLATE = 0.50, "share of active time", "collating copies what the dataset made: half of the time in copies is unusual";
+    COLLATE = 0.50, "share of active time", "collating only copies what the dataset made: half of the time in copies is unusual";
 }
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "collating takes the workers' time",
+    headline: "collating takes the time",
     brief: "workers mostly collate",
-    meaning: "the workers spend most of their time putting samples together into batches",
-    rule: &[LOOP_LOSES, "the collate function holds at least `collate` of the workers' active time"],
+    meaning: "the workers spend most of their time collating samples into batches",
+    rule: &[LOOP_LOSES, "in the workers, the collate function takes at least `collate`"],
     judge: |case| {
         let workers = case.slow_workers()?;
         let (stage, part) = stages::largest(workers)?;
@@ -20,15 +20,16 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[WORKER_STACKS, WORKER_TIME, MAIN_WAIT],
     source: "frames directly below the fetch of torch/utils/data/_utils/fetch.py without a __getitem__: collate.py \
              or the user's collate_fn",
-    limits: "needs stacks: without them it is called too-few-workers; a lazy data set that decodes at first use does \
-             its reading there too",
+    limits: "needs stacks: without them, the verdict is too-few-workers. A lazy dataset that decodes on first use \
+        does its reading there too",
     advice: advice![
-        "Return few large tensors or arrays from the data set instead of nested lists and dicts"
-            => "default_collate walks through every element in Python and copies it";
-        "Fetch whole batches in the data set (__getitems__, or batch_size=None with a batch sampler)"
-            => "samples that come as one array need no stacking";
-        "Pad with torch.nn.utils.rnn.pad_sequence, and batch samples of similar length"
-            => "loops in Python and long padding both cost time for each element";
+        "Return few large tensors instead of nested lists and dicts"
+            => "PyTorch's default_collate walks through every element in Python and copies it";
+        "Fetch whole batches in the dataset (__getitems__)"
+            => "samples that arrive as one array need no stacking; batch_size=None with a batch sampler does the \
+                same";
+        "Batch samples of similar length, and pad with pad_sequence"
+            => "Python loops and long padding both cost time for each element (torch.nn.utils.rnn.pad_sequence)";
     ],
     against: &[WORKERS_ARE_SLOW],
     place: CulpritPlace::Workers,

@@ -1,4 +1,4 @@
-//! The ranks of a distributed run wait for one another in collectives.
+//! The ranks of a distributed run wait for each other in collectives.
 
 use super::*;
 
@@ -10,16 +10,16 @@ const BY_COLLECTIVES: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.90,
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "waiting for other ranks",
-    brief: "collectives: waiting for other ranks",
-    meaning: "the ranks spend their time in collectives",
+    brief: "ranks wait for each other in collectives",
+    meaning: "the ranks spend much of their time in collectives",
     rule: &[
         "several ranks train together",
-        "their main threads spend at least `collectives` in collectives, evenly over the ranks; or their devices are \
-         busy at less than `low_power`, as they are while a collective waits",
-        "where ranks differ by `straggler` and more, the one that does not wait holds up the others: the verdict is \
-         that rank's own cause",
-        "where the loop of another rank runs during `larger_half` of these waits, the ranks are late in turn: the verdict \
-         is cpu/main-thread",
+        "their loops spend at least `collectives` of the time in collectives, about the same on every rank; or \
+         their GPUs are busy but draw less than `low_power`, because a waiting collective draws little",
+        "if the ranks differ by at least `straggler`, the rank that does not wait holds up the others, and the \
+         verdict is that rank's own cause",
+        "if another rank's loop runs during at least `larger_half` of these waits, the ranks are late in turn, and \
+         the verdict is cpu/main-thread",
     ],
     judge: |case| {
         let collectives = case.main.share(Activity::Collective);
@@ -31,29 +31,30 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             return Some(Judgement::new(Cause::Communication, sure));
         };
         let words = format!(
-            "each rank is late in turn, by its own work on the host, and the others wait for it {} of the time",
+            "each rank is late in turn with its own work on the host, and the others wait for it {} of the time",
             percent(late)
         );
         Some(Judgement::new(Cause::MainThread, sure).meaning(words))
     },
     signals: &[MAIN_STACKS, MAIN_WAIT, CHAIN, DEVICE, POWER],
-    source: "frames of torch/distributed/distributed_c10d.py; a rank that waits in a collective kernel reads close \
-             to full utilisation at low power",
-    limits: "needs stacks; with NCCL the host launches a collective and goes on, and the wait shows up at the next \
-             synchronisation or as a busy device at low power; ranks on other machines are not seen",
+    source: "frames of torch/distributed/distributed_c10d.py. A rank that waits in a collective kernel reads close \
+        to full utilization at low power",
+    limits: "needs stacks. With NCCL, the host launches a collective and continues, so the wait shows up at the \
+        next synchronization, or as a busy GPU at low power. Ranks on other machines cannot be seen",
     advice: advice![
-        "Communicate less often: accumulate gradients under no_sync(), or larger batches per rank"
-            => "each step then exchanges gradients once for more work";
-        "Let DDP overlap: bucket_cap_mb, gradient_as_bucket_view=True, static_graph=True; compress with bf16 hooks"
-            => "exchange that runs during the backward pass is hidden behind it";
-        Nothing "Check the transport with NCCL_DEBUG=INFO (NVLink or InfiniBand, not sockets)"
-            => "a fall-back to TCP is many times slower";
+        "Communicate less often: no_sync() or larger batches per rank"
+            => "gradients accumulated under no_sync() are exchanged once for more work";
+        "Let DDP overlap the exchange with the backward pass"
+            => "bucket_cap_mb, gradient_as_bucket_view=True and static_graph=True help to hide it; bf16 \
+                compression hooks shrink it";
+        Nothing "Check the transport with NCCL_DEBUG=INFO"
+            => "it should name NVLink or InfiniBand; a fallback to TCP sockets is many times slower";
     ],
     ..CauseSpec::in_class(Class::Gpu)
 };
 
-/// Share of the time that the loop waits in collectives while another rank's loop is still running, where that is most of its
-/// waiting there: then nothing is wrong with the exchange itself.
+/// Share of the time in which the loop waits in collectives while another rank's loop still runs, if that is most of its waiting
+/// there: then nothing is wrong with the exchange itself.
 pub(super) fn late_in_turn(window: &Features) -> Option<f64> {
     let main = window.main.as_ref()?;
     let waits = main.share(Activity::Collective) - main.runs_in_collectives();
@@ -61,14 +62,14 @@ pub(super) fn late_in_turn(window: &Features) -> Option<f64> {
     (waits > 0.0 && late >= LARGER_HALF.value * waits).then_some(late.min(waits))
 }
 
-/// Several ranks whose devices are busy but barely filled. A rank that waits in a collective kernel is also busy at low power,
-/// and if the exchange itself is slow all ranks are.
+/// Several ranks whose GPUs are busy but barely filled. A rank that waits in a collective kernel is also busy at low power,
+/// and if the exchange itself is slow, all ranks are.
 pub(super) fn at_low_power(case: &RuleInput<'_>) -> Option<Judgement> {
     (case.window.trainers > 1).then(|| {
         case.found(Cause::Communication, GUESSED).other(
             Cause::UnderFilled,
             EVEN_CHANCE,
-            "kernels too small for the device look the same: see whether a single rank is busy at low power too",
+            "kernels too small to fill the GPU look the same: check whether a single rank is busy at low power too",
         )
     })
 }

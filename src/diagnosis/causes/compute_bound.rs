@@ -1,11 +1,11 @@
-//! The device computes all the time: healthy.
+//! The GPU computes all the time: healthy.
 
 use super::*;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "busy computing, which is healthy",
-    brief: "busy and healthy",
-    meaning: "the device computes all the time: healthy",
+    headline: "busy computing, healthy",
+    brief: "the GPU computes all the time: healthy",
+    meaning: "nothing is holding this run back",
     rule: &[KEPT_BUSY, "no other cause of this class fits"],
     judge: |case| {
         let gpu = case.busy_device()?;
@@ -16,14 +16,15 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         Some(judgement)
     },
     signals: &[DEVICE, POWER, MAIN_WAIT],
-    source: "NVML: utilisation is the share of the last sample period in which a kernel ran; high power with it says \
-             that the kernels fill the device",
-    limits: "without power readings a device that is busy with small kernels looks the same (under-filled); a host \
-             that waits spinning for the device looks busy, and is not the limit",
+    source: "NVML: utilization is the share of the last sample period in which a kernel ran; high power with it \
+        means that the kernels fill the GPU",
+    limits: "without power readings, a GPU that is busy with small kernels looks the same (under-filled). A host \
+        that spins while it waits for the GPU looks busy, but is not the limit",
     advice: advice![
         "Use mixed precision (torch.autocast) and torch.compile"
-            => "the device is busy: only cheaper or fused work helps";
-        "Use a faster or a second GPU" => "nothing on the host holds it back";
+            => "the GPU is busy, so only cheaper or fused work makes a step shorter";
+        "Use a faster GPU, or a second one"
+            => "nothing on the host holds this one back";
     ],
     against: &[DEVICE_COMPUTES],
     culprits: &[culprits::gpus],

@@ -1,4 +1,4 @@
-//! The allowed CPUs are full with the job's own work.
+//! The job's own work fills the allowed CPUs.
 
 use super::starvation::Crowd;
 use super::*;
@@ -8,22 +8,26 @@ thresholds! {
 }
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "all allowed cores are full",
-    brief: "the allowed CPUs are full",
-    meaning: "the allowed CPUs are full with the job's own work",
+    headline: "all allowed CPUs are full",
+    brief: "the job fills all allowed CPUs",
+    meaning: "the job's own work fills all CPUs that it may use",
     rule: &[
         SHORT_OF_CPU,
-        "the allowed CPUs are in use `cores_full`, or the workers queue at least `run_delay` of their runnable time",
-        "other processes use less than `neighbour`, else less surely; and there are fewer than `too_many_workers`",
-        "it is not the start of whole sets of workers that the loop waits for",
-        "or processes of the job fill them in bursts: `oversubscribed` threads are active, and what the loop loses is mostly \
-         queueing",
-        "less sure where less than `cpus_free` of the CPUs is in use: then something holds the threads back that is not seen",
-        "without a device in use and workers: `oversubscribed` threads are active, fewer than `own_threads` in each process",
+        "at least `cores_full` of the allowed CPUs is in use, or the workers queue for a CPU at least `run_delay` \
+         of the time they could run",
+        "other processes use less than `neighbour` (more makes it less certain), and there are fewer than \
+         `too_many_workers`",
+        "the loop is not waiting for whole sets of workers to start",
+        "or the job's processes fill the CPUs in bursts: at least `oversubscribed` are active, and most of the \
+         loss is queueing",
+        "less certain if less than `cpus_free` of the CPUs is in use: then something that trainmon cannot see \
+         holds the threads back",
+        "without workers and without a GPU in use: at least `oversubscribed` are active, and fewer than \
+         `own_threads`",
     ],
     judge: |case| {
         let queueing = starvation::queueing(case)?;
-        // It is the start of the workers that fills the CPUs: if they survived the epoch, nothing would.
+        // Starting the workers fills the CPUs: if they survived the epoch, nothing would.
         if worker_restart::waits_for_sets(case) {
             return None;
         }
@@ -32,43 +36,45 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             Bottleneck::Workers(_) => true,
             // Processes that all want a CPU at the same moment fill them in bursts.
             _ if crowd == Some(Crowd::Processes) && queueing.mostly => true,
-            // Full cores are what training on the CPU looks like, but not with many processes.
+            // Training on the CPU also fills the CPUs, but not with many processes.
             _ => queueing.full && (case.window.gpu.is_some() || crowd.is_some()),
         };
         let mut judgement = saturated.then(|| Judgement::new(Cause::CoresSaturated, queueing.confidence))?;
         if crowd == Some(Crowd::Processes) && !queueing.of_workers {
-            judgement = judgement.meaning("the job has more processes at work than CPUs, and they queue for them");
+            judgement = judgement.meaning("the job has more processes at work than CPUs, and they queue");
         }
         if case.window.cpu.full.is_some_and(|full| full < CPUS_FREE) {
-            let words = "threads queue while CPUs are free: a limit that is not seen from here, as of a container, may hold \
-                         them back";
-            let quota = "a quota of its control group that may not be read from here";
+            let words = "threads queue although CPUs are free: a limit that trainmon cannot see, such as a container's, may \
+                         hold them back";
+            let quota = "a CPU quota that trainmon cannot read may hold the job back";
             judgement = judgement.less_sure(GUESSED, words).other(Cause::CgroupThrottled, EVEN_CHANCE, quota);
         }
-        // Others use the smaller part, or they would be the cause.
+        // Other processes use the smaller part, or they would be the cause.
         let shared = starvation::others_hold(case);
-        Some(judgement.less_sure_if(shared, GUESSED, "other processes use a part of them"))
+        Some(judgement.less_sure_if(shared, GUESSED, "other processes use part of the CPUs"))
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
-    source: "kernel Documentation/scheduler/sched-stats.rst: the second field of schedstat is time spent waiting on \
-             a run queue, readable for every process",
-    limits: "the set of allowed CPUs may be smaller than the machine (taskset, Slurm, a container's cpuset): the \
-             number of CPUs in the evidence is what the job may use; hyperthreads count as CPUs",
+    source: "kernel Documentation/scheduler/sched-stats.rst: the second field of schedstat is the time spent \
+        waiting on a run queue, and it can be read for every process",
+    limits: "the job may use fewer CPUs than the machine has (taskset, Slurm, a container's cpuset): the number of \
+        CPUs in the evidence is what it may use. Hyperthreads count as CPUs",
     advice: advice![
-        "Make the transforms cheaper or move them to the GPU" => "more workers cannot help: no CPU is free";
-        "Use a machine with more CPUs per GPU" => "the work is more than these CPUs can do";
-        "Widen the CPU affinity of the job if the machine has more CPUs (taskset -p, --cpus-per-task, cpuset)"
-            => "only the allowed CPUs count";
+        "Make transforms cheaper, or move them to the GPU"
+            => "more workers cannot help, because no CPU is free";
+        "Use a machine with more CPUs per GPU"
+            => "the work is more than these CPUs can do";
+        "Allow the job more CPUs, if the machine has them"
+            => "only the allowed CPUs count (taskset -p, --cpus-per-task, cpuset)";
     ],
-    against: &[&[(Signal::CpuFull, Side::Under, "some CPU time is left over")]],
+    against: &[&[(Signal::CpuFull, Side::Under, "some CPU time is free")]],
     place: CulpritPlace::Workers,
     special_case: |window| source::makers(window).map(|_| &BY_THREADS),
     ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// Threads of the loop's own process make the batches.
+/// Threads of the loop's process make the batches.
 const BY_THREADS: CauseSpec = CauseSpec {
     place: CulpritPlace::Nowhere,
-    meaning: "the allowed CPUs are full with the threads of the program's own that make the batches",
+    meaning: "the threads that make the batches fill all CPUs that the job may use",
     ..CAUSE
 };

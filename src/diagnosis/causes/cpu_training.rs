@@ -4,20 +4,21 @@ use super::*;
 
 thresholds! {
     ONE_CPU = 0.70, "cores", "a single busy thread";
-    SEVERAL_CPUS = 1.5, "cores", "more than one thread can use, and than runtime and feeder threads add";
+    SEVERAL_CPUS = 1.5, "cores", "more than one thread can use plus what runtime and queue threads add";
 }
 
 const BY_CORES: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.90, from: ONE_CPU, to: SEVERAL_CPUS };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "the model is trained on the CPU",
-    brief: "the model runs on the CPU",
-    meaning: "the model itself runs on the CPU: no device is in use",
+    headline: "the model trains on the CPU",
+    brief: "the model trains on the CPU",
+    meaning: "the model itself runs on the CPU, and no GPU is in use",
     rule: &[
-        "no device is in use by the job",
-        "the main thread works on the host at least `busy` of its time",
-        "it steps, has workers, or computes on `compute_threads` and more",
-        "less sure where one thread computes for longer than `goes_round`, reads nothing, and its memory stands still",
+        "the job uses no GPU",
+        "the loop works on the host at least `busy` of the time",
+        "it steps, has workers, or computes on at least `compute_threads`",
+        "less certain if one thread computes for longer than `goes_round`, reads nothing, and its memory does not \
+         grow",
     ],
     judge: |case| {
         if !case.computes_on_cpu() {
@@ -27,18 +28,18 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             return case.window.goes_round().then(|| Judgement::new(Cause::CpuTraining, EVEN_CHANCE));
         }
         let judgement = Judgement::new(Cause::CpuTraining, BY_CORES.at(case.main.cores()));
-        let words = "there is a GPU that the job does not use";
+        let words = "the machine has a GPU that the job does not use";
         Some(judgement.less_sure_if(case.window.gpu_seen, INFERRED, words))
     },
     signals: &[MAIN_TIME, STEPS, CPUS, DEVICE],
-    source: "torch's CPU kernels share their work among threads; one thread alone cannot use more than one CPU",
-    limits: "a device that cannot be seen (no NVML, another vendor's) makes a GPU job look like this; preprocessing \
-             with a machine-learning library can look like it too",
+    source: "torch's CPU kernels share their work among threads; a single thread cannot use more than one CPU",
+    limits: "a GPU that cannot be seen (no NVML, another vendor's) makes a GPU job look like this. Preprocessing \
+        with a machine-learning library can look like it too",
     advice: advice![
-        "Move model and batches to the GPU (.to(\"cuda\")), or check torch.cuda.is_available()"
-            => "the steps are computed on the CPU";
-        Nothing "Check that a torch build with CUDA is installed (torch.version.cuda is not None)"
-            => "a CPU-only build runs without any warning";
+        "Move model and batches to the GPU with .to(\"cuda\")"
+            => "the CPU computes the steps; check torch.cuda.is_available()";
+        Nothing "Check that the installed torch is a CUDA build"
+            => "a CPU-only build runs without any warning, and its torch.version.cuda is None";
     ],
     place: CulpritPlace::Loop,
     bound: |_, _| None,

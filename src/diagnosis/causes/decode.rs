@@ -1,31 +1,32 @@
-//! The workers spend most of their time decoding, and more of them would not be enough.
+//! The workers spend most of their time decoding, and more workers would not be enough.
 
 use super::*;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "decoding takes the workers' time",
+    headline: "decoding takes the time",
     brief: "workers mostly decode",
-    meaning: "the workers spend most of their time decoding, and more of them would not be enough",
+    meaning: "the workers spend most of their time decoding, and more workers would not be enough",
     rule: &[
         LOOP_LOSES,
-        "decoding holds at least `stage` of the workers' active time",
-        "as many workers as the allowed CPUs carry would bring less than `workers_help` of what can be gained and \
-         make it less than `helpful` as fast; otherwise the cause is too-few-workers, and this a second finding",
+        "in the workers, decoding takes at least `stage`",
+        "as many workers as the allowed CPUs can carry would bring less than `workers_help` that is possible, and \
+         less than `helpful` the speed; otherwise the cause is too-few-workers, and this is another finding",
     ],
     judge: |case| stages::judge(case, Cause::Decode),
     signals: &[WORKER_STACKS, WORKER_TIME, CPUS, MAIN_WAIT],
-    source: "frames of PIL's ImageFile.load, cv2.imread, torchvision.io and the decode_example of datasets, wherever \
-             they are called from: PIL opens lazily and decodes at first use",
+    source: "frames of PIL's ImageFile.load, cv2.imread, torchvision.io and the decode_example of datasets, \
+        wherever they are called: PIL opens lazily and decodes on first use",
     confirmed: Confirmed::DataFilesOnly,
-    limits: "needs stacks: without them it is called too-few-workers or cores-saturated; PIL reads and decodes in \
-             one call, so on slow storage part of it is reading",
+    limits: "needs stacks: without them, the verdict is too-few-workers or cores-saturated. PIL reads and decodes \
+        in one call, so on slow storage part of it is reading",
     advice: advice![
-        "Decode less: store images resized once to what training needs, or use Image.draft for large JPEGs"
-            => "decoding costs by the pixel, and most pixels are thrown away by the crop";
-        "Use a faster decoder: torchvision.io.decode_jpeg, TurboJPEG or Pillow-SIMD"
-            => "the same pixels for a fraction of the CPU time";
-        "Decode on the GPU: torchvision.io.decode_jpeg(device=\"cuda\") or DALI"
-            => "the CPUs are then free; it pays while the device has idle time";
+        "Decode less: store images at the size training needs"
+            => "decoding costs by the pixel, and the crop throws most pixels away; Image.draft helps with large \
+                JPEGs";
+        "Use a faster decoder: decode_jpeg, TurboJPEG, Pillow-SIMD"
+            => "they decode the same pixels in a fraction of the CPU time (torchvision.io.decode_jpeg)";
+        "Decode on the GPU: decode_jpeg(device=\"cuda\") or DALI"
+            => "that frees the CPUs, and pays off while the GPU has idle time";
     ],
     against: &[WORKERS_ARE_SLOW],
     place: CulpritPlace::Workers,

@@ -1,25 +1,27 @@
-//! Another Python thread of the process holds the interpreter lock that the loop's thread waits for.
+//! Another Python thread of the process holds the interpreter lock (GIL) that the loop waits for.
 
 use super::*;
 
 thresholds! {
-    LOCK_WAITS = 0.15, "share", "a loop beside one busy Python thread was seen waiting in a futex 0.3 to 0.35 of its time (CPython 3.11, a switch interval of 5 ms)";
-    TAKES_TURNS = 0.25, "share", "a thread that waits for the lock runs in between; one that hardly runs waits for the other's result";
+    LOCK_WAITS = 0.15, "share", "a loop beside one busy Python thread waited in a futex 0.3 to 0.35 of its time (CPython 3.11, switch interval 5 ms)";
+    TAKES_TURNS = 0.25, "share", "a thread that waits for the lock runs in between; one that hardly runs waits for the other thread's result";
 }
 
 const BY_FUTEX_WAITS: ConfidenceRamp = ConfidenceRamp { least: 0.45, most: 0.70, from: LOCK_WAITS, to: CLEARLY_LOST };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "another Python thread holds the interpreter lock",
-    brief: "another Python thread holds the interpreter lock",
-    meaning: "another Python thread of the process computes and keeps the interpreter lock from the loop",
+    headline: "another thread holds the GIL",
+    brief: "another Python thread holds the GIL",
+    meaning: "another Python thread of the process computes and keeps the interpreter lock (GIL) from the loop",
     rule: &[
-        "where waits can be followed: the largest part of them, set against half of the loop's own work, are waits of 5 ms for \
-         the lock while another thread of the process runs. Else:",
+        "where waits can be followed: waits of 5 ms for the lock, while another thread of the process runs, are \
+         the largest loss; half of the loop's own work counts against them",
+        "where they cannot, all of the following",
         RUNS_DRY,
-        "exactly one other thread of the trainer, neither torch's nor a feeder, runs or queues at least `busy` of its time",
-        "the main thread waits in a futex at least `lock_waits` of its time and runs at least `takes_turns` of it: \
-         they take turns, and the process uses less than `compute_threads`",
+        "exactly one other thread of the loop's process, neither torch's nor a queue thread, runs or queues at \
+         least `busy` of the time",
+        "the loop's thread waits in a futex at least `lock_waits` of the time and runs at least `takes_turns` of \
+         it: they take turns, and the process uses less than `compute_threads`",
         "no autograd or communication thread works meanwhile, and stacks show no other wait",
     ],
     judge: |case| {
@@ -41,30 +43,30 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         let takes_turns = main.waits(Wait::Running) >= TAKES_TURNS && case.main.cores() < COMPUTE_THREADS;
         let contends = main.other_threads.busy == 1 && main.waits(Wait::Futex) >= LOCK_WAITS && takes_turns;
         (idle && contends && main.other_threads.torch < HARDLY && !other_wait).then(|| {
-            Judgement::new(Cause::GilContention, BY_FUTEX_WAITS.at(main.waits(Wait::Futex))).doubt(
-                "which lock the main thread waits for is not seen: a thread that prepares batches looks the same",
-            )
+            Judgement::new(Cause::GilContention, BY_FUTEX_WAITS.at(main.waits(Wait::Futex)))
+                .doubt("the lock itself cannot be seen: a thread that prepares batches looks the same")
         })
     },
     signals: &[MAIN_WAIT, MAIN_TIME, THREADS, DEVICE],
-    source: "CPython's take_gil waits in a futex with the switch interval (5 ms) as its time-out; of two threads \
-             that compute in Python only one runs at a time, so together they use about one CPU",
+    source: "CPython's take_gil waits in a futex with the switch interval (5 ms) as its timeout. Of two threads \
+        that compute in Python, only one runs at a time, so together they use about one CPU",
     confirmed: Confirmed::DataFilesOnly,
-    limits: "which lock a futex belongs to is not seen: a thread of the program's own that prepares batches looks \
-             the same where there are no stacks, and so does a native thread that the loop takes turns with",
+    limits: "a futex does not show which lock it belongs to. Without stacks, a thread of the program that prepares \
+        batches looks the same; so does a native thread that the loop takes turns with",
     advice: advice![
-        "Move the other thread's work into a process of its own (multiprocessing, or the DataLoader's workers)"
-            => "threads of one process take turns at the interpreter lock, processes do not";
-        Nothing "Find it with `py-spy dump --pid` or `py-spy top --gil --pid`"
-            => "the latter counts only threads that hold the lock";
-        "Let it work in calls that release the lock (numpy, torch, compiled code) on larger pieces"
-            => "Python code between them holds it";
+        "Move that thread's work into a separate process"
+            => "threads of one process take turns at the interpreter lock, processes do not (multiprocessing, \
+                DataLoader workers)";
+        Nothing "Find it with `py-spy top --gil --pid`"
+            => "it counts only threads that hold the lock; `py-spy dump --pid` shows all of them";
+        "Do its work in calls that release the lock, on larger pieces"
+            => "NumPy, torch and compiled code release it; the Python code between them holds it";
     ],
     evidence: &[Signal::FutexWait, Signal::OtherThread],
     followed: Some(FollowedWait {
         part: PathPart::InterpreterLock,
         signal: Signal::WaitsForInterpreter,
-        words: |who| format!("for the interpreter lock, which {who} holds"),
+        words: |name| format!("for the interpreter lock (GIL), held by {name}"),
     }),
     against: &[WAITS_FOR_BATCHES],
     bound: |_, window| Some(window.without(window.main.as_ref()?.waits(Wait::Futex))),

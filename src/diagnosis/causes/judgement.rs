@@ -1,4 +1,4 @@
-//! What a window is judged to show, and what else was found in it.
+//! The judgement on a window, and what else was found in it.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::diagnosis::class::{Class, Phase};
 use crate::diagnosis::stats::round;
 use crate::diagnosis::thresholds::{CERTAIN, Threshold};
 
-/// What a window is judged to show.
+/// The judgement on a window.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::diagnosis) struct Judgement {
     pub phase: Phase,
@@ -15,9 +15,9 @@ pub(in crate::diagnosis) struct Judgement {
     pub cause: Option<Cause>,
     /// 0–1.
     pub confidence: f64,
-    /// What it means here, where that is more than what the cause means in general.
+    /// What it means here, if that is more than what the cause means in general.
     pub meaning: Option<String>,
-    /// What was missing or contradicts, in words.
+    /// What was missing or contradicts, in words that follow "Less certain:".
     pub doubts: Vec<String>,
     /// What else was found.
     pub others: Vec<Finding>,
@@ -38,12 +38,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// It is no verdict of its own: it says why the verdict is less sure.
+    /// It only says why the verdict is less certain.
     pub fn is_doubt(&self) -> bool {
         self.cause.is_none() && self.confidence <= 0.0
     }
 
-    /// One of a cause.
+    /// A finding of a cause.
     pub(in crate::diagnosis) fn new(cause: Cause, confidence: f64, text: impl Into<String>) -> Self {
         let confidence = round(confidence.clamp(0.0, 1.0), 2);
         Self { class: cause.spec().class, cause: Some(cause), confidence, text: text.into() }
@@ -51,7 +51,7 @@ impl Finding {
 }
 
 impl Judgement {
-    /// One without a cause.
+    /// A judgement without a cause.
     pub fn state(phase: Phase, class: Class, confidence: impl Into<f64>) -> Self {
         Self { phase, class, confidence: confidence.into(), ..Self::default() }
     }
@@ -74,18 +74,18 @@ impl Judgement {
         self
     }
 
-    /// Says what makes it less sure, and by which factor.
+    /// Says what makes it less certain, and by which factor.
     pub fn less_sure(mut self, factor: Threshold, text: impl Into<String>) -> Self {
         self.confidence *= factor.value;
         self.doubt(text)
     }
 
-    /// The same, where this is the case.
+    /// The same, if this is so.
     pub fn less_sure_if(self, is_so: bool, factor: Threshold, text: impl Into<String>) -> Self {
         if is_so { self.less_sure(factor, text) } else { self }
     }
 
-    /// Puts another finding first: it is true as well, and costs less.
+    /// Puts another finding first: it is true too, and costs less.
     pub fn beside(mut self, cause: Cause, confidence: impl Into<f64>, text: impl Into<String>) -> Self {
         self.others.insert(0, Finding::new(cause, confidence.into(), text));
         self

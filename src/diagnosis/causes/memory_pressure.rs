@@ -1,4 +1,4 @@
-//! Memory is short: the kernel swaps or reclaims.
+//! Memory is short, and the kernel swaps or reclaims.
 
 use super::*;
 
@@ -8,12 +8,13 @@ thresholds! {
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "memory is short",
-    brief: "memory is short: swap, reclaim",
-    meaning: "memory is short: the kernel swaps or reclaims",
+    brief: "memory is short: the kernel swaps or reclaims",
+    meaning: "memory is short, and the kernel swaps or reclaims",
     rule: &[
         LOOP_LOSES,
         "some task waits for memory at least `memory_pressure` of the time, or at least `swap_in` are swapped in",
-        "the job feels it: whoever is waited for waits for memory or a disk at least `hardly` of the time",
+        "the job feels it: what the loop waits for spends at least `hardly` of the time waiting for memory or a \
+         disk",
     ],
     judge: |case| {
         let io = &case.window.io;
@@ -23,18 +24,19 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     },
     signals: &[MEMORY, MAIN_WAIT, WORKER_TIME],
     source: "kernel Documentation/accounting/psi.rst: `some` is the share of time in which a task waits for memory",
-    limits: "the numbers are the machine's: another job may be the one that is short of memory",
+    limits: "the numbers cover the whole machine: another job may be the one that is short of memory",
     advice: advice![
         Tuning "Lower num_workers or prefetch_factor"
             => "each worker keeps batches in memory";
-        "Use a machine with more memory" => "what is needed again and again then stays there";
-        "Hold sample lists as numpy arrays or tensors, not as Python lists or dicts"
-            => "reference counts make every forked worker copy the pages of Python objects";
+        "Use a machine with more memory"
+            => "data that is needed again then stays in memory";
+        "Keep sample lists as NumPy arrays or tensors, not as lists"
+            => "reference counts make every forked worker copy the pages of Python lists and dicts";
     ],
     ..CauseSpec::in_class(Class::Io)
 };
 
-/// A job that never waits for memory or a disk does not suffer from somebody else's swapping.
+/// A job that never waits for memory or a disk does not suffer from the swapping of other processes.
 fn feels_it(case: &RuleInput<'_>) -> bool {
     let threads = case.window.chain.as_ref().map_or(0.0, |chain| chain.own_threads().disk);
     case.slow_workers().map_or(case.main.disk() + threads, |workers| workers.disk_wait) >= HARDLY

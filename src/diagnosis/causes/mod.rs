@@ -1,6 +1,6 @@
-//! What can hold a loop back: one file per cause, with everything about it: its rule and the numbers in it, what speaks against
-//! it, its words, its advice and how much that can bring. Verdicts, `trainmon explain`, the screen and the documentation
-//! all read it from here. [`CauseSpec`] shows what a cause's file looks like.
+//! What can hold a loop back: one file per cause, with everything about it: its rule and the numbers in it, counter-evidence, its
+//! words, its advice and how much that can gain. Verdicts, `trainmon explain`, the screen and the documentation all read it
+//! from here. [`CauseSpec`] shows what a cause's file looks like.
 //!
 //! The list below is the order of decision: a rule is tried only if none before it held.
 
@@ -79,7 +79,7 @@ pub(super) use spec::{Against, CulpritPlace, FollowedWait};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 
-/// What to do and why, first thing first. Before the title stands what it promises, where that is not the end of the cause.
+/// What to do and why, the most promising first. A promise other than the end of the cause precedes the title.
 macro_rules! advice {
     ($($($promise:ident)? $title:literal => $why:literal;)*) => {
         &[$(AdviceRow::new($title, $why)$(.promising(Promise::$promise))?),*]
@@ -87,57 +87,57 @@ macro_rules! advice {
 }
 use advice;
 
-/// Those of a cause without any.
+/// The numbers of a cause without any.
 const NUMBERS: &[Threshold] = &[];
 
 macro_rules! causes {
     ($($Cause:ident = $module:ident, $name:literal;)+) => {
         named_enum! {
-            /// A cause; all of them are in the order of decision.
+            /// A cause; the variants are in the order of decision.
             pub enum Cause {
                 $(#[doc = concat!("See `", stringify!($module), ".rs`.")] $Cause = $name,)+
             }
         }
 
         impl Cause {
-            /// Everything about it, in its main class.
+            /// Everything about it in its main class.
             pub fn spec(self) -> &'static CauseSpec {
                 match self { $(Self::$Cause => const { &CauseSpec { name: $name, ..$module::CAUSE } }),+ }
             }
         }
 
-        /// The numbers that decide, shared and of each cause.
+        /// The numbers that decide: shared ones, and those of each cause.
         const ALL_NUMBERS: &[&[Threshold]] = &[
             thresholds::NUMBERS, account::NUMBERS, rule_input::NUMBERS, starvation::NUMBERS, stages::NUMBERS,
-            // Those of the cause's file; where it has none, the empty list of this file.
+            // Those of the cause's file; if it has none, the empty list of this file.
             $({ #[allow(unused_imports, reason = "not every cause has numbers")] use $module::*; NUMBERS }),+
         ];
     };
 }
 
 causes! {
-    // The loop waits for somebody who is no loader and no device, and the wait could be followed.
+    // The loop waits for something that is neither a loader nor the GPU, and the wait could be followed.
     WaitsForProcess = waits_for_process, "waits-for-process";
     WaitsForThread = waits_for_thread, "waits-for-thread";
     Sleeps = sleeps, "sleeps";
     RemoteService = remote_service, "remote-service";
     OutputBlocked = output_blocked, "output-blocked";
     Lock = file_lock, "lock";
-    // Collectives and saving cost the loop more than its waits for batches do.
+    // Collectives and saving cost the loop more than its waits for batches.
     Communication = communication, "communication";
     CheckpointWrite = checkpoint_write, "checkpoint-write";
-    // Somebody else uses the device, its clocks are held down, or the link to it is full.
+    // Another process uses the GPU, its clocks are held down, or the link to it is full.
     SharedGpu = shared_gpu, "shared-gpu";
     Throttled = throttled, "throttled";
     CopyBound = copy_bound, "copy-bound";
-    // CPU time or memory is wanted and not given: before anybody's code is blamed for being slow.
+    // The job gets too little CPU time or memory: before any code is blamed for being slow.
     CgroupThrottled = cgroup_throttled, "cgroup-throttled";
     MemoryPressure = memory_pressure, "memory-pressure";
     NoisyNeighbour = noisy_neighbour, "noisy-neighbour";
     ThreadOversubscription = thread_oversubscription, "thread-oversubscription";
     TooManyWorkers = too_many_workers, "too-many-workers";
     CoresSaturated = cores_saturated, "cores-saturated";
-    // Whoever makes the batches waits for their source.
+    // The workers, or the threads that make the batches, wait for their source.
     NetworkStorage = network_storage, "network-storage";
     IoThrottled = io_throttled, "io-throttled";
     PageCacheMiss = page_cache_miss, "page-cache-miss";
@@ -153,11 +153,11 @@ causes! {
     Transform = transform, "transform";
     TooFewWorkers = too_few_workers, "too-few-workers";
     InProcessLoading = in_process_loading, "in-process-loading";
-    // The device is busy, and this is with what.
+    // The GPU is busy, and this is what it is busy with.
     MemoryBandwidth = memory_bandwidth, "memory-bandwidth";
     UnderFilled = under_filled, "under-filled";
     ComputeBound = compute_bound, "compute-bound";
-    // The device runs dry or there is none, and this is what the host does.
+    // The GPU runs dry, or there is none, and this is what the host does.
     HostDeviceSync = host_device_sync, "host-device-sync";
     GilContention = gil_contention, "gil-contention";
     LaunchBound = launch_bound, "launch-bound";
@@ -171,23 +171,23 @@ impl Cause {
         self.word()
     }
 
-    /// Everything about it in a class: a cause may be of two.
+    /// Everything about it in a class: a cause may belong to two.
     pub fn spec_in(self, class: Class) -> &'static CauseSpec {
         let main = self.spec();
         main.in_other_class.filter(|other| other.class == class).unwrap_or(main)
     }
 
-    /// Whether it is a wait of the loop for something else than a loader or the GPU.
+    /// Whether it is a wait of the loop for something other than a loader or the GPU.
     pub fn is_wait(self, class: Class) -> bool {
         self.spec_in(class).followed.is_some()
     }
 
-    /// It lies outside of the job, so that one of the job may be true beside it.
+    /// It lies outside the job, so a cause inside the job may be true at the same time.
     pub(super) fn is_outside(self) -> bool {
         matches!(self, Self::NoisyNeighbour | Self::SharedGpu)
     }
 
-    /// Whether its rule holds, and how surely.
+    /// Whether its rule holds, and how sure that is.
     pub(super) fn judge(self, case: &RuleInput<'_>) -> Option<Judgement> {
         (self.spec().judge)(case)
     }
@@ -200,7 +200,7 @@ impl fmt::Display for Cause {
 }
 
 impl Judgement {
-    /// Whom or what it blames, most to blame first, given what is known of its cause.
+    /// What it blames, the largest share first, given what is known of its cause.
     pub fn culprits(&self, spec: Option<&CauseSpec>, window: &Features) -> Vec<Culprit> {
         let mut found: Vec<Culprit> = match spec {
             Some(spec) => spec.culprits.iter().flat_map(|search| search(window)).collect(),
@@ -217,32 +217,32 @@ impl Judgement {
         found
     }
 
-    /// Whom or what the causes outside of the job blame that are true as well.
+    /// What the causes outside the job blame that are true at the same time.
     pub fn culprits_outside(&self, window: &Features) -> Vec<Culprit> {
         let causes = self.others.iter().filter_map(|other| other.cause).filter(|cause| cause.is_outside());
         causes.flat_map(|cause| cause.spec().culprits).flat_map(|search| search(window)).collect()
     }
 }
 
-/// Reads a cause; a name that this version does not know is none.
+/// Reads a cause; a name that this version does not know becomes `None`.
 ///
 /// # Errors
-/// What is neither a string nor nothing.
+/// Anything but a string or null.
 pub(super) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cause>, D::Error> {
     let name = Option::<String>::deserialize(deserializer)?;
     Ok(name.as_deref().and_then(Cause::named))
 }
 
-/// What the loop does for a share of its time, where that is such a wait: "waits 40% of the time for …".
+/// What the loop does for a share of its time, if that is such a wait: "waits 40% of the time for …".
 pub(super) fn in_words(window: &Features, wait: &FollowedWait, share: f64) -> Option<String> {
     if wait.part == PathPart::Sleep {
         return Some(sleeps::in_words(window, share));
     }
-    let who = window.chain.as_ref()?.who(wait.part)?;
-    Some(format!("waits {} of the time {}", percent(share), (wait.words)(&who)))
+    let name = window.chain.as_ref()?.who(wait.part)?;
+    Some(format!("waits {} of the time {}", percent(share), (wait.words)(&name)))
 }
 
-/// Everything about every cause, by class and in the order of decision; twice where it is of two classes.
+/// Everything about every cause, by class and in the order of decision; a cause of two classes appears twice.
 pub fn all() -> impl Iterator<Item = &'static CauseSpec> {
     let of_class = |class: Class| {
         let specs = Cause::ALL.into_iter().map(Cause::spec);
@@ -251,19 +251,19 @@ pub fn all() -> impl Iterator<Item = &'static CauseSpec> {
     Class::ALL.into_iter().flat_map(of_class)
 }
 
-/// What a verdict can say without naming a cause: nothing costs much, no training now, too little seen.
+/// What a verdict can say without a cause: nothing costs much, not training now, too little seen.
 pub fn states() -> impl Iterator<Item = &'static CauseSpec> {
     states::STATES.iter()
 }
 
-/// What there is to say about a verdict: of its cause, or of its state. `None` for a class alone.
+/// What there is to say about a verdict: about its cause, or about its state. `None` for a class alone.
 pub fn spec_of(class: Class, cause: Option<Cause>, phase: Phase) -> Option<&'static CauseSpec> {
     let state = |name: &str| states().find(|state| state.class == class && state.name == name);
     cause.map(|cause| cause.spec_in(class)).or_else(|| state(phase.word())).or_else(|| state(class.word()))
 }
 
-/// What a person asks for: `cause`, `class/cause` (a cause may be of two classes) or `class`, which gives all of it.
-/// Case, blanks and underscores for dashes do not matter. Empty where there is no such thing.
+/// What a person asks for: `cause`, `class/cause` (a cause may belong to two classes) or `class`, which gives all of its causes.
+/// Case does not matter, and spaces and underscores count as dashes. Empty if there is no such cause or class.
 pub fn named(text: &str) -> Vec<&'static CauseSpec> {
     let text = text.trim().to_lowercase().replace(['_', ' '], "-");
     let everything = || all().chain(states());
@@ -274,7 +274,7 @@ pub fn named(text: &str) -> Vec<&'static CauseSpec> {
     if of_class.is_empty() { everything().filter(|cause| cause.name == text).collect() } else { of_class }
 }
 
-/// Names and classes that look like `text`, the likest first, at most four.
+/// At most four names and classes that look like `text`, the most similar first.
 pub fn near(text: &str) -> Vec<&'static str> {
     let spelled: String = text.trim().to_lowercase().replace(['_', ' '], "-").chars().take(64).collect();
     let name = spelled.rsplit('/').next().unwrap_or_default();

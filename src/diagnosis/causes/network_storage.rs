@@ -1,26 +1,27 @@
-//! The data comes from elsewhere, and is waited for.
+//! The batches wait for data that comes from a server, a network mount, or another source that is no local disk.
 
 use super::*;
 
 const NEARER: AdviceRow =
-    AdviceRow::new("Copy or cache the data set on a local disk", "each sample waits for a round trip");
+    AdviceRow::new("Copy or cache the dataset on a local disk", "each sample waits for a round trip");
 const LARGER: AdviceRow = AdviceRow::new(
-    "Pack samples into shards of 100 MB and more, and stream them",
-    "one request then brings many samples",
+    "Pack samples into shards of 100 MB or more, and stream them",
+    "one request then fetches many samples",
 );
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "the data comes over the network",
-    brief: "data comes over the network",
-    meaning: "the batches wait for data that comes from elsewhere",
+    headline: "data comes over the network",
+    brief: "the data comes over the network",
+    meaning: "the batches wait for data that comes over the network",
     rule: &[
         LOOP_LOSES,
         SOURCE_IS_SLOW,
-        "the open data files lie on nfs, cifs, lustre, ceph or fuse, or at least `larger_half` of the wait is for a \
-         socket",
-        "or the loop, which loads the batches itself, waits for an answer over a connection longer than it works for them",
-        "less sure: the workers wait for something that is neither a disk nor a socket; still less where they sleep for at \
-         least `larger_half` of it",
+        "the open data files are on nfs, cifs, lustre, ceph or fuse, or at least `larger_half` of the wait is for \
+         a socket",
+        "or the loop loads its batches itself, and waits for an answer over a connection longer than it works on \
+         them",
+        "less certain: the workers wait for something that is neither a disk nor a socket; even less if they sleep \
+         for at least `larger_half` of it",
     ],
     judge: |case| {
         let io = &case.window.io;
@@ -28,15 +29,16 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         match case.slow_workers() {
             Some(workers) if io.network || workers.waits_mostly(workers.socket_wait) => found(1.0),
             Some(_) if sleep_most(case.window) => {
-                let words = "who sleeps may wait for a source, a rate, or a lock that it tries again (as SQLite's)";
+                let words =
+                    "workers that sleep may wait for a source, a rate limit, or a lock that they retry (SQLite)";
                 Some(found(GUESSED.value)?.doubt(words))
             }
             Some(workers) if !workers.waits_mostly(workers.disk_wait) => {
                 let words =
-                    "the workers wait for a source that is no disk and no socket: a pipe, a timer or a service";
-                Some(found(INFERRED.value)?.doubt(words))
+                    "the wait is neither for a disk nor for a socket: it may be for a pipe, a timer or a service";
+                Some(found(INFERRED.value)?.meaning("the workers wait for a source that is no disk").doubt(words))
             }
-            // Threads of the loop's own process that make the batches, or its own thread, which loads them itself.
+            // Threads of the loop's process make the batches, or its own thread loads them.
             _ if source::makers(case.window).is_some_and(|threads| threads.net > threads.disk)
                 || loads_from_elsewhere(case.window) =>
             {
@@ -46,13 +48,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         }
     },
     signals: &[WORKER_WAIT, MOUNTS, "/proc/PID/mountstats of NFS mounts", MAIN_WAIT],
-    source: "a worker that fetches sleeps in a socket call, one that reads NFS in the page wait of the kernel; the \
-             type of the mount below the open files tells them from a local disk",
-    limits: "a slow pipe, a local service or a sleep in the data set look like it; a remote volume that shows up as \
-             a block device (EBS, iSCSI) counts as a disk",
+    source: "a worker that fetches sleeps in a socket call, and one that reads NFS in the kernel's page wait; the \
+        mount type of the open files tells them from a local disk",
+    limits: "a slow pipe, a local service or a sleep in the dataset looks the same. A remote volume that appears \
+        as a block device (EBS, iSCSI) counts as a disk",
     advice: &[
         NEARER,
-        AdviceRow::new("Raise num_workers or read ahead asynchronously", "more requests in flight hide the latency")
+        AdviceRow::new("Raise num_workers, or read ahead asynchronously", "more requests in flight hide the latency")
             .promising(Promise::Tuning),
         LARGER,
     ],
@@ -71,21 +73,21 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Io)
 };
 
-/// Threads of the loop's own process make the batches.
+/// Threads of the loop's process make the batches.
 const OF_THREADS: CauseSpec = CauseSpec {
     place: CulpritPlace::Nowhere,
-    meaning: "threads of its own process wait for data that comes from elsewhere",
+    meaning: "threads of the loop's process wait for data that comes over the network",
     ..CAUSE
 };
 
-/// The loop's own thread makes them.
+/// The loop's own thread fetches them.
 const OF_THE_LOOP: CauseSpec = CauseSpec {
     place: CulpritPlace::Loop,
-    meaning: "the loop's own thread fetches the batches, and waits for data that comes from elsewhere",
+    meaning: "the loop fetches its batches itself, and waits for each answer from the network",
     advice: &[
         AdviceRow::new(
-            "Fetch ahead of the loop: in the workers of a DataLoader (num_workers), or in threads",
-            "the loop waits for each answer, and nothing is asked for meanwhile",
+            "Fetch ahead of the loop, in DataLoader workers or threads",
+            "the loop waits for each answer, and nothing is requested meanwhile",
         )
         .promising(Promise::Tuning),
         NEARER,
@@ -94,21 +96,24 @@ const OF_THE_LOOP: CauseSpec = CauseSpec {
     ..CAUSE
 };
 
-/// The loop loads its batches itself, and waits more for answers over a connection than for a disk.
+/// The loop loads its batches itself, and waits longer for answers over a connection than for a disk.
 fn loads_from_elsewhere(window: &Features) -> bool {
     let itself = window.workers.is_none() && source::makers(window).is_none();
     let main = window.main.as_ref().filter(|_| itself);
     main.is_some_and(|main| source::from_elsewhere(window) > main.disk().max(HARDLY.value))
 }
 
-/// The workers sleep.
+/// The workers sleep most of the time.
 const OF_SLEEPERS: CauseSpec = CauseSpec {
-    meaning: "the workers sleep most of their time (a timer, as of time.sleep)",
+    meaning: "the workers sleep most of the time, on a timer such as time.sleep",
     advice: advice![
-        Tuning "Raise num_workers or read ahead asynchronously" => "more of them then sleep at the same time";
-        Nothing "Find what they sleep for: a source that answers late, a rate limit, a lock that is tried again"
-            => "a lock or a limit does not get faster by more workers";
-        "Copy or cache the data set on a local disk, where it is a source" => "each sample waits for it";
+        Tuning "Raise num_workers, or read ahead asynchronously"
+            => "more workers then sleep at the same time";
+        Nothing "Find out what the workers sleep for"
+            => "it may be a slow source, a rate limit, or a lock that is retried; more workers do not speed up a \
+                lock or a limit";
+        "Copy or cache the dataset on a local disk, if it is a source"
+            => "each sample waits for it";
     ],
     ..CAUSE
 };

@@ -1,42 +1,50 @@
-//! Other processes hold the CPUs that the job needs.
+//! Other processes use the CPUs that the job needs.
 
 use super::*;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "other processes hold the cores",
-    brief: "other processes hold the CPUs",
+    headline: "other processes use the CPUs",
+    brief: "other processes use the CPUs",
     meaning: "other processes use the CPUs that the job needs",
     rule: &[
         SHORT_OF_CPU,
-        "the job's threads queue for a CPU at least `run_delay` of their runnable time",
-        "other processes use at least `neighbour`, and `of_the_job` and more",
-        "the larger part of the wait is queueing: where the workers' own time for a batch would leave more than \
-         `larger_half` of it, or the main thread queues less than that of its runnable time, they are a finding \
-         beside another",
+        "the job's threads queue for a CPU at least `run_delay` of the time they could run",
+        "other processes use at least `neighbour`, and at least `of_the_job`",
+        "queueing is the larger part of the wait. If the workers' own time per batch would leave more than \
+         `larger_half` of it, or the loop queues for less than that share of the time it could run, this is \
+         another finding and not the cause",
     ],
-    judge: |case| match starvation::queueing(case).filter(|queueing| queueing.neighbours) {
+    judge: |case| match starvation::queueing(case).filter(|queueing| queueing.behind_others) {
         Some(queueing) => Some(without_them(Judgement::new(Cause::NoisyNeighbour, queueing.confidence), case)),
         None if starvation::others_hold(case) => starvation::queues_alone(case, Cause::NoisyNeighbour),
         None => None,
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME],
-    source: "time on a run queue while the CPUs work for others; neighbours that only take what the job leaves free \
-             make nobody queue",
-    limits: "processes that the job started and disowned count as others; so do other containers on the machine, \
-             which may not be visible by name; a hypervisor that takes CPU time away (steal) is a finding beside \
-             another",
+    source: "the time on a run queue while the CPUs work for other processes; processes that only take what the \
+        job leaves free make nothing queue",
+    limits: "processes that the job started and disowned count as other processes; so do other containers on the \
+        machine, whose names may be hidden. A hypervisor that takes CPU time away (steal) is another finding",
     advice: advice![
-        "Stop or move the other processes, or pin them to other CPUs" => "they hold the cores that the job waits for";
-        "Reserve CPUs for the job (cpuset, Slurm --exclusive, a Kubernetes pod of class Guaranteed)"
-            => "the next neighbour is then kept out as well";
+        "Move the other processes to other CPUs, or stop them"
+            => "they use the CPUs that the job waits for";
+        "Reserve CPUs for the job"
+            => "a cpuset, Slurm --exclusive or a Kubernetes pod of class Guaranteed keeps other processes out";
     ],
     bound: |_, window| starvation::without_queueing(window),
+    sharpen,
     culprits: &[culprits::cpu_users],
     ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// Adds what would still hold the loop back without the neighbors: the workers' own time for a batch, without their queueing, may
-/// be longer than the loop's step. If that is the larger part of the wait, it becomes the cause and the neighbors a finding.
+/// Names the process that uses most.
+fn sharpen(first: &mut Advice, window: &Features) {
+    if let Some(most) = culprits::cpu_users(window).first() {
+        first.title = format!("Move {} to other CPUs, or stop it", most.who());
+    }
+}
+
+/// Adds what would still hold the loop back without the other processes: the workers' own time for a batch, without their queueing,
+/// may be longer than the loop's step. If that is the larger part of the wait, it becomes the cause, and the processes a finding.
 fn without_them(judgement: Judgement, case: &RuleInput<'_>) -> Judgement {
     let fed = Loop::from_window(case.window).map(|fed| fed.undisturbed(case.window));
     let Some(fed) = fed.filter(|_| case.slow_workers().is_some()) else { return judgement };
@@ -51,11 +59,12 @@ fn without_them(judgement: Judgement, case: &RuleInput<'_>) -> Judgement {
     let left = of_loader.into_iter().find_map(|cause| cause.judge(&undisturbed)).unwrap_or_default();
     // The larger part of the wait is what to change first.
     if left_s > LARGER_HALF.value * (fed.step_s - fed.floor_s()) && left.cause.is_some() {
-        let words = "other processes hold CPUs as well: the smaller part of the wait is queueing for them";
+        let words = "other processes use CPUs too: queueing behind them is the smaller part of the wait";
         let left = Judgement { confidence: left.confidence * INFERRED.value, ..left };
         return left.beside(Cause::NoisyNeighbour, judgement.confidence * GUESSED.value, words);
     }
     let confidence = (left.confidence * INFERRED.value).min(judgement.confidence);
-    let words = "without the other processes this would still hold the loop back";
-    judgement.beside(left.cause.unwrap_or(Cause::TooFewWorkers), confidence, words)
+    let cause = left.cause.unwrap_or(Cause::TooFewWorkers);
+    let words = format!("without the other processes, the loop would still wait: {}", cause.spec().headline);
+    judgement.beside(cause, confidence, words)
 }

@@ -1,25 +1,27 @@
-//! The loop waits to write: whoever reads its output is slow.
+//! The loop waits to write, because the reader of its output is slow.
 
 use super::*;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "whoever reads the output is slow",
+    headline: "output not read fast enough",
     brief: "the loop waits to write into a full pipe",
     meaning: "the loop waits to write into a pipe or socket whose reader is slow",
-    rule: &[WAIT_IS_FOLLOWED, "there is the reader of a pipe or socket that the loop wants to write into"],
+    rule: &[WAIT_IS_FOLLOWED, "it ends at the reader of a pipe or socket that the loop writes to"],
     judge: |case| case.waits_for(PathPart::Output).then(|| case.found(Cause::OutputBlocked, 1.0)),
     signals: &[CHAIN, MAIN_WAIT, DEVICE],
-    source: "a pipe holds 64 KiB (pipe(7)); a writer waits from then on until its reader has taken some",
-    limits: "a terminal that is slow, or stopped with Ctrl-S, is seen as a terminal, not as a reader",
+    source: "a pipe holds 64 KiB (pipe(7)); once it is full, a write waits until the reader has taken some of it",
+    limits: "a slow terminal, or one stopped with Ctrl-S, is shown as a terminal, not as a reader",
     advice: advice![
-        "Write the output to a file, or print less per step" => "a file takes it as fast as it comes";
-        Nothing "Find out why the reader is slow: a pager that waits, a log collector, `tee` on a slow disk"
-            => "the loop goes on only when it reads";
+        "Write the output to a file, or print less per step"
+            => "a file takes output as fast as the loop writes it";
+        Nothing "Find out why the reader is slow"
+            => "the loop continues only when it reads: check for a paused pager, a log collector, or `tee` on a \
+                slow disk";
     ],
     followed: Some(FollowedWait {
         part: PathPart::Output,
         signal: Signal::WaitsForReader,
-        words: |who| format!("to write: {who} reads its output too slowly"),
+        words: |name| format!("to write, because {name} reads its output too slowly"),
     }),
     culprits: &[culprits::readers],
     ..CauseSpec::in_class(Class::Io)

@@ -27,18 +27,18 @@ pub(in crate::diagnosis) enum Bottleneck<'a> {
     Workers(&'a Workers),
     /// It waits for batches and has no workers.
     InProcess,
-    /// Nowhere: the device is busy.
+    /// Nowhere: the GPU is busy.
     Busy(&'a Device),
-    /// The device runs dry, and batches are not why.
+    /// The GPU runs dry, and not for lack of batches.
     Dry(&'a Device),
-    /// No device is in use, and batches are not waited for.
+    /// No GPU is in use, and the loop does not wait for batches.
     NoDevice,
-    /// It waits for something that is neither a batch nor the device, and the wait could be followed.
+    /// It waits for something that is neither a batch nor the GPU, and the wait could be followed.
     Wait(PathPart),
 }
 
 impl<'a> Bottleneck<'a> {
-    /// `None` for the loop's own work: that is judged by the device.
+    /// `None` for the loop's own work, which is judged by the GPU.
     fn from_group(window: &'a Features, group: LossGroup) -> Option<Self> {
         match group {
             LossGroup::Batches => Some(window.workers.as_ref().map_or(Self::InProcess, Self::Workers)),
@@ -59,13 +59,13 @@ pub(in crate::diagnosis) struct RuleInput<'a> {
     pub bottleneck: Bottleneck<'a>,
     pub group: LossGroup,
     pub account: Account,
-    /// How sure a cause of this bottleneck can be.
+    /// The most certain that a cause of this bottleneck can be, 0–1.
     pub sure: f64,
-    /// Judged as if the CPUs were free: what is left to blame without whoever holds them.
+    /// Judged as if the CPUs were free: what else is left to blame.
     pub undisturbed: bool,
 }
 
-/// How sure it is that a wait this long costs anything: at the threshold it is a coin toss.
+/// Certainty that a wait this long costs anything: at the threshold it is a coin toss.
 pub(super) const LOST: ConfidenceRamp = ConfidenceRamp { least: 0.50, most: 0.95, from: LOST_WAIT, to: CLEARLY_LOST };
 const BUSY_DEVICE: ConfidenceRamp = ConfidenceRamp { least: 0.65, most: 0.95, from: DEVICE_BUSY, to: ALWAYS_BUSY };
 const DRY_DEVICE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.95, from: DEVICE_IDLE, to: LARGER_HALF };
@@ -74,7 +74,7 @@ thresholds! {
     NO_LEAD_AT_ALL = 0.0, "share", "the two are equal";
 }
 
-/// How sure it is which group is the largest, by how much smaller the second one is.
+/// Certainty about the largest group, by how much smaller the second group is.
 const BY_LEAD: ConfidenceRamp =
     ConfidenceRamp { least: GUESSED.value, most: 1.0, from: NO_LEAD_AT_ALL, to: LARGER_HALF };
 
@@ -95,7 +95,7 @@ impl<'a> RuleInput<'a> {
         Self { window, main, known, lost, bottleneck, group, account, sure, undisturbed: false }
     }
 
-    /// The smaller losses that are worth a cause of their own, each with its share, the largest first.
+    /// The smaller losses that are worth a cause of their own, with their shares, the largest first.
     pub fn smaller(&self) -> impl Iterator<Item = (Self, f64)> {
         self.account.worth_telling().filter(|(group, _)| *group != self.group).filter_map(|(group, lost)| {
             let bottleneck = Bottleneck::from_group(self.window, group)?;
@@ -103,7 +103,7 @@ impl<'a> RuleInput<'a> {
         })
     }
 
-    /// Blames a cause of this bottleneck; `factor` is below 1 where a sign is missing.
+    /// Blames a cause of this bottleneck; `factor` is below 1 if a sign is missing.
     pub fn found(&self, cause: Cause, factor: impl Into<f64>) -> Judgement {
         Judgement::new(cause, self.sure * factor.into())
     }
@@ -118,18 +118,18 @@ impl<'a> RuleInput<'a> {
         self.window.chain.as_ref().map_or(0.0, |chain| chain.lost(part))
     }
 
-    /// The workers, where they are waited for.
+    /// The workers, if the loop waits for them.
     pub fn slow_workers(&self) -> Option<&'a Workers> {
         if let Bottleneck::Workers(workers) = self.bottleneck { Some(workers) } else { None }
     }
 
-    /// The device, where it is busy.
+    /// The GPU, if it is busy.
     pub fn busy_device(&self) -> Option<&'a Device> {
         if let Bottleneck::Busy(gpu) = self.bottleneck { Some(gpu) } else { None }
     }
 
-    /// The device, where it idles for what the host does. What the host holds back is the idle time outside of waits for the
-    /// device: a loop that waits for the device most of the time and lets it idle a little is as good as device-bound.
+    /// The GPU, if the host keeps it idle. Only idle time outside waits for the GPU counts: a loop that waits for the GPU most of
+    /// the time and lets it idle a little is as good as GPU-bound.
     pub fn device_kept_idle(&self) -> Option<&'a Device> {
         let shares = &self.main.shares;
         match self.bottleneck {
@@ -142,17 +142,17 @@ impl<'a> RuleInput<'a> {
         }
     }
 
-    /// The device, where it idles for what the host does: not where the loop waits most of the time, or most of the device's
-    /// idle time, for something that could not be told. That is then to be found first.
+    /// The same, but not if the loop waits most of the time, or most of the GPU's idle time, for something unknown: that must be
+    /// found first.
     pub fn device_idle_by_host(&self) -> Option<&'a Device> {
         let other = self.main.shares.other;
         self.device_kept_idle()
             .filter(|gpu| other < LARGER_HALF.value && gpu.idle.while_other < LARGER_HALF.value * gpu.idle.total)
     }
 
-    /// No device is in use, and the main thread computes.
+    /// No GPU is in use, and the loop computes.
     pub fn computes_on_cpu(&self) -> bool {
-        // A wait for a device that spins looks like computing.
+        // A wait for the GPU that spins looks like computing.
         let spins = self.window.load_unknown();
         matches!(self.bottleneck, Bottleneck::NoDevice) && !spins && self.main.shares.host_busy >= BUSY
     }

@@ -3,25 +3,29 @@
 use super::*;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "the loop sleeps or polls",
-    brief: "the loop sleeps, and nobody works",
-    meaning: "the loop sleeps, or sleeps and looks again, while nothing else of its job works",
+    headline: "sleeping or polling",
+    brief: "the loop sleeps while nothing else works",
+    meaning: "the loop sleeps or polls while nothing else in its job works",
     rule: &[
         WAIT_IS_FOLLOWED,
-        "there is a timer: the loop's own thread sleeps, and neither another thread or process of the job nor the device works \
-         meanwhile",
+        "it ends at a timer: the loop's own thread sleeps, and meanwhile no other thread or process of the job \
+         works, nor does the GPU",
     ],
     judge: |case| case.waits_for(PathPart::Sleep).then(|| case.found(Cause::Sleeps, 1.0)),
     signals: &[CHAIN, MAIN_WAIT, MAIN_STACKS, DEVICE],
-    source: "a thread in nanosleep(2) goes on when its timer ends, whatever happens meanwhile. Libraries poll that way while a child, \
-             a thread or the device works (joblib every 10 ms): such a sleep is a wait for whoever works",
-    limits: "what is polled for may come from outside of the job: a file that another job writes, a reply in a database; the line \
-             shows it. Who works for a part of the sleep is taken for what that part is for",
+    source: "a thread in nanosleep(2) continues when its timer ends, whatever happens before. Libraries poll this \
+        way while a child process, a thread or the GPU works (joblib every 10 ms): such a sleep counts as a wait \
+        for what works",
+    limits: "the loop may poll for something outside the job, such as a file that another job writes or a reply in \
+        a database; the line of code shows it. What works during part of the sleep is taken for the reason of that \
+        part",
     advice: advice![
-        "Take the sleep out of the step, or make it shorter" => "nothing that it could be for is seen to work meanwhile";
-        "Wait for what is polled for instead of sleeping (a condition, a queue, inotify, select)"
-            => "the loop then goes on as soon as it is there, not at the end of the sleep";
-        "Do the next step's work while waiting" => "a limit on the rate of steps or requests need not stop all of the loop";
+        "Remove the sleep from the step, or shorten it"
+            => "nothing that it could be waiting for works meanwhile";
+        "Wait for the event instead of polling for it"
+            => "a condition, a queue, inotify or select wakes the loop at once, a sleep only when it ends";
+        "Do the next step's work while waiting"
+            => "a limit on the rate of steps or requests need not stop the whole loop";
     ],
     followed: Some(FollowedWait { part: PathPart::Sleep, signal: Signal::Sleeps, words: str::to_owned }),
     bound: |_, window| Some(window.without(window.chain.as_ref()?.lost(PathPart::Sleep))),
@@ -30,10 +34,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// How long it sleeps, and where, if the stacks tell.
+/// How long it sleeps and, where stacks show it, at which line.
 pub(super) fn in_words(window: &Features, share: f64) -> String {
     let at = line(window).map_or_else(String::new, |line| format!(" at {line}"));
-    format!("sleeps {} of the time{at}: nothing else of the job works meanwhile", percent(share))
+    format!("sleeps {} of the time{at} while nothing else in the job works", percent(share))
 }
 
 fn line(window: &Features) -> Option<&Hottest> {
@@ -43,6 +47,6 @@ fn line(window: &Features) -> Option<&Hottest> {
 /// Names the line that sleeps.
 fn sharpen(first: &mut Advice, window: &Features) {
     if let Some(line) = line(window) {
-        first.title = format!("Take the sleep out of the step, or make it shorter: {line}");
+        first.title = format!("Remove the sleep from the step, or shorten it: {line}");
     }
 }

@@ -1,46 +1,47 @@
-//! Batches wait for their source (a disk, the network): what all causes of that share.
+//! Batches wait for their source (a disk, the network): what all such causes share.
 
 use super::rule_input::{Bottleneck, RuleInput};
 use super::{Activity, Cause, Features, Judgement, OwnThreads, PathPart, slow_samples};
 use crate::diagnosis::thresholds::*;
 
-/// The threads of the loop's own process that make its batches: it has no workers, and most of what it loses is waits for these
-/// threads.
+/// The threads of the loop's process that make its batches: it has no workers, and most of its loss is waits for these threads.
 pub(super) fn makers(window: &Features) -> Option<OwnThreads> {
     let threads = window.followed_chain().filter(|_| window.workers.is_none())?.own_threads();
     let lost = window.lost_wait();
     (lost >= LOST_WAIT && threads.total() >= LARGER_HALF.value * lost).then_some(threads)
 }
 
-/// Threads of the process are waited for, but the loop's stacks do not stand in taking batches meanwhile: they may hold a lock
-/// that it wants. A queue that waits in native code shows no frame of its own either.
+/// Less sure if the loop waits for threads of its process, but its stacks are not taking batches meanwhile: the threads may hold a
+/// lock that it wants. A queue that waits in native code shows no frame of its own either.
 pub(super) fn less_sure_of_makers(case: &RuleInput<'_>, judgement: Judgement) -> Judgement {
     if makers(case.window).is_none() {
         return judgement;
     }
     let Some(stacks) = &case.main.stacks else {
-        let words = "without its stacks, a lock that the thread holds, or its end, looks the same";
+        let words = "without stacks, a wait for a lock that the thread holds, or for its end, looks the same";
         let judgement = judgement.less_sure(GUESSED, words);
         let instead = judgement.confidence * GUESSED.value;
-        return judgement.other(Cause::WaitsForThread, instead, "it may wait for a lock or a result of that thread");
+        return judgement.other(
+            Cause::WaitsForThread,
+            instead,
+            "the loop may wait for a lock or a result of that thread",
+        );
     };
     let takes = stacks.shares.share_where(|activity| activity.is_input() || activity == Activity::OtherWait);
     let may_be_a_lock = takes < LARGER_HALF.value * case.lost;
-    let words = "the loop's code is not seen taking batches while it waits for that thread: it may be a lock that the thread \
-                 holds";
+    let words = "the loop's stacks do not show it taking batches while it waits for that thread, which may hold a lock instead";
     judgement.less_sure_if(may_be_a_lock, GUESSED, words)
 }
 
 const BY_SOURCE_WAITS: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: WORKERS_IO, to: PHASE };
 
-/// Share of the time that the loop, or a program whose output it reads, waits for an answer from elsewhere: where the loop
-/// loads itself, that is what it loads.
+/// Share of the time that the loop, or a program whose output it reads, waits for an answer over the network: if the loop loads
+/// its batches itself, that is what it loads.
 pub(super) fn from_elsewhere(window: &Features) -> f64 {
     window.followed_chain().map_or(0.0, |chain| chain.share(PathPart::Remote))
 }
 
-/// How sure it is that the source is waited for, by the workers, by threads that make batches, or by a main thread that loads
-/// itself.
+/// Certainty that the source is slow for the workers, for threads that make batches, or for a loop that loads its batches itself.
 fn waited_for(case: &RuleInput<'_>) -> Option<f64> {
     match case.bottleneck {
         Bottleneck::Workers(workers) => {
@@ -58,7 +59,7 @@ fn waited_for(case: &RuleInput<'_>) -> Option<f64> {
         Bottleneck::InProcess => {
             let main = case.main;
             let waits = main.disk() + from_elsewhere(case.window);
-            // What the loading itself takes: with stacks their share of it, else all that the main thread runs.
+            // What the loading itself takes: with stacks, their share of it; otherwise all that the loop's thread runs.
             let loading = main.stacks.as_ref().map_or(main.running, |stacks| (stacks.loading() - waits).max(0.0));
             (waits > loading).then_some(case.sure * INFERRED.value)
         }
@@ -66,29 +67,31 @@ fn waited_for(case: &RuleInput<'_>) -> Option<f64> {
     }
 }
 
-/// The process of this machine that data workers ask, where its work is what most of the waits for batches end at; in words.
-pub(super) fn server(window: &Features) -> Option<String> {
-    let chain = window.followed_chain()?;
-    let (pid, lost) = chain.server()?;
-    (lost >= LOST_WAIT && lost >= LARGER_HALF.value * chain.lost(PathPart::Loader)).then(|| chain.name(pid))
+/// Most of the waits for batches end at the work of another process of this machine, which the workers ask.
+pub(super) fn is_server(window: &Features) -> bool {
+    window.followed_chain().is_some_and(|chain| {
+        let loader = chain.lost(PathPart::Loader);
+        chain.server().is_some_and(|(_, lost)| lost >= LOST_WAIT && lost >= LARGER_HALF.value * loader)
+    })
 }
 
-/// A judgement on such a process, where the workers wait for their source.
+/// A judgement on such a process, if the workers wait for their source.
 pub(super) fn by_server(case: &RuleInput<'_>) -> Option<Judgement> {
     let sure = case.slow_workers().and_then(|_| waited_for(case))?;
-    let words = format!("its data workers wait for the work of {}, another process", server(case.window)?);
-    Some(Judgement::new(Cause::WaitsForProcess, sure).meaning(words))
+    is_server(case.window).then(|| Judgement::new(Cause::WaitsForProcess, sure))
 }
 
-/// A judgement on the source, where it is waited for.
+/// A judgement on the source, if the loop waits for it.
 pub(super) fn judgement(case: &RuleInput<'_>, cause: Cause, factor: f64) -> Option<Judgement> {
     let judgement = Judgement::new(cause, waited_for(case)? * factor);
     let judgement = less_sure_of_makers(case, judgement);
     Some(match case.bottleneck {
         Bottleneck::InProcess => {
             let words = match makers(case.window) {
-                Some(_) => "a thread of the process reads the batches: more of them would have more reads in flight",
-                None => "the main thread reads the batches itself: workers would read ahead",
+                Some(_) => {
+                    "a thread of the loop's process reads the batches: more threads would keep more reads in flight"
+                }
+                None => "the loop reads its batches itself: workers would read ahead",
             };
             judgement.other(Cause::InProcessLoading, EVEN_CHANCE, words)
         }
@@ -96,7 +99,7 @@ pub(super) fn judgement(case: &RuleInput<'_>, cause: Cause, factor: f64) -> Opti
     })
 }
 
-/// Surer where the disk is busy.
+/// More certain if the disk is busy.
 pub(super) fn by_disk_use(case: &RuleInput<'_>) -> f64 {
     let busy = case.window.io.disk_busy_pct.unwrap_or(0.0) >= DISK_BUSY;
     if busy { 1.0 } else { INFERRED.value }

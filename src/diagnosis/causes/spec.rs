@@ -10,13 +10,13 @@ use crate::diagnosis::parts::{Advice, Hottest};
 use crate::diagnosis::signals::{Side, Signal};
 use crate::diagnosis::thresholds::Threshold;
 
-/// How far a rule has been held against programs of which the truth is known.
+/// How far a rule has been checked on programs whose bottleneck is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confirmed {
-    /// Real training programs with a known bottleneck (`tests/workloads`), whose truth does not rest on a device.
+    /// Real training programs with a known bottleneck (`tests/workloads`), which does not depend on a GPU.
     LabelledWorkloads,
-    /// The same, but the device that the rule rests on is simulated: no real GPU was at hand.
+    /// The same, but the GPU that the rule depends on is simulated.
     FakeDeviceOnly,
     /// Series of numbers written by hand (`tests/diagnosis`).
     DataFilesOnly,
@@ -28,9 +28,9 @@ impl Confirmed {
     /// For a person.
     pub fn words(self) -> &'static str {
         match self {
-            Self::LabelledWorkloads => "confirmed on labelled real training programs",
+            Self::LabelledWorkloads => "confirmed on real training programs",
             Self::FakeDeviceOnly => "confirmed with a simulated GPU only",
-            Self::DataFilesOnly => "checked against hand-made data only",
+            Self::DataFilesOnly => "checked on hand-made data only",
             Self::Unconfirmed => "not confirmed yet",
         }
     }
@@ -39,31 +39,31 @@ impl Confirmed {
 /// Everything about one cause in one class, or about a state without a cause. Texts end without a full stop.
 ///
 /// A cause gives its words and its rule. [`CauseSpec::in_class`] has a default for everything else, which a cause replaces only
-/// where it differs: how far it is confirmed, what it brings to be rid of it, whom it blames. A whole file of a cause:
+/// where it differs: how far it is confirmed, what its end gains, what it blames. A whole file of a cause:
 ///
 /// ```text
-/// //! Each read takes long, however little the disk is used.
+/// //! Each read takes long, however idle the disk is.
 ///
 /// use super::*;
 ///
 /// thresholds! {
-///     SLOW_ANSWER = 20.0, "ms", "a disk with moving heads answers in some 10 ms, an SSD in less than one";
+///     SLOW_ANSWER = 20.0, "ms", "a disk with moving heads answers in about 10 ms, an SSD in less than one";
 /// }
 ///
 /// pub(super) const CAUSE: CauseSpec = CauseSpec {
-///     headline: "the disk answers slowly",
+///     headline: "a slow disk",
 ///     brief: "each read takes long",
 ///     meaning: "each read from the disk takes long",
-///     rule: &[LOOP_LOSES, SOURCE_IS_SLOW, "the data's disk takes at least `slow_answer` for an I/O"],
+///     rule: &[LOOP_LOSES, SOURCE_IS_SLOW, "the disk with the data takes at least `slow_answer` per I/O"],
 ///     judge: |case| {
 ///         let slow = case.window.io.await_ms.is_some_and(|ms| ms >= SLOW_ANSWER);
 ///         source::judgement(case, Cause::SlowDisk, INFERRED.value).filter(|_| slow)
 ///     },
 ///     signals: &[DISKS, WORKER_WAIT, MAIN_WAIT],
-///     source: "kernel Documentation/admin-guide/iostats.rst: the time that I/Os took, over their number",
-///     limits: "a long queue makes each read wait as well (disk-bandwidth)",
+///     source: "kernel Documentation/admin-guide/iostats.rst: the time that I/Os took, divided by their number",
+///     limits: "a long queue also makes each read wait (disk-bandwidth)",
 ///     advice: advice![
-///         "Copy the data set to an SSD before training" => "it answers ten times as fast and more";
+///         "Copy the dataset to an SSD before training" => "it answers at least ten times as fast";
 ///         Tuning "Raise num_workers" => "more reads are then in flight at once";
 ///     ],
 ///     confirmed: Confirmed::DataFilesOnly,
@@ -80,46 +80,47 @@ pub struct CauseSpec {
     /// The string of verdicts and logs: of a cause from the list of causes; of a state (idle, balanced, unknown) the phase
     /// or the class.
     pub name: &'static str,
-    /// A few words for a headline: "DATA-LOADER: <headline>".
+    /// Two to five words behind the class: "DATA LOADER · <headline>".
     pub headline: &'static str,
-    /// A few words that stand behind the name and say more than it.
+    /// One short line for lists, which says more than the name.
     pub brief: &'static str,
-    /// What it means, for a sentence: "… because <meaning>".
+    /// What it means: a clause behind a colon, "The GPU sits idle while the loop waits for data 74% of the time: <meaning>".
     pub meaning: &'static str,
-    /// What has to be the case, in the order in which it is checked. Names of thresholds stand in backticks.
+    /// What must hold, in the order in which it is checked. A name of a threshold in backticks is shown as its value with its unit:
+    /// "at least `lost_wait` of the time" becomes "at least 10% of the time".
     pub rule: &'static [&'static str],
-    /// Whether the rule holds, and how surely.
+    /// Whether the rule holds, and how sure that is.
     pub(super) judge: fn(&RuleInput<'_>) -> Option<Judgement>,
     /// Where the numbers come from.
     pub signals: &'static [&'static str],
     /// Why the rule is as it is: documentation, measurements.
     pub source: &'static str,
-    /// What it can be mistaken for, and when.
+    /// When the verdict can be wrong, and what looks the same.
     pub limits: &'static str,
-    /// What to do, first thing first.
+    /// What to do, the most promising first.
     pub advice: &'static [AdviceRow],
 
-    // What follows has a default that is right for most causes.
+    // The rest has a default that is right for most causes.
     /// How far it is confirmed. By default as far as most causes of the class, which takes a labeled workload.
     pub confirmed: Confirmed,
-    /// How many times faster the loop can get at most without it; `None` where that cannot be said. By default what its class
-    /// or its wait allows.
+    /// How many times faster the loop can get without it, at most; `None` if that is not known. By default what its class or its
+    /// wait allows.
     pub(in crate::diagnosis) bound: fn(&Self, &Features) -> Option<f64>,
     /// The line of code that is named.
     pub(super) place: CulpritPlace,
-    /// Finds whom or what it blames, most to blame first, besides that line.
+    /// Finds what it blames besides that line, the largest share first.
     pub(super) culprits: &'static [Search],
-    /// Signals that are shown even where they are hardly there, besides that of its wait.
+    /// Signals that are shown however small they are, besides that of its wait.
     pub(super) evidence: &'static [Signal],
-    /// What speaks against it, besides what speaks against its whole class.
+    /// Counter-evidence, besides that against its whole class.
     pub(in crate::diagnosis) against: &'static [&'static [Against]],
-    /// The wait that it is, where it is one that was followed to somebody who is no loader and no device.
+    /// The wait that it is, if it was followed to something that is neither a loader nor a GPU.
     pub(in crate::diagnosis) followed: Option<FollowedWait>,
-    /// CPU time goes into spinning and switching, so that full CPUs are no limit of what can be done.
+    /// CPU time goes into spinning and switching, so full CPUs do not limit what can be gained.
     pub(in crate::diagnosis) wastes_cpu: bool,
     /// Gives the first advice the numbers of this run.
     pub(in crate::diagnosis) sharpen: fn(&mut Advice, &Features),
-    /// The same cause in other words and with other advice, where a window shows a special case of it.
+    /// The same cause with other words and other advice, if a window shows a special case of it.
     pub(super) special_case: fn(&Features) -> Option<&'static CauseSpec>,
     /// The same cause in another class, with a page of its own.
     pub(super) in_other_class: Option<&'static CauseSpec>,
@@ -132,20 +133,20 @@ pub struct AdviceRow {
     pub title: &'static str,
     /// Why it helps.
     pub why: &'static str,
-    /// What it brings at most.
+    /// What it gains at most.
     pub promise: Promise,
 }
 
-/// What an advice brings at most.
+/// What an advice gains at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promise {
     /// The end of the cause.
     Cause,
-    /// The same, but no more than all tuning: it changes how many there are of something, and no code.
+    /// The same, but no more than all tuning: it changes a number and no code.
     Tuning,
-    /// As much as all tuning, even if it is not known what the end of the cause brings.
+    /// As much as all tuning, even if it is not known what the end of the cause gains.
     Ceiling,
-    /// Nothing by itself: it looks for a place in the code, or is for programs of which this may be none.
+    /// Nothing: it finds a place in the code, or fits only some programs.
     Nothing,
 }
 
@@ -160,7 +161,7 @@ impl AdviceRow {
         Self { promise, ..self }
     }
 
-    /// It only changes how many there are of something: the least work.
+    /// It only changes a number, which is the least work.
     pub fn is_tuning(&self) -> bool {
         matches!(self.promise, Promise::Tuning | Promise::Ceiling)
     }
@@ -169,14 +170,14 @@ impl AdviceRow {
 /// A signal on the wrong side of its threshold, and what that means.
 pub(in crate::diagnosis) type Against = (Signal, Side, &'static str);
 
-/// A wait of the loop's that was followed.
+/// A wait of the loop that was followed.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::diagnosis) struct FollowedWait {
-    /// The part of the loop's time that it is.
+    /// The part of the loop's time.
     pub part: PathPart,
-    /// The signal that tells of that part.
+    /// The signal of that part.
     pub signal: Signal,
-    /// What the loop waits for, given who it is: "The loop waits 40% of the time <words>."
+    /// What the loop waits for, given its name: "The loop waits 40% of the time <words>."
     pub words: fn(&str) -> String,
 }
 
@@ -185,13 +186,13 @@ pub(in crate::diagnosis) struct FollowedWait {
 pub(in crate::diagnosis) enum CulpritPlace {
     /// None.
     Nowhere,
-    /// The line at which the main thread waits for the device most.
+    /// The line at which the loop waits for the GPU most.
     Sync,
     /// The line at which it sleeps.
     Sleep,
-    /// The hottest function of the main thread.
+    /// The hottest function of the loop.
     Loop,
-    /// That of the workers; of the main thread where there are none.
+    /// That of the workers; of the loop if there are none.
     Workers,
 }
 
@@ -260,29 +261,42 @@ impl CauseSpec {
     pub fn thresholds(&self) -> Vec<&'static Threshold> {
         let mut found: Vec<&Threshold> = Vec::new();
         for word in self.rule.iter().flat_map(|condition| condition.split('`').skip(1).step_by(2)) {
-            let known = super::ALL_NUMBERS.iter().copied().flatten().find(|threshold| threshold.name() == word);
-            found.extend(known.filter(|known| !found.contains(known)));
+            found.extend(threshold(word).filter(|known| !found.contains(known)));
         }
         found
     }
+
+    /// The rule for a person: with the values of its thresholds in place of their names.
+    pub fn rule_in_words(&self) -> impl Iterator<Item = String> {
+        self.rule.iter().map(|condition| {
+            let parts = condition.split('`').enumerate();
+            let value = |name: &str| threshold(name).map_or_else(|| name.to_owned(), Threshold::words);
+            parts.map(|(place, part)| if place % 2 == 1 { value(part) } else { part.to_owned() }).collect()
+        })
+    }
 }
 
-/// What is gained by the end of a wait that was followed, else of what a class loses.
+/// The threshold of this name.
+fn threshold(name: &str) -> Option<&'static Threshold> {
+    super::ALL_NUMBERS.iter().copied().flatten().find(|threshold| threshold.name() == name)
+}
+
+/// What the end of a followed wait gains, otherwise the end of what its class loses.
 fn without_what_is_lost(spec: &CauseSpec, window: &Features) -> Option<f64> {
     let lost = window.lost_wait();
     match (&spec.followed, spec.class) {
-        // Waits that lead to nobody known may be of this kind too.
+        // Waits that could not be traced may be of this kind too.
         (Some(wait), _) => {
             let chain = window.chain.as_ref()?;
             Some(window.without(chain.lost(wait.part) + chain.lost(PathPart::Unknown)))
         }
-        // Where calls may not be seen some waits are not told to be for batches: then all that the device idles may be.
+        // Where system calls cannot be read, some waits for batches are not recognized: then all of the GPU's idle time may be.
         (None, Class::DataLoader | Class::Io) => {
             let exact = window.main.as_ref().is_none_or(|main| main.exact);
             let idle = window.gpu.as_ref().filter(|_| !exact).map_or(0.0, |_| window.device_idle());
             Some(window.without(lost.max(idle)))
         }
-        // The host's waits for batches, else the device's idle time.
+        // The host's waits for batches, otherwise the GPU's idle time.
         (None, Class::Cpu) if window.waits_lead() => Some(window.without(lost)),
         (None, Class::Cpu) => window.gpu.as_ref().map(|gpu| window.without(1.0 - gpu.job_busy)),
         _ => None,

@@ -1,5 +1,5 @@
 //! Which stage (load, decode, transform, collate) takes the workers' time, and whether more workers would help. The causes that
-//! blame a stage, and the one that blames the number of workers, share this.
+//! blame a stage share this with the cause that blames the number of workers.
 
 use super::{Cause, Judgement, RuleInput};
 use crate::diagnosis::features::{ChainPath, Features, PathPart, Workers};
@@ -10,8 +10,8 @@ use crate::diagnosis::what_if::Loop;
 use crate::rates::chain::paths::WaitEnd;
 
 thresholds! {
-    HALF_ACTIVE = 0.40, "share", "workers that are active less keep up on the whole";
-    MEANWHILE = 0.70, "share of input wait", "where batches are slow to make it was measured at 0.9 and more, where they are slow to hand over at 0.5";
+    HALF_ACTIVE = 0.40, "share", "workers that are active less mostly keep up";
+    MEANWHILE = 0.70, "share of input wait", "measured at 0.9 and more for batches that are slow to make, and at 0.5 for those that are slow to hand over";
 }
 
 const BY_ACTIVE_WORKERS: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: HALF_ACTIVE, to: BUSY };
@@ -23,13 +23,13 @@ impl Stages {
     }
 }
 
-/// How sure it is that workers are slow because of their own work.
+/// Certainty that the workers are slow because of their own work.
 pub(super) fn sureness(workers: &Workers) -> f64 {
     BY_ACTIVE_WORKERS.at(workers.active())
 }
 
-/// The stage with the largest part of the workers' active time, and that part. Reading from memory has no cause of its own:
-/// more workers are all that can be done about it.
+/// The stage with the largest part of the workers' active time, and that part. Reading from memory has no cause of its own: only
+/// more workers help.
 pub(super) fn largest(workers: &Workers) -> Option<(Option<Cause>, f64)> {
     let stages = workers.stages?;
     let parts = [
@@ -48,7 +48,7 @@ pub(super) fn clearly_largest(workers: &Workers) -> Option<(Cause, f64)> {
     largest(workers).and_then(|(stage, part)| Some((stage?, part))).filter(|(_, part)| *part >= STAGE)
 }
 
-/// Whether the workers that the CPUs can carry would bring most of what can be gained. Where that is not known, they would.
+/// Whether as many workers as the CPUs can carry would gain most of what is possible. Unknown counts as yes.
 pub(super) fn more_workers_help(fed: Option<Loop>) -> bool {
     fed.is_none_or(|fed| {
         let found = fed.enough_workers();
@@ -57,10 +57,19 @@ pub(super) fn more_workers_help(fed: Option<Loop>) -> bool {
     })
 }
 
-/// The same on CPUs that others leave alone: those that they use now may be free in a minute, which makes it unsure that more
-/// workers help, but is no reason to blame the workers' code.
+/// The same on CPUs without other processes: the CPUs that these use now may be free in a minute. That makes it less certain that
+/// more workers help, but is no reason to blame the workers' code.
 pub(super) fn more_workers_help_undisturbed(case: &RuleInput<'_>) -> bool {
     more_workers_help(Loop::from_window(case.window).map(|fed| fed.undisturbed(case.window)))
+}
+
+/// A stage for a sentence: `67% of the workers' active time goes into decoding`.
+pub(super) fn doing(stage: Cause) -> &'static str {
+    match stage {
+        Cause::Decode => "decoding",
+        Cause::Transform => "transforms",
+        _ => "collating",
+    }
 }
 
 /// The rule of a stage: it is clearly the largest, and more workers would not carry it.
@@ -73,11 +82,11 @@ pub(super) fn judge(case: &RuleInput<'_>, cause: Cause) -> Option<Judgement> {
     })
 }
 
-/// The workers are at work in most of the time that the loop waits for batches, as far as its waits were followed. What is left
-/// may be taking batches over.
+/// The workers work during most of the loop's waits for batches, as far as these were followed. The rest may be taking batches
+/// over.
 pub(super) fn works_meanwhile(case: &RuleInput<'_>) -> bool {
     let ways = || case.window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| way.part == PathPart::Loader);
-    // A sending thread at work is the hand-over.
+    // A sending thread that works is the hand-over.
     let works = |way: &&ChainPath| {
         let own = way.hops.last().is_some_and(|last| last.pid == last.tid);
         own && !matches!(way.end, WaitEnd::Asked | WaitEnd::Unknown | WaitEnd::Loader | WaitEnd::Stopped)
@@ -86,7 +95,7 @@ pub(super) fn works_meanwhile(case: &RuleInput<'_>) -> bool {
     at_work >= LOST_WAIT && at_work >= MEANWHILE.value * case.main.shares.input_wait
 }
 
-/// What is gained at most by a stage that takes no time.
+/// The most that a stage without any cost would gain.
 pub(super) fn bound(window: &Features, stage: fn(&Stages) -> f64) -> Option<f64> {
     let of_waits = window.without(window.lost_wait());
     let stages = window.workers.as_ref().and_then(|workers| workers.stages).filter(|stages| stages.making() > 0.0);

@@ -1,5 +1,5 @@
-//! CPU time that the job wants and does not get. Its causes differ in who gets it instead; whether threads queue for a CPU, and how
-//! sure that is, they share.
+//! CPU time that the job wants and does not get. The causes differ in what gets it instead; they share whether threads queue for a
+//! CPU, and how sure that is.
 
 use super::rule_input::{Bottleneck, RuleInput};
 use super::{Cause, Judgement, slow_samples};
@@ -9,33 +9,33 @@ use crate::rates::Wait;
 use crate::rates::chain::paths::WaitEnd;
 
 thresholds! {
-    QUEUES_LONG = 0.35, "share", "a thread that queues this much takes half as long again for its work";
-    QUEUES_NOT = 0.30, "of the strength of queueing", "full cores without queueing: the work just fits, and who would gain from free cores is less clear";
-    AT_WORK = 0.30, "share", "whoever makes the batches and wants a CPU for less has no work to speak of: full cores are then somebody else's affair";
-    OF_THE_JOB = 0.50, "of the job's use", "others that take less than half of what the job has leave it the larger part";
-    OWN_THREADS = 2.0, "threads per process", "one is its own; fewer than two on average make a crowd of processes";
+    QUEUES_LONG = 0.35, "share", "a thread that queues this much takes half again as long for its work";
+    QUEUES_NOT = 0.30, "of the strength of queueing", "full CPUs without queueing: the work just fits, and it is less clear what would gain from free CPUs";
+    AT_WORK = 0.30, "share", "workers that want a CPU for less hardly work, so full CPUs are not their problem";
+    OF_THE_JOB = 0.50, "of the job's use", "other processes that use less than half as much leave the job the larger part";
+    OWN_THREADS = 2.0, "threads per process", "one is the process's own; fewer than two on average are a crowd of processes";
 }
 
-/// A factor of the bottleneck's own sureness.
+/// A factor of the certainty of the bottleneck.
 const QUEUEING: ConfidenceRamp = ConfidenceRamp { least: 0.65, most: 1.0, from: HARDLY, to: QUEUES_LONG };
 
-/// What there is too much of.
+/// What there are too many of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crowd {
-    /// Threads that compute for each other.
+    /// Threads that compute together.
     Threads,
     Processes,
     /// Threads that each make batches of their own: fewer of them would not do more.
     Makers,
 }
 
-/// Threads of the job queue for a CPU, or would if they wanted any more of it.
+/// Threads of the job queue for a CPU, or would if they wanted more CPU time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Queueing {
     pub confidence: f64,
-    /// Other processes hold the CPUs.
-    pub neighbours: bool,
-    /// The job has far more threads at work than CPUs: this is what there is too much of.
+    /// Other processes use the CPUs.
+    pub behind_others: bool,
+    /// The job has far more threads at work than CPUs: this is what there are too many of.
     pub crowded: Option<Crowd>,
     /// The allowed CPUs are full.
     pub full: bool,
@@ -45,7 +45,7 @@ pub(super) struct Queueing {
     pub of_workers: bool,
 }
 
-/// Whether anybody can be short of CPU time or memory: whoever the loop waits for, or else a main thread that shows it.
+/// Whether CPU time or memory can be short: for what the loop waits for, or for a loop that shows it itself.
 pub(super) fn may_starve(case: &RuleInput<'_>) -> bool {
     match case.bottleneck {
         Bottleneck::Workers(_) | Bottleneck::InProcess => true,
@@ -59,18 +59,18 @@ pub(super) fn may_starve(case: &RuleInput<'_>) -> bool {
     }
 }
 
-/// How long whoever sets the pace wants a CPU, and how long of that it queues, both as shares of all time: queueing for half of
-/// hardly any time costs nothing.
+/// How long the threads that set the pace want a CPU, and how much of that they queue, both as shares of all time: queueing for
+/// half of hardly any time costs nothing.
 #[derive(Debug, Clone, Copy)]
 struct CpuDemand {
     runnable: f64,
     queued: f64,
-    /// How long it waits for something else, where no CPU would help.
+    /// How long they wait for something else, where no CPU would help.
     elsewhere: f64,
 }
 
 impl CpuDemand {
-    /// Of the workers, where the loop waits for them, else of the loop.
+    /// Of the workers, if the loop waits for them, otherwise of the loop.
     fn new(case: &RuleInput<'_>) -> Self {
         case.slow_workers().map_or_else(|| Self::by_loop(case.window, case.main), Self::by_workers)
     }
@@ -107,13 +107,13 @@ impl CpuDemand {
         self.queued >= LARGER_HALF.value * (self.runnable + self.elsewhere)
     }
 
-    /// It queues at least this part of that time, and loses enough by it for a person to care.
+    /// It queues at least this part of that time, and loses enough by it to matter.
     fn reaches(&self, share: Threshold) -> bool {
         self.run_queue_delay() >= share && self.queued >= LOST_WAIT
     }
 }
 
-/// The loop's run-queue delay, as a share of its runnable time, where it is long enough to matter.
+/// The loop's run-queue delay as a share of its runnable time, if it is long enough to matter.
 pub(in crate::diagnosis) fn main_queues(case: &RuleInput<'_>) -> Option<f64> {
     Some(CpuDemand::by_loop(case.window, case.main))
         .filter(|wanted| wanted.reaches(MAIN_RUN_DELAY))
@@ -123,7 +123,7 @@ pub(in crate::diagnosis) fn main_queues(case: &RuleInput<'_>) -> Option<f64> {
 /// Whether threads queue for a CPU, and how sure that is.
 pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     let cpu = &case.window.cpu;
-    // The loop may lose more to its own queueing than to its workers: they all want a CPU at the same moment, and rest afterwards.
+    // The loop may lose more to its own queueing than to its workers: they all want a CPU at the same moment and rest afterwards.
     let by_loop = CpuDemand::by_loop(case.window, case.main);
     let itself = by_loop.reaches(QUEUES_LONG) && by_loop.queued >= case.lost;
     let workers = case.slow_workers().filter(|_| !itself);
@@ -131,7 +131,7 @@ pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     if workers.is_some_and(|workers| wanted.runnable < workers.io_wait) {
         return None;
     }
-    // Single batches are slow by themselves, not because of queueing.
+    // Single batches are slow, and not because of queueing.
     if slow_samples::by_period(case).is_some() && !wanted.is_mostly_queueing() {
         return None;
     }
@@ -147,9 +147,9 @@ pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     }
     let cores = cpu.usable();
     let others = cpu.others.unwrap_or(0.0);
-    let neighbours = others_hold(case) && others >= OF_THE_JOB.value * cpu.job.unwrap_or(0.0);
-    // They only take what the job leaves free, so that nothing of it waits for a CPU; or its own work is the larger part.
-    if neighbours && (!queues || workers.is_none() && !wanted.is_mostly_queueing()) {
+    let behind_others = others_hold(case) && others >= OF_THE_JOB.value * cpu.job.unwrap_or(0.0);
+    // They only take what the job leaves free, so nothing of it waits for a CPU; or its own work is the larger part.
+    if behind_others && (!queues || workers.is_none() && !wanted.is_mostly_queueing()) {
         return None;
     }
     let strength = QUEUEING.part(wanted.run_queue_delay()).max(if full { QUEUES_NOT.value } else { 0.0 });
@@ -169,10 +169,10 @@ pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
         case.sure
     };
     let (confidence, mostly) = (sure * QUEUEING.between(strength), wanted.is_mostly_queueing());
-    Some(Queueing { confidence, neighbours, crowded, full, mostly, of_workers: workers.is_some() })
+    Some(Queueing { confidence, behind_others, crowded, full, mostly, of_workers: workers.is_some() })
 }
 
-/// Others use a good part of the CPUs. Under a quota for fewer CPUs than allowed, that counts only if they leave none free.
+/// Other processes use a good part of the CPUs. Under a quota for fewer CPUs than allowed, that counts only if they leave none free.
 pub(in crate::diagnosis) fn others_hold(case: &RuleInput<'_>) -> bool {
     let cpu = &case.window.cpu;
     let quota = cpu.allowed.filter(|allowed| cpu.usable() < *allowed);
@@ -180,22 +180,22 @@ pub(in crate::diagnosis) fn others_hold(case: &RuleInput<'_>) -> bool {
     !room && cpu.others.unwrap_or(0.0) >= NEIGHBOUR.value * quota.unwrap_or(cpu.usable())
 }
 
-/// Whoever the loop waits for loses more to queueing for a CPU (pauses by a quota included) than to other waits.
+/// What the loop waits for loses more to queueing for a CPU (pauses by a quota included) than to other waits.
 pub(super) fn queues_rather_than_waits(case: &RuleInput<'_>) -> bool {
     let wanted = CpuDemand::new(case);
     wanted.queued >= wanted.elsewhere
 }
 
-/// The main thread queues for long although nobody is known to hold the CPUs. If it queued less, its own work would be the larger part.
+/// The loop queues for long although nothing is known to use the CPUs. If it queued less, its own work would be the larger part.
 pub(super) fn queues_alone(case: &RuleInput<'_>, cause: Cause) -> Option<Judgement> {
     let explained =
-        queueing(case).is_some_and(|queueing| queueing.neighbours || queueing.crowded.is_some() || queueing.full);
+        queueing(case).is_some_and(|queueing| queueing.behind_others || queueing.crowded.is_some() || queueing.full);
     let queues = CpuDemand::by_loop(case.window, case.main).reaches(QUEUES_LONG);
     let alone = matches!(case.bottleneck, Bottleneck::Dry(_) | Bottleneck::NoDevice) && queues && !explained;
     alone.then(|| case.found(cause, GUESSED))
 }
 
-/// What is gained if neither the loop nor whoever it waits for queues for a CPU any more. Workers then make a batch in the time that
+/// What is gained if neither the loop nor what it waits for queues for a CPU any more. Workers then make a batch in the time that
 /// they work and wait for their source, and the loop waits for them no longer than that.
 pub(super) fn without_queueing(window: &Features) -> Option<f64> {
     let main = window.main.as_ref()?;

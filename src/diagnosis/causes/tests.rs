@@ -1,4 +1,4 @@
-//! The causes are complete, and say nothing that another place says differently.
+//! The causes are complete, and contradict no other place.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ fn every_phase_without_training_is_explained() {
 fn every_wait_elsewhere_is_a_cause_of_its_own() {
     let of_causes: BTreeSet<PathPart> =
         Cause::ALL.iter().filter_map(|cause| cause.spec().followed).map(|wait| wait.part).collect();
-    // Of a thread of its own it must be seen that it makes no batches.
+    // A thread of the process counts only if stacks show that it makes no batches.
     let mut waits: BTreeSet<PathPart> = Features::default().waits_elsewhere().collect();
     assert!(waits.insert(PathPart::OwnThread));
     assert_eq!(waits, of_causes);
@@ -76,7 +76,7 @@ fn a_cause_has_its_variants_name_in_json_and_is_found_by_it() {
     assert_eq!(Cause::named("Too-Few-Workers"), None);
 }
 
-/// A percentage in a rule could drift from the threshold; one that it names is printed beside it.
+/// A percentage in a rule could drift from the threshold; the value of a threshold that it names is printed in its place.
 #[test]
 fn rules_name_their_thresholds() {
     let rules = || everything().into_iter().flat_map(|cause| cause.rule.iter().map(move |rule| (cause.name, rule)));
@@ -87,7 +87,7 @@ fn rules_name_their_thresholds() {
             assert!(numbers().any(|threshold| threshold.name() == word), "{cause}: {word}");
         }
     }
-    // What several causes share, one of them explains; but what is only about how sure one can be.
+    // A shared threshold is explained by at least one cause, except for those that only concern certainty.
     let named: BTreeSet<String> =
         everything().iter().flat_map(|cause| cause.thresholds()).map(Threshold::name).collect();
     let general = ["device_idle", "clearly_lost", "clearly_dry", "always_busy", "hardly", "larger_half"];
@@ -134,7 +134,7 @@ fn asked_for_by_name_by_class_or_by_both() {
 }
 
 #[test]
-fn what_is_misspelled_has_neighbours() {
+fn a_misspelled_name_has_suggestions() {
     assert_eq!(near("too-few-worker").first(), Some(&"too-few-workers"));
     assert_eq!(near("decod").first(), Some(&"decode"));
     assert_eq!(near("gpu/trottled").first(), Some(&"throttled"));

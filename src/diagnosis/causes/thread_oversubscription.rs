@@ -4,14 +4,15 @@ use super::starvation::Crowd;
 use super::*;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "far more threads than cores",
+    headline: "far more threads than CPUs",
     brief: "far more threads than CPUs",
     meaning: "many more threads want to run than there are CPUs",
     rule: &[
         SHORT_OF_CPU,
-        "threads queue for a CPU at least `run_delay` of their runnable time, or the allowed CPUs are in use \
-         `cores_full`",
-        "at least `oversubscribed` are active, and `own_threads` and more in each process that has any",
+        "threads queue for a CPU at least `run_delay` of the time they could run, or at least `cores_full` of the \
+         allowed CPUs is in use",
+        "at least `oversubscribed` are active, and at least `own_threads` in the processes that have active \
+         threads",
     ],
     judge: |case| {
         let crowded = starvation::queueing(case).filter(|queueing| queueing.crowded == Some(Crowd::Threads));
@@ -20,13 +21,15 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             .or_else(|| starvation::queues_alone(case, Cause::ThreadOversubscription))
     },
     signals: &[THREADS, CPUS, WORKER_TIME, MAIN_TIME],
-    source: "OpenMP, BLAS and OpenCV start a thread for each CPU of the machine in every process; torch sets its own \
-             to one in a worker (torch/utils/data/_utils/worker.py), the others it does not know",
-    limits: "a main thread that queues although CPUs are free (an affinity to one CPU) is called so too",
+    source: "OpenMP, BLAS and OpenCV start a thread per CPU of the machine in every process. In a worker, torch \
+        sets its own to one (torch/utils/data/_utils/worker.py) but does not know about the others",
+    limits: "a loop that queues although CPUs are free (pinned to one CPU) gets this verdict too",
     advice: advice![
-        Tuning "Set OMP_NUM_THREADS=1 and cv2.setNumThreads(0) in the workers" => "each worker starts a thread per CPU";
-        Tuning "Limit BLAS threads in worker_init_fn (threadpoolctl.threadpool_limits(1), or OPENBLAS_NUM_THREADS=1)"
-            => "torch limits only its own threads in a worker";
+        Tuning "Set OMP_NUM_THREADS=1 and cv2.setNumThreads(0) in workers"
+            => "each worker starts a thread per CPU";
+        Tuning "Limit BLAS threads in worker_init_fn"
+            => "torch limits only its own threads in a worker; threadpoolctl.threadpool_limits(1) or \
+                OPENBLAS_NUM_THREADS=1 limits these";
     ],
     wastes_cpu: true,
     ..CauseSpec::in_class(Class::Cpu)

@@ -1,4 +1,4 @@
-//! Heat or power makes the device lower its clocks.
+//! Heat or power makes the GPU lower its clocks.
 
 use super::*;
 
@@ -7,27 +7,27 @@ thresholds! {
 }
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "the device's clocks are held down",
-    brief: "power or heat lowers the clocks",
-    meaning: "heat or power makes the device lower its clocks",
+    headline: "GPU clocks held down",
+    brief: "heat or power lowers the GPU clocks",
+    meaning: "heat or power holds the GPU's clocks down",
     rule: &[
         KEPT_BUSY,
         "a clock event reason for heat, slowdown or power brake is active in at least `gpu_throttled`",
-        "the software power cap alone is only a finding beside another: a well-used device ends up there",
+        "the software power cap alone is only another finding: a well-used GPU ends up there",
     ],
     judge: |case| {
         let gpu = case.busy_device()?;
         is_held_down(gpu).then(|| case.found(Cause::Throttled, 1.0))
     },
     signals: &[CLOCK_REASONS, DEVICE],
-    source: "nvml.h, nvmlClocksEventReason*: HW slowdown 0x8, SW thermal 0x20, HW thermal 0x40, power brake 0x80; SW \
-             power cap 0x4, idle 0x1 and applied clocks 0x2 do not count",
-    limits: "says that the clocks are held down, not by how much: compare the SM clock with the device's maximum",
+    source: "nvml.h, nvmlClocksEventReason*: HW slowdown 0x8, SW thermal 0x20, HW thermal 0x40 and power brake \
+        0x80 count; SW power cap 0x4, idle 0x1 and applied clocks 0x2 do not",
+    limits: "it says that the clocks are held down, not by how much: compare the SM clock with the GPU's maximum",
     advice: advice![
-        Nothing "Check cooling and power supply (`nvidia-smi -q -d PERFORMANCE`)"
-            => "the clocks are held down while it works";
-        Nothing "Check the power limit (`nvidia-smi -q -d POWER`) and raise it with `nvidia-smi -pl` where it was lowered"
-            => "a limit below the default holds the clocks down as well";
+        Nothing "Check cooling and power: `nvidia-smi -q -d PERFORMANCE`"
+            => "the clocks are held down while the GPU works";
+        Nothing "Check the power limit: `nvidia-smi -q -d POWER`"
+            => "a limit below the default also holds the clocks down; `nvidia-smi -pl` raises it";
     ],
     culprits: &[culprits::gpus],
     ..CauseSpec::in_class(Class::Gpu)

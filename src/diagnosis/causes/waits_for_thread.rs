@@ -1,44 +1,48 @@
-//! The loop waits for another thread of its own process that makes no batches: it holds a lock, computes a result, or is joined.
+//! The loop waits for another thread of its process that makes no batches: it holds a lock, computes a result, or is joined.
 
 use super::*;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "another thread of the program holds the loop up",
-    brief: "the loop waits for a thread of its own",
-    meaning: "the loop waits for a lock that another thread of its process holds, or for that thread's result or end",
+    headline: "waiting for another thread",
+    brief: "the loop waits for a thread of its own process",
+    meaning: "the loop waits for a lock, a result, or the end of another thread in its process",
     rule: &[
         WAIT_IS_FOLLOWED,
-        "it leads to another thread of the loop's process",
-        "with stacks: at least `larger_half` of that time the loop's code stands at a line that takes a lock or joins a thread; or \
-         waits without saying for what, as for a future's result, while the other threads are seen to make no batches; or, less \
-         surely, at a queue, where the loop itself works less than `lost_wait`, no model is seen and no device used: then these \
-         threads train, and the loop notes what they report",
-        "less than `larger_half` of that time is for saving state",
+        "it ends at another thread of the loop's process",
+        "with stacks: for at least `larger_half` of that time, the loop is at a line that takes a lock or joins a \
+         thread",
+        "or it waits without saying for what, as for a future's result, while the other threads make no batches",
+        "or, less certain, it waits at a queue, works less than `lost_wait` of the time itself, and neither a \
+         model nor a GPU is in use: then these threads train, and the loop collects their reports",
+        "less than `larger_half` of that time goes into saving state",
     ],
     judge: |case| {
         let waits = case.window.chain.as_ref().map_or(0.0, |chain| chain.share(PathPart::OwnThread));
         let saves = case.main.shares.checkpoint >= LARGER_HALF.value * waits;
         // What comes out of a queue may be a batch after all, of a loop whose model has no frames of its own.
         let at_queue = case.main.share(Activity::QueueWait) >= LARGER_HALF.value * case.lost_to(PathPart::OwnThread);
-        let words = "what comes out of that queue is not seen";
+        let words = "trainmon cannot see what comes out of that queue, and it may be batches";
         (case.waits_for(PathPart::OwnThread) && !saves)
             .then(|| case.found(Cause::WaitsForThread, 1.0).less_sure_if(at_queue, GUESSED, words))
     },
     signals: &[CHAIN, MAIN_STACKS, MAIN_WAIT, DEVICE],
-    source: "a lock of Python's threading is a futex without a holder's name (Python/thread_pthread.h), so who runs meanwhile \
-             tells the holder; a queue that waits in native code looks alike but for the line that it is called from",
-    limits: "without stacks, or where the program's source cannot be read, such a thread is taken for one that makes batches \
-             (data-loader/in-process-loading), less surely",
+    source: "a lock in Python's threading is a futex that does not name its holder (Python/thread_pthread.h), so \
+        the thread that runs during the wait is taken for the holder. A queue that waits in native code looks the \
+        same except for the line that calls it",
+    limits: "without stacks, or where the program's source cannot be read, such a thread is taken for one that \
+        makes batches (data-loader/in-process-loading), with less certainty",
     advice: advice![
-        "Take the thread's result or end in a later step, and hold a lock only to copy or swap what is shared"
-            => "the loop waits as long as the thread works";
-        "Let the thread run less often, or on a copy that the loop leaves behind" => "every N steps is often enough for statistics";
-        Nothing "Find the line with `py-spy dump --pid`" => "it shows which thread stands where";
+        "Take the result a step later; hold locks only to copy data"
+            => "the loop waits for as long as that thread works";
+        "Run that thread less often, or on a copy of the data"
+            => "for statistics, every N steps is often enough";
+        Nothing "Find the line with `py-spy dump --pid`"
+            => "it shows where each thread is";
     ],
     followed: Some(FollowedWait {
         part: PathPart::OwnThread,
         signal: Signal::WaitsForThread,
-        words: |who| format!("for {who} of its own process, at a lock or for that thread's result or end"),
+        words: |name| format!("for {name} of its own process: a lock, a result, or its end"),
     }),
     ..CauseSpec::in_class(Class::Cpu)
 };

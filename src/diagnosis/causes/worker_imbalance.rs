@@ -3,19 +3,19 @@
 use super::*;
 
 thresholds! {
-    IMBALANCE = 0.35, "share", "measured on labelled workloads: even sets differ by less than 0.15";
+    IMBALANCE = 0.35, "share", "measured on labeled workloads: even sets differ by less than 0.15";
 }
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "one worker holds up the others",
-    brief: "one worker holds up the others",
-    meaning: "one worker works while the others wait for it (batches are taken in order)",
+    headline: "one worker delays the others",
+    brief: "one worker delays the others",
+    meaning: "the other workers wait for one, because batches are taken in order",
     rule: &[
         LOOP_LOSES,
         "there are at least two workers",
-        "the busiest worker is active at least `busy` of its time, and at least `imbalance` more than the median \
-         worker",
-        "or some workers have ended while the others go on: their feeder threads are still there",
+        "the busiest worker is active at least `busy` of the time, which is at least `imbalance` of the time more \
+         than the median worker",
+        "or some workers have ended while others continue: their queue threads still exist",
     ],
     judge: |case| {
         let workers = case.slow_workers()?;
@@ -27,9 +27,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         (uneven && slow_samples::by_period(case).is_none()).then(|| case.found(Cause::WorkerImbalance, 1.0))
     },
     signals: &[MAIN_WAIT, WORKER_TIME, WORKER_BATCHES],
-    source: "torch.utils.data takes batches from the workers in turn (in_order=True), so a slow one holds up all",
-    limits: "with an IterableDataset, a worker whose shard has ended ends as well, which near the end of an epoch is no \
-             lasting loss; a short watch may catch one slow batch instead",
+    source: "torch.utils.data takes batches from the workers in turn (in_order=True), so a slow worker holds up \
+        all of them",
+    limits: "with an IterableDataset, a worker ends with its shard; near the end of an epoch that is no lasting \
+        loss. A short observation may catch a single slow batch instead",
     advice: advice![
         "Even out the shards or the sample cost between workers"
             => "the loop takes batches in turn, so the slowest worker sets the pace";
@@ -46,9 +47,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 const WITHOUT_SHARD: CauseSpec = CauseSpec {
     meaning: "some workers have no shard of the stream",
     advice: advice![
-        "Split the stream into at least as many shards as there are workers, of the same size"
-            => "a worker without a shard ends, and the others have to do its part: more workers change nothing";
-        Nothing "Where it cannot be split, make the samples cheaper" => "what reads a shard is a single worker";
+        "Split the stream into at least one equal shard per worker"
+            => "a worker without a shard ends and the others do its part, so more workers change nothing";
+        Nothing "If it cannot be split, make the samples cheaper"
+            => "each shard is read by a single worker";
     ],
     ..CAUSE
 };
