@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::CommandFactory;
 use trainmon::cli::Cli;
 use trainmon::diagnosis::Verdict;
-use trainmon::diagnosis::causes;
+use trainmon::diagnosis::causes::{self, Confirmed};
 use trainmon::diagnosis::verdict::Class;
 use trainmon::outputs::csv;
 use trainmon::tui::keys;
@@ -141,11 +141,16 @@ fn check_table(page: &str, heading: &str, rows: &[String]) {
 
 #[test]
 fn the_causes_are_listed_as_in_their_table() {
-    let mut rows = vec!["| class | cause | what it means | how far that is confirmed |".to_owned()];
-    rows.push("|---|---|---|---|".to_owned());
+    let mut rows = vec!["| class | cause | confirmed | what it means |".to_owned()];
+    rows.push("|---|---|:---:|---|".to_owned());
     for cause in causes::all() {
-        let (class, confirmed) = (cause.class.word(), cause.confirmed.words());
-        rows.push(format!("| `{class}` | `{}` | {} | {confirmed} |", cause.name, cause.meaning));
+        let mark = match cause.confirmed {
+            Confirmed::LabelledWorkloads => "●",
+            Confirmed::FakeDeviceOnly => "◐",
+            Confirmed::DataFilesOnly => "○",
+            Confirmed::Unconfirmed => "–",
+        };
+        rows.push(format!("| `{}` | `{}` | {mark} | {} |", cause.class.word(), cause.name, cause.meaning));
     }
     check_table("docs/verdicts.md", "## Classes and causes", &rows);
     let page = read("docs/verdicts.md");

@@ -1,73 +1,73 @@
-//! The account of the loop's lost time: what it could go without, in groups in which no second counts twice. The largest group is
-//! what a verdict is about, the others that are worth telling stand beside it.
+//! The account of the loop's lost time: what it could do without, in groups. No second counts twice. The largest group is the
+//! verdict, and the others worth telling are listed with it.
 //!
-//! Its entries are the ways of the chain, which add up to the loop's time and agree with its split; a group says what would have to
-//! change for its ways to vanish.
+//! Its entries are the paths of the chain, which add up to the loop's time and agree with its split. A group says what has to
+//! change for its paths to vanish.
 
 use super::features::{Chain, Features, PathPart};
 use super::stats::round;
 use super::thresholds::*;
 
 thresholds! {
-    FOLLOWED = 30.0, "samples", "two seconds of them: a share of 0.3 is known to within 9 points";
+    FOLLOWED = 30.0, "samples", "two seconds of samples give a share of 0.3 to within 9 points";
 }
 
 /// What the loop loses time to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LossGroup {
-    /// Batches: waiting for them, and making them itself.
+    /// Data: waiting for batches, and making them in the loop.
     Batches,
     /// Its own work.
     Own,
-    /// A wait that was followed to somebody who is no loader and no device.
+    /// A traced wait for something other than a loader or a GPU.
     Wait(PathPart),
 }
 
-/// The groups with what is lost to each, 0–1, the largest first.
+/// The groups with the share lost to each, 0–1, the largest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Account(Vec<(LossGroup, f64)>);
 
 impl Account {
-    /// Of a window. Waits that lead to nobody known may be of any kind, so a smaller one is not told beside them.
+    /// For a window. Untraced waits may be of any kind, so a smaller group is not listed with them.
     pub fn from_window(window: &Features) -> Self {
         let (mut batches, mut own) = (window.lost_wait(), window.lost_work());
         let mut groups = Vec::new();
         if let Some(chain) = window.followed_chain() {
             let unknown = chain.lost(PathPart::Unknown);
             let waits = window.waits_elsewhere().map(|part| (part, chain.lost(part)));
-            // A loop that streams its data itself waits for batches.
+            // A loop that streams its own data waits for data.
             let loads =
                 |lost: f64| window.loop_stacks().is_some_and(|stacks| stacks.loading() > LARGER_HALF.value * lost);
             let waits = waits.filter(|(part, lost)| *lost >= unknown && !(*part == PathPart::Remote && loads(*lost)));
             groups.extend(waits.map(|(part, lost)| (LossGroup::Wait(part), lost)));
-            // Whoever is waited for is the answer where that is for a batch.
+            // What the loop waits for is the answer, also if the wait is for data.
             let all: f64 = chain.ways.iter().map(|way| way.lost).sum();
             let told: f64 = groups.iter().map(|(_, lost)| lost).sum();
             batches = batches.min(all - chain.lost(PathPart::Own) - told);
-            // Two threads that take turns at the interpreter lock leave each half of it: the wait is the smaller part even where it
-            // doubles the step.
+            // Two threads that share the interpreter lock have half of it each: the wait is the smaller part even if it doubles the
+            // step.
             if chain.lost(PathPart::InterpreterLock) >= LOST_WAIT {
                 own *= LARGER_HALF.value;
             }
         }
         groups.extend([(LossGroup::Batches, batches), (LossGroup::Own, own)]);
-        // Of two that are as large the first comes first: no window knows a share more closely.
+        // Equal groups keep their order: no window knows a share more exactly.
         groups.sort_by(|a, b| round(b.1, 3).total_cmp(&round(a.1, 3)));
         Self(groups)
     }
 
-    /// What is lost to a group.
+    /// The share lost to a group.
     pub fn lost(&self, group: LossGroup) -> f64 {
         self.0.iter().find(|(known, _)| *known == group).map_or(0.0, |(_, lost)| *lost)
     }
 
-    /// The groups that a person would do something about, the largest first.
+    /// The groups worth fixing, the largest first.
     pub fn worth_telling(&self) -> impl Iterator<Item = (LossGroup, f64)> {
         self.0.iter().copied().filter(|(_, lost)| *lost >= LOST_WAIT)
     }
 
-    /// The largest group with what is lost to it, and what is lost to the second largest. Where none is worth telling, the pace is
-    /// that of the loop's own work.
+    /// The largest group, the share lost to it, and the share lost to the second largest. If none is worth telling, the loop's own
+    /// work sets the pace.
     pub fn largest(&self) -> (LossGroup, f64, f64) {
         let (group, lost) = self.worth_telling().next().unwrap_or((LossGroup::Own, 0.0));
         (group, lost, self.0.get(1).map_or(0.0, |(_, lost)| *lost))
@@ -75,7 +75,7 @@ impl Account {
 }
 
 impl Features {
-    /// Whom the loop waits for, where that was followed long enough.
+    /// The chain, if it was traced for long enough.
     pub fn followed_chain(&self) -> Option<&Chain> {
         self.chain.as_ref().filter(|chain| f64::from(chain.samples) >= FOLLOWED)
     }

@@ -1,21 +1,21 @@
-//! How often verdicts are right, against how sure the rules are of them.
+//! How often verdicts are right at each confidence of the rules.
 //!
-//! Each factor of a rule is set for what that rule may mistake; multiplied with the others they are a little too careful. On the
-//! labelled programs and on those of other people, with stacks and without, verdicts were right with 2.1 times the odds that the
-//! rules gave them (tests/calibration.csv; `python tests/dev.py calibrate` fits it again). On the labelled ones alone it is more, for
-//! the rules were made with them in sight. What the rules do not call sure does not become so.
+//! Each factor of a rule is set for what that rule may confuse. Multiplied with the others, they are a little too careful. On
+//! the labeled programs and on other people's, with stacks and without, verdicts were right with 2.1 times the odds that the
+//! rules gave them (tests/calibration.csv; `python tests/dev.py calibrate` fits it again). On the labeled ones alone it is
+//! more, because the rules were made with them in sight. What the rules do not call sure does not become so.
 
 use super::causes::Judgement;
 use super::class::Class;
 use super::thresholds::*;
 
 thresholds! {
-    ODDS = 2.1, "times the odds", "logistic regression of right on the rules' log-odds finds this shift with a slope of 0.94 (Platt scaling)";
-    CALLED_SURE = 0.80, "confidence", "what a person acts upon without looking further";
+    ODDS = 2.1, "times the odds", "logistic regression on the rules' log-odds finds this shift, with a slope of 0.94 (Platt scaling)";
+    CALLED_SURE = 0.80, "confidence", "what a person acts on without looking further";
     NOT_SURE = 0.79, "confidence", "the most below it";
 }
 
-/// The confidence of a judgement as the part of such verdicts that is right, 0–1. Where nothing is claimed it stays as it is.
+/// The confidence of a judgment as the part of such verdicts that is right, 0–1. A verdict that claims nothing keeps its own.
 pub(super) fn calibrated(judgement: &Judgement) -> f64 {
     if judgement.class == Class::Unknown {
         return judgement.confidence;
@@ -26,7 +26,7 @@ pub(super) fn calibrated(judgement: &Judgement) -> f64 {
 fn of_rules(confidence: f64) -> f64 {
     let part = ODDS.value * confidence / (ODDS.value - 1.0).mul_add(confidence, 1.0);
     let most = if confidence < CALLED_SURE.value { NOT_SURE } else { CERTAIN };
-    // What is certain stays so.
+    // Certain verdicts stay certain.
     part.min(most.value).max(confidence.min(CERTAIN.value))
 }
 

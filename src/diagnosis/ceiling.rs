@@ -1,9 +1,9 @@
-//! The most that tuning can bring with the code as it is: the best number of workers, sizes of pools, threads and CPUs.
+//! The most that tuning can gain without changing code: the best number of workers, threads and CPUs, the best pool sizes.
 //!
-//! As a linear programme: a loop of rate r needs of each resource what it needs now, times r. The loop's own thread, the device
-//! and the CPUs each allow one second of work a second, and each of the CPUs' stages may have as many CPUs as there are. With
-//! one unknown the best rate is the one at which the first resource is full, so no solver is needed, and no step has to be
-//! counted: the shares of time that each resource is in use now say it all.
+//! It is a linear program: a loop that runs r times as fast needs r times as much of each resource. The loop's thread, the GPU
+//! and the CPUs each provide one second of work per second, and each stage on the CPUs may use all of them. With one unknown,
+//! the best rate is the one at which the first resource is full. So it takes no solver and no counted steps: the share of time
+//! that each resource is in use now says it all.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,16 +16,16 @@ use crate::rates::Wait;
 use crate::text::named_enum;
 
 thresholds! {
-    WORTH_TUNING = 0.05, "share", "what brings less is within the noise of a step's length";
+    WORTH_TUNING = 0.05, "share", "a smaller gain is within the noise of a step's length";
     LEAST_OWN = 0.01, "share", "taking a batch and counting a step costs something";
 }
 
 named_enum! {
-    /// What is full first.
+    /// The resource that is full first.
     pub enum Limit {
         /// The loop's own thread.
         Loop = "loop",
-        /// The device.
+        /// The GPU.
         Device = "device",
         /// The CPUs.
         Cpus = "cpus",
@@ -45,9 +45,9 @@ impl Limit {
 /// How fast the same code can get.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
-    /// Times faster than now, at most; 1 where nothing is left.
+    /// Upper bound of the speed-up; 1 where nothing is left to gain.
     pub speedup_at_most: f64,
-    /// What is full then.
+    /// The resource that is full then.
     pub limit: Limit,
 }
 
@@ -57,24 +57,20 @@ impl Ceiling {
         let limit = self.limit.words();
         if self.speedup_at_most.is_finite() && self.speedup_at_most > 1.0 + WORTH_TUNING.value {
             let times = self.speedup_at_most;
-            format!(
-                "With the same code on these CPUs, any number of workers and threads brings {times:.1}× at most: then {limit}."
-            )
+            format!("Tuning workers and threads alone can gain at most {times:.1}×. Beyond that {limit}.")
         } else {
             let part = percent(WORTH_TUNING.value);
-            format!(
-                "With the same code on these CPUs, no number of workers and threads brings more than {part}: {limit}."
-            )
+            format!("Tuning workers and threads alone gains less than {part}: {limit}.")
         }
     }
 
-    /// Of a window with what was found in it, on these CPUs; `None` where the loop's thread is not seen.
+    /// For a window, its cause and these CPUs; `None` if the loop's thread was not sampled.
     pub(super) fn from_window(window: &Features, found: Option<&CauseSpec>, on: &Capacity) -> Option<Self> {
         let main = window.main.as_ref()?;
         let own = own_part(window, main).max(LEAST_OWN.value);
-        // A loop that does nothing but wait for the device is not the limit itself.
+        // A loop that only waits for the GPU is not the limit itself.
         let device = if main.shares.device_sync >= LARGER_HALF.value * own { Limit::Device } else { Limit::Loop };
-        // A wait that spins takes a CPU, but does no work.
+        // A spinning wait takes a CPU and does no work.
         let used = window.cpu.job.map(|used| (used - main.spins).max(0.0));
         let used = used.filter(|_| !found.is_some_and(|found| found.wastes_cpu));
         let limits = [
@@ -87,9 +83,8 @@ impl Ceiling {
     }
 }
 
-/// Share of its time in which the loop does what no tuning takes from it. Waits for whoever makes batches or answers end with
-/// enough of those, and so may waits that could not be followed; loading in the loop itself moves out; queueing for a CPU ends with
-/// enough CPUs.
+/// Share of the loop's time that no tuning removes. Enough workers or services end the waits for them, and perhaps the waits
+/// that could not be traced. Loading moves out of the loop. Enough CPUs end the queueing.
 fn own_part(window: &Features, main: &LoopThread) -> f64 {
     let fixed = [
         PathPart::Own,
@@ -117,9 +112,9 @@ mod tests {
     fn words_name_the_gain_and_what_ends_it() {
         let words = |speedup_at_most, limit| Ceiling { speedup_at_most, limit }.words();
         let some = words(1.88, Limit::Cpus);
-        assert!(some.contains("brings 1.9× at most") && some.ends_with("then the CPUs are full."), "{some}");
+        assert!(some.contains("at most 1.9×.") && some.ends_with("Beyond that the CPUs are full."), "{some}");
         let none = words(1.04, Limit::Loop);
-        assert!(none.contains("no number") && none.ends_with("the loop itself is the limit."), "{none}");
+        assert!(none.contains("less than 5%") && none.ends_with(": the loop itself is the limit."), "{none}");
         assert!(words(f64::NAN, Limit::Device).ends_with("the GPU is the limit."));
     }
 

@@ -1,4 +1,4 @@
-//! The wait chain as verdicts show it: a tree of who waits for whom, with shares of the loop's time.
+//! The wait chain of a verdict: a tree of what the loop waits for, and what that waits for, with shares of the loop's time.
 
 mod node;
 
@@ -10,17 +10,17 @@ use super::thresholds::{LARGER_HALF, LOST_WAIT};
 use crate::rates::chain::paths::{WaitEdge, WaitEnd};
 pub use node::{ChainNode, NodeKind, NodeName, NodeState, children, own, waits_for};
 
-/// Most nodes of a verdict that stand for something known: the largest.
+/// Most nodes of a verdict; the largest are kept.
 const NODES: usize = 32;
-/// Most nodes that are put together at all.
+/// Most nodes that are collected before that.
 const ALL_NODES: usize = 512;
-/// Nodes with less than this share of the time are left out, or put together where they are many.
+/// Nodes with a smaller share are left out, or put together if there are many.
 const NODE_SHOWN: f64 = 0.01;
 
 struct ChainTree<'a> {
     chain: &'a Chain,
     window: &'a Features,
-    /// The process that the data workers ask.
+    /// The process that the workers ask.
     server: Option<u32>,
     nodes: Vec<ChainNode>,
 }
@@ -39,7 +39,7 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
         ..tree.of_loop(NodeState::Waits)
     });
     chain.ways.iter().for_each(|way| tree.add(way));
-    // Where hardly anything of the loop is lost its device works all the while, whether it is waited for or not.
+    // If the loop loses hardly anything, its GPU works all along, whether the loop waits for it or not.
     let lost: f64 = chain.ways.iter().map(|way| way.lost).sum();
     if window.gpu.is_some() && lost < LOST_WAIT && chain.share(PathPart::Device) <= 0.0 {
         let (part, end) = (PathPart::Device, WaitEnd::Device);
@@ -59,14 +59,14 @@ impl ChainTree<'_> {
         ChainNode { kind: NodeKind::Thread, pid, tid, name: NodeName::Loop, state, ..ChainNode::default() }
     }
 
-    /// Where the loop's code stands for the larger part of its waits, which are this share of the time.
+    /// The line where the loop spends most of its waits, which take this share of the time.
     fn of_waits(&self, waits: f64) -> Option<String> {
         let stacks = self.window.main.as_ref()?.stacks.as_ref()?;
         let longest = stacks.hottest.first().filter(|place| place.share >= LARGER_HALF.value * waits);
         longest.map(ToString::to_string)
     }
 
-    /// Where it works.
+    /// The line where it works most.
     fn of_work(&self) -> Option<String> {
         let stacks = self.window.main.as_ref()?.stacks.as_ref()?;
         stacks.hottest_own.as_ref().map(ToString::to_string)
@@ -77,7 +77,7 @@ impl ChainTree<'_> {
         Some(workers.each.iter().find(|worker| worker.pid == pid)?.hottest.as_ref()?.to_string())
     }
 
-    /// Adds to the node below `parent` that is the same, or to a new one; its number.
+    /// Adds to the same node below `parent`, or to a new one. Returns its number.
     fn at(&mut self, parent: Option<u32>, new: ChainNode) -> Option<u32> {
         let same = |node: &ChainNode| {
             (node.kind, node.pid, node.tid, &node.name, node.state, node.by)
@@ -107,7 +107,7 @@ impl ChainTree<'_> {
     fn add(&mut self, way: &ChainPath) {
         if way.is_loops_own() {
             let own = self.chain.ways.iter().find(|way| way.is_loops_own());
-            // What stacks show most is the longest of them.
+            // The hottest line belongs to the longest of them.
             let at = if own.is_some_and(|own| own.part == way.part) { self.of_work() } else { None };
             let state = match way.part {
                 PathPart::Loads => NodeState::Loads,
@@ -162,8 +162,8 @@ impl ChainTree<'_> {
         }
     }
 
-    /// Leaves out what is too small to be shown. Where that is a visible part of what a node waits for, one node stands for it, so
-    /// that every node's children add up to it.
+    /// Leaves out what is too small to show. If that is a visible part of a node's wait, one node called `others` replaces it, so
+    /// that the children of every node add up to it.
     fn cut(&mut self) {
         let mut largest: Vec<&ChainNode> = self.nodes.iter().skip(1).collect();
         // No child is larger than its parent, and none comes before it.
@@ -195,7 +195,7 @@ impl ChainTree<'_> {
         self.nodes = nodes;
     }
 
-    /// A node for the resource at the end, where that is no thread.
+    /// A node for the resource at the end, unless that is a thread.
     fn end(&self, way: &ChainPath) -> Option<ChainNode> {
         let named = |name: &str| NodeName::Named(name.to_owned());
         let (kind, name, state) = match &way.end {

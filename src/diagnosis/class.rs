@@ -12,13 +12,13 @@ named_enum! {
         Io = "io",
         /// The CPU.
         Cpu = "cpu",
-        /// The device.
+        /// The GPU.
         Gpu = "gpu",
         /// No resource costs more than a few percent.
         Balanced = "balanced",
         /// Not training now.
         Idle = "idle",
-        /// Not a training process, or too little could be seen.
+        /// Not a training process, or too little could be read.
         #[default]
         Unknown = "unknown",
     }
@@ -52,22 +52,22 @@ impl Class {
     /// What holds the loop back, for a sentence.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::DataLoader => "batches are not made fast enough",
-            Self::Io => "the data does not arrive, or state is not saved, fast enough",
-            Self::Cpu => "the host is the limit",
-            Self::Gpu => "the device is the limit",
+            Self::DataLoader => "batches are not ready in time",
+            Self::Io => "data is not read, or state is not saved, fast enough",
+            Self::Cpu => "the CPU side is the limit",
+            Self::Gpu => "the GPU is the limit",
             Self::Balanced => "nothing costs more than a few percent",
-            Self::Idle => "not training now; `phase` says which",
-            Self::Unknown => "not a training process, or too little could be seen",
+            Self::Idle => "not training now; `phase` says what it does instead",
+            Self::Unknown => "not a training process, or too little could be read",
         }
     }
 }
 
 named_enum! {
-    /// What the job is doing, before any bottleneck is looked for.
+    /// What the job is doing: decided before any bottleneck is looked for.
     #[derive(Default)]
     pub enum Phase {
-        /// Not enough has been seen.
+        /// Not enough data yet.
         #[default]
         Unknown = "unknown",
         /// Starting: imports, model and data set set-up, first batches.

@@ -1,5 +1,5 @@
-//! Makes the texts of a verdict safe to show. Names of programs, files, addresses, functions and the reasons that sources give
-//! are written by others; all of them enter verdicts, and most of what trainmon prints is made of verdicts.
+//! Makes the texts of a verdict safe to show. Names of programs, files, addresses and functions, and the reasons of sources,
+//! come from outside. All of them enter verdicts, and most of what trainmon prints is made of verdicts.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::text::{fit, sanitise};
 /// Longest text, cells: a sentence with a path in it. A path has up to 4,096 bytes.
 const LONGEST_TEXT: usize = 1024;
 
-/// The verdict with every text on one line, without anything that could steer a terminal, and of bounded length.
+/// The verdict with every text on one line, of bounded length, and without anything that could control a terminal.
 pub(super) fn cleaned(mut verdict: Verdict) -> Verdict {
     let each = |text: &mut String| clean(text);
     [&mut verdict.summary, &mut verdict.command, &mut verdict.started].into_iter().for_each(each);

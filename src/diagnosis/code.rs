@@ -1,6 +1,6 @@
 //! Stacks → lines and functions of the user's code, and the stages of a worker's time.
 //!
-//! As everywhere, the sampler gives the time and the stacks split it: a worker that is not idle is in one of its stages.
+//! The sampler gives the time and the stacks split it: a worker that is not idle is in one of its stages.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,26 +12,25 @@ use super::parts::{Hottest, Stages};
 use super::stats::round;
 use super::thresholds::LOST_WAIT;
 
-/// Samples' weight that all workers together have beside a worker's own: they run the same code, and one of many is
-/// looked into seldom.
+/// Weight, in samples, of all workers' stacks beside a worker's own: they run the same code, and each of many is sampled
+/// rarely.
 const POOLED: f64 = 8.0;
-/// Samples of all workers from which their stages are told.
+/// Samples of all workers that are enough to tell their stages.
 const ENOUGH_POOLED: u64 = 10;
-/// Samples of one process from which it is told by its own stacks alone.
+/// Samples of one process that are enough to judge it by its own stacks alone.
 const ENOUGH_OWN: u64 = 20;
-/// A share of waiting that only a worker's stacks know of, from which they are believed against the sampler.
+/// A share of waiting that only a worker's stacks show, at which they are trusted over the sampler.
 const UNKNOWN_WAIT: f64 = 0.25;
-/// Samples that a library's function must have for each of the user's own to be named before it: by default it is the
-/// user's code that can be changed.
+/// Samples that a library's function needs for each of the user's own to be named first: by default it is the user's code,
+/// which can be changed.
 const LIBRARY: u32 = 3;
 /// Entries in lists of functions.
 const TOP: usize = 5;
 /// Functions and lines with less than this share are not named.
 const LEAST_SHARE: f64 = 0.005;
 
-/// Lines at which the host waits for the device: calls that are there for it, lines that are leaves again and again while
-/// their text reads a value back, and, where the sampler saw waits for the device, lines that were blocked. `share` is what
-/// a number of samples stands for.
+/// Lines that wait for the GPU: calls made for that, lines whose text reads a value back and that are leaves again and again,
+/// and lines that were blocked while the sampler saw waits for the GPU. `share` is the weight of a number of samples.
 pub(super) fn sync_lines(stacks: &ProcessStacks, share: impl Fn(u32) -> f64, device_sync: f64) -> Vec<Hottest> {
     let places = stacks.places.iter().filter(|place| !place.activity.is_input());
     let mut lines: Vec<(&CodePlace, u32)> = places.map(|place| (place, syncs(place, device_sync))).collect();
@@ -40,7 +39,7 @@ pub(super) fn sync_lines(stacks: &ProcessStacks, share: impl Fn(u32) -> f64, dev
     named.filter(|line| line.share >= LEAST_SHARE).collect()
 }
 
-/// Samples of a place that are waits for the device.
+/// Samples of a place that are waits for the GPU.
 fn syncs(place: &CodePlace, device_sync: f64) -> u32 {
     if place.activity == Activity::Sync {
         return place.samples;
@@ -61,8 +60,8 @@ fn syncs(place: &CodePlace, device_sync: f64) -> u32 {
     read_back.max(if device_sync >= LOST_WAIT { place.blocked } else { 0 })
 }
 
-/// Samples of the loop's thread at lines that wait for another thread of the program. A lock that is waited for in native
-/// code leaves no frame of its own, but its line takes it; a thread that is joined is waited for in the standard library.
+/// Samples of the loop's thread at lines that wait for another thread of the program. A lock in native code has no frame of
+/// its own, but its line takes it; joining a thread waits in the standard library.
 pub(super) fn at_lock_lines(stacks: &ProcessStacks) -> u32 {
     let samples = |place: &CodePlace| match place.text.as_deref() {
         Some(text) if enters_a_context(text) || text.contains(".acquire(") => place.leaf,
@@ -72,33 +71,33 @@ pub(super) fn at_lock_lines(stacks: &ProcessStacks) -> u32 {
     stacks.places.iter().filter(|place| place.user).map(samples).sum()
 }
 
-/// The line that the loop sleeps at most.
+/// The line where the loop sleeps most.
 pub(super) fn sleep_line(stacks: &ProcessStacks, share: impl Fn(u32) -> f64) -> Option<Hottest> {
     let sleeps = |place: &&CodePlace| is_sleep(place.text.as_deref(), &place.file, &place.function);
     let most = stacks.places.iter().filter(sleeps).max_by_key(|place| place.samples);
     most.map(|place| hottest(place, share(place.samples)))
 }
 
-/// Nothing else happens on a line `with …:` than that it is entered: what is blocked there is a lock, a condition, a semaphore.
+/// A line `with …:` only enters something: what blocks there is a lock, a condition or a semaphore.
 fn enters_a_context(text: &str) -> bool {
     let code = text.split_once(" #").map_or(text, |(code, _)| code);
     code.starts_with("with ") && code.trim_end().ends_with(':')
 }
 
-/// Calls of torch and JAX that wait for the device without a Python frame of their own. `float()`, `bool()` and `print()`
-/// of a tensor do too, but of anything else they do not.
+/// Calls of torch and JAX that wait for the GPU without a Python frame of their own. So do `float()`, `bool()` and `print()`
+/// of a tensor, but not of anything else.
 fn reads_back(text: &str) -> bool {
     const CALLS: &str = ".item() .cpu() .tolist() .numpy() synchronize( .nonzero( torch.nonzero( .to(\"cpu\" .to('cpu' \
                          masked_select( block_until_ready(";
     CALLS.split(' ').any(|call| text.contains(call))
 }
 
-/// The main thread's largest functions, without the loader's own that nobody can change.
+/// The loop's hottest functions, without those of the loader, which nobody can change.
 pub(super) fn hottest_functions(stacks: &ProcessStacks, share: impl Fn(u32) -> f64) -> Vec<Hottest> {
     functions(stacks.places.iter().filter(is_own), share, TOP)
 }
 
-/// The largest of them outside of waits for the device and for other ranks, at the line that takes most of it.
+/// The hottest of them apart from waits for the GPU and for other ranks, at its hottest line.
 pub(super) fn hottest_own(stacks: &ProcessStacks, share: impl Fn(u32) -> f64, device_sync: f64) -> Option<Hottest> {
     let works = |place: &CodePlace| CodePlace {
         samples: place.samples.saturating_sub(syncs(place, device_sync)),
@@ -113,7 +112,7 @@ fn is_own(place: &&CodePlace) -> bool {
     !place.activity.is_input() || place.activity.is_loading()
 }
 
-/// The largest functions, the user's own first, each at its most frequent line.
+/// The hottest functions, the user's own first, each at its most frequent line.
 fn functions<'a>(
     places: impl Iterator<Item = &'a CodePlace>,
     share: impl Fn(u32) -> f64,
@@ -136,7 +135,7 @@ fn functions<'a>(
     named.filter(|function| function.share >= LEAST_SHARE).collect()
 }
 
-/// The function that a comprehension stands in: before CPython 3.12 it has a frame of its own (PEP 709).
+/// The function around a comprehension: before CPython 3.12 a comprehension has a frame of its own (PEP 709).
 fn enclosing(function: &str) -> &str {
     const OWN: [&str; 4] = ["<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"];
     match function.rsplit_once(".<locals>.") {
@@ -154,10 +153,10 @@ fn hottest(place: &CodePlace, share: f64) -> Hottest {
     }
 }
 
-/// A worker's stages and hottest function. `None` where neither its own stacks nor those of the others tell.
+/// A worker's stages and hottest function. `None` if neither its own stacks nor those of the others are enough.
 ///
-/// Its active time is the sampler's; stacks split it. What the sampler saw blocked is reading, wherever in the data set it
-/// stood, for a blocked `read()` has no frame of its own.
+/// Its active time is the sampler's, and stacks split it. What the sampler saw blocked is reading, wherever in the data set it
+/// was, because a blocked `read()` has no frame of its own.
 pub(super) fn worker_stages(
     io_wait: f64,
     idle: f64,
@@ -212,7 +211,7 @@ fn is_set_up(activity: Activity) -> bool {
     matches!(activity, Activity::Import | Activity::Python)
 }
 
-/// The sampler takes a futex for idleness; the stacks know better where they are many and say something else.
+/// The sampler counts a futex as idle. Stacks know better if there are many and they disagree.
 fn idle_share(own: &ProcessStacks, measured: f64) -> f64 {
     let total = own.main.total();
     let seen = f64::from(own.main.get(Activity::Waiting)) / total.max(1) as f64;

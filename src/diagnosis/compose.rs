@@ -4,15 +4,15 @@ use crate::sample::Sample;
 use crate::text::sanitise;
 
 use super::calibration::calibrated;
-use super::causes::{AdviceRow, Cause, CauseSpec, Judgement, Promise, in_words};
+use super::causes::{AdviceRow, Cause, CauseSpec, Judgement, Promise};
 use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
-use super::culprits::{self, Culprit, CulpritKind, NAMED};
 use super::evidence::evidence;
 use super::features::Features;
 use super::stalls;
 use super::stats::{percent, round};
 use super::subject::Subject;
+use super::summary::summary;
 use super::thresholds::*;
 use super::verdict::{
     Advice, Context, Finding, MainThread, OwnCost, StepSource, Steps, Unavailable, Verdict, WorkerVerdict,
@@ -21,11 +21,8 @@ use super::visibility::Visibility;
 use super::what_if::Capacity;
 
 thresholds! {
-    NOTHING_LEFT = 0.97, "share", "of what waits leave so little nothing can be told";
+    NOTHING_LEFT = 0.97, "share", "the waits leave too little to judge the rest by";
 }
-
-/// Culprits that a sentence names one by one.
-const IN_A_SENTENCE: usize = 2;
 
 /// Builds the verdict. Session counters (`observed_s`, `first_verdict_s`, `steps.count`) are for the caller.
 pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Features, sample: &Sample) -> Verdict {
@@ -38,7 +35,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
     }
     let main = window.main.as_ref();
     let mut culprits = judgement.culprits(spec, window);
-    let summary = summary(judgement, spec, window, &culprits);
+    let summary = summary(context.pid, judgement, spec, window, &culprits);
     culprits.extend(judgement.culprits_outside(window));
     let ceiling = Ceiling::from_window(window, spec, &Capacity::left(&window.cpu)).filter(|_| is_training(judgement));
     Verdict {
@@ -84,23 +81,23 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
     }
 }
 
-/// It trains, and something is known of it.
+/// Whether it trains and a verdict was possible.
 fn is_training(judgement: &Judgement) -> bool {
     judgement.phase == Phase::Training && !matches!(judgement.class, Class::Unknown | Class::Idle)
 }
 
-/// What else was found, what would come next, and what makes the verdict less sure.
+/// What else was found, what would be the next limit, and what makes the verdict less certain.
 fn findings(judgement: &Judgement, window: &Features) -> Vec<Finding> {
     let class = judgement.class;
     let doubts = judgement.doubts.iter().filter(|_| class != Class::Unknown);
     let doubts = doubts.map(|doubt| {
-        let text = format!("less sure because {doubt}");
+        let text = format!("Less certain: {doubt}");
         Finding { class, cause: None, confidence: 0.0, text }
     });
     judgement.others.iter().cloned().chain(next_limit(judgement, window)).chain(doubts).collect()
 }
 
-/// What would hold the loop back once its waits for batches are gone.
+/// What would limit the loop if it did not wait for data.
 fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
     let main = window.main.as_ref()?;
     let lost = window.lost_wait();
@@ -113,11 +110,11 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
     let (cause, text) = match window.gpu.as_ref().map(|gpu| of_rest(gpu.job_busy)) {
         Some(busy) if busy >= DEVICE_BUSY => {
             let busy = percent(busy.min(1.0));
-            (Cause::ComputeBound, format!("next: without these waits the GPU would be busy {busy} of the time"))
+            (Cause::ComputeBound, format!("next limit: without these waits the GPU would be busy {busy} of the time"))
         }
         _ if host >= LARGER_HALF => {
             let host = percent(host.min(1.0));
-            let text = format!("next: without these waits the loop's own work on the host takes {host} of the time");
+            let text = format!("next limit: without these waits the loop's own work would take {host} of the time");
             (Cause::MainThread, text)
         }
         _ => return None,
@@ -125,132 +122,7 @@ fn next_limit(judgement: &Judgement, window: &Features) -> Option<Finding> {
     Some(Finding::new(cause, judgement.confidence * GUESSED.value, text))
 }
 
-fn summary(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features, culprits: &[Culprit]) -> String {
-    let doubt = judgement.doubts.first().map_or("too little has been seen", String::as_str);
-    let training = match judgement.class {
-        Class::Unknown => return format!("No verdict: {doubt}."),
-        Class::Idle => {
-            return match judgement.phase {
-                Phase::Stopped if window.frozen.is_some() => return frozen(window),
-                Phase::Stopped => "The process is stopped (SIGSTOP or a debugger); `kill -CONT` lets it go on.",
-                Phase::Hung => return hung(window),
-                Phase::Finished => "The process has ended.",
-                Phase::Init => return starting(window),
-                Phase::Compile => "The model is being compiled: no steps are taken meanwhile.",
-                Phase::Validation => "The job validates: no steps are taken meanwhile.",
-                _ => match &judgement.meaning {
-                    Some(words) => return format!("The job trains nothing now: it {words}."),
-                    None => {
-                        "The job is alive, but neither computes nor waits for data: done, hung or waiting for input."
-                    }
-                },
-            }
-            .into();
-        }
-        Class::Balanced => "Nothing costs the loop more than a few percent".to_owned(),
-        Class::Cpu if !window.waits_lead() => {
-            let unread = || match window.accelerators.is_empty() {
-                true => "How busy the GPU is cannot be read".to_owned(),
-                false => "The job uses an accelerator that trainmon cannot read".to_owned(),
-            };
-            let unread = window.load_unknown().then(unread);
-            idle(window).or(unread).unwrap_or_else(|| "The loop runs on the CPU".into())
-        }
-        Class::DataLoader | Class::Io | Class::Cpu => waits(window),
-        Class::Gpu => match &window.gpu {
-            Some(gpu) => format!("The GPU is busy {} of the time", percent(gpu.busy)),
-            None if window.communicates || window.trainers > 1 => {
-                "The loop goes on when all ranks have got there".into()
-            }
-            None => "The GPU is busy".into(),
-        },
-    };
-    if let Some(text) = elsewhere(spec, window) {
-        return text;
-    }
-    let mut text = match spec {
-        Some(spec) => format!("{training}: {}", judgement.meaning.as_deref().unwrap_or(spec.meaning)),
-        None => training,
-    };
-    text += &who(culprits);
-    if let (Some(workers), Class::DataLoader | Class::Io) = (&window.workers, judgement.class) {
-        let plural = if workers.count == 1 { "" } else { "s" };
-        text += &format!("; {} worker{plural} {} busy", workers.count, percent(workers.busy));
-        if workers.io_wait > HARDLY {
-            text += &format!(", {} waiting for their source", percent(workers.io_wait));
-        }
-    }
-    if let Some((words, line)) = spec.and_then(|spec| spec.line(window)) {
-        text += &format!("; {words} {}", line.with_share());
-    }
-    text + "."
-}
-
-/// That no step has been taken yet, and the line that keeps it.
-fn starting(window: &Features) -> String {
-    let hottest =
-        window.loop_stacks().and_then(|seen| seen.hottest_own.as_ref()).filter(|place| place.share >= NAMED);
-    let place = hottest.map_or(String::new(), |place| format!("; most of it in {}", place.with_share()));
-    format!("The job is starting: it does not step yet{place}.")
-}
-
-/// ` (rustc (PID 24077): 0.9 CPUs; …)`: who else than code and GPUs is to blame.
-fn who(culprits: &[Culprit]) -> String {
-    let named = |culprit: &&Culprit| !matches!(culprit.kind, CulpritKind::Line | CulpritKind::Gpu);
-    let mut words: Vec<String> = culprits.iter().filter(named).map(ToString::to_string).collect();
-    let more = words.len().saturating_sub(IN_A_SENTENCE);
-    words.truncate(IN_A_SENTENCE);
-    if more > 0 {
-        words.push(format!("{more} more"));
-    }
-    if words.is_empty() { String::new() } else { format!(" ({})", words.join("; ")) }
-}
-
-/// That the job is frozen, and what lets it go on.
-fn frozen(window: &Features) -> String {
-    let paused = "The job is paused: its control group is frozen, as `docker pause` does";
-    match window.frozen.iter().flatten().next() {
-        Some(thaw) => format!("{paused}; `{}` lets it go on.", sanitise(thaw)),
-        None => format!("{paused}."),
-    }
-}
-
-/// That nothing goes on, and which ranks are missing.
-fn hung(window: &Features) -> String {
-    let ranks: Vec<String> = window.ranks_gone.iter().take(culprits::MOST_CULPRITS).map(u32::to_string).collect();
-    let more = if window.ranks_gone.len() > ranks.len() { " and more" } else { "" };
-    match ranks.len() {
-        0 => "The job hangs: nothing that the loop waits for moves.".to_owned(),
-        1 => format!("The job hangs: rank {} has ended, and the others wait for it.", ranks.concat()),
-        _ => format!("The job hangs: ranks {}{more} have ended, and the others wait for them.", ranks.join(", ")),
-    }
-}
-
-/// The sentence on a wait that was followed: for whom.
-fn elsewhere(spec: Option<&CauseSpec>, window: &Features) -> Option<String> {
-    let wait = spec?.followed?;
-    let share = window.chain.as_ref()?.share(wait.part);
-    Some(format!("The loop {}.", in_words(window, &wait, share)?))
-}
-
-fn waits(window: &Features) -> String {
-    let shares = window.main.as_ref().map(|main| main.shares).unwrap_or_default();
-    if shares.checkpoint > window.lost_wait() {
-        return format!("The loop saves state {} of the time", percent(shares.checkpoint));
-    }
-    if shares.input_wait < LOST_WAIT {
-        return idle(window).unwrap_or_else(|| "The loop makes its own batches".into());
-    }
-    let who = if window.gpu.is_some() { "The GPU waits while the loop waits" } else { "The loop waits" };
-    format!("{who} for batches {} of the time", percent(shares.input_wait))
-}
-
-/// How long the device idles, where there is one.
-fn idle(window: &Features) -> Option<String> {
-    window.gpu.as_ref().map(|gpu| format!("The GPU is idle {} of the time", percent(1.0 - gpu.job_busy)))
-}
-
-/// Steps. What goes round while the job does not train is counted as well, and is none.
+/// Steps. Turns of a loop that does not train are not steps.
 fn steps(judgement: &Judgement, window: &Features) -> Steps {
     let steps = &window.steps;
     let rate = steps.rate().filter(|_| judgement.class != Class::Idle);
@@ -268,7 +140,7 @@ fn steps(judgement: &Judgement, window: &Features) -> Steps {
     }
 }
 
-/// Each worker. Stopped ones stand somewhere, but are in no stage.
+/// Each worker. A stopped one is in no stage.
 fn workers(judgement: &Judgement, window: &Features) -> Vec<WorkerVerdict> {
     let mut each = window.workers.as_ref().map(|workers| workers.each.clone()).unwrap_or_default();
     for worker in each.iter_mut().filter(|_| judgement.phase == Phase::Stopped) {
@@ -277,7 +149,7 @@ fn workers(judgement: &Judgement, window: &Features) -> Vec<WorkerVerdict> {
     each
 }
 
-/// Puts the advice first that brings most. One that only changes a number stays first, and says why.
+/// Puts the advice with the largest gain first. One that only changes a number stays first, and says why.
 fn most_first(advice: &mut [Advice], first_tunes: bool) {
     let bound = |advice: &Advice| advice.speedup_at_most.unwrap_or(1.0);
     let Some((first, rest)) = advice.split_first_mut() else { return };
@@ -285,16 +157,16 @@ fn most_first(advice: &mut [Advice], first_tunes: bool) {
     match first.speedup_at_most {
         Some(brings) if first_tunes => {
             if most > brings {
-                first.why += "; to change a number is the least work, so it comes first";
+                first.why += "; it comes first because changing a number is the least work";
             }
         }
         _ => advice.sort_by(|a, b| bound(b).total_cmp(&bound(a))),
     }
 }
 
-/// Lets a frozen job go on.
+/// Resumes a frozen job.
 fn resume(thaw: &str) -> Advice {
-    let why = "its control group is frozen: none of its processes run";
+    let why = "its control group is frozen, so none of its processes run";
     Advice { title: format!("Resume it: {}", sanitise(thaw)), why: why.into(), ..Advice::default() }
 }
 
@@ -304,7 +176,7 @@ fn advice(
     window: &Features,
     ceiling: Option<Ceiling>,
 ) -> Vec<Advice> {
-    // Of what trains, a cause's; of what does not, only what lets it go on.
+    // While the job trains, the advice of its cause; otherwise only what lets it continue.
     let known = match (spec, judgement.phase) {
         (None, Phase::Stopped | Phase::Hung) => super::causes::spec_of(judgement.class, None, judgement.phase),
         _ => spec,

@@ -1,7 +1,7 @@
-//! What speaks against a verdict: evidence on the wrong side of its threshold, and sources that it rests on.
+//! Evidence against a verdict: numbers on the wrong side of their limit, and the sources that the verdict rests on.
 //!
-//! The decision has weighed all of this already: the confidence says how much it counted. Here is what there was to weigh.
-//! What speaks against one cause stands in its file; what speaks against all causes of a class, here.
+//! The decision has weighed all of this already, and the confidence says how much it counted. This file lists what was
+//! weighed for every cause of a class; the file of a cause lists what counts against that cause alone.
 
 use super::causes::{Against, WAITS_FOR_BATCHES};
 use super::class::Class;
@@ -9,34 +9,34 @@ use super::signals::{Evidence, Side, Signal};
 use super::verdict::Verdict;
 use crate::sample::SourceId;
 
-const NOT_THE_DEVICE: &[Against] = &[
-    (Signal::GpuBusy, Side::Over, "the device is busy nevertheless: little is left to gain"),
-    (Signal::GpuThrottled, Side::Over, "the device is throttled as well"),
-    (Signal::GpuOthers, Side::Over, "other processes use the device too"),
+const NOT_THE_GPU: &[Against] = &[
+    (Signal::GpuBusy, Side::Over, "the GPU is busy anyway, so little is left to gain"),
+    (Signal::GpuThrottled, Side::Over, "the GPU is throttled as well"),
+    (Signal::GpuOthers, Side::Over, "other processes use the GPU too"),
 ];
 const STARVED: &[Against] = &[
     (Signal::CgroupThrottled, Side::Over, "the CPU quota throttles the job"),
     (Signal::PsiMemory, Side::Over, "memory is short"),
 ];
-const QUEUES: &[Against] = &[(Signal::MainRunDelay, Side::Over, "the main thread queues for a CPU")];
+const QUEUES: &[Against] = &[(Signal::MainRunDelay, Side::Over, "the loop queues for a CPU")];
 const NOT_THE_LOADER: &[Against] = &[
-    (Signal::InputWait, Side::Under, "the main thread hardly waits for batches"),
-    (Signal::LostWait, Side::Under, "the device is busy during most of the waiting"),
+    (Signal::InputWait, Side::Under, "the loop hardly waits for data"),
+    (Signal::LostWait, Side::Under, "the GPU is busy during most of the waiting"),
     (Signal::DiskBusy, Side::Over, "the disk is busy as well"),
 ];
 
-/// What speaks against every verdict of a class.
+/// What counts against every verdict of a class.
 fn of_class(class: Class) -> &'static [&'static [Against]] {
     match class {
-        Class::DataLoader => &[NOT_THE_LOADER, NOT_THE_DEVICE, QUEUES, STARVED],
-        Class::Io => &[NOT_THE_DEVICE, QUEUES],
-        Class::Cpu => &[NOT_THE_DEVICE],
+        Class::DataLoader => &[NOT_THE_LOADER, NOT_THE_GPU, QUEUES, STARVED],
+        Class::Io => &[NOT_THE_GPU, QUEUES],
+        Class::Cpu => &[NOT_THE_GPU],
         Class::Gpu | Class::Balanced => &[WAITS_FOR_BATCHES, QUEUES, STARVED],
         Class::Idle | Class::Unknown => &[],
     }
 }
 
-/// The evidence that speaks against the verdict, the side of its threshold that it is on, and what that means.
+/// The evidence against the verdict, the side of its limit that it is on, and what that means.
 pub fn counter_evidence(verdict: &Verdict) -> impl Iterator<Item = (&Evidence, Side, &'static str)> {
     let of_cause = verdict.cause.map_or(&[][..], |cause| cause.spec_in(verdict.class).against);
     verdict.evidence.iter().filter_map(move |evidence| {

@@ -1,12 +1,13 @@
-//! Whom or what a verdict blames, by name: the searches that a cause can name as its own.
+//! What a verdict blames, by name: processes, disks, files, addresses, lines. A cause names the searches that it uses.
 //!
-//! Everything that shows a culprit, the sentence of the verdict among it, takes it from the list that is made here.
+//! Everything that shows a culprit, the summary included, takes it from the list made here.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::chain::NodeName;
 use super::features::{ChainPath, Features, PathPart, program, program_of};
 use super::stats::{percent, round};
 use super::thresholds::*;
@@ -17,12 +18,12 @@ use crate::sample::MountKind;
 use crate::text::named_enum;
 
 thresholds! {
-    NAMED = 0.10, "share", "a line with less than a tenth of the time is not worth naming alone";
+    NAMED = 0.10, "share", "a line with less than a tenth of the time is not worth naming";
 }
 
 /// Most culprits of a verdict, and ranks in a sentence.
 pub(super) const MOST_CULPRITS: usize = 8;
-/// Use of CPUs by others below which it is not shown, cores.
+/// Smaller use of CPUs by other processes is not shown, cores.
 pub(super) const OTHERS_SHOWN: f64 = 0.2;
 
 named_enum! {
@@ -59,25 +60,25 @@ named_enum! {
         Gpu = "gpu",
         /// Of the disk's time.
         Disk = "disk",
-        /// Of the time of whoever is held back: the loop's, or a worker's.
+        /// Of the time of the loop or of the worker that is held back.
         #[default]
         Time = "time",
     }
 }
 
-/// Somebody or something that a verdict blames.
+/// Something that a verdict blames.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Culprit {
     /// What it is.
     pub kind: CulpritKind,
-    /// The process, where it is one.
+    /// The process, if it is one.
     pub pid: Option<u32>,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How many processes of that name there are besides; the share is that of all of them.
+    /// Number of further processes of that name; the share is that of all of them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
-    /// How much of `unit` it takes; `None` where that is not known.
+    /// How much of `unit` it takes; `None` if unknown.
     pub share: Option<f64>,
     /// What `share` is of.
     pub unit: Option<ShareOf>,
@@ -102,10 +103,11 @@ impl Culprit {
         Self { share, unit: share.map(|_| of), ..self }
     }
 
-    /// Who it is, and no more.
+    /// Its name alone: `rustc (PID 24077)`, `worker 1301`.
     pub fn who(&self) -> String {
         let Self { kind, name, .. } = self;
         match (kind, self.pid) {
+            (CulpritKind::Process, Some(pid)) if self.is_worker() => format!("worker {pid}"),
             (CulpritKind::Process, Some(pid)) if self.more > 0 => {
                 format!("{name} (PID {pid} and {} more)", self.more)
             }
@@ -117,20 +119,38 @@ impl Culprit {
         }
     }
 
-    /// How much of what it takes, in words.
+    fn is_worker(&self) -> bool {
+        self.name == NodeName::Worker.as_str()
+    }
+
+    /// The same for brackets in a sentence: `rustc, PID 24077: 0.9 CPUs`, `vda, 90% busy`.
+    pub(super) fn in_brackets(&self) -> String {
+        let Self { kind, name, more, .. } = self;
+        let more = if *more > 0 { format!(" and {more} more") } else { String::new() };
+        let mark = if self.pid.is_some() { ": " } else { ", " };
+        let who = match (kind, self.pid) {
+            (CulpritKind::Process, Some(pid)) if !self.is_worker() => format!("{name}, PID {pid}{more}"),
+            (CulpritKind::Mount, _) => format!("mounted at {name}"),
+            _ => self.who(),
+        };
+        who + &self.how_much().map(|much| mark.to_owned() + &much).unwrap_or_default()
+    }
+
+    /// How much it takes: `0.9 CPUs`, `90% busy`.
     pub fn how_much(&self) -> Option<String> {
         let share = self.share.filter(|share| share.is_finite())?;
         let part = percent(share);
         Some(match (self.kind, self.unit?) {
             (_, ShareOf::Cpus) => format!("{share:.1} CPUs"),
-            (CulpritKind::Gpu, ShareOf::Gpu) | (_, ShareOf::Disk) => format!("busy {part} of the time"),
+            (CulpritKind::Gpu, ShareOf::Gpu) | (_, ShareOf::Disk) => format!("{part} busy"),
             (_, ShareOf::Gpu) => format!("{part} of the GPU"),
+            (_, ShareOf::Time) if self.is_worker() => format!("active {part} of the time"),
             (_, ShareOf::Time) => format!("{part} of the time"),
         })
     }
 }
 
-/// For a person: `rustc (PID 24077): 0.9 CPUs`.
+/// `rustc (PID 24077): 0.9 CPUs`.
 impl fmt::Display for Culprit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.who())?;
@@ -143,10 +163,10 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Where culprits are looked for: those of one kind, most to blame first.
+/// Finds the culprits of one kind, most to blame first.
 pub(super) type Search = fn(&Features) -> Vec<Culprit>;
 
-/// Whether the other processes of the machine are to be looked at: they take CPUs that the job queues for, or compute on its GPU.
+/// Whether to look at the machine's other processes: they take CPUs that the job queues for, or compute on its GPU.
 pub fn wants_neighbours(frame: &Frame) -> bool {
     let cpus = frame.job.cpus_allowed.map(f64::from).into_iter().chain(frame.job.cpu_quota_cores);
     let cpus = cpus.reduce(f64::min).unwrap_or(1.0);
@@ -158,7 +178,7 @@ pub fn wants_neighbours(frame: &Frame) -> bool {
     held && queues || theirs.map(|pct| pct / 100.0).any(|share| share >= SHARED_GPU.value)
 }
 
-/// Processes of one name count together: a compiler that runs once for each core is one culprit.
+/// Processes of one name count together: a compiler that runs once per CPU is one culprit.
 pub(super) fn cpu_users(window: &Features) -> Vec<Culprit> {
     let mut users: Vec<(Culprit, f64)> = Vec::new();
     for (process, cpus) in &window.around.cpu_users {
@@ -185,7 +205,7 @@ pub(super) fn gpu_users(window: &Features) -> Vec<Culprit> {
     users.map(|(pid, share)| Culprit::process(*pid, name(*pid)).taking(*share, ShareOf::Gpu)).collect()
 }
 
-/// Sums of what is lost to the same one, the most first.
+/// The time lost to each culprit, the largest first.
 fn by_loss<'a>(window: &'a Features, of: impl Fn(&'a ChainPath) -> Option<Culprit>) -> Vec<Culprit> {
     let ways = window.chain.iter().flat_map(|chain| &chain.ways);
     let mut sums: BTreeMap<(Option<u32>, String), (Culprit, f64)> = BTreeMap::new();
@@ -202,14 +222,14 @@ fn peer(window: &Features, pid: u32) -> Culprit {
     Culprit::process(pid, known.map_or_else(|| "process".into(), program))
 }
 
-/// Those that work while the loop, or its data workers, wait for them.
+/// Processes that work while the loop or its workers wait for them.
 pub(super) fn processes(window: &Features) -> Vec<Culprit> {
     let server = window.chain.as_ref().and_then(|chain| chain.server()).map(|(pid, _)| pid);
     by_loss(window, |way| {
         let last = way.hops.last();
         match (way.part, &way.end) {
             (PathPart::Process, WaitEnd::Children) => {
-                Some(Culprit::new(CulpritKind::Process, "commands that are started anew each time"))
+                Some(Culprit::new(CulpritKind::Process, "short-lived commands"))
             }
             (PathPart::Process, _) => Some(peer(window, last?.pid)),
             (PathPart::Loader, _) => {
@@ -220,7 +240,7 @@ pub(super) fn processes(window: &Features) -> Vec<Culprit> {
     })
 }
 
-/// Those that the loop writes to.
+/// Readers of the loop's output.
 pub(super) fn readers(window: &Features) -> Vec<Culprit> {
     by_loss(window, |way| Some(peer(window, way.hops.first().filter(|_| way.part == PathPart::Output)?.pid)))
 }
@@ -232,7 +252,7 @@ pub(super) fn addresses(window: &Features) -> Vec<Culprit> {
     })
 }
 
-/// Locked files, and who holds the locks.
+/// Locked files, and the processes that hold the locks.
 pub(super) fn locks(window: &Features) -> Vec<Culprit> {
     let path = |way: &ChainPath| match (&way.end, &way.name) {
         (WaitEnd::Lock(path), _) | (_, Some(path)) => Some(path.to_string()),
@@ -247,7 +267,7 @@ pub(super) fn locks(window: &Features) -> Vec<Culprit> {
 }
 
 fn mount(mount: &MountRates) -> impl Iterator<Item = Culprit> {
-    // One file that all data are in can be named; of many none is more to blame than the others.
+    // A single data file can be named; of many, none is more to blame than the others.
     let file = mount.examples.first().filter(|_| mount.files == 1);
     let file = file.map(|path| Culprit::new(CulpritKind::File, path.to_string()));
     [Culprit::new(CulpritKind::Mount, mount.mount_point.to_string())].into_iter().chain(file)
@@ -260,7 +280,7 @@ fn disk(window: &Features, name: &str, busy: Option<f64>) -> Vec<Culprit> {
     [disk].into_iter().chain(mounts.flat_map(mount)).collect()
 }
 
-/// The disk that the job's data lie on; its mounts alone where the disk is not known.
+/// The disk that holds the job's data; only its mounts if the disk is unknown.
 pub(super) fn data_disk(window: &Features) -> Vec<Culprit> {
     let io = &window.io;
     match &io.disk {
@@ -278,7 +298,7 @@ pub(super) fn network_mounts(window: &Features) -> Vec<Culprit> {
     window.around.mounts.iter().filter(elsewhere).flat_map(mount).collect()
 }
 
-/// The worker that takes longest for its batches.
+/// The worker that is busiest, waits for data included.
 pub(super) fn busiest_worker(window: &Features) -> Vec<Culprit> {
     let active = |worker: &super::parts::WorkerVerdict| Some(worker.busy? + worker.io_wait.unwrap_or(0.0));
     let each = window.workers.iter().flat_map(|workers| &workers.each);
@@ -287,7 +307,7 @@ pub(super) fn busiest_worker(window: &Features) -> Vec<Culprit> {
         Some(busiest) => busiest,
         None => return Vec::new(),
     };
-    vec![Culprit::process(pid, "data worker").taking(share, ShareOf::Time)]
+    vec![Culprit::process(pid, NodeName::Worker.as_str()).taking(share, ShareOf::Time)]
 }
 
 pub(super) fn gpus(window: &Features) -> Vec<Culprit> {

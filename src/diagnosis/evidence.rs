@@ -1,4 +1,4 @@
-//! The numbers that a verdict rests on, with the thresholds that they were held against.
+//! The numbers that a verdict rests on, with the limits they were compared with.
 
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
@@ -17,7 +17,7 @@ use super::stalls;
 use super::stats::round;
 use super::thresholds::*;
 
-/// Shares below this are not shown, but for the first of the list.
+/// Smaller shares are not shown, except for the first of the list.
 const VALUE_SHOWN: f64 = 0.01;
 /// Use of a link and of a disk (percent) below which it is not shown.
 const LINK_SHOWN: f64 = 0.2;
@@ -28,17 +28,17 @@ const PRESSURE_SHOWN: f64 = 1.0;
 /// Collects the lines.
 struct EvidenceLines<'a> {
     lines: Vec<Evidence>,
-    /// The cause, some of whose signals are shown whatever they are.
+    /// The cause. Some of its signals are shown whatever their value.
     spec: Option<&'a CauseSpec>,
 }
 
 impl EvidenceLines<'_> {
-    /// A line, where the value is known.
+    /// Adds a line if the value is known.
     fn add(&mut self, signal: Signal, value: impl Into<Option<f64>>, threshold: Option<Threshold>) {
         self.add_as(signal, value, threshold, signal.label());
     }
 
-    /// One in other words than the signal's.
+    /// The same with another label than the signal's.
     fn add_as(
         &mut self,
         signal: Signal,
@@ -55,7 +55,7 @@ impl EvidenceLines<'_> {
         }));
     }
 
-    /// A line, where the value is more than next to nothing.
+    /// Adds a line if the value is more than next to nothing.
     fn add_some(&mut self, signal: Signal, value: f64, threshold: Option<Threshold>) {
         if value >= VALUE_SHOWN || self.is_asked_for(signal) {
             self.add(signal, value, threshold);
@@ -66,7 +66,7 @@ impl EvidenceLines<'_> {
         self.spec.is_some_and(|spec| spec.always_shows(signal))
     }
 
-    /// A line that only the cause itself asks for.
+    /// Adds a line if the cause itself asks for it.
     fn add_asked(&mut self, signal: Signal, value: f64, threshold: Option<Threshold>) {
         if self.is_asked_for(signal) {
             self.add(signal, value, threshold);
@@ -76,7 +76,7 @@ impl EvidenceLines<'_> {
     fn main(&mut self, main: &LoopThread, window: &Features) {
         self.add(InputWait, main.shares.input_wait, Some(LOST_WAIT));
         if let Some(gpu) = &window.gpu {
-            self.add_as(LostWait, gpu.idle.while_input_wait, Some(LOST_WAIT), "of it with the GPU idle");
+            self.add(LostWait, gpu.idle.while_input_wait, Some(LOST_WAIT));
         }
         self.add(HostBusy, main.shares.host_busy, None);
         self.add_some(DeviceSync, main.shares.device_sync, Some(SYNC));
@@ -138,25 +138,25 @@ impl EvidenceLines<'_> {
         }
         if let Some(period) = stalls::period(&window.stalls) {
             let (ms, count) = (period.stall_s * 1000.0, workers.count);
-            let text = format!("a stall of {ms:.0} ms each time: {count} workers take turns");
+            let text = format!("distance between stalls of {ms:.0} ms ({count} workers take turns)");
             self.add_as(StallEvery, f64::from(period.every), None, text);
         }
     }
 
     fn cpus(&mut self, cpu: &Cpus) {
         self.add(CpuFull, cpu.full, Some(CORES_FULL));
-        let text = format!("used by the job, of {:.1} that it may use", cpu.cores.unwrap_or(0.0));
+        let text = format!("CPUs used by the job, of {:.1} allowed", cpu.cores.unwrap_or(0.0));
         self.add_as(CpuJob, cpu.job, None, text);
         let others = cpu.others.filter(|cores| *cores > OTHERS_SHOWN);
-        self.add_as(CpuOthers, others, None, "used by other processes, of the same CPUs");
+        self.add(CpuOthers, others, None);
         self.add(CgroupThrottled, cpu.throttled.filter(|share| *share > 0.0), Some(CGROUP_THROTTLED));
     }
 
     fn storage(&mut self, io: &Storage, class: Class) {
         if class == Class::Io || io.disk_busy_pct.is_some_and(|pct| pct > DISK_SHOWN) {
-            let which = if io.devices_known { "the data's disk" } else { "the busiest disk" };
-            self.add_as(DiskBusy, io.disk_busy_pct, Some(DISK_BUSY), format!("{which} is busy"));
-            self.add_as(DiskRead, io.disk_read_per_s, None, format!("read from {which}"));
+            let which = if io.devices_known { "data disk" } else { "busiest disk" };
+            self.add_as(DiskBusy, io.disk_busy_pct, Some(DISK_BUSY), format!("{which} busy"));
+            self.add_as(DiskRead, io.disk_read_per_s, None, format!("data read from the {which}"));
             self.add(DiskReadSize, io.read_size, Some(SMALL_READ));
             self.add(DiskAwait, io.await_ms, None);
         }

@@ -1,4 +1,4 @@
-//! What the last seconds amount to: frames → the few named numbers that the causes judge.
+//! The last seconds in numbers: frames → the named values that the causes judge.
 //!
 //! Means are weighted by time. A number is `None` when no frame of the window had it.
 
@@ -28,15 +28,15 @@ pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
 pub(super) use workers::Workers;
 
-/// Share of frames with new workers from which sets come and go too fast for their steps to be counted: feeder threads are
-/// looked for once a tick, so whole sets of workers that live hardly longer go unseen.
+/// Share of frames with new workers at which sets come and go too fast for their steps to be counted. Feeder threads are
+/// looked for once a tick, so sets that live hardly longer are missed.
 const QUICK_SETS: f64 = 0.6;
-/// Shortest stretch over which growth of memory is told, seconds.
+/// Shortest time over which growth of memory is measured, seconds.
 const GROWTH_S: f64 = 0.5;
-/// A thread is active that runs or queues for a tenth of the time, as where a job's active threads are counted.
+/// A thread is active if it runs or queues for a tenth of the time, as in the count of a job's active threads.
 const ACTIVE_PCT: f64 = 10.0;
 
-/// Makes a struct of numbers of their list: what each is, and how it comes out of the frames and the last of them.
+/// Makes a struct from a list of values, each with its meaning and how it follows from the frames.
 macro_rules! numbers {
     ($(#[$of:meta])* $Name:ident of $span:ident, $last:ident: $($(#[$doc:meta])* $field:ident: $Type:ty = $value:expr;)+) => {
         $(#[$of])*
@@ -58,48 +58,48 @@ numbers! {
     Features of span, last:
     /// Seconds covered.
     seconds: f64 = span.frames.iter().map(|frame| frame.seconds).sum();
-    /// Samples of the main threads.
+    /// Samples of the loops' threads.
     samples: u32 = {
         let trainers = span.frames.iter().flat_map(|frame| &frame.trainers);
         trainers.fold(0, |sum: u32, trainer| sum.saturating_add(trainer.samples))
     };
-    /// Target alive at the end.
+    /// Whether the target is alive at the end.
     alive: bool = last.alive;
     /// Share of frames in which the target was stopped, or its cgroup frozen.
     stopped: f64 = span.stopped;
-    /// The cgroup is frozen at the end; with the command that lets it go on, where it is known.
+    /// The control group is frozen at the end; with the command that resumes it, if known.
     frozen: Option<Option<Arc<str>>> = last.job.frozen.then(|| last.job.thaw.clone());
-    /// The main thread has ended, and others go on.
+    /// The main thread has ended, and other threads continue.
     main_has_left: bool = last.alive && last.state == 'Z';
-    /// The loop's thread (mean over trainers).
+    /// The loop's thread, a mean over the ranks.
     main: Option<LoopThread> = LoopThread::from_span(span);
-    /// Devices of the job.
+    /// The job's GPUs.
     gpu: Option<Device> = Device::from_span(span);
-    /// The job is seen to use a device, whether its load is known or not.
+    /// The job uses a GPU, whether its load is known or not.
     gpu_held: bool = last.gpus.iter().any(|gpu| gpu.attached && !gpu.lost) || !last.job.accelerators.is_empty();
     /// Device files of accelerators that the job holds open and that cannot be read.
     accelerators: Vec<Arc<str>> = last.job.accelerators.clone();
-    /// Some device can be seen, whether the job uses it or not.
+    /// Some GPU can be read, whether the job uses it or not.
     gpu_seen: bool = last.gpus.iter().any(|gpu| !gpu.lost);
     workers: Option<Workers> = Workers::from_span(span);
-    /// Processes that may be data workers, whether the loop was seen to wait for any of them or not.
+    /// Processes that may be workers, whether the loop waited for any of them or not.
     has_children: bool = !last.workers.is_empty();
-    /// Whom the loop waited for (the attached trainer's).
+    /// What the loop waited for.
     chain: Option<Chain> = Chain::from_span(span);
     cpu: Cpus = span.frames.last().map(|last| Cpus::of_span(span, last)).unwrap_or_default();
     io: Storage = span.frames.last().map(|last| Storage::of_span(span, last)).unwrap_or_default();
     steps: Steps = span.steps();
     /// A machine-learning library is mapped.
     has_library: bool = last.job.library.is_some();
-    /// One that is of machine learning alone, as NumPy is not.
+    /// A library that only machine learning uses, unlike NumPy.
     learns: bool = last.job.library.as_deref().is_some_and(is_of_learning);
     /// Age of the target at the end, seconds.
     age_s: Option<f64> = last.job.age_s;
-    /// Who and what is around the job.
+    /// What surrounds the job.
     around: Around = Around::from_span(span);
     /// It has threads that exchange data with other ranks.
     communicates: bool = last.thread_roles.iter().any(|role| role.thread_role == ThreadRole::Communication);
-    /// Number of trainers.
+    /// Number of ranks.
     trainers: usize = last.trainers.len();
     /// Numbers of ranks that should run here and have ended.
     ranks_gone: Vec<u32> = places::gone(last);
@@ -117,21 +117,21 @@ numbers! {
     Cpus of span, last:
     /// CPUs that the job may use; the quota where it is smaller.
     cores: Option<f64> = allowed(last).into_iter().chain(last.job.cpu_quota_cores).reduce(f64::min);
-    /// CPUs that it may use but for the quota.
+    /// CPUs that it may use without the quota.
     allowed: Option<f64> = allowed(last);
-    /// Cores that those CPUs are, where the machine tells: hardware threads of one core count once.
+    /// Physical cores of those CPUs, if known: hardware threads of one core count once.
     physical: Option<f64> = last.job.cores_allowed.map(f64::from);
     /// Use of the allowed CPUs, 0–1.
     full: Option<f64> = span.share(|frame| frame.host.allowed_cpu_pct);
-    /// The job's use, cores.
+    /// The job's use, CPUs.
     job: Option<f64> = span.share(|frame| frame.job.cpu_pct);
-    /// Others' use of the allowed CPUs, cores.
+    /// Other processes' use of the allowed CPUs, CPUs.
     others: Option<f64> = span.share(|frame| frame.host.others_cpu_pct);
     /// Share of throttled periods.
     throttled: Option<f64> = span.mean(|frame| frame.job.throttled_share);
     /// Threads of the job that were active.
     active_threads: Option<f64> = span.mean(|frame| frame.job.active_threads.map(f64::from));
-    /// Of the processes with such threads: how many each has.
+    /// Active threads of each process that has any.
     threads_each: Option<f64> = span.mean(threads_each);
     /// Taken by the hypervisor, 0–1.
     steal: Option<f64> = span.share(|frame| frame.host.steal_pct);
@@ -158,7 +158,7 @@ impl Cpus {
         self.cores.unwrap_or(1.0).max(1.0)
     }
 
-    /// CPUs that others leave to the job: one at least, or its quota where that is less.
+    /// CPUs that other processes leave to the job: at least one, or its quota if that is less.
     pub fn left(&self) -> f64 {
         let cores = self.cores.unwrap_or(1.0);
         (cores - self.others.unwrap_or(0.0)).max(cores.min(1.0))
@@ -168,9 +168,9 @@ impl Cpus {
 numbers! {
     /// Storage and memory.
     Storage of span, last:
-    /// The disk's numbers are of the job's data.
+    /// The disk's numbers are those of the job's data.
     devices_known: bool = last.storage.data_devices_known;
-    /// Utilisation of the busiest, percent.
+    /// Use of the busiest disk, percent.
     disk_busy_pct: Option<f64> = span.mean(|frame| frame.storage.utilization_pct);
     /// Read from disk, bytes/s.
     disk_read_per_s: Option<f64> = span.mean(|frame| frame.storage.read_bytes_per_s);
@@ -186,15 +186,16 @@ numbers! {
     psi_memory: Option<f64> = span.mean(|frame| frame.host.psi_memory_some_pct);
     /// Pages swapped in a second.
     swap_in: Option<f64> = span.mean(|frame| frame.host.swap_in_per_s);
-    /// Of the bytes read from storage, the part that is read again after eviction. A control group with a memory limit of its own
-    /// evicts for itself, and what it reads again is of the job's reads; else the host does, of all that the data's disk reads.
+    /// The part of the bytes read from storage that was evicted and is read again. A control group with a memory limit evicts
+    /// its own pages, so they are part of the job's reads. Otherwise the host evicts, and they are part of all reads from the
+    /// data's disk.
     refaulted: Option<f64> = {
         let part = |pages: Option<f64>, bytes: Option<f64>| Some(pages? * PAGE / bytes.filter(|bytes| *bytes > 0.0)?);
         let own = || part(span.mean(|frame| frame.job.refaults_per_s), span.mean(|frame| frame.job.read_bytes_per_s));
         let all = || part(span.mean(|frame| frame.host.refaults_per_s), span.mean(|frame| frame.storage.read_bytes_per_s));
         if last.job.memory_limit_bytes.is_some() { own().or_else(all) } else { all().or_else(own) }
     };
-    /// Name of the busiest disk that data of the job lie on.
+    /// The busiest disk with data of the job.
     disk: Option<Arc<str>> = {
         let of_data = last.storage.devices.iter().filter(|device| device.data);
         let busiest = of_data.max_by(|a, b| a.utilization_pct.total_cmp(&b.utilization_pct));
@@ -215,7 +216,7 @@ fn has_mount(last: &Frame, kind: MountKind) -> bool {
 }
 
 impl Storage {
-    /// Read from storage: by the job where that is known, bytes/s.
+    /// Read from storage, by the job if known, bytes/s.
     pub fn read_s(&self) -> f64 {
         self.job_read_per_s.or(self.disk_read_per_s).unwrap_or(0.0)
     }
@@ -225,19 +226,19 @@ impl Storage {
 pub(super) struct Steps {
     pub per_s: Option<f64>,
     pub count: Option<u64>,
-    /// Lengths in order, seconds.
+    /// Step times in order, seconds.
     pub lengths_s: Vec<f64>,
-    /// By a variable of the loop, as of the last frame, where nothing else counts them.
+    /// Counted by a variable of the loop, at the last frame, if nothing else counts them.
     pub counted: Option<CountedSteps>,
 }
 
 impl Steps {
-    /// Steps a second, whoever counts them.
+    /// Steps per second, however they are counted.
     pub fn rate(&self) -> Option<f64> {
         self.per_s.or(self.counted.as_ref().map(|counted| counted.per_s))
     }
 
-    /// Quantile of the lengths, milliseconds.
+    /// Quantile of the step times, milliseconds.
     pub fn quantile_ms(&self, quantile: f64) -> Option<f64> {
         stats::quantile(&self.lengths_s, quantile).map(|seconds| seconds * 1000.0)
     }
@@ -263,13 +264,13 @@ impl WeightedMean {
     }
 }
 
-/// Frames with a length, and whose numbers of them are asked for.
+/// Frames with a length, and the rank whose numbers are wanted.
 struct Span<'a> {
     frames: Vec<&'a Frame>,
     /// Share of all frames, with a length or not, in which the target was stopped or frozen.
     stopped: f64,
     stacks: &'a StackSums,
-    /// Of one rank only.
+    /// Only this rank.
     only: Option<ProcessId>,
 }
 
@@ -285,19 +286,19 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// The frame's trainers, or the one asked for.
+    /// The frame's ranks, or the wanted one.
     fn trainers(&self, frame: &'a Frame) -> impl Iterator<Item = &'a TrainerRates> + use<'a> {
         let only = self.only;
         frame.trainers.iter().filter(move |trainer| only.is_none_or(|only| trainer.id == only))
     }
 
-    /// The frame's workers, or those of the trainer asked for.
+    /// The frame's workers, or those of the wanted rank.
     fn workers(&self, frame: &'a Frame) -> impl Iterator<Item = &'a WorkerRates> + use<'a> {
         let only = self.only;
         frame.workers.iter().filter(move |worker| only.is_none_or(|only| worker.trainer == only.pid))
     }
 
-    /// Whether sets of workers come and go too fast, where so many of the frames have new ones.
+    /// Whether sets of workers come and go too fast, given the number of frames with new ones.
     fn is_quick(&self, frames_with_new: usize) -> bool {
         frames_with_new as f64 >= QUICK_SETS * self.frames.len() as f64
     }
@@ -317,14 +318,14 @@ impl<'a> Span<'a> {
         let (mut count, mut seconds, mut polled) = (None, 0.0, 0.0);
         let mut lengths_s = Vec::new();
         for frame in &self.frames {
-            // Ranks step together: the first trainer speaks for all.
+            // Ranks step together: the first one speaks for all.
             let Some(trainer) = self.trainers(frame).next() else { continue };
-            // Between two sets of workers there is nothing to count, but the time passes.
+            // Between two sets of workers nothing is counted, but time passes.
             if count.is_some() || trainer.steps.is_some() {
                 count = Some(count.unwrap_or(0_u64).saturating_add(trainer.steps.unwrap_or(0)));
                 seconds += frame.seconds;
             }
-            // Where calls may not be seen any of these may be a wait for torch's loader.
+            // If system calls cannot be read, any of these may be a wait for torch's loader.
             let may_be: &[Wait] =
                 if trainer.exact { &[Wait::LoaderPoll] } else { &[Wait::LoaderPoll, Wait::Poll, Wait::Futex] };
             let waits = may_be.iter().filter_map(|wait| trainer.by_wait_s.get(wait.index()));
@@ -333,7 +334,7 @@ impl<'a> Span<'a> {
         }
         let new = self.frames.iter().filter(|frame| self.workers(frame).any(|worker| worker.new)).count();
         let followed = !self.is_quick(new);
-        // A loader that nothing is asked of, while the loop goes on without waiting, is not the one that feeds it.
+        // A loader that gets no requests while the loop continues without waiting does not feed it.
         let other = count == Some(0) && polled < LARGER_HALF.value * seconds;
         let count = count.filter(|_| !other);
         let last = self.frames.last().and_then(|frame| self.trainers(frame).next());
@@ -355,9 +356,9 @@ impl<'a> Span<'a> {
 }
 
 impl Features {
-    /// Sums up `frames`, oldest first. Frames without a length (the first of a session, or after a gap) count for
-    /// their state only. `stacks` may reach back further than the frames: they are taken seldom. `only` leaves out all
-    /// trainers but that one, and their workers: one rank of several.
+    /// Sums up `frames`, oldest first. Frames without a length (the first of a session, or after a gap) count for their state
+    /// only. `stacks` may reach back further than the frames, because they are taken rarely. `only` leaves out all other ranks
+    /// and their workers.
     pub fn from_frames(frames: &[&Frame], stacks: &StackSums, only: Option<ProcessId>) -> Self {
         let Some(last) = frames.last().copied() else { return Self::default() };
         let mut window = Self::of_span(&Span::new(frames, stacks, only), last);
@@ -381,7 +382,7 @@ impl Features {
         window
     }
 
-    /// Makes whatever tells of the loop's time agree with its split.
+    /// Makes every view of the loop's time agree with its split.
     fn settle(&mut self) {
         let Some(main) = &self.main else { return };
         if let Some(gpu) = &mut self.gpu {

@@ -1,23 +1,23 @@
-//! Load beside the job that comes and goes. A cause of the job and one outside of it are both true then, and a verdict that
-//! followed each turn would say one thing now and another half a minute later.
+//! Other load that comes and goes. A cause inside the job and one outside are both true then, and a verdict that followed each
+//! change would say one thing now and another half a minute later.
 
 use super::causes::{Finding, Judgement};
 use super::verdict::Verdict;
 use super::windows::{LONG_S, LONGEST_S};
 
-/// What is remembered of it: the cause that costs more over a minute is the verdict, and the other one is named first beside it.
+/// Remembers both: the cause that costs more over a minute is the verdict, and the other one is the first finding.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Load {
     /// When the verdict changed between the two, CLOCK_MONOTONIC nanoseconds.
     swapped_ns: Option<u64>,
-    /// When it would have changed back within a minute, and the other of the two.
+    /// When it would have changed back within a minute, and the other of the two causes.
     held: Option<(u64, Finding)>,
-    /// Since when the minute as a whole has spoken for the other of the two.
+    /// Since when the whole minute has favored the other of the two.
     against_ns: Option<u64>,
 }
 
 impl Load {
-    /// Whether the two are a cause of the job and one that lies outside of it.
+    /// Whether one of the two is a cause inside the job and the other one outside.
     pub fn is_swap(standing: &Judgement, rival: &Judgement) -> bool {
         standing.cause.zip(rival.cause).is_some_and(|(one, other)| one.is_outside() != other.is_outside())
     }
@@ -51,12 +51,12 @@ impl Load {
 
     fn hold(&mut self, other: &Judgement, now_ns: u64) {
         self.held = other.cause.map(|cause| {
-            let text = format!("in a part of the last minute {}", cause.spec_in(other.class).meaning);
+            let text = format!("for part of the last minute, {}", cause.spec_in(other.class).meaning);
             (now_ns, Finding { class: other.class, ..Finding::new(cause, other.confidence, text) })
         });
     }
 
-    /// Whether the minute as a whole has spoken for the other of the two for long enough.
+    /// Whether the whole minute has favored the other of the two for long enough.
     pub fn is_settled(&mut self, standing: &Judgement, judged: &Judgement, now_ns: u64) -> bool {
         let against = self.comes_and_goes(now_ns) && Self::is_swap(standing, judged);
         let since_ns = if against { self.against_ns.unwrap_or(now_ns) } else { now_ns };
@@ -64,7 +64,7 @@ impl Load {
         now_ns.saturating_sub(since_ns) as f64 >= LONG_S * 1e9
     }
 
-    /// Names the other of the two, first of all else that was found.
+    /// Names the other of the two as the first finding.
     pub fn name_both(&self, verdict: &mut Verdict, now_ns: u64) {
         let held = self.held.as_ref().filter(|_| self.comes_and_goes(now_ns) && verdict.cause.is_some());
         let Some((_, other)) = held.filter(|(_, other)| verdict.cause != other.cause) else { return };

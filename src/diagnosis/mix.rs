@@ -1,4 +1,4 @@
-//! The signals that cost nothing to compare, with which a change is noticed before it is understood.
+//! Signals that are cheap to compare and show a change before it is understood.
 
 use super::windows::SHORT_S;
 use crate::rates::frame::WorkerRates;
@@ -8,7 +8,7 @@ use crate::rates::{Frame, mean};
 /// Cheap signals that differ by this much, as a share, have moved.
 const MOVED: f64 = 0.2;
 
-/// What the cheap signals say of some frames: shares of the main thread as measured, of the workers, and the device's use.
+/// The cheap signals of some frames: the loop's measured shares, the workers' shares, and the GPU's use.
 #[derive(Debug)]
 pub(super) struct Mix([f64; LoopActivity::COUNT + 4]);
 
@@ -37,7 +37,7 @@ impl Mix {
         (seen >= SHORT_S * 0.5).then(|| Self(sums.map(|sum| sum / seen)))
     }
 
-    /// Whether some share differs clearly from what these earlier frames say.
+    /// Whether some share clearly differs from that of these earlier frames.
     pub fn has_moved_since(&self, frames: &[&Frame]) -> bool {
         let differs = |then: Self| self.0.iter().zip(then.0).any(|(now, then)| (now - then).abs() > MOVED);
         Self::from_frames(frames).is_some_and(differs)

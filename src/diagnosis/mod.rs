@@ -1,9 +1,9 @@
-//! Recent frames → verdict. Pure: no clock, no I/O; the same samples give the same verdicts. It knows frames, and neither where
-//! they come from nor how a verdict is shown.
+//! Recent frames → verdict. Pure, without a clock or I/O: the same samples give the same verdicts. It knows frames, but
+//! neither their source nor how a verdict is shown.
 //!
 //! ```text
-//! features (the last seconds in numbers) → causes/ (a file each) → decision (their order) → stability (which judgement
-//! stands) → compose (the words), culprits (the names) → verdict
+//! features (the last seconds in numbers) → causes/ (a file each) → decision (their order) → stability (which judgment is
+//! shown) → compose and summary (the words), culprits (the names) → verdict
 //! ```
 
 mod account;
@@ -33,6 +33,7 @@ mod stability;
 mod stalls;
 mod stats;
 mod subject;
+mod summary;
 mod thresholds;
 pub mod verdict;
 mod visibility;

@@ -1,4 +1,4 @@
-//! Parts of a verdict that features, causes and outputs speak of.
+//! Parts of a verdict that features, causes and outputs share.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use super::stats::{percent, round};
 use crate::text::format::step_time;
 
-/// Share of the window in which the job's devices were idle, and what the main thread did meanwhile.
+/// Share of the time in which the job's GPUs were idle, by what the loop did meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuIdle {
-    /// In all.
+    /// All of it.
     pub total: f64,
-    /// While the main thread waited for a batch.
+    /// While the loop waited for data.
     pub while_input_wait: f64,
-    /// While it worked on the host.
+    /// While it did its own work.
     pub while_host_busy: f64,
-    /// While it waited for the device.
+    /// While it waited for the GPU.
     pub while_sync: f64,
     /// While it did anything else.
     pub while_other: f64,
@@ -25,17 +25,17 @@ pub struct GpuIdle {
 /// A function with its share of the time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hottest {
-    /// Name.
+    /// Its name.
     pub function: String,
-    /// File.
+    /// Its file.
     pub file: String,
-    /// Line.
+    /// Its line.
     pub line: u32,
-    /// 0–1.
+    /// Its share of the time, 0–1.
     pub share: f64,
 }
 
-/// Where it is, for a person: `decode_image (work.py:22)`.
+/// `decode_image (work.py:22)`.
 impl fmt::Display for Hottest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}:{})", self.function, self.file, self.line)
@@ -52,49 +52,49 @@ impl Hottest {
 /// Share of a worker's time by stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stages {
-    /// Reading.
+    /// Reading samples.
     pub load: f64,
-    /// Decoding.
+    /// Decoding them.
     pub decode: f64,
     /// The user's transforms.
     pub transform: f64,
-    /// Collating.
+    /// Collating them into batches.
     pub collate: f64,
-    /// Handing over.
+    /// Handing batches over to the loop.
     pub hand_over: f64,
 }
 
 /// A worker's time budget; the four shares add up to 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerVerdict {
-    /// PID.
+    /// Its PID.
     pub pid: u32,
     /// On a CPU.
     pub busy: Option<f64>,
-    /// Waiting for its source.
+    /// Waiting for data.
     pub io_wait: Option<f64>,
     /// Queueing for a CPU.
     pub runnable: Option<f64>,
-    /// Nothing to do.
+    /// With nothing to do.
     pub idle: Option<f64>,
-    /// Batches per second.
+    /// Batches it makes per second.
     pub batches_per_s: Option<f64>,
-    /// Time by stage, where stacks were seen.
+    /// Share of its time by stage, if stacks were read.
     pub stages: Option<Stages>,
-    /// The function it spends most time in, where stacks were seen.
+    /// Its hottest function, if stacks were read.
     pub hottest: Option<Hottest>,
 }
 
 /// Something to do.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
-    /// Imperative, short.
+    /// What to do: short, imperative.
     pub title: String,
     /// Why it helps.
     pub why: String,
     /// Upper bound of the speed-up.
     pub speedup_at_most: Option<f64>,
-    /// Step time to expect, milliseconds.
+    /// The step time to expect, milliseconds.
     pub predicted_step_ms: Option<f64>,
 }
 
@@ -115,7 +115,7 @@ impl Advice {
         (!parts.is_empty()).then(|| parts.join(" · "))
     }
 
-    /// Lowers the bound of the speed-up; one that is none is left out.
+    /// Lowers the bound of the speed-up. One that promises nothing is left out.
     pub(super) fn limit(&mut self, bound: f64) {
         let most = self.speedup_at_most.unwrap_or(f64::INFINITY);
         self.speedup_at_most = Some(round(bound.min(most), 2)).filter(|speedup| *speedup > 1.0);

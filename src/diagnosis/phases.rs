@@ -1,4 +1,4 @@
-//! Whether the job trains at all. Where it does not, no bottleneck is looked for.
+//! Whether the job trains at all. If it does not, it has no bottleneck.
 
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
@@ -11,11 +11,11 @@ use super::stats::percent;
 use super::thresholds::*;
 
 thresholds! {
-    LONG_SILENCE = 15.0, "s", "steps of a second and less do not stop for so long";
-    STEPS_LEFT_OUT = 5.0, "of the longest step", "an epoch's end, or an evaluation, takes several steps' time";
+    LONG_SILENCE = 15.0, "s", "a loop with steps of a second or less does not pause for this long";
+    STEPS_LEFT_OUT = 5.0, "of the longest step", "the end of an epoch, or an evaluation, takes the time of several steps";
 }
 
-/// The judgement on a job that does not train, or of which too little can be seen.
+/// The judgement on a job that does not train, or of which too little can be read.
 pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThread, Judgement> {
     let unknown = |why: &str| Judgement::state(Phase::Unknown, Class::Unknown, 0.0).doubt(why);
     if !window.alive {
@@ -25,13 +25,11 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
         return Err(Judgement::state(Phase::Stopped, Class::Idle, CERTAIN));
     }
     if window.main_has_left {
-        return Err(unknown(
-            "the main thread has ended while other threads of the process go on, and only it is followed",
-        ));
+        return Err(unknown("the main thread has ended, and trainmon does not follow the threads that continue"));
     }
-    let Some(main) = &window.main else { return Err(unknown("the main thread was not seen yet")) };
+    let Some(main) = &window.main else { return Err(unknown("the training loop has not been sampled yet")) };
     if main.waits(Wait::Unknown) > LARGER_HALF {
-        return Err(unknown("what the main thread waits for may not be read"));
+        return Err(unknown("cannot read what the loop waits for"));
     }
     if !(window.has_library || window.gpu.is_some() || window.gpu_held || window.steps.count.is_some()) {
         return Err(unknown(NO_TRAINING));
@@ -48,10 +46,9 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
     phase.map_or(Ok(main), |(phase, sure)| Err(Judgement::state(phase, Class::Idle, sure)))
 }
 
-const NO_TRAINING: &str =
-    "it does not look like training: no machine-learning library, no data workers, no GPU in use";
+const NO_TRAINING: &str = "this does not look like training: no machine-learning library, no workers, no GPU in use";
 
-/// Nothing of machine learning is seen in the job, and most of what it computes its children do: a pool that renders, converts or
+/// The job shows no sign of machine learning, and its children do most of its computing: a pool that renders, converts or
 /// simulates.
 fn only_others_compute(window: &Features) -> bool {
     let learns = window.learns || window.gpu.is_some() || window.gpu_held || window.steps.count.is_some();
@@ -60,15 +57,15 @@ fn only_others_compute(window: &Features) -> bool {
     !learns && pool && own.is_some_and(|(own, all)| own / 100.0 < LARGER_HALF.value * all)
 }
 
-/// What limits such children, in words that go on with a sentence; nothing where that is not clear.
+/// What limits such children, as the end of a sentence; empty if that is not clear.
 fn limit_of_others(window: &Features) -> &'static str {
     let cpu = &window.cpu;
     let full = cpu.full.is_some_and(|full| full >= CORES_FULL) && cpu.job.unwrap_or(0.0) > cpu.others.unwrap_or(0.0);
     let enough = window.workers.as_ref().is_some_and(|workers| workers.count as f64 >= cpu.usable());
-    if full && enough { "; its child processes fill the CPUs that it may use" } else { "" }
+    if full && enough { "; its child processes fill the CPUs it may use" } else { "" }
 }
 
-/// A phase that the stacks name: importing, compiling, validating.
+/// The phase that the stacks show: importing, compiling, validating.
 fn by_stacks(window: &Features, stacks: &LoopStacks, known: Known) -> Option<Phase> {
     let most = |activity: Activity| stacks.shares.get(activity) >= PHASE;
     match () {
@@ -82,7 +79,7 @@ fn by_stacks(window: &Features, stacks: &LoopStacks, known: Known) -> Option<Pha
     }
 }
 
-/// Something was seen that only a loop does.
+/// Whether something was seen that only a training loop does.
 pub(super) fn is_proven(window: &Features, known: Known) -> bool {
     let stacks = window.loop_stacks();
     let model = stacks.is_some_and(|stacks| {
@@ -100,32 +97,33 @@ pub(super) fn is_proven(window: &Features, known: Known) -> bool {
         || waits_in_turn(window)
 }
 
-/// Somebody who is known ends most of the loop's waits, and it goes on after them again and again: a loop, however little it
-/// computes itself. A rank waits for the others in a collective: that they compute must have been seen.
+/// Known processes end most of the loop's waits, and it continues after each: a loop, however little it computes itself. A rank
+/// waits for the others in a collective, so they must have been seen computing.
 fn waits_in_turn(window: &Features) -> bool {
     let setting_up = window.age_s.is_none_or(|age| age < STARTING) && window.is_growing();
     let works = window.chain.as_ref().is_some_and(|chain| chain.share(PathPart::Process) >= LARGER_HALF);
     goes_on(window).is_some() && waits_for_somebody(window) && !setting_up && (works || !window.communicates)
 }
 
-/// The loop goes on after its waits again and again: its chain.
+/// The chain of a loop that continues after its waits again and again.
 fn goes_on(window: &Features) -> Option<&Chain> {
     window.chain.as_ref().filter(|chain| chain.renewed >= ALL_ALONG)
 }
 
-/// Most of the loop's time ends at somebody who is known.
+/// Whether most of the loop's time ends at something known.
 fn waits_for_somebody(window: &Features) -> bool {
     let parts = || window.waits_elsewhere().filter(|part| *part != PathPart::Sleep);
     let known = |chain: &Chain| parts().map(|part| chain.share(part)).sum::<f64>();
     window.chain.as_ref().is_some_and(|chain| known(chain) >= LARGER_HALF)
 }
 
-/// Ranks that wait for one that does not come, and how surely: they do not step, and only wait, in the host or in a kernel at low power.
+/// The confidence that ranks wait for one that never arrives: they take no steps and only wait, on the CPU or in a kernel at low
+/// power.
 fn stands_in_collective(window: &Features, main: &LoopThread, known: Known) -> Option<Threshold> {
     let several = window.trainers > 1 || window.communicates || !window.ranks_gone.is_empty();
     let stepping = window.is_stepping();
     let in_kernel = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= ALWAYS_BUSY && gpu.low_power());
-    // A device that draws much computes, be it for a validation that no step is counted in.
+    // A GPU that draws much power computes, perhaps in a validation without counted steps.
     let computes = window.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= LOST_WAIT && !gpu.low_power());
     let waits = main.shares.device_sync + main.shares.other >= ALL_ALONG;
     if !several || stepping || computes || !(waits || in_kernel) {
@@ -138,7 +136,7 @@ fn stands_in_collective(window: &Features, main: &LoopThread, known: Known) -> O
     known.since_step_s.is_some_and(|since| since >= long).then_some(LIKELY)
 }
 
-/// A phase that the counters tell, and how surely.
+/// The phase that the counters show, and the confidence in it.
 fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Phase, Threshold)> {
     let stepping = window.is_stepping();
     let unused = window.gpu.as_ref().map(|gpu| gpu.job_busy < DEVICE_UNUSED);
@@ -153,7 +151,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
         return Some((Phase::Hung, sure));
     }
     if quiet && !stepping && !fed && (collective || !waits_in_turn) {
-        // Nothing that the loop waits for could be found, so nothing moves; or it stands in a collective that others left out.
+        // Nothing that the loop waits for was found, so nothing moves; or it waits in a collective that other ranks never enter.
         let still = window
             .chain
             .as_ref()
@@ -163,7 +161,7 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
             () if old || known.has_stepped || still => Phase::Idle,
             () => Phase::Init,
         };
-        // Who sleeps and looks again may be retrying in the middle of a step, as under a lock.
+        // A loop that sleeps and polls may be retrying in the middle of a step, as at a lock.
         let looks_again = goes_on(window).is_some_and(|chain| chain.share(PathPart::Sleep) >= LARGER_HALF);
         let long_wait = phase != Phase::Hung && (waits_for_somebody(window) || looks_again);
         return Some((phase, if long_wait { EVEN_CHANCE } else { SURE }));
@@ -171,8 +169,8 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     if known.has_stepped || stepping {
         return None;
     }
-    // Busy, but with nothing that a training loop does: imports, data set set-up, compilation, the first samples. Waits for a
-    // disk are waits for data where there are no workers; a model at work is proof of a loop.
+    // Busy, but not with what a training loop does: imports, data set set-up, compilation, the first samples. Without workers, a
+    // wait for a disk is a wait for data. A working model proves a loop.
     let trains = main.stacks.as_ref().is_some_and(LoopStacks::trains);
     let told = main.stacks.is_some() || window.loads_by_reads();
     let loads = !told && main.shares.input_wait - main.disk() >= HARDLY;
@@ -180,13 +178,13 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     let reads = main.reading >= LARGER_HALF && !(young && window.is_growing());
     if window.workers.is_none() && !trains && !waits_in_turn {
         match unused {
-            // Whoever makes or reads samples beside a GPU that rests all the time makes the first ones.
+            // Samples that are made or read while the GPU rests all along are the first ones.
             Some(true) => return Some((Phase::Init, LIKELY)),
             None if young && !loads && !reads && !window.goes_round() => return Some((Phase::Init, LIKELY)),
             _ => {}
         }
     }
-    // No index was handed out in all the window: the first batch is being made, or it is a step of such a length.
+    // No index was handed out in the whole window: this is the first batch, or a very long step.
     if fed && window.steps.count == Some(0) && unused != Some(false) {
         return Some((Phase::Init, EVEN_CHANCE));
     }

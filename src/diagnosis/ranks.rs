@@ -1,8 +1,8 @@
-//! Several trainers under one PID: which rank do the others wait for?
+//! Several ranks under one PID: which one do the others wait for?
 //!
-//! Ranks of a distributed run meet at every collective, so all of them step at the pace of the slowest. The slow one is the
-//! one that does not wait there: its own bottleneck is the run's. Where all of them wait for their devices, it is the one whose
-//! device computes while the others' only wait in a collective kernel.
+//! The ranks of a distributed run meet at every collective, so all of them step at the pace of the slowest. The slow rank is the
+//! one that does not wait there, and its bottleneck is that of the run. If all of them wait for their GPUs, it is the rank whose
+//! GPU computes while the others' GPUs only wait in a collective kernel.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use super::thresholds::*;
 use super::verdict::Rank;
 
 thresholds! {
-    DRAWS_MORE = 0.20, "of the limit", "devices of ranks that are alike differ by less than a tenth of their power";
+    DRAWS_MORE = 0.20, "of the limit", "the power of like ranks' GPUs differs by less than a tenth";
 }
 
 /// What is known of one rank.
@@ -27,15 +27,15 @@ struct RankSeen {
     id: ProcessId,
     place: Option<RankPlace>,
     main: LoopThread,
-    /// Share in collectives, by its stacks.
+    /// Share of the time in collectives, by its stacks.
     collectives: Option<f64>,
-    /// Its own device, where it is known which that is.
+    /// Its own GPU, if it is known which one that is.
     device: Option<Device>,
 }
 
 impl RankSeen {
-    /// Its share in waits for what is neither data nor work. What its thread runs beside a device that is busy all the while is a
-    /// wait that spins, or work that costs nothing.
+    /// Share of the time in waits for neither data nor work. What its thread runs while its GPU is busy all along is a spinning
+    /// wait, or work that costs nothing.
     fn blocked(&self) -> f64 {
         let shares = &self.main.shares;
         let busy = self.device.as_ref().map_or(0.0, |device| device.job_busy);
@@ -43,9 +43,9 @@ impl RankSeen {
     }
 }
 
-/// The ranks with their time, in the order of their PIDs; empty for a single trainer.
+/// The ranks with their time, in the order of their PIDs; empty for a single rank.
 pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Rank)> {
-    // One that has ended is none any more.
+    // A rank that has ended does not count.
     let last = frames.last().map_or(&[][..], |last| &last.trainers);
     let is_there = |trainer: &&TrainerRates| last.iter().any(|there| there.id == trainer.id);
     let seen = frames.iter().flat_map(|frame| &frame.trainers).filter(|trainer| trainer.seconds_seen > 0.0);
@@ -70,10 +70,10 @@ pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Ra
     ranks.into_iter().enumerate().map(rank).collect()
 }
 
-/// The rank that waits least, where that is clearly less than others do.
+/// The rank that waits least, if that is clearly less than the others.
 fn late_by_waits(ranks: &[RankSeen]) -> Option<usize> {
-    // Shares of one kind are compared: those of the stacks only where every rank has them. Reductions in the hooks of a
-    // backward pass have no frame of their own, so the larger of the two counts.
+    // Only like shares compare: those of the stacks count only if every rank has them. Reductions in the hooks of a backward pass
+    // have no frame of their own, so the larger of the two counts.
     let by_stacks = ranks.iter().all(|rank| rank.collectives.is_some());
     let waits = |rank: &RankSeen| {
         let blocked = rank.blocked();
@@ -85,8 +85,8 @@ fn late_by_waits(ranks: &[RankSeen]) -> Option<usize> {
     least.filter(|(_, least)| most - **least >= STRAGGLER).map(|(at, _)| at)
 }
 
-/// The rank whose device holds up the others': it alone is held down, or it draws clearly more power than each of them, which
-/// wait in a collective kernel most of the time.
+/// The rank whose GPU holds up the others: it alone is throttled, or it draws clearly more power than each of the others, which
+/// spend most of their time waiting in a collective kernel.
 fn late_by_device(ranks: &[RankSeen]) -> Option<usize> {
     let devices: Option<Vec<&Device>> = ranks.iter().map(|rank| rank.device.as_ref()).collect();
     let devices = devices.filter(|_| ranks.iter().all(|rank| rank.blocked() >= LARGER_HALF))?;
@@ -104,12 +104,12 @@ fn late_by_device(ranks: &[RankSeen]) -> Option<usize> {
     (most - next >= DRAWS_MORE).then_some(at)
 }
 
-/// The rank that the others wait for, where one stands out.
+/// The rank that the others wait for, if there is one.
 pub(super) fn straggler(ranks: &[(ProcessId, Rank)]) -> Option<ProcessId> {
     ranks.iter().find(|(_, rank)| rank.straggler).map(|(id, _)| *id)
 }
 
-/// Share of a rank's time in collectives, where enough of its stacks tell.
+/// Share of a rank's time in collectives, if it has enough stack samples.
 fn collectives(stacks: &StackSums, rank: ProcessId) -> Option<f64> {
     let main = &stacks.trainers.get(&rank)?.main;
     let total = main.total();

@@ -1,18 +1,18 @@
-//! A process that answers requests trains nothing: between them it has nothing to do.
+//! A process that answers requests does not train: it is idle between them.
 
 use super::features::{Features, LoopStacks, PathPart};
 use super::thresholds::{CLEARLY_LOST, LIKELY, SURE, Threshold};
 
-/// Share of its time that a process waits for requests, and how surely, where that is a good part: on connections that others
-/// opened to it or, where stacks show a model that predicts and is not trained, for threads of its own that have nothing to do either.
+/// Share of the time that a process waits for requests, and the confidence, if the share is large. It waits on connections that
+/// clients opened or, where stacks show a model that predicts without training, for idle threads of its own.
 pub(super) fn waits(window: &Features, has_trained: bool) -> Option<(f64, Threshold)> {
     let chain = window.chain.as_ref()?;
     let stacks = window.loop_stacks();
     let steps = window.steps.per_s.is_some_and(|rate| rate > 0.0);
     let trains = steps || has_trained || stacks.is_some_and(LoopStacks::trains) || window.workers.is_some();
     let predicts = stacks.is_some_and(LoopStacks::predicts);
-    // Ranks wait for each other on connections that one of them opened. Where a device works it may be for a learner whose actors
-    // have connected to it.
+    // Ranks wait for each other on connections that one of them opened. A busy GPU may belong to a learner that its actors
+    // connect to.
     if trains || window.communicates || window.trainers > 1 || window.uses_device() && !predicts {
         return None;
     }

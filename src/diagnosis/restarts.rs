@@ -1,4 +1,4 @@
-//! Whether the workers are started anew again and again.
+//! Whether the set of workers is restarted again and again.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use super::causes::worker_restart::{ONE_SET, RESTART};
 /// Ticks a second of a process's start (USER_HZ): what the kernel shows to programs, on x86-64 and aarch64 alike.
 const USER_HZ: f64 = 100.0;
 
-/// Follows the sets of workers: those that are started in the same second or two belong to one.
+/// Follows the sets of workers: those started within a second or two of each other are one set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Restarts {
     /// When the last set was started, CLOCK_MONOTONIC nanoseconds.
     started_ns: Option<u64>,
-    /// The workers of the last frame that had some, with the PID of their trainer.
+    /// The workers of the last frame that had any, with the PID of their training process.
     workers: BTreeMap<ProcessId, u32>,
     restarts: bool,
 }
 
 impl Restarts {
-    /// Takes a frame. Whether a set has followed another one soon, and is itself not old yet. What is there in the `first` frame
-    /// is not new.
+    /// Takes a frame. Returns whether a set followed another one soon and is not old yet. Workers in the `first` frame are not
+    /// new.
     pub fn count(&mut self, frame: &Frame, first: bool) -> bool {
         let within =
             |earlier_ns: u64, seconds: f64| frame.monotonic_ns.saturating_sub(earlier_ns) as f64 / 1e9 < seconds;
@@ -43,8 +43,8 @@ impl Restarts {
         self.restarts
     }
 
-    /// Whether workers have ended whose successors were started soon after them. Both may have been there from the first frame
-    /// on: their starts are told by the kernel.
+    /// Whether workers have ended whose successors started soon after them. Both may have existed in the first frame: the kernel
+    /// knows when they started.
     fn has_followed(&mut self, frame: &Frame) -> bool {
         let alive: BTreeMap<ProcessId, u32> =
             frame.workers.iter().map(|worker| (worker.id, worker.trainer)).collect();
@@ -52,7 +52,7 @@ impl Restarts {
             return false; // between two sets
         }
         let before = std::mem::replace(&mut self.workers, alive);
-        // Whoever is no worker any more, but still there, was taken for one.
+        // A process that still exists and is no longer a worker was mistaken for one.
         let is_there = |worker: &ProcessId| frame.processes.iter().any(|process| process.id == *worker);
         let mut ended = before.iter().filter(|(worker, _)| !self.workers.contains_key(worker) && !is_there(worker));
         ended.any(|(worker, trainer)| {

@@ -1,24 +1,24 @@
-//! The rhythm of a loop whose steps are not counted and are longer than the usual windows: the device works for some seconds
-//! and rests for some, again and again. A window must hold whole turns of that, or the verdict follows each half in turn.
+//! The rhythm of a loop whose steps are not counted and are longer than the usual windows: the GPU works for several seconds
+//! and rests for several, again and again. A window must hold whole turns, or the verdict follows each half.
 
 use crate::rates::{Frame, mean};
 
-/// A device that is used more than this works …
+/// A GPU that is used more than this works …
 const DEVICE_WORKS: f64 = 0.7;
 /// … and one that is used less than this rests; between the two it does what it did before.
 const DEVICE_RESTS: f64 = 0.3;
-/// Turns that are shorter lie in every window often enough, seconds.
+/// Shorter turns fit into every window often enough, seconds.
 const SHORTEST_S: f64 = 6.0;
-/// The next turn is that much late, as a part of the last one: the rhythm is over.
+/// If the next turn is later than this part of the last one, the rhythm is over.
 const LATE: f64 = 1.5;
 
-/// Turns from work to work and from rest to rest are of one length, to within this part: a change or two is no rhythm.
+/// Turns from work to work and from rest to rest have the same length, to within this part. A change or two is not a rhythm.
 const ALIKE: f64 = 0.3;
 
-/// Length of the last whole turn, seconds: from one moment at which the device begins to rest, or to work, to the next such;
-/// `None` without two of each kind, as far apart, and where the newest is long past. Frames are in order, the oldest first.
+/// Length of the last whole turn, seconds: from one moment at which the GPU begins to rest, or to work, to the next. `None`
+/// without two of each kind at the same distance, and if the newest is long past. Frames are in order, the oldest first.
 pub(super) fn turn_s<'a>(frames: impl Iterator<Item = &'a Frame>) -> Option<f64> {
-    // When the device last began to rest, and to work; and the turn that ended then.
+    // When the GPU last began to rest, and to work; and the turn that ended then.
     let (mut began, mut turns): ([Option<u64>; 2], [Option<f64>; 2]) = ([None; 2], [None; 2]);
     let (mut working, mut last_ns) = (None, 0);
     for frame in frames {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use crate::rates::frame::GpuRates;
 
-    /// The turn of a device that is used so much, percent, for so many seconds, one after the other.
+    /// The turn of a GPU with these uses in percent, each for so many seconds, in order.
     fn turn_of(uses: &[(u32, f64)]) -> Option<f64> {
         let seconds = uses.iter().flat_map(|(seconds, pct)| std::iter::repeat_n(*pct, *seconds as usize));
         let frames: Vec<Frame> = (0_u64..)
@@ -76,7 +76,7 @@ mod tests {
         // Changes at other distances, or two of them.
         assert_eq!(turn_of(&[(8, work), (3, rest), (8, work), (20, rest), (5, work)]), None);
         assert_eq!(turn_of(&[(8, work), (12, rest), (8, work), (3, rest)]), None);
-        // One change is no rhythm, short turns need no longer window, and one that is over is none.
+        // One change is not a rhythm, short turns need no longer window, and a rhythm that is over does not count.
         assert_eq!(turn_of(&[(20, work), (20, rest)]), None);
         assert_eq!(turn_of(&[(2, work), (2, rest), (2, work), (2, rest), (2, work)]), None);
         assert_eq!(turn_of(&[(8, work), (12, rest), (8, work), (12, rest), (32, work)]), None);

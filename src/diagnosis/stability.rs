@@ -1,8 +1,8 @@
-//! Which judgement stands: a verdict must not flicker, and must follow a real change within ten seconds.
+//! Which judgment is shown: a verdict must not flicker, and must follow a real change within ten seconds.
 //!
-//! Two windows are judged at every frame: a long one, whose numbers are shown, and a short one, which notices a
-//! change. A new class or cause takes over when it has been seen for long enough without a break; from then on the
-//! long window begins where the change did, so that the two regimes are not mixed.
+//! Two windows are judged at every frame: a long one, whose numbers are shown, and a short one, which notices a change. A new
+//! class or cause takes over once it has held for long enough without a break. From then on the long window begins where the
+//! change did, so that it does not mix two regimes.
 
 use std::collections::BTreeMap;
 
@@ -25,33 +25,33 @@ use super::verdict::{Context, Rank, Verdict};
 use super::windows::{LONG_S, LONGEST_S, SHORT_S};
 use super::{compose, decision, ranks, rhythm};
 
-/// Windows grow to this many steps' length, so that a stall every N-th step lies in every window, and at most to a minute.
+/// Windows grow to this many steps, so that a stall at every Nth step is in every window, and at most to a minute.
 const STEPS_LATE: f64 = 6.0;
-/// A loop that goes by turns of the device is judged by so many of them.
+/// A loop whose GPU works in turns is judged by this many of them.
 const TURNS: f64 = 2.0;
-/// Stacks reach back this far, seconds: they are taken seldom while nothing changes.
+/// Stacks reach back this far, seconds, because they are rarely taken while nothing changes.
 const STACKS_S: f64 = 120.0;
-/// Frames that ended longer ago than this are not looked at, seconds: the longest of these.
+/// Older frames are not used, seconds: the longest of these.
 pub const LOOK_BACK_S: f64 = 120.0;
-/// Those of the short window; where there are none so new, the newest of each process.
+/// The stacks of the short window; without such new ones, the newest of each process.
 pub(super) const SHORT_STACKS_S: f64 = 6.0;
-/// Shortest stretch that gives a verdict, seconds: 120 samples, a share of 0.3 is known to within 4 points.
+/// Shortest time that gives a verdict, seconds: 120 samples give a share of 0.3 to within 4 points.
 const FIRST_VERDICT_S: f64 = 2.4;
-/// Surer than this nothing is that could still change: what ends or stops the job.
+/// A higher confidence means that nothing can change any more: the job has ended or is stopped.
 const BEYOND_DOUBT: f64 = 0.95;
-/// So many frames with a GPU in use are steps: a model that is moved there takes one or two.
+/// This many frames with a GPU in use are steps: moving a model there takes one or two.
 const STEPPING: u32 = 3;
-/// The stacks of one second, of so many samples and more, with this: three standard deviations.
+/// The stacks of one second, if there are this many samples, with three standard deviations.
 const STACKS_MOVED: f64 = 0.35;
 const STACKS_LEAST: u64 = 20;
 /// A challenger that the long window agrees with takes over after this time, seconds.
 const AGREED_S: f64 = 1.5;
-/// One that only the short window sees, as surely as this, while the cheap signals say that something has changed …
+/// A challenger that only the short window sees, with this confidence, while the cheap signals show a change …
 const SURE_ENOUGH: f64 = 0.80;
-/// … after this time, seconds, three looks after the first.
+/// … takes over after this time, seconds: three samples after the first.
 const SURE_S: f64 = 2.9;
-/// Any other that only the short window sees takes over after this time, seconds, or half the short window where that is longer:
-/// four looks after the first, of which none comes at quite a second after the last.
+/// Any other that only the short window sees takes over after this time, seconds, or after half the short window if that is
+/// longer: four samples after the first, none of which comes exactly a second after the last.
 const ALONE_S: f64 = 3.9;
 
 /// Judges frame after frame.
@@ -61,7 +61,7 @@ pub struct Diagnosis {
     standing: Option<Judgement>,
     challenger: Option<Challenger>,
     load: Load,
-    /// Frames before this are not looked at: another regime. CLOCK_MONOTONIC, nanoseconds.
+    /// Earlier frames belong to another regime. CLOCK_MONOTONIC, nanoseconds.
     regime_ns: u64,
     begun_ns: Option<u64>,
     /// When a step was counted last, CLOCK_MONOTONIC nanoseconds.
@@ -79,29 +79,29 @@ pub struct Diagnosis {
     stacks_moved: bool,
 }
 
-/// Another judgement than the standing one, CLOCK_MONOTONIC nanoseconds.
+/// Another judgment than the shown one, CLOCK_MONOTONIC nanoseconds.
 #[derive(Debug, Clone)]
 struct Challenger {
     what: (Class, Option<Cause>),
-    /// Since when it has been this one.
+    /// Since when it has been this judgment.
     since_ns: u64,
-    /// Since when it has been another one than the standing one: while a window holds both regimes it may be a third.
+    /// Since when it has been any other than the shown one: while a window holds two regimes it may be a third.
     contradicted_ns: u64,
 }
 
 impl Judgement {
-    /// What it says, but for how surely.
+    /// What it says, without the confidence.
     fn what(&self) -> (Class, Option<Cause>) {
         (self.class, self.cause)
     }
 
-    /// What ends or stops the job needs no second look.
+    /// The end or a stop of the job needs no confirmation.
     fn is_certain(&self) -> bool {
         self.class == Class::Idle && self.confidence > BEYOND_DOUBT
     }
 }
 
-/// The stacks of the short window. Older ones still speak for it while the cheap signals have not moved since.
+/// The stacks of the short window. Older ones still count while the cheap signals have not moved.
 fn newest_stacks(all: &[&Frame], short: &[&Frame], now: Option<&Mix>, last: &Frame) -> StackSums {
     let before = all.get(..all.len().saturating_sub(short.len())).unwrap_or_default();
     // What they said when the last of the older stacks were taken.
@@ -114,8 +114,8 @@ fn newest_stacks(all: &[&Frame], short: &[&Frame], now: Option<&Mix>, last: &Fra
     StackSums::newest(moments, last.monotonic_ns.saturating_sub((SHORT_STACKS_S * 1e9) as u64))
 }
 
-/// Whether the stacks of the loop that have come with the newest frame differ clearly from those before: its own work may have
-/// changed where no counter tells, from making batches to computing with them.
+/// Whether the loop's newest stacks clearly differ from those before: its own work may have changed where no counter shows it,
+/// from making batches to computing with them.
 fn stacks_have_moved(frames: &[&Frame]) -> bool {
     let Some((last, earlier)) = frames.split_last() else { return false };
     let input = |main: &Activities| {
@@ -130,7 +130,8 @@ fn stacks_have_moved(frames: &[&Frame]) -> bool {
     })
 }
 
-/// The loop's stacks show that it steps: they wait for results of the device, or they show the model in a rank that others wait for.
+/// Whether the loop's stacks show that it steps: they wait for results from the GPU, or they show the model in a rank that
+/// others wait for.
 fn steps_by_stacks(window: &Features, late_rank: bool) -> bool {
     let stacks = window.loop_stacks();
     stacks.is_some_and(|seen| {
@@ -138,7 +139,7 @@ fn steps_by_stacks(window: &Features, late_rank: bool) -> bool {
     })
 }
 
-/// Says which rank the others wait for, where one is late.
+/// Says which rank the others wait for, if one is late.
 fn name_straggler(verdict: &mut Verdict) {
     if let Some((at, rank)) = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler) {
         let late = Culprit::rank(rank.number(at), Some(rank.pid));
@@ -148,7 +149,7 @@ fn name_straggler(verdict: &mut Verdict) {
 }
 
 impl Diagnosis {
-    /// A diagnosis that has seen nothing yet.
+    /// A diagnosis without any frames.
     pub fn new(context: Context) -> Self {
         Self { context, ..Self::default() }
     }
@@ -159,12 +160,12 @@ impl Diagnosis {
         self.context.command.push_str(command);
     }
 
-    /// Whether a change may have begun: another judgement than the standing one was seen last, or other signals.
+    /// Whether a change may have begun: the last judgment or the signals differ.
     pub fn moves(&self) -> bool {
         self.challenger.is_some() || self.counters_moved || self.stacks_moved
     }
 
-    /// Judges the recent frames, oldest first, of which the newest comes from `sample`. Call it once for each frame.
+    /// Judges the recent frames, oldest first, the newest of which comes from `sample`. Call it once per frame.
     pub fn observe<'a>(
         &mut self,
         recent: impl DoubleEndedIterator<Item = &'a Frame> + Clone,
@@ -196,7 +197,7 @@ impl Diagnosis {
             None if comes_and_goes => (LONGEST_S, stretch.clamp(SHORT_S, LONGEST_S / 3.0)),
             None => (stretch.clamp(LONG_S, LONGEST_S), stretch.clamp(SHORT_S, LONGEST_S / 3.0)),
         };
-        // Whole turns, whatever the verdict was meanwhile: their halves are no regimes.
+        // Whole turns, whatever the verdict was meanwhile: their halves are not regimes.
         let whole = turn_s.is_some() || comes_and_goes;
         if whole {
             self.regime_ns = 0;
@@ -211,7 +212,7 @@ impl Diagnosis {
         let judged = decision::judge(&long, self.known);
         self.stacks_moved = stacks_have_moved(&stack_frames);
         self.counters_moved = false;
-        // Not before the first verdict, and not for what needs no second look.
+        // Not before the first verdict, nor for what needs no confirmation.
         let short = (self.standing.is_some() && !judged.is_certain()).then(|| {
             let frames = self.frames(recent.clone(), last, short_s);
             let now = Mix::from_frames(&frames);
@@ -226,7 +227,7 @@ impl Diagnosis {
         cleaned(verdict)
     }
 
-    /// The verdict that stands now, in full, of a window that ends at `now_ns`.
+    /// The full current verdict, for a window that ends at `now_ns`.
     fn tell(&mut self, long: &Features, ranks: Vec<Rank>, sample: &Sample, now_ns: u64, observed_s: f64) -> Verdict {
         let standing = self.standing.clone().unwrap_or_default();
         if self.first_verdict_s.is_none() && standing.class != Class::Unknown {
@@ -257,8 +258,8 @@ impl Diagnosis {
             return;
         }
         let Some(short) = short else { return };
-        // Another cause of the same class, or the first word after an unknown, needs no long proof. Nor does what follows where a
-        // job that was said to be starting has stepped: that is refuted.
+        // Another cause of the same class, or the first verdict after an unknown, needs little proof. The same goes for any
+        // verdict once a job that was said to be starting has stepped.
         let from_nothing =
             standing.class == Class::Unknown || standing.phase == Phase::Init && self.known.has_stepped;
         let confirmed = judged.what() == standing.what();
@@ -278,8 +279,8 @@ impl Diagnosis {
         let contradicted_ns = known.as_ref().map_or(now_ns, |old| old.contradicted_ns);
         let since_ns = known.filter(|old| old.what == rival.what()).map_or(now_ns, |old| old.since_ns);
         let seconds_since = |ns: u64| now_ns.saturating_sub(ns) as f64 / 1e9;
-        // A short window stretched for slow steps holds several of them, so half of it again is proof enough: with the
-        // whole of it the verdict would follow a change in a loop of one-second steps only after twelve seconds.
+        // A short window that is stretched for slow steps holds several of them, so half of it is proof enough. With all of
+        // it, the verdict would follow a change in a loop of one-second steps only after twelve seconds.
         let sure = self.counters_moved && rival.confidence >= SURE_ENOUGH;
         let needed = match () {
             () if agreed || from_nothing => AGREED_S,
@@ -294,14 +295,14 @@ impl Diagnosis {
             return;
         }
         self.challenger = Some(Challenger { what: rival.what(), since_ns, contradicted_ns });
-        // Until then the standing judgement stays, with its numbers kept up to date where the long window still agrees.
+        // Until then the shown judgment stays, with up-to-date numbers while the long window agrees.
         if confirmed {
             self.standing = Some(judged);
         }
     }
 
     fn take_over(&mut self, judgement: Judgement, began_ns: u64, now_ns: u64) {
-        // Another cause of the same class may be the same loss, better understood; to wait for somebody else, or no more, is not.
+        // Another cause of the same class may be the same loss, better understood. A wait that now leads elsewhere is not.
         let waits = |one: &Judgement| one.cause.and_then(|cause| cause.spec().followed).map(|wait| wait.part);
         let other_regime =
             self.standing.as_ref().is_none_or(|old| old.class != judgement.class || waits(old) != waits(&judgement));
@@ -332,7 +333,7 @@ impl Diagnosis {
         self.known.has_stepped |= self.gpu_used >= STEPPING;
     }
 
-    /// How long the newest step takes, and the longest one took.
+    /// The time since the last step, and the longest step.
     fn count_time(&mut self, frame: &Frame, steps: u64) {
         let since = self.stepped_ns.map(|before| frame.monotonic_ns.saturating_sub(before) as f64 / 1e9);
         self.known.since_step_s = since;
@@ -354,12 +355,12 @@ impl Diagnosis {
         let mut loops: BTreeMap<ProcessId, u32> = BTreeMap::new();
         let trainer = |frame: &Frame| frame.trainers.first().map(|trainer| trainer.id);
         for frame in recent.rev() {
-            // What was seen of another process that was taken for the trainer says nothing about it …
+            // What was seen of another process that was mistaken for the loop's says nothing about it …
             let other = trainer(last).is_some_and(|one| trainer(frame).is_some_and(|before| before != one));
             if other && !frames.is_empty() {
                 break;
             }
-            // … and of another thread than the loop's nothing about the loop.
+            // … and neither does what was seen of another thread than the loop's.
             let chains = frame.trainers.iter().filter_map(|trainer| trainer.chain.as_ref());
             let moved = chains.filter(|chain| *loops.entry(chain.process).or_insert(chain.tid) != chain.tid).count();
             if moved > 0 && !frames.is_empty() {

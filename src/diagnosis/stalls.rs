@@ -1,31 +1,31 @@
-//! The stall period: with N workers taken in turn, a set that is too slow makes the loop wait at every N-th step.
+//! The stall period: N workers that take turns and are too slow make the loop wait at every Nth step.
 //!
-//! A wait stands at the number of batches that had been asked for; that number does not move while the loop waits, so the
-//! distance between two stalls is known to the step, however short the steps between them are.
+//! Each wait is recorded with the number of batches requested so far. That number does not change while the loop waits, so the
+//! distance between two stalls is exact to the step, however short the steps between them are.
 
 use std::collections::BTreeMap;
 
 use crate::rates::frame::Stall;
 
-/// Waits shorter than this part of the longest ones are no stalls of the same kind.
+/// Waits shorter than this part of the longest ones are not stalls.
 const OF_LONGEST: f64 = 0.4;
-/// Stalls needed to speak of a period.
+/// Fewest stalls that make a period.
 const LEAST_STALLS: usize = 4;
 /// Part of the distances that must agree.
 const AGREE: f64 = 0.7;
 
-/// A period found.
+/// The period of the stalls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Period {
-    /// A stall comes every so many steps, 2 or more.
+    /// The loop stalls once in this many steps, 2 or more.
     pub every: u32,
     /// Median stall, seconds.
     pub stall_s: f64,
 }
 
-/// The period of `stalls`, oldest first; `None` where there is none, or where every step waits.
+/// The period of `stalls`, oldest first; `None` without one, and if every step waits.
 pub fn period(stalls: &[Stall]) -> Option<Period> {
-    // The counter falls back when a new set of workers starts: only the latest set is looked at.
+    // The counter starts again with each set of workers: only the latest set counts.
     let mut waits: Vec<(u64, f64)> = Vec::new();
     for stall in stalls {
         match waits.last_mut() {

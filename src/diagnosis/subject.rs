@@ -1,4 +1,4 @@
-//! What a verdict's `seen` and `not_seen` speak of.
+//! The subjects of a verdict's `seen` and `not_seen`.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use crate::sample::SourceId;
 use crate::text::{named_enum, sanitise};
 
 named_enum! {
-    /// A source, a file of `/proc`, or a part of the job; in the order of their words.
+    /// A source, a file of `/proc`, or a part of the job, in the order of their words.
     pub enum Subject {
-        /// A device that trainmon cannot read.
+        /// An accelerator that trainmon cannot read.
         Accelerator = "accelerator",
         /// The control group.
         Cgroup = "cgroup",
-        /// The other ends of pipes and sockets.
+        /// The processes at the other ends of pipes and sockets.
         Connections = "connections",
-        /// Files of `/proc` that are kept open.
+        /// The files of `/proc` that trainmon keeps open.
         Descriptors = "descriptors",
         /// Disks and mounts.
         Disks = "disks",
@@ -26,7 +26,7 @@ named_enum! {
         Io = "io",
         /// The GPUs, by NVML.
         Nvml = "nvml",
-        /// The ranks beside the one that is attached.
+        /// The ranks besides the attached one.
         OtherRanks = "other ranks",
         /// Processes of the job.
         Processes = "processes",
@@ -36,7 +36,7 @@ named_enum! {
         Syscall = "syscall",
         /// Threads of the job.
         Threads = "threads",
-        /// What the verdict is.
+        /// The verdict itself.
         Verdict = "verdict",
         /// What threads wait for.
         Waits = "waits",
@@ -46,19 +46,19 @@ named_enum! {
 }
 
 impl Subject {
-    /// A source, where verdicts speak of it.
+    /// The subject for a source, if verdicts name it.
     pub fn from_source(source: SourceId) -> Option<Self> {
         source.seen_as().and_then(Self::named)
     }
 }
 
-/// What could not be seen.
+/// What could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Missing {
-    /// One of those.
+    /// One of the known subjects.
     Subject(Subject),
-    /// A device, or a part of what is known of it: `gpu0`, `gpu0_load`.
+    /// A GPU, or one of its values: `gpu0`, `gpu0_load`.
     Device(String),
 }
 

@@ -1,6 +1,6 @@
-//! The verdict as the contract shows it: what `diagnose --json` prints and recordings hold.
+//! The verdict: what `diagnose --json` prints and recordings hold.
 //!
-//! Unknown numbers are `None` and print as `null`.
+//! An unknown number is `None` and prints as `null`.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub use super::signals::Evidence;
 pub use super::subject::{Missing, Subject};
 use crate::rates::time_split::TimeSplit;
 
-/// What the verdict says about the session.
+/// The session that a verdict belongs to.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
     /// The attached PID.
@@ -47,50 +47,50 @@ pub struct Verdict {
     pub phase: Phase,
     /// The class.
     pub class: Class,
-    /// The cause, where it can be known.
+    /// The cause, if it is known.
     #[serde(default, deserialize_with = "causes::known")]
     pub cause: Option<Cause>,
-    /// 0–1: so many of such verdicts are right.
+    /// 0–1: the part of such verdicts that is right.
     pub confidence: f64,
-    /// How sure the rules alone are, before that is held against how often they were right, 0–1.
+    /// 0–1: the confidence of the rules alone, before it is fitted to how often they were right.
     #[serde(default)]
     pub confidence_by_rules: f64,
-    /// One sentence: what and why, with numbers.
+    /// One or two sentences: what is lost, and why.
     pub summary: String,
-    /// Seconds from attaching to the first verdict that was neither unknown nor pending.
+    /// Seconds from attaching to the first verdict other than unknown.
     pub first_verdict_s: Option<f64>,
-    /// Where the main thread's wall time went, shares that add up to 1.
+    /// Where the loop's time went: shares that add up to 1.
     pub shares: Option<TimeSplit>,
-    /// Device idle time by what the main thread did meanwhile.
+    /// The GPU's idle time, by what the loop did meanwhile.
     pub gpu_idle: Option<GpuIdle>,
-    /// Steps.
+    /// The steps of the loop.
     pub steps: Steps,
-    /// The main thread in detail, where stacks were seen.
+    /// The loop in detail, if stacks were read.
     #[serde(default)]
     pub main_thread: Option<MainThread>,
-    /// The ranks of a distributed run, where there are several.
+    /// The ranks of a distributed run, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<Rank>,
-    /// Workers.
+    /// The data-loader workers.
     pub workers: Vec<WorkerVerdict>,
     /// The numbers that the verdict rests on.
     pub evidence: Vec<Evidence>,
-    /// What to do, first thing first.
+    /// What to do, the first thing first.
     pub advice: Vec<Advice>,
-    /// The most that tuning can bring with the code as it is, while the job trains.
+    /// The most that tuning can gain without changing code, while the job trains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
-    /// What else was found.
+    /// What else was found, and what makes the verdict less certain.
     pub other_findings: Vec<Finding>,
-    /// Whom or what the cause blames, most to blame first.
+    /// What the cause blames, most to blame first.
     #[serde(default)]
     pub culprits: Vec<Culprit>,
-    /// Whom the loop waits for, and whom that one waits for: a tree from the loop to the ends. Empty where nothing of it is seen.
+    /// What the loop waits for, and what that waits for: a tree. Empty if no wait was traced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<ChainNode>,
-    /// How each source stands: source → `ok`, `denied`, `absent`, `hung` or a short kind.
+    /// The state of each source: `ok`, `denied`, `absent`, `hung` or another short word.
     pub seen: BTreeMap<Subject, String>,
-    /// What could not be seen.
+    /// What could not be read.
     pub not_seen: Vec<Unavailable>,
     /// trainmon's own cost.
     #[serde(rename = "self")]
@@ -114,27 +114,27 @@ impl Verdict {
 /// Steps of the training loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steps {
-    /// Per second.
+    /// Steps/s.
     pub per_s: Option<f64>,
-    /// Median length, milliseconds.
+    /// Median step time, milliseconds.
     pub p50_ms: Option<f64>,
-    /// 95th percentile, milliseconds.
+    /// 95th percentile of the step time, milliseconds.
     pub p95_ms: Option<f64>,
-    /// Seen since attaching.
+    /// Steps counted since attaching.
     pub count: Option<u64>,
-    /// A stall comes every so many steps.
+    /// The loop stalls once in this many steps.
     pub stall_every: Option<u32>,
-    /// Where the steps were counted: `feeder-writes`, or by `variable step in train (train.py)`.
+    /// How steps are counted: `feeder-writes`, or `variable step in train (train.py)`.
     pub source: Option<StepSource>,
 }
 
-/// By what steps are counted.
+/// How steps are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StepSource {
-    /// The batches that the loop asks its workers for.
+    /// By the batches that the loop requests from its workers.
     #[serde(rename = "feeder-writes")]
     FeederWrites,
-    /// A variable of the loop, in words: `variable step in train (train.py)`.
+    /// By a variable of the loop: `variable step in train (train.py)`.
     #[serde(untagged)]
     Variable(String),
 }
@@ -149,53 +149,53 @@ impl StepSource {
     }
 }
 
-/// What the main thread was doing, by its stacks.
+/// What the loop was doing, by its stacks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MainThread {
-    /// Share of its wall time by activity (`waiting`, `loading`, `forward`, `backward`, `optimizer`, …); adds up to 1.
+    /// Share of its time by activity (`waiting`, `loading`, `forward`, `backward`, `optimizer`, …); adds up to 1.
     pub activities: BTreeMap<String, f64>,
-    /// Functions of the user's own code by their share of the wall time, largest first, at most five.
+    /// Functions of the user's own code by their share of the time, the largest first, at most five.
     pub hottest: Vec<Hottest>,
-    /// Lines at which the host waits for the device, largest share first, at most five.
+    /// Lines that wait for the GPU, the largest share first, at most five.
     pub sync_lines: Vec<Hottest>,
-    /// Stack samples that this rests on.
+    /// Number of stack samples.
     pub samples: u32,
 }
 
 /// One rank of a distributed run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rank {
-    /// PID of its trainer.
+    /// PID of its training process.
     pub pid: u32,
-    /// Its number among the ranks of its run, where its launcher has told it.
+    /// Its number in the run, if its launcher has set one.
     #[serde(default)]
     pub rank: Option<u32>,
-    /// Where its main thread's time went.
+    /// Where its loop's time went.
     pub shares: TimeSplit,
-    /// Share of its time in collectives, where stacks told.
+    /// Share of its time in collectives, if stacks were read.
     pub collectives: Option<f64>,
-    /// The others wait for this one.
+    /// The other ranks wait for this one.
     pub straggler: bool,
-    /// Where its code stands most of the time, where stacks told.
+    /// Its hottest line of code, if stacks were read.
     #[serde(default)]
     pub at: Option<Hottest>,
 }
 
 impl Rank {
-    /// What it is called: its number where the launcher has told it, else its place in the order of PIDs.
+    /// Its number from the launcher, else its place in the order of PIDs.
     pub fn number(&self, place: usize) -> u32 {
         self.rank.unwrap_or_else(|| u32::try_from(place).unwrap_or(u32::MAX))
     }
 }
 
-/// Something that could not be seen.
+/// Something that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unavailable {
-    /// What.
+    /// What could not be read.
     pub what: Missing,
-    /// Why.
+    /// Why, and what that means.
     pub why: String,
-    /// The command that fixes it, if any.
+    /// The command that fixes it, if there is one.
     pub fix: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the verdict could see, and what not: how each source stands, and what fixes it.
+//! What the verdict could read and what it could not: the state of each source, and the command that fixes it.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::sample::{
 use super::subject::{Missing, Subject};
 use super::verdict::Unavailable;
 
-/// What there was to see.
+/// What could be read.
 #[derive(Debug, Default)]
 pub(super) struct Visibility {
-    /// How each source stands: source → state.
+    /// The state of each source.
     pub seen: BTreeMap<Subject, String>,
     pub not_seen: Vec<Unavailable>,
 }
@@ -27,17 +27,23 @@ impl Visibility {
         }
         out.source(SourceId::Storage, &sample.sources.storage);
         let Some(job) = &sample.job else { return out };
+        let with_more_rights = job.with_more_rights.as_deref();
         for (name, access, so) in [
-            (Subject::Syscall, job.access.syscall, "a wait for a batch looks like any other poll"),
-            (Subject::Wchan, job.access.wchan, "what a blocked thread waits for is not known"),
+            (Subject::Syscall, job.access.syscall, "a wait for data looks like any other poll"),
+            (Subject::Wchan, job.access.wchan, "what a blocked thread waits for is unknown"),
             (Subject::Io, job.access.io, "steps, reads and writes are not counted"),
-            (Subject::Fd, job.access.fd, "the disks of the data files are not known"),
+            (Subject::Fd, job.access.fd, "the disks that hold the data are unknown"),
         ] {
             out.see(name, access.seen());
-            if matches!(access, Access::Denied | Access::Absent) {
-                let why = format!("/proc/{pid}/{} may not be read, so {so}", name.word());
-                out.miss(name, &why, Some(&format!("sudo trainmon --pid {pid}")));
-            }
+            let (reason, fix) = match access {
+                Access::Denied if name == Subject::Syscall && job.access.no_ptrace => {
+                    ("switched off by --no-ptrace", None)
+                }
+                Access::Denied => ("permission denied", with_more_rights),
+                Access::Absent => ("no such file", None),
+                Access::Ok | Access::Untried => continue,
+            };
+            out.miss(name, &format!("cannot read /proc/{pid}/{}: {reason}, so {so}", name.word()), fix);
         }
         if !job.accelerators.is_empty() {
             out.miss(Subject::Accelerator, &unread_accelerators(&job.accelerators), None);
@@ -46,12 +52,12 @@ impl Visibility {
             let access = if connections.hidden > 0 { Access::Denied } else { Access::Ok };
             out.see(Subject::Connections, access.seen());
             if connections.hidden > 0 {
+                let which = counted(connections.hidden, "pipe or socket", "pipes and sockets");
                 let why = format!(
-                    "the other end of {} pipes or sockets of the job belongs to nobody whose descriptors may be read, so \
-                     what is done there is not known",
-                    connections.hidden
+                    "cannot find the process at the other end of {which} of the job: permission denied, so what happens \
+                     there is unknown"
                 );
-                out.miss(Subject::Connections, &why, Some(&format!("sudo trainmon --pid {pid}")));
+                out.miss(Subject::Connections, &why, with_more_rights);
             }
         }
         out.unwatched(job);
@@ -65,21 +71,21 @@ impl Visibility {
         out
     }
 
-    /// Devices that are lost, or do not say how busy they are.
+    /// GPUs that are lost, or do not report how busy they are.
     fn gpus(&mut self, gpus: &GpuSample) {
-        // The driver may answer while a device does not.
+        // The driver may respond while a GPU does not.
         for device in gpus.devices.iter().filter(|device| device.lost) {
-            let why = "the driver has lost the device: it does not answer any more";
+            let why = "the driver has lost this GPU: it no longer responds";
             let fix = "sudo nvidia-smi --gpu-reset, or reboot";
             self.miss(Missing::Device(format!("gpu{}", device.index)), why, Some(fix));
         }
-        // Not offered under MIG and by some virtual GPUs: how busy the device is, is then no zero.
+        // MIG and some virtual GPUs do not offer it: unknown is not zero.
         let unread = |device: &&GpuDevice| !device.lost && device.utilization_pct.is_none();
         for device in gpus.devices.iter().filter(unread).filter(|device| device.utilization_points.is_empty()) {
             let why = if device.mig == Some(true) {
-                "MIG is on: NVML does not say how busy the device is, only the memory in use"
+                "MIG is on: NVML reports the memory in use, but not how busy the GPU is"
             } else {
-                "NVML does not say how busy the device is"
+                "NVML does not report how busy this GPU is"
             };
             self.miss(Missing::Device(format!("gpu{}_load", device.index)), why, None);
         }
@@ -90,59 +96,59 @@ impl Visibility {
         }
     }
 
-    /// What is left out because there is too much of it.
+    /// What is left out because the job is too large.
     fn unwatched(&mut self, job: &JobSample) {
         let unwatched = &job.unwatched;
         if unwatched.is_nothing() {
             return;
         }
         let fix = unwatched.fix.as_deref();
-        let reason = unwatched.reason.as_deref().unwrap_or("too few files may be kept open");
+        let reason = unwatched.reason.as_deref().unwrap_or("too few open files allowed");
         let watched = job.processes.len();
         if unwatched.processes > 0 {
             let (left_out, most) = (unwatched.processes, unwatched.most_processes);
             let all = u64::from(left_out) + watched as u64;
-            let why =
-                format!("{left_out} of {all} processes of the job are not watched: trainmon watches {most} at most");
+            let why = format!("{left_out} of the job's {all} processes are not watched: the limit is {most}");
             self.miss(Subject::Processes, &why, None);
         }
         if unwatched.unread > 0 {
             let unread = unwatched.unread;
-            let why = format!("at the last look {unread} processes of the job could not be read: {reason}");
+            let why = format!("cannot read {} of the job: {reason}", counted(unread, "process", "processes"));
             self.miss(Subject::Processes, &why, fix);
         }
         if unwatched.reopened > 0 {
             let reopened = unwatched.reopened;
             let why = format!(
-                "the files of {reopened} of {watched} processes are opened for each look, which costs more CPU time: {reason}"
+                "the files of {reopened} of {watched} processes are reopened for each sample, which costs CPU time: {reason}"
             );
             self.miss(Subject::Descriptors, &why, fix);
         }
         if unwatched.threads > 0 {
             let all = job.processes.iter().map(|process| u64::from(process.thread_count)).sum::<u64>();
             let (left_out, most) = (unwatched.threads, unwatched.most_threads);
-            let why = format!(
-                "{left_out} of {all} threads of the job are not watched: trainmon watches {most} of a process at most"
-            );
+            let why = format!("{left_out} of the job's {all} threads are not watched: the limit is {most} a process");
             self.miss(Subject::Threads, &why, None);
         }
         if unwatched.waits > 0 {
-            let why = format!("what {} threads of the job wait for is not sampled: {reason}", unwatched.waits);
+            let why = format!(
+                "cannot sample what {} of the job wait for: {reason}",
+                counted(unwatched.waits, "thread", "threads")
+            );
             self.miss(Subject::Waits, &why, fix);
         }
     }
 
-    /// One rank of several alone: whom it waits for in a collective is not seen.
+    /// One of several ranks alone: which rank it waits for in a collective is unknown.
     fn other_ranks(&mut self, job: &JobSample) {
         let target = job.processes.iter().find(|process| process.id == job.target);
         let Some((target, place)) = target.and_then(|target| Some((target, target.rank?))) else { return };
         let trainers = job.processes.iter().filter(|process| process.role == ProcessRole::Trainer).count();
         if target.role == ProcessRole::Trainer && trainers == 1 {
             let why = format!(
-                "this is rank {} of {}: whom it waits for in collectives is not seen",
+                "this is rank {} of {}: trainmon cannot see which rank it waits for in a collective",
                 place.rank, place.world
             );
-            // Of the launcher's tree are all ranks of this machine; init has adopted those of one that has ended.
+            // The launcher's tree holds all ranks of this machine. Init adopts the ranks of a launcher that has ended.
             let fix = (target.parent > 1).then(|| format!("trainmon --pid {}", target.parent));
             self.miss(Subject::OtherRanks, &why, fix.as_deref());
         }
@@ -152,7 +158,7 @@ impl Visibility {
         let Some(name) = Subject::from_source(source) else { return };
         self.see(name, status.state.seen());
         if !matches!(status.state, SourceState::Fresh | SourceState::Pending) {
-            let why = status.reason.as_deref().unwrap_or("no value for some seconds");
+            let why = status.reason.as_deref().unwrap_or("no value for several seconds");
             self.miss(name, why, status.fix.as_deref());
         }
     }
@@ -161,9 +167,15 @@ impl Visibility {
         self.seen.insert(source, state.to_owned());
     }
 
+    /// What cannot be read: in full, for a person, with the fix.
     fn miss(&mut self, what: impl Into<Missing>, why: &str, fix: Option<&str>) {
         self.not_seen.push(Unavailable { what: what.into(), why: why.into(), fix: fix.map(Into::into) });
     }
+}
+
+/// `1 thread`, `8 threads`.
+fn counted(count: u32, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 #[cfg(test)]
@@ -171,10 +183,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::sample::{ConnectionsSample, ProcessId, ProcessSample, RankPlace};
+    use crate::sample::{ConnectionsSample, JobAccess, ProcessId, ProcessSample, RankPlace};
 
     #[test]
-    fn one_rank_of_several_says_what_it_does_not_see() {
+    fn one_rank_of_several_says_what_it_cannot_see() {
         let id = |pid| ProcessId { pid, start_ticks: 1 };
         let rank = |pid| ProcessSample {
             id: id(pid),
@@ -205,10 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_lead_to_nobody_are_told_with_a_fix() {
+    fn connections_that_cannot_be_followed_come_with_a_fix() {
         let of = |connections: Option<u32>| {
             let connections = connections.map(|hidden| Arc::new(ConnectionsSample { hidden, ..Default::default() }));
-            let job = JobSample { connections, ..JobSample::default() };
+            let with_more_rights = Some("sudo trainmon --pid 7".into());
+            let job = JobSample { connections, with_more_rights, ..JobSample::default() };
             Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7)
         };
         for (hidden, seen) in [(None, None), (Some(0), Some("ok")), (Some(2), Some("denied"))] {
@@ -218,5 +231,21 @@ mod tests {
             let fix = missed.map(|missed| missed.fix.as_deref().unwrap());
             assert_eq!(fix, (hidden == Some(2)).then_some("sudo trainmon --pid 7"));
         }
+    }
+
+    #[test]
+    fn a_denied_file_has_a_reason_and_a_fix_only_where_one_helps() {
+        let missed = |access: JobAccess, fix: Option<&str>| {
+            let job = JobSample { access, with_more_rights: fix.map(Into::into), ..JobSample::default() };
+            Visibility::from_sample(&Sample { job: Some(Arc::new(job)), ..Sample::default() }, 7).not_seen
+        };
+        let denied = JobAccess { syscall: Access::Denied, io: Access::Absent, ..JobAccess::default() };
+        let [syscall, io] = &missed(denied, Some("sudo x"))[..] else { panic!() };
+        assert!(syscall.why.starts_with("cannot read /proc/7/syscall: permission denied, so "), "{syscall:?}");
+        assert_eq!((syscall.fix.as_deref(), io.fix.as_deref()), (Some("sudo x"), None));
+        // For root sudo brings nothing, and what was switched off is not asked for.
+        assert_eq!(missed(denied, None)[0].fix, None);
+        let off = &missed(JobAccess { no_ptrace: true, ..denied }, Some("sudo x"))[0];
+        assert!(off.why.contains("switched off by --no-ptrace") && off.fix.is_none(), "{off:?}");
     }
 }

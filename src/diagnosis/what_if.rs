@@ -1,65 +1,66 @@
-//! What a change would bring: the laws of a loop that is fed by workers, solved for another number of them.
+//! What a change would gain: the laws of a loop fed by workers, solved for another number of them.
 //!
-//! With T the time one worker needs for a batch, C the loop's own time for a step and N workers, a step takes
-//! max(C, T/N). Two floors hold besides: the device's own time for a step, and the CPU time of everything over the CPUs
-//! there are, of which two hardware threads of one core are little more than one. Every number here is of a steady loop, so what comes out is an upper bound of the gain, not a promise.
+//! Let T be the time a worker needs for a batch, C the loop's own time for a step, and N the number of workers. A step takes
+//! max(C, T/N). It also takes at least the GPU's own time, and the CPU time of everything divided by the CPUs, where two
+//! hardware threads of one core are little more than one. Every number is that of a steady loop, so the result is an upper
+//! bound of the gain, not a promise.
 
 use super::features::{Cpus, Features};
 use super::thresholds::thresholds;
 
 thresholds! {
-    /// What the second hardware thread of a busy core brings.
-    SMT_YIELD = 0.25, "cores", "makers name up to 0.3; data workers raised from 4 to 8 on 4 cores with 8 threads brought 1.11 times";
+    /// What the second hardware thread of a busy core adds.
+    SMT_YIELD = 0.25, "cores", "vendors claim up to 0.3; going from 4 to 8 workers on 4 cores with 8 threads gained 1.11x";
 }
 
-/// CPUs as a job has them.
+/// The CPUs that a job has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capacity {
     /// CPUs that it can have.
     pub cpus: f64,
-    /// CPUs that others use.
+    /// CPUs that other processes use.
     pub others: f64,
-    /// Cores that all of them are; infinite where that is not known.
+    /// Physical cores of all of them; infinite if unknown.
     pub physical: f64,
 }
 
 impl Capacity {
-    /// Of a window, with what others use now.
+    /// For a window, with the current use by other processes.
     pub fn left(cpu: &Cpus) -> Self {
         let physical = cpu.physical.unwrap_or(f64::INFINITY);
         Self { cpus: cpu.left(), others: cpu.others.unwrap_or(0.0), physical }
     }
 
-    /// The same if others used no CPU.
+    /// The same without other processes.
     pub fn undisturbed(cpu: &Cpus) -> Self {
         Self { cpus: cpu.usable(), others: 0.0, ..Self::left(cpu) }
     }
 
-    /// Work a second of a job that keeps so many CPUs busy, in CPUs that have a core to themselves.
+    /// Work per second of a job that keeps this many CPUs busy, in CPUs with a core of their own.
     pub fn work(&self, busy: f64) -> f64 {
         let all = busy + self.others;
         let done = all.min(self.physical) + SMT_YIELD.value * (all - self.physical).max(0.0);
         if all > 0.0 { done * busy / all } else { 0.0 }
     }
 
-    /// Which part of its time a job that uses so many CPUs now needs at least, were all of them kept busy.
+    /// The least part of its time that a job needs which uses this many CPUs now, if all of its CPUs were busy.
     pub fn floor(&self, used: f64) -> f64 {
         self.work(used.min(self.cpus)) / self.work(self.cpus)
     }
 }
 
-/// A loop with its workers, in seconds for each step.
+/// A loop with its workers, in seconds per step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Loop {
-    /// A step as it is now.
+    /// A step now.
     pub step_s: f64,
-    /// C: the loop's own time, with what taking a batch over costs.
+    /// C: the loop's own time, with the cost of receiving a batch.
     pub own_s: f64,
     /// T: one worker's time for a batch, without queueing for a CPU.
     pub batch_s: f64,
-    /// CPU time of workers and trainer for a step.
+    /// CPU time of the workers and the loop's process for a step.
     pub cpu_s: f64,
-    /// The device's time for a step; 0 where no device is known.
+    /// The GPU's time for a step; 0 if no GPU is known.
     pub device_s: f64,
     /// CPUs that the job can have.
     pub capacity: Capacity,
@@ -67,7 +68,7 @@ pub struct Loop {
     pub workers: usize,
 }
 
-/// What a change leads to.
+/// The result of a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// Workers after it.
@@ -80,22 +81,22 @@ pub struct Prediction {
     pub speedup: f64,
 }
 
-/// Seconds that nothing is divided by less than.
+/// Smallest divisor, seconds.
 const LEAST_S: f64 = 1e-9;
-/// A time that is this part more than a whole number of steps needs no further worker.
+/// A time that exceeds a whole number of steps by less than this part needs no further worker.
 const TOLERANCE: f64 = 0.05;
 
-/// CPUs as workers count them: one that others use a little of carries a worker all the same.
+/// CPUs in whole workers: a CPU that other processes use a little still carries a worker.
 fn whole(cores: f64) -> f64 {
     (cores + 0.5).floor().max(1.0)
 }
 
 impl Loop {
-    /// The loop of this window; `None` where steps or workers are not known.
+    /// The loop of this window; `None` if steps or workers are unknown.
     pub fn from_window(window: &Features) -> Option<Self> {
         let main = window.main.as_ref()?;
         let workers = window.workers.as_ref().filter(|workers| workers.count > 0)?;
-        // In a steady loop as many batches are made as are taken; a window begins and ends in the middle of some.
+        // A steady loop makes as many batches as it takes. A window begins and ends in the middle of some.
         let per_s = window.steps.per_s.filter(|rate| *rate > 0.0)?;
         let step_s = 1.0 / per_s;
         let trainer_cores = main.cpu_pct.unwrap_or(0.0) / 100.0;
@@ -111,7 +112,7 @@ impl Loop {
         })
     }
 
-    /// The same loop on CPUs that other processes leave alone.
+    /// The same loop without other processes on its CPUs.
     pub fn undisturbed(self, window: &Features) -> Self {
         Self { capacity: Capacity::undisturbed(&window.cpu), ..self }
     }
@@ -123,7 +124,7 @@ impl Loop {
         self.own_s.max(fed).max(self.device_s).max(cpu)
     }
 
-    /// What a step takes at least, however it is fed: the loop's own time and the device's.
+    /// The least time of a step, however it is fed: the loop's own time and the GPU's.
     pub fn floor_s(&self) -> f64 {
         self.own_s.max(self.device_s)
     }
@@ -141,12 +142,12 @@ impl Loop {
         Prediction { workers, capped, step_s, speedup: (self.step_s / step_s.max(LEAST_S)).max(1.0) }
     }
 
-    /// With nothing but the loop's own time and the device's: what any cure of the input can bring at most.
+    /// The speed-up with only the loop's own time and the GPU's: the most that fixing the input can gain.
     pub fn without_waits(&self) -> f64 {
         (self.step_s / self.floor_s().max(LEAST_S)).max(1.0)
     }
 
-    /// The gain if a part of the workers' time (0–1 of their active time) took none.
+    /// The speed-up if a part of the workers' time (0–1 of their active time) took none.
     pub fn without_stage(&self, part: f64) -> f64 {
         let left = Self {
             batch_s: self.batch_s * (1.0 - part.clamp(0.0, 1.0)),
@@ -157,9 +158,9 @@ impl Loop {
     }
 }
 
-/// Workers for a loop that loads its batches itself: with I the share of loading, ceil(I / (1 − I)), at least one, capped
-/// at the CPUs; and the speed-up at most, 1 / max(1 − I, I / N, device, CPU), where the last is what the trainer's CPU use
-/// needs of the CPUs there are.
+/// Workers for a loop that loads its own batches. With I the share of loading, ceil(I / (1 − I)), at least one and at most the
+/// CPUs; and the upper bound of the speed-up, 1 / max(1 − I, I / N, GPU, CPU), where the last is the CPU use of the loop's
+/// process divided by the CPUs.
 pub fn workers_for_inline(loading: f64, used: f64, capacity: &Capacity, device: f64) -> (usize, f64) {
     let loading = loading.clamp(0.0, 0.99);
     let workers = ((loading / (1.0 - loading)) - TOLERANCE).ceil().clamp(1.0, whole(capacity.cpus));

@@ -1,23 +1,24 @@
-//! The wait chain in words, the same on the screen, in text and in Markdown: one line for somebody in a hurry, and a tree
-//! of who waits for whom.
+//! The wait chain in words, the same on the screen, in text and in Markdown: on one line, and as a tree of what the loop waits
+//! for, and what that waits for.
 
 use std::collections::BTreeSet;
 
 use crate::diagnosis::Verdict;
 use crate::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children, own, waits_for};
 use crate::rates::chain::paths::WaitEdge;
+use crate::rates::time_split::LoopActivity;
 use crate::text::format::whole_percent as percent;
 use crate::text::{fit, sanitise};
 
-/// The loop's own work, or its waits, are told beside the larger of the two from this share on.
+/// The smaller of the loop's work and its waits is shown too from this share on.
 const BESIDE: f64 = 0.1;
-/// The share of an end is told where it differs by more from that of the loop's waits.
+/// The share of an end is shown if it differs by more from that of the wait.
 const APART: f64 = 0.05;
 
 /// Most rows of the tree in text, the largest branches first.
 pub(super) const ROWS: usize = 12;
 
-/// What a row of the tree begins with below its siblings and its parents.
+/// How a row of the tree begins, below its siblings and its parents.
 const BRANCH: [&str; 4] = ["│ ", "  ", "├ ", "└ "];
 
 /// A row of the tree.
@@ -25,13 +26,13 @@ const BRANCH: [&str; 4] = ["│ ", "  ", "├ ", "└ "];
 pub struct ChainRow<'n> {
     /// The node.
     pub node: &'n ChainNode,
-    /// Lines that lead to it from its parent.
+    /// The lines of the tree that lead to it.
     pub branch: String,
-    /// How it is waited for, who or what it is, what it does, and where in the code: safe to print.
+    /// How it is waited for, what it is, what it does, and where in the code. Safe to print.
     pub text: String,
 }
 
-/// The tree, every branch with the largest share first.
+/// The tree, the largest branches first.
 pub fn rows(nodes: &[ChainNode]) -> Vec<ChainRow<'_>> {
     let mut roots: Vec<&ChainNode> =
         nodes.first().filter(|root| !root.is_end()).into_iter().chain(own(nodes)).collect();
@@ -74,7 +75,7 @@ impl<'n> DrawnTree<'n> {
     }
 }
 
-/// A node in a few words: `reads from data worker 1301: on CPU, decode_image (work.py:22)`.
+/// A node in a few words: `reads from worker 1301: on CPU, decode_image (work.py:22)`.
 fn described(node: &ChainNode) -> String {
     let at = node.at.as_ref().map(|at| format!(", {at}")).unwrap_or_default();
     if node.is_loop() {
@@ -88,15 +89,15 @@ fn described(node: &ChainNode) -> String {
         Some(WaitEdge::Thread) => format!("own {who}"),
         Some(WaitEdge::InterpreterLock) => format!("interpreter lock, held by {who}"),
         Some(WaitEdge::SharedMemory) => format!("shares memory with {who}"),
-        Some(WaitEdge::Child) if node.pid.is_none() => format!("end of its {who}"),
-        Some(WaitEdge::Child) => format!("end of its child {who}"),
-        Some(WaitEdge::Polls) => format!("sleeps and asks {who} again and again"),
+        Some(WaitEdge::Child) if node.pid.is_none() => format!("waits for its {who} to end"),
+        Some(WaitEdge::Child) => format!("waits for its child {who} to end"),
+        Some(WaitEdge::Polls) => format!("polls {who}"),
         Some(by) if by.is_file_lock() && node.kind != NodeKind::Lock => format!("held by {who}"),
         _ => who,
     };
     let state = match (node.kind, node.state) {
         (NodeKind::Thread | NodeKind::Process, state) => state_words(state),
-        (NodeKind::Disk, NodeState::Flush) => "written data is on its way",
+        (NodeKind::Disk, NodeState::Flush) => "writing",
         _ => "",
     };
     if state.is_empty() { format!("{who}{at}") } else { format!("{who}: {state}{at}") }
@@ -107,12 +108,12 @@ fn does(node: &ChainNode) -> &'static str {
     match node.state {
         NodeState::Waits => "waits",
         NodeState::Loads => "makes or receives batches",
-        NodeState::Saves => "saves state",
-        _ => "works itself",
+        NodeState::Saves => LoopActivity::Checkpoint.verb(),
+        _ => LoopActivity::HostBusy.verb(),
     }
 }
 
-/// The loop, and its thread where that is not the main one.
+/// The loop, with its thread if it does not run on the main thread.
 fn loop_name(node: &ChainNode) -> String {
     match (node.pid, node.tid) {
         (pid, Some(tid)) if pid != Some(tid) => format!("loop (thread {tid})"),
@@ -127,41 +128,47 @@ fn state_words(state: NodeState) -> &'static str {
         NodeState::Disk => "reads from disk",
         NodeState::Flush => "writes to disk",
         NodeState::Memory => "waits for memory",
-        NodeState::Device => "waits for the GPU",
+        NodeState::Device => LoopActivity::DeviceSync.verb(),
         NodeState::Sleeps => "sleeps",
-        NodeState::Asked => "idle, waits to be asked",
+        NodeState::Asked => "idle, waits for a request",
         NodeState::Stopped => "stopped",
-        NodeState::Terminal => "waits for somebody to type",
+        NodeState::Terminal => "waits for terminal input",
         NodeState::Waits => "waits",
-        _ => "not known what it does",
+        _ => "state unknown",
     }
 }
 
-/// Who or what a node is.
+/// What a node is.
 fn who(node: &ChainNode) -> String {
-    let name = node.name.as_str();
+    let name = shown(&node.name);
     let named = |word: &str| if name.is_empty() { word.to_owned() } else { format!("{word} {name}") };
     match (node.kind, node.pid, node.tid) {
         (NodeKind::Thread, _, Some(id)) | (NodeKind::Process, Some(id), _) => format!("{name} {id}"),
         (NodeKind::Thread, ..) => named("thread"),
-        // Several that are not known one by one.
-        (NodeKind::Process, ..) if node.name == NodeName::Worker => "data workers".to_owned(),
+        // Several that cannot be told apart.
+        (NodeKind::Process, ..) if node.name == NodeName::Worker => "workers".to_owned(),
         (NodeKind::Process, ..) => name.to_owned(),
         (NodeKind::Net, ..) => format!("{name} (network)"),
         (NodeKind::Device, ..) => named("GPU"),
         (NodeKind::Lock | NodeKind::Disk, ..) => named(node.kind.word()),
-        (NodeKind::Timer, ..) => "a timer: it sleeps, or asks again and again".to_owned(),
-        (NodeKind::Terminal, ..) => "somebody who types at the terminal".to_owned(),
+        (NodeKind::Timer, ..) => "sleeping or polling".to_owned(),
+        (NodeKind::Terminal, ..) => "terminal input".to_owned(),
+        (NodeKind::Unknown, ..) if node.name == NodeName::Others => "others, each too small to list".to_owned(),
         (NodeKind::Unknown, ..) => match node.state {
             NodeState::Memory => "memory".to_owned(),
             NodeState::Stopped => "stopped by a signal".to_owned(),
-            NodeState::Asked => "somebody who waits for it".to_owned(),
-            _ => "not known for whom".to_owned(),
+            NodeState::Asked => "requests".to_owned(),
+            _ => "not traced".to_owned(),
         },
     }
 }
 
-/// What is left out of a line that is too long: each step leaves out what those before it do, too.
+/// The name that a person reads.
+fn shown(name: &NodeName) -> &str {
+    if *name == NodeName::Worker { "worker" } else { name.as_str() }
+}
+
+/// What is left out of a line that is too long. Each step also leaves out what the steps before it do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Short {
     Nothing,
@@ -179,7 +186,7 @@ impl Short {
 }
 
 /// The chain of the longest wait on one line of at most `width` cells:
-/// `loop waits 87% ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22`. Nothing where no wait was followed.
+/// `loop waits 87% ← worker 1301 (1 of 1) ← CPU: decode_image work.py:22`. `None` if no wait was traced.
 pub fn line(verdict: &Verdict, width: usize) -> Option<String> {
     let mut shorter = String::new();
     for short in Short::ALL {
@@ -221,17 +228,23 @@ fn at(node: &ChainNode, short: Short) -> Option<String> {
     Some(if whole { format!("{function} {place}") } else { place.to_owned() })
 }
 
-/// `waits 87% ← …` along the longest wait; those that are waited for alike are put together.
+/// `waits 87% ← …` along the longest wait, with its share of the loop's time. A wait for data has that of the loop's split.
+/// Processes that are waited for alike are put together.
 fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
     let nodes = verdict.chain.as_slice();
     let mut hops: Vec<String> = Vec::new();
     let mut level = children(nodes, root);
     let mut end = None;
+    let mut lead = root.share;
     // Each level is one deeper, so a tree has no more of them than nodes.
     for _ in nodes {
         let alike = largest(&level, |node| (node.kind, &node.name, node.by));
         let members = largest(&alike, |node| (node.state, node.kind, &node.name));
         let Some(first) = members.iter().max_by(|a, b| a.share.total_cmp(&b.share)).copied() else { break };
+        if end.is_none() {
+            let split = verdict.shares.filter(|_| first.name == NodeName::Worker).map(|shares| shares.input_wait);
+            lead = split.unwrap_or_else(|| alike.iter().map(|node| node.share).sum()).min(root.share);
+        }
         hops.extend(hop(&alike, first, verdict.workers.len(), hops.is_empty(), short));
         end = Some((first, members.iter().map(|node| node.share).sum::<f64>(), alike.len() > 1));
         level = members.iter().flat_map(|node| children(nodes, node)).collect();
@@ -243,10 +256,10 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
         hops.truncate(1);
         hops.extend(["…".to_owned(), last]);
     }
-    let mut text = format!("waits {}%", percent(root.share));
+    let mut text = format!("waits {}%", percent(lead));
     hops.iter().for_each(|hop| text += &format!(" ← {hop}"));
     let Some((end, share, several)) = end else { return text };
-    let part = if root.share - share > APART { format!(" ({}%)", percent(share)) } else { String::new() };
+    let part = if lead - share > APART { format!(" ({}%)", percent(share)) } else { String::new() };
     let at = at(end, short).filter(|_| !several || short < Short::Function);
     let (mark, at) = (if at.is_some() { ": " } else { "" }, at.unwrap_or_default());
     text + &match (end.kind, end.state) {
@@ -264,7 +277,7 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
     }
 }
 
-/// Of the nodes that have this in common those with the largest share together.
+/// The nodes with the same key whose shares add up to most.
 fn largest<'n, K: PartialEq>(nodes: &[&'n ChainNode], key: impl Fn(&'n ChainNode) -> K) -> Vec<&'n ChainNode> {
     let mut groups: Vec<(K, f64, Vec<&ChainNode>)> = Vec::new();
     for node in nodes {
@@ -282,15 +295,15 @@ fn largest<'n, K: PartialEq>(nodes: &[&'n ChainNode], key: impl Fn(&'n ChainNode
     most.map(|(.., members)| members).unwrap_or_default()
 }
 
-/// One or two words of the line: whoever is waited for alike, and what it is waited for by where that says more.
+/// One or two words of the line: what is waited for alike, and how, where that says more.
 fn hop(alike: &[&ChainNode], first: &ChainNode, workers: usize, is_first: bool, short: Short) -> Vec<String> {
     let count = alike.iter().map(|node| (node.pid, node.tid)).collect::<BTreeSet<_>>().len();
-    let (is_worker, name) = (first.name == NodeName::Worker, first.name.as_str());
+    let (is_worker, name) = (first.name == NodeName::Worker, shown(&first.name));
     let many = count > 1 && first.pid.is_some();
     let counts = short < Short::Count;
     let of = |count: usize| if workers >= count && counts { format!("{count} of {workers}") } else { String::new() };
     let who = match (first.kind, is_worker) {
-        (_, true) if many && workers > count => format!("{} data workers", of(count)),
+        (_, true) if many && workers > count => format!("{} workers", of(count)),
         (NodeKind::Process | NodeKind::Thread, _) if many => {
             let plural = if name.ends_with('s') { "es" } else { "s" };
             format!("{count} {name}{plural}")
@@ -299,7 +312,6 @@ fn hop(alike: &[&ChainNode], first: &ChainNode, workers: usize, is_first: bool, 
         (NodeKind::Lock, _) if short >= Short::Folders => {
             format!("lock {}", name.rsplit('/').next().unwrap_or_default())
         }
-        (NodeKind::Timer, _) => "a timer".to_owned(),
         _ => who(first),
     };
     match first.by {

@@ -34,7 +34,7 @@ fn one_line_for_each_kind_of_wait() {
         (
             vec![at(process("data worker", 1301, "cpu", "reads"))],
             1,
-            "loop waits 87% ← data worker 1301 (1 of 1) ← CPU: decode_image work.py:22",
+            "loop waits 87% ← worker 1301 (1 of 1) ← CPU: decode_image work.py:22",
         ),
         (vec![resource(1, "net", "127.0.0.1:4321")], 0, "loop waits 87% ← 127.0.0.1:4321 (network)"),
         (
@@ -56,7 +56,7 @@ fn one_line_for_each_kind_of_wait() {
         (
             vec![process("data worker", 1301, "disk", "reads"), resource(2, "disk", "nvme0n1")],
             4,
-            "loop waits 87% ← data worker 1301 (1 of 4) ← disk nvme0n1",
+            "loop waits 87% ← worker 1301 (1 of 4) ← disk nvme0n1",
         ),
         (vec![process("redis-server", 8, "cpu", "network")], 0, "loop waits 87% ← redis-server 8 (network) ← CPU"),
     ] {
@@ -71,21 +71,21 @@ fn those_that_are_not_known_one_by_one_are_several() {
     let several = |name: &str, state: &str, by: &str| node_of(1, "process", None, name, state, 0.87, by);
     let commands = waiting(vec![several("short-lived children", "cpu", "child")], 0);
     assert_eq!(line(&commands, 80).unwrap(), "loop waits 87% ← short-lived children ← CPU");
-    assert_eq!(rows(&commands.chain)[1].text, "end of its short-lived children: on CPU");
+    assert_eq!(rows(&commands.chain)[1].text, "waits for its short-lived children to end: on CPU");
     let workers = waiting(vec![several("data worker", "unknown", "")], 0);
-    assert!(line(&workers, 80).unwrap().contains("data workers"));
+    assert!(line(&workers, 80).unwrap().contains("87% ← workers"));
 }
 
 #[test]
 fn those_that_are_alike_are_put_together_and_a_part_says_how_large_it_is() {
     let mut many = verdict();
-    assert_eq!(line(&many, 80).unwrap(), "loop waits 68% ← 2 data workers ← CPU: decode_image work.py:22");
+    assert_eq!(line(&many, 80).unwrap(), "loop waits 68% ← 2 workers ← CPU: decode_image work.py:22");
     many.workers.extend(many.workers.clone());
     many.chain[2].state = NodeState::Sleeps;
     many.chain[0].tid = Some(1240);
     assert_eq!(
         line(&many, 90).unwrap(),
-        "loop (thread 1240) waits 68% ← 2 of 4 data workers ← CPU (41%): decode_image work.py:22"
+        "loop (thread 1240) waits 68% ← 2 of 4 workers ← CPU (41%): decode_image work.py:22"
     );
 }
 
@@ -96,13 +96,13 @@ fn a_loop_that_works_says_where() {
     own.chain[0].share = 0.3;
     assert_eq!(
         line(&own, 200).unwrap(),
-        "loop works itself 70%: train_step train.py:44; \
-         waits 30% ← 2 data workers ← CPU: decode_image work.py:22"
+        "loop works 70%: train_step train.py:44; \
+         waits 30% ← 2 workers ← CPU: decode_image work.py:22"
     );
-    assert_eq!(line(&own, 80).unwrap(), "loop works itself 70%: train_step train.py:44");
+    assert_eq!(line(&own, 80).unwrap(), "loop works 70%: train_step train.py:44");
     own.chain.retain(ChainNode::is_loop);
     own.chain[0].waits_for.clear();
-    assert_eq!(line(&own, 80).unwrap(), "loop works itself 70%: train_step train.py:44");
+    assert_eq!(line(&own, 80).unwrap(), "loop works 70%: train_step train.py:44");
     assert_eq!(rows(&own.chain).len(), 1);
     assert_eq!(line(&Verdict::default(), 80), None);
 }
@@ -131,10 +131,10 @@ fn the_tree_reads_from_the_top() {
         lines,
         [
             "loop waits",
-            "├ reads from data worker 1301: on CPU, decode_image (work.py:22)",
-            "├ reads from data worker 1302: on CPU, decode_image (work.py:22)",
+            "├ reads from worker 1301: on CPU, decode_image (work.py:22)",
+            "├ reads from worker 1302: on CPU, decode_image (work.py:22)",
             "└ 10.0.3.7:443 (network)",
-            "loop works itself, train_step (train.py:44)",
+            "loop works, train_step (train.py:44)",
         ]
     );
 }

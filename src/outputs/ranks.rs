@@ -1,11 +1,11 @@
-//! The ranks of a distributed run in lines: which is late, where each one's time goes, and where it stands.
+//! The ranks of a distributed run, a line each: which is late, where its time goes, and its hottest line of code.
 
 use crate::diagnosis::verdict::Rank;
 use crate::text::format::largest_first;
 
 /// Most ranks that are listed.
 pub(super) const LISTED: usize = 16;
-/// Shares below this are left out.
+/// Smaller shares are left out.
 const SHARE_LISTED: f64 = 0.03;
 
 /// One line.
@@ -13,7 +13,7 @@ const SHARE_LISTED: f64 = 0.03;
 pub(super) struct RankLine {
     /// `rank 5 (PID 12345), late`.
     pub name: String,
-    /// `host work 70%, device sync 14%; most in burn (common.py:233)`. Names in it come from outside.
+    /// `own work 70%, waiting for the GPU 14%; hottest: burn (common.py:233)`. Names in it come from outside.
     pub text: String,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn lines(ranks: &[Rank]) -> Vec<RankLine> {
 fn line(number: u32, rank: &Rank) -> RankLine {
     let late = if rank.straggler { ", late" } else { "" };
     let shares = largest_first(rank.shares.iter().map(|(activity, share)| (activity.word(), share)), SHARE_LISTED);
-    let place = rank.at.as_ref().map(|at| format!("; most in {at}")).unwrap_or_default();
+    let place = rank.at.as_ref().map(|at| format!("; hottest: {at}")).unwrap_or_default();
     RankLine { name: format!("rank {number} (PID {}){late}", rank.pid), text: shares + &place }
 }
 
@@ -56,7 +56,7 @@ mod tests {
         assert_eq!(lines.len(), LISTED);
         assert_eq!(lines[0].name, "rank 35 (PID 104), late");
         assert!(
-            lines[0].text.ends_with("; most in burn (a.py:3)") && lines[0].text.contains("70%"),
+            lines[0].text.ends_with("; hottest: burn (a.py:3)") && lines[0].text.contains("70%"),
             "{:?}",
             lines[0]
         );

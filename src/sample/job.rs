@@ -25,6 +25,9 @@ pub struct JobSample {
     pub connections: Option<Arc<ConnectionsSample>>,
     /// What may be read of the target.
     pub access: JobAccess,
+    /// The command that reads what is denied. `None` where more rights bring nothing, and in older recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_more_rights: Option<Arc<str>>,
     /// The target's cgroup.
     pub cgroup: CgroupSample,
     /// CPUs that the target may run on: affinity mask limited by the cpuset. Empty if unknown.
@@ -66,7 +69,8 @@ impl Private for JobSample {
     }
 
     fn leave_out(&mut self) {
-        self.cgroup.thaw = None; // it contains the group's folder
+        self.cgroup.thaw = None; // names the group's folder
+        self.with_more_rights = None; // names the folder of trainmon
     }
 }
 
@@ -129,4 +133,7 @@ pub struct JobAccess {
     pub io: Access,
     /// `/proc/PID/fd`: needs ptrace read rights.
     pub fd: Access,
+    /// `syscall` is not opened because of `--no-ptrace`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_ptrace: bool,
 }

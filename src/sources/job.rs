@@ -23,7 +23,7 @@ use crate::sample::process::{TORCH_WORKER, is_of_learning};
 use crate::sample::{Access, JobAccess, JobSample, ProcessId, ProcessSample};
 pub use attach::AttachError;
 pub(crate) use facts::mapped_library;
-use facts::{access, other_namespace, rank_place, visible_devices};
+use facts::{access, other_namespace, rank_place, visible_devices, with_more_rights};
 pub(crate) use unwatched::complete;
 
 /// Most processes read for one job.
@@ -53,6 +53,7 @@ pub struct JobReader {
     /// Processes outside the job that the job waits for.
     outside: BTreeMap<u32, Process>,
     access: JobAccess,
+    with_more_rights: Option<Arc<str>>,
     visible_devices: Option<Arc<str>>,
     other_namespace: bool,
     /// Processes in other sessions, or older than the job: none of them can become an orphan of the job.
@@ -99,6 +100,7 @@ impl JobReader {
             target: target.id,
             session: (stat.session, stat.group),
             access: access(&folder, no_ptrace),
+            with_more_rights: with_more_rights(pid),
             visible_devices: visible_devices(&folder),
             other_namespace: other_namespace(proc_root, &folder) || target.in_other_namespace(),
             processes: BTreeMap::from([(pid, target)]),
@@ -221,6 +223,7 @@ impl JobReader {
             alive: self.alive,
             processes,
             access: self.access,
+            with_more_rights: self.with_more_rights.clone(),
             nvidia_minors: (self.access.fd == Access::Ok).then(|| minors.into_iter().collect()),
             accelerators: accelerators.into_iter().cloned().collect(),
             cuda_visible_devices: self.visible_devices.clone(),

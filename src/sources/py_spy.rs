@@ -65,15 +65,17 @@ fn first_of<T>(
     privileged: bool,
     attempt: impl Fn(TrustedProgram) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
-    let absent = |reason: String| Refusal::lasting(SourceState::Absent, reason).fixed_by(install::install_command());
-    let wanted = wanted.map(|wanted| std::path::absolute(wanted).unwrap_or_else(|_| wanted.to_path_buf()));
-    let candidates = match wanted {
-        Some(path) if !find::is_program(&path) => {
-            return Err(absent(format!("--py-spy: {} is not an executable file", shown(&path))));
+    if let Some(path) = wanted {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        if !find::is_program(&path) {
+            let reason = format!("cannot run {}, named by --py-spy: not a program", shown(&path));
+            return Err(Refusal::lasting(SourceState::Absent, reason));
         }
-        Some(path) => vec![find::Executable { path, of_target: false }],
-        None => find::candidates(proc_root, target, path, privileged),
-    };
+        // What was named by hand is the user's to install.
+        let named = find::Executable { path, of_target: false };
+        return find::choose(&named, privileged).and_then(attempt).map_err(Refusal::without_install);
+    }
+    let candidates = find::candidates(proc_root, target, path, privileged);
     let mut first = None;
     for candidate in &candidates {
         match find::choose(candidate, privileged).and_then(&attempt) {
@@ -81,7 +83,8 @@ fn first_of<T>(
             Err(refusal) => first = first.or(Some(refusal)),
         }
     }
-    Err(first.unwrap_or_else(|| absent("py-spy is not installed".to_owned())))
+    let absent = || Refusal::lasting(SourceState::Absent, "py-spy is not installed");
+    Err(first.unwrap_or_else(|| absent().fixed_by(install::install_command())))
 }
 
 impl PySpy {

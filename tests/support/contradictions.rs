@@ -158,7 +158,7 @@ impl Check<'_> {
     fn sentence(&mut self) {
         let (summary, phase) = (text(self.verdict, "summary"), text(self.verdict, "phase"));
         if let Some(rate) = number(&self.verdict["steps"], "per_s").filter(|rate| *rate > STEPS) {
-            let still = ["no steps", "does not step", "sets itself up", "is starting"];
+            let still = ["no steps", "is starting"];
             if matches!(phase, "init" | "compile" | "validation" | "idle" | "hung")
                 || still.iter().any(|words| self.verdict.to_string().contains(words))
             {
@@ -173,9 +173,11 @@ impl Check<'_> {
         }
         // Percentages that the sentence shares with a number of their own.
         for (words, share) in [
-            ("for batches ", self.share("input_wait")),
-            ("The GPU is idle ", number(&self.verdict["gpu_idle"], "total")),
-            ("saves state ", self.share("checkpoint")),
+            ("the loop waits for data ", self.share("input_wait")),
+            ("The loop waits for data ", self.share("input_wait")),
+            ("The GPU idles ", number(&self.verdict["gpu_idle"], "total")),
+            ("The loop is saving ", self.share("checkpoint")),
+            ("The loop works ", self.share("host_busy")),
         ] {
             let told =
                 summary.split_once(words).and_then(|(_, rest)| rest.split([' ', '%']).next()?.parse::<f64>().ok());

@@ -74,9 +74,8 @@ use crate::text::named_enum;
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
 pub(super) use rule_input::{Bottleneck, Known, RuleInput};
-use spec::CulpritPlace;
 pub use spec::{AdviceRow, CauseSpec, Confirmed, Promise};
-pub(super) use spec::{Against, FollowedWait};
+pub(super) use spec::{Against, CulpritPlace, FollowedWait};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 

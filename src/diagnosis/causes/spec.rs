@@ -84,7 +84,7 @@ pub struct CauseSpec {
     pub headline: &'static str,
     /// One short line for lists, which says more than the name.
     pub brief: &'static str,
-    /// What it means: a clause behind a colon, "The GPU sits idle 74% of the time, waiting for data: <meaning>".
+    /// What it means: a clause behind a colon, "The GPU sits idle while the loop waits for data 74% of the time: <meaning>".
     pub meaning: &'static str,
     /// What must hold, in the order in which it is checked. A name of a threshold in backticks is shown as its value with its unit:
     /// "at least `lost_wait` of the time" becomes "at least 10% of the time".
@@ -183,7 +183,7 @@ pub(in crate::diagnosis) struct FollowedWait {
 
 /// The line of code that a verdict names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CulpritPlace {
+pub(in crate::diagnosis) enum CulpritPlace {
     /// None.
     Nowhere,
     /// The line at which the loop waits for the GPU most.
@@ -238,8 +238,8 @@ impl CauseSpec {
         self.evidence.contains(&signal) || self.followed.is_some_and(|wait| wait.signal == signal)
     }
 
-    /// The line of code that it blames, and the words before it in a sentence.
-    pub(in crate::diagnosis) fn line<'a>(&self, window: &'a Features) -> Option<(&'static str, &'a Hottest)> {
+    /// The line of code to blame, and what spends time there: `Loop` for a cause of the workers where only the loop has stacks.
+    pub(in crate::diagnosis) fn line<'a>(&self, window: &'a Features) -> Option<(CulpritPlace, &'a Hottest)> {
         let seen = window.loop_stacks();
         let of_loop = || seen.and_then(|seen| seen.hottest_own.as_ref());
         let of_workers = || {
@@ -247,14 +247,14 @@ impl CauseSpec {
                 window.workers.iter().flat_map(|workers| &workers.each).filter_map(|worker| worker.hottest.as_ref());
             each.max_by(|a, b| a.share.total_cmp(&b.share).then_with(|| b.line.cmp(&a.line)))
         };
-        let (words, found) = match self.place {
-            CulpritPlace::Nowhere => return None,
-            CulpritPlace::Sync => ("it waits in", seen.and_then(|seen| seen.sync_lines.first())),
-            CulpritPlace::Sleep => ("it sleeps at", seen.and_then(|seen| seen.sleep_line.as_ref())),
-            CulpritPlace::Loop => ("most of it in", of_loop()),
-            CulpritPlace::Workers => ("most of it in", of_workers().or_else(of_loop)),
+        let (place, found) = match (self.place, of_workers()) {
+            (CulpritPlace::Nowhere, _) => return None,
+            (CulpritPlace::Sync, _) => (CulpritPlace::Sync, seen.and_then(|seen| seen.sync_lines.first())),
+            (CulpritPlace::Sleep, _) => (CulpritPlace::Sleep, seen.and_then(|seen| seen.sleep_line.as_ref())),
+            (CulpritPlace::Workers, Some(found)) => (CulpritPlace::Workers, Some(found)),
+            (CulpritPlace::Workers, None) | (CulpritPlace::Loop, _) => (CulpritPlace::Loop, of_loop()),
         };
-        Some((words, found.filter(|found| found.share >= NAMED)?))
+        Some((place, found.filter(|found| found.share >= NAMED)?))
     }
 
     /// The thresholds that the rule names, in that order.

@@ -1,4 +1,4 @@
-//! The nodes of the wait chain, and what is read off them.
+//! The nodes of the wait chain, and what follows from them.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,22 +19,22 @@ named_enum! {
         Net = "net",
         /// A disk.
         Disk = "disk",
-        /// The device, or several.
+        /// One GPU or several.
         Device = "device",
         /// A lock on a file.
         Lock = "lock",
         /// A sleep.
         Timer = "timer",
-        /// Somebody who types.
+        /// Terminal input.
         Terminal = "terminal",
-        /// Not known.
+        /// Unknown.
         #[default]
         Unknown = "unknown",
     }
 }
 
 named_enum! {
-    /// What a node does meanwhile. A resource does what its kind says.
+    /// What a node does meanwhile. A resource has the state of its kind.
     #[derive(Default)]
     pub enum NodeState {
         /// It runs, or is ready to.
@@ -51,15 +51,15 @@ named_enum! {
         Flush = "flush",
         /// It waits for memory.
         Memory = "memory",
-        /// It waits for the device.
+        /// It waits for the GPU.
         Device = "device",
         /// It sleeps.
         Sleeps = "sleeps",
-        /// It waits to be asked.
+        /// It waits for a request.
         Asked = "asked",
         /// A signal has stopped it.
         Stopped = "stopped",
-        /// It waits for somebody to type.
+        /// It waits for terminal input.
         Terminal = "terminal",
         /// An address.
         Net = "net",
@@ -73,25 +73,25 @@ named_enum! {
     }
 }
 
-/// Who or what a node is.
+/// What a node is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeName {
     /// The training loop.
     #[serde(rename = "loop")]
     Loop,
-    /// A data worker, or several that are not known one by one.
+    /// A data-loader worker, or several that cannot be told apart.
     #[serde(rename = "data worker")]
     Worker,
-    /// Nodes that are too small, or too many, to be shown one by one.
+    /// Nodes too small or too many to list.
     #[serde(rename = "others")]
     Others,
-    /// The name of a program, an address, a path, the numbers of the devices that the loop uses.
+    /// The name of a program, an address, a path, or the numbers of the loop's GPUs.
     #[serde(untagged)]
     Named(String),
 }
 
 impl NodeName {
-    /// The word of the JSON and the screen.
+    /// The word of the JSON.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Loop => "loop",
@@ -108,29 +108,29 @@ impl Default for NodeName {
     }
 }
 
-/// One node: who or what is waited for, or waits.
+/// One node: something that waits, or is waited for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChainNode {
     /// Its number; 0 is the loop.
     pub node: u32,
     /// `thread`, `process`, `net`, `disk`, `device`, `lock`, `timer`, `terminal`, `unknown`.
     pub kind: NodeKind,
-    /// Process, of a thread or process.
+    /// Its process, if it is a thread or process.
     pub pid: Option<u32>,
-    /// Thread, of a thread or process.
+    /// Its thread, if it is a thread or process.
     pub tid: Option<u32>,
-    /// What it is: `loop`, `data worker`, the name of a program, an address, a path, the numbers of the devices that the loop uses.
+    /// What it is: `loop`, `data worker`, the name of a program, an address, a path, or the numbers of the loop's GPUs.
     pub name: NodeName,
-    /// `cpu`, `waits`, `disk`, `flush`, `memory`, `device`, `sleeps`, `asked`, `stopped`, `unknown`; of the loop's own thread also
-    /// `loads` and `saves`.
+    /// What it does: `cpu`, `waits`, `disk`, `flush`, `memory`, `device`, `sleeps`, `asked`, `stopped`, `unknown`; the loop's own
+    /// thread also `loads` and `saves`.
     pub state: NodeState,
     /// Share of the loop's time that leads here, 0–1.
     pub share: f64,
-    /// The part of it in which the device was idle: what the wait costs. All of it where no device is known.
+    /// The part of it with the GPU idle: what the wait costs. All of it if no GPU is known.
     pub lost: f64,
-    /// Where in the code, if stacks tell.
+    /// Its line of code, if stacks were read.
     pub at: Option<String>,
-    /// How it is waited for by the node before: `reads`, `writes`, `network`, `thread`, `interpreter-lock`, `shared-memory`, `child`,
+    /// How the node before it waits for it: `reads`, `writes`, `network`, `thread`, `interpreter-lock`, `shared-memory`, `child`,
     /// `file-lock`, `tries-lock`, `polls`.
     pub by: Option<WaitEdge>,
     /// Numbers of the nodes that it waits for. Empty at the ends.
@@ -138,12 +138,12 @@ pub struct ChainNode {
 }
 
 impl ChainNode {
-    /// Nothing is waited for: the end of a chain.
+    /// It waits for nothing: the end of a chain.
     pub fn is_end(&self) -> bool {
         self.waits_for.is_empty()
     }
 
-    /// The loop's own thread. A program may be called `loop` too; it is a process.
+    /// The loop's own thread. A program called `loop` is a process.
     pub fn is_loop(&self) -> bool {
         self.name == NodeName::Loop && self.kind == NodeKind::Thread
     }
@@ -164,9 +164,8 @@ impl ChainNode {
     }
 }
 
-/// The end that most of the loop's time is lost to, that is not its own work. Where hardly anything is lost, its device: that is
-/// busy all the while, whoever else is waited for meanwhile; without one, the end of the longest wait. `None` where it waits for
-/// nobody.
+/// The end that the loop loses most time to, apart from its own work. If hardly anything is lost, its GPU, which is busy all
+/// along whatever else the loop waits for; without a GPU, the end of the longest wait. `None` if the loop does not wait.
 pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
     let root = nodes.first().filter(|root| root.is_loop())?;
     let is_others = |node: &ChainNode| node.kind == NodeKind::Unknown && node.name == NodeName::Others;
@@ -176,20 +175,20 @@ pub fn waits_for(nodes: &[ChainNode]) -> Option<&ChainNode> {
     if let Some(device) = device.filter(|_| lost < LOST_WAIT) {
         return Some(device);
     }
-    // One that is reached on several ways counts with all of them.
+    // An end that several branches reach counts with all of them.
     let sums = |end: &ChainNode| -> (f64, f64) {
         let same = ends().filter(|node| node.word() == end.word());
         same.fold((0.0, 0.0), |(lost, share), node| (lost + node.lost, share + node.share))
     };
     ends().max_by(|a, b| {
         let ((lost_a, share_a), (lost_b, share_b)) = (sums(a), sums(b));
-        // Within the rounding of three digits nothing is lost.
+        // Less than the rounding of three digits is nothing.
         let lost = |lost: f64| if lost < NODE_SHOWN { 0.0 } else { lost };
         lost(lost_a).total_cmp(&lost(lost_b)).then(share_a.total_cmp(&share_b)).then(a.share.total_cmp(&b.share))
     })
 }
 
-/// What the loop's thread itself does: its own work, making or taking over batches, saving state.
+/// What the loop's thread does: its own work, making or receiving batches, saving.
 pub fn own(nodes: &[ChainNode]) -> impl Iterator<Item = &ChainNode> {
     nodes.iter().skip(1).filter(|node| node.is_loop())
 }

@@ -1,4 +1,4 @@
-//! Who and what is around the job: other processes on its CPUs and GPUs, the disks and mounts of its data.
+//! What surrounds the job: other processes on its CPUs and GPUs, the disks and mounts of its data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use super::Span;
 use crate::rates::frame::MountRates;
 use crate::rates::neighbours::NeighbourRates;
 
-/// What a verdict can blame outside of the job, as means over the window.
+/// What a verdict can blame outside the job, as means over the window.
 #[derive(Debug, Clone, Default)]
 pub(in crate::diagnosis) struct Around {
-    /// Processes that use CPUs of the job, most first, with the CPUs that each of them takes.
+    /// Processes that use the job's CPUs, the largest first, with the CPUs that each takes.
     pub cpu_users: Vec<(NeighbourRates, f64)>,
-    /// Processes that compute on the job's GPUs, most first, with the share that each of them takes where that is known.
+    /// Processes that compute on the job's GPUs, the largest first, with the share of each if known.
     pub gpu_users: Vec<(u32, Option<f64>)>,
-    /// The disk that the job itself writes to most: the larger part of all that is written there.
+    /// The disk that the job writes to most, if the job makes the larger part of the writes there.
     pub written: Option<Arc<str>>,
     /// Mounts with data files of the job.
     pub mounts: Vec<MountRates>,
-    /// Known processes that are not of the job, whatever they use.
+    /// Known processes outside the job, whatever they use.
     neighbours: Vec<NeighbourRates>,
 }
 
@@ -30,7 +30,7 @@ impl Around {
         for (scan, seconds) in scans() {
             for process in scan.processes.iter().filter(|process| !process.own) {
                 let (known, sum) = cpus.entry(process.id.pid).or_insert((process, 0.0));
-                // The newest of the name: an exec changes it.
+                // The newest, because an exec changes the name.
                 *known = process;
                 *sum += process.cpu_pct / 100.0 * seconds;
             }
@@ -44,7 +44,7 @@ impl Around {
         Self { cpu_users, gpu_users: gpu_users(span), written: written(span), mounts, neighbours }
     }
 
-    /// What is known of a process that is not of the job.
+    /// A process outside the job, if it is known.
     pub fn neighbour(&self, pid: u32) -> Option<&NeighbourRates> {
         self.neighbours.iter().find(|process| process.id.pid == pid)
     }

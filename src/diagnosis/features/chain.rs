@@ -1,5 +1,5 @@
-//! Whom the loop waited for over the window: the ways of all samples, and the parts that its time falls into by where they
-//! end. The parts add up to the time that was followed, so what removing one of them would bring can be told.
+//! What the loop waited for over the window: the paths of all samples, and the parts of the loop's time by where they end. The
+//! parts add up to the traced time, so the gain from removing one is known.
 
 mod settle;
 
@@ -14,91 +14,91 @@ use crate::rates::time_split::TimeSplit;
 use crate::sample::ProcessId;
 use crate::sample::process::TORCH_WORKER;
 
-/// Of the waits that end at a process, this part leads there over data workers where they are who ask it. Without the right to see
-/// descriptors' calls some are taken for waits of the loop's own.
+/// The part of the waits that end at a process which leads there through workers, if workers are what asks it. Without the
+/// right to read descriptors' calls, some are mistaken for waits of the loop itself.
 const ASKED: f64 = 0.4;
 
-/// A kind of part: what would have to change for it to vanish.
+/// A kind of part: what has to change for it to vanish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::diagnosis) enum PathPart {
     /// The loop's own work.
     Own,
-    /// The loop's thread runs, and makes or takes over batches.
+    /// The loop's thread runs, and makes or receives batches.
     Loads,
     /// The loop's thread runs, and saves state.
     Saves,
-    /// Its data workers, whatever they do.
+    /// Its workers, whatever they do.
     Loader,
     /// Another thread of its process.
     OwnThread,
     /// A process that works on request.
     Process,
-    /// An answer from elsewhere.
+    /// An answer over the network.
     Remote,
-    /// Whoever reads what it writes.
+    /// The reader of its output.
     Output,
     /// A lock on a file.
     FileLock,
     /// The interpreter lock.
     InterpreterLock,
-    /// A disk, memory, written data: in the loop's own thread.
+    /// A disk, memory or writes in flight, in the loop's own thread.
     Storage,
-    /// The device.
+    /// The GPU.
     Device,
-    /// A timer of the loop's own: it sleeps while nobody else of its job works.
+    /// A sleep of the loop while nothing else of its job works.
     Sleep,
-    /// Whoever asks its process for something: nothing to do.
+    /// A request from a client: nothing to do.
     Request,
-    /// Nothing that could be followed: a terminal, an unknown end.
+    /// Not traced: a terminal, an unknown end.
     Unknown,
 }
 
-/// A way, over the window.
+/// A path, over the window.
 #[derive(Debug, Clone)]
 pub(in crate::diagnosis) struct ChainPath {
     pub hops: Vec<WaitHop>,
     pub end: WaitEnd,
-    /// Of a lock: which file. Of an unknown end: an address of this machine.
+    /// The file of a lock, or an address of this machine at an unknown end.
     pub name: Option<Arc<str>>,
     /// Share of the loop's time.
     pub share: f64,
-    /// Of it with the device idle.
+    /// The part of it with the GPU idle.
     pub lost: f64,
     pub part: PathPart,
 }
 
-/// All ways, the longest first.
+/// All paths, the longest first.
 #[derive(Debug, Clone, Default)]
 pub(in crate::diagnosis) struct Chain {
     /// Process and thread of the loop.
     pub process: ProcessId,
     pub tid: u32,
-    /// Calls and descriptors were seen.
+    /// System calls and descriptors could be read.
     pub exact: bool,
     pub samples: u32,
-    /// Share of the time, by seconds, in which the loop's thread went on after a wait at least once.
+    /// Share of the seconds in which the loop's thread continued after a wait at least once.
     pub renewed: f64,
-    /// How often the loop's thread was put on a CPU, a second: after each wait, and after queueing.
+    /// How often per second the loop's thread was put on a CPU: after each wait, and after queueing.
     pub runs_per_s: Option<f64>,
     pub ways: Vec<ChainPath>,
     pub peers: Vec<Peer>,
-    /// The split of the time of the rank that it belongs to, where that is one of several that are judged together.
+    /// The split of its rank's time, if it is one of several ranks that are judged together.
     pub of_rank: Option<TimeSplit>,
-    /// Share of the time in which it waited for the loop of another rank, and that one ran.
+    /// Share of the time in which it waited for the loop of another rank while that loop ran.
     pub ranks_at_work: f64,
 }
 
-/// The threads of the loop's own process that it waits for, and what they do meanwhile: shares of the loop's time, as far as
-/// the device was idle.
+/// The threads of the loop's process that it waits for, by what they do meanwhile: shares of the loop's time with the GPU
+/// idle.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::diagnosis) struct OwnThreads {
     /// They run.
     pub cpu: f64,
     /// They wait for a disk or for memory.
     pub disk: f64,
-    /// For an answer from elsewhere.
+    /// They wait for an answer over the network.
     pub net: f64,
-    /// For something that could not be followed.
+    /// They wait for something that was not traced.
     pub unknown: f64,
 }
 
@@ -108,20 +108,20 @@ impl OwnThreads {
         self.cpu + self.disk + self.net + self.unknown
     }
 
-    /// The part in which they are seen to wait for what batches are made of.
+    /// The part in which they wait for what batches are made of.
     pub fn at_source(&self) -> f64 {
         let source = self.disk + self.net;
         if source > 0.0 { source / self.total() } else { 0.0 }
     }
 }
 
-/// Threads on a way, its end, and its name.
+/// Threads on a path, its end, and its name.
 type Key<'a> = (&'a [WaitHop], &'a WaitEnd, &'a Option<Arc<str>>);
-/// Seconds of each way, and those of them with the device idle. In order, so that equal samples have equal sums.
+/// Seconds of each path, and those with the GPU idle. In order, so that equal samples have equal sums.
 type Sums<'a> = BTreeMap<Key<'a>, (f64, f64)>;
 
-/// Ways of earlier ticks that ended at an address of this machine whose holder was not looked for yet: once it is known where
-/// that leads, they led there too, in the same parts as the others.
+/// Resolves paths of earlier ticks that ended at an address of this machine before its process was found: once it is known
+/// where the address leads, they lead there too, in the same proportion as the others.
 fn settle(sums: &mut Sums<'_>, peers: &[Peer]) {
     let unsettled = sums.keys().filter_map(|key| match key {
         (hops, WaitEnd::Unknown, Some(address)) => Some((*key, *hops, address)),
@@ -151,8 +151,8 @@ fn settle(sums: &mut Sums<'_>, peers: &[Peer]) {
     }
 }
 
-/// Whether the loop's code stands at a lock for the larger part of these waits, a share of the time, for threads of its own that
-/// sleep.
+/// Whether the loop's code is at a lock for the larger part of its waits for sleeping threads of its own, which take this
+/// share of the time.
 fn is_at_locks(asleep: f64, span: &Span<'_>) -> bool {
     if asleep <= 0.0 {
         return false;
@@ -172,7 +172,7 @@ impl Chain {
         let (mut seconds, mut renewed) = (0.0, 0.0);
         let mut runs = WeightedMean::default();
         for one in span.frames.iter().flat_map(|frame| span.trainers(frame)).filter_map(|one| one.chain.as_ref()) {
-            // A loop that moved to another thread, and the other ranks, have chains of their own.
+            // A loop that moved to another thread has a chain of its own, like each other rank.
             if (one.process, one.tid) != (chain.process, chain.tid) {
                 continue;
             }
@@ -220,13 +220,13 @@ impl Chain {
         Some(chain)
     }
 
-    /// Takes in what one frame knows of a peer.
+    /// Adds what one frame knows of a peer.
     fn meet(&mut self, peer: &Peer) {
         let Some(known) = self.peers.iter_mut().find(|known| known.pid == peer.pid) else {
             self.peers.push(peer.clone());
             return;
         };
-        // One that has ended meanwhile is what it was.
+        // A peer that has ended meanwhile stays what it was.
         if peer.inside || !known.inside {
             known.loader = peer.loader;
         }
@@ -235,7 +235,7 @@ impl Chain {
         known.addresses.extend(new);
     }
 
-    /// What would have to change for a way to vanish.
+    /// What has to change for a path to vanish.
     fn part(&self, hops: &[WaitHop], end: &WaitEnd) -> PathPart {
         let Some(first) = hops.first() else {
             return match end {
@@ -261,7 +261,7 @@ impl Chain {
         match foreign {
             Some(hop) if hop.by != WaitEdge::Polls && self.is_loader(hop.pid) => PathPart::Loader,
             Some(_) if matches!(end, WaitEnd::Asked | WaitEnd::Unknown) => PathPart::Unknown,
-            // The resource at the end names the part, whoever asks for it.
+            // The resource at the end names the part, whatever asks for it.
             _ if matches!(end, WaitEnd::Net(_)) => PathPart::Remote,
             Some(_) => PathPart::Process,
             None if *end == WaitEnd::Children => PathPart::Process,
@@ -271,7 +271,7 @@ impl Chain {
         }
     }
 
-    /// The threads of its process that the loop waits for: not by the interpreter lock, and not for other processes.
+    /// The threads of its process that the loop waits for, except at the interpreter lock and for other processes.
     pub fn own_threads(&self) -> OwnThreads {
         let mut threads = OwnThreads::default();
         for way in &self.ways {
@@ -289,8 +289,8 @@ impl Chain {
         threads
     }
 
-    /// The process of this machine whose work the data workers wait for most, and none of torch's: a server, a manager's process;
-    /// and the share of the time that is lost to it. It is known by those who ask it standing between it and the loop.
+    /// The process on this machine that the workers wait for most, unless it is torch's (a server, a manager's process), and
+    /// the share of the time lost to it. It is recognized by the workers between it and the loop.
     pub fn server(&self) -> Option<(u32, f64)> {
         let mut lost: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
         for way in self.ways.iter().filter(|way| way.part == PathPart::Loader && way.end == WaitEnd::Cpu) {
@@ -316,7 +316,7 @@ impl Chain {
         self.peers.iter().find(|peer| peer.pid == pid)
     }
 
-    /// Share of the time that is lost to a kind of part: with the device idle.
+    /// Share of the time lost to a kind of part: with the GPU idle.
     pub fn lost(&self, part: PathPart) -> f64 {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.lost).sum()
     }
@@ -326,12 +326,12 @@ impl Chain {
         self.ways.iter().filter(|way| way.part == part).map(|way| way.share).sum()
     }
 
-    /// The longest way of a part.
+    /// The longest path of a part.
     pub fn longest(&self, part: PathPart) -> Option<&ChainPath> {
         self.ways.iter().filter(|way| way.part == part).max_by(|a, b| a.lost.total_cmp(&b.lost))
     }
 
-    /// Of the longest wait for a file lock: whether it sleeps, and may try again.
+    /// Whether the longest wait for a file lock sleeps, and so may poll.
     pub fn tries_lock(&self) -> bool {
         let way = self.longest(PathPart::FileLock);
         way.is_some_and(|way| way.hops.iter().any(|hop| hop.by == WaitEdge::TriesLock))
@@ -342,29 +342,29 @@ impl Chain {
         format!("{} ({pid})", self.peer(pid).map_or_else(|| "process".into(), program))
     }
 
-    /// Who is at the end of the longest way of a part, for a sentence.
+    /// What the longest path of a part ends at, for a sentence.
     pub fn who(&self, part: PathPart) -> Option<String> {
         let way = self.longest(part)?;
         let name = |pid: u32| self.name(pid);
         let last = way.hops.last();
         Some(match (&way.end, &way.name) {
             (WaitEnd::Net(address), _) => address.to_string(),
-            (WaitEnd::Children, _) => "a command that is started anew each time".to_owned(),
+            (WaitEnd::Children, _) => "short-lived commands".to_owned(),
             (WaitEnd::Lock(path), _) => crate::text::sanitise(path).into_owned(),
             (_, Some(path)) => format!("{}, held by {}", crate::text::sanitise(path), name(last?.pid)),
-            _ if last?.is_short_lived() => "threads that are started anew each time".to_owned(),
+            _ if last?.is_short_lived() => "short-lived threads".to_owned(),
             _ if last?.pid == self.process.pid => format!("thread {}", last?.tid),
             _ => name(last?.pid),
         })
     }
 }
 
-/// What a process is, for a person: its script where an interpreter runs one, else its name.
+/// The name of a process for a person: its script if an interpreter runs one, else its own name.
 pub(in crate::diagnosis) fn program(peer: &Peer) -> String {
     program_of(&peer.comm, &peer.command)
 }
 
-/// The same of a process with this name and command line.
+/// The same for this name and command line.
 pub(in crate::diagnosis) fn program_of(comm: &str, command: &str) -> String {
     let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let mut words = command.split(' ').skip(1);
@@ -400,7 +400,7 @@ mod tests {
         settle(&mut sums, &peers);
         assert_eq!(later.map(|way| sums[&way]), [(6.0, 4.5), (2.0, 0.5), (7.0, 7.0)]);
         assert_eq!(sums.len(), 3);
-        // Nobody is known there: it stays unknown.
+        // Nothing is known there: it stays unknown.
         let mut alone = Sums::from([(early, (4.0, 2.0)), (later[2], (7.0, 7.0))]);
         settle(&mut alone, &peers);
         assert_eq!((alone[&early], alone[&later[2]]), ((4.0, 2.0), (7.0, 7.0)));

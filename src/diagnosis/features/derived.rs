@@ -1,4 +1,4 @@
-//! What follows from the numbers of a window alone.
+//! Values that follow from the numbers of a window alone.
 
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
@@ -9,33 +9,33 @@ use crate::diagnosis::thresholds::{DEVICE_UNUSED, GOES_ROUND, GROWING, HARDLY, L
 use crate::sample::job::unread_accelerators;
 
 impl Features {
-    /// What the stacks say of the loop's thread, where there are any.
+    /// The stacks of the loop's thread, if there are any.
     pub fn loop_stacks(&self) -> Option<&LoopStacks> {
         self.main.as_ref()?.stacks.as_ref()
     }
 
-    /// Share of the time in which the job does not use its devices; all of it where there are none.
+    /// Share of the time in which the job does not use its GPUs; all of it without GPUs.
     pub fn device_idle(&self) -> f64 {
         self.gpu.as_ref().map_or(1.0, |gpu| (1.0 - gpu.job_busy).max(0.0))
     }
 
-    /// The job uses a device whose load nobody can read, as under MIG: it is not unused.
+    /// The job holds a GPU whose load cannot be read, as under MIG. It may be in use.
     pub fn load_unknown(&self) -> bool {
         self.gpu_held && self.gpu.is_none()
     }
 
-    /// Steps are counted. Where a GPU is in reach, its use tells whether the turns of a loop are any: preparing them goes round too.
+    /// Whether steps are counted. With a GPU in use, only the loader's count: the loop of a preparation has turns too.
     pub fn is_stepping(&self) -> bool {
         let per_s = if self.gpu.is_some() { self.steps.per_s } else { self.steps.rate() };
         per_s.is_some_and(|rate| rate > 0.0)
     }
 
-    /// A device works for it, or may.
+    /// Whether a GPU works for the job, or may.
     pub fn uses_device(&self) -> bool {
         self.load_unknown() || self.gpu.as_ref().is_some_and(|gpu| gpu.job_busy >= DEVICE_UNUSED)
     }
 
-    /// That there is a device whose load nobody can read, and which.
+    /// That the job uses a GPU or accelerator whose load cannot be read, and which.
     pub fn unread_device(&self) -> String {
         match self.accelerators.as_slice() {
             [] => "the job uses a GPU whose load cannot be read (as under MIG)".to_owned(),
@@ -43,30 +43,30 @@ impl Features {
         }
     }
 
-    /// Its memory grows, as while a program imports or loads what it needs; a loop's stays as it is.
+    /// Whether its memory grows, as in a program that imports or loads. A loop's memory does not.
     pub fn is_growing(&self) -> bool {
         self.growth_s.is_some_and(|rate| rate >= GROWING)
     }
 
-    /// The loop's thread reads and imports nothing, and memory stands still, for longer than preparations take: a loop computes,
-    /// whatever it is.
+    /// The loop's thread neither reads nor imports, and memory does not grow, for longer than preparations take: some loop
+    /// computes.
     pub fn goes_round(&self) -> bool {
         let prepares = |main: &LoopThread| main.reading.max(main.share(Activity::Import)) >= HARDLY;
         let computes = self.main.as_ref().is_some_and(|main| !prepares(main));
         self.seconds >= GOES_ROUND && computes && self.growth_s.is_some() && !self.is_growing()
     }
 
-    /// The part of the waits for batches that costs something: all of them, but with a device those in which it idles. Starting
-    /// workers is no wait for a batch, but lost for the same reason.
+    /// The part of the waits for data that costs something: with a GPU, only those in which it idles. Starting workers is not a
+    /// wait for data, but is lost for the same reason.
     pub fn lost_wait(&self) -> f64 {
         let Some(main) = &self.main else { return 0.0 };
         let waits = self.gpu.as_ref().map_or(main.shares.input_wait, |gpu| gpu.idle.while_input_wait);
         (waits + main.share(Activity::LoaderStart)).min(1.0).min(self.device_idle())
     }
 
-    /// The loop's own work, where it keeps a device idle. Without a device in use the model's part of it is no loss, it is the
-    /// training, unless it is nearly all that the loop does: then the missing device is what it costs. Without stacks loading in
-    /// this process looks like work, so only that of a loop with workers is told.
+    /// The loop's own work, as far as it leaves a GPU idle. Without a GPU the model's part is the training, not a loss, unless it is
+    /// nearly all that the loop does: then the missing GPU is the cost. Without stacks, loading in the loop looks like work, so only
+    /// the work of a loop with workers counts.
     pub fn lost_work(&self) -> f64 {
         let Some(main) = &self.main else { return 0.0 };
         let own = main.shares.host_busy;
@@ -81,23 +81,23 @@ impl Features {
         }
     }
 
-    /// More is lost to batches than to the loop's own work.
+    /// Whether more is lost to waits for data than to the loop's own work.
     pub fn waits_lead(&self) -> bool {
         self.lost_wait() >= LOST_WAIT && self.lost_wait() >= self.lost_work()
     }
 
-    /// Times faster without something that takes this share of the time, at most: never more than the device's own busy time
-    /// leaves. A device counts as busy for one percent at least.
+    /// Upper bound of the speed-up without something that takes this share of the time: never more than the GPU's busy time
+    /// leaves. A GPU counts as busy for at least one percent.
     pub fn without(&self, vanishing: f64) -> f64 {
         let speedup = 1.0 / (1.0 - vanishing.clamp(0.0, 0.99));
         let device = self.gpu.as_ref().map(|gpu| gpu.job_busy.max(DEVICE_UNUSED.value));
         stats::round(device.map_or(speedup, |busy| speedup.min(1.0 / busy)), 2)
     }
 
-    /// Share of the main thread's time in the work of taking batches over: what the stacks say, without the time blocked
-    /// on a worker that is too busy to hand out its descriptors. The stacks only know where the code stood; whatever the
-    /// call is blocked in (a socket, a pipe, a lock), work is done by a thread that runs or queues for a CPU, so what the
-    /// sampler saw of that in getting batches is the most it can be. The rest is waiting for a batch.
+    /// Share of the loop's time spent on receiving batches: that of the stacks, without the time blocked on a worker too busy
+    /// to hand over its descriptors. Stacks only know where the code is. Whatever the call is blocked in (a socket, a pipe, a
+    /// lock), work is done by a thread that runs or queues for a CPU, so that part of getting batches, as sampled, is the
+    /// upper bound. The rest is waiting for data.
     pub fn receiving(&self) -> f64 {
         let Some(main) = &self.main else { return 0.0 };
         let at_work = main.waits(Wait::Running) - main.running;

@@ -1,4 +1,4 @@
-//! The devices of the job, or of one of its ranks.
+//! The GPUs of the job, or of one of its ranks.
 
 use std::collections::BTreeMap;
 
@@ -17,42 +17,42 @@ const POWER_CAP: u64 = 0x4;
 /// HW power brake 0x80 (nvml.h, `nvmlClocksEventReason*`). Idle (0x1) and applied clocks (0x2) do not.
 const THROTTLING: u64 = POWER_CAP | 0x8 | 0x20 | 0x40 | 0x80;
 
-/// Means over the devices.
+/// Means over the GPUs.
 #[derive(Debug, Clone, Default)]
 pub(in crate::diagnosis) struct Device {
-    /// Which, by NVML's numbers, and the processes of the job that are known to use each.
+    /// The GPUs, by NVML's index, and the processes of the job known to use each.
     pub users: Vec<(u32, Vec<u32>)>,
     /// Use, 0–1.
     pub busy: f64,
     /// The job's own part, 0–1.
     pub job_busy: f64,
-    /// Idle time by what the main thread did: see [`Device::settle`].
+    /// Idle time by what the loop did: see [`Device::settle`].
     pub idle: GpuIdle,
     overlapped: Overlapped,
     /// Power against limit, 0–1.
     pub power: Option<f64>,
-    /// Memory: DRAM activity by GPM, else the memory controller's use, 0–1.
+    /// Memory: DRAM activity from GPM, else the memory controller's use, 0–1.
     pub memory_busy: Option<f64>,
-    /// SM activity by GPM, 0–1.
+    /// SM activity from GPM, 0–1.
     pub sm_active: Option<f64>,
     /// PCIe use against the link, 0–1, the larger direction.
     pub pcie: Option<f64>,
     /// Share of frames with a throttling reason.
     pub throttled: f64,
-    /// Of the reasons seen, any but the software power cap.
+    /// Whether any of the reasons is not the software power cap.
     pub held_down: bool,
-    /// Other processes compute on the devices.
+    /// Other processes compute on the GPUs.
     pub others: bool,
-    /// Use differs by this much between the least and the most used device, 0–1.
+    /// Difference in use between the least and the most used GPU, 0–1.
     pub spread: f64,
-    /// A device of the job is lost.
+    /// A GPU of the job is lost.
     pub lost: bool,
 }
 
 impl Device {
     pub(super) fn from_span(span: &Span<'_>) -> Option<Self> {
         let last = span.frames.last()?;
-        // One rank's devices, where it is known which they are; else all of the job's.
+        // One rank's GPUs if they are known, else all of the job's.
         let own: Option<u32> = span
             .only
             .map(|only| only.pid)
@@ -102,20 +102,20 @@ impl Device {
         })
     }
 
-    /// That of one rank, where it is known which it uses.
+    /// The GPU of one rank, if it is known which it uses.
     pub fn of_rank(frames: &[&Frame], stacks: &StackSums, rank: ProcessId) -> Option<Self> {
         let device = Self::from_span(&Span::new(frames, stacks, Some(rank)))?;
         device.users.iter().all(|(_, pids)| pids.contains(&rank.pid)).then_some(device)
     }
 
-    /// The numbers of those that a process uses; of all, where that is not known.
+    /// The indexes of the GPUs that a process uses; of all if that is unknown.
     pub fn indexes_of(&self, pid: u32) -> Vec<u32> {
         let known = self.users.iter().any(|(_, pids)| pids.contains(&pid));
         let used = self.users.iter().filter(|(_, pids)| !known || pids.contains(&pid));
         used.map(|(index, _)| *index).collect()
     }
 
-    /// Shares out the idle time over what the loop turned out to do.
+    /// Divides the idle time over what the loop turned out to do.
     pub fn settle(&mut self, shares: &TimeSplit) {
         let idle = self.overlapped.idle_during(shares, self.idle.total);
         self.idle = GpuIdle {
@@ -127,23 +127,23 @@ impl Device {
         };
     }
 
-    /// Use of the link to it, where that is in use all the time but for gaps.
+    /// Use of its link, if the link is in use all along apart from gaps.
     pub fn link(&self) -> Option<f64> {
         self.pcie.filter(|used| *used >= PCIE_BUSY)
     }
 
-    /// It is known to draw little.
+    /// Whether it is known to draw little power.
     pub fn low_power(&self) -> bool {
         self.power.is_some_and(|power| power < LOW_POWER)
     }
 
-    /// While busy: few of its multiprocessors work, or, where GPM does not tell, it draws little.
+    /// Busy with few active multiprocessors or, without GPM, at little power.
     pub fn barely_filled(&self) -> bool {
         self.sm_active.map_or_else(|| self.low_power(), |active| active < SM_ACTIVE)
     }
 }
 
-/// The devices' use and the loop's time, as they were sampled together; nothing where they were not.
+/// The GPUs' use and the loop's time, sampled together; `None` if they were not.
 fn overlapped(span: &Span<'_>) -> Overlapped {
     let mut sum = Overlapped::default();
     for trainer in span.frames.iter().flat_map(|frame| span.trainers(frame)) {

@@ -14,47 +14,47 @@ use crate::rates::stacks::sums::StackSums;
 use crate::rates::time_split::TimeSplit;
 use crate::sample::{ProcessId, ThreadRole};
 
-/// Its numbers, shares of its wall time unless they say otherwise.
+/// Its values: shares of its time unless they say otherwise.
 #[derive(Debug, Clone, Default)]
 pub(in crate::diagnosis) struct LoopThread {
     /// Where the time goes, corrected by the stacks.
     pub shares: TimeSplit,
-    /// Of the waits for the GPU: those that spin, and so take a CPU.
+    /// The part of the waits for the GPU that spins, and so takes a CPU.
     pub spins: f64,
-    /// Running or queueing, outside of getting a batch.
+    /// Running or queueing, except to get a batch.
     pub running: f64,
-    /// By kind of wait, wherever the code stood: running counts what lies in getting a batch too.
+    /// By kind of wait, wherever the code was. Running includes getting a batch.
     by_wait: [f64; Wait::COUNT],
-    /// Waits were told apart by `syscall`.
+    /// Waits were identified by `syscall`.
     pub exact: bool,
     /// Share of runnable time spent queueing.
     pub run_delay: Option<f64>,
-    /// CPU use of the trainer process, percent of a core.
+    /// CPU use of the loop's process, percent of a CPU.
     pub cpu_pct: Option<f64>,
-    /// Data read by the trainer process, bytes/s.
+    /// Data read by the loop's process, bytes/s.
     pub read_chars_per_s: Option<f64>,
     /// Share of frames in which it read more than [`INLINE_READ`].
     pub reading: f64,
-    /// Share of frames in which it saved state, for however long.
+    /// Share of frames in which it saved, for however long.
     pub saving: f64,
     /// Waits for a batch, seconds each.
     pub waits_s: Vec<f64>,
-    /// The trainer's other threads.
+    /// The other threads of its process.
     pub other_threads: OtherThreads,
-    /// Of each thread of the job: seconds in which it ran or queued, and those of queueing.
+    /// For each thread of the job: the seconds in which it ran or queued, and those of queueing.
     scheduled: HashMap<(u32, u32), (f64, f64)>,
-    /// What the stacks say, where there are enough.
+    /// What the stacks say, if there are enough.
     pub stacks: Option<LoopStacks>,
 }
 
-/// The other threads of a trainer, by the share of the time in which they run or queue.
+/// The other threads of the loop's process, by the share of the time in which they run or queue.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::diagnosis) struct OtherThreads {
-    /// Of those that are neither torch's nor feeders, so many are busy.
+    /// Number of busy ones among those that are neither torch's nor feeders.
     pub busy: usize,
-    /// The busiest of them.
+    /// The use of the busiest of these.
     pub busiest: f64,
-    /// The busiest of torch's own: autograd, communication.
+    /// The use of the busiest of torch's own: autograd, communication.
     pub torch: f64,
 }
 
@@ -87,13 +87,13 @@ impl OtherThreads {
     }
 }
 
-/// Samples of other threads from which on it is told what they do: a share of a half is known to within 22 points.
+/// Samples of other threads that say what they do: a share of a half to within 22 points.
 const ENOUGH_SAMPLES_ASIDE: u32 = 20;
-/// Threads that make batches show it in more than this part of their samples: the rest is their own loop, and queues.
+/// Threads that make batches show it in more than this part of their samples. The rest is their own loop, and queues.
 const OF_BATCHES: f64 = 0.2;
 
-/// Samples in the backward pass or the optimizer that say of a loop that it trains: one or two may be a stack that was read while it
-/// changed.
+/// Samples in the backward pass or the optimizer that prove a training loop: one or two may be a stack that changed while it
+/// was read.
 const TRAINS: f64 = 3.0;
 
 /// What the stacks say of the loop's thread.
@@ -102,75 +102,75 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub shares: LoopShares,
     /// Share in validation loops, by name or under `torch.no_grad()`.
     validation: f64,
-    /// Of that, the part that nothing but `torch.no_grad()` tells.
+    /// The part of that which only `torch.no_grad()` shows.
     under_no_grad: f64,
-    /// And the part that nothing but the name of a function tells.
+    /// The part of that which only the name of a function shows.
     by_name: f64,
-    /// Samples that get a batch, outside of validation loops.
+    /// Samples that get a batch outside validation loops.
     fed: u32,
     /// Share in the model below validation loops.
     pub validated: f64,
     /// torch's loader makes batches in this thread.
     pub in_fetch: bool,
-    /// Samples that this rests on.
+    /// Number of samples.
     pub samples: u32,
-    /// Functions, largest share first.
+    /// Functions, the largest share first.
     pub hottest: Vec<Hottest>,
-    /// The function that it is in most of the time outside of waits for the device and for other ranks.
+    /// The hottest function apart from waits for the GPU and for other ranks.
     pub hottest_own: Option<Hottest>,
-    /// Lines that wait for the device.
+    /// Lines that wait for the GPU.
     pub sync_lines: Vec<Hottest>,
-    /// The line that it sleeps at most.
+    /// The line where it sleeps most.
     pub sleep_line: Option<Hottest>,
     /// Share at lines that take a lock or join a thread.
     pub at_lock_lines: f64,
-    /// Samples of the process's other threads at work in Python, and those of them that show batches being made.
+    /// Samples of the process's other threads working in Python, and those of them that make batches.
     pub aside: (u32, u32),
 }
 
 impl LoopStacks {
-    /// It was seen in the backward pass or in the optimizer, which is nowhere but in a training loop, however short they are.
+    /// Whether it was seen in the backward pass or in the optimizer, which only a training loop has.
     pub fn trains(&self) -> bool {
         let of_training = self.shares.get(Activity::Backward) + self.shares.get(Activity::Optimizer);
         of_training * f64::from(self.samples) >= TRAINS
     }
 
-    /// It trains, or takes batches outside of validation loops: such a loop is no phase of its own.
+    /// Whether it trains, or takes batches outside validation loops: then validation is not a phase.
     pub fn trains_meanwhile(&self) -> bool {
         self.trains() || f64::from(self.fed) >= TRAINS
     }
 
-    /// It was seen in a model's forward pass, and in nothing that only a training loop does.
+    /// Whether it was seen in a model's forward pass, and in nothing that only a training loop does.
     pub fn predicts(&self) -> bool {
         self.shares.get(Activity::Forward) * f64::from(self.samples) >= TRAINS && !self.trains()
     }
 
-    /// Share in validation loops. Who was never seen to train and is under `no_grad` all the time generates or predicts: that is
-    /// none. Nor is a function that is only called so and runs no model.
+    /// Share in validation loops. A loop that never trained and is always under `no_grad` generates or predicts instead. A
+    /// function that only has the name and runs no model does not count.
     pub fn validating(&self, has_trained: bool) -> f64 {
         let generates = if has_trained { 0.0 } else { self.under_no_grad };
         self.validation - generates - if self.validated >= HARDLY { 0.0 } else { self.by_name }
     }
 
-    /// Share loading batches in the training process.
+    /// Share loading batches in the loop's process.
     pub fn loading(&self) -> f64 {
         self.shares.share_where(Activity::is_loading).min(1.0)
     }
 
-    /// Its other threads were seen at work often enough, and hardly ever made batches.
+    /// Whether its other threads were seen working often enough, and hardly ever made batches.
     pub fn works_aside_at_something_else(&self) -> bool {
         let (all, make) = self.aside;
         all >= ENOUGH_SAMPLES_ASIDE && f64::from(make) < OF_BATCHES * f64::from(all)
     }
 
-    /// Share at lines that wait for the device.
+    /// Share at lines that wait for the GPU.
     pub fn at_sync_lines(&self) -> f64 {
         self.sync_lines.iter().map(|line| line.share).sum()
     }
 }
 
 impl LoopThread {
-    /// That of one rank, with its own device where that is known.
+    /// The loop of one rank, with its own GPU if that is known.
     pub fn of_rank(frames: &[&Frame], stacks: &StackSums, rank: ProcessId, device: Option<&Device>) -> Option<Self> {
         let mut main = Self::from_span(&Span::new(frames, stacks, Some(rank)))?;
         main.take_spins(device.map_or(0.0, |device| device.job_busy));
@@ -236,7 +236,7 @@ impl LoopThread {
         let sum = span.stacks.all_trainers(span.only);
         let Some(corrected) = correct(measured, &sum.main) else { return };
         self.shares = corrected.split;
-        // What turned out to be getting a batch is no other work.
+        // Time that turned out to be getting a batch is not other work.
         self.running = (self.running - (self.shares.input_wait - measured.split.input_wait).max(0.0)).max(0.0);
         let total = sum.main.total();
         let share = |samples: u32| corrected.share(samples);
@@ -258,8 +258,8 @@ impl LoopThread {
         });
     }
 
-    /// A wait for the GPU that spins looks like work: what the stacks see at lines that read a value back, as far as the GPU is
-    /// `busy`, is such a wait.
+    /// A spinning wait for the GPU looks like work: the time that stacks see at lines that read a value back is such a wait,
+    /// as far as the GPU is `busy`.
     pub fn take_spins(&mut self, busy: f64) {
         let waits = self.stacks.as_ref().map_or(0.0, LoopStacks::at_sync_lines).min(busy);
         let spins = (waits - self.shares.device_sync).clamp(0.0, self.shares.host_busy.max(0.0));
@@ -273,23 +273,23 @@ impl LoopThread {
         self.by_wait.get(wait.index()).copied().unwrap_or(0.0)
     }
 
-    /// Share of the time in which a thread of the job wanted a CPU that it queued for one.
+    /// Queueing as a share of the time in which a thread of the job could run.
     pub fn run_delay_of(&self, pid: u32, tid: u32) -> f64 {
         let sums = self.scheduled.get(&(pid, tid)).filter(|(runnable, _)| *runnable > 0.0);
         sums.map_or(0.0, |(runnable, queued)| queued / runnable)
     }
 
-    /// CPU use of its process, cores.
+    /// CPU use of its process, CPUs.
     pub fn cores(&self) -> f64 {
         self.cpu_pct.unwrap_or(0.0) / 100.0
     }
 
-    /// Waiting to read, or for what was read to be in memory.
+    /// Waiting for a read, or for the data to be in memory.
     pub fn disk(&self) -> f64 {
         self.waits(Wait::DiskRead) + self.waits(Wait::Memory)
     }
 
-    /// Share of the time in which it runs while its code stands in a collective: what it works beyond all its other work.
+    /// Share of the time in which it runs while its code is in a collective: its work beyond all other work.
     pub fn runs_in_collectives(&self) -> f64 {
         let Some(stacks) = &self.stacks else { return 0.0 };
         let waits = |activity| matches!(activity, Activity::Sync | Activity::Collective | Activity::OtherWait);
@@ -297,13 +297,13 @@ impl LoopThread {
         (self.shares.host_busy - other).clamp(0.0, stacks.shares.get(Activity::Collective))
     }
 
-    /// Share of an activity by the stacks; 0 without them.
+    /// Share of an activity in the stacks; 0 without them.
     pub fn share(&self, activity: Activity) -> f64 {
         self.stacks.as_ref().map_or(0.0, |stacks| stacks.shares.get(activity))
     }
 }
 
-/// Whether a number is known, and reaches a threshold.
+/// Whether a number is known and reaches a threshold.
 fn reaches(value: Option<f64>, threshold: Threshold) -> bool {
     value.is_some_and(|value| value >= threshold)
 }

@@ -1,4 +1,4 @@
-//! Which ranks of a run should be there, by what its launcher told those that are.
+//! Which ranks of a run should exist, according to what the launcher told the existing ones.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ thresholds! {
     FEW_GONE = 3.0, "ranks there for each that is not", "more of them may run on other machines";
 }
 
-/// Most ranks of one machine that are looked for.
+/// Most ranks of one machine that are checked.
 const MOST_RANKS: usize = 1024;
 
-/// Ranks that should run on this machine and do not, by what the launcher told the others: they have ended. Nothing where
-/// not all of the job's ranks would be seen.
+/// Ranks that should run on this machine, according to the launcher, and have ended. Empty if not all of the job's ranks would
+/// be seen.
 pub(super) fn gone(frame: &Frame) -> Vec<u32> {
     let target = frame.processes.first().map(|process| process.id);
     let attached = frame.trainers.iter().any(|trainer| Some(trainer.id) == target);

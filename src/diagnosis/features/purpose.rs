@@ -1,4 +1,4 @@
-//! What the loop's time is for, where the sampler alone cannot tell: decided once, before anything is told of it.
+//! What the loop's time is for, if the sampler alone cannot tell. Decided once, before anything is judged.
 
 use super::{Features, LoopStacks, PathPart};
 use crate::diagnosis::thresholds::{COMPUTE_THREADS, HARDLY, LARGER_HALF, LOST_WAIT, PHASE};
@@ -18,8 +18,8 @@ const ELSEWHERE: [PathPart; 7] = [
 ];
 
 impl Features {
-    /// The waits that are causes of their own: of those that may as well be for batches, for other ranks or for a copy, the ones that
-    /// are seen not to be.
+    /// The waits that are causes of their own. A wait that may be for data, for other ranks or for a copy counts only if it is
+    /// seen not to be.
     pub fn waits_elsewhere(&self) -> impl Iterator<Item = PathPart> {
         ELSEWHERE.into_iter().filter(|part| match part {
             PathPart::OwnThread => self.waits_for_no_loader(),
@@ -29,7 +29,7 @@ impl Features {
         })
     }
 
-    /// The split of the loop's time, where some of it turns out to be for something else than it was taken for.
+    /// The split of the loop's time, if some of it turns out to have another purpose than it seemed.
     pub(super) fn split_by_purpose(&self) -> Option<TimeSplit> {
         let main = self.main.as_ref()?;
         let mut split = main.shares;
@@ -44,7 +44,7 @@ impl Features {
             split.host_busy -= loads;
             split.input_wait += loads;
         }
-        // Whatever call it waits in: what leads to a data worker is for a batch, and so is reading from a disk.
+        // Whatever call it waits in, a path to a worker is a wait for data, and so is reading from a disk.
         let reads = share(PathPart::Storage) - main.waits(Wait::DiskWrite);
         let batches = (share(PathPart::Loader) + reads - split.input_wait).clamp(0.0, split.other.max(0.0));
         split.other -= batches;
@@ -52,8 +52,8 @@ impl Features {
         (split != main.shares).then_some(split)
     }
 
-    /// Without stacks: a loop without workers that reads data nearly all the time makes its batches itself. Who computes on several
-    /// CPUs trains on them.
+    /// Without stacks, a loop without workers that reads data nearly all the time makes its own batches. One that computes on
+    /// several CPUs trains on them.
     pub fn loads_by_reads(&self) -> bool {
         let reads = |main: &super::LoopThread| {
             let trains = self.gpu.is_none() && main.cores() >= COMPUTE_THREADS;
@@ -65,9 +65,9 @@ impl Features {
         !self.has_children && !self.load_unknown() && !by_others && self.main.as_ref().is_some_and(reads)
     }
 
-    /// The threads of its own process that the loop waits for are not known to make batches. Most do: only those are no loader whom
-    /// the loop's code waits for at a lock, or joins; or, where it does not say for what it waits (a future's result), that are seen
-    /// to do something else.
+    /// Whether the threads of its own process that the loop waits for are not known to make batches. Most threads do. The
+    /// exceptions: the loop's code waits at a lock or joins a thread, or it does not say what it waits for (a future's result)
+    /// and the threads are seen doing something else.
     fn waits_for_no_loader(&self) -> bool {
         let (Some(chain), Some(stacks)) = (&self.chain, self.loop_stacks()) else { return false };
         let waits = chain.share(PathPart::OwnThread);
@@ -76,17 +76,17 @@ impl Features {
         at_locks || self.is_at_something_else(stacks, waits)
     }
 
-    /// The code stands in collectives while the loop waits for a process: that is another rank, or the exchange with it.
+    /// Whether the code is in collectives while the loop waits for a process: that is another rank, or the exchange with it.
     fn waits_for_ranks(&self) -> bool {
         let collectives = self.main.as_ref().map_or(0.0, |main| main.share(Activity::Collective));
         collectives > LARGER_HALF.value * self.chain.as_ref().map_or(0.0, |chain| chain.lost(PathPart::Process))
     }
 
     fn is_at_something_else(&self, stacks: &LoopStacks, waits: f64) -> bool {
-        // Whoever reads does so for a batch, whatever it is called.
+        // A thread that reads does so for a batch, whatever its name.
         let reads = self.chain.as_ref().is_some_and(|chain| chain.own_threads().at_source() >= LARGER_HALF.value);
-        // A queue says as little about what comes out of it where nothing is trained on that: the loop itself hardly works, no model
-        // is seen, and no device is used.
+        // A queue says little about what comes out of it if nothing trains on that: the loop hardly works, shows no model, and
+        // uses no GPU.
         let works = self.main.as_ref().is_some_and(|main| main.shares.host_busy >= LOST_WAIT.value);
         let trains_on_it = works || stacks.shares.of_model() >= HARDLY.value || self.uses_device();
         let queue = if trains_on_it { 0.0 } else { stacks.shares.get(Activity::QueueWait) };

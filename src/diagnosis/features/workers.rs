@@ -1,4 +1,4 @@
-//! The data workers, together and one by one.
+//! The workers, together and one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,61 +13,61 @@ use crate::rates::threads::ThreadRoleRates;
 use crate::rates::{Frame, mean};
 use crate::sample::{ProcessId, ProcessRole, ThreadRole};
 
-/// A worker that rests uses less of a CPU than this, as a share of the time …
+/// A resting worker uses less of a CPU than this, as a share of the time …
 const RESTS: f64 = 0.005;
 /// … while another uses more than this.
 const WORKS: f64 = 0.05;
-/// Where so much of the loop's wait for loaders is at one pipe, 0–1, a worker that holds none that is waited at was not waited for.
+/// If this much of the loop's wait for loaders is at one pipe, 0–1, the loop did not wait for workers that hold no such pipe.
 const MOST_WAITS: f64 = 0.5;
 
 /// Shares are means over the set.
 #[derive(Debug, Clone, Default)]
 pub(in crate::diagnosis) struct Workers {
-    /// Alive at the end.
+    /// Workers alive at the end.
     pub count: usize,
-    /// Of torch's, those that ended before the others because their shard of a stream has, or because they had none.
+    /// Torch's workers that ended before the others because their shard of a stream ended, or they had none.
     pub ended: usize,
     /// On a CPU.
     pub busy: f64,
-    /// Waiting for their source.
+    /// Waiting for data.
     pub io_wait: f64,
     /// Queueing.
     pub runnable: f64,
-    /// Without work.
+    /// Idle.
     pub idle: f64,
-    /// Of `idle`: at a lock that another one of them held meanwhile. Of the one that waits there least: where they take turns,
-    /// all of them wait.
+    /// The part of `idle` at a lock that another worker held, of the worker that waits there least: if they take turns, all of
+    /// them wait.
     pub lock_wait: f64,
-    /// Of `io_wait`: disk.
+    /// The part of `io_wait` for a disk.
     pub disk_wait: f64,
-    /// Of `io_wait`: socket.
+    /// The part of `io_wait` for a socket.
     pub socket_wait: f64,
-    /// Of `io_wait`: timed sleeps.
+    /// The part of `io_wait` in timed sleeps.
     pub sleep: f64,
     /// Active threads per worker.
     pub active_threads: f64,
-    /// Workers that appeared during the window, and in how many frames.
+    /// Workers that appeared during the window, and the number of frames with new ones.
     pub new: usize,
     pub sets: usize,
-    /// Sets of them come faster than they are looked for.
+    /// Sets of workers come and go too fast to be counted.
     pub in_quick_sets: bool,
-    /// None has the name that torch gives to its workers: they may be those of another loader.
+    /// None has the name that torch gives its workers: they may be another loader's.
     pub unnamed: bool,
-    /// The busiest worker's active share, and the median worker's of the same trainer: ranks have loaders of their own. Of
-    /// several trainers, that with the most uneven workers.
+    /// The active share of the busiest worker and of the median worker of the same rank, because ranks have loaders of their
+    /// own. With several ranks, that of the rank with the most uneven workers.
     pub busiest: (f64, f64),
-    /// CPU use of the worker processes together, helper threads included, cores.
+    /// CPU use of all worker processes with their helper threads, CPUs.
     pub cpu_cores: Option<f64>,
     /// Each worker at the end.
     pub each: Vec<WorkerVerdict>,
-    /// Time by stage, mean over the workers, where stacks tell.
+    /// Time by stage, a mean over the workers, if stacks were read.
     pub stages: Option<Stages>,
 }
 
-/// Means of one worker, or of all.
+/// Means for one worker, or for all.
 #[derive(Debug, Clone, Copy, Default)]
 struct Means {
-    /// Busy, waiting for its source, queueing, idle; then the waits for disks and sockets, sleeps, and waits at each other's locks.
+    /// Busy, waiting for data, queueing, idle; then waits for disks and sockets, sleeps, and waits at each other's locks.
     shares: [WeightedMean; 8],
     batches: WeightedMean,
 }
@@ -96,7 +96,7 @@ impl Means {
 impl Workers {
     pub(super) fn from_span(span: &Span<'_>) -> Option<Self> {
         let last = span.frames.last()?;
-        // A set that is just being rebuilt may be missing from the last frame.
+        // A set that is being restarted may be missing from the last frame.
         let sets = span.frames.iter().rev().map(|frame| span.workers(frame).collect::<Vec<_>>());
         let alive = sets.into_iter().find(|workers| !workers.is_empty())?;
         let mut resting = resting(span);
@@ -157,7 +157,7 @@ impl Workers {
     }
 }
 
-/// The time of each worker that is there at the end.
+/// The time of each worker that is alive at the end.
 fn each_worker(
     span: &Span<'_>,
     alive: &[&WorkerRates],
@@ -187,9 +187,9 @@ fn each_worker(
     alive.iter().map(one).collect()
 }
 
-/// Workers that ended while the others of their set went on: torch's loader keeps their feeder threads, which never run again. All
-/// along the span: a set that is being started or stopped has some of its threads for a moment. A program's own queues have feeder
-/// threads too, but these run when something is put into them.
+/// Workers that ended while the others of their set continued: torch's loader keeps their feeder threads, which never run
+/// again. It must hold for the whole span, because a set that starts or stops has only some of its threads for a moment. A
+/// program's own queues have feeder threads too, but these run when something is put in.
 fn ended(span: &Span<'_>, resting: &BTreeSet<ProcessId>) -> usize {
     let of_frame = |frame: &&Frame| {
         let feeds = |role: &&ThreadRoleRates| {
@@ -205,7 +205,7 @@ fn ended(span: &Span<'_>, resting: &BTreeSet<ProcessId>) -> usize {
     span.frames.iter().map(of_frame).min().unwrap_or(0)
 }
 
-/// The largest and the middle one of the group in which these are furthest apart.
+/// The largest and the median of the group in which they are furthest apart.
 fn most_uneven<'a>(groups: impl Iterator<Item = &'a Vec<f64>>) -> (f64, f64) {
     let of_group =
         |actives: &Vec<f64>| Some((actives.iter().copied().max_by(f64::total_cmp)?, stats::quantile(actives, 0.5)?));
@@ -213,9 +213,8 @@ fn most_uneven<'a>(groups: impl Iterator<Item = &'a Vec<f64>>) -> (f64, f64) {
     groups.filter_map(of_group).max_by(|a, b| apart(a).total_cmp(&apart(b))).unwrap_or_default()
 }
 
-/// Workers that made nothing and did nothing over the whole window while others of the same trainer worked, or while the loop's
-/// waits led to somebody else: they are of another loader that nobody asks now (validation), or of a pool that is no loader at
-/// all.
+/// Workers that made and did nothing over the whole window while other workers of the same rank worked, or while the loop's
+/// waits led elsewhere. They belong to another loader that is not in use now (validation), or to a pool that is not a loader.
 fn resting(span: &Span<'_>) -> BTreeSet<ProcessId> {
     let mut moved: BTreeMap<ProcessId, (bool, f64)> = BTreeMap::new();
     for frame in &span.frames {
@@ -233,7 +232,7 @@ fn resting(span: &Span<'_>) -> BTreeSet<ProcessId> {
     resting.map(|(id, _)| id).collect()
 }
 
-/// Share of the time in which the loops' waits lead to a process, where they were followed for most of the time.
+/// Share of the time in which the loops' waits lead to a process, if they were traced for most of the time.
 fn waited_for(span: &Span<'_>, pid: u32) -> Option<f64> {
     let trainers = || span.frames.iter().flat_map(|frame| span.trainers(frame));
     let chains = || trainers().filter_map(|one| one.chain.as_ref());
@@ -244,13 +243,13 @@ fn waited_for(span: &Span<'_>, pid: u32) -> Option<f64> {
     (followed >= LARGER_HALF.value * seconds).then(|| waits / followed)
 }
 
-/// Processes that the program has forked, or started from itself, and that make no batches: a server of metrics, a tracker of
-/// experiments. None of those of its trainer is waited for as a loader is.
+/// Processes that the program forked or started from itself and that make no batches: a metrics server, an experiment tracker.
+/// The loop waits for none of them as for a loader.
 fn no_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<ProcessId> {
     let trainers = || span.frames.iter().flat_map(|frame| span.trainers(frame));
     let peers = || trainers().filter_map(|one| one.chain.as_ref()).flat_map(|chain| &chain.peers);
     let loads = |pid: u32| peers().filter(|peer| peer.pid == pid).last().is_some_and(|peer| peer.loader);
-    // A loop that stands in taking batches most of the time takes them from whomever it waits for, however briefly.
+    // A loop that spends most of its time getting batches gets them from whatever it waits for, however briefly.
     let main = span.stacks.all_trainers(span.only).main;
     let takes = main.samples_where(Activity::is_input) as f64 >= LARGER_HALF.value * main.total().max(1) as f64;
     let serves = |pid: u32| waited_for(span, pid).is_none_or(|share| share >= RESTS && (takes || loads(pid)));
@@ -260,10 +259,10 @@ fn no_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<ProcessId> {
     unnamed().filter(|worker| !served.contains(&worker.trainer)).map(|worker| worker.id).collect()
 }
 
-/// Workers of another loader than the one that was waited for most. Each of torch's loaders has a pipe of its own for its
-/// batches, and which of them the loop waits at is known. A worker that was forked later holds the pipes of earlier loaders
-/// too: its own is the one that the fewest hold. Whoever holds none of them is of a loader that was not waited for, where these
-/// are most of the waits.
+/// Workers of another loader than the one the loop waited for most. Each of torch's loaders has its own pipe for batches, and
+/// it is known at which one the loop waits. A worker that was forked later holds the pipes of earlier loaders too: its own is
+/// the one that fewest workers hold. A worker that holds none of these pipes belongs to a loader that the loop did not wait
+/// for, if these pipes are most of the waits.
 fn of_other_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<ProcessId> {
     let mut others = BTreeSet::new();
     let trainers: BTreeSet<u32> = alive.iter().map(|worker| worker.trainer).collect();
@@ -276,7 +275,7 @@ fn of_other_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<Process
             for set in &chain.sets {
                 let (workers, seconds) = pipes.entry(&set.pipe).or_default();
                 *seconds += f64::from(set.seconds);
-                // Who holds it is known better later, when all workers have been started.
+                // Its holders are known better later, once all workers have started.
                 let known = alive.iter().filter(of_trainer).map(|worker| worker.id.pid);
                 *workers = known.filter(|pid| set.workers.contains(pid)).collect();
             }
@@ -297,7 +296,7 @@ fn of_other_loaders(span: &Span<'_>, alive: &[&WorkerRates]) -> BTreeSet<Process
     others
 }
 
-/// Share of its time in which a worker waits for its source.
+/// Share of the time in which a worker waits for data.
 fn waits(worker: &WorkerRates) -> f64 {
     worker.io_wait.unwrap_or(0.0)
 }

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
+use super::facts::with_more_rights;
 use crate::sources::{descriptors, hidepid};
 
 /// Why a process cannot be attached to.
@@ -20,13 +22,13 @@ pub enum AttachError {
     /// It is a kernel thread.
     #[error("process {0} is a kernel thread, not a training job; run `trainmon` to list the running jobs")]
     KernelThread(u32),
-    /// `/proc` hides it: the mount option, and the command to run.
-    #[error("cannot read process {0}: it belongs to another user, and /proc is mounted with {1}; run `{2}`")]
-    Hidden(u32, String, String),
-    /// A security module denies access.
-    #[error("cannot read process {0}: access denied; run `sudo trainmon --pid {0}`")]
-    Denied(u32),
-    /// No descriptor is free: how many are allowed, and the command that allows more.
+    /// `/proc` hides it: the mount option, and the command.
+    #[error("cannot see process {0}: it belongs to another user, and /proc is mounted with {1}; run `{2}`")]
+    Hidden(u32, String, Arc<str>),
+    /// A stricter security module.
+    #[error("cannot read process {0}: permission denied{how}", how = .1.as_ref().map_or(String::new(), |fix| format!("; run `{fix}`")))]
+    Denied(u32, Option<Arc<str>>),
+    /// No descriptor is free: how many there are, and the command.
     #[error("cannot read process {0}: {1}; run `{2}` first")]
     TooFewDescriptors(u32, String, String),
     /// The thread that reads the job cannot start: why, and what allows it.
@@ -45,7 +47,7 @@ impl AttachError {
 
     /// The error for a process whose folder cannot be read.
     pub(super) fn denied(proc_root: &Path, pid: u32) -> Self {
-        Self::hidden(proc_root, pid).unwrap_or(Self::Denied(pid))
+        Self::hidden(proc_root, pid).unwrap_or_else(|| Self::Denied(pid, with_more_rights(pid)))
     }
 
     pub(super) fn too_few_descriptors(pid: u32) -> Self {
@@ -56,10 +58,8 @@ impl AttachError {
     /// Whether the process exists but `/proc` hides it.
     fn hidden(proc_root: &Path, pid: u32) -> Option<Self> {
         let option = hidepid::option(proc_root).filter(|_| exists(pid))?;
-        // Root that is subject to it lacks CAP_SYS_PTRACE, and sudo does not add it.
-        let is_root = rustix::process::geteuid().is_root();
-        let command =
-            if is_root { "mount -o remount,hidepid=0 /proc".into() } else { format!("sudo trainmon --pid {pid}") };
+        // Root that is bound by it has no CAP_SYS_PTRACE, and does not gain it by sudo.
+        let command = with_more_rights(pid).unwrap_or_else(|| "mount -o remount,hidepid=0 /proc".into());
         Some(Self::Hidden(pid, option, command))
     }
 }

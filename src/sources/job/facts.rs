@@ -10,6 +10,7 @@ use crate::sample::process::NUMPY;
 use crate::sample::{Access, JobAccess, RankPlace};
 use crate::sources::fields::{lines, text};
 use crate::sources::files::{READ_LIMIT, read_once};
+use crate::text::sudo_command;
 
 /// Variables for the rank, the number of ranks, and the number on this machine: as set by torchrun (and, following it,
 /// Lightning, Accelerate and DeepSpeed), Open MPI and Slurm. The first one found wins: torchrun may be started by the
@@ -39,6 +40,12 @@ const LIBRARIES: &[&str] = &[
     "libcuda.so",
     NUMPY,
 ];
+
+/// The command that reads what we may not read of this process; `None` for root, which sudo gives nothing.
+pub(super) fn with_more_rights(pid: u32) -> Option<Arc<str>> {
+    (!rustix::process::geteuid().is_root()).then(|| sudo_command(&format!("--pid {pid}")).into())
+}
+
 /// What may be read of the process in `folder`.
 pub(super) fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
     let access = |answer: io::Result<()>| match answer {
@@ -55,6 +62,7 @@ pub(super) fn access(folder: &Path, no_ptrace: bool) -> JobAccess {
         wchan: if folder.join("wchan").exists() { fd } else { Access::Absent },
         io: of("io"),
         fd,
+        no_ptrace,
     }
 }
 

@@ -37,6 +37,12 @@ impl Refusal {
         Self { last: false, ..Self::lasting(state, reason) }
     }
 
+    /// The same without the command that installs another py-spy.
+    pub(super) fn without_install(mut self) -> Self {
+        self.status.fix = self.status.fix.filter(|fix| !fix.contains(" install "));
+        self
+    }
+
     pub(super) fn fixed_by(self, fix: impl Into<Arc<str>>) -> Self {
         Self { status: self.status.fixed_by(fix), ..self }
     }
@@ -94,7 +100,7 @@ fn denied_to(root: bool, foreign: bool, ptrace_scope: &str, pid: u32) -> Refusal
         let reason = format!("the kernel does not let py-spy read the memory of process {pid}{why}");
         Refusal::lasting(SourceState::Denied, reason)
     };
-    let sudo = format!("sudo trainmon --pid {pid}");
+    let sudo = text::sudo_command(&format!("--pid {pid}"));
     match ptrace_scope {
         "3" => denied(" (kernel.yama.ptrace_scope is 3 until the next boot)"),
         _ if root => denied(" (CAP_SYS_PTRACE is missing)").fixed_by("docker run --cap-add SYS_PTRACE"),
@@ -178,12 +184,13 @@ mod tests {
 
     #[test]
     fn access_is_fixed_where_it_was_refused() {
+        let sudo = text::sudo_command("--pid 7");
         let fix = |root, foreign, scope| denied_to(root, foreign, scope, 7).status.fix.map(|fix| fix.to_string());
         assert_eq!(fix(true, false, "").unwrap(), "docker run --cap-add SYS_PTRACE");
-        assert_eq!(fix(false, true, "1").unwrap(), "sudo trainmon --pid 7");
+        assert_eq!(fix(false, true, "1").unwrap(), sudo);
         assert_eq!(fix(false, false, "1").unwrap(), "sudo sysctl kernel.yama.ptrace_scope=0");
-        assert_eq!(fix(false, false, "2").unwrap(), "sudo trainmon --pid 7");
-        assert_eq!(fix(false, false, "").unwrap(), "sudo trainmon --pid 7");
+        assert_eq!(fix(false, false, "2").unwrap(), sudo);
+        assert_eq!(fix(false, false, "").unwrap(), sudo);
         assert_eq!(fix(true, false, "3"), None);
     }
 

@@ -106,9 +106,10 @@ fn versions_are_read_and_old_ones_refused() {
         let refusal = Stage::new(mode).find().unwrap_err();
         assert_eq!((refusal.status.state, refusal.last), (SourceState::Absent, true));
         assert!(refusal.status.to_string().contains(says), "{refusal:?}");
+        assert_eq!(refusal.status.fix, None, "it was named by hand");
     }
     let refusal = PySpy::find(Path::new("/proc"), ourselves(), Some(Path::new("/no/py-spy"))).unwrap_err();
-    assert_eq!(refusal.status.state, SourceState::Absent);
+    assert_eq!((refusal.status.state, refusal.status.fix), (SourceState::Absent, None));
 }
 
 #[test]

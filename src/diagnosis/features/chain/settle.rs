@@ -6,7 +6,7 @@ use crate::rates::chain::paths::WaitEnd;
 use crate::rates::time_split::TimeSplit;
 
 impl ChainPath {
-    /// The loop works, by itself or with compute threads.
+    /// The loop works, alone or with compute threads.
     pub fn is_loops_own(&self) -> bool {
         matches!(self.part, PathPart::Own | PathPart::Loads | PathPart::Saves)
     }
@@ -22,10 +22,10 @@ impl ChainPath {
 }
 
 impl Chain {
-    /// Makes the ways agree with the split of the loop's time. Of what its thread runs, the parts that spin at the GPU, make or take
-    /// over batches, or save state are told apart from its own work; the compute threads that it waits for count as that. With a
-    /// device, what is lost of each is the device's idle time meanwhile. `slept` is the share of the time that its code sleeps by
-    /// itself.
+    /// Makes the paths agree with the split of the loop's time. Of the time that its thread runs, the parts that spin at the
+    /// GPU, make or receive batches, or save are separated from its own work; compute threads that it waits for count as its
+    /// work. With a GPU, the lost part of each path is the GPU's idle time meanwhile. `slept` is the share of the time in
+    /// which its code sleeps.
     pub fn settle(&mut self, shares: &TimeSplit, idle: Option<&GpuIdle>, slept: f64) {
         let own = self.share(PathPart::Own);
         let excess = own - shares.host_busy;
@@ -38,7 +38,7 @@ impl Chain {
             self.shift(spins, ChainPath::is_own_work, PathPart::Device, Some(WaitEnd::Device));
             self.shift(loads, ChainPath::is_own_work, PathPart::Loads, None);
             self.shift(saves, ChainPath::is_own_work, PathPart::Saves, None);
-            // What is left runs at a line that waits: it tries again and again.
+            // The rest runs at a line that waits: it polls.
             let longest =
                 self.ways.iter().filter(|way| !way.is_loops_own()).max_by(|a, b| a.share.total_cmp(&b.share));
             if let Some(way) = longest.cloned() {
@@ -46,7 +46,7 @@ impl Chain {
             }
         } else {
             let left = self.shift(-excess, ChainPath::is_compute_thread, PathPart::Own, None);
-            // Fewer samples are followed than split.
+            // Fewer samples are traced than split.
             self.shift(
                 left,
                 |way| !way.is_loops_own() && way.part != PathPart::Device,
@@ -54,14 +54,14 @@ impl Chain {
                 Some(WaitEnd::Cpu),
             );
         }
-        // A loop that sleeps while the device works waits for that, for as long as it works: only its code could say otherwise.
-        // Moment by moment the device's use is an average.
+        // A loop that sleeps while the GPU works waits for it, for as long as it works: only its code could tell otherwise.
+        // From moment to moment the GPU's use is an average.
         let for_device = shares.device_sync - self.share(PathPart::Device);
         let for_device = for_device.min(self.share(PathPart::Sleep) - slept);
         self.shift(for_device, |way| way.part == PathPart::Sleep, PathPart::Device, Some(WaitEnd::Device));
         if let Some(idle) = idle {
             self.lose(PathPart::Own, idle.while_host_busy);
-            // Whether it waits for a batch or makes it: the device idles in the same part of that.
+            // Waiting for a batch or making one: the GPU idles in the same part of both.
             let part = idle.while_input_wait / shares.input_wait.max(f64::MIN_POSITIVE);
             for batches in [PathPart::Loads, PathPart::Loader] {
                 self.lose(batches, self.share(batches) * part);
@@ -71,8 +71,8 @@ impl Chain {
         self.ways.sort_by(|a, b| b.share.total_cmp(&a.share));
     }
 
-    /// Makes up to `share` of the loop's time, of ways that fit, another part, with an end of its own where one is given;
-    /// what there was no way for is given back.
+    /// Changes paths that fit to another part, up to `share` of the loop's time, with a new end if one is given. Returns the
+    /// share for which there was no path.
     fn shift(&mut self, share: f64, fits: fn(&ChainPath) -> bool, part: PathPart, end: Option<WaitEnd>) -> f64 {
         self.shift_to(share, fits, |way| {
             let hops = if end.is_some() { Vec::new() } else { way.hops.clone() };
@@ -80,7 +80,7 @@ impl Chain {
         })
     }
 
-    /// The same, where each way says what it becomes.
+    /// The same, with a function that says what each path becomes.
     fn shift_to(&mut self, share: f64, fits: fn(&ChainPath) -> bool, new: impl Fn(&ChainPath) -> ChainPath) -> f64 {
         let mut left = share;
         let mut moved: Vec<ChainPath> = Vec::new();
@@ -105,7 +105,7 @@ impl Chain {
         left
     }
 
-    /// Sets what is lost of a part, as far as its time goes.
+    /// Sets the lost time of a part, as far as its time goes.
     fn lose(&mut self, part: PathPart, lost: f64) {
         let share = self.share(part);
         let lost = if share > 0.0 { (lost / share).clamp(0.0, 1.0) } else { 0.0 };
@@ -127,8 +127,8 @@ mod tests {
             lost,
             part,
         };
-        // The device is busy for 83%, and the loop sleeps for as long: for that, though each of the moments that were looked at could
-        // say no more than that the device works for 83% of them.
+        // The GPU is busy for 83%, and the loop sleeps for as long: it waits for the GPU, though each sampled moment could
+        // only say that the GPU works for 83% of it.
         let ways = |own: f64| {
             vec![
                 way(PathPart::Device, WaitEnd::Device, 0.69, 0.0),
@@ -145,7 +145,7 @@ mod tests {
         };
         let for_it = TimeSplit { device_sync: 0.83, host_busy: 0.17, ..TimeSplit::default() };
         assert_eq!(settled(for_it, 0.0), [83.0, 0.0, 0.0]);
-        // Its code asks for it.
+        // Its code asks for the sleep.
         assert_eq!(settled(for_it, 0.14), [69.0, 14.0, 14.0]);
         let by_code = TimeSplit { other: 0.14, device_sync: 0.69, ..for_it };
         assert_eq!(settled(by_code, 0.0), [69.0, 14.0, 14.0]);

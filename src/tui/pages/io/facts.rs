@@ -31,9 +31,8 @@ pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>) {
         _ => {
             let told = scene.not_seen(Subject::Io);
             let why = told.map_or("cannot read its counters", |missing| cause(&missing.why));
-            let fix = told.and_then(|missing| missing.fix.clone());
-            let fix = fix.unwrap_or_else(|| format!("sudo trainmon --pid {}", scene.job.target.pid));
-            text.missing(&format!("Cannot tell what the job reads: {why}."), Some(&fix));
+            let fix = told.and_then(|missing| missing.fix.as_deref());
+            text.missing(&format!("Cannot tell what the job reads: {why}."), fix);
         }
     }
     let pieces: Vec<_> = pieces(frame).into_iter().map(|piece| (piece, Style::new())).collect();
