@@ -181,7 +181,7 @@ impl TextPage {
         }
         // The summary names most of them.
         let is_named = |name: &str| verdict.summary.contains(name.trim_end_matches(')'));
-        let unnamed = verdict.culprits.iter().filter(|culprit| !is_named(&culprit.name));
+        let unnamed = verdict.culprits.iter().filter(|culprit| !is_named(&culprit.name) && !verdict.is_healthy());
         let unnamed: Vec<_> = unnamed.map(ToString::to_string).collect();
         if !unnamed.is_empty() {
             self.text("To blame: ", &unnamed.join("; "));

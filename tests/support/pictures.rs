@@ -29,7 +29,9 @@ use trainmon::tui::{App, AppOptions, Job, Message, Theme};
 const SIZES: [(u16, u16); 4] = [(80, 24), (100, 30), (120, 40), (200, 60)];
 const THEMES: [&str; 3] = ["dark", "light", "16"];
 /// A situation: its name, its recording, and how much of that is seen.
-const SITUATIONS: [(&str, &str, Seen); 11] = [
+const SITUATIONS: [(&str, &str, Seen); 13] = [
+    ("segmentation", "segmentation", Seen::All),
+    ("segmentation-fixed", "segmentation-fixed", Seen::All),
     ("healthy", "balanced", Seen::All),
     ("data-loader", "too-few-workers", Seen::All),
     ("decode", "datasets-decode", Seen::All),

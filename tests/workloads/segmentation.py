@@ -33,7 +33,7 @@ def load_tile(path: str) -> numpy.ndarray:
         return numpy.asarray(picture.convert("RGB").resize((TILE, TILE)))
 
 
-def dilate_mask(mask: numpy.ndarray, radius: int = 14) -> numpy.ndarray:
+def dilate_mask(mask: numpy.ndarray, radius: int = 19) -> numpy.ndarray:
     """Widens a mask by `radius` pixels, the slow way."""
     wide = mask.copy()
     for down in range(-radius, radius + 1):

@@ -1,6 +1,6 @@
 //! The owner's side of the simulated GPU: a training-like program creates the file and launches work on it.
 //!
-//! Work is a length of time. Launching returns at once, as a kernel launch does. Readers see a record through its sequence
+//! Work is a length of time. Launching returns at once, like a kernel launch. Readers see a record through its sequence
 //! lock, so nothing but plain writes to the file is needed. One process writes a file at a time, from one thread: the demo's
 //! file is made here and then belongs to its Python program.
 
