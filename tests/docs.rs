@@ -276,7 +276,8 @@ fn every_screen_is_shown_and_can_be_made_anew() {
             "{name} is not shown"
         );
         let stem = name.split('.').next().unwrap_or_default();
-        let is_made = script.contains(&format!("\"{stem}\": (")) || script.contains(&format!("assets/screens/{stem}\""));
+        let is_made =
+            script.contains(&format!("\"{stem}\": (")) || script.contains(&format!("assets/screens/{stem}\""));
         assert!(is_made, "{name} is not made");
     }
 }
