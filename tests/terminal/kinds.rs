@@ -63,7 +63,7 @@ fn each_terminal_is_sent_colours_in_the_form_that_it_knows() {
 fn popups_survive_changes_of_size() {
     let target = Target::sleeping();
     // The list of jobs, the menu of files, the filter, the process in full.
-    for (keys, title) in [("o", "Jobs"), ("e", "Save into"), ("5/", "/"), ("5\r", &target.pid())] {
+    for (keys, title) in [("o", "Jobs"), ("e", "Save to"), ("6/", "/"), ("6\r", &target.pid())] {
         let mut screen = attached(&target, &[]);
         screen.send(keys);
         screen.answers(keys);

@@ -68,7 +68,7 @@ fn a_theme_that_cannot_be_read_is_one_line() {
     let left = Screen::start(PROGRAM, &arguments, &Conditions { size: (200, 24), ..Conditions::default() }).left();
     let said = left.text();
     assert_eq!(left.code, 2);
-    assert!(said.contains("mine.toml: line 2, column 7: `blue` is no colour"), "{said}");
+    assert!(said.contains("mine.toml: line 2, column 7: `blue` is not a color"), "{said}");
     assert_eq!(said.trim_end().lines().count(), 1, "{said}");
 }
 

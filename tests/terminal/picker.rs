@@ -26,7 +26,7 @@ fn the_first_screen_lists_tells_and_is_left() {
     seen.wait_text("2 processes that may be training");
     seen.wait_text("python train7.py");
     seen.send("j");
-    seen.wait_text("PID 17 of");
+    seen.wait_text("PID 17 · user");
     // Its memory is that of its tree; two samples give its CPU use.
     seen.wait_text("CPU 0%");
     seen.wait_text("4.0 MiB");
@@ -40,7 +40,7 @@ fn the_first_screen_lists_tells_and_is_left() {
 fn an_empty_list_waits_for_a_run_to_start() {
     let proc = tempfile::tempdir().unwrap();
     let mut seen = start(&["--proc-root", proc.path().to_str().unwrap()], &[]);
-    seen.wait_text("No process that may be training is seen");
+    seen.wait_text("No training process found");
     two_candidates(proc.path());
     seen.wait_text("python train7.py");
     seen.send("\x03");
@@ -102,7 +102,7 @@ fn a_driver_that_hangs_holds_up_neither_list_nor_keys() {
     seen.wait_text("python train7.py");
     // The driver is given up on once, before the list: it does hang.
     assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
-    for (key, pid) in [("j", "PID 17 of"), ("k", "PID 7 of"), ("j", "PID 17 of")] {
+    for (key, pid) in [("j", "PID 17 · user"), ("k", "PID 7 · user"), ("j", "PID 17 · user")] {
         let begun = Instant::now();
         seen.send(key);
         seen.wait_text(pid);
