@@ -5,10 +5,10 @@
 //! ```
 //!
 //! Writes `SITUATION-PAGE-SIZE-THEME.svg` for each; words after the folder choose (`overview 80x24 dark hung`), and where none
-//! of a kind is given, all of that kind are drawn.
+//! of a kind is given, all of that kind are drawn. A recording's name is a situation too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a tool of the tests")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
@@ -53,9 +53,12 @@ enum Seen {
     Replayed,
 }
 
+fn path_of(recording: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(recording).with_extension("tmz")
+}
+
 fn samples(name: &str) -> (Header, Vec<Sample>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(name).with_extension("tmz");
-    let mut recording = Recording::open(&path).unwrap();
+    let mut recording = Recording::open(&path_of(name)).unwrap();
     let samples = recording.by_ref().map(Result::unwrap).collect();
     (recording.header, samples)
 }
@@ -95,9 +98,16 @@ fn main() {
     let strings = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let pages = chosen(&Page::ALL.map(|page| page.to_string()));
     let sizes = chosen(&SIZES.map(|(width, height)| format!("{width}x{height}")));
-    let (themes, situations) = (chosen(&strings(&THEMES)), chosen(&strings(&SITUATIONS.map(|(name, ..)| name))));
+    let themes = chosen(&strings(&THEMES));
+    let is_recording = |word: &&String| path_of(word).exists() && !SITUATIONS.iter().any(|(name, ..)| name == word);
+    let mut situations: Vec<(&str, &str, Seen)> =
+        words.iter().filter(is_recording).map(|word| (word.as_str(), word.as_str(), Seen::All)).collect();
+    situations.extend(SITUATIONS.into_iter().filter(|(name, ..)| words.iter().any(|word| word == name)));
+    if situations.is_empty() {
+        situations.extend(SITUATIONS);
+    }
     let mut drawn = 0;
-    for (name, recording, seen) in SITUATIONS.into_iter().filter(|(name, ..)| situations.iter().any(|s| s == name)) {
+    for (name, recording, seen) in situations {
         for size in SIZES.into_iter().filter(|(w, h)| sizes.contains(&format!("{w}x{h}"))) {
             for theme_name in &themes {
                 let (depth, palette) = match theme_name.as_str() {
