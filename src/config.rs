@@ -2,7 +2,7 @@
 //!
 //! The file is TOML, `$XDG_CONFIG_HOME/trainmon/config.toml` or `-c FILE`. A key that is not known is refused with
 //! its line and column, so that a misspelt setting is never silently without effect. `assets/config.toml` is what is
-//! printed by default: every key with its default. Each option stands once, in [`options`].
+//! printed by default: every key with its default. Each option is defined once, in [`options`].
 //!
 //! How the screen is arranged is kept from one time to the next as well; what the command line or the file says about it
 //! wins over what was kept.
@@ -64,7 +64,7 @@ impl Settings {
     }
 }
 
-/// Refuses what a caller without these rights may not name. Logs and recordings are none of it: they are the caller's doing.
+/// Refuses what a caller without these rights may not name. Logs and recordings are allowed: the caller's own rights open them.
 fn refuse_named(file: Option<&Path>, matches: &ArgMatches) -> Result<(), Failure> {
     let named = options::NAMING.into_iter().find(|id| is_said(matches, id)).or(file.map(|_| "config"));
     named.map_or(Ok(()), |id| {

@@ -48,7 +48,7 @@ pub fn run(
 #[derive(Debug)]
 pub struct LogRows {
     log: CsvLog<LogOut>,
-    /// The first row fixes the devices of the columns, so rows wait for the driver's first answer, which may take seconds
+    /// The first row fixes the GPUs of the columns, so rows wait for the driver's first answer, which may take seconds
     /// without persistence mode; a driver that hangs is not waited for.
     waiting: Vec<Arc<Tick>>,
     count: u64,

@@ -53,7 +53,7 @@ pub fn run(name: Option<&str>) -> anyhow::Result<ExitCode> {
     super::print(command_named(name)?.render_long_help().to_string())
 }
 
-/// Lets man(1) show a page; false where there is none that can.
+/// Lets man(1) show a page; false where it is missing or fails.
 fn show(page: &[u8]) -> io::Result<bool> {
     let mut file: File = tempfile::tempfile()?;
     file.write_all(page)?;

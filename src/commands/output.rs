@@ -85,7 +85,7 @@ pub(super) struct OutputReader {
 }
 
 impl OutputReader {
-    /// The last lines, once more was written; for ever while there is none. Cancel safe.
+    /// The last lines, once more was written. Cancel safe.
     pub(super) async fn next(&mut self) -> OutputTail {
         loop {
             tokio::time::sleep_until(self.due.into()).await;

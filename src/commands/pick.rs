@@ -83,7 +83,7 @@ pub fn certain(settings: &Settings) -> Result<u32, Vec<JobCandidate>> {
 /// The PID to attach to: the one given, the only candidate, or the one chosen at the terminal.
 ///
 /// # Errors
-/// There is none (3), or there are several and no terminal to ask on (2).
+/// No training process found (3), or several and no terminal to ask on (2).
 pub fn target(settings: &Settings) -> anyhow::Result<u32> {
     choose(settings, true)
 }

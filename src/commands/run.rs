@@ -1,12 +1,12 @@
 //! `trainmon run -- CMD`: start a program and attach to it.
 //!
-//! It stands where the program would stand, also as a container's entry point: signals go on to the program ([`program`]),
+//! It takes the place of the program, also as a container's entry point: signals go on to the program ([`program`]),
 //! process 1 collects orphans ([`init`]), and once the program has started its status is the status of the whole.
-//! Whatever fails beside it is told in a line.
+//! Any other failure is reported on one line.
 //!
 //! Where Yama lets only ancestors attach (ptrace_scope 1), py-spy, a sibling of the program, may not. A process may allow it for
 //! itself, though, and the leave outlasts an exec: the program is then started through this executable, which gives the leave and
-//! becomes the program. Its data workers give none: of these py-spy gets no stacks.
+//! becomes the program. Its data-loader workers give none, so py-spy gets no stacks of them.
 
 mod init;
 mod program;

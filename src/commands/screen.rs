@@ -77,8 +77,8 @@ pub fn terminal_options(mouse: bool) -> terminal::TerminalOptions {
     terminal::TerminalOptions { mouse, screen: theme::in_screen(|name| std::env::var(name).ok()) }
 }
 
-/// Shows a job until the end. A terminal that is gone is an end like any other: nobody is left to show anything to, and
-/// its hang-up may reach us only after a write has failed.
+/// Shows a job until the end. A terminal that is gone is an end like any other, and its hang-up may
+/// arrive only after a write has failed.
 async fn show(
     job: Job,
     options: AppOptions,
@@ -105,8 +105,8 @@ async fn show(
     }
 }
 
-/// Whether the terminal has been closed: the kernel answers EIO to who writes to it then, and ENXIO or ENOTTY to who asks
-/// for its modes, as we do on the SIGCONT that comes with a hang-up.
+/// Whether the terminal has been closed: writing to it then fails with EIO, and asking for its modes with ENXIO or ENOTTY.
+/// trainmon asks on the SIGCONT that comes with a hang-up.
 fn is_gone(error: &io::Error) -> bool {
     use rustix::io::Errno;
     matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::NXIO | Errno::NOTTY))
@@ -257,7 +257,7 @@ fn save(pid: u32, export: Export, text: &str) -> String {
     let opened = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&name);
     let written = opened.and_then(|mut file| {
         file.write_all(text.as_bytes()).inspect_err(|_| {
-            // Half a file is none.
+            // Half a file is useless.
             let _ = std::fs::remove_file(&name);
         })
     });

@@ -21,7 +21,7 @@ pub(super) trait Screen {
     /// What is left when the screen closes.
     type Outcome;
 
-    /// What comes by itself: ticks, lists, the time of a replay; none ends the wait for ever. Cancel safe.
+    /// What arrives without a key: ticks, lists, the time of a replay. Cancel safe.
     async fn next(&mut self) -> Vec<Message>;
 
     /// Takes in what happened and says what is to be done about it.
@@ -69,7 +69,7 @@ pub(super) async fn run<S: Screen>(
                 // The size that the terminal is drawn with: what it claims may be absurd.
                 Some(Ok(Event::Resize(..))) => vec![Message::Resize(terminal.size().0, terminal.size().1)],
                 Some(Ok(event)) => Message::from_event(event).into_iter().collect(),
-                // The terminal has gone: nobody is left to show anything to.
+                // The terminal has gone.
                 Some(Err(_)) | None => vec![Message::Quit],
             },
             messages = screen.next() => messages,

@@ -25,7 +25,7 @@ pub(super) fn read(path: &Path, wanted: bool) -> Result<Settings, Failure> {
         Err(error) if is_out_of_reach(&error) && !wanted => {
             let why = format!("ignoring the configuration {}: {error}", path.display());
             let mut settings = Settings::default();
-            // Otherwise it is no surprise: HOME is another user's, or nobody's.
+            // Otherwise it is expected: HOME may belong to another user or to no one.
             if small_file::untrusted(&error).is_some() {
                 settings.notes.push(why);
             } else if error.kind() != ErrorKind::NotFound {

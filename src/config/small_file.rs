@@ -1,5 +1,5 @@
 //! The one reader of small text files: configuration, themes, the stored layout. None of them may keep anybody waiting or
-//! fill the memory, whatever stands in its place. With more rights than ordinary users, trainmon reads only those that trusted
+//! fill the memory, whatever is in its place. With more rights than ordinary users, trainmon reads only those that trusted
 //! users can have put there: HOME may be another user's under sudo.
 
 use std::fs::File;
@@ -13,9 +13,9 @@ use crate::errors::Failure;
 use crate::text::shell_word;
 use crate::trust::{self, Untrusted};
 
-/// A file longer than this is none of ours.
+/// A longer file was not written for trainmon, bytes.
 const LENGTH_MAX: u64 = 1 << 20;
-/// A device that is an empty file to many.
+/// Often named where an empty file is meant.
 const EMPTY: &str = "/dev/null";
 
 /// The text of a file.

@@ -47,7 +47,7 @@ pub struct DemoJob {
 impl DemoJob {
     /// Starts the demo with this Python and this many workers, or as many as the bottleneck needs.
     ///
-    /// Call it from a thread that lives as long as the job (the main thread): the kernel ends the children with the
+    /// Call it from a thread that lives as long as the job (the process's first thread): the kernel ends the children with the
     /// thread that made them (`PR_SET_PDEATHSIG`, prctl(2)).
     ///
     /// # Errors

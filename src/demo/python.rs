@@ -11,7 +11,7 @@ use crate::trust;
 /// can have put there.
 ///
 /// # Errors
-/// Why there is none, in words.
+/// Why no Python was found, in words.
 pub fn find() -> Result<PathBuf, String> {
     let path = if trust::is_secure() { USUAL_PATH.into() } else { env::var_os("PATH").unwrap_or_default() };
     let programs = env::split_paths(&path).filter(|folder| folder.is_absolute()).map(|folder| folder.join("python3"));

@@ -92,7 +92,7 @@ fn reads_back(text: &str) -> bool {
     CALLS.split(' ').any(|call| text.contains(call))
 }
 
-/// The loop's hottest functions, without those of the loader, which nobody can change.
+/// The loop's hottest functions, without those of the loader, which are not the user's to change.
 pub(super) fn hottest_functions(stacks: &ProcessStacks, share: impl Fn(u32) -> f64) -> Vec<Hottest> {
     functions(stacks.places.iter().filter(is_own), share, TOP)
 }

@@ -23,7 +23,7 @@ thresholds! {
 
 /// Most culprits of a verdict, and ranks in a sentence.
 pub(super) const MOST_CULPRITS: usize = 8;
-/// Smaller use of CPUs by other processes is not shown, cores.
+/// Smaller use of CPUs by other processes is not shown, CPUs.
 pub(super) const OTHERS_SHOWN: f64 = 0.2;
 
 named_enum! {

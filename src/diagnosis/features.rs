@@ -28,7 +28,7 @@ pub(super) use device::Device;
 pub(super) use loop_thread::{LoopStacks, LoopThread};
 pub(super) use workers::Workers;
 
-/// Share of frames with new workers at which sets come and go too fast for their steps to be counted. Feeder threads are
+/// Share of frames with new workers at which sets come and go too fast for their steps to be counted. Queue threads are
 /// looked for once a tick, so sets that live hardly longer are missed.
 const QUICK_SETS: f64 = 0.6;
 /// Shortest time over which growth of memory is measured, seconds.
@@ -69,7 +69,7 @@ numbers! {
     stopped: f64 = span.stopped;
     /// The control group is frozen at the end; with the command that resumes it, if known.
     frozen: Option<Option<Arc<str>>> = last.job.frozen.then(|| last.job.thaw.clone());
-    /// The main thread has ended, and other threads continue.
+    /// The process's first thread has ended, and other threads continue.
     main_has_left: bool = last.alive && last.state == 'Z';
     /// The loop's thread, a mean over the ranks.
     main: Option<LoopThread> = LoopThread::from_span(span);

@@ -25,7 +25,7 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
         return Err(Judgement::state(Phase::Stopped, Class::Idle, CERTAIN));
     }
     if window.main_has_left {
-        return Err(unknown("the main thread has ended, and trainmon does not follow the threads that continue"));
+        return Err(unknown("the process's first thread has ended, and trainmon does not follow the others"));
     }
     let Some(main) = &window.main else { return Err(unknown("the training loop has not been sampled yet")) };
     if main.waits(Wait::Unknown) > LARGER_HALF {

@@ -80,7 +80,7 @@ fn handle(proc_root: &Path, process: ProcessId) -> Result<OwnedFd, Refused> {
     }
     let pid = pid_of(process.pid).ok_or(GONE)?;
     let fd = pidfd_open(pid, PidfdFlags::empty()).map_err(Refused::Kernel)?;
-    // Under another root the same number may be another process than the one that would be signalled.
+    // Under another root the same number may be another process than the one to be signaled.
     let own = Path::new("/proc");
     let roots = [Some(proc_root), (proc_root != own).then_some(own)];
     for root in roots.into_iter().flatten() {

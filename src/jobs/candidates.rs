@@ -12,11 +12,11 @@ use std::iter::successors;
 use super::JobCandidate;
 use crate::sources::processes::{self, Listed};
 
-/// Those of the processes that may be training, best first: GPU users by memory held, then Python with data workers,
+/// Those of the processes that may be training, best first: GPU users by memory held, then Python with data-loader workers,
 /// then Python with a machine-learning library, the youngest first. Of a tree only the topmost one is listed:
 /// attaching to it takes in everything that it has started.
 ///
-/// `gpu` holds device memory by PID; `own` (trainmon itself) is left out.
+/// `gpu` holds GPU memory by PID; `own` (trainmon itself) is left out.
 pub fn list(
     processes: &[Listed],
     gpu: &BTreeMap<u32, u64>,

@@ -63,11 +63,11 @@ pub struct JobCandidate {
     pub cpu_pct: Option<f64>,
     /// Resident memory.
     pub rss_bytes: Option<u64>,
-    /// Device memory; `None` where no device that can be seen is used, 0 where one is and nobody tells how much of it.
+    /// GPU memory; `None` where no visible GPU is used, 0 where one is and the amount is unknown.
     pub gpu_memory_bytes: Option<u64>,
-    /// Use of the devices by it, percent, summed over devices.
+    /// Its use of the GPUs, percent, summed over GPUs.
     pub gpu_pct: Option<f64>,
-    /// Data workers.
+    /// Data-loader workers.
     pub workers: u32,
     /// A machine-learning library that it has mapped, as its file is called. Raw.
     pub library: Option<String>,

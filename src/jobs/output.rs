@@ -16,7 +16,7 @@ pub struct OutputTail {
     ended: VecDeque<String>,
     /// The line that is still written, raw.
     open: Vec<u8>,
-    /// A carriage return came last: what follows replaces the line, as progress bars do.
+    /// A carriage return came last: what follows replaces the line, like a progress bar.
     returned: bool,
 }
 

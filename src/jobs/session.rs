@@ -28,10 +28,10 @@ use crate::text::sanitise;
 const YOUNG_S: f64 = 12.0;
 /// So is a verdict that has changed.
 const CHANGED_S: f64 = 6.0;
-/// Neither is young any more once a verdict as sure as this has stood for so many seconds: more stacks make it no surer.
+/// Neither is young any more once a verdict as sure as this has lasted for so many seconds: more stacks make it no surer.
 const CLEAR: (f64, f64) = (0.85, 3.0);
-/// A verdict that has stood for so long, seconds, is held against few stacks and samples.
-const STOOD_S: f64 = 60.0;
+/// A verdict that has lasted for so long, seconds, is checked with few stacks and samples.
+const LASTED_S: f64 = 60.0;
 /// Below this confidence a verdict is in doubt.
 const DOUBTFUL: f64 = 0.7;
 
@@ -40,7 +40,7 @@ const DOUBTFUL: f64 = 0.7;
 pub struct SessionOptions {
     /// What to collect.
     pub collector: collector::CollectorOptions,
-    /// Which devices count as the job's.
+    /// Which GPUs count as the job's.
     pub rates: RatesOptions,
     /// When to stop.
     pub duration: Option<Duration>,
@@ -196,16 +196,16 @@ impl Session {
         let doubtful = verdict.confidence_by_rules < DOUBTFUL && verdict.phase == Phase::Training;
         let since_s = tick.frame.monotonic_ns.saturating_sub(tick.since_ns) as f64 / 1e9;
         let is_sure = verdict.confidence_by_rules >= CLEAR.0 && !tick.moves;
-        // What the loop does beside a device that has work all the time changes little.
+        // What the loop does beside a GPU that always has work changes little.
         let is_busy = is_sure && verdict.cause == Some(Cause::ComputeBound);
         let is_clear = is_sure && since_s >= CLEAR.1;
         let is_young = (verdict.observed_s < YOUNG_S || since_s < CHANGED_S) && !is_clear;
         match () {
             () if self.shown && self.stacks_shown => Demand::Often,
-            () if is_busy && since_s < STOOD_S => Demand::Sparsely,
+            () if is_busy && since_s < LASTED_S => Demand::Sparsely,
             () if self.shown && is_young => Demand::Often,
             () if self.shown && (tick.moves || doubtful || verdict.observed_s < YOUNG_S) => Demand::NowAndThen,
-            () if tick.moves || doubtful || since_s < STOOD_S => Demand::Seldom,
+            () if tick.moves || doubtful || since_s < LASTED_S => Demand::Seldom,
             () if is_busy => Demand::HardlyEver,
             () => Demand::Rarely,
         }
@@ -227,7 +227,7 @@ impl EndSignals {
     }
 
     /// Begins to listen for a command that writes a file: where there is no terminal to hang up, SIGHUP asks to look for
-    /// the file again, as it does daemons that logrotate signals, and ends nothing.
+    /// the file again, like a daemon signaled by logrotate, and ends nothing.
     ///
     /// # Errors
     /// When a handler cannot be installed.
@@ -289,7 +289,7 @@ fn has_terminal() -> bool {
     rustix::fs::open("/dev/tty", flags, Mode::empty()).is_ok()
 }
 
-/// Waits until `remaining` of a duration is over, for ever where there is none. Cancel safe.
+/// Waits until `remaining` of a duration is over; never ends without one. Cancel safe.
 async fn time_over(remaining: Option<Duration>) {
     match remaining {
         // A tick that is due at the very end is still taken, also on a busy machine.

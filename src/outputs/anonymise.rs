@@ -17,7 +17,7 @@ use crate::sample::stacks::is_user_code;
 /// Paths below these are the kernel's own, the same on every machine.
 const KERNELS: [&str; 2] = ["/proc/", "/sys/"];
 
-/// Devices that tell what kind of wait it is.
+/// Device files that tell what kind of wait it is.
 const DEVICES: [&str; 3] = ["/dev/nvidia", "/dev/pts/", "/dev/tty"];
 
 /// What separates one path from the next, or from what it belongs to (`--data=/mnt/x`, `server:/export`).
@@ -82,7 +82,7 @@ pub fn sample(sample: &Sample) -> Sample {
     sample
 }
 
-/// A file that a thread waits for. Devices stay: they are the same on every machine, and the kind of a wait follows from them.
+/// A file that a thread waits for. Device files stay: they are the same on every machine, and the kind of a wait follows from them.
 fn link(link: &Arc<str>) -> Arc<str> {
     let is_device = DEVICES.iter().any(|device| link.starts_with(device)) || is_unread_accelerator(link);
     if is_device { Arc::clone(link) } else { base_name(link) }

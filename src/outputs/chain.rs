@@ -113,7 +113,7 @@ fn does(node: &ChainNode) -> &'static str {
     }
 }
 
-/// The loop, with its thread if it does not run on the main thread.
+/// The loop, with its thread if that is not the process's first.
 fn loop_name(node: &ChainNode) -> String {
     match (node.pid, node.tid) {
         (pid, Some(tid)) if pid != Some(tid) => format!("loop (thread {tid})"),

@@ -111,7 +111,7 @@ fn inline(text: &str) -> String {
         let after = chars.peek().copied().unwrap_or(' ');
         let markup = match c {
             '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '~' | '&' | '#' | '$' => true,
-            // Inside a word, as in num_workers, it is none.
+            // Inside a word, as in num_workers, it is no markup.
             '_' => !(before.is_alphanumeric() && after.is_alphanumeric()),
             // At the start of a line: an item, a rule, an underline of a heading.
             '-' | '+' | '=' => out.is_empty(),

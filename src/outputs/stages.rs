@@ -156,7 +156,7 @@ fn workers_word(mean: &impl Fn(fn(&WorkerVerdict) -> Option<f64>) -> Option<f64>
     }
 }
 
-/// The nodes of the longest wait for anything but the GPU, the loop's neighbor first.
+/// The nodes of the longest wait for anything but the GPU, that next to the loop first.
 fn longest(verdict: &Verdict) -> Vec<&ChainNode> {
     let nodes = verdict.chain.as_slice();
     let mut path: Vec<&ChainNode> = Vec::new();

@@ -99,7 +99,7 @@ pub fn cut(text: &str, width: usize, ascii: bool) -> String {
     if ascii { plain(&fit(&text, width.saturating_sub(2)), true) } else { fit(&text, width) }
 }
 
-/// ANSI codes (ECMA-48 SGR) of what stands out: of the 16 colors that look as the terminal's owner likes.
+/// ANSI codes (ECMA-48 SGR) for emphasis: of the 16 colors that the terminal's owner chooses.
 mod ink {
     use super::{Class, LoopActivity, Verdict};
 

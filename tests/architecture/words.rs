@@ -60,28 +60,38 @@ const ALLOWED: &[(&str, &str)] = &[
     ("--no-colour", "the option's other spelling"),
 ];
 
-/// Files in which a forbidden word is right: the start of their paths, the words, and why.
+/// Files in which a forbidden word is right: the start of their paths, the phrases, and why.
 const PLACES: &[(&str, &str, &str)] = &[
-    ("src/sources/block", "device devices", "block devices and the names of sysfs"),
-    ("src/sources/storage", "device devices", "block devices and the names of sysfs"),
-    ("src/sources/mount", "device devices", "what a mount is of"),
+    ("src/sources/block", "device|devices", "block devices and the names of sysfs"),
+    ("src/sources/storage", "device|devices", "block devices and the names of sysfs"),
+    ("src/sources/mount", "device|devices", "what a mount is of"),
     ("src/sources/host.rs", "device", "a name of sysfs"),
-    ("src/rates/storage", "device devices", "block devices"),
-    ("src/sample/storage", "device devices", "block devices"),
+    ("src/rates/storage", "device|devices", "block devices"),
+    ("src/sample/storage", "device|devices", "block devices"),
     ("src/rates/wait.rs", "device", "a kind of wait in recordings"),
     ("src/sample", "mend", "the key in older recordings"),
-    ("src/sample/process.rs", "trainer feeder", "the names of roles"),
+    ("src/sample/process.rs", "trainer|feeder", "the names of roles"),
     ("src/text/format.rs", "cores", "a unit in the JSON"),
     ("src/errors.rs", "os error", "what is cut from an error's text"),
     ("src/rates/stacks/reading.rs", "feeder", "names that people give to functions"),
     ("src/rates/stacks/patterns.rs", "trainer", "file names of frameworks"),
+    ("src/diagnosis/causes/states.rs", "trainer", "a class of Hugging Face"),
+    ("docs/how-it-knows.md", "trainer", "a class of Hugging Face"),
+    ("src/diagnosis/causes/mod.rs", "main-thread", "the name of a cause"),
+    ("src/diagnosis/causes/cpu_training.rs", "cores", "a unit of thresholds"),
+    ("src/diagnosis/thresholds.rs", "cores", "a unit of thresholds"),
+    ("src/diagnosis/what_if.rs", "cores", "physical cores"),
+    ("src/commands/doctor/host.rs", "cores", "physical cores"),
+    ("src/diagnosis/ceiling.rs", "device", "a word of the JSON"),
+    ("src/diagnosis/chain/node.rs", "device|data worker", "words of the JSON"),
+    ("docs/threat-model.md", "as logrotate does", "the name of a test"),
 ];
 
 /// Paths whose string literals or Markdown are not checked yet. Remove an entry once its text is rewritten.
-const TEXTS_NOT_YET_CHECKED: &[&str] = &[];
+const TEXTS_NOT_YET_CHECKED: &[&str] = &["src/tui"];
 
 /// Paths whose comments are not checked yet. Remove an entry once they are rewritten.
-const COMMENTS_NOT_YET_CHECKED: &[&str] = &[];
+const COMMENTS_NOT_YET_CHECKED: &[&str] = &["src/tui"];
 
 /// A stretch of prose: from a literal, a block of comments, or a paragraph of Markdown.
 #[derive(Debug)]
@@ -115,7 +125,7 @@ impl Prose {
         let excused: Vec<&str> = PLACES
             .iter()
             .filter(|(place, ..)| self.path.starts_with_text(place))
-            .flat_map(|(_, words, _)| words.split(' '))
+            .flat_map(|(_, phrases, _)| phrases.split('|'))
             .collect();
         let mut wrong = Vec::new();
         for (phrases, instead) in FORBIDDEN {

@@ -34,8 +34,8 @@ fn a_process_that_has_ended_and_is_not_waited_for_has_gone() {
     let id = id(&child);
     child.0.kill().unwrap();
     until("it has ended", || state(id.pid) == Some('Z'));
-    assert!(actions::signal(proc_root(), id, TERM).ends_with("it has gone"));
-    assert!(actions::renice(proc_root(), id, 19).ends_with("it has gone"));
+    assert!(actions::signal(proc_root(), id, TERM).ends_with("it has ended"));
+    assert!(actions::renice(proc_root(), id, 19).ends_with("it has ended"));
 }
 
 #[test]
@@ -43,8 +43,8 @@ fn a_number_that_is_used_again_is_not_hit() {
     let mut child = Target::sleeping();
     let before = nice(child.id());
     let other = ProcessId { start_ticks: id(&child).start_ticks + 1, ..id(&child) };
-    assert!(actions::signal(proc_root(), other, 9).ends_with("it has gone"));
-    assert!(actions::renice(proc_root(), other, before + 1).ends_with("it has gone"));
+    assert!(actions::signal(proc_root(), other, 9).ends_with("it has ended"));
+    assert!(actions::renice(proc_root(), other, before + 1).ends_with("it has ended"));
     assert!(child.lives());
     assert_eq!(nice(child.id()), before);
 }
@@ -61,7 +61,7 @@ fn a_process_of_another_root_is_not_mistaken_for_ours() {
     let other = ProcessId { start_ticks: id.start_ticks + 77, ..id };
     let made_up = stat.replace(&format!(" {} ", id.start_ticks), &format!(" {} ", other.start_ticks));
     std::fs::write(folder.join("stat"), made_up).unwrap();
-    assert!(actions::signal(root.path(), other, 9).ends_with("it has gone"));
+    assert!(actions::signal(root.path(), other, 9).ends_with("it has ended"));
     assert!(child.lives());
     std::fs::write(folder.join("stat"), stat).unwrap();
     assert!(actions::signal(root.path(), id, 9).ends_with(&format!("to {}", id.pid)));
@@ -103,10 +103,10 @@ fn a_nice_value_is_set_for_every_thread() {
 #[test]
 fn the_first_process_and_trainmon_itself_are_refused() {
     let of = |pid| ProcessId { pid, start_ticks: 0 };
-    assert!(actions::signal(proc_root(), of(1), TERM).ends_with("the system's own"));
-    assert!(actions::renice(proc_root(), of(1), 19).ends_with("the system's own"));
+    assert!(actions::signal(proc_root(), of(1), TERM).ends_with("belongs to the system"));
+    assert!(actions::renice(proc_root(), of(1), 19).ends_with("belongs to the system"));
     assert!(actions::signal(proc_root(), of(std::process::id()), TERM).ends_with("trainmon itself"));
-    assert!(actions::signal(proc_root(), of(0), TERM).ends_with("gone"));
-    assert!(actions::signal(proc_root(), of(u32::MAX), TERM).ends_with("gone"));
+    assert!(actions::signal(proc_root(), of(0), TERM).ends_with("ended"));
+    assert!(actions::signal(proc_root(), of(u32::MAX), TERM).ends_with("ended"));
     assert_eq!(actions::signal(proc_root(), of(0), 4711), "no signal has the number 4711");
 }

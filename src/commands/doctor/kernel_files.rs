@@ -226,7 +226,7 @@ fn namespace(proc: &Path, folder: &Path, fix: Option<&str>) -> Told {
 fn access(folder: &Path, file: &str, use_of_it: &'static str, fix: Option<&str>) -> Told {
     let path = folder.join(file);
     let tried = if path.is_dir() { fs::read_dir(&path).map(drop) } else { text_of(&path).map(drop) };
-    // wchan does not refuse: it reads 0 to those who may not see it, as it does for a running thread.
+    // wchan is never refused: without the right to read it, it says 0, like that of a running thread.
     let fd = folder.join("fd");
     let hidden = file == "wchan" && fs::metadata(&fd).is_ok() && fs::read_dir(&fd).is_err();
     match tried.map_err(|error| (error.kind(), error)) {

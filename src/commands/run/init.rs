@@ -1,7 +1,7 @@
 //! `trainmon run` as process 1 of a container: it watches nothing itself, but starts this executable once more to do so.
 //!
 //! The kernel gives every orphan to process 1, which has to collect them all. Apart from the monitor, it can do that
-//! without taking away a status that somebody else waits for. And a monitor that crashes, in a driver's library, say, does
+//! without taking away a status that another process waits for. And a monitor that crashes, in a driver's library, say, does
 //! not end the container: process 1 then waits for the job.
 //!
 //! The same holds where this process has been made a subreaper, prctl(2).

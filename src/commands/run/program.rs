@@ -56,7 +56,7 @@ impl Forwarder {
         if self.group == ProcessGroup::Own {
             command.process_group(0);
         }
-        // The thread comes first: a program that is running already must not be left alone because there is none.
+        // The thread comes first: a program that is already running must not be left alone for lack of one.
         let (give, take) = sync_channel::<(Self, Arc<Program>)>(1);
         std::thread::Builder::new().name("tm-signals".to_owned()).spawn(move || {
             if let Ok((forwarder, program)) = take.recv() {

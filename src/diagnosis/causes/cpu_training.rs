@@ -39,7 +39,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Move model and batches to the GPU with .to(\"cuda\")"
             => "the CPU computes the steps; check torch.cuda.is_available()";
         Nothing "Check that the installed torch is a CUDA build"
-            => "a CPU-only build runs without any warning, and its torch.version.cuda is None";
+            => "a CPU-only build runs without any warning; torch.version.cuda is empty then";
     ],
     place: CulpritPlace::Loop,
     bound: |_, _| None,

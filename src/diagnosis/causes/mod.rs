@@ -157,7 +157,7 @@ causes! {
     MemoryBandwidth = memory_bandwidth, "memory-bandwidth";
     UnderFilled = under_filled, "under-filled";
     ComputeBound = compute_bound, "compute-bound";
-    // The GPU runs dry, or there is none, and this is what the host does.
+    // The GPU runs dry or is missing, and this is what the host does.
     HostDeviceSync = host_device_sync, "host-device-sync";
     GilContention = gil_contention, "gil-contention";
     LaunchBound = launch_bound, "launch-bound";

@@ -192,7 +192,7 @@ pub(in crate::diagnosis) enum CulpritPlace {
     Sleep,
     /// The hottest function of the loop.
     Loop,
-    /// That of the workers; of the loop if there are none.
+    /// That of the workers; without workers that of the loop.
     Workers,
 }
 

@@ -6,7 +6,7 @@ use crate::diagnosis::signals::{Side, Signal};
 /// First condition of all rules about waits for batches.
 pub(super) const LOOP_LOSES: &str = "the loop waits for data at least `lost_wait` of the time while the GPU is idle (without a GPU, every wait \
      counts)";
-/// The workers, or the loop if there are none, wait for their source.
+/// The workers wait for their source; without workers the loop does.
 pub(super) const SOURCE_IS_SLOW: &str = "the workers spend at least `workers_io` waiting for their source (a disk, the network, a service). Without \
      workers: the loop waits for a disk longer than it runs, or threads of its process that it waits for spend at \
      least `workers_io` at their source";

@@ -50,7 +50,7 @@ pub(in crate::diagnosis) struct LoopThread {
 /// The other threads of the loop's process, by the share of the time in which they run or queue.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::diagnosis) struct OtherThreads {
-    /// Number of busy ones among those that are neither torch's nor feeders.
+    /// Number of busy ones among those that belong neither to torch nor to a queue.
     pub busy: usize,
     /// The use of the busiest of these.
     pub busiest: f64,

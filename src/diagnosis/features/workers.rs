@@ -187,9 +187,9 @@ fn each_worker(
     alive.iter().map(one).collect()
 }
 
-/// Workers that ended while the others of their set continued: torch's loader keeps their feeder threads, which never run
+/// Workers that ended while the others of their set continued: torch's loader keeps their queue threads, which never run
 /// again. It must hold for the whole span, because a set that starts or stops has only some of its threads for a moment. A
-/// program's own queues have feeder threads too, but these run when something is put in.
+/// program's own queues have threads too, but these run when something is put in.
 fn ended(span: &Span<'_>, resting: &BTreeSet<ProcessId>) -> usize {
     let of_frame = |frame: &&Frame| {
         let feeds = |role: &&ThreadRoleRates| {

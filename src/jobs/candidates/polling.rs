@@ -13,7 +13,7 @@ use super::scan::{Places, Scan};
 const EVERY: Duration = Duration::from_secs(2);
 /// Time to the second scan: rates need two.
 const SECOND: Duration = Duration::from_millis(500);
-/// How long a scan waits for the devices.
+/// How long a scan waits for the GPUs.
 const GPU_WAIT: Duration = Duration::from_millis(400);
 
 /// A scan on a thread of its own: none of tokio's, which panics where no thread can be started.

@@ -27,17 +27,17 @@ pub struct Places {
     pub nvml_lib: Option<PathBuf>,
 }
 
-/// What one process does on all devices.
+/// What one process does on all GPUs.
 #[derive(Debug, Clone, Copy, Default)]
 struct GpuUse {
     memory_bytes: u64,
-    /// Percent, summed over devices.
+    /// Percent, summed over GPUs.
     pct: Option<f64>,
 }
 
 type GpuUsers = BTreeMap<u32, GpuUse>;
 
-/// The devices, asked on a thread of their own, one call outstanding.
+/// The GPUs, asked on a thread of their own, one call outstanding.
 #[derive(Debug)]
 struct Devices {
     ask: SyncSender<()>,
@@ -77,7 +77,7 @@ impl Devices {
         Some(Self { ask, answers, outstanding: false, latest: GpuUsers::new(), wait })
     }
 
-    /// Who uses the devices now; who used them last, without rates, where they do not answer in time.
+    /// The processes that use the GPUs now; the last ones known, without rates, where NVML does not answer in time.
     fn users(&mut self) -> &GpuUsers {
         self.outstanding = self.outstanding || self.ask.try_send(()).is_ok();
         match self.answers.recv_timeout(self.wait) {
@@ -102,7 +102,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Before the first scan. The devices are waited for no longer than `gpu_wait` each time.
+    /// Before the first scan. It waits for the GPUs no longer than `gpu_wait` each time.
     pub fn new(places: Places, gpu_wait: Duration) -> Self {
         let devices = Devices::start(places.nvml_lib.clone(), gpu_wait);
         let users = processes::user_names(std::path::Path::new("/etc/passwd"));

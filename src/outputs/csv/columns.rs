@@ -28,7 +28,7 @@ pub struct Column {
 
 /// What a column holds in one row.
 enum Value {
-    /// Words; empty where there are none.
+    /// Words, possibly none.
     Text(String),
     /// A number; `None` where it was not measured.
     Number(Option<f64>),
@@ -65,7 +65,7 @@ columns! {
         class: "text", |row| text(row.verdict.class.word());
         /// the cause of that verdict; empty if it names none
         cause: "text", |row| text(row.verdict.cause.map_or("", Cause::name));
-        /// how sure that verdict is, 0 to 1
+        /// confidence in that verdict, 0 to 1
         confidence: "share" 3, |row| number(row.verdict.confidence.clamp(0.0, 1.0));
         /// share of the training loop's time that waits for data
         input_wait_pct: "%" 2, |row| row.loop_share(LoopActivity::InputWait);
@@ -268,7 +268,7 @@ fn bytes(value: Option<u64>) -> Option<f64> {
     value.map(|value| value as f64)
 }
 
-/// A number with so many decimals; empty when there is none, or when it is not finite.
+/// A number with so many decimals; empty if it is missing or not finite.
 fn decimal(value: Option<f64>, decimals: usize) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return String::new() };
     let text = format!("{value:.decimals$}");

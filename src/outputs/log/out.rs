@@ -26,7 +26,7 @@ pub struct LogOut {
     what: &'static str,
     /// As the user wrote it; `-` is standard output.
     named: PathBuf,
-    /// `None` for pipes, devices and standard output: nothing can be cut back or followed there.
+    /// `None` for pipes, device files and standard output: nothing can be cut back or followed there.
     place: Option<FilePlace>,
 }
 
@@ -35,7 +35,7 @@ pub struct LogOut {
 struct FilePlace {
     /// Resolved when the file was opened: a link that is planted later is not followed.
     path: PathBuf,
-    /// Device and inode.
+    /// Device number and inode.
     id: (u64, u64),
     /// Length after the last whole piece, bytes.
     length: u64,
@@ -102,7 +102,7 @@ impl LogOut {
         match kind {
             Some(kind) if kind.is_dir() => refused("is a directory; name a file in it"),
             Some(kind) if kind.is_socket() => refused("is a socket; name a file"),
-            // There is nothing in pipes and devices to protect, and nothing to cut back. Opening a FIFO for writing waits for
+            // There is nothing in pipes and device files to protect, and nothing to cut back. Opening a FIFO for writing waits for
             // a reader, for ever if none comes; without blocking it answers ENXIO.
             Some(kind) if !kind.is_file() => {
                 Ok(passing(without_waiting(OFlags::empty()).write(true).open(path).map_err(cannot)?))
@@ -241,7 +241,7 @@ impl LogOut {
     }
 }
 
-/// Device and inode.
+/// Device number and inode.
 fn id(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
