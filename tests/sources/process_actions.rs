@@ -108,5 +108,5 @@ fn the_first_process_and_trainmon_itself_are_refused() {
     assert!(actions::signal(proc_root(), of(std::process::id()), TERM).ends_with("trainmon itself"));
     assert!(actions::signal(proc_root(), of(0), TERM).ends_with("ended"));
     assert!(actions::signal(proc_root(), of(u32::MAX), TERM).ends_with("ended"));
-    assert_eq!(actions::signal(proc_root(), of(0), 4711), "no signal has the number 4711");
+    assert_eq!(actions::signal(proc_root(), of(0), 4711), "there is no signal 4711");
 }
