@@ -1,7 +1,7 @@
-//! How the screen is arranged: the options that a person changes on the screen and finds again the next time.
+//! How the screen is arranged: the options that a person changes on the screen and keeps for the next time.
 //!
-//! Each is one field of [`Layout`], with its help, its default and its check, for the command line and for files. Every
-//! one may be missing: nothing is said about it then, so that layers are laid over each other with [`Layout::or`].
+//! Each is one field of [`Layout`], with its help, default and check, for the command line and for files. Every field
+//! is optional, so layers can be combined with [`Layout::or`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -54,23 +54,23 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// These values, and where there is none, those of `below`.
+    /// These values, and the values of `below` for those that are not set.
     pub fn or(&self, below: &Self) -> Self {
         let mut values = below.table();
         values.extend(self.table());
         Self::from_table(values)
     }
 
-    /// Only the values that are not those of `before`: what has been changed since.
+    /// Only the values that differ from `before`: the changes since then.
     pub fn changed_since(&self, before: &Self) -> Self {
         let (mut values, before) = (self.table(), before.table());
         values.retain(|key, value| before.get(key) != Some(value));
         Self::from_table(values)
     }
 
-    /// The values that there are, by their keys.
+    /// The values that are set, by their keys.
     pub fn table(&self) -> toml::Table {
-        // Words, lists of words and switches: none of them can fail to be written, or to be read back.
+        // Words, lists of words and switches: writing them and reading them back cannot fail.
         toml::Table::try_from(self).unwrap_or_default()
     }
 
@@ -88,7 +88,7 @@ fn none_of(word: &str, known: impl IntoIterator<Item = impl fmt::Display>) -> St
     format!("`{word}` is not one of {}{hint}", known.join(", "))
 }
 
-/// Refuses an empty list, and a word that stands in it twice.
+/// Refuses an empty list, or a list that has a word twice.
 pub fn check_distinct<T: PartialEq + fmt::Display>(values: &[T]) -> Result<(), String> {
     let twice = values.iter().enumerate().find(|(place, value)| values.iter().take(*place).any(|v| v == *value));
     match twice {
@@ -123,7 +123,7 @@ macro_rules! written_as_word {
 
 written_as_word!(Page, ProcessColumn, Sort, Scale, ThemeName);
 
-/// Values that are words of a list, in any case where `ignore_case` says so.
+/// Values that are words from a list, in any case if `ignore_case` is set.
 macro_rules! one_of_many {
     ($($type:ty, ignore_case: $ignore_case:literal;)+) => {$(
         impl fmt::Display for $type {
@@ -159,11 +159,11 @@ impl FromStr for Sort {
     }
 }
 
-/// Time that the charts show: seconds.
+/// Time span of the charts, seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs, reason = "the values are the words")]
 pub enum Scale {
-    /// As much as has been seen, within bounds.
+    /// As much as has been recorded, within bounds.
     #[default]
     Auto = 0,
     #[value(name = "10s")]
@@ -185,12 +185,12 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Seconds, where they do not depend on what has been seen.
+    /// Seconds, if they do not depend on how much has been recorded.
     pub fn seconds(self) -> Option<f64> {
         (self != Self::Auto).then_some(f64::from(self as u16))
     }
 
-    /// The next longer or shorter one than so many seconds; none beyond the ends.
+    /// The next longer or shorter span than so many seconds; `None` beyond the ends.
     pub(in crate::tui) fn next(longer: bool, span_s: f64) -> Option<Self> {
         let mut scales = Self::value_variants().iter().copied();
         if longer {
@@ -219,7 +219,7 @@ impl ThemeName {
         self.0.contains('/') || self.0.ends_with(".toml")
     }
 
-    /// A name that a list of themes holds.
+    /// A name from a list of themes.
     pub(in crate::tui) fn known(name: &str) -> Self {
         Self(name.to_owned())
     }

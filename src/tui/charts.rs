@@ -1,7 +1,7 @@
 //! The screen's own charts: a filled braille timeline, a stacked timeline, a band of verdicts, a bar and a time ruler.
 //!
 //! All of them draw straight into the cells of a ratatui buffer and allocate nothing: values are gathered in arrays on
-//! the stack. Zero is a line along the bottom; a gap is a row of dashes, so the two cannot be confused.
+//! the stack. Zero is a line along the bottom; a gap is a row of dashes, so that they cannot be confused.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -12,10 +12,10 @@ use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{Timeline, TimelinePoint, TimelineWindow};
 use crate::rates::time_split::LoopActivity;
 
-/// Widest chart, cells; a wider terminal gets charts of this width.
+/// Maximum width of a chart, cells; on a wider terminal charts stay this wide.
 pub const MAX_CELLS: usize = 512;
 
-/// Rows from which a chart has a line at half its height.
+/// Minimum number of rows for a chart with a line at half its height.
 const HALF_LINE: u16 = 4;
 
 /// Dots of the left and right half of a braille cell, filled from the bottom by 0 to 4 dots (Unicode chapter 21.1).
@@ -23,7 +23,7 @@ const LEFT: [u32; 5] = [0x00, 0x40, 0x44, 0x46, 0x47];
 const RIGHT: [u32; 5] = [0x00, 0x80, 0xA0, 0xB0, 0xB8];
 /// A cell filled from the left by 0 to 8 eighths.
 const BLOCKS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
-/// ASCII stand-ins for a cell filled by 0 to 4 quarters.
+/// ASCII replacements for a cell filled by 0 to 4 quarters.
 const ASCII: [char; 5] = [' ', '.', ':', '|', '#'];
 
 /// Mean of one series per dot column.
@@ -32,9 +32,9 @@ pub struct ChartColumns {
     /// Sum and weight of each.
     sums: [(f32, f32); MAX_CELLS * 2],
     used: usize,
-    /// Where the cells stand.
+    /// Position of the cells.
     window: TimelineWindow,
-    /// Something was seen before the first column.
+    /// Whether there is data before the first column.
     began_before: bool,
 }
 
@@ -49,7 +49,7 @@ impl ChartColumns {
         columns
     }
 
-    /// Gathers several series in one walk, which costs hardly more than a walk for one.
+    /// Gathers several series in one pass, which costs hardly more than a pass for one.
     pub fn gather_each<const N: usize>(
         timeline: &Timeline,
         window: TimelineWindow,
@@ -77,13 +77,13 @@ impl ChartColumns {
         self.sums.iter().take(self.used).map(|(sum, weight)| (*weight > 0.0).then(|| sum / weight))
     }
 
-    /// Highest value, 0 when there is none.
+    /// Highest value, 0 if there are no values.
     pub fn max(&self) -> f32 {
         self.values().flatten().fold(0.0, f32::max)
     }
 }
 
-/// The least of 1, 2, 5, 10, 20, 50 … binary units that is at least `v`: the top of a byte-rate axis.
+/// The smallest of 1, 2, 5, 10, 20, 50 … binary units that is at least `v`: the top of a byte-rate axis.
 pub fn nice_bytes(v: f64) -> f64 {
     let units = (1..=4).map(|power| 1024f64.powi(power));
     let mut tops =
@@ -97,7 +97,7 @@ pub fn nice_number(v: f64) -> f64 {
     tops.find(|top| v <= *top).unwrap_or(1e13)
 }
 
-/// Dots of a column: at least one for a value that was measured, so that zero is seen as zero.
+/// Dots of a column: at least one for a measured value, so that zero is visible.
 fn dots(value: Option<f32>, max: f32, height: u16) -> u16 {
     let Some(v) = value else { return 0 };
     let full = f32::from(height) * 4.0;
@@ -105,8 +105,9 @@ fn dots(value: Option<f32>, max: f32, height: u16) -> u16 {
     filled.clamp(1.0, full) as u16
 }
 
-/// Draws a filled timeline of `columns` against `max` into `area`, one cell for every two columns, brighter from row to row,
-/// and a dotted line at half the height where there is room. `look` is that of a row, by the value at its upper edge.
+/// Draws a filled timeline of `columns` against `max` into `area`, one cell for every two columns, brighter from row to
+/// row, and a dotted line at half the height if there is room. `look` returns the style of a row, given the value at
+/// its upper edge.
 pub fn timeline(
     buf: &mut Buffer,
     area: Rect,
@@ -135,7 +136,7 @@ pub fn timeline(
         let (left, right) = (values.next().flatten(), values.next().flatten());
         let Some(x) = cell(area, columns.window, place) else { continue };
         let is_gap = left.is_none() && right.is_none();
-        // Before the first value there is nothing to have missed.
+        // Before the first value there is nothing that could be missing.
         if is_gap && started && !columns.window.is_ahead(place) {
             put(buf, x, area.bottom() - 1, theme.gap_glyph(), theme.dim());
         }
@@ -164,7 +165,7 @@ pub fn timeline(
     }
 }
 
-/// The column of the terminal where a column of the window stands, if it stands in `area`.
+/// The terminal column of a window's column, if it is in `area`.
 fn cell(area: Rect, window: TimelineWindow, column: usize) -> Option<u16> {
     let place = u16::try_from(window.place(column)?).ok()?;
     (place < area.width).then(|| area.x + place)
@@ -185,8 +186,8 @@ fn put(buf: &mut Buffer, x: u16, y: u16, c: char, style: Style) {
     }
 }
 
-/// Calls `draw` with the column of the terminal and the seconds of each of several kinds, for every cell of `window` that
-/// has some; the others are gaps once something has been seen.
+/// Calls `draw` for every cell of `window` that has data, with the terminal column and the seconds of each kind. Cells
+/// without data are gaps once there has been data.
 fn each_cell<const N: usize>(
     buf: &mut Buffer,
     area: Rect,
@@ -218,7 +219,7 @@ fn each_cell<const N: usize>(
     }
 }
 
-/// Draws where the main thread's time went, each cell column a stack of textures that fills the whole height.
+/// Draws where the training loop's time went: each cell column is a stack of textures that fills the whole height.
 pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWindow, theme: Theme) {
     let area = area.intersection(buf.area);
     each_cell(
@@ -243,7 +244,7 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Timeline
     );
 }
 
-/// Draws which class the verdict had: a line in its color, with its name on stretches that are long enough.
+/// Draws the class of the verdict over time: a line in its color, with its name where there is room.
 pub fn band(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWindow, theme: Theme) {
     let area = Rect { height: 1, ..area }.intersection(buf.area);
     let weights = |point: &TimelinePoint| Some(Class::ALL.map(|class| if class == point.class { 1.0 } else { 0.0 }));
@@ -276,8 +277,8 @@ pub fn band(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWin
     }
 }
 
-/// Draws the time axis: a mark at every round number of seconds before the right edge, and a word of at most three cells
-/// at that.
+/// Draws the time axis: a mark at every round number of seconds before the right edge, with a label of at most three
+/// cells.
 pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, edge: &str, style: Style) {
     let area = area.intersection(buf.area);
     if area.width < 8 || area.height == 0 || !span_s.is_finite() || span_s <= 0.0 {
@@ -294,7 +295,7 @@ pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, edge: &str, style: Style
         if ago > span_s {
             break;
         }
-        // The mark stands at the cell whose left edge is that moment; its label right of it.
+        // The mark is on the cell whose left edge is that moment; the label is to its right.
         let back = (ago / span_s * f64::from(area.width)).round() as u16;
         let label = if ago < 120.0 || ago % 60.0 != 0.0 { format!("-{ago}s") } else { format!("-{}m", ago / 60.0) };
         if back <= area.width {
@@ -308,12 +309,12 @@ pub fn ruler(buf: &mut Buffer, area: Rect, span_s: f64, edge: &str, style: Style
     }
 }
 
-/// Draws the time axis of a sweep: where the newest moment stands.
+/// Draws the time axis of a sweep: where the newest moment is.
 pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: TimelineWindow, style: Style) {
     let area = area.intersection(buf.area);
     let newest = window.columns.checked_sub(1).and_then(|column| cell(area, window, column));
     if let Some(x) = newest.filter(|_| area.height > 0) {
-        // The word stands on the side where there is room, its arrow below the newest.
+        // The label goes on the side where there is room, with its arrow below the newest moment.
         let fits = x + 5 <= area.right();
         let (word, start) = if fits { ("▲now", x) } else { ("now▲", x.saturating_sub(3).max(area.x)) };
         buf.set_stringn(start, area.y, word, usize::from(area.right() - start), style);
@@ -339,7 +340,7 @@ pub fn meter(buf: &mut Buffer, area: Rect, share: f64, style: Style, theme: Them
     }
 }
 
-/// Draws one bar of parts, each as long as its share of their sum; dashes where nothing is known.
+/// Draws one bar of parts, each as long as its share of their sum; dashes if nothing is known.
 pub fn split(buf: &mut Buffer, area: Rect, parts: &[(Look, f64)], theme: Theme) {
     let area = area.intersection(buf.area);
     if area.is_empty() {

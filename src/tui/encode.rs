@@ -1,12 +1,12 @@
 //! Cells as bytes for the terminal: the shortest sequences that old terminals understand as well.
 //!
-//! The 16 colors with names go out as SGR 30–37 and 90–97 (40–47 and 100–107 behind the text), which the Linux console
-//! and every descendant of the VT100 with colors know; the form of 256 colors, `38;5;n`, is only for colors that have
-//! no other. What a style adds to the one before it goes out in one sequence; attributes are switched off all at
-//! once, for the VT100 cannot do it one by one.
+//! The 16 named colors are sent as SGR 30–37 and 90–97 (40–47 and 100–107 for the background), which the Linux console
+//! and every descendant of the VT100 with colors understand. The 256-color form, `38;5;n`, is only for colors without
+//! another form. Everything that a style adds to the previous one is sent in one sequence. Attributes are switched off
+//! all at once, because the VT100 cannot switch them off one at a time.
 //!
-//! ratatui's own backend would do but for that form, which is the only one it has for the 16. It sends 7 to 16% more
-//! bytes (tests/screen/bytes.rs): of the 6,144 a second that a page may take it needs 6,079, this 5,286.
+//! ratatui's own backend has only the 256-color form for the 16 as well. It sends 7 to 16% more bytes
+//! (tests/screen/bytes.rs): of the 6,144 a second that a page may use, it needs 6,079; this needs 5,286.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ use ratatui::style::{Color, Modifier};
 
 use super::theme::ANSI;
 
-/// How the terminal writes at the moment.
+/// How the terminal currently writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pen {
     fg: Color,
@@ -27,8 +27,8 @@ impl Pen {
     const PLAIN: Self = Self { fg: Color::Reset, bg: Color::Reset, modifier: Modifier::empty() };
 }
 
-/// Appends what puts these cells on the screen; the first is at (0, 0), rows from above. The terminal must write plainly
-/// before, and does so again afterwards.
+/// Appends the bytes that show these cells; the first cell is at (0, 0), rows from the top. The terminal must have no
+/// style set before, and has none set afterward.
 pub fn encode<'a>(bytes: &mut Vec<u8>, cells: impl Iterator<Item = (u16, u16, &'a Cell)>) {
     let mut pen = Pen::PLAIN;
     let mut next = None;
@@ -36,7 +36,8 @@ pub fn encode<'a>(bytes: &mut Vec<u8>, cells: impl Iterator<Item = (u16, u16, &'
         if next != Some((x, y)) {
             go(bytes, x, y);
         }
-        // A wide character's second half has no cell: the cursor is set again, since terminals disagree about widths.
+        // The second half of a wide character has no cell: set the cursor again, because terminals disagree about
+        // widths.
         next = Some((x.saturating_add(1), y));
         pen = change(bytes, pen, Pen { fg: cell.fg, bg: cell.bg, modifier: cell.modifier });
         bytes.extend_from_slice(cell.symbol().as_bytes());
@@ -44,7 +45,7 @@ pub fn encode<'a>(bytes: &mut Vec<u8>, cells: impl Iterator<Item = (u16, u16, &'
     change(bytes, pen, Pen::PLAIN);
 }
 
-/// Moves the cursor. Where nothing is said the first row or column is meant.
+/// Moves the cursor. A missing row or column means the first one.
 fn go(bytes: &mut Vec<u8>, x: u16, y: u16) {
     let (column, row) = (u32::from(x) + 1, u32::from(y) + 1);
     // Writing into memory cannot fail, here and below.
@@ -56,7 +57,7 @@ fn go(bytes: &mut Vec<u8>, x: u16, y: u16) {
     };
 }
 
-/// Brings the terminal from one way of writing to another.
+/// Switches the terminal from one style to another.
 fn change(bytes: &mut Vec<u8>, mut from: Pen, to: Pen) -> Pen {
     if from == to {
         return to;
@@ -84,7 +85,7 @@ fn change(bytes: &mut Vec<u8>, mut from: Pen, to: Pen) -> Pen {
     to
 }
 
-/// SGR parameters of a color: `ground` is 0 for the text, 10 for what is behind it.
+/// SGR parameters of a color: `ground` is 0 for the text, 10 for the background.
 fn color(bytes: &mut Vec<u8>, color: Color, ground: u8) {
     match color {
         Color::Indexed(index) => parameters(bytes, &[38 + ground, 5, index]),
@@ -100,7 +101,7 @@ fn color(bytes: &mut Vec<u8>, color: Color, ground: u8) {
     }
 }
 
-/// Each with a semicolon behind it.
+/// Each with a semicolon after it.
 fn parameters(bytes: &mut Vec<u8>, values: &[u8]) {
     for value in values {
         let _ = write!(bytes, "{value};");

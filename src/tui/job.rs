@@ -1,7 +1,7 @@
-//! One attached job, or one recording, as the screen knows it: its past, and which moment of it is looked at.
+//! One attached job or one recording on the screen: its past, and the moment of it that is shown.
 //!
-//! Without a cursor the newest moment is shown and the charts run on. With one the picture is paused at its moment, while
-//! data keeps coming behind it; in a replay the cursor plays through the recording.
+//! Without a cursor, the newest moment is shown and the charts keep moving. With a cursor, the screen is paused at its
+//! moment while data keeps coming in; in a replay, the cursor plays through the recording.
 
 mod replay;
 
@@ -17,18 +17,18 @@ use crate::pipeline::{Tick, same_cause};
 use crate::rates::Frame;
 use crate::sample::Sources;
 
-/// How long numbers stay as they are at low bandwidth, nanoseconds.
+/// How long numbers stay unchanged at low bandwidth, nanoseconds.
 const HOLD_NS: u64 = 5_000_000_000;
 
-/// Seconds that the charts show in the end, where no scale is chosen.
+/// Seconds that the charts eventually show, if no scale is chosen.
 const LONGEST_AUTO_S: f64 = 60.0;
-/// Samples by which the charts grow until then.
+/// The charts grow in steps of so many samples until then.
 const SHORTEST_AUTO_SAMPLES: f64 = 1.0;
 
-/// The moment looked at.
+/// The selected moment.
 #[derive(Debug, Clone)]
 struct Cursor {
-    /// A copy: a picture may be paused for longer than the archive keeps its moment.
+    /// A copy: the screen may be paused for longer than the archive keeps the moment.
     moment: Moment,
     /// Right edge of the charts, CLOCK_MONOTONIC nanoseconds.
     edge_ns: u64,
@@ -37,7 +37,7 @@ struct Cursor {
 /// A job and its past.
 #[derive(Debug, Clone, Default)]
 pub struct Job {
-    /// Names it.
+    /// Identifies it.
     pub key: JobKey,
     /// The process.
     pub target: Target,
@@ -47,35 +47,35 @@ pub struct Job {
     pub history: History,
     /// The states of the sources.
     pub sources: Sources,
-    /// How it has ended: `process 1234 ended after 12 m`.
+    /// How it ended: `process 1234 ended after 12 m`.
     pub ended: Option<String>,
-    /// It is a recording.
+    /// Whether it is a recording.
     pub replay: Option<Replay>,
     cursor: Option<Cursor>,
-    /// Seconds that the charts show, where they do not depend on what has been seen.
+    /// Seconds that the charts show, if they do not depend on how much has been recorded.
     scale_s: Option<f64>,
-    /// Few bytes: numbers change every few seconds only.
+    /// Few bytes: numbers change only every few seconds.
     low_bandwidth: bool,
     /// Sample and hold, at low bandwidth: the moment whose words and numbers stay for a few seconds.
     held: Option<Moment>,
-    /// That it has ended has been said.
+    /// Whether its end has been announced.
     pub(in crate::tui) announced: bool,
 }
 
 impl Job {
-    /// A job of which nothing has been seen yet.
+    /// A job without data yet.
     pub fn new(key: JobKey, target: Target, interval_s: f64, limits: Limits) -> Self {
         Self { key, target, interval_s, history: History::new(limits), ..Self::default() }
     }
 
-    /// Shows every frame, or lets numbers stay for a few seconds.
+    /// Shows every frame, or holds numbers for a few seconds.
     pub fn set_low_bandwidth(&mut self, on: bool) {
         self.low_bandwidth = on;
         self.held = None;
         self.hold();
     }
 
-    /// Lets the words and numbers of the moment that the picture is at stay from now on.
+    /// Holds the words and numbers of the current moment from now on.
     fn hold(&mut self) {
         if self.low_bandwidth {
             let played = self.cursor().filter(|_| self.replay.is_some());
@@ -83,9 +83,9 @@ impl Job {
         }
     }
 
-    /// Whether what is held is older than it may be.
+    /// Whether the held moment is too old.
     fn held_too_long(&self, now_ns: u64) -> bool {
-        // Of the viewer's time: a recording may play faster than it was made.
+        // In the viewer's time: a recording may play faster than it was made.
         let speed = self.replay.map_or(1.0, |replay| replay.speed());
         let hold_ns = ((HOLD_NS as f64 * speed) as u64).max(1);
         self.held.as_ref().is_none_or(|held| held.frame.monotonic_ns / hold_ns != now_ns / hold_ns)
@@ -117,22 +117,22 @@ impl Job {
         self.archive().latest().map(|moment| &*moment.verdict)
     }
 
-    /// What the run was like, from the first moment watched to the newest; none before.
+    /// Totals of the run, from the first moment recorded to the newest; `None` before the first.
     pub fn summary(&self) -> Option<&Totals> {
         Some(&self.history.totals).filter(|totals| totals.watched_s > 0.0)
     }
 
-    /// Whether the newest moment is shown as it comes: not one of the past, nor a recording.
+    /// Whether the newest moment is shown as it arrives, not a past moment and not a recording.
     pub fn is_live(&self) -> bool {
         self.cursor.is_none()
     }
 
-    /// Whether the picture stays at a moment; else it moves by itself, with a live job or a recording that plays.
+    /// Whether the screen stays at one moment; otherwise it moves on with a live job or a playing recording.
     pub fn is_paused(&self) -> bool {
         self.cursor.is_some() && !self.replay.is_some_and(|replay| replay.playing)
     }
 
-    /// The moment that is looked at, where that is not the newest of a live job.
+    /// The selected moment, unless it is the newest of a live job.
     pub fn cursor(&self) -> Option<&Moment> {
         self.cursor.as_ref().map(|cursor| &cursor.moment)
     }
@@ -148,21 +148,21 @@ impl Job {
         self.cursor.as_ref().map_or_else(newest, |cursor| cursor.edge_ns)
     }
 
-    /// Seconds that the charts show. Without a scale that is what has been seen by their right edge, up to a minute: it fills
-    /// the charts from the first second on. At low bandwidth the scale stands still.
+    /// Seconds that the charts show. Without a chosen scale, that is all data up to their right edge, at most a minute,
+    /// so that the charts are full from the first second on. At low bandwidth the scale does not change.
     pub fn span_s(&self) -> f64 {
         if let Some(scale_s) = self.scale_s {
             return scale_s;
         }
         let first_ns = self.history.timeline.first_ns().filter(|_| !self.low_bandwidth);
         let seen_s = first_ns.map_or(LONGEST_AUTO_S, |first| self.edge_ns().saturating_sub(first) as f64 / 1e9);
-        // Whole steps: a picture that is stretched anew with every sample costs bytes and cannot be read.
+        // Whole steps: charts that are rescaled with every sample cost bytes and cannot be read.
         let step_s = (SHORTEST_AUTO_SAMPLES * self.interval_s).max(1.0);
         let grown = (seen_s / step_s).ceil().max(1.0) * step_s;
         grown.min(LONGEST_AUTO_S)
     }
 
-    /// How long class and cause on the screen had been the same by then, seconds.
+    /// For how long class and cause had been the same at the moment shown, seconds.
     pub fn verdict_age_s(&self) -> Option<f64> {
         let shown = self.shown()?;
         Some(shown.frame.monotonic_ns.saturating_sub(shown.since_ns) as f64 / 1e9)
@@ -184,7 +184,7 @@ impl Job {
             }
             return;
         }
-        // Another verdict is worth its bytes at once.
+        // A new verdict is worth its bytes at once.
         if !same || self.held_too_long(tick.frame.monotonic_ns) {
             self.hold();
         }
@@ -194,7 +194,7 @@ impl Job {
         }
     }
 
-    /// Pauses, or goes on: at the newest moment, or through a recording from where it is.
+    /// Pauses, or resumes: at the newest moment, or in a recording from its position.
     pub fn pause(&mut self) {
         if let Some(mut replay) = self.replay {
             replay.playing = !replay.playing;
@@ -211,28 +211,28 @@ impl Job {
         }
     }
 
-    /// Moves by so many moments; past the newest one a live picture runs on.
+    /// Moves by so many moments; past the newest one, a live job resumes.
     pub fn step(&mut self, by: i64) {
         let Some(here) = self.here() else { return };
-        // Who looks at single moments wants them to stay.
+        // A person stepping through single moments wants them to stay.
         if let Some(replay) = &mut self.replay {
             replay.playing = false;
         }
         self.travel(self.archive().step(here, by));
     }
 
-    /// Moves by a stretch of time, seconds.
+    /// Moves by a time span, seconds.
     pub fn move_by(&mut self, seconds: f64) {
         let Some(here) = self.here() else { return };
         let from = if self.is_live() { self.edge_ns() } else { self.moment_ns() };
         let to = from as f64 + seconds * 1e9;
         let to = self.archive().near(here, to.clamp(0.0, 1.8e19) as u64);
-        // Over a long gap, at the end of a series, or with a long interval, a small move is at least a step.
+        // Over a long gap, at the end of a series, or with a long interval, a small move is at least one step.
         let to = if to == Some(here) { self.archive().step(here, seconds.signum() as i64) } else { to };
         self.travel(to);
     }
 
-    /// Moves to the next moment at which the verdict changed, or the one before.
+    /// Moves to the next or previous moment at which the verdict changed.
     pub fn next_change(&mut self, forward: bool) -> bool {
         let to = self.here().and_then(|here| self.archive().change(here, forward));
         self.travel(to);
@@ -249,7 +249,7 @@ impl Job {
         self.travel(self.archive().first().map(|stamp| stamp.id));
     }
 
-    /// Moves to the newest moment; a live picture runs on from there.
+    /// Moves to the newest moment; a live job resumes there.
     pub fn last(&mut self) {
         if self.replay.is_some() {
             self.travel(self.archive().last().map(|stamp| stamp.id));
@@ -258,7 +258,7 @@ impl Job {
         }
     }
 
-    /// The charts show so many seconds from now on, or as many as have been seen; the cursor stays in the picture.
+    /// Makes the charts show so many seconds, or all that is recorded; the cursor stays visible.
     pub fn set_scale(&mut self, scale_s: Option<f64>) {
         self.scale_s = scale_s;
         if let Some(id) = self.cursor().map(|moment| moment.id) {
@@ -270,7 +270,7 @@ impl Job {
         self.cursor().map(|moment| moment.id).or(self.archive().last().map(|stamp| stamp.id))
     }
 
-    /// A person has moved: a replay stops, and a live picture runs on once it has come to the newest moment.
+    /// After a person has moved: a replay pauses, and a live job resumes once it reaches the newest moment.
     fn travel(&mut self, to: Option<MomentId>) {
         let Some(to) = to else { return };
         if let Some(replay) = &mut self.replay {
@@ -282,7 +282,7 @@ impl Job {
         self.show(to);
     }
 
-    /// Puts the cursor on a moment, and moves the charts no more than is needed to have it in them.
+    /// Puts the cursor on a moment, and moves the charts only as far as needed to keep it visible.
     fn show(&mut self, to: MomentId) {
         let Some(at) = self.archive().stamp(to).map(|stamp| stamp.monotonic_ns) else { return };
         let span_ns = (self.span_s().max(1.0) * 1e9) as u64;
@@ -296,13 +296,13 @@ impl Job {
         self.go_to(Some(to), Some(edge));
     }
 
-    /// Shows a moment; without an edge at the right end of the charts.
+    /// Shows a moment; without an edge, at the right end of the charts.
     fn go_to(&mut self, id: Option<MomentId>, edge_ns: Option<u64>) {
         let Some(moment) = id.and_then(|id| self.archive().load(id)) else { return };
         let now_ns = moment.frame.monotonic_ns;
         let same = self.held.as_ref().is_some_and(|held| same_cause(&held.verdict, &moment.verdict));
         self.cursor = Some(Cursor { moment, edge_ns: edge_ns.unwrap_or(now_ns) });
-        // At low bandwidth a paused live picture shows its own moment; only what moves is held.
+        // At low bandwidth, a paused live job shows its own moment; only moving numbers are held.
         if self.replay.is_some_and(|replay| !replay.playing || !same || self.held_too_long(now_ns)) {
             self.hold();
         }

@@ -1,8 +1,8 @@
-//! The list of jobs: attached jobs first, then the processes that may be training. It is the first screen when no PID was
+//! The list of jobs: attached jobs first, then the processes that may be training. It is the first screen if no PID was
 //! given, and opens over a page later.
 //!
-//! A row is selected by what it is, not by its position: a refresh between two key presses must not make Enter attach to the
-//! row below.
+//! A row is selected by what it is, not by its position: a refresh between two key presses must not make Enter attach
+//! to the row below.
 
 mod preview;
 pub(in crate::tui) mod view;
@@ -22,10 +22,10 @@ use crate::jobs::{JobCandidate, JobKey};
 /// A line of the list: a row, or the heading before the candidates.
 pub type JobLine = Option<JobRow>;
 
-/// Most digits of a PID that is typed.
+/// Maximum number of digits of a typed PID.
 const DIGITS: usize = 10;
 
-/// What speaks for a candidate that it trains: device memory, data workers, a library.
+/// Signs that a candidate is training: GPU memory, data-loader workers, a library.
 pub fn facts(candidate: &JobCandidate) -> Vec<String> {
     let memory = candidate.gpu_memory_bytes.map(|told| Some(told).filter(|bytes| *bytes > 0));
     let memory = memory.map(|bytes| format!("GPU {}", format::bytes(bytes)));
@@ -37,7 +37,7 @@ pub fn facts(candidate: &JobCandidate) -> Vec<String> {
 /// One row of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobRow {
-    /// A job that is attached to.
+    /// An attached job.
     Attached(JobKey),
     /// A candidate, by its PID.
     Candidate(u32),
@@ -46,16 +46,16 @@ pub enum JobRow {
 /// The open list.
 #[derive(Debug, Clone, Default)]
 pub struct JobList {
-    /// Candidates, best first; none before the first scan.
+    /// Candidates, best first; `None` before the first scan.
     pub(in crate::tui) candidates: Option<Vec<JobCandidate>>,
-    /// Only rows that contain this are shown, ignoring case.
+    /// Only rows that contain this text are shown, ignoring case.
     pub(in crate::tui) filter: String,
-    /// The rows, with a heading before the candidates: found anew when something has changed, not at each drawing.
+    /// The rows, with a heading before the candidates: rebuilt when something has changed, not for each frame.
     lines: Vec<JobLine>,
     selected: Option<JobRow>,
-    /// Where the selected row stood last: its neighbour takes its place when it goes.
+    /// Last position of the selected row: if the row disappears, the row now at that position is selected.
     place: usize,
-    /// Digits typed so far of a PID to jump to.
+    /// Digits typed so far of the PID to jump to.
     digits: String,
 }
 
@@ -65,7 +65,7 @@ impl JobList {
         Self { selected: Some(JobRow::Attached(key)), ..Self::default() }
     }
 
-    /// Jobs in the order in which they were attached to, the heading, then candidates that are not among them.
+    /// Jobs in the order in which they were attached, the heading, then candidates that are not attached.
     fn find(&self, jobs: &[Job]) -> Vec<JobLine> {
         let fits = |pid, command: &str| is_in(&self.filter, [command], pid);
         let attached = jobs.iter().filter(|job| fits(job.target.pid, &job.target.command));
@@ -96,7 +96,7 @@ impl JobList {
         self.refresh(jobs);
     }
 
-    /// The jobs, the filter or the size have changed.
+    /// Updates the rows: the jobs, the filter or the size have changed.
     pub fn refresh(&mut self, jobs: &[Job]) {
         self.lines = self.find(jobs);
         let found = self.selected.and_then(|row| self.rows().position(|other| other == row));
@@ -127,7 +127,7 @@ impl JobList {
         }
     }
 
-    /// A click on a line: the first selects a row, one on the selected row opens it.
+    /// A click on a line: the first one selects a row, one on the selected row opens it.
     pub fn click(&mut self, line: usize) -> Reply {
         let Some(clicked) = self.lines.get(line).copied().flatten() else { return Reply::Nothing };
         if self.selected == Some(clicked) {
@@ -138,7 +138,7 @@ impl JobList {
         Reply::Changed
     }
 
-    /// Text has been typed into a prompt that the list has opened, and is done or not.
+    /// Takes in the text of a prompt that the list opened, finished or not.
     pub fn typed(&mut self, purpose: Purpose, text: &str, done: bool, jobs: &[Job]) -> Reply {
         if purpose == Purpose::Pid {
             return match text.parse() {
@@ -160,7 +160,7 @@ impl JobList {
         }
     }
 
-    /// Asks whether the selected job is to be let go.
+    /// Asks whether to detach from the selected job.
     fn ask(&self, jobs: &[Job]) -> Reply {
         let Some(JobRow::Attached(key)) = self.selected else { return Reply::Nothing };
         let Some(job) = jobs.iter().find(|job| job.key == key) else { return Reply::Nothing };
@@ -172,7 +172,7 @@ impl JobList {
         Reply::Confirm(Confirm { question, effect: Effect::Detach(key) })
     }
 
-    /// Goes to the first row whose PID begins with the digits typed.
+    /// Goes to the first row whose PID begins with the typed digits.
     fn jump(&mut self, jobs: &[Job]) -> Reply {
         let begins = |row: &JobRow| {
             let pid = match row {
@@ -191,7 +191,7 @@ impl JobList {
         Reply::Changed
     }
 
-    /// Selects the row at this place, or the last one.
+    /// Selects the row at this position, or the last one.
     fn select(&mut self, place: usize) {
         self.place = place.min(self.rows().count().saturating_sub(1));
         let selected = self.rows().nth(self.place);

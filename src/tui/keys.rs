@@ -1,7 +1,7 @@
-//! The one table of keys. The dispatcher, the help page and the footer all read it, so they cannot disagree.
+//! The table of keys. The dispatcher, the help page and the footer all read it, so they cannot disagree.
 //!
-//! Keys are where the fingers of people who use htop and nvtop expect them. An action has one key everywhere; a page that
-//! has no use for it lets it pass.
+//! Keys are where people who use htop and nvtop expect them. An action has the same key everywhere; a page that has no
+//! use for it ignores it.
 
 mod chord;
 mod keymap;
@@ -18,9 +18,9 @@ use Action::*;
 /// One line of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Binding {
-    /// Its word in the configuration.
+    /// Its name in the configuration.
     pub id: &'static str,
-    /// The keys that do it, unless the configuration says otherwise, as they are written there.
+    /// Its default keys, as written in the configuration.
     pub keys: &'static str,
     /// What it does, for the help page.
     pub help: &'static str,
@@ -29,7 +29,7 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// The keys that do it, unless the configuration says otherwise.
+    /// Its default keys.
     pub fn chords(&self) -> impl Iterator<Item = Chord> + use<> {
         self.keys.split(' ').filter_map(|key| key.parse().ok())
     }
@@ -51,7 +51,7 @@ pub static TABLE: LazyLock<Vec<Binding>> = LazyLock::new(|| {
     first.into_iter().chain(others.map(page)).chain(EVERYWHERE.iter().copied()).collect()
 });
 
-/// The keys that do the same on every page, and those that only some pages have a use for.
+/// The keys that do the same on every page, and those that only some pages use.
 const EVERYWHERE: &[Binding] = &[
     bind("next-page", "Tab", "next page", NextPage),
     bind("previous-page", "Shift-Tab", "previous page", PreviousPage),

@@ -1,4 +1,4 @@
-//! Plain words for what has a name or a number in the program: classes, causes, signals, advice, commands, times.
+//! Plain words for names and numbers of the program: classes, causes, signals, advice, commands, times.
 
 use jiff::tz::TimeZone;
 
@@ -10,13 +10,13 @@ use crate::sample::ProcessRole;
 use crate::text::sanitise;
 pub use crate::text::short_command;
 
-/// What a verdict says, in a few words.
+/// A verdict in a few words.
 pub fn verdict_in_words(verdict: &Verdict) -> &'static str {
     causes::spec_of(verdict.class, verdict.cause, verdict.phase)
         .map_or_else(|| verdict.class.meaning(), |spec| spec.brief)
 }
 
-/// A command line without the folder of its program, which would hide its name.
+/// A command line without the program's folder, which would hide its name.
 pub fn program(command: &str) -> &str {
     let folder = command.split(' ').next().and_then(|path| path.rfind('/')).map_or(0, |slash| slash + 1);
     command.get(folder..).filter(|rest| !rest.is_empty()).unwrap_or(command)
@@ -33,7 +33,7 @@ pub fn verdict_name(class: Class, cause: Option<Cause>) -> String {
     class.word().to_owned() + &cause.map(|cause| format!(": {cause}")).unwrap_or_default()
 }
 
-/// An advice on one line with what it can gain: as much of that as fits into `width` cells behind the title.
+/// An advice on one line with its gain: as much of the gain as fits into `width` cells after the title.
 pub fn advice_line(lead: &str, advice: &Advice, width: usize) -> String {
     let title = format!("{lead}{}", sanitise(&advice.title));
     let worths = [advice.worth(), advice.gain()].into_iter().flatten().map(|worth| format!("{title}: {worth}"));
@@ -41,7 +41,7 @@ pub fn advice_line(lead: &str, advice: &Advice, width: usize) -> String {
     fitting.next().unwrap_or_else(|| title.clone())
 }
 
-/// What a split of the loop's time says: `waits for a batch 68%, for the GPU 2%, …`.
+/// The split of the loop's time in words: `waits for a batch 68%, for the GPU 2%, …`.
 pub fn split(shares: Option<&TimeSplit>) -> String {
     let part = |activity: LoopActivity| {
         format!("{} {}", activity.verb(), format::share(shares.map(|shares| shares[activity])))
@@ -54,7 +54,7 @@ pub fn counted<N: PartialEq + From<u8> + std::fmt::Display>(count: N, one: &str,
     format!("{count} {}", if count == N::from(1) { one } else { many })
 }
 
-/// A number that is there or not.
+/// A number that may be missing.
 pub fn number(value: Option<impl ToString>) -> String {
     value.map_or_else(|| UNMEASURED.to_owned(), |value| value.to_string())
 }
@@ -74,7 +74,7 @@ pub fn whole_percent(value: Option<f64>) -> String {
     format::percent(value).replace(' ', "")
 }
 
-/// The role of a process in the job, in a word.
+/// The role of a process in the job, as one word.
 pub fn role(role: ProcessRole) -> &'static str {
     match role {
         ProcessRole::Trainer => "training",
@@ -82,7 +82,7 @@ pub fn role(role: ProcessRole) -> &'static str {
     }
 }
 
-/// The state letter of `/proc/PID/stat` (proc(5)) in a word.
+/// The state letter of `/proc/PID/stat` (proc(5)) as one word.
 pub fn process_state(letter: char) -> String {
     let word = match letter {
         'R' => "running",

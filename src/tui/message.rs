@@ -1,4 +1,4 @@
-//! What happens to the screen, and what the screen wants done.
+//! What happens to the screen, and what the screen asks for.
 
 use crossterm::event::{Event, KeyEvent, KeyEventKind, MouseEvent};
 
@@ -16,17 +16,17 @@ pub enum Message {
     Mouse(MouseEvent),
     /// Text was pasted: for a prompt, if one is open.
     Paste(String),
-    /// The terminal has this many columns and rows now.
+    /// The terminal now has this many columns and rows.
     Resize(u16, u16),
-    /// Something has come from a job.
+    /// A job has sent something.
     Job(JobKey, JobEvent),
-    /// A job has been attached to; it is shown from now on.
+    /// A job has been attached; it is shown from now on.
     Attached(JobKey, Target),
-    /// The processes that may be training, best first: for the list of jobs.
+    /// The processes that may be training, best first, for the list of jobs.
     Candidates(Vec<JobCandidate>),
-    /// So many seconds have passed: a replay goes on.
+    /// So many seconds have passed: a replay moves on.
     Advance(f64),
-    /// The last lines that the program wrote: `trainmon run`.
+    /// The last lines that the program of `trainmon run` wrote.
     Output(OutputTail),
     /// One line for the footer, until the next key.
     Notice(String),
@@ -35,7 +35,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// The message of a terminal event, if it has one: a key that is let go has none.
+    /// The message of a terminal event, if it has one: releasing a key has none.
     pub fn from_event(event: Event) -> Option<Self> {
         match event {
             Event::Key(key) => (key.kind != KeyEventKind::Release).then_some(Self::Key(key)),
@@ -50,13 +50,13 @@ impl Message {
 /// Something for the loop to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Leave the screen and end.
+    /// Leave the screen and exit.
     Quit,
     /// Draw.
     Redraw,
     /// Forget what the terminal shows, then draw.
     Repaint,
-    /// Leave the screen, stop the process, and come back when it is continued.
+    /// Leave the screen, stop the process, and return when it is continued.
     Suspend,
     /// Put this text on the clipboard.
     Copy(String),
@@ -68,14 +68,14 @@ pub enum Effect {
     Attach(u32),
     /// Stop watching this job.
     Detach(JobKey),
-    /// Send a signal, which a person has confirmed.
+    /// Send a signal that a person has confirmed.
     Signal(ProcessId, i32),
-    /// Set the nice value, which a person has confirmed.
+    /// Set a nice value that a person has confirmed.
     Renice(ProcessId, i32),
 }
 
 named_enum! {
-    /// What a file holds, with the end of its name.
+    /// The content of a file, with its extension.
     pub enum Export {
         /// The verdict as Markdown.
         Markdown = "md",

@@ -1,8 +1,8 @@
-//! The screen: what it knows ([`app`]), its [`pages`], and the one file that touches the terminal ([`terminal`]).
+//! The screen: what it knows ([`app`]), its [`pages`], and the only file that touches the terminal ([`terminal`]).
 //!
-//! Messages go into [`app::App::update`], effects come out, and [`draw`] paints the state into a buffer and tells what it
-//! has drawn where. Nothing here reads a clock, a file or a process: the same screen can be driven by a live job, a
-//! recording or a test.
+//! Messages go into [`app::App::update`], effects come out, and [`draw`] paints the state into a buffer and returns
+//! what it drew where. Nothing here reads a clock, a file or a process: a live job, a recording or a test can drive the
+//! same screen.
 
 pub mod app;
 pub mod arrangement;

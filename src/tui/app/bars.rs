@@ -13,14 +13,14 @@ use crate::tui::pages::action::Action;
 use crate::tui::widgets::{Drawn, Hit, Piece, cells, write, write_fit, write_right};
 use crate::tui::{charts, format, labels};
 
-/// Cells of the bar that shows how far a replay is.
+/// Width of the bar that shows the position in a replay, cells.
 const PROGRESS: u16 = 16;
-/// Cells that the command gets before facts of the job do.
+/// Cells reserved for the command before facts about the job get any.
 const COMMAND: usize = 24;
-/// Narrowest header with that bar, with the machine's name, and with facts of the job.
+/// Narrowest header that has that bar, the machine's name, and facts about the job.
 const WIDE: u16 = 100;
 
-/// Program and job on the left; which moment of what is shown on the right.
+/// Program and job on the left; on the right, which moment of the job is shown.
 pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
     let theme = app.options.theme;
     let job = app.job();
@@ -75,7 +75,7 @@ fn facts(job: &Job, width: u16) -> String {
     facts
 }
 
-/// Seconds from the first moment to the one shown, and how far that is, 0–1, in a replay.
+/// In a replay: seconds from the first moment to the one shown, and that position as a share, 0–1.
 fn progress(job: &Job) -> Option<(f64, f64)> {
     job.replay?;
     let (first, last) = (job.archive().first()?.monotonic_ns, job.archive().last()?.monotonic_ns);
@@ -84,7 +84,7 @@ fn progress(job: &Job) -> Option<(f64, f64)> {
     Some((at, if length > 0.0 { at / length } else { 1.0 }))
 }
 
-/// Machine, age of the job and clock; of a replay its position, length and speed; that the picture is paused.
+/// Machine, age of the job and clock; for a replay, its position, length and speed; and whether the screen is paused.
 fn moment(width: u16, app: &App) -> Vec<Piece> {
     let (theme, job) = (app.options.theme, app.job());
     let Some(frame) = job.frame() else {
@@ -117,10 +117,10 @@ fn moment(width: u16, app: &App) -> Vec<Piece> {
     vec![(parts.join(" · "), theme.dim())]
 }
 
-/// Pages and keys that fit; what is typed, or a notice, in their place; help and quit always.
+/// The pages and keys that fit, or a prompt or notice in their place; help and quit always.
 pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
     let theme = app.options.theme;
-    // The list of jobs has a row of its own for both.
+    // The list of jobs has its own row for prompts and notices.
     if app.list.is_none() {
         if let Some(Popup::Prompt(prompt)) = &app.popup {
             return prompt.draw(buf, area, theme);
@@ -135,7 +135,7 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
     actions(buf, Rect { x: x + 1, width: end.saturating_sub(x + 1), ..area }, app);
 }
 
-/// Help and quit, on the right, whatever else there is; returns where they begin.
+/// Help and quit, always on the right; returns the column where they begin.
 fn help_and_quit(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
     let theme = app.options.theme;
     let blank = u16::from(area.width >= WIDE);
@@ -153,7 +153,7 @@ fn help_and_quit(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> 
     end
 }
 
-/// The pages with their keys, by their short names where there is no room for the others; returns where they end.
+/// The pages with their keys, with short names where the long ones do not fit; returns the column where they end.
 fn tabs(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
     let theme = app.options.theme;
     let pages = || Page::ALL.into_iter().filter(|page| page.spec().in_footer);
@@ -180,7 +180,7 @@ fn tabs(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
     x
 }
 
-/// What else keys do here, as far as there is room; first how a paused picture goes on.
+/// Other keys of this page, as many as fit; when paused, first the key that resumes.
 fn actions(buf: &mut Buffer, area: Rect, app: &App) {
     let theme = app.options.theme;
     let is_paused = app.job().is_paused() && app.job().replay.is_none();

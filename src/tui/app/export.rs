@@ -1,4 +1,4 @@
-//! The verdict and the screen for others: on the clipboard, and in files.
+//! Sharing the verdict and the screen: on the clipboard, and in files.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -30,7 +30,7 @@ impl App {
         vec![Effect::Save(export, text), Effect::Redraw]
     }
 
-    /// What is saved, where there is something to save.
+    /// What is saved, if there is anything to save.
     fn exported(&self, export: Export) -> Option<String> {
         Some(match export {
             Export::Markdown => markdown::markdown(self.job().verdict()?),
@@ -48,7 +48,7 @@ impl App {
     }
 }
 
-/// The verdict as a few lines for a message to a colleague.
+/// The verdict in a few lines, for a message to a colleague.
 fn verdict_text(verdict: &Verdict, target: &Target) -> String {
     let mut lines = vec![format!("trainmon: PID {} {}", target.pid, sanitise(&target.command))];
     lines.push(headline(verdict));

@@ -1,4 +1,4 @@
-//! Several jobs behind one screen: the list over a page, switching, letting go, and the end of one.
+//! Several jobs on one screen: the list over a page, switching, detaching, and the end of a job.
 
 use super::App;
 use super::popup::Popup;
@@ -17,7 +17,7 @@ impl App {
         self.refresh();
     }
 
-    /// Lets something happen to the list of jobs, where it is open, with the number of its visible rows.
+    /// Passes an event to the list of jobs if it is open, with the number of its visible rows.
     pub(super) fn on_list(&mut self, happen: impl FnOnce(&mut JobList, &[Job], usize) -> Reply) -> Vec<Effect> {
         let Some(list) = &mut self.list else { return Vec::new() };
         let reply = happen(list, &self.jobs, self.drawn.popup.visible);
@@ -30,7 +30,7 @@ impl App {
         }
     }
 
-    /// Asks for one more process, or shows it where it is attached to already.
+    /// Asks to attach to one more process, or shows it if it is already attached.
     pub(super) fn attach(&mut self, pid: u32) -> Vec<Effect> {
         match self.jobs.iter().find(|job| job.target.pid == pid && job.ended.is_none()) {
             Some(job) if job.replay.is_none() => {
@@ -42,7 +42,8 @@ impl App {
         }
     }
 
-    /// Lets a job go, but never the last; in place of the one shown its neighbour is shown.
+    /// Detaches from a job, unless it is the only one. If it was the one shown, the job next to it in the list is
+    /// shown.
     pub(super) fn detach(&mut self, key: JobKey) -> Vec<Effect> {
         let Some(place) = self.jobs.iter().position(|job| job.key == key) else { return Vec::new() };
         if self.jobs.len() < 2 {
@@ -57,7 +58,7 @@ impl App {
         vec![Effect::Detach(key)]
     }
 
-    /// Once for each job that has ended, and as soon as nothing else lies over the page: its run, summed up.
+    /// Shows the summary of each job that has ended, once, as soon as nothing else covers the page.
     pub(super) fn announce(&mut self) -> bool {
         if self.popup.is_some() || self.list.is_some() || !self.fits() {
             return false;

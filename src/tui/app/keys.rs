@@ -1,4 +1,4 @@
-//! What keys do: those that mean the same everywhere, those of what lies over the page, and the page's own.
+//! What keys do: those that mean the same everywhere, those of whatever covers the page, and the page's own.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -85,7 +85,7 @@ impl App {
         vec![Effect::Redraw]
     }
 
-    /// Gives an action to the page that is up.
+    /// Passes an action to the current page.
     pub(super) fn page_act(&mut self, action: Action) -> Vec<Effect> {
         let (page, extent) = (self.page, self.drawn.page);
         let (pages, scene) = self.on_pages();

@@ -54,24 +54,24 @@ pub struct App {
     page: Page,
     pages: Pages,
     popup: Option<Popup>,
-    /// The open list of jobs: over the page and below the popup. It stays open while there is no job.
+    /// The open list of jobs: above the page and below the popup. It stays open while there is no job.
     list: Option<JobList>,
-    /// One line for the footer, or for the list where it is open, until the next key.
+    /// One line for the footer, or for the list if it is open, until the next key.
     notice: Option<String>,
-    /// None only on the first screen, where a process is still to be chosen.
+    /// None only on the first screen, before a process is chosen.
     jobs: Vec<Job>,
-    /// What pages look at while there is no job.
+    /// What pages read while there is no job.
     no_job: Job,
     current: usize,
     /// First line shown of each page.
     scroll: [usize; Page::ALL.len()],
     scale: Scale,
-    /// Place of the theme in [`AppOptions::themes`].
+    /// Index of the theme in [`AppOptions::themes`].
     theme_index: usize,
     size: (u16, u16),
-    /// What the first job's program wrote last, where trainmon started it.
+    /// Latest output of the first job's program, if trainmon started it.
     output: Option<OutputTail>,
-    /// What was drawn last, and from which line on what lies over the page is drawn next.
+    /// What was drawn last, and from which line whatever covers the page is drawn next.
     drawn: Drawn,
 }
 
@@ -81,8 +81,8 @@ impl App {
         Self::with_jobs(vec![job], options, size)
     }
 
-    /// The first screen, where no PID was given: the list of processes that may be training. [`Effect::Attach`] is the
-    /// choice, [`Effect::Quit`] that there is none.
+    /// The first screen, if no PID was given: the list of processes that may be training. It ends with
+    /// [`Effect::Attach`] for the chosen process, or [`Effect::Quit`] for no choice.
     pub fn picker(options: AppOptions, size: (u16, u16)) -> Self {
         let mut app = Self { list: Some(JobList::default()), ..Self::with_jobs(Vec::new(), options, size) };
         app.refresh();
@@ -115,7 +115,7 @@ impl App {
         arrange(&mut app.pages.processes, &layout);
         app.set_low_bandwidth(app.options.low_bandwidth);
         app.zoom(app.scale);
-        // A theme that was kept and is not there any more is no theme.
+        // A saved theme that no longer exists counts as no theme.
         let wanted =
             |(name, _): &(String, Palette)| layout.theme.as_ref().is_some_and(|theme| theme.as_str() == name);
         if let Some(place) = app.options.themes.iter().position(wanted) {
@@ -140,7 +140,7 @@ impl App {
         }
     }
 
-    /// The job that is shown.
+    /// The job on the screen.
     pub fn job(&self) -> &Job {
         self.jobs.get(self.current).unwrap_or(&self.no_job)
     }
@@ -149,12 +149,12 @@ impl App {
         self.jobs.get_mut(self.current).unwrap_or(&mut self.no_job)
     }
 
-    /// The page that is up.
+    /// The current page.
     pub fn page(&self) -> Page {
         self.page
     }
 
-    /// All jobs, in the order in which they were attached to.
+    /// All jobs, in the order in which they were attached.
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
     }
@@ -169,7 +169,7 @@ impl App {
         self.size
     }
 
-    /// What the program that is shown wrote last, where trainmon started it.
+    /// Latest output of the program on the screen, if trainmon started it.
     fn output(&self) -> Option<&OutputTail> {
         self.output.as_ref().filter(|_| self.job().key == JobKey::default())
     }
@@ -179,7 +179,7 @@ impl App {
         Needs { candidates: self.list.is_some(), ..self.page.spec().needs }
     }
 
-    /// Takes in what happened and says what is to be done about it.
+    /// Processes a message and returns what has to be done about it.
     pub fn update(&mut self, message: Message) -> Vec<Effect> {
         let mut effects = self.take(message);
         if self.announce() {
@@ -188,7 +188,7 @@ impl App {
         effects
     }
 
-    /// Takes in what was drawn where: what clicks hit, and how far the page can be scrolled.
+    /// Stores what was drawn where: what clicks hit, and how far the page can be scrolled.
     pub fn set_drawn(&mut self, drawn: Drawn) {
         if let Some(top) = self.scroll.get_mut(self.page.index()) {
             *top = drawn.page.top;
@@ -196,18 +196,18 @@ impl App {
         self.drawn = drawn;
     }
 
-    /// What pages may look at.
+    /// What pages may read.
     fn scene(&self) -> Scene<'_> {
         scene(&self.options, self.job(), &self.key_help)
     }
 
-    /// The pages, and what they may look at.
+    /// The pages, and what they may read.
     fn on_pages(&mut self) -> (&mut Pages, Scene<'_>) {
         let job = self.jobs.get(self.current).unwrap_or(&self.no_job);
         (&mut self.pages, scene(&self.options, job, &self.key_help))
     }
 
-    /// Whether the terminal is large enough for pages and popups. What cannot be seen is not to be confirmed.
+    /// Whether the terminal is large enough for pages and popups. Nobody can confirm what is not visible.
     fn fits(&self) -> bool {
         self.jobs.is_empty() || self.size.0 >= MIN_WIDTH && self.size.1 >= MIN_HEIGHT
     }
@@ -217,7 +217,7 @@ fn scene<'a>(options: &'a AppOptions, job: &'a Job, keys: &'a [KeyHelp]) -> Scen
     Scene {
         job,
         theme: options.theme,
-        // A picture that stands needs no sweep, and reads easier without.
+        // A paused screen needs no sweep, and is easier to read without one.
         sweep: options.low_bandwidth && !job.is_paused(),
         zone: &options.zone,
         may_signal: options.may_signal,
@@ -225,7 +225,7 @@ fn scene<'a>(options: &'a AppOptions, job: &'a Job, keys: &'a [KeyHelp]) -> Scen
     }
 }
 
-/// The lines of the help: the keys of each action that has some.
+/// The lines of the help: each action that has keys, with its keys.
 fn key_help(keymap: &Keymap) -> Vec<KeyHelp> {
     let bound = keymap.lines().filter(|(_, keys)| !keys.is_empty());
     let line = bound.map(|(binding, keys)| {
@@ -235,7 +235,7 @@ fn key_help(keymap: &Keymap) -> Vec<KeyHelp> {
     line.collect()
 }
 
-/// Takes over how the table of processes is to be arranged, where something is said about it.
+/// Applies the options of the process table that are set.
 fn arrange(processes: &mut Processes, layout: &Layout) {
     let table = &mut processes.table;
     table.sort = layout.sort.unwrap_or(table.sort);

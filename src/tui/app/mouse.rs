@@ -10,17 +10,17 @@ use crate::tui::pages::Page;
 use crate::tui::pages::action::Action;
 use crate::tui::widgets::Hit;
 
-/// Rows that a turn of the wheel moves.
+/// Rows that one turn of the wheel moves.
 const WHEEL: isize = 3;
 
 impl App {
-    /// Has the mouse reported, or leaves it to the terminal.
+    /// Turns mouse reporting on, or leaves the mouse to the terminal.
     pub(super) fn take_mouse(&mut self, on: bool) -> Vec<Effect> {
         self.options.mouse = on;
         vec![Effect::Mouse(on), Effect::Redraw]
     }
 
-    /// What a turn of the wheel, a click or a drag does.
+    /// Handles a turn of the wheel, a click or a drag.
     pub(super) fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
         if !self.fits() {
             return Vec::new();
@@ -82,7 +82,7 @@ impl App {
         }
     }
 
-    /// A click on a chart looks at that moment.
+    /// A click on a chart shows that moment.
     fn seek(&mut self, column: u16, chart: Rect) -> Vec<Effect> {
         let (_, end) = self.scene().window(chart.width).ns_of(column - chart.x);
         self.travel(|job| job.seek(end));

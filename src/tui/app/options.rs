@@ -1,4 +1,4 @@
-//! What the screen is set to when it comes up.
+//! Settings of the screen at startup.
 
 use jiff::tz::TimeZone;
 
@@ -7,28 +7,28 @@ use crate::tui::arrangement::Layout;
 use crate::tui::keys::Keymap;
 use crate::tui::theme::{Depth, Palette, Theme};
 
-/// What the screen is set to.
+/// Settings of the screen at startup.
 #[derive(Debug, Clone)]
 pub struct AppOptions {
     /// Colors and glyphs.
     pub theme: Theme,
-    /// Which key does what.
+    /// Key bindings.
     pub keymap: Keymap,
     /// How much of the past is kept.
     pub limits: Limits,
-    /// Signals and nice values may be sent.
+    /// Whether signals and nice values may be sent.
     pub may_signal: bool,
-    /// The mouse is reported.
+    /// Whether the mouse is reported.
     pub mouse: bool,
-    /// Few bytes: for thin lines.
+    /// Low bandwidth: few bytes, for slow connections.
     pub low_bandwidth: bool,
-    /// Colors that the terminal has, wanted or not.
+    /// Colors that the terminal supports, even if they are switched off.
     pub depth: Depth,
-    /// The themes to choose from, and their names; none means the built-in ones.
+    /// The themes to choose from, with their names; empty means the built-in ones.
     pub themes: Vec<(String, Palette)>,
-    /// How the screen was arranged the last time, or is to be by the configuration.
+    /// How the screen was arranged last time, or how the configuration arranges it.
     pub layout: Layout,
-    /// The zone of the clock times shown.
+    /// Time zone of the clock times shown.
     pub zone: TimeZone,
     /// The name of this machine, for the header.
     pub host: String,

@@ -1,4 +1,5 @@
-//! What the program of `trainmon run` writes: its last line above the footer, and a popup with the last screenful.
+//! Output of the program that `trainmon run` started: its last line above the footer, and a popup with the last
+//! screenful.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -9,10 +10,11 @@ use crate::text::fit;
 use crate::tui::pages::action::Action;
 use crate::tui::widgets::{PopupBox, write_fit};
 
-/// Below so many rows of a page there is no room for the line.
+/// With fewer rows for the page than this, the line is left out.
 const ROWS_LEAST: u16 = 12;
 
-/// Draws the program's last line into the last row of `area`, if there is one and room for it; the rest of the area.
+/// Draws the program's last line into the last row of `area`, if there is one and it fits; returns the rest of the
+/// area.
 pub(super) fn line(buf: &mut Buffer, area: Rect, app: &App) -> Rect {
     let line = app.output().filter(|_| area.height > ROWS_LEAST).and_then(|output| output.last_line());
     let Some(line) = line else { return area };

@@ -1,4 +1,4 @@
-//! What may lie over a page, and what keys do to it. A popup takes the keys first.
+//! What can cover a page, and what keys do to it. A popup gets keys first.
 
 use crossterm::event::{KeyCode, KeyEvent};
 
@@ -9,27 +9,27 @@ use crate::tui::pages::Reply;
 use crate::tui::pages::action::Action;
 use crate::tui::widgets::{Confirm, Menu, MenuOutcome, Prompt, Typed};
 
-/// What lies over the page.
+/// What covers the page.
 #[derive(Debug, Clone)]
 pub enum Popup {
     /// The selected process in full.
     Detail,
-    /// One of several.
+    /// A choice of several.
     Menu(Menu<Reply>),
-    /// Yes or no.
+    /// A yes-or-no question.
     Confirm(Confirm),
     /// A line of text.
     Prompt(Prompt),
-    /// What can be set while the screen is up.
+    /// The settings that can be changed while the screen is up.
     Setup(Setup),
-    /// The run of a job that has ended, summed up.
+    /// The summary of a job that has ended.
     Summary,
     /// The last lines that the program wrote.
     Output,
 }
 
 impl App {
-    /// What a key does to the popup; none where it is not the popup's.
+    /// What a key does to the popup; `None` if the popup has no use for it.
     pub(super) fn popup_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
         let closes = matches!(key.code, KeyCode::Esc | KeyCode::Enter);
         match self.popup.as_mut()? {
@@ -68,14 +68,14 @@ impl App {
                 self.popup = setup.map(Popup::Setup);
                 return Some(effects);
             }
-            // What the summary does not need does what it always does: the list of other jobs is one key away.
+            // Keys that the summary does not use keep their usual meaning: the list of other jobs is one key away.
             Popup::Summary | Popup::Output if closes => self.popup = None,
             Popup::Summary | Popup::Output => return None,
         }
         Some(vec![Effect::Redraw])
     }
 
-    /// What a key does to the list of jobs, where it is open and nothing lies over it.
+    /// What a key does to the list of jobs, if it is open and nothing covers it.
     pub(super) fn list_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
         if self.list.is_none() || self.popup.is_some() {
             return None;
@@ -91,7 +91,7 @@ impl App {
         vec![Effect::Redraw]
     }
 
-    /// Tells the list or the page what the prompt holds now, and closes the prompt when it is done.
+    /// Passes the prompt's text to the list or the page, and closes the prompt when it is done.
     fn typed(&mut self, done: bool) -> Vec<Effect> {
         let Some(Popup::Prompt(prompt)) = &self.popup else { return Vec::new() };
         let (page, purpose, text) = (self.page, prompt.purpose, prompt.text.clone());

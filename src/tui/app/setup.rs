@@ -1,4 +1,4 @@
-//! The settings that can be changed while the screen is up. Every change is seen at once and kept when the screen is left.
+//! The settings that can be changed while the screen is up. A change shows at once and is saved when the screen closes.
 
 use crossterm::event::{KeyCode, KeyEvent};
 
@@ -14,10 +14,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// Where in the settings the person is.
+/// Current position in the settings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Setup {
-    /// The columns of the process table are being chosen.
+    /// The person is choosing the columns of the process table.
     pub columns: bool,
     /// Selected row of the settings.
     pub row: usize,
@@ -26,7 +26,7 @@ pub struct Setup {
 }
 
 named_enum! {
-    /// What can be set, with its name.
+    /// The settings, with their names.
     enum Setting {
         Theme = "Theme",
         TimeScale = "Time scale",
@@ -50,7 +50,7 @@ fn on_off(on: bool) -> String {
 }
 
 impl App {
-    /// What a setting is set to, and a few words on it.
+    /// Current value of a setting, and a few words about it.
     fn setting(&self, setting: Setting) -> (String, &'static str) {
         let options = &self.options;
         match setting {
@@ -79,7 +79,7 @@ impl App {
         shown.iter().map(|column| (*column, true)).chain(others.map(|column| (column, false))).collect()
     }
 
-    /// Where the person is after a key in the settings, none where the settings are closed, and what else it does.
+    /// The position after a key, `None` if the key closes the settings; and the key's other effects.
     pub(super) fn setup_key(&mut self, mut setup: Setup, key: KeyEvent) -> (Option<Setup>, Vec<Effect>) {
         let (row, rows) = if setup.columns {
             (&mut setup.column, self.column_choices().len())
@@ -111,7 +111,7 @@ impl App {
         (Some(setup), effects)
     }
 
-    /// Changes a setting to its next value, or to the one before.
+    /// Changes a setting to its next or previous value.
     fn turn(&mut self, setting: Setting, forward: bool) -> Vec<Effect> {
         match setting {
             Setting::Theme => {
@@ -121,7 +121,7 @@ impl App {
             Setting::TimeScale => self.zoom(Scale::next(forward, self.span_s()).unwrap_or(Scale::Auto)),
             Setting::LowBandwidth => {
                 self.set_low_bandwidth(!self.options.low_bandwidth);
-                // What stands on the terminal was drawn the other way.
+                // What the terminal shows was drawn the other way.
                 return vec![Effect::Repaint, Effect::Redraw];
             }
             Setting::Mouse => return self.take_mouse(!self.options.mouse),
@@ -135,7 +135,7 @@ impl App {
         vec![Effect::Redraw]
     }
 
-    /// What a key does to the columns, with the selection on this row; the row it is on afterwards.
+    /// What a key does to the columns when this row is selected; returns the selected row afterward.
     fn column_key(&mut self, row: usize, key: KeyCode) -> usize {
         let choices = self.column_choices();
         let columns = &mut self.pages.processes.columns;
@@ -146,7 +146,7 @@ impl App {
                 // The selection stays on its column.
                 columns.len() - 1
             }
-            // One at least stays.
+            // At least one column stays.
             KeyCode::Enter | KeyCode::Char(' ') if columns.len() > 1 => {
                 columns.retain(|other| *other != column);
                 self.column_choices().iter().position(|(other, _)| *other == column).unwrap_or(row)
@@ -191,7 +191,7 @@ fn draw_setting(buf: &mut Buffer, row: Rect, name: &str, value: &str, hint: &str
     let value = fit(value, usize::from(row.right().saturating_sub(x)));
     let end = write(buf, x, row.y, row.right(), &value, theme.strong());
     let x = (x + HINT).max(end + 1);
-    // Half a hint is none.
+    // Half a hint is worse than no hint.
     if x + cells(hint) <= row.right() {
         write(buf, x, row.y, row.right(), hint, theme.dim());
     }

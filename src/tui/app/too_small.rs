@@ -1,4 +1,4 @@
-//! A terminal too small for the overview still says what holds the run back, and what size shows more.
+//! A terminal too small for the overview still says what holds the run back, and which size shows more.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -7,17 +7,17 @@ use crate::text::sanitise;
 use crate::tui::labels::advice_line;
 use crate::tui::widgets::{Scene, card, cells, write_fit};
 
-/// Smallest terminal that shows pages.
+/// Minimum width for pages.
 pub const MIN_WIDTH: u16 = 60;
-/// Smallest terminal that shows pages.
+/// Minimum height for pages.
 pub const MIN_HEIGHT: u16 = 15;
 
-/// Draws class and cause first, then as many of advice, end and size as there are rows for.
+/// Draws class and cause first, then advice, end of the job and required size, as far as there are rows.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let theme = scene.theme;
     let (heading, style) = card::heading(scene);
     let mut lines = Vec::new();
-    // Class and cause on two rows where they are too wide for one.
+    // Class and cause go on two rows if they do not fit on one.
     match heading.split_once(" · ") {
         Some((class, cause)) if cells(&heading) > area.width => {
             lines.push((class.to_owned(), style));

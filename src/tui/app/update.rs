@@ -1,4 +1,4 @@
-//! What happens to the screen besides keys and the mouse: samples, verdicts, sizes, the clock of a replay.
+//! How the screen responds to everything except keys and the mouse: samples, verdicts, sizes, the clock of a replay.
 
 use super::App;
 use crate::jobs::{JobEvent, JobKey};
@@ -75,7 +75,7 @@ impl App {
         if let (Some(text), false) = (ended, shown) {
             self.notice = Some(format!("another job: {text}"));
         }
-        // The list of jobs shows the others' verdicts, the footer their end.
+        // The list of jobs shows the other jobs' verdicts; the footer says when they end.
         let redraw = ended.is_some() || changed && (shown || self.list.is_some());
         if redraw && shown {
             self.refresh();
@@ -83,7 +83,7 @@ impl App {
         if redraw { vec![Effect::Redraw] } else { Vec::new() }
     }
 
-    /// The page and the list of jobs follow what is shown.
+    /// Updates the page and the list of jobs to the moment shown.
     pub(super) fn refresh(&mut self) {
         let page = self.page;
         let (pages, scene) = self.on_pages();
@@ -93,7 +93,7 @@ impl App {
         }
     }
 
-    /// Sends few bytes, or shows every sample.
+    /// Switches between low bandwidth and showing every sample.
     pub(super) fn set_low_bandwidth(&mut self, on: bool) {
         self.options.low_bandwidth = on;
         for job in &mut self.jobs {
@@ -102,7 +102,7 @@ impl App {
         self.refresh();
     }
 
-    /// Draws with another theme.
+    /// Switches the theme.
     pub(super) fn set_theme(&mut self, place: usize) {
         if let Some((_, palette)) = self.options.themes.get(place) {
             self.theme_index = place;
@@ -117,13 +117,13 @@ impl App {
         }
     }
 
-    /// Moves in time, and lets the page follow.
+    /// Moves in time and updates the page.
     pub(super) fn travel(&mut self, go: impl FnOnce(&mut Job)) {
         go(self.job_mut());
         self.refresh();
     }
 
-    /// Goes to the next change of the verdict, or the one before.
+    /// Goes to the next or previous change of the verdict.
     pub(super) fn travel_to_change(&mut self, forward: bool) {
         let mut found = false;
         self.travel(|job| found = job.next_change(forward));

@@ -1,4 +1,4 @@
-//! Drawing: the state as cells of a buffer. Decides nothing and changes nothing; what was drawn where comes back.
+//! Drawing: the state as cells of a buffer. It decides and changes nothing, and returns what was drawn where.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Margin, Rect};
@@ -16,7 +16,7 @@ use crate::tui::theme;
 use crate::tui::widgets::panel::framed;
 use crate::tui::widgets::{Drawn, PopupBox, Scene, card};
 
-/// Widest summary of a run.
+/// Maximum width of the summary of a run.
 const SUMMARY: u16 = 100;
 
 /// Draws the whole screen into `buf`, which must be empty.
@@ -36,7 +36,7 @@ pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
         bars::header(buf, title, app);
         card::draw(buf, answer, &scene);
         let top = app.scroll.get(app.page.index()).copied().unwrap_or(0);
-        // Text beside frames keeps off the edge of the screen, as what is in the frames does.
+        // Text next to frames keeps the same distance from the screen's edge as the text inside them.
         let body = if framed(area) && app.page != Page::Overview { body.inner(Margin::new(1, 0)) } else { body };
         page.draw(buf, body, &scene, top, &mut drawn);
         cursor(buf, &scene, &drawn);
@@ -47,13 +47,13 @@ pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
     drawn
 }
 
-/// The first rows of an area, and the others.
+/// Splits off the first rows of an area.
 fn split(area: Rect, rows: u16) -> (Rect, Rect) {
     let height = rows.min(area.height);
     (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area })
 }
 
-/// Marks the moment that is looked at in all timelines of the page: a line through what is blank, what is drawn in its color.
+/// Marks the selected moment in all timelines of the page: a line through blank cells, inverted color elsewhere.
 fn cursor(buf: &mut Buffer, scene: &Scene<'_>, drawn: &Drawn) {
     let style = scene.theme.cursor();
     for chart in drawn.charts() {
@@ -94,7 +94,7 @@ fn popups(buf: &mut Buffer, app: &App, scene: &Scene<'_>, drawn: &mut Drawn) {
     }
 }
 
-/// The run of the job, summed up, below the verdict that stood last.
+/// The summary of the job's run, below the last verdict.
 fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
     let Some(run) = scene.job.summary() else { return };
     let (_, below) = split(buf.area, 1 + card::rows(buf.area));
@@ -110,7 +110,7 @@ fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
     popup.text(buf, body, 0, &lines, scene.theme);
 }
 
-/// Replaces characters outside ASCII with the nearest ASCII one, if only ASCII is wanted.
+/// Replaces characters outside ASCII with the nearest ASCII one, if only ASCII is allowed.
 fn fold_to_ascii(buf: &mut Buffer, ascii: bool) {
     for cell in buf.content.iter_mut().filter(|cell| ascii && !cell.symbol().is_ascii()) {
         let c = cell.symbol().chars().next().map_or(' ', theme::ascii);

@@ -1,31 +1,31 @@
-//! A recording as a job of the screen: how it plays through its moments.
+//! A recording as a job on the screen: how it plays through its moments.
 
 use super::Job;
 
 /// Speeds of a replay.
 const SPEEDS: [f64; 7] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0];
-/// Longest wait for the next moment of a replay, seconds: a night's gap is not sat through.
+/// Longest wait for the next moment of a replay, seconds: nobody waits through a night's gap.
 const WAIT_MAX_S: f64 = 3.0;
-/// Shortest, seconds: 30 pictures a second.
+/// Shortest wait, seconds: 30 frames a second.
 const WAIT_MIN_S: f64 = 0.033;
-/// The same at low bandwidth: no more pictures than a live job gives there.
+/// The same at low bandwidth: no more frames than from a live job.
 const WAIT_LOW_BANDWIDTH_S: f64 = 1.0;
 
 /// How a recording is played.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Replay {
-    /// It runs.
+    /// Whether it is playing.
     pub playing: bool,
-    /// Place in the list of speeds.
+    /// Index in the list of speeds.
     speed: usize,
     /// Seconds since the moment shown was reached.
     pub(super) waited_s: f64,
-    /// All of the recording has been read.
+    /// Whether all of the recording has been read.
     pub loaded: bool,
 }
 
 impl Replay {
-    /// Seconds of the recording in a second.
+    /// Seconds of the recording per second.
     pub fn speed(&self) -> f64 {
         SPEEDS.get(self.speed).copied().unwrap_or(1.0)
     }
@@ -37,13 +37,13 @@ impl Replay {
 }
 
 impl Job {
-    /// A recording: it is played from its first moment on.
+    /// A recording, played from its first moment on.
     pub fn recording(mut self) -> Self {
         self.replay = Some(Replay { playing: true, speed: 1, waited_s: 0.0, loaded: false });
         self
     }
 
-    /// All of the recording has been read: where it has been played to its end already, it is paused.
+    /// Notes that all of the recording has been read: if it has already played to its end, it pauses.
     pub fn loaded(&mut self) {
         let last = self.archive().last().map(|last| last.id);
         if let Some(replay) = &mut self.replay {
@@ -61,7 +61,7 @@ impl Job {
         }
     }
 
-    /// Seconds until a replay wants to go on; none while it is paused.
+    /// Seconds until a replay moves on; `None` while it is paused.
     pub fn due_s(&self) -> Option<f64> {
         let replay = self.replay.filter(|replay| replay.playing)?;
         let next = self.archive().stamp(self.archive().step(self.here()?, 1)?)?;
@@ -74,7 +74,7 @@ impl Job {
         Some((wait - replay.waited_s).max(least))
     }
 
-    /// Lets a replay go on by so many seconds of the viewer's time. True when another moment is shown.
+    /// Advances a replay by so many seconds of the viewer's time. Returns whether another moment is shown.
     pub fn advance(&mut self, seconds: f64) -> bool {
         let (Some(mut replay), Some(start)) = (self.replay.filter(|replay| replay.playing), self.here()) else {
             return false;

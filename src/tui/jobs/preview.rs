@@ -1,4 +1,4 @@
-//! The row of the list of jobs that is selected, in full: what is known before one attaches or switches.
+//! The selected row of the list of jobs in full: what is known before attaching or switching.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -21,14 +21,14 @@ use crate::tui::widgets::{ChartLine, Text, Top, card, count, write, write_fit, w
 const PREVIEW_S: f64 = 60.0;
 /// Cells of their names and values.
 const NAME: u16 = 16;
-/// Highest small chart.
+/// Maximum height of a small chart.
 const CHART_MAX: u16 = 10;
 
-/// A job that is attached to: verdict, why, what to do, and its last minute.
+/// An attached job: verdict, reason, advice, and its last minute.
 pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     let mut text = Text::new(area.width, theme);
     let room = usize::from(area.height);
-    // Text gets what the three charts leave, the charts a row each at least.
+    // Text gets the rows that the three charts leave; each chart gets at least one row.
     let roomy = room >= 16;
     match job.latest_verdict() {
         None => text.line(&format!("attaching to PID {}…", job.target.pid), theme.strong()),
@@ -57,7 +57,7 @@ pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     timelines(buf, Rect { y: area.y + used, height: area.height - used, ..area }, job, theme);
 }
 
-/// GPU, CPU and the main thread, small.
+/// Small charts of GPU, CPU and the training loop.
 fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     if area.height < 3 || area.width <= NAME {
         return;
@@ -96,7 +96,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
     charts::stacked(buf, band, &job.history.timeline, window, theme);
 }
 
-/// A process that may be training: its numbers, and its whole command line.
+/// A process that may be training: its numbers, and its full command line.
 pub fn candidate(buf: &mut Buffer, area: Rect, candidate: &JobCandidate, theme: Theme) {
     let c = candidate;
     let mut text = Text::new(area.width, theme);
@@ -133,7 +133,7 @@ pub fn candidate(buf: &mut Buffer, area: Rect, candidate: &JobCandidate, theme: 
     }
 }
 
-/// Nothing is selected: what would be listed.
+/// Nothing is selected: what the list would show.
 pub fn nothing(buf: &mut Buffer, area: Rect, list: &JobList, theme: Theme) {
     let Some(found) = &list.candidates else { return };
     let mut text = Text::new(area.width, theme);

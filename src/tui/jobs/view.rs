@@ -1,4 +1,4 @@
-//! The list of jobs: those attached to, then the processes that may be training; over a page, or as the first screen.
+//! The list of jobs: attached ones, then the processes that may be training; over a page, or as the first screen.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -17,7 +17,7 @@ use crate::tui::widgets::{
     Drawn, Extent, Hit, PopupBox, Prompt, card, cells, count, list, write, write_fit, write_right,
 };
 
-/// Columns before what a job does: mark, PID, and since when it runs.
+/// Columns before what a job does: mark, PID, and age.
 const BEFORE: [Column; 4] = [("", -2), ("", 7), ("", 2), ("", -10)];
 /// Their cells.
 const WHAT: u16 = 21;
@@ -26,13 +26,13 @@ const WHAT: u16 = 21;
 pub struct JobsScene<'a> {
     /// The list.
     pub list: &'a JobList,
-    /// First line shown, unless the selected one is farther off.
+    /// First line shown, unless the selected one is outside the visible lines.
     pub top: usize,
-    /// Jobs attached to.
+    /// Attached jobs.
     pub jobs: &'a [Job],
-    /// The job that the pages show.
+    /// The job on the screen.
     pub shown: JobKey,
-    /// What is being typed.
+    /// The open prompt.
     pub prompt: Option<&'a Prompt>,
     /// One line that answers the last key.
     pub notice: Option<&'a str>,
@@ -40,7 +40,7 @@ pub struct JobsScene<'a> {
     pub theme: Theme,
 }
 
-/// Draws what stands above and below the list on the first screen.
+/// Draws what is above and below the list on the first screen.
 pub fn around(buf: &mut Buffer, theme: Theme) {
     let area = buf.area;
     if area.height > 2 {
@@ -61,7 +61,7 @@ pub fn draw(buf: &mut Buffer, scene: &JobsScene<'_>, drawn: &mut Drawn) {
     } else {
         " Enter show or attach · x detach · / filter · p PID · Esc close "
     };
-    // Over everything but title and footer.
+    // Covers everything except title and footer.
     let frame = Rect { y: area.y + area.height.min(1), height: area.height.saturating_sub(2), ..area };
     let popup = PopupBox { title: &title(scene), below, width: frame.width };
     let plan = plan(popup.frame_at(buf, frame, theme));
@@ -97,16 +97,16 @@ struct JobsPlan {
     heading: Rect,
     /// The rows.
     rows: Rect,
-    /// What is being typed, or a note.
+    /// The open prompt, or a note.
     prompt: Rect,
     /// The selected row in full.
     preview: Rect,
-    /// The preview stands right of the rows, not below them.
+    /// Whether the preview is to the right of the rows, not below them.
     beside: bool,
 }
 
-/// Where the parts stand inside of the border: the preview beside the rows where the terminal is wide, else below them. In
-/// tiny terminals parts are empty.
+/// Places the parts inside the border: the preview beside the rows if the terminal is wide, otherwise below them. In
+/// tiny terminals, parts are empty.
 fn plan(inner: Rect) -> JobsPlan {
     let beside = inner.width >= 150;
     let (list, preview) = if beside {
@@ -183,12 +183,12 @@ fn between(scene: &JobsScene<'_>) -> String {
     }
 }
 
-/// Draws a row: mark, PID, age, what the job does, steps a second where they have a column, and command.
+/// Draws a row: mark, PID, age, what the job does, steps per second if they have a column, and command.
 fn line(buf: &mut Buffer, row: Rect, said: [&str; 6], scene: &JobsScene<'_>, style: Style) {
     let [mark, pid, age, what, steps, command] = said;
     // The step rate and its blanks, which only attached jobs have.
     let (rate, gap) = if scene.jobs.is_empty() { (0, "") } else { (7, " ") };
-    // Of what a job does as much as fits beside its command, which is in the preview, whole.
+    // As much of what a job does as fits beside its command; the preview has all of it.
     let width = (row.width.saturating_sub(WHAT + 1 + rate + count(gap.len())) * 2 / 3).max(10);
     let start = table::row(&BEFORE, [mark, pid, "", age]) + &table::set(what, -(width as i16 + 1));
     let start = start + &table::set(steps, rate as i16) + gap;
@@ -207,7 +207,7 @@ fn attached(buf: &mut Buffer, row: Rect, key: JobKey, scene: &JobsScene<'_>) {
     line(buf, row, [mark, &pid, &age, &standing(job), &steps, &command], scene, Style::new());
 }
 
-/// Phase and verdict in as few words as there are.
+/// Phase and verdict in as few words as possible.
 fn standing(job: &Job) -> String {
     let verdict = match job.latest_verdict() {
         None => "attaching…".to_owned(),

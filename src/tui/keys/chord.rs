@@ -10,7 +10,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 pub struct Chord {
     /// The key.
     pub code: KeyCode,
-    /// Control and Shift, where they are held. Shift is for keys that are no characters; a character has it in itself.
+    /// Whether Control and Shift are held. Shift is only for keys that are not characters; a character already includes
+    /// it.
     pub held: KeyModifiers,
 }
 
@@ -56,8 +57,8 @@ impl fmt::Display for Chord {
     }
 }
 
-/// Keys that are no characters, and characters that are easier to name than to quote: the name that is shown, then others
-/// that are read, whatever their case.
+/// Keys that are not characters, and characters that are easier to name than to quote: the name that is shown, then
+/// other accepted names, in any case.
 const NAMES: [(&str, KeyCode); 20] = [
     ("Space", KeyCode::Char(' ')),
     ("Backslash", KeyCode::Char('\\')),

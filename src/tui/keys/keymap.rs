@@ -1,27 +1,27 @@
-//! Which key does what: the table's keys, or those of the configuration.
+//! Key bindings: those of the table, or those of the configuration.
 
 use crossterm::event::KeyEvent;
 
 use super::chord::{Chord, ctrl};
 use super::{Action, Binding, TABLE};
 
-/// Always quits, even if the configuration binds other keys: the screen must be possible to leave.
+/// Always quits, even if the configuration binds other keys: there must be a way to leave the screen.
 const ALWAYS_QUITS: Chord = ctrl('c');
 
-/// Which key does what.
+/// The key bindings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keymap {
     /// The keys of each line of [`TABLE`], in its order.
     keys: Vec<Vec<Chord>>,
 }
 
-/// Why keys were refused: the entry that is to blame, and which of its keys.
+/// Why keys were refused: the entry at fault, and which of its keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct KeyError {
-    /// Place of the entry among those given.
+    /// Index of the entry among those given.
     pub entry: usize,
-    /// Place of the key in it, where it is one key.
+    /// Index of the key in the entry, if one key is at fault.
     pub key: Option<usize>,
     /// One sentence.
     what: String,
@@ -53,13 +53,13 @@ impl Keymap {
         keys.first().map(ToString::to_string)
     }
 
-    /// The same keys but for the actions named by their ids, which get these instead; none unbinds.
+    /// The same keys, except that the actions named by their IDs get these instead; an empty list unbinds.
     ///
     /// # Errors
-    /// An unknown id, a key that would do two things, or no key left to quit with.
+    /// An unknown ID, a key that would do two things, or no key left to quit with.
     pub fn rebind(&self, entries: &[(&str, Vec<Chord>)]) -> Result<Self, KeyError> {
         let mut keys = self.keys.clone();
-        // Which entry a line got its keys from.
+        // The entry that a line got its keys from.
         let mut from = vec![None; TABLE.len()];
         for (entry, (id, chords)) in entries.iter().enumerate() {
             let refuse = |what| Err(KeyError { entry, key: None, what });
@@ -71,7 +71,7 @@ impl Keymap {
             keys.clone_from(chords);
             *from = Some(entry);
         }
-        // Only what an entry says can be to blame: the table itself has no key twice.
+        // Only an entry can be at fault: the table has no duplicate keys.
         for ((binding, chords), entry) in TABLE.iter().zip(&keys).zip(&from) {
             let Some(entry) = *entry else { continue };
             for (place, chord) in chords.iter().enumerate() {
@@ -95,7 +95,7 @@ impl Keymap {
     }
 }
 
-/// What to say of an id that is none.
+/// The error for an unknown ID.
 fn unknown(id: &str) -> String {
     let id = crate::text::fit(id, 40);
     match crate::text::nearest(&id, TABLE.iter().map(|binding| binding.id)) {
