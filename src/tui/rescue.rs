@@ -1,10 +1,10 @@
-//! Gives the terminal back when a signal ends or stops the process whose action nobody has changed: an abort, a crash in
-//! a driver's library on whatever thread, `kill -QUIT`, `kill -TSTP`, a CPU time limit.
+//! Restores the terminal when a signal with its default action ends or stops the process: an abort, a crash in a
+//! driver's library on any thread, `kill -QUIT`, `kill -TSTP`, a CPU time limit.
 //!
-//! While the terminal is held there is a handler for each such signal. It writes the bytes that leave the screen, restores
-//! the modes of the line, and lets the signal do what it would have done: the exit status, the core dump and Rust's message
-//! about a stack overflow stay what they are. Signals that something else handles, or that are ignored, are left alone.
-//! A stack overflow on a thread that a library has started cannot be caught, since that thread has no stack for handlers.
+//! While the terminal is held, each such signal has a handler. It writes the bytes that leave the screen, restores the
+//! terminal modes, and lets the signal take its usual course: the exit status, the core dump and Rust's message about a
+//! stack overflow stay the same. Signals that are ignored or handled elsewhere are left alone. A stack overflow on a
+//! thread that a library started cannot be caught, because that thread has no stack for handlers.
 #![allow(unsafe_code, reason = "handlers are installed by sigaction(2); each call says why it is sound")]
 
 use std::cell::UnsafeCell;
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
-/// Signals whose default action ends the process, signal(7), with the one that stops it. What [`crate::jobs`] listens to is
-/// not among them; the real-time signals are added.
+/// Signals whose default action ends the process, signal(7), and the one that stops it. It leaves out those that
+/// [`crate::jobs`] listens to; the real-time signals are added.
 const ENDING: [c_int; 18] = [
     libc::SIGQUIT,
     libc::SIGTSTP,
@@ -46,11 +46,11 @@ const SIGNALS: usize = 65;
 /// Ends a synchronized update, resets colors, clears from the top (for terminals without another screen), switches off the
 /// mouse and bracketed paste, leaves the alternate screen, shows the cursor.
 ///
-/// The Linux console, and GNU screen as it comes, have no other screen to go back to: what is printed next would stand in
-/// the middle of the picture. Mouse reports are switched off whether they were on or not.
+/// The Linux console, and GNU screen in its default configuration, have no other screen to return to: later output
+/// would land in the middle of the picture. Mouse reports are switched off in any case.
 pub(super) const LEAVE: &[u8] =
     b"\x1b[?2026l\x1b[0m\x1b[1;1H\x1b[J\x1b[?1006l\x1b[?1002l\x1b[?1000l\x1b[?2004l\x1b[?1049l\x1b[?25h";
-/// A terminal that takes nothing is waited for this often, for 100 ms each.
+/// How often to wait for a terminal that accepts nothing, 100 ms each.
 const TRIES: u32 = 5;
 
 /// What the handler needs.
@@ -58,7 +58,7 @@ struct HeldTerminal {
     out: c_int,
     modes_of: c_int,
     modes: MaybeUninit<libc::termios>,
-    /// The actions before ours, by signal; none where ours is not installed.
+    /// The previous actions, by signal; `None` if our handler is not installed.
     before: [Option<sigaction>; SIGNALS],
 }
 
@@ -75,16 +75,16 @@ static HELD: TerminalCell = TerminalCell(UnsafeCell::new(HeldTerminal {
     before: [None; SIGNALS],
 }));
 
-/// The terminal is to be given back. Whoever takes this back gives it back.
+/// Whether the terminal has to be restored. Whoever clears it restores the terminal.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 
-/// The terminal is about to be taken: as it is now it is to be given back, through `out`.
+/// Called before the terminal is taken: stores its current state, to be restored through `out`.
 ///
 /// # Errors
-/// What tcgetattr(3) says.
+/// The error of tcgetattr(3).
 pub(super) fn hold(out: &(impl AsFd + AsRawFd)) -> io::Result<()> {
     release();
-    // crossterm takes the modes from standard input where that is a terminal.
+    // crossterm reads the modes from standard input if that is a terminal.
     let input = rustix::stdio::stdin();
     let modes_of = if rustix::termios::isatty(input) { input.as_raw_fd() } else { out.as_raw_fd() };
     let held = HELD.0.get();
@@ -100,7 +100,7 @@ pub(super) fn hold(out: &(impl AsFd + AsRawFd)) -> io::Result<()> {
     ACTIVE.store(true, Ordering::Release);
     for signal in ENDING.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
         let Some(before) = current(signal) else { continue };
-        // Rust handles two faults, to tell a stack overflow; its handler has its turn after ours.
+        // Rust handles two faults to detect a stack overflow; its handler runs after ours.
         let is_untouched = before.sa_sigaction == libc::SIG_DFL || FAULTS.contains(&signal);
         if is_untouched && before.sa_sigaction != libc::SIG_IGN {
             keep(signal, Some(before));
@@ -110,7 +110,7 @@ pub(super) fn hold(out: &(impl AsFd + AsRawFd)) -> io::Result<()> {
     Ok(())
 }
 
-/// The terminal has been given back.
+/// Called after the terminal was restored.
 pub(super) fn release() {
     ACTIVE.store(false, Ordering::Release);
     for signal in (1..).take(SIGNALS - 1) {
@@ -127,7 +127,7 @@ fn handler() -> usize {
     on_signal as extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize
 }
 
-/// The action that was there before ours.
+/// The previous action.
 fn kept(signal: c_int) -> Option<sigaction> {
     let place = usize::try_from(signal).ok()?;
     // SAFETY: written only by `keep`, which does not run at the same time: see `Shared`.
@@ -142,7 +142,7 @@ fn keep(signal: c_int, before: Option<sigaction>) {
     }
 }
 
-/// What the process does about a signal.
+/// The process's action for a signal.
 fn current(signal: c_int) -> Option<sigaction> {
     let mut action = MaybeUninit::<sigaction>::uninit();
     // SAFETY: sigaction fills the structure where it answers 0.
@@ -177,7 +177,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel passes a valid structure, since the handler is installed with SA_SIGINFO.
     let is_fault = FAULTS.contains(&signal) && unsafe { (*info).si_code } > 0;
     if is_fault {
-        // The instruction is run again, and meets what was there before.
+        // The instruction runs again, and triggers the previous handler.
         set(signal, &kept(signal).unwrap_or_else(default_action));
         return;
     }
@@ -190,8 +190,8 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
         libc::pthread_sigmask(libc::SIG_UNBLOCK, only.as_ptr(), ptr::null_mut());
         libc::raise(signal);
     }
-    // Only a signal that stops comes back here, also where there is nobody to continue the process and the kernel does not
-    // stop it (an orphaned process group). SIGCONT takes the terminal again.
+    // Only a stop signal returns here, even if no process will continue this one and the kernel does not stop it (an
+    // orphaned process group). SIGCONT takes the terminal again.
     install(signal);
     // SAFETY: takes a number; async-signal-safe.
     unsafe { libc::raise(libc::SIGCONT) };

@@ -1,23 +1,23 @@
-//! A run summed up in words: on the screen when it has ended, and in the terminal once the screen is left.
+//! The summary of a run in words: on the screen when the run ends, and in the terminal after the screen closes.
 
 use jiff::tz::TimeZone;
 
 use super::{format, labels};
 use crate::history::totals::Totals;
 
-/// Shares below this are not named.
+/// Smaller shares are left out.
 const NAMED_SHARE: f64 = 0.005;
 
-/// What a line of the summary tells.
+/// What a line of the summary says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SummaryLine {
-    /// For how long the run was watched, and how many steps that were.
+    /// How long the run was watched, and its number of steps.
     Watched,
     /// Time by the class of the verdict.
     Classes,
-    /// The longest time for which a verdict stood.
+    /// The longest time without a change of the verdict.
     Longest,
-    /// What held the run back for the longest time in all.
+    /// The cause with the longest total time.
     Costliest,
     /// What the loop's thread did.
     Activities,
@@ -25,7 +25,7 @@ pub enum SummaryLine {
     Advice,
 }
 
-/// The totals in words, one line each, nothing in them that could steer a terminal; times of the day as in `zone`.
+/// The totals in words, one line each, without anything that could control a terminal; times of day in `zone`.
 pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
     let watched = format::duration(run.watched_s);
     let watched = match run.steps {
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(run.classes(), [(Class::Gpu, 55.0), (Class::DataLoader, 45.0), (Class::Idle, 40.0)]);
         let longest = run.longest.as_ref().unwrap();
         assert_eq!((longest.verdict.class, longest.seconds, longest.from_unix_ms), (Class::Gpu, 55.0, 30_000));
-        // A device that computes all the time costs nothing.
+        // A GPU that computes all the time costs nothing.
         let costliest = run.costliest().unwrap();
         assert_eq!(
             (labels::verdict_name(costliest.verdict.class, costliest.verdict.cause).as_str(), costliest.seconds),

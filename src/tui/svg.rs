@@ -1,11 +1,12 @@
-//! The screen as a picture: a buffer of cells as an SVG that needs nothing else and looks the same with any font.
+//! The screen as a picture: a buffer of cells as an SVG that needs no other file and looks the same with any font.
 //!
-//! A cell is 8×16 units. From below there are grounds, shapes and text. What charts are made of (blocks, braille,
-//! lines of boxes) is drawn as shapes; text stands in runs, each with its place and length, so that columns line up in
-//! a font of any width. What has the same color shares one element, which keeps the file small.
+//! A cell is 8×16 units. The layers are backgrounds, shapes and text. Chart characters (blocks, braille, box-drawing
+//! lines) become shapes. Text is written in runs, each with its position and length, so that columns line up in a font
+//! of any width. Everything of the same color shares one element, which keeps the file small.
 //!
-//! anstyle-svg makes a picture of the same screen 1.3 times (80×24) to twice (200×60) as large. It leaves all characters
-//! to the reader's fonts, one line each: charts need one with braille, and columns move where another font stands in.
+//! anstyle-svg's picture of the same screen is 1.3 times (80×24) to twice (200×60) as large. It leaves all characters
+//! to the reader's fonts, one line each: charts need a font with braille, and columns shift if another font is used
+//! instead.
 
 mod shapes;
 
@@ -24,12 +25,12 @@ use crate::text::fit;
 const WIDTH: u32 = 8;
 /// Height of a cell.
 const HEIGHT: u32 = 16;
-/// From the top of a cell to the line that letters stand on.
+/// From the top of a cell to the baseline.
 const BASELINE: u32 = 12;
-/// A letter of most monospaced fonts is 0.6 as wide as the font is high: 13.3 × 0.6 = 8.
+/// In most monospaced fonts a letter is 0.6 times as wide as the font is high: 13.3 × 0.6 = 8.
 const FONT: &str = r#"font-family="ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace" font-size="13.3""#;
 
-/// The attributes that text is drawn with. Of two lines the first one is drawn: an element has room for one.
+/// Attributes of text. Of two lines only the first is drawn: an element can have one.
 const ATTRIBUTES: [(Modifier, &str); 4] = [
     (Modifier::BOLD, " font-weight=\"bold\""),
     (Modifier::ITALIC, " font-style=\"italic\""),
@@ -37,8 +38,9 @@ const ATTRIBUTES: [(Modifier, &str); 4] = [
     (Modifier::CROSSED_OUT, " text-decoration=\"line-through\""),
 ];
 
-/// `buffer` as an SVG document. Colors left to the terminal become `palette`'s text and background, named ones xterm's.
-/// The text of cells is taken as hostile: what could end an element, steer a terminal or reorder a line is made harmless.
+/// `buffer` as an SVG document. Colors that are left to the terminal become `palette`'s text and background; named ones
+/// become xterm's. The text of cells is not trusted: anything that could end an element, control a terminal or reorder
+/// a line is made harmless.
 pub fn svg(buffer: &Buffer, palette: &Palette) -> String {
     let mut picture = Picture {
         ground: palette.rgb(ColorSlot::Background),
@@ -52,23 +54,22 @@ pub fn svg(buffer: &Buffer, palette: &Palette) -> String {
     picture.document(u32::from(area.width) * WIDTH, u32::from(area.height) * HEIGHT)
 }
 
-/// What a run of text has in common: color and attributes, as their bits.
+/// What the text of a run has in common: color and attributes, as their bits.
 type SvgStyle = (Rgb, u16);
 
-/// A run of text that is being gathered.
+/// The current run of text.
 struct SvgRun {
     style: SvgStyle,
     x: u32,
     cells: u32,
     text: String,
-    /// A blank behind it that is part of it only if more follows.
+    /// A blank after it, which becomes part of it only if more text follows.
     blank: bool,
-    /// The one character that it repeats, where that is none that every monospaced font has.
+    /// The character that it repeats, if some monospaced fonts do not have it.
     only: Option<String>,
 }
 
-/// What is drawn, by color and, within that, by the line inside a cell, 0–3, that it belongs to: along a line things
-/// are joined.
+/// What is drawn, by color and then by line inside a cell, 0–3: parts on the same line are joined.
 #[derive(Default)]
 struct Picture {
     ground: Rgb,
@@ -77,11 +78,11 @@ struct Picture {
     shapes: BTreeMap<(Rgb, u32), Vec<Rectangle>>,
     /// Rows of dots, 4 units for each dot.
     dots: BTreeMap<(Rgb, u32), Vec<Rectangle>>,
-    /// Elements, ready written.
+    /// Finished elements.
     texts: BTreeMap<SvgStyle, String>,
 }
 
-/// Adds a rectangle, joined to the last one where it continues that to the right.
+/// Adds a rectangle, joined to the last one if it continues that one to the right.
 fn add(list: &mut Vec<Rectangle>, (x, y, width, height): Rectangle) {
     match list.last_mut() {
         Some(last) if last.0 + last.2 == x && last.1 == y && last.3 == height => last.2 += width,
@@ -90,7 +91,7 @@ fn add(list: &mut Vec<Rectangle>, (x, y, width, height): Rectangle) {
 }
 
 impl Picture {
-    /// A cell's colors after reversing and dimming: in front and behind.
+    /// A cell's foreground and background after reversing and dimming.
     fn colors(&self, cell: &Cell) -> (Rgb, Rgb) {
         let (mut front, mut back) =
             (Rgb::from_color(cell.fg).unwrap_or(self.ink), Rgb::from_color(cell.bg).unwrap_or(self.ground));
@@ -98,14 +99,14 @@ impl Picture {
             std::mem::swap(&mut front, &mut back);
         }
         if cell.modifier.contains(Modifier::DIM) {
-            // Five eighths of the front on the back.
+            // Five eighths of the foreground on the background.
             let mix = |front: u8, back: u8| ((u16::from(front) * 5 + u16::from(back) * 3) / 8) as u8;
             front = Rgb(mix(front.0, back.0), mix(front.1, back.1), mix(front.2, back.2));
         }
         (front, back)
     }
 
-    /// Grounds, shapes and text of the row whose top is at `y`.
+    /// Backgrounds, shapes and text of the row whose top is at `y`.
     fn row(&mut self, y: u32, row: &[Cell]) {
         let mut run: Option<SvgRun> = None;
         let mut covered = 0; // cells under the right half of a wide character
@@ -157,7 +158,7 @@ impl Picture {
         }
     }
 
-    /// Adds a cell's text to the run, or ends that and begins another.
+    /// Adds a cell's text to the run, or ends the run and begins a new one.
     fn text(
         &mut self,
         run: Option<SvgRun>,
@@ -166,10 +167,10 @@ impl Picture {
         symbol: String,
         cells: u32,
     ) -> Option<SvgRun> {
-        // A line under or through blanks is seen.
+        // A line under or through blanks is visible.
         let lined = Modifier::from_bits_truncate(style.1).intersects(Modifier::UNDERLINED | Modifier::CROSSED_OUT);
         let blank = !lined && symbol.chars().all(|c| c == ' ' || c == '\u{A0}');
-        // Every monospaced font has these; for others another font may stand in, of another width.
+        // Every monospaced font has these; others may come from another font with another width.
         let common = symbol.chars().all(|c| matches!(c, ' '..='~' | '\u{A1}'..='\u{AC}' | '\u{AE}'..='\u{FF}'));
         let only = (!common).then(|| symbol.clone());
         match run {
@@ -203,7 +204,7 @@ impl Picture {
                 '&' => out.push_str("&amp;"),
                 '<' => out.push_str("&lt;"),
                 '>' => out.push_str("&gt;"),
-                // XML 1.0 (2.2) has neither; controls went when the text was fitted.
+                // XML 1.0 (2.2) has neither; control characters went when the text was fitted.
                 '\u{FFFE}' | '\u{FFFF}' => out.push('\u{FFFD}'),
                 c => out.push(c),
             }
@@ -246,7 +247,8 @@ impl Picture {
     }
 }
 
-/// Writes one path for each color: `attributes` end with the one that takes the color, `piece` draws a rectangle.
+/// Writes one path for each color: `attributes` ends with the attribute that takes the color; `piece` draws a
+/// rectangle.
 fn paths(
     out: &mut String,
     lists: &BTreeMap<(Rgb, u32), Vec<Rectangle>>,

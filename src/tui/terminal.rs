@@ -1,8 +1,8 @@
-//! The one file that touches the terminal: entering and leaving it, painting, suspending, and the panic hook.
+//! The only file that touches the terminal: entering and leaving it, painting, suspending, and the panic hook.
 //!
-//! ratatui supplies the buffer and the difference of two buffers, [`super::encode`] its bytes; the rest is done here, so
-//! that each frame is one write inside synchronised-update marks, nothing is written when nothing changed, and no frame asks the
-//! terminal a question (`ratatui::Terminal::clear` asks for the cursor's position and can fail).
+//! ratatui supplies the buffer and the difference of two buffers, [`super::encode`] its bytes. This file does the rest,
+//! so that each frame is one write inside synchronized-update marks, nothing is written when nothing changed, and no
+//! frame asks the terminal a question (`ratatui::Terminal::clear` asks for the cursor's position and can fail).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -30,36 +30,37 @@ use super::rescue;
 /// Room for a frame: a full repaint of 200×60 in color needs about 40 KiB.
 const SCREEN_BYTES: usize = 64 * 1024;
 
-/// Size to assume where the terminal does not tell.
+/// The assumed size, if the terminal does not report one.
 const FALLBACK_SIZE: (u16, u16) = (80, 24);
 
-/// More cells than any display has: an 8K one with the smallest font has half as many. Two buffers of them take 80 MB.
+/// More cells than any display has: an 8K one with the smallest font has half as many. Two buffers of this size take 80
+/// MB.
 const CELLS_MAX: u32 = 1_000_000;
 
-/// Longest text put on the clipboard: xterm's default limit for OSC 52 is about 100 kB of base64.
+/// Longest text for the clipboard: xterm's default limit for OSC 52 is about 100 kB of base64.
 const CLIPBOARD_BYTES: usize = 64 * 1024;
 
-/// How long a terminal may take nothing of what is written to it.
+/// How long a terminal may accept no output.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
-/// Clicks and the wheel, drags where they are known, in the form of SGR. Not what the mouse does with no button down,
-/// which crossterm would switch on as well: it would wake us up, and go over the line, for nothing.
+/// Clicks, the wheel, and drags if the terminal supports them, in SGR form. Movement without a button is left out:
+/// crossterm would enable it too, and it would cost wakeups and bandwidth for nothing.
 const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1002h\x1b[?1006h";
 const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l\x1b[?1000l";
 
-/// Longest device control string that GNU screen is given: it drops those of more than 768 bytes.
+/// Longest control string (DCS) for GNU screen: it drops those of more than 768 bytes.
 const SCREEN_PIECE: usize = 512;
 
-/// What to switch on, and what the terminal is.
+/// What to switch on, and the kind of terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TerminalOptions {
-    /// Report the mouse. The terminal's own selection then needs Shift.
+    /// Report the mouse. Selecting text in the terminal then needs Shift.
     pub mouse: bool,
-    /// GNU screen stands between us and the terminal: see [`super::theme::in_screen`].
+    /// GNU screen runs between us and the terminal: see [`super::theme::in_screen`].
     pub screen: bool,
 }
 
-/// The terminal, taken over until this is dropped. Writes to it fail once it has been closed.
+/// The terminal, held until this is dropped. Writes to it fail once it has been closed.
 #[derive(Debug)]
 pub struct Terminal {
     out: File,
@@ -67,11 +68,11 @@ pub struct Terminal {
     shown: Buffer,
     next: Buffer,
     bytes: Vec<u8>,
-    /// What the terminal shows is not known: clear it and paint everything.
+    /// The terminal's content is unknown: clear it and paint everything.
     repaint: bool,
 }
 
-/// The thread that holds the terminal, while it is in our hands.
+/// The thread that holds the terminal.
 static HOLDER: Mutex<Option<ThreadId>> = Mutex::new(None);
 static HOOK: Once = Once::new();
 
@@ -83,7 +84,8 @@ impl Terminal {
     /// Takes over the terminal on standard output: raw mode, alternate screen, hidden cursor, bracketed paste.
     ///
     /// # Errors
-    /// When standard output is no terminal, or raw mode is refused. Everything that was switched on is switched off again.
+    /// If standard output is not a terminal, or raw mode is refused. Everything that was switched on is switched off
+    /// again.
     pub fn enter(options: TerminalOptions) -> io::Result<Self> {
         let stdout = rustix::stdio::stdout();
         if !rustix::termios::isatty(stdout) {
@@ -104,7 +106,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Columns and rows of the terminal. A size that no terminal has is not believed: the last one stands.
+    /// Columns and rows of the terminal. An impossible size is ignored: the last valid one is used.
     pub fn size(&self) -> (u16, u16) {
         match claimed_size(&self.out) {
             Some(size) if !is_absurd(size) => size,
@@ -113,8 +115,8 @@ impl Terminal {
         }
     }
 
-    /// Lets `view` paint an empty buffer of the terminal's size and brings the terminal to show it. Writes once, or
-    /// not at all when nothing changed.
+    /// Lets `view` paint an empty buffer of the terminal's size, and updates the terminal to show it. Writes once, or
+    /// not at all if nothing changed.
     pub fn draw(&mut self, view: impl FnOnce(&mut Buffer)) -> io::Result<()> {
         let (columns, rows) = self.size();
         let area = Rect::new(0, 0, columns, rows);
@@ -138,10 +140,10 @@ impl Terminal {
         }
         encode(&mut self.bytes, updates);
         queue!(self.bytes, EndSynchronizedUpdate)?;
-        // If writing fails half-way the next frame must not build on this one.
+        // If writing fails halfway, the next frame must not build on this one.
         self.repaint = true;
         match self.write() {
-            // The other end does not read. Everything else goes on; the next frame tries again.
+            // The other end does not read. Everything else continues; the next frame tries again.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(()),
             written => written?,
         }
@@ -155,8 +157,8 @@ impl Terminal {
         self.repaint = true;
     }
 
-    /// Puts `text` on the clipboard by OSC 52, which also works through ssh; a terminal that does not know it ignores it,
-    /// tmux unless its option `set-clipboard` is `on`.
+    /// Puts `text` on the clipboard by OSC 52, which also works through ssh. A terminal without OSC 52 ignores it, and
+    /// so does tmux unless its option `set-clipboard` is `on`.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
         let mut end = text.len().min(CLIPBOARD_BYTES);
         while !text.is_char_boundary(end) {
@@ -178,13 +180,13 @@ impl Terminal {
         self.write()
     }
 
-    /// Gives the terminal back, stops the process group as Ctrl-Z does, and takes the terminal again once the shell
-    /// has continued it.
+    /// Restores the terminal, stops the process group like Ctrl-Z, and takes the terminal again once the shell has
+    /// continued the group.
     ///
-    /// The whole group is stopped, as the terminal driver would do it: a wrapper script in the same group must stop
-    /// too, or the shell would never get the terminal back. In a group without a job-control shell the kernel ignores
-    /// SIGTSTP, so that no stopped program can leave a dead terminal. A program started under trainmon
-    /// belongs in a group of its own.
+    /// The whole group is stopped, like the terminal driver stops it: a wrapper script in the same group must stop too,
+    /// or the shell would never get the terminal back. In a group without a job-control shell the kernel ignores
+    /// SIGTSTP, so that no stopped program can leave a dead terminal. A program that trainmon starts belongs in its own
+    /// group.
     pub fn suspend(&mut self) -> io::Result<()> {
         restore(&mut self.out);
         let _held = crate::signals::no_starts();
@@ -196,12 +198,12 @@ impl Terminal {
 
     /// Takes the terminal again after another program has stopped and continued the process (SIGCONT).
     pub fn resumed(&mut self) -> io::Result<()> {
-        // Leaving first makes crossterm forget the modes that it believes to be set.
+        // Leaving first makes crossterm forget the modes that it assumes to be set.
         let _ = disable_raw_mode();
         self.take()
     }
 
-    /// Gives the terminal back and leaves these lines in it.
+    /// Restores the terminal and prints these lines.
     pub fn leave_with(mut self, lines: &[String]) {
         restore(&mut self.out);
         let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
@@ -223,7 +225,7 @@ impl Terminal {
         self.write()
     }
 
-    /// Writes `bytes` whole.
+    /// Writes all of `bytes`.
     fn write(&mut self) -> io::Result<()> {
         write_whole(&mut self.out, &self.bytes)
     }
@@ -235,10 +237,10 @@ impl Drop for Terminal {
     }
 }
 
-/// An operating system command as GNU screen hands it on to its terminal: in pieces, each a device control string. By
-/// itself a long one would end up as text on the screen.
+/// An operating system command that GNU screen passes on to its terminal: in pieces, each in a control string (DCS).
+/// Without them, a long command would show up as text on the screen.
 fn through_screen(command: &[u8]) -> Vec<u8> {
-    // The end of a device control string is also that of our command, which BEL ends as well.
+    // The end of a DCS string would also end our command, so the command ends with BEL.
     let inside = command.strip_suffix(b"\x1b\\").unwrap_or(command);
     let inside = [inside, b"\x07"].concat();
     let pieces = inside.chunks(SCREEN_PIECE);
@@ -248,7 +250,7 @@ fn through_screen(command: &[u8]) -> Vec<u8> {
 /// Refuses a terminal of an absurd size.
 ///
 /// # Errors
-/// One line that says so. It is no error that there is no terminal.
+/// One line that says so. A missing terminal is not an error.
 pub fn check_size() -> io::Result<()> {
     match claimed_size(rustix::stdio::stdout()) {
         Some(size) if is_absurd(size) => {
@@ -261,7 +263,7 @@ pub fn check_size() -> io::Result<()> {
     }
 }
 
-/// Columns and rows that the terminal says it has, if it says any.
+/// Columns and rows that the terminal reports, if it reports any.
 fn claimed_size(terminal: impl AsFd) -> Option<(u16, u16)> {
     let size = rustix::termios::tcgetwinsize(terminal).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
@@ -271,8 +273,8 @@ fn is_absurd((columns, rows): (u16, u16)) -> bool {
     u32::from(columns) * u32::from(rows) > CELLS_MAX
 }
 
-/// The terminal on standard output, opened anew where that is allowed: it then does not wait on writing, and whoever
-/// shares standard output with us does not notice.
+/// The terminal on standard output, reopened if permitted: writes to it then do not block, and programs that share
+/// standard output with us are not affected.
 fn own_handle() -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match rustix::fs::open("/proc/self/fd/1", flags, Mode::empty()) {
@@ -282,10 +284,10 @@ fn own_handle() -> io::Result<File> {
     }
 }
 
-/// Writes everything, as fast as the terminal takes it.
+/// Writes everything, as fast as the terminal accepts it.
 ///
 /// # Errors
-/// `TimedOut` when it takes nothing for [`PATIENCE`]: a stalled connection must not keep signals from being heard.
+/// `TimedOut` if it accepts nothing for [`PATIENCE`]: a stalled connection must not keep signals from being handled.
 fn write_whole(out: &mut File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match out.write(bytes) {
@@ -315,8 +317,8 @@ fn restore(out: &mut File) {
     rescue::release();
 }
 
-/// Restores the terminal before a panic of the thread that holds it prints its message. A panic of another thread leaves
-/// the screen alone: that thread's source is then gone, and the screen says so.
+/// Restores the terminal before the thread that holds it prints its panic message. A panic of another thread leaves the
+/// screen alone: that thread's source is gone, and the screen says so.
 fn install_hook() {
     HOOK.call_once(|| {
         let before = std::panic::take_hook();

@@ -1,7 +1,7 @@
-//! Colors and glyphs. Color only ever repeats what a letter, a word or a texture already says.
+//! Colors and glyphs. Color only repeats what a letter, a word or a texture already says.
 //!
-//! What the colors are is the [`Palette`]'s business, how many of them the terminal has [`Depth`]'s. Without color
-//! (`NO_COLOR`, `--no-color`) modifiers stay; `--ascii` draws with ASCII alone.
+//! [`Palette`] knows the colors, [`Depth`] how many of them the terminal supports. Without color (`NO_COLOR`,
+//! `--no-color`) modifiers stay; `--ascii` draws with ASCII alone.
 
 mod color;
 #[cfg(test)]
@@ -18,12 +18,12 @@ pub use palette::{ColorSlot, Palette};
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 
-/// How many colors the terminal has.
+/// How many colors the terminal supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// None, or none are wanted.
+    /// No colors: unsupported, or switched off.
     None,
-    /// The 16 that have names and look as the terminal's owner likes.
+    /// The 16 named colors, which the terminal's user can set.
     Ansi16,
     /// xterm's 256.
     Indexed256,
@@ -49,32 +49,32 @@ impl Default for Theme {
     }
 }
 
-/// How one of several is told from the others.
+/// How a kind of thing is told from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Word of the legend.
+    /// Word in the legend.
     pub word: &'static str,
     /// Color.
     pub slot: ColorSlot,
-    /// Texture, which tells without any color.
+    /// Texture, which works without color.
     pub glyph: char,
-    /// The texture in ASCII.
+    /// Texture in ASCII.
     pub ascii: char,
 }
 
 impl Look {
     /// A worker on a CPU.
     pub const BUSY: Self = Self::new("busy", ColorSlot::Orange, '█', 'B');
-    /// One that waits for its data.
+    /// A worker that waits for its data.
     pub const IO: Self = Self::new("io", ColorSlot::Sky, '▒', 'i');
-    /// One that queues for a CPU.
+    /// A worker that queues for a CPU.
     pub const QUEUE: Self = Self::new("queue", ColorSlot::Vermillion, '╳', 'q');
-    /// One that has nothing to do.
+    /// An idle worker.
     pub const IDLE: Self = Self::new("idle", ColorSlot::Grey, '·', '.');
-    /// What a worker's time goes into, from left to right.
+    /// Where a worker's time goes, from left to right.
     pub const STAGES: [Self; 4] = [Self::BUSY, Self::IO, Self::QUEUE, Self::IDLE];
 
-    /// A percentage of which less is better, such as queueing or pressure: green, amber from 10, red from 25.
+    /// A percentage that should be low, such as queueing or pressure: green, amber from 10, red from 25.
     pub fn of_pressure(percent: f32) -> Self {
         let slot = match percent {
             25.0.. => ColorSlot::Vermillion,
@@ -126,8 +126,8 @@ impl Theme {
         Self { depth: Depth::None, ascii, palette: Palette::MONOCHROME }
     }
 
-    /// What flags and environment ask for: see [`Depth`]; `no_color` and `ascii` are the flags, and the palette fits the
-    /// background where the environment tells it.
+    /// The theme that flags and environment ask for: see [`Depth`]. `no_color` and `ascii` are the flags; the palette
+    /// fits the background if the environment reports it.
     pub fn detect(no_color: bool, ascii: bool, variable: impl Fn(&str) -> Option<String>) -> Self {
         Self {
             depth: if no_color { Depth::None } else { detect::depth(&variable) },
@@ -136,7 +136,7 @@ impl Theme {
         }
     }
 
-    /// A slot as a foreground color; without colors nothing, but for what matters less.
+    /// A slot as a foreground color; without colors, only less important text has a style.
     fn fg(self, slot: ColorSlot) -> Style {
         match self.depth {
             Depth::None if matches!(slot, ColorSlot::Dim | ColorSlot::Edge) => {
@@ -151,7 +151,7 @@ impl Theme {
         self.palette.shade(slot).at(self.depth)
     }
 
-    /// Text on a ground of its own; the terminal's own colors reversed where 16 or fewer leave no choice.
+    /// Text on its own background; with 16 colors or fewer, the terminal's own colors reversed.
     fn pair(self, text: ColorSlot, ground: ColorSlot) -> Style {
         match self.depth {
             Depth::None | Depth::Ansi16 => Style::new().add_modifier(Modifier::REVERSED),
@@ -159,7 +159,7 @@ impl Theme {
         }
     }
 
-    /// Text that matters less.
+    /// Less important text.
     pub fn dim(self) -> Style {
         self.fg(ColorSlot::Dim)
     }
@@ -169,7 +169,8 @@ impl Theme {
         self.fg(ColorSlot::Edge)
     }
 
-    /// A row of a filled chart at a part of its height, 0–1: faint below, bright at the top. A row has one color, whatever the
+    /// A row of a filled chart at a relative height, 0–1: faint below, bright at the top. A row has one color
+    /// regardless of the values: color changes are most of what a chart costs a terminal.
     /// values are: changes of color are most of what a chart costs a terminal.
     pub fn filled(self, look: Look, part: f64) -> Style {
         match self.depth {
@@ -180,17 +181,17 @@ impl Theme {
         }
     }
 
-    /// What must not be overlooked: a hung job, a throttled GPU.
+    /// Alarms: a hung job, a throttled GPU.
     pub fn alarm(self) -> Style {
         self.fg(ColorSlot::Vermillion)
     }
 
-    /// What goes well: a healthy run.
+    /// Good news: a healthy run.
     pub fn good(self) -> Style {
         self.fg(ColorSlot::Green)
     }
 
-    /// Text that matters.
+    /// Important text.
     pub fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
@@ -200,7 +201,7 @@ impl Theme {
         self.pair(ColorSlot::BarText, ColorSlot::Bar)
     }
 
-    /// The row that is selected.
+    /// The selected row.
     pub fn selected(self) -> Style {
         self.pair(ColorSlot::SelectedText, ColorSlot::Selected)
     }
@@ -211,7 +212,7 @@ impl Theme {
         self.fg(ColorSlot::Cursor).add_modifier(emphasis)
     }
 
-    /// Something is wrong with a source, or a notice.
+    /// A notice, or a problem with a source.
     pub fn warning(self) -> Style {
         self.fg(ColorSlot::Warning).add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
     }
@@ -221,7 +222,7 @@ impl Theme {
         Style::new().add_modifier(Modifier::UNDERLINED)
     }
 
-    /// A timeline of what this class is about.
+    /// A timeline about this class.
     pub fn series(self, class: Class) -> Style {
         self.style(class.look())
     }
@@ -236,13 +237,13 @@ impl Theme {
         if self.ascii { look.ascii } else { look.glyph }
     }
 
-    /// What stands where nothing was measured.
+    /// The text for values that were not measured.
     pub fn gap_glyph(self) -> char {
         if self.ascii { '-' } else { '–' }
     }
 }
 
-/// The ASCII stand-in for a character that this program draws, `?` for anything else.
+/// The ASCII replacement for a character that this program draws, `?` for anything else.
 pub fn ascii(c: char) -> char {
     match c {
         ' '..='~' => c,

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! ┌ title: program, target, phase, steps; PAUSED or REPLAY with the moment shown ┐
-//! │ banner: class, cause, how sure, since when                                   │
+//! │ banner: class, cause, confidence, since when                                 │
 //! │         one sentence of why; what to do first                                │
 //! │ the page: on the overview                                                    │
 //! │   verdicts │ letters, one per stretch of time                                │

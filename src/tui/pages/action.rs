@@ -1,8 +1,8 @@
-//! What keys do, whichever they are.
+//! Actions: what keys do, regardless of which keys.
 
 use super::Page;
 
-/// What a key does, or a click that stands for one; its line in the table of keys says it in words.
+/// What a key does, or a click that has the same effect; its line in the table of keys puts it into words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the table of keys is the documentation")]
 pub enum Action {
@@ -33,7 +33,7 @@ pub enum Action {
     Enter,
     NextSort,
     SortMenu,
-    /// By the column with this word.
+    /// By the column with this name.
     Sort(&'static str),
     Reverse,
     Tree,
@@ -56,7 +56,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Rows by which it moves in a list of which so many are visible.
+    /// Rows by which it moves in a list with so many visible rows.
     pub fn rows(self, visible: usize) -> Option<isize> {
         let page = isize::try_from(visible).unwrap_or(isize::MAX).max(1);
         Some(match self {

@@ -1,7 +1,7 @@
-//! The pages: one folder each, and the one list of them.
+//! The pages: one folder each, and the only list of them.
 //!
-//! The list has the names, keys and footer of each page; its folder has a type of that name, which is what the page
-//! remembers, and says what its keys do and how it is drawn. The order of the list is that of Tab.
+//! The list has the names, keys and footer of each page. Its folder has a type of the same name: the page's state, how
+//! it responds to keys, and how it is drawn. The list is in the order of Tab.
 
 pub mod action;
 mod chain;
@@ -23,8 +23,8 @@ use super::widgets::{Confirm, Drawn, Hit, Menu, Prompt, Purpose, Scene};
 use crate::jobs::{JobKey, Needs};
 use action::Action;
 
-/// Names the pages in their order: what is on each, for `docs/screen.md`; its type and folder, whose name is its word in
-/// the configuration; name, short name, keys and their help; and what is not as usual.
+/// Declares the pages in their order: what each shows, for `docs/screen.md`; its type and folder, whose name is also
+/// its name in the configuration; name, short name, keys and their help; and settings that differ from the default.
 macro_rules! pages {
     ($(
         $(#[doc = $about:literal])+
@@ -53,7 +53,7 @@ macro_rules! pages {
             }
         }
 
-        /// What the pages remember.
+        /// The state of all pages.
         #[derive(Debug, Clone, Default)]
         pub struct Pages { $(pub(in crate::tui) $folder: $folder::$page,)* }
 
@@ -63,7 +63,7 @@ macro_rules! pages {
                 match page { $(Page::$page => &self.$folder,)* }
             }
 
-            /// A page that something happens to.
+            /// A page, for changes.
             pub(in crate::tui) fn get_mut(&mut self, page: Page) -> &mut dyn Content {
                 match page { $(Page::$page => &mut self.$folder,)* }
             }
@@ -113,26 +113,26 @@ pages! {
         in_footer: false;
 }
 
-/// What is said about a page.
+/// Description of a page.
 #[derive(Debug)]
 pub struct PageSpec {
-    /// Its word in the configuration.
+    /// Its name in the configuration.
     pub word: &'static str,
     /// What is on it.
     pub about: &'static str,
     /// Its name on the tab.
     pub name: &'static str,
-    /// The same where cells are few.
+    /// A shorter name for narrow terminals.
     pub short: &'static str,
-    /// Its keys: the number of its place, and what else people try.
+    /// Its keys: its number in the list, and other keys that people try.
     pub keys: &'static str,
-    /// What they show, for the help.
+    /// What it shows, for the help.
     pub help: &'static str,
     /// Actions and their words for the footer, the most useful first.
     pub footer: &'static [(Action, &'static str)],
     /// What it needs beyond the ordinary samples.
     pub needs: Needs,
-    /// It has a tab in the footer.
+    /// Whether it has a tab in the footer.
     pub in_footer: bool,
 }
 
@@ -140,7 +140,7 @@ pub struct PageSpec {
 const NOTHING: Needs = Needs { stacks: false, neighbours: false, candidates: false };
 
 impl PageSpec {
-    /// That of a page with timelines or text.
+    /// The needs of a page with timelines or text.
     const fn usual(word: &'static str, [about, name, short, keys, help]: [&'static str; 5]) -> Self {
         let footer = &[
             (Action::Pause, "pause"),
@@ -154,7 +154,7 @@ impl PageSpec {
 }
 
 impl Page {
-    /// Place in the order of Tab.
+    /// Index in the order of Tab.
     pub fn index(self) -> usize {
         self as usize
     }
@@ -164,22 +164,22 @@ impl Page {
         self.spec().name
     }
 
-    /// The page so many places further on, round the end.
+    /// The page so many places further on, wrapping around at the end.
     pub fn after(self, steps: usize) -> Self {
         Self::ALL.get((self.index() + steps) % Self::ALL.len()).copied().unwrap_or_default()
     }
 }
 
-/// What a page does: draw, at least.
+/// What a page does: at least, draw itself.
 pub trait Content {
     /// Draws the page from its line `top` on, and notes what is where.
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, top: usize, drawn: &mut Drawn);
 
-    /// Another frame is shown, or the page has come up. Pages that are not seen cost nothing: they are refreshed when
-    /// they come up.
+    /// Updates to another frame, or to the current one when the page opens. Hidden pages cost nothing: they are
+    /// refreshed when they open.
     fn refresh(&mut self, _scene: &Scene<'_>) {}
 
-    /// Moves the selection by so many rows; false where there is none and the page is scrolled instead.
+    /// Moves the selection by so many rows; false if there is no selection, so that the page scrolls instead.
     fn select_by(&mut self, _rows: isize, _scene: &Scene<'_>) -> bool {
         false
     }
@@ -189,31 +189,31 @@ pub trait Content {
         Reply::Changed
     }
 
-    /// A row or a heading was clicked on.
+    /// Responds to a click on a row or a heading.
     fn click(&mut self, _hit: Hit, _scene: &Scene<'_>) -> Reply {
         Reply::Changed
     }
 
-    /// Text was typed into a prompt that the page has opened.
+    /// Takes in the text of a prompt that the page opened.
     fn typed(&mut self, _purpose: Purpose, _text: &str, _scene: &Scene<'_>) {}
 }
 
-/// What a page, the list of jobs or a menu wants done after a key.
+/// What a page, the list of jobs or a menu asks for after a key.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// Nothing that shows.
+    /// Nothing visible.
     Nothing,
     /// Draw.
     Changed,
-    /// Let one of several be chosen.
+    /// Show a choice of several.
     Menu(Menu<Reply>),
-    /// Let a text be typed.
+    /// Open a prompt.
     Prompt(Prompt),
-    /// Ask this.
+    /// Ask this question.
     Confirm(Confirm),
     /// Show the selected process in full.
     Detail,
-    /// Say this in the footer.
+    /// Show this in the footer.
     Notice(String),
     /// Do what a key does.
     Act(Action),

@@ -1,15 +1,15 @@
-//! Characters that are pictures: blocks and braille (Unicode's block elements and braille patterns) and the light lines
-//! of boxes, as rectangles and dots inside a cell of 8×16 units.
+//! Characters that are pictures: blocks and braille (Unicode's block elements and braille patterns) and light
+//! box-drawing lines, as rectangles and dots inside a cell of 8×16 units.
 
 /// x, y, width, height.
 pub(super) type Rectangle = (u32, u32, u32, u32);
 
-/// What a character looks like.
+/// The shape of a character.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Parts of the cell.
     Rectangles(Vec<Rectangle>),
-    /// The whole cell in stripes, so many quarters of it filled: a texture, not only another color.
+    /// The whole cell in stripes, with so many quarters of it filled: a texture, not only another color.
     Shade(u32),
     /// The dots of a braille character, by its number in the block.
     Dots(u32),
@@ -17,12 +17,13 @@ pub(super) enum Shape {
 
 /// Quarters of a cell with their bits in [`QUADRANTS`].
 const QUARTERS: [(u8, Rectangle); 4] = [(1, (0, 0, 4, 8)), (2, (4, 0, 4, 8)), (4, (0, 8, 4, 8)), (8, (4, 8, 4, 8))];
-/// The quarters that are filled, from U+2596 on.
+/// The filled quarters, from U+2596 on.
 const QUADRANTS: [u8; 10] = [4, 8, 1, 1 | 4 | 8, 1 | 8, 1 | 2 | 4, 1 | 2 | 8, 2, 2 | 4, 2 | 4 | 8];
 
-/// Arms of a line, one unit thick and meeting in the middle, with their bits in [`LINES_OF_BOXES`]: left, right, up, down.
+/// Arms of a line, one unit thick, that meet in the middle, with their bits in [`LINES_OF_BOXES`]: left, right, up,
+/// down.
 const ARMS: [(u8, Rectangle); 4] = [(1, (0, 8, 4, 1)), (2, (4, 8, 4, 1)), (4, (4, 0, 1, 9)), (8, (4, 8, 1, 8))];
-/// The arms that characters have. Round corners are drawn as square ones.
+/// The arms of each character. Round corners are drawn as square ones.
 const LINES_OF_BOXES: [(&str, u8); 11] = [
     ("─", 1 | 2),
     ("│", 4 | 8),
@@ -38,7 +39,7 @@ const LINES_OF_BOXES: [(&str, u8); 11] = [
 ];
 
 impl Shape {
-    /// The shape of a cell's text, `None` where it is text.
+    /// The shape of a cell's character, `None` if it is drawn as text.
     pub(super) fn from_symbol(symbol: &str) -> Option<Self> {
         let mut chars = symbol.chars();
         let (c, None) = (chars.next()?, chars.next()) else { return None };

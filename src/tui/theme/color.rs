@@ -1,15 +1,15 @@
 //! Colors as numbers: hex, xterm's palettes, contrast, and the nearest entry of a palette.
 //!
-//! The nearest entry is that in Oklab, which the tests of the themes need anyway. ansi_colours has the LGPL; its entries
-//! are 1.2 times as far off (mean CIEDE2000 over random colors: 6.8, here 5.7), those of anstyle-lossy 1.1 times, and
-//! 1.2 times among the 16 named colors (18.1, here 15.3).
+//! The nearest entry is measured in Oklab, which the tests of the themes need anyway. ansi_colours has the LGPL; its
+//! entries are 1.2 times as far off (mean CIEDE2000 over random colors: 6.8, here 5.7). Those of anstyle-lossy are 1.1
+//! times as far off, and 1.2 times among the 16 named colors (18.1, here 15.3).
 
 use std::ops::RangeInclusive;
 
 use ratatui::style::Color;
 use serde::Deserialize;
 
-/// A color in sRGB, in files `#rrggbb`.
+/// A color in sRGB; `#rrggbb` in files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Rgb(pub u8, pub u8, pub u8);
@@ -32,7 +32,7 @@ impl Rgb {
     /// White.
     pub const WHITE: Self = Self(255, 255, 255);
 
-    /// What a terminal shows for `color`, xterm's defaults taken for its named ones; `None` for the terminal's own
+    /// What a terminal shows for `color`, with xterm's defaults for the named ones; `None` for the terminal's own
     /// foreground or background.
     pub fn from_color(color: Color) -> Option<Self> {
         match color {
@@ -161,13 +161,13 @@ mod tests {
     fn contrast_is_wcags() {
         assert!((Rgb::BLACK.contrast(Rgb::WHITE) - 21.0).abs() < 1e-9);
         assert!((Rgb::WHITE.contrast(Rgb::WHITE) - 1.0).abs() < 1e-9);
-        // The example of WebAIM's checker: #767676 on white is the lightest grey that passes AA.
+        // The example of WebAIM's checker: #767676 on white is the lightest gray that passes AA.
         assert!((Rgb(0x76, 0x76, 0x76).contrast(Rgb::WHITE) - 4.54).abs() < 0.01);
     }
 
     #[test]
     fn a_palettes_own_colors_are_their_nearest() {
-        // 16 and 231 stand for themselves; 59, 102, … of the cube are also grays of the ramp: the first one wins.
+        // 16 and 231 map to themselves; 59, 102, … of the cube are also grays of the ramp: the first one wins.
         for index in 16..=255 {
             let nearest = Rgb::indexed(index).nearest(Rgb::FIXED);
             assert_eq!(Rgb::indexed(nearest), Rgb::indexed(index), "{index} → {nearest}");

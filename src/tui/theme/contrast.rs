@@ -1,4 +1,4 @@
-//! Tests of the built-in themes: whether they can be read, and what people see who see other colors.
+//! Tests of the built-in themes: whether they can be read, also by people with color blindness.
 
 use ratatui::style::Color;
 
@@ -36,10 +36,10 @@ const HUES: [ColorSlot; 8] = [
 struct Expected {
     name: &'static str,
     grounds: &'static [Rgb],
-    /// Least contrast of any text.
+    /// Minimum contrast of any text.
     contrast: f64,
-    /// Least distance in Oklab of two colors of one chart, in any of the sights. About 0.02 can just be noticed side
-    /// by side. Colors that are dark enough to be read on white leave little room, least of all among xterm's.
+    /// Minimum distance in Oklab of two colors of one chart, for each kind of color vision. About 0.02 is just
+    /// noticeable side by side. Colors dark enough to be read on white leave little room, especially among xterm's.
     true_color: f64,
     indexed: f64,
 }
@@ -62,7 +62,7 @@ const THEMES: [Expected; 3] = [
     Expected { name: "high-contrast", grounds: &[Rgb::BLACK], contrast: 7.0, true_color: 0.07, indexed: 0.07 },
 ];
 
-/// Every built-in theme at both depths whose colors are known.
+/// Every built-in theme at both depths with known colors.
 fn each(mut check: impl FnMut(&Expected, Theme)) {
     assert!(THEMES.iter().map(|theme| theme.name).eq(Palette::names()));
     for expected in &THEMES {

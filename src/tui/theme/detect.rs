@@ -1,10 +1,10 @@
-//! What a terminal can show, from its environment: how many colors, whether more than ASCII, and a guess at what is
-//! behind the text. Nothing is asked of the terminal itself, for an answer may never come.
+//! What a terminal supports, according to its environment: how many colors, whether more than ASCII, and a guess at its
+//! background. The terminal itself is never asked, because an answer may never come.
 
 use super::Depth;
 use super::palette::Palette;
 
-/// The non-empty value of a variable.
+/// The value of a variable, if it is not empty.
 fn set(variable: &impl Fn(&str) -> Option<String>, name: &str) -> Option<String> {
     variable(name).filter(|value| !value.is_empty())
 }
@@ -12,24 +12,24 @@ fn set(variable: &impl Fn(&str) -> Option<String>, name: &str) -> Option<String>
 /// Terminals with 256 colors whose names do not say so.
 const TERMS_256: [&str; 8] =
     ["xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "contour", "rio", "konsole"];
-/// Beginnings of the names of terminals with 16 colors, or 8 and bold.
+/// Prefixes of the names of terminals with 16 colors, or 8 and bold.
 const TERMS_16: [&str; 16] = [
     "linux", "xterm", "screen", "tmux", "rxvt", "vt1", "vt2", "ansi", "cygwin", "gnome", "putty", "mlterm", "eterm",
     "st", "cons", "hurd",
 ];
 
-/// How many colors: none by `NO_COLOR` (present and not empty, no-color.org) and on a terminal that is dumb or not
-/// known, else what `COLORTERM` and the terminal's name say.
+/// How many colors: none with `NO_COLOR` (present and not empty, no-color.org) and on a dumb or unknown terminal;
+/// otherwise according to `COLORTERM` and the terminal's name.
 pub(super) fn depth(variable: &impl Fn(&str) -> Option<String>) -> Depth {
     let term = set(variable, "TERM").unwrap_or_default().to_ascii_lowercase();
-    // COLORTERM is inherited by programs inside a terminal that know no colors (Emacs' shell is TERM=dumb).
+    // COLORTERM is inherited by programs inside a terminal that supports no colors (Emacs' shell is TERM=dumb).
     let known = |names: &[&str]| names.iter().any(|name| term.starts_with(name));
     let monochrome = term.ends_with("-m") || term.contains("mono");
     let many = term.contains("256color") || term.contains("-direct") || known(&TERMS_256);
     if set(variable, "NO_COLOR").is_some() || monochrome || !(many || known(&TERMS_16)) {
         return Depth::None;
     }
-    // The Linux console takes 24-bit colors and shows the nearest of 16.
+    // The Linux console accepts 24-bit colors and shows the nearest of 16.
     if term.starts_with("linux") {
         return Depth::Ansi16;
     }
@@ -43,21 +43,22 @@ pub(super) fn depth(variable: &impl Fn(&str) -> Option<String>) -> Depth {
     }
 }
 
-/// Whether it is GNU screen that reads what is written, here or where ssh was started. tmux may call itself a `screen` as
-/// well and is known by its own variable; where one runs in the other both variables are set, and the name has to tell.
+/// Whether GNU screen reads the output, here or where ssh was started. tmux may also call itself `screen`, and is known
+/// by its own variable. If one runs inside the other, both variables are set, and the name decides.
 pub fn in_screen(variable: impl Fn(&str) -> Option<String>) -> bool {
     let term = set(&variable, "TERM").unwrap_or_default();
     let session = set(&variable, "STY").is_some();
     !term.starts_with("tmux") && (session || term.starts_with("screen") && set(&variable, "TMUX").is_none())
 }
 
-/// ASCII alone: by a locale that is not UTF-8, on the Linux console, whose fonts have no braille, and on a dumb terminal.
+/// Whether to use ASCII alone: in a locale that is not UTF-8, on the Linux console, whose fonts have no braille, and on
+/// a dumb terminal.
 pub(super) fn ascii(variable: &impl Fn(&str) -> Option<String>) -> bool {
     let term = set(variable, "TERM").unwrap_or_default();
     !utf8_locale(variable).unwrap_or(false) || term == "linux" || term == "dumb"
 }
 
-/// Whether the locale's characters are UTF-8; nothing where no locale is set.
+/// Whether the locale's characters are UTF-8; `None` if no locale is set.
 pub fn utf8_locale(variable: &impl Fn(&str) -> Option<String>) -> Option<bool> {
     // The first of the three that is set decides (locale(7)).
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| set(variable, name))?;
@@ -65,8 +66,8 @@ pub fn utf8_locale(variable: &impl Fn(&str) -> Option<String>) -> Option<bool> {
     Some(locale.contains("utf-8") || locale.contains("utf8"))
 }
 
-/// The theme for the terminal's background: `COLORFGBG` (rxvt, Konsole and others) ends in the background's number among
-/// the 16, of which 7 and 15 are light. Dark where it is not set.
+/// The theme for the terminal's background: `COLORFGBG` (rxvt, Konsole and others) ends with the background's number
+/// among the 16, of which 7 and 15 are light. Dark if it is not set.
 pub(super) fn palette(variable: &impl Fn(&str) -> Option<String>) -> Palette {
     let colors = set(variable, "COLORFGBG").unwrap_or_default();
     match colors.rsplit(';').next() {
@@ -142,7 +143,7 @@ mod tests {
     fn gnu_screen_is_told_from_tmux() {
         let (sty, tmux) = (("STY", "12.pts-0.host"), ("TMUX", "/tmp/tmux-0/default,1,0"));
         assert!(in_screen(with(&[("TERM", "screen"), sty])) && in_screen(with(&[sty])));
-        // Through ssh only the name comes along.
+        // Through ssh, only the name is passed on.
         assert!(in_screen(with(&[("TERM", "screen.xterm-256color")])));
         assert!(in_screen(with(&[("TERM", "screen"), sty, tmux])), "screen in tmux");
         assert!(!in_screen(with(&[("TERM", "tmux-256color"), sty, tmux])), "tmux in screen");

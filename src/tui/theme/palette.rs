@@ -1,7 +1,7 @@
 //! The colors of a theme: named slots, read from a TOML file.
 //!
-//! Each slot has a true color, one of xterm's 256 and one of the 16 that every terminal names; a file may give all
-//! three, and what it leaves out is the nearest. The built-in themes are the files in `assets/themes`.
+//! Each slot has a true color, one of xterm's 256 and one of the 16 that every terminal names. A file may give all
+//! three; missing ones are the nearest. The built-in themes are the files in `assets/themes`.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -14,17 +14,17 @@ use super::Depth;
 use super::color::{ANSI, Rgb};
 use crate::text::{fit, refused, refused_by_toml};
 
-/// The slots, and the theme file that has a key for each.
+/// The slots, each with its key in theme files.
 macro_rules! slots {
     ($($(#[$doc:meta])* $slot:ident $key:ident;)*) => {
-        /// What has a color. The first eight are those of Okabe and Ito (2008) or stand in their place.
+        /// What has a color. The first eight are those of Okabe and Ito (2008) or replace them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum ColorSlot {
             $($(#[$doc])* $slot,)*
         }
 
         impl ColorSlot {
-            /// How many there are.
+            /// Number of slots.
             const COUNT: usize = [$(Self::$slot),*].len();
         }
 
@@ -50,7 +50,7 @@ slots! {
     Orange orange;
     /// Storage.
     Sky sky;
-    /// The device.
+    /// The GPU.
     Green green;
     /// Unknown.
     Yellow yellow;
@@ -60,13 +60,13 @@ slots! {
     Vermillion vermillion;
     /// The CPU.
     Purple purple;
-    /// Idle, anything else.
+    /// Idle, and everything else.
     Grey grey;
-    /// Ordinary text. On a terminal that is the terminal's own color; an exported picture needs to know.
+    /// Ordinary text. On a terminal, this is the terminal's own color; an exported picture needs a value.
     Text text;
-    /// What is assumed to be behind the text. Never painted on a terminal.
+    /// The assumed background of text. Never painted on a terminal.
     Background background;
-    /// Text that matters less.
+    /// Less important text.
     Dim dim;
     /// Frames and rules.
     Edge edge;
@@ -74,11 +74,11 @@ slots! {
     Warning warning;
     /// Text of the title bar and of keys.
     BarText bar_text;
-    /// What is behind it.
+    /// Background of the title bar and of keys.
     Bar bar;
     /// Text of the selected row.
     SelectedText selected_text;
-    /// What is behind it.
+    /// Background of the selected row.
     Selected selected;
     /// The cursor in the charts.
     Cursor cursor;
@@ -114,11 +114,11 @@ impl Shade {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Palette {
     shades: [Shade; ColorSlot::COUNT],
-    /// The same on their way to the background, the faintest first: the rows of filled charts from below.
+    /// The same colors faded toward the background, the faintest first: the rows of filled charts from the bottom.
     faded: [[Shade; FADED.len()]; ColorSlot::COUNT],
 }
 
-/// How far faded colors are on their way to the background, 0–1.
+/// How far faded colors are toward the background, 0–1.
 const FADED: [f64; 3] = [0.6, 0.4, 0.2];
 
 /// The built-in themes' files; the first is the default.
@@ -133,7 +133,7 @@ static BUILT_IN: LazyLock<[(&str, Palette); 3]> = LazyLock::new(|| {
 });
 
 impl Palette {
-    /// Light grey on black: what a picture of a screen without colors looks like.
+    /// Light gray on black: what a picture of a screen without colors looks like.
     pub(super) const MONOCHROME: Self = {
         let grey = Shade { rgb: Rgb(0xD0, 0xD0, 0xD0), indexed: 252, ansi: 7 };
         let black = Shade { rgb: Rgb::BLACK, indexed: 16, ansi: 0 };
@@ -157,10 +157,10 @@ impl Palette {
         BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, palette)| *palette)
     }
 
-    /// The name of the theme that fits the terminal's background, as far as the environment says.
+    /// The name of the theme that fits the terminal's background, according to the environment.
     pub const AUTO: &'static str = "auto";
 
-    /// The themes to choose from with their names: `auto`, which is this one, and the built-in ones.
+    /// The themes to choose from, with their names: `auto`, which is this one, and the built-in ones.
     pub fn choices(auto: Self) -> Vec<(String, Self)> {
         [(Self::AUTO, auto)]
             .iter()
@@ -181,11 +181,11 @@ impl Palette {
         light
     }
 
-    /// Reads a theme file: slots as `orange = "#e69f00"` or `orange = { hex = "#e69f00", xterm = 178, ansi = "yellow" }`.
-    /// What it does not name is taken from the built-in theme that `base` names, `dark` unless it does.
+    /// Reads a theme file: slots as `orange = "#e69f00"` or `orange = { hex = "#e69f00", xterm = 178, ansi = "yellow"
+    /// }`. Missing slots come from the built-in theme in `base`, or from `dark` if there is no `base`.
     ///
     /// # Errors
-    /// The first thing that is wrong and where, on one line: no TOML, an unknown key, a color that is none.
+    /// The first problem and its location, on one line: invalid TOML, an unknown key, an invalid color.
     pub fn parse(text: &str) -> Result<Self, String> {
         read(text, Self::built_in)
     }
@@ -195,7 +195,7 @@ impl Palette {
         self.shades.get(slot as usize).copied().unwrap_or(first)
     }
 
-    /// The color of a slot at a part of the height of a chart, 0–1: faint below, itself at the top.
+    /// The color of a slot at a relative height of the chart, 0–1: faint below, the full color at the top.
     pub(super) fn at_height(&self, slot: ColorSlot, part: f64) -> Shade {
         let step = (part * (FADED.len() + 1) as f64) as usize;
         let faded = self.faded.get(slot as usize).and_then(|steps| steps.get(step));
@@ -227,13 +227,13 @@ fn read(text: &str, base: impl Fn(&str) -> Option<Palette>) -> Result<Palette, S
     Ok(palette)
 }
 
-/// One slot as the file gives it.
+/// A slot as given in the file.
 #[derive(Debug)]
 struct Entry(Shade);
 
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        /// A table, where the hex color alone is not enough.
+        /// A table, if the hex color alone is not enough.
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct PaletteTable {

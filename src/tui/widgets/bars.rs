@@ -1,4 +1,4 @@
-//! Bars of parts, and the list of bars, one for each worker or rank, side by side where the terminal is wide.
+//! Bars of parts, and lists of bars, one for each worker or rank, side by side if the terminal is wide.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -7,25 +7,25 @@ use ratatui::style::Style;
 use super::panel;
 use super::text::write;
 
-/// How many bars stand side by side in `width` cells.
+/// How many bars fit side by side in `width` cells.
 pub fn columns(width: u16) -> u16 {
     (width / 40).max(1)
 }
 
-/// Where each bar of a list stands.
+/// The positions of a list's bars.
 pub fn places(area: Rect) -> impl Iterator<Item = Rect> {
     let columns = columns(area.width);
     let width = area.width / columns;
     area.rows().flat_map(move |row| (0..columns).map(move |c| Rect { x: row.x + c * width, width, ..row }))
 }
 
-/// How many bars fit into a panel that takes `area` on this screen.
+/// How many bars fit into a panel that fills `area` on this screen.
 pub fn room(area: Rect, screen: Rect) -> usize {
     let edges = panel::edges(screen);
     usize::from(area.height.saturating_sub(edges)) * usize::from(columns(area.width.saturating_sub(2 * (edges - 1))))
 }
 
-/// Draws a share, 0–1, as a bar of blocks; `rest` stands for what is not filled.
+/// Draws a share, 0–1, as a bar of blocks; `rest` is drawn in the part that is not filled.
 pub fn share(buf: &mut Buffer, area: Rect, share: f64, style: Style, rest: Option<(&str, Style)>) {
     let filled = (share.clamp(0.0, 1.0) * f64::from(area.width)).round() as u16;
     for cell in 0..area.width {

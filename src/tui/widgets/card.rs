@@ -1,4 +1,4 @@
-//! The answer: what holds the run back, how sure that is and since when, why, and what to do first.
+//! The answer: what holds the run back, with the confidence and since when, why, and what to do first.
 //!
 //! It is read first, at three in the morning, so it is in the same place on every page and needs no color.
 
@@ -13,11 +13,11 @@ use crate::diagnosis::verdict::{Class, Phase, Verdict};
 use crate::text::{fit, sanitise, wrap};
 use crate::tui::format;
 
-/// Seconds within which an unknown verdict only means that the first one has not been reached.
+/// Within so many seconds, an unknown verdict only means that the first one is still to come.
 const PENDING_S: f64 = 8.0;
 /// Seconds after which the first verdict usually comes.
 const FIRST_S: f64 = 3.0;
-/// Turns once a sample while there is nothing else to see.
+/// Turns once per sample while there is nothing else to see.
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
 /// Rows of the card on a screen of this size: the same on every page and for every verdict, so that nothing jumps.
@@ -30,7 +30,7 @@ pub fn rows(screen: Rect) -> u16 {
     }
 }
 
-/// Whether the first verdict is still on its way.
+/// Whether the first verdict is still to come.
 pub fn is_pending(verdict: &Verdict) -> bool {
     verdict.class == Class::Unknown && verdict.phase == Phase::Unknown && verdict.observed_s < PENDING_S
 }
@@ -51,7 +51,8 @@ pub fn heading(scene: &Scene<'_>) -> Piece {
     (format!("{mark}{}", verdict.heading()), accent(scene).patch(theme.strong()))
 }
 
-/// The color of the answer, carried from the card to the pipeline: that of the class where something holds the run back, green
+/// The color of the answer, used from the card to the pipeline: the color of the class if something holds the run back,
+/// otherwise green.
 /// where nothing does.
 pub fn accent(scene: &Scene<'_>) -> Style {
     let theme = scene.theme;
@@ -116,7 +117,7 @@ fn sureness(scene: &Scene<'_>) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
-/// The summary, the first advice with what it is worth, and a second finding that is true at once, in the rows there are.
+/// The summary, the first advice with its gain, and a second finding that is also true now, in the available rows.
 fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     let theme = scene.theme;
     let Some(last) = area.height.checked_sub(1) else { return };
@@ -127,7 +128,7 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     let also_rows = u16::from(also.is_some() && area.height >= 4);
     let mut room = area.height - action_rows - also_rows;
     let summary = wrap(&sanitise(&verdict.summary), width);
-    // An answer with a row to spare says no more than it has to.
+    // If a row stays empty, the answer stays short.
     room = room.min(u16::try_from(summary.len()).unwrap_or(u16::MAX)).max(1);
     for (nth, (line, row)) in summary.iter().zip(area.rows()).take(usize::from(room)).enumerate() {
         let is_cut = nth + 1 == usize::from(room) && summary.len() > usize::from(room);
@@ -147,10 +148,11 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     }
 }
 
-/// Cells of an advice that are left of it beside what it is worth.
+/// Minimum width of an advice next to its gain.
 const TITLE: usize = 24;
 
-/// What to do first, and as much of what it is worth as fits into `width` cells beside it; where nothing could be judged, the
+/// What to do first, with as much of its gain as fits into `width` cells beside it; if nothing could be judged, the
+/// command that changes that.
 /// command that changes that.
 fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
     let is_unsure = verdict.class == Class::Unknown || verdict.confidence < 0.5;
@@ -168,14 +170,14 @@ fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
     Some((text, worth))
 }
 
-/// A second cause that is true at once, or what makes the answer less certain.
+/// A second cause that is also true now, or what makes the answer less certain.
 fn also(verdict: &Verdict) -> Option<String> {
     let finding = verdict.other_findings.first()?;
     let text = sanitise(&finding.text);
     Some(if finding.is_doubt() { text.into_owned() } else { format!("Also: {text}") })
 }
 
-/// Before the first verdict.
+/// The text before the first verdict.
 fn pending(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let theme = scene.theme;
     let job = &scene.job.sources.job;

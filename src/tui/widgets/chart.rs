@@ -1,4 +1,4 @@
-//! A timeline in a panel, and the time axis of several of them.
+//! A timeline in a panel, and the time axis of several timelines.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -13,21 +13,22 @@ use crate::tui::charts::{self, ChartColumns};
 use crate::tui::theme::Look;
 use crate::tui::{format, labels};
 
-/// What the top of a value axis stands for.
+/// How the top of a value axis is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Top {
     /// 100 percent.
     Percent,
-    /// The smallest of a few percentages that is not exceeded: a few percent of queueing or pressure are worth seeing.
+    /// The smallest of a few percentages that covers all values: a few percent of queueing or pressure are worth
+    /// seeing.
     Fine,
-    /// The smallest round number of bytes a second that is not exceeded.
+    /// The smallest round number of bytes per second that covers all values.
     Bytes,
-    /// The smallest round number that is not exceeded.
+    /// The smallest round number that covers all values.
     Number,
 }
 
 impl Top {
-    /// Value and label, by the highest value in the chart; no label where the name says it.
+    /// Value and label, for the highest value in the chart; no label if the name already says it.
     fn axis(self, max: f32) -> (f32, Option<String>) {
         match self {
             Self::Percent => (100.0, None),
@@ -47,7 +48,7 @@ impl Top {
     }
 }
 
-/// A timeline: the class it is about and has the color of, its name, its value, and the top of its axis.
+/// A timeline: the class that it is about and that gives its color, its name, its value, and the top of its axis.
 #[derive(Clone, Copy)]
 pub struct ChartLine(pub Class, pub &'static str, pub fn(&TimelinePoint) -> Option<f32>, pub Top);
 
@@ -78,7 +79,7 @@ impl ChartLine {
         ChartColumns::gather(&scene.job.history.timeline, scene.window(cells), of)
     }
 
-    /// Draws the chart, or `empty` where there is nothing to draw; returns what the top of its axis is, where that has to be
+    /// Draws the chart, or `empty` if there is nothing to draw; returns the top of its axis, if it needs a label.
     /// said.
     pub fn plot(&self, buf: &mut Buffer, area: Rect, empty: &str, scene: &Scene<'_>) -> Option<Piece> {
         let (Self(about, .., top), theme) = (*self, scene.theme);
@@ -96,7 +97,7 @@ impl ChartLine {
     }
 }
 
-/// What there is to wait for before there can be any rate.
+/// What to wait for before any rate can be shown.
 pub fn unread(frame: Option<&Frame>) -> Option<&'static str> {
     match frame {
         None => Some("waiting for the first sample"),
@@ -116,7 +117,7 @@ pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         charts::ruler(buf, area, scene.job.span_s(), "now", theme.dim());
         return;
     };
-    // The axis gives way to the cursor's clock.
+    // The cursor's clock overwrites the axis.
     charts::ruler(buf, area, scene.job.span_s(), "0s", theme.dim());
     let text = format!(" ▲{} ", labels::clock(moment.frame.unix_ms, scene.zone));
     let x = (area.x + cell).saturating_sub(1).max(area.x).min(area.right().saturating_sub(cells(&text)));

@@ -1,35 +1,35 @@
-//! What a draw leaves behind for the events that follow: what a click hits, and how far lists can be scrolled.
+//! What a frame leaves for later events: what a click hits, and how far lists can be scrolled.
 
 use ratatui::layout::Rect;
 
 /// What a click hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hit {
-    /// The tab of the page at this place in the order of pages.
+    /// The tab of the page at this index.
     Tab(usize),
     /// A timeline: its columns are moments.
     Chart,
     /// The time axis of timelines.
     Ruler,
-    /// A row of the list on top.
+    /// A row of the topmost list.
     Row(usize),
     /// The heading of this column of the list.
     Heading(usize),
 }
 
-/// How much of a list is visible.
+/// The visible part of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// First row that is visible.
+    /// First visible row.
     pub top: usize,
-    /// Rows that are visible.
+    /// Number of visible rows.
     pub visible: usize,
-    /// Rows in all.
+    /// Number of rows in total.
     pub total: usize,
 }
 
 impl Extent {
-    /// The first row that is visible at most: then the last one is visible too.
+    /// The largest possible first visible row: the last row is then visible too.
     pub fn last_top(self) -> usize {
         self.total.saturating_sub(self.visible)
     }
@@ -39,7 +39,7 @@ impl Extent {
         self.top.saturating_add_signed(by).min(self.last_top())
     }
 
-    /// The visible part moved no further than is needed to have `row` in it.
+    /// Moves the visible part just far enough to include `row`.
     pub fn showing(self, row: usize) -> Self {
         let visible = self.visible.max(1);
         let top = self.top.min(self.total.saturating_sub(visible));
@@ -50,16 +50,16 @@ impl Extent {
 /// What was drawn where.
 #[derive(Debug, Clone, Default)]
 pub struct Drawn {
-    /// Later ones lie on top.
+    /// Later ones are on top.
     pub hits: Vec<(Rect, Hit)>,
     /// How far the page can be scrolled.
     pub page: Extent,
-    /// The same of what lies over it.
+    /// The same for whatever covers the page.
     pub popup: Extent,
 }
 
 impl Drawn {
-    /// What is at this cell, and the area that it is a part of.
+    /// What is at this cell, and the area that it is part of.
     pub fn at(&self, column: u16, row: u16) -> Option<(Rect, Hit)> {
         let (area, hit) = self.hits.iter().rev().find(|(area, _)| area.contains((column, row).into()))?;
         Some(match hit {

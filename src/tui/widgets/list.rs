@@ -1,4 +1,4 @@
-//! Rows of which one is selected.
+//! Rows, one of which is selected.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -6,8 +6,8 @@ use ratatui::layout::Rect;
 use super::drawn::Extent;
 use crate::tui::theme::Theme;
 
-/// Draws the rows that fit into `area`, from `top` on or as near to it as has the selected one among them, and marks that
-/// one. Returns which part of the list is visible.
+/// Draws the rows that fit into `area`, starting at `top` or as close to it as possible with the selected row visible,
+/// and marks the selected row. Returns which part of the list is visible.
 pub fn list<R>(
     buf: &mut Buffer,
     area: Rect,

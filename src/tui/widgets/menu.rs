@@ -1,4 +1,4 @@
-//! A list to choose from, and a question with yes and no.
+//! A list to choose from, and a yes-or-no question.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
@@ -11,26 +11,26 @@ use crate::text::wrap;
 use crate::tui::message::Effect;
 use crate::tui::theme::Theme;
 
-/// Widest question.
+/// Maximum width of a question.
 const WIDTH: u16 = 70;
 
-/// What a key did.
+/// The result of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MenuOutcome<C> {
-    /// Nothing that shows.
+    /// Nothing visible.
     Nothing,
     /// The selection has moved.
     Changed,
     /// Close it.
     Close,
-    /// Close it; this was chosen, or said yes to.
+    /// Close it; this was chosen or confirmed.
     Chosen(C),
 }
 
 /// A list to choose from.
 #[derive(Debug, Clone)]
 pub struct Menu<C> {
-    /// What is chosen.
+    /// What the choice is about.
     pub title: String,
     /// The choices.
     pub items: Vec<MenuItem<C>>,
@@ -38,14 +38,14 @@ pub struct Menu<C> {
     pub selected: usize,
 }
 
-/// A choice: the key that chooses it at once, what it says, and what it is.
+/// A choice: the key that chooses it at once, its text, and its value.
 #[derive(Debug, Clone)]
 pub struct MenuItem<C> {
     /// The key.
     pub key: char,
-    /// In words.
+    /// The text.
     pub text: String,
-    /// What it is.
+    /// The value.
     pub choice: C,
 }
 
@@ -80,7 +80,7 @@ impl<C: Clone> Menu<C> {
     }
 }
 
-/// Where a key moves the selection in a list of so many rows, `page` of which are visible.
+/// New selection after a key in a list of so many rows, `page` of which are visible.
 pub fn moved(selected: usize, rows: usize, page: usize, key: KeyEvent) -> Option<usize> {
     if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
         return None;
@@ -97,17 +97,17 @@ pub fn moved(selected: usize, rows: usize, page: usize, key: KeyEvent) -> Option
     Some(to.min(rows.saturating_sub(1)))
 }
 
-/// A question, and what a yes does.
+/// A question, and the result of a yes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confirm {
     /// One sentence.
     pub question: String,
-    /// Done on yes.
+    /// The result of a yes.
     pub effect: Effect,
 }
 
 impl Confirm {
-    /// What a key does: only y says yes, so that no key pressed for something else does.
+    /// What a key does: only y means yes, so that no key pressed for another purpose confirms anything.
     pub fn key(&self, key: KeyEvent) -> MenuOutcome<Effect> {
         match key.code {
             KeyCode::Char('y' | 'Y') if !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) => {

@@ -1,4 +1,4 @@
-//! Parts that pages and popups are drawn with. They know the job that is shown and how to draw, and nothing of the app.
+//! Parts that make up pages and popups. They know the current job and how to draw, and nothing about the app.
 
 pub mod bars;
 pub mod card;

@@ -1,5 +1,5 @@
-//! A panel: a named part of a page. Where there is room it has a frame with its name, value and keys in the edges; where
-//! there is not, a rule above it, so that its content has the full width.
+//! A panel: a named part of a page. If there is room, it has a frame with its name, value and keys in the edges;
+//! otherwise a rule above it, so that its content has the full width.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,7 +11,7 @@ use crate::tui::theme::Theme;
 
 /// The smallest screen whose panels have frames, columns and rows.
 const FRAMED: (u16, u16) = (100, 30);
-/// Stands between two pieces of a value.
+/// Separator between two pieces of a value.
 const BETWEEN: &str = " · ";
 
 /// Whether panels on a screen of this size have frames.
@@ -19,12 +19,12 @@ pub fn framed(screen: Rect) -> bool {
     screen.width >= FRAMED.0 && screen.height >= FRAMED.1
 }
 
-/// Rows of a panel beside those of its content, on a screen of this size.
+/// Rows that a panel needs in addition to its content, on a screen of this size.
 pub fn edges(screen: Rect) -> u16 {
     if framed(screen) { 2 } else { 1 }
 }
 
-/// What stands in the edges of a panel.
+/// The text in the edges of a panel.
 #[derive(Debug, Clone, Default)]
 pub struct Panel {
     /// Its name, as a heading.
@@ -33,7 +33,7 @@ pub struct Panel {
     pub value: Vec<Piece>,
     /// The keys that do something here.
     pub keys: String,
-    /// The color of the frame, where it is not that of all frames.
+    /// The color of the frame, if it differs from that of other frames.
     pub edge: Option<Style>,
 }
 
@@ -99,7 +99,7 @@ impl Panel {
         write(buf, x, area.y, area.right(), " ", edge);
     }
 
-    /// The values that fit into so many cells, the first one cut if it must be.
+    /// The values that fit into so many cells; the first one is cut if necessary.
     fn fitting(&self, room: u16) -> Vec<Piece> {
         let mut used = 0;
         let mut fitting = Vec::new();
@@ -144,7 +144,7 @@ fn label(buf: &mut Buffer, area: Rect, (name, style): &Piece) -> u16 {
     write(buf, x, area.y, area.right(), " ", Style::new())
 }
 
-/// A style that takes nothing over from the edge below it.
+/// A style that inherits nothing from the edge below it.
 fn over(style: Style) -> Style {
     Style::reset().patch(style)
 }

@@ -1,4 +1,5 @@
-//! The pipeline, drawn: storage → workers → queue → loop → GPU, with the limit marked. Three rows in frames' company, one
+//! The pipeline as a drawing: storage → workers → queue → loop → GPU, with the limit marked. Three rows on screens with
+//! frames, one on others.
 //! elsewhere.
 
 use ratatui::buffer::Buffer;
@@ -15,18 +16,18 @@ use crate::tui::theme::Theme;
 
 /// Cells of an arrow between two stages, blanks included.
 const ARROW: u16 = 6;
-/// Narrowest and widest column of a stage.
+/// Minimum and maximum width of a stage's column.
 const LEAST: u16 = 8;
 const MOST: u16 = 30;
-/// Longest bar.
+/// Maximum length of a bar.
 const BAR: u16 = 12;
 
-/// Rows it takes on a screen of this size.
+/// Rows that it takes on a screen of this size.
 pub fn rows(screen: Rect) -> u16 {
     if framed(screen) { 3 } else { 1 }
 }
 
-/// Draws the stages at the moment shown; nothing where nothing is known of a loop.
+/// Draws the stages at the moment shown; nothing if no loop is known.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let Some(verdict) = scene.verdict() else { return };
     let stages = stages(verdict, scene.frame());
@@ -36,7 +37,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     if area.height >= 3 { in_columns(buf, area, stages, scene) } else { in_line(buf, area, &stages, scene) }
 }
 
-/// Name, bar and word of each stage, one below the other; the stages side by side, each as wide as it needs to be.
+/// Name, bar and word of each stage, one below the other; the stages side by side, each as wide as needed.
 fn in_columns(buf: &mut Buffer, area: Rect, mut stages: Vec<Stage>, scene: &Scene<'_>) {
     let theme = scene.theme;
     let wanted = |stage: &Stage| {
@@ -49,7 +50,7 @@ fn in_columns(buf: &mut Buffer, area: Rect, mut stages: Vec<Stage>, scene: &Scen
         stages.retain(|stage| stage.kind != StageKind::Queue);
     }
     let mut widths: Vec<u16> = stages.iter().map(wanted).collect();
-    // What does not fit is taken from the widest.
+    // If they do not fit, shrink the widest.
     while widths.iter().sum::<u16>() > room(widths.len()) {
         let Some(widest) = widths.iter_mut().max().filter(|width| **width > 1) else { return };
         *widest -= 1;
@@ -101,7 +102,7 @@ fn mark(theme: Theme) -> &'static str {
 fn in_line(buf: &mut Buffer, area: Rect, stages: &[Stage], scene: &Scene<'_>) {
     let theme = scene.theme;
     let arrow = if theme.ascii { " -> " } else { " ─▶ " };
-    // What is left out until the rest fits: the words, the queue, all but the last words of long names.
+    // What to leave out until the rest fits: the words, the queue, all but the last words of long names.
     let line = |step: usize| -> Vec<(String, bool, &Stage)> {
         let shown = stages.iter().filter(|stage| step < 1 || stage.kind != StageKind::Queue);
         let pieces = shown.map(|stage| {

@@ -15,19 +15,19 @@ pub struct PopupBox<'t> {
     pub title: &'t str,
     /// On the lower border.
     pub below: &'t str,
-    /// Cells, borders included.
+    /// Width, including borders.
     pub width: u16,
 }
 
 impl PopupBox<'_> {
-    /// Draws the box in the middle of `area`, as large as fits, for so many rows; returns what is inside.
+    /// Draws the box in the middle of `area`, as large as fits, for so many rows; returns the inner area.
     pub fn frame(self, buf: &mut Buffer, area: Rect, rows: u16, theme: Theme) -> Rect {
         let (width, height) = (self.width.min(area.width), rows.saturating_add(2).min(area.height));
         let (x, y) = (area.x + (area.width - width) / 2, area.y + (area.height - height) / 2);
         self.frame_at(buf, Rect { x, y, width, height }, theme)
     }
 
-    /// Clears the cells of `area`, draws a border around them and returns what is inside.
+    /// Clears the cells of `area`, draws a border around them and returns the inner area.
     pub fn frame_at(self, buf: &mut Buffer, area: Rect, theme: Theme) -> Rect {
         Clear.render(area, buf);
         Block::bordered().border_type(BorderType::Rounded).render(area, buf);
@@ -51,7 +51,7 @@ impl PopupBox<'_> {
         }
     }
 
-    /// Draws the box with a list, the visible part of which has the selected row in it.
+    /// Draws the box with a list, scrolled so that the selected row is visible.
     pub fn list<R>(
         self,
         buf: &mut Buffer,

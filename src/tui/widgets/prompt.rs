@@ -1,4 +1,4 @@
-//! A line of text that is being typed.
+//! A text prompt.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
@@ -11,7 +11,7 @@ use crate::tui::theme::Theme;
 /// Longest text, bytes: a paste of a megabyte is not a file name.
 const TEXT_MAX: usize = 512;
 
-/// What a typed text is for.
+/// The purpose of a typed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Show only what matches.
@@ -22,18 +22,18 @@ pub enum Purpose {
     Pid,
 }
 
-/// A line of text that is being typed.
+/// A text prompt.
 #[derive(Debug, Clone)]
 pub struct Prompt {
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// As typed so far.
+    /// The text typed so far.
     pub text: String,
-    /// What stood before: Esc brings it back.
+    /// The previous text: Esc restores it.
     before: String,
 }
 
-/// Whether one of these texts, ignoring case, or a number contains what was typed.
+/// Whether one of these texts, ignoring case, or a number contains the typed text.
 pub fn is_in<const N: usize>(typed: &str, texts: [&str; N], number: u32) -> bool {
     let typed = typed.to_lowercase();
     typed.is_empty()
@@ -41,21 +41,21 @@ pub fn is_in<const N: usize>(typed: &str, texts: [&str; N], number: u32) -> bool
         || number.to_string().contains(&typed)
 }
 
-/// What a key did.
+/// The result of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Typed {
-    /// Nothing that shows.
+    /// Nothing visible.
     Nothing,
     /// The text has changed.
     Changed,
-    /// The text stands: Enter, or Esc with the text of before.
+    /// The text is final: Enter, or Esc with the previous text.
     Done,
     /// Go to the next match.
     Next,
 }
 
 impl Prompt {
-    /// A prompt that begins with what stands.
+    /// A prompt that starts with the current text.
     pub fn new(purpose: Purpose, before: &str) -> Self {
         Self { purpose, text: before.to_owned(), before: before.to_owned() }
     }
@@ -95,7 +95,7 @@ impl Prompt {
         }
     }
 
-    /// Draws it on one row; the end of what is typed stays in sight.
+    /// Draws it on one row; the end of the typed text stays visible.
     pub fn draw(&self, buf: &mut Buffer, area: Rect, theme: Theme) {
         let word = match self.purpose {
             Purpose::Filter => "Filter:",

@@ -1,4 +1,4 @@
-//! What pages and widgets may look at: the job at the moment that is shown, and how to draw it.
+//! What pages and widgets may read: the job at the moment shown, and how to draw it.
 
 use jiff::tz::TimeZone;
 
@@ -11,18 +11,18 @@ use crate::tui::theme::Theme;
 /// A line of the help: keys, and what they do.
 pub type KeyHelp = (String, &'static str);
 
-/// The job at the moment that is shown, and how to draw it.
+/// The job at the moment shown, and how to draw it.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
     /// The job.
     pub job: &'a Job,
     /// Colors and glyphs.
     pub theme: Theme,
-    /// Charts keep their columns in place, and time goes round.
+    /// Sweep: charts keep their columns in place, and time wraps around.
     pub sweep: bool,
-    /// The zone of the clock times shown.
+    /// Time zone of the clock times shown.
     pub zone: &'a TimeZone,
-    /// Signals and nice values may be sent to the job's processes.
+    /// Whether signals and nice values may be sent to the job's processes.
     pub may_signal: bool,
     /// What each key does.
     pub keys: &'a [KeyHelp],
@@ -39,19 +39,19 @@ impl<'a> Scene<'a> {
         self.job.verdict()
     }
 
-    /// That this could not be seen, by the verdict on the screen.
+    /// Whether the verdict on the screen says that this was not available.
     pub fn not_seen(&self, what: Subject) -> Option<&'a Unavailable> {
         self.verdict()?.not_seen.iter().find(|missing| missing.what == what.into())
     }
 
-    /// The time that charts of `cells` cells show.
+    /// The time span of charts that are `cells` wide.
     pub fn window(&self, cells: u16) -> TimelineWindow {
         let window = TimelineWindow::of_cells(self.job.edge_ns(), self.job.span_s(), cells);
         if self.sweep { window.sweeping() } else { window }
     }
 
-    /// The cell of the moment looked at, in charts of so many cells; none where the newest is shown, which a sweep's gap
-    /// marks by itself.
+    /// The selected moment's cell in charts of so many cells; `None` if the newest moment is shown, which the gap of a
+    /// sweep already marks.
     pub fn cursor_cell(&self, cells: u16) -> Option<u16> {
         let ns = self.job.cursor()?.frame.monotonic_ns;
         let window = self.window(cells);

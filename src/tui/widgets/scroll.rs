@@ -1,5 +1,5 @@
-//! A page that may be longer than its body: drawn from its first line to its last, of which the visible ones cost
-//! something.
+//! A page that may be longer than its body: drawn from its first line to its last, but only visible lines cost
+//! anything.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -12,7 +12,7 @@ use super::scene::Scene;
 use super::tile::{self, Tile};
 use crate::tui::charts::MAX_CELLS;
 
-/// Draws a page of which `top` lines are above the body; fewer where it has not so many.
+/// Draws a page with `top` lines scrolled out above the body, or fewer if the page is shorter.
 pub fn scrolled(buf: &mut Buffer, area: Rect, top: usize, drawn: &mut Drawn, page: impl Fn(&mut Scroll<'_>)) {
     let hits = drawn.hits.len();
     let draw = |buf: &mut Buffer, hits: &mut Vec<(Rect, Hit)>, top: usize| {
@@ -21,7 +21,7 @@ pub fn scrolled(buf: &mut Buffer, area: Rect, top: usize, drawn: &mut Drawn, pag
         Extent { top, visible: usize::from(area.height), total: scroll.line }
     };
     let mut extent = draw(buf, &mut drawn.hits, top);
-    // How long a page is, is known once it has been drawn.
+    // The length of a page is known once it has been drawn.
     if top > extent.last_top() {
         for position in area.positions() {
             buf.cell_mut(position).map(ratatui::buffer::Cell::reset);
@@ -32,7 +32,7 @@ pub fn scrolled(buf: &mut Buffer, area: Rect, top: usize, drawn: &mut Drawn, pag
     drawn.page = extent;
 }
 
-/// The part of a page that is visible, and how far it has been drawn.
+/// The visible part of a page, and how far it has been drawn.
 #[derive(Debug)]
 pub struct Scroll<'a> {
     /// Where it is drawn.
@@ -40,13 +40,13 @@ pub struct Scroll<'a> {
     /// The body.
     pub area: Rect,
     top: usize,
-    /// Line of the page that comes next.
+    /// The next line of the page.
     line: usize,
     hits: &'a mut Vec<(Rect, Hit)>,
 }
 
 impl Scroll<'_> {
-    /// What will be visible of the next `rows` lines; empty where nothing will.
+    /// The part of the next `rows` lines that will be visible; empty if there is none of it.
     pub fn peek(&self, rows: u16) -> Rect {
         let from = self.line.max(self.top) - self.top;
         let to = (self.line + usize::from(rows)).saturating_sub(self.top).min(usize::from(self.area.height));
@@ -54,14 +54,14 @@ impl Scroll<'_> {
         Rect { y: self.area.y + from as u16, height: (to - from) as u16, ..self.area }
     }
 
-    /// What is visible of the next `rows` lines, which are drawn now.
+    /// The visible part of the next `rows` lines, which are drawn now.
     pub fn next(&mut self, rows: u16) -> Rect {
         let rect = self.peek(rows);
         self.line += usize::from(rows);
         rect
     }
 
-    /// Gives a line to each of `rows` and calls `draw` for those that are visible.
+    /// Gives each of `rows` a line, and calls `draw` for the visible ones.
     pub fn each<R>(
         &mut self,
         rows: impl IntoIterator<Item = R, IntoIter: ExactSizeIterator>,
@@ -82,14 +82,16 @@ impl Scroll<'_> {
         });
     }
 
-    /// Draws timelines as tiles with their time axis, each with what is said where there is nothing to draw: in `spare` rows if
+    /// Draws timelines as tiles with their time axis, each with a text to show if there is nothing to draw: in `spare`
+    /// rows if there are that many, none higher than `highest`.
     /// there are so many, none higher than `highest`.
     pub fn timelines(&mut self, timelines: &[(ChartLine, &str)], spare: u16, highest: u16, scene: &Scene<'_>) {
         let tiles: Vec<Tile> = timelines.iter().map(|(line, empty)| Tile::chart(*line, empty, scene)).collect();
         self.tiles(&tiles, spare, highest, scene);
     }
 
-    /// Draws tiles over the width of the page, in `spare` rows if there are so many, none higher than `highest` and its edges.
+    /// Draws tiles over the width of the page, in `spare` rows if there are that many, none higher than `highest` and
+    /// its edges.
     pub fn tiles(&mut self, tiles: &[Tile], spare: u16, highest: u16, scene: &Scene<'_>) {
         let columns = tile::columns(self.buf.area).min(2);
         let (rows, edges) = (tile::rows(tiles.len(), columns), panel::edges(self.buf.area));
@@ -121,7 +123,7 @@ impl Scroll<'_> {
     }
 }
 
-/// The part of some rows where timelines stand beside text, from column `x` on.
+/// The part of some rows that has timelines beside text, from column `x` on.
 pub fn beside(rows: Rect, x: u16) -> Rect {
     Rect { x, width: rows.right().saturating_sub(x).min(MAX_CELLS as u16), ..rows }
 }

@@ -1,15 +1,15 @@
-//! Tables of text: columns of fixed widths, and behind them a text that takes what is left.
+//! Tables of text: columns of fixed widths, followed by a text that takes the remaining cells.
 
 use std::borrow::Cow;
 
 use super::text::cells;
 use crate::text::fit;
 
-/// A column: its heading, and its cells. A positive number is set to the right; a negative one is a word, set to the left
-/// with a blank behind it.
+/// A column: its heading, and its width. A positive width is a right-aligned number; a negative one is a left-aligned
+/// word with a blank after it.
 pub type Column = (&'static str, i16);
 
-/// A value in as many cells as its column has; words that are too long are cut, numbers are not.
+/// A value in the width of its column; words that are too long are cut, numbers are not.
 pub fn set(text: &str, width: i16) -> String {
     let room = usize::from(width.unsigned_abs());
     if width >= 0 {
@@ -19,7 +19,7 @@ pub fn set(text: &str, width: i16) -> String {
     format!("{text}{}", " ".repeat(room.saturating_sub(usize::from(cells(&text)))))
 }
 
-/// The headings of columns. One may be as long as several columns whose own are empty.
+/// The headings of columns. A heading may extend over columns with empty headings.
 pub fn headings(columns: &[Column]) -> String {
     let mut line = String::new();
     let mut end = 0;

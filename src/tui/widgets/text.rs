@@ -1,4 +1,4 @@
-//! Text into cells: from the left, up to the right, in pieces that no row breaks, and as lines that are wrapped.
+//! Text in cells: left-aligned, right-aligned, in pieces that are never split across rows, and as wrapped lines.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,7 +11,7 @@ use crate::tui::theme::Theme;
 /// A text that stays on one row.
 pub type Piece = (String, Style);
 
-/// Writes `text` from `x` to before `end` on row `y` and returns where it stopped.
+/// Writes `text` from `x` up to `end` on row `y`, and returns where it stopped.
 pub fn write(buf: &mut Buffer, x: u16, y: u16, end: u16, text: &str, style: Style) -> u16 {
     let end = end.min(buf.area.right());
     if x >= end || y < buf.area.top() || y >= buf.area.bottom() {
@@ -28,12 +28,12 @@ pub fn write_right(buf: &mut Buffer, start: u16, y: u16, end: u16, text: &str, s
     x
 }
 
-/// Writes `text` into the first row of `area`, an ellipsis where it is cut; returns where it stopped.
+/// Writes `text` into the first row of `area`, with an ellipsis if it is cut; returns where it stopped.
 pub fn write_fit(buf: &mut Buffer, area: Rect, text: &str, style: Style) -> u16 {
     write(buf, area.x, area.y, area.right(), &fit(text, usize::from(area.width)), style)
 }
 
-/// What is left of `area` from column `x` on.
+/// The rest of `area` from column `x` on.
 pub fn behind(area: Rect, x: u16) -> Rect {
     Rect { x, width: area.right().saturating_sub(x), ..area }
 }
@@ -43,12 +43,12 @@ pub fn cells(text: &str) -> u16 {
     u16::try_from(unicode_width::UnicodeWidthStr::width(text)).unwrap_or(u16::MAX)
 }
 
-/// A length as terminals count, the largest for what is larger.
+/// A length as terminals count it; larger ones become the maximum.
 pub fn count(length: usize) -> u16 {
     u16::try_from(length).unwrap_or(u16::MAX)
 }
 
-/// Pieces one after the other in lines of `width` cells, this separator between two on one line.
+/// Pieces one after the other in lines of `width` cells, with this separator between two on a line.
 fn piece_lines(width: u16, separator: &str, pieces: &[Piece]) -> Vec<Line<'static>> {
     let (mark, gap) = separator.split_at(separator.trim_end().len());
     let mut lines: Vec<Line<'static>> = Vec::new();
@@ -67,41 +67,41 @@ fn piece_lines(width: u16, separator: &str, pieces: &[Piece]) -> Vec<Line<'stati
     lines
 }
 
-/// Rows that pieces need in `width` cells, with this separator between two on one row.
+/// Rows that pieces need in `width` cells, with this separator between two on a line.
 pub fn piece_rows(width: u16, separator: &str, pieces: &[Piece]) -> u16 {
     count(piece_lines(width, separator, pieces).len())
 }
 
-/// Sets pieces one after the other into the rows of `area`, as many as fit.
+/// Writes pieces one after the other into the rows of `area`, as many as fit.
 pub fn write_pieces(buf: &mut Buffer, area: Rect, separator: &str, pieces: &[Piece]) {
     write_lines(buf, area, &piece_lines(area.width, separator, pieces));
 }
 
-/// Draws what `area` has rows for.
+/// Draws as many lines as `area` has rows.
 pub fn write_lines(buf: &mut Buffer, area: Rect, lines: &[Line<'_>]) {
     for (line, row) in lines.iter().zip(area.rows()) {
         buf.set_line(row.x, row.y, line, row.width);
     }
 }
 
-/// Lines of text that is being set.
+/// Text that is being laid out in lines.
 #[derive(Debug, Clone)]
 pub struct Text {
     /// The lines so far.
     pub lines: Vec<Line<'static>>,
-    /// Cells of a line.
+    /// Width of a line.
     pub width: usize,
     /// How to draw.
     pub theme: Theme,
 }
 
 impl Text {
-    /// No lines yet, of so many cells.
+    /// An empty text of so many cells.
     pub fn new(width: u16, theme: Theme) -> Self {
         Self { lines: Vec::new(), width: usize::from(width), theme }
     }
 
-    /// Adds the name of a section on a rule; a blank line keeps it off the one before.
+    /// Adds the name of a section on a rule, with a blank line before it.
     pub fn heading(&mut self, text: &str) {
         if !self.lines.is_empty() {
             self.lines.push(Line::default());
@@ -120,7 +120,7 @@ impl Text {
         self.line(&format!("{text:<0$}", self.width), self.theme.heading());
     }
 
-    /// Adds one line; what is too long is cut.
+    /// Adds one line; it is cut if it is too long.
     pub fn line(&mut self, text: &str, style: Style) {
         self.lines.push(Line::styled(text.to_owned(), style));
     }
@@ -130,14 +130,14 @@ impl Text {
         self.lines.push(Line::from_iter(spans.map(|(text, style)| Span::styled(text, style))));
     }
 
-    /// Adds text that is wrapped behind `indent` blanks, its first row led by `lead`.
+    /// Adds text that is wrapped after `indent` blanks; its first row starts with `lead`.
     pub fn wrapped(&mut self, lead: &str, indent: usize, text: &str, style: Style) {
         for row in wrap_hanging(&format!("{lead:<indent$}"), text, self.width) {
             self.line(&row, style);
         }
     }
 
-    /// Adds text that may take at most so many rows.
+    /// Adds text on so many rows at most.
     pub fn at_most(&mut self, rows: usize, text: &str, style: Style) {
         let wrapped = wrap(text, self.width);
         for (nth, row) in wrapped.iter().take(rows).enumerate() {
@@ -155,7 +155,7 @@ impl Text {
         }
     }
 
-    /// Adds pieces, this separator between two on one line.
+    /// Adds pieces, with this separator between two on a line.
     pub fn pieces(&mut self, separator: &str, pieces: &[Piece]) {
         self.lines.extend(piece_lines(count(self.width), separator, pieces));
     }

@@ -1,6 +1,6 @@
-//! Tiles: the sections of a page, each a panel with something in it, laid out in one column of rules or in a grid of frames.
+//! Tiles: the sections of a page, each a panel with content, laid out in one column of rules or in a grid of frames.
 //!
-//! A tile draws into any rectangle; where it goes is decided here, from the number of tiles and the room there is.
+//! A tile draws into any rectangle; this file places it, depending on the number of tiles and the available room.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -15,21 +15,21 @@ use crate::diagnosis::verdict::Class;
 use crate::history::timeline::TimelinePoint;
 use crate::tui::charts::{self, ChartColumns};
 
-/// Width from which tiles have a third column.
+/// Minimum width for a third column of tiles.
 const THREE_COLUMNS: u16 = 160;
 
-/// What is in a tile.
+/// The content of a tile.
 #[derive(Clone)]
 pub enum Body {
-    /// A timeline, and what to say where nothing of it was measured.
+    /// A timeline, and the text if nothing of it was measured.
     Chart(ChartLine, String),
-    /// The use of the GPU at this place in the frame, dim where it is not the job's.
+    /// The use of the GPU at this index in the frame, dim if it is not the job's.
     Gpu(usize),
     /// Where the loop's time goes.
     Loop,
     /// Text.
     Lines(Vec<Line<'static>>),
-    /// No rows of its own: the edges say it all.
+    /// No rows: the edges say it all.
     Nothing,
 }
 
@@ -38,9 +38,9 @@ pub enum Body {
 pub struct Tile {
     /// Its edges.
     pub panel: Panel,
-    /// What is in it.
+    /// Its content.
     pub body: Body,
-    /// How much of spare rows it gets in a column, compared with the others.
+    /// Its weight when spare rows of a column are shared out.
     pub weight: u16,
 }
 
@@ -55,7 +55,7 @@ impl Tile {
         matches!(self.body, Body::Chart(..) | Body::Gpu(_) | Body::Loop)
     }
 
-    /// Draws it; returns where its time axis runs, if it has one.
+    /// Draws it; returns the position of its time axis, if it has one.
     fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, hits: &mut Vec<(Rect, Hit)>) -> Option<Rect> {
         let inner = self.panel.draw(buf, area, scene.theme);
         if inner.is_empty() {
@@ -65,7 +65,7 @@ impl Tile {
             Body::Chart(line, empty) => {
                 let empty = chart::unread(scene.frame()).unwrap_or(empty);
                 if let Some(top) = line.plot(buf, inner, empty, scene) {
-                    // The top of the axis belongs to the value: the edges are drawn again with it.
+                    // The top of the axis belongs to the value: draw the edges again with it.
                     let mut panel = self.panel.clone();
                     panel.value.push(top);
                     panel.draw(buf, area, scene.theme);
@@ -100,13 +100,13 @@ pub fn columns(screen: Rect) -> u16 {
     }
 }
 
-/// Rows of tiles that stand in so many columns.
+/// Rows of tiles in a grid of so many columns.
 pub fn rows(tiles: usize, columns: u16) -> u16 {
     count(tiles).div_ceil(columns.max(1))
 }
 
-/// Draws tiles over all of `area`, in rows of `columns`; the time axis is in the lower edge of the last row where there are
-/// frames, and on a line of its own below them where there are not.
+/// Draws tiles over all of `area`, in rows of `columns`. With frames, the time axis is in the lower edge of the last
+/// row; without them, on its own line below.
 pub fn draw(
     buf: &mut Buffer,
     area: Rect,
@@ -136,7 +136,8 @@ pub fn draw(
     }
 }
 
-/// Draws tiles side by side over all of `area`, with the time axis in their lower edges if it is the last row of frames.
+/// Draws tiles side by side over all of `area`, with the time axis in their lower edges if it is the last row of
+/// frames.
 pub fn draw_row(
     buf: &mut Buffer,
     area: Rect,
@@ -163,7 +164,7 @@ pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, hits: &mut Vec<(Re
     hits.push((area, Hit::Ruler));
 }
 
-/// Places one below the other: each has its edges, spare rows are shared out by weight.
+/// Stacks tiles: each has its edges, and spare rows are shared out by weight.
 fn column(area: Rect, tiles: &[Tile], edges: u16) -> Vec<Rect> {
     let weight = |tile: &Tile| if matches!(tile.body, Body::Nothing) { 0 } else { tile.weight };
     let all: u16 = tiles.iter().map(weight).sum();

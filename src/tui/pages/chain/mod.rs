@@ -1,5 +1,5 @@
-//! The page of the wait chain: whom the loop waits for, and that one in turn, as a tree with shares; and where the waits
-//! ended over time.
+//! The page of the wait chain: what the loop waits for, and what that waits for, as a tree with shares; and where the
+//! waits ended over time.
 //!
 //! ```text
 //! │ the chain in one line                                     │
@@ -25,9 +25,9 @@ use crate::tui::widgets::{
 
 /// Cells of a share.
 const SHARE: u16 = 7;
-/// Cells of the past in which a recording may hold a chain.
+/// How many columns of the past are read from a recording's chains.
 const LOOKED_AT: u16 = 60;
-/// Highest timeline worth its rows.
+/// Maximum height of a timeline.
 const CHART_ROWS: u16 = 14;
 /// The waits, then what ended them.
 const TIMELINES: [ChartLine; 6] = [
@@ -38,10 +38,10 @@ const TIMELINES: [ChartLine; 6] = [
     ChartLine(Class::Gpu, "waits for the GPU", |p| p.waits_gpu.get(), Top::Percent),
     ChartLine(Class::DataLoader, "waits for something else", |p| p.waits_other.get(), Top::Percent),
 ];
-/// Seconds of waits without which there is no chain.
+/// Seconds of waits below which there is no chain.
 const CHAIN_AFTER_S: f64 = 2.0;
 
-/// It remembers nothing.
+/// It keeps no state.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Chain;
 
@@ -61,7 +61,7 @@ impl Content for Chain {
     }
 }
 
-/// The waits, and of their ends those that there were.
+/// The waits, and those of their ends that occurred.
 fn timelines(area: Rect, scene: &Scene<'_>) -> Vec<(ChartLine, &'static str)> {
     let cells = area.width;
     let [waits, ends @ ..] = TIMELINES;
@@ -69,7 +69,7 @@ fn timelines(area: Rect, scene: &Scene<'_>) -> Vec<(ChartLine, &'static str)> {
     [waits].into_iter().chain(ends).map(|timeline| (timeline, "no wait could be followed")).collect()
 }
 
-/// What stands above the tree: the chain in one line, or why there is none.
+/// The text above the tree: the chain in one line, or the reason why there is no chain.
 fn head(width: u16, scene: &Scene<'_>) -> Text {
     let mut text = Text::new(width, scene.theme);
     let told = scene.verdict().and_then(|verdict| line(verdict, usize::from(width)));
@@ -105,7 +105,7 @@ fn why_none(scene: &Scene<'_>) -> String {
     format!("No wait chain: in {seconds} trainmon found no training loop in this job whose waits it could follow.")
 }
 
-/// A row of the tree: what is waited for on the left where it is short, where in the code behind it.
+/// A row of the tree: what is waited for, on the left if it is short, and its place in the code after it.
 fn one(buf: &mut Buffer, area: Rect, row: &ChainRow<'_>, theme: Theme) {
     let bar = match area.width {
         0..100 => 6,
@@ -122,7 +122,7 @@ fn one(buf: &mut Buffer, area: Rect, row: &ChainRow<'_>, theme: Theme) {
     write_fit(buf, behind(area, x), &row.text, of);
 }
 
-/// The color of what ends a wait: that of its resource.
+/// The color of whatever ends a wait: the color of its resource.
 fn style(node: &ChainNode, theme: Theme) -> Style {
     theme.series(match node.state {
         NodeState::Device => Class::Gpu,

@@ -1,4 +1,4 @@
-//! One bar for each CPU, down the columns as htop has them: busy, waiting for I/O, taken by the hypervisor.
+//! One bar for each CPU, in columns like in htop: busy, waiting for I/O, taken by the hypervisor.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -14,7 +14,7 @@ const WIDTHS: [u16; 6] = [40, 26, 20, 16, 12, 9];
 const WIDE: u16 = 26;
 const WITH_PERCENT: u16 = 14;
 
-/// What a CPU's time goes into.
+/// Where a CPU's time goes.
 const PARTS: [Look; 4] = [
     Look::new("busy", ColorSlot::Purple, '█', '#'),
     Look::new("io wait", ColorSlot::Sky, '▒', 'i'),
@@ -22,15 +22,15 @@ const PARTS: [Look; 4] = [
     Look::IDLE,
 ];
 
-/// How the CPUs are laid out.
+/// Layout of the CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
     /// Lines.
     pub rows: usize,
     columns: usize,
-    /// Cells of each.
+    /// Width of each.
     cell: u16,
-    /// Cells of its mark and number.
+    /// Width of its mark and number.
     label: u16,
 }
 
@@ -41,7 +41,7 @@ impl Grid {
         let digits = highest.checked_ilog10().unwrap_or(0) as u16 + 1;
         let with = |cell: u16| {
             let columns = usize::from((body.width / cell).max(1));
-            // Columns that would stand empty are not made.
+            // Leave out columns that would be empty.
             let rows = cpus.len().div_ceil(columns);
             let columns = if rows == 0 { columns } else { cpus.len().div_ceil(rows) };
             Self { rows, columns, cell, label: digits + 2 }
@@ -55,7 +55,7 @@ impl Grid {
     }
 }
 
-/// Draws a legend and what is visible of the bars.
+/// Draws a legend and the visible bars.
 pub fn draw(page: &mut Scroll<'_>, cpus: &[CpuRates], theme: Theme) {
     page.each([cpus], |buf, rect, cpus| legend(buf, rect, cpus, theme));
     let grid = Grid::new(cpus, page.area);
@@ -95,7 +95,7 @@ fn one(buf: &mut Buffer, cell: Rect, grid: &Grid, cpu: &CpuRates, theme: Theme) 
     let values = [cpu.busy_pct, cpu.iowait_pct, cpu.steal_pct].map(sound);
     let free = (100.0 - values.iter().sum::<f64>()).max(0.0);
     let with_percent = grid.cell >= WITH_PERCENT;
-    // A blank keeps it off the next one.
+    // A blank separates it from the next one.
     let end = cell.right().saturating_sub(if with_percent { 6 } else { 1 });
     let bar = Rect { x, width: end.saturating_sub(x), ..cell };
     let [busy, io, steal] = values;

@@ -1,4 +1,4 @@
-//! What holds for the CPUs as a whole: use, queues, quota, pressure, load.
+//! Facts about the CPUs as a whole: use, queues, quota, pressure, load.
 
 use ratatui::style::Style;
 
@@ -8,7 +8,7 @@ use crate::tui::labels::number;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::Piece;
 
-/// The facts as pieces of text, what limits the job first and loudest.
+/// The facts as pieces of text; what limits the job comes first and is emphasized.
 pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {
     let (job, host) = (&frame.job, &frame.host);
     let cores = |pct: Option<f64>| format::number(pct.map(|pct| pct / 100.0));

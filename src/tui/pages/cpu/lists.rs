@@ -1,5 +1,5 @@
-//! Who uses the CPUs: the job's threads by role, its busiest threads, and the heaviest processes besides the job's.
-//! Side by side where there is room, below each other where there is not.
+//! What uses the CPUs: the job's threads by role, its busiest threads, and the other processes that use most. The lists
+//! are side by side if there is room, otherwise one below the other.
 
 use ratatui::style::Style;
 
@@ -12,21 +12,21 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Scroll, Text, count};
 
-/// From these widths on two and three lists stand side by side.
+/// Minimum widths for two and three lists side by side.
 const TWO: u16 = 78;
 const THREE: u16 = 150;
-/// Cells of the list of roles where it stands alone, and of the threads beside it.
+/// Width of the list of roles on its own, and with the threads beside it.
 const ROLES: u16 = 40;
 const THREADS: u16 = 62;
-/// From this width on threads have their process's PID, and neighbours their command line.
+/// Minimum width at which threads show their process's PID, and other processes their command line.
 const ROOMY: usize = 52;
-/// Most rows of a list. No real frame has more, but a hand-made one may.
+/// Maximum rows of a list. No real frame has more, but a hand-made one may.
 const MOST_ROWS: usize = 256;
 
-/// Adds a list: its heading, and its rows or a remark where there are none.
+/// Adds a list: its heading, and its rows, or a remark if there are no rows.
 type Add = fn(&mut Text, &Frame);
 
-/// Draws what is visible of the lists.
+/// Draws the visible part of the lists.
 pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
     let width = page.area.width;
     let half = width / 2;
@@ -36,7 +36,7 @@ pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
         _ => [(0, ROLES), (ROLES + 2, THREADS), (ROLES + THREADS + 4, width - ROLES - THREADS - 4)],
     };
     let lists: [Add; 3] = [roles, threads, neighbours];
-    // A list goes below the one before it where both begin at the same cell.
+    // A list goes below the previous one if both begin at the same column.
     let mut columns: Vec<(u16, Text)> = Vec::new();
     for ((x, width), add) in places.into_iter().zip(lists) {
         match columns.last_mut().filter(|(before, _)| *before == x) {
@@ -113,7 +113,7 @@ fn neighbours(text: &mut Text, frame: &Frame) {
     }
 }
 
-/// Adds a row of numbers, and behind them a name in the cells that are left.
+/// Adds a row of numbers, followed by a name in the remaining cells.
 fn named(text: &mut Text, numbers: String, name: &str) {
     let room = text.width.saturating_sub(numbers.chars().count());
     text.line(&(numbers + &fit(name, room)), Style::new());
@@ -122,7 +122,7 @@ fn named(text: &mut Text, numbers: String, name: &str) {
 fn name(process: &NeighbourRates, is_wide: bool) -> String {
     match (process.own, process.kernel) {
         (true, _) => "trainmon".to_owned(),
-        // As ps has it.
+        // The same format as in ps.
         (_, true) => format!("[{}]", process.comm),
         _ if is_wide && !process.command.is_empty() => labels::program(&process.command).to_owned(),
         _ => process.comm.to_string(),

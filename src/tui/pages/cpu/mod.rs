@@ -1,10 +1,10 @@
-//! The page of CPUs: who uses them, who queues for them, what limits them, and every single one.
+//! The page of CPUs: what uses them, what queues for them, what limits them, and every single one.
 //!
 //! ```text
 //! │ facts: use, quota, queues, pressure                │
 //! │ timelines: use, job, queueing, pressure; ruler     │
-//! │ cores: one bar each, in columns                    │
-//! └ threads by role │ busiest threads │ neighbours ────┘
+//! │ CPUs: one bar each, in columns                     │
+//! └ threads by role │ busiest threads │ processes ─────┘
 //! ```
 
 mod cores;
@@ -19,7 +19,7 @@ use crate::diagnosis::verdict::Class;
 use crate::tui::widgets::tile::Tile;
 use crate::tui::widgets::{ChartLine, Drawn, Scene, Text, Top, scrolled, write};
 
-/// It remembers nothing.
+/// It keeps no state.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpu;
 
@@ -43,7 +43,7 @@ impl Content for Cpu {
     }
 }
 
-/// Each with what its value is a share of.
+/// Each with the whole that its value is a share of.
 const TIMELINES: [(ChartLine, &str); 6] = [
     (ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent), "of the allowed CPUs"),
     (ChartLine(Class::Cpu, "Job", |p| p.cpu_job.get(), Top::Percent), "of the allowed CPUs"),
@@ -56,7 +56,7 @@ const TIMELINES: [(ChartLine, &str); 6] = [
     ),
 ];
 
-/// How many timelines, and how many rows for all of them.
+/// The number of timelines, and the rows for all of them.
 fn shown(area: Rect) -> (usize, u16) {
     match area.height {
         0..20 => (2, 7),

@@ -1,4 +1,4 @@
-//! What stacks say, in short; the page of stacks has the rest.
+//! A short version of what stacks show; the page of stacks has the rest.
 
 use ratatui::style::Style;
 
@@ -7,7 +7,7 @@ use crate::text::sanitise;
 use crate::tui::format;
 use crate::tui::widgets::Text;
 
-/// Adds what the main thread does, its hottest functions, the lines that wait for the device, and what workers do.
+/// Adds what the training loop does, its hottest functions, the lines that wait for the GPU, and what workers do.
 pub fn add(page: &mut Text, verdict: &Verdict) {
     let percent = |share: f64| format::share(Some(share));
     let place = |place: &Hottest| format!("{} {}", percent(place.share), sanitise(&place.to_string()));

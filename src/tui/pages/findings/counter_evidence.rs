@@ -1,4 +1,4 @@
-//! What speaks against the verdict, and what else was found, for a person to weigh as the diagnosis has.
+//! Evidence against the verdict, and other findings, so that a person can weigh them as the diagnosis did.
 
 use ratatui::style::Style;
 

@@ -1,4 +1,4 @@
-//! The findings page: what to do, everything the verdict rests on with thresholds, counter-evidence, what was not available
+//! The findings page: advice, all evidence for the verdict with thresholds, counter-evidence, what was not available
 //! and how to fix that, and the numbers of the run.
 
 mod code;
@@ -19,10 +19,10 @@ use crate::tui::labels::{advice_line, split};
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Drawn, Piece, Scene, Text, scrolled};
 
-/// Most entries of any list: no real verdict has more, but a hand-made one may.
+/// Maximum entries of any list: no real verdict has more, but a hand-made one may.
 const MOST_FINDINGS: usize = 64;
 
-/// It remembers nothing.
+/// It keeps no state.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Findings;
 
@@ -66,7 +66,7 @@ fn advice(text: &mut Text, verdict: &Verdict) {
     }
 }
 
-/// A table: signal, value, threshold, on which side of it the value lies, what it means.
+/// A table: signal, value, threshold, on which side of the threshold the value lies, what the signal means.
 fn evidence(text: &mut Text, verdict: &Verdict) {
     text.heading("Evidence");
     if verdict.evidence.is_empty() {
@@ -91,7 +91,7 @@ fn evidence(text: &mut Text, verdict: &Verdict) {
     }
 }
 
-/// Adds text that is wrapped behind a start of several styles, in at least so many cells.
+/// Adds text that is wrapped after a start of several styles, at least so many cells wide.
 fn hanging<const N: usize>(page: &mut Text, start: [Piece; N], indent: usize, least: usize, text: &str) {
     let mut rows = wrap(text, page.width.saturating_sub(indent).max(least)).into_iter();
     page.spans(start);
@@ -114,7 +114,7 @@ fn not_seen(text: &mut Text, verdict: &Verdict) {
     }
 }
 
-/// A table of the ranks, where there are several.
+/// A table of the ranks, if there are several.
 fn ranks(text: &mut Text, verdict: &Verdict) {
     if verdict.ranks.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! How each source stands.
+//! The state of each source.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use crate::text::sanitise;
 use crate::tui::format;
 use crate::tui::widgets::{Scene, Text};
 
-/// Sources whose last value is old, at the moment shown: their states in a word, and why and since when.
+/// Sources whose last value is old at the moment shown: their states in a word, with reason and age.
 pub fn stale<'s>(verdict: &'s Verdict, scene: &Scene<'s>) -> Vec<(SourceId, Cow<'s, str>, String)> {
     let old = [SourceState::Stale, SourceState::Hung, SourceState::Gone];
     let found = scene.job.sources.all().into_iter().filter_map(|(source, status)| {
         if scene.job.is_live() {
             return old.contains(&status.state).then(|| (source, status.state.seen().into(), why(status)));
         }
-        // Only the verdict of that moment knows how it was then.
+        // Only the verdict of that moment knows the state at that time.
         let then = verdict.seen.get(&Subject::from_source(source)?)?;
         old.iter().any(|state| state.seen() == then).then(|| (source, sanitise(then), String::new()))
     });
@@ -32,7 +32,7 @@ fn why(status: &SourceStatus) -> String {
     reason.into_iter().chain(age).collect::<Vec<_>>().join(", ")
 }
 
-/// Adds the table of sources, and the files that the verdict's `seen` names.
+/// Adds the table of sources, and the files in the verdict's `seen`.
 pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
     page.heading("Sources");
     if scene.job.is_live() {
@@ -40,7 +40,7 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
             let why = if status.state == SourceState::Fresh { String::new() } else { why(status) };
             row(page, source.title(), status.state.seen(), &why, status.fix.as_deref());
         }
-        // Read with the processes: what is known of them is the verdict's.
+        // It is read with the processes: its state comes from the verdict.
         if let Some(state) = verdict.seen.get(&Subject::Connections) {
             let missing = scene.not_seen(Subject::Connections);
             let why = missing.map(|missing| sanitise(&missing.why)).unwrap_or_default();

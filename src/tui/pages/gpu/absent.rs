@@ -1,4 +1,4 @@
-//! Why there is no device to show, and what would mend it: a job without a GPU is still watched.
+//! Why no GPU can be shown, and how to fix that: a job without a GPU is still watched.
 
 use ratatui::style::Style;
 
@@ -7,7 +7,7 @@ use crate::sample::SourceState;
 use crate::text::sanitise;
 use crate::tui::widgets::{Scene, Text};
 
-/// The page without devices.
+/// The page without GPUs.
 pub fn text(scene: &Scene<'_>, width: u16) -> Text {
     let theme = scene.theme;
     let mut text = Text::new(width, theme);

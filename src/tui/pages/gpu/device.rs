@@ -1,4 +1,4 @@
-//! One device: a line where there are many, else a name, two bars and a row or two of numbers.
+//! One GPU: one line if there are many; otherwise a name, two bars and a row or two of numbers.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -15,11 +15,11 @@ use crate::tui::{charts, format};
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// Number and mark in front of everything.
+/// Width of number and mark at the start.
 const NUMBER: u16 = 5;
-/// Bar of a line.
+/// Width of a line's bar.
 const BAR: u16 = 12;
-/// From this width on a device's UUID is among its numbers.
+/// Minimum width at which the numbers include the GPU's UUID.
 const WITH_UUID: u16 = 100;
 
 /// Names the columns of [`line`].
@@ -33,7 +33,7 @@ pub fn heading(buf: &mut Buffer, area: Rect, theme: Theme) {
     write(buf, area.x + NUMBER + BAR + 6, area.y, area.right(), text, theme.heading());
 }
 
-/// A device in one line.
+/// A GPU in one line.
 pub fn line(buf: &mut Buffer, area: Rect, gpu: &GpuRates, frame: &Frame, theme: Theme) {
     let style = if gpu.attached { Style::new() } else { theme.dim() };
     number(buf, area, gpu, theme);
@@ -54,7 +54,7 @@ pub fn line(buf: &mut Buffer, area: Rect, gpu: &GpuRates, frame: &Frame, theme: 
     write_fit(buf, behind(area, x), &labels::state(gpu, frame), style);
 }
 
-/// A device in three rows or more: its name and state, two bars, and numbers as many as fit.
+/// A GPU in three rows or more: its name and state, two bars, and as many numbers as fit.
 pub fn dense(buf: &mut Buffer, [first, bars, rest]: [Rect; 3], gpu: &GpuRates, frame: &Frame, theme: Theme) {
     if first.height > 0 {
         number(buf, first, gpu, theme);
@@ -62,7 +62,7 @@ pub fn dense(buf: &mut Buffer, [first, bars, rest]: [Rect; 3], gpu: &GpuRates, f
         let alarm = gpu.lost || gpu.attached && (labels::is_idle(gpu) || labels::throttled(gpu).next().is_some());
         let style = if alarm { theme.warning() } else { theme.dim() };
         let name = gpu.name.as_deref().unwrap_or("unknown GPU");
-        // The state counts more than the name, which keeps a third.
+        // The state matters more than the name, which keeps a third.
         let start = first.x + NUMBER + first.width / 3;
         let end = write_right(buf, start, first.y, first.right(), &state, style);
         let room = usize::from(end.saturating_sub(first.x + NUMBER + 1));
@@ -78,7 +78,7 @@ pub fn dense(buf: &mut Buffer, [first, bars, rest]: [Rect; 3], gpu: &GpuRates, f
     }
 }
 
-/// Rows in which a device shows all its numbers in `width` cells.
+/// Rows that a GPU needs to show all its numbers in `width` cells.
 pub fn rows(gpu: &GpuRates, width: u16) -> u16 {
     let width = width.saturating_sub(NUMBER);
     piece_rows(width, ", ", &numbers(gpu, width, Style::new())).saturating_add(2)
@@ -103,7 +103,7 @@ fn two_bars(buf: &mut Buffer, area: Rect, gpu: &GpuRates, theme: Theme) {
     barred(buf, right, "mem", &texts, |buf, rect| parts_bar(buf, rect, shares_of_memory(gpu), gpu, theme));
 }
 
-/// A name, a bar, and behind it the longest text that leaves the bar at least eight cells.
+/// A name, a bar, and after it the longest text that leaves the bar at least eight cells.
 fn barred(buf: &mut Buffer, area: Rect, name: &str, texts: &[String], bar: impl Fn(&mut Buffer, Rect)) {
     let x = write(buf, area.x, area.y, area.right(), name, Style::new()) + 1;
     let room = area.right().saturating_sub(x);
@@ -113,14 +113,14 @@ fn barred(buf: &mut Buffer, area: Rect, name: &str, texts: &[String], bar: impl 
     write(buf, end, area.y, area.right(), text, Style::new());
 }
 
-/// The job's part of a device, others' part, and what is left.
+/// The job's part of a GPU, the part of others, and what is left.
 pub const PARTS: [Look; 3] = [
     Look::new("own", ColorSlot::Blue, '█', '#'),
     Look::new("others", ColorSlot::Sky, '▒', '+'),
     Look::new("free", ColorSlot::Dim, '·', '.'),
 ];
 
-/// The device's use, and the job's part of it.
+/// The GPU's use, and the job's part of it.
 fn shares_of_use(gpu: &GpuRates) -> [Option<f64>; 2] {
     [gpu.utilization_pct, gpu.job_utilization_pct].map(|pct| pct.map(|pct| pct / 100.0))
 }
@@ -130,7 +130,7 @@ fn shares_of_memory(gpu: &GpuRates) -> [Option<f64>; 2] {
     [gpu.memory_used_bytes, gpu.job_memory_bytes].map(|bytes| Some(bytes? as f64 / total?))
 }
 
-/// The job's part, what others use, and what is left. A part that is not known counts as the job's on its own devices.
+/// The job's part, what others use, and what is left. On the job's own GPUs, an unknown part counts as the job's.
 fn parts_bar(buf: &mut Buffer, area: Rect, shares: [Option<f64>; 2], gpu: &GpuRates, theme: Theme) {
     let [used, own] = shares.map(|share| share.filter(|share| share.is_finite()));
     let Some(used) = used.map(|used| used.clamp(0.0, 1.0)) else {
@@ -141,14 +141,13 @@ fn parts_bar(buf: &mut Buffer, area: Rect, shares: [Option<f64>; 2], gpu: &GpuRa
     charts::split(buf, area, &[(ours, own), (others, used - own), (free, 1.0 - used)], theme);
 }
 
-/// Use times power over its limit, as nvtop has it: near the use on a device that works hard while it is busy.
+/// Use times power over its limit, as in nvtop: close to the use if the GPU works hard while it is busy.
 fn effective(gpu: &GpuRates) -> Option<f64> {
     let limit = gpu.power_limit_w.filter(|limit| *limit > 0.0)?;
     Some(gpu.utilization_pct? * (gpu.power_w? / limit).clamp(0.0, 1.0))
 }
 
-/// The numbers of a device, the most telling first. What was not measured is a dash; parts that most devices do not
-/// have, or that are rarely used, only if present.
+/// The numbers of a GPU, the most useful first. Values that were not measured are dashes; rare ones are left out.
 fn numbers(gpu: &GpuRates, width: u16, style: Style) -> Vec<Piece> {
     let mut numbers = vec![
         if gpu.power_w.is_none() && gpu.power_limit_w.is_none() { "– W".to_owned() } else { watts(gpu) },
@@ -182,8 +181,8 @@ fn numbers(gpu: &GpuRates, width: u16, style: Style) -> Vec<Piece> {
     numbers.into_iter().map(|text| (text, style)).collect()
 }
 
-/// `PCIe 4×16 rx 1.2 tx 0.11 of 25 GiB/s`; a link below what device and slot could do, as idle ones are, has that in
-/// parentheses: `PCIe 1×16 (4×16)`.
+/// `PCIe 4×16 rx 1.2 tx 0.11 of 25 GiB/s`. If the link is below what GPU and slot support, as on an idle GPU, the
+/// maximum is in parentheses: `PCIe 1×16 (4×16)`.
 fn pcie(gpu: &GpuRates) -> String {
     let link = |generation: Option<u32>, width: Option<u32>| match (generation, width) {
         (None, None) => None,

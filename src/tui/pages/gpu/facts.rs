@@ -1,4 +1,4 @@
-//! What the devices are together: how many, how far apart (a mean hides the one rank that idles), and what is wrong.
+//! All GPUs together: how many, how far apart (a mean hides the one rank that idles), and what is wrong.
 
 use super::{device, labels};
 use crate::rates::Frame;
@@ -9,12 +9,12 @@ use crate::text::fit;
 use crate::tui::format;
 use crate::tui::widgets::{Piece, Scene};
 
-/// So much more than an idle device the busiest has to do before the idle one is remarkable, percent.
+/// An idle GPU is worth a remark if the busiest one reaches this use, percent.
 const BUSY_PCT: f64 = 50.0;
-/// Cells for what comes from the driver.
+/// Width of the driver's text, cells.
 const TOLD: usize = 60;
 
-/// The facts as pieces of text, what is wrong first.
+/// The facts as pieces of text, problems first.
 pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
     let theme = scene.theme;
     let mut pieces = Vec::new();
@@ -43,7 +43,7 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
     if let Some(driver) = &frame.gpu_driver {
         fact(format!("driver {}", fit(driver, TOLD)));
     }
-    // Narrow lists of many devices have it in their heading.
+    // Narrow lists of many GPUs have it in their heading.
     if count <= 2 || width >= 100 {
         let [own, others, _] = device::PARTS.map(|part| theme.glyph(part));
         fact(format!("{own} own {others} others"));
@@ -51,7 +51,7 @@ pub fn pieces(frame: &Frame, scene: &Scene<'_>, width: u16) -> Vec<Piece> {
     pieces
 }
 
-/// How the job's devices were told from others.
+/// How the job's GPUs were told from others.
 fn link(link: GpuLink) -> &'static str {
     match link {
         GpuLink::Processes => "found by its PIDs",
@@ -62,7 +62,7 @@ fn link(link: GpuLink) -> &'static str {
     }
 }
 
-/// The source does not deliver.
+/// The source delivers nothing.
 fn trouble(scene: &Scene<'_>) -> Option<String> {
     let status = &scene.job.sources.gpu;
     let what = match status.state {
@@ -78,7 +78,7 @@ fn trouble(scene: &Scene<'_>) -> Option<String> {
     Some(format!("{what}{}{}", age.unwrap_or_default(), why.unwrap_or_default()))
 }
 
-/// Devices of the job that idle while others of it work.
+/// GPUs of the job that idle while others of the job work.
 fn idle(frame: &Frame) -> Option<String> {
     let ours = || frame.gpus.iter().filter(|gpu| gpu.attached);
     let busiest = ours().filter_map(|gpu| gpu.utilization_pct).filter(|pct| pct.is_finite()).fold(0.0, f64::max);

@@ -1,19 +1,19 @@
-//! What is said about a device: what holds its clocks back, and what is out of the ordinary.
+//! Remarks on a GPU: what limits its clocks, and anything unusual.
 
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use crate::sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
 
-/// A device whose use is below this is called idle here, percent. Only a word on the screen: verdicts have thresholds of
-/// their own.
+/// A GPU with less use than this is called idle here, percent. It is only a word on the screen: verdicts have their own
+/// thresholds.
 pub const IDLE_PCT: f64 = 10.0;
 
-/// Whether a device does next to nothing; unknown use is not idle.
+/// Whether a GPU does next to nothing; unknown use is not idle.
 pub fn is_idle(gpu: &GpuRates) -> bool {
     !gpu.lost && gpu.utilization_pct.is_some_and(|pct| pct < IDLE_PCT)
 }
 
-/// What a clock event reason means to a person, by its word in recordings.
+/// A clock event reason in plain words, by its name in recordings.
 fn reason(word: &'static str) -> &'static str {
     match word {
         "idle" => "idle clocks",
@@ -29,7 +29,7 @@ fn reason(word: &'static str) -> &'static str {
     }
 }
 
-/// What holds the clocks back; empty where nothing does, and where it is not known.
+/// What limits the clocks; empty if nothing does or the reasons are unknown.
 pub fn throttled(gpu: &GpuRates) -> impl Iterator<Item = String> {
     let mask = gpu.clock_event_reasons.unwrap_or(0);
     let known = CLOCK_EVENT_REASONS.iter().fold(0, |all, (bit, _)| all | bit);
@@ -39,7 +39,7 @@ pub fn throttled(gpu: &GpuRates) -> impl Iterator<Item = String> {
         .chain((rest != 0).then(|| format!("unknown reason {rest:#x}")))
 }
 
-/// Everything out of the ordinary, the worst first.
+/// Everything unusual, the worst first.
 pub fn state(gpu: &GpuRates, frame: &Frame) -> String {
     let mut words = Vec::new();
     words.extend(gpu.lost.then(|| "LOST: it no longer answers".to_owned()));

@@ -1,5 +1,5 @@
-//! The page of devices: each one in full where there is room, one line each where there are many, their use over time,
-//! and the processes on them.
+//! The page of GPUs: each one in full if there is room, one line each if there are many; their use over time, and the
+//! processes on them.
 //!
 //! ```text
 //! │ facts: how many, how far apart, what is wrong                    │
@@ -32,13 +32,13 @@ use crate::tui::widgets::tile::{Body, Tile};
 use crate::tui::widgets::{ChartLine, Drawn, Scene, Scroll, Text, Top, beside, count, scrolled, write};
 use plan::GpuPlan;
 
-/// The means of the job's devices, each with what its value is a share of.
+/// The means of the job's GPUs, each with the whole that its value is a share of.
 const MEANS: [(ChartLine, &str); 2] = [
     (ChartLine(Class::Gpu, "Memory", |p| p.gpu_memory.get(), Top::Percent), "of its memory"),
     (ChartLine(Class::Gpu, "Power", |p| p.gpu_power.get(), Top::Percent), "of the limit"),
 ];
 
-/// It remembers nothing.
+/// It keeps no state.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gpu;
 
@@ -83,7 +83,7 @@ fn devices(page: &mut Scroll<'_>, frame: &Frame, scene: &Scene<'_>) {
     processes::draw(page, frame, theme);
 }
 
-/// Each device's use over time.
+/// Use of each GPU over time.
 struct Past([ChartColumns; GPUS]);
 
 impl Past {
@@ -92,7 +92,7 @@ impl Past {
         Self(ChartColumns::gather_each(&scene.job.history.timeline, scene.window(width), values))
     }
 
-    /// Draws that of a device by its position in the frame. One device too many for the points has no past.
+    /// Draws the timeline of the GPU at this index in the frame. GPUs beyond the recorded points have no past.
     fn draw(&self, buf: &mut Buffer, chart: Rect, position: usize, gpu: &GpuRates, scene: &Scene<'_>) {
         let theme = scene.theme;
         let look = if gpu.attached { Class::Gpu.look() } else { Look::IDLE };
@@ -105,7 +105,7 @@ impl Past {
     }
 }
 
-/// The timelines below the GPUs, and the means of memory and power where there is room.
+/// The timelines below the GPUs, and the means of memory and power if there is room.
 fn timelines(page: &mut Scroll<'_>, plan: &GpuPlan, frame: &Frame, scene: &Scene<'_>) {
     let theme = scene.theme;
     let mut tiles: Vec<Tile> = Vec::new();

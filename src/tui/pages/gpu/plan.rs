@@ -1,4 +1,4 @@
-//! How many lines everything gets on the page of devices, for every number of them and every size.
+//! How many lines each part gets on the page of GPUs, for any number of GPUs and any size.
 
 use ratatui::layout::Rect;
 
@@ -6,28 +6,28 @@ use super::device;
 use crate::rates::Frame;
 use crate::tui::widgets::count;
 
-/// Least text of a device beside its timeline; half of a wide body if that is more.
+/// Minimum width of a GPU's text beside its timeline; half of a wide body if that is more.
 const TEXT: u16 = 86;
-/// From this width on timelines stand beside the text of more than two devices.
+/// Minimum width for timelines beside the text of more than two GPUs.
 const SIDE: u16 = 112;
-/// So many devices get large charts.
+/// Up to so many GPUs get large charts.
 const FEW: usize = 2;
-/// Highest timeline of a device, and of a mean, worth its rows.
+/// Maximum height of a GPU's timeline, and of a mean's.
 const CHART_MAX: u16 = 16;
 const MEAN_MAX: u16 = 6;
 
-/// Lines of the parts of the page. They may be more than the body has.
+/// Lines of the parts of the page. They may add up to more than the body has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuPlan {
-    /// Lines of each device: 1, below a heading, or 3 and more.
+    /// Lines of each GPU: 1, below a heading, or 3 and more.
     pub device_rows: u16,
-    /// Cells for the text of a device.
+    /// Width of a GPU's text.
     pub text_width: u16,
-    /// Where the timelines begin that stand beside the text; none where they stand below.
+    /// Column where the timelines beside the text begin; `None` if they are below it.
     pub side_x: Option<u16>,
     /// Lines of each timeline below the text.
     pub chart_rows: u16,
-    /// Lines of the timelines of memory and power; 0 where there are none.
+    /// Lines of the timelines of memory and power; 0 if they are left out.
     pub mean_rows: u16,
 }
 
@@ -46,7 +46,7 @@ impl GpuPlan {
             mean_rows: 0,
         };
         let body_rows = usize::from(body.height);
-        // All numbers of a few devices; of more, those that three or four lines hold.
+        // All numbers if there are few GPUs; otherwise as many as three or four lines hold.
         let most = match few {
             true => frame.gpus.iter().map(|gpu| device::rows(gpu, body.width)).fold(4, u16::max).min(6),
             false => 4,
@@ -64,7 +64,7 @@ impl GpuPlan {
         plan
     }
 
-    /// Gives spare lines to the charts of a few devices: half of them to their use, a quarter each to memory and power.
+    /// Gives spare lines to the charts of a few GPUs: half to their use, a quarter each to memory and power.
     fn grow(&mut self, devices: usize, spare: usize) {
         let devices = devices.max(1);
         let spare = spare + devices * usize::from(self.chart_rows);
@@ -72,7 +72,7 @@ impl GpuPlan {
         self.chart_rows = count((spare - 2 * usize::from(self.mean_rows)) / devices).clamp(1, CHART_MAX);
     }
 
-    /// Lines of the devices with their heading, their timelines and the time axis.
+    /// Lines of the GPUs with their heading, their timelines and the time axis.
     fn rows(&self, devices: usize) -> usize {
         let each = usize::from(self.device_rows + self.chart_rows);
         usize::from(self.device_rows == 1) + devices * each + 2 * usize::from(self.mean_rows) + 1

@@ -1,4 +1,4 @@
-//! The processes on the devices: whose they are, what they do in the job, and how much of the device they take.
+//! The processes on the GPUs: whether they belong to the job, what they do in it, and how much of the GPU they use.
 
 use crate::rates::Frame;
 use crate::rates::frame::{GpuProcessRates, GpuRates};
@@ -15,7 +15,7 @@ pub fn rows(frame: &Frame) -> usize {
     1 + usize::from(remark(frame).is_some()) + all(frame).count()
 }
 
-/// Draws the heading, a remark where one is needed, and what is visible of the processes.
+/// Draws the heading, a remark if one is needed, and the visible processes.
 pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
     let mut text = Text::new(page.area.width, theme);
     text.table_heading(&format!("{}  kind      command", table::headings(&COLUMNS)));
@@ -68,7 +68,7 @@ fn line(gpu: &GpuRates, process: &GpuProcessRates, frame: &Frame, width: usize) 
     format!("{row}{}", fit(command, width.saturating_sub(row.chars().count())))
 }
 
-/// What has to be known to read the list.
+/// A remark that is needed to read the list.
 fn remark(frame: &Frame) -> Option<&'static str> {
     if all(frame).next().is_none() {
         return Some(match frame.gpus.iter().any(|gpu| gpu.attached) {

@@ -12,10 +12,10 @@ use crate::text::wrap;
 use crate::tui::theme::Look;
 use crate::tui::widgets::{Drawn, Scene, Text, scrolled};
 
-/// Cells of the column with the keys.
+/// Width of the column with the keys.
 const KEYS: usize = 16;
 
-/// It remembers nothing.
+/// It keeps no state.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Help;
 

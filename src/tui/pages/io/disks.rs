@@ -1,4 +1,4 @@
-//! The disks, one line each: those with the job's data first and marked, the others by how busy they are.
+//! The disks, one line each: first those with the job's data, marked, then the others by how busy they are.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -15,9 +15,9 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Scene, Text, bars, cells};
 
-/// Cells of the name.
+/// Width of the name.
 const NAME: usize = 16;
-/// Width from which reads and writes have a column of their own for their times.
+/// Minimum width at which the times of reads and writes have their own columns.
 const WIDE: usize = 110;
 const BROAD: [Column; 9] = [
     ("rMiB/s", 9),
@@ -32,9 +32,9 @@ const BROAD: [Column; 9] = [
 ];
 const NARROW: [Column; 7] =
     [("rMiB/s", 8), ("wMiB/s", 8), ("r/s", 8), ("w/s", 8), ("ms each", 8), ("queue", 6), ("busy", 6)];
-/// Most disks listed, the job's and the busiest ones first.
+/// Maximum number of disks listed: the job's and the busiest ones first.
 const DISKS: usize = 32;
-/// Widest bar.
+/// Maximum width of a bar.
 const BAR: u16 = 40;
 
 fn columns(width: usize) -> &'static [Column] {
@@ -113,7 +113,7 @@ fn line(text: &mut Text, device: &DeviceRates) {
     text.spans([(name, style), (pad + &numbers, Style::new())]);
 }
 
-/// The bar behind a line; none where there is no room for one.
+/// The bar at the end of a line; `None` if it does not fit.
 pub fn bar(buf: &mut Buffer, line: Rect, percent: f64, theme: Theme) {
     let before: i16 = columns(usize::from(line.width)).iter().map(|(_, width)| width).sum();
     let x = line.x + NAME as u16 + before.unsigned_abs() + 1;

@@ -1,4 +1,4 @@
-//! What the job reads, what of it comes from storage, and what else says whether storage or memory is short.
+//! What the job reads, how much of it comes from storage, and other signs that storage or memory is short.
 
 use ratatui::style::Style;
 
@@ -11,9 +11,9 @@ use crate::text::fit;
 use crate::tui::format;
 use crate::tui::widgets::{Scene, Text};
 
-/// Below so many bytes a second nothing is said about the page cache: logs and libraries read more.
+/// Below so many bytes per second the page cache is not mentioned: logs and libraries read more than that.
 const LITTLE: f64 = 65_536.0;
-/// More from storage than this times what read calls asked for was read in another way.
+/// If storage delivers more than this times what read calls asked for, the rest was read in another way.
 const BEYOND: f64 = 1.05;
 /// Interfaces that move less are idle, bytes per second.
 const IDLE: f64 = 1024.0;
@@ -43,7 +43,7 @@ fn finite(value: Option<f64>) -> Option<f64> {
     value.filter(|v| v.is_finite())
 }
 
-/// Read calls against storage. Read calls on pipes and sockets count as well, so the page cache's part is an upper bound.
+/// Read calls against storage. They include reads on pipes and sockets, so the page cache's part is an upper bound.
 fn cache(chars: f64, bytes: f64, frame: &Frame) -> String {
     let (called, stored) = (format::rate(Some(chars)), format::rate(Some(bytes)));
     // Some of these file systems count what their server sends as read from storage, others do not.
@@ -77,7 +77,7 @@ fn pieces(frame: &Frame) -> Vec<String> {
     let (job, host) = (&frame.job, &frame.host);
     let per_s = |value: Option<f64>| format!("{}/s", format::number(value));
     let mut pieces = Vec::new();
-    // Where the counters may not be read, the sentence above says so for all of them.
+    // If the counters cannot be read, the sentence above says so for all of them.
     if job.read_chars_per_s.is_some() || job.write_bytes_per_s.is_some() {
         pieces.push(format!("read calls {}", per_s(job.read_calls_per_s)));
         let (calls, storage) = (format::rate(job.write_chars_per_s), format::rate(job.write_bytes_per_s));

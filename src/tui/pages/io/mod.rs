@@ -1,5 +1,5 @@
-//! The page of storage and network: what the job reads and what of it comes from storage, each disk, the mounts that its
-//! data lies on, the interfaces, and all of it over time.
+//! The page of storage and network: what the job reads and how much of it comes from storage, each disk, the mounts
+//! that hold its data, the interfaces, and all of it over time.
 //!
 //! ```text
 //! │ facts: page cache against storage, faults, memory, limits, pressure │
@@ -23,7 +23,7 @@ use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
 use crate::tui::widgets::{ChartLine, Drawn, Scene, Text, Top, count, scrolled};
 
-/// Each with what is said where there is nothing to draw.
+/// Each with the text to show if there is nothing to draw.
 const TIMELINES: [(ChartLine, &str); 4] = [
     (ChartLine(Class::Io, "Job reads", |p| p.io.get(), Top::Bytes), "cannot read the job's reads"),
     (ChartLine(Class::Io, "Disk read", |p| p.disk_read.get(), Top::Bytes), NO_DISK),
@@ -31,14 +31,15 @@ const TIMELINES: [(ChartLine, &str); 4] = [
     (ChartLine(Class::Io, "Network in", |p| p.net_rx.get(), Top::Bytes), "no network interface found"),
 ];
 const NO_DISK: &str = "no disk found";
-/// Rows of the smallest picture: one of each, and the time axis.
+/// Rows of the smallest version: one row of each, and the time axis.
 const LEAST_ROWS: u16 = 2 * TIMELINES.len() as u16 + 1;
-/// Highest timeline, in a page of fewer rows than [`TALL`] and in others: disks flicker, and every row of it costs bytes.
+/// Maximum height of a timeline, on a page with fewer rows than [`TALL`] and on others: disks flicker, and every row
+/// costs bytes.
 const HIGHEST_CHART: [u16; 2] = [4, 8];
 /// Rows of a tall page.
 const TALL: u16 = 45;
 
-/// It remembers nothing.
+/// It keeps no state.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Io;
 
@@ -66,16 +67,16 @@ impl Content for Io {
     }
 }
 
-/// How much is left out where rows are short.
+/// How much is left out if rows are short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Detail {
-    /// Disks without I/O one by one, instead of a count.
+    /// Lists idle disks one by one instead of counting them.
     idle: bool,
-    /// Most files named for each mount.
+    /// Maximum number of files named for each mount.
     examples: usize,
 }
 
-/// Lines with a bar at their end: place and percent.
+/// Lines that end with a bar: position and percent.
 type DiskBars = Vec<(usize, f64)>;
 
 /// Everything above the timelines, in as much detail as leaves room for them.
@@ -97,7 +98,7 @@ fn numbers(frame: &Frame, scene: &Scene<'_>, area: Rect) -> (Text, DiskBars) {
     shown
 }
 
-/// A reason without its consequence: those of the diagnosis end with one.
+/// A reason without its consequence: reasons of the diagnosis end with one.
 fn cause(why: &str) -> &str {
     why.split(", so ").next().unwrap_or(why)
 }

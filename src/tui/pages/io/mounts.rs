@@ -1,4 +1,5 @@
-//! The mounts that the job's data lies on: where, what kind of storage, how much comes from it, and some of the files.
+//! The mounts that hold the job's data: their path, their kind of storage, how much the job reads from it, and some
+//! files.
 
 use ratatui::style::Style;
 
@@ -12,7 +13,7 @@ use crate::tui::format;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Scene, Text, cells};
 
-/// Most mounts listed.
+/// Maximum number of mounts listed.
 const MOUNTS: usize = 12;
 
 /// Adds heading and lines.
@@ -51,7 +52,7 @@ pub fn add(text: &mut Text, frame: &Frame, scene: &Scene<'_>, detail: Detail) {
     }
 }
 
-/// The end of a path: it tells files apart.
+/// The end of a path, which tells files apart.
 fn tail(path: &str, room: usize) -> String {
     let whole = sanitise(path);
     let over = usize::from(cells(&whole)).saturating_sub(room);
@@ -72,7 +73,7 @@ fn kind(kind: MountKind) -> &'static str {
     }
 }
 
-/// What storage it is and how much comes from there, in `room` cells.
+/// The kind of storage and how much comes from it, in `room` cells.
 fn from(mount: &MountRates, room: usize) -> String {
     let disks: Vec<String> = mount.disks.iter().take(4).map(|disk| fit(disk, 16)).collect();
     let mut pieces = Vec::new();

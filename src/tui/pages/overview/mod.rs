@@ -1,5 +1,5 @@
-//! The first page: the pipeline, steps per second, where the loop's time goes, GPU, workers, CPU and storage over time, and a
-//! bar for each worker or rank.
+//! The first page: the pipeline, steps per second, where the loop's time goes, GPU, workers, CPU and storage over time,
+//! and a bar for each worker or rank.
 //!
 //! ```text
 //! │ storage ──▶ workers ◀ LIMIT ──▶ queue ──▶ loop ──▶ GPU │
@@ -25,10 +25,10 @@ use crate::tui::widgets::{Drawn, Hit, Scene, bars, count, panel, pipeline, tile,
 /// Draws a list of bars.
 type Bars = fn(&mut Buffer, Rect, &Frame, &Scene<'_>);
 
-/// Least rows of tiles beside which bars of workers are worth theirs.
+/// Minimum rows of tiles that must remain when bars of workers are shown.
 const LEAST_TILES: u16 = 12;
 
-/// It remembers nothing.
+/// It keeps no state.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Overview;
 
@@ -55,7 +55,7 @@ impl Content for Overview {
         let mut room = rest.height.saturating_sub(LEAST_TILES);
         let wanted = lists.map(|(bars, draw)| {
             let rows = rows(bars, rest.width, buf.area).min(room);
-            // Edges around nothing are no list.
+            // An empty frame is not a list.
             let rows = if rows > panel::edges(buf.area) { rows } else { 0 };
             room -= rows;
             (rows, draw)
@@ -85,7 +85,7 @@ impl Content for Overview {
     }
 }
 
-/// Rows of a list of bars, its edges included.
+/// Rows of a list of bars, including its edges.
 fn rows(bars: usize, width: u16, screen: Rect) -> u16 {
     let edges = panel::edges(screen);
     // A frame takes a cell on each side.
@@ -93,7 +93,7 @@ fn rows(bars: usize, width: u16, screen: Rect) -> u16 {
     if bars == 0 { 0 } else { count(bars).div_ceil(bars::columns(inside)).saturating_add(edges) }
 }
 
-/// The band of past verdicts with the time it covers at its ends.
+/// The band of past verdicts, with the time it covers at its ends.
 fn verdicts(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, drawn: &mut Drawn) {
     if area.is_empty() {
         return;
@@ -105,12 +105,12 @@ fn verdicts(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, drawn: &mut Drawn) 
     drawn.hits.push((inner, Hit::Chart));
 }
 
-/// The first rows of an area, and the others.
+/// Splits off the first rows of an area.
 fn cut_top(area: Rect, rows: u16) -> (Rect, Rect) {
     (Rect { height: rows, ..area }, Rect { y: area.y + rows, height: area.height - rows, ..area })
 }
 
-/// All but the last rows of an area, and those.
+/// Splits off the last rows of an area.
 fn cut_bottom(area: Rect, rows: u16) -> (Rect, Rect) {
     let rows = rows.min(area.height);
     let height = area.height - rows;

@@ -1,4 +1,4 @@
-//! One bar for each rank of a distributed run: where its main thread's time goes, and its device.
+//! One bar for each rank of a distributed run: where its training loop's time goes, and its GPU.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,7 +11,7 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::panel::Panel;
 use crate::tui::widgets::{Scene, bars, write};
 
-/// Cells of the rank and PID in front of a bar, and of the numbers behind it.
+/// Width of rank and PID before a bar, and of the numbers after it.
 const BEFORE: u16 = 11;
 const BEHIND: u16 = 15;
 
@@ -46,7 +46,7 @@ fn one(buf: &mut Buffer, area: Rect, rank: u32, trainer: &TrainerRates, frame: &
     let devices: Vec<_> = frame.gpus.iter().filter(|gpu| gpu.job_pids.contains(&trainer.id.pid)).collect();
     let text = match devices.split_first() {
         Some((first, others)) => {
-            // Of several devices the idlest is shown: a mean would hide it.
+            // Of several GPUs, the idlest is shown: a mean would hide it.
             let least = devices.iter().filter_map(|gpu| gpu.utilization_pct).reduce(f64::min);
             let more = if others.is_empty() { String::new() } else { format!("+{}", others.len()) };
             format!("{:>4} G{}{more} {}", whole_percent(wait), first.index, whole_percent(least))
@@ -56,7 +56,7 @@ fn one(buf: &mut Buffer, area: Rect, rank: u32, trainer: &TrainerRates, frame: &
     write(buf, bar.right() + 1, area.y, area.right(), &text, theme.dim());
 }
 
-/// The rank that the others wait for, by its place.
+/// The index of the rank that the others wait for.
 fn straggler(frame: &Frame, scene: &Scene<'_>) -> Option<usize> {
     let straggler = scene.verdict()?.ranks.iter().find(|rank| rank.straggler)?;
     frame.trainers.iter().position(|trainer| trainer.id.pid == straggler.pid)

@@ -14,14 +14,14 @@ use crate::tui::widgets::tile::{self, Body, Tile};
 use crate::tui::widgets::{Scene, cells, count};
 use crate::tui::{format, labels};
 
-/// Most functions of the loop and of the workers.
+/// Maximum number of functions of the loop and of the workers.
 const FUNCTIONS: usize = 8;
-/// Most rows of the wait chain.
+/// Maximum rows of the wait chain.
 const CHAIN_ROWS: usize = 12;
-/// Most processes.
+/// Maximum number of processes.
 const PROCESS_ROWS: usize = 40;
 
-/// Draws what there is, one below the other.
+/// Draws the parts that have content, one below the other.
 pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     let width = usize::from(area.width.saturating_sub(4));
     let parts =
@@ -52,7 +52,7 @@ fn chain(width: usize, scene: &Scene<'_>) -> Option<Tile> {
     (!lines.is_empty()).then(|| list("wait chain", "2 chain", lines, scene))
 }
 
-/// Where the loop and the workers spend their time, by stacks.
+/// Where the loop and the workers spend their time, according to stacks.
 fn functions(width: usize, scene: &Scene<'_>) -> Option<Tile> {
     let verdict = scene.verdict()?;
     let theme = scene.theme;

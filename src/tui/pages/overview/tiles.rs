@@ -1,4 +1,4 @@
-//! The tiles of the overview: steps, the loop's time, GPU, workers, CPU, storage. One that has nothing to show is not there.
+//! The tiles of the overview: steps, the loop's time, GPU, workers, CPU, storage. Empty tiles are left out.
 
 use crate::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use crate::history::timeline;
@@ -18,7 +18,7 @@ const WORKERS: ChartLine = ChartLine(Class::DataLoader, "workers", |p| p.loader.
 const CPU: ChartLine = ChartLine(Class::Cpu, "CPU", |p| p.cpu.get(), Top::Percent);
 const STORAGE: ChartLine = ChartLine(Class::Io, "storage", |p| p.io.get(), Top::Bytes);
 
-/// All that there are, in the order of their importance.
+/// All tiles, the most important first.
 pub fn all(scene: &Scene<'_>) -> Vec<Tile> {
     let nothing = Frame::default();
     let frame = scene.frame().unwrap_or(&nothing);
@@ -33,7 +33,7 @@ pub fn all(scene: &Scene<'_>) -> Vec<Tile> {
     tiles.into_iter().flatten().collect()
 }
 
-/// The tiles for one column of so many rows: where there is no room for a chart of each, CPU and storage share a rule.
+/// The tiles for one column of so many rows: if there is no room for a chart of each, CPU and storage share a rule.
 pub fn in_rows(mut tiles: Vec<Tile>, rows: u16, scene: &Scene<'_>) -> Vec<Tile> {
     let needed = |tiles: &[Tile]| 3 * tiles.len() as u16 + 2;
     if needed(&tiles) > rows && tiles.len() > 2 {
@@ -46,14 +46,14 @@ pub fn in_rows(mut tiles: Vec<Tile>, rows: u16, scene: &Scene<'_>) -> Vec<Tile> 
             cpu.panel.value.push((format!("{} {value}", name.0), scene.theme.strong()));
         }
     }
-    // What is left over goes, the least important first.
+    // Extra tiles are dropped, the least important first.
     while needed(&tiles) > rows + 3 && tiles.len() > 2 {
         tiles.remove(tiles.len() - 2);
     }
     tiles
 }
 
-/// Steps per second, which people tune for.
+/// Steps per second, the number that people tune for.
 fn steps(scene: &Scene<'_>) -> Option<Tile> {
     let verdict = scene.verdict()?;
     let per_s = verdict.steps.per_s?;
@@ -69,7 +69,7 @@ fn steps(scene: &Scene<'_>) -> Option<Tile> {
 /// Where each second of the loop goes.
 fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let theme = scene.theme;
-    // The verdict's shares are those of one rank; over several, the chart and its title have the mean.
+    // The verdict's shares are of one rank; with several ranks, the chart and its title show the mean.
     let told = scene.verdict().filter(|_| frame.trainers.len() < 2).and_then(|verdict| verdict.shares);
     let shares = told.or_else(|| timeline::loop_shares(frame));
     let ranks = if frame.trainers.len() > 1 { format!(" ×{}", frame.trainers.len()) } else { String::new() };
@@ -89,13 +89,13 @@ fn trouble(status: &SourceStatus) -> Option<String> {
     matches!(status.state, Stale | Hung | Gone | Denied).then(|| status.state.seen().to_uppercase())
 }
 
-/// Cells of a value in the edge of a tile: where numbers keep their place, less changes on the terminal.
+/// Width of a value in the edge of a tile: with fixed places, less changes on the terminal.
 const VALUE_CELLS: usize = 4;
 
-/// A number, how it is written, and what stands before and behind it.
+/// A number, how it is written, and the text before and after it.
 type Number<'n> = (&'n str, Option<f64>, fn(Option<f64>) -> String, &'n str);
 
-/// A tile with the measured ones of some numbers behind its first.
+/// A tile with the measured numbers after its first value.
 fn tile<const N: usize>(
     line: ChartLine,
     name: String,
@@ -124,7 +124,7 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
     let ours: Vec<&GpuRates> = frame.gpus.iter().filter(|gpu| gpu.attached).collect();
     let first = ours.first()?;
     let use_now = mean(ours.iter().map(|gpu| gpu.utilization_pct));
-    // The account's share where there is one, so that the page has one number for it.
+    // The account's share if there is one, so that the page shows the same number everywhere.
     let idle = scene.verdict().filter(|_| ours.len() == 1).and_then(|verdict| verdict.gpu_idle);
     let used = idle.map_or_else(|| format::percent(use_now), |idle| format::share(Some(1.0 - idle.total)));
     let sum = |of: fn(&GpuRates) -> Option<u64>| {
@@ -142,7 +142,7 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
     let mut tile = tile(GPU, name, used, [("", watts, format::number, &format!("{limit} W"))], scene);
     let dim = scene.theme.dim();
     if ours.len() > 1 {
-        // An average hides the one rank that idles.
+        // A mean hides the one rank that idles.
         let range = range(&ours).map(|(low, high)| (format!("{low:.0}–{high:.0}%"), dim));
         tile.panel.value.splice(1..1, range);
     }
@@ -189,7 +189,7 @@ fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
     if workers.is_empty() {
         return None;
     }
-    // The verdict's window, where it knows the workers; else this moment.
+    // The verdict's window if it covers the workers; otherwise this moment.
     let known = scene.verdict().map(|verdict| &verdict.workers).filter(|known| known.len() == workers.len());
     let mean = |told: fn(&crate::diagnosis::verdict::WorkerVerdict) -> Option<f64>,
                 now: fn(&WorkerRates) -> Option<f64>| match known {

@@ -11,7 +11,7 @@ use crate::tui::widgets::panel::Panel;
 use crate::tui::widgets::{Scene, bars, write};
 use crate::tui::{charts, format};
 
-/// Cells of the PID in front of a bar and of the numbers behind it.
+/// Width of the PID before a bar, and of the numbers after it.
 const BEFORE: u16 = 8;
 const BEHIND: u16 = 22;
 
@@ -52,7 +52,7 @@ fn one(buf: &mut Buffer, area: Rect, worker: &WorkerRates, scene: &Scene<'_>) {
     write(buf, bar.right() + 1, area.y, area.right(), &text, theme.style(most));
 }
 
-/// What the worker does most, where stacks tell.
+/// The worker's main activity, if stacks show it.
 fn by_stacks(pid: u32, scene: &Scene<'_>) -> Option<&'static str> {
     let Stages { load, decode, transform, collate, .. } =
         scene.verdict()?.workers.iter().find(|worker| worker.pid == pid)?.stages?;

@@ -1,5 +1,5 @@
-//! What a process of the job mostly does, in one word: the busiest stage of a worker, the largest part of a trainer's
-//! main thread.
+//! The main activity of each process of the job, in one word: the busiest stage of a worker, the largest part of a
+//! rank's training loop.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::rates::time_split::LoopActivity;
 const STAGES: [&str; 6] = ["load", "decode", "transform", "collate", "hand-over", "idle"];
 const STATES: [&str; 4] = ["busy", "io", "queue", "idle"];
 
-/// Its place in the order when sorted by: idle workers stand below those that do something.
+/// Its place in the sort order: idle workers come after busy ones.
 pub(super) fn place(activity: &str) -> Option<u64> {
     let parts = LoopActivity::ALL.map(|part| part.short());
     let words = STAGES.into_iter().take(STAGES.len() - 1).chain(STATES).chain(parts);
     words.zip(0..).find(|(word, _)| *word == activity).map(|(_, place)| place)
 }
 
-/// What each trainer and worker mostly does, by PID. Stacks tell the stages of a worker; where they did not look, its
-/// states are known.
+/// The main activity of each rank and worker, by PID. Stacks show the stages of a worker; without stacks, its states
+/// are used.
 pub(super) fn all(frame: &Frame, verdict: Option<&Verdict>) -> BTreeMap<u32, &'static str> {
     let told = verdict.into_iter().flat_map(|verdict| &verdict.workers).map(|worker| (worker.pid, worker));
     let told: BTreeMap<u32, &WorkerVerdict> = told.collect();
@@ -36,7 +36,7 @@ pub(super) fn all(frame: &Frame, verdict: Option<&Verdict>) -> BTreeMap<u32, &'s
     trainers.chain(workers).collect()
 }
 
-/// The word with the largest share, the first of equal ones; none where nothing took any time.
+/// The word with the largest share, the first of equal ones; `None` if nothing took any time.
 fn largest<const N: usize>(words: [&'static str; N], shares: [f64; N]) -> Option<&'static str> {
     let some = words.into_iter().zip(shares).filter(|(_, share)| *share > 0.0);
     some.reduce(|most, next| if next.1 > most.1 { next } else { most }).map(|(word, _)| word)

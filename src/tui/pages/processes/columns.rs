@@ -1,9 +1,9 @@
-//! The columns of the process table: their words, headings and widths, and which of them a terminal has room for.
+//! The columns of the process table: their words, headings and widths, and which of them fit a terminal.
 
 use ColumnKind::*;
 use ProcessColumn::*;
 
-/// A column of the table. All of them can be sorted by.
+/// A column of the table. The table can be sorted by any of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
 #[allow(missing_docs, reason = "the table below says what each is")]
 pub enum ProcessColumn {
@@ -24,27 +24,27 @@ pub enum ProcessColumn {
     Command,
 }
 
-/// How the values of a column stand, and which come first when it is sorted by.
+/// How a column is aligned, and its sort order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ColumnKind {
-    /// To the left, upwards.
+    /// Left-aligned, ascending.
     Word,
-    /// To the right, upwards.
+    /// Right-aligned, ascending.
     Number,
-    /// To the right, the largest first.
+    /// Right-aligned, descending.
     Amount,
 }
 
-/// What is said of a column.
+/// Description of a column.
 #[derive(Debug, Clone, Copy)]
 pub struct ColumnSpec {
-    /// Its word in the configuration.
+    /// Its name in the configuration.
     pub word: &'static str,
     pub(super) heading: &'static str,
-    /// Cells.
+    /// Width.
     pub(super) width: u16,
     pub(super) kind: ColumnKind,
-    /// What it says, in a few words.
+    /// What it shows, in a few words.
     pub meaning: &'static str,
 }
 
@@ -52,11 +52,11 @@ pub struct ColumnSpec {
 pub const COLUMNS: [ProcessColumn; 13] =
     [Pid, Role, State, Stage, Cpu, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice];
 
-/// Which columns stay where not all fit: the first stay longest.
+/// Which columns stay if not all fit: the first ones stay longest.
 const IMPORTANCE: [ProcessColumn; 13] =
     [Pid, Cpu, Role, State, Stage, Memory, Queue, GpuMemory, Read, Write, Threads, Time, Nice];
 
-/// Cells that the command line keeps.
+/// Minimum width of the command line.
 const COMMAND_MIN: u16 = 18;
 
 impl ProcessColumn {
@@ -64,7 +64,7 @@ impl ProcessColumn {
     pub const ALL: [Self; 14] =
         [Role, Cpu, Queue, Memory, GpuMemory, Read, Write, Threads, Time, Nice, State, Stage, Command, Pid];
 
-    /// What is said of it.
+    /// Its description.
     pub const fn spec(self) -> ColumnSpec {
         let (word, heading, width, kind, meaning) = match self {
             Pid => ("pid", "PID", 7, Number, "PID"),
@@ -80,13 +80,13 @@ impl ProcessColumn {
             Threads => ("threads", "THR", 4, Amount, "threads"),
             Time => ("time", "TIME", 6, Amount, "CPU time since it started"),
             Nice => ("nice", "NI", 3, Number, "nice value"),
-            // Always there, always last, in the cells that are left.
+            // Always there, always last, in the remaining cells.
             Command => ("command", "COMMAND", 0, Word, "command line"),
         };
         ColumnSpec { word, heading, width, kind, meaning }
     }
 
-    /// Its place in [`ProcessColumn::ALL`].
+    /// Its index in [`ProcessColumn::ALL`].
     pub(super) fn place(self) -> usize {
         Self::ALL.iter().position(|column| *column == self).unwrap_or(0)
     }
@@ -97,7 +97,7 @@ impl ProcessColumn {
     }
 }
 
-/// The columns that a terminal has room for, and where they stand.
+/// The columns that fit a terminal, and their positions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     /// From left to right, with the first cell of each, counted from the left edge of the table.
@@ -107,8 +107,8 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Chooses among the wanted columns for a table of so many cells: the more important first, and before all others
-    /// the one that is sorted by.
+    /// Chooses among the wanted columns for a table of so many cells: first the column that the table is sorted by,
+    /// then the more important ones.
     pub fn choose(wanted: &[ProcessColumn], sorted: ProcessColumn, width: u16) -> Self {
         let mut room = width.saturating_sub(COMMAND_MIN);
         let mut chosen = Vec::with_capacity(IMPORTANCE.len());

@@ -12,13 +12,13 @@ use crate::tui::format;
 use crate::tui::labels::{self, number, process_state, split};
 use crate::tui::widgets::{Drawn, Extent, PopupBox, Scene, count};
 
-/// Widest popup: longer lines are hard to read.
+/// Maximum width: longer lines are hard to read.
 const WIDTH: u16 = 100;
 
-/// Threads of the process that are told of.
+/// Number of threads shown.
 const THREADS: usize = 8;
 
-/// Draws the popup from its line `top` on, or nothing where no process is selected.
+/// Draws the popup from its line `top` on, or nothing if no process is selected.
 pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
     let (Some(process), Some(frame), area) = (page.selected(scene), scene.frame(), buf.area) else { return };
     let width = area.width.saturating_sub(4).min(WIDTH);

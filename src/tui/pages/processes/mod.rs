@@ -1,4 +1,4 @@
-//! The page of the job's processes: a table with an order, a tree, a filter and a search, and what may be done to one.
+//! The page of the job's processes: a table with an order, a tree, a filter and a search, and actions on a process.
 
 mod activity;
 mod columns;
@@ -21,18 +21,18 @@ pub use columns::{COLUMNS, ProcessColumn};
 pub use order::Sort;
 use rows::ProcessTable;
 
-/// What the page remembers.
+/// State of the page.
 #[derive(Debug, Clone)]
 pub struct Processes {
     /// Rows, order and selection.
     pub(in crate::tui) table: ProcessTable,
-    /// Columns that are wanted, from left to right; those that fit are shown.
+    /// Wanted columns, from left to right; those that fit are shown.
     pub(in crate::tui) columns: Vec<ProcessColumn>,
-    /// What was searched for last.
+    /// The last search.
     search: String,
-    /// Nothing was found.
+    /// Whether the search found nothing.
     missed: bool,
-    /// The selected process when a search began: it is selected again when the search is left.
+    /// The selected process when a search began: it is selected again when the search is canceled.
     search_from: Option<ProcessId>,
 }
 
@@ -92,7 +92,7 @@ impl Content for Processes {
         Reply::Changed
     }
 
-    /// A heading sorts, a row is selected, the selected row opens.
+    /// A click on a heading sorts; on a row, it selects; on the selected row, it opens the process.
     fn click(&mut self, hit: Hit, scene: &Scene<'_>) -> Reply {
         match hit {
             Hit::Heading(place) => {
@@ -130,7 +130,7 @@ impl Processes {
         self.table.process(scene.frame())
     }
 
-    /// Selects the first match at or below a row; that row where nothing is looked for.
+    /// Selects the first match at or below a row; that row if the search is empty.
     fn search_on(&mut self, from: usize, scene: &Scene<'_>) {
         let Some(frame) = scene.frame() else { return };
         let found = if self.search.is_empty() { Some(from) } else { self.table.find(frame, &self.search, from) };

@@ -1,4 +1,4 @@
-//! In which order processes stand: amounts from the largest down, words and PIDs upwards, what was not measured last.
+//! The order of processes: amounts descending, words and PIDs ascending, missing values last.
 
 use super::activity;
 use super::columns::{ColumnKind, ProcessColumn};
@@ -7,19 +7,19 @@ use crate::rates::frame::ProcessRates;
 /// How the table is sorted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sort {
-    /// By which column.
+    /// The column to sort by.
     pub column: ProcessColumn,
-    /// Turned round: names and PIDs are sorted upwards, amounts downwards, unless this is set.
+    /// Reverses the order; otherwise names and PIDs ascend, and amounts descend.
     pub reversed: bool,
 }
 
 impl Sort {
-    /// The largest stands at the top.
+    /// Whether the largest is at the top.
     pub fn is_falling(self) -> bool {
         (self.column.spec().kind == ColumnKind::Amount) != self.reversed
     }
 
-    /// Puts places in `processes` into order.
+    /// Sorts indexes into `processes`.
     pub(super) fn apply(
         self,
         rows: &mut [u32],
@@ -35,7 +35,7 @@ impl Sort {
             });
             return;
         }
-        // Each process is looked at once, not at each comparison.
+        // Read each process once, not for each comparison.
         rows.sort_by_cached_key(|row| {
             let process = process(row);
             let key = process.and_then(|p| self.key(p, &activity));
@@ -44,7 +44,7 @@ impl Sort {
         });
     }
 
-    /// A number that rises along the order.
+    /// A number that increases along the order.
     fn key(self, p: &ProcessRates, activity: impl Fn(u32) -> Option<&'static str>) -> Option<u64> {
         match self.column {
             // Roles are declared in this order.
@@ -71,14 +71,14 @@ pub(super) fn command(p: &ProcessRates) -> &str {
     if p.command.is_empty() { &p.comm } else { &p.command }
 }
 
-/// The largest first: the bits of IEEE 754 numbers are in order within a sign.
+/// The largest first: the bits of IEEE 754 numbers are ordered within a sign.
 fn most(amount: Option<f64>) -> Option<u64> {
     let bits = amount.filter(|amount| !amount.is_nan())?.to_bits();
     let rising = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
     Some(!rising)
 }
 
-/// Those that run or wait for something first (proc(5), state).
+/// Running and waiting ones first (proc(5), state).
 fn state(letter: char) -> u64 {
     ["R", "D", "Tt", "S", "I", "ZXx"].iter().take_while(|letters| !letters.contains(letter)).count() as u64
 }

@@ -1,4 +1,4 @@
-//! Which process or thread stands on which row, which match the filter, and which row is selected.
+//! Which process or thread is on which row, which ones match the filter, and which row is selected.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use crate::tui::widgets::prompt::is_in;
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessRow {
-    /// Place in the frame's `processes`.
+    /// Index in the frame's `processes`.
     pub process: u32,
-    /// Place in the frame's `threads`, where one of the process's threads stands on the row.
+    /// Index in the frame's `threads`, if the row is a thread.
     pub thread: Option<u32>,
-    /// Where it stands in the tree; threads hang on their processes in a flat table too.
+    /// Position in the tree; threads are below their process in a flat table too.
     pub branch: Branch,
 }
 
 impl ProcessRow {
-    /// The process, and the thread where it is one's row.
+    /// The process; and the thread, if the row is a thread.
     pub fn in_frame<'f>(&self, frame: &'f Frame) -> Option<(&'f ProcessRates, Option<&'f ThreadRates>)> {
         let process = frame.processes.get(self.process as usize)?;
         let Some(thread) = self.thread else { return Some((process, None)) };
@@ -40,15 +40,15 @@ type RowKey = (ProcessId, Option<u32>);
 #[derive(Debug, Clone, Default)]
 pub struct ProcessTable {
     pub rows: Vec<ProcessRow>,
-    /// The order; in a tree that of siblings.
+    /// The order; in a tree, the order of siblings.
     pub sort: Sort,
-    /// Parents stand above their children.
+    /// Whether parents are above their children.
     pub tree: bool,
-    /// The busy threads stand below their processes.
+    /// Whether busy threads are below their process.
     pub threads: bool,
-    /// Only processes are shown in whose command line, role or PID this stands; all where it is empty.
+    /// Shows only processes whose command line, role or PID contains this text; all if it is empty.
     pub filter: String,
-    /// Processes that are shown.
+    /// Number of processes shown.
     pub matching: usize,
     pub selected: usize,
     selected_key: Option<RowKey>,
@@ -56,7 +56,7 @@ pub struct ProcessTable {
 }
 
 impl ProcessTable {
-    /// Takes over the processes of a frame, keeping the selected one selected wherever it stands now.
+    /// Takes in the processes of a frame; the selected process stays selected wherever it is now.
     pub fn refresh(&mut self, frame: Option<&Frame>, verdict: Option<&Verdict>) {
         self.rows.clear();
         self.activities.clear();
@@ -67,7 +67,7 @@ impl ProcessTable {
         }
         if let Some(key) = self.selected_key {
             let row = frame.and_then(|frame| self.rows.iter().position(|row| key_of(frame, row) == Some(key)));
-            // A thread that did nothing in this interval has no row: its process is near.
+            // A thread that did nothing in this interval has no row: use its process.
             let process = || frame.and_then(|frame| self.row_of(frame, key.0));
             self.selected = row.or_else(process).unwrap_or(self.selected);
         }
@@ -106,7 +106,7 @@ impl ProcessTable {
         }
     }
 
-    /// What a trainer or worker mostly does.
+    /// The main activity of a rank or worker.
     pub fn activity_of(&self, pid: u32) -> Option<&'static str> {
         self.activities.get(&pid).copied()
     }
@@ -117,7 +117,7 @@ impl ProcessTable {
         self.selected_key = frame.and_then(|frame| key_of(frame, self.rows.get(self.selected)?));
     }
 
-    /// The selected process; of a thread its process.
+    /// The selected process; for a thread, its process.
     pub fn process<'f>(&self, frame: Option<&'f Frame>) -> Option<&'f ProcessRates> {
         Some(self.rows.get(self.selected)?.in_frame(frame?)?.0)
     }
@@ -127,7 +127,7 @@ impl ProcessTable {
         self.rows.iter().position(|row| key_of(frame, row) == Some((process, None)))
     }
 
-    /// The first row at or below `from` on which this text stands, going on at the top.
+    /// The first row at or below `from` that contains this text, wrapping around at the end.
     pub fn find(&self, frame: &Frame, text: &str, from: usize) -> Option<usize> {
         let is_found = |row: &ProcessRow| {
             row.in_frame(frame).is_some_and(|(process, thread)| match thread {
@@ -145,7 +145,7 @@ fn key_of(frame: &Frame, row: &ProcessRow) -> Option<RowKey> {
     row.in_frame(frame).map(|(process, thread)| (process.id, thread.map(|thread| thread.tid)))
 }
 
-/// Whether this text stands in a process's command line, its role or its PID.
+/// Whether a process's command line, role or PID contains this text.
 fn is_of(text: &str, process: &ProcessRates) -> bool {
     is_in(text, [order::command(process), labels::role(process.role)], process.id.pid)
 }

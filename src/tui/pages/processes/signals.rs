@@ -1,4 +1,4 @@
-//! Asking before anything is done to a process: which signal or nice value, which process, and what happens to the run.
+//! Questions before an action on a process: which signal or nice value, which process, and the effect on the run.
 
 use rustix::process::Signal;
 
@@ -11,10 +11,10 @@ use crate::tui::message::Effect;
 use crate::tui::pages::Reply;
 use crate::tui::widgets::{Confirm, Menu, MenuItem, Scene};
 
-/// Cells of the command line in a question.
+/// Width of the command line in a question.
 const COMMAND: usize = 60;
 
-/// Said where signals are off.
+/// Message if signals are off.
 const OFF: &str = "signals are off: set `signals = true` in the config file (--readonly overrides it)";
 
 /// The signals of the menu: number, key, name, what it is for.
@@ -29,10 +29,10 @@ const SIGNALS: [(Signal, char, &str, &str); 8] = [
     (Signal::CONT, 'c', "SIGCONT", "continue it"),
 ];
 
-/// Nice values that are offered.
+/// The nice values to choose from.
 const NICE: [i32; 10] = [-20, -15, -10, -5, -1, 0, 5, 10, 15, 19];
 
-/// The menu of signals, or why there is none.
+/// The menu of signals, or the reason why there is no menu.
 pub(super) fn signal(process: Option<&ProcessRates>, scene: &Scene<'_>) -> Result<Reply, String> {
     let process = allowed(process, scene)?;
     let items = SIGNALS.iter().map(|(signal, key, name, text)| {
@@ -45,7 +45,7 @@ pub(super) fn signal(process: Option<&ProcessRates>, scene: &Scene<'_>) -> Resul
     Ok(Reply::Menu(Menu { title, items: items.collect(), selected: 0 }))
 }
 
-/// The menu of lower or higher nice values, or why there is none.
+/// The menu of lower or higher nice values, or the reason why there is no menu.
 pub(super) fn nice(process: Option<&ProcessRates>, higher: bool, scene: &Scene<'_>) -> Result<Reply, String> {
     let process = allowed(process, scene)?;
     let now = process.nice.ok_or_else(|| format!("the nice value of {} is unknown", process.id.pid))?;
@@ -73,7 +73,7 @@ pub(super) fn nice(process: Option<&ProcessRates>, higher: bool, scene: &Scene<'
     Ok(Reply::Menu(Menu { title, items: items.collect(), selected: 0 }))
 }
 
-/// The process, where something may be done to it: it is switched on, and what is on the screen is true now.
+/// The process, if an action is allowed: signals are on, and the screen shows the present.
 fn allowed<'p>(process: Option<&'p ProcessRates>, scene: &Scene<'_>) -> Result<&'p ProcessRates, &'static str> {
     match scene.job {
         job if job.replay.is_some() => Err("this is a recording: its processes cannot be signaled"),
@@ -91,7 +91,7 @@ fn whom(process: &ProcessRates) -> String {
     format!("{} {} “{}”", labels::role(process.role), process.id.pid, fit(order::command(process), COMMAND))
 }
 
-/// What becomes of the run.
+/// The effect on the run.
 fn becomes(signal: Signal, role: ProcessRole) -> String {
     let how = match signal {
         Signal::STOP => {

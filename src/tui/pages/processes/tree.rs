@@ -1,8 +1,8 @@
-//! Which process started which: a forest, even if the PIDs of parents say otherwise.
+//! Which process started which: a forest, even if parent PIDs form no tree.
 //!
-//! A parent may have ended, be hidden by the filter or, where numbers were used again between two reads, be its own
-//! descendant. No process is lost or shown twice over it: those without a visible parent stand at the root, and a circle
-//! is cut open.
+//! A parent may have ended or be hidden by the filter. If PIDs were reused between two reads, it may even be its own
+//! descendant. Every process is still shown exactly once: those without a visible parent are at the root, and cycles
+//! are cut.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -12,14 +12,14 @@ use crate::rates::frame::ProcessRates;
 /// No parent.
 const NONE: u32 = u32::MAX;
 
-/// Where a row stands in the tree.
+/// Position of a row in the tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Branch {
-    /// Parents above it.
+    /// Number of ancestors.
     pub depth: u16,
-    /// Bit n is set where the branch of depth n goes on below: a line is drawn there. The deepest 64 are told.
+    /// Bit n is set if the branch of depth n continues below: a line is drawn there. Only the deepest 64 are stored.
     pub lines: u64,
-    /// The last one of its parent.
+    /// Whether it is its parent's last child.
     pub last: bool,
 }
 
@@ -32,8 +32,8 @@ impl Branch {
     }
 }
 
-/// Goes through the processes of `rows` (places in `processes`, in the order of siblings) in the order of the tree:
-/// `each` is given the process, its branch, and whether it has children.
+/// Visits the processes of `rows` (indexes into `processes`, siblings in order) in tree order: `each` gets the process,
+/// its branch, and whether it has children.
 pub(super) fn walk(processes: &[ProcessRates], rows: &[u32], mut each: impl FnMut(u32, Branch, bool)) {
     let mut parents = parents(processes);
     skip_hidden(&mut parents, rows);
@@ -58,12 +58,12 @@ fn set(parents: &mut [u32], row: u32, to: u32) {
     }
 }
 
-/// The place of each process's parent; circles are cut.
+/// The index of each process's parent; cycles are cut.
 fn parents(processes: &[ProcessRates]) -> Vec<u32> {
-    // Of several with one PID the first.
+    // The first one, if several have the same PID.
     let by_pid: HashMap<u32, u32> = processes.iter().map(|p| p.id.pid).zip(0..NONE).rev().collect();
     let mut parents: Vec<u32> = processes.iter().map(|p| by_pid.get(&p.parent).copied().unwrap_or(NONE)).collect();
-    // Walks up from each process; who was met on an earlier walk is known to lead to a root.
+    // Walk up from each process. A process that an earlier walk visited is known to lead to a root.
     let mut met = vec![0u32; parents.len()];
     for (row, walk) in (0..).zip(1..).take(parents.len()) {
         let (mut below, mut here) = (NONE, row);
@@ -83,7 +83,7 @@ fn parents(processes: &[ProcessRates]) -> Vec<u32> {
     parents
 }
 
-/// Gives each process the nearest of its forebears that is among `rows`.
+/// Maps each process to its nearest ancestor in `rows`.
 fn skip_hidden(parents: &mut [u32], rows: &[u32]) {
     if rows.len() == parents.len() {
         return;
@@ -97,14 +97,14 @@ fn skip_hidden(parents: &mut [u32], rows: &[u32]) {
             path.push(here);
             here = parent(parents, here);
         }
-        // The hidden ones on the way lead straight to it from now on: no path is walked twice.
+        // From now on, hidden processes on the path point straight to it: no path is walked twice.
         for passed in path.drain(..) {
             set(parents, passed, here);
         }
     }
 }
 
-/// Places by what they belong to, in the order in which they came.
+/// Indexes grouped by parent, in their original order.
 pub(super) fn grouped<K: Eq + Hash>(places: impl Iterator<Item = (K, u32)>) -> HashMap<K, Vec<u32>> {
     let mut groups = HashMap::<K, Vec<u32>>::new();
     for (whose, place) in places {

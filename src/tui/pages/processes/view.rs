@@ -1,4 +1,4 @@
-//! The job's processes as a table. Only the rows that are visible cost anything.
+//! The job's processes as a table. Only visible rows cost anything.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -18,14 +18,14 @@ use crate::tui::labels::{self, counted, number, short_command};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{Drawn, Hit, Scene, behind, list, write, write_fit, write_right};
 
-/// Rows above the processes: what is shown, and the headings.
+/// Rows above the processes: the line that says what is shown, and the headings.
 const ABOVE: u16 = 2;
-/// Cells of one level of the tree.
+/// Width of one level of the tree.
 const LEVEL: u16 = 3;
-/// Cells of a filter or search in the line above the table.
+/// Width of a filter or search in the line above the table.
 const TYPED: usize = 24;
 
-/// Draws what is shown, the headings and the visible rows.
+/// Draws the line that says what is shown, the headings and the visible rows.
 pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
     let (table, theme) = (&page.table, scene.theme);
     if area.height < ABOVE {
@@ -35,7 +35,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
     shown(buf, Rect { height: 1, ..area }, page, scene);
     headings(buf, Rect { y: area.y + 1, height: 1, ..area }, &placed, table, theme, drawn);
     let body = Rect { y: area.y + ABOVE, height: area.height - ABOVE, ..area };
-    // A job has one process at least.
+    // A job has at least one process.
     let Some(frame) = scene.frame().filter(|frame| !frame.processes.is_empty()) else {
         write(buf, body.x, body.y, body.right(), "no process read yet", theme.dim());
         return;
@@ -55,7 +55,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>, t
     drawn.hits.push((body, Hit::Row(drawn.page.top)));
 }
 
-/// How many processes are shown, in which order, and what limits them.
+/// How many processes are shown, in which order, and with which filter.
 fn shown(buf: &mut Buffer, area: Rect, page: &Processes, scene: &Scene<'_>) {
     let (table, theme) = (&page.table, scene.theme);
     let (count, threads) = scene.frame().map_or((0, 0), |frame| (frame.processes.len(), frame.job.thread_count));
@@ -94,7 +94,7 @@ fn headings(buf: &mut Buffer, area: Rect, placed: &Placed, table: &ProcessTable,
             (true, false) => (theme.heading().patch(theme.strong()), "↑"),
         };
         let text = format!("{}{mark}", spec.heading);
-        // The mark may stand in the gap between two columns.
+        // The mark may be in the gap between two columns.
         match spec.kind {
             ColumnKind::Word => write(buf, x, area.y, end + 1, &text, style),
             _ => write_right(buf, x, area.y, end + u16::from(!mark.is_empty()), &text, style),
@@ -103,7 +103,7 @@ fn headings(buf: &mut Buffer, area: Rect, placed: &Placed, table: &ProcessTable,
     }
 }
 
-/// One row, and where it is drawn.
+/// A row, and where it is drawn.
 struct ProcessLine<'p> {
     area: Rect,
     placed: &'p Placed,
@@ -112,7 +112,7 @@ struct ProcessLine<'p> {
 }
 
 impl ProcessLine<'_> {
-    /// Writes each value into its column, and a text behind them.
+    /// Writes each value into its column, followed by a text.
     fn draw(&self, buf: &mut Buffer, text: &str, style: Style, value: impl Fn(ProcessColumn) -> String) {
         let area = self.area;
         for (column, x) in &self.placed.columns {
@@ -149,7 +149,7 @@ impl ProcessLine<'_> {
 
     fn thread(&self, buf: &mut Buffer, t: &ThreadRates) {
         let (cpu, delay) = (f64::from(t.cpu_pct), f64::from(t.run_delay_pct));
-        // As for processes: of the time it wanted a CPU.
+        // As for processes: a share of the time it wanted a CPU.
         let queue = (cpu + delay > 0.0).then(|| delay / (cpu + delay) * 100.0);
         let name = if t.name.is_empty() { "thread" } else { &t.name };
         self.draw(buf, name, self.theme.dim(), |column| match column {
@@ -161,8 +161,8 @@ impl ProcessLine<'_> {
         });
     }
 
-    /// Draws the branch and returns where the text begins. At most half of the cells go into the tree: of very deep ones
-    /// the outer levels are left out.
+    /// Draws the branch and returns where the text begins. The tree takes at most half of the cells: in very deep
+    /// trees, the outer levels are left out.
     fn tree(&self, buf: &mut Buffer) -> u16 {
         let (area, Branch { depth, lines, last }) = (self.area, self.branch);
         let mut x = area.x + self.placed.command;
@@ -181,7 +181,7 @@ impl ProcessLine<'_> {
     }
 }
 
-/// A thread's role in the cells that there are.
+/// A thread's role in the available cells.
 fn short(role: ThreadRole) -> &'static str {
     match role {
         ThreadRole::Pin => "pin",

@@ -1,4 +1,4 @@
-//! The page of the run so far: time by verdict, what the loop did all the while, and when the verdict changed.
+//! The page of the run so far: time by verdict, what the loop did, and when the verdict changed.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -13,21 +13,21 @@ use crate::tui::summary::{self, SummaryLine};
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Drawn, Scene, Text, bars, scrolled};
 
-/// Most changes of verdict that are listed.
+/// Maximum number of verdict changes listed.
 const CHANGES: usize = 100;
-/// Word, share and time before a bar.
+/// Width of word, share and time before a bar.
 const COLUMNS: [Column; 3] = [("", -24), ("", 6), ("", 10)];
-/// Widest bar.
+/// Maximum width of a bar.
 const BAR: u16 = 60;
 
-/// What was known when the picture changed last: one that stands does not go on adding up.
+/// The totals when the screen last changed: while it is paused, they do not grow.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
     totals: Option<Totals>,
     changes: Vec<String>,
 }
 
-/// A share of the run: word, seconds, how its bar is drawn.
+/// A share of the run: word, seconds, and the style of its bar.
 type Part = (&'static str, f64, Style);
 
 impl Content for Run {
@@ -44,7 +44,7 @@ impl Content for Run {
             return scrolled(buf, area, top, drawn, |page| page.lines(&head.lines));
         };
         head.heading("The run so far");
-        // Two of its lines are told as bars below.
+        // Two of its lines are shown as bars below.
         let is_bars = |line| matches!(line, SummaryLine::Classes | SummaryLine::Activities);
         for (line, text) in summary::lines(run, scene.zone).into_iter().filter(|(line, _)| !is_bars(*line)) {
             head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.strong() } else { Style::new() });
@@ -87,7 +87,7 @@ impl Content for Run {
     }
 }
 
-/// When the verdict changed and to what, as far as moments are kept.
+/// When the verdict changed and to what, for the moments that are kept.
 fn changes(scene: &Scene<'_>) -> Vec<String> {
     let archive = scene.job.archive();
     let Some(last) = archive.last() else { return Vec::new() };

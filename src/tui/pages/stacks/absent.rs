@@ -19,11 +19,11 @@ pub fn text(width: u16, scene: &Scene<'_>) -> Text {
     text
 }
 
-/// Why, and the command that fixes it.
+/// The reason, and the command that fixes it.
 fn reason(scene: &Scene<'_>) -> (String, Option<String>) {
     let told = scene.not_seen(Subject::Stacks);
     if !scene.job.is_live() {
-        // How the source stands now says nothing about then.
+        // The source's current state says nothing about that moment.
         let none = "No stacks in the 30 s before this moment";
         return match told {
             Some(missing) => (format!("No stacks at this moment: {}.", missing.why), missing.fix.clone()),

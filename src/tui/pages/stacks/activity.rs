@@ -1,10 +1,10 @@
-//! How an activity is shown: a letter that is its texture, a word, and the color of the kind of time it is.
+//! How an activity is shown: a letter as its texture, a word, and the color of its kind of time.
 
 use crate::rates::stacks::Activity;
 use crate::rates::time_split::LoopActivity;
 use crate::tui::theme::Look;
 
-/// From left to right in bars, with their letters: getting a batch, then work on it, then waits for others, then the rest.
+/// In the order of bars, with their letters: getting a batch, work on it, waits for others, the rest.
 pub const ORDER: [(Activity, char); Activity::COUNT] = [
     (Activity::Waiting, 'w'),
     (Activity::QueueWait, 'q'),
@@ -31,7 +31,7 @@ pub const ORDER: [(Activity, char); Activity::COUNT] = [
 ];
 
 impl Activity {
-    /// Its color, that of the kind of time it is, and its word, of at most twelve cells.
+    /// Its color, by kind of time, and its word, at most twelve cells.
     pub(super) fn look(self) -> Look {
         let kind = match self {
             Self::Load | Self::HandOver => Look::IO,

@@ -1,8 +1,8 @@
-//! The page of the functions that the job's Python code spends its time in: what was seen lately, which parts are
-//! unfolded, and which line is selected.
+//! The page of the functions where the job's Python code spends its time: recent samples, which parts are unfolded, and
+//! which line is selected.
 //!
-//! The selection and the folds go by name, not by place: shares change with every sample, and a line that a person has
-//! chosen stays chosen while it moves.
+//! Selection and folds are stored by name, not by position: shares change with every sample, and a selected line stays
+//! selected while it moves.
 
 mod absent;
 mod activity;
@@ -21,20 +21,20 @@ use crate::tui::widgets::{Drawn, Hit, Scene};
 use outline::{OutlineKey, OutlineRow};
 use recent::{RecentStacks, Unpacked};
 
-/// Folds remembered; more come only from a job that never stops making new processes.
+/// Maximum number of stored folds; only a job that never stops starting new processes needs more.
 const FOLDS: usize = 4096;
 
-/// What the page remembers.
+/// State of the page.
 #[derive(Debug, Clone, Default)]
 pub struct Stacks {
-    /// What was seen lately.
+    /// Recent samples.
     recent: RecentStacks,
-    /// The lines of the page, folded ones left out.
+    /// The lines of the page, without folded ones.
     rows: Vec<OutlineRow>,
     selected: usize,
-    /// Parts that are not as they are at first.
+    /// Parts whose fold state differs from the default.
     turned: HashSet<OutlineKey>,
-    /// A person has chosen the selected line; until then it is the first one.
+    /// Whether a person has selected a line; until then, the first line is selected.
     chosen: bool,
     unpacked: Unpacked,
 }
@@ -61,7 +61,7 @@ impl Content for Stacks {
         Reply::Changed
     }
 
-    /// Selects a line; the selected one folds or unfolds.
+    /// Selects a line; folds or unfolds it if it is already selected.
     fn click(&mut self, hit: Hit, scene: &Scene<'_>) -> Reply {
         match hit {
             Hit::Row(row) if row == self.selected => self.turn(scene),
@@ -78,7 +78,7 @@ impl Stacks {
         self.chosen = true;
     }
 
-    /// Folds or unfolds the selected line, or what it is a part of.
+    /// Folds or unfolds the selected line, or the part that contains it.
     fn turn(&mut self, scene: &Scene<'_>) {
         let Some(row) = self.rows.get(self.selected) else { return };
         let mut key = row.key.clone();
@@ -92,14 +92,14 @@ impl Stacks {
             }
             self.turned.insert(key.clone());
         }
-        // What is folded in from inside stays selected as a whole.
+        // After folding from inside, the whole part is selected.
         if let Some(place) = self.rows.iter().position(|row| row.key == key) {
             self.selected = place;
         }
         self.list(scene);
     }
 
-    /// Makes the lines anew, and finds the selected one among them, or else what it was a part of.
+    /// Rebuilds the lines, and finds the selected one among them, or the part that contained it.
     fn list(&mut self, scene: &Scene<'_>) {
         let selected = self.rows.get(self.selected).filter(|_| self.chosen);
         let mut wanted = selected.map(|row| row.key.clone()).unwrap_or_default();

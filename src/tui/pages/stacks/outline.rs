@@ -1,4 +1,4 @@
-//! The page as an outline: roles, their functions, the lines of these; folded parts left out.
+//! The page as an outline: roles, their functions, the lines of these, without folded parts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,39 +10,39 @@ use crate::sample::ProcessId;
 use crate::tui::format;
 use crate::tui::job::Job;
 
-/// Smallest share of a thread's time that is listed, 0–1.
+/// Minimum share of a thread's time to be listed, 0–1.
 const LEAST_SHARE: f64 = 0.005;
-/// Most functions listed of a role.
+/// Maximum number of functions listed for a role.
 const FUNCTIONS_LISTED: usize = 40;
-/// Most lines listed of a function.
+/// Maximum number of lines listed for a function.
 const LINES_LISTED: usize = 12;
-/// Trainers that are unfolded at first; of more, the first one is.
+/// Up to so many ranks are unfolded by default; if there are more, only the first one is.
 const OPEN: usize = 2;
 
 /// A part of the page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum OutlinePart {
-    /// The main thread of a trainer.
+    /// The training loop of a rank.
     Trainer(ProcessId),
-    /// The main threads of all workers.
+    /// All workers together.
     Workers,
-    /// That of one.
+    /// One worker.
     Worker(ProcessId),
-    /// What a role does.
+    /// The activities of a role.
     Activities,
     /// A function: file and name, raw.
     Function(Arc<str>, Arc<str>),
     /// A line of a function.
     Line(u32),
-    /// What is not listed.
+    /// A remark on what is not listed.
     Rest,
-    /// The lines that wait for the device.
+    /// The lines that wait for the GPU.
     SyncLines,
-    /// One of them: file, function and line.
+    /// One of these lines: file, function and line.
     Sync(String, String, u32),
 }
 
-/// Identifies a line of the page wherever it is: the parts that contain it, then itself.
+/// Identifies a line of the page wherever it is: the parts that contain it, then the line.
 pub type OutlineKey = Vec<OutlinePart>;
 
 /// A line of the page.
@@ -50,15 +50,15 @@ pub type OutlineKey = Vec<OutlinePart>;
 pub struct OutlineRow {
     /// Its name.
     pub key: OutlineKey,
-    /// Whether it is unfolded, where it can be.
+    /// Whether it is unfolded, if it can be.
     pub open: Option<bool>,
     pub what: What,
 }
 
-/// What a line says besides its name; shares are of the wall time of the role's main thread, 0–1.
+/// The content of a line besides its name; shares are of the wall time of the role's thread, 0–1.
 #[derive(Debug, Clone)]
 pub enum What {
-    /// Whose time it is, and the samples by activity.
+    /// The role, and its samples by activity.
     Role(String, Activities),
     /// Samples by activity, and the share in validation loops.
     Activities(Activities, f64),
@@ -70,11 +70,11 @@ pub enum What {
     Rest(String),
     /// The heading of these lines.
     SyncLines(&'static str),
-    /// Source, raw, where it was seen.
+    /// Source, raw, and where it was sampled.
     Sync { share: f64, text: Option<Arc<str>> },
 }
 
-/// The lines of the page; `turned` holds the parts that are not as they are at first.
+/// The lines of the page; `turned` holds the parts whose fold state differs from the default.
 pub fn rows(recent: &RecentStacks, job: &Job, turned: &HashSet<OutlineKey>) -> Vec<OutlineRow> {
     let mut out = Outline { rows: Vec::new(), turned };
     let several = recent.trainers.len() > 1;
@@ -110,7 +110,7 @@ pub fn rows(recent: &RecentStacks, job: &Job, turned: &HashSet<OutlineKey>) -> V
     out.rows
 }
 
-/// The name of a part of another one.
+/// The name of a part inside another one.
 fn part_of(whole: &[OutlinePart], part: OutlinePart) -> OutlineKey {
     whole.iter().cloned().chain([part]).collect()
 }
@@ -121,7 +121,7 @@ struct Outline<'a> {
 }
 
 impl Outline<'_> {
-    /// Adds a line that can be unfolded and tells whether it is.
+    /// Adds a line that can be unfolded, and returns whether it is.
     fn foldable(&mut self, key: OutlineKey, open: bool, what: What) -> bool {
         let open = open != self.turned.contains(&key);
         self.rows.push(OutlineRow { key, open: Some(open), what });
@@ -167,7 +167,7 @@ impl Outline<'_> {
         }
     }
 
-    /// The verdict's list; the source text is that of the stacks seen lately.
+    /// The verdict's list; the source text comes from recent stacks.
     fn sync_lines(&mut self, recent: &RecentStacks, job: &Job) {
         let main = job.verdict().and_then(|verdict| verdict.main_thread.as_ref());
         if main.is_none() && recent.trainers.is_empty() {
@@ -189,7 +189,7 @@ impl Outline<'_> {
     }
 }
 
-/// Source of a line that the verdict names by the last part of its path.
+/// Source of a line that the verdict identifies by the last part of its path.
 fn text_of(recent: &RecentStacks, file: &str, line: u32) -> Option<Arc<str>> {
     let functions = recent.trainers.values().flat_map(|sum| &sum.functions);
     let mut there = functions.filter(|function| function.file.rsplit('/').next() == Some(file));

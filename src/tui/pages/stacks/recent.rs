@@ -11,11 +11,12 @@ use crate::tui::job::Job;
 
 /// Seconds that are added up.
 pub const LOOKED_BACK_S: f64 = 30.0;
-/// Seconds back to the newest stacks of a process that has none in the span: one of many workers is looked into seldom.
+/// How far back to look for the newest stacks of a process without any in the span, seconds: with many workers, each is
+/// sampled rarely.
 const REACH_S: f64 = 120.0;
-/// Most moments unpacked for one picture of the past.
+/// Maximum number of past moments unpacked at once.
 const UNPACKED: usize = 60;
-/// Most functions kept of a process, and lines of a function: far more than a person reads.
+/// Maximum functions kept for a process, and lines for a function: far more than a person reads.
 const FUNCTIONS_KEPT: usize = 512;
 const LINES_KEPT: usize = 64;
 
@@ -26,29 +27,29 @@ pub struct Function {
     pub file: Arc<str>,
     /// Name; raw.
     pub name: Arc<str>,
-    /// It is the user's own code.
+    /// Whether it is the user's own code.
     pub user: bool,
     pub samples: u32,
-    /// Samples by what the thread was doing.
+    /// Samples by the thread's activity.
     pub activities: Activities,
     /// Its lines, most samples first.
     pub lines: Vec<CodePlace>,
 }
 
 impl Function {
-    /// What the thread was doing there most of the time.
+    /// The thread's most frequent activity there.
     pub fn activity(&self) -> Activity {
         let most = Activity::ALL.into_iter().rev().max_by_key(|activity| self.activities.get(*activity));
         most.unwrap_or(Activity::Python)
     }
 }
 
-/// What one main thread, or those of several processes, did.
+/// What one thread, or the same thread of several processes, did.
 #[derive(Debug, Clone, Default)]
 pub struct Sum {
     /// Samples by activity.
     pub main: Activities,
-    /// Of them, in a validation loop.
+    /// How many of them were in a validation loop.
     pub validation: u32,
     /// Functions, most samples first.
     pub functions: Vec<Function>,
@@ -92,7 +93,7 @@ impl Sum {
         }
     }
 
-    /// Puts the largest first; equal ones stay in the order of their names.
+    /// Sorts the largest first; equal ones keep the order of their names.
     fn rank(&mut self) {
         self.places = HashMap::new();
         self.functions
@@ -103,7 +104,7 @@ impl Sum {
     }
 }
 
-/// What was seen lately.
+/// Recent samples.
 #[derive(Debug, Clone, Default)]
 pub struct RecentStacks {
     pub trainers: BTreeMap<ProcessId, Sum>,
@@ -113,11 +114,11 @@ pub struct RecentStacks {
     pub all_workers: Sum,
     /// Seconds from the newest stacks to the moment shown.
     pub age_s: Option<f64>,
-    /// Seconds that could be looked back, at most [`LOOKED_BACK_S`].
+    /// Seconds of available past, at most [`LOOKED_BACK_S`].
     pub span_s: f64,
 }
 
-/// Stacks of the moments that were looked at, so that the next step in time does not unpack them again.
+/// Stacks of recent moments, kept so that the next step in time does not unpack them again.
 #[derive(Debug, Clone, Default)]
 pub struct Unpacked {
     job: JobKey,
@@ -125,7 +126,7 @@ pub struct Unpacked {
 }
 
 impl RecentStacks {
-    /// What was seen before the moment that `job` shows.
+    /// Recent samples at the moment that `job` shows.
     pub fn gather(job: &Job, unpacked: &mut Unpacked) -> Self {
         let mut out = Self::default();
         let Some(shown) = job.shown() else { return out };
@@ -158,9 +159,9 @@ impl RecentStacks {
         out
     }
 
-    /// Takes in the stacks of a frame; frames come newest first. False once they lie too far back.
+    /// Adds the stacks of a frame; frames come newest first. Returns false once they are too old.
     fn take(&mut self, ns: u64, stacks: &[ProcessStacks], now_ns: u64) -> bool {
-        // A clock that went backwards ends the series too.
+        // A clock that went backward ends the series too.
         let ago = now_ns.checked_sub(ns).map(|ns| ns as f64 / 1e9).filter(|ago| *ago <= REACH_S);
         let Some(ago) = ago else { return false };
         self.span_s = self.span_s.max(ago.min(LOOKED_BACK_S));

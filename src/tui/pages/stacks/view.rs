@@ -1,8 +1,8 @@
-//! The page of stacks: what each role does, by activity, function and line, and the lines that wait for the device.
+//! The page of stacks: what each role does, by activity, function and line, and the lines that wait for the GPU.
 //!
 //! ```text
 //! │  share                  doing      whose  function        file:line │
-//! │ - main thread of trainer 1234  wwwwwwwwwwwwwffffbbbbo   430 samples │
+//! │ - Rank 0, 1234, training loop  wwwwwwwwwwwwwffffbbbbo   430 samples │
 //! │     w waiting 58%  f forward 21%  b backward 12% …               │
 //! │   + 58% ███████████    waiting    own    train           train.py:9│
 //! │   - 21% ████           forward    own    forward         model.py:4│
@@ -27,7 +27,7 @@ use crate::tui::widgets::{
 };
 use crate::tui::{charts, format};
 
-/// Draws the heading and the visible lines, or why there are none.
+/// Draws the heading and the visible lines, or the reason why there are no lines.
 pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
     if area.height == 0 {
         return;
@@ -50,22 +50,23 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Stacks, scene: &Scene<'_>, top:
 /// Where the columns begin and end.
 #[derive(Debug, Clone, Copy)]
 struct StackColumns {
-    /// Cells of a bar.
+    /// Width of a bar.
     bar: u16,
-    /// What the thread was doing.
+    /// The thread's activity.
     doing: u16,
-    /// Whose code it is.
+    /// Whether the code is the user's own.
     whose: u16,
     /// The function.
     name: u16,
 }
 
-/// Cells before the share: fold mark and two levels. Of the share, of an activity's word, of whose code it is.
+/// Width of everything before the share (fold mark and two levels), of the share, of an activity's word, and of the
+/// owner.
 const BEFORE: u16 = 6;
 const SHARE: u16 = 5;
 const DOING: u16 = 13;
 const WHOSE: u16 = 4;
-/// Cells of a role's name, its place included.
+/// Width of a role's name, its place included.
 const NAME: u16 = 32;
 
 impl StackColumns {
@@ -86,7 +87,7 @@ fn heading(buf: &mut Buffer, area: Rect, columns: StackColumns, recent: &RecentS
     let samples: u64 = recent.trainers.values().chain(recent.workers.values()).map(|sum| sum.main.total()).sum();
     let span = format::duration(recent.span_s.clamp(1.0, LOOKED_BACK_S));
     let right = match recent.age_s {
-        // Where the newest are old, that matters more than how many there are.
+        // If the newest stacks are old, that matters more than their number.
         Some(age) if age > 10.0 => format!("newest samples are {} old", format::duration(age)),
         Some(_) => format!("{samples} samples in {span}"),
         None => String::new(),
@@ -147,7 +148,7 @@ fn share_bar(buf: &mut Buffer, area: Rect, columns: StackColumns, share: f64, st
     bars::share(buf, Rect { x: x + SHARE + 1, width: columns.bar, ..area }, share, style, None);
 }
 
-/// A function and, on the right, where it is.
+/// A function and, on the right, its location.
 fn place(buf: &mut Buffer, area: Rect, x: u16, (name, file, line): (&str, &str, u32), user: bool, theme: Theme) {
     let room = area.right().saturating_sub(x);
     let style = if user { theme.strong() } else { theme.dim() };
@@ -163,7 +164,7 @@ fn place(buf: &mut Buffer, area: Rect, x: u16, (name, file, line): (&str, &str, 
     }
 }
 
-/// As many of the last parts of a path as fit into `room` cells; what stands before `site-packages` never does.
+/// The last parts of a path, as many as fit into `room` cells; never those before `site-packages`.
 fn shortened(file: &str, room: usize) -> String {
     let file = file.rsplit_once("-packages/").map_or(file, |(_, inside)| inside);
     let whole = sanitise(file);
@@ -181,7 +182,7 @@ fn source(buf: &mut Buffer, area: Rect, text: Option<&str>, theme: Theme) {
     };
 }
 
-/// Whose time it is, what it goes into as a bar of letters, and on how many samples that rests.
+/// The role, a bar of letters for its activities, and the number of samples behind it.
 fn role(buf: &mut Buffer, area: Rect, name: &str, activities: &Activities, theme: Theme) {
     let x = write(buf, area.x, area.y, area.right(), name, theme.strong());
     let samples = format!("{:>6} samples", activities.total());
@@ -195,7 +196,7 @@ fn role(buf: &mut Buffer, area: Rect, name: &str, activities: &Activities, theme
     charts::split(buf, bar, &parts, theme);
 }
 
-/// The legend of the bar: largest first, as many as fit whole.
+/// The legend of the bar: largest first, as many as fit in full.
 fn legend(buf: &mut Buffer, area: Rect, activities: &Activities, validation: f64, theme: Theme) {
     let total = activities.total().max(1) as f64;
     let mut shares =
