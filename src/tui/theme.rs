@@ -171,7 +171,6 @@ impl Theme {
 
     /// A row of a filled chart at a relative height, 0–1: faint below, bright at the top. A row has one color
     /// regardless of the values: color changes are most of what a chart costs a terminal.
-    /// values are: changes of color are most of what a chart costs a terminal.
     pub fn filled(self, look: Look, part: f64) -> Style {
         match self.depth {
             Depth::None => Style::new(),

@@ -87,12 +87,6 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("docs/threat-model.md", "as logrotate does", "the name of a test"),
 ];
 
-/// Paths whose string literals or Markdown are not checked yet. Remove an entry once its text is rewritten.
-const TEXTS_NOT_YET_CHECKED: &[&str] = &["src/tui"];
-
-/// Paths whose comments are not checked yet. Remove an entry once they are rewritten.
-const COMMENTS_NOT_YET_CHECKED: &[&str] = &["src/tui"];
-
 /// A stretch of prose: from a literal, a block of comments, or a paragraph of Markdown.
 #[derive(Debug)]
 struct Prose {
@@ -287,7 +281,6 @@ fn prose_of_markdown(text: &str) -> String {
 
 /// All prose to check.
 fn prose() -> Vec<Prose> {
-    let is_checked = |path: &Path, not_yet: &[&str]| !not_yet.iter().any(|place| path.starts_with_text(place));
     let mut found = Vec::new();
     let mut add = |path: &Path, texts: Vec<(usize, String)>| {
         found.extend(texts.into_iter().map(|(line, text)| Prose { path: path.to_owned(), line, text }));
@@ -295,26 +288,20 @@ fn prose() -> Vec<Prose> {
     for file in FILES.iter() {
         let path = Path::new("src").join(&file.path);
         let is_of_tests = |line| file.code.is_of_tests(line);
-        if is_checked(&path, TEXTS_NOT_YET_CHECKED) {
-            let mut texts = Vec::new();
-            literals(&tokens(&file.text), &is_of_tests, &mut texts);
-            add(&path, texts);
-        }
-        if is_checked(&path, COMMENTS_NOT_YET_CHECKED) {
-            let comments: Vec<_> =
-                comments(&file.text).into_iter().filter(|comment| !is_of_tests(comment.line)).collect();
-            add(&path, blocks(&comments));
-        }
+        let mut texts = Vec::new();
+        literals(&tokens(&file.text), &is_of_tests, &mut texts);
+        add(&path, texts);
+        let comments: Vec<_> =
+            comments(&file.text).into_iter().filter(|comment| !is_of_tests(comment.line)).collect();
+        add(&path, blocks(&comments));
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let docs =
         std::fs::read_dir(root.join("docs")).unwrap().map(|entry| Path::new("docs").join(entry.unwrap().file_name()));
     for path in docs.chain(["README.md".into()]).filter(|path| path.extension().is_some_and(|ending| ending == "md"))
     {
-        if is_checked(&path, TEXTS_NOT_YET_CHECKED) {
-            let text = std::fs::read_to_string(root.join(&path)).unwrap();
-            add(&path, vec![(1, prose_of_markdown(&text))]);
-        }
+        let text = std::fs::read_to_string(root.join(&path)).unwrap();
+        add(&path, vec![(1, prose_of_markdown(&text))]);
     }
     found
 }

@@ -207,7 +207,7 @@ impl App {
         (&mut self.pages, scene(&self.options, job, &self.key_help))
     }
 
-    /// Whether the terminal is large enough for pages and popups. Nobody can confirm what is not visible.
+    /// Whether the terminal is large enough for pages and popups. What is not visible cannot be confirmed.
     fn fits(&self) -> bool {
         self.jobs.is_empty() || self.size.0 >= MIN_WIDTH && self.size.1 >= MIN_HEIGHT
     }

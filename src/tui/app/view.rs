@@ -53,7 +53,7 @@ fn split(area: Rect, rows: u16) -> (Rect, Rect) {
     (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area })
 }
 
-/// Marks the selected moment in all timelines of the page: a line through blank cells, inverted color elsewhere.
+/// Marks the selected moment in all timelines of the page: a line through blank cells, and its color on all others.
 fn cursor(buf: &mut Buffer, scene: &Scene<'_>, drawn: &Drawn) {
     let style = scene.theme.cursor();
     for chart in drawn.charts() {

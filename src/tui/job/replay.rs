@@ -4,7 +4,7 @@ use super::Job;
 
 /// Speeds of a replay.
 const SPEEDS: [f64; 7] = [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0];
-/// Longest wait for the next moment of a replay, seconds: nobody waits through a night's gap.
+/// Longest wait for the next moment of a replay, seconds, so that a gap of a night is skipped.
 const WAIT_MAX_S: f64 = 3.0;
 /// Shortest wait, seconds: 30 frames a second.
 const WAIT_MIN_S: f64 = 0.033;

@@ -269,7 +269,7 @@ fn ansi<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
     let text = String::deserialize(from)?;
     let position = (0..).zip(ANSI).find(|(_, (name, ..))| *name == text).map(|(at, _)| at);
     let names = || ANSI.map(|(name, ..)| name).join(", ");
-    position.map(Some).ok_or_else(|| de::Error::custom(format!("`{text}` is none of {}", names())))
+    position.map(Some).ok_or_else(|| de::Error::custom(format!("`{text}` is not one of {}", names())))
 }
 
 #[cfg(test)]
@@ -312,7 +312,7 @@ mod tests {
             ("sky = \"#fff\"", "line 1, column 7: `#fff` is not a color, expected `#rrggbb`"),
             ("é = 1", "line 1, column 1: "),
             ("sky = 7", "line 1, column 7: invalid type: integer `7`, expected a color such as"),
-            ("sky = { hex = \"#000000\", ansi = \"pink\" }", "line 1, column 33: `pink` is none of black, red,"),
+            ("sky = { hex = \"#000000\", ansi = \"pink\" }", "line 1, column 33: `pink` is not one of black, red,"),
             ("sky = { hex = \"#000000\", xterm = 256 }", "line 1, column 34: "),
             ("sky = { xterm = 6 }", "line 1, column 7: missing field `hex`"),
             ("sky = { hex = \"#000000\", more = 1 }", "line 1, column 26: unknown key `more`"),

@@ -53,7 +53,6 @@ pub fn heading(scene: &Scene<'_>) -> Piece {
 
 /// The color of the answer, used from the card to the pipeline: the color of the class if something holds the run back,
 /// otherwise green.
-/// where nothing does.
 pub fn accent(scene: &Scene<'_>) -> Style {
     let theme = scene.theme;
     match scene.verdict() {
@@ -152,7 +151,6 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
 const TITLE: usize = 24;
 
 /// What to do first, with as much of its gain as fits into `width` cells beside it; if nothing could be judged, the
-/// command that changes that.
 /// command that changes that.
 fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
     let is_unsure = verdict.class == Class::Unknown || verdict.confidence < 0.5;

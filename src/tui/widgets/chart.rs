@@ -80,7 +80,6 @@ impl ChartLine {
     }
 
     /// Draws the chart, or `empty` if there is nothing to draw; returns the top of its axis, if it needs a label.
-    /// said.
     pub fn plot(&self, buf: &mut Buffer, area: Rect, empty: &str, scene: &Scene<'_>) -> Option<Piece> {
         let (Self(about, .., top), theme) = (*self, scene.theme);
         let columns = self.columns(area.width, scene);

@@ -1,6 +1,5 @@
 //! The pipeline as a drawing: storage → workers → queue → loop → GPU, with the limit marked. Three rows on screens with
 //! frames, one on others.
-//! elsewhere.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

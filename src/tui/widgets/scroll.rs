@@ -46,7 +46,7 @@ pub struct Scroll<'a> {
 }
 
 impl Scroll<'_> {
-    /// The part of the next `rows` lines that will be visible; empty if there is none of it.
+    /// The part of the next `rows` lines that will be visible; empty if no part of it is.
     pub fn peek(&self, rows: u16) -> Rect {
         let from = self.line.max(self.top) - self.top;
         let to = (self.line + usize::from(rows)).saturating_sub(self.top).min(usize::from(self.area.height));
@@ -84,7 +84,6 @@ impl Scroll<'_> {
 
     /// Draws timelines as tiles with their time axis, each with a text to show if there is nothing to draw: in `spare`
     /// rows if there are that many, none higher than `highest`.
-    /// there are so many, none higher than `highest`.
     pub fn timelines(&mut self, timelines: &[(ChartLine, &str)], spare: u16, highest: u16, scene: &Scene<'_>) {
         let tiles: Vec<Tile> = timelines.iter().map(|(line, empty)| Tile::chart(*line, empty, scene)).collect();
         self.tiles(&tiles, spare, highest, scene);

@@ -1,4 +1,4 @@
-//! Evidence against the verdict, and other findings, so that a person can weigh them as the diagnosis did.
+//! Evidence against the verdict, and other findings: a person can weigh what the diagnosis weighed.
 
 use ratatui::style::Style;
 
