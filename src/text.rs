@@ -126,6 +126,29 @@ pub fn fit(text: &str, width: usize) -> String {
     out
 }
 
+/// Like [`fit`], but what is cut is the part before `end`, so that it stays readable: `Move it out … (train.py:52)`.
+///
+/// A text that fits is returned unchanged. An `end` that leaves no room for any text is dropped.
+pub fn fit_before(text: &str, end: &str, width: usize) -> String {
+    let room = width.saturating_sub(end.width() + 1);
+    if text.width() <= width || end.is_empty() || room < LEAST_BEFORE {
+        return fit(text, width);
+    }
+    let text = text.strip_suffix(end).unwrap_or(text);
+    // One cell more than fits, so that the ellipsis shows even where the text ends at a word.
+    let cut = fit(&format!("{text} "), room.min(text.width().saturating_sub(1)));
+    format!("{} {}", cut.trim_end(), sanitise(end))
+}
+
+/// Fewest cells of a text that is cut before its end.
+const LEAST_BEFORE: usize = 12;
+
+/// The place in parentheses at the end of `text`: `(train.py:52)`; empty if there is none.
+pub fn place_at_end(text: &str) -> &str {
+    let at = text.rfind(" (").filter(|_| text.ends_with(')'));
+    at.map_or("", |at| &text[at + 1..])
+}
+
 /// Breaks sanitized `text` into lines of at most `width` cells at spaces, or inside a word that is longer than a line.
 /// A character wider than a whole line (they take up to three cells) becomes the replacement character.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
@@ -254,6 +277,17 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_cut_text_is_kept() {
+        let advice = "Make it cheaper, or move it out of the step: burn (common.py:234)";
+        assert_eq!(place_at_end(advice), "(common.py:234)");
+        assert_eq!(fit_before(advice, "(common.py:234)", 80), advice);
+        assert_eq!(fit_before(advice, "(common.py:234)", 40), "Make it cheaper, or mov… (common.py:234)");
+        assert_eq!(fit_before("a single worker … (a.py:1)", "(a.py:1)", 24), "a single worke… (a.py:1)");
+        assert_eq!(fit_before(advice, "(common.py:234)", 20), "Make it cheaper, or…", "the end leaves no room");
+        assert_eq!((place_at_end("Raise it (to 2) now"), place_at_end("(a.py:1)")), ("", ""));
+    }
+
+    #[test]
     fn wrapping_breaks_at_spaces_and_inside_long_words() {
         assert_eq!(wrap("the quick brown fox", 10), ["the quick", "brown fox"]);
         assert_eq!(wrap("abcdefghij kl", 4), ["abcd", "efgh", "ij", "kl"]);
@@ -296,6 +330,12 @@ mod tests {
         #[test]
         fn text_that_fits_is_not_cut(text in "[ -~]{0,40}") {
             prop_assert_eq!(fit(&text, 40), text);
+        }
+
+        #[test]
+        fn texts_cut_before_their_end_are_never_wider_than_asked(text in any::<String>(), end in "\\(\\PC{0,12}\\)", width in 0usize..60) {
+            let cut = fit_before(&(text + &end), &end, width);
+            prop_assert!(cut.width() <= width, "{cut:?}");
         }
 
         #[test]

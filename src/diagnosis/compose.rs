@@ -202,6 +202,9 @@ fn advice(
             one.limit(ceiling.speedup_at_most);
         }
     }
+    if let Some(rate) = window.steps.rate().filter(|rate| *rate > 0.0) {
+        advice.iter_mut().for_each(|one| one.agree_with(1.0 / rate));
+    }
     most_first(&mut advice, known.advice.first().is_some_and(AdviceRow::is_tuning));
     advice
 }

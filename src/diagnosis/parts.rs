@@ -115,6 +115,14 @@ impl Advice {
         (!parts.is_empty()).then(|| parts.join(" · "))
     }
 
+    /// Makes the expected step time agree with the gain: not shorter than `step_s`, the mean step now, divided by the
+    /// bound of the speed-up.
+    pub(super) fn agree_with(&mut self, step_s: f64) {
+        if let (Some(ms), Some(speedup)) = (self.predicted_step_ms, self.speedup_at_most) {
+            self.predicted_step_ms = Some(round(ms.max(1000.0 * step_s / speedup), 1));
+        }
+    }
+
     /// Lowers the bound of the speed-up. One that promises nothing is left out.
     pub(super) fn limit(&mut self, bound: f64) {
         let most = self.speedup_at_most.unwrap_or(f64::INFINITY);

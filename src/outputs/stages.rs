@@ -4,6 +4,7 @@
 //! longest wait leads; then the loop and the GPU. The shares are those of the verdict.
 
 use crate::diagnosis::Verdict;
+use crate::diagnosis::causes::Cause;
 use crate::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children};
 use crate::diagnosis::verdict::{Class, WorkerVerdict};
 use crate::rates::frame::GpuRates;
@@ -85,6 +86,10 @@ pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     let gpu = gpu(verdict, frame);
     let own = shares[LoopActivity::HostBusy] + shares[LoopActivity::Checkpoint];
     let most = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    // What the verdict blames comes before what takes longest: a batch that is late, not the GPU's own work.
+    let waits = shares[LoopActivity::InputWait];
+    let is_late = matches!(verdict.class, Class::DataLoader | Class::Io) && waits > EMPTY;
+    let most = if is_late { Some((LoopActivity::InputWait, waits)) } else { most };
     let word = most.map(|(activity, share)| {
         let does = if activity == LoopActivity::Other { activity.word() } else { activity.verb() };
         format!("{does} {}%", whole_percent(share))
@@ -250,6 +255,10 @@ fn mark(stages: &mut [Stage], verdict: &Verdict) {
     let before_loop = place(&[StageKind::Source, StageKind::Other, StageKind::Workers]);
     let limit = match verdict.class {
         Class::Gpu => place(&[StageKind::Gpu]).or(place(&[StageKind::Loop])),
+        Class::Io if verdict.cause == Some(Cause::CheckpointWrite) => place(&[StageKind::Loop]),
+        Class::Io if verdict.cause.is_some_and(|cause| cause.is_wait(verdict.class)) => {
+            before_loop.or(place(&[StageKind::Loop]))
+        }
         Class::Io => place(&[StageKind::Source]).or(place(&[StageKind::Loop])),
         Class::DataLoader => place(&[StageKind::Workers]).or(before_loop).or(place(&[StageKind::Loop])),
         Class::Cpu if verdict.cause.is_some_and(|cause| cause.is_wait(verdict.class)) => {

@@ -68,7 +68,7 @@ impl Look {
     /// A worker that waits for its data.
     pub const IO: Self = Self::new("io", ColorSlot::Sky, '▒', 'i');
     /// A worker that queues for a CPU.
-    pub const QUEUE: Self = Self::new("queue", ColorSlot::Vermillion, '╳', 'q');
+    pub const QUEUE: Self = Self::new("queueing", ColorSlot::Vermillion, '╳', 'q');
     /// An idle worker.
     pub const IDLE: Self = Self::new("idle", ColorSlot::Grey, '·', '.');
     /// Where a worker's time goes, from left to right.

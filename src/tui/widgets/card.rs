@@ -9,8 +9,8 @@ use ratatui::style::Style;
 use super::panel::{Panel, framed};
 use super::scene::Scene;
 use super::text::{Piece, behind, cells, write, write_fit, write_right};
-use crate::diagnosis::verdict::{Class, Phase, Verdict};
-use crate::text::{fit, sanitise, wrap};
+use crate::diagnosis::verdict::{Class, CulpritKind, Phase, Verdict};
+use crate::text::{fit_before, place_at_end, sanitise, wrap};
 use crate::tui::format;
 
 /// Within so many seconds, an unknown verdict only means that the first one is still to come.
@@ -127,11 +127,15 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     let also_rows = u16::from(also.is_some() && area.height >= 4);
     let mut room = area.height - action_rows - also_rows;
     let summary = wrap(&sanitise(&verdict.summary), width);
+    let place = verdict.culprits.iter().find(|culprit| culprit.kind == CulpritKind::Line);
+    let place = place.map_or("", |culprit| place_at_end(&culprit.name));
     // If a row stays empty, the answer stays short.
     room = room.min(u16::try_from(summary.len()).unwrap_or(u16::MAX)).max(1);
     for (nth, (line, row)) in summary.iter().zip(area.rows()).take(usize::from(room)).enumerate() {
         let is_cut = nth + 1 == usize::from(room) && summary.len() > usize::from(room);
-        let line = if is_cut { fit(&format!("{line} …"), width) } else { line.clone() };
+        // The place in the code is what a person needs most: it is kept.
+        let place = if summary.iter().take(nth + 1).any(|line| line.contains(place)) { "" } else { place };
+        let line = if is_cut { fit_before(&format!("{line} … {place}"), place, width) } else { line.clone() };
         write_fit(buf, row, &line, Style::new());
     }
     let mut y = area.y + room;
@@ -139,7 +143,8 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
         let style = if verdict.is_healthy() { theme.dim() } else { accent(scene).patch(theme.strong()) };
         let row = Rect { y, height: 1, ..area };
         let end = worth.map_or(row.right(), |worth| write_right(buf, row.x, y, row.right(), &worth, style) - 2);
-        write_fit(buf, Rect { width: end.saturating_sub(row.x), ..row }, &text, style);
+        let text = fit_before(&text, place_at_end(&text), usize::from(end.saturating_sub(row.x)));
+        write(buf, row.x, y, end, &text, style);
         y += 1;
     }
     if let Some(also) = also.filter(|_| also_rows > 0) {
@@ -158,7 +163,10 @@ fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
     if let Some((missing, fix)) = fix.filter(|_| is_unsure) {
         return Some((format!("▶ To see {}: {}", missing.what, sanitise(fix)), None));
     }
-    let first = verdict.advice.first()?;
+    let Some(first) = verdict.advice.first() else {
+        let waits = matches!(verdict.class, Class::Idle) || verdict.phase == Phase::Hung;
+        return waits.then(|| ("▶ See where it waits: press 7 (stacks)".to_owned(), None));
+    };
     let lead = if verdict.is_healthy() { "You could still try: " } else { "▶ " };
     let text = format!("{lead}{}", sanitise(&first.title));
     let room = width.saturating_sub(usize::from(cells(&text)).min(TITLE) + 2);

@@ -92,7 +92,7 @@ impl ChartLine {
             Top::Fine => charts::timeline(buf, area, &columns, max, Look::of_pressure, theme),
             _ => charts::timeline(buf, area, &columns, max, |_| about.look(), theme),
         }
-        label.map(|label| (format!("top {label}"), theme.dim()))
+        label.map(|label| (format!("0–{label}"), theme.dim()))
     }
 }
 

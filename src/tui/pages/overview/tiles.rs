@@ -60,8 +60,9 @@ fn steps(scene: &Scene<'_>) -> Option<Tile> {
     let theme = scene.theme;
     let panel = Panel::new(STEPS_PER_S.1, theme.series(STEPS_PER_S.0).patch(theme.strong()));
     let mut panel = panel.with(format::number(Some(per_s)), theme.strong());
-    if let Some(ms) = verdict.steps.p50_ms {
-        panel = panel.with(format!("{} a step", format::step_time(ms)), theme.dim());
+    // The mean, not the median: it must agree with the rate beside it.
+    if per_s > 0.0 {
+        panel = panel.with(format!("{} a step", format::step_time(1000.0 / per_s)), theme.dim());
     }
     Some(Tile { panel, body: Body::Chart(STEPS_PER_S, "no steps yet".to_owned()), weight: 2 })
 }
@@ -74,8 +75,12 @@ fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let shares = told.or_else(|| timeline::loop_shares(frame));
     let ranks = if frame.trainers.len() > 1 { format!(" ×{}", frame.trainers.len()) } else { String::new() };
     let mut panel = Panel::new(format!("training loop{ranks}"), theme.strong());
-    let shown = LoopActivity::ALL.into_iter().filter(|a| *a != LoopActivity::Other || shares.is_none());
-    for activity in shown {
+    // The largest first: where room is short, what fills the chart keeps its key.
+    let tenths = |activity: &LoopActivity| shares.map_or(0.0, |shares| (shares[*activity] * 10.0).round());
+    let mut shown = LoopActivity::ALL;
+    shown.sort_by(|a, b| tenths(b).total_cmp(&tenths(a)));
+    let is_small = |activity: LoopActivity| shares.is_none_or(|shares| shares[activity] < NAMED);
+    for activity in shown.into_iter().filter(|a| *a != LoopActivity::Other || !is_small(*a)) {
         let look = activity.look();
         let share = format::share(shares.map(|shares| shares[activity]));
         let text = format!("{} {} {share:>VALUE_CELLS$}", theme.glyph(look), activity.short());
@@ -84,13 +89,16 @@ fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
     Tile { panel, body: Body::Loop, weight: 3 }
 }
 
+/// Anything else that the loop does is named from this share on.
+const NAMED: f64 = 0.05;
+
 fn trouble(status: &SourceStatus) -> Option<String> {
     use SourceState::{Denied, Gone, Hung, Stale};
     matches!(status.state, Stale | Hung | Gone | Denied).then(|| status.state.seen().to_uppercase())
 }
 
 /// Width of a value in the edge of a tile: with fixed places, less changes on the terminal.
-const VALUE_CELLS: usize = 4;
+const VALUE_CELLS: usize = 3;
 
 /// A number, how it is written, and the text before and after it.
 type Number<'n> = (&'n str, Option<f64>, fn(Option<f64>) -> String, &'n str);
@@ -200,7 +208,7 @@ fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
     let busy = mean(|w| w.busy, |w| w.busy);
     let more = [
         ("io ", mean(|w| w.io_wait, |w| w.io_wait), format::share as fn(_) -> _, ""),
-        ("queue ", mean(|w| w.runnable, |w| w.runnable), format::share, ""),
+        ("queueing ", mean(|w| w.runnable, |w| w.runnable), format::share, ""),
         ("", batches, format::number, " batches/s"),
     ];
     let name = labels::counted(workers.len(), "worker", "workers");
@@ -215,7 +223,7 @@ fn cpu(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let more = [
         ("job ", cpus(job.cpu_pct), format::number as fn(_) -> _, ""),
         ("others ", cpus(host.others_cpu_pct), format::number, ""),
-        ("queue ", job.run_delay_share, format::share, ""),
+        ("queueing ", job.run_delay_share, format::share, ""),
         ("throttled ", job.throttled_share.filter(|share| *share > 0.0), format::share, ""),
         ("quota ", job.cpu_quota_cores, format::number, ""),
         ("steal ", host.steal_pct.filter(|pct| *pct >= 0.5), format::percent, ""),
