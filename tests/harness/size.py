@@ -58,6 +58,9 @@ _ITEMS = re.compile(
 )
 
 
+#: Smaller parts of src are not listed.
+LEAST_PART = 500
+
 TABLED, OTHER, INTEGER = "tabled", "other", "integer"
 
 
@@ -79,6 +82,8 @@ class Size:
     lines: int = 0
     files: int = 0
     constants: list[Constant] = field(default_factory=list)
+    #: Code lines by folder or file directly in src.
+    parts: dict[str, int] = field(default_factory=dict)
 
     def numbers(self, kind: str) -> int:
         """How many numbers the constants of one kind hold."""
@@ -217,8 +222,11 @@ def measure(root: str) -> Size:
             tests += _modules(path, sources[path])
     size = Size(files=len(code))
     for path, text in sorted(code.items()):
-        size.lines += sum(1 for line in text.split("\n") if line.strip())
+        lines = sum(1 for line in text.split("\n") if line.strip())
+        size.lines += lines
         inside = os.path.relpath(path, root)
+        part = os.path.splitext(inside.split(os.sep)[1])[0]
+        size.parts[part] = size.parts.get(part, 0) + lines
         if inside.replace(os.sep, "/").startswith(tuple(f"{folder}{end}" for folder in ENGINE for end in ("/", ".rs"))):
             size.constants += [replace(constant, file=inside) for constant in constants(text)]
     return size
@@ -237,8 +245,10 @@ def constants(code: str) -> list[Constant]:
 
 
 def report(size: Size) -> str:
+    parts = sorted(size.parts.items(), key=lambda part: -part[1])
     rows = (
         ("code lines in src", size.lines, f"in {size.files} files"),
+        *((f"  {part}", lines, "") for part, lines in parts if lines >= LEAST_PART),
         ("numeric constants in rates and diagnosis", size.counted, ""),
         ("  in `thresholds!` tables", size.numbers(TABLED), ""),
         ("  others, floating point", size.numbers(OTHER), ""),
