@@ -84,14 +84,20 @@ pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     let (Some(shares), false) = (verdict.shares, matches!(verdict.class, Class::Unknown)) else { return Vec::new() };
     let mut stages = upstream(verdict, frame);
     let gpu = gpu(verdict, frame);
-    let own = shares[LoopActivity::HostBusy] + shares[LoopActivity::Checkpoint];
+    let waits = shares[LoopActivity::InputWait];
+    // Without workers, or anything else before it, the loop makes its batches itself.
+    let loads = if stages.is_empty() && verdict.class == Class::DataLoader { waits } else { 0.0 };
+    let own = shares[LoopActivity::HostBusy] + shares[LoopActivity::Checkpoint] + loads;
     let most = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1));
     // What the verdict blames comes before what takes longest: a batch that is late, not the GPU's own work.
-    let waits = shares[LoopActivity::InputWait];
-    let is_late = matches!(verdict.class, Class::DataLoader | Class::Io) && waits > EMPTY;
+    let is_late = waits_for_batches(verdict);
     let most = if is_late { Some((LoopActivity::InputWait, waits)) } else { most };
     let word = most.map(|(activity, share)| {
-        let does = if activity == LoopActivity::Other { activity.word() } else { activity.verb() };
+        let does = match activity {
+            LoopActivity::InputWait if loads > 0.0 => "makes batches",
+            LoopActivity::Other => activity.word(),
+            _ => activity.verb(),
+        };
         format!("{does} {}%", whole_percent(share))
     });
     let rank = verdict.ranks.iter().zip(0..).find(|(rank, _)| rank.straggler);
@@ -104,6 +110,17 @@ pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     stages.extend(gpu);
     mark(&mut stages, verdict);
     stages
+}
+
+/// Whether what the verdict blames makes batches late.
+fn waits_for_batches(verdict: &Verdict) -> bool {
+    let share = |activity| verdict.shares.map_or(0.0, |shares| shares[activity]);
+    let waits = share(LoopActivity::InputWait);
+    match verdict.class {
+        Class::DataLoader | Class::Io => waits > EMPTY,
+        Class::Cpu => waits > EMPTY && waits > share(LoopActivity::HostBusy),
+        _ => false,
+    }
 }
 
 /// What the loop waits for, the farthest first.
@@ -264,6 +281,7 @@ fn mark(stages: &mut [Stage], verdict: &Verdict) {
         Class::Cpu if verdict.cause.is_some_and(|cause| cause.is_wait(verdict.class)) => {
             before_loop.or(place(&[StageKind::Loop]))
         }
+        Class::Cpu if waits_for_batches(verdict) => place(&[StageKind::Workers]).or(place(&[StageKind::Loop])),
         Class::Cpu => place(&[StageKind::Loop]),
         Class::Balanced | Class::Idle | Class::Unknown => None,
     };

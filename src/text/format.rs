@@ -121,7 +121,8 @@ fn with_unit(
             format!("{} {name}", digits(v / size))
         }
         Unit::Count => digits(v),
-        Unit::Cores | Unit::Ms | Unit::Steps => format!("{} {}", digits(v), unit.word()),
+        Unit::Cores => format!("{} CPUs", digits(v)),
+        Unit::Ms | Unit::Steps => format!("{} {}", digits(v), unit.word()),
     })
 }
 
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn evidence_is_shown_in_its_own_unit() {
         assert_eq!(in_unit(Some(0.68), Unit::Share), "68%");
-        assert_eq!(in_unit(Some(4.0), Unit::Cores), "4.0 cores");
+        assert_eq!(in_unit(Some(4.0), Unit::Cores), "4.0 CPUs");
         assert_eq!(in_unit(Some(12.0), Unit::Ms), "12 ms");
     }
 }

@@ -28,9 +28,10 @@ pub fn clock(unix_ms: i64, zone: &TimeZone) -> String {
     moment.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()
 }
 
-/// Class and cause, in the exact words of the taxonomy: `data-loader: too-few-workers`.
+/// Class and cause in the words of the screen: `data loader · too few workers`.
 pub fn verdict_name(class: Class, cause: Option<Cause>) -> String {
-    class.word().to_owned() + &cause.map(|cause| format!(": {cause}")).unwrap_or_default()
+    let name = class.name();
+    cause.map_or_else(|| name.to_owned(), |cause| format!("{name} · {}", cause.spec_in(class).headline))
 }
 
 /// An advice on one line with its gain: as much of the gain as fits into `width` cells after the title.

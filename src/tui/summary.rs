@@ -36,7 +36,7 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
         _ => format!("Watched for {watched}; no steps could be counted"),
     };
     let mut lines = vec![(SummaryLine::Watched, watched)];
-    let classes = run.classes().into_iter().map(|(class, seconds)| (class.word(), seconds));
+    let classes = run.classes().into_iter().map(|(class, seconds)| (class.name(), seconds));
     let classes = shares(classes, run.watched_s);
     if !classes.is_empty() {
         lines.push((SummaryLine::Classes, format!("Time by verdict: {classes}")));
@@ -47,11 +47,9 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
         lines.push((SummaryLine::Longest, format!("Longest without a change: {name} for {length}, from {from}")));
     }
     if let Some(costliest) = run.costliest() {
-        let meaning = costliest.verdict.cause.map(|cause| cause.spec_in(costliest.verdict.class).brief);
-        let meaning = meaning.map(|words| format!(" ({words})")).unwrap_or_default();
         let length = format::duration(costliest.seconds);
         let name = labels::verdict_name(costliest.verdict.class, costliest.verdict.cause);
-        lines.push((SummaryLine::Costliest, format!("Most costly: {name}{meaning}, {length} in total")));
+        lines.push((SummaryLine::Costliest, format!("Most costly: {name}, {length} in total")));
     }
     let activities = run.split_s.iter().map(|(activity, seconds)| (activity.look().word, seconds));
     let split = shares(activities, run.split_s.total());
@@ -123,17 +121,14 @@ mod tests {
         let costliest = run.costliest().unwrap();
         assert_eq!(
             (labels::verdict_name(costliest.verdict.class, costliest.verdict.cause).as_str(), costliest.seconds),
-            ("data-loader: too-few-workers", 45.0)
+            ("data loader · too few workers", 45.0)
         );
         assert_eq!(run.advice().unwrap().title, "Use a larger batch");
         let lines: Vec<String> = lines(&run, &TimeZone::UTC).into_iter().map(|(_, text)| text).collect();
         assert_eq!(lines[0], "Watched for 2m20s: 140 steps, 1.0 per second");
-        assert_eq!(lines[1], "Time by verdict: gpu 39%, data-loader 32%, idle 29%");
-        assert_eq!(lines[2], "Longest without a change: gpu: compute-bound for 55 s, from 00:00:30");
-        assert_eq!(
-            lines[3],
-            "Most costly: data-loader: too-few-workers (all workers busy, CPUs left over), 45 s in total"
-        );
+        assert_eq!(lines[1], "Time by verdict: GPU 39%, data loader 32%, not training 29%");
+        assert_eq!(lines[2], "Longest without a change: GPU · busy computing, healthy for 55 s, from 00:00:30");
+        assert_eq!(lines[3], "Most costly: data loader · too few workers, 45 s in total");
         assert_eq!(lines[4], "Training loop: waiting for data 60%, waiting for the GPU 10%, own work 30%");
         assert_eq!(lines[5], "▶ Use a larger batch: up to 1.7× faster");
     }

@@ -19,7 +19,7 @@ pub fn pieces(frame: &Frame, theme: Theme) -> Vec<Piece> {
         (format!("THROTTLED in {} of periods: quota {quota} CPUs", format::share(Some(share))), theme.warning())
     }));
     let steal = format::percent(host.steal_pct);
-    let stolen = host.steal_pct.is_some_and(|steal| steal >= 0.5);
+    let stolen = host.steal_pct.is_some_and(|steal| steal >= 1.0);
     pieces.extend(stolen.then(|| (format!("the hypervisor takes {steal}"), theme.warning())));
     let mut fact = |text: String| pieces.push((text, Style::new()));
     let (allowed, seen) = (number(job.cpus_allowed), number(Some(host.cpus.len()).filter(|seen| *seen > 0)));

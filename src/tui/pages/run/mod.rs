@@ -49,7 +49,7 @@ impl Content for Run {
         for (line, text) in summary::lines(run, scene.zone).into_iter().filter(|(line, _)| !is_bars(*line)) {
             head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.strong() } else { Style::new() });
         }
-        let classes = run.classes().into_iter().map(|(class, s)| (class.word(), s, theme.series(class)));
+        let classes = run.classes().into_iter().map(|(class, s)| (class.name(), s, theme.series(class)));
         let classes: Vec<Part> = classes.collect();
         let looks = run.split_s.iter().map(|(activity, s)| (activity.look(), s));
         let parts: Vec<Part> = looks.map(|(look, s)| (look.word, s, theme.style(look))).collect();
