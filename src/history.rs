@@ -2,6 +2,7 @@
 //! run's totals are derived from it. No clock and no I/O; what can be derived is not kept.
 
 pub mod archive;
+mod loop_time;
 mod packed;
 pub mod timeline;
 pub mod totals;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use crate::pipeline::Tick;
 use archive::{Archive, Limits};
+use loop_time::LoopTime;
 use timeline::Timeline;
 use totals::Totals;
 
@@ -22,19 +24,26 @@ pub struct History {
     pub timeline: Timeline,
     /// Sums over the whole run.
     pub totals: Totals,
+    loop_time: LoopTime,
 }
 
 impl History {
     /// An empty past.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { archive: Archive::new(limits), timeline: Timeline::new(limits), totals: Totals::default() }
+        Self {
+            archive: Archive::new(limits),
+            timeline: Timeline::new(limits),
+            totals: Totals::default(),
+            loop_time: LoopTime::default(),
+        }
     }
 
     /// Adds the newest tick.
     pub fn push(&mut self, tick: &Tick) {
-        self.timeline.push(&tick.frame, tick.verdict.class, tick.verdict.steps.per_s);
-        self.totals.push(&tick.frame, &tick.verdict);
+        let shares = self.loop_time.shares(&tick.frame, &tick.verdict);
+        self.timeline.push(&tick.frame, tick.verdict.class, tick.verdict.steps.per_s, shares);
+        self.totals.push(&tick.frame, &tick.verdict, shares);
         self.archive.push(Arc::clone(&tick.frame), Arc::clone(&tick.verdict), tick.since_ns);
     }
 }

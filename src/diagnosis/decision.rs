@@ -216,9 +216,10 @@ fn also_found(case: &RuleInput<'_>, judgement: &mut Judgement) {
     let is_named = causes.any(|cause| cause == Some(Cause::NoisyNeighbour));
     let loses = matches!(class, Class::Cpu | Class::DataLoader | Class::Io);
     if let Some(queues) = main_queues(case).filter(|_| !is_named && loses && others_hold(case)) {
-        let queues = percent(queues);
+        let (queues, others) = (percent(queues), case.window.cpu.others.unwrap_or(0.0));
         let text = format!(
-            "other processes take CPU time (the loop, or what it waits for, queues {queues} of the time it could run)"
+            "other processes take {others:.1} CPUs; the loop, or what it waits for, queues for a CPU {queues} of the \
+             time it wants one"
         );
         judgement.others.insert(0, Finding::new(Cause::NoisyNeighbour, PERHAPS.value, text));
     }

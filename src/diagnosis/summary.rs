@@ -29,12 +29,19 @@ pub(super) fn summary(
             return format!("No verdict: {doubt}.");
         }
         Class::Idle => return not_training(pid, judgement, window),
-        Class::Balanced => return "Nothing costs the loop more than a few percent of its time. Healthy.".into(),
+        Class::Balanced => {
+            let busy = window.gpu.as_ref().map(|gpu| format!("The GPU is busy {} of the time. ", percent(gpu.busy)));
+            return busy.unwrap_or_default() + "Nothing else costs the loop much.";
+        }
         Class::Cpu if !window.waits_lead() => works(window),
+        Class::DataLoader if makes_batches(judgement, spec, window) => {
+            let share = window.main.as_ref().map_or(0.0, |main| main.shares.input_wait);
+            format!("The GPU sits idle while the loop makes its batches {} of the time", percent(share))
+        }
         Class::DataLoader | Class::Io | Class::Cpu => waits(window),
         Class::Gpu => match &window.gpu {
             Some(gpu) if judgement.cause == Some(Cause::ComputeBound) => {
-                return format!("The GPU computes {} of the time. Healthy.", percent(gpu.busy));
+                return format!("The GPU computes {} of the time.", percent(gpu.busy));
             }
             Some(gpu) => format!("The GPU is busy {} of the time", percent(gpu.busy)),
             None if window.communicates || window.trainers > 1 => "The ranks wait for each other".into(),
@@ -170,6 +177,13 @@ fn elsewhere(spec: Option<&CauseSpec>, window: &Features) -> Option<String> {
     let wait = spec?.followed?;
     let share = window.chain.as_ref()?.share(wait.part);
     Some(format!("The loop {}.", in_words(window, &wait, share)?))
+}
+
+/// Whether the loop's own thread makes the batches while a GPU waits for it: it works then, rather than waits.
+fn makes_batches(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features) -> bool {
+    let by_loop = spec.is_some_and(|spec| spec.place == CulpritPlace::Loop);
+    let share = window.main.as_ref().map_or(0.0, |main| main.shares.input_wait);
+    judgement.cause == Some(Cause::InProcessLoading) && by_loop && window.gpu.is_some() && share >= LOST_WAIT
 }
 
 /// How long the loop waits for data, or saves. The share is that of the split.

@@ -109,7 +109,25 @@ impl Verdict {
         let spec = causes::spec_of(self.class, self.cause, self.phase);
         spec.map_or_else(|| class.to_owned(), |spec| format!("{class} · {}", spec.headline))
     }
+
+    /// What limits the loop once an advice has gained all that it promises: the GPU or the CPUs, if they are why it
+    /// gains no more.
+    pub fn limit_beyond(&self, advice: &Advice) -> Option<&'static str> {
+        let gain = advice.speedup_at_most?;
+        let is_gain = |most: f64| (gain / most - 1.0).abs() <= SAME_GAIN;
+        let by_gpu = self.gpu_idle.is_some_and(|idle| is_gain(1.0 / (1.0 - idle.total).max(SAME_GAIN)));
+        let full = self.ceiling.filter(|ceiling| is_gain(ceiling.speedup_at_most)).map(|ceiling| ceiling.limit);
+        match full {
+            Some(Limit::Device) => Some("the GPU"),
+            _ if by_gpu => Some("the GPU"),
+            Some(Limit::Cpus) => Some("the number of CPUs"),
+            Some(Limit::Loop) | None => None,
+        }
+    }
 }
+
+/// Gains that differ by no more than this are the same, relative.
+const SAME_GAIN: f64 = 0.03;
 
 /// Steps of the training loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use super::archive::Limits;
 use crate::diagnosis::verdict::Class;
 use crate::rates::Frame;
+use crate::rates::time_split::TimeSplit;
 use runs::Level;
 
 /// Points kept, and runs of each coarser level, for the default memory of complete moments: twenty minutes at ten a
@@ -79,10 +80,12 @@ impl Timeline {
         Self { points: VecDeque::new(), levels: RUNS_NS.map(Level::new), bounds }
     }
 
-    /// Adds the values of a frame with the class and the steps per second of its verdict, dropping the oldest when full.
-    pub fn push(&mut self, frame: &Frame, class: Class, steps_per_s: Option<f64>) {
+    /// Adds the values of a frame with the class and the steps per second of its verdict, and the shares of the loop's
+    /// time, dropping the oldest when full.
+    pub fn push(&mut self, frame: &Frame, class: Class, steps_per_s: Option<f64>, shares: Option<TimeSplit>) {
         let mut point = TimelinePoint::from_frame(frame, class);
         point.steps = Compact::new(steps_per_s);
+        point.shares = shares.map(|shares| shares.values().map(|share| share as f32));
         if self.points.back().is_some_and(|last| point.end_ns < last.end_ns) {
             // The clock went backwards: what was there has no place on this axis any more.
             *self = Self::within(self.bounds);

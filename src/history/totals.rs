@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use super::timeline::loop_shares;
 use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::pipeline::same_cause;
 use crate::rates::Frame;
@@ -46,12 +45,12 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds an interval with its verdict. A gap, which was not watched, does not count.
-    pub fn push(&mut self, frame: &Frame, verdict: &Arc<Verdict>) {
+    /// Adds an interval with its verdict and the shares of the loop's time. A gap, which was not watched, does not count.
+    pub fn push(&mut self, frame: &Frame, verdict: &Arc<Verdict>, shares: Option<TimeSplit>) {
         let seconds = if frame.gap || !frame.seconds.is_finite() { 0.0 } else { frame.seconds.max(0.0) };
         self.watched_s += seconds;
         self.steps = verdict.steps.count.or(self.steps);
-        if let Some(shares) = loop_shares(frame) {
+        if let Some(shares) = shares {
             self.split_s += shares.map(|share| share * seconds);
         }
         if let Some(known) = self.causes.iter_mut().find(|known| same_cause(&known.verdict, verdict)) {
@@ -107,6 +106,7 @@ impl Totals {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::timeline::loop_shares;
     use super::*;
     use crate::diagnosis::causes::Cause;
 
@@ -126,7 +126,7 @@ mod tests {
             if second == 6 {
                 (frame.gap, frame.seconds) = (true, 28_800.0);
             }
-            totals.push(&frame, &verdict(Class::Cpu, None));
+            totals.push(&frame, &verdict(Class::Cpu, None), loop_shares(&frame));
         }
         assert_eq!((totals.watched_s, totals.longest.unwrap().seconds), (9.0, 6.0));
     }
@@ -139,7 +139,8 @@ mod tests {
             let mut totals = Totals::default();
             for (n, (seconds, gap, class, cause)) in ticks.into_iter().enumerate() {
                 let verdict = verdict(Class::ALL[class], cause.map(|cause| Cause::ALL[cause]));
-                totals.push(&Frame { seconds, gap, ..frame(n as u64) }, &verdict);
+                let frame = Frame { seconds, gap, ..frame(n as u64) };
+                totals.push(&frame, &verdict, loop_shares(&frame));
             }
             prop_assert!(totals.causes.len() <= 100 && totals.watched_s >= 0.0);
         }

@@ -196,6 +196,21 @@ fn longest(verdict: &Verdict) -> Vec<&ChainNode> {
     path
 }
 
+/// What the loop waits for, in a word, if the verdict blames a wait that is neither for data nor for the GPU.
+pub fn waited_for(verdict: &Verdict) -> Option<&'static str> {
+    verdict.cause.filter(|cause| cause.is_wait(verdict.class))?;
+    Some(match longest(verdict).first()?.kind {
+        NodeKind::Net => "network",
+        NodeKind::Disk => "disk",
+        NodeKind::Lock => "lock",
+        NodeKind::Process => "process",
+        NodeKind::Thread => "thread",
+        NodeKind::Timer => "sleep",
+        NodeKind::Terminal => "terminal",
+        NodeKind::Device | NodeKind::Unknown => return None,
+    })
+}
+
 /// A node of the chain as a stage: the share is that of the loop's time that leads there.
 fn stage(node: &ChainNode, verdict: &Verdict) -> Option<Stage> {
     let name = node.name.as_str();

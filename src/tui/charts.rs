@@ -91,9 +91,10 @@ pub fn nice_bytes(v: f64) -> f64 {
     tops.find(|top| v <= *top).unwrap_or(1024f64.powi(5))
 }
 
-/// The smallest of 1, 2, 5, 10, 20, 50 … or a tenth or hundredth of one that is at least `v`: the top of an axis of numbers.
+/// The smallest of 1, 1.5, 2, 3, 5, 10, 15 … or a tenth or hundredth of one that is at least `v`: the top of an axis of
+/// numbers.
 pub fn nice_number(v: f64) -> f64 {
-    let mut tops = (-2..=12).flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * 10f64.powi(power)));
+    let mut tops = (-2..=12).flat_map(|power| [1.0, 1.5, 2.0, 3.0, 5.0].map(|step| step * 10f64.powi(power)));
     tops.find(|top| v <= *top).unwrap_or(1e13)
 }
 
@@ -363,6 +364,7 @@ pub fn split(buf: &mut Buffer, area: Rect, parts: &[(Look, f64)], theme: Theme) 
 
 #[cfg(test)]
 mod tests {
+    use crate::history::timeline::loop_shares;
     use proptest::prelude::*;
 
     use super::*;
@@ -377,7 +379,12 @@ mod tests {
         for (end_s, pct) in values {
             let host = HostRates { allowed_cpu_pct: *pct, ..HostRates::default() };
             let end_ns = (end_s * 1e9) as u64;
-            t.push(&Frame { monotonic_ns: end_ns, seconds: 1.0, host, ..Frame::default() }, Class::Unknown, None);
+            t.push(
+                &Frame { monotonic_ns: end_ns, seconds: 1.0, host, ..Frame::default() },
+                Class::Unknown,
+                None,
+                None,
+            );
         }
         t
     }
@@ -419,7 +426,7 @@ mod tests {
             ..TrainerRates::default()
         };
         let frame = Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() };
-        t.push(&frame, Class::Unknown, None);
+        t.push(&frame, Class::Unknown, None, loop_shares(&frame));
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
         stacked(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 3.0, 3), Theme::plain(true));
@@ -433,7 +440,7 @@ mod tests {
             let class = if s < 985 { Class::DataLoader } else { Class::Gpu };
             if s != 990 {
                 let frame = Frame { monotonic_ns: (f64::from(s) * 1e9) as u64, seconds: 1.0, ..Frame::default() };
-                t.push(&frame, class, None);
+                t.push(&frame, class, None, loop_shares(&frame));
             }
         }
         let area = Rect::new(0, 0, 32, 1);

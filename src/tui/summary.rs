@@ -78,6 +78,7 @@ mod tests {
     use crate::diagnosis::Verdict;
     use crate::diagnosis::causes::Cause;
     use crate::diagnosis::verdict::{Advice, Class};
+    use crate::history::timeline::loop_shares;
     use crate::rates::Frame;
     use crate::rates::frame::TrainerRates;
     use crate::rates::time_split::TimeSplit;
@@ -105,7 +106,8 @@ mod tests {
                 _ => (Class::Idle, None),
             };
             let advice = if class == Class::Gpu { "Use a larger batch" } else { "Raise num_workers" };
-            totals.push(&frame(second), &verdict(class, cause, advice, second + 1));
+            let frame = frame(second);
+            totals.push(&frame, &verdict(class, cause, advice, second + 1), loop_shares(&frame));
         }
         totals
     }
@@ -141,7 +143,8 @@ mod tests {
             let mut totals = Totals::default();
             for (n, (seconds, gap, class, advice)) in ticks.into_iter().enumerate() {
                 let verdict = verdict(Class::ALL[class], Cause::ALL.get(n).copied(), &advice, n as u64);
-                totals.push(&Frame { seconds, gap, ..frame(n as u64) }, &verdict);
+                let frame = Frame { seconds, gap, ..frame(n as u64) };
+                totals.push(&frame, &verdict, loop_shares(&frame));
             }
             let lines: Vec<String> = lines(&totals, &TimeZone::UTC).into_iter().map(|(_, text)| text).collect();
             prop_assert!((1..=7).contains(&lines.len()));

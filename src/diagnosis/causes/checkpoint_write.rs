@@ -36,6 +36,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     bound: |_, window| Some(window.without(window.main.as_ref()?.shares.checkpoint)),
     sharpen,
+    place: CulpritPlace::Loop,
     culprits: &[culprits::written_disk],
     ..CauseSpec::in_class(Class::Io)
 };

@@ -71,6 +71,8 @@ const OF_WORKERS: CauseSpec = CauseSpec {
             => "then there is nothing to take turns at: open it in worker_init_fn";
     ],
     evidence: &[Signal::WorkersLockWait],
+    // No worker can gain more than the time that it waits, in which it looks idle.
+    bound: |_, window| Some(window.without(window.lost_wait().min(window.workers.as_ref()?.idle))),
     place: CulpritPlace::Workers,
     culprits: &[culprits::locks],
     ..CauseSpec::in_class(Class::DataLoader)

@@ -5,7 +5,7 @@ use super::*;
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "batches made in the loop",
     brief: "the loop's own process makes the batches",
-    meaning: "the loop makes its batches itself, as with num_workers=0",
+    meaning: "no worker makes them ahead, as with num_workers=0",
     rule: &[
         "the job has no workers",
         "with stacks: at least `lost_wait` of the loop's time is below torch's _SingleProcessDataLoaderIter",

@@ -107,7 +107,7 @@ pub struct CauseSpec {
     /// wait allows.
     pub(in crate::diagnosis) bound: fn(&Self, &Features) -> Option<f64>,
     /// The line of code that is named.
-    pub(super) place: CulpritPlace,
+    pub(in crate::diagnosis) place: CulpritPlace,
     /// Finds what it blames besides that line, the largest share first.
     pub(super) culprits: &'static [Search],
     /// Signals that are shown however small they are, besides that of its wait.

@@ -3,6 +3,13 @@
 use super::starvation::Crowd;
 use super::*;
 
+/// How many threads want how many CPUs.
+fn counted(window: &Features) -> Option<String> {
+    let (threads, cpus) = (window.cpu.active_threads?, round(window.cpu.cores?, 1));
+    let cpus = if cpus == 1.0 { "one CPU".to_owned() } else { format!("{cpus} CPUs") };
+    Some(format!("about {threads:.0} threads want to run on {cpus}"))
+}
+
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "far more threads than CPUs",
     brief: "far more threads than CPUs",
@@ -17,7 +24,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     judge: |case| {
         let crowded = starvation::queueing(case).filter(|queueing| queueing.crowded == Some(Crowd::Threads));
         crowded
-            .map(|queueing| Judgement::new(Cause::ThreadOversubscription, queueing.confidence))
+            .map(|queueing| {
+                let judgement = Judgement::new(Cause::ThreadOversubscription, queueing.confidence);
+                match counted(case.window) {
+                    Some(words) => judgement.meaning(words),
+                    None => judgement,
+                }
+            })
             .or_else(|| starvation::queues_alone(case, Cause::ThreadOversubscription))
     },
     signals: &[THREADS, CPUS, WORKER_TIME, MAIN_TIME],

@@ -122,13 +122,14 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     let Some(last) = area.height.checked_sub(1) else { return };
     let width = usize::from(area.width);
     let action = action(verdict, width);
-    let also = also(verdict);
+    let also = also(verdict, scene);
     let action_rows = u16::from(action.is_some() && last > 0);
     let also_rows = u16::from(also.is_some() && area.height >= 4);
     let mut room = area.height - action_rows - also_rows;
+    let line = verdict.culprits.iter().find(|culprit| culprit.kind == CulpritKind::Line);
+    let line = line.map_or("", |culprit| culprit.name.as_str());
+    let place = if usize::from(cells(line)) * 2 <= width { line } else { place_at_end(line) };
     let summary = wrap(&sanitise(&verdict.summary), width);
-    let place = verdict.culprits.iter().find(|culprit| culprit.kind == CulpritKind::Line);
-    let place = place.map_or("", |culprit| place_at_end(&culprit.name));
     // If a row stays empty, the answer stays short.
     room = room.min(u16::try_from(summary.len()).unwrap_or(u16::MAX)).max(1);
     for (nth, (line, row)) in summary.iter().zip(area.rows()).take(usize::from(room)).enumerate() {
@@ -171,17 +172,30 @@ fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
     let text = format!("{lead}{}", sanitise(&first.title));
     let room = width.saturating_sub(usize::from(cells(&text)).min(TITLE) + 2);
     let beside = width.saturating_sub(usize::from(cells(&text)) + 2);
-    let whole = [first.worth(), first.gain()].into_iter().flatten().find(|worth| usize::from(cells(worth)) <= beside);
+    let beyond = verdict.limit_beyond(first).map(|limit| format!(", then {limit} limits"));
+    let limited = |worth: Option<String>| Some(worth? + beyond.as_deref()?);
+    let worths = [limited(first.worth()), limited(first.gain()), first.worth(), first.gain()];
+    let whole = worths.into_iter().flatten().find(|worth| usize::from(cells(worth)) <= beside);
     let worth = whole.or_else(|| first.gain().filter(|gain| usize::from(cells(gain)) <= room));
     Some((text, worth))
 }
 
-/// A second cause that is also true now, or what makes the answer less certain.
-fn also(verdict: &Verdict) -> Option<String> {
-    let finding = verdict.other_findings.first()?;
-    let text = sanitise(&finding.text);
-    Some(if finding.is_doubt() { text.into_owned() } else { format!("Also: {text}") })
+/// A second cause that is also true now, or what makes the answer less certain; otherwise that others fill the CPUs,
+/// which a reader would suspect.
+fn also(verdict: &Verdict, scene: &Scene<'_>) -> Option<String> {
+    if let Some(finding) = verdict.other_findings.first() {
+        let text = sanitise(&finding.text);
+        return Some(if finding.is_doubt() { text.into_owned() } else { format!("Also: {text}") });
+    }
+    let frame = scene.frame()?;
+    let (full, others) = (frame.host.allowed_cpu_pct?, frame.host.others_cpu_pct? / 100.0);
+    let allowed = frame.job.cpus_allowed?;
+    let is_crowded = full >= CROWDED_PCT && others >= f64::from(u32::try_from(allowed).ok()?) / 2.0;
+    is_crowded.then(|| format!("Other processes take {others:.1} of the {allowed} CPUs."))
 }
+
+/// The CPUs are full from this use on.
+const CROWDED_PCT: f64 = 90.0;
 
 /// The text before the first verdict.
 fn pending(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {

@@ -2,6 +2,7 @@
 
 use crate::diagnosis::verdict::{Class, Missing, Subject, Verdict};
 use crate::history::timeline;
+use crate::outputs::stages;
 use crate::rates::frame::{GpuRates, WorkerRates};
 use crate::rates::time_split::LoopActivity;
 use crate::rates::{Frame, mean};
@@ -40,7 +41,7 @@ pub fn in_rows(mut tiles: Vec<Tile>, rows: u16, scene: &Scene<'_>) -> Vec<Tile> 
         let storage = tiles.pop();
         if let (Some(cpu), Some(storage)) = (tiles.last_mut(), storage) {
             cpu.body = Body::Nothing;
-            cpu.panel.value.truncate(2);
+            cpu.panel.value.truncate(3);
             let name = (storage.panel.name.0, storage.panel.name.1);
             let value = storage.panel.value.into_iter().next().map(|(value, _)| value).unwrap_or_default();
             cpu.panel.value.push((format!("{} {value}", name.0), scene.theme.strong()));
@@ -75,6 +76,8 @@ fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let shares = told.or_else(|| timeline::loop_shares(frame));
     let ranks = if frame.trainers.len() > 1 { format!(" ×{}", frame.trainers.len()) } else { String::new() };
     let mut panel = Panel::new(format!("training loop{ranks}"), theme.strong());
+    // What is blamed has a name of its own.
+    let waited_for = scene.verdict().and_then(stages::waited_for);
     // The largest first: where room is short, what fills the chart keeps its key.
     let tenths = |activity: &LoopActivity| shares.map_or(0.0, |shares| (shares[*activity] * 10.0).round());
     let mut shown = LoopActivity::ALL;
@@ -83,7 +86,8 @@ fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
     for activity in shown.into_iter().filter(|a| *a != LoopActivity::Other || !is_small(*a)) {
         let look = activity.look();
         let share = format::share(shares.map(|shares| shares[activity]));
-        let text = format!("{} {} {share:>VALUE_CELLS$}", theme.glyph(look), activity.short());
+        let word = waited_for.filter(|_| activity == LoopActivity::Other).unwrap_or_else(|| activity.short());
+        let text = format!("{} {word} {share:>VALUE_CELLS$}", theme.glyph(look));
         panel = panel.with(text, theme.style(look));
     }
     Tile { panel, body: Body::Loop, weight: 3 }
@@ -206,13 +210,16 @@ fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
     };
     let batches = workers.iter().map(|w| w.batches_per_s).sum::<Option<f64>>();
     let busy = mean(|w| w.busy, |w| w.busy);
+    // What the chart shows.
+    let active = mean(|w| w.idle, |w| w.idle).map(|idle| 1.0 - idle);
     let more = [
-        ("io ", mean(|w| w.io_wait, |w| w.io_wait), format::share as fn(_) -> _, ""),
+        ("busy ", busy, format::share as fn(_) -> _, ""),
+        ("io ", mean(|w| w.io_wait, |w| w.io_wait), format::share, ""),
         ("queueing ", mean(|w| w.runnable, |w| w.runnable), format::share, ""),
         ("", batches, format::number, " batches/s"),
     ];
     let name = labels::counted(workers.len(), "worker", "workers");
-    Some(tile(WORKERS, name, format!("{} busy", format::share(busy)), more, scene))
+    Some(tile(WORKERS, name, format!("{} active", format::share(active)), more, scene))
 }
 
 fn cpu(frame: &Frame, scene: &Scene<'_>) -> Tile {
@@ -238,11 +245,11 @@ fn storage(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let name = disk.map_or_else(|| "storage".to_owned(), |disk| format!("storage {}", sanitise(disk)));
     let net = host.net_rx_bytes_per_s.filter(|bytes| *bytes >= 1_048_576.0);
     let read = timeline::read_bytes_per_s(frame);
-    let first = format::rate(read);
+    let first = format!("read {}", format::rate(read));
     let more = [
-        ("", storage.utilization_pct, format::percent as fn(_) -> _, " busy"),
+        ("write ", frame.job.write_bytes_per_s.filter(|bytes| *bytes >= 10_240.0), format::rate as fn(_) -> _, ""),
+        ("", storage.utilization_pct, format::percent, " busy"),
         ("net ", net, format::rate, ""),
-        ("write ", frame.job.write_bytes_per_s.filter(|bytes| *bytes >= 10_240.0), format::rate, ""),
         ("", storage.await_ms, format::number, " ms"),
         ("pressure ", host.psi_io_some_pct, format::percent, ""),
     ];
