@@ -20,7 +20,7 @@ use ratatui::layout::Rect;
 use trainmon::rates::Frame;
 use trainmon::rates::frame::{ProcessRates, TrainerRates};
 use trainmon::tui::encode::encode;
-use trainmon::tui::keys::{Action, Keymap};
+use trainmon::tui::keys::{self, Action};
 use trainmon::tui::pages::Page;
 use trainmon::tui::{App, Message};
 
@@ -34,9 +34,7 @@ const MANY: Job = Job { workers: 64, gpus: 16, seconds: HOUR };
 const RANKS: u32 = 8;
 
 fn press(app: &mut App, action: Action) {
-    let keymap = Keymap::default();
-    let (_, keys) = keymap.lines().find(|(binding, _)| binding.action == action).expect("a key for it");
-    app.update(Message::Key(keys.first().expect("a key").event()));
+    app.update(Message::Key(named_key(keys::key_of(action))));
 }
 
 /// Shows so many seconds in the charts.

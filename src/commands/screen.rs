@@ -61,7 +61,6 @@ pub fn options(settings: &Settings) -> anyhow::Result<AppOptions> {
         theme,
         depth: Theme::detect(false, settings.ascii, wishless).depth,
         themes: themes::choices(theme.palette, settings.layout.theme.as_ref())?,
-        keymap: settings.keymap.clone(),
         limits: Limits { span: settings.history, ..Limits::default() },
         may_signal: settings.signals && !settings.readonly,
         mouse: layout.mouse.unwrap_or(true),

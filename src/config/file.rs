@@ -1,18 +1,14 @@
 //! Reads the configuration file. An error is one line, with line and column.
 
-use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use toml::Spanned;
 use toml::de::DeTable;
 
 use super::{Settings, options, small_file, themes};
 use crate::errors::{Failure, shorten};
 use crate::text::{refused, refused_by_toml};
-use crate::tui::keys::{Chord, Keymap};
 
 /// So much of a key that is not known is repeated, characters.
 const KEY_SHOWN: usize = 60;
@@ -50,7 +46,7 @@ fn is_out_of_reach(error: &io::Error) -> bool {
 /// Parses the text of a configuration file over the defaults.
 pub(super) fn parse(text: &str) -> Result<Settings, String> {
     let table = DeTable::parse(text).map_err(|error| refused_by_toml(text, &error))?;
-    let known: Vec<String> = options::of_files().iter().map(options::key).chain(["keys".to_owned()]).collect();
+    let known: Vec<String> = options::of_files().iter().map(options::key).collect();
     let unknown = table.get_ref().keys().filter(|key| !known.iter().any(|known| known == key.get_ref()));
     if let Some(key) = unknown.min_by_key(|key| key.span().start) {
         let known = known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
@@ -59,38 +55,12 @@ pub(super) fn parse(text: &str) -> Result<Settings, String> {
     }
     let mut settings: Settings = part(text)?;
     settings.layout = part(text)?;
-    settings.keymap = keymap(&part::<Keys>(text)?).map_err(|(at, what)| refused(text, at, &what))?;
     Ok(settings)
 }
 
 /// The fields of `T`, of all that the file says.
 fn part<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| refused_by_toml(text, &error))
-}
-
-/// `[keys]`: `quit = ["q", "F10"]`, by the words of the table of keys, with the places of everything in it.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Keys {
-    keys: BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
-}
-
-/// The keys after the configuration, or the byte offset of what is to blame, and what is wrong with it.
-fn keymap(Keys { keys }: &Keys) -> Result<Keymap, (usize, String)> {
-    let mut entries = Vec::with_capacity(keys.len());
-    for (id, written) in keys {
-        let chords = written
-            .iter()
-            .map(|text| text.get_ref().parse::<Chord>().map_err(|why| (text.span().start, why)))
-            .collect::<Result<Vec<_>, _>>()?;
-        entries.push((id.get_ref().as_str(), chords));
-    }
-    Keymap::default().rebind(&entries).map_err(|error| {
-        let entry = keys.iter().nth(error.entry);
-        let key = entry.and_then(|(_, written)| written.get(error.key?)).map(|key| key.span().start);
-        let at = key.or(entry.map(|(id, _)| id.span().start));
-        (at.unwrap_or(0), error.to_string())
-    })
 }
 
 #[cfg(test)]

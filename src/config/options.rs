@@ -14,7 +14,6 @@ use super::values;
 use crate::outputs::log::Existing;
 use crate::rates::GpuChoice;
 use crate::tui::Layout;
-use crate::tui::keys::Keymap;
 
 /// Options that name what is executed, loaded, or read with the rights of trainmon's own file, which are not the caller's.
 pub(super) const NAMING: [&str; 4] = ["py_spy", "nvml_lib", "proc_root", "sys_root"];
@@ -95,10 +94,6 @@ pub struct Settings {
     #[serde(skip)]
     pub layout: Layout,
 
-    /// Which key does what: the file's `[keys]`.
-    #[arg(skip)]
-    #[serde(skip)]
-    pub keymap: Keymap,
     /// What was left out of these settings and why, a line each, for standard error.
     #[arg(skip)]
     #[serde(skip)]

@@ -9,7 +9,6 @@ use toml::{Table, Value};
 
 use super::{Settings, options};
 use crate::text::wrap;
-use crate::tui::keys::Keymap;
 
 /// Cells of a line of comment.
 const WIDTH: usize = 116;
@@ -17,12 +16,6 @@ const WIDTH: usize = 116;
 const HEAD: &str = "\
 # trainmon's configuration: $XDG_CONFIG_HOME/trainmon/config.toml, or -c FILE. The command line wins over this file.
 # A setting that is commented out is not set; it shows the default or an example.
-";
-
-const KEYS: &str = "
-# The keys of each action; [] leaves an action without a key. Write them as \"q\", \"F10\", \"Ctrl-C\", \"Shift-Left\", \"Space\", \"PgUp\",
-# \"Esc\". A key cannot do two things. Ctrl-C always quits, and quit keeps at least one key.
-[keys]
 ";
 
 impl Settings {
@@ -44,12 +37,6 @@ impl Settings {
                 Some(value) => format!("{key} = {value}\n"),
                 None => format!("# {key} = {}\n", example(&option)),
             };
-        }
-        text += KEYS;
-        for ((binding, keys), (_, usual)) in self.keymap.lines().zip(Keymap::default().lines()) {
-            let mark = if keys == usual { "# " } else { "" };
-            let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-            text += &format!("{mark}{} = {}\n", binding.id, Value::from(keys));
         }
         Ok(text)
     }
@@ -97,7 +84,6 @@ mod tests {
     use super::*;
     use crate::rates::GpuChoice;
     use crate::tui::Layout;
-    use crate::tui::keys::Chord;
     use crate::tui::pages::Page;
     use crate::tui::pages::processes::{ProcessColumn, Sort};
 
@@ -158,21 +144,18 @@ mod tests {
             layout in layouts(),
             micros in 100_000u64..3_600_000_000,
             minutes in 1u64..=1440,
-            switches in prop::array::uniform8(any::<bool>()),
+            switches in prop::array::uniform7(any::<bool>()),
             root in "/\\PC{0,12}",
             py_spy in choice("\\PC{1,12}"),
             gpus in choice(prop::collection::vec(0u32..16, 0..3)),
-            key in prop::sample::select(vec!["x", "Ctrl-x", "\"", "Shift-F3", "é"]),
         ) {
-            let [ptrace, stacks, ascii, color, readonly, signals, keep_layout, bound] = switches;
-            let keys = if bound { vec![key.parse::<Chord>().unwrap()] } else { Vec::new() };
+            let [ptrace, stacks, ascii, color, readonly, signals, keep_layout] = switches;
             let settings = Settings {
                 interval: Duration::from_micros(micros),
                 history: Duration::from_secs(minutes * 60),
                 proc_root: root.into(),
                 py_spy: py_spy.map(Into::into),
                 gpus: gpus.map(|gpus| gpus.into_iter().map(GpuChoice::Index).collect()),
-                keymap: Keymap::default().rebind(&[("copy", keys)]).unwrap(),
                 layout, ptrace, stacks, ascii, color, readonly, signals, keep_layout,
                 ..Settings::default()
             };

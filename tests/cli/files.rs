@@ -452,8 +452,6 @@ fn a_foreign_text_is_cut_in_errors() {
     for (content, part) in [
         (format!("{key} = 1\n"), "line 1, column 1: unknown key `kkk"),
         (format!("page = \"{long}\"\n"), "is not one of overview"),
-        (format!("[keys]\n{long} = [\"x\"]\n"), "unknown action"),
-        (format!("[keys]\nquit = [\"{long}\"]\n"), "is not a key"),
         (format!("interval = \"{long}\"\n"), "line 1, column 12: write a time"),
         (format!("theme = \"{long}\"\n"), "theme"),
     ] {

@@ -16,7 +16,7 @@ use trainmon::rates::neighbours::{NeighbourRates, Neighbours};
 use trainmon::rates::stacks::{Activities, Activity, CodePlace, ProcessStacks};
 use trainmon::rates::threads::{ThreadRates, ThreadRoleRates};
 use trainmon::sample::{SourceState, SourceStatus, Sources};
-use trainmon::tui::keys::TABLE;
+use trainmon::tui::keys::{Action, TABLE};
 use trainmon::tui::pages::Page;
 use trainmon::tui::{App, AppOptions, Effect, Message};
 
@@ -388,12 +388,12 @@ fn every_key_on_every_page_in_every_state_at_every_size() {
             press(&mut app, KeyCode::Char(page));
             for binding in TABLE.iter() {
                 // What a second key does is the same in the other states.
-                let chords = if ["running", "fresh"].contains(&name) { usize::MAX } else { 1 };
-                for (nth, chord) in binding.chords().take(chords).enumerate() {
+                let most = if ["running", "fresh"].contains(&name) { usize::MAX } else { 1 };
+                for (nth, key) in binding.keys.split(' ').take(most).enumerate() {
                     let mut app = app.clone();
-                    app.step(Message::Key(chord.event()));
+                    app.step(Message::Key(named_key(key)));
                     check(&app, size);
-                    if nth == 0 && size == usual && binding.id != "quit" {
+                    if nth == 0 && size == usual && binding.action != Action::Quit {
                         // What has opened takes keys as well, and time goes on.
                         press(&mut app, KeyCode::Down);
                         press(&mut app, KeyCode::Enter);

@@ -12,7 +12,17 @@ use trainmon::tui::keys;
 use trainmon::tui::{App, Effect, Message};
 
 fn every_key() -> Vec<Message> {
-    keys::TABLE.iter().flat_map(|b| b.chords()).map(|k| Message::Key(k.event())).collect()
+    keys::TABLE.iter().flat_map(|binding| binding.keys.split(' ')).map(|name| Message::Key(named_key(name))).collect()
+}
+
+#[test]
+fn every_key_of_the_table_does_what_it_says() {
+    for binding in keys::TABLE.iter() {
+        for name in binding.keys.split(' ') {
+            assert_eq!(keys::action(named_key(name)), Some(binding.action), "{name}");
+        }
+        assert!(binding.keys.starts_with(keys::key_of(binding.action)), "{}", binding.keys);
+    }
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! The settings on the screen, and how the screen is arranged when it is opened and left.
 
 use crate::app::*;
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use trainmon::tui::keys::Keymap;
+use crossterm::event::KeyCode;
 use trainmon::tui::pages::Page;
 use trainmon::tui::pages::processes::{ProcessColumn, Sort};
 use trainmon::tui::theme::{Depth, Theme};
-use trainmon::tui::{App, AppOptions, Effect, Layout, Message};
+use trainmon::tui::{App, AppOptions, Effect, Layout};
 
 fn opened(options: AppOptions, size: (u16, u16)) -> App {
     let mut app = App::new(job(), options, size);
@@ -140,18 +139,4 @@ fn the_screen_opens_as_it_was_left() {
     let changed = app.layout().changed_since(&layout);
     let expected = Layout { time_scale: "5m".parse().ok(), ..Layout::default() };
     assert_eq!(changed, expected);
-}
-
-#[test]
-fn keys_of_the_configuration_work_and_are_shown() {
-    let keys = vec!["x".parse().unwrap()];
-    let keymap = Keymap::default().rebind(&[("copy", keys), ("quit", vec!["Q".parse().unwrap()])]).unwrap();
-    let mut app = App::new(job(), AppOptions { keymap, ..AppOptions::default() }, (120, 40));
-    assert_eq!(press(&mut app, KeyCode::Char('q')), []);
-    assert_eq!(press(&mut app, KeyCode::Char('Q')), [Effect::Quit]);
-    let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(app.step(Message::Key(control_c)), [Effect::Quit]);
-    press(&mut app, KeyCode::Char('?'));
-    let help = text(&app, (120, 40));
-    assert!(help.lines().any(|line| line.contains(" Q ") && line.contains("quit")), "{help}");
 }

@@ -23,8 +23,7 @@ use trainmon::rates::frame::{
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{MountKind, ProcessId, ProcessRole, Sample, Sources};
 use trainmon::text::format::Unit;
-use trainmon::tui::keys::Keymap;
-use trainmon::tui::{self, App, AppOptions, Effect, Message, Theme};
+use trainmon::tui::{self, App, AppOptions, Effect, Message, Theme, keys};
 
 pub static COLOUR: LazyLock<Theme> = LazyLock::new(Theme::default);
 pub const PLAIN: Theme = Theme::plain(false);
@@ -383,6 +382,35 @@ pub fn key(code: KeyCode) -> Message {
     Message::Key(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
+/// The press of a key by its name in the table of keys.
+pub fn named_key(name: &str) -> KeyEvent {
+    let (held, name) = match name.split_once('-') {
+        Some(("Ctrl", letter)) => (KeyModifiers::CONTROL, &*letter.to_lowercase()),
+        Some(("Shift", name)) => (KeyModifiers::SHIFT, name),
+        _ => (KeyModifiers::NONE, name),
+    };
+    let code = match name {
+        "Space" => KeyCode::Char(' '),
+        "Tab" if held == KeyModifiers::SHIFT => KeyCode::BackTab,
+        "Tab" => KeyCode::Tab,
+        "Enter" => KeyCode::Enter,
+        "Esc" => KeyCode::Esc,
+        "Home" => KeyCode::Home,
+        "End" => KeyCode::End,
+        "PgUp" => KeyCode::PageUp,
+        "PgDn" => KeyCode::PageDown,
+        "Up" => KeyCode::Up,
+        "Down" => KeyCode::Down,
+        "Left" => KeyCode::Left,
+        "Right" => KeyCode::Right,
+        name => match name.parse() {
+            Ok(c) => KeyCode::Char(c),
+            Err(_) => KeyCode::F(name[1..].parse().unwrap()),
+        },
+    };
+    KeyEvent::new(code, held)
+}
+
 pub fn press(app: &mut App, code: KeyCode) -> Vec<Effect> {
     app.step(key(code))
 }
@@ -408,7 +436,7 @@ pub trait Step {
 
 impl Step for App {
     fn step(&mut self, message: Message) -> Vec<Effect> {
-        let is_move = |key| Keymap::default().action(key).is_some_and(|action| action.rows(1).is_some());
+        let is_move = |key| keys::action(key).is_some_and(|action| action.rows(1).is_some());
         // Nothing else looks at what was drawn where.
         let looks = match &message {
             Message::Key(key) => is_move(*key),

@@ -13,8 +13,9 @@ use portable_pty::{CommandBuilder, ExitStatus, MasterPty, PtySize, native_pty_sy
 use rustix::process::Signal;
 use rustix::termios::{Termios, tcgetattr};
 use tempfile::TempDir;
-use trainmon::tui::keys::{Action, Chord, Keymap};
+use trainmon::tui::keys::{self, Action};
 
+use crate::app::named_key;
 use crate::process::{PATIENCE, PROGRAM, Target, pause, signal};
 
 /// Escape as terminals with the keyboard protocol write it: unlike the bare byte it never joins what follows.
@@ -352,16 +353,15 @@ pub fn shown_after(bytes: &[u8], (columns, rows): (u16, u16)) -> vt100::Parser {
 
 /// What a terminal sends for the key that does this.
 pub fn key(action: Action) -> String {
-    let keymap = Keymap::default();
-    let (_, keys) = keymap.lines().find(|(binding, _)| binding.action == action).unwrap();
-    typed(keys[0])
+    typed(keys::key_of(action))
 }
 
-/// What a terminal sends for a key.
-pub fn typed(chord: Chord) -> String {
-    let shift = if chord.held.contains(KeyModifiers::SHIFT) { "1;2" } else { "" };
-    match chord.code {
-        KeyCode::Char(c) if chord.held.contains(KeyModifiers::CONTROL) => {
+/// What a terminal sends for a key of this name.
+pub fn typed(name: &str) -> String {
+    let key = named_key(name);
+    let shift = if key.modifiers.contains(KeyModifiers::SHIFT) { "1;2" } else { "" };
+    match key.code {
+        KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => {
             char::from(u8::try_from(c).unwrap() & 0x1f).to_string()
         }
         KeyCode::Char(c) => c.to_string(),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use rustix::process::Signal;
-use trainmon::tui::keys::{Action, Keymap};
+use trainmon::tui::keys::{self, Action};
 use trainmon::tui::pages::Page;
 
 use crate::process::{Target, pause, peak_kib, recording};
@@ -102,8 +102,7 @@ fn a_paste_of_a_megabyte_is_taken_in_time_and_in_bounds() {
 fn a_paste_that_is_not_marked_as_one_is_read_to_its_end() {
     let target = Target::sleeping();
     let mut screen = Screen::attached(&target, &[], &Conditions::default());
-    let keymap = Keymap::default();
-    let bound = |c| keymap.action(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)).is_some();
+    let bound = |c| keys::action(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)).is_some();
     let idle = ('a'..='z').find(|c| !bound(*c)).unwrap();
     for length in [1023, 1024, 1025, 3000, 100_000] {
         screen.send(&idle.to_string().repeat(length));

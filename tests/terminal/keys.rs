@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use trainmon::tui::keys::{Action, Keymap};
+use trainmon::tui::keys::{Action, TABLE};
 use trainmon::tui::pages::Page;
 
 use crate::process::{Target, nice, pause, recording};
@@ -14,21 +14,20 @@ use crate::pty::{Conditions, ESC, Screen, key, typed};
 /// `tests/screen/every_page.rs`.
 #[test]
 fn every_key_on_every_page_leaves_it_answering() {
-    let keymap = Keymap::default();
-    let to_help = keymap.lines().find(|(b, _)| b.action == Action::Go(Page::Help)).unwrap().0.help;
+    let to_help = Page::Help.spec().help;
     for arguments in
         [["demo", "--bottleneck", "gpu", "-i", "200ms"].as_slice(), &["replay", &recording("change.tmz")]]
     {
         let mut screen = Screen::trainmon(arguments, &Conditions::default());
         for page in Page::ALL {
-            let bindings = keymap.lines().filter(|(b, _)| !matches!(b.action, Action::Quit | Action::Suspend));
+            let bindings = TABLE.iter().filter(|b| !matches!(b.action, Action::Quit | Action::Suspend));
             for bindings in bindings.collect::<Vec<_>>().chunks(5) {
-                for chord in bindings.iter().flat_map(|(_, chords)| chords.iter()) {
+                for name in bindings.iter().flat_map(|binding| binding.keys.split(' ')) {
                     // No to a question, then out of what is open: a menu may have opened a second one.
-                    screen.send(&format!("{}{}n{ESC}{ESC}", key(Action::Go(page)), typed(*chord)));
+                    screen.send(&format!("{}{}n{ESC}{ESC}", key(Action::Go(page)), typed(name)));
                 }
-                let names: Vec<_> = bindings.iter().map(|(binding, _)| binding.id).collect();
-                screen.answers(&format!("{names:?} on {}", page.name()));
+                let keys: Vec<_> = bindings.iter().map(|binding| binding.keys).collect();
+                screen.answers(&format!("{keys:?} on {}", page.name()));
             }
             screen.resize(120, 60);
             screen.send(&format!("{}{}", key(Action::Go(Page::Help)), key(Action::Top)));

@@ -49,8 +49,8 @@ fn the_screen_opens_as_it_was_left() {
 
     // The configuration wins, and where nothing is to be kept nothing is read.
     let config = home.path().join("config.toml");
-    fs::write(&config, "page = \"help\"\nkeep-layout = false\n[keys]\nquit = [\"Q\"]\n").unwrap();
-    screen(home.path(), &["-c", config.to_str().unwrap()], &[("this help", "6"), ("by role", "Q")]);
+    fs::write(&config, "page = \"help\"\nkeep-layout = false\n").unwrap();
+    screen(home.path(), &["-c", config.to_str().unwrap()], &[("this help", "6"), ("by role", "q")]);
     assert_eq!(fs::read_to_string(&kept).unwrap(), text);
 
     // A damaged file is as none.

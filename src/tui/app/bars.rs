@@ -9,7 +9,7 @@ use super::popup::Popup;
 use crate::text::{fit, sanitise};
 use crate::tui::job::Job;
 use crate::tui::pages::Page;
-use crate::tui::pages::action::Action;
+use crate::tui::pages::keys::{Action, key_of};
 use crate::tui::widgets::{Drawn, Hit, Piece, cells, write, write_fit, write_right};
 use crate::tui::{charts, format, labels};
 
@@ -141,9 +141,9 @@ fn help_and_quit(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> 
     let blank = u16::from(area.width >= WIDE);
     let mut end = area.right().saturating_sub(blank);
     for (action, word) in [(Action::Quit, "quit"), (Action::Go(Page::Help), "help")] {
-        let Some(key) = app.options.keymap.key_of(action) else { continue };
-        let start = end.saturating_sub(cells(&key) + 1 + cells(word));
-        let x = write(buf, start, area.y, end, &key, theme.strong());
+        let key = key_of(action);
+        let start = end.saturating_sub(cells(key) + 1 + cells(word));
+        let x = write(buf, start, area.y, end, key, theme.strong());
         write(buf, x + 1, area.y, end, word, theme.dim());
         if action == Action::Go(Page::Help) {
             drawn.hits.push((Rect { x: start, width: end - start, ..area }, Hit::Tab(Page::Help.index())));
@@ -159,7 +159,7 @@ fn tabs(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) -> u16 {
     let pages = || Page::ALL.into_iter().filter(|page| page.spec().in_footer);
     let tab = |page: Page, short: bool| {
         let name = if short { page.spec().short } else { page.name() };
-        format!("{} {name}", app.options.keymap.key_of(Action::Go(page)).unwrap_or_default())
+        format!("{} {name}", key_of(Action::Go(page)))
     };
     let width = |short, gap: u16| pages().map(|page| cells(&tab(page, short)) + gap).sum::<u16>();
     let forms = [(false, 2), (false, 1), (true, 1)];
@@ -189,15 +189,14 @@ fn actions(buf: &mut Buffer, area: Rect, app: &App) {
     let usual = app.page.spec().footer.iter().filter(|(action, _)| !is_paused || *action != Action::Pause);
     let (mut x, end) = (area.x, area.right());
     for (action, word) in paused.iter().chain(usual) {
-        let Some(key) = app.options.keymap.key_of(*action).filter(|_| x < end) else { continue };
-        let key = if *action == Action::Bottom { "End".to_owned() } else { key };
+        let key = key_of(*action);
         let scale =
             if *action == Action::ZoomOut { format!(" {}", format::duration(app.span_s())) } else { String::new() };
         let word = format!("{word}{scale}");
-        if x + cells(&key) + 1 + cells(&word) > end {
+        if x + cells(key) + 1 + cells(&word) > end {
             break;
         }
-        x = write(buf, x, area.y, end, &key, theme.strong());
+        x = write(buf, x, area.y, end, key, theme.strong());
         x = write(buf, x + 1, area.y, end, &word, theme.dim()) + 2;
     }
 }

@@ -9,7 +9,7 @@ use crate::tui::arrangement::Scale;
 use crate::tui::job::Job;
 use crate::tui::jobs::JobList;
 use crate::tui::message::Effect;
-use crate::tui::pages::action::Action;
+use crate::tui::pages::keys::{self, Action};
 use crate::tui::pages::{Page, Reply};
 use crate::tui::widgets::Extent;
 
@@ -24,7 +24,7 @@ impl App {
         {
             return effects;
         }
-        match self.options.keymap.action(key) {
+        match keys::action(key) {
             Some(action) => self.act(action),
             None if had_notice => vec![Effect::Redraw],
             None => Vec::new(),

@@ -34,12 +34,11 @@ pub mod view;
 use super::arrangement::{Layout, Scale, ThemeName};
 use super::job::Job;
 use super::jobs::JobList;
-use super::keys::Keymap;
 use super::message::{Effect, Message};
 use super::pages::processes::{ProcessColumn, Processes};
 use super::pages::{Page, Pages};
 use super::theme::Palette;
-use super::widgets::{Drawn, KeyHelp, Scene};
+use super::widgets::{Drawn, Scene};
 use crate::jobs::output::OutputTail;
 use crate::jobs::{JobKey, Needs};
 pub use options::AppOptions;
@@ -50,7 +49,6 @@ pub use too_small::{MIN_HEIGHT, MIN_WIDTH};
 #[derive(Debug, Clone)]
 pub struct App {
     options: AppOptions,
-    key_help: Vec<KeyHelp>,
     page: Page,
     pages: Pages,
     popup: Option<Popup>,
@@ -95,7 +93,6 @@ impl App {
         }
         let layout = std::mem::take(&mut options.layout);
         let mut app = Self {
-            key_help: key_help(&options.keymap),
             options,
             page: layout.page.unwrap_or_default(),
             pages: Pages::default(),
@@ -198,13 +195,13 @@ impl App {
 
     /// What pages may read.
     fn scene(&self) -> Scene<'_> {
-        scene(&self.options, self.job(), &self.key_help)
+        scene(&self.options, self.job())
     }
 
     /// The pages, and what they may read.
     fn on_pages(&mut self) -> (&mut Pages, Scene<'_>) {
         let job = self.jobs.get(self.current).unwrap_or(&self.no_job);
-        (&mut self.pages, scene(&self.options, job, &self.key_help))
+        (&mut self.pages, scene(&self.options, job))
     }
 
     /// Whether the terminal is large enough for pages and popups. What is not visible cannot be confirmed.
@@ -213,7 +210,7 @@ impl App {
     }
 }
 
-fn scene<'a>(options: &'a AppOptions, job: &'a Job, keys: &'a [KeyHelp]) -> Scene<'a> {
+fn scene<'a>(options: &'a AppOptions, job: &'a Job) -> Scene<'a> {
     Scene {
         job,
         theme: options.theme,
@@ -221,18 +218,7 @@ fn scene<'a>(options: &'a AppOptions, job: &'a Job, keys: &'a [KeyHelp]) -> Scen
         sweep: options.low_bandwidth && !job.is_paused(),
         zone: &options.zone,
         may_signal: options.may_signal,
-        keys,
     }
-}
-
-/// The lines of the help: each action that has keys, with its keys.
-fn key_help(keymap: &Keymap) -> Vec<KeyHelp> {
-    let bound = keymap.lines().filter(|(_, keys)| !keys.is_empty());
-    let line = bound.map(|(binding, keys)| {
-        let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-        (keys.join(" "), binding.help)
-    });
-    line.collect()
 }
 
 /// Applies the options of the process table that are set.

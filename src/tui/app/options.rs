@@ -4,7 +4,6 @@ use jiff::tz::TimeZone;
 
 use crate::history::archive::Limits;
 use crate::tui::arrangement::Layout;
-use crate::tui::keys::Keymap;
 use crate::tui::theme::{Depth, Palette, Theme};
 
 /// Settings of the screen at startup.
@@ -12,8 +11,6 @@ use crate::tui::theme::{Depth, Palette, Theme};
 pub struct AppOptions {
     /// Colors and glyphs.
     pub theme: Theme,
-    /// Key bindings.
-    pub keymap: Keymap,
     /// How much of the past is kept.
     pub limits: Limits,
     /// Whether signals and nice values may be sent.
@@ -38,7 +35,6 @@ impl Default for AppOptions {
     fn default() -> Self {
         Self {
             theme: Theme::default(),
-            keymap: Keymap::default(),
             limits: Limits::default(),
             may_signal: false,
             mouse: false,

@@ -7,7 +7,7 @@ use ratatui::style::Style;
 
 use super::App;
 use crate::text::fit;
-use crate::tui::pages::action::Action;
+use crate::tui::pages::keys::{Action, key_of};
 use crate::tui::widgets::{PopupBox, write_fit};
 
 /// With fewer rows for the page than this, the line is left out.
@@ -20,8 +20,7 @@ pub(super) fn line(buf: &mut Buffer, area: Rect, app: &App) -> Rect {
     let Some(line) = line else { return area };
     let rest = Rect { height: area.height - 1, ..area };
     let row = Rect { y: rest.bottom(), height: 1, ..area };
-    let key = app.options.keymap.key_of(Action::Output).unwrap_or_default();
-    write_fit(buf, row, &format!(" {key} output · {line}"), app.scene().theme.dim());
+    write_fit(buf, row, &format!(" {} output · {line}", key_of(Action::Output)), app.scene().theme.dim());
     rest
 }
 

@@ -6,7 +6,7 @@ use super::App;
 use super::setup::Setup;
 use crate::tui::message::Effect;
 use crate::tui::pages::Reply;
-use crate::tui::pages::action::Action;
+use crate::tui::pages::keys::{self, Action};
 use crate::tui::widgets::{Confirm, Menu, MenuOutcome, Prompt, Typed};
 
 /// What covers the page.
@@ -36,7 +36,7 @@ impl App {
             Popup::Detail if closes || key.code == KeyCode::Char('q') => self.popup = None,
             // It scrolls; other keys go to the page.
             Popup::Detail => {
-                let by = self.options.keymap.action(key)?.rows(self.drawn.page.visible)?;
+                let by = keys::action(key)?.rows(self.drawn.page.visible)?;
                 return Some(self.scroll_detail(by));
             }
             Popup::Menu(menu) => match menu.key(key) {

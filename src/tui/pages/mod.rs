@@ -10,6 +10,7 @@ mod findings;
 mod gpu;
 mod help;
 mod io;
+pub mod keys;
 mod overview;
 pub mod processes;
 mod run;
@@ -23,8 +24,8 @@ use super::widgets::{Confirm, Drawn, Hit, Menu, Prompt, Purpose, Scene};
 use crate::jobs::{JobKey, Needs};
 use action::Action;
 
-/// Declares the pages in their order: what each shows, for `docs/screen.md`; its type and folder, whose name is also
-/// its name in the configuration; name, short name, keys and their help; and settings that differ from the default.
+/// Declares the pages in their order: what each shows, for `docs/screen.md`; its type and folder; name, short name, keys and
+/// their help; and settings that differ from the default.
 macro_rules! pages {
     ($(
         $(#[doc = $about:literal])+
@@ -46,7 +47,7 @@ macro_rules! pages {
                     $(Self::$page => const {
                         &PageSpec {
                             $($field: $value,)*
-                            ..PageSpec::usual(stringify!($folder), [concat!($($about),+), $name, $short, $keys, $help])
+                            ..PageSpec::usual([concat!($($about),+), $name, $short, $keys, $help])
                         }
                     },)*
                 }
@@ -116,8 +117,6 @@ pages! {
 /// Description of a page.
 #[derive(Debug)]
 pub struct PageSpec {
-    /// Its name in the configuration.
-    pub word: &'static str,
     /// What is on it.
     pub about: &'static str,
     /// Its name on the tab.
@@ -141,7 +140,7 @@ const NOTHING: Needs = Needs { stacks: false, neighbours: false, candidates: fal
 
 impl PageSpec {
     /// The needs of a page with timelines or text.
-    const fn usual(word: &'static str, [about, name, short, keys, help]: [&'static str; 5]) -> Self {
+    const fn usual([about, name, short, keys, help]: [&'static str; 5]) -> Self {
         let footer = &[
             (Action::Pause, "pause"),
             (Action::StepBack, "back"),
@@ -149,7 +148,7 @@ impl PageSpec {
             (Action::Jobs, "jobs"),
             (Action::Export, "save"),
         ];
-        Self { word, about, name, short, keys, help, footer, needs: NOTHING, in_footer: true }
+        Self { about, name, short, keys, help, footer, needs: NOTHING, in_footer: true }
     }
 }
 
@@ -235,7 +234,6 @@ mod tests {
     fn places_follow_the_order() {
         for (place, page) in Page::ALL.into_iter().enumerate() {
             assert_eq!(page.index(), place);
-            assert_eq!(page.to_string(), page.spec().word);
         }
         let last = Page::ALL[Page::ALL.len() - 1];
         assert_eq!(last.after(1), Page::Overview);

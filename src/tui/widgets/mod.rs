@@ -22,7 +22,7 @@ pub use list::list;
 pub use menu::{Confirm, Menu, MenuItem, MenuOutcome};
 pub use popup::PopupBox;
 pub use prompt::{Prompt, Purpose, Typed};
-pub use scene::{KeyHelp, Scene};
+pub use scene::Scene;
 pub use scroll::{Scroll, beside, scrolled};
 pub use text::{
     Piece, Text, behind, cells, count, piece_rows, write, write_fit, write_lines, write_pieces, write_right,

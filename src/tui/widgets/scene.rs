@@ -8,9 +8,6 @@ use crate::rates::Frame;
 use crate::tui::job::Job;
 use crate::tui::theme::Theme;
 
-/// A line of the help: keys, and what they do.
-pub type KeyHelp = (String, &'static str);
-
 /// The job at the moment shown, and how to draw it.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
@@ -24,8 +21,6 @@ pub struct Scene<'a> {
     pub zone: &'a TimeZone,
     /// Whether signals and nice values may be sent to the job's processes.
     pub may_signal: bool,
-    /// What each key does.
-    pub keys: &'a [KeyHelp],
 }
 
 impl<'a> Scene<'a> {

@@ -6,6 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::Content;
+use super::keys::TABLE;
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 use crate::text::wrap;
@@ -30,8 +31,8 @@ fn text(width: u16, scene: &Scene<'_>) -> Text {
     let theme = scene.theme;
     let mut text = Text::new(width, theme);
     text.heading("Keys");
-    for (keys, help) in scene.keys {
-        let (names, texts) = (wrap(keys, KEYS - 3), wrap(help, text.width.saturating_sub(KEYS)));
+    for binding in TABLE.iter() {
+        let (names, texts) = (wrap(binding.keys, KEYS - 3), wrap(binding.help, text.width.saturating_sub(KEYS)));
         for row in 0..names.len().max(texts.len()) {
             let part = |parts: &[String]| parts.get(row).cloned().unwrap_or_default();
             let name = format!("  {:<width$}", part(&names), width = KEYS - 2);
