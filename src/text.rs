@@ -143,7 +143,7 @@ pub fn fit_before(text: &str, end: &str, width: usize) -> String {
 /// Fewest cells of a text that is cut before its end.
 const LEAST_BEFORE: usize = 12;
 
-/// The place in parentheses at the end of `text`: `(train.py:52)`; empty if there is none.
+/// The place in parentheses at the end of `text`: `(train.py:52)`; empty if it has no such end.
 pub fn place_at_end(text: &str) -> &str {
     let at = text.rfind(" (").filter(|_| text.ends_with(')'));
     at.map_or("", |at| &text[at + 1..])

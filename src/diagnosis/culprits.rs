@@ -84,6 +84,11 @@ pub struct Culprit {
     pub unit: Option<ShareOf>,
 }
 
+/// Whether an address is one of the machine's own: 127.0.0.0/8 (RFC 1122, 3.2.1.3) or ::1 (RFC 4291, 2.5.3).
+fn is_loopback(address: &str) -> bool {
+    address.starts_with("127.") || address.starts_with("[::1]")
+}
+
 impl Culprit {
     pub(super) fn new(kind: CulpritKind, name: impl Into<String>) -> Self {
         Self { kind, pid: None, name: name.into(), more: 0, share: None, unit: None }
@@ -131,6 +136,7 @@ impl Culprit {
         let who = match (kind, self.pid) {
             (CulpritKind::Process, Some(pid)) if !self.is_worker() => format!("{name}, PID {pid}{more}"),
             (CulpritKind::Mount, _) => format!("mounted at {name}"),
+            (CulpritKind::Address, _) if is_loopback(name) => format!("{name} on this machine"),
             _ => self.who(),
         };
         who + &self.how_much().map(|much| mark.to_owned() + &much).unwrap_or_default()

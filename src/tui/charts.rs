@@ -430,7 +430,7 @@ mod tests {
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
         stacked(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 3.0, 3), Theme::plain(true));
-        assert_eq!(rows(&buf), [" ..", " WW", " DD", " DD"]);
+        assert_eq!(rows(&buf), [" OO", " WW", " DD", " DD"]);
     }
 
     #[test]

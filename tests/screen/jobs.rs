@@ -367,7 +367,7 @@ fn the_end_is_announced_with_the_run_summed_up_once() {
         press(&mut app, "8");
         assert!(!text(&app, size).contains("Summary of the run"));
         press(&mut app, "o");
-        assert!(text(&app, size).contains("ENDED, data-loader"), "{}", text(&app, size));
+        assert!(text(&app, size).contains("ENDED, data loader"), "{}", text(&app, size));
     }
     assert_eq!(press(&mut ended(PLAIN, (80, 24)), "q"), [Effect::Quit]);
     let ascii = text(&ended(ASCII, (80, 24)), (80, 24));

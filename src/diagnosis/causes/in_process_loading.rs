@@ -5,7 +5,7 @@ use super::*;
 pub(super) const CAUSE: CauseSpec = CauseSpec {
     headline: "batches made in the loop",
     brief: "the loop's own process makes the batches",
-    meaning: "no worker makes them ahead, as with num_workers=0",
+    meaning: "no worker makes the batches ahead of time, as with num_workers=0",
     rule: &[
         "the job has no workers",
         "with stacks: at least `lost_wait` of the loop's time is below torch's _SingleProcessDataLoaderIter",
@@ -65,7 +65,7 @@ const BY_THREADS: CauseSpec = CauseSpec {
 
 /// The loop's own thread makes the batches, without torch's loader.
 const WITHOUT_LOADER: CauseSpec = CauseSpec {
-    meaning: "the loop makes its batches itself",
+    meaning: "nothing makes the batches ahead of time",
     advice: advice![
         Ceiling "Make the batches ahead of the loop, in worker processes"
             => "loading then overlaps the training step (the workers of a DataLoader, or a pool)";

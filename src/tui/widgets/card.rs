@@ -10,7 +10,7 @@ use super::panel::{Panel, framed};
 use super::scene::Scene;
 use super::text::{Piece, behind, cells, write, write_fit, write_right};
 use crate::diagnosis::verdict::{Class, CulpritKind, Phase, Verdict};
-use crate::text::{fit_before, place_at_end, sanitise, wrap};
+use crate::text::{fit, fit_before, place_at_end, sanitise, wrap};
 use crate::tui::format;
 
 /// Within so many seconds, an unknown verdict only means that the first one is still to come.
@@ -124,12 +124,13 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     let action = action(verdict, width);
     let also = also(verdict, scene);
     let action_rows = u16::from(action.is_some() && last > 0);
-    let also_rows = u16::from(also.is_some() && area.height >= 4);
+    let summary = wrap(&sanitise(&verdict.summary), width);
+    let needed = u16::try_from(summary.len()).unwrap_or(u16::MAX).saturating_add(action_rows);
+    let also_rows = u16::from(also.is_some() && (area.height >= 4 || needed < area.height));
     let mut room = area.height - action_rows - also_rows;
     let line = verdict.culprits.iter().find(|culprit| culprit.kind == CulpritKind::Line);
     let line = line.map_or("", |culprit| culprit.name.as_str());
-    let place = if usize::from(cells(line)) * 2 <= width { line } else { place_at_end(line) };
-    let summary = wrap(&sanitise(&verdict.summary), width);
+    let place = if usize::from(cells(line)) + TITLE <= width { line } else { place_at_end(line) };
     // If a row stays empty, the answer stays short.
     room = room.min(u16::try_from(summary.len()).unwrap_or(u16::MAX)).max(1);
     for (nth, (line, row)) in summary.iter().zip(area.rows()).take(usize::from(room)).enumerate() {
@@ -144,7 +145,10 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
         let style = if verdict.is_healthy() { theme.dim() } else { accent(scene).patch(theme.strong()) };
         let row = Rect { y, height: 1, ..area };
         let end = worth.map_or(row.right(), |worth| write_right(buf, row.x, y, row.right(), &worth, style) - 2);
-        let text = fit_before(&text, place_at_end(&text), usize::from(end.saturating_sub(row.x)));
+        let room = usize::from(end.saturating_sub(row.x));
+        // Where it does not fit, its place in the code can go: the summary above names it.
+        let short = text.split_once(": ").filter(|(_, place)| usize::from(cells(&text)) > room && *place == line);
+        let text = short.map_or_else(|| fit_before(&text, place_at_end(&text), room), |(what, _)| fit(what, room));
         write(buf, row.x, y, end, &text, style);
         y += 1;
     }

@@ -82,7 +82,7 @@ fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let tenths = |activity: &LoopActivity| shares.map_or(0.0, |shares| (shares[*activity] * 10.0).round());
     let mut shown = LoopActivity::ALL;
     shown.sort_by(|a, b| tenths(b).total_cmp(&tenths(a)));
-    let is_small = |activity: LoopActivity| shares.is_none_or(|shares| shares[activity] < NAMED);
+    let is_small = |activity: LoopActivity| shares.is_none_or(|shares| shares[activity] < OTHER_NAMED);
     for activity in shown.into_iter().filter(|a| *a != LoopActivity::Other || !is_small(*a)) {
         let look = activity.look();
         let share = format::share(shares.map(|shares| shares[activity]));
@@ -94,7 +94,7 @@ fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
 }
 
 /// Anything else that the loop does is named from this share on.
-const NAMED: f64 = 0.05;
+const OTHER_NAMED: f64 = 0.05;
 
 fn trouble(status: &SourceStatus) -> Option<String> {
     use SourceState::{Denied, Gone, Hung, Stale};
