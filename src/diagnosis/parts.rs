@@ -101,7 +101,9 @@ pub struct Advice {
 impl Advice {
     /// What it can gain: `up to 1.7× faster`.
     pub fn gain(&self) -> Option<String> {
-        self.speedup_at_most.filter(|times| times.is_finite()).map(|times| format!("up to {times:.1}× faster"))
+        let times = self.speedup_at_most.filter(|times| times.is_finite())?;
+        // A bound that is this high is no measurement to a tenth.
+        Some(if times >= 10.0 { format!("up to {times:.0}× faster") } else { format!("up to {times:.1}× faster") })
     }
 
     /// The step time to expect: `0.76 s a step`.

@@ -49,7 +49,8 @@ pub(super) fn summary(
         },
     };
     if let Some(text) = elsewhere(spec, window) {
-        return text;
+        let line = spec.and_then(|spec| spec.line(window));
+        return text + &line.map(|(_, line)| format!(" It waits in {line}.")).unwrap_or_default();
     }
     let Some(spec) = spec else { return lost + "." };
     let meaning = judgement.meaning.as_deref().unwrap_or(spec.meaning);

@@ -6,7 +6,7 @@
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children};
-use crate::diagnosis::verdict::{Class, WorkerVerdict};
+use crate::diagnosis::verdict::{Class, Culprit, CulpritKind, WorkerVerdict};
 use crate::rates::frame::GpuRates;
 use crate::rates::time_split::LoopActivity;
 use crate::rates::{Frame, mean};
@@ -95,6 +95,7 @@ pub fn stages(verdict: &Verdict, frame: Option<&Frame>) -> Vec<Stage> {
     let word = most.map(|(activity, share)| {
         let does = match activity {
             LoopActivity::InputWait if loads > 0.0 => "makes batches",
+            LoopActivity::Other if waited_for(verdict).is_some() => "waits",
             LoopActivity::Other => activity.word(),
             _ => activity.verb(),
         };
@@ -217,7 +218,10 @@ fn stage(node: &ChainNode, verdict: &Verdict) -> Option<Stage> {
     let file = name.rsplit('/').next().unwrap_or(name);
     // Several workers may wait for the same thing.
     let is_same = |other: &&ChainNode| (other.kind, &other.name, other.pid) == (node.kind, &node.name, node.pid);
-    let share: f64 = verdict.chain.iter().filter(is_same).map(|node| node.share).sum();
+    // Where the summary has a number for it, the same one.
+    let is_blamed = |culprit: &&Culprit| culprit.kind == CulpritKind::Address && node.name.as_str() == culprit.name;
+    let told = verdict.culprits.iter().find(is_blamed).and_then(|culprit| culprit.share);
+    let share = told.unwrap_or_else(|| verdict.chain.iter().filter(is_same).map(|node| node.share).sum());
     let share = format!("{}% of the time", whole_percent(share));
     let of_process = |word: &str| node.pid.map_or_else(|| word.to_owned(), |pid| format!("{word} {pid}"));
     let does = match node.state {

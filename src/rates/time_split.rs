@@ -61,7 +61,7 @@ loop_activities! {
     /// Waiting for a batch, or loading it in the loop's own thread.
     InputWait input_wait "waiting for data" "data" "waits for data"
     /// Waiting for the GPU.
-    DeviceSync device_sync "waiting for the GPU" "GPU" "waits for the GPU"
+    DeviceSync device_sync "waiting for the GPU" "GPU wait" "waits for the GPU"
     /// On the host: running, queueing for a CPU, or waiting for the process's own compute threads.
     HostBusy host_busy "own work" "work" "works"
     /// Saving state.

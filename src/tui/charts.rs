@@ -8,21 +8,18 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::theme::{Look, Theme};
+use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::Class;
 use crate::history::timeline::{Timeline, TimelinePoint, TimelineWindow};
+use crate::outputs::stages;
 use crate::rates::time_split::LoopActivity;
 
 /// Maximum width of a chart, cells; on a wider terminal charts stay this wide.
 pub const MAX_CELLS: usize = 512;
 
-/// Minimum number of rows for a chart with a line at half its height.
-const HALF_LINE: u16 = 4;
-
 /// Dots of the left and right half of a braille cell, filled from the bottom by 0 to 4 dots (Unicode chapter 21.1).
 const LEFT: [u32; 5] = [0x00, 0x40, 0x44, 0x46, 0x47];
 const RIGHT: [u32; 5] = [0x00, 0x80, 0xA0, 0xB0, 0xB8];
-/// A cell filled from the left by 0 to 8 eighths.
-const BLOCKS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 /// ASCII replacements for a cell filled by 0 to 4 quarters.
 const ASCII: [char; 5] = [' ', '.', ':', '|', '#'];
 
@@ -107,8 +104,7 @@ fn dots(value: Option<f32>, max: f32, height: u16) -> u16 {
 }
 
 /// Draws a filled timeline of `columns` against `max` into `area`, one cell for every two columns, brighter from row to
-/// row, and a dotted line at half the height if there is room. `look` returns the style of a row, given the value at
-/// its upper edge.
+/// row. `look` returns the style of a row, given the value at its upper edge.
 pub fn timeline(
     buf: &mut Buffer,
     area: Rect,
@@ -122,7 +118,6 @@ pub fn timeline(
         return;
     }
     let height = f64::from(area.height);
-    let half = if area.height >= HALF_LINE { area.height / 2 } else { u16::MAX };
     let style = |row: u16| {
         let upper = f64::from(row + 1) / height;
         theme.filled(look(max * upper as f32), if area.height > 1 { f64::from(row) / (height - 1.0) } else { 1.0 })
@@ -148,19 +143,8 @@ pub fn timeline(
             let l = usize::from(left.saturating_sub(below).min(4));
             let r = usize::from(right.saturating_sub(below).min(4));
             let y = area.bottom() - 1 - row;
-            let c = match l + r {
-                0 if row == half => {
-                    if theme.ascii {
-                        '.'
-                    } else {
-                        '┈'
-                    }
-                }
-                0 => continue,
-                _ => glyph(l, r, theme.ascii),
-            };
-            if let Some(cell) = buf.cell_mut((x, y)) {
-                cell.set_char(c);
+            if let Some(cell) = buf.cell_mut((x, y)).filter(|_| l + r > 0) {
+                cell.set_char(glyph(l, r, theme.ascii));
             }
         }
     }
@@ -221,7 +205,14 @@ fn each_cell<const N: usize>(
 }
 
 /// Draws where the training loop's time went: each cell column is a stack of textures that fills the whole height.
-pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: TimelineWindow, theme: Theme) {
+pub fn stacked(
+    buf: &mut Buffer,
+    area: Rect,
+    source: &Timeline,
+    window: TimelineWindow,
+    verdict: Option<&Verdict>,
+    theme: Theme,
+) {
     let area = area.intersection(buf.area);
     each_cell(
         buf,
@@ -238,11 +229,21 @@ pub fn stacked(buf: &mut Buffer, area: Rect, source: &Timeline, window: Timeline
                 filled += share / total;
                 // Boundaries are rounded as running sums, so every column is exactly full.
                 let top = ((filled * f32::from(area.height)).round() as u16).min(area.height);
-                (row..top).for_each(|row| put(buf, x, area.bottom() - 1 - row, theme.glyph(look), theme.style(look)));
+                (row..top).for_each(|row| {
+                    put(buf, x, area.bottom() - 1 - row, theme.glyph(look), loop_style(activity, verdict, theme))
+                });
                 row = top;
             }
         },
     );
+}
+
+/// The style of a part of the loop's time: a wait that the verdict blames has the verdict's color.
+pub fn loop_style(activity: LoopActivity, verdict: Option<&Verdict>, theme: Theme) -> Style {
+    match verdict.filter(|verdict| activity == LoopActivity::Other && stages::waited_for(verdict).is_some()) {
+        Some(verdict) => theme.series(verdict.class),
+        None => theme.style(activity.look()),
+    }
 }
 
 /// Draws the class of the verdict over time: a line in its color, with its name where there is room.
@@ -319,25 +320,6 @@ pub fn sweep_ruler(buf: &mut Buffer, area: Rect, window: TimelineWindow, style: 
         let fits = x + 5 <= area.right();
         let (word, start) = if fits { ("▲now", x) } else { ("now▲", x.saturating_sub(3).max(area.x)) };
         buf.set_stringn(start, area.y, word, usize::from(area.right() - start), style);
-    }
-}
-
-/// Draws a share, 0–1, as a bar between two edges: `▕████▌    ▏`.
-pub fn meter(buf: &mut Buffer, area: Rect, share: f64, style: Style, theme: Theme) {
-    let area = Rect { height: 1, ..area }.intersection(buf.area);
-    let Some(inside) = area.width.checked_sub(2) else { return };
-    let (open, close) = if theme.ascii { ('[', ']') } else { ('▕', '▏') };
-    put(buf, area.x, area.y, open, theme.edge());
-    put(buf, area.right() - 1, area.y, close, theme.edge());
-    let eighths = (share.clamp(0.0, 1.0) * f64::from(inside) * 8.0).round() as u16;
-    for cell in 0..inside {
-        let part = eighths.saturating_sub(cell * 8).min(8);
-        let block = if theme.ascii {
-            if part >= 4 { '#' } else { ' ' }
-        } else {
-            BLOCKS.get(usize::from(part)).copied().unwrap_or(' ')
-        };
-        put(buf, area.x + 1 + cell, area.y, block, style);
     }
 }
 
@@ -429,7 +411,7 @@ mod tests {
         t.push(&frame, Class::Unknown, None, loop_shares(&frame));
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
-        stacked(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 3.0, 3), Theme::plain(true));
+        stacked(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 3.0, 3), None, Theme::plain(true));
         assert_eq!(rows(&buf), [" OO", " WW", " DD", " DD"]);
     }
 
@@ -509,7 +491,7 @@ mod tests {
             let window = TimelineWindow::of_cells(NOW, 60.0, width);
             let columns = ChartColumns::gather(&t, window, |p| p.cpu.get());
             timeline(&mut buf, area, &columns, max, |_| Class::Gpu.look(), theme);
-            stacked(&mut buf, area, &t, window, theme);
+            stacked(&mut buf, area, &t, window, None, theme);
             band(&mut buf, area, &t, window, theme);
             ruler(&mut buf, area, f64::from(max.abs()), "now", Style::new());
             let first = values.first().and_then(|v| v.1).unwrap_or(0.0);

@@ -98,7 +98,7 @@ impl LoopActivity {
             Self::DeviceSync => (ColorSlot::Blue, '▒', 'G'),
             Self::HostBusy => (ColorSlot::Purple, '░', 'W'),
             Self::Checkpoint => (ColorSlot::Sky, '╳', 'S'),
-            Self::Other => (ColorSlot::Grey, '▚', 'O'),
+            Self::Other => (ColorSlot::Grey, '▓', 'O'),
         };
         Look::new(self.word(), slot, glyph, letter)
     }

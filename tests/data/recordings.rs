@@ -248,7 +248,7 @@ fn recordings_are_small_and_name_no_directory() {
         for sample in &samples {
             let plain = serde_json::to_value(sample).unwrap();
             let anonymous = serde_json::to_value(anonymise::sample(sample)).unwrap();
-            assert_eq!(plain, anonymous, "{name}: record it with --anonymise");
+            assert_eq!(plain, anonymous, "{name}: record it with --anonymize");
         }
     }
 }

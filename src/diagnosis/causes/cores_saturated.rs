@@ -67,6 +67,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "only the allowed CPUs count (taskset -p, --cpus-per-task, cpuset)";
     ],
     against: &[&[(Signal::CpuFull, Side::Under, "some CPU time is free")]],
+    // Whatever becomes cheaper, the loop's own thread needs its CPU time.
+    bound: |spec, window| {
+        let main = window.main.as_ref()?;
+        let own = main.running * (1.0 - main.run_delay?);
+        Some(without_what_is_lost(spec, window)?.min(window.without(1.0 - own)))
+    },
     place: CulpritPlace::Workers,
     special_case: |window| source::makers(window).map(|_| &BY_THREADS),
     ..CauseSpec::in_class(Class::Cpu)

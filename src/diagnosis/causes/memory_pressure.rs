@@ -33,6 +33,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Keep sample lists as NumPy arrays or tensors, not as lists"
             => "reference counts make every forked worker copy the pages of Python lists and dicts";
     ],
+    sharpen: |first, window| {
+        if window.workers.as_ref().is_some_and(|workers| workers.count == 1) {
+            first.title = "Lower prefetch_factor, or give the job more memory".into();
+        }
+    },
     ..CauseSpec::in_class(Class::Io)
 };
 

@@ -74,6 +74,7 @@ use crate::text::named_enum;
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
 pub(super) use rule_input::{Bottleneck, Known, RuleInput};
+use spec::without_what_is_lost;
 pub use spec::{AdviceRow, CauseSpec, Confirmed, Promise};
 pub(super) use spec::{Against, CulpritPlace, FollowedWait};
 pub(super) use texts::WAITS_FOR_BATCHES;

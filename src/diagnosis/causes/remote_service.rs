@@ -17,7 +17,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         background delays nothing",
     limits: "names are not looked up: the address is what the kernel shows, and behind a proxy it is the proxy's",
     advice: advice![
-        "Send metrics and logs from a background thread, in batches"
+        "Send these requests from a background thread, many at once"
             => "the loop then does not wait for the answers";
         "Request what the next step needs while this one runs"
             => "the round trip then costs no time";

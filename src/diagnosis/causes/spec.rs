@@ -8,7 +8,7 @@ use crate::diagnosis::culprits::{NAMED, Search};
 use crate::diagnosis::features::{Features, PathPart};
 use crate::diagnosis::parts::{Advice, Hottest};
 use crate::diagnosis::signals::{Side, Signal};
-use crate::diagnosis::thresholds::Threshold;
+use crate::diagnosis::thresholds::{LARGER_HALF, Threshold};
 
 /// How far a rule has been checked on programs whose bottleneck is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -248,13 +248,23 @@ impl CauseSpec {
             each.max_by(|a, b| a.share.total_cmp(&b.share).then_with(|| b.line.cmp(&a.line)))
         };
         let (place, found) = match (self.place, of_workers()) {
-            (CulpritPlace::Nowhere, _) => return None,
+            (CulpritPlace::Nowhere, _) => (CulpritPlace::Sync, self.wait_line(window)),
             (CulpritPlace::Sync, _) => (CulpritPlace::Sync, seen.and_then(|seen| seen.sync_lines.first())),
             (CulpritPlace::Sleep, _) => (CulpritPlace::Sleep, seen.and_then(|seen| seen.sleep_line.as_ref())),
             (CulpritPlace::Workers, Some(found)) => (CulpritPlace::Workers, Some(found)),
             (CulpritPlace::Workers, None) | (CulpritPlace::Loop, _) => (CulpritPlace::Loop, of_loop()),
         };
         Some((place, found.filter(|found| found.share >= NAMED)?))
+    }
+
+    /// The loop's hottest function, if the loop is in it for most of the time of the wait that this cause is. Stacks and
+    /// the wait are sampled apart: what remains if they overlap as little as they can, beside the waits for the GPU, must
+    /// be most of the function's time.
+    fn wait_line<'a>(&self, window: &'a Features) -> Option<&'a Hottest> {
+        let waits = window.chain.as_ref()?.share(self.followed?.part);
+        let hottest = window.loop_stacks()?.hottest_own.as_ref()?;
+        let beside = 1.0 - window.main.as_ref()?.shares.device_sync;
+        (hottest.share + waits - beside >= LARGER_HALF.value * hottest.share).then_some(hottest)
     }
 
     /// The thresholds that the rule names, in that order.
@@ -282,7 +292,7 @@ fn threshold(name: &str) -> Option<&'static Threshold> {
 }
 
 /// What the end of a followed wait gains, otherwise the end of what its class loses.
-fn without_what_is_lost(spec: &CauseSpec, window: &Features) -> Option<f64> {
+pub(super) fn without_what_is_lost(spec: &CauseSpec, window: &Features) -> Option<f64> {
     let lost = window.lost_wait();
     match (&spec.followed, spec.class) {
         // Waits that could not be traced may be of this kind too.

@@ -10,8 +10,8 @@ use crate::text::{fit, sanitise};
 use crate::tui::job::Job;
 use crate::tui::pages::Page;
 use crate::tui::pages::keys::{Action, key_of};
-use crate::tui::widgets::{Drawn, Hit, Piece, cells, write, write_fit, write_right};
-use crate::tui::{charts, format, labels};
+use crate::tui::widgets::{Drawn, Hit, Piece, bars, cells, write, write_fit, write_right};
+use crate::tui::{format, labels};
 
 /// Width of the bar that shows the position in a replay, cells.
 const PROGRESS: u16 = 16;
@@ -34,7 +34,7 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
     }
     if let Some((_, share)) = progress(job).filter(|_| area.width >= WIDE) {
         let bar = Rect { x: end.saturating_sub(PROGRESS), width: PROGRESS, ..area };
-        charts::meter(buf, bar, share, theme.cursor(), theme);
+        bars::share(buf, bar, share, theme.cursor(), Some(("·", theme.dim())));
         end = bar.x.saturating_sub(1);
     }
     let x = write(buf, area.x, area.y, end, " trainmon ", theme.strong());

@@ -93,7 +93,7 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         |(activity, share)| format!("The loop {}: {}", activity.verb(), format::share(Some(share))),
     );
     write(buf, area.x, band.y, band.x, &text, theme.strong());
-    charts::stacked(buf, band, &job.history.timeline, window, theme);
+    charts::stacked(buf, band, &job.history.timeline, window, job.latest_verdict(), theme);
 }
 
 /// A process that may be training: its numbers, and its full command line.

@@ -122,11 +122,13 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     let Some(last) = area.height.checked_sub(1) else { return };
     let width = usize::from(area.width);
     let action = action(verdict, width);
-    let also = also(verdict, scene);
     let action_rows = u16::from(action.is_some() && last > 0);
     let summary = wrap(&sanitise(&verdict.summary), width);
     let needed = u16::try_from(summary.len()).unwrap_or(u16::MAX).saturating_add(action_rows);
-    let also_rows = u16::from(also.is_some() && (area.height >= 4 || needed < area.height));
+    let has_spare = needed < area.height;
+    let also = also(verdict).filter(|_| area.height >= 4 || has_spare);
+    let also = also.or_else(|| others(scene).filter(|_| has_spare));
+    let also_rows = u16::from(also.is_some());
     let mut room = area.height - action_rows - also_rows;
     let line = verdict.culprits.iter().find(|culprit| culprit.kind == CulpritKind::Line);
     let line = line.map_or("", |culprit| culprit.name.as_str());
@@ -148,8 +150,20 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
         let room = usize::from(end.saturating_sub(row.x));
         // Where it does not fit, its place in the code can go: the summary above names it.
         let short = text.split_once(": ").filter(|(_, place)| usize::from(cells(&text)) > room && *place == line);
-        let text = short.map_or_else(|| fit_before(&text, place_at_end(&text), room), |(what, _)| fit(what, room));
-        write(buf, row.x, y, end, &text, style);
+        let on_two = wrap(&text, room.saturating_sub(2));
+        let is_long = usize::from(cells(&text)) > room && also.is_none() && has_spare;
+        match (short, on_two.as_slice()) {
+            (None, [first, second]) if is_long => {
+                write(buf, row.x, y, end, first, style);
+                y += 1;
+                write(buf, row.x + 2, y, end, second, style);
+            }
+            (short, _) => {
+                let text =
+                    short.map_or_else(|| fit_before(&text, place_at_end(&text), room), |(what, _)| fit(what, room));
+                write(buf, row.x, y, end, &text, style);
+            }
+        }
         y += 1;
     }
     if let Some(also) = also.filter(|_| also_rows > 0) {
@@ -184,17 +198,19 @@ fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
     Some((text, worth))
 }
 
-/// A second cause that is also true now, or what makes the answer less certain; otherwise that others fill the CPUs,
-/// which a reader would suspect.
-fn also(verdict: &Verdict, scene: &Scene<'_>) -> Option<String> {
-    if let Some(finding) = verdict.other_findings.first() {
-        let text = sanitise(&finding.text);
-        return Some(if finding.is_doubt() { text.into_owned() } else { format!("Also: {text}") });
-    }
+/// A second cause that is also true now, or what makes the answer less certain.
+fn also(verdict: &Verdict) -> Option<String> {
+    let finding = verdict.other_findings.first()?;
+    let text = sanitise(&finding.text);
+    Some(if finding.is_doubt() { text.into_owned() } else { format!("Also: {text}") })
+}
+
+/// That other processes fill the CPUs: a reader would suspect them.
+fn others(scene: &Scene<'_>) -> Option<String> {
     let frame = scene.frame()?;
     let (full, others) = (frame.host.allowed_cpu_pct?, frame.host.others_cpu_pct? / 100.0);
     let allowed = frame.job.cpus_allowed?;
-    let is_crowded = full >= CROWDED_PCT && others >= f64::from(u32::try_from(allowed).ok()?) / 2.0;
+    let is_crowded = full >= CROWDED_PCT && others >= f64::from(allowed) / 2.0;
     is_crowded.then(|| format!("Other processes take {others:.1} of the {allowed} CPUs."))
 }
 

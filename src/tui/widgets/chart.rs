@@ -38,7 +38,7 @@ impl Top {
             }
             Self::Bytes => {
                 let max = charts::nice_bytes(f64::from(max));
-                (max as f32, Some(format::short_bytes(max)))
+                (max as f32, Some(format!("{}iB/s", format::short_bytes(max))))
             }
             Self::Number => {
                 let top = charts::nice_number(f64::from(max));

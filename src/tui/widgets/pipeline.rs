@@ -4,6 +4,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use super::bars;
 use super::card::accent;
 use super::panel::framed;
 use super::scene::Scene;
@@ -41,7 +42,7 @@ fn in_columns(buf: &mut Buffer, area: Rect, mut stages: Vec<Stage>, scene: &Scen
     let theme = scene.theme;
     let wanted = |stage: &Stage| {
         let bar = if stage.busy.is_some() { BAR + 5 } else { 0 };
-        let name = cells(&stage.name) + if stage.limit { cells(mark(theme)).saturating_sub(ARROW - 1) } else { 0 };
+        let name = cells(&stage.name) + if stage.limit { cells(mark(theme)).saturating_sub(ARROW - 2) } else { 0 };
         name.max(cells(&stage.word)).max(bar).clamp(LEAST, MOST)
     };
     let room = |count: usize| area.width.saturating_sub(4 + (count as u16).saturating_sub(1) * ARROW);
@@ -81,7 +82,7 @@ fn one(buf: &mut Buffer, area: Rect, stage: &Stage, scene: &Scene<'_>) {
     match stage.busy {
         Some(busy) => {
             let bar = Rect { width: BAR.min(area.width.saturating_sub(5)), ..middle };
-            crate::tui::charts::meter(buf, bar, busy, style, theme);
+            bars::share(buf, bar, busy, style, Some(("·", theme.edge())));
             let text = format!("{:>3}%", whole_percent(busy));
             write(buf, bar.right() + 1, middle.y, area.right() + 1, &text, style.patch(theme.strong()));
         }

@@ -79,7 +79,7 @@ impl Tile {
             }
             Body::Loop => {
                 let timeline = &scene.job.history.timeline;
-                charts::stacked(buf, inner, timeline, scene.window(inner.width), scene.theme);
+                charts::stacked(buf, inner, timeline, scene.window(inner.width), scene.verdict(), scene.theme);
             }
             Body::Lines(lines) => write_lines(buf, inner, lines),
             Body::Nothing => {}

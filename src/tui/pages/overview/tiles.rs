@@ -11,7 +11,7 @@ use crate::text::sanitise;
 use crate::tui::widgets::panel::Panel;
 use crate::tui::widgets::tile::{Body, Tile};
 use crate::tui::widgets::{ChartLine, Scene, Top, card};
-use crate::tui::{format, labels};
+use crate::tui::{charts, format, labels};
 
 const STEPS_PER_S: ChartLine = ChartLine(Class::Balanced, "steps/s", |p| p.steps.get(), Top::Number);
 const GPU: ChartLine = ChartLine(Class::Gpu, "GPU", |p| p.gpu.get(), Top::Percent);
@@ -88,7 +88,7 @@ fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
         let share = format::share(shares.map(|shares| shares[activity]));
         let word = waited_for.filter(|_| activity == LoopActivity::Other).unwrap_or_else(|| activity.short());
         let text = format!("{} {word} {share:>VALUE_CELLS$}", theme.glyph(look));
-        panel = panel.with(text, theme.style(look));
+        panel = panel.with(text, charts::loop_style(activity, scene.verdict(), theme));
     }
     Tile { panel, body: Body::Loop, weight: 3 }
 }
@@ -211,7 +211,7 @@ fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
     let batches = workers.iter().map(|w| w.batches_per_s).sum::<Option<f64>>();
     let busy = mean(|w| w.busy, |w| w.busy);
     // What the chart shows.
-    let active = mean(|w| w.idle, |w| w.idle).map(|idle| 1.0 - idle);
+    let occupied = mean(|w| w.idle, |w| w.idle).map(|idle| 1.0 - idle);
     let more = [
         ("busy ", busy, format::share as fn(_) -> _, ""),
         ("io ", mean(|w| w.io_wait, |w| w.io_wait), format::share, ""),
@@ -219,7 +219,7 @@ fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
         ("", batches, format::number, " batches/s"),
     ];
     let name = labels::counted(workers.len(), "worker", "workers");
-    Some(tile(WORKERS, name, format!("{} active", format::share(active)), more, scene))
+    Some(tile(WORKERS, name, format!("{} occupied", format::share(occupied)), more, scene))
 }
 
 fn cpu(frame: &Frame, scene: &Scene<'_>) -> Tile {
