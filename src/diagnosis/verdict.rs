@@ -110,17 +110,17 @@ impl Verdict {
         spec.map_or_else(|| class.to_owned(), |spec| format!("{class} · {}", spec.headline))
     }
 
-    /// What limits the loop once an advice has gained all that it promises: the GPU or the CPUs, if they are why it
-    /// gains no more.
+    /// What limits the loop once an advice has gained all that it promises, in words for `until …`: the GPU or the CPUs,
+    /// if they are why it gains no more.
     pub fn limit_beyond(&self, advice: &Advice) -> Option<&'static str> {
         let gain = advice.speedup_at_most?;
         let is_gain = |most: f64| (gain / most - 1.0).abs() <= SAME_GAIN;
         let by_gpu = self.gpu_idle.is_some_and(|idle| is_gain(1.0 / (1.0 - idle.total).max(SAME_GAIN)));
         let full = self.ceiling.filter(|ceiling| is_gain(ceiling.speedup_at_most)).map(|ceiling| ceiling.limit);
         match full {
-            Some(Limit::Device) => Some("the GPU"),
-            _ if by_gpu => Some("the GPU"),
-            Some(Limit::Cpus) => Some("the number of CPUs"),
+            Some(Limit::Device) => Some("the GPU is the limit"),
+            _ if by_gpu => Some("the GPU is the limit"),
+            Some(Limit::Cpus) => Some("the CPUs are full"),
             Some(Limit::Loop) | None => None,
         }
     }

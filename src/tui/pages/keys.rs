@@ -88,6 +88,29 @@ const EVERYWHERE: &[Binding] = &[
     bind("Ctrl-Z", "suspend trainmon; resume with fg", Suspend),
 ];
 
+/// The headings of the help page and of `docs/keys.md`, each with the first action below it, in the order of the table.
+pub const TASKS: &[(&str, Action)] = &[
+    ("Leave, or get help", Quit),
+    ("Go to a page", Go(Page::Overview)),
+    ("Look back in time", Pause),
+    ("Replay a recording", Slower),
+    ("Zoom the charts", ZoomIn),
+    ("Scroll and open", Up),
+    ("Work with processes", NextSort),
+    ("Switch between jobs", Jobs),
+    ("Settings, saving and the terminal", Setup),
+];
+
+/// The keys by task: the heading of each, and its lines of the table.
+pub fn by_task() -> impl Iterator<Item = (&'static str, &'static [Binding])> {
+    let begin = |task: &(&str, Action)| TABLE.iter().position(|binding| binding.action == task.1);
+    let ends = TASKS.iter().skip(1).map(begin).chain([None]);
+    TASKS
+        .iter()
+        .zip(ends)
+        .filter_map(move |(task, end)| Some((task.0, TABLE.get(begin(task)?..end.unwrap_or(TABLE.len()))?)))
+}
+
 /// The first key of an action, as people write it; empty if it has none.
 pub fn key_of(action: Action) -> &'static str {
     let binding = TABLE.iter().find(|binding| binding.action == action);

@@ -190,7 +190,7 @@ fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
     let text = format!("{lead}{}", sanitise(&first.title));
     let room = width.saturating_sub(usize::from(cells(&text)).min(TITLE) + 2);
     let beside = width.saturating_sub(usize::from(cells(&text)) + 2);
-    let beyond = verdict.limit_beyond(first).map(|limit| format!(", then {limit} limits"));
+    let beyond = verdict.limit_beyond(first).map(|limit| format!(", until {limit}"));
     let limited = |worth: Option<String>| Some(worth? + beyond.as_deref()?);
     let worths = [limited(first.worth()), limited(first.gain()), first.worth(), first.gain()];
     let whole = worths.into_iter().flatten().find(|worth| usize::from(cells(worth)) <= beside);

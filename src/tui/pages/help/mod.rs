@@ -1,4 +1,4 @@
-//! The help page: the key table, and what the letters and textures of the overview mean.
+//! The help page: the keys by task, and what the letters and textures of the overview mean.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -6,13 +6,17 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::Content;
-use super::keys::TABLE;
+use super::keys::{Binding, by_task};
 use crate::diagnosis::verdict::Class;
 use crate::rates::time_split::LoopActivity;
 use crate::text::wrap;
 use crate::tui::theme::Look;
 use crate::tui::widgets::{Drawn, Scene, Text, scrolled};
 
+/// Minimum width for two columns.
+const TWO_COLUMNS: u16 = 110;
+/// Cells between them.
+const GAP: u16 = 2;
 /// Width of the column with the keys.
 const KEYS: usize = 16;
 
@@ -30,15 +34,64 @@ impl Content for Help {
 fn text(width: u16, scene: &Scene<'_>) -> Text {
     let theme = scene.theme;
     let mut text = Text::new(width, theme);
-    text.heading("Keys");
-    for binding in TABLE.iter() {
+    if width < TWO_COLUMNS {
+        by_task().for_each(|(task, bindings)| keys(&mut text, task, bindings));
+        legend(&mut text);
+        return text;
+    }
+    let mut sections = Vec::new();
+    for (task, bindings) in by_task() {
+        let mut section = Text::new(width / 2 - GAP, theme);
+        keys(&mut section, task, bindings);
+        sections.push(section.lines);
+    }
+    let mut section = Text::new(width - width / 2, theme);
+    legend(&mut section);
+    sections.push(section.lines);
+    text.lines = side_by_side(sections, usize::from(width / 2));
+    text
+}
+
+/// Sections in two columns of about the same height, the first `width` cells wide, with a blank line between two.
+fn side_by_side(sections: Vec<Vec<Line<'static>>>, width: usize) -> Vec<Line<'static>> {
+    let all: usize = sections.iter().map(|lines| lines.len() + 1).sum();
+    let mut columns = [Vec::new(), Vec::new()];
+    let mut before = 0;
+    for lines in sections {
+        let [left, right] = &mut columns;
+        let column = if before + lines.len() / 2 < all / 2 { left } else { right };
+        before += lines.len() + 1;
+        if !column.is_empty() {
+            column.push(Line::default());
+        }
+        column.extend(lines);
+    }
+    let [mut left, right] = columns;
+    left.resize(left.len().max(right.len()), Line::default());
+    for (line, beside) in left.iter_mut().zip(right) {
+        line.push_span(Span::raw(" ".repeat(width.saturating_sub(line.width()))));
+        line.spans.extend(beside.spans);
+    }
+    left
+}
+
+/// The keys of one task.
+fn keys(text: &mut Text, task: &str, bindings: &[Binding]) {
+    let strong = text.theme.strong();
+    text.heading(task);
+    for binding in bindings {
         let (names, texts) = (wrap(binding.keys, KEYS - 3), wrap(binding.help, text.width.saturating_sub(KEYS)));
         for row in 0..names.len().max(texts.len()) {
             let part = |parts: &[String]| parts.get(row).cloned().unwrap_or_default();
             let name = format!("  {:<width$}", part(&names), width = KEYS - 2);
-            text.spans([(name, theme.strong()), (part(&texts), Style::new())]);
+            text.spans([(name, strong), (part(&texts), Style::new())]);
         }
     }
+}
+
+/// What colors and textures mean.
+fn legend(text: &mut Text) {
+    let theme = text.theme;
     text.heading("Verdicts and their colors");
     for class in Class::ALL {
         text.spans([
@@ -62,5 +115,4 @@ fn text(width: u16, scene: &Scene<'_>) -> Text {
     });
     text.lines.push(Line::from_iter(std::iter::once(Span::raw("  workers:")).chain(stages)));
     text.line(&format!("  {} not measured: never the same as 0", theme.gap_glyph()), Style::new());
-    text
 }
