@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::diagnosis::Verdict;
 use crate::diagnosis::chain::{ChainNode, NodeKind, NodeName, NodeState, children, own, waits_for};
+use crate::diagnosis::verdict::Class;
 use crate::rates::chain::paths::WaitEdge;
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::whole_percent as percent;
@@ -234,6 +235,12 @@ fn way(verdict: &Verdict, root: &ChainNode, short: Short) -> String {
     let nodes = verdict.chain.as_slice();
     let mut hops: Vec<String> = Vec::new();
     let mut level = children(nodes, root);
+    // What the verdict blames leads, even where the GPU's own work takes longer.
+    let blames_other = matches!(verdict.class, Class::DataLoader | Class::Io)
+        || verdict.cause.is_some_and(|cause| cause.is_wait(verdict.class));
+    if blames_other && level.iter().any(|node| node.kind != NodeKind::Device && node.share >= BESIDE) {
+        level.retain(|node| node.kind != NodeKind::Device);
+    }
     let mut end = None;
     let mut lead = root.share;
     // Each level is one deeper, so a tree has no more of them than nodes.

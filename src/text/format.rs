@@ -120,6 +120,7 @@ fn with_unit(
             let (size, name) = scale(v);
             format!("{} {name}", digits(v / size))
         }
+        Unit::Count if v.fract() == 0.0 => format!("{v:.0}"),
         Unit::Count => digits(v),
         Unit::Cores => format!("{} CPUs", digits(v)),
         Unit::Ms | Unit::Steps => format!("{} {}", digits(v), unit.word()),
@@ -150,7 +151,7 @@ fn scale(bytes: f64) -> (f64, &'static str) {
 /// A time span in one or two units: `42 s`, `2m10s`, `3h05m`, `2d04h`.
 pub fn duration(seconds: f64) -> String {
     measured(Some(seconds), |seconds| {
-        let s = seconds.clamp(0.0, 1e12) as u64;
+        let s = seconds.clamp(0.0, 1e12).round() as u64;
         match s {
             0..60 => format!("{s} s"),
             60..3600 => format!("{}m{:02}s", s / 60, s % 60),
@@ -222,7 +223,7 @@ mod tests {
 
     #[test]
     fn durations_have_two_units_at_most() {
-        assert_eq!(duration(42.9), "42 s");
+        assert_eq!((duration(42.4), duration(59.9)), ("42 s".to_owned(), "1m00s".to_owned()));
         assert_eq!(duration(130.0), "2m10s");
         assert_eq!(duration(7200.0), "2h00m");
         assert_eq!(duration(3.0 * 86_400.0 + 7300.0), "3d02h");

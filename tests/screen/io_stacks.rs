@@ -271,7 +271,7 @@ fn denied_counters_say_so_with_their_fix() {
     insta::assert_snapshot!("io_denied", screen);
     assert_eq!(screen.matches("sudo trainmon --pid 1234").count(), 2, "{screen}");
     assert!(
-        screen.contains("major faults –/s") && screen.contains("Job reads ── – MiB/s"),
+        screen.contains("major faults –/s") && screen.contains("Job reads from storage ── – MiB/s"),
         "what was not measured is no zero:\n{screen}"
     );
 }

@@ -47,7 +47,7 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
     let which = if jobs > 1 { format!("job {}/{jobs} · ", app.current + 1) } else { String::new() };
     let mut facts = facts(job, area.width);
     if usize::from(end.saturating_sub(x + 1)) < usize::from(cells(&which) + cells(&facts)) + COMMAND {
-        facts = format!(" · PID {}", job.target.pid);
+        facts = pid(job);
     }
     let room = usize::from(end.saturating_sub(x + 1)).saturating_sub(usize::from(cells(&which) + cells(&facts)));
     let x = write(buf, x + 1, area.y, end, &which, theme.dim());
@@ -56,9 +56,16 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
     write(buf, x, area.y, end, &facts, theme.dim());
 }
 
-/// PID, workers and GPUs of the job: ` · PID 21252 · 4 workers · GPU 0 A10G`.
+/// PID and age of the job: ` · PID 21252 up 18 s`.
+fn pid(job: &Job) -> String {
+    let age = job.frame().and_then(|frame| frame.job.age_s).filter(|_| job.replay.is_none());
+    let age = age.map(|age| format!(" up {}", format::duration(age))).unwrap_or_default();
+    format!(" · PID {}{age}", job.target.pid)
+}
+
+/// PID, workers and GPUs of the job: ` · PID 21252 up 18 s · 4 workers · GPU 0 A10G`.
 fn facts(job: &Job, width: u16) -> String {
-    let mut facts = format!(" · PID {}", job.target.pid);
+    let mut facts = pid(job);
     let Some(frame) = job.frame().filter(|_| width >= WIDE) else { return facts };
     if !frame.workers.is_empty() {
         facts += &format!(" · {}", labels::counted(frame.workers.len(), "worker", "workers"));
@@ -84,7 +91,7 @@ fn progress(job: &Job) -> Option<(f64, f64)> {
     Some((at, if length > 0.0 { at / length } else { 1.0 }))
 }
 
-/// Machine, age of the job and clock; for a replay, its position, length and speed; and whether the screen is paused.
+/// Machine and clock; for a replay, its position, length and speed; and whether the screen is paused.
 fn moment(width: u16, app: &App) -> Vec<Piece> {
     let (theme, job) = (app.options.theme, app.job());
     let Some(frame) = job.frame() else {
@@ -110,10 +117,9 @@ fn moment(width: u16, app: &App) -> Vec<Piece> {
     if job.is_paused() {
         return vec![(" PAUSED ".to_owned(), theme.bar()), (clock, theme.strong())];
     }
-    let age = frame.job.age_s.map(|age| format!("up {}", format::duration(age)));
     let host = Some(&app.options.host).filter(|host| width >= WIDE && !host.is_empty());
     let host = host.map(|host| fit(&sanitise(host), 24));
-    let parts: Vec<String> = host.into_iter().chain(age).chain([clock]).collect();
+    let parts: Vec<String> = host.into_iter().chain([clock]).collect();
     vec![(parts.join(" · "), theme.dim())]
 }
 
@@ -187,8 +193,10 @@ fn actions(buf: &mut Buffer, area: Rect, app: &App) {
     let paused: &[(Action, &str)] =
         if is_paused { &[(Action::Pause, "resume"), (Action::Bottom, "live")] } else { &[] };
     let usual = app.page.spec().footer.iter().filter(|(action, _)| !is_paused || *action != Action::Pause);
+    let plays = app.job().replay.as_ref().is_some_and(|replay| !replay.playing);
     let (mut x, end) = (area.x, area.right());
     for (action, word) in paused.iter().chain(usual) {
+        let word = if plays && *action == Action::Pause { "play" } else { word };
         let key = key_of(*action);
         let scale =
             if *action == Action::ZoomOut { format!(" {}", format::duration(app.span_s())) } else { String::new() };

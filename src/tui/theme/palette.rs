@@ -119,7 +119,7 @@ pub struct Palette {
 }
 
 /// How far faded colors are toward the background, 0–1.
-const FADED: [f64; 3] = [0.6, 0.4, 0.2];
+const FADED: [f64; 3] = [0.45, 0.3, 0.15];
 
 /// The built-in themes' files; the first is the default.
 const THEME_FILES: [(&str, &str); 3] = [

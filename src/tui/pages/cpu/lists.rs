@@ -97,7 +97,8 @@ fn neighbours(text: &mut Text, frame: &Frame) {
     let known = frame.neighbours.as_ref();
     let is_wide = text.width >= ROOMY;
     let over = known.filter(|_| is_wide).map(|n| format!(", over {} s", format::number(Some(n.seconds))));
-    text.table_heading(&format!("{} other processes{}", table::headings(&COLUMNS), over.unwrap_or_default()));
+    let others = if is_wide { "other processes" } else { "others" };
+    text.table_heading(&format!("{} {others}{}", table::headings(&COLUMNS), over.unwrap_or_default()));
     let remark = match known {
         None => "other processes are read every few seconds while this page is open: none read yet",
         Some(_) => "no other process used the CPUs",

@@ -33,10 +33,10 @@ pub fn add(page: &mut Text, verdict: &Verdict, scene: &Scene<'_>) {
         let name = verdict_name(f.class, f.cause);
         let text = sanitise(&f.text);
         let text = match f.is_doubt() {
-            true => text.into_owned(),
+            true => text.trim_start_matches("Less certain: ").to_owned(),
             false => format!("{name} ({}) – {text}", format::share(Some(f.confidence))),
         };
-        page.wrapped("  besides: ", 11, &text, Style::new());
+        page.wrapped(if f.is_doubt() { "  doubt:   " } else { "  besides: " }, 11, &text, Style::new());
     }
     if page.lines.len() == before {
         page.wrapped("", 2, "No counter-evidence, no other findings.", Style::new());

@@ -17,7 +17,7 @@ use crate::text::{sanitise, wrap};
 use crate::tui::format;
 use crate::tui::labels::{advice_line, split};
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::{Drawn, Piece, Scene, Text, scrolled};
+use crate::tui::widgets::{Drawn, Piece, Scene, Text, card, scrolled};
 
 /// Maximum entries of any list: no real verdict has more, but a hand-made one may.
 const MOST_FINDINGS: usize = 64;
@@ -50,6 +50,8 @@ fn advice(text: &mut Text, verdict: &Verdict) {
     text.heading("What to do");
     if verdict.advice.is_empty() {
         let none = match verdict.class {
+            _ if card::is_pending(verdict) => "Still measuring: the first verdict takes a few seconds.",
+            Class::Idle => "See where the loop waits: press 7 (stacks).",
             Class::Unknown => "Too little is visible to give advice. How to fix that is listed below.",
             _ => "Nothing: this verdict needs no action.",
         };

@@ -18,7 +18,7 @@ pub fn rows(frame: &Frame) -> usize {
 /// Draws the heading, a remark if one is needed, and the visible processes.
 pub fn draw(page: &mut Scroll<'_>, frame: &Frame, theme: Theme) {
     let mut text = Text::new(page.area.width, theme);
-    text.table_heading(&format!("{}  kind      command", table::headings(&COLUMNS)));
+    text.table_heading(&format!("{}  kind    command", table::headings(&COLUMNS)));
     if let Some(remark) = remark(frame) {
         text.line(&fit(remark, text.width), theme.dim());
     }

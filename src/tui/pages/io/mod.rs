@@ -25,7 +25,7 @@ use crate::tui::widgets::{ChartLine, Drawn, Scene, Text, Top, count, scrolled};
 
 /// Each with the text to show if there is nothing to draw.
 const TIMELINES: [(ChartLine, &str); 4] = [
-    (ChartLine(Class::Io, "Job reads", |p| p.io.get(), Top::Bytes), "cannot read the job's reads"),
+    (ChartLine(Class::Io, "Job reads from storage", |p| p.io.get(), Top::Bytes), "cannot read the job's reads"),
     (ChartLine(Class::Io, "Disk read", |p| p.disk_read.get(), Top::Bytes), NO_DISK),
     (ChartLine(Class::Io, "Disk busy", |p| p.disk_util.get(), Top::Percent), NO_DISK),
     (ChartLine(Class::Io, "Network in", |p| p.net_rx.get(), Top::Bytes), "no network interface found"),

@@ -7,8 +7,8 @@ use super::recent::{Function, RecentStacks, Sum};
 use crate::diagnosis::verdict::Hottest;
 use crate::rates::stacks::{Activities, Activity};
 use crate::sample::ProcessId;
-use crate::tui::format;
 use crate::tui::job::Job;
+use crate::tui::{format, labels};
 
 /// Minimum share of a thread's time to be listed, 0–1.
 const LEAST_SHARE: f64 = 0.005;
@@ -94,8 +94,11 @@ pub fn rows(recent: &RecentStacks, job: &Job, turned: &HashSet<OutlineKey>) -> V
     if !recent.workers.is_empty() {
         let looked = recent.workers.len();
         let all = job.frame().map_or(0, |frame| frame.workers.len()).max(looked);
-        let seen = if looked < all { format!("{looked} of {all}") } else { format!("all {all}") };
-        if out.role(vec![OutlinePart::Workers], format!("Workers, {seen}"), &recent.all_workers, true) {
+        let name = match looked {
+            _ if looked < all => format!("Workers, {looked} of {all}"),
+            _ => labels::counted(all, "worker", "workers"),
+        };
+        if out.role(vec![OutlinePart::Workers], name, &recent.all_workers, true) {
             for (id, sum) in &recent.workers {
                 out.role(
                     vec![OutlinePart::Workers, OutlinePart::Worker(*id)],
