@@ -3,18 +3,12 @@
 use jiff::tz::TimeZone;
 
 use super::format::{self, UNMEASURED};
-use crate::diagnosis::causes::{self, Cause};
-use crate::diagnosis::verdict::{Advice, Class, Verdict};
+use crate::diagnosis::causes::Cause;
+use crate::diagnosis::verdict::{Advice, Class};
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::sample::ProcessRole;
 use crate::text::sanitise;
 pub use crate::text::short_command;
-
-/// A verdict in a few words.
-pub fn verdict_in_words(verdict: &Verdict) -> &'static str {
-    causes::spec_of(verdict.class, verdict.cause, verdict.phase)
-        .map_or_else(|| verdict.class.meaning(), |spec| spec.brief)
-}
 
 /// A command line without the program's folder, which would hide its name.
 pub fn program(command: &str) -> &str {

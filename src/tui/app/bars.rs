@@ -32,8 +32,9 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
         }
         end = write_right(buf, area.x, area.y, end, text, *style).saturating_sub(2);
     }
-    if let Some((_, share)) = progress(job).filter(|_| area.width >= WIDE) {
+    if let Some((at, length)) = progress(job).filter(|_| area.width >= WIDE) {
         let bar = Rect { x: end.saturating_sub(PROGRESS), width: PROGRESS, ..area };
+        let share = if length > 0.0 { at / length } else { 1.0 };
         bars::share(buf, bar, share, theme.cursor(), Some(("·", theme.dim())));
         end = bar.x.saturating_sub(1);
     }
@@ -82,13 +83,12 @@ fn facts(job: &Job, width: u16) -> String {
     facts
 }
 
-/// In a replay: seconds from the first moment to the one shown, and that position as a share, 0–1.
+/// In a replay: seconds from the first moment to the one shown, and to the last one.
 fn progress(job: &Job) -> Option<(f64, f64)> {
     job.replay?;
-    let (first, last) = (job.archive().first()?.monotonic_ns, job.archive().last()?.monotonic_ns);
-    let length = last.saturating_sub(first) as f64 / 1e9;
-    let at = job.moment_ns().saturating_sub(first) as f64 / 1e9;
-    Some((at, if length > 0.0 { at / length } else { 1.0 }))
+    let first = job.archive().first()?.monotonic_ns;
+    let since = |ns: u64| ns.saturating_sub(first) as f64 / 1e9;
+    Some((since(job.moment_ns()), since(job.archive().last()?.monotonic_ns)))
 }
 
 /// Machine and clock; for a replay, its position, length and speed; and whether the screen is paused.
@@ -100,10 +100,7 @@ fn moment(width: u16, app: &App) -> Vec<Piece> {
     let shown = job.cursor().map_or(frame.unix_ms, |moment| moment.frame.unix_ms);
     let clock = labels::clock(shown, &app.options.zone);
     if let Some(replay) = &job.replay {
-        let (at, _) = progress(job).unwrap_or_default();
-        let length = job.archive().last().zip(job.archive().first());
-        let length =
-            length.map_or(0.0, |(last, first)| last.monotonic_ns.saturating_sub(first.monotonic_ns) as f64 / 1e9);
+        let (at, length) = progress(job).unwrap_or_default();
         let state = if replay.playing { "REPLAY" } else { "REPLAY PAUSED" };
         let position = format!("{} of {}", format::duration(at), format::duration(length));
         let speed = format!("{}×", format::number(Some(replay.speed())));

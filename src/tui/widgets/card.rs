@@ -139,8 +139,8 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
         let is_cut = nth + 1 == usize::from(room) && summary.len() > usize::from(room);
         // The place in the code is what a person needs most: it is kept.
         let place = if summary.iter().take(nth + 1).any(|line| line.contains(place)) { "" } else { place };
-        let line = if is_cut { fit_before(&format!("{line} … {place}"), place, width) } else { line.clone() };
-        write_fit(buf, row, &line, Style::new());
+        let line = if is_cut { &shortened(line, place, width) } else { line };
+        write_fit(buf, row, line, Style::new());
     }
     let mut y = area.y + room;
     if let Some((text, worth)) = action.filter(|_| action_rows > 0) {
@@ -169,6 +169,16 @@ fn answer(buf: &mut Buffer, area: Rect, verdict: &Verdict, scene: &Scene<'_>) {
     if let Some(also) = also.filter(|_| also_rows > 0) {
         write_fit(buf, Rect { y, height: 1, ..area }, &also, theme.dim());
     }
+}
+
+/// The last line of a summary that is cut after it: up to the end of its last whole sentence if it has one, and then
+/// the place in the code.
+fn shortened(line: &str, place: &str, width: usize) -> String {
+    let end = format!("{line} ").rfind(". ");
+    let whole =
+        end.map(|end| if place.is_empty() { line[..=end].to_owned() } else { format!("{}: {place}", &line[..end]) });
+    let whole = whole.filter(|whole| usize::from(cells(whole)) <= width);
+    whole.unwrap_or_else(|| fit_before(&format!("{line} … {place}"), place, width))
 }
 
 /// Minimum width of an advice next to its gain.

@@ -2,6 +2,9 @@
 
 use ratatui::layout::Rect;
 
+/// Where a click hits what.
+pub type Hits = Vec<(Rect, Hit)>;
+
 /// What a click hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hit {
@@ -51,7 +54,7 @@ impl Extent {
 #[derive(Debug, Clone, Default)]
 pub struct Drawn {
     /// Later ones are on top.
-    pub hits: Vec<(Rect, Hit)>,
+    pub hits: Hits,
     /// How far the page can be scrolled.
     pub page: Extent,
     /// The same for whatever covers the page.

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 
 use super::chart::{self, ChartLine};
-use super::drawn::{Drawn, Extent, Hit};
+use super::drawn::{Drawn, Extent, Hit, Hits};
 use super::panel;
 use super::scene::Scene;
 use super::tile::{self, Tile};
@@ -15,7 +15,7 @@ use crate::tui::charts::MAX_CELLS;
 /// Draws a page with `top` lines scrolled out above the body, or fewer if the page is shorter.
 pub fn scrolled(buf: &mut Buffer, area: Rect, top: usize, drawn: &mut Drawn, page: impl Fn(&mut Scroll<'_>)) {
     let hits = drawn.hits.len();
-    let draw = |buf: &mut Buffer, hits: &mut Vec<(Rect, Hit)>, top: usize| {
+    let draw = |buf: &mut Buffer, hits: &mut Hits, top: usize| {
         let mut scroll = Scroll { buf, area, top, line: 0, hits };
         page(&mut scroll);
         Extent { top, visible: usize::from(area.height), total: scroll.line }
@@ -42,7 +42,7 @@ pub struct Scroll<'a> {
     top: usize,
     /// The next line of the page.
     line: usize,
-    hits: &'a mut Vec<(Rect, Hit)>,
+    hits: &'a mut Hits,
 }
 
 impl Scroll<'_> {

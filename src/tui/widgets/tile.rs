@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 
 use super::chart::{self, ChartLine};
-use super::drawn::Hit;
+use super::drawn::{Hit, Hits};
 use super::panel::{Panel, edges, framed};
 use super::scene::Scene;
 use super::text::{count, write_lines};
@@ -56,7 +56,7 @@ impl Tile {
     }
 
     /// Draws it; returns the position of its time axis, if it has one.
-    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, hits: &mut Vec<(Rect, Hit)>) -> Option<Rect> {
+    fn draw(&self, buf: &mut Buffer, area: Rect, scene: &Scene<'_>, hits: &mut Hits) -> Option<Rect> {
         let inner = self.panel.draw(buf, area, scene.theme);
         if inner.is_empty() {
             return None;
@@ -107,14 +107,7 @@ pub fn rows(tiles: usize, columns: u16) -> u16 {
 
 /// Draws tiles over all of `area`, in rows of `columns`. With frames, the time axis is in the lower edge of the last
 /// row; without them, on its own line below.
-pub fn draw(
-    buf: &mut Buffer,
-    area: Rect,
-    tiles: &[Tile],
-    columns: u16,
-    scene: &Scene<'_>,
-    hits: &mut Vec<(Rect, Hit)>,
-) {
+pub fn draw(buf: &mut Buffer, area: Rect, tiles: &[Tile], columns: u16, scene: &Scene<'_>, hits: &mut Hits) {
     let axis = u16::from(!framed(buf.area) && tiles.iter().any(Tile::is_timed));
     let body = Rect { height: area.height.saturating_sub(axis), ..area };
     if columns > 1 {
@@ -138,14 +131,7 @@ pub fn draw(
 
 /// Draws tiles side by side over all of `area`, with the time axis in their lower edges if it is the last row of
 /// frames.
-pub fn draw_row(
-    buf: &mut Buffer,
-    area: Rect,
-    tiles: &[Tile],
-    is_last: bool,
-    scene: &Scene<'_>,
-    hits: &mut Vec<(Rect, Hit)>,
-) {
+pub fn draw_row(buf: &mut Buffer, area: Rect, tiles: &[Tile], is_last: bool, scene: &Scene<'_>, hits: &mut Hits) {
     let count = count(tiles.len()).max(1);
     let mut x = area.x;
     for (place, tile) in (0..).zip(tiles) {
@@ -159,7 +145,7 @@ pub fn draw_row(
 }
 
 /// Draws a time axis.
-pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, hits: &mut Vec<(Rect, Hit)>) {
+pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>, hits: &mut Hits) {
     chart::ruler(buf, area, scene);
     hits.push((area, Hit::Ruler));
 }

@@ -38,6 +38,8 @@ const TIMELINES: [ChartLine; 6] = [
     ChartLine(Class::Gpu, "waits for the GPU", |p| p.waits_gpu.get(), Top::Percent),
     ChartLine(Class::DataLoader, "waits for something else", |p| p.waits_other.get(), Top::Percent),
 ];
+/// What is never more is 0% everywhere, and gets no timeline.
+const LEAST_SHOWN: f32 = 0.005;
 /// Seconds of waits below which there is no chain.
 const CHAIN_AFTER_S: f64 = 2.0;
 
@@ -65,7 +67,7 @@ impl Content for Chain {
 fn timelines(area: Rect, scene: &Scene<'_>) -> Vec<(ChartLine, &'static str)> {
     let cells = area.width;
     let [waits, ends @ ..] = TIMELINES;
-    let ends = ends.into_iter().filter(|end| end.columns(cells, scene).max() > 0.0);
+    let ends = ends.into_iter().filter(|end| end.columns(cells, scene).max() >= LEAST_SHOWN);
     [waits].into_iter().chain(ends).map(|timeline| (timeline, "no wait could be followed")).collect()
 }
 

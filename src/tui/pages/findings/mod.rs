@@ -147,7 +147,7 @@ fn ranks(text: &mut Text, verdict: &Verdict) {
 
 fn numbers(text: &mut Text, verdict: &Verdict) {
     text.heading("Numbers");
-    let mut add = |name: &str, value: &str| text.wrapped(&format!("  {name}:"), 15, value, Style::new());
+    let mut add = |name: &str, value: &str| text.wrapped(&format!("  {name}:"), 17, value, Style::new());
     if let Some(shares) = &verdict.shares {
         add("training loop", &split(Some(shares)));
     }
@@ -183,5 +183,5 @@ fn numbers(text: &mut Text, verdict: &Verdict) {
         format::number(verdict.own.rss_mib),
         format::duration(verdict.observed_s)
     );
-    text.wrapped("  trainmon:", 15, &own, text.theme.dim());
+    text.wrapped("  trainmon:", 17, &own, text.theme.dim());
 }

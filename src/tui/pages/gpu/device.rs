@@ -26,11 +26,8 @@ const WITH_UUID: u16 = 100;
 pub fn heading(buf: &mut Buffer, area: Rect, theme: Theme) {
     buf.set_style(area, theme.heading());
     let [own, other, _] = PARTS.map(|part| theme.glyph(part));
-    let use_of = format!("use {own} own {other} other");
-    write(buf, area.x, area.y, area.right(), "GPU", theme.heading());
-    write(buf, area.x + NUMBER, area.y, area.right(), &use_of, theme.heading());
-    let text = "  own       memory      power   temp   MHz  state";
-    write(buf, area.x + NUMBER + BAR + 6, area.y, area.right(), text, theme.heading());
+    let text = format!("GPU  {own}own {other}other   use   own       memory      power   temp   MHz  state");
+    write(buf, area.x, area.y, area.right(), &text, theme.heading());
 }
 
 /// A GPU in one line.

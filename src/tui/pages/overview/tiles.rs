@@ -108,16 +108,10 @@ const VALUE_CELLS: usize = 3;
 type Number<'n> = (&'n str, Option<f64>, fn(Option<f64>) -> String, &'n str);
 
 /// A tile with the measured numbers after its first value.
-fn tile<const N: usize>(
-    line: ChartLine,
-    name: String,
-    first: String,
-    more: [Number<'_>; N],
-    scene: &Scene<'_>,
-) -> Tile {
+fn tile(line: ChartLine, name: String, first: String, more: &[Number<'_>], scene: &Scene<'_>) -> Tile {
     let theme = scene.theme;
     let mut panel = Panel::new(name, theme.series(line.0).patch(theme.strong())).with(first, theme.strong());
-    for (before, value, show, behind) in more {
+    for &(before, value, show, behind) in more {
         if value.is_some_and(f64::is_finite) {
             panel = panel.with(format!("{before}{:>VALUE_CELLS$}{behind}", show(value)), theme.dim());
         }
@@ -151,7 +145,7 @@ fn gpu(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
         1 => format!("{simulated}GPU {}", first.index),
         n => format!("{n} {simulated}GPUs"),
     };
-    let mut tile = tile(GPU, name, used, [("", watts, format::number, &format!("{limit} W"))], scene);
+    let mut tile = tile(GPU, name, used, &[("", watts, format::number, &format!("{limit} W"))], scene);
     let dim = scene.theme.dim();
     if ours.len() > 1 {
         // A mean hides the one rank that idles.
@@ -219,7 +213,7 @@ fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
         ("", batches, format::number, " batches/s"),
     ];
     let name = labels::counted(workers.len(), "worker", "workers");
-    Some(tile(WORKERS, name, format!("{} occupied", format::share(occupied)), more, scene))
+    Some(tile(WORKERS, name, format!("{} occupied", format::share(occupied)), &more, scene))
 }
 
 fn cpu(frame: &Frame, scene: &Scene<'_>) -> Tile {
@@ -236,7 +230,7 @@ fn cpu(frame: &Frame, scene: &Scene<'_>) -> Tile {
         ("steal ", host.steal_pct.filter(|pct| *pct >= 0.5), format::percent, ""),
         ("pressure ", host.psi_cpu_some_pct, format::percent, ""),
     ];
-    with_trouble(tile(CPU, "CPU".to_owned(), first, more, scene), trouble(&scene.job.sources.host), scene)
+    with_trouble(tile(CPU, "CPU".to_owned(), first, &more, scene), trouble(&scene.job.sources.host), scene)
 }
 
 fn storage(frame: &Frame, scene: &Scene<'_>) -> Tile {
@@ -253,7 +247,7 @@ fn storage(frame: &Frame, scene: &Scene<'_>) -> Tile {
         ("", storage.await_ms, format::number, " ms"),
         ("pressure ", host.psi_io_some_pct, format::percent, ""),
     ];
-    let mut tile = tile(STORAGE, name, first, more, scene);
+    let mut tile = tile(STORAGE, name, first, &more, scene);
     tile.body = Body::Chart(STORAGE, "cannot read the job's I/O counters".to_owned());
     with_trouble(tile, trouble(&scene.job.sources.storage), scene)
 }

@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::Content;
+use crate::diagnosis::verdict::Class;
 use crate::history::archive::MomentId;
 use crate::history::totals::Totals;
 use crate::tui::format;
@@ -49,15 +50,14 @@ impl Content for Run {
         for (line, text) in summary::lines(run, scene.zone).into_iter().filter(|(line, _)| !is_bars(*line)) {
             head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.strong() } else { Style::new() });
         }
-        let classes = run.classes().into_iter().map(|(class, s)| (class.name(), s, theme.series(class)));
-        let classes: Vec<Part> = classes.collect();
+        let color = |class| if class == Class::Unknown { theme.dim() } else { theme.series(class) };
+        let classes: Vec<Part> =
+            run.classes().into_iter().map(|(class, s)| (class.name(), s, color(class))).collect();
         let looks = run.split_s.iter().map(|(activity, s)| (activity.look(), s));
         let parts: Vec<Part> = looks.map(|(look, s)| (look.word, s, theme.style(look))).collect();
         let section = |name: &str| {
             let mut text = Text::new(area.width, theme);
-            text.line("", Style::new());
             text.heading(name);
-            text.lines.remove(0);
             text
         };
         let mut changes = section("Changes of the verdict, newest first");
@@ -70,6 +70,7 @@ impl Content for Run {
         scrolled(buf, area, top, drawn, |page| {
             page.lines(&head.lines);
             for (name, parts) in [("Time by verdict", &classes), ("What the loop did", &parts)] {
+                page.next(1);
                 page.lines(&section(name).lines);
                 let total: f64 = parts.iter().map(|(_, seconds, _)| seconds).sum();
                 page.each(parts, |buf, rect, (word, seconds, style)| {
@@ -82,6 +83,7 @@ impl Content for Run {
                     bars::share(buf, bar, share, *style, Some(("·", theme.dim())));
                 });
             }
+            page.next(1);
             page.lines(&changes.lines);
         });
     }
