@@ -2,6 +2,7 @@
 
     python tests/dev.py size            count code lines and numeric constants
     python tests/dev.py calibrate       fit confidence to how often verdicts are right
+    python tests/dev.py measured        write the tables of docs/measured.md
     python tests/dev.py package         build the wheel, the tarball and the .deb, and try each one
     python tests/dev.py peers           compare the cost of trainmon with that of other monitors
     python tests/dev.py vm              test other kernels, rights and limits in virtual machines
@@ -19,6 +20,7 @@ import sys
 COMMANDS = {
     "size": "harness.size",
     "calibrate": "harness.evaluation.calibrate",
+    "measured": "harness.measured",
     "package": "harness.release.package",
     "peers": "harness.evaluation.peers",
     "vm": "harness.vm.command",

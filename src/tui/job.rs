@@ -22,8 +22,10 @@ const HOLD_NS: u64 = 5_000_000_000;
 
 /// Seconds that the charts eventually show, if no scale is chosen.
 const LONGEST_AUTO_S: f64 = 60.0;
-/// The charts grow in steps of so many samples until then.
-const SHORTEST_AUTO_SAMPLES: f64 = 1.0;
+/// Until then they grow in these steps: samples, or seconds if samples come more often. At most a fifth of a chart stays
+/// empty, from ten steps on.
+const AUTO_STEPS: [f64; 16] =
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 15.0, 18.0, 22.0, 27.0, 33.0, 40.0, 50.0];
 
 /// The selected moment.
 #[derive(Debug, Clone)]
@@ -156,9 +158,9 @@ impl Job {
         }
         let first_ns = self.history.timeline.first_ns().filter(|_| !self.low_bandwidth);
         let seen_s = first_ns.map_or(LONGEST_AUTO_S, |first| self.edge_ns().saturating_sub(first) as f64 / 1e9);
-        // Whole steps: charts that are rescaled with every sample cost bytes and cannot be read.
-        let step_s = (SHORTEST_AUTO_SAMPLES * self.interval_s).max(1.0);
-        let grown = (seen_s / step_s).ceil().max(1.0) * step_s;
+        // Charts that are rescaled with every sample cost bytes and cannot be read.
+        let steps = AUTO_STEPS.map(|step| step * self.interval_s.max(1.0));
+        let grown = steps.into_iter().find(|step_s| *step_s >= seen_s).unwrap_or(LONGEST_AUTO_S);
         grown.min(LONGEST_AUTO_S)
     }
 

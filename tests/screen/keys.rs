@@ -65,7 +65,7 @@ fn copying_gives_the_whole_verdict() {
 
 #[test]
 fn what_has_been_seen_fills_the_charts_until_a_minute_is_reached() {
-    for (seconds, span_s) in [(0, 60.0), (1, 1.0), (15, 15.0), (16, 16.0), (90, 60.0)] {
+    for (seconds, span_s) in [(0, 60.0), (1, 1.0), (15, 15.0), (16, 18.0), (40, 40.0), (51, 60.0), (90, 60.0)] {
         let mut app = running(PLAIN, (80, 24), Job { seconds, ..Job::default() });
         assert_eq!(app.span_s(), span_s, "after {seconds} s");
         draw(&app, (80, 24));

@@ -300,7 +300,9 @@ fn every_timeline_of_every_page_is_marked_and_takes_clicks() {
                 // Every timeline is marked: the one that was clicked where the click was.
                 let rows: std::collections::BTreeSet<u16> = marked.iter().map(|(_, y)| *y).collect();
                 assert!(rows.len() > least / 2, "{what}: {rows:?}");
-                let near = |(x, y): &(u16, u16)| *y == row && x.abs_diff(column) <= 3;
+                // A click marks the end of the second that it is in.
+                let second = (size.0 / 60 + 1).max(3);
+                let near = |(x, y): &(u16, u16)| *y == row && x.abs_diff(column) <= second;
                 let is_ruler = !rows.contains(&row);
                 assert!(is_ruler || marked.iter().any(near), "{what}, row {row}: {marked:?}");
             }

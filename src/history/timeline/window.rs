@@ -21,9 +21,12 @@ pub struct TimelineWindow {
 /// Longest time that a sweep waits in order to draw each column only once, nanoseconds.
 const HELD_BACK_NS: u64 = 5_000_000_000;
 
-/// Longest column that is drawn together with others, nanoseconds, and with how many.
+/// Longest column that is drawn together with others, nanoseconds.
 const SHORT_NS: u64 = 1_500_000_000;
+/// Fewest columns that are drawn together, and for how long they wait: nanoseconds, and a share of the window.
 const TOGETHER: u64 = 2;
+const TOGETHER_NS: u64 = 2_000_000_000;
+const TOGETHER_SHARE: u64 = 10;
 
 impl TimelineWindow {
     /// The window of `span_s` seconds that ends at `now_ns`, in `cells` terminal cells.
@@ -39,7 +42,8 @@ impl TimelineWindow {
         if column_ns > SHORT_NS {
             return window(edge_ns, now_ns);
         }
-        let together_ns = TOGETHER * column_ns;
+        let wait_ns = TOGETHER_NS.min(column_ns * u64::from(cells) / TOGETHER_SHARE);
+        let together_ns = wait_ns.div_ceil(column_ns).max(TOGETHER) * column_ns;
         let edge_ns = now_ns / together_ns * together_ns;
         window(edge_ns, edge_ns)
     }
