@@ -27,6 +27,8 @@ from .cost import crowded
 NORMAL_BYTES_PER_S, LOW_BYTES_PER_S, KEY_MS = 6 * 1024, 1.2 * 1024, 30.0
 #: The first frames are not the steady state.
 SETTLED_S = 5.0
+#: The charts grow to a minute first, which moves more of them than later.
+GROWN_S = 62.0
 #: Time over which wake-ups are counted.
 COUNTED_S = 10.0
 PRESSES = 50
@@ -115,12 +117,16 @@ def difference(
     return WakeUps(name, seconds, main, dict(sorted(others.items(), key=lambda item: -item[1])))
 
 
-def traffic(monitor: Monitor, job: Launched, seconds: float, name: str, *options: str) -> Traffic:
+def traffic(monitor: Monitor, job: Launched, seconds: float, name: str, *options: str) -> list[Traffic]:
+    """The traffic of the first minute, and of so many seconds after it."""
     with Terminal.of_monitor(monitor, job.device, "--pid", str(job.pid), *options) as terminal:
-        terminal.watch(SETTLED_S + seconds)
-        start = terminal.began + SETTLED_S
+        terminal.watch(GROWN_S + seconds)
         counts = [(moment, len(piece)) for moment, piece in terminal.arrivals]
-        return Traffic(name, seconds_of(counts, start, start + seconds))
+        spans = {f"{name}, first minute": (SETTLED_S, GROWN_S), f"{name}, later": (GROWN_S, GROWN_S + seconds)}
+        return [
+            Traffic(name, seconds_of(counts, terminal.began + start, terminal.began + end))
+            for name, (start, end) in spans.items()
+        ]
 
 
 def knows(monitor: Monitor, option: str) -> bool:
@@ -196,11 +202,11 @@ def hung_sources(monitor: Monitor, job: Launched, *arguments: str) -> list[str]:
 
 def measure(monitor: Monitor, seconds: float, data: str | None) -> str:
     """Measures everything, and returns it as text."""
-    with Launched(crowded(), 2 * seconds + 240, data) as job:
+    with Launched(crowded(), 2 * (GROWN_S + seconds) + 240, data) as job:
         job.wait_until_watchable()
-        flows = [traffic(monitor, job, seconds, "normal")]
+        flows = traffic(monitor, job, seconds, "normal")
         if knows(monitor, LOW):
-            flows.append(traffic(monitor, job, seconds, "low bandwidth", LOW))
+            flows += traffic(monitor, job, seconds, "low bandwidth", LOW)
         else:
             flows.append(Traffic("low bandwidth", why_not=f"{monitor.program} does not know {LOW}"))
         return report(flows, wake_ups(monitor, job), key_times(monitor, job))
