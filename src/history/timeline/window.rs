@@ -26,7 +26,7 @@ const SHORT_NS: u64 = 1_500_000_000;
 /// Fewest columns that are drawn together, and for how long they wait: nanoseconds, and a share of the window.
 const TOGETHER: u64 = 2;
 const TOGETHER_NS: u64 = 2_000_000_000;
-const TOGETHER_SHARE: u64 = 10;
+const TOGETHER_SHARE: u64 = 5;
 
 impl TimelineWindow {
     /// The window of `span_s` seconds that ends at `now_ns`, in `cells` terminal cells.
