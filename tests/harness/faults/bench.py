@@ -133,7 +133,8 @@ class Bench:
         return {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent", "LANG": "C.UTF-8"} | (more or {})
 
     def process(self, command: list[Any], **more: Any) -> subprocess.Popen[bytes]:
-        """Starts a process in its own group."""
+        """Starts a process in its own group, with nothing of the caller's environment: its VIRTUAL_ENV may have a py-spy."""
+        more.setdefault("env", self.environment())
         for stream in ("stdin", "stdout", "stderr"):
             more.setdefault(stream, subprocess.DEVNULL)
         more.setdefault("start_new_session", True)
