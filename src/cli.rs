@@ -65,6 +65,8 @@ pub enum Command {
         /// A recording made by `trainmon record`.
         file: PathBuf,
     },
+    /// Write a page about a recording, to show to a colleague: HTML or Markdown.
+    Report(ReportArgs),
     /// Start a program and watch it; its exit status is passed on.
     Run {
         /// The program and its arguments.
@@ -149,10 +151,12 @@ impl Cli {
         let call = &self.parsed.call;
         let starts_its_own = matches!(self.command, Some(Command::Run { .. } | Command::Demo { .. }));
         let logs = self.command.is_none() || starts_its_own;
-        let records = matches!(self.command, Some(Command::Record(_)));
+        let writes_a_file = matches!(self.command, Some(Command::Record(_) | Command::Report(_)));
         let replays = matches!(
             self.command,
-            Some(Command::Replay { .. } | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. }))
+            Some(
+                Command::Replay { .. } | Command::Report(_) | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. })
+            )
         );
         let said = |ids: &[&str]| ids.iter().find(|id| is_said(matches, id)).map(|id| format!("--{id}"));
         let on_existing = said(&["force", "append"]);
@@ -160,9 +164,10 @@ impl Cli {
         let of_a_live_job = of_a_live_job.or_else(|| said(&["interval", "duration", "iterations"]));
         let why = if call.log.is_some() && !logs {
             format!("trainmon {word} writes no log: remove --log")
-        } else if records && call.append {
-            "a recording cannot be appended to: remove --append, or name another file".to_owned()
-        } else if let (Some(name), None, false) = (&on_existing, &call.log, records) {
+        } else if writes_a_file && call.append {
+            let what = if replays { "report" } else { "recording" };
+            format!("a {what} cannot be appended to: remove --append, or name another file")
+        } else if let (Some(name), None, false) = (&on_existing, &call.log, writes_a_file) {
             format!("{name} needs a log to write: add --log PATH")
         } else if call.log.as_deref() == Some(Path::new("-")) && on_existing.is_some() {
             "--log - writes to standard output, not to a file: remove --force and --append".to_owned()
@@ -219,6 +224,18 @@ pub struct RecordArgs {
     /// Other arguments stay, and so do the names of programs, disks, network interfaces and GPUs.
     #[arg(long = "anonymize", alias = "anonymise")]
     pub anonymise: bool,
+}
+
+/// `report`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ReportArgs {
+    /// A recording made by `trainmon record`.
+    pub file: PathBuf,
+    /// File to write: FILE.html or FILE.md, or `-` for Markdown on standard output.
+    ///
+    /// An existing file is refused without --force. The HTML is one file that loads nothing.
+    #[arg(short, long, value_name = "FILE|-")]
+    pub output: PathBuf,
 }
 
 /// Takes a PID. Where it is no number a command was probably meant.

@@ -4,6 +4,7 @@
 pub mod archive;
 mod loop_time;
 mod packed;
+pub mod run;
 pub mod timeline;
 pub mod totals;
 

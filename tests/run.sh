@@ -136,6 +136,8 @@ fi
 
 part 'licenses, duplicates' licenses
 part 'torch (3 GB once)' install_torch
+# It opens the page that `trainmon report` writes.
+command -v chromium >/dev/null || command -v google-chrome >/dev/null || need_package chromium
 part 'mypy, with torch' types
 part 'Rust tests' cargo test --quiet
 part 'release build' cargo build --quiet --release --bins --examples

@@ -56,6 +56,14 @@ pub const HELP: &[CommandHelp] = &[
         ],
     },
     CommandHelp {
+        name: "report",
+        common: &["force"],
+        examples: &[
+            ("report run.tmz -o run.html", "one file to attach or to open; it loads nothing"),
+            ("report run.tmz -o -", "Markdown for a ticket, on standard output"),
+        ],
+    },
+    CommandHelp {
         name: "run",
         common: &["log", "force", "append"],
         examples: &[

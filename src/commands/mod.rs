@@ -15,6 +15,7 @@ pub mod pick;
 pub mod pick_screen;
 pub mod record;
 pub mod replay;
+pub mod report;
 pub mod run;
 pub mod screen;
 mod screen_loop;

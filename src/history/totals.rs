@@ -96,6 +96,12 @@ impl Totals {
         self.longest_of(|verdict| !verdict.advice.is_empty())?.verdict.advice.first()
     }
 
+    /// Seconds in total for which class and cause were those of this verdict.
+    pub fn seconds_of(&self, verdict: &Verdict) -> f64 {
+        let found = self.causes.iter().find(|known| same_cause(&known.verdict, verdict));
+        found.map_or(0.0, |known| known.seconds)
+    }
+
     fn longest_of(&self, wanted: impl Fn(&Verdict) -> bool) -> Option<&CauseTime> {
         let found = self.causes.iter().filter(|known| known.seconds > 0.0 && wanted(&known.verdict));
         found.max_by(|a, b| a.seconds.total_cmp(&b.seconds))

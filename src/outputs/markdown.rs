@@ -6,6 +6,7 @@
 use super::report::{
     Column, Point, Section, SectionBody, explain_command, headline, own_cost, phase_words, sections,
 };
+use super::run_report::RunReport;
 use crate::diagnosis::Verdict;
 use crate::text::format::{UNMEASURED, precise, whole_percent as percent};
 use crate::text::{fit, sanitise};
@@ -15,19 +16,43 @@ const COMMAND: usize = 200;
 
 /// `verdict` as a Markdown document.
 pub fn markdown(verdict: &Verdict) -> String {
-    let mut out = format!("## {}\n\n", inline(&headline(verdict)));
-    if !verdict.summary.is_empty() {
-        line(&mut out, &format!("{}\n", inline(&verdict.summary)));
-    }
+    let mut out = String::new();
+    answer(&mut out, verdict);
     facts(&mut out, verdict);
-    for section in sections(verdict) {
-        self::section(&mut out, &section);
-    }
-    if let Some(command) = explain_command(verdict) {
-        line(&mut out, &format!("\nMore: `{command}`"));
-    }
-    line(&mut out, &format!("\n{}", inline(&own_cost(verdict))));
+    sections(verdict).iter().for_each(|section| self::section(&mut out, section));
+    end(&mut out, verdict);
     out
+}
+
+/// A whole run as a Markdown document: what it is about first.
+pub fn run(report: &RunReport<'_>) -> String {
+    let mut out = String::new();
+    let verdict = report.verdict().map(|(verdict, _)| verdict);
+    if let Some(verdict) = verdict {
+        answer(&mut out, verdict);
+    }
+    let held = report.held().map(|held| format!("; the verdict {held}")).unwrap_or_default();
+    line(&mut out, &format!("- Watched: {}{held}", inline(&report.when())));
+    report.note.iter().for_each(|note| line(&mut out, &format!("- Note: {}", inline(note))));
+    report.sections().iter().for_each(|section| self::section(&mut out, section));
+    if let Some(verdict) = verdict {
+        end(&mut out, verdict);
+    }
+    out
+}
+
+fn answer(out: &mut String, verdict: &Verdict) {
+    line(out, &format!("## {}\n", inline(&headline(verdict))));
+    if !verdict.summary.is_empty() {
+        line(out, &format!("{}\n", inline(&verdict.summary)));
+    }
+}
+
+fn end(out: &mut String, verdict: &Verdict) {
+    if let Some(command) = explain_command(verdict) {
+        line(out, &format!("\nMore: `{command}`"));
+    }
+    line(out, &format!("\n{}", inline(&own_cost(verdict))));
 }
 
 fn line(out: &mut String, text: &str) {

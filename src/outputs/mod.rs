@@ -5,12 +5,14 @@ pub mod anonymise;
 pub mod chain;
 pub mod csv;
 pub mod explanation;
+pub mod html;
 pub mod json;
 pub mod log;
 pub mod markdown;
 pub mod ranks;
 pub mod recording;
 mod report;
+pub mod run_report;
 pub mod stages;
 #[cfg(test)]
 mod testing;

@@ -68,17 +68,17 @@ pub(super) struct Column {
 }
 
 impl Column {
-    const fn left(name: &'static str) -> Self {
+    pub(super) const fn left(name: &'static str) -> Self {
         Self { name, right: false }
     }
 
-    const fn right(name: &'static str) -> Self {
+    pub(super) const fn right(name: &'static str) -> Self {
         Self { name, right: true }
     }
 }
 
 impl Section {
-    fn new(title: impl Into<String>, body: SectionBody) -> Self {
+    pub(super) fn new(title: impl Into<String>, body: SectionBody) -> Self {
         Self { title: title.into(), detail: false, body, notes: Vec::new() }
     }
 
@@ -87,11 +87,11 @@ impl Section {
         Self { detail: true, ..Self::new(title, body) }
     }
 
-    fn noting(self, notes: impl IntoIterator<Item = String>) -> Self {
+    pub(super) fn noting(self, notes: impl IntoIterator<Item = String>) -> Self {
         Self { notes: notes.into_iter().collect(), ..self }
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         match &self.body {
             SectionBody::Text(text) => text.is_empty(),
             SectionBody::Shares(shares) => shares.is_empty(),

@@ -34,7 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("diagnosis", &["sample", "rates"]),
     ("pipeline", &["sample", "rates", "diagnosis"]),
     ("history", &["sample", "rates", "diagnosis", "pipeline"]),
-    ("outputs", &["sample", "rates", "diagnosis"]),
+    ("outputs", &["sample", "rates", "diagnosis", "pipeline", "history"]),
     ("jobs", &["sample", "sources", "collector", "rates", "diagnosis", "pipeline"]),
     ("tui", &["sample", "rates", "diagnosis", "pipeline", "history", "outputs", "jobs"]),
     ("config", &["rates", "outputs", "tui"]),

@@ -14,6 +14,7 @@ mod outcome;
 mod process;
 mod report;
 mod rights;
+mod run_report;
 mod signals;
 mod stacks;
 mod unkind_devices;

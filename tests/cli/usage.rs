@@ -35,6 +35,7 @@ fn help_offers_every_command_and_option() {
             "diagnose",
             "record",
             "replay",
+            "report",
             "run",
             "demo",
             "doctor",
@@ -116,7 +117,8 @@ fn a_bad_configuration_is_refused_in_one_line_with_its_place() {
 
 #[test]
 fn every_command_has_help() {
-    for command in ["diagnose", "record", "replay", "run", "demo", "doctor", "explain", "completions", "man", "help"]
+    for command in
+        ["diagnose", "record", "replay", "report", "run", "demo", "doctor", "explain", "completions", "man", "help"]
     {
         let output = run(&[command, "--help"]);
         assert!(output.status.success(), "{command}");
@@ -167,7 +169,7 @@ fn usage_errors_are_one_line_and_exit_2() {
     refused(&["explain", "coffee"], "trainmon explain lists all causes");
     refused(&["explain", "\u{1b}[31m\nx"], "no cause is called");
     refused(&["explain", "decode", "--log", "x.csv"], "writes no log");
-    refused(&["man", "report"], "no command is called `report`");
+    refused(&["man", "summary"], "no command is called `summary`");
     refused(&["-p", "1", "\u{1b}[31m\nx"], "trainmon");
 }
 

@@ -1,0 +1,131 @@
+//! What a report of a whole run says besides its verdict: how long each verdict held, when it changed, and where the run ran.
+//! Markdown and HTML lay out the same sections.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::report::{Column, Section, SectionBody, sections};
+use crate::diagnosis::Verdict;
+use crate::history::run::WholeRun;
+use crate::sample::recording::Header;
+use crate::text::format::{UNMEASURED, bytes, duration, precise, whole_percent as percent};
+
+/// Most changes of the verdict that are listed, the longest ones.
+const CHANGES_LISTED: usize = 40;
+
+/// A whole run, and where it came from.
+#[derive(Debug)]
+pub struct RunReport<'r> {
+    /// The run.
+    pub run: &'r WholeRun,
+    /// The head of its recording.
+    pub header: &'r Header,
+    /// Why its end is missing, in one line, if it is.
+    pub note: Option<String>,
+    /// The zone of the times of day.
+    pub zone: TimeZone,
+}
+
+impl RunReport<'_> {
+    /// The verdict that it is about, and for how many seconds it held; `None` for a run without samples.
+    pub fn verdict(&self) -> Option<(&Verdict, f64)> {
+        self.run.verdict().map(|(verdict, seconds)| (&**verdict, seconds))
+    }
+
+    /// `2026-02-03 04:05:06 UTC, 6m12s`: when the run was watched, and for how long.
+    pub(super) fn when(&self) -> String {
+        let began =
+            self.run.began_unix_ms.map_or(UNMEASURED.to_owned(), |ms| self.moment(ms, "%Y-%m-%d %H:%M:%S %Z"));
+        format!("{began}, {}", duration(self.run.totals.watched_s))
+    }
+
+    /// For how long the verdict held: `held for 5m of 6m12s`.
+    pub(super) fn held(&self) -> Option<String> {
+        let (_, seconds) = self.verdict()?;
+        Some(format!("held for {} of {}", duration(seconds), duration(self.run.totals.watched_s)))
+    }
+
+    /// Seconds by which its clock is ahead of UTC at the begin.
+    pub(super) fn offset_s(&self) -> i32 {
+        let began = self.run.began_unix_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        began.map_or(0, |began| self.zone.to_offset(began).seconds())
+    }
+
+    fn moment(&self, unix_ms: i64, form: &str) -> String {
+        let Ok(moment) = Timestamp::from_millisecond(unix_ms) else { return UNMEASURED.to_owned() };
+        moment.to_zoned(self.zone.clone()).strftime(form).to_string()
+    }
+
+    /// The sections about the run's verdicts, then all about the one that it is about, then where it ran.
+    pub(super) fn sections(&self) -> Vec<Section> {
+        let mut all = vec![self.classes(), self.changes()];
+        all.extend(self.verdict().map(|(verdict, _)| sections(verdict)).unwrap_or_default());
+        all.push(self.environment());
+        all.retain(|section| !section.is_empty());
+        all
+    }
+
+    fn classes(&self) -> Section {
+        let watched = self.run.totals.watched_s;
+        let rows = self.run.totals.classes().into_iter().map(|(class, seconds)| {
+            vec![class.name().to_owned(), format!("{}%", percent(seconds / watched.max(seconds))), duration(seconds)]
+        });
+        let columns = vec![Column::left("verdict"), Column::right("share"), Column::right("time")];
+        let steps = self.run.totals.steps.filter(|_| watched > 0.0);
+        let steps = steps.map(|steps| format!("{steps} steps, {} a second.", precise(steps as f64 / watched)));
+        Section::new("Time by verdict", SectionBody::Table(columns, rows.collect())).noting(steps)
+    }
+
+    /// The verdicts in their order; where there are too many, the longest.
+    fn changes(&self) -> Section {
+        let mut spans: Vec<_> = self.run.spans.iter().collect();
+        let all = spans.len() as u64 + self.run.dropped;
+        spans.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        spans.truncate(CHANGES_LISTED);
+        spans.sort_by_key(|span| span.from_unix_ms);
+        let unlisted = all - spans.len() as u64;
+        let rows = spans.into_iter().map(|span| {
+            let cause = span.cause.map(|cause| cause.spec_in(span.class).headline).unwrap_or_default();
+            let at = self.moment(span.from_unix_ms, "%H:%M:%S");
+            vec![at, duration(span.seconds), span.class.name().to_owned(), cause.to_owned()]
+        });
+        let columns =
+            vec![Column::left("from"), Column::right("for"), Column::left("verdict"), Column::left("cause")];
+        let note = (unlisted > 0).then(|| format!("and {unlisted} more, none of them longer"));
+        Section::new("The verdict over time", SectionBody::Table(columns, rows.collect())).noting(note)
+    }
+
+    fn environment(&self) -> Section {
+        let Some(last) = &self.run.last else { return Section::new("", SectionBody::Table(Vec::new(), Vec::new())) };
+        let (frame, sample) = (&last.frame, &last.sample);
+        let ours = frame.gpus.iter().filter(|gpu| gpu.attached);
+        let gpus: Vec<String> = ours
+            .map(|gpu| {
+                let name = gpu.name.as_deref().unwrap_or("unknown GPU");
+                let simulated = if gpu.simulated { ", simulated" } else { "" };
+                format!("{} {name}, {}{simulated}", gpu.index, bytes(gpu.memory_total_bytes))
+            })
+            .collect();
+        let driver = sample.gpus.as_ref().and_then(|gpus| gpus.driver.clone());
+        let cpus = frame.job.cpus_allowed.map(|cpus| {
+            let quota = frame.job.cpu_quota_cores.map(|quota| format!(", limited to {}", precise(quota)));
+            format!("{cpus} of {}{}", frame.host.cpus.len(), quota.unwrap_or_default())
+        });
+        let memory = sample.host.as_ref().and_then(|host| host.memory_total_bytes);
+        let workers = self.run.most_workers;
+        let facts = [
+            ("command", self.header.command.clone()),
+            ("PID", self.header.pid.to_string()),
+            ("GPUs", gpus.join("; ")),
+            ("GPU driver", driver.as_deref().unwrap_or_default().to_owned()),
+            ("CPUs", cpus.unwrap_or_default()),
+            ("memory", memory.map(|memory| bytes(Some(memory))).unwrap_or_default()),
+            ("workers", if workers > 0 { workers.to_string() } else { String::new() }),
+            ("sampled", format!("every {} s", precise(self.header.interval_s))),
+            ("recorded by", format!("trainmon {}", self.header.trainmon)),
+        ];
+        let rows = facts.into_iter().filter(|(_, value)| !value.is_empty());
+        let rows = rows.map(|(name, value)| vec![name.to_owned(), value]).collect();
+        Section::new("Environment", SectionBody::Table(vec![Column::left("what"), Column::left("value")], rows))
+    }
+}
