@@ -30,37 +30,30 @@ impl Pen {
     const PLAIN: Self = Self { fg: Color::Reset, bg: Color::Reset, modifier: Modifier::empty() };
 }
 
-impl From<&Cell> for Pen {
-    fn from(cell: &Cell) -> Self {
-        Self { fg: cell.fg, bg: cell.bg, modifier: cell.modifier }
-    }
-}
-
 /// Appends the bytes that show these cells; the first cell is at (0, 0), rows from the top. The terminal must have no
 /// style set before, and has none set afterward.
 pub fn encode<'a>(bytes: &mut Vec<u8>, cells: impl Iterator<Item = (u16, u16, &'a Cell)>) {
-    let cells: Vec<_> = cells.collect();
+    let pen = |cell: &Cell| Pen { fg: cell.fg, bg: cell.bg, modifier: cell.modifier };
+    let cells: Vec<_> = cells.map(|(x, y, cell)| (x, y, cell.symbol(), pen(cell))).collect();
     // The second half of a wide character has no cell and ends a run: the cursor is set again, because terminals
     // disagree about widths.
     let mut runs: Vec<_> = cells.chunk_by(|a, b| (a.0.saturating_add(1), a.1) == (b.0, b.1)).collect();
     let mut styles = vec![Pen::PLAIN];
     runs.sort_by_cached_key(|run| {
-        let style = run.first().map_or(Pen::PLAIN, |(_, _, cell)| Pen::from(*cell));
-        let number = styles.iter().position(|known| *known == style).unwrap_or(styles.len());
-        if number == styles.len() {
+        let style = run.first().map_or(Pen::PLAIN, |first| first.3);
+        let known = styles.iter().position(|known| *known == style);
+        if known.is_none() {
             styles.push(style);
         }
         // Those that keep the style come first.
-        (number, run.iter().any(|(_, _, cell)| Pen::from(*cell) != style))
+        (known.unwrap_or(styles.len() - 1), run.iter().any(|cell| cell.3 != style))
     });
     let mut pen = Pen::PLAIN;
     for run in runs {
-        for (place, (x, y, cell)) in run.iter().enumerate() {
-            if place == 0 {
-                go(bytes, *x, *y);
-            }
-            pen = change(bytes, pen, Pen::from(*cell));
-            bytes.extend_from_slice(cell.symbol().as_bytes());
+        run.first().into_iter().for_each(|(x, y, ..)| go(bytes, *x, *y));
+        for (_, _, symbol, style) in run {
+            pen = change(bytes, pen, *style);
+            bytes.extend_from_slice(symbol.as_bytes());
         }
     }
     change(bytes, pen, Pen::PLAIN);

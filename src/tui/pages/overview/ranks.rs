@@ -20,11 +20,9 @@ pub fn draw(buf: &mut Buffer, area: Rect, frame: &Frame, scene: &Scene<'_>) {
     let theme = scene.theme;
     let (count, room) = (frame.trainers.len(), bars::room(area, buf.area));
     let straggler = straggler(frame, scene);
-    let number = |place: usize| frame.trainers.get(place).map_or(0, |trainer| trainer.number(place));
+    let late = straggler.and_then(|place| Some(frame.trainers.get(place)?.number(place)));
     let mut panel = Panel::new(format!("{count} ranks"), theme.strong());
-    panel
-        .value
-        .extend(straggler.map(|place| (format!("the others wait for rank {}", number(place)), theme.warning())));
+    panel.value.extend(late.map(|rank| (format!("the others wait for rank {rank}"), theme.warning())));
     if count > room {
         panel = panel.with(format!("{room} shown"), theme.dim());
     }

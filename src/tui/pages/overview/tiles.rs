@@ -120,9 +120,7 @@ fn tile(line: ChartLine, name: String, first: String, more: &[Number<'_>], scene
 }
 
 fn with_trouble(mut tile: Tile, trouble: Option<String>, scene: &Scene<'_>) -> Tile {
-    if let Some(trouble) = trouble {
-        tile.panel.value.insert(0, (trouble, scene.theme.warning()));
-    }
+    tile.panel.value.splice(0..0, trouble.map(|trouble| (trouble, scene.theme.warning())));
     tile
 }
 

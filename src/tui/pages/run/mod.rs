@@ -12,7 +12,7 @@ use crate::tui::format;
 use crate::tui::labels::{clock, verdict_name};
 use crate::tui::summary::{self, SummaryLine};
 use crate::tui::widgets::table::{self, Column};
-use crate::tui::widgets::{Drawn, Scene, Text, bars, scrolled};
+use crate::tui::widgets::{Drawn, Scene, Text, bars, scrolled, write_fit};
 
 /// Maximum number of verdict changes listed.
 const CHANGES: usize = 100;
@@ -76,8 +76,7 @@ impl Content for Run {
                 page.each(parts, |buf, rect, (word, seconds, style)| {
                     let share = if total > 0.0 { seconds / total } else { 0.0 };
                     let text = [format!("  {word}"), format::share(Some(share)), format::duration(*seconds)];
-                    let text = table::row(&COLUMNS, text);
-                    buf.set_stringn(rect.x, rect.y, &text, usize::from(rect.width), Style::new());
+                    write_fit(buf, rect, &table::row(&COLUMNS, text), Style::new());
                     let x = rect.x + 42;
                     let bar = Rect { x, width: rect.right().saturating_sub(x).min(BAR), ..rect };
                     bars::share(buf, bar, share, *style, Some(("·", theme.dim())));
