@@ -35,7 +35,7 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
         return Err(unknown(NO_TRAINING));
     }
     if only_others_compute(window) {
-        return Err(unknown(&format!("{NO_TRAINING}{}", limit_of_others(window))));
+        return Err(unknown(&format!("{ONLY_CHILDREN}{}", limit_of_others(window))));
     }
     if let Some((share, sure)) = requests::waits(window, known.has_trained) {
         let words = format!("waits for requests {} of the time", percent(share));
@@ -47,6 +47,8 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
 }
 
 const NO_TRAINING: &str = "this does not look like training: no machine-learning library, no workers, no GPU in use";
+const ONLY_CHILDREN: &str = "this does not look like training: child processes do most of the computing, and there is no \
+                             machine-learning library and no GPU in use";
 
 /// The job shows no sign of machine learning, and its children do most of its computing: a pool that renders, converts or
 /// simulates.
@@ -62,7 +64,7 @@ fn limit_of_others(window: &Features) -> &'static str {
     let cpu = &window.cpu;
     let full = cpu.full.is_some_and(|full| full >= CORES_FULL) && cpu.job.unwrap_or(0.0) > cpu.others.unwrap_or(0.0);
     let enough = window.workers.as_ref().is_some_and(|workers| workers.count as f64 >= cpu.usable());
-    if full && enough { "; its child processes fill the CPUs it may use" } else { "" }
+    if full && enough { "; they fill the CPUs it may use" } else { "" }
 }
 
 /// The phase that the stacks show: importing, compiling, validating.
