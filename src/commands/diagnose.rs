@@ -69,22 +69,12 @@ fn is_dumb() -> bool {
 
 /// The verdict of a recording. What is missing at its end is told on standard error.
 fn replay(settings: &Settings, path: &Path) -> anyhow::Result<Arc<Verdict>> {
-    let which = || format!("recording {}", path.display());
-    let mut recording = Recording::open(path).with_context(which)?;
+    let mut recording = Recording::open(path).with_context(|| format!("recording {}", path.display()))?;
     let pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
     let mut damage = None;
     let whole = recording.by_ref().map_while(|sample| sample.map_err(|error| damage = Some(error)).ok());
     let Ok(verdict) = pipeline.last_verdict(whole.map(Ok::<_, Infallible>));
-    // One line, whether there is a verdict or not.
-    match (verdict, recording.ended_early(damage.as_ref())) {
-        (Some(verdict), Some(why)) => {
-            errors::note(&format!("{}: {why}", which()));
-            Ok(verdict)
-        }
-        (Some(verdict), None) => Ok(verdict),
-        (None, Some(why)) => anyhow::bail!("{}: {why}", which()),
-        (None, None) => anyhow::bail!("{}: no samples in it: it was stopped before the first", which()),
-    }
+    Ok(super::with_its_end(verdict, recording.ended_early(damage.as_ref()), path)?.0)
 }
 
 fn live(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Arc<Verdict>> {

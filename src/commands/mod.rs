@@ -31,7 +31,7 @@ use serde::Serialize;
 use crate::collector;
 use crate::config::Settings;
 use crate::diagnosis::Verdict;
-use crate::errors::ExitCode;
+use crate::errors::{self, ExitCode};
 use crate::jobs::candidates::scan::Places;
 use crate::jobs::session::{self, EndSignals, Reopening, Session};
 use crate::outputs::log::LogOut;
@@ -108,6 +108,20 @@ fn written(out: &LogOut, [one, many, done]: [&str; 3], (count, elsewhere): (u64,
         Some(what) => format!("{all} {done}, but {path} {what} since"),
         None if elsewhere > 0 => format!("{all}, the last {} of them in {path}{size}", count - elsewhere),
         None => format!("{all} in {path}{size}"),
+    }
+}
+
+/// What was made of a recording, with a note of what is missing at its end. That is one line on standard error, too, or where
+/// nothing could be made of it, the error.
+fn with_its_end<T>(made: Option<T>, missing: Option<String>, path: &Path) -> anyhow::Result<(T, Option<String>)> {
+    let line = |why: &str| format!("recording {}: {why}", path.display());
+    match (made, missing) {
+        (Some(made), missing) => {
+            missing.iter().for_each(|why| errors::note(&line(why)));
+            Ok((made, missing))
+        }
+        (None, Some(why)) => anyhow::bail!(line(&why)),
+        (None, None) => anyhow::bail!(line("no samples in it: it was stopped before the first")),
     }
 }
 

@@ -40,8 +40,8 @@ impl ReportFormat {
 /// Reads a recording and writes the report.
 pub fn run(settings: &Settings, arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
     let format = ReportFormat::of_path(&arguments.output)?;
-    let which = || format!("recording {}", arguments.file.display());
-    let mut recording = Recording::open(&arguments.file).with_context(which)?;
+    let mut recording =
+        Recording::open(&arguments.file).with_context(|| format!("recording {}", arguments.file.display()))?;
     let mut pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
     let (mut whole, mut damage) = (WholeRun::default(), None);
     for sample in recording.by_ref() {
@@ -50,14 +50,8 @@ pub fn run(settings: &Settings, arguments: &ReportArgs) -> anyhow::Result<ExitCo
             Err(error) => damage = Some(error),
         }
     }
-    let note = recording.ended_early(damage.as_ref());
-    if whole.last.is_none() {
-        let why = note.unwrap_or_else(|| "no samples in it: it was stopped before the first".to_owned());
-        anyhow::bail!("{}: {why}", which());
-    }
-    if let Some(why) = &note {
-        errors::note(&format!("{}: {why}", which()));
-    }
+    let whole = whole.last.is_some().then_some(whole);
+    let (whole, note) = super::with_its_end(whole, recording.ended_early(damage.as_ref()), &arguments.file)?;
     let report = RunReport { run: &whole, header: &recording.header, note, zone: zone::local() };
     let text = match format {
         ReportFormat::Html => html::html(&report),
