@@ -18,6 +18,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[DEVICE, POWER, MAIN_WAIT],
     source: "NVML: utilization is the share of the last sample period in which a kernel ran; high power with it \
         means that the kernels fill the GPU",
+    confirmed: Confirmed::LabelledWorkloads,
     limits: "without power readings, a GPU that is busy with small kernels looks the same (under-filled). A host \
         that spins while it waits for the GPU looks busy, but is not the limit",
     advice: advice![

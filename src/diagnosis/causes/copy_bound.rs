@@ -36,6 +36,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[PCIE, DEVICE, POWER],
     source: "nvmlDeviceGetPcieThroughput samples 20 ms per query; the link carries generation x width, minus 10 to \
         20 percent for its protocol. The host stages a cudaMemcpy from pageable memory (CUDA programming guide)",
+    confirmed: Confirmed::LabelledWorkloads,
     limits: "each sample is short, so bursts are missed or overstated. Only stacks tell copies from pageable \
         memory from other work on the host",
     advice: advice![

@@ -42,7 +42,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[MAIN_WAIT, MAIN_STACKS, DEVICE, STEPS],
     source: "CUDA programming guide, asynchronous execution: reading a value on the host waits for all work before \
         it. Such an implicit wait has no Python frame of its own, so the user's line repeats",
-    confirmed: Confirmed::FakeDeviceOnly,
     limits: "a wait measures the queue in front of it, not the cost of the line: removing one shows the next. \
         CUDA's default wait may spin, and then looks like work on one line",
     advice: advice![

@@ -38,7 +38,6 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[MAIN_WAIT, MAIN_TIME, MAIN_STACKS, DEVICE],
     source: "the GPU runs dry when the host launches nothing, so what the loop does meanwhile is what to change. A \
         thread that spins stays on one line; Python work moves over many",
-    confirmed: Confirmed::FakeDeviceOnly,
     limits: "without stacks and without workers, loading in the loop looks the same \
         (data-loader/in-process-loading), and so does a wait for the GPU that spins",
     advice: advice![

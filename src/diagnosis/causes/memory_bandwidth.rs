@@ -21,6 +21,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[DEVICE, DEVICE_MEMORY],
     source: "nvmlUtilization_t.memory: share of time in which GPU memory was read or written; GPM's DRAM activity \
         measures the bandwidth itself",
+    confirmed: Confirmed::LabelledWorkloads,
     limits: "without GPM, the number counts time with any access rather than bandwidth, so it overstates",
     advice: advice![
         "Fuse elementwise operations; use bf16 and channels_last"

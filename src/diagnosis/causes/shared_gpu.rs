@@ -25,6 +25,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     },
     signals: &[DEVICE, DEVICE_PROCESSES],
     source: "without MPS, processes take turns on a GPU: while one runs, the others wait",
+    confirmed: Confirmed::LabelledWorkloads,
     limits: "inside a container the other process may be invisible, and NVML reports the host's PIDs. A display or \
         a service that only holds memory costs nothing",
     advice: advice![

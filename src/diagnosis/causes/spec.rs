@@ -14,7 +14,8 @@ use crate::diagnosis::thresholds::{LARGER_HALF, Threshold};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confirmed {
-    /// Real training programs with a known bottleneck (`tests/workloads`), which does not depend on a GPU.
+    /// Real training programs with a known bottleneck (`tests/workloads`); where the rule depends on a GPU, with a real one
+    /// (`tests/on_gpu.py`).
     LabelledWorkloads,
     /// The same, but the GPU that the rule depends on is simulated.
     FakeDeviceOnly,

@@ -27,6 +27,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[DEVICE, POWER, SM],
     source: "NVML utilization counts time with at least one kernel, however small; power or SM activity shows how \
         much of the GPU it used",
+    confirmed: Confirmed::LabelledWorkloads,
     limits: "memory-bound work draws less power too. A host that does nothing but launch tiny kernels looks the \
         same (cpu/launch-bound); so does a GPU that waits in a collective",
     advice: advice![
