@@ -2,6 +2,9 @@
 //! run's totals are derived from it. No clock and no I/O; what can be derived is not kept.
 
 pub mod archive;
+pub mod digest;
+pub mod environment;
+pub mod interval;
 mod loop_time;
 mod packed;
 pub mod run;

@@ -20,6 +20,7 @@ pub mod run;
 pub mod screen;
 mod screen_loop;
 pub mod shell;
+pub mod whole_run;
 
 use std::io::Write;
 use std::path::Path;

@@ -1,11 +1,14 @@
 //! `trainmon record`: every sample into a file, without a screen.
 
+use std::sync::Arc;
+
 use crate::cli::RecordArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode};
 use crate::jobs::session::{EndSignals, Session, block_on};
 use crate::outputs::log::{Existing, LogOut, write_error};
 use crate::outputs::{anonymise, recording, text};
+use crate::pipeline::Pipeline;
 use crate::sample::recording::{Header, SCHEMA};
 
 type Recorder = recording::Recorder<LogOut>;
@@ -40,14 +43,22 @@ async fn watch(
     let path = &arguments.output;
     let out = LogOut::open("recording", path, existing)?;
     let mut recorder = Recorder::new(out, header).map_err(|error| write_error("recording", path, error))?;
+    let mut anonymous = arguments.anonymise.then(|| Pipeline::of_recording(header, None));
     let mut last = None;
     super::each_tick(session, listening, |tick| {
         follow(&mut recorder)?;
         let Some(tick) = tick else { return Ok(()) };
-        let written = if arguments.anonymise {
-            recorder.write(&anonymise::sample(&tick.sample))
-        } else {
-            recorder.write(&tick.sample)
+        let written = match &mut anonymous {
+            // The digest is made of what is written.
+            Some(pipeline) => {
+                let sample = Arc::new(anonymise::sample(&tick.sample));
+                recorder.digest(&pipeline.push(Arc::clone(&sample)));
+                recorder.write(&sample)
+            }
+            None => {
+                recorder.digest(&tick);
+                recorder.write(&tick.sample)
+            }
         };
         last = Some(tick);
         written.map_err(|error| recorder.out.cannot_write(error))

@@ -2,19 +2,14 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 
-use anyhow::Context;
-
+use super::whole_run::{self, ReadRun};
 use crate::cli::ReportArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode, Failure};
-use crate::history::run::WholeRun;
 use crate::outputs::log::LogOut;
 use crate::outputs::run_report::RunReport;
 use crate::outputs::{html, markdown};
-use crate::pipeline::Pipeline;
-use crate::sources::recording::Recording;
 use crate::zone;
 
 /// A format of a report, by the ending of its file.
@@ -40,19 +35,8 @@ impl ReportFormat {
 /// Reads a recording and writes the report.
 pub fn run(settings: &Settings, arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
     let format = ReportFormat::of_path(&arguments.output)?;
-    let mut recording =
-        Recording::open(&arguments.file).with_context(|| format!("recording {}", arguments.file.display()))?;
-    let mut pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
-    let (mut whole, mut damage) = (WholeRun::default(), None);
-    for sample in recording.by_ref() {
-        match sample {
-            Ok(sample) => whole.push(pipeline.push(Arc::new(sample))),
-            Err(error) => damage = Some(error),
-        }
-    }
-    let whole = whole.last.is_some().then_some(whole);
-    let (whole, note) = super::with_its_end(whole, recording.ended_early(damage.as_ref()), &arguments.file)?;
-    let report = RunReport { run: &whole, header: &recording.header, note, zone: zone::local() };
+    let ReadRun { run, header, note } = whole_run::read(settings, &arguments.file)?;
+    let report = RunReport { run: &run, header: &header, note, zone: zone::local() };
     let text = match format {
         ReportFormat::Html => html::html(&report),
         ReportFormat::Markdown => markdown::run(&report),

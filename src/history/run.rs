@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::archive::Limits;
+use super::environment::Environment;
+use super::interval::Interval;
 use super::loop_time::LoopTime;
 use super::timeline::{Timeline, TimelinePoint, TimelineWindow};
-use super::totals::Totals;
+use super::totals::{Totals, WatchedTime};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::Class;
@@ -44,14 +46,18 @@ pub struct WholeRun {
     pub spans: VecDeque<VerdictSpan>,
     /// Verdicts before those.
     pub dropped: u64,
-    /// The newest tick.
-    pub last: Option<Arc<Tick>>,
+    /// The newest frame, where there are ticks.
+    pub frame: Option<Arc<Frame>>,
+    /// Where it ran.
+    pub environment: Environment,
     /// Most workers at a time.
-    pub most_workers: usize,
+    pub most_workers: u32,
     /// Wall clock at the first sample, milliseconds since 1970.
     pub began_unix_ms: Option<i64>,
     timeline: Timeline,
     loop_time: LoopTime,
+    /// Wall clock at the end of the newest interval, milliseconds since 1970, and its verdict.
+    last: Option<(i64, Arc<Verdict>)>,
 }
 
 impl Default for WholeRun {
@@ -60,34 +66,46 @@ impl Default for WholeRun {
             totals: Totals::default(),
             spans: VecDeque::new(),
             dropped: 0,
-            last: None,
+            frame: None,
+            environment: Environment::default(),
             most_workers: 0,
             began_unix_ms: None,
             timeline: Timeline::new(LIMITS),
             loop_time: LoopTime::default(),
+            last: None,
         }
     }
 }
 
 impl WholeRun {
     /// Adds the next tick.
-    pub fn push(&mut self, tick: Arc<Tick>) {
-        let Tick { frame, verdict, .. } = &*tick;
-        let shares = self.loop_time.shares(frame, verdict);
-        self.timeline.push(frame, verdict.class, verdict.steps.per_s, shares);
-        self.totals.push(frame, verdict, shares);
-        self.span(frame, verdict);
-        self.most_workers = self.most_workers.max(frame.workers.len());
-        self.began_unix_ms.get_or_insert(frame.unix_ms);
-        self.last = Some(tick);
+    pub fn push(&mut self, tick: &Tick) {
+        let shares = self.loop_time.shares(&tick.frame, &tick.verdict);
+        self.add(&Interval::new(&tick.frame, &tick.verdict, shares), &tick.verdict);
+        self.environment.update(tick);
+        self.frame = Some(Arc::clone(&tick.frame));
     }
 
-    fn span(&mut self, frame: &Frame, verdict: &Verdict) {
-        let seconds = if frame.gap || !frame.seconds.is_finite() { 0.0 } else { frame.seconds.max(0.0) };
+    /// Adds the next interval, of which there is no tick.
+    pub fn add(&mut self, interval: &Interval, verdict: &Arc<Verdict>) {
+        self.timeline.add(interval.point);
+        self.totals.add(interval.time, verdict, interval.shares());
+        self.span(interval.time, verdict);
+        self.most_workers = self.most_workers.max(interval.workers);
+        self.began_unix_ms.get_or_insert(interval.time.unix_ms);
+        self.last = Some((interval.time.unix_ms, Arc::clone(verdict)));
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
+    fn span(&mut self, WatchedTime { unix_ms, seconds, .. }: WatchedTime, verdict: &Verdict) {
         match self.spans.back_mut() {
             Some(last) if (last.class, last.cause) == (verdict.class, verdict.cause) => last.seconds += seconds,
             _ => {
-                let from_unix_ms = frame.unix_ms.saturating_sub((seconds * 1000.0) as i64);
+                let from_unix_ms = unix_ms.saturating_sub((seconds * 1000.0) as i64);
                 let (class, cause) = (verdict.class, verdict.cause);
                 self.spans.push_back(VerdictSpan { class, cause, from_unix_ms, seconds });
             }
@@ -104,7 +122,7 @@ impl WholeRun {
         let costliest =
             self.totals.costliest().filter(|cause| cause.seconds >= WORTH_A_REPORT * self.totals.watched_s);
         let last = || {
-            let verdict = &self.last.as_ref()?.verdict;
+            let (_, verdict) = self.last.as_ref()?;
             Some((verdict, self.totals.seconds_of(verdict)))
         };
         costliest.map(|cause| (&cause.verdict, cause.seconds)).or_else(last)
@@ -117,7 +135,7 @@ impl WholeRun {
         most: u16,
         values: impl Fn(&TimelinePoint) -> [Option<f32>; N],
     ) -> Vec<(i64, [Option<f32>; N])> {
-        let (Some(first_ns), Some(latest), Some(last)) =
+        let (Some(first_ns), Some(latest), Some((last_unix_ms, _))) =
             (self.timeline.first_ns(), self.timeline.latest(), &self.last)
         else {
             return Vec::new();
@@ -140,7 +158,7 @@ impl WholeRun {
         let mean = |(sum, weight): (f32, f32)| (weight > 0.0).then(|| sum / weight);
         let columns = sums.into_iter().rev().enumerate().map(|(back, sums)| {
             let ago_ms = (back as u64).saturating_mul(column_ns) / 1_000_000;
-            let unix_ms = last.frame.unix_ms.saturating_sub(i64::try_from(ago_ms).unwrap_or(i64::MAX));
+            let unix_ms = last_unix_ms.saturating_sub(i64::try_from(ago_ms).unwrap_or(i64::MAX));
             (unix_ms, sums.map(mean))
         });
         let mut columns: Vec<_> = columns.collect();
@@ -171,7 +189,9 @@ mod tests {
 
     fn run(ticks: impl IntoIterator<Item = Arc<Tick>>) -> WholeRun {
         let mut run = WholeRun::default();
-        ticks.into_iter().for_each(|tick| run.push(tick));
+        for tick in ticks {
+            run.push(&tick);
+        }
         run
     }
 

@@ -83,9 +83,11 @@ impl Timeline {
     /// Adds the values of a frame with the class and the steps per second of its verdict, and the shares of the loop's
     /// time, dropping the oldest when full.
     pub fn push(&mut self, frame: &Frame, class: Class, steps_per_s: Option<f64>, shares: Option<TimeSplit>) {
-        let mut point = TimelinePoint::from_frame(frame, class);
-        point.steps = Compact::new(steps_per_s);
-        point.shares = shares.map(|shares| shares.values().map(|share| share as f32));
+        self.add(TimelinePoint::new(frame, class, steps_per_s, shares));
+    }
+
+    /// Adds a point, dropping the oldest when full.
+    pub fn add(&mut self, mut point: TimelinePoint) {
         if self.points.back().is_some_and(|last| point.end_ns < last.end_ns) {
             // The clock went backwards: what was there has no place on this axis any more.
             *self = Self::within(self.bounds);

@@ -4,10 +4,31 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::pipeline::same_cause;
 use crate::rates::Frame;
 use crate::rates::time_split::TimeSplit;
+
+/// When an interval was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct WatchedTime {
+    /// Wall clock at its end, milliseconds since 1970.
+    pub unix_ms: i64,
+    /// Its length, seconds; 0 for what was not watched.
+    pub seconds: f64,
+    /// It was not watched.
+    pub gap: bool,
+}
+
+impl WatchedTime {
+    /// The time of a frame.
+    pub fn of_frame(frame: &Frame) -> Self {
+        let seconds = if frame.gap || !frame.seconds.is_finite() { 0.0 } else { frame.seconds.max(0.0) };
+        Self { unix_ms: frame.unix_ms, seconds, gap: frame.gap }
+    }
+}
 
 /// A stretch of time with one class and cause.
 #[derive(Debug, Clone)]
@@ -47,7 +68,12 @@ pub struct Totals {
 impl Totals {
     /// Adds an interval with its verdict and the shares of the loop's time. A gap, which was not watched, does not count.
     pub fn push(&mut self, frame: &Frame, verdict: &Arc<Verdict>, shares: Option<TimeSplit>) {
-        let seconds = if frame.gap || !frame.seconds.is_finite() { 0.0 } else { frame.seconds.max(0.0) };
+        self.add(WatchedTime::of_frame(frame), verdict, shares);
+    }
+
+    /// The same for what is known of a frame's time.
+    pub fn add(&mut self, time: WatchedTime, verdict: &Arc<Verdict>, shares: Option<TimeSplit>) {
+        let seconds = time.seconds;
         self.watched_s += seconds;
         self.steps = verdict.steps.count.or(self.steps);
         if let Some(shares) = shares {
@@ -59,15 +85,15 @@ impl Totals {
         } else {
             self.causes.push(CauseTime { verdict: Arc::clone(verdict), seconds });
         }
-        self.stretch(frame, verdict, seconds);
+        self.stretch(time, verdict);
     }
 
-    fn stretch(&mut self, frame: &Frame, verdict: &Arc<Verdict>, seconds: f64) {
+    fn stretch(&mut self, WatchedTime { seconds, gap, unix_ms }: WatchedTime, verdict: &Arc<Verdict>) {
         match &mut self.running {
-            Some(running) if !frame.gap && same_cause(&running.verdict, verdict) => running.seconds += seconds,
+            Some(running) if !gap && same_cause(&running.verdict, verdict) => running.seconds += seconds,
             running => {
                 let verdict = Arc::clone(verdict);
-                *running = Some(Stretch { verdict, seconds, from_unix_ms: frame.unix_ms });
+                *running = Some(Stretch { verdict, seconds, from_unix_ms: unix_ms });
             }
         }
         if let Some(running) = &self.running

@@ -37,7 +37,7 @@ pub fn html(report: &RunReport<'_>) -> String {
     match verdict {
         Some(verdict) => {
             answer(&mut out, report, verdict);
-            let frame = report.run.last.as_ref().map(|tick| &*tick.frame);
+            let frame = report.run.frame.as_deref();
             pipeline(&mut out, &stages(verdict, frame));
         }
         None => tag(&mut out, "p class=\"note\"", "This recording has no samples to judge."),

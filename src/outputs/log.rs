@@ -52,6 +52,7 @@ impl CsvLog<LogOut> {
     /// One line: the log is gone, and nothing can be written in its place.
     pub fn follow(&mut self) -> anyhow::Result<Option<String>> {
         let change = self.out.follow()?;
+        self.out.moved = None;
         if matches!(change, Change::Emptied | Change::Renewed) {
             self.header_written = false;
         }

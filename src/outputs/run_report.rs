@@ -96,28 +96,28 @@ impl RunReport<'_> {
     }
 
     fn environment(&self) -> Section {
-        let Some(last) = &self.run.last else { return Section::new("", SectionBody::Table(Vec::new(), Vec::new())) };
-        let (frame, sample) = (&last.frame, &last.sample);
-        let ours = frame.gpus.iter().filter(|gpu| gpu.attached);
-        let gpus: Vec<String> = ours
-            .map(|gpu| {
-                let name = gpu.name.as_deref().unwrap_or("unknown GPU");
-                let simulated = if gpu.simulated { ", simulated" } else { "" };
-                format!("{} {name}, {}{simulated}", gpu.index, bytes(gpu.memory_total_bytes))
-            })
-            .collect();
-        let driver = sample.gpus.as_ref().and_then(|gpus| gpus.driver.clone());
-        let cpus = frame.job.cpus_allowed.map(|cpus| {
-            let quota = frame.job.cpu_quota_cores.map(|quota| format!(", limited to {}", precise(quota)));
-            format!("{cpus} of {}{}", frame.host.cpus.len(), quota.unwrap_or_default())
+        if self.run.is_empty() {
+            return Section::new("", SectionBody::Table(Vec::new(), Vec::new()));
+        }
+        let environment = &self.run.environment;
+        let gpus = environment.gpus.iter().map(|gpu| {
+            let name = gpu.name.as_deref().unwrap_or("unknown GPU");
+            let simulated = if gpu.simulated { ", simulated" } else { "" };
+            format!("{} {name}, {}{simulated}", gpu.index, bytes(gpu.memory_bytes))
         });
-        let memory = sample.host.as_ref().and_then(|host| host.memory_total_bytes);
+        let gpus: Vec<String> = gpus.collect();
+        let cpus = environment.cpus_allowed.map(|allowed| {
+            let of = environment.cpus.map(|cpus| format!(" of {cpus}")).unwrap_or_default();
+            let quota = environment.cpu_quota.map(|quota| format!(", limited to {}", precise(quota)));
+            format!("{allowed}{of}{}", quota.unwrap_or_default())
+        });
+        let memory = environment.memory_bytes;
         let workers = self.run.most_workers;
         let facts = [
             ("command", self.header.command.clone()),
             ("PID", self.header.pid.to_string()),
             ("GPUs", gpus.join("; ")),
-            ("GPU driver", driver.as_deref().unwrap_or_default().to_owned()),
+            ("GPU driver", environment.driver.clone().unwrap_or_default()),
             ("CPUs", cpus.unwrap_or_default()),
             ("memory", memory.map(|memory| bytes(Some(memory))).unwrap_or_default()),
             ("workers", if workers > 0 { workers.to_string() } else { String::new() }),

@@ -2,6 +2,10 @@
 //! line.
 //!
 //! Any program that reads zstd and JSON lines can read it: `zstdcat run.tmz | jq .job.alive`.
+//!
+//! Between the frames are digests, in frames that such a program skips (RFC 8878, 3.1.2): what a report needs of the samples
+//! since the digest before. Each ends with three numbers, little-endian: the bytes between the end of the frame before and its
+//! own begin (8 bytes), its own length (4 bytes), and [`DIGEST_MARK`]. So they are found from the last one back to the first.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +15,13 @@ pub const SCHEMA: u32 = 2;
 
 /// Longest line, bytes without the newline, so that readers know how much room they need.
 pub const LINE_MAX: usize = 8 << 20;
+
+/// The number that begins a digest: one of those of skippable frames.
+pub const DIGEST_FRAME: u32 = 0x184D_2A5D;
+/// The last bytes of a digest.
+pub const DIGEST_MARK: [u8; 8] = *b"tm-digst";
+/// The numbers that end a digest, bytes.
+pub const DIGEST_END: usize = 8 + 4 + DIGEST_MARK.len();
 
 /// The first line of a recording.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

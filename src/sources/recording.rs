@@ -3,11 +3,12 @@
 //! A recording that is damaged, or cut off by a crash, yields the samples before the damage, and a note. Memory is
 //! bounded by what a file of its size can hold.
 
+pub mod digests;
 mod weight;
 
 use std::cmp::Ordering;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use weight::Counted;
@@ -22,6 +23,9 @@ use super::secrets;
 /// Largest window of a frame that is decompressed, as a power of two: trainmon's own frames hold at most a sample of 8
 /// MiB after 4 MiB of others.
 const WINDOW_LOG_MAX: u32 = 25;
+
+/// Bytes that are decompressed at a time: where they are damaged, all of them are lost.
+const INPUT_PIECE: usize = 2048;
 
 /// Why a recording cannot be read, in one line each.
 #[derive(Debug, thiserror::Error)]
@@ -74,10 +78,28 @@ impl Recording<File> {
     /// # Errors
     /// [`RecordingError`].
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        match regular_file::open(path)? {
-            Ok(file) => Self::new(file),
-            Err(kind) => Err(RecordingError::Other(format!("it is a {kind}"))),
-        }
+        Self::new(Self::file(path)?)
+    }
+
+    /// Opens a file that may be a recording.
+    ///
+    /// # Errors
+    /// [`RecordingError`].
+    pub fn file(path: &Path) -> Result<File, RecordingError> {
+        regular_file::open(path)?.map_err(|kind| RecordingError::Other(format!("it is a {kind}")))
+    }
+}
+
+impl Recording<File> {
+    /// Goes on with the samples from `offset`, where a frame begins; `samples` of them are before it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn go_on_at(&mut self, mut file: &File, offset: u64, samples: u64) -> Result<(), RecordingError> {
+        file.seek(SeekFrom::Start(offset))?;
+        self.lines = RecordingLines::new(file.try_clone()?)?;
+        (self.samples, self.lines.number) = (samples, samples + 1);
+        Ok(())
     }
 }
 
@@ -192,7 +214,8 @@ struct RecordingLines<R: Read> {
 
 impl<R: Read> RecordingLines<R> {
     fn new(from: R) -> io::Result<Self> {
-        let mut decoder = zstd::stream::read::Decoder::new(Counted::new(from))?;
+        let from = BufReader::with_capacity(INPUT_PIECE, Counted::new(from));
+        let mut decoder = zstd::stream::read::Decoder::with_buffer(from)?;
         decoder.window_log_max(WINDOW_LOG_MAX)?;
         Ok(Self { input: BufReader::new(decoder), weight: 0, line: Vec::new(), number: 0 })
     }

@@ -329,7 +329,10 @@ fn recording_of(samples: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut recorder = Recorder::new(&mut bytes, &Header { schema: SCHEMA, pid: 7, ..Header::default() }).unwrap();
     for sequence in 0..samples {
-        let sample = Sample { sequence, monotonic_ns: (sequence + 1) * 1_000_000_000, ..Sample::default() };
+        let mut sample = Sample { sequence, monotonic_ns: (sequence + 1) * 1_000_000_000, ..Sample::default() };
+        // Text that hardly compresses: real samples have a few thousand bytes, too.
+        let noise = (0..600_u64).map(|at| (at + sequence * 977).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40);
+        sample.sources.job.reason = Some(noise.map(|number| format!("{number:x}")).collect::<String>().into());
         recorder.write(&sample).unwrap();
     }
     recorder.flush().unwrap();

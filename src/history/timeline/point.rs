@@ -1,5 +1,7 @@
 //! The drawn values of one frame, or the means over several.
 
+use serde::{Deserialize, Serialize};
+
 use crate::diagnosis::verdict::Class;
 use crate::rates::chain::paths::{WaitEnd, WaitPath};
 use crate::rates::frame::GpuRates;
@@ -16,7 +18,7 @@ const VALUES: usize = 22;
 const SLACK_NS: u64 = 1000;
 
 /// An optional number in four bytes. Nothing is NaN, which no measured value is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Compact(f32);
 
 impl Compact {
@@ -38,7 +40,7 @@ impl Default for Compact {
 }
 
 /// An optional whole percentage from 0 to 100, in a byte.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Percent(u8);
 
 impl Percent {
@@ -65,7 +67,7 @@ impl Default for Percent {
 macro_rules! point {
     ($frame:ident; $($(#[$doc:meta])+ $name:ident: $value:expr,)+) => {
         /// The drawn values of one frame, or their means over a run of frames.
-        #[derive(Debug, Clone, Copy, Default)]
+        #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
         pub struct TimelinePoint {
             /// CLOCK_MONOTONIC at the start of the interval, nanoseconds.
             pub start_ns: u64,
@@ -163,6 +165,13 @@ point! {
 }
 
 impl TimelinePoint {
+    /// Takes the drawn values from a frame, with the class and the steps per second of its verdict, and the shares of the
+    /// loop's time.
+    pub fn new(frame: &Frame, class: Class, steps_per_s: Option<f64>, shares: Option<TimeSplit>) -> Self {
+        let shares = shares.map(|shares| shares.values().map(|share| share as f32));
+        Self { steps: Compact::new(steps_per_s), shares, ..Self::from_frame(frame, class) }
+    }
+
     /// Makes the point begin no earlier than the previous one ends, and exactly there if it is close.
     pub(super) fn follow(&mut self, before: &Self) {
         if self.start_ns < before.end_ns.saturating_add(SLACK_NS) {

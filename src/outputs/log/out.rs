@@ -28,6 +28,8 @@ pub struct LogOut {
     named: PathBuf,
     /// `None` for pipes, device files and standard output: nothing can be cut back or followed there.
     place: Option<FilePlace>,
+    /// What was written to before, until it is taken.
+    pub(in crate::outputs) moved: Option<File>,
 }
 
 /// Where a regular file is.
@@ -88,7 +90,7 @@ impl LogOut {
     /// One line: the file exists, cannot be written, or is being written by another trainmon.
     pub fn open(what: &'static str, path: &Path, existing: Existing) -> anyhow::Result<Self> {
         let cannot = |error: io::Error| anyhow::anyhow!(explain(what, path, &error));
-        let passing = |file| Self { file, what, named: path.to_path_buf(), place: None };
+        let passing = |file| Self { file, what, named: path.to_path_buf(), place: None, moved: None };
         if path == Path::new("-") {
             // Not buffered by lines, as that of the standard library is.
             return Ok(passing(Stream::stdout().map_err(cannot)?.into()));
@@ -124,7 +126,7 @@ impl LogOut {
             Some(path) => path,
             None => std::path::absolute(path)?,
         };
-        Ok(Self { file, what, named, place: Some(FilePlace { path, id, length }) })
+        Ok(Self { file, what, named, place: Some(FilePlace { path, id, length }), moved: None })
     }
 
     /// Whether it is standard output.
@@ -231,7 +233,7 @@ impl LogOut {
         lock(what, named, &file)?;
         let before = std::mem::replace(&mut place.length, now.len());
         place.id = id(&now);
-        self.file = file;
+        self.moved = Some(std::mem::replace(&mut self.file, file));
         Ok(match now.len() {
             0 => Change::Renewed,
             // A copy of what was written, as editors leave it.

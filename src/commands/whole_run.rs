@@ -1,0 +1,173 @@
+//! Reads a whole run for a report or a comparison: the digests of a recording where it has them, its samples otherwise.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use crate::config::Settings;
+use crate::history::digest::{self, Digested};
+use crate::history::run::WholeRun;
+use crate::pipeline::Pipeline;
+use crate::sample::recording::Header;
+use crate::sources::recording::Recording;
+use crate::sources::recording::digests::Digests;
+
+/// A run that was read.
+#[derive(Debug)]
+pub struct ReadRun {
+    /// It has one interval at least.
+    pub run: WholeRun,
+    /// The head of its recording.
+    pub header: Header,
+    /// What is missing at its end, in one line, if anything is.
+    pub note: Option<String>,
+}
+
+/// Reads the run in this file. What is missing at its end is told on standard error, too.
+pub fn read(settings: &Settings, path: &Path) -> anyhow::Result<ReadRun> {
+    let about = || format!("recording {}", path.display());
+    let file = Recording::file(path).with_context(about)?;
+    let mut recording = Recording::new(file.try_clone()?).with_context(about)?;
+    // Other GPUs give other verdicts.
+    let digested = if settings.gpus.is_none() { by_digests(&file, &recording.header) } else { None };
+    let (mut run, last) = match digested {
+        Some(ByDigests { run, rest: None }) => return Ok(ReadRun { run, header: recording.header, note: None }),
+        Some(ByDigests { run, rest: Some(rest) }) => {
+            recording.go_on_at(&file, rest.offset, rest.samples).with_context(about)?;
+            (run, Some(rest.last))
+        }
+        None => (WholeRun::default(), None),
+    };
+    let mut pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
+    let mut damage = None;
+    for sample in recording.by_ref() {
+        match sample {
+            Ok(sample) => {
+                let is_new = last.is_none_or(|last| sample.sequence > last);
+                let tick = pipeline.push(Arc::new(sample));
+                if is_new {
+                    run.push(&tick);
+                }
+            }
+            Err(error) => damage = Some(error),
+        }
+    }
+    let run = (!run.is_empty()).then_some(run);
+    let (run, note) = super::with_its_end(run, recording.ended_early(damage.as_ref()), path)?;
+    Ok(ReadRun { run, header: recording.header, note })
+}
+
+/// What the digests of a recording say.
+struct ByDigests {
+    run: WholeRun,
+    rest: Option<Rest>,
+}
+
+/// The samples that are still to be read. Those of the last digest come first: what follows is judged together with them.
+struct Rest {
+    offset: u64,
+    /// Samples before that.
+    samples: u64,
+    /// Sequence number of the last sample in a digest.
+    last: u64,
+}
+
+fn by_digests(file: &File, header: &Header) -> Option<ByDigests> {
+    if header.trainmon != env!("CARGO_PKG_VERSION") {
+        return None;
+    }
+    let mut digests = Digests::find(file)?;
+    let (mut run, mut samples, mut newest) = (WholeRun::default(), 0, None);
+    for bytes in digests.by_ref() {
+        let added = digest::add(&mut run, &bytes)?;
+        samples += added.samples;
+        newest = Some(added);
+    }
+    if digests.left > 0 {
+        return None;
+    }
+    let Digested { sequence: last, samples: newest } = newest?;
+    let rest = Rest { offset: digests.last_samples, samples: samples - newest, last };
+    Some(ByDigests { run, rest: (digests.end < digests.file_length).then_some(rest) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outputs::recording::Recorder;
+    use crate::sample::{HostSample, Sample};
+
+    /// A recording of so many seconds, with digests or without.
+    fn recording(seconds: u64, digests: bool) -> Vec<u8> {
+        let header = Header { schema: 2, trainmon: env!("CARGO_PKG_VERSION").into(), ..Header::default() };
+        let mut pipeline = Pipeline::of_recording(&header, None);
+        let mut recorder = Recorder::new(Vec::new(), &header).unwrap();
+        for second in 0..seconds {
+            let monotonic_ns = second * 1_000_000_000;
+            let cpus = vec![crate::sample::CpuTimes { user: second * 40, idle: second * 60, ..Default::default() }];
+            let host = HostSample { monotonic_ns, cpus, memory_total_bytes: Some(1 << 30), ..HostSample::default() };
+            let host = Some(Arc::new(host));
+            let unix_ms = 1_770_000_000_000 + second as i64 * 1000;
+            let sample = Sample { sequence: second, unix_ms, monotonic_ns, host, ..Sample::default() };
+            if digests {
+                recorder.digest(&pipeline.push(Arc::new(sample.clone())));
+            }
+            recorder.write(&sample).unwrap();
+        }
+        recorder.flush().unwrap();
+        recorder.out
+    }
+
+    fn read_bytes(bytes: &[u8]) -> anyhow::Result<ReadRun> {
+        let file = tempfile::NamedTempFile::new()?;
+        std::fs::write(file.path(), bytes)?;
+        read(&Settings::default(), file.path())
+    }
+
+    /// What a report draws and lists.
+    fn shown(run: &WholeRun) -> String {
+        let columns = run.columns(500, |point| [point.cpu.get().map(|cpu| (cpu * 10.0).round())]);
+        let totals = (run.totals.watched_s, run.totals.classes(), run.totals.steps);
+        format!("{totals:?} {:?} {:?} {:?} {columns:?}", run.spans, run.environment, run.began_unix_ms)
+    }
+
+    #[test]
+    fn digests_say_what_the_samples_say() {
+        for seconds in [1, 7, 300, 301, 1000] {
+            let (with, without) = (recording(seconds, true), recording(seconds, false));
+            let (with, without) = (read_bytes(&with).unwrap(), read_bytes(&without).unwrap());
+            assert_eq!((&with.note, &with.header), (&None, &without.header));
+            assert!(with.run.frame.is_some());
+            assert_eq!(shown(&with.run), shown(&without.run), "{seconds} s");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_last_digest_is_read_too() {
+        let bytes = recording(1000, true);
+        let ends: Vec<_> =
+            bytes.windows(8).enumerate().filter(|(_, bytes)| *bytes == b"tm-digst").map(|(at, _)| at + 8).collect();
+        assert_eq!(ends.len(), 4);
+        let cut = (ends[2] + ends[3]) / 2;
+        let seconds = |bytes: &[u8]| read_bytes(bytes).map(|read| (read.run.totals.watched_s, read.note));
+        assert_eq!(seconds(&bytes[..ends[2]]).unwrap(), (899.0, None));
+        let (watched_s, note) = seconds(&bytes[..cut]).unwrap();
+        assert!((899.0..999.0).contains(&watched_s), "{watched_s}");
+        assert!(note.is_some_and(|note| note.contains(&format!("after {} samples", watched_s + 1.0))));
+    }
+
+    #[test]
+    fn damaged_digests_are_not_believed() {
+        let bytes = recording(700, true);
+        let last = bytes.len() - 1;
+        // Marks, lengths, compressed bytes: wherever it is damaged, the samples are read.
+        for at in [last, last - 9, last - 12, last - 19, last - 40] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            let read = read_bytes(&damaged);
+            assert!(read.is_ok_and(|read| (399.0..=699.0).contains(&read.run.totals.watched_s)), "{at}");
+        }
+    }
+}

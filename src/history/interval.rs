@@ -1,0 +1,54 @@
+//! One interval of a run in the few numbers that a report or a comparison needs. It is made of a tick, of a digest in a
+//! recording, or of a row of a log.
+
+use serde::{Deserialize, Serialize};
+
+use super::timeline::{Compact, TimelinePoint};
+use super::totals::WatchedTime;
+use crate::diagnosis::Verdict;
+use crate::diagnosis::verdict::Phase;
+use crate::rates::Frame;
+use crate::rates::time_split::TimeSplit;
+
+/// The numbers of one interval.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub struct Interval {
+    /// When it was.
+    pub time: WatchedTime,
+    /// What the charts draw.
+    pub point: TimelinePoint,
+    /// What the job did.
+    pub phase: Phase,
+    /// Steps that began in it. Fractions where only a rate is known.
+    pub steps: Compact,
+    /// Workers of the data loader.
+    pub workers: u32,
+    /// The job's GPUs.
+    pub gpus: u32,
+    /// Their power together, W.
+    pub power_w: Compact,
+}
+
+impl Interval {
+    /// The numbers of a frame and its verdict. `shares` are those of the loop's time.
+    pub fn new(frame: &Frame, verdict: &Verdict, shares: Option<TimeSplit>) -> Self {
+        let time = WatchedTime::of_frame(frame);
+        let ours = || frame.gpus.iter().filter(|gpu| gpu.attached && !gpu.lost);
+        let counted = frame.trainers.first().and_then(|trainer| trainer.steps);
+        let by_rate = || verdict.steps.per_s.map(|per_s| per_s * time.seconds);
+        Self {
+            time,
+            point: TimelinePoint::new(frame, verdict.class, verdict.steps.per_s, shares),
+            phase: verdict.phase,
+            steps: Compact::new(counted.map(|steps| steps as f64).or_else(by_rate)),
+            workers: u32::try_from(frame.workers.len()).unwrap_or(u32::MAX),
+            gpus: u32::try_from(ours().count()).unwrap_or(u32::MAX),
+            power_w: Compact::new(ours().filter_map(|gpu| gpu.power_w).reduce(|a, b| a + b)),
+        }
+    }
+
+    /// The shares of the loop's time.
+    pub fn shares(&self) -> Option<TimeSplit> {
+        self.point.shares.map(|shares| TimeSplit::from(shares.map(f64::from)))
+    }
+}
