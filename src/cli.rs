@@ -67,6 +67,8 @@ pub enum Command {
     },
     /// Write a page about a recording, to show to a colleague: HTML or Markdown.
     Report(ReportArgs),
+    /// Compare two runs: what changed, and by how much.
+    Compare(CompareArgs),
     /// Start a program and watch it; its exit status is passed on.
     Run {
         /// The program and its arguments.
@@ -151,11 +153,15 @@ impl Cli {
         let call = &self.parsed.call;
         let starts_its_own = matches!(self.command, Some(Command::Run { .. } | Command::Demo { .. }));
         let logs = self.command.is_none() || starts_its_own;
-        let writes_a_file = matches!(self.command, Some(Command::Record(_) | Command::Report(_)));
+        let writes_a_file =
+            matches!(self.command, Some(Command::Record(_) | Command::Report(_) | Command::Compare(_)));
         let replays = matches!(
             self.command,
             Some(
-                Command::Replay { .. } | Command::Report(_) | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. })
+                Command::Replay { .. }
+                    | Command::Report(_)
+                    | Command::Compare(_)
+                    | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. })
             )
         );
         let said = |ids: &[&str]| ids.iter().find(|id| is_said(matches, id)).map(|id| format!("--{id}"));
@@ -236,6 +242,35 @@ pub struct ReportArgs {
     /// An existing file is refused without --force. The HTML is one file that loads nothing.
     #[arg(short, long, value_name = "FILE|-")]
     pub output: PathBuf,
+}
+
+/// `compare`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct CompareArgs {
+    /// The run before: a recording, or a log made by --log.
+    pub before: PathBuf,
+    /// The run after.
+    pub after: PathBuf,
+    /// Exit with 4 if steps take longer, and by this much as far as can be told.
+    ///
+    /// They take longer if the whole 99% interval of the change is above 1%. Exits with 1 if the runs cannot be compared.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub fail_if_slower: Option<f64>,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "output")]
+    pub json: bool,
+    /// Write a file instead: FILE.html, FILE.md or FILE.json, or `-` for Markdown on standard output.
+    ///
+    /// An existing file is refused without --force.
+    #[arg(short, long, value_name = "FILE|-")]
+    pub output: Option<PathBuf>,
+}
+
+/// A percentage as a share of 1: `5%` and `5` are 0.05.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    let share = number.ok().filter(|percent| (0.0..=10_000.0).contains(percent)).map(|percent| percent / 100.0);
+    share.ok_or_else(|| "not a percentage: write 5%".to_owned())
 }
 
 /// Takes a PID. Where it is no number a command was probably meant.

@@ -8,6 +8,7 @@ pub mod interval;
 mod loop_time;
 mod packed;
 pub mod run;
+pub mod step_series;
 pub mod timeline;
 pub mod totals;
 

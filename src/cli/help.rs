@@ -64,6 +64,15 @@ pub const HELP: &[CommandHelp] = &[
         ],
     },
     CommandHelp {
+        name: "compare",
+        common: &["force"],
+        examples: &[
+            ("compare before.tmz after.tmz", "what changed, in a sentence and in tables"),
+            ("compare before.tmz after.tmz --fail-if-slower 5%", "in CI: exits with 4 if steps take 5% longer"),
+            ("compare before.csv after.csv -o change.html", "logs, and a page to show"),
+        ],
+    },
+    CommandHelp {
         name: "run",
         common: &["log", "force", "append"],
         examples: &[

@@ -51,7 +51,7 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
 }
 
 /// How the report is laid out: for the terminal that standard output is, or for a pipe.
-fn style(settings: &Settings, full: bool) -> text::Style {
+pub(super) fn style(settings: &Settings, full: bool) -> text::Style {
     let plain = text::Style { ascii: settings.ascii, full, ..text::Style::default() };
     if !std::io::stdout().is_terminal() || is_dumb() {
         return plain;

@@ -3,6 +3,7 @@
 //!
 //! A command that cannot do its work ends with an error of one line: what failed, why, and what to type.
 
+pub mod compare;
 pub mod demo;
 pub mod diagnose;
 pub mod doctor;

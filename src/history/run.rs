@@ -9,6 +9,7 @@ use super::archive::Limits;
 use super::environment::Environment;
 use super::interval::Interval;
 use super::loop_time::LoopTime;
+use super::step_series::StepSeries;
 use super::timeline::{Timeline, TimelinePoint, TimelineWindow};
 use super::totals::{Totals, WatchedTime};
 use crate::diagnosis::Verdict;
@@ -54,6 +55,8 @@ pub struct WholeRun {
     pub most_workers: u32,
     /// Wall clock at the first sample, milliseconds since 1970.
     pub began_unix_ms: Option<i64>,
+    /// Its steps over time.
+    pub steps: StepSeries,
     timeline: Timeline,
     loop_time: LoopTime,
     /// Wall clock at the end of the newest interval, milliseconds since 1970, and its verdict.
@@ -70,6 +73,7 @@ impl Default for WholeRun {
             environment: Environment::default(),
             most_workers: 0,
             began_unix_ms: None,
+            steps: StepSeries::default(),
             timeline: Timeline::new(LIMITS),
             loop_time: LoopTime::default(),
             last: None,
@@ -91,6 +95,7 @@ impl WholeRun {
         self.timeline.add(interval.point);
         self.totals.add(interval.time, verdict, interval.shares());
         self.span(interval.time, verdict);
+        self.steps.push(interval);
         self.most_workers = self.most_workers.max(interval.workers);
         self.began_unix_ms.get_or_insert(interval.time.unix_ms);
         self.last = Some((interval.time.unix_ms, Arc::clone(verdict)));

@@ -7,6 +7,7 @@ mod charts;
 
 use std::fmt::Write;
 
+use super::comparison::{self, Comparison};
 use super::report::{Column, Point, Section, SectionBody, explain_command, headline, own_cost};
 use super::run_report::RunReport;
 use super::stages::{Stage, stages};
@@ -30,7 +31,11 @@ const COMMAND: usize = 120;
 pub fn html(report: &RunReport<'_>) -> String {
     let mut out = String::with_capacity(200_000);
     let verdict = report.verdict().map(|(verdict, _)| verdict);
-    head(&mut out, report, verdict);
+    let title = verdict.map_or_else(|| "trainmon".to_owned(), headline);
+    let accent = verdict.map_or("unknown", |verdict| verdict.class.word());
+    let command = format!("<code>{}</code>", escaped(&fit(&report.header.command, COMMAND)));
+    let when = format!("PID {} · {}", report.header.pid, escaped(&report.when()));
+    head(&mut out, ("report", &title), accent, &[command, when]);
     if let Some(note) = &report.note {
         tag(&mut out, "p class=\"note\"", note);
     }
@@ -48,23 +53,41 @@ pub fn html(report: &RunReport<'_>) -> String {
     out
 }
 
-fn head(out: &mut String, report: &RunReport<'_>, verdict: Option<&Verdict>) {
-    let command = fit(&report.header.command, COMMAND);
-    let title = verdict.map_or_else(|| "trainmon".to_owned(), headline);
-    let accent = verdict.map_or("unknown", |verdict| verdict.class.word());
+/// Two runs as an HTML document.
+pub fn comparison(comparison: &Comparison<'_>) -> String {
+    let mut out = String::with_capacity(30_000);
+    let title = comparison::title(comparison);
+    head(
+        &mut out,
+        ("comparison", &title),
+        comparison::accent(comparison),
+        &[format!("<code>{}</code>", escaped(&title))],
+    );
+    out.push_str("<section class=\"answer\">\n");
+    tag(&mut out, "h1", &comparison.sentence());
+    out.push_str("</section>\n");
+    comparison.cautions().iter().for_each(|caution| tag(&mut out, "p class=\"note\"", caution));
+    comparison.sections().iter().for_each(|section| self::section(&mut out, section));
+    let _ = writeln!(
+        out,
+        "</main>\n<footer>\n<p>trainmon {}. This file loads nothing from anywhere.</p>\n</footer>\n</body>\n</html>",
+        env!("CARGO_PKG_VERSION")
+    );
+    out
+}
+
+/// The head of a document: what it is and its title, the class that gives its color, and the lines below its name.
+fn head(out: &mut String, (what, title): (&str, &str), accent: &str, lines: &[String]) {
+    let lines: String = lines.iter().map(|line| format!("<p>{line}</p>\n")).collect();
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" \
          content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
-         <title>{} – trainmon report</title>\n<style>\n{UPLOT_STYLE}\n{STYLE}</style>\n</head>\n\
-         <body class=\"{accent}\">\n<header>\n<p><strong>trainmon</strong> report</p>\n<p><code>{}</code></p>\n\
-         <p>PID {} · {}</p>\n</header>\n<main>\n",
-        escaped(&title),
-        escaped(&command),
-        report.header.pid,
-        escaped(&report.when()),
+         <title>{} – trainmon {what}</title>\n<style>\n{UPLOT_STYLE}\n{STYLE}</style>\n</head>\n\
+         <body class=\"{accent}\">\n<header>\n<p><strong>trainmon</strong> {what}</p>\n{lines}</header>\n<main>\n",
+        escaped(title),
     );
 }
 

@@ -3,6 +3,7 @@
 //! Names, command lines and reasons come from outside: each goes onto one line, and what Markdown would read as markup is
 //! escaped (CommonMark 2.4, and GitHub's tables, strikethrough and formulas). Commands are code spans.
 
+use super::comparison::{self, Comparison};
 use super::report::{
     Column, Point, Section, SectionBody, explain_command, headline, own_cost, phase_words, sections,
 };
@@ -38,6 +39,16 @@ pub fn run(report: &RunReport<'_>) -> String {
     if let Some(verdict) = verdict {
         end(&mut out, verdict);
     }
+    out
+}
+
+/// A comparison as a Markdown document.
+pub fn comparison(comparison: &Comparison<'_>) -> String {
+    let mut out = String::new();
+    line(&mut out, &format!("## {}\n", inline(&comparison::title(comparison))));
+    line(&mut out, &inline(&comparison.sentence()));
+    comparison.cautions().iter().for_each(|caution| line(&mut out, &format!("\n- Note: {}", inline(caution))));
+    comparison.sections().iter().for_each(|section| self::section(&mut out, section));
     out
 }
 

@@ -3,6 +3,7 @@
 
 pub mod anonymise;
 pub mod chain;
+pub mod comparison;
 pub mod csv;
 pub mod explanation;
 pub mod html;

@@ -2,6 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::comparison::Comparison;
 pub use super::report::headline;
 use super::report::{
     Column, NOTHING_HOLDS, Point, Section, SectionBody, explain_command, own_cost, phase_words, sections, with_worth,
@@ -54,6 +55,16 @@ pub fn page(verdict: &Verdict, style: Style) -> String {
         page.section(section);
     }
     page.end(verdict);
+    page.lines.join("\n") + "\n"
+}
+
+/// A comparison on a page.
+pub fn comparison(comparison: &Comparison<'_>, style: Style) -> String {
+    let width = style.width.clamp(NARROWEST, WIDEST);
+    let mut page = TextPage { lines: Vec::new(), style: Style { width, ..style } };
+    page.inked(ink::BOLD, "", &comparison.sentence());
+    comparison.cautions().iter().for_each(|caution| page.text("note: ", caution));
+    comparison.sections().iter().for_each(|section| page.section(section));
     page.lines.join("\n") + "\n"
 }
 

@@ -24,6 +24,8 @@ use super::secrets;
 /// MiB after 4 MiB of others.
 const WINDOW_LOG_MAX: u32 = 25;
 
+/// What zstd says where a file ends within a frame.
+const INCOMPLETE: &str = "incomplete frame";
 /// Bytes that are decompressed at a time: where they are damaged, all of them are lost.
 const INPUT_PIECE: usize = 2048;
 
@@ -144,6 +146,10 @@ impl<R: Read> Recording<R> {
                     self.note = Some(format!("cut off {}; the end is missing", after(self.samples)));
                 }
                 return Ok(sample);
+            }
+            RecordingLine::Broken(why) if why == INCOMPLETE => {
+                self.note = Some(format!("cut off {}, or still being recorded", after(self.samples)));
+                return Ok(None);
             }
             RecordingLine::Broken(why) => {
                 self.note = Some(format!("cut off or damaged {} ({why})", after(self.samples)));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod bad_input;
+mod compare;
 mod cost;
 mod culprits;
 mod faulty_library;

@@ -36,6 +36,7 @@ fn help_offers_every_command_and_option() {
             "record",
             "replay",
             "report",
+            "compare",
             "run",
             "demo",
             "doctor",
@@ -117,9 +118,20 @@ fn a_bad_configuration_is_refused_in_one_line_with_its_place() {
 
 #[test]
 fn every_command_has_help() {
-    for command in
-        ["diagnose", "record", "replay", "report", "run", "demo", "doctor", "explain", "completions", "man", "help"]
-    {
+    for command in [
+        "diagnose",
+        "record",
+        "replay",
+        "report",
+        "compare",
+        "run",
+        "demo",
+        "doctor",
+        "explain",
+        "completions",
+        "man",
+        "help",
+    ] {
         let output = run(&[command, "--help"]);
         assert!(output.status.success(), "{command}");
         assert!(text(&output.stdout).contains(&format!("Usage: trainmon {command}")), "{command}");

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod archive;
+mod comparisons;
 mod hostile;
 mod recordings;

@@ -49,7 +49,7 @@ struct Truth {
     source: String,
 }
 
-fn recordings() -> Vec<(String, PathBuf)> {
+pub fn recordings() -> Vec<(String, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
     let mut found: Vec<_> = std::fs::read_dir(folder)
         .into_iter()

@@ -1,0 +1,224 @@
+//! The tables of a comparison.
+
+use super::{ComparedRun, Comparison, cpus, gpus, signed};
+use crate::diagnosis::Verdict;
+use crate::diagnosis::verdict::Stages;
+use crate::history::run::WholeRun;
+use crate::history::timeline::TimelinePoint;
+use crate::outputs::chain;
+use crate::outputs::report::{Column, Section, SectionBody, headline, with_worth};
+use crate::rates::time_split::LoopActivity;
+use crate::text::format::{
+    UNMEASURED, Unit, bytes, duration, precise, precise_in_unit, share, step_time, whole_percent as percent,
+};
+
+/// Longest line of the wait chain.
+const CHAIN_WIDTH: usize = 300;
+
+impl Comparison<'_> {
+    /// Everything else.
+    pub(in crate::outputs) fn sections(&self) -> Vec<Section> {
+        let mut all =
+            vec![self.step_time(), self.loop_time(), self.verdicts(), self.chains(), self.stages(), self.resources()];
+        all.push(self.environment());
+        all.retain(|section| !section.is_empty());
+        all
+    }
+
+    fn step_time(&self) -> Section {
+        let note = "Steps are compared, not samples: trainmon does not see how large a batch is.".to_owned();
+        let means = self.sides().map(|side| side.run.steps.mean_s());
+        let row = |name: &str, values: [Option<f64>; 2], show: fn(f64) -> String| {
+            let change = relative(values);
+            let [before, after] = values.map(|value| value.map_or(UNMEASURED.to_owned(), show));
+            vec![name.to_owned(), before, after, change]
+        };
+        let rate = means.map(|mean| mean.map(|seconds| 1.0 / seconds));
+        let rows = if means.iter().all(Option::is_none) {
+            Vec::new()
+        } else {
+            vec![
+                row("mean time of a step", means, |seconds| step_time(seconds * 1000.0)),
+                row("steps a second", rate, precise),
+            ]
+        };
+        Section::new("Steps", SectionBody::Table(columns("what"), rows)).noting([note])
+    }
+
+    /// Milliseconds of a step, which add up to it.
+    fn loop_time(&self) -> Section {
+        let title = "Where the time of a step goes";
+        let ms = |side: &ComparedRun<'_>| {
+            let (shares, step_s) = (side.shares()?, side.run.steps.mean_s()?);
+            Some(shares.values().map(|share| (share, share * step_s * 1000.0)))
+        };
+        let (Some(before), Some(after)) = (ms(&self.before), ms(&self.after)) else {
+            return self.loop_shares();
+        };
+        let cell = |(share, ms): (f64, f64)| format!("{} ({}%)", step_time(ms), percent(share));
+        let rows = LoopActivity::ALL
+            .into_iter()
+            .zip(before.into_iter().zip(after))
+            .filter(|(_, (before, after))| before.0.max(after.0) >= 0.005);
+        let rows = rows.map(|(activity, (before, after))| {
+            let moved_ms = after.1 - before.1;
+            let sign = if moved_ms < 0.0 { "−" } else { "+" };
+            let change =
+                if moved_ms == 0.0 { "0 ms".to_owned() } else { sign.to_owned() + &step_time(moved_ms.abs()) };
+            vec![activity.word().to_owned(), cell(before), cell(after), change]
+        });
+        Section::new(title, SectionBody::Table(columns("the loop"), rows.collect()))
+    }
+
+    fn loop_shares(&self) -> Section {
+        let shares = self.sides().map(ComparedRun::shares);
+        let rows = LoopActivity::ALL.into_iter().filter_map(|activity| {
+            let values =
+                shares.map(|shares| shares.and_then(|shares| shares.values().get(activity.index()).copied()));
+            let known = values.iter().flatten().any(|share| *share >= 0.005);
+            known.then(|| share_row(activity.word(), values))
+        });
+        let rows = rows.collect();
+        Section::new("Where the loop's time goes", SectionBody::Table(columns("the loop"), rows))
+    }
+
+    fn verdicts(&self) -> Section {
+        let said = self.sides().map(|side| side.run.verdict());
+        let cells = |show: &dyn Fn(&Verdict, f64, f64) -> String| {
+            let [before, after] = self.sides();
+            [before, after].map(|side| {
+                let watched_s = side.run.totals.watched_s;
+                side.run.verdict().map_or(String::new(), |(verdict, held_s)| show(verdict, held_s, watched_s))
+            })
+        };
+        let rows: [(&str, [String; 2]); 3] = [
+            ("verdict", cells(&|verdict, _, _| headline(verdict))),
+            ("held for", cells(&|_, held_s, watched_s| format!("{} of {}", duration(held_s), duration(watched_s)))),
+            ("first advice", cells(&|verdict, _, _| verdict.advice.first().map(with_worth).unwrap_or_default())),
+        ];
+        let rows = if said.iter().all(Option::is_none) { Vec::new() } else { pairs(rows) };
+        Section::new("Verdict", SectionBody::Table(two("what"), rows))
+    }
+
+    fn chains(&self) -> Section {
+        let [before, after] =
+            self.sides().map(|side| side.verdict().and_then(|verdict| chain::line(verdict, CHAIN_WIDTH)));
+        let rows = [("before", before), ("after", after)].into_iter();
+        let rows = rows.filter_map(|(name, line)| Some(vec![name.to_owned(), line?]));
+        let columns = vec![Column::left("run"), Column::left("the longest wait")];
+        Section::new("Wait chain", SectionBody::Table(columns, rows.collect()))
+    }
+
+    fn stages(&self) -> Section {
+        type OfStages = fn(&Stages) -> f64;
+        let stages: [(&str, OfStages); 5] = [
+            ("load", |stages| stages.load),
+            ("decode", |stages| stages.decode),
+            ("transform", |stages| stages.transform),
+            ("collate", |stages| stages.collate),
+            ("hand over", |stages| stages.hand_over),
+        ];
+        let mean = |side: &ComparedRun<'_>, of: OfStages| {
+            let all = side.verdict()?.workers.iter().filter_map(|worker| worker.stages.as_ref());
+            let (sum, count) = all.fold((0.0, 0), |(sum, count), stages| (sum + of(stages), count + 1));
+            (count > 0).then(|| sum / f64::from(count))
+        };
+        let rows = stages.into_iter().filter_map(|(name, of)| {
+            let values = self.sides().map(|side| mean(side, of));
+            values.iter().any(Option::is_some).then(|| share_row(name, values))
+        });
+        Section::new("What the workers do", SectionBody::Table(columns("stage"), rows.collect()))
+    }
+
+    fn resources(&self) -> Section {
+        let rows = RESOURCES.iter().filter_map(|(name, unit, value)| {
+            let values = self.sides().map(|side| mean_of(side.run, *value));
+            let [before, after] = values.map(|value| precise_in_unit(value, *unit));
+            let change = if *unit == Unit::Percent { points(values) } else { relative(values) };
+            let known = values.iter().flatten().any(|value| *value > 0.0);
+            known.then(|| vec![(*name).to_owned(), before, after, change])
+        });
+        Section::new("Resources, on average", SectionBody::Table(columns("what"), rows.collect()))
+    }
+
+    fn environment(&self) -> Section {
+        let of = |show: fn(&ComparedRun<'_>) -> String| self.sides().map(show);
+        let rows: [(&str, [String; 2]); 9] = [
+            ("file", of(|side| side.name.clone())),
+            ("command", of(|side| side.header.command.clone())),
+            ("watched for", of(|side| duration(side.run.totals.watched_s))),
+            (
+                "workers",
+                of(|side| Some(side.run.most_workers).filter(|n| *n > 0).map(|n| n.to_string()).unwrap_or_default()),
+            ),
+            ("GPUs", of(|side| gpus(&side.run.environment))),
+            ("GPU driver", of(|side| side.run.environment.driver.clone().unwrap_or_default())),
+            ("CPUs", of(|side| cpus(&side.run.environment))),
+            ("memory", of(|side| side.run.environment.memory_bytes.map(|of| bytes(Some(of))).unwrap_or_default())),
+            ("trainmon", of(|side| side.header.trainmon.clone())),
+        ];
+        Section::new("Environment", SectionBody::Table(two("what"), pairs(rows)))
+    }
+}
+
+/// A mean over the run: its name, its unit, and where the value is.
+pub(super) type Resource = (&'static str, Unit, fn(&TimelinePoint) -> Option<f32>);
+
+pub(super) const RESOURCES: [Resource; 9] = [
+    ("use of the GPUs", Unit::Percent, |point| point.gpu.get()),
+    ("GPU memory", Unit::Percent, |point| point.gpu_memory.get()),
+    ("GPU power, of its limit", Unit::Percent, |point| point.gpu_power.get()),
+    ("workers occupied", Unit::Percent, |point| point.loader.get()),
+    ("use of the allowed CPUs", Unit::Percent, |point| point.cpu.get()),
+    ("of them by this job", Unit::Percent, |point| point.cpu_job.get()),
+    ("job queues for a CPU", Unit::Percent, |point| point.run_delay.get()),
+    ("read from storage", Unit::BytesPerS, |point| point.io.get()),
+    ("use of the busiest disk", Unit::Percent, |point| point.disk_util.get()),
+];
+
+pub(super) fn mean_of(run: &WholeRun, value: fn(&TimelinePoint) -> Option<f32>) -> Option<f64> {
+    run.columns(1, |point| [value(point)]).first().and_then(|(_, [mean])| mean.map(f64::from))
+}
+
+fn columns(what: &'static str) -> Vec<Column> {
+    vec![Column::left(what), Column::right("before"), Column::right("after"), Column::right("change")]
+}
+
+fn two(what: &'static str) -> Vec<Column> {
+    vec![Column::left(what), Column::left("before"), Column::left("after")]
+}
+
+/// Rows of texts; where both are the same, the second says so.
+fn pairs<const N: usize>(rows: [(&str, [String; 2]); N]) -> Vec<Vec<String>> {
+    let rows = rows.into_iter().filter(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()));
+    let rows = rows.map(|(name, [before, after])| {
+        let after = if after == before { "the same".to_owned() } else { after };
+        let shown = |cell: String| if cell.is_empty() { UNMEASURED.to_owned() } else { cell };
+        vec![name.to_owned(), shown(before), shown(after)]
+    });
+    rows.collect()
+}
+
+fn share_row(name: &str, values: [Option<f64>; 2]) -> Vec<String> {
+    let [before, after] = values.map(share);
+    vec![name.to_owned(), before, after, points(values.map(|value| value.map(|share| share * 100.0)))]
+}
+
+/// By how many points the second percentage is larger.
+fn points(percent: [Option<f64>; 2]) -> String {
+    match percent.map(|value| value.map(f64::round)) {
+        [Some(before), Some(after)] if after == before => "0 points".to_owned(),
+        [Some(before), Some(after)] => {
+            format!("{}{} points", if after < before { "−" } else { "+" }, precise((after - before).abs()))
+        }
+        _ => String::new(),
+    }
+}
+
+/// By how much the second value is larger.
+fn relative(values: [Option<f64>; 2]) -> String {
+    match values {
+        [Some(before), Some(after)] if before > 0.0 => signed(after / before - 1.0),
+        _ => String::new(),
+    }
+}
