@@ -235,7 +235,7 @@ pub struct RecordArgs {
 /// `report`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ReportArgs {
-    /// A recording made by `trainmon record`.
+    /// A recording made by `trainmon record`, or a log made by --log.
     pub file: PathBuf,
     /// File to write: FILE.html or FILE.md, or `-` for Markdown on standard output.
     ///

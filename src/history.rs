@@ -5,6 +5,7 @@ pub mod archive;
 pub mod digest;
 pub mod environment;
 pub mod interval;
+pub mod logged;
 mod loop_time;
 mod packed;
 pub mod run;

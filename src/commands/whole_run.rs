@@ -1,6 +1,9 @@
-//! Reads a whole run for a report or a comparison: the digests of a recording where it has them, its samples otherwise.
+//! Reads a whole run for a report or a comparison: the digests of a recording where it has them, its samples otherwise, or the
+//! rows of a log.
 
 use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,11 +11,16 @@ use anyhow::Context;
 
 use crate::config::Settings;
 use crate::history::digest::{self, Digested};
+use crate::history::logged::LoggedRun;
 use crate::history::run::WholeRun;
 use crate::pipeline::Pipeline;
 use crate::sample::recording::Header;
+use crate::sources::log_file::LogFile;
 use crate::sources::recording::Recording;
 use crate::sources::recording::digests::Digests;
+
+/// What a file of zstd begins with (RFC 8878, 3.1.1).
+const ZSTD_FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// A run that was read.
 #[derive(Debug)]
@@ -29,6 +37,9 @@ pub struct ReadRun {
 pub fn read(settings: &Settings, path: &Path) -> anyhow::Result<ReadRun> {
     let about = || format!("recording {}", path.display());
     let file = Recording::file(path).with_context(about)?;
+    if !is_compressed(&file).with_context(about)? {
+        return read_log(file, path);
+    }
     let mut recording = Recording::new(file.try_clone()?).with_context(about)?;
     // Other GPUs give other verdicts.
     let digested = if settings.gpus.is_none() { by_digests(&file, &recording.header) } else { None };
@@ -57,6 +68,28 @@ pub fn read(settings: &Settings, path: &Path) -> anyhow::Result<ReadRun> {
     let run = (!run.is_empty()).then_some(run);
     let (run, note) = super::with_its_end(run, recording.ended_early(damage.as_ref()), path)?;
     Ok(ReadRun { run, header: recording.header, note })
+}
+
+/// Whether it begins like a frame of zstd. Other files may be logs.
+fn is_compressed(file: &File) -> io::Result<bool> {
+    let mut begin = [0; ZSTD_FRAME.len()];
+    let read = file.read_at(&mut begin, 0)?;
+    Ok(read == begin.len() && begin == ZSTD_FRAME)
+}
+
+fn read_log(file: File, path: &Path) -> anyhow::Result<ReadRun> {
+    let log = LogFile::new(file).with_context(|| format!("{}", path.display()))?;
+    let (mut logged, mut damage) = (LoggedRun::default(), None);
+    for row in log {
+        match row {
+            Ok(row) => logged.push(&row),
+            Err(error) => damage = Some(format!("cut off or damaged at {error}")),
+        }
+    }
+    let LoggedRun { run, pid, interval_s, .. } = logged;
+    let header = Header { pid, interval_s: interval_s.unwrap_or_default(), ..Header::default() };
+    let (run, note) = super::with_its_end((!run.is_empty()).then_some(run), damage, path)?;
+    Ok(ReadRun { run, header, note })
 }
 
 /// What the digests of a recording say.

@@ -113,6 +113,8 @@ impl RunReport<'_> {
         });
         let memory = environment.memory_bytes;
         let workers = self.run.most_workers;
+        let every = Some(self.header.interval_s).filter(|every| *every > 0.0);
+        let version = &self.header.trainmon;
         let facts = [
             ("command", self.header.command.clone()),
             ("PID", self.header.pid.to_string()),
@@ -121,8 +123,8 @@ impl RunReport<'_> {
             ("CPUs", cpus.unwrap_or_default()),
             ("memory", memory.map(|memory| bytes(Some(memory))).unwrap_or_default()),
             ("workers", if workers > 0 { workers.to_string() } else { String::new() }),
-            ("sampled", format!("every {} s", precise(self.header.interval_s))),
-            ("recorded by", format!("trainmon {}", self.header.trainmon)),
+            ("sampled", every.map(|every| format!("every {} s", precise(every))).unwrap_or_default()),
+            ("recorded by", if version.is_empty() { String::new() } else { format!("trainmon {version}") }),
         ];
         let rows = facts.into_iter().filter(|(_, value)| !value.is_empty());
         let rows = rows.map(|(name, value)| vec![name.to_owned(), value]).collect();

@@ -9,6 +9,7 @@ pub mod gpu;
 pub mod host;
 pub mod job;
 pub mod locals;
+pub mod log_row;
 pub mod neighbours;
 pub mod private;
 pub mod process;

@@ -19,6 +19,7 @@ pub(crate) mod hidepid;
 pub mod host;
 pub mod job;
 mod links;
+pub mod log_file;
 mod maps;
 mod mounts;
 mod mountstats;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use trainmon::outputs::csv::CsvLog;
 use trainmon::outputs::recording::Recorder;
 use trainmon::pipeline::Pipeline;
 use trainmon::sample::Sample;
@@ -66,6 +67,81 @@ fn what_changed_is_said_in_a_sentence_first() {
     assert_eq!(slower("500%", [&after, &before]), (0, "slower".to_owned()));
     assert_eq!(slower("5%", [&before, &after]), (0, "faster".to_owned()));
     assert_eq!(slower("0", [&before, &before]), (0, "same".to_owned()));
+}
+
+/// The log that `--log` would have written of a recording.
+fn logged(recording: &str) -> Vec<u8> {
+    let mut recording = Recording::open(recording.as_ref()).unwrap();
+    let mut pipeline = Pipeline::of_recording(&recording.header, None);
+    let mut log = CsvLog::new(Vec::new());
+    for sample in recording.by_ref() {
+        let tick = pipeline.push(Arc::new(sample.unwrap()));
+        log.write(&tick.frame, &tick.verdict).unwrap();
+    }
+    log.out
+}
+
+#[test]
+fn a_log_has_the_numbers_of_the_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = repeated("segmentation.tmz", 12, folder.path());
+    let log = logged(&before);
+    let path = folder.path().join("run.csv");
+    let name = path.to_str().unwrap();
+    let text_of_log = String::from_utf8(log.clone()).unwrap();
+    let other_ends = format!("\u{feff}{}", text_of_log.replace('\n', "\r\n"));
+    for bytes in [log, other_ends.into_bytes()] {
+        fs::write(&path, bytes).unwrap();
+        let output = finish(trainmon(&["compare", &before, name, "--json"]));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(output.stderr.is_empty(), "{output:?}");
+        assert_eq!(json["result"], "same");
+        let both = |of: fn(&serde_json::Value) -> f64| (of(&json["before"]), of(&json["after"]));
+        let values: [fn(&serde_json::Value) -> f64; 5] = [
+            |run| run["step_ms"].as_f64().unwrap() / 100.0,
+            |run| run["shares"]["input_wait"].as_f64().unwrap(),
+            |run| run["resources"]["use of the GPUs"].as_f64().unwrap() / 100.0,
+            |run| run["resources"]["use of the allowed CPUs"].as_f64().unwrap() / 100.0,
+            |run| run["watched_s"].as_f64().unwrap() / 200.0,
+        ];
+        for value in values {
+            let (recorded, logged) = both(value);
+            assert!((recorded - logged).abs() < 0.03, "{recorded} {logged}");
+        }
+        let page = finish(trainmon(&["report", name, "-o", "-"]));
+        let page = text(&page.stdout);
+        assert!(
+            page.starts_with("## DATA LOADER · too few workers") && page.contains("### Time by verdict"),
+            "{page}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_log_gives_what_is_whole_and_a_note() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.csv");
+    let name = path.to_str().unwrap();
+    let log = logged(&recording("segmentation.tmz"));
+    fs::write(&path, &log[..log.len() - 100]).unwrap();
+    let output = finish(trainmon(&["report", name, "-o", "-"]));
+    assert!(output.status.success());
+    assert!(
+        text(&output.stderr).contains("cut off or damaged at line ") && text(&output.stdout).contains("- Note: ")
+    );
+    let html = folder.path().join("run.html");
+    let html = html.to_str().unwrap();
+    for (bytes, part) in [
+        (&b"a,b\n1,2\n"[..], "not a recording or a log of trainmon"),
+        (&b""[..], "not a recording or a log of trainmon"),
+        (&log[..log.iter().position(|byte| *byte == b'\n').unwrap() + 1], "no samples in it"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        refused(trainmon(&["report", name, "-o", html]), 1, &[name, part]);
+    }
+    fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
+    refused(trainmon(&["report", name, "-o", html]), 1, &[name, "longer than 256 KiB"]);
+    assert!(!Path::new(html).exists());
 }
 
 #[test]
