@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use crate::pipeline::Tick;
 use archive::{Archive, Limits};
+use interval::Interval;
 use loop_time::LoopTime;
 use timeline::Timeline;
 use totals::Totals;
@@ -48,8 +49,9 @@ impl History {
     /// Adds the newest tick.
     pub fn push(&mut self, tick: &Tick) {
         let shares = self.loop_time.shares(&tick.frame, &tick.verdict);
-        self.timeline.push(&tick.frame, tick.verdict.class, tick.verdict.steps.per_s, shares);
-        self.totals.push(&tick.frame, &tick.verdict, shares);
+        let interval = Interval::new(&tick.frame, &tick.verdict, shares);
+        self.timeline.add(interval.point);
+        self.totals.add(&interval, &tick.verdict);
         self.archive.push(Arc::clone(&tick.frame), Arc::clone(&tick.verdict), tick.since_ns);
     }
 }

@@ -30,6 +30,17 @@ pub fn now() -> Zoned {
     Timestamp::now().to_zoned(local())
 }
 
+/// A wall clock time: `14:03:27`; a dash for one that no clock shows.
+pub fn clock(unix_ms: i64, zone: &TimeZone) -> String {
+    moment(unix_ms, zone, "%H:%M:%S")
+}
+
+/// A moment in this form (strftime(3)).
+pub fn moment(unix_ms: i64, zone: &TimeZone, form: &str) -> String {
+    let Ok(moment) = Timestamp::from_millisecond(unix_ms) else { return "–".to_owned() };
+    moment.to_zoned(zone.clone()).strftime(form).to_string()
+}
+
 /// The zone for these values of `TZ` and `TZDIR`; UTC if they name no zone.
 fn resolve(tz: Option<&OsStr>, folder: Option<&OsStr>) -> TimeZone {
     let Some(tz) = tz else { return read(Path::new(LOCALTIME)).unwrap_or(TimeZone::UTC) };

@@ -57,10 +57,11 @@ pub const HELP: &[CommandHelp] = &[
     },
     CommandHelp {
         name: "report",
-        common: &["force"],
+        common: &["force", "price"],
         examples: &[
             ("report run.tmz -o run.html", "one file to attach or to open; it loads nothing"),
             ("report run.tmz -o -", "Markdown for a ticket, on standard output"),
+            ("report run.tmz -o run.html --price 1.21", "with what waiting costs, at this price of a GPU hour"),
         ],
     },
     CommandHelp {

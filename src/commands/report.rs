@@ -36,7 +36,7 @@ impl ReportFormat {
 pub fn run(settings: &Settings, arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
     let format = ReportFormat::of_path(&arguments.output)?;
     let ReadRun { run, header, note } = whole_run::read(settings, &arguments.file)?;
-    let report = RunReport { run: &run, header: &header, note, zone: zone::local() };
+    let report = RunReport { run: &run, header: &header, note, zone: zone::local(), price: settings.price.clone() };
     let text = match format {
         ReportFormat::Html => html::html(&report),
         ReportFormat::Markdown => markdown::run(&report),

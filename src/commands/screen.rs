@@ -19,6 +19,7 @@ use crate::jobs::output::OutputTail;
 use crate::jobs::recorded::Player;
 use crate::jobs::session::Session;
 use crate::jobs::{JobEvent, JobKey, Target, actions};
+use crate::outputs::cost::Price;
 use crate::tui::message::Export;
 use crate::tui::{self, App, AppOptions, Effect, Job, Layout, Message, Theme, summary, terminal, theme};
 use crate::{text, zone};
@@ -66,6 +67,7 @@ pub fn options(settings: &Settings) -> anyhow::Result<AppOptions> {
         mouse: layout.mouse.unwrap_or(true),
         low_bandwidth: layout.low_bandwidth.unwrap_or(false),
         zone: zone::local(),
+        price: settings.price.clone(),
         host: sysinfo::System::host_name().unwrap_or_default(),
         layout,
     })
@@ -95,7 +97,7 @@ async fn show(
     match screen_loop::run(terminal_options(options.mouse), make).await {
         Ok((terminal, JobScreen { app, .. }, ())) => {
             let width = usize::from(terminal.size().0);
-            terminal.leave_with(&what_was_learned(&app, width, ascii));
+            terminal.leave_with(&what_was_learned(&app, settings.price.as_ref(), width, ascii));
             let last = app.jobs().first().and_then(|job| job.archive().latest());
             Ok(last.map(|moment| (Arc::clone(&moment.frame), Arc::clone(&moment.verdict))))
         }
@@ -230,7 +232,7 @@ impl screen_loop::Screen for JobScreen<'_> {
 }
 
 /// The last verdict of each job with its run summed up, in lines of at most `width` cells: what stays in the scrollback.
-fn what_was_learned(app: &App, width: usize, ascii: bool) -> Vec<String> {
+fn what_was_learned(app: &App, price: Option<&Price>, width: usize, ascii: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let zone = zone::local();
     for job in app.jobs() {
@@ -239,7 +241,7 @@ fn what_was_learned(app: &App, width: usize, ascii: bool) -> Vec<String> {
             lines.push(text::fit(&format!("PID {} {}", job.target.pid, job.target.command), width));
         }
         lines.push(crate::outputs::text::headline(verdict));
-        for (_, line) in job.summary().iter().flat_map(|run| summary::lines(run, &zone)) {
+        for (_, line) in job.summary().iter().flat_map(|run| summary::lines(run, &zone, price)) {
             lines.extend(text::wrap(&line, width.saturating_sub(2)).into_iter().map(|line| format!("  {line}")));
         }
     }

@@ -11,6 +11,7 @@ use clap::{Arg, ArgAction, Args, CommandFactory, Parser};
 use serde::{Deserialize, Serialize};
 
 use super::values;
+use crate::outputs::cost::Price;
 use crate::outputs::log::Existing;
 use crate::rates::GpuChoice;
 use crate::tui::Layout;
@@ -36,6 +37,10 @@ pub struct Settings {
     #[arg(id = "gpu", long, value_name = "GPU[,GPU]", value_delimiter = ',', help_heading = "Target")]
     #[serde(rename = "gpu")]
     pub gpus: Option<Vec<GpuChoice>>,
+
+    /// What an hour of one GPU costs: 1.21 or $1.21. Reports and the screen's history then say what waiting costs.
+    #[arg(long, value_name = "$1.21", value_parser = str::parse::<Price>, help_heading = "Target")]
+    pub price: Option<Price>,
 
     /// Write trainmon's own messages to this file; RUST_LOG sets the level.
     #[arg(long, value_name = "PATH", help_heading = "Log")]

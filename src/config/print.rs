@@ -148,12 +148,14 @@ mod tests {
             root in "/\\PC{0,12}",
             py_spy in choice("\\PC{1,12}"),
             gpus in choice(prop::collection::vec(0u32..16, 0..3)),
+            price in choice(0u32..100_000),
         ) {
             let [ptrace, stacks, ascii, color, readonly, signals, keep_layout] = switches;
             let settings = Settings {
                 interval: Duration::from_micros(micros),
                 history: Duration::from_secs(minutes * 60),
                 proc_root: root.into(),
+                price: price.map(|cents| format!("${}", f64::from(cents) / 100.0).parse().unwrap()),
                 py_spy: py_spy.map(Into::into),
                 gpus: gpus.map(|gpus| gpus.into_iter().map(GpuChoice::Index).collect()),
                 layout, ptrace, stacks, ascii, color, readonly, signals, keep_layout,

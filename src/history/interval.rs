@@ -4,11 +4,29 @@
 use serde::{Deserialize, Serialize};
 
 use super::timeline::{Compact, TimelinePoint};
-use super::totals::WatchedTime;
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::Phase;
 use crate::rates::Frame;
 use crate::rates::time_split::TimeSplit;
+
+/// When an interval was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct WatchedTime {
+    /// Wall clock at its end, milliseconds since 1970.
+    pub unix_ms: i64,
+    /// Its length, seconds; 0 for what was not watched.
+    pub seconds: f64,
+    /// It was not watched.
+    pub gap: bool,
+}
+
+impl WatchedTime {
+    /// The time of a frame.
+    pub fn of_frame(frame: &Frame) -> Self {
+        let seconds = if frame.gap || !frame.seconds.is_finite() { 0.0 } else { frame.seconds.max(0.0) };
+        Self { unix_ms: frame.unix_ms, seconds, gap: frame.gap }
+    }
+}
 
 /// The numbers of one interval.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]

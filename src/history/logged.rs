@@ -6,10 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::environment::{Environment, EnvironmentGpu};
-use super::interval::Interval;
+use super::interval::{Interval, WatchedTime};
 use super::run::WholeRun;
 use super::timeline::{Compact, GPUS, Percent, TimelinePoint};
-use super::totals::WatchedTime;
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Phase, Steps};

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use super::archive::Limits;
 use super::environment::Environment;
-use super::interval::Interval;
+use super::interval::{Interval, WatchedTime};
 use super::loop_time::LoopTime;
 use super::step_series::StepSeries;
 use super::timeline::{Timeline, TimelinePoint, TimelineWindow};
-use super::totals::{Totals, WatchedTime};
+use super::totals::Totals;
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
-use crate::diagnosis::verdict::Class;
+use crate::diagnosis::verdict::{Class, Phase};
 use crate::pipeline::Tick;
 use crate::rates::Frame;
 
@@ -57,6 +57,7 @@ pub struct WholeRun {
     pub began_unix_ms: Option<i64>,
     /// Its steps over time.
     pub steps: StepSeries,
+    phases_s: [f64; Phase::COUNT],
     timeline: Timeline,
     loop_time: LoopTime,
     /// Wall clock at the end of the newest interval, milliseconds since 1970, and its verdict.
@@ -74,6 +75,7 @@ impl Default for WholeRun {
             most_workers: 0,
             began_unix_ms: None,
             steps: StepSeries::default(),
+            phases_s: [0.0; Phase::COUNT],
             timeline: Timeline::new(LIMITS),
             loop_time: LoopTime::default(),
             last: None,
@@ -93,12 +95,20 @@ impl WholeRun {
     /// Adds the next interval, of which there is no tick.
     pub fn add(&mut self, interval: &Interval, verdict: &Arc<Verdict>) {
         self.timeline.add(interval.point);
-        self.totals.add(interval.time, verdict, interval.shares());
+        self.totals.add(interval, verdict);
         self.span(interval.time, verdict);
         self.steps.push(interval);
+        if let Some(seconds) = self.phases_s.get_mut(interval.phase.index()) {
+            *seconds += interval.time.seconds;
+        }
         self.most_workers = self.most_workers.max(interval.workers);
         self.began_unix_ms.get_or_insert(interval.time.unix_ms);
         self.last = Some((interval.time.unix_ms, Arc::clone(verdict)));
+    }
+
+    /// Phases with their time, seconds.
+    pub fn phases(&self) -> impl Iterator<Item = (Phase, f64)> {
+        Phase::ALL.into_iter().zip(self.phases_s)
     }
 
     /// Whether nothing was added.

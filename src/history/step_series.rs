@@ -158,8 +158,8 @@ fn total(cells: impl Iterator<Item = (f32, f32)>) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::interval::WatchedTime;
     use super::super::timeline::Compact;
-    use super::super::totals::WatchedTime;
     use super::*;
 
     /// A run of so many seconds with steps of `step_s`, that vary by `noise` from second to second, and as much from ten

@@ -4,31 +4,10 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
+use super::interval::{Interval, WatchedTime};
 use crate::diagnosis::verdict::{Advice, Class, Verdict};
 use crate::pipeline::same_cause;
-use crate::rates::Frame;
 use crate::rates::time_split::TimeSplit;
-
-/// When an interval was.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct WatchedTime {
-    /// Wall clock at its end, milliseconds since 1970.
-    pub unix_ms: i64,
-    /// Its length, seconds; 0 for what was not watched.
-    pub seconds: f64,
-    /// It was not watched.
-    pub gap: bool,
-}
-
-impl WatchedTime {
-    /// The time of a frame.
-    pub fn of_frame(frame: &Frame) -> Self {
-        let seconds = if frame.gap || !frame.seconds.is_finite() { 0.0 } else { frame.seconds.max(0.0) };
-        Self { unix_ms: frame.unix_ms, seconds, gap: frame.gap }
-    }
-}
 
 /// A stretch of time with one class and cause.
 #[derive(Debug, Clone)]
@@ -61,19 +40,24 @@ pub struct Totals {
     pub longest: Option<Stretch>,
     /// What the loops did, seconds.
     pub split_s: TimeSplit,
+    /// Seconds times the job's GPUs.
+    pub gpu_s: f64,
+    /// Those of them in which a GPU was idle; `None` if their use is not known.
+    pub gpu_idle_s: Option<f64>,
+    /// Energy of the GPUs, joules, over the seconds of [`Self::power_s`].
+    pub energy_j: f64,
+    /// Seconds for which their power is known.
+    pub power_s: f64,
     running: Option<Stretch>,
     causes: Vec<CauseTime>,
 }
 
 impl Totals {
-    /// Adds an interval with its verdict and the shares of the loop's time. A gap, which was not watched, does not count.
-    pub fn push(&mut self, frame: &Frame, verdict: &Arc<Verdict>, shares: Option<TimeSplit>) {
-        self.add(WatchedTime::of_frame(frame), verdict, shares);
-    }
-
-    /// The same for what is known of a frame's time.
-    pub fn add(&mut self, time: WatchedTime, verdict: &Arc<Verdict>, shares: Option<TimeSplit>) {
+    /// Adds an interval with its verdict. A gap, which was not watched, does not count.
+    pub fn add(&mut self, interval: &Interval, verdict: &Arc<Verdict>) {
+        let (time, shares) = (interval.time, interval.shares());
         let seconds = time.seconds;
+        self.gpus(interval);
         self.watched_s += seconds;
         self.steps = verdict.steps.count.or(self.steps);
         if let Some(shares) = shares {
@@ -86,6 +70,18 @@ impl Totals {
             self.causes.push(CauseTime { verdict: Arc::clone(verdict), seconds });
         }
         self.stretch(time, verdict);
+    }
+
+    fn gpus(&mut self, Interval { time, gpus, point, power_w, .. }: &Interval) {
+        let gpu_s = time.seconds * f64::from(*gpus);
+        self.gpu_s += gpu_s;
+        if let Some(used_pct) = point.gpu.get().filter(|_| gpu_s > 0.0) {
+            *self.gpu_idle_s.get_or_insert(0.0) += gpu_s * (1.0 - f64::from(used_pct) / 100.0).clamp(0.0, 1.0);
+        }
+        if let Some(power_w) = power_w.get() {
+            self.energy_j += f64::from(power_w) * time.seconds;
+            self.power_s += time.seconds;
+        }
     }
 
     fn stretch(&mut self, WatchedTime { seconds, gap, unix_ms }: WatchedTime, verdict: &Arc<Verdict>) {
@@ -141,6 +137,7 @@ mod tests {
     use super::super::timeline::loop_shares;
     use super::*;
     use crate::diagnosis::causes::Cause;
+    use crate::rates::Frame;
 
     fn frame(second: u64) -> Frame {
         Frame { seconds: 1.0, unix_ms: second as i64 * 1000, ..Frame::default() }
@@ -158,7 +155,8 @@ mod tests {
             if second == 6 {
                 (frame.gap, frame.seconds) = (true, 28_800.0);
             }
-            totals.push(&frame, &verdict(Class::Cpu, None), loop_shares(&frame));
+            let verdict = verdict(Class::Cpu, None);
+            totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
         }
         assert_eq!((totals.watched_s, totals.longest.unwrap().seconds), (9.0, 6.0));
     }
@@ -172,7 +170,7 @@ mod tests {
             for (n, (seconds, gap, class, cause)) in ticks.into_iter().enumerate() {
                 let verdict = verdict(Class::ALL[class], cause.map(|cause| Cause::ALL[cause]));
                 let frame = Frame { seconds, gap, ..frame(n as u64) };
-                totals.push(&frame, &verdict, loop_shares(&frame));
+                totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
             }
             prop_assert!(totals.causes.len() <= 100 && totals.watched_s >= 0.0);
         }

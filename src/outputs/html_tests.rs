@@ -38,7 +38,7 @@ fn run(seconds: u64, verdict: Verdict) -> WholeRun {
 }
 
 fn page(run: &WholeRun, header: &Header, note: Option<&str>) -> String {
-    html(&RunReport { run, header, note: note.map(str::to_owned), zone: TimeZone::UTC })
+    html(&RunReport { run, header, note: note.map(str::to_owned), zone: TimeZone::UTC, price: None })
 }
 
 #[test]

@@ -4,6 +4,7 @@
 pub mod anonymise;
 pub mod chain;
 pub mod comparison;
+pub mod cost;
 pub mod csv;
 pub mod explanation;
 pub mod html;

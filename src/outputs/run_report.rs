@@ -4,11 +4,13 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::report::{Column, Section, SectionBody, sections};
+use super::cost::{self, Price};
+use super::report::{Column, Section, SectionBody, phase_words, sections};
 use crate::diagnosis::Verdict;
 use crate::history::run::WholeRun;
 use crate::sample::recording::Header;
 use crate::text::format::{UNMEASURED, bytes, duration, precise, whole_percent as percent};
+use crate::zone;
 
 /// Most changes of the verdict that are listed, the longest ones.
 const CHANGES_LISTED: usize = 40;
@@ -24,6 +26,8 @@ pub struct RunReport<'r> {
     pub note: Option<String>,
     /// The zone of the times of day.
     pub zone: TimeZone,
+    /// What an hour of a GPU costs.
+    pub price: Option<Price>,
 }
 
 impl RunReport<'_> {
@@ -34,8 +38,10 @@ impl RunReport<'_> {
 
     /// `2026-02-03 04:05:06 UTC, 6m12s`: when the run was watched, and for how long.
     pub(super) fn when(&self) -> String {
-        let began =
-            self.run.began_unix_ms.map_or(UNMEASURED.to_owned(), |ms| self.moment(ms, "%Y-%m-%d %H:%M:%S %Z"));
+        let began = self
+            .run
+            .began_unix_ms
+            .map_or(UNMEASURED.to_owned(), |ms| zone::moment(ms, &self.zone, "%Y-%m-%d %H:%M:%S %Z"));
         format!("{began}, {}", duration(self.run.totals.watched_s))
     }
 
@@ -51,14 +57,9 @@ impl RunReport<'_> {
         began.map_or(0, |began| self.zone.to_offset(began).seconds())
     }
 
-    fn moment(&self, unix_ms: i64, form: &str) -> String {
-        let Ok(moment) = Timestamp::from_millisecond(unix_ms) else { return UNMEASURED.to_owned() };
-        moment.to_zoned(self.zone.clone()).strftime(form).to_string()
-    }
-
     /// The sections about the run's verdicts, then all about the one that it is about, then where it ran.
     pub(super) fn sections(&self) -> Vec<Section> {
-        let mut all = vec![self.classes(), self.changes()];
+        let mut all = vec![self.classes(), self.phases(), self.cost(), self.changes()];
         all.extend(self.verdict().map(|(verdict, _)| sections(verdict)).unwrap_or_default());
         all.push(self.environment());
         all.retain(|section| !section.is_empty());
@@ -76,6 +77,31 @@ impl RunReport<'_> {
         Section::new("Time by verdict", SectionBody::Table(columns, rows.collect())).noting(steps)
     }
 
+    /// What the job did, where it did more than train.
+    fn phases(&self) -> Section {
+        let mut phases: Vec<_> = self.run.phases().filter(|(_, seconds)| *seconds > 0.0).collect();
+        phases.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let whole: f64 = phases.iter().map(|(_, seconds)| seconds).sum();
+        let rows = phases.iter().map(|(phase, seconds)| {
+            vec![phase_words(*phase).to_owned(), format!("{}%", percent(seconds / whole)), duration(*seconds)]
+        });
+        let columns = vec![Column::left("phase"), Column::right("share"), Column::right("time")];
+        let rows = if phases.len() > 1 { rows.collect() } else { Vec::new() };
+        Section::new("Time by phase", SectionBody::Table(columns, rows))
+    }
+
+    fn cost(&self) -> Section {
+        let rows = cost::parts(&self.run.totals, self.price.as_ref()).into_iter().map(|part| {
+            let row = vec![part.what.to_owned(), part.hours, part.share];
+            if self.price.is_some() { [row, vec![part.cost]].concat() } else { row }
+        });
+        let mut columns = vec![Column::left("part"), Column::right("GPU hours"), Column::right("share")];
+        columns.extend(self.price.as_ref().map(|_| Column::right("cost")));
+        let price = self.price.as_ref().map(|price| format!("An hour of a GPU costs {price}."));
+        let energy = cost::energy(&self.run.totals).map(|energy| format!("Energy of the GPUs: {energy}."));
+        Section::new("Cost", SectionBody::Table(columns, rows.collect())).noting(energy.into_iter().chain(price))
+    }
+
     /// The verdicts in their order; where there are too many, the longest.
     fn changes(&self) -> Section {
         let mut spans: Vec<_> = self.run.spans.iter().collect();
@@ -86,7 +112,7 @@ impl RunReport<'_> {
         let unlisted = all - spans.len() as u64;
         let rows = spans.into_iter().map(|span| {
             let cause = span.cause.map(|cause| cause.spec_in(span.class).headline).unwrap_or_default();
-            let at = self.moment(span.from_unix_ms, "%H:%M:%S");
+            let at = zone::clock(span.from_unix_ms, &self.zone);
             vec![at, duration(span.seconds), span.class.name().to_owned(), cause.to_owned()]
         });
         let columns =

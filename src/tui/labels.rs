@@ -1,10 +1,7 @@
 //! Plain words for names and numbers of the program: classes, causes, signals, advice, commands, times.
 
-use jiff::tz::TimeZone;
-
 use super::format::{self, UNMEASURED};
-use crate::diagnosis::causes::Cause;
-use crate::diagnosis::verdict::{Advice, Class};
+use crate::diagnosis::verdict::Advice;
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::sample::ProcessRole;
 use crate::text::sanitise;
@@ -14,18 +11,6 @@ pub use crate::text::short_command;
 pub fn program(command: &str) -> &str {
     let folder = command.split(' ').next().and_then(|path| path.rfind('/')).map_or(0, |slash| slash + 1);
     command.get(folder..).filter(|rest| !rest.is_empty()).unwrap_or(command)
-}
-
-/// A wall clock time: `14:03:27`.
-pub fn clock(unix_ms: i64, zone: &TimeZone) -> String {
-    let Ok(moment) = jiff::Timestamp::from_millisecond(unix_ms) else { return UNMEASURED.to_owned() };
-    moment.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()
-}
-
-/// Class and cause in the words of the screen: `data loader · too few workers`.
-pub fn verdict_name(class: Class, cause: Option<Cause>) -> String {
-    let name = class.name();
-    cause.map_or_else(|| name.to_owned(), |cause| format!("{name} · {}", cause.spec_in(class).headline))
 }
 
 /// An advice on one line with its gain: as much of the gain as fits into `width` cells after the title.
@@ -95,6 +80,7 @@ pub fn process_state(letter: char) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::causes::Cause;
 
     #[test]
     fn commands_lose_their_directories_only() {

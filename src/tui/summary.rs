@@ -3,7 +3,11 @@
 use jiff::tz::TimeZone;
 
 use super::{format, labels};
+use crate::diagnosis::Verdict;
+use crate::diagnosis::causes::verdict_name;
 use crate::history::totals::Totals;
+use crate::outputs::cost::{self, Price};
+use crate::zone;
 
 /// Smaller shares are left out.
 const NAMED_SHARE: f64 = 0.005;
@@ -11,22 +15,18 @@ const NAMED_SHARE: f64 = 0.005;
 /// What a line of the summary says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SummaryLine {
-    /// How long the run was watched, and its number of steps.
-    Watched,
+    /// A fact: how long the run was watched, the longest and the costliest verdict, what the GPUs cost.
+    Fact,
     /// Time by the class of the verdict.
     Classes,
-    /// The longest time without a change of the verdict.
-    Longest,
-    /// The cause with the longest total time.
-    Costliest,
     /// What the loop's thread did.
     Activities,
     /// What to do first.
     Advice,
 }
 
-/// The totals in words, one line each, without anything that could control a terminal; times of day in `zone`.
-pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
+/// The totals in words, one line each, without anything that could control a terminal; times of day in `zone`, an hour of a GPU at `price`.
+pub fn lines(run: &Totals, zone: &TimeZone, price: Option<&Price>) -> Vec<(SummaryLine, String)> {
     let watched = format::duration(run.watched_s);
     let watched = match run.steps {
         Some(steps) if run.watched_s > 0.0 => {
@@ -35,37 +35,33 @@ pub fn lines(run: &Totals, zone: &TimeZone) -> Vec<(SummaryLine, String)> {
         }
         _ => format!("Watched for {watched}; no steps could be counted"),
     };
-    let mut lines = vec![(SummaryLine::Watched, watched)];
-    let classes = run.classes().into_iter().map(|(class, seconds)| (class.name(), seconds));
-    let classes = shares(classes, run.watched_s);
-    if !classes.is_empty() {
-        lines.push((SummaryLine::Classes, format!("Time by verdict: {classes}")));
-    }
-    if let Some(longest) = &run.longest {
-        let (length, from) = (format::duration(longest.seconds), labels::clock(longest.from_unix_ms, zone));
-        let name = labels::verdict_name(longest.verdict.class, longest.verdict.cause);
-        lines.push((SummaryLine::Longest, format!("Longest verdict: {name} for {length}, from {from}")));
-    }
-    if let Some(costliest) = run.costliest() {
+    let mut lines = vec![(SummaryLine::Fact, watched)];
+    let name = |verdict: &Verdict| verdict_name(verdict.class, verdict.cause);
+    let classes = shares(run.classes().into_iter().map(|(class, seconds)| (class.name(), seconds)), run.watched_s);
+    lines.extend(classes.map(|classes| (SummaryLine::Classes, format!("Time by verdict: {classes}"))));
+    lines.extend(run.longest.as_ref().map(|longest| {
+        let (length, from) = (format::duration(longest.seconds), zone::clock(longest.from_unix_ms, zone));
+        (SummaryLine::Fact, format!("Longest verdict: {} for {length}, from {from}", name(&longest.verdict)))
+    }));
+    lines.extend(run.costliest().map(|costliest| {
         let length = format::duration(costliest.seconds);
-        let name = labels::verdict_name(costliest.verdict.class, costliest.verdict.cause);
-        lines.push((SummaryLine::Costliest, format!("Most costly: {name}, {length} in total")));
-    }
-    let activities = run.split_s.iter().map(|(activity, seconds)| (activity.look().word, seconds));
-    let split = shares(activities, run.split_s.total());
-    if !split.is_empty() {
-        lines.push((SummaryLine::Activities, format!("Training loop: {split}")));
-    }
+        (SummaryLine::Fact, format!("Most costly: {}, {length} in total", name(&costliest.verdict)))
+    }));
+    let split = run.split_s.iter().map(|(activity, seconds)| (activity.look().word, seconds));
+    let split = shares(split, run.split_s.total());
+    lines.extend(split.map(|split| (SummaryLine::Activities, format!("Training loop: {split}"))));
+    lines.extend(cost::lines(run, price).into_iter().map(|text| (SummaryLine::Fact, text)));
     let advice = run.advice();
     let advice = advice.map(|a| labels::advice_line("▶ ", a, usize::MAX));
     lines.extend(advice.map(|text| (SummaryLine::Advice, text)));
     lines
 }
 
-/// The parts of `whole` that are worth naming: `gpu 39%, idle 29%`.
-fn shares(parts: impl Iterator<Item = (&'static str, f64)>, whole: f64) -> String {
+/// The parts of `whole` that are worth naming: `gpu 39%, idle 29%`; `None` if there are no such parts.
+fn shares(parts: impl Iterator<Item = (&'static str, f64)>, whole: f64) -> Option<String> {
     let named = parts.map(|(name, part)| (name, part / whole)).filter(|(_, share)| *share >= NAMED_SHARE);
-    named.map(|(name, share)| format!("{name} {}", format::share(Some(share)))).collect::<Vec<_>>().join(", ")
+    let named: Vec<_> = named.map(|(name, share)| format!("{name} {}", format::share(Some(share)))).collect();
+    (!named.is_empty()).then(|| named.join(", "))
 }
 
 #[cfg(test)]
@@ -75,9 +71,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::diagnosis::Verdict;
     use crate::diagnosis::causes::Cause;
     use crate::diagnosis::verdict::{Advice, Class};
+    use crate::history::interval::Interval;
     use crate::history::timeline::loop_shares;
     use crate::rates::Frame;
     use crate::rates::frame::TrainerRates;
@@ -107,7 +103,8 @@ mod tests {
             };
             let advice = if class == Class::Gpu { "Use a larger batch" } else { "Raise num_workers" };
             let frame = frame(second);
-            totals.push(&frame, &verdict(class, cause, advice, second + 1), loop_shares(&frame));
+            let verdict = verdict(class, cause, advice, second + 1);
+            totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
         }
         totals
     }
@@ -122,11 +119,11 @@ mod tests {
         // A GPU that computes all the time costs nothing.
         let costliest = run.costliest().unwrap();
         assert_eq!(
-            (labels::verdict_name(costliest.verdict.class, costliest.verdict.cause).as_str(), costliest.seconds),
+            (verdict_name(costliest.verdict.class, costliest.verdict.cause).as_str(), costliest.seconds),
             ("data loader · too few workers", 45.0)
         );
         assert_eq!(run.advice().unwrap().title, "Use a larger batch");
-        let lines: Vec<String> = lines(&run, &TimeZone::UTC).into_iter().map(|(_, text)| text).collect();
+        let lines: Vec<String> = lines(&run, &TimeZone::UTC, None).into_iter().map(|(_, text)| text).collect();
         assert_eq!(lines[0], "Watched for 2m20s: 140 steps, 1.0 per second");
         assert_eq!(lines[1], "Time by verdict: GPU 39%, data loader 32%, not training 29%");
         assert_eq!(lines[2], "Longest verdict: GPU · busy computing, healthy for 55 s, from 00:00:30");
@@ -144,9 +141,9 @@ mod tests {
             for (n, (seconds, gap, class, advice)) in ticks.into_iter().enumerate() {
                 let verdict = verdict(Class::ALL[class], Cause::ALL.get(n).copied(), &advice, n as u64);
                 let frame = Frame { seconds, gap, ..frame(n as u64) };
-                totals.push(&frame, &verdict, loop_shares(&frame));
+                totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
             }
-            let lines: Vec<String> = lines(&totals, &TimeZone::UTC).into_iter().map(|(_, text)| text).collect();
+            let lines: Vec<String> = lines(&totals, &TimeZone::UTC, None).into_iter().map(|(_, text)| text).collect();
             prop_assert!((1..=7).contains(&lines.len()));
             prop_assert!(lines.iter().all(|line| !line.chars().any(char::is_control)));
         }

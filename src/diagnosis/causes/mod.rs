@@ -263,6 +263,12 @@ pub fn spec_of(class: Class, cause: Option<Cause>, phase: Phase) -> Option<&'sta
     cause.map(|cause| cause.spec_in(class)).or_else(|| state(phase.word())).or_else(|| state(class.word()))
 }
 
+/// Class and cause in words: `data loader · too few workers`.
+pub fn verdict_name(class: Class, cause: Option<Cause>) -> String {
+    let name = class.name();
+    cause.map_or_else(|| name.to_owned(), |cause| format!("{name} · {}", cause.spec_in(class).headline))
+}
+
 /// What a person asks for: `cause`, `class/cause` (a cause may belong to two classes) or `class`, which gives all of its causes.
 /// Case does not matter, and spaces and underscores count as dashes. Empty if there is no such cause or class.
 pub fn named(text: &str) -> Vec<&'static CauseSpec> {

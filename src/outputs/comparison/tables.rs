@@ -40,6 +40,7 @@ impl Comparison<'_> {
             vec![
                 row("mean time of a step", means, |seconds| step_time(seconds * 1000.0)),
                 row("steps a second", rate, precise),
+                row("energy of a step", self.sides().map(energy_of_step), |joules| format!("{} J", precise(joules))),
             ]
         };
         Section::new("Steps", SectionBody::Table(columns("what"), rows)).noting([note])
@@ -159,6 +160,12 @@ impl Comparison<'_> {
         ];
         Section::new("Environment", SectionBody::Table(two("what"), pairs(rows)))
     }
+}
+
+/// Joules that the GPUs take for a step.
+fn energy_of_step(side: &ComparedRun<'_>) -> Option<f64> {
+    let totals = &side.run.totals;
+    Some(totals.energy_j / totals.power_s * side.run.steps.mean_s()?).filter(|joules| joules.is_finite())
 }
 
 /// A mean over the run: its name, its unit, and where the value is.

@@ -12,6 +12,7 @@ use crate::tui::pages::Page;
 use crate::tui::pages::keys::{Action, key_of};
 use crate::tui::widgets::{Drawn, Hit, Piece, bars, cells, write, write_fit, write_right};
 use crate::tui::{format, labels};
+use crate::zone;
 
 /// Width of the bar that shows the position in a replay, cells.
 const PROGRESS: u16 = 16;
@@ -98,7 +99,7 @@ fn moment(width: u16, app: &App) -> Vec<Piece> {
         return job.replay.map(|_| (" REPLAY ".to_owned(), theme.bar())).into_iter().collect();
     };
     let shown = job.cursor().map_or(frame.unix_ms, |moment| moment.frame.unix_ms);
-    let clock = labels::clock(shown, &app.options.zone);
+    let clock = zone::clock(shown, &app.options.zone);
     if let Some(replay) = &job.replay {
         let (at, length) = progress(job).unwrap_or_default();
         let state = if replay.playing { "REPLAY" } else { "REPLAY PAUSED" };

@@ -217,6 +217,7 @@ fn scene<'a>(options: &'a AppOptions, job: &'a Job) -> Scene<'a> {
         // A paused screen needs no sweep, and is easier to read without one.
         sweep: options.low_bandwidth && !job.is_paused(),
         zone: &options.zone,
+        price: options.price.as_ref(),
         may_signal: options.may_signal,
     }
 }

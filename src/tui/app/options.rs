@@ -3,6 +3,7 @@
 use jiff::tz::TimeZone;
 
 use crate::history::archive::Limits;
+use crate::outputs::cost::Price;
 use crate::tui::arrangement::Layout;
 use crate::tui::theme::{Depth, Palette, Theme};
 
@@ -27,6 +28,8 @@ pub struct AppOptions {
     pub layout: Layout,
     /// Time zone of the clock times shown.
     pub zone: TimeZone,
+    /// What an hour of a GPU costs.
+    pub price: Option<Price>,
     /// The name of this machine, for the header.
     pub host: String,
 }
@@ -43,6 +46,7 @@ impl Default for AppOptions {
             themes: Vec::new(),
             layout: Layout::default(),
             zone: TimeZone::UTC,
+            price: None,
             host: String::new(),
         }
     }

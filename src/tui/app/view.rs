@@ -100,7 +100,7 @@ fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
     let (_, below) = split(buf.area, 1 + card::rows(buf.area));
     let (body, _) = split(below, below.height.saturating_sub(1));
     let width = SUMMARY.min(body.width.saturating_sub(4));
-    let lines = summary::lines(run, scene.zone).into_iter().flat_map(|(line, text)| {
+    let lines = summary::lines(run, scene.zone, scene.price).into_iter().flat_map(|(line, text)| {
         let style = if line == SummaryLine::Advice { scene.theme.strong() } else { Style::new() };
         wrap(&text, usize::from(width.saturating_sub(4))).into_iter().map(move |row| (row, style))
     });

@@ -5,12 +5,13 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{JobList, JobRow, facts, preview};
+use crate::diagnosis::causes::verdict_name;
 use crate::diagnosis::verdict::{Class, Phase};
 use crate::jobs::JobKey;
 use crate::text::{fit, sanitise};
 use crate::tui::format;
 use crate::tui::job::Job;
-use crate::tui::labels::{counted, number, short_command, verdict_name};
+use crate::tui::labels::{counted, number, short_command};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{

@@ -10,8 +10,9 @@ use crate::diagnosis::verdict::Class;
 use crate::history::timeline::TimelinePoint;
 use crate::rates::Frame;
 use crate::tui::charts::{self, ChartColumns};
+use crate::tui::format;
 use crate::tui::theme::Look;
-use crate::tui::{format, labels};
+use crate::zone;
 
 /// How the top of a value axis is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +119,7 @@ pub fn ruler(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
     };
     // The cursor's clock overwrites the axis.
     charts::ruler(buf, area, scene.job.span_s(), "0s", theme.dim());
-    let text = format!(" ▲{} ", labels::clock(moment.frame.unix_ms, scene.zone));
+    let text = format!(" ▲{} ", zone::clock(moment.frame.unix_ms, scene.zone));
     let x = (area.x + cell).saturating_sub(1).max(area.x).min(area.right().saturating_sub(cells(&text)));
     write(buf, x, area.y, area.right(), &text, theme.cursor());
 }

@@ -4,6 +4,7 @@ use jiff::tz::TimeZone;
 
 use crate::diagnosis::verdict::{Subject, Unavailable, Verdict};
 use crate::history::timeline::TimelineWindow;
+use crate::outputs::cost::Price;
 use crate::rates::Frame;
 use crate::tui::job::Job;
 use crate::tui::theme::Theme;
@@ -19,6 +20,8 @@ pub struct Scene<'a> {
     pub sweep: bool,
     /// Time zone of the clock times shown.
     pub zone: &'a TimeZone,
+    /// What an hour of a GPU costs.
+    pub price: Option<&'a Price>,
     /// Whether signals and nice values may be sent to the job's processes.
     pub may_signal: bool,
 }

@@ -4,11 +4,11 @@ use ratatui::style::Style;
 
 use super::MOST_FINDINGS;
 use super::sources;
+use crate::diagnosis::causes::verdict_name;
 use crate::diagnosis::counter_evidence::{counter_evidence, rests_on};
 use crate::diagnosis::verdict::Verdict;
 use crate::text::sanitise;
 use crate::tui::format;
-use crate::tui::labels::verdict_name;
 use crate::tui::widgets::{Scene, Text};
 
 /// Adds the section.

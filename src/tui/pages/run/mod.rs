@@ -5,14 +5,15 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::Content;
+use crate::diagnosis::causes::verdict_name;
 use crate::diagnosis::verdict::Class;
 use crate::history::archive::MomentId;
 use crate::history::totals::Totals;
 use crate::tui::format;
-use crate::tui::labels::{clock, verdict_name};
 use crate::tui::summary::{self, SummaryLine};
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{Drawn, Scene, Text, bars, scrolled, write_fit};
+use crate::zone;
 
 /// Maximum number of verdict changes listed.
 const CHANGES: usize = 100;
@@ -47,7 +48,9 @@ impl Content for Run {
         head.heading("The run so far");
         // Two of its lines are shown as bars below.
         let is_bars = |line| matches!(line, SummaryLine::Classes | SummaryLine::Activities);
-        for (line, text) in summary::lines(run, scene.zone).into_iter().filter(|(line, _)| !is_bars(*line)) {
+        for (line, text) in
+            summary::lines(run, scene.zone, scene.price).into_iter().filter(|(line, _)| !is_bars(*line))
+        {
             head.wrapped("", 2, &text, if line == SummaryLine::Advice { theme.strong() } else { Style::new() });
         }
         let color = |class| if class == Class::Unknown { theme.dim() } else { theme.series(class) };
@@ -100,7 +103,7 @@ fn changes(scene: &Scene<'_>) -> Vec<String> {
         }
         let name = verdict_name(stamp.class, stamp.cause);
         let length = format::duration(until_ns.saturating_sub(stamp.monotonic_ns) as f64 / 1e9);
-        lines.push(format!("{}  {name}, for {length}", clock(stamp.unix_ms, scene.zone)));
+        lines.push(format!("{}  {name}, for {length}", zone::clock(stamp.unix_ms, scene.zone)));
         (before, until_ns) = (stamp.id, stamp.monotonic_ns);
     }
     lines
