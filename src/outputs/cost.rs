@@ -1,4 +1,4 @@
-//! What a run cost: GPU hours, how many of them were idle, and energy; with a price, in money.
+//! What a run cost: GPU time, how much of it was idle, and energy; with a price, in money.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::history::totals::Totals;
-use crate::text::format::{precise, whole_percent as percent};
+use crate::text::format::{duration, precise, whole_percent as percent};
 
 /// Seconds of an hour.
 const HOUR_S: f64 = 3600.0;
-/// Joules of a kilowatt-hour.
-const KWH_J: f64 = 3.6e6;
 /// Longest sign of a currency: `CHF `.
 const SIGN_MAX: usize = 4;
 /// Most that an hour of a GPU may cost, in any currency.
@@ -85,22 +83,22 @@ impl Price {
 pub(super) struct CostPart {
     /// Which part.
     pub what: &'static str,
-    /// GPU hours.
-    pub hours: String,
-    /// Its share of all GPU hours, in percent; empty for all of them.
+    /// Time, times GPUs.
+    pub time: String,
+    /// Its share of all GPU time, in percent; empty for all of them.
     pub share: String,
     /// What it costs; empty without a price.
     pub cost: String,
 }
 
-/// GPU hours in parts, all of them first; empty where no GPU was used. The parts are not disjoint: GPUs idle while the loop waits.
+/// The GPUs' time in parts, all of it first; empty where no GPU was used. The parts are not disjoint: GPUs idle while the loop waits.
 pub(super) fn parts(run: &Totals, price: Option<&Price>) -> Vec<CostPart> {
     if run.gpu_s <= 0.0 {
         return Vec::new();
     }
     let part = |what, seconds: f64, is_all: bool| CostPart {
         what,
-        hours: precise(seconds / HOUR_S),
+        time: gpu_time(seconds),
         share: if is_all { String::new() } else { format!("{}%", percent(seconds / run.gpu_s)) },
         cost: price.map(|price| price.for_time(seconds)).unwrap_or_default(),
     };
@@ -112,11 +110,19 @@ pub(super) fn parts(run: &Totals, price: Option<&Price>) -> Vec<CostPart> {
     all
 }
 
+/// `2.3 h`, or minutes and seconds where it is less than an hour.
+fn gpu_time(seconds: f64) -> String {
+    if seconds < HOUR_S { duration(seconds) } else { format!("{} h", precise(seconds / HOUR_S)) }
+}
+
 /// Energy of the GPUs: `3.42 kWh, 142 W on average`; `None` where their power is not known.
 pub(super) fn energy(run: &Totals) -> Option<String> {
     (run.power_s > 0.0).then(|| {
         let mean_w = run.energy_j / run.power_s;
-        format!("{} kWh, {} W on average", precise(run.energy_j / KWH_J), precise(mean_w))
+        let wh = run.energy_j / HOUR_S;
+        let energy =
+            if wh < 1000.0 { format!("{} Wh", precise(wh)) } else { format!("{} kWh", precise(wh / 1000.0)) };
+        format!("{energy}, {} W on average", precise(mean_w))
     })
 }
 
@@ -126,7 +132,7 @@ pub fn lines(run: &Totals, price: Option<&Price>) -> Vec<String> {
     if let [all, parts @ ..] = parts(run, price).as_slice() {
         let paid = |cost: &str| if cost.is_empty() { String::new() } else { format!(" ({cost})") };
         let named = parts.iter().map(|part| format!(", {} {}{}", part.share, part.what, paid(&part.cost)));
-        lines.push(format!("GPU hours: {}{}{}", all.hours, paid(&all.cost), named.collect::<String>()));
+        lines.push(format!("GPU time: {}{}{}", all.time, paid(&all.cost), named.collect::<String>()));
     }
     lines.extend(energy(run).map(|energy| format!("Energy of the GPUs: {energy}")));
     lines
@@ -153,11 +159,11 @@ mod tests {
         assert_eq!(
             lines(&run(), Some(&price)),
             [
-                "GPU hours: 2 ($2.42), 60% while they idle ($1.45), 50% while the loop waits for data ($1.21)",
-                "Energy of the GPUs: 0.3 kWh, 300 W on average",
+                "GPU time: 2 h ($2.42), 60% while they idle ($1.45), 50% while the loop waits for data ($1.21)",
+                "Energy of the GPUs: 300 Wh, 300 W on average",
             ]
         );
-        assert_eq!(lines(&run(), None)[0], "GPU hours: 2, 60% while they idle, 50% while the loop waits for data");
+        assert_eq!(lines(&run(), None)[0], "GPU time: 2 h, 60% while they idle, 50% while the loop waits for data");
         assert!(lines(&Totals::default(), Some(&price)).is_empty(), "no GPU, no power");
     }
 

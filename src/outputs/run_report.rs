@@ -92,10 +92,10 @@ impl RunReport<'_> {
 
     fn cost(&self) -> Section {
         let rows = cost::parts(&self.run.totals, self.price.as_ref()).into_iter().map(|part| {
-            let row = vec![part.what.to_owned(), part.hours, part.share];
+            let row = vec![part.what.to_owned(), part.time, part.share];
             if self.price.is_some() { [row, vec![part.cost]].concat() } else { row }
         });
-        let mut columns = vec![Column::left("part"), Column::right("GPU hours"), Column::right("share")];
+        let mut columns = vec![Column::left("part"), Column::right("GPU time"), Column::right("share")];
         columns.extend(self.price.as_ref().map(|_| Column::right("cost")));
         let price = self.price.as_ref().map(|price| format!("An hour of a GPU costs {price}."));
         let energy = cost::energy(&self.run.totals).map(|energy| format!("Energy of the GPUs: {energy}."));
