@@ -6,6 +6,7 @@ mod bad_input;
 mod compare;
 mod cost;
 mod culprits;
+mod examples;
 mod faulty_library;
 mod files;
 mod foreign_text;
