@@ -18,5 +18,6 @@ mod rights;
 mod run_report;
 mod signals;
 mod stacks;
+mod trace;
 mod unkind_devices;
 mod usage;
