@@ -69,6 +69,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Compare two runs: what changed, and by how much.
     Compare(CompareArgs),
+    /// Write a recording as a trace for Perfetto, alone or together with a trace of torch's profiler.
+    Trace(TraceArgs),
     /// Start a program and watch it; its exit status is passed on.
     Run {
         /// The program and its arguments.
@@ -153,14 +155,17 @@ impl Cli {
         let call = &self.parsed.call;
         let starts_its_own = matches!(self.command, Some(Command::Run { .. } | Command::Demo { .. }));
         let logs = self.command.is_none() || starts_its_own;
-        let writes_a_file =
-            matches!(self.command, Some(Command::Record(_) | Command::Report(_) | Command::Compare(_)));
+        let writes_a_file = matches!(
+            self.command,
+            Some(Command::Record(_) | Command::Report(_) | Command::Compare(_) | Command::Trace(_))
+        );
         let replays = matches!(
             self.command,
             Some(
                 Command::Replay { .. }
                     | Command::Report(_)
                     | Command::Compare(_)
+                    | Command::Trace(_)
                     | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. })
             )
         );
@@ -171,7 +176,11 @@ impl Cli {
         let why = if call.log.is_some() && !logs {
             format!("trainmon {word} writes no log: remove --log")
         } else if writes_a_file && call.append {
-            let what = if replays { "report" } else { "recording" };
+            let what = match self.command {
+                Some(Command::Trace(_)) => "trace",
+                _ if replays => "report",
+                _ => "recording",
+            };
             format!("a {what} cannot be appended to: remove --append, or name another file")
         } else if let (Some(name), None, false) = (&on_existing, &call.log, writes_a_file) {
             format!("{name} needs a log to write: add --log PATH")
@@ -271,6 +280,21 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
     let share = number.ok().filter(|percent| (0.0..=10_000.0).contains(percent)).map(|percent| percent / 100.0);
     share.ok_or_else(|| "not a percentage: write 5%".to_owned())
+}
+
+/// `trace`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TraceArgs {
+    /// A recording made by `trainmon record`.
+    pub file: PathBuf,
+    /// File to write, or `-` for standard output.
+    ///
+    /// An existing file is refused without --force. https://ui.perfetto.dev opens it, also compressed: FILE.gz.
+    #[arg(short, long, value_name = "FILE|-")]
+    pub output: PathBuf,
+    /// Trace that torch's profiler wrote of the same run, to show both on one time axis: FILE.json or FILE.json.gz.
+    #[arg(long, value_name = "FILE")]
+    pub torch_profile: Option<PathBuf>,
 }
 
 /// Takes a PID. Where it is no number a command was probably meant.

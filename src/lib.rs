@@ -90,6 +90,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(Command::Replay { file }) => commands::replay::run(&settings, file),
         Some(Command::Report(arguments)) => commands::report::run(&settings, arguments),
         Some(Command::Compare(arguments)) => commands::compare::run(&settings, arguments),
+        Some(Command::Trace(arguments)) => commands::trace::run(&settings, arguments),
         Some(Command::Demo { bottleneck, workers }) => commands::demo::run(&settings, *bottleneck, *workers),
         Some(Command::Doctor { json, .. }) => commands::doctor::run(&settings, *json),
         Some(Command::Explain { cause, json }) => commands::explain::run(cause.as_deref(), *json),

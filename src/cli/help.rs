@@ -74,6 +74,14 @@ pub const HELP: &[CommandHelp] = &[
         ],
     },
     CommandHelp {
+        name: "trace",
+        common: &["force"],
+        examples: &[
+            ("trace run.tmz -o run.pftrace", "to open at https://ui.perfetto.dev"),
+            ("trace run.tmz --torch-profile p.json -o a.pftrace", "with torch's profiler beside it"),
+        ],
+    },
+    CommandHelp {
         name: "run",
         common: &["log", "force", "append"],
         examples: &[

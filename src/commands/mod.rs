@@ -21,6 +21,7 @@ pub mod run;
 pub mod screen;
 mod screen_loop;
 pub mod shell;
+pub mod trace;
 pub mod whole_run;
 
 use std::io::Write;

@@ -77,7 +77,7 @@ impl<'n> DrawnTree<'n> {
 }
 
 /// A node in a few words: `reads from worker 1301: on CPU, decode_image (work.py:22)`.
-fn described(node: &ChainNode) -> String {
+pub(super) fn described(node: &ChainNode) -> String {
     let at = node.at.as_ref().map(|at| format!(", {at}")).unwrap_or_default();
     if node.is_loop() {
         return format!("{} {}{at}", loop_name(node), does(node));
@@ -140,7 +140,7 @@ fn state_words(state: NodeState) -> &'static str {
 }
 
 /// What a node is.
-fn who(node: &ChainNode) -> String {
+pub(super) fn who(node: &ChainNode) -> String {
     let name = shown(&node.name);
     let named = |word: &str| if name.is_empty() { word.to_owned() } else { format!("{word} {name}") };
     match (node.kind, node.pid, node.tid) {

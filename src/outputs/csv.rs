@@ -14,8 +14,9 @@ use jiff::tz::TimeZone;
 use crate::diagnosis::Verdict;
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
+use columns::CsvRow;
+pub(super) use columns::hundredths;
 pub use columns::{COLUMNS, Column, GPU_COLUMNS, LAST_COLUMNS};
-use columns::{CsvRow, hundredths};
 
 /// Most groups of GPU columns (the largest hosts have 16 GPUs, or a few dozen MIG instances).
 pub const GROUPS_MAX: usize = 64;
@@ -40,6 +41,32 @@ pub fn groups_of_header(line: &str) -> Result<usize, usize> {
         all if all == found.len() && all == wanted.len() => Ok(groups),
         first => Err(first + 1),
     }
+}
+
+/// A number of a frame, with the column that it has in the log.
+#[derive(Debug)]
+pub(super) struct CsvNumber {
+    /// For a GPU column: index of the GPU.
+    pub(super) gpu: Option<u32>,
+    /// The column.
+    pub(super) column: &'static Column,
+    /// The number.
+    pub(super) value: f64,
+}
+
+/// What was measured of a frame, in the order of the columns, with the GPUs that the job uses.
+pub(super) fn numbers(frame: &Frame, verdict: &Verdict) -> Vec<CsvNumber> {
+    let shares = frame.trainers.first().and_then(hundredths);
+    let mut row =
+        CsvRow { frame, verdict, timestamp: String::new(), elapsed_s: 0.0, shares, gpu: GpuRates::default() };
+    let number =
+        |gpu, column: &'static Column, row: &CsvRow<'_>| Some(CsvNumber { gpu, column, value: column.number(row)? });
+    let mut numbers: Vec<_> = COLUMNS.iter().filter_map(|column| number(None, column, &row)).collect();
+    for gpu in frame.gpus.iter().filter(|gpu| gpu.attached && !gpu.lost) {
+        row.gpu = gpu.clone();
+        numbers.extend(GPU_COLUMNS.iter().filter_map(|column| number(Some(gpu.index), column, &row)));
+    }
+    numbers
 }
 
 /// The GPU of a group of columns, the same for the life of the file.

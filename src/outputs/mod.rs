@@ -1,6 +1,7 @@
 //! What trainmon writes: a file for each format, each writing to an `impl Write`. Ticks and verdicts are written as they are;
 //! nothing is measured or judged here.
 
+pub mod activity;
 pub mod anonymise;
 pub mod chain;
 pub mod comparison;
@@ -19,3 +20,4 @@ pub mod stages;
 #[cfg(test)]
 mod testing;
 pub mod text;
+pub mod trace;

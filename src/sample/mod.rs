@@ -13,6 +13,7 @@ pub mod log_row;
 pub mod neighbours;
 pub mod private;
 pub mod process;
+pub mod profile;
 pub mod recording;
 pub mod sampler;
 pub mod source;

@@ -19,5 +19,6 @@ mod rights;
 mod run_report;
 mod signals;
 mod stacks;
+mod trace;
 mod unkind_devices;
 mod usage;

@@ -17,6 +17,7 @@ use trainmon::history::archive::Limits;
 use trainmon::jobs::{JobEvent, JobKey, Target};
 use trainmon::outputs::csv::CsvLog;
 use trainmon::outputs::recording::Recorder;
+use trainmon::outputs::trace::TraceWriter;
 use trainmon::outputs::{anonymise, json, markdown, text};
 use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::sample::Sample;
@@ -147,6 +148,17 @@ fn recorded(header: &Header, samples: &[Sample]) -> Vec<u8> {
     out
 }
 
+/// A trace is not text, but holds some.
+fn trace(name: &str, ticks: &[Arc<Tick>]) {
+    let mut writer = TraceWriter::new(Vec::new());
+    ticks.iter().for_each(|tick| writer.push(tick).unwrap());
+    let trace = writer.finish().unwrap();
+    for hostile in ["\u{1b}]0;", "\u{1b}[2J", "\u{202e}", "\u{200b}", "\u{feff}"] {
+        assert!(!trace.windows(hostile.len()).any(|bytes| bytes == hostile.as_bytes()), "{name}: {hostile:?}");
+    }
+    assert!(trace.windows(6).any(|bytes| bytes == b"python"), "{name}: it holds the names of processes");
+}
+
 /// Every page, what is copied and what is saved.
 fn screens(name: &str, header: &Header, ticks: &[Arc<Tick>]) {
     let target = Target { pid: header.pid, command: header.command.clone() };
@@ -203,6 +215,7 @@ fn hostile_text_comes_out_of_no_output() {
                 outputs(name, tick);
             }
             screens(name, &header, &ticks);
+            trace(name, &ticks);
 
             let written = recorded(&header, &samples);
             assert_safe(&format!("{name}: recording"), &zstd::stream::decode_all(&written[..]).unwrap());

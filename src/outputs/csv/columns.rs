@@ -198,6 +198,14 @@ impl Column {
             Value::Number(value) => decimal(value, self.decimals),
         }
     }
+
+    /// Its number in a row; `None` for words and where nothing was measured.
+    pub(super) fn number(&self, row: &CsvRow<'_>) -> Option<f64> {
+        match (self.value)(row) {
+            Value::Text(_) => None,
+            Value::Number(value) => value.filter(|value| value.is_finite()),
+        }
+    }
 }
 
 /// What the columns of one row are made of.
@@ -287,7 +295,7 @@ fn sum(mut values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 
 /// The five shares of the loop's time in hundredths of a percent, which add up to exactly 10000 (largest remainder); `None` if
 /// nothing was measured.
-pub(super) fn hundredths(trainer: &TrainerRates) -> Option<[u32; LoopActivity::COUNT]> {
+pub(in crate::outputs) fn hundredths(trainer: &TrainerRates) -> Option<[u32; LoopActivity::COUNT]> {
     let seconds = trainer.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
     let exact = seconds.shares_of(seconds.total())?.values().map(|share| share * 10_000.0);
     let mut whole = exact.map(|share| share.floor() as u32);

@@ -150,7 +150,7 @@ impl LogOut {
     }
 
     /// Its length after the last whole piece, bytes; 0 for what has none.
-    pub(super) fn length(&self) -> u64 {
+    pub fn length(&self) -> u64 {
         self.place.as_ref().map_or(0, |place| place.length)
     }
 

@@ -1,6 +1,5 @@
 //! The page of the job's processes: a table with an order, a tree, a filter and a search, and actions on a process.
 
-mod activity;
 mod columns;
 pub(in crate::tui) mod detail;
 mod order;

@@ -1,7 +1,7 @@
 //! The order of processes: amounts descending, words and PIDs ascending, missing values last.
 
-use super::activity;
 use super::columns::{ColumnKind, ProcessColumn};
+use crate::outputs::activity;
 use crate::rates::frame::ProcessRates;
 
 /// How the table is sorted.

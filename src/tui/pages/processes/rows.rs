@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::activity;
 use super::order::{self, Sort};
 use super::tree::{self, Branch};
 use crate::diagnosis::verdict::Verdict;
+use crate::outputs::activity;
 use crate::rates::Frame;
 use crate::rates::frame::ProcessRates;
 use crate::rates::threads::ThreadRates;

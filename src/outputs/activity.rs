@@ -12,7 +12,7 @@ const STAGES: [&str; 6] = ["load", "decode", "transform", "collate", "hand-over"
 const STATES: [&str; 4] = ["busy", "io", "queueing", "idle"];
 
 /// Its place in the sort order: idle workers come after busy ones.
-pub(super) fn place(activity: &str) -> Option<u64> {
+pub fn place(activity: &str) -> Option<u64> {
     let parts = LoopActivity::ALL.map(|part| part.short());
     let words = STAGES.into_iter().take(STAGES.len() - 1).chain(STATES).chain(parts);
     words.zip(0..).find(|(word, _)| *word == activity).map(|(_, place)| place)
@@ -20,7 +20,7 @@ pub(super) fn place(activity: &str) -> Option<u64> {
 
 /// The main activity of each rank and worker, by PID. Stacks show the stages of a worker; without stacks, its states
 /// are used.
-pub(super) fn all(frame: &Frame, verdict: Option<&Verdict>) -> BTreeMap<u32, &'static str> {
+pub fn all(frame: &Frame, verdict: Option<&Verdict>) -> BTreeMap<u32, &'static str> {
     let told = verdict.into_iter().flat_map(|verdict| &verdict.workers).map(|worker| (worker.pid, worker));
     let told: BTreeMap<u32, &WorkerVerdict> = told.collect();
     let workers = frame.workers.iter().filter_map(|worker| {

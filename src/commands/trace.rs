@@ -1,0 +1,70 @@
+//! `trainmon trace`: a recording as a trace for Perfetto.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use crate::cli::TraceArgs;
+use crate::config::Settings;
+use crate::errors::{self, ExitCode, Failure};
+use crate::outputs::log::write_error;
+use crate::outputs::trace::TraceWriter;
+use crate::outputs::trace::out::TraceOut;
+use crate::outputs::trace::profile::Profile;
+use crate::pipeline::Pipeline;
+use crate::sources::recording::Recording;
+use crate::sources::torch_profile;
+
+/// Reads what torch's profiler wrote: its events, and the start of their clock.
+fn read_profile(path: &Path) -> anyhow::Result<(Profile, u64, &Path)> {
+    let mut profile = Profile::default();
+    let read = torch_profile::read(path, |event| profile.add(event));
+    let start_ns = read.with_context(|| format!("profile {}", path.display()))?;
+    if profile.left_out > 0 {
+        errors::note(&format!("profile {}: {} events left out: unknown kinds", path.display(), profile.left_out));
+    }
+    Ok((profile, start_ns, path))
+}
+
+/// Reads a recording and writes the trace.
+pub fn run(settings: &Settings, arguments: &TraceArgs) -> anyhow::Result<ExitCode> {
+    let (file, path) = (&arguments.file, &arguments.output);
+    if path == Path::new("-") && std::io::stdout().is_terminal() {
+        return Err(Failure::usage("a trace is not text: name a file (-o FILE), or write into a pipe").into());
+    }
+    let mut recording = Recording::open(file).with_context(|| format!("recording {}", file.display()))?;
+    let mut pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
+    let profile = arguments.torch_profile.as_deref().map(read_profile).transpose()?;
+    let (mut writer, mut damage) = (None, None);
+    let cannot = |error| write_error("trace", path, error);
+    for sample in recording.by_ref() {
+        match sample {
+            Ok(sample) => {
+                let tick = pipeline.push(Arc::new(sample));
+                // Only now: an error before leaves no empty file.
+                let writer = match &mut writer {
+                    Some(writer) => writer,
+                    None => writer.insert(TraceWriter::new(TraceOut::open(path, settings.call.existing())?)),
+                };
+                writer.push(&tick).map_err(cannot)?;
+            }
+            Err(error) => damage = Some(error),
+        }
+    }
+    let (mut writer, _) = super::with_its_end(writer, recording.ended_early(damage.as_ref()), file)?;
+    if let Some((profile, start_ns, profile_path)) = profile {
+        let overlaps = writer.profile(profile, start_ns).map_err(cannot)?;
+        if !overlaps {
+            let name = profile_path.display();
+            errors::note(&format!("profile {name}: it covers none of the recorded time: is it of the same run?"));
+        }
+    }
+    let out = writer.finish().and_then(TraceOut::finish).map_err(cannot)?;
+    if !out.is_stdout() {
+        let size = out.length().div_ceil(1024);
+        errors::note(&format!("trace in {} ({size} KiB): open it at https://ui.perfetto.dev", path.display()));
+    }
+    Ok(ExitCode::DONE)
+}
