@@ -5,6 +5,7 @@
     python tests/dev.py measured        write the tables of docs/measured.md
     python tests/dev.py package         build the wheel, the tarball and the .deb, and try each one
     python tests/dev.py peers           compare the cost of trainmon with that of other monitors
+    python tests/dev.py day             measure what a long recording costs to keep and to open
     python tests/dev.py vm              test other kernels, rights and limits in virtual machines
     python tests/dev.py record          record labeled workloads for tests/recordings
     python tests/dev.py screens         draw the pictures of README.md and docs/
@@ -23,6 +24,7 @@ COMMANDS = {
     "measured": "harness.measured",
     "package": "harness.release.package",
     "peers": "harness.evaluation.peers",
+    "day": "harness.day",
     "vm": "harness.vm.command",
     "record": "harness.evaluation.record",
     "screens": "harness.screens",
