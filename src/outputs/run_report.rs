@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::cost::{self, Price};
 use super::report::{Column, Section, SectionBody, phase_words, sections};
-use crate::diagnosis::Verdict;
+use crate::diagnosis::{LOOK_BACK_S, Verdict};
 use crate::history::run::WholeRun;
 use crate::sample::recording::Header;
 use crate::text::format::{UNMEASURED, bytes, duration, precise, whole_percent as percent};
@@ -45,10 +45,12 @@ impl RunReport<'_> {
         format!("{began}, {}", duration(self.run.totals.watched_s))
     }
 
-    /// For how long the verdict held: `held for 5m of 6m12s`.
+    /// For how long the verdict held: `held for 5m of 6m12s`. It looks back on seconds, so its numbers are those of its end.
     pub(super) fn held(&self) -> Option<String> {
         let (_, seconds) = self.verdict()?;
-        Some(format!("held for {} of {}", duration(seconds), duration(self.run.totals.watched_s)))
+        let end = if seconds > 2.0 * LOOK_BACK_S { "; its numbers are those of its last moments" } else { "" };
+        let of = duration(self.run.totals.watched_s);
+        Some(format!("held for {} of {of}{end}", duration(seconds)))
     }
 
     /// Seconds by which its clock is ahead of UTC at the begin.

@@ -33,6 +33,13 @@ SCREENS: dict[str, tuple[str, str, str]] = {
 }
 #: The recordings of the animation: before and after the fix.
 STORY = ("segmentation", "segmentation-fixed")
+#: Pictures of pages for a browser: name in assets/screens → what trainmon is asked for, and the height that is shown.
+PAGES: dict[str, tuple[list[str], int]] = {
+    "report": (["report", "before.tmz", "--price", "$1.21"], 1180),
+    "compare": (["compare", "before.tmz", "after.tmz"], 1050),
+}
+#: Seconds of the recordings behind them, made of those of the animation.
+PAGES_S = 600
 #: What is typed between the two.
 FIX = "python segmentation.py --workers 2"
 
@@ -40,6 +47,20 @@ FIX = "python segmentation.py --workers 2"
 def example(name: str, *arguments: str) -> None:
     """Runs an example of the repository; raises where that fails."""
     subprocess.run(["cargo", "run", "--quiet", "--example", name, "--", *arguments], cwd=ROOT, check=True)
+
+
+def pages(browser: str, target: Path) -> None:
+    """The pictures of pages, from the browser."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, recording in zip(("before", "after"), STORY, strict=True):
+            example("long_recording", f"tests/recordings/{recording}.tmz", f"{folder}/{name}.tmz", str(PAGES_S))
+        for name, (words, height) in PAGES.items():
+            page, picture = f"{folder}/{name}.html", target / f"{name}.png"
+            command = ["cargo", "run", "--quiet", "--manifest-path", f"{ROOT}/Cargo.toml", "--", *words, "-o", page]
+            subprocess.run(command, cwd=folder, check=True)
+            size = f"--window-size=1000,{height}"
+            options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=3000", size]
+            subprocess.run([browser, *options, f"--screenshot={picture}", f"file://{page}"], check=True, stderr=subprocess.DEVNULL)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -59,6 +80,11 @@ def main(arguments: list[str] | None = None) -> int:
             shutil.copyfile(picture, target / f"{name}.svg")
     before, after = (f"tests/recordings/{name}.tmz" for name in STORY)
     example("story", before, after, FIX, "assets/screens/story")
+    browser = shutil.which("chromium")
+    if browser is None:
+        print("chromium not found: the pictures of pages stay as they are; apt install chromium")
+    else:
+        pages(browser, target)
     for path in sorted(target.iterdir()):
         print(f"{path.relative_to(ROOT)}: {path.stat().st_size} bytes")
     return 0
