@@ -18,6 +18,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "other processes use less than `neighbour` (more makes it less certain), and there are fewer than \
          `too_many_workers`",
         "the loop is not waiting for whole sets of workers to start",
+        "the loop's own thread does not make the batches, or it queues for a CPU",
         "or the job's processes fill the CPUs in bursts: at least `oversubscribed` are active, and most of the \
          loss is queueing",
         "less certain if less than `cpus_free` of the CPUs is in use: then something that trainmon cannot see \
@@ -36,6 +37,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             Bottleneck::Workers(_) => true,
             // Processes that all want a CPU at the same moment fill them in bursts.
             _ if crowd == Some(Crowd::Processes) && queueing.mostly => true,
+            // The operators of one batch fill the CPUs with threads that mostly wait for each other. Workers get one thread each.
+            Bottleneck::InProcess if crowd.is_none() && makes_alone(case) => false,
             // Training on the CPU also fills the CPUs, but not with many processes.
             _ => queueing.full && (case.window.gpu.is_some() || crowd.is_some()),
         };
@@ -77,6 +80,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     special_case: |window| source::makers(window).map(|_| &BY_THREADS),
     ..CauseSpec::in_class(Class::Cpu)
 };
+
+/// Whether the loop's own thread was seen making the batches, and does not queue for a CPU meanwhile.
+fn makes_alone(case: &RuleInput<'_>) -> bool {
+    let makes = case.main.stacks.as_ref().is_some_and(|stacks| stacks.loading() >= LARGER_HALF);
+    makes && source::makers(case.window).is_none() && starvation::main_queues(case).is_none()
+}
 
 /// Threads of the loop's process make the batches.
 const BY_THREADS: CauseSpec = CauseSpec {

@@ -63,6 +63,20 @@ const BY_THREADS: CauseSpec = CauseSpec {
     ..CAUSE
 };
 
+/// The operators of one batch run in many threads and fill the CPUs. How much of that is work, and how much one thread waiting for
+/// another, is not known.
+const WITH_MANY_THREADS: CauseSpec = CauseSpec {
+    advice: advice![
+        Nothing "Make the batches in workers (num_workers=1 or more)"
+            => "loading then overlaps the training step, and each worker has one thread";
+        Nothing "Call torch.set_num_threads(1) before the loop"
+            => "small operators take longer in many threads than in one";
+    ],
+    bound: |_, _| None,
+    wastes_cpu: true,
+    ..CAUSE
+};
+
 /// The loop's own thread makes the batches, without torch's loader.
 const WITHOUT_LOADER: CauseSpec = CauseSpec {
     meaning: "nothing makes the batches ahead of time",
@@ -85,7 +99,16 @@ fn special_case(window: &Features) -> Option<&'static CauseSpec> {
     let stacks = window.main.as_ref()?.stacks.as_ref()?;
     // Otherwise its stacks are at a queue, and it makes nothing itself.
     let itself = stacks.loading() >= LARGER_HALF.value * window.lost_wait();
+    if stacks.in_fetch && fills_the_cpus(window, window.main.as_ref()?) {
+        return Some(&WITH_MANY_THREADS);
+    }
     (!stacks.in_fetch).then_some(if itself { &WITHOUT_LOADER } else { &BY_THREADS })
+}
+
+/// Threads of the loop's process other than the loop's own fill the CPUs.
+fn fills_the_cpus(window: &Features, main: &LoopThread) -> bool {
+    let used = main.cpu_pct.unwrap_or(0.0) / 100.0;
+    window.cpu.full.is_some_and(|full| full >= CORES_FULL) && used * LARGER_HALF.value > main.running
 }
 
 /// Most of the loss is waits that could not be traced.
