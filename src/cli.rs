@@ -1,4 +1,6 @@
 //! The command line: every command and its own options. The options that all commands share are in `config`.
+//!
+//! Long because it is mostly a list: every command with its own options.
 
 pub mod help;
 
@@ -13,6 +15,7 @@ use crate::config::{Settings, is_said, parse_pid};
 use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
+use crate::imports::ImportFormat;
 use crate::outputs::explanation::{TOPICS, topic};
 use crate::text::{nearest, shell_word};
 
@@ -71,6 +74,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Write a recording as a trace for Perfetto, alone or together with a trace of torch's profiler.
     Trace(TraceArgs),
+    /// Make a recording of what other tools recorded: nvidia-smi, pidstat, sar, py-spy, torch.profiler.
+    Import(ImportArgs),
     /// Start a program and watch it; its exit status is passed on.
     Run {
         /// The program and its arguments.
@@ -157,7 +162,13 @@ impl Cli {
         let logs = self.command.is_none() || starts_its_own;
         let writes_a_file = matches!(
             self.command,
-            Some(Command::Record(_) | Command::Report(_) | Command::Compare(_) | Command::Trace(_))
+            Some(
+                Command::Record(_)
+                    | Command::Report(_)
+                    | Command::Compare(_)
+                    | Command::Trace(_)
+                    | Command::Import(_)
+            )
         );
         let replays = matches!(
             self.command,
@@ -166,6 +177,7 @@ impl Cli {
                     | Command::Report(_)
                     | Command::Compare(_)
                     | Command::Trace(_)
+                    | Command::Import(_)
                     | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. })
             )
         );
@@ -178,7 +190,7 @@ impl Cli {
         } else if writes_a_file && call.append {
             let what = match self.command {
                 Some(Command::Trace(_)) => "trace",
-                _ if replays => "report",
+                Some(Command::Report(_) | Command::Compare(_)) => "report",
                 _ => "recording",
             };
             format!("a {what} cannot be appended to: remove --append, or name another file")
@@ -295,6 +307,24 @@ pub struct TraceArgs {
     /// Trace that torch's profiler wrote of the same run, to show both on one time axis: FILE.json or FILE.json.gz.
     #[arg(long, value_name = "FILE")]
     pub torch_profile: Option<PathBuf>,
+}
+
+/// `import`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ImportArgs {
+    /// Files of other tools. Several are put on one clock.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// File to write. An existing file is refused without --force.
+    #[arg(short, long, value_name = "FILE|-")]
+    pub output: PathBuf,
+    /// Format of the files, if their content does not show it.
+    #[arg(long, value_name = "FORMAT", value_parser = import_formats())]
+    pub format: Option<String>,
+}
+
+fn import_formats() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(ImportFormat::ALL.map(ImportFormat::word))
 }
 
 /// Takes a PID. Where it is no number a command was probably meant.

@@ -30,6 +30,7 @@ mod job;
 mod levels;
 mod loop_variable;
 pub mod neighbours;
+mod profile;
 #[cfg(test)]
 mod properties;
 mod sampled;
@@ -52,10 +53,11 @@ pub use frame::Frame;
 pub(crate) use job::PAGE;
 pub use wait::Wait;
 
-use crate::sample::{JobSample, ProcessId, ProcessRole, Sample, SourceState};
+use crate::sample::{JobSample, ProcessId, ProcessRole, ProfileSample, Sample, SourceState};
 use batches::Loaders;
 use chain::ChainState;
 use delta::{rate, span};
+use frame::{GpuRates, TrainerRates};
 use gpu::GpuFold;
 use loop_variable::LoopVariable;
 use sampled::{SampledTrainer, SampledWorker};
@@ -156,6 +158,7 @@ impl Rates {
             sequence: sample.sequence,
             unix_ms: sample.unix_ms,
             monotonic_ns: sample.monotonic_ns,
+            unwatched: sample.job.is_none() && sample.sources.job.state == SourceState::Absent,
             alive: sample.job.as_ref().map_or(sample.sources.job.state != SourceState::Gone, |job| job.alive),
             state: sample.job.as_deref().map_or('?', job::state),
             own_cpu_pct: before.and_then(|before| {
@@ -180,6 +183,9 @@ impl Rates {
                 self.fold_stacks(&mut frame, sample, job);
             }
             None => self.trainers.clear(),
+        }
+        if let Some(profile) = sample.profile.as_deref().filter(|_| before.is_some()) {
+            fold_profile(&mut frame, profile, &gpu.rates, sample);
         }
         frame.host = host::fold(before, sample, frame.job.cpu_pct);
         Frame { gpu_link: gpu.link, gpus: gpu.rates, ..frame }
@@ -287,6 +293,19 @@ impl Rates {
             }
             trainer.correct(&state.stacks.sum());
         }
+    }
+}
+
+/// Puts what another tool recorded of the loop into the frame, in place of what counters alone show of its process.
+fn fold_profile(frame: &mut Frame, profile: &ProfileSample, gpus: &[GpuRates], sample: &Sample) {
+    let (rates, stacks) = profile::fold(profile, gpus, sample);
+    let by_counters = frame.trainers.iter().position(|trainer| trainer.id == rates.id);
+    let by_counters = by_counters.map(|at| frame.trainers.swap_remove(at)).unwrap_or_default();
+    let TrainerRates { cpu_pct, read_chars_per_s, run_delay_share, .. } = by_counters;
+    frame.trainers.insert(0, TrainerRates { cpu_pct, read_chars_per_s, run_delay_share, ..rates });
+    frame.stacks.push(stacks);
+    if frame.job.library.is_none() {
+        frame.job.library = profile::library(profile).map(Into::into);
     }
 }
 

@@ -8,6 +8,7 @@
     python tests/dev.py day             measure what a long recording costs to keep and to open
     python tests/dev.py vm              test other kernels, rights and limits in virtual machines
     python tests/dev.py record          record labeled workloads for tests/recordings
+    python tests/dev.py import          compare the import of torch.profiler traces with recordings of the same processes
     python tests/dev.py screens         draw the pictures of README.md and docs/
     python tests/dev.py open-programs   judge training programs written by others
 """
@@ -27,6 +28,7 @@ COMMANDS = {
     "day": "harness.day",
     "vm": "harness.vm.command",
     "record": "harness.evaluation.record",
+    "import": "harness.importing.command",
     "screens": "harness.screens",
     "open-programs": "harness.open_programs",
 }

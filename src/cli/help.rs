@@ -82,6 +82,14 @@ pub const HELP: &[CommandHelp] = &[
         ],
     },
     CommandHelp {
+        name: "import",
+        common: &["force"],
+        examples: &[
+            ("import trace.json.gz -o run.tmz", "a trace of torch.profiler, to report or to replay"),
+            ("import smi.csv pidstat.txt -o run.tmz", "several files of the same time"),
+        ],
+    },
+    CommandHelp {
         name: "run",
         common: &["log", "force", "append"],
         examples: &[

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod diagnose;
 pub mod doctor;
 pub mod explain;
+pub mod import;
 pub mod live;
 pub mod log;
 pub mod man;

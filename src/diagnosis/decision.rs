@@ -80,6 +80,14 @@ fn validation_between(case: &RuleInput<'_>) -> Option<Finding> {
 fn without_cause(case: &RuleInput<'_>) -> Judgement {
     let training = |class: Class, sure: f64| Judgement::state(Phase::Training, class, sure);
     match case.bottleneck {
+        _ if case.window.profiled && case.main.shares.other >= CLEARLY_LOST.value.max(case.lost) => training(Class::Unknown, PERHAPS.value)
+            .doubt(format!(
+                "{} of the loop's time is neither operators nor a wait for data or the GPU; a trace with with_stack=True, or \
+                 `trainmon record`, shows what it is",
+                percent(case.main.shares.other)
+            )),
+        Bottleneck::Unrecorded => training(Class::DataLoader, case.sure)
+            .doubt("the imported files do not show what makes the batches, so why they are late is unknown"),
         Bottleneck::Dry(gpu) if case.device_kept_idle().is_none() => {
             training(Class::Balanced, BALANCED.at(1.0 - gpu.job_busy))
         }

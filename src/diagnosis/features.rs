@@ -1,6 +1,8 @@
 //! The last seconds in numbers: frames → the named values that the causes judge.
 //!
 //! Means are weighted by time. A number is `None` when no frame of the window had it.
+//!
+//! Long because it is mostly a list: each value of a window with how it follows from the frames.
 
 mod around;
 mod chain;
@@ -71,6 +73,10 @@ numbers! {
     frozen: Option<Option<Arc<str>>> = last.job.frozen.then(|| last.job.thaw.clone());
     /// The process's first thread has ended, and other threads continue.
     main_has_left: bool = last.alive && last.state == 'Z';
+    /// Nothing was read of the job's processes.
+    unwatched: bool = last.unwatched;
+    /// The loop's time comes from another tool's record.
+    profiled: bool = last.trainers.iter().any(|trainer| trainer.profiled);
     /// The loop's thread, a mean over the ranks.
     main: Option<LoopThread> = LoopThread::from_span(span);
     /// The job's GPUs.

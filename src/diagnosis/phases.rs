@@ -3,7 +3,8 @@
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 
-use super::causes::{Judgement, Known};
+use super::causes::throttled::is_held_down;
+use super::causes::{Cause, Judgement, Known};
 use super::class::{Class, Phase};
 use super::features::{Chain, Features, LoopStacks, LoopThread, PathPart};
 use super::requests;
@@ -27,6 +28,9 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
     if window.main_has_left {
         return Err(unknown("the process's first thread has ended, and trainmon does not follow the others"));
     }
+    if let Some(judgement) = without_loop(window) {
+        return Err(judgement);
+    }
     let Some(main) = &window.main else { return Err(unknown("the training loop has not been sampled yet")) };
     if main.waits(Wait::Unknown) > LARGER_HALF {
         return Err(unknown("cannot read what the loop waits for"));
@@ -44,6 +48,26 @@ pub(super) fn not_training(window: &Features, known: Known) -> Result<&LoopThrea
     let by_stacks = main.stacks.as_ref().and_then(|stacks| by_stacks(window, stacks, known));
     let phase = by_stacks.map(|phase| (phase, SURE)).or_else(|| other_phase(window, main, known));
     phase.map_or(Ok(main), |(phase, sure)| Err(Judgement::state(phase, Class::Idle, sure)))
+}
+
+/// The judgement on an imported recording that shows a GPU or a host, and nothing of the loop. What the GPU does says that time is
+/// lost, never why.
+fn without_loop(window: &Features) -> Option<Judgement> {
+    if !window.unwatched || window.main.is_some() {
+        return None;
+    }
+    let gpu = window.gpu.as_ref();
+    let busy = gpu.map(|gpu| format!("the GPU is busy {} of the time, but ", percent(gpu.busy))).unwrap_or_default();
+    let judgement = Judgement::state(Phase::Unknown, Class::Unknown, 0.0).doubt(format!(
+        "{busy}the imported files do not show what the training loop does: import a trace of it too, or watch it with `trainmon \
+         record --pid PID -o run.tmz`"
+    ));
+    match gpu {
+        Some(gpu) if is_held_down(gpu) => {
+            Some(judgement.other(Cause::Throttled, PERHAPS, "the GPU is throttled while it works"))
+        }
+        _ => Some(judgement),
+    }
 }
 
 const NO_TRAINING: &str = "this does not look like training: no machine-learning library, no workers, no GPU in use";
@@ -146,7 +170,10 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
     let young = window.age_s.is_some_and(|age| age < STARTING);
     let fed = window.workers.as_ref().is_some_and(|workers| workers.busy + workers.io_wait > LOST_WAIT)
         && main.shares.input_wait > LARGER_HALF;
-    let quiet = window.cpu.job.unwrap_or(0.0) * 100.0 < INACTIVE && main.running < HARDLY && unused != Some(false);
+    // Another tool's record of a loop that waits does not show whether the job computes elsewhere.
+    let seen = !window.profiled || window.cpu.job.is_some();
+    let quiet =
+        seen && window.cpu.job.unwrap_or(0.0) * 100.0 < INACTIVE && main.running < HARDLY && unused != Some(false);
     let collective = main.share(Activity::Collective) >= PHASE;
     let waits_in_turn = waits_in_turn(window);
     if let Some(sure) = stands_in_collective(window, main, known) {

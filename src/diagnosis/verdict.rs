@@ -142,7 +142,7 @@ pub struct Steps {
     pub count: Option<u64>,
     /// The loop stalls once in this many steps.
     pub stall_every: Option<u32>,
-    /// How steps are counted: `feeder-writes`, or `variable step in train (train.py)`.
+    /// How steps are counted: `feeder-writes`, `profile` (an imported trace), or `variable step in train (train.py)`.
     pub source: Option<StepSource>,
 }
 
@@ -152,6 +152,9 @@ pub enum StepSource {
     /// By the batches that the loop requests from its workers.
     #[serde(rename = "feeder-writes")]
     FeederWrites,
+    /// By the steps in another tool's record of the loop.
+    #[serde(rename = "profile")]
+    Profile,
     /// By a variable of the loop: `variable step in train (train.py)`.
     #[serde(untagged)]
     Variable(String),
@@ -162,6 +165,7 @@ impl StepSource {
     pub fn as_str(&self) -> &str {
         match self {
             Self::FeederWrites => "feeder-writes",
+            Self::Profile => "profile",
             Self::Variable(variable) => variable,
         }
     }

@@ -26,7 +26,19 @@ impl Visibility {
             out.gpus(gpus);
         }
         out.source(SourceId::Storage, &sample.sources.storage);
-        let Some(job) = &sample.job else { return out };
+        if let Some(job) = &sample.job {
+            out.job(job, pid);
+        }
+        for (source, status) in sample.sources.all() {
+            if !matches!(source, SourceId::Gpu | SourceId::Storage) {
+                out.source(source, status);
+            }
+        }
+        out
+    }
+
+    /// What may be read of the job.
+    fn job(&mut self, job: &JobSample, pid: u32) {
         let with_more_rights = job.with_more_rights.as_deref();
         for (name, access, so) in [
             (Subject::Syscall, job.access.syscall, "a wait for data looks like any other poll"),
@@ -34,7 +46,7 @@ impl Visibility {
             (Subject::Io, job.access.io, "steps, reads and writes are not counted"),
             (Subject::Fd, job.access.fd, "the disks that hold the data are unknown"),
         ] {
-            out.see(name, access.seen());
+            self.see(name, access.seen());
             let (reason, fix) = match access {
                 Access::Denied if name == Subject::Syscall && job.access.no_ptrace => {
                     ("switched off by --no-ptrace", None)
@@ -43,32 +55,26 @@ impl Visibility {
                 Access::Absent => ("no such file", None),
                 Access::Ok | Access::Untried => continue,
             };
-            out.miss(name, &format!("cannot read /proc/{pid}/{}: {reason}, so {so}", name.word()), fix);
+            self.miss(name, &format!("cannot read /proc/{pid}/{}: {reason}, so {so}", name.word()), fix);
         }
         if !job.accelerators.is_empty() {
-            out.miss(Subject::Accelerator, &unread_accelerators(&job.accelerators), None);
+            self.miss(Subject::Accelerator, &unread_accelerators(&job.accelerators), None);
         }
         if let Some(connections) = &job.connections {
             let access = if connections.hidden > 0 { Access::Denied } else { Access::Ok };
-            out.see(Subject::Connections, access.seen());
+            self.see(Subject::Connections, access.seen());
             if connections.hidden > 0 {
                 let which = counted(connections.hidden, "pipe or socket", "pipes and sockets");
                 let why = format!(
                     "cannot find the process at the other end of {which} of the job: permission denied, so what happens \
                      there is unknown"
                 );
-                out.miss(Subject::Connections, &why, with_more_rights);
+                self.miss(Subject::Connections, &why, with_more_rights);
             }
         }
-        out.unwatched(job);
-        out.other_ranks(job);
-        out.see(Subject::Cgroup, job.cgroup.version.as_deref().unwrap_or("absent"));
-        for (source, status) in sample.sources.all() {
-            if !matches!(source, SourceId::Gpu | SourceId::Storage) {
-                out.source(source, status);
-            }
-        }
-        out
+        self.unwatched(job);
+        self.other_ranks(job);
+        self.see(Subject::Cgroup, job.cgroup.version.as_deref().unwrap_or("absent"));
     }
 
     /// GPUs that are lost, or do not report how busy they are.

@@ -8,7 +8,7 @@ mod charts;
 use std::fmt::Write;
 
 use super::comparison::{self, Comparison};
-use super::report::{Column, Point, Section, SectionBody, explain_command, headline, own_cost};
+use super::report::{Column, Point, Section, SectionBody, explain_command, headline, own_cost, pid_words};
 use super::run_report::RunReport;
 use super::stages::{Stage, stages};
 use crate::diagnosis::Verdict;
@@ -34,7 +34,7 @@ pub fn html(report: &RunReport<'_>) -> String {
     let title = verdict.map_or_else(|| "trainmon".to_owned(), headline);
     let accent = verdict.map_or("unknown", |verdict| verdict.class.word());
     let command = format!("<code>{}</code>", escaped(&fit(&report.header.command, COMMAND)));
-    let when = format!("PID {} · {}", report.header.pid, escaped(&report.when()));
+    let when = format!("{} · {}", pid_words(report.header.pid), escaped(&report.when()));
     head(&mut out, ("report", &title), accent, &[command, when]);
     if let Some(note) = &report.note {
         tag(&mut out, "p class=\"note\"", note);

@@ -5,7 +5,7 @@
 
 use super::comparison::{self, Comparison};
 use super::report::{
-    Column, Point, Section, SectionBody, explain_command, headline, own_cost, phase_words, sections,
+    Column, Point, Section, SectionBody, explain_command, headline, own_cost, phase_words, pid_words, sections,
 };
 use super::run_report::RunReport;
 use crate::diagnosis::Verdict;
@@ -77,7 +77,7 @@ fn facts(out: &mut String, verdict: &Verdict) {
     line(out, &format!("- Confidence: {}%", percent(verdict.confidence)));
     line(out, &format!("- Phase: {}", phase_words(verdict.phase)));
     let command = code(&fit(&verdict.command, COMMAND)).map(|command| format!(", {command}")).unwrap_or_default();
-    line(out, &format!("- Job: PID {}{command}", verdict.pid));
+    line(out, &format!("- Job: {}{command}", pid_words(verdict.pid)));
     let since =
         if verdict.started.is_empty() { String::new() } else { format!(" from {}", inline(&verdict.started)) };
     let first =

@@ -143,6 +143,11 @@ pub(super) fn sections(verdict: &Verdict) -> Vec<Section> {
     all
 }
 
+/// `PID 1234`; an imported recording may know no process.
+pub(super) fn pid_words(pid: u32) -> String {
+    if pid == 0 { "no PID".to_owned() } else { format!("PID {pid}") }
+}
+
 /// What the job is doing, in a few words.
 pub(super) fn phase_words(phase: Phase) -> &'static str {
     match phase {
@@ -212,6 +217,7 @@ fn steps(steps: &Steps) -> String {
     let slow = finite(steps.p95_ms).map(|ms| format!(" (95% within {})", step_time(ms))).unwrap_or_default();
     let by = steps.source.as_ref().map(|source| match source {
         StepSource::FeederWrites => " by the loop's requests for batches".to_owned(),
+        StepSource::Profile => " in the imported trace".to_owned(),
         StepSource::Variable(variable) => format!(" by {variable}"),
     });
     let counted = steps.count.map(|count| format!("{count} counted{}", by.unwrap_or_default()));

@@ -145,7 +145,7 @@ impl RunReport<'_> {
         let version = &self.header.trainmon;
         let facts = [
             ("command", self.header.command.clone()),
-            ("PID", self.header.pid.to_string()),
+            ("PID", if self.header.pid == 0 { String::new() } else { self.header.pid.to_string() }),
             ("GPUs", gpus.join("; ")),
             ("GPU driver", environment.driver.clone().unwrap_or_default()),
             ("CPUs", cpus.unwrap_or_default()),

@@ -5,7 +5,8 @@ use unicode_width::UnicodeWidthStr;
 use super::comparison::Comparison;
 pub use super::report::headline;
 use super::report::{
-    Column, NOTHING_HOLDS, Point, Section, SectionBody, explain_command, own_cost, phase_words, sections, with_worth,
+    Column, NOTHING_HOLDS, Point, Section, SectionBody, explain_command, own_cost, phase_words, pid_words, sections,
+    with_worth,
 };
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{Class, Phase};
@@ -312,7 +313,7 @@ fn job(verdict: &Verdict, command: &str, width: usize) -> String {
         .then(|| format!(" · phase: {}", phase_words(verdict.phase)));
     let first = verdict.first_verdict_s.map(|s| format!(", first verdict after {:.1} s", finite(s)));
     let watched = format!(" · watched for {:.0} s", finite(verdict.observed_s));
-    let pid = format!("PID {}", verdict.pid);
+    let pid = pid_words(verdict.pid);
     let facts = format!("{}{watched}{}", phase.unwrap_or_default(), first.unwrap_or_default());
     let room = width.saturating_sub(pid.width() + facts.width() + " ()".width());
     let shown = fit(command, room);

@@ -29,6 +29,9 @@ pub struct Frame {
     pub seconds: f64,
     /// The series is broken before this frame (first sample, suspend, missing ticks).
     pub gap: bool,
+    /// Nothing was read of the job's processes, as in an imported recording of a GPU alone.
+    #[serde(default)]
+    pub unwatched: bool,
     /// Whether the target is alive.
     pub alive: bool,
     /// State letter of the target's first thread.
@@ -132,6 +135,9 @@ pub struct TrainerRates {
     pub seconds_seen: f64,
     /// Number of samples.
     pub samples: u32,
+    /// Another tool recorded all of its time: see [`ProfileSample`](crate::sample::ProfileSample).
+    #[serde(default)]
+    pub profiled: bool,
     /// True if waits were identified by `/proc/PID/syscall`, false if only by wchan and state.
     pub exact: bool,
     /// Seconds by what they were spent on; they add up to `seconds_seen`. Corrected by the last minute's stacks, if

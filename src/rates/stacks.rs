@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sample::loop_profile::TRACE_FILE;
 use crate::sample::stacks::{is_installed, is_user_code};
 use crate::sample::{
     FrameLocals, JobSample, ProcessId, ProcessRole, StackCount, StackFrame, StackWindow, StacksSample, ThreadStacks,
@@ -104,6 +105,14 @@ pub(super) fn fold<'a>(
         looked_at.then(|| process_stacks(window, process.role, loop_of(process.id)))
     });
     folded.collect()
+}
+
+/// A window that another tool recorded of a training process.
+pub(super) fn of_profile(window: &StackWindow) -> ProcessStacks {
+    let mut stacks = process_stacks(window, ProcessRole::Trainer, (None, None));
+    // What stands for no code is no line to name.
+    stacks.places.retain(|place| &*place.file != TRACE_FILE);
+    stacks
 }
 
 fn process_stacks(

@@ -10,6 +10,7 @@ pub mod host;
 pub mod job;
 pub mod locals;
 pub mod log_row;
+pub mod loop_profile;
 pub mod neighbours;
 pub mod private;
 pub mod process;
@@ -32,6 +33,7 @@ pub use gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
 pub use job::{JobAccess, JobSample, Unwatched};
 pub use locals::{FrameLocals, LocalsSample, ThreadLocals};
+pub use loop_profile::ProfileSample;
 pub use neighbours::{NeighbourProcess, NeighboursSample};
 pub use process::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
 pub use sampler::{Descriptor, Observation, SampledProcess, SampledThread, SamplerSample};
@@ -61,6 +63,9 @@ pub struct Sample {
     /// Python stacks taken since the last tick; `None` without new ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Arc<StacksSample>>,
+    /// The training loop's time as recorded by another tool; only in imported recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Arc<ProfileSample>>,
     /// The busiest processes outside the job, from the latest scan; `None` if they are not shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Arc<NeighboursSample>>,

@@ -30,7 +30,7 @@ mod process;
 pub(crate) mod processes;
 pub mod py_spy;
 pub mod recording;
-mod regular_file;
+pub mod regular_file;
 mod roles;
 pub mod sampler;
 mod secrets;

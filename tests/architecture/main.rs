@@ -29,6 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("logging", &["config"]),
     ("sample", &[]),
     ("sources", &["sample"]),
+    ("imports", &["sample"]),
     ("collector", &["sample", "sources", "heap"]),
     ("rates", &["sample"]),
     ("diagnosis", &["sample", "rates"]),
@@ -38,7 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("jobs", &["sample", "sources", "collector", "rates", "diagnosis", "pipeline"]),
     ("tui", &["sample", "rates", "diagnosis", "pipeline", "history", "outputs", "jobs"]),
     ("config", &["rates", "outputs", "tui"]),
-    ("cli", &["config", "diagnosis", "outputs"]),
+    ("cli", &["config", "diagnosis", "imports", "outputs"]),
     ("demo", &["cli", "sources"]),
 ];
 const EVERYONE: [&str; 6] = ["text", "errors", "signals", "streams", "trust", "zone"];

@@ -10,6 +10,7 @@ mod examples;
 mod faulty_library;
 mod files;
 mod foreign_text;
+mod import;
 mod limits;
 mod outcome;
 #[path = "../support/process.rs"]

@@ -27,6 +27,8 @@ pub(in crate::diagnosis) enum Bottleneck<'a> {
     Workers(&'a Workers),
     /// It waits for batches and has no workers.
     InProcess,
+    /// It waits for batches, and the tool that recorded it did not record what makes them.
+    Unrecorded,
     /// Nowhere: the GPU is busy.
     Busy(&'a Device),
     /// The GPU runs dry, and not for lack of batches.
@@ -41,7 +43,11 @@ impl<'a> Bottleneck<'a> {
     /// `None` for the loop's own work, which is judged by the GPU.
     fn from_group(window: &'a Features, group: LossGroup) -> Option<Self> {
         match group {
-            LossGroup::Batches => Some(window.workers.as_ref().map_or(Self::InProcess, Self::Workers)),
+            LossGroup::Batches => Some(match &window.workers {
+                Some(workers) => Self::Workers(workers),
+                None if window.profiled && !window.makes_its_batches() => Self::Unrecorded,
+                None => Self::InProcess,
+            }),
             LossGroup::Wait(part) => Some(Self::Wait(part)),
             LossGroup::Own => None,
         }

@@ -50,7 +50,7 @@ pub(super) fn may_starve(case: &RuleInput<'_>) -> bool {
     match case.bottleneck {
         Bottleneck::Workers(_) | Bottleneck::InProcess => true,
         Bottleneck::Busy(_) | Bottleneck::Wait(_) => false,
-        Bottleneck::Dry(_) | Bottleneck::NoDevice => {
+        Bottleneck::Dry(_) | Bottleneck::NoDevice | Bottleneck::Unrecorded => {
             let (cpu, io) = (&case.window.cpu, &case.window.io);
             main_queues(case).is_some()
                 || cpu.throttled.is_some_and(|share| share >= CGROUP_THROTTLED)

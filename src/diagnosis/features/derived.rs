@@ -56,6 +56,11 @@ impl Features {
         self.seconds >= GOES_ROUND && computes && self.growth_s.is_some() && !self.is_growing()
     }
 
+    /// Whether the loop's thread was seen making batches for most of what it loses to them.
+    pub fn makes_its_batches(&self) -> bool {
+        self.loop_stacks().is_some_and(|stacks| stacks.loading() >= LARGER_HALF.value * self.lost_wait())
+    }
+
     /// The part of the waits for data that costs something: with a GPU, only those in which it idles. Starting workers is not a
     /// wait for data, but is lost for the same reason.
     pub fn lost_wait(&self) -> f64 {

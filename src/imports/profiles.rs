@@ -1,0 +1,62 @@
+//! What readers of stacks share: the files that tools name without their folder, and a window of stacks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::spans::StackTimes;
+use crate::sample::loop_profile::SAMPLE_MS;
+use crate::sample::stacks::NAME;
+use crate::sample::{StackCount, StackFrame, StackWindow, ThreadStacks};
+use crate::text::is_one_of;
+
+/// Packages whose files tools name without their folder.
+const PACKAGES: &str = "torch torchvision torchaudio torchdata numpy PIL cv2 pandas scipy sklearn transformers datasets \
+                        accelerate lightning pytorch_lightning lightning_fabric torchmetrics tqdm wandb tensorboard timm albumentations \
+                        webdataset safetensors huggingface_hub peft fsspec pyarrow h5py jax flax keras triton deepspeed";
+/// Files and folders of the standard library, as tools name them.
+const STANDARD: &str = "threading.py selectors.py queue.py socket.py ssl.py pathlib.py pickle.py copy.py random.py tempfile.py \
+                        subprocess.py contextlib.py functools.py weakref.py abc.py enum.py typing.py inspect.py ast.py re.py \
+                        traceback.py warnings.py types.py shutil.py os.py posixpath.py genericpath.py zipfile.py tarfile.py gzip.py \
+                        bz2.py lzma.py struct.py string.py textwrap.py dataclasses.py operator.py heapq.py statistics.py fractions.py \
+                        decimal.py runpy.py signal.py codecs.py io.py hashlib.py uuid.py datetime.py collections multiprocessing logging \
+                        json urllib http importlib concurrent asyncio email encodings re unittest ctypes";
+
+/// A name, cut to the length that stacks keep.
+pub(super) fn short(name: &str) -> Arc<str> {
+    let mut end = name.len().min(NAME);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name.get(..end).unwrap_or_default().into()
+}
+
+/// A frame of Python code. Tools cut the folders that Python imports from, so that a package's file looks like the user's own: the
+/// folder is put back where the package is known.
+pub(super) fn python_frame(function: &str, file: &str, line: u32) -> StackFrame {
+    let begin = file.split('/').next().unwrap_or_default();
+    let folder = match () {
+        () if file.starts_with(['/', '<']) => "",
+        () if is_one_of(PACKAGES, begin) => "site-packages/",
+        () if is_one_of(STANDARD, begin) => "lib/python3/",
+        () => "",
+    };
+    StackFrame { function: short(function), file: short(&format!("{folder}{file}")), line, text: None }
+}
+
+/// The stacks of an interval with their samples.
+pub(super) fn window(times: &StackTimes, frame: impl Fn(u32) -> StackFrame) -> StackWindow {
+    let mut window = StackWindow::default();
+    let mut places: HashMap<u32, u32> = HashMap::new();
+    let mut stacks = Vec::new();
+    for (stack, samples) in times.samples(SAMPLE_MS * 1_000_000) {
+        let frames = stack.iter().map(|number| {
+            *places.entry(*number).or_insert_with(|| {
+                window.frames.push(frame(*number));
+                u32::try_from(window.frames.len() - 1).unwrap_or(u32::MAX)
+            })
+        });
+        stacks.push(StackCount { frames: frames.collect(), samples });
+    }
+    window.threads.push(ThreadStacks { name: "MainThread".into(), tid: None, stacks });
+    window
+}

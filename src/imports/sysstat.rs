@@ -1,0 +1,349 @@
+//! The tables of sysstat: `pidstat` on one process and `sar` on the host. Their rates become counters again, which is what samples
+//! hold.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use jiff::civil::{Date, Time};
+
+use super::tables::{Days, next_line, number, time_of_day, unix_ms};
+use super::{
+    ImportContext, ImportError, Imported, ProcessReading, READINGS, TICKS_PER_S, ToolReading, usual_interval_ms,
+};
+use crate::sample::{BlockDevice, CpuTimes, IoCounters, NetInterface};
+
+const PIDSTAT: &str = "LC_ALL=C pidstat -u -d -r -h -p PID 1";
+const SAR: &str = "LC_ALL=C sar -u -d -n DEV -r 1";
+/// Most processes, disks and interfaces of a table.
+const NAMES_MAX: usize = 256;
+const KIB: f64 = 1024.0;
+
+/// A row: when, under which columns, and its values.
+struct Row<'a> {
+    /// Milliseconds since 1970.
+    unix_ms: i64,
+    columns: &'a [String],
+    values: Vec<&'a str>,
+}
+
+impl Row<'_> {
+    fn text(&self, column: &str) -> Option<&str> {
+        let at = self.columns.iter().position(|name| name == column)?;
+        self.values.get(at).copied()
+    }
+
+    fn number(&self, column: &str) -> Option<f64> {
+        self.text(column).and_then(number).filter(|number| *number >= 0.0)
+    }
+
+    fn has(&self, column: &str) -> bool {
+        self.columns.iter().any(|name| name == column)
+    }
+}
+
+/// Hands every row of sysstat's tables to `take`.
+fn rows(
+    mut from: impl BufRead,
+    context: &ImportContext,
+    with: &'static str,
+    mut take: impl FnMut(&Row<'_>) -> Result<(), ImportError>,
+) -> Result<(), ImportError> {
+    let (mut buffer, mut line_number, mut count) = (Vec::new(), 0, 0);
+    let mut columns: Vec<String> = Vec::new();
+    let mut days = Days::default();
+    // The last line may be cut off by the end of the tool; any other must be a row.
+    let mut torn = None;
+    while let Some(line) = next_line(&mut from, &mut buffer)? {
+        line_number += 1;
+        if let Some(error) = torn {
+            return Err(error);
+        }
+        if line.starts_with("Linux ") {
+            days = Days::from(line.split_whitespace().find_map(date));
+            continue;
+        }
+        let mut words: Vec<&str> = line.trim_start_matches('#').split_whitespace().collect();
+        let Some(first) = words.first().copied() else { continue };
+        if first == "Average:" || first == "Summary:" {
+            continue;
+        }
+        let half = words.get(1).copied().filter(|word| matches!(*word, "AM" | "PM"));
+        let time = time_of_day(first, half);
+        if time.is_some() || first == "Time" {
+            words.drain(..if half.is_some() { 2 } else { 1 });
+        }
+        if words.iter().any(|word| is_header(word)) {
+            columns = words.into_iter().map(str::to_owned).collect();
+            continue;
+        }
+        let (Some(time), false) = (time, columns.is_empty()) else {
+            torn = Some(ImportError::Bad(format!("line {line_number} is no row as `{with}` writes them")));
+            continue;
+        };
+        if words.iter().any(|word| word.contains(',') && word.starts_with(|c: char| c.is_ascii_digit())) {
+            return Err(ImportError::Bad(format!("line {line_number} has decimal commas: record with `{with}`")));
+        }
+        count += 1;
+        if count > READINGS {
+            return Err(ImportError::TooLarge("more than 200,000 rows; split it"));
+        }
+        if words.len() < columns.len() {
+            continue;
+        }
+        let at = moment(&mut days, time, context)
+            .ok_or_else(|| ImportError::Bad(format!("line {line_number} has no time of a known day")))?;
+        take(&Row { unix_ms: at, columns: &columns, values: words })?;
+    }
+    torn.filter(|_| columns.is_empty()).map_or(Ok(()), Err)
+}
+
+/// The same time again is the next table of one moment.
+fn moment(days: &mut Days, time: Time, context: &ImportContext) -> Option<i64> {
+    unix_ms(days.next(time, context)?, context)
+}
+
+fn is_header(word: &str) -> bool {
+    matches!(word, "PID" | "TGID" | "CPU" | "DEV" | "IFACE" | "kbmemfree" | "runq-sz" | "proc/s" | "pgpgin/s")
+}
+
+/// `2026-11-26`, `11/26/26` or `11/26/2026`.
+fn date(word: &str) -> Option<Date> {
+    if let Ok(date) = word.parse() {
+        return Some(date);
+    }
+    let mut parts = word.split('/').map(|part| part.parse::<i16>().ok());
+    let (month, day, year) = (parts.next()??, parts.next()??, parts.next()??);
+    let year = if year < 100 { year + 2000 } else { year };
+    Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
+}
+
+/// Seconds of each interval: since the last moment, or as usual for the first.
+fn lengths(times: &[i64], usual_ms: u64) -> impl Fn(usize) -> f64 {
+    let before = times.first().map(|first| first.saturating_sub(i64::try_from(usual_ms).unwrap_or(i64::MAX)));
+    let times: Vec<i64> = before.into_iter().chain(times.iter().copied()).collect();
+    move |at| match times.get(at..at + 2) {
+        Some(&[before, now]) => now.saturating_sub(before).max(0) as f64 / 1000.0,
+        _ => 0.0,
+    }
+}
+
+/// What pidstat said of a process in an interval.
+#[derive(Debug, Clone, Default)]
+struct PidstatRow {
+    user_pct: f64,
+    system_pct: f64,
+    faults: (f64, f64),
+    rss_bytes: u64,
+    /// KiB/s read and written.
+    io: Option<(f64, f64)>,
+}
+
+/// Reads pidstat's tables: of the process that used the most CPU time, if there are several.
+pub(super) fn pidstat(from: impl BufRead, context: &ImportContext) -> Result<Imported, ImportError> {
+    let mut processes: HashMap<u32, (String, Vec<(i64, PidstatRow)>)> = HashMap::new();
+    rows(from, context, PIDSTAT, |row| {
+        if row.has("TGID") {
+            return Err(ImportError::Bad(format!("it is of threads: record with `{PIDSTAT}`, without -t")));
+        }
+        let Some(pid) = row.text("PID").and_then(|pid| pid.parse().ok()) else { return Ok(()) };
+        if processes.len() >= NAMES_MAX && !processes.contains_key(&pid) {
+            return Ok(());
+        }
+        let (name, moments) = processes.entry(pid).or_default();
+        if name.is_empty() {
+            *name = row.text("Command").unwrap_or_default().to_owned();
+        }
+        if moments.last().is_none_or(|(at, _)| *at != row.unix_ms) {
+            moments.push((row.unix_ms, PidstatRow::default()));
+        }
+        let Some((_, known)) = moments.last_mut() else { return Ok(()) };
+        if let Some(pct) = row.number("%usr") {
+            (known.user_pct, known.system_pct) = (pct, row.number("%system").unwrap_or_default());
+        }
+        if let Some(minor) = row.number("minflt/s") {
+            known.faults = (minor, row.number("majflt/s").unwrap_or_default());
+        }
+        if let Some(rss) = row.number("RSS") {
+            known.rss_bytes = (rss * KIB) as u64;
+        }
+        if let Some(io) = row.number("kB_rd/s").zip(row.number("kB_wr/s")) {
+            known.io = Some(io);
+        }
+        Ok(())
+    })?;
+    let several = processes.len();
+    let used =
+        |moments: &[(i64, PidstatRow)]| moments.iter().map(|(_, row)| row.user_pct + row.system_pct).sum::<f64>();
+    let busiest = processes.into_iter().max_by(|a, b| used(&a.1.1).total_cmp(&used(&b.1.1)).then(b.0.cmp(&a.0)));
+    let Some((pid, (command, moments))) = busiest else {
+        return Err(ImportError::Nothing { what: "process", with: PIDSTAT });
+    };
+    let times: Vec<i64> = moments.iter().map(|(at, _)| *at).collect();
+    let interval_ms = usual_interval_ms(times.iter().copied()).unwrap_or(1000);
+    let seconds = lengths(&times, interval_ms);
+    let readings = counted(ProcessReading { pid, command, ..ProcessReading::default() }, moments, seconds);
+    let others =
+        (several > 1).then(|| format!("of its {several} processes, only the busiest is imported: PID {pid}"));
+    Ok(Imported { readings, interval_ms, timeless: false, pid: Some(pid), notes: others.into_iter().collect() })
+}
+
+/// Rates of the intervals as sums.
+fn counted(
+    mut sum: ProcessReading,
+    moments: Vec<(i64, PidstatRow)>,
+    seconds: impl Fn(usize) -> f64,
+) -> Vec<ToolReading> {
+    let ticks = |pct: f64, seconds: f64| (pct / 100.0 * seconds * f64::from(TICKS_PER_S)) as u64;
+    let mut readings = Vec::with_capacity(moments.len());
+    for (at, (unix_ms, row)) in moments.into_iter().enumerate() {
+        let seconds = seconds(at);
+        sum.ticks.0 += ticks(row.user_pct, seconds);
+        sum.ticks.1 += ticks(row.system_pct, seconds);
+        sum.faults.0 += (row.faults.0 * seconds) as u64;
+        sum.faults.1 += (row.faults.1 * seconds) as u64;
+        sum.rss_bytes = row.rss_bytes;
+        if let Some((read, written)) = row.io {
+            let io = sum.io.get_or_insert_default();
+            io.read_bytes += (read * KIB * seconds) as u64;
+            io.write_bytes += (written * KIB * seconds) as u64;
+            // What came from storage was read at least.
+            *io = IoCounters { read_chars: io.read_bytes, write_chars: io.write_bytes, ..*io };
+        }
+        readings.push(ToolReading { unix_ms, process: Some(sum.clone()), ..ToolReading::default() });
+    }
+    readings
+}
+
+/// What sar said of the host in an interval.
+#[derive(Debug, Clone, Default)]
+struct SarMoment {
+    unix_ms: i64,
+    /// CPU number and shares of user, nice, system, iowait, steal and idle, percent; −1 for all of them.
+    cpus: Vec<(i32, [f64; 6])>,
+    /// KiB in total and available.
+    memory: Option<(f64, f64)>,
+    /// Name; I/Os a second, KiB/s read and written, queue, milliseconds each, use in percent.
+    disks: Vec<(String, [f64; 6])>,
+    /// Name; KiB/s received and sent.
+    nets: Vec<(String, [f64; 2])>,
+}
+
+impl SarMoment {
+    fn take(&mut self, row: &Row<'_>) {
+        let all = |names: [&str; 6]| names.map(|name| row.number(name).unwrap_or_default());
+        if let Some(cpu) = row.text("CPU").filter(|_| row.has("%idle") && self.cpus.len() < NAMES_MAX) {
+            let user = if row.has("%user") { "%user" } else { "%usr" };
+            let system = if row.has("%system") { "%system" } else { "%sys" };
+            let number = cpu.parse().unwrap_or(-1);
+            self.cpus.push((number, all([user, "%nice", system, "%iowait", "%steal", "%idle"])));
+        } else if let Some(free) = row.number("kbmemfree") {
+            let available = row.number("kbavail").unwrap_or(free);
+            let used = row.number("kbmemused").unwrap_or_default();
+            let cached = row.number("kbbuffers").unwrap_or_default() + row.number("kbcached").unwrap_or_default();
+            // What is used excludes buffers and the page cache since sysstat 12; %memused tells which.
+            let share = row.number("%memused").filter(|pct| *pct > 0.0);
+            let total = share.map_or(free + used + cached, |pct| used * 100.0 / pct);
+            self.memory = Some((total.max(available), available));
+        } else if let Some(disk) = row.text("DEV").filter(|_| row.has("tps") && self.disks.len() < NAMES_MAX) {
+            self.disks.push((disk.to_owned(), all(["tps", "rkB/s", "wkB/s", "aqu-sz", "await", "%util"])));
+        } else if let Some(net) = row.text("IFACE").filter(|_| row.has("rxkB/s") && self.nets.len() < NAMES_MAX) {
+            let kib = ["rxkB/s", "txkB/s"].map(|name| row.number(name).unwrap_or_default());
+            if net != "lo" {
+                self.nets.push((net.to_owned(), kib));
+            }
+        }
+    }
+}
+
+/// Reads sar's tables.
+pub(super) fn sar(from: impl BufRead, context: &ImportContext) -> Result<Imported, ImportError> {
+    let mut moments: Vec<SarMoment> = Vec::new();
+    rows(from, context, SAR, |row| {
+        if moments.last().is_none_or(|last| last.unix_ms != row.unix_ms) {
+            moments.push(SarMoment { unix_ms: row.unix_ms, ..SarMoment::default() });
+        }
+        moments.iter_mut().last().into_iter().for_each(|last| last.take(row));
+        Ok(())
+    })?;
+    if moments.is_empty() {
+        return Err(ImportError::Nothing { what: "row", with: SAR });
+    }
+    let times: Vec<i64> = moments.iter().map(|moment| moment.unix_ms).collect();
+    let interval_ms = usual_interval_ms(times.iter().copied()).unwrap_or(1000);
+    let seconds = lengths(&times, interval_ms);
+    let mut cpus: HashMap<u16, CpuTimes> = HashMap::new();
+    let mut disks: HashMap<String, BlockDevice> = HashMap::new();
+    let mut nets: HashMap<String, NetInterface> = HashMap::new();
+    let mut readings = Vec::with_capacity(moments.len());
+    for (at, moment) in moments.into_iter().enumerate() {
+        let seconds = seconds(at);
+        let each = moment.cpus.iter().any(|(cpu, _)| *cpu >= 0);
+        for (cpu, shares) in moment.cpus.iter().filter(|(cpu, _)| !each || *cpu >= 0) {
+            let cpu = u16::try_from(*cpu).unwrap_or_default();
+            let times = cpus.entry(cpu).or_insert(CpuTimes { cpu, ..CpuTimes::default() });
+            add_cpu(times, shares.map(|pct| (pct / 100.0 * seconds * f64::from(TICKS_PER_S)) as u64));
+        }
+        for (name, values) in &moment.disks {
+            let disk = disks.entry(name.clone()).or_insert_with(|| disk(name));
+            add_disk(disk, values, seconds);
+        }
+        for (name, kib) in &moment.nets {
+            let new = || NetInterface { name: name.as_str().into(), ..NetInterface::default() };
+            let net = nets.entry(name.clone()).or_insert_with(new);
+            let [received, sent] = kib.map(|kib| (kib * KIB * seconds) as u64);
+            net.rx_bytes = net.rx_bytes.saturating_add(received);
+            net.tx_bytes = net.tx_bytes.saturating_add(sent);
+        }
+        let mut reading = ToolReading {
+            unix_ms: moment.unix_ms,
+            cpus: cpus.values().copied().collect(),
+            nets: nets.values().cloned().collect(),
+            memory: moment.memory.map(|(total, available)| ((total * KIB) as u64, (available * KIB) as u64)),
+            disks: disks.values().cloned().collect(),
+            ..ToolReading::default()
+        };
+        reading.cpus.sort_unstable_by_key(|cpu| cpu.cpu);
+        reading.nets.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        reading.disks.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        readings.push(reading);
+    }
+    Ok(Imported { readings, interval_ms, ..Imported::default() })
+}
+
+fn add_cpu(times: &mut CpuTimes, [user, nice, system, iowait, steal, idle]: [u64; 6]) {
+    let sums = [
+        (&mut times.user, user),
+        (&mut times.nice, nice),
+        (&mut times.system, system),
+        (&mut times.iowait, iowait),
+        (&mut times.steal, steal),
+        (&mut times.idle, idle),
+    ];
+    sums.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
+}
+
+fn disk(name: &str) -> BlockDevice {
+    BlockDevice { name: name.into(), whole: name.into(), ..BlockDevice::default() }
+}
+
+/// sar does not tell reads from writes: its I/Os are divided in proportion to their bytes.
+fn add_disk(disk: &mut BlockDevice, [tps, read_kib, written_kib, queue, await_ms, use_pct]: &[f64; 6], seconds: f64) {
+    let bytes = read_kib + written_kib;
+    let of_reads = if bytes > 0.0 { read_kib / bytes } else { 0.0 };
+    let mut add = |sum: fn(&mut BlockDevice) -> &mut u64, rate: f64| {
+        let sum = sum(disk);
+        *sum = sum.saturating_add((rate * seconds) as u64);
+    };
+    add(|disk| &mut disk.reads, tps * of_reads);
+    add(|disk| &mut disk.writes, tps * (1.0 - of_reads));
+    add(|disk| &mut disk.read_sectors, read_kib * 2.0);
+    add(|disk| &mut disk.written_sectors, written_kib * 2.0);
+    add(|disk| &mut disk.read_ms, tps * of_reads * await_ms);
+    add(|disk| &mut disk.write_ms, tps * (1.0 - of_reads) * await_ms);
+    add(|disk| &mut disk.busy_ms, use_pct * 10.0);
+    add(|disk| &mut disk.weighted_ms, queue * 1000.0);
+}
+
+#[cfg(test)]
+#[path = "sysstat_tests.rs"]
+mod tests;
