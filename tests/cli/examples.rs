@@ -16,6 +16,14 @@ const RUN: [&str; 8] = ["report", "compare", "trace", "import", "explain", "comp
 const PROFILE: &str = r#"{"schemaVersion": 1, "baseTimeNanoseconds": 1795000000000000000, "traceEvents": [
   {"ph": "X", "cat": "cpu_op", "name": "aten::to", "pid": 495, "tid": 495, "ts": 4627862367.862, "dur": 2483.389}]}"#;
 
+/// What other tools wrote: as the page about imports calls it, and the file that is taken.
+const IMPORTED: [(&str, &str); 4] = [
+    ("trace.json.gz", "trace.json.gz"),
+    ("smi.csv", "nvidia-smi.csv"),
+    ("pidstat.txt", "pidstat.txt"),
+    ("sar.txt", "sar.txt"),
+];
+
 /// The command lines in blocks of code, without what is said of them beside.
 fn examples() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -55,17 +63,33 @@ fn every_command_on_a_page_works_as_written() {
     let mut profile = flate2::write::GzEncoder::new(profile, flate2::Compression::fast());
     profile.write_all(PROFILE.as_bytes()).unwrap();
     profile.finish().unwrap();
+    let imported = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import");
+    for (name, from) in IMPORTED {
+        let bytes = fs::read(imported.join(from)).unwrap();
+        // They were recorded apart, and are imported together.
+        let bytes = match String::from_utf8(bytes) {
+            Ok(text) => text.replace(" 13:27:3", " 14:19:0").into_bytes(),
+            Err(compressed) => compressed.into_bytes(),
+        };
+        fs::write(folder.path().join(name), bytes).unwrap();
+    }
     let (mut ran, mut read) = (0, 0);
     for line in examples() {
         let words: Vec<&str> = line.split_whitespace().skip(1).collect();
         let runs = words.first().is_some_and(|command| RUN.contains(command)) || line.contains("--replay");
         // Without a minute of training, there is nothing to fail on.
         let runs = runs && !line.contains("--fail-if-slower");
+        let output = output(&words).filter(|_| runs);
         let mut command = Command::new("bash");
         command.current_dir(folder.path()).env("HOME", "/nonexistent").env("SLURM_PROCID", "0");
         if runs {
             fresh();
-            command.args(["-c", &line.replacen("trainmon", PROGRAM, 1)]);
+            // What a command is to write is not there yet.
+            if let Some(path) = &output {
+                let _ = fs::remove_file(folder.path().join(path));
+            }
+            // Completions are longer than a pipe holds.
+            command.args(["-c", &format!("{} >said.txt", line.replacen("trainmon", PROGRAM, 1))]);
             ran += 1;
         } else {
             // Right behind the command: what follows `--` is another program's.
@@ -80,7 +104,7 @@ fn every_command_on_a_page_works_as_written() {
         let said = text(&result.stderr);
         let is_pid = said.contains("no process") || line.contains("pgrep");
         assert!(result.status.success() || is_pid, "{line}: {said}");
-        if let Some(path) = output(&words).filter(|_| runs) {
+        if let Some(path) = output {
             assert!(fs::metadata(folder.path().join(&path)).unwrap().len() > 100, "{line}: {path}");
             fs::remove_file(folder.path().join(&path)).unwrap();
         }
