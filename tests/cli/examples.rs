@@ -73,6 +73,9 @@ fn every_command_on_a_page_works_as_written() {
         };
         fs::write(folder.path().join(name), bytes).unwrap();
     }
+    let compressed = fs::File::open(folder.path().join("trace.json.gz")).unwrap();
+    let mut plain = fs::File::create(folder.path().join("trace.json")).unwrap();
+    std::io::copy(&mut flate2::read::GzDecoder::new(compressed), &mut plain).unwrap();
     let (mut ran, mut read) = (0, 0);
     for line in examples() {
         let words: Vec<&str> = line.split_whitespace().skip(1).collect();
