@@ -1,6 +1,6 @@
 //! `trainmon trace`: a recording as a trace for Perfetto.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,19 +9,22 @@ use anyhow::Context;
 use crate::cli::TraceArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode, Failure};
+use crate::imports::torch_trace;
 use crate::outputs::log::write_error;
 use crate::outputs::trace::TraceWriter;
 use crate::outputs::trace::out::TraceOut;
 use crate::outputs::trace::profile::Profile;
 use crate::pipeline::Pipeline;
 use crate::sources::recording::Recording;
-use crate::sources::torch_profile;
+use crate::sources::regular_file;
 
 /// Reads what torch's profiler wrote: its events, and the start of their clock.
 fn read_profile(path: &Path) -> anyhow::Result<(Profile, u64, &Path)> {
     let mut profile = Profile::default();
-    let read = torch_profile::read(path, |event| profile.add(event));
-    let start_ns = read.with_context(|| format!("profile {}", path.display()))?;
+    let about = || format!("profile {}", path.display());
+    let file = regular_file::open(path).with_context(about)?;
+    let file = file.map_err(|kind| io::Error::other(format!("it is a {kind}"))).with_context(about)?;
+    let start_ns = torch_trace::read(file, |event| profile.add(event)).with_context(about)?.start_ns;
     if profile.left_out > 0 {
         errors::note(&format!("profile {}: {} events left out: unknown kinds", path.display(), profile.left_out));
     }

@@ -3,7 +3,6 @@
 
 mod events;
 mod frames;
-mod values;
 
 use std::collections::HashMap;
 use std::io::{Read, Seek};

@@ -12,6 +12,7 @@ mod smi_query;
 mod spans;
 mod sysstat;
 mod tables;
+pub mod torch_trace;
 
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 

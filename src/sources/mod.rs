@@ -37,7 +37,6 @@ mod secrets;
 pub mod simulated_device;
 pub(crate) mod storage;
 pub mod task_files;
-pub mod torch_profile;
 
 use std::io;
 use std::path::PathBuf;

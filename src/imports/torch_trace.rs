@@ -1,62 +1,75 @@
-//! Reads a trace that torch's profiler wrote (`export_chrome_trace`), event by event. It may have gigabytes and come from
-//! anywhere: memory is bounded by the longest event that is accepted.
+//! Reads a trace that torch's profiler wrote (`export_chrome_trace`), event by event: for `import`, and for `trace`, which draws it
+//! beside a recording. It may have gigabytes and come from anywhere: memory is bounded by the longest event that is accepted.
 
 use std::cell::Cell;
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::io::{self, Read, Seek};
 
-use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::regular_file;
+use super::{ImportError, ImportInput};
 use crate::sample::profile::ProfileEvent;
 
-/// Longest event, bytes: the names of templates have some thousand.
+/// Longest event, bytes: the names of templates have some thousand. So long is anything else that is kept, too.
 const EVENT_MAX: u64 = 1 << 20;
-/// How a gzip file begins (RFC 1952).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Read at once, bytes.
-const BUFFER: usize = 64 << 10;
 
-/// Why a profile cannot be read, in one line each.
-#[derive(Debug, thiserror::Error)]
-pub enum ProfileError {
-    /// The file cannot be opened or read.
-    #[error("{0}")]
-    Read(#[from] io::Error),
-    /// The file is something else.
-    #[error("not a trace of torch's profiler ({0}); `prof.export_chrome_trace(FILE)` writes one")]
-    Other(String),
+/// What a trace says as a whole.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TraceHead {
+    /// The start of its clock, nanoseconds since 1970; 0 where the events' own times are since 1970.
+    pub start_ns: u64,
+    /// Its GPUs.
+    pub devices: Vec<TraceDevice>,
 }
 
-/// Hands each event to `take`. Returns the start of the file's clock, nanoseconds since 1970.
+/// A GPU as a trace describes it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct TraceDevice {
+    /// CUDA's number.
+    pub id: u32,
+    /// Product name.
+    pub name: String,
+    /// Memory fitted, bytes.
+    #[serde(rename = "totalGlobalMem")]
+    pub memory_bytes: Option<u64>,
+}
+
+/// Hands each event of a file to `take`, unpacked if it is packed by gzip.
 ///
 /// # Errors
-/// [`ProfileError`], also with what `take` answers.
-pub fn read(path: &Path, take: impl FnMut(ProfileEvent) -> io::Result<()>) -> Result<u64, ProfileError> {
-    let file = regular_file::open(path)?.map_err(|kind| ProfileError::Other(format!("it is a {kind}")))?;
-    let mut file = BufReader::with_capacity(BUFFER, file);
-    if file.fill_buf()?.starts_with(&GZIP) {
-        parse(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(file)), take)
-    } else {
-        parse(file, take)
-    }
+/// One line: what is wrong with the file, or what `take` answers.
+pub fn read(
+    file: impl Read + Seek,
+    take: impl FnMut(ProfileEvent) -> io::Result<()>,
+) -> Result<TraceHead, ImportError> {
+    parse(ImportInput { file }.open()?, take)
 }
 
-fn parse(input: impl Read, take: impl FnMut(ProfileEvent) -> io::Result<()>) -> Result<u64, ProfileError> {
-    let left = Cell::new(u64::MAX);
+/// Hands each event to `take`.
+pub(super) fn parse(
+    input: impl Read,
+    take: impl FnMut(ProfileEvent) -> io::Result<()>,
+) -> Result<TraceHead, ImportError> {
+    let left = Cell::new(EVENT_MAX);
     let mut refused = None;
     let events = Events { left: &left, take, refused: &mut refused };
     let mut json = serde_json::Deserializer::from_reader(Metered { input, left: &left });
-    let read = json.deserialize_map(ProfileFile(events)).and_then(|start| json.end().map(|()| start));
+    let read = json.deserialize_any(TraceFile(events)).and_then(|head| json.end().map(|()| head));
+    let other = |why: &str| {
+        let why: String = why.chars().take(160).collect();
+        ImportError::Bad(format!(
+            "not a trace of torch's profiler ({why}); `prof.export_chrome_trace(FILE)` writes one"
+        ))
+    };
     match (read, refused) {
         (_, Some(error)) => Err(error.into()),
-        (Ok(Some(start)), None) => Ok(start),
-        (Ok(None), None) => Err(ProfileError::Other("it has no traceEvents".to_owned())),
+        (Ok(Some(head)), None) => Ok(head),
+        (Ok(None), None) => Err(other("it has no traceEvents")),
         (Err(error), None) if error.is_io() => Err(io::Error::from(error).into()),
-        (Err(error), None) => Err(ProfileError::Other(error.to_string().chars().take(160).collect())),
+        (Err(error), None) if error.is_eof() => Err(other("it is cut off: the profiler did not finish writing it")),
+        (Err(error), None) => Err(other(&error.to_string())),
     }
 }
 
@@ -75,32 +88,40 @@ impl<R: Read> Read for Metered<'_, R> {
     }
 }
 
-/// The object that the file is. Its value is the start of its clock, if it has events.
-struct ProfileFile<'m, F>(Events<'m, F>);
+/// The object that the file is, or only the list of its events. Its value is `None` if it has no events.
+struct TraceFile<'m, F>(Events<'m, F>);
 
-impl<'de, F: FnMut(ProfileEvent) -> io::Result<()>> Visitor<'de> for ProfileFile<'_, F> {
-    type Value = Option<u64>;
+impl<'de, F: FnMut(ProfileEvent) -> io::Result<()>> Visitor<'de> for TraceFile<'_, F> {
+    type Value = Option<TraceHead>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object with traceEvents")
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
-        let (mut start, mut has_events) = (0, false);
+        let (mut head, mut has_events) = (TraceHead::default(), false);
         while let Some(key) = map.next_key::<TopKey>()? {
             match key {
-                TopKey::Start => start = map.next_value()?,
+                TopKey::Start => head.start_ns = map.next_value()?,
+                TopKey::Devices => head.devices = map.next_value()?,
                 TopKey::Events => {
                     map.next_value_seed(&mut self.0)?;
-                    self.0.left.set(u64::MAX);
                     has_events = true;
                 }
                 TopKey::Other => {
+                    // Nothing of it is kept.
+                    self.0.left.set(u64::MAX);
                     map.next_value::<IgnoredAny>()?;
                 }
             }
+            self.0.left.set(EVENT_MAX);
         }
-        Ok(has_events.then_some(start))
+        Ok(has_events.then_some(head))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, events: A) -> Result<Self::Value, A::Error> {
+        (&mut self.0).visit_seq(events)?;
+        Ok(Some(TraceHead::default()))
     }
 }
 
@@ -108,6 +129,8 @@ impl<'de, F: FnMut(ProfileEvent) -> io::Result<()>> Visitor<'de> for ProfileFile
 enum TopKey {
     #[serde(rename = "baseTimeNanoseconds")]
     Start,
+    #[serde(rename = "deviceProperties")]
+    Devices,
     #[serde(rename = "traceEvents")]
     Events,
     #[serde(other)]
@@ -159,7 +182,7 @@ mod tests {
             events.push(event);
             Ok(())
         });
-        start.map(|start| (start, events)).map_err(|error| error.to_string())
+        start.map(|head| (head.start_ns, events)).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -176,6 +199,8 @@ mod tests {
         assert_eq!((kernel.at_us, kernel.length_us, kernel.tid.number()), (12.345, 1.5, Some(7)));
         assert_eq!(kernel.args["grid"], serde_json::json!([1, 1, 1]));
         assert_eq!((events[1].pid.number(), events[1].pid.to_string()), (None, "Spans".to_owned()));
+        assert_eq!(parse(text.as_bytes(), |_| Ok(())).unwrap().devices.len(), 1);
+        assert_eq!(parsed(r#"[{"ph": "X"}]"#).unwrap().1.len(), 1, "only the list");
         // Older versions of torch write the time since 1970.
         assert_eq!(parsed(r#"{"traceEvents": []}"#).unwrap().0, 0);
     }
@@ -183,14 +208,15 @@ mod tests {
     #[test]
     fn other_files_are_refused_in_one_line() {
         for other in
-            ["", "{}", "[]", "1", "{\"traceEvents\": 1}", "{\"traceEvents\": [{\"ph\": 1}]}", "{\"traceEvents\": ["]
+            ["", "{}", "1", "{\"traceEvents\": 1}", "{\"traceEvents\": [{\"ph\": 1}]}", "{\"traceEvents\": ["]
         {
             let error = parsed(other).unwrap_err();
             assert!(error.contains("not a trace of torch's profiler") && error.lines().count() == 1, "{error}");
         }
         let deep = format!("{{\"traceEvents\": [{{\"args\": {}", "{\"a\":".repeat(1000));
         assert!(parsed(&deep).unwrap_err().contains("recursion limit"));
-        assert!(read(Path::new("/"), |_| Ok(())).unwrap_err().to_string().contains("directory"));
+        let key = format!("{{\"{}\": 1}}", "k".repeat(2 << 20));
+        assert!(parsed(&key).unwrap_err().contains("longer than 1 MiB"));
     }
 
     #[test]
