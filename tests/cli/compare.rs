@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use trainmon::diagnosis::chain::NodeName;
 use trainmon::outputs::csv::CsvLog;
 use trainmon::outputs::recording::Recorder;
 use trainmon::pipeline::Pipeline;
@@ -158,6 +159,45 @@ fn the_shares_of_a_step_add_up_to_it() {
     assert!((100.0..160.0).contains(&step_ms), "{step_ms}");
     let change = &json["step_change"];
     assert!(change["change"] == 0.0 && change["low"].as_f64() < Some(0.0) && change["high"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn text_in_a_digest_controls_no_terminal() {
+    const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}[31m<script>alert(1)</script>\u{202e}\n# heading";
+    let folder = tempfile::tempdir().unwrap();
+    let mut from = Recording::open(recording("segmentation.tmz").as_ref()).unwrap();
+    let path = folder.path().join("hostile.tmz");
+    let name = path.to_str().unwrap();
+    let mut pipeline = Pipeline::of_recording(&from.header, None);
+    let mut recorder = Recorder::new(fs::File::create(&path).unwrap(), &from.header).unwrap();
+    for sample in from.by_ref() {
+        let sample = Arc::new(sample.unwrap());
+        let tick = pipeline.push(Arc::clone(&sample));
+        let mut verdict = (*tick.verdict).clone();
+        verdict.summary = HOSTILE.to_owned();
+        verdict.command = HOSTILE.to_owned();
+        verdict.advice.iter_mut().for_each(|advice| advice.title = HOSTILE.to_owned());
+        verdict.chain.iter_mut().for_each(|node| node.name = NodeName::Named(HOSTILE.to_owned()));
+        recorder.digest(&trainmon::pipeline::Tick { verdict: Arc::new(verdict), ..(*tick).clone() });
+        recorder.write(&sample).unwrap();
+    }
+    recorder.flush().unwrap();
+    let html = folder.path().join("page.html");
+    let html = html.to_str().unwrap();
+    for words in [
+        vec!["report", name, "-o", "-"],
+        vec!["report", name, "-o", html],
+        vec!["compare", name, name],
+        vec!["compare", name, name, "-o", "-"],
+        vec!["compare", name, name, "-o", html, "--force"],
+    ] {
+        let output = finish(trainmon(&words));
+        let page = fs::read_to_string(html).unwrap_or_default();
+        let all = format!("{}{}{page}", text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success() && all.contains("alert"), "{words:?}: {all}");
+        let controls = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+        assert!(!all.contains(controls) && !page.contains("<script>alert"), "{words:?}");
+    }
 }
 
 #[test]
