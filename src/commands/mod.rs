@@ -7,6 +7,7 @@ pub mod compare;
 pub mod demo;
 pub mod diagnose;
 pub mod doctor;
+pub mod document;
 pub mod explain;
 pub mod import;
 pub mod live;
