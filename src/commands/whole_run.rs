@@ -128,6 +128,8 @@ fn by_digests(file: &File, header: &Header) -> Option<ByDigests> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
     use crate::outputs::recording::Recorder;
     use crate::sample::{HostSample, Sample};
@@ -189,6 +191,26 @@ mod tests {
         let (watched_s, note) = seconds(&bytes[..cut]).unwrap();
         assert!((899.0..999.0).contains(&watched_s), "{watched_s}");
         assert!(note.is_some_and(|note| note.contains(&format!("after {} samples", watched_s + 1.0))));
+    }
+
+    #[test]
+    fn a_digest_that_is_a_bomb_is_not_unpacked() {
+        let mut bytes = recording(10, false);
+        let bomb = zstd::stream::encode_all(io::repeat(0).take(1 << 30), 3).unwrap();
+        let (samples, whole) = (bytes.len(), bomb.len() + 28);
+        let head = zstd::zstd_safe::find_frame_compressed_size(&bytes).unwrap();
+        bytes.extend([0x5d, 0x2a, 0x4d, 0x18]);
+        bytes.extend((whole as u32 - 8).to_le_bytes());
+        bytes.extend(&bomb);
+        bytes.extend(((samples - head) as u64).to_le_bytes());
+        bytes.extend((whole as u32).to_le_bytes());
+        bytes.extend(b"tm-digst");
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&bytes, 0).unwrap();
+        let mut digests = Digests::find(&file).unwrap();
+        assert_eq!((digests.next(), digests.left), (None, 1), "found, but not unpacked");
+        // Its samples are read instead.
+        assert_eq!(read_bytes(&bytes).unwrap().run.totals.watched_s, 9.0);
     }
 
     #[test]

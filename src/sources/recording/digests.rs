@@ -11,6 +11,8 @@ use crate::sample::recording::{DIGEST_END, DIGEST_FRAME, DIGEST_MARK};
 const SEARCHED: u64 = 8 << 20;
 /// Most bytes of a digest.
 const LONGEST: u64 = 8 << 20;
+/// Most bytes that a digest unpacks to: 300 intervals of a job with hundreds of workers take 2 MiB.
+const UNPACKED_MAX: u64 = 16 << 20;
 /// The header fits into so many bytes of a recording.
 const HEAD: u64 = 1 << 20;
 /// What all digests may unpack to: any file's so many bytes, and so many more for each of its own. A real one unpacks to ten.
@@ -64,10 +66,11 @@ impl<'f> Digests<'f> {
     fn unpack(&mut self, place: Place) -> Option<Vec<u8>> {
         let packed =
             read_at(self.file, place.begin + 8, place.end.checked_sub(place.begin + 8 + DIGEST_END as u64)?)?;
-        let mut bytes = Vec::new();
-        zstd::stream::read::Decoder::with_buffer(&packed[..]).ok()?.take(self.room).read_to_end(&mut bytes).ok()?;
-        self.room = self.room.checked_sub(bytes.len() as u64).filter(|room| *room > 0)?;
-        Some(bytes)
+        let (mut bytes, most) = (Vec::new(), self.room.min(UNPACKED_MAX));
+        zstd::stream::read::Decoder::with_buffer(&packed[..]).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+        let length = bytes.len() as u64;
+        self.room -= length;
+        (length < most).then_some(bytes)
     }
 }
 
