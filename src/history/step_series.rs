@@ -10,6 +10,8 @@ const CELLS: usize = 1 << 16;
 const BLOCK_S: f64 = 10.0;
 /// … or of so many steps, where they are long.
 const BLOCK_STEPS: f64 = 4.0;
+/// … or a little less, because seconds are never exactly that long.
+const NEARLY: f64 = 0.95;
 /// Of fewer blocks their spread is not known.
 const FEWEST_BLOCKS: usize = 6;
 /// Times that both runs are drawn anew. The spread of so many differs by 2% from that of any number.
@@ -77,6 +79,11 @@ impl StepSeries {
         }
     }
 
+    /// Seconds for which steps are known.
+    pub fn known_s(&self) -> f64 {
+        total(self.cells.iter().copied()).0
+    }
+
     /// Mean time of a step, seconds.
     pub fn mean_s(&self) -> Option<f64> {
         let (seconds, steps) = total(self.cells.iter().copied());
@@ -90,7 +97,7 @@ impl StepSeries {
         let mut open = (0.0, 0.0);
         for (seconds, steps) in &self.cells {
             open = (open.0 + f64::from(*seconds), open.1 + f64::from(*steps));
-            if open.0 >= wanted_s {
+            if open.0 >= NEARLY * wanted_s {
                 blocks.push(std::mem::take(&mut open));
             }
         }

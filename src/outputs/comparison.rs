@@ -13,7 +13,7 @@ use crate::history::run::WholeRun;
 use crate::history::step_series::{NotCompared, StepChange};
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::sample::recording::Header;
-use crate::text::format::{UNMEASURED, precise, step_time, whole_percent as percent};
+use crate::text::format::{UNMEASURED, duration, precise, step_time, whole_percent as percent};
 
 /// A run does not count as changed where its step time may differ by no more than this: two runs of one program differ by as
 /// much without a reason, because of heat, memory layout or what else the machine does.
@@ -152,8 +152,10 @@ impl<'r> Comparison<'r> {
                 format!("Step times cannot be compared: no steps are known of {}.", name(run))
             }
             WhyUnknown::NotCompared(NotCompared::TooShort(run)) => format!(
-                "Step times cannot be compared: {} is too short; record at least a minute of training, and 24 steps.",
-                name(run)
+                "Step times cannot be compared: {} is too short. Its steps are known for {}, and it takes a minute of training \
+                 and 24 steps.",
+                name(run),
+                duration(self.sides().get(run).map_or(0.0, |side| side.run.steps.known_s())),
             ),
         }
     }

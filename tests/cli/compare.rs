@@ -222,7 +222,7 @@ fn pages_are_new_files() {
 fn what_cannot_be_compared_is_said() {
     let (short, other) = (recording("segmentation.tmz"), recording("balanced.tmz"));
     let said = |files: [&str; 2]| text(&finish(trainmon(&["compare", files[0], files[1]])).stdout).replace('\n', " ");
-    assert!(said([&short, &short]).starts_with("Step times cannot be compared: segmentation.tmz is too short;"));
+    assert!(said([&short, &short]).starts_with("Step times cannot be compared: segmentation.tmz is too short."));
     assert!(said([&short, &other]).starts_with("These are two programs, segmentation.py and "));
     let output = finish(trainmon(&["compare", &short, &short, "--fail-if-slower", "5%"]));
     assert_one_line(&output, 1, &["--fail-if-slower", "too short"]);

@@ -34,15 +34,18 @@ impl Comparison<'_> {
             vec![name.to_owned(), before, after, change]
         };
         let rate = means.map(|mean| mean.map(|seconds| 1.0 / seconds));
-        let rows = if means.iter().all(Option::is_none) {
+        let mut rows = if means.iter().all(Option::is_none) {
             Vec::new()
         } else {
             vec![
                 row("mean time of a step", means, |seconds| step_time(seconds * 1000.0)),
                 row("steps a second", rate, precise),
-                row("energy of a step", self.sides().map(energy_of_step), |joules| format!("{} J", precise(joules))),
             ]
         };
+        let energy = self.sides().map(energy_of_step);
+        if energy.iter().any(Option::is_some) {
+            rows.push(row("energy of a step", energy, |joules| format!("{} J", precise(joules))));
+        }
         Section::new("Steps", SectionBody::Table(columns("what"), rows)).noting([note])
     }
 
