@@ -164,13 +164,13 @@ pub(super) fn draw(out: &mut String, report: &RunReport<'_>) -> String {
     script_json(&numbers)
 }
 
-/// Three significant digits, which is finer than a pixel.
+/// Three significant digits, which is finer than a pixel, and no more than three decimals: less is rounding.
 fn short(value: f32) -> f64 {
-    if value == 0.0 || !value.is_finite() {
+    if value.abs() < 0.0005 || !value.is_finite() {
         return 0.0;
     }
     let value = f64::from(value);
-    let digits = 2 - value.abs().log10().floor() as i32;
+    let digits = (2 - value.abs().log10().floor() as i32).min(3);
     // Dividing by a power of ten gives the number nearest to the decimal; multiplying by its inverse does not.
     if digits > 0 {
         let power = 10f64.powi(digits);
