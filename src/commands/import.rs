@@ -1,6 +1,5 @@
 //! `trainmon import`: a recording of what other tools recorded.
 
-use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -48,7 +47,7 @@ pub fn run(settings: &Settings, arguments: &ImportArgs) -> anyhow::Result<ExitCo
 }
 
 fn read(path: &Path, format: Option<ImportFormat>) -> anyhow::Result<(ImportFormat, Imported)> {
-    let file = regular_file::open(path)?.map_err(|kind| io::Error::other(format!("it is a {kind}")))?;
+    let file = regular_file::opened(path)?;
     let written = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
     let written_ms = i64::try_from(written.as_millis()).unwrap_or(i64::MAX);
     let context = ImportContext { zone: zone::local(), written_ms };

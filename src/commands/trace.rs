@@ -1,6 +1,6 @@
 //! `trainmon trace`: a recording as a trace for Perfetto.
 
-use std::io::{self, IsTerminal};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,8 +22,7 @@ use crate::sources::regular_file;
 fn read_profile(path: &Path) -> anyhow::Result<(Profile, u64, &Path)> {
     let mut profile = Profile::default();
     let about = || format!("profile {}", path.display());
-    let file = regular_file::open(path).with_context(about)?;
-    let file = file.map_err(|kind| io::Error::other(format!("it is a {kind}"))).with_context(about)?;
+    let file = regular_file::opened(path).with_context(about)?;
     let start_ns = torch_trace::read(file, |event| profile.add(event)).with_context(about)?.start_ns;
     if profile.left_out > 0 {
         errors::note(&format!("profile {}: {} events left out: unknown kinds", path.display(), profile.left_out));

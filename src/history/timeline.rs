@@ -17,9 +17,6 @@ pub use window::TimelineWindow;
 use std::collections::VecDeque;
 
 use super::archive::Limits;
-use crate::diagnosis::verdict::Class;
-use crate::rates::Frame;
-use crate::rates::time_split::TimeSplit;
 use runs::Level;
 
 /// Points kept, and runs of each coarser level, for the default memory of complete moments: twenty minutes at ten a
@@ -78,12 +75,6 @@ impl Timeline {
 
     fn within(bounds: Bounds) -> Self {
         Self { points: VecDeque::new(), levels: RUNS_NS.map(Level::new), bounds }
-    }
-
-    /// Adds the values of a frame with the class and the steps per second of its verdict, and the shares of the loop's
-    /// time, dropping the oldest when full.
-    pub fn push(&mut self, frame: &Frame, class: Class, steps_per_s: Option<f64>, shares: Option<TimeSplit>) {
-        self.add(TimelinePoint::new(frame, class, steps_per_s, shares));
     }
 
     /// Adds a point, dropping the oldest when full.

@@ -24,6 +24,14 @@ pub fn open(path: &Path) -> io::Result<Result<File, &'static str>> {
     File::open(format!("/proc/self/fd/{}", place.as_raw_fd())).map(Ok)
 }
 
+/// Opens the file; whatever else is there is an error.
+///
+/// # Errors
+/// The system's, or what is there instead.
+pub fn opened(path: &Path) -> io::Result<File> {
+    open(path)?.map_err(|kind| io::Error::other(format!("it is a {kind}")))
+}
+
 fn word(kind: FileType) -> &'static str {
     match kind {
         _ if kind.is_dir() => "directory",

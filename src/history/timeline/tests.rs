@@ -1,6 +1,16 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::diagnosis::verdict::Class;
+use crate::rates::Frame;
+use crate::rates::time_split::TimeSplit;
+
+impl Timeline {
+    /// Adds the values of a frame, for tests.
+    pub(crate) fn push(&mut self, frame: &Frame, class: Class, steps_per_s: Option<f64>, shares: Option<TimeSplit>) {
+        self.add(TimelinePoint::new(frame, class, steps_per_s, shares));
+    }
+}
 
 /// Start of the oldest time that is kept and end of the newest.
 fn range(t: &Timeline) -> (u64, u64) {
