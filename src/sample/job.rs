@@ -44,6 +44,9 @@ pub struct JobSample {
     pub accelerators: Vec<Arc<str>>,
     /// `CUDA_VISIBLE_DEVICES` of the target, if set and its environment is readable.
     pub cuda_visible_devices: Option<Arc<str>>,
+    /// What the run is called and when it must be done, by its environment. Empty in older recordings.
+    #[serde(default, skip_serializing_if = "RunIdentity::is_unknown")]
+    pub run: RunIdentity,
     /// A machine-learning library that the tree has mapped (`libtorch`, `libtensorflow`…): evidence that this is a
     /// training process at all.
     pub library: Option<Arc<str>>,
@@ -65,12 +68,36 @@ impl Private for JobSample {
             Arc::make_mut(connections).visit_texts(visit);
         }
         self.library.iter_mut().for_each(|library| visit(TextKind::Name, library));
+        self.run.name.iter_mut().chain(&mut self.run.slurm_job_id).for_each(|name| visit(TextKind::Name, name));
         self.cgroup.path.iter_mut().for_each(|path| visit(TextKind::Path, path));
     }
 
     fn leave_out(&mut self) {
+        self.run.name = None; // people name runs after their projects
         self.cgroup.thaw = None; // names the group's folder
         self.with_more_rights = None; // names the folder of trainmon
+    }
+}
+
+/// What a job's launcher and scheduler say of its run in the environment of its processes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunIdentity {
+    /// Its name, the same for all its ranks on all machines; raw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<Arc<str>>,
+    /// Slurm's number of the job, raw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slurm_job_id: Option<Arc<str>>,
+    /// When its time limit ends it, seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ends_unix_s: Option<i64>,
+}
+
+impl RunIdentity {
+    /// Whether the environment says nothing.
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::default()
     }
 }
 

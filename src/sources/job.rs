@@ -20,10 +20,10 @@ use super::process::{Process, stat_of};
 use super::roles::{self, Facts};
 use crate::sample::ProcessRole;
 use crate::sample::process::{TORCH_WORKER, is_of_learning};
-use crate::sample::{Access, JobAccess, JobSample, ProcessId, ProcessSample};
+use crate::sample::{Access, JobAccess, JobSample, ProcessId, ProcessSample, RunIdentity};
 pub use attach::AttachError;
 pub(crate) use facts::mapped_library;
-use facts::{access, other_namespace, rank_place, visible_devices, with_more_rights};
+use facts::{access, other_namespace, rank_place, run_identity, visible_devices, with_more_rights};
 pub(crate) use unwatched::complete;
 
 /// Most processes read for one job.
@@ -55,6 +55,7 @@ pub struct JobReader {
     access: JobAccess,
     with_more_rights: Option<Arc<str>>,
     visible_devices: Option<Arc<str>>,
+    run: RunIdentity,
     other_namespace: bool,
     /// Processes in other sessions, or older than the job: none of them can become an orphan of the job.
     ruled_out: HashSet<u32>,
@@ -102,6 +103,7 @@ impl JobReader {
             access: access(&folder, no_ptrace),
             with_more_rights: with_more_rights(pid),
             visible_devices: visible_devices(&folder),
+            run: run_identity(&folder),
             other_namespace: other_namespace(proc_root, &folder) || target.in_other_namespace(),
             processes: BTreeMap::from([(pid, target)]),
             gpu_pids: Vec::new(),
@@ -209,6 +211,7 @@ impl JobReader {
         let Some(target) = self.processes.get(&self.target.pid) else { return };
         self.access = access(&target.folder, self.no_ptrace);
         self.visible_devices = visible_devices(&target.folder);
+        self.run = run_identity(&target.folder);
     }
 
     fn sample(&self, now_ns: u64) -> JobSample {
@@ -227,6 +230,7 @@ impl JobReader {
             nvidia_minors: (self.access.fd == Access::Ok).then(|| minors.into_iter().collect()),
             accelerators: accelerators.into_iter().cloned().collect(),
             cuda_visible_devices: self.visible_devices.clone(),
+            run: self.run.clone(),
             library: self.library(),
             other_pid_namespace: self.other_namespace,
             ticks_per_second: clock::ticks_per_second(),
@@ -363,6 +367,10 @@ impl JobReader {
             process.role = roles.get(pid).copied().unwrap_or_default();
             if process.role == ProcessRole::Trainer && process.rank.is_none() {
                 process.rank = Some(rank_place(&process.folder));
+                // Its launcher has named the run, if nobody did before.
+                if self.run.name.is_none() {
+                    self.run.name = run_identity(&process.folder).name;
+                }
             }
         }
     }

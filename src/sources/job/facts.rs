@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::sample::process::NUMPY;
-use crate::sample::{Access, JobAccess, RankPlace};
+use crate::sample::{Access, JobAccess, RankPlace, RunIdentity};
 use crate::sources::fields::{lines, text};
 use crate::sources::files::{READ_LIMIT, read_once};
 use crate::text::sudo_command;
@@ -20,6 +20,13 @@ const RANK_VARIABLES: &[[&str; 3]] = &[
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"],
     ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"],
 ];
+/// Variables with the name of a run, the first one set wins: trainmon's own, for whoever wants another name; Slurm's
+/// name of the job; torchrun's run ID, which is the same on all machines (`--rdzv-id`).
+const NAME_VARIABLES: [&str; 3] = ["TRAINMON_JOB", "SLURM_JOB_NAME", "TORCHELASTIC_RUN_ID"];
+/// torchrun's run ID if none was given (torch/distributed/run.py).
+const NO_NAME: &[u8] = b"none";
+/// Longest name or number of a run kept, bytes.
+const LONGEST_NAME: usize = 128;
 /// More ranks than any run has.
 const MOST_WORLD: u32 = 1 << 20;
 /// Libraries that mark a machine-learning process when mapped.
@@ -95,6 +102,24 @@ fn place_in(environ: &[u8]) -> Option<RankPlace> {
     RANK_VARIABLES.iter().find_map(place)
 }
 
+/// What the environment of the process in `folder` says of its run.
+pub(super) fn run_identity(folder: &Path) -> RunIdentity {
+    read_once(folder.join("environ"), READ_LIMIT).map(|environ| identity_in(&environ)).unwrap_or_default()
+}
+
+fn identity_in(environ: &[u8]) -> RunIdentity {
+    let value = |name: &str| variable(environ, name).filter(|value| !value.is_empty());
+    let short = |value: &[u8]| text(value.get(..LONGEST_NAME).unwrap_or(value));
+    let name = NAME_VARIABLES.iter().find_map(|name| value(name).filter(|value| *value != NO_NAME));
+    // Set by Slurm 22.05 and later (sbatch(1), output environment variables).
+    let ends = value("SLURM_JOB_END_TIME").and_then(|end| std::str::from_utf8(end).ok()?.trim().parse().ok());
+    RunIdentity {
+        name: name.map(short),
+        slurm_job_id: value("SLURM_JOB_ID").map(short),
+        ends_unix_s: ends.filter(|end| *end > 0),
+    }
+}
+
 pub(super) fn other_namespace(proc_root: &Path, folder: &Path) -> bool {
     let own = fs::read_link(proc_root.join("self/ns/pid"));
     let theirs = fs::read_link(folder.join("ns/pid"));
@@ -117,6 +142,21 @@ pub(crate) fn mapped_library(folder: &Path) -> Option<Arc<str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_called_what_its_launcher_says() {
+        let told = |environ: &str| {
+            let RunIdentity { name, slurm_job_id, ends_unix_s } = identity_in(environ.as_bytes());
+            (name.map(|name| name.to_string()), slurm_job_id.map(|id| id.to_string()), ends_unix_s)
+        };
+        assert_eq!(told("HOME=/root\0TORCHELASTIC_RUN_ID=none\0SLURM_JOB_NAME=\0"), (None, None, None));
+        assert_eq!(told("TORCHELASTIC_RUN_ID=llama\0").0.as_deref(), Some("llama"));
+        let slurm = "TORCHELASTIC_RUN_ID=x\0SLURM_JOB_NAME=sft\0SLURM_JOB_ID=77\0SLURM_JOB_END_TIME=1790000000\0";
+        assert_eq!(told(slurm), (Some("sft".into()), Some("77".into()), Some(1_790_000_000)));
+        let own = format!("TRAINMON_JOB={}\0SLURM_JOB_END_TIME=soon\0", "x".repeat(5000));
+        let (name, _, ends) = told(&own);
+        assert_eq!((name.map(|name| name.len()), ends), (Some(LONGEST_NAME), None));
+    }
 
     #[test]
     fn a_rank_s_place_is_what_its_launcher_set() {
