@@ -11,13 +11,14 @@ use super::{JobKey, Needs, Target};
 use crate::errors::Failure;
 use crate::pipeline::Tick;
 
-/// Most jobs attached to at once: each costs what one trainmon costs.
+/// Most jobs attached to at once on the screen: each costs what one trainmon costs.
 const JOBS_MAX: usize = 8;
 
 /// All attached jobs.
 #[derive(Debug)]
 pub struct AttachedJobs {
     jobs: Vec<(JobKey, Session)>,
+    most: usize,
     next_key: u32,
     /// Threads that let a session go.
     leaving: Vec<JoinHandle<()>>,
@@ -29,7 +30,12 @@ type Waiting<'s> = Pin<Box<dyn Future<Output = Arc<Tick>> + 's>>;
 impl AttachedJobs {
     /// One job, which has the default key.
     pub fn new(session: Session) -> Self {
-        Self { jobs: vec![(JobKey::default(), session)], next_key: 1, leaving: Vec::new() }
+        Self { jobs: vec![(JobKey::default(), session)], most: JOBS_MAX, next_key: 1, leaving: Vec::new() }
+    }
+
+    /// No jobs yet, and at most so many later.
+    pub fn none(most: usize) -> Self {
+        Self { jobs: Vec::new(), most, next_key: 0, leaving: Vec::new() }
     }
 
     /// The next tick of any of them; for ever where all have ended. Cancel safe.
@@ -59,9 +65,10 @@ impl AttachedJobs {
     /// # Errors
     /// There are too many already, or it cannot be watched.
     pub fn attach(&mut self, options: SessionOptions) -> anyhow::Result<(JobKey, Target)> {
-        if self.jobs.len() >= JOBS_MAX {
+        let most = self.most;
+        if self.jobs.len() >= most {
             return Err(Failure::failed(format!(
-                "{JOBS_MAX} jobs are watched already, which is the limit: close one first"
+                "{most} jobs are watched already, which is the limit: close one first"
             ))
             .into());
         }

@@ -6,6 +6,7 @@
 pub mod actions;
 pub mod attached;
 pub mod candidates;
+pub mod followed;
 pub mod output;
 pub mod recorded;
 pub mod session;

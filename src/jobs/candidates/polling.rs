@@ -9,7 +9,7 @@ use tokio::sync::oneshot::{self, Receiver};
 use super::JobCandidate;
 use super::scan::{Places, Scan};
 
-/// Time between two scans.
+/// Time between two scans while their list is shown.
 const EVERY: Duration = Duration::from_secs(2);
 /// Time to the second scan: rates need two.
 const SECOND: Duration = Duration::from_millis(500);

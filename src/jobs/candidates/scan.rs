@@ -5,11 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::JobCandidate;
+use crate::sample::GpuSample;
 use crate::sources::clock;
 use crate::sources::processes::{self, Listed};
 
@@ -41,9 +43,11 @@ type GpuUsers = BTreeMap<u32, GpuUse>;
 #[derive(Debug)]
 struct Devices {
     ask: SyncSender<()>,
-    answers: Receiver<GpuUsers>,
+    answers: Receiver<(GpuUsers, Option<Arc<GpuSample>>)>,
     outstanding: bool,
     latest: GpuUsers,
+    /// The reading itself, of the last scan.
+    sample: Option<Arc<GpuSample>>,
     /// How long a scan waits for them; a later answer is taken at the next one.
     wait: Duration,
 }
@@ -68,21 +72,24 @@ impl Devices {
                         used.pct = Some(used.pct.unwrap_or(0.0) + f64::from(pct));
                     }
                 }
-                if send.send(users).is_err() {
+                if send.send((users, sample.map(Arc::new))).is_err() {
                     return;
                 }
             }
         };
         thread::Builder::new().name("tm-candidates-gpu".to_owned()).spawn(read).ok()?;
-        Some(Self { ask, answers, outstanding: false, latest: GpuUsers::new(), wait })
+        Some(Self { ask, answers, outstanding: false, latest: GpuUsers::new(), sample: None, wait })
     }
 
     /// The processes that use the GPUs now; the last ones known, without rates, where NVML does not answer in time.
     fn users(&mut self) -> &GpuUsers {
         self.outstanding = self.outstanding || self.ask.try_send(()).is_ok();
         match self.answers.recv_timeout(self.wait) {
-            Ok(users) => (self.latest, self.outstanding) = (users, false),
-            Err(_) => self.latest.values_mut().for_each(|used| used.pct = None),
+            Ok((users, sample)) => (self.latest, self.sample, self.outstanding) = (users, sample, false),
+            Err(_) => {
+                self.sample = None;
+                self.latest.values_mut().for_each(|used| used.pct = None);
+            }
         }
         &self.latest
     }
@@ -134,6 +141,11 @@ impl Scan {
             candidate.user = uid.map(|uid| self.users.get(&uid).cloned().unwrap_or_else(|| format!("user {uid}")));
         }
         found
+    }
+
+    /// What the last scan read of the GPUs; `None` where they did not answer in time.
+    pub fn gpus(&self) -> Option<Arc<GpuSample>> {
+        self.devices.as_ref()?.sample.clone()
     }
 
     /// Adds what candidates and everything below them use.
