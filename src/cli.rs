@@ -5,6 +5,7 @@
 pub mod help;
 
 use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, TypedValueParser};
@@ -76,6 +77,8 @@ pub enum Command {
     Trace(TraceArgs),
     /// Make a recording of what other tools recorded: nvidia-smi, pidstat, sar, py-spy, torch.profiler.
     Import(ImportArgs),
+    /// Serve metrics of all training jobs of this machine, or of one, to Prometheus.
+    Export(ExportArgs),
     /// Start a program and watch it; its exit status is passed on.
     Run {
         /// The program and its arguments.
@@ -148,6 +151,7 @@ impl Cli {
         let own = match &self.command {
             Some(Command::Diagnose(arguments)) => arguments.target.pid,
             Some(Command::Record(arguments)) => arguments.target.pid,
+            Some(Command::Export(arguments)) => arguments.target.pid,
             Some(Command::Doctor { target, .. }) => target.pid,
             _ => None,
         };
@@ -200,6 +204,8 @@ impl Cli {
             "--log - writes to standard output, not to a file: remove --force and --append".to_owned()
         } else if let (Some(name), true) = (of_a_live_job, replays) {
             format!("{name} has no effect on a recording: remove {name}")
+        } else if matches!(self.command, Some(Command::Export(_))) && call.iterations.is_some() {
+            "trainmon export runs until it is stopped: remove -n, or use --duration".to_owned()
         } else if starts_its_own && self.pid().is_some() {
             format!("trainmon {word} starts the process that it watches: remove --pid")
         } else {
@@ -321,6 +327,51 @@ pub struct ImportArgs {
     /// Format of the files, if their content does not show it.
     #[arg(long, value_name = "FORMAT", value_parser = import_formats())]
     pub format: Option<String>,
+}
+
+/// `export`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ExportArgs {
+    #[command(flatten)]
+    target: PidArgument,
+    /// Address to listen at [default: 127.0.0.1:9845, if there is no --textfile].
+    ///
+    /// Addresses that other machines can reach need --token-file, --tls-cert and --tls-key.
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    pub listen: Option<SocketAddr>,
+    /// Write the metrics to this file every 15 s, for the textfile collector of node_exporter: FILE.prom.
+    #[arg(long, value_name = "FILE")]
+    pub textfile: Option<PathBuf>,
+    /// Answer only to the bearer token in this file.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Use TLS with the certificate in this PEM file, and those of its authorities.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The key of the certificate, a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Let other machines in without a token or without TLS, where only trusted ones can reach the address.
+    #[arg(long)]
+    pub insecure: bool,
+    /// What the runs on this machine are called, as label `training_job`.
+    ///
+    /// Without it: TRAINMON_JOB in the job's environment, the name of the Slurm job, or torchrun's --rdzv-id.
+    #[arg(long, value_name = "NAME")]
+    pub training_job: Option<String>,
+}
+
+/// An address with a port; `:9845` is that port at all addresses, and `localhost:9845` or `9845` at this machine's own.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let port = |text: &str| text.parse::<u16>().ok();
+    let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    if let Some(port) = port(text).or_else(|| port(text.strip_prefix("localhost:")?)) {
+        return Ok(local(port));
+    }
+    if let Some(port) = text.strip_prefix(':').and_then(port) {
+        return Ok(SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, port)));
+    }
+    text.parse().map_err(|_| "not an address with a port: write 127.0.0.1:9845".to_owned())
 }
 
 fn import_formats() -> clap::builder::PossibleValuesParser {

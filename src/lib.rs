@@ -11,6 +11,7 @@ pub mod diagnosis;
 pub mod errors;
 mod heap;
 pub mod history;
+pub mod http;
 pub mod imports;
 pub mod jobs;
 pub mod leave;
@@ -89,6 +90,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(Command::Record(arguments)) => commands::record::run(&settings, arguments),
         Some(Command::Run { program }) => commands::run::run(&settings, program),
         Some(Command::Replay { file }) => commands::replay::run(&settings, file),
+        Some(Command::Export(arguments)) => commands::export::run(&settings, arguments),
         Some(Command::Import(arguments)) => commands::import::run(&settings, arguments),
         Some(Command::Report(arguments)) => commands::report::run(&settings, arguments),
         Some(Command::Compare(arguments)) => commands::compare::run(&settings, arguments),

@@ -82,6 +82,18 @@ pub const HELP: &[CommandHelp] = &[
         ],
     },
     CommandHelp {
+        name: "export",
+        common: &["interval", "duration"],
+        examples: &[
+            ("export", "all training jobs of this machine, at http://127.0.0.1:9845/metrics"),
+            (
+                "export --textfile /var/lib/node_exporter/trainmon.prom",
+                "through node_exporter instead of a port of its own",
+            ),
+            ("export --listen :9845 --token-file t --tls-cert c.pem --tls-key k.pem", "for other machines"),
+        ],
+    },
+    CommandHelp {
         name: "import",
         common: &["force"],
         examples: &[

@@ -9,6 +9,7 @@ pub mod diagnose;
 pub mod doctor;
 pub mod document;
 pub mod explain;
+pub mod export;
 pub mod import;
 pub mod live;
 pub mod log;

@@ -24,7 +24,7 @@ mod load;
 mod mix;
 mod parts;
 mod phases;
-mod ranks;
+pub mod ranks;
 mod requests;
 mod restarts;
 mod rhythm;

@@ -11,6 +11,7 @@ use crate::rates::frame::TrainerRates;
 use crate::rates::stacks::Activity;
 use crate::rates::stacks::correction::ENOUGH_SAMPLES;
 use crate::rates::stacks::sums::StackSums;
+use crate::rates::time_split::TimeSplit;
 use crate::sample::{ProcessId, RankPlace};
 
 use super::features::{Device, LoopThread};
@@ -34,13 +35,26 @@ struct RankSeen {
 }
 
 impl RankSeen {
-    /// Share of the time in waits for neither data nor work. What its thread runs while its GPU is busy all along is a spinning
-    /// wait, or work that costs nothing.
     fn blocked(&self) -> f64 {
-        let shares = &self.main.shares;
-        let busy = self.device.as_ref().map_or(0.0, |device| device.job_busy);
-        shares.other + shares.device_sync + (shares.host_busy + busy - 1.0).max(0.0)
+        blocked(&self.main.shares, self.device.as_ref().map_or(0.0, |device| device.job_busy))
     }
+}
+
+/// Share of the time in waits for neither data nor work. What a rank's thread runs while its GPU is busy all along is a spinning
+/// wait, or work that costs nothing.
+fn blocked(shares: &TimeSplit, gpu_busy: f64) -> f64 {
+    shares.other + shares.device_sync + (shares.host_busy + gpu_busy - 1.0).max(0.0)
+}
+
+/// Share of the time in which a rank waits for others, or may, given its share in collectives by its stacks. Reductions in the hooks
+/// of a backward pass have no frame of their own, so the larger of the two counts.
+pub fn waits_for_others(shares: &TimeSplit, collectives: Option<f64>, gpu_busy: f64) -> f64 {
+    collectives.unwrap_or(0.0).max(blocked(shares, gpu_busy))
+}
+
+/// Whether ranks that wait for such shares of their time, the most and the least, wait for the one that waits least.
+pub fn is_late(most: f64, least: f64) -> bool {
+    most - least >= STRAGGLER
 }
 
 /// The ranks with their time, in the order of their PIDs; empty for a single rank.
@@ -72,17 +86,13 @@ pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Ra
 
 /// The rank that waits least, if that is clearly less than the others.
 fn late_by_waits(ranks: &[RankSeen]) -> Option<usize> {
-    // Only like shares compare: those of the stacks count only if every rank has them. Reductions in the hooks of a backward pass
-    // have no frame of their own, so the larger of the two counts.
+    // Only like shares compare: those of the stacks count only if every rank has them.
     let by_stacks = ranks.iter().all(|rank| rank.collectives.is_some());
-    let waits = |rank: &RankSeen| {
-        let blocked = rank.blocked();
-        rank.collectives.filter(|_| by_stacks).map_or(blocked, |share| share.max(blocked))
-    };
+    let waits = |rank: &RankSeen| rank.blocked().max(rank.collectives.filter(|_| by_stacks).unwrap_or(0.0));
     let waits: Vec<f64> = ranks.iter().map(waits).collect();
     let most = waits.iter().copied().fold(0.0, f64::max);
     let least = waits.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
-    least.filter(|(_, least)| most - **least >= STRAGGLER).map(|(at, _)| at)
+    least.filter(|(_, least)| is_late(most, **least)).map(|(at, _)| at)
 }
 
 /// The rank whose GPU holds up the others: it alone is throttled, or it draws clearly more power than each of the others, which
@@ -120,7 +130,6 @@ fn collectives(stacks: &StackSums, rank: ProcessId) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::rates::frame::GpuRates;
-    use crate::rates::time_split::TimeSplit;
 
     fn frame(others: &[f64]) -> Frame {
         let trainers = others.iter().zip(10..).map(|(other, pid)| TrainerRates {

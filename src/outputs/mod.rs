@@ -12,6 +12,7 @@ pub mod html;
 pub mod json;
 pub mod log;
 pub mod markdown;
+pub mod metrics;
 pub mod ranks;
 pub mod recording;
 mod report;

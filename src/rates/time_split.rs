@@ -19,6 +19,11 @@ macro_rules! loop_activities {
         }
 
         impl LoopActivity {
+            /// Its key in the JSON, and the value of a metric's label.
+            pub fn key(self) -> &'static str {
+                match self { $(Self::$Activity => stringify!($field),)+ }
+            }
+
             /// One word, for legends with little room.
             pub fn short(self) -> &'static str {
                 match self { $(Self::$Activity => $short,)+ }

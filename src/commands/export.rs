@@ -1,0 +1,337 @@
+//! `trainmon export`: metrics for Prometheus, over HTTP or through a file for node_exporter.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use hyper::body::Bytes;
+
+use crate::cli::ExportArgs;
+use crate::config::{Settings, small_file};
+use crate::errors::{self, ExitCode, Failure};
+use crate::http::server::{self, Access, LoadTls, Page, Pages};
+use crate::http::tls;
+use crate::http::token::Token;
+use crate::jobs::JobKey;
+use crate::jobs::followed::{Followed, FollowedJobs};
+use crate::jobs::session::{EndSignals, Reopening, block_on};
+use crate::outputs::metrics::{self, FollowedJob, JobCounters, Machine, OPEN_METRICS, OwnProcess};
+use crate::pipeline::Tick;
+use crate::rates::frame::GpuRates;
+use crate::rates::{Rates, RatesOptions};
+use crate::sample::{GpuSample, Sample};
+use crate::sources::clock;
+use crate::text::shell_word;
+
+/// Where it listens unless told otherwise: this machine alone can reach it.
+const LISTEN: &str = "127.0.0.1:9845";
+/// Time between two texts for node_exporter: how often it is usually scraped.
+const TEXT_EVERY: Duration = Duration::from_secs(15);
+/// A job without a new interval for so long, beyond five of them, does not answer.
+const SILENT: Duration = Duration::from_secs(10);
+/// A text is made anew no sooner than after this, unless there is a new interval.
+const KEPT: Duration = Duration::from_secs(1);
+/// What a browser sees.
+const FRONT: &str = "trainmon: the metrics are at /metrics\n";
+
+/// Follows jobs until the one that was named ends, the time is over, or a signal comes.
+pub fn run(settings: &Settings, arguments: &ExportArgs) -> anyhow::Result<ExitCode> {
+    let listen = match (arguments.listen, &arguments.textfile) {
+        (None, Some(_)) => None,
+        (None, None) => Some(LISTEN.parse()?),
+        (listen, _) => listen,
+    };
+    let access = access(arguments, listen)?;
+    let text_file = arguments.textfile.as_deref().map(TextFile::new).transpose()?;
+    let node = Arc::new(Node::new(settings.interval, arguments.training_job.as_deref()));
+    block_on(async {
+        let (ending, reopening) = EndSignals::listen_beside_a_file()?;
+        let followed = followed(settings)?;
+        if let Some(address) = listen {
+            let listener = server::listen(address).map_err(|error| cannot_listen(address, &error))?;
+            let address = listener.local_addr().unwrap_or(address);
+            let scheme = if access.tls.is_some() { "https" } else { "http" };
+            server::start(listener, access, Arc::clone(&node) as Arc<dyn Pages>)?;
+            errors::note(&format!("metrics at {scheme}://{address}/metrics"));
+        }
+        follow(settings, followed, &node, text_file, (ending, reopening)).await
+    })?;
+    Ok(ExitCode::DONE)
+}
+
+/// The job that is named, or all of them.
+fn followed(settings: &Settings) -> anyhow::Result<FollowedJobs> {
+    let mut options = super::attach_options(settings, settings.call.pid.unwrap_or(0), None);
+    (options.duration, options.iterations) = (None, None);
+    match settings.call.pid {
+        Some(_) => FollowedJobs::one(options),
+        None => Ok(FollowedJobs::all(options, super::places(settings))),
+    }
+}
+
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Failure {
+    let fix = match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            format!("; is another trainmon there? `ss -ltnp sport = :{}` shows it", address.port())
+        }
+        std::io::ErrorKind::PermissionDenied => "; use a port above 1023".to_owned(),
+        _ => String::new(),
+    };
+    Failure::failed(format!("cannot listen at {address}: {error}{fix}"))
+}
+
+/// Who may ask: from other machines, only who has a token, and over TLS.
+fn access(arguments: &ExportArgs, listen: Option<SocketAddr>) -> anyhow::Result<Access> {
+    let token = arguments.token_file.as_deref().map(token).transpose()?;
+    let tls = arguments.tls_cert.clone().zip(arguments.tls_key.clone()).map(|(certificates, key)| {
+        Box::new(move || {
+            let text = |path: &Path| small_file::read(path).map_err(|why| small_file::cannot_read(path, &why));
+            let (chain, key_text) = (text(&certificates)?, text(&key)?);
+            let files = || format!("TLS with {} and {}", certificates.display(), key.display());
+            tls::server(&chain, &key_text).with_context(files)
+        }) as LoadTls
+    });
+    let far = listen.is_some_and(|address| !address.ip().is_loopback());
+    if far && !arguments.insecure && (token.is_none() || tls.is_none()) {
+        return Err(Failure::usage(
+            "other machines reach this address: add --token-file, --tls-cert and --tls-key, or --insecure if only trusted ones can",
+        )
+        .into());
+    }
+    Ok(Access { token, tls })
+}
+
+/// The token in a file.
+pub(super) fn token(path: &Path) -> anyhow::Result<Token> {
+    let text = small_file::read(path).map_err(|why| small_file::cannot_read(path, &why))?;
+    Ok(Token::new(&text).map_err(|why| {
+        Failure::usage(format!("no token in {}: {why}; `openssl rand -hex 32` makes one", path.display()))
+    })?)
+}
+
+async fn follow(
+    settings: &Settings,
+    mut followed: FollowedJobs,
+    node: &Node,
+    text_file: Option<TextFile>,
+    (mut ending, mut reopening): (EndSignals, Reopening),
+) -> anyhow::Result<()> {
+    let over = settings.call.duration.map(|duration| tokio::time::Instant::now() + duration);
+    let over = async {
+        match over {
+            Some(over) => tokio::time::sleep_until(over).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(over);
+    let mut writing = tokio::time::interval(TEXT_EVERY.max(settings.interval));
+    writing.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while !followed.has_ended() {
+        tokio::select! {
+            biased;
+            () = ending.signalled() => break,
+            () = &mut over => break,
+            // There is no file to look for again: each text is a new one.
+            () = reopening.asked() => {}
+            event = followed.next() => node.take(event),
+            _ = writing.tick(), if text_file.is_some() => {
+                if let Some(file) = &text_file {
+                    file.write(&node.text(false).0)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is known of this machine, shared with the thread that answers.
+#[derive(Debug)]
+struct Node {
+    interval: Duration,
+    /// What all runs here are called, if the user says so.
+    name: Option<Arc<str>>,
+    started_unix_s: f64,
+    known: Mutex<Known>,
+    /// The newest texts, and what they were made of: in OpenMetrics, and in Prometheus' own format.
+    texts: Mutex<[Option<MadeText>; 2]>,
+}
+
+#[derive(Debug, Clone)]
+struct MadeText {
+    version: u64,
+    made: Instant,
+    page: Page,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Rises with each change.
+    version: u64,
+    jobs: BTreeMap<JobKey, KnownJob>,
+    left_out: usize,
+    /// The GPUs while no job is followed.
+    gpus: Vec<GpuRates>,
+    rates: Option<Rates>,
+}
+
+#[derive(Debug)]
+struct KnownJob {
+    pid: u32,
+    since: Instant,
+    tick: Option<Arc<Tick>>,
+    counters: JobCounters,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whoever panicked left whole values behind.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Node {
+    fn new(interval: Duration, name: Option<&str>) -> Self {
+        let started_unix_s = clock::unix_us() as f64 / 1e6;
+        Self { interval, name: name.map(Arc::from), started_unix_s, known: Mutex::default(), texts: Mutex::default() }
+    }
+
+    fn take(&self, event: Followed) {
+        let mut known = lock(&self.known);
+        known.version += 1;
+        match event {
+            Followed::Came(key, target) => {
+                let job =
+                    KnownJob { pid: target.pid, since: Instant::now(), tick: None, counters: JobCounters::default() };
+                known.jobs.insert(key, job);
+            }
+            Followed::Tick(key, tick) => {
+                if let Some(job) = known.jobs.get_mut(&key) {
+                    job.counters.add(&tick);
+                    (job.since, job.tick) = (Instant::now(), Some(tick));
+                }
+            }
+            Followed::Gone(key) => {
+                known.jobs.remove(&key);
+            }
+            Followed::Refused(pid, why) => errors::note(&format!("process {pid} is not followed: {why}")),
+            Followed::Scanned(gpus, left_out) => known.scanned(gpus, left_out),
+        }
+    }
+
+    fn machine(&self) -> (u64, Machine) {
+        let known = lock(&self.known);
+        let silent = SILENT + self.interval * 5;
+        let job = |job: &KnownJob| FollowedJob {
+            pid: job.pid,
+            name: self.name.clone(),
+            tick: job.tick.clone().filter(|_| job.since.elapsed() <= silent),
+            answers: job.since.elapsed() <= silent,
+            counters: job.counters.clone(),
+        };
+        let machine = Machine {
+            jobs: known.jobs.values().map(job).collect(),
+            gpus: known.gpus.clone(),
+            left_out_jobs: known.left_out,
+            own: OwnProcess { started_unix_s: Some(self.started_unix_s), ..own_process() },
+        };
+        (known.version, machine)
+    }
+
+    /// The text of this moment.
+    fn text(&self, open_metrics: bool) -> Page {
+        let mut texts = lock(&self.texts);
+        let [open, plain] = &mut *texts;
+        let place = if open_metrics { open } else { plain };
+        let version = lock(&self.known).version;
+        if let Some(text) = place.as_ref().filter(|text| text.version == version && text.made.elapsed() < KEPT) {
+            return text.page.clone();
+        }
+        let (version, machine) = self.machine();
+        let (text, kind) = metrics::exposition(&machine, open_metrics);
+        let page = (Bytes::from(text), kind);
+        *place = Some(MadeText { version, made: Instant::now(), page: page.clone() });
+        page
+    }
+}
+
+impl Known {
+    fn scanned(&mut self, gpus: Option<Arc<GpuSample>>, left_out: usize) {
+        self.left_out = left_out;
+        self.gpus.clear();
+        // A followed job shows them better.
+        let Some(gpus) = gpus.filter(|_| self.jobs.is_empty()) else {
+            self.rates = None;
+            return;
+        };
+        let sample = Sample { monotonic_ns: gpus.monotonic_ns, gpus: Some(gpus), ..Sample::default() };
+        let rates = self.rates.get_or_insert_with(|| Rates::new(RatesOptions::default()));
+        self.gpus = rates.next(Arc::new(sample)).gpus;
+    }
+}
+
+impl Pages for Node {
+    fn page(&self, path: &str, accept: &str) -> Option<Page> {
+        match path {
+            "/metrics" => Some(self.text(accept.contains(OPEN_METRICS))),
+            "/" => Some((Bytes::from_static(FRONT.as_bytes()), "text/plain; charset=utf-8")),
+            _ => None,
+        }
+    }
+}
+
+fn own_process() -> OwnProcess {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok();
+    // The second field is the resident set in pages (proc(5)).
+    let pages: Option<u64> = statm.and_then(|statm| statm.split(' ').nth(1)?.parse().ok());
+    OwnProcess {
+        cpu_s: Some(clock::own_cpu_ns() as f64 / 1e9),
+        rss_bytes: pages.map(|pages| pages.saturating_mul(rustix::param::page_size() as u64)),
+        descriptors: std::fs::read_dir("/proc/self/fd").ok().map(|open| open.count() as u64),
+        started_unix_s: None,
+    }
+}
+
+/// The file that node_exporter's textfile collector reads. Each text replaces the one before as a whole.
+#[derive(Debug)]
+struct TextFile {
+    path: PathBuf,
+    folder: PathBuf,
+}
+
+impl TextFile {
+    fn new(path: &Path) -> Result<Self, Failure> {
+        if path.extension().is_none_or(|extension| extension != "prom") {
+            let named = shell_word(&path.with_extension("prom"));
+            return Err(Failure::usage(format!(
+                "node_exporter reads only files that end in .prom: use --textfile {named}"
+            )));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Ok(Self { path: path.to_path_buf(), folder: folder.to_path_buf() })
+    }
+
+    fn write(&self, text: &[u8]) -> anyhow::Result<()> {
+        let write = || {
+            // O_EXCL, and a name that node_exporter does not read.
+            let mut file = tempfile::Builder::new().prefix(".trainmon-").tempfile_in(&self.folder)?;
+            file.write_all(text)?;
+            // It runs as another user.
+            file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+            file.persist(&self.path).map_err(|error| error.error)
+        };
+        let fix = || format!("; is {} a directory that you may write to?", self.folder.display());
+        write()
+            .map_err(|error| Failure::failed(format!("cannot write {}: {error}{}", self.path.display(), fix())))?;
+        Ok(())
+    }
+}
+
+impl Drop for TextFile {
+    fn drop(&mut self) {
+        // What it says is no longer so.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

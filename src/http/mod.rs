@@ -1,0 +1,5 @@
+//! HTTP: the server that Prometheus scrapes, and the client that asks Prometheus. Nothing here knows what is served or asked for.
+
+pub mod server;
+pub mod tls;
+pub mod token;
