@@ -349,3 +349,7 @@ fn ratio(pct: impl Into<Option<f64>>) -> Option<f64> {
 fn count(number: impl Into<Option<u64>>) -> Option<f64> {
     number.into().map(|number| number as f64)
 }
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;
