@@ -11,7 +11,7 @@ mod file;
 pub mod layout_store;
 mod options;
 mod print;
-pub(crate) mod small_file;
+mod small_file;
 pub mod themes;
 mod values;
 

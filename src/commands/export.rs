@@ -1,7 +1,7 @@
 //! `trainmon export`: metrics for Prometheus, over HTTP or through a file for node_exporter.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use anyhow::Context;
 use hyper::body::Bytes;
 
 use crate::cli::ExportArgs;
-use crate::config::{Settings, small_file};
+use crate::config::Settings;
 use crate::errors::{self, ExitCode, Failure};
 use crate::http::server::{self, Access, LoadTls, Page, Pages};
 use crate::http::tls;
@@ -25,7 +25,7 @@ use crate::pipeline::Tick;
 use crate::rates::frame::GpuRates;
 use crate::rates::{Rates, RatesOptions};
 use crate::sample::{GpuSample, Sample};
-use crate::sources::clock;
+use crate::sources::{clock, regular_file};
 use crate::text::shell_word;
 
 /// Where it listens unless told otherwise: this machine alone can reach it.
@@ -36,6 +36,8 @@ const TEXT_EVERY: Duration = Duration::from_secs(15);
 const SILENT: Duration = Duration::from_secs(10);
 /// A text is made anew no sooner than after this, unless there is a new interval.
 const KEPT: Duration = Duration::from_secs(1);
+/// More is read of no token, certificate or key, bytes.
+const SMALL: u64 = 1 << 20;
 /// What a browser sees.
 const FRONT: &str = "trainmon: the metrics are at /metrics\n";
 
@@ -90,8 +92,7 @@ fn access(arguments: &ExportArgs, listen: Option<SocketAddr>) -> anyhow::Result<
     let token = arguments.token_file.as_deref().map(token).transpose()?;
     let tls = arguments.tls_cert.clone().zip(arguments.tls_key.clone()).map(|(certificates, key)| {
         Box::new(move || {
-            let text = |path: &Path| small_file::read(path).map_err(|why| small_file::cannot_read(path, &why));
-            let (chain, key_text) = (text(&certificates)?, text(&key)?);
+            let (chain, key_text) = (text_of(&certificates)?, text_of(&key)?);
             let files = || format!("TLS with {} and {}", certificates.display(), key.display());
             tls::server(&chain, &key_text).with_context(files)
         }) as LoadTls
@@ -106,9 +107,20 @@ fn access(arguments: &ExportArgs, listen: Option<SocketAddr>) -> anyhow::Result<
     Ok(Access { token, tls })
 }
 
+/// The text of a small file that the user names. A Secret of Kubernetes lies in a directory that everyone may write to, so who owns
+/// it does not count here.
+pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
+    let read = || {
+        let mut text = String::new();
+        regular_file::opened(path)?.take(SMALL).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    read().map_err(|why: std::io::Error| Failure::usage(format!("cannot read {}: {why}", path.display())))
+}
+
 /// The token in a file.
 pub(super) fn token(path: &Path) -> anyhow::Result<Token> {
-    let text = small_file::read(path).map_err(|why| small_file::cannot_read(path, &why))?;
+    let text = text_of(path)?;
     Ok(Token::new(&text).map_err(|why| {
         Failure::usage(format!("no token in {}: {why}; `openssl rand -hex 32` makes one", path.display()))
     })?)

@@ -15,6 +15,9 @@ use crate::text::sudo_command;
 
 /// `CAP_SYS_PTRACE` (include/uapi/linux/capability.h).
 const CAP_SYS_PTRACE: u32 = 19;
+/// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH`: either opens files whose mode allows only their owner, as those of other users'
+/// processes are.
+const CAPS_DAC: [u32; 2] = [1, 2];
 /// With whose rights trainmon reads.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnRights {
@@ -22,6 +25,8 @@ pub(super) struct OwnRights {
     uid: Option<u32>,
     /// Whether CAP_SYS_PTRACE is effective.
     pub(super) ptrace: bool,
+    /// Whether one of [`CAPS_DAC`] is.
+    opens: bool,
 }
 
 impl OwnRights {
@@ -62,7 +67,8 @@ pub(super) fn own_rights(proc: &Path) -> OwnRights {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let uid = field("Uid:").and_then(|ids| ids.split_whitespace().nth(1)).and_then(|uid| uid.parse().ok());
     let capabilities = field("CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
-    OwnRights { uid, ptrace: capabilities.is_some_and(|mask| mask & (1 << CAP_SYS_PTRACE) != 0) }
+    let has = |capability: u32| capabilities.is_some_and(|mask| mask & (1 << capability) != 0);
+    OwnRights { uid, ptrace: has(CAP_SYS_PTRACE), opens: CAPS_DAC.into_iter().any(has) }
 }
 
 pub(super) fn rights(own: OwnRights) -> Told {
@@ -71,8 +77,13 @@ pub(super) fn rights(own: OwnRights) -> Told {
         Some(uid) => format!("user {uid}"),
         None => "unknown user".to_owned(),
     };
-    if own.ptrace {
+    if own.ptrace && own.opens {
         return told(State::Ok, format!("{user}, with CAP_SYS_PTRACE: can read every process"));
+    }
+    if own.ptrace {
+        let detail =
+            format!("{user}, with CAP_SYS_PTRACE, but the modes of other users' files in /proc are in the way");
+        return fixed(State::Limited, detail, "add the capability DAC_READ_SEARCH");
     }
     let detail =
         format!("{user}, without CAP_SYS_PTRACE: of other users' processes only CPU time and state are readable");
