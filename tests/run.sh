@@ -139,6 +139,13 @@ part 'torch (3 GB once)' install_torch
 # It opens the page that `trainmon report` writes. Not every distribution packages it.
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || (need_package chromium) ||
     echo 'tests/run.sh: no browser, so the page of `trainmon report` is not tested in one'
+# It takes the metrics of `trainmon export`. Unpacked, not installed: the package would start a service.
+if ! command -v prometheus >/dev/null && [ ! -x "$venv/bin/prometheus" ]; then
+    unpacked=$(mktemp -d)
+    (cd "$unpacked" && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb .) &&
+        cp "$unpacked"/usr/bin/prom* "$venv/bin/" || echo 'tests/run.sh: no Prometheus, so nothing is tested with one'
+    rm -rf "$unpacked"
+fi
 part 'mypy, with torch' types
 part 'Rust tests' cargo test --quiet
 part 'release build' cargo build --quiet --release --bins --examples

@@ -7,6 +7,7 @@ mod compare;
 mod cost;
 mod culprits;
 mod examples;
+mod export;
 mod faulty_library;
 mod files;
 mod foreign_text;

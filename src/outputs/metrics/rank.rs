@@ -53,6 +53,7 @@ impl RankScope {
                 shares,
                 collectives,
                 waits: shares
+                    .filter(|_| is_one_of_many || trainer.place.is_some())
                     .map(|shares| waits_for_others(&shares, collectives, busy.map_or(0.0, |pct| pct / 100.0))),
                 late: judged.map(|rank: &Rank| rank.straggler),
                 world: trainer.place.map(|place| place.world),
