@@ -13,7 +13,7 @@ use trainmon::cli::Cli;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::{self, Confirmed};
 use trainmon::diagnosis::verdict::Class;
-use trainmon::outputs::csv;
+use trainmon::outputs::{csv, metrics};
 use trainmon::tui::keys::{TABLE, by_task};
 use trainmon::tui::pages::{Page, PageSpec};
 
@@ -220,6 +220,18 @@ fn every_column_of_the_log_is_described() {
             rows.push(format!("| `{before}{}` | {} | {} |", column.name, column.unit, column.meaning));
         }
         check_table("docs/log.md", heading, &rows);
+    }
+}
+
+#[test]
+fn every_metric_is_described() {
+    for (of, metrics) in metrics::tables() {
+        let mut rows = vec!["| metric | its labels | what it is |".to_owned(), "|---|---|---|".to_owned()];
+        for metric in metrics {
+            let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+            rows.push(format!("| `{}` | {} | {} |", metric.name, labels.join(", "), metric.help));
+        }
+        check_table("docs/export.md", &format!("### {of}"), &rows);
     }
 }
 

@@ -14,13 +14,13 @@ use hyper::body::Bytes;
 use crate::cli::ExportArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode, Failure};
-use crate::http::server::{self, Access, LoadTls, Page, Pages};
+use crate::http::server::{self, Admission, LoadTls, ServedPage, Site};
 use crate::http::tls;
 use crate::http::token::Token;
 use crate::jobs::JobKey;
 use crate::jobs::followed::{Followed, FollowedJobs};
 use crate::jobs::session::{EndSignals, Reopening, block_on};
-use crate::outputs::metrics::{self, FollowedJob, JobCounters, Machine, OPEN_METRICS, OwnProcess};
+use crate::outputs::metrics::{self, ExportedMachine, FollowedJob, JobCounters, OPEN_METRICS, OwnProcess};
 use crate::pipeline::Tick;
 use crate::rates::frame::GpuRates;
 use crate::rates::{Rates, RatesOptions};
@@ -48,7 +48,7 @@ pub fn run(settings: &Settings, arguments: &ExportArgs) -> anyhow::Result<ExitCo
         (None, None) => Some(LISTEN.parse()?),
         (listen, _) => listen,
     };
-    let access = access(arguments, listen)?;
+    let admission = admission(arguments, listen)?;
     let text_file = arguments.textfile.as_deref().map(TextFile::new).transpose()?;
     let node = Arc::new(Node::new(settings.interval, arguments.training_job.as_deref()));
     block_on(async {
@@ -57,8 +57,8 @@ pub fn run(settings: &Settings, arguments: &ExportArgs) -> anyhow::Result<ExitCo
         if let Some(address) = listen {
             let listener = server::listen(address).map_err(|error| cannot_listen(address, &error))?;
             let address = listener.local_addr().unwrap_or(address);
-            let scheme = if access.tls.is_some() { "https" } else { "http" };
-            server::start(listener, access, Arc::clone(&node) as Arc<dyn Pages>)?;
+            let scheme = if admission.tls.is_some() { "https" } else { "http" };
+            server::start(listener, admission, Arc::clone(&node) as Arc<dyn Site>)?;
             errors::note(&format!("metrics at {scheme}://{address}/metrics"));
         }
         follow(settings, followed, &node, text_file, (ending, reopening)).await
@@ -87,8 +87,8 @@ fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot listen at {address}: {error}{fix}"))
 }
 
-/// Who may ask: from other machines, only who has a token, and over TLS.
-fn access(arguments: &ExportArgs, listen: Option<SocketAddr>) -> anyhow::Result<Access> {
+/// What a request needs: from other machines, a token and TLS.
+fn admission(arguments: &ExportArgs, listen: Option<SocketAddr>) -> anyhow::Result<Admission> {
     let token = arguments.token_file.as_deref().map(token).transpose()?;
     let tls = arguments.tls_cert.clone().zip(arguments.tls_key.clone()).map(|(certificates, key)| {
         Box::new(move || {
@@ -104,11 +104,11 @@ fn access(arguments: &ExportArgs, listen: Option<SocketAddr>) -> anyhow::Result<
         )
         .into());
     }
-    Ok(Access { token, tls })
+    Ok(Admission { token, tls })
 }
 
-/// The text of a small file that the user names. A Secret of Kubernetes lies in a directory that everyone may write to, so who owns
-/// it does not count here.
+/// The text of a small file that the user names. A Secret of Kubernetes lies in a directory that everyone may write to, so its
+/// owner does not count here.
 pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
     let read = || {
         let mut text = String::new();
@@ -168,7 +168,7 @@ struct Node {
     /// What all runs here are called, if the user says so.
     name: Option<Arc<str>>,
     started_unix_s: f64,
-    known: Mutex<Known>,
+    known: Mutex<NodeKnowledge>,
     /// The newest texts, and what they were made of: in OpenMetrics, and in Prometheus' own format.
     texts: Mutex<[Option<MadeText>; 2]>,
 }
@@ -177,11 +177,11 @@ struct Node {
 struct MadeText {
     version: u64,
     made: Instant,
-    page: Page,
+    page: ServedPage,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct NodeKnowledge {
     /// Rises with each change.
     version: u64,
     jobs: BTreeMap<JobKey, KnownJob>,
@@ -233,7 +233,7 @@ impl Node {
         }
     }
 
-    fn machine(&self) -> (u64, Machine) {
+    fn machine(&self) -> (u64, ExportedMachine) {
         let known = lock(&self.known);
         let silent = SILENT + self.interval * 5;
         let job = |job: &KnownJob| FollowedJob {
@@ -243,7 +243,7 @@ impl Node {
             answers: job.since.elapsed() <= silent,
             counters: job.counters.clone(),
         };
-        let machine = Machine {
+        let machine = ExportedMachine {
             jobs: known.jobs.values().map(job).collect(),
             gpus: known.gpus.clone(),
             left_out_jobs: known.left_out,
@@ -253,7 +253,7 @@ impl Node {
     }
 
     /// The text of this moment.
-    fn text(&self, open_metrics: bool) -> Page {
+    fn text(&self, open_metrics: bool) -> ServedPage {
         let mut texts = lock(&self.texts);
         let [open, plain] = &mut *texts;
         let place = if open_metrics { open } else { plain };
@@ -269,7 +269,7 @@ impl Node {
     }
 }
 
-impl Known {
+impl NodeKnowledge {
     fn scanned(&mut self, gpus: Option<Arc<GpuSample>>, left_out: usize) {
         self.left_out = left_out;
         self.gpus.clear();
@@ -284,8 +284,8 @@ impl Known {
     }
 }
 
-impl Pages for Node {
-    fn page(&self, path: &str, accept: &str) -> Option<Page> {
+impl Site for Node {
+    fn page(&self, path: &str, accept: &str) -> Option<ServedPage> {
         match path {
             "/metrics" => Some(self.text(accept.contains(OPEN_METRICS))),
             "/" => Some((Bytes::from_static(FRONT.as_bytes()), "text/plain; charset=utf-8")),

@@ -29,7 +29,7 @@ const MOST_CONNECTIONS: usize = 64;
 const CONNECTION: Duration = Duration::from_secs(10);
 /// How long the headers may take.
 const HEADERS: Duration = Duration::from_secs(3);
-/// Largest headers, bytes: hyper answers larger ones with 431 by itself.
+/// Largest headers, bytes: hyper answers larger ones with 431 on its own.
 const HEADER_BYTES: usize = 16 << 10;
 /// Most headers.
 const MOST_HEADERS: usize = 64;
@@ -39,22 +39,22 @@ const PAUSE: Duration = Duration::from_millis(200);
 const CERTIFICATES: Duration = Duration::from_secs(3600);
 
 /// A page: its text and its content type.
-pub type Page = (Bytes, &'static str);
+pub type ServedPage = (Bytes, &'static str);
 
 /// What is served.
-pub trait Pages: Send + Sync + 'static {
+pub trait Site: Send + Sync + 'static {
     /// The page at a path, if there is one. `accept` is the request's `Accept` header.
-    fn page(&self, path: &str, accept: &str) -> Option<Page>;
+    fn page(&self, path: &str, accept: &str) -> Option<ServedPage>;
 }
 
 /// How to make the side of a TLS server, now or later.
 pub type LoadTls = Box<dyn Fn() -> anyhow::Result<Arc<ServerConfig>> + Send>;
 
-/// Who may ask, and how.
-pub struct Access {
-    /// Whoever does not give it is refused.
+/// What a request needs.
+pub struct Admission {
+    /// A request without it is refused.
     pub token: Option<Token>,
-    /// No TLS where there is none.
+    /// Without it there is no TLS.
     pub tls: Option<LoadTls>,
 }
 
@@ -72,10 +72,10 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 ///
 /// # Errors
 /// TLS cannot be set up, or no thread can be started.
-pub fn start(listener: TcpListener, access: Access, pages: Arc<dyn Pages>) -> anyhow::Result<()> {
-    let tls = access.tls.map(Tls::new).transpose()?;
+pub fn start(listener: TcpListener, admission: Admission, pages: Arc<dyn Site>) -> anyhow::Result<()> {
+    let tls = admission.tls.map(Tls::new).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let token = access.token;
+    let token = admission.token;
     // A page that looks like one of the machine's own must not be fetched by a browser for another site.
     let only_local = listener.local_addr()?.ip().is_loopback();
     let rules = Arc::new(Rules { token, only_local, pages });
@@ -122,7 +122,7 @@ impl Tls {
 struct Rules {
     token: Option<Token>,
     only_local: bool,
-    pages: Arc<dyn Pages>,
+    pages: Arc<dyn Site>,
 }
 
 async fn accept(listener: tokio::net::TcpListener, mut tls: Option<Tls>, rules: Arc<Rules>) {
@@ -216,8 +216,8 @@ mod tests {
     /// One page, at `/metrics`.
     struct OnePage;
 
-    impl Pages for OnePage {
-        fn page(&self, path: &str, accept: &str) -> Option<Page> {
+    impl Site for OnePage {
+        fn page(&self, path: &str, accept: &str) -> Option<ServedPage> {
             (path == "/metrics").then(|| (Bytes::from(format!("for {accept}\n")), "text/plain"))
         }
     }
@@ -226,7 +226,7 @@ mod tests {
         let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let token = token.map(|token| Token::new(token).unwrap());
-        start(listener, Access { token, tls: None }, Arc::new(OnePage)).unwrap();
+        start(listener, Admission { token, tls: None }, Arc::new(OnePage)).unwrap();
         address
     }
 

@@ -47,7 +47,7 @@ pub enum Followed {
 
 /// A process that is followed.
 #[derive(Debug)]
-struct Kept {
+struct FollowedProcess {
     key: JobKey,
     /// Scans in a row that did not list it.
     unlisted: u32,
@@ -58,7 +58,7 @@ type Scanning = oneshot::Receiver<(Scan, Vec<JobCandidate>, Option<Arc<GpuSample
 
 /// Looks for candidates again and again.
 #[derive(Debug)]
-struct Search {
+struct CandidateSearch {
     places: Places,
     /// Between two scans.
     scan: Option<Scan>,
@@ -66,7 +66,7 @@ struct Search {
     due: Instant,
 }
 
-impl Search {
+impl CandidateSearch {
     /// The next list. Cancel safe.
     async fn next(&mut self) -> (Vec<JobCandidate>, Option<Arc<GpuSample>>) {
         if self.running.is_none() {
@@ -105,11 +105,11 @@ impl Search {
 pub struct FollowedJobs {
     jobs: AttachedJobs,
     /// Those that are attached to, by PID.
-    kept: BTreeMap<u32, Kept>,
+    kept: BTreeMap<u32, FollowedProcess>,
     /// Processes that could not be attached to, and when that was.
     refused: BTreeMap<u32, Instant>,
     /// `None` where one process is followed to its end.
-    search: Option<Search>,
+    search: Option<CandidateSearch>,
     /// Told before anything else.
     queue: Vec<Followed>,
     options: SessionOptions,
@@ -129,17 +129,17 @@ impl FollowedJobs {
 
     /// Follows all training processes that are found at these places, each with these options.
     pub fn all(options: SessionOptions, places: Places) -> Self {
-        let search = Search { places, scan: None, running: None, due: Instant::now() };
+        let search = CandidateSearch { places, scan: None, running: None, due: Instant::now() };
         Self::nothing(options, Some(search))
     }
 
-    fn nothing(options: SessionOptions, search: Option<Search>) -> Self {
+    fn nothing(options: SessionOptions, search: Option<CandidateSearch>) -> Self {
         let jobs = AttachedJobs::none(MOST_FOLLOWED);
         Self { jobs, kept: BTreeMap::new(), refused: BTreeMap::new(), search, queue: Vec::new(), options }
     }
 
     fn keep(&mut self, key: JobKey, target: Target) {
-        self.kept.insert(target.pid, Kept { key, unlisted: 0 });
+        self.kept.insert(target.pid, FollowedProcess { key, unlisted: 0 });
         self.queue.push(Followed::Came(key, target));
     }
 
@@ -176,7 +176,7 @@ impl FollowedJobs {
         }
     }
 
-    /// Attaches to new candidates, and lets those go that are none any more. Gives how many are left out.
+    /// Attaches to new candidates, and lets those go that no longer are candidates. Gives how many are left out.
     fn take(&mut self, list: &[JobCandidate]) -> usize {
         for (pid, kept) in &mut self.kept {
             let listed = list.iter().any(|candidate| candidate.pid == *pid);
@@ -330,8 +330,9 @@ mod tests {
         block_on(async {
             let places = Places { proc_root: "/nowhere".into(), nvml_lib: Some("/nowhere/libnvidia-ml.so.1".into()) };
             let mut followed = FollowedJobs::all(options(0), places);
-            followed.kept =
-                (0..MOST_FOLLOWED as u32).map(|at| (at + 1, Kept { key: JobKey(at), unlisted: 0 })).collect();
+            followed.kept = (0..MOST_FOLLOWED as u32)
+                .map(|at| (at + 1, FollowedProcess { key: JobKey(at), unlisted: 0 }))
+                .collect();
             let list: Vec<JobCandidate> =
                 (1..=40).map(|pid| JobCandidate { pid, ..JobCandidate::default() }).collect();
             assert_eq!(followed.take(&list), 40 - MOST_FOLLOWED);

@@ -48,7 +48,7 @@ const PLAIN_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A machine at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Machine {
+pub struct ExportedMachine {
     /// The jobs that are followed.
     pub jobs: Vec<FollowedJob>,
     /// The GPUs, while no job is followed that would show them.
@@ -158,11 +158,11 @@ pub struct Samples<'s> {
 impl Samples<'_> {
     /// Its only value; none where it is not known.
     fn value(&mut self, value: impl Into<Option<f64>>) {
-        self.of([], value);
+        self.labelled([], value);
     }
 
     /// Its value where its own labels have these values.
-    fn of<const N: usize>(&mut self, own: [&str; N], value: impl Into<Option<f64>>) {
+    fn labelled<const N: usize>(&mut self, own: [&str; N], value: impl Into<Option<f64>>) {
         // NaN and infinity are no measurements.
         if let Some(value) = value.into().filter(|value: &f64| value.is_finite()) {
             let own = self.names.iter().zip(own).map(|(name, text)| (*name, label(text))).collect();
@@ -244,7 +244,7 @@ impl Collector for Exposition {
 }
 
 /// What a scrape gets of a machine, and its content type: in OpenMetrics or Prometheus' text format.
-pub fn exposition(machine: &Machine, open_metrics: bool) -> (String, &'static str) {
+pub fn exposition(machine: &ExportedMachine, open_metrics: bool) -> (String, &'static str) {
     let mut text = String::new();
     let mut registry = Registry::with_prefix("trainmon");
     registry.register_collector(Box::new(families(machine)));
@@ -253,7 +253,7 @@ pub fn exposition(machine: &Machine, open_metrics: bool) -> (String, &'static st
     if open_metrics { (text, OPEN_METRICS_TYPE) } else { (plain(&text), PLAIN_TYPE) }
 }
 
-fn families(machine: &Machine) -> Exposition {
+fn families(machine: &ExportedMachine) -> Exposition {
     let mut all = Exposition(Vec::new());
     all.add(host::OWN, &[Labelled::new([], machine.clone())]);
     let newest = machine.jobs.iter().filter_map(|job| job.tick.as_ref()).max_by_key(|tick| tick.frame.monotonic_ns);
@@ -315,7 +315,7 @@ pub struct MetricRow {
     pub help: &'static str,
 }
 
-/// The tables of the docs: of what the metrics are, with the labels of each such thing.
+/// The tables of the docs, below the heading of what the metrics are of.
 pub fn tables() -> Vec<(&'static str, Vec<MetricRow>)> {
     fn rows<Scope>(table: &[Metric<Scope>]) -> Vec<MetricRow> {
         let name = |metric: &Metric<Scope>| {
@@ -331,12 +331,12 @@ pub fn tables() -> Vec<(&'static str, Vec<MetricRow>)> {
     let mut own = rows(host::OWN);
     own.extend(rows(host::LEFT_OUT));
     vec![
-        ("trainmon itself", own),
-        ("a job: `pid`, `training_job`, `slurm_job_id`", rows(job::JOB)),
-        ("a rank: the labels of its job, and `rank`", rows(rank::RANK)),
-        ("the machine", rows(host::HOST)),
-        ("a GPU: `gpu`, `UUID`", rows(gpu::GPU)),
-        ("a data-loader worker: the labels of its rank, and `worker`", rows(worker::WORKER)),
+        ("Trainmon itself", own),
+        ("A job", rows(job::JOB)),
+        ("A rank", rows(rank::RANK)),
+        ("The machine", rows(host::HOST)),
+        ("A GPU", rows(gpu::GPU)),
+        ("A data-loader worker", rows(worker::WORKER)),
     ]
 }
 

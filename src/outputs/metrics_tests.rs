@@ -18,7 +18,7 @@ fn id(pid: u32) -> ProcessId {
 }
 
 /// A machine of 16 GPUs whose 16 ranks have four workers each, with everything measured.
-fn large() -> Machine {
+fn large() -> ExportedMachine {
     let gpus = (0..16).map(|index| GpuRates {
         index,
         uuid: Some(format!("GPU-{index:08}").into()),
@@ -102,7 +102,7 @@ fn large() -> Machine {
         descriptors: Some(50),
         started_unix_s: Some(1.79e9),
     };
-    Machine { jobs: vec![job], own, ..Machine::default() }
+    ExportedMachine { jobs: vec![job], own, ..ExportedMachine::default() }
 }
 
 /// The series of a text: name and labels, with the value.
@@ -182,7 +182,7 @@ fn prometheus_own_format_describes_counters_by_their_whole_name() {
 fn what_is_not_measured_has_no_series() {
     let tick = Arc::new(Tick { alive: true, ..Tick::default() });
     let job = |tick| FollowedJob { pid: 7, name: None, tick, answers: false, counters: JobCounters::default() };
-    let machine = Machine { jobs: vec![job(Some(tick)), job(None)], ..Machine::default() };
+    let machine = ExportedMachine { jobs: vec![job(Some(tick)), job(None)], ..ExportedMachine::default() };
     let (text, _) = exposition(&machine, false);
     let names: BTreeSet<String> =
         series(&text).into_keys().map(|name| name.split('{').next().unwrap().to_owned()).collect();
@@ -209,7 +209,7 @@ fn what_is_not_measured_has_no_series() {
 fn too_many_series_lose_whole_metrics_of_the_smallest_things() {
     let machine = large();
     let jobs = (0..4).map(|at| FollowedJob { pid: 99 + at, ..machine.jobs[0].clone() }).collect();
-    let (text, _) = exposition(&Machine { jobs, ..machine }, false);
+    let (text, _) = exposition(&ExportedMachine { jobs, ..machine }, false);
     let series = series(&text);
     assert!(series.len() <= MOST_SERIES, "{}", series.len());
     assert!(series["trainmon_left_out_series{}"] > 0.0);

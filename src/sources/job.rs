@@ -367,7 +367,7 @@ impl JobReader {
             process.role = roles.get(pid).copied().unwrap_or_default();
             if process.role == ProcessRole::Trainer && process.rank.is_none() {
                 process.rank = Some(rank_place(&process.folder));
-                // Its launcher has named the run, if nobody did before.
+                // Its launcher may have named the run.
                 if self.run.name.is_none() {
                     self.run.name = run_identity(&process.folder).name;
                 }

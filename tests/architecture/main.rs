@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("errors", &[]),
     ("trust", &[]),
     ("heap", &[]),
+    ("http", &[]),
     ("leave", &[]),
     ("signals", &[]),
     ("streams", &[]),

@@ -37,7 +37,7 @@ metrics! {
         /// model and driver; always 1
         Gauge gpu_info "" ["modelName", "driver"], |of, out| {
             let name = of.gpu.name.as_deref().unwrap_or_default();
-            out.of([name, of.driver.as_deref().unwrap_or_default()], 1.0);
+            out.labelled([name, of.driver.as_deref().unwrap_or_default()], 1.0);
         };
         /// the GPU no longer answers (1)
         Gauge gpu_lost "", |of, out| out.value(f64::from(u8::from(of.gpu.lost)));
@@ -64,7 +64,7 @@ metrics! {
             let Some(mask) = of.gpu.clock_event_reasons else { return };
             for (_, reason) in CLOCK_EVENT_REASONS {
                 let holds = clock_event_words(mask).any(|word| word == reason);
-                out.of([reason], f64::from(u8::from(holds)));
+                out.labelled([reason], f64::from(u8::from(holds)));
             }
         };
         /// share of the time in which SMs were active

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::{Machine, count, metrics, ratio};
+use super::{ExportedMachine, count, metrics, ratio};
 use crate::rates::Frame;
 use crate::rates::mean;
 
 metrics! {
     /// Of trainmon itself.
-    OWN of Machine {
+    OWN of ExportedMachine {
         /// trainmon runs, and every job that it follows answers (1), or one does not (0)
         Gauge up "", |machine, out| {
             out.value(f64::from(u8::from(machine.jobs.iter().all(|job| job.answers))));
         };
         /// version of trainmon; always 1
-        Gauge build_info "" ["version"], |_, out| out.of([env!("CARGO_PKG_VERSION")], 1.0);
+        Gauge build_info "" ["version"], |_, out| out.labelled([env!("CARGO_PKG_VERSION")], 1.0);
         /// jobs that are followed
         Gauge followed_jobs "", |machine, out| out.value(machine.jobs.len() as f64);
         /// training processes that are not followed, because there are too many
@@ -49,9 +49,9 @@ metrics! {
         Gauge host_cpu_steal "ratio", |frame, out| out.value(ratio(frame.host.steal_pct));
         /// pressure stall information: share of the time in which some task waited for the resource
         Gauge host_pressure "ratio" ["resource"], |frame, out| {
-            out.of(["cpu"], ratio(frame.host.psi_cpu_some_pct));
-            out.of(["io"], ratio(frame.host.psi_io_some_pct));
-            out.of(["memory"], ratio(frame.host.psi_memory_some_pct));
+            out.labelled(["cpu"], ratio(frame.host.psi_cpu_some_pct));
+            out.labelled(["io"], ratio(frame.host.psi_io_some_pct));
+            out.labelled(["memory"], ratio(frame.host.psi_memory_some_pct));
         };
         /// memory available without swapping
         Gauge host_memory_available "bytes", |frame, out| out.value(count(frame.host.memory_available_bytes));

@@ -89,11 +89,11 @@ metrics! {
         /// what its loop does with its time, in the verdict's window
         Gauge rank_loop "ratio" ["activity"], |of, out| {
             let Some(shares) = of.shares else { return };
-            LoopActivity::ALL.iter().for_each(|activity| out.of([activity.key()], shares[*activity]));
+            LoopActivity::ALL.iter().for_each(|activity| out.labelled([activity.key()], shares[*activity]));
         };
         /// time by what its loop did
         Counter rank_loop "seconds" ["activity"], |of, out| {
-            LoopActivity::ALL.iter().for_each(|activity| out.of([activity.key()], of.counters.loop_s[*activity]));
+            LoopActivity::ALL.iter().for_each(|activity| out.labelled([activity.key()], of.counters.loop_s[*activity]));
         };
         /// steps
         Counter rank_steps "", |of, out| out.value(of.counters.steps);
@@ -106,7 +106,7 @@ metrics! {
             for gpu in &of.gpus {
                 let labels: Vec<String> = gpu_labels(gpu).map(|(_, value)| value).collect();
                 if let [index, uuid] = labels.as_slice() {
-                    out.of([index, uuid], 1.0);
+                    out.labelled([index, uuid], 1.0);
                 }
             }
         };

@@ -26,10 +26,10 @@ metrics! {
     WORKER of WorkerScope {
         /// what the worker does with its time
         Gauge worker_time "ratio" ["state"], |of, out| {
-            out.of(["busy"], of.0.busy);
-            out.of(["io_wait"], of.0.io_wait);
-            out.of(["runnable"], of.0.runnable);
-            out.of(["idle"], of.0.idle);
+            out.labelled(["busy"], of.0.busy);
+            out.labelled(["io_wait"], of.0.io_wait);
+            out.labelled(["runnable"], of.0.runnable);
+            out.labelled(["idle"], of.0.idle);
         };
         /// batches per second
         Gauge worker_batches "per_second", |of, out| out.value(of.0.batches_per_s);
