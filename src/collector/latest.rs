@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::sample::{
-    LocalsSample, ProcessId, Sample, SamplePart, SourceId, SourceState, SourceStatus, Sources, StackWindow,
-    StacksSample,
+    LocalsSample, ProcessId, ProcessRole, Sample, SamplePart, SourceId, SourceState, SourceStatus, Sources,
+    StackWindow, StacksSample,
 };
 
 /// A call that takes longer counts as hung, nanoseconds. NVML calls on a healthy driver take milliseconds; without
@@ -182,6 +182,16 @@ impl Values {
     /// PIDs of the job, for the sources that read its processes.
     pub fn pids(&self) -> Vec<u32> {
         self.sample.job.iter().flat_map(|job| &job.processes).map(|process| process.id.pid).collect()
+    }
+
+    /// All processes of the job, and those whose output may show progress: the first one that trains, and the target.
+    pub fn processes_and_writers(&self) -> (Vec<ProcessId>, Vec<u32>) {
+        let Some(job) = &self.sample.job else { return (Vec::new(), Vec::new()) };
+        let trainer = job.processes.iter().find(|process| process.role == ProcessRole::Trainer);
+        let mut writers: Vec<u32> = trainer.map(|process| process.id.pid).into_iter().collect();
+        writers.push(job.target.pid);
+        writers.dedup();
+        (job.processes.iter().map(|process| process.id).collect(), writers)
     }
 
     /// PIDs that NVML lists.

@@ -8,6 +8,7 @@
 //!              at a time, never waited for longer than a moment
 //!  tm-stacks   py-spy, one run after another, as often as needed
 //!  tm-hosts    the host's other processes, while they are shown
+//!  tm-outlook  how the run will go on, where jobs are followed for days
 //!       │
 //!       ▼
 //!  Values: the latest value of each source, with its state (fresh, stale, hung, gone, absent, denied)
@@ -19,6 +20,7 @@
 mod effort;
 mod latest;
 mod neighbours;
+mod outlook;
 mod stacks;
 mod threads;
 
@@ -72,6 +74,8 @@ pub struct CollectorOptions {
     pub no_stacks: bool,
     /// The py-spy program, if named by the user.
     pub py_spy: Option<PathBuf>,
+    /// Also read what says how the run will go on.
+    pub outlook: bool,
 }
 
 /// What the collector and its source threads share.
@@ -106,6 +110,7 @@ pub struct Collector {
     shared: Arc<Shared>,
     stacks_thread: Option<JoinHandle<()>>,
     neighbours_thread: Option<JoinHandle<()>>,
+    outlook_thread: Option<JoinHandle<()>>,
     target: ProcessId,
     command: Arc<str>,
     own_stat: Option<KeptFile>,
@@ -125,10 +130,12 @@ impl Collector {
         let shared = Shared::new(options);
         let stacks_thread =
             threads::start(job, &shared).map_err(|error| AttachError::NoThread(why_no_thread(&error)))?;
+        let outlook_thread = if shared.options.outlook { outlook::start(&shared) } else { None };
         Ok(Self {
             shared,
             stacks_thread,
             neighbours_thread: None,
+            outlook_thread,
             target,
             command,
             own_stat: KeptFile::open("/proc/self/stat").ok(),
@@ -225,6 +232,7 @@ impl Drop for Collector {
         self.shared.stop.store(true, Ordering::Relaxed);
         wake(self.stacks_thread.as_ref());
         wake(self.neighbours_thread.as_ref());
+        wake(self.outlook_thread.as_ref());
         // The thread ends a running py-spy: it checks `stop` every 40 ms. py-spy must not outlive trainmon.
         let until = Instant::now() + STACKS_END;
         while self.stacks_thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
@@ -331,6 +339,7 @@ mod tests {
             no_ptrace: true,
             no_stacks: true,
             py_spy: None,
+            outlook: false,
         }
     }
 

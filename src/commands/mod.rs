@@ -67,6 +67,7 @@ pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -
             no_ptrace: !settings.ptrace,
             no_stacks: !settings.stacks,
             py_spy: settings.py_spy.clone(),
+            outlook: false,
         },
         rates: RatesOptions { gpus: settings.gpus.clone().unwrap_or_default() },
         duration: settings.call.duration.map(|duration| duration.max(shortest)),

@@ -121,8 +121,8 @@ impl FollowedJobs {
     /// # Errors
     /// It cannot be watched.
     pub fn one(options: SessionOptions) -> anyhow::Result<Self> {
-        let mut followed = Self::nothing(options.clone(), None);
-        let (key, target) = followed.jobs.attach(options)?;
+        let mut followed = Self::nothing(options, None);
+        let (key, target) = followed.jobs.attach(followed.options.clone())?;
         followed.keep(key, target);
         Ok(followed)
     }
@@ -133,7 +133,8 @@ impl FollowedJobs {
         Self::nothing(options, Some(search))
     }
 
-    fn nothing(options: SessionOptions, search: Option<CandidateSearch>) -> Self {
+    fn nothing(mut options: SessionOptions, search: Option<CandidateSearch>) -> Self {
+        options.collector.outlook = true;
         let jobs = AttachedJobs::none(MOST_FOLLOWED);
         Self { jobs, kept: BTreeMap::new(), refused: BTreeMap::new(), search, queue: Vec::new(), options }
     }
@@ -255,6 +256,7 @@ mod tests {
                 no_ptrace: true,
                 no_stacks: true,
                 py_spy: None,
+                outlook: false,
             },
             rates: RatesOptions::default(),
             duration: None,

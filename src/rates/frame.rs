@@ -14,7 +14,7 @@ use super::stacks::ProcessStacks;
 use super::threads::{ThreadRates, ThreadRoleRates};
 use super::time_split::TimeSplit;
 use super::wait::Wait;
-use crate::sample::{GpuProcess, MountKind, ProcessId, ProcessRole, RankPlace};
+use crate::sample::{GpuProcess, MountKind, ProcessId, ProcessRole, ProgressBar, RankPlace};
 
 /// One interval between two samples.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -85,6 +85,13 @@ pub struct JobRates {
     pub throttled_share: Option<f64>,
     /// Sum of resident sets, bytes.
     pub rss_bytes: Option<u64>,
+    /// Memory of the job with shared pages counted once, bytes, as of the last readings of its processes; only where jobs are
+    /// followed for days.
+    #[serde(default)]
+    pub pss_bytes: Option<u64>,
+    /// The last progress bar in the job's output, if that is a file; only where jobs are followed for days.
+    #[serde(default)]
+    pub progress: Option<ProgressBar>,
     /// Bytes per second fetched from storage.
     pub read_bytes_per_s: Option<f64>,
     /// Bytes per second sent to storage.

@@ -7,7 +7,7 @@ use super::frame::{JobRates, ProcessRates};
 use super::levels::WORTH_IT;
 use super::short_lived::ShortLived;
 use super::threads::ThreadFold;
-use crate::sample::{IoCounters, JobSample, ProcessId, ProcessSample, Sample};
+use crate::sample::{IoCounters, JobSample, OutlookSample, ProcessId, ProcessSample, Sample};
 
 /// Bytes of a page, the unit of faults and refaults.
 pub(crate) const PAGE: f64 = 4096.0;
@@ -182,6 +182,15 @@ fn process_rates(
     }
 }
 
+/// The memory of the job's processes; `None` before each of them was read.
+fn pss_bytes(outlook: &OutlookSample, job: &JobSample) -> Option<u64> {
+    let known: HashMap<ProcessId, u64> = outlook.memory.iter().map(|memory| (memory.id, memory.pss_bytes)).collect();
+    job.processes
+        .iter()
+        .map(|process| known.get(&process.id).copied())
+        .try_fold(0, |sum: u64, one| Some(sum.saturating_add(one?)))
+}
+
 fn job_rates(
     before: Option<&JobSample>,
     sample: &Sample,
@@ -205,6 +214,8 @@ fn job_rates(
         accelerators: job.accelerators.clone(),
         thread_count: job.processes.iter().fold(0, |sum, process| sum.saturating_add(process.thread_count)),
         rss_bytes: job.processes.iter().map(|process| process.rss_bytes).reduce(u64::saturating_add),
+        pss_bytes: sample.outlook.as_ref().and_then(|outlook| pss_bytes(outlook, job)),
+        progress: sample.outlook.as_ref().and_then(|outlook| outlook.progress),
         age_s: age_s(sample, job),
         ..JobRates::default()
     };
@@ -366,6 +377,18 @@ mod tests {
         assert_eq!(frame.job.throttled_share, Some(0.0));
         let moved = last([at(0, group(1, "/a")), at(1, group(2, "/b"))]);
         assert_eq!(moved.job.throttled_share, None, "another group's counters");
+    }
+
+    #[test]
+    fn memory_counts_once_every_process_was_read() {
+        let id = |pid| ProcessId { pid, start_ticks: 1 };
+        let processes = [7, 8].map(|pid| ProcessSample { id: id(pid), ..ProcessSample::default() }).to_vec();
+        let job = JobSample { processes, ..JobSample::default() };
+        let memory = |pids: &[u32]| {
+            let memory = pids.iter().map(|pid| crate::sample::ProcessMemory { id: id(*pid), pss_bytes: 5 }).collect();
+            pss_bytes(&OutlookSample { memory, ..OutlookSample::default() }, &job)
+        };
+        assert_eq!((memory(&[7]), memory(&[7, 8, 9])), (None, Some(10)));
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod locals;
 pub mod log_row;
 pub mod loop_profile;
 pub mod neighbours;
+pub mod outlook;
 pub mod private;
 pub mod process;
 pub mod profile;
@@ -35,6 +36,7 @@ pub use job::{JobAccess, JobSample, RunIdentity, Unwatched};
 pub use locals::{FrameLocals, LocalsSample, ThreadLocals};
 pub use loop_profile::ProfileSample;
 pub use neighbours::{NeighbourProcess, NeighboursSample};
+pub use outlook::{OutlookSample, ProcessMemory, ProgressBar};
 pub use process::{IoCounters, ProcessId, ProcessRole, ProcessSample, RankPlace, ThreadRole, ThreadSample};
 pub use sampler::{Descriptor, Observation, SampledProcess, SampledThread, SamplerSample};
 pub use source::{SamplePart, SourceState, SourceStatus};
@@ -69,6 +71,9 @@ pub struct Sample {
     /// The busiest processes outside the job, from the latest scan; `None` if they are not shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Arc<NeighboursSample>>,
+    /// What says how the run will go on, where a job is followed for days.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlook: Option<Arc<OutlookSample>>,
     /// The state of each source at this tick.
     pub sources: Sources,
     /// What trainmon itself costs.

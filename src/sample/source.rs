@@ -73,6 +73,7 @@ macro_rules! sources {
                 let parts: Vec<Option<&mut dyn Private>> = vec![
                     $(self.$value.as_mut().map(|part| Arc::make_mut(part) as _),)*
                     self.neighbours.as_mut().map(|part| Arc::make_mut(part) as _),
+                    self.outlook.as_mut().map(|part| Arc::make_mut(part) as _),
                     self.profile.as_mut().map(|part| Arc::make_mut(part) as _),
                 ];
                 parts.into_iter().flatten()

@@ -26,6 +26,7 @@ mod mountstats;
 pub(crate) mod neighbours;
 mod nvml;
 mod nvml_raw;
+pub(crate) mod outlook;
 mod process;
 pub(crate) mod processes;
 pub mod py_spy;

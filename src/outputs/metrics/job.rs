@@ -101,6 +101,8 @@ metrics! {
         Gauge job_cpu_throttled "ratio", |of, out| out.value(of.tick.frame.job.throttled_share);
         /// sum of the resident sets of the job's processes
         Gauge job_resident_memory "bytes", |of, out| out.value(count(of.tick.frame.job.rss_bytes));
+        /// memory of the job's processes, with shared pages counted once
+        Gauge job_proportional_memory "bytes", |of, out| out.value(count(of.tick.frame.job.pss_bytes));
         /// memory charged to the job's cgroup
         Gauge job_cgroup_memory "bytes", |of, out| out.value(count(of.tick.frame.job.memory_cgroup_bytes));
         /// memory limit of the job's cgroup
@@ -115,6 +117,10 @@ metrics! {
         Gauge job_disk_latency "seconds", |of, out| {
             out.value(of.tick.frame.storage.await_ms.map(|ms| ms / 1e3));
         };
+        /// turns done by the last progress bar in its output
+        Gauge job_progress_done "", |of, out| out.value(of.tick.frame.job.progress.map(|bar| bar.done));
+        /// turns in all by that bar
+        Gauge job_progress_total "", |of, out| out.value(of.tick.frame.job.progress.map(|bar| bar.total));
         /// when the time limit ends the run, since 1970
         Gauge job_end_time "seconds", |of, out| {
             let ends = of.tick.sample.job.as_ref().and_then(|job| job.run.ends_unix_s);
