@@ -14,6 +14,7 @@ use crate::history::digest::{self, Digested};
 use crate::history::logged::LoggedRun;
 use crate::history::run::WholeRun;
 use crate::pipeline::Pipeline;
+use crate::sample::Sample;
 use crate::sample::recording::Header;
 use crate::sources::log_file::LogFile;
 use crate::sources::recording::Recording;
@@ -35,14 +36,25 @@ pub struct ReadRun {
 
 /// Reads the run in this file. What is missing at its end is told on standard error, too.
 pub fn read(settings: &Settings, path: &Path) -> anyhow::Result<ReadRun> {
+    // Other GPUs give other verdicts.
+    read_each(settings, path, settings.gpus.is_none(), |_| true)
+}
+
+/// Reads the run in this file, with the help of its digests or without. `each` sees the samples that are read, and says whether
+/// to go on.
+pub fn read_each(
+    settings: &Settings,
+    path: &Path,
+    digests: bool,
+    mut each: impl FnMut(&Sample) -> bool,
+) -> anyhow::Result<ReadRun> {
     let about = || format!("recording {}", path.display());
     let file = Recording::file(path).with_context(about)?;
     if !is_compressed(&file).with_context(about)? {
         return read_log(file, path);
     }
     let mut recording = Recording::new(file.try_clone()?).with_context(about)?;
-    // Other GPUs give other verdicts.
-    let digested = if settings.gpus.is_none() { by_digests(&file, &recording.header) } else { None };
+    let digested = if digests { by_digests(&file, &recording.header) } else { None };
     let (mut run, last) = match digested {
         Some(ByDigests { run, rest: None }) => return Ok(ReadRun { run, header: recording.header, note: None }),
         Some(ByDigests { run, rest: Some(rest) }) => {
@@ -55,6 +67,7 @@ pub fn read(settings: &Settings, path: &Path) -> anyhow::Result<ReadRun> {
     let mut damage = None;
     for sample in recording.by_ref() {
         match sample {
+            Ok(sample) if !each(&sample) => break,
             Ok(sample) => {
                 let is_new = last.is_none_or(|last| sample.sequence > last);
                 let tick = pipeline.push(Arc::new(sample));
@@ -132,7 +145,7 @@ mod tests {
 
     use super::*;
     use crate::outputs::recording::Recorder;
-    use crate::sample::{HostSample, Sample};
+    use crate::sample::HostSample;
 
     /// A recording of so many seconds, with digests or without.
     fn recording(seconds: u64, digests: bool) -> Vec<u8> {
