@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::jsonrpc::{INVALID_PARAMS, RpcError, echo};
@@ -177,43 +175,6 @@ pub enum ToolCall {
     Compare(PathBuf, PathBuf),
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoArguments {}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DiagnoseArguments {
-    pid: Option<u32>,
-    duration_s: Option<u32>,
-    replay: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ExplainArguments {
-    cause: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DoctorArguments {
-    pid: Option<u32>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReportArguments {
-    file: PathBuf,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CompareArguments {
-    before: PathBuf,
-    after: PathBuf,
-}
-
 impl ToolCall {
     /// The call that the parameters of `tools/call` ask for; or what is wrong with the arguments, in one line, which an agent
     /// can act on.
@@ -222,55 +183,64 @@ impl ToolCall {
     /// There is no such tool, or the parameters are of another kind.
     pub fn from_params(params: &Map<String, Value>) -> Result<Result<Self, String>, RpcError> {
         let refuse = |message: &str| RpcError::new(INVALID_PARAMS, message);
-        let name =
-            params.get("name").and_then(Value::as_str).ok_or_else(|| refuse("`name` must be the name of a tool"))?;
+        let name = params.get("name").and_then(Value::as_str);
+        let name = name.ok_or_else(|| refuse("`name` must be the name of a tool"))?;
+        let tool = TOOLS.iter().find(|tool| tool.name == name);
+        let tool = tool.ok_or_else(|| refuse(&format!("no tool is called `{}`", echo(name))))?;
         let arguments = match params.get("arguments") {
-            None | Some(Value::Null) => Value::Object(Map::new()),
-            Some(arguments @ Value::Object(_)) => arguments.clone(),
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(arguments)) => arguments.clone(),
             Some(_) => return Err(refuse("`arguments` must be an object")),
         };
-        Ok(match name {
-            "list" => read(name, arguments).map(|NoArguments {}| Self::List),
-            "diagnose" => read(name, arguments).and_then(watched).map(Self::Diagnose),
-            "explain" => read(name, arguments).map(|ExplainArguments { cause }| Self::Explain(cause)),
-            "doctor" => read(name, arguments)
-                .and_then(|DoctorArguments { pid }| pid.map(|pid| in_range("pid", pid, PID_MAX)).transpose())
-                .map(Self::Doctor),
-            "report" => read(name, arguments).map(|ReportArguments { file }| Self::Report(file)),
-            "compare" => read(name, arguments).map(|CompareArguments { before, after }| Self::Compare(before, after)),
-            _ => return Err(refuse(&format!("no tool is called `{}`", echo(name)))),
+        Ok(tool.check(&arguments).and_then(|()| Self::from_arguments(name, &arguments)))
+    }
+
+    /// The call with arguments that were checked.
+    fn from_arguments(tool: &str, arguments: &Map<String, Value>) -> Result<Self, String> {
+        let text = |name: &str| arguments.get(name).and_then(Value::as_str).map(str::to_owned);
+        let path = |name: &str| text(name).map(PathBuf::from).unwrap_or_default();
+        let number =
+            |name: &str| arguments.get(name).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
+        Ok(match tool {
+            "diagnose" => Self::Diagnose(match (number("pid"), number("duration_s"), text("replay")) {
+                (Some(pid), seconds, None) => {
+                    let duration = seconds.map_or(DIAGNOSE_DURATION, |seconds| Duration::from_secs(seconds.into()));
+                    Watched::Process(pid, duration)
+                }
+                (None, None, Some(_)) => Watched::Recording(path("replay")),
+                (_, _, Some(_)) => {
+                    return Err("`pid` and `duration_s` have no effect on a recording: give `replay` alone".to_owned());
+                }
+                _ => return Err("give `pid` (the tool `list` finds it), or `replay` for a recording".to_owned()),
+            }),
+            "explain" => Self::Explain(text("cause")),
+            "doctor" => Self::Doctor(number("pid")),
+            "report" => Self::Report(path("file")),
+            "compare" => Self::Compare(path("before"), path("after")),
+            _ => Self::List,
         })
     }
 }
 
-fn read<T: DeserializeOwned>(tool: &str, arguments: Value) -> Result<T, String> {
-    serde_json::from_value(arguments).map_err(|error| format!("arguments of {tool}: {}", echo(&error.to_string())))
-}
-
-fn watched(arguments: DiagnoseArguments) -> Result<Watched, String> {
-    match arguments {
-        DiagnoseArguments { pid: Some(pid), duration_s, replay: None } => {
-            let seconds = duration_s.map(|seconds| in_range("duration_s", seconds, WATCH_MAX_S)).transpose()?;
-            let duration = seconds.map_or(DIAGNOSE_DURATION, |seconds| Duration::from_secs(seconds.into()));
-            Ok(Watched::Process(in_range("pid", pid, PID_MAX)?, duration))
+impl ToolSpec {
+    /// Whether these are arguments of the tool.
+    fn check(&self, arguments: &Map<String, Value>) -> Result<(), String> {
+        for (name, value) in arguments {
+            let known = self.arguments.iter().find(|argument| argument.name == name);
+            let known = known.ok_or_else(|| format!("no argument is called `{}`", echo(name)))?;
+            match known.kind {
+                ArgumentKind::Text if value.is_string() => {}
+                ArgumentKind::Text => return Err(format!("`{name}` must be a text")),
+                ArgumentKind::Number(most)
+                    if value.as_u64().is_some_and(|value| (1..=most.into()).contains(&value)) => {}
+                ArgumentKind::Number(most) => {
+                    return Err(format!("`{name}` must be a whole number from 1 to {most}"));
+                }
+            }
         }
-        DiagnoseArguments { pid: None, duration_s: None, replay: Some(path) } => Ok(Watched::Recording(path)),
-        DiagnoseArguments { replay: Some(_), .. } => {
-            Err("arguments of diagnose: `pid` and `duration_s` have no effect on a recording: give `replay` alone"
-                .to_owned())
-        }
-        _ => {
-            Err("arguments of diagnose: give `pid` (the tool `list` finds it), or `replay` for a recording"
-                .to_owned())
-        }
-    }
-}
-
-fn in_range(name: &str, value: u32, most: u32) -> Result<u32, String> {
-    if (1..=most).contains(&value) {
-        Ok(value)
-    } else {
-        Err(format!("`{name}` must be from 1 to {most}, not {value}"))
+        let missing =
+            self.arguments.iter().find(|argument| argument.required && !arguments.contains_key(argument.name));
+        missing.map_or(Ok(()), |argument| Err(format!("`{}` is missing", argument.name)))
     }
 }
 
@@ -294,19 +264,20 @@ mod tests {
             Ok(ToolCall::Diagnose(Watched::Recording(_)))
         ));
         for (name, arguments, said) in [
-            ("list", json!({ "x": 1 }), "unknown field `x`"),
+            ("list", json!({ "x": 1 }), "no argument is called `x`"),
             ("diagnose", json!({}), "give `pid`"),
             ("diagnose", json!({ "pid": 0 }), "from 1 to 4194304"),
-            ("diagnose", json!({ "pid": -1 }), "arguments of diagnose"),
-            ("diagnose", json!({ "pid": "7" }), "arguments of diagnose"),
+            ("diagnose", json!({ "pid": -1 }), "whole number"),
+            ("diagnose", json!({ "pid": "7" }), "whole number"),
+            ("diagnose", json!({ "replay": 7 }), "must be a text"),
             ("diagnose", json!({ "pid": 7, "duration_s": 601 }), "from 1 to 600"),
             ("diagnose", json!({ "pid": 7, "replay": "x" }), "`replay` alone"),
             ("doctor", json!({ "pid": 9_999_999 }), "from 1 to"),
-            ("report", json!({}), "missing field `file`"),
-            ("compare", json!({ "before": "x" }), "missing field `after`"),
+            ("report", json!({}), "`file` is missing"),
+            ("compare", json!({ "before": "x" }), "`after` is missing"),
         ] {
             let refused = call(name, arguments).unwrap_err();
-            assert!(refused.contains(said) && refused.lines().count() == 1, "{refused}");
+            assert!(refused.contains(said), "{refused}");
         }
     }
 

@@ -6,11 +6,14 @@
 //! something foreign is compared with all texts that the samples held ([`ForeignTexts::mark`]): names as whole words, and any
 //! [`RUN`] characters that also occur in a longer text, however they got there. A sentence marks too much rather than too little.
 
-use std::collections::{HashMap, HashSet};
-use std::io;
+mod sentences;
+mod texts;
 
+use std::collections::HashSet;
+
+use sentences::{Squeezed, squeezed, with_marks};
 use serde::Serialize;
-use serde_json::{Serializer, Value};
+use serde_json::Value;
 
 use crate::errors::shorten;
 use crate::text::{sanitise, short_command};
@@ -63,7 +66,11 @@ const OWN_WORDS: &[&str] = &[
     "data worker",
     "others",
     "process",
+    "thread",
+    "py-spy",
     "short-lived commands",
+    "short-lived children",
+    "short-lived threads",
     "feeder-writes",
     "profile",
     "ok",
@@ -138,7 +145,7 @@ impl ForeignTexts {
     fn name(&mut self, squeezed: &[char], is_name: bool) {
         let is_ordinary = squeezed.iter().all(|c| c.is_ascii_alphabetic() || "-_".contains(*c));
         let name: String = squeezed.iter().collect();
-        let is_own = OWN_WORDS.contains(&name.as_str()) || is_number(&name);
+        let is_own = OWN_WORDS.contains(&name.as_str()) || is_number(&name) || !name.contains(char::is_alphanumeric);
         if !squeezed.is_empty() && squeezed.len() < RUN && (is_name || !is_ordinary) && !is_own {
             self.bytes += if self.names.contains(name.as_str()) { 0 } else { name.len() };
             self.names.insert(name.into());
@@ -159,14 +166,15 @@ impl ForeignTexts {
 
     /// Adds every text in a value, as of a sample.
     pub fn add_all(&mut self, value: &impl Serialize) {
-        let collector = TextCollector { found: self, key: String::new(), text: String::new(), is_key: false };
-        // A sink takes everything, and a value with a key that is no text has no name for anything.
-        let _ = value.serialize(&mut Serializer::with_formatter(io::sink(), collector));
+        texts::each_text(value, |key, text| match key {
+            "command" => self.add_command(text),
+            _ => self.add(text, matches!(key, "comm" | "name")),
+        });
     }
 
     /// Adds the texts of a result that are foreign as a whole.
     pub fn add_fields(&mut self, value: &Value) {
-        each_text(value, "", &mut |key, text| {
+        texts::each_text(value, |key, text| {
             if origin(key, text) == TextOrigin::Foreign {
                 match key {
                     "command" => self.add_command(text),
@@ -196,7 +204,8 @@ impl ForeignTexts {
         for sentence in &*sentences {
             all.add(sentence);
         }
-        let foreign = if self.is_full() { vec![true; all.chars.len()] } else { self.found_in(&all) };
+        let foreign =
+            if self.is_full() { vec![true; all.chars.len()] } else { all.foreign(&self.texts, &self.names) };
         let mut rest = foreign.as_slice();
         for sentence in sentences {
             let count = squeezed(sentence).len();
@@ -206,152 +215,6 @@ impl ForeignTexts {
             let most = if self.is_full() { usize::MAX } else { REASON_MAX };
             **sentence = with_marks(sentence, own, most);
         }
-    }
-
-    /// For each character whether it is part of something foreign.
-    fn found_in(&self, all: &Squeezed) -> Vec<bool> {
-        let mut foreign = vec![false; all.chars.len()];
-        let mut runs: HashMap<u64, Vec<usize>> = HashMap::new();
-        for (at, run) in hashes(&all.chars) {
-            runs.entry(run).or_default().push(at);
-        }
-        for text in &self.texts {
-            for (_, run) in hashes(&squeezed(text)) {
-                // Once is enough: what repeats itself takes no longer.
-                for at in runs.remove(&run).into_iter().flatten() {
-                    foreign.iter_mut().skip(at).take(RUN).for_each(|foreign| *foreign = true);
-                }
-            }
-        }
-        for at in (0..all.chars.len()).filter(|at| all.is_boundary(*at)) {
-            let mut name = String::new();
-            let mut longest = 0;
-            for (length, c) in all.chars.iter().skip(at).take(RUN).enumerate() {
-                name.push(*c);
-                if all.is_boundary(at + length + 1) && self.names.contains(name.as_str()) {
-                    longest = length + 1;
-                }
-            }
-            foreign.iter_mut().skip(at).take(longest).for_each(|foreign| *foreign = true);
-        }
-        all.add_functions(&mut foreign);
-        foreign
-    }
-}
-
-/// The characters that count: layout, and what Markdown escapes with, do not.
-fn squeezed(text: &str) -> Vec<char> {
-    text.chars().filter(|c| counts(*c)).collect()
-}
-
-fn counts(c: char) -> bool {
-    !c.is_whitespace() && c != '\\'
-}
-
-/// Sentences behind each other, squeezed, with a character between them that no text has.
-#[derive(Default)]
-struct Squeezed {
-    chars: Vec<char>,
-    /// Whether something was left out before the character.
-    after_gap: Vec<bool>,
-}
-
-impl Squeezed {
-    fn add(&mut self, sentence: &str) {
-        let mut gap = true;
-        for c in sentence.chars().chain(['\0']) {
-            if counts(c) {
-                self.chars.push(c);
-                self.after_gap.push(gap);
-            }
-            gap = !counts(c);
-        }
-    }
-
-    fn get(&self, at: usize) -> Option<char> {
-        self.chars.get(at).copied()
-    }
-
-    /// Whether a word may begin or end before this character.
-    fn is_boundary(&self, at: usize) -> bool {
-        let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        let gap = self.after_gap.get(at).copied().unwrap_or(true);
-        gap || !is_word(at.checked_sub(1).and_then(|before| self.get(before))) || !is_word(self.get(at))
-    }
-
-    /// The function in `burn (common.py:234)`, where only the file is known.
-    fn add_functions(&self, foreign: &mut [bool]) {
-        for at in 2..self.chars.len() {
-            let is_file = foreign.get(at) == Some(&true) && self.get(at - 1) == Some('(');
-            if is_file && foreign.get(at - 2) == Some(&false) && self.after_gap.get(at - 1) == Some(&true) {
-                let begin = (0..at - 1).rev().find(|at| self.after_gap.get(*at) == Some(&true)).unwrap_or(0);
-                let is_number =
-                    self.chars.get(begin..at - 1).is_some_and(|word| word.iter().all(char::is_ascii_digit));
-                let begin = if is_number { at } else { begin };
-                foreign.iter_mut().take(at - 1).skip(begin).for_each(|foreign| *foreign = true);
-            }
-        }
-    }
-}
-
-/// The hash of each run of [`RUN`] characters, with where it begins.
-fn hashes(chars: &[char]) -> impl Iterator<Item = (usize, u64)> {
-    /// An odd number without a pattern; 2^64 divided by the golden ratio.
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let oldest = FACTOR.wrapping_pow(RUN as u32);
-    let mut hash = 0_u64;
-    chars.iter().enumerate().filter_map(move |(at, c)| {
-        let gone = at.checked_sub(RUN).and_then(|gone| chars.get(gone)).map_or(0, |c| u64::from(u32::from(*c)) + 1);
-        hash = hash.wrapping_mul(FACTOR).wrapping_add(u64::from(u32::from(*c)) + 1);
-        hash = hash.wrapping_sub(gone.wrapping_mul(oldest));
-        Some((at.checked_sub(RUN - 1)?, hash))
-    })
-}
-
-/// The sentence with marks around what is foreign in it, which is cut. No mark reaches over the end of a line.
-fn with_marks(sentence: &str, foreign: &[bool], most: usize) -> String {
-    let mut out = String::with_capacity(sentence.len() + 16);
-    let mut foreign = foreign.iter().copied();
-    // What lies between two characters belongs to them if both are foreign.
-    let mut between = String::new();
-    let mut name: Option<String> = None;
-    let end = |out: &mut String, name: Option<String>| out.extend(name.map(|name| marked(&shorten(&name, most))));
-    for c in sentence.chars() {
-        if !counts(c) {
-            between.push(c);
-            continue;
-        }
-        let is_foreign = foreign.next().unwrap_or(true);
-        // A column of a table ends with two blanks at least.
-        if !is_foreign || between.contains('\n') || between.len() > 1 {
-            end(&mut out, name.take());
-        }
-        match (&mut name, is_foreign) {
-            (Some(name), true) => {
-                name.push_str(&between);
-                name.push(c);
-            }
-            (none, true) => {
-                out.push_str(&between);
-                *none = Some(c.to_string());
-            }
-            (_, false) => {
-                out.push_str(&between);
-                out.push(c);
-            }
-        }
-        between.clear();
-    }
-    end(&mut out, name);
-    out + &between
-}
-
-fn each_text(value: &Value, key: &str, take: &mut dyn FnMut(&str, &str)) {
-    match value {
-        Value::String(text) => take(key, text),
-        Value::Array(items) => items.iter().for_each(|item| each_text(item, key, take)),
-        Value::Object(items) => items.iter().for_each(|(key, item)| each_text(item, key, take)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -366,67 +229,6 @@ fn mark_fields<'v>(value: &'v mut Value, key: &str, sentences: &mut Vec<&'v mut 
         Value::Array(items) => items.iter_mut().for_each(|item| mark_fields(item, key, sentences)),
         Value::Object(items) => items.iter_mut().for_each(|(key, item)| mark_fields(item, key, sentences)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-/// Takes the texts of a value while it is written as JSON to nowhere: each is passed on, whatever the type it is a field of.
-struct TextCollector<'t> {
-    found: &'t mut ForeignTexts,
-    key: String,
-    text: String,
-    is_key: bool,
-}
-
-impl serde_json::ser::Formatter for TextCollector<'_> {
-    fn begin_object_key<W: ?Sized + io::Write>(&mut self, _: &mut W, _: bool) -> io::Result<()> {
-        self.is_key = true;
-        Ok(())
-    }
-
-    fn end_object_key<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.is_key = false;
-        Ok(())
-    }
-
-    fn begin_string<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.text.clear();
-        Ok(())
-    }
-
-    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, _: &mut W, fragment: &str) -> io::Result<()> {
-        self.text.push_str(fragment);
-        Ok(())
-    }
-
-    fn write_char_escape<W: ?Sized + io::Write>(
-        &mut self,
-        _: &mut W,
-        escape: serde_json::ser::CharEscape,
-    ) -> io::Result<()> {
-        use serde_json::ser::CharEscape;
-        self.text.push(match escape {
-            CharEscape::Quote => '"',
-            CharEscape::ReverseSolidus => '\\',
-            CharEscape::Solidus => '/',
-            CharEscape::Backspace => '\u{8}',
-            CharEscape::FormFeed => '\u{c}',
-            CharEscape::LineFeed => '\n',
-            CharEscape::CarriageReturn => '\r',
-            CharEscape::Tab => '\t',
-            CharEscape::AsciiControl(byte) => char::from(byte),
-        });
-        Ok(())
-    }
-
-    fn end_string<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
-        if self.is_key {
-            self.key.clone_from(&self.text);
-        } else if self.key == "command" {
-            self.found.add_command(&self.text);
-        } else {
-            self.found.add(&self.text, matches!(self.key.as_str(), "comm" | "name"));
-        }
-        Ok(())
     }
 }
 

@@ -155,6 +155,6 @@ proptest! {
         known.add_all(&value);
         known.add_fields(&value);
         known.mark_result(&mut value, &mut [text]);
-        each_text(&value, "", &mut |_, text| drop(own_part(text)));
+        texts::each_text(&value, |_, text| drop(own_part(text)));
     }
 }

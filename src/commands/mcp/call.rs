@@ -30,7 +30,7 @@ use crate::zone;
 const GPU_WAIT: Duration = Duration::from_secs(2);
 /// Between its two scans: rates need two.
 const BETWEEN_SCANS: Duration = Duration::from_millis(500);
-/// Progress is told this often.
+/// CallProgress is told this often.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// Checks of `doctor` that say nothing but trainmon's own words.
 const OWN_CHECKS: [&str; 9] =
@@ -38,12 +38,12 @@ const OWN_CHECKS: [&str; 9] =
 
 /// What a tool gives.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ToolAnswer {
     text: String,
     json: Option<Value>,
 }
 
-impl Answer {
+impl ToolAnswer {
     /// One with marks in it, which it explains.
     fn noted(text: &str, mut json: Option<Value>) -> Self {
         if let Some(Value::Object(json)) = &mut json {
@@ -78,8 +78,8 @@ pub(super) fn failed(tool: &str, error: &anyhow::Error) -> Value {
 /// the answer is not awaited any more, the work is told so. `slot` is held until it ends.
 pub(super) async fn on_thread(
     slot: Arc<()>,
-    work: impl FnOnce(&dyn Fn() -> bool) -> anyhow::Result<Answer> + Send + 'static,
-) -> anyhow::Result<Answer> {
+    work: impl FnOnce(&dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> + Send + 'static,
+) -> anyhow::Result<ToolAnswer> {
     let (send, answer) = oneshot::channel();
     let run = move || {
         let made = work(&|| !send.is_closed());
@@ -91,7 +91,7 @@ pub(super) async fn on_thread(
 }
 
 /// `list`.
-pub(super) fn list(settings: &Settings) -> anyhow::Result<Answer> {
+pub(super) fn list(settings: &Settings) -> anyhow::Result<ToolAnswer> {
     let mut scan = Scan::new(places(settings), GPU_WAIT);
     scan.candidates();
     thread::sleep(BETWEEN_SCANS);
@@ -118,7 +118,7 @@ pub(super) fn list(settings: &Settings) -> anyhow::Result<Answer> {
         let facts: Vec<String> = facts.into_iter().flatten().collect();
         lines.push(format!("PID {}: {}, {}", candidate.pid, field("command").unwrap_or_default(), facts.join(", ")));
     }
-    Ok(Answer::noted(&lines.join("\n"), Some(json!({ "processes": list }))))
+    Ok(ToolAnswer::noted(&lines.join("\n"), Some(json!({ "processes": list }))))
 }
 
 fn listed(candidate: &JobCandidate) -> Value {
@@ -141,7 +141,7 @@ pub(super) async fn watch(
     settings: &Settings,
     (pid, duration): (u32, Duration),
     progress: impl Fn(f64, String),
-) -> anyhow::Result<Answer> {
+) -> anyhow::Result<ToolAnswer> {
     let options = attach_options(settings, pid, None);
     let mut session = Session::attach(SessionOptions { duration: Some(duration), iterations: None, ..options })?;
     let mut clock = tokio::time::interval(TOLD_EVERY);
@@ -167,7 +167,7 @@ pub(super) async fn watch(
 }
 
 /// `diagnose` of a recording.
-pub(super) fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<Answer> {
+pub(super) fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
     let mut foreign = ForeignTexts::default();
     let (verdict, missing) = diagnose::replay(settings, path, |sample| collect(&mut foreign, sample, is_wanted))?;
     let missing = missing.map(|why| quote(&why, REASON_MAX));
@@ -181,13 +181,13 @@ fn collect(foreign: &mut ForeignTexts, sample: &Sample, is_wanted: &dyn Fn() -> 
 }
 
 /// A verdict as text and JSON, with a note above the text.
-fn verdict_answer(verdict: &Verdict, mut foreign: ForeignTexts, note: Option<String>) -> anyhow::Result<Answer> {
+fn verdict_answer(verdict: &Verdict, mut foreign: ForeignTexts, note: Option<String>) -> anyhow::Result<ToolAnswer> {
     let mut json = serde_json::to_value(verdict)?;
     foreign.add_fields(&json);
     let mut page = [text::page(verdict, whole_page())];
     foreign.mark_result(&mut json, &mut page);
     let note = note.map(|note| note + "\n\n").unwrap_or_default();
-    Ok(Answer::noted(&format!("{note}{}", page.concat()), Some(json)))
+    Ok(ToolAnswer::noted(&format!("{note}{}", page.concat()), Some(json)))
 }
 
 fn whole_page() -> text::Style {
@@ -195,16 +195,16 @@ fn whole_page() -> text::Style {
 }
 
 /// `explain`: all of it is trainmon's own.
-pub(super) fn explain(cause: Option<&str>) -> anyhow::Result<Answer> {
+pub(super) fn explain(cause: Option<&str>) -> anyhow::Result<ToolAnswer> {
     if let Some(unknown) = cause.and_then(explanation::unknown) {
         return Err(Failure::failed(unknown).into());
     }
     let (text, json) = explain::explained(cause);
-    Ok(Answer { text, json: Some(json) })
+    Ok(ToolAnswer { text, json: Some(json) })
 }
 
 /// `doctor`.
-pub(super) fn doctor(settings: &Settings, pid: Option<u32>) -> anyhow::Result<Answer> {
+pub(super) fn doctor(settings: &Settings, pid: Option<u32>) -> anyhow::Result<ToolAnswer> {
     let settings = Settings { call: Call { pid, ..settings.call.clone() }, ..settings.clone() };
     let mut findings = doctor::findings(&settings, doctor::gpus(&settings), |name| std::env::var_os(name))?;
     // There is no screen to show.
@@ -221,7 +221,7 @@ pub(super) fn doctor(settings: &Settings, pid: Option<u32>) -> anyhow::Result<An
         lines.push(format!("{}: {}: {}{fix}", finding.what, finding.state.word(), finding.detail));
     }
     let json = json!({ "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "pid": pid, "findings": findings });
-    Ok(Answer::noted(&lines.join("\n"), Some(json)))
+    Ok(ToolAnswer::noted(&lines.join("\n"), Some(json)))
 }
 
 /// Reads a run from its samples: the digests of a recording hold sentences, which a recording from elsewhere may have from
@@ -246,13 +246,13 @@ fn read(
 }
 
 /// `report`.
-pub(super) fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<Answer> {
+pub(super) fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
     let mut foreign = ForeignTexts::default();
     let ReadRun { run, header, note } = read(settings, path, &mut foreign, is_wanted)?;
     let report = RunReport { run: &run, header: &header, note, zone: zone::local(), price: settings.price.clone() };
     let mut page = markdown::run(&report);
     foreign.mark(&mut [&mut page]);
-    Ok(Answer::noted(&page, None))
+    Ok(ToolAnswer::noted(&page, None))
 }
 
 /// `compare`.
@@ -260,7 +260,7 @@ pub(super) fn compare(
     settings: &Settings,
     paths: [&Path; 2],
     is_wanted: &dyn Fn() -> bool,
-) -> anyhow::Result<Answer> {
+) -> anyhow::Result<ToolAnswer> {
     let mut foreign = ForeignTexts::default();
     let [before, after] = paths.map(|path| read(settings, path, &mut foreign, is_wanted));
     let (before, after) = (before?, after?);
@@ -270,5 +270,5 @@ pub(super) fn compare(
     foreign.add_fields(&json);
     let mut page = [text::comparison(&comparison, whole_page())];
     foreign.mark_result(&mut json, &mut page);
-    Ok(Answer::noted(&page.concat(), Some(json)))
+    Ok(ToolAnswer::noted(&page.concat(), Some(json)))
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet, LocalSet};
 
-use call::{Answer, failed, on_thread};
+use call::{ToolAnswer, failed, on_thread};
 use pipes::{Line, Messages};
 
 use crate::config::Settings;
@@ -62,9 +62,13 @@ async fn serve(settings: Arc<Settings>) -> anyhow::Result<()> {
             () = messages.queue.closed() => return Ok(()),
             _ = server.running.join_next(), if !server.running.is_empty() => server.forget_finished(),
             next = next, if is_open => match next {
-                Some((place, line)) => if let Some(answer) = server.answer(line) {
-                    place.send(answer);
-                },
+                Some((place, line)) => {
+                    if let Some(answer) = server.answer(line) {
+                        place.send(answer);
+                    }
+                    // A call that was given up ends before the next line is read.
+                    tokio::task::yield_now().await;
+                }
                 None => {
                     is_open = false;
                     server.end_watching();
@@ -82,7 +86,7 @@ async fn serve(settings: Arc<Settings>) -> anyhow::Result<()> {
 }
 
 /// A call that runs.
-struct Running {
+struct RunningCall {
     task: AbortHandle,
     /// It watches a process, for a client that still listens.
     is_watching: bool,
@@ -95,7 +99,7 @@ struct Server {
     slots: Arc<()>,
     running: JoinSet<()>,
     /// By the IDs of their requests.
-    calls: HashMap<String, Running>,
+    calls: HashMap<String, RunningCall>,
     /// The client has sent `initialize`.
     has_session: bool,
 }
@@ -182,21 +186,26 @@ impl Server {
         }
         let is_watching = matches!(call, ToolCall::Diagnose(Watched::Process(..)));
         let (settings, out, slot) = (Arc::clone(&self.settings), self.out.clone(), Arc::clone(&self.slots));
-        let progress = Progress { out: self.out.clone(), token: progress_token(params) };
+        let progress = CallProgress { out: self.out.clone(), token: progress_token(params) };
         let request = id.clone();
         let task = self.running.spawn_local(async move {
             let answer = made(settings, slot, call, progress).await;
-            let result = answer.map_or_else(|error| failed(&tool, &error), Answer::result);
+            let result = answer.map_or_else(|error| failed(&tool, &error), ToolAnswer::result);
             // A client that has gone ends the loop.
             let _ = out.send(response(&request, era.complete(result))).await;
         });
-        self.calls.insert(id.to_string(), Running { task, is_watching });
+        self.calls.insert(id.to_string(), RunningCall { task, is_watching });
         Ok(None)
     }
 }
 
 /// What a call gives.
-async fn made(settings: Arc<Settings>, slot: Arc<()>, call: ToolCall, progress: Progress) -> anyhow::Result<Answer> {
+async fn made(
+    settings: Arc<Settings>,
+    slot: Arc<()>,
+    call: ToolCall,
+    progress: CallProgress,
+) -> anyhow::Result<ToolAnswer> {
     match call {
         ToolCall::Diagnose(Watched::Process(pid, duration)) => {
             let answer = call::watch(&settings, (pid, duration), |passed, said| {
@@ -226,18 +235,94 @@ fn progress_token(params: &Map<String, Value>) -> Option<Value> {
 }
 
 /// Tells the client how far a call is.
-struct Progress {
+struct CallProgress {
     out: mpsc::Sender<Value>,
     token: Option<Value>,
 }
 
-impl Progress {
+impl CallProgress {
     /// Lost where the client does not keep up.
     fn tell(&self, passed: f64, total: f64, said: &str) {
         if let Some(token) = &self.token {
             let params = json!({ "progressToken": token, "progress": passed, "total": total, "message": said });
             let _ =
                 self.out.try_send(json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn server() -> (Server, mpsc::Receiver<Value>) {
+        let (out, messages) = mpsc::channel(16);
+        let (settings, slots) = (Arc::default(), Arc::new(()));
+        let server =
+            Server { settings, out, slots, running: JoinSet::new(), calls: HashMap::new(), has_session: true };
+        (server, messages)
+    }
+
+    /// Any value of a few levels.
+    fn json_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "\\PC{0,8}".prop_map(Value::from),
+        ];
+        let keys = prop_oneof![
+            Just("name".to_owned()),
+            Just("arguments".to_owned()),
+            Just("cause".to_owned()),
+            Just("_meta".to_owned()),
+            Just("protocolVersion".to_owned()),
+            Just("io.modelcontextprotocol/protocolVersion".to_owned()),
+            "\\PC{0,8}",
+        ];
+        leaf.prop_recursive(4, 16, 4, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::hash_map(keys.clone(), inner, 0..4)
+                    .prop_map(|items| Value::Object(items.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn assert_is_answer(answer: &Value) {
+        let object = answer.as_object().unwrap();
+        assert_eq!(object["jsonrpc"], "2.0");
+        assert!(
+            object.contains_key("id") && object.contains_key("result") != object.contains_key("error"),
+            "{answer}"
+        );
+        if let Some(error) = object.get("error") {
+            assert!(
+                error["code"].is_i64() && error["message"].as_str().is_some_and(|text| text.len() < 1000),
+                "{error}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn anything_has_one_answer_or_none(
+            method in prop_oneof![
+                Just("initialize"), Just("ping"), Just("server/discover"), Just("tools/list"), Just("tools/call"), Just("x"),
+                Just("notifications/cancelled"),
+            ],
+            id in json_value(), params in json_value(), cut in any::<prop::sample::Index>(), is_cut in any::<bool>(),
+        ) {
+            let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string().into_bytes();
+            let length = if is_cut { cut.index(message.len()) } else { message.len() };
+            let (mut server, _messages) = server();
+            if let Some(answer) = server.answer(Line::Whole(message[..length].to_vec())) {
+                assert_is_answer(&answer);
+            }
+            prop_assert!(server.calls.is_empty());
         }
     }
 }
