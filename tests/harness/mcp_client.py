@@ -9,17 +9,32 @@ from typing import Any
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.types import CallToolResult, TextContent
 
 TOOLS = ["list", "diagnose", "explain", "doctor", "report", "compare"]
 STATELESS = "2026-07-28"
 
 
-async def call(session: ClientSession, tool: str, **arguments: Any) -> Any:
+async def call(session: ClientSession, tool: str, progress: ProgressFnT | None = None, **arguments: Any) -> CallToolResult:
     """The result of a call that must not fail."""
-    result = await session.call_tool(tool, arguments)
-    assert not result.is_error, (tool, result)
-    assert result.content[0].text.strip(), tool
+    result = await session.call_tool(tool, arguments, progress_callback=progress)
+    assert not result.is_error and text(result).strip(), (tool, result)
     return result
+
+
+def text(result: CallToolResult) -> str:
+    """The text of a result."""
+    first = result.content[0]
+    assert isinstance(first, TextContent), result
+    return first.text
+
+
+def structured(result: CallToolResult) -> dict[str, Any]:
+    """The object of a result."""
+    value = result.structured_content
+    assert isinstance(value, dict), result
+    return value
 
 
 async def check(session: ClientSession, before: str, after: str, pid: int) -> None:
@@ -29,29 +44,29 @@ async def check(session: ClientSession, before: str, after: str, pid: int) -> No
     for tool in tools:
         assert tool.annotations is not None and tool.annotations.read_only_hint and tool.description, tool
     recorded = await call(session, "diagnose", replay=before)
-    assert recorded.structured_content["cause"] == "too-few-workers", recorded
-    assert recorded.structured_content["command"].startswith("⟦python "), recorded
+    assert structured(recorded)["cause"] == "too-few-workers", recorded
+    assert structured(recorded)["command"].startswith("⟦python "), recorded
 
     told: list[float] = []
 
-    async def progress(passed: float, total: float | None, message: str | None) -> None:
-        assert total == 2 and message and message.startswith(f"watching PID {pid}"), (passed, total, message)
-        told.append(passed)
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        assert total == 2 and message and message.startswith(f"watching PID {pid}"), (progress, total, message)
+        told.append(progress)
 
-    live = await session.call_tool("diagnose", {"pid": pid, "duration_s": 2}, progress_callback=progress)
-    assert live.structured_content["pid"] == pid and told, (live, told)
+    live = await call(session, "diagnose", hear, pid=pid, duration_s=2)
+    assert structured(live)["pid"] == pid and told, (live, told)
     explained = await call(session, "explain", cause="too-few-workers")
-    assert explained.structured_content["causes"][0]["cause"] == "too-few-workers", explained
+    assert structured(explained)["causes"][0]["cause"] == "too-few-workers", explained
     checked = await call(session, "doctor", pid=pid)
-    assert any(finding["what"] == "syscall" for finding in checked.structured_content["findings"]), checked
+    assert any(finding["what"] == "syscall" for finding in structured(checked)["findings"]), checked
     listed = await call(session, "list")
-    assert isinstance(listed.structured_content["processes"], list), listed
+    assert isinstance(structured(listed)["processes"], list), listed
     report = await call(session, "report", file=before)
-    assert "### Environment" in report.content[0].text, report
+    assert "### Environment" in text(report), report
     compared = await call(session, "compare", before=before, after=after)
-    assert compared.structured_content["before"]["cause"] == "too-few-workers", compared
+    assert structured(compared)["before"]["cause"] == "too-few-workers", compared
     wrong = await session.call_tool("diagnose", {})
-    assert wrong.is_error and "pid" in wrong.content[0].text, wrong
+    assert wrong.is_error and "pid" in text(wrong), wrong
 
 
 async def main(program: str, before: str, after: str, pid: int) -> None:
