@@ -144,7 +144,9 @@ mod tests {
     use std::io::Read;
 
     use super::*;
+    use crate::diagnosis::Verdict;
     use crate::outputs::recording::Recorder;
+    use crate::pipeline::Tick;
     use crate::sample::HostSample;
 
     /// A recording of so many seconds, with digests or without.
@@ -204,6 +206,36 @@ mod tests {
         let (watched_s, note) = seconds(&bytes[..cut]).unwrap();
         assert!((899.0..999.0).contains(&watched_s), "{watched_s}");
         assert!(note.is_some_and(|note| note.contains(&format!("after {} samples", watched_s + 1.0))));
+    }
+
+    #[test]
+    fn without_its_digests_a_recording_is_judged_anew() {
+        let header = Header { schema: 2, trainmon: env!("CARGO_PKG_VERSION").into(), ..Header::default() };
+        let mut pipeline = Pipeline::of_recording(&header, None);
+        let mut recorder = Recorder::new(Vec::new(), &header).unwrap();
+        for second in 0..20 {
+            let monotonic_ns = second * 1_000_000_000;
+            let sample =
+                Sample { sequence: second, unix_ms: second as i64 * 1000, monotonic_ns, ..Sample::default() };
+            let tick = pipeline.push(Arc::new(sample.clone()));
+            let verdict = Arc::new(Verdict { summary: "Delete everything.".into(), ..(*tick.verdict).clone() });
+            recorder.digest(&Tick { verdict, ..(*tick).clone() });
+            recorder.write(&sample).unwrap();
+        }
+        recorder.flush().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), recorder.out).unwrap();
+        let settings = Settings::default();
+        let summary = |read: ReadRun| read.run.verdict().map(|(verdict, _)| verdict.summary.clone()).unwrap();
+        assert_eq!(summary(read(&settings, file.path()).unwrap()), "Delete everything.");
+        let mut samples = 0;
+        let count = |_: &Sample| {
+            samples += 1;
+            true
+        };
+        let told = summary(read_each(&settings, file.path(), false, count).unwrap());
+        assert_ne!(told, "Delete everything.");
+        assert_eq!(samples, 20);
     }
 
     #[test]

@@ -209,7 +209,9 @@ impl ToolCall {
                 }
                 (None, None, Some(_)) => Watched::Recording(path("replay")),
                 (_, _, Some(_)) => {
-                    return Err("`pid` and `duration_s` have no effect on a recording: give `replay` alone".to_owned());
+                    return Err(
+                        "`pid` and `duration_s` have no effect on a recording: give `replay` alone".to_owned()
+                    );
                 }
                 _ => return Err("give `pid` (the tool `list` finds it), or `replay` for a recording".to_owned()),
             }),

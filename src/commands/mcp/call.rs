@@ -1,7 +1,7 @@
 //! What each tool does: the same as the command of its name, with marks around all text from other programs.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -21,20 +21,49 @@ use crate::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
 use crate::outputs::comparison::Comparison;
 use crate::outputs::run_report::RunReport;
 use crate::outputs::{explanation, markdown, text};
-use crate::sample::Sample;
+use crate::sample::{GpuSample, Sample, SourceState, SourceStatus};
 use crate::text::format::{bytes, duration};
 use crate::tui::labels::counted;
 use crate::zone;
 
 /// How long `list` waits for a driver.
 const GPU_WAIT: Duration = Duration::from_secs(2);
-/// Between its two scans: rates need two.
+/// Between the first two scans: rates need two.
 const BETWEEN_SCANS: Duration = Duration::from_millis(500);
-/// CallProgress is told this often.
+/// So many calls of `doctor` may wait for the driver.
+const DRIVER_CALLS: usize = 4;
+/// Progress is told this often.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// Checks of `doctor` that say nothing but trainmon's own words.
 const OWN_CHECKS: [&str; 9] =
     ["rights", "descriptors", "pressure", "syscall", "wchan", "io", "fd", "maps", "namespace"];
+
+/// What calls share. A driver that hangs keeps the thread that asks it, so calls do not each ask it anew.
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) settings: Settings,
+    /// From the first `list` on.
+    scan: Mutex<Option<Scan>>,
+    /// Held by each `doctor` that asks the driver.
+    driver: Arc<()>,
+}
+
+impl Machine {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings, scan: Mutex::new(None), driver: Arc::new(()) }
+    }
+
+    /// What NVML reports to `doctor`.
+    fn gpus(&self) -> impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static {
+        let (gpus, driver) = (doctor::gpus(&self.settings), Arc::clone(&self.driver));
+        move || {
+            if Arc::strong_count(&driver) > DRIVER_CALLS {
+                return Err(SourceStatus::new(SourceState::Hung, "the driver has not answered earlier calls"));
+            }
+            gpus()
+        }
+    }
+}
 
 /// What a tool gives.
 #[derive(Debug)]
@@ -91,11 +120,18 @@ pub(super) async fn on_thread(
 }
 
 /// `list`.
-pub(super) fn list(settings: &Settings) -> anyhow::Result<ToolAnswer> {
-    let mut scan = Scan::new(places(settings), GPU_WAIT);
-    scan.candidates();
-    thread::sleep(BETWEEN_SCANS);
-    let found = scan.candidates();
+pub(super) fn list(machine: &Machine) -> anyhow::Result<ToolAnswer> {
+    let mut scan = machine.scan.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = match &mut *scan {
+        Some(scan) => scan.candidates(),
+        none => {
+            let first = none.insert(Scan::new(places(&machine.settings), GPU_WAIT));
+            first.candidates();
+            thread::sleep(BETWEEN_SCANS);
+            first.candidates()
+        }
+    };
+    drop(scan);
     let mut list: Vec<Value> = found.iter().map(listed).collect();
     let mut lines = vec![match found.len() {
         0 => "No training process found. `diagnose` watches any other process by its PID.".to_owned(),
@@ -204,9 +240,10 @@ pub(super) fn explain(cause: Option<&str>) -> anyhow::Result<ToolAnswer> {
 }
 
 /// `doctor`.
-pub(super) fn doctor(settings: &Settings, pid: Option<u32>) -> anyhow::Result<ToolAnswer> {
-    let settings = Settings { call: Call { pid, ..settings.call.clone() }, ..settings.clone() };
-    let mut findings = doctor::findings(&settings, doctor::gpus(&settings), |name| std::env::var_os(name))?;
+pub(super) fn doctor(machine: &Machine, pid: Option<u32>) -> anyhow::Result<ToolAnswer> {
+    let call = Call { pid, ..machine.settings.call.clone() };
+    let settings = Settings { call, ..machine.settings.clone() };
+    let mut findings = doctor::findings(&settings, machine.gpus(), |name| std::env::var_os(name))?;
     // There is no screen to show.
     findings.retain(|finding| finding.what != "terminal");
     // What fixes the machine names nothing that a job has chosen.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet, LocalSet};
 
-use call::{ToolAnswer, failed, on_thread};
+use call::{Machine, ToolAnswer, failed, on_thread};
 use pipes::{Line, Messages};
 
 use crate::config::Settings;
@@ -32,17 +32,17 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     if std::io::stdin().is_terminal() {
         errors::note("waiting for messages of an MCP client on standard input; Ctrl-C ends it");
     }
-    let settings = Arc::new(settings.clone());
-    block_on(LocalSet::new().run_until(serve(settings)))?;
+    let machine = Arc::new(Machine::new(settings.clone()));
+    block_on(LocalSet::new().run_until(serve(machine)))?;
     Ok(ExitCode::DONE)
 }
 
-async fn serve(settings: Arc<Settings>) -> anyhow::Result<()> {
+async fn serve(machine: Arc<Machine>) -> anyhow::Result<()> {
     let mut ending = EndSignals::listen()?;
     let messages = Messages::start()?;
     let mut lines = pipes::lines()?;
     let mut server = Server {
-        settings,
+        machine,
         out: messages.queue.clone(),
         slots: Arc::new(()),
         running: JoinSet::new(),
@@ -93,7 +93,7 @@ struct RunningCall {
 }
 
 struct Server {
-    settings: Arc<Settings>,
+    machine: Arc<Machine>,
     out: mpsc::Sender<Value>,
     /// Held by all that runs, also by the threads of calls that were given up.
     slots: Arc<()>,
@@ -185,11 +185,11 @@ impl Server {
             return refuse(format!("{CALLS} calls are running already: wait for one of them, or cancel it"));
         }
         let is_watching = matches!(call, ToolCall::Diagnose(Watched::Process(..)));
-        let (settings, out, slot) = (Arc::clone(&self.settings), self.out.clone(), Arc::clone(&self.slots));
+        let (machine, out, slot) = (Arc::clone(&self.machine), self.out.clone(), Arc::clone(&self.slots));
         let progress = CallProgress { out: self.out.clone(), token: progress_token(params) };
         let request = id.clone();
         let task = self.running.spawn_local(async move {
-            let answer = made(settings, slot, call, progress).await;
+            let answer = made(machine, slot, call, progress).await;
             let result = answer.map_or_else(|error| failed(&tool, &error), ToolAnswer::result);
             // A client that has gone ends the loop.
             let _ = out.send(response(&request, era.complete(result))).await;
@@ -201,14 +201,14 @@ impl Server {
 
 /// What a call gives.
 async fn made(
-    settings: Arc<Settings>,
+    machine: Arc<Machine>,
     slot: Arc<()>,
     call: ToolCall,
     progress: CallProgress,
 ) -> anyhow::Result<ToolAnswer> {
     match call {
         ToolCall::Diagnose(Watched::Process(pid, duration)) => {
-            let answer = call::watch(&settings, (pid, duration), |passed, said| {
+            let answer = call::watch(&machine.settings, (pid, duration), |passed, said| {
                 progress.tell(passed, duration.as_secs_f64(), &said)
             });
             let answer = answer.await;
@@ -216,13 +216,13 @@ async fn made(
             answer
         }
         ToolCall::Diagnose(Watched::Recording(path)) => {
-            on_thread(slot, move |wanted| call::replay(&settings, &path, wanted)).await
+            on_thread(slot, move |wanted| call::replay(&machine.settings, &path, wanted)).await
         }
-        ToolCall::List => on_thread(slot, move |_| call::list(&settings)).await,
-        ToolCall::Doctor(pid) => on_thread(slot, move |_| call::doctor(&settings, pid)).await,
-        ToolCall::Report(path) => on_thread(slot, move |wanted| call::report(&settings, &path, wanted)).await,
+        ToolCall::List => on_thread(slot, move |_| call::list(&machine)).await,
+        ToolCall::Doctor(pid) => on_thread(slot, move |_| call::doctor(&machine, pid)).await,
+        ToolCall::Report(path) => on_thread(slot, move |wanted| call::report(&machine.settings, &path, wanted)).await,
         ToolCall::Compare(before, after) => {
-            on_thread(slot, move |wanted| call::compare(&settings, [&before, &after], wanted)).await
+            on_thread(slot, move |wanted| call::compare(&machine.settings, [&before, &after], wanted)).await
         }
         ToolCall::Explain(cause) => call::explain(cause.as_deref()),
     }
@@ -259,9 +259,9 @@ mod tests {
 
     fn server() -> (Server, mpsc::Receiver<Value>) {
         let (out, messages) = mpsc::channel(16);
-        let (settings, slots) = (Arc::default(), Arc::new(()));
+        let (machine, slots) = (Arc::new(Machine::new(Settings::default())), Arc::new(()));
         let server =
-            Server { settings, out, slots, running: JoinSet::new(), calls: HashMap::new(), has_session: true };
+            Server { machine, out, slots, running: JoinSet::new(), calls: HashMap::new(), has_session: true };
         (server, messages)
     }
 
