@@ -84,7 +84,7 @@ fn instructions() -> String {
     format!(
         "trainmon watches a running training job from outside and says what holds it back. `list` finds the jobs, `diagnose` \
          watches one and gives a verdict with evidence and advice, `explain` says what a cause means. All tools only read: they \
-         never signal, change or slow down a process. {NOTE}"
+         never signal or change a process. {NOTE}"
     )
 }
 

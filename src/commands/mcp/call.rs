@@ -40,7 +40,7 @@ const OWN_CHECKS: [&str; 9] =
 
 /// What calls share. A driver that hangs keeps the thread that asks it, so calls do not each ask it anew.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(super) struct ServedMachine {
     pub(super) settings: Settings,
     /// From the first `list` on.
     scan: Mutex<Option<Scan>>,
@@ -48,7 +48,7 @@ pub(super) struct Machine {
     driver: Arc<()>,
 }
 
-impl Machine {
+impl ServedMachine {
     pub(super) fn new(settings: Settings) -> Self {
         Self { settings, scan: Mutex::new(None), driver: Arc::new(()) }
     }
@@ -120,7 +120,7 @@ pub(super) async fn on_thread(
 }
 
 /// `list`.
-pub(super) fn list(machine: &Machine) -> anyhow::Result<ToolAnswer> {
+pub(super) fn list(machine: &ServedMachine) -> anyhow::Result<ToolAnswer> {
     let mut scan = machine.scan.lock().unwrap_or_else(PoisonError::into_inner);
     let found = match &mut *scan {
         Some(scan) => scan.candidates(),
@@ -240,7 +240,7 @@ pub(super) fn explain(cause: Option<&str>) -> anyhow::Result<ToolAnswer> {
 }
 
 /// `doctor`.
-pub(super) fn doctor(machine: &Machine, pid: Option<u32>) -> anyhow::Result<ToolAnswer> {
+pub(super) fn doctor(machine: &ServedMachine, pid: Option<u32>) -> anyhow::Result<ToolAnswer> {
     let call = Call { pid, ..machine.settings.call.clone() };
     let settings = Settings { call, ..machine.settings.clone() };
     let mut findings = doctor::findings(&settings, machine.gpus(), |name| std::env::var_os(name))?;

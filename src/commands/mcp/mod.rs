@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet, LocalSet};
 
-use call::{Machine, ToolAnswer, failed, on_thread};
+use call::{ServedMachine, ToolAnswer, failed, on_thread};
 use pipes::{Line, Messages};
 
 use crate::config::Settings;
@@ -32,12 +32,12 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     if std::io::stdin().is_terminal() {
         errors::note("waiting for messages of an MCP client on standard input; Ctrl-C ends it");
     }
-    let machine = Arc::new(Machine::new(settings.clone()));
+    let machine = Arc::new(ServedMachine::new(settings.clone()));
     block_on(LocalSet::new().run_until(serve(machine)))?;
     Ok(ExitCode::DONE)
 }
 
-async fn serve(machine: Arc<Machine>) -> anyhow::Result<()> {
+async fn serve(machine: Arc<ServedMachine>) -> anyhow::Result<()> {
     let mut ending = EndSignals::listen()?;
     let messages = Messages::start()?;
     let mut lines = pipes::lines()?;
@@ -93,7 +93,7 @@ struct RunningCall {
 }
 
 struct Server {
-    machine: Arc<Machine>,
+    machine: Arc<ServedMachine>,
     out: mpsc::Sender<Value>,
     /// Held by all that runs, also by the threads of calls that were given up.
     slots: Arc<()>,
@@ -201,7 +201,7 @@ impl Server {
 
 /// What a call gives.
 async fn made(
-    machine: Arc<Machine>,
+    machine: Arc<ServedMachine>,
     slot: Arc<()>,
     call: ToolCall,
     progress: CallProgress,
@@ -259,7 +259,7 @@ mod tests {
 
     fn server() -> (Server, mpsc::Receiver<Value>) {
         let (out, messages) = mpsc::channel(16);
-        let (machine, slots) = (Arc::new(Machine::new(Settings::default())), Arc::new(()));
+        let (machine, slots) = (Arc::new(ServedMachine::new(Settings::default())), Arc::new(()));
         let server =
             Server { machine, out, slots, running: JoinSet::new(), calls: HashMap::new(), has_session: true };
         (server, messages)
