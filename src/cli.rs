@@ -17,7 +17,7 @@ use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
 use crate::imports::ImportFormat;
-use crate::outputs::explanation::{TOPICS, topic};
+use crate::outputs::explanation::{TOPICS, unknown};
 use crate::text::{nearest, shell_word};
 
 /// See what holds a training job back: the data loader, storage, the CPUs or the GPU.
@@ -113,6 +113,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Serve agents over standard input and output: the Model Context Protocol.
+    Mcp,
     /// Print a shell completion script.
     Completions {
         /// The shell.
@@ -174,6 +176,7 @@ impl Cli {
                     | Command::Import(_)
             )
         );
+        let serves = matches!(self.command, Some(Command::Mcp));
         let replays = matches!(
             self.command,
             Some(
@@ -187,8 +190,8 @@ impl Cli {
         );
         let said = |ids: &[&str]| ids.iter().find(|id| is_said(matches, id)).map(|id| format!("--{id}"));
         let on_existing = said(&["force", "append"]);
-        let of_a_live_job = self.pid().map(|_| "--pid".to_owned());
-        let of_a_live_job = of_a_live_job.or_else(|| said(&["interval", "duration", "iterations"]));
+        let of_one_job = self.pid().map(|_| "--pid".to_owned()).or_else(|| said(&["duration", "iterations"]));
+        let of_a_live_job = of_one_job.clone().or_else(|| said(&["interval"]));
         let why = if call.log.is_some() && !logs {
             format!("trainmon {word} writes no log: remove --log")
         } else if writes_a_file && call.append {
@@ -206,6 +209,8 @@ impl Cli {
             format!("{name} has no effect on a recording: remove {name}")
         } else if matches!(self.command, Some(Command::Export(_))) && call.iterations.is_some() {
             "trainmon export runs until it is stopped: remove -n, or use --duration".to_owned()
+        } else if let (Some(name), true) = (of_one_job, serves) {
+            format!("the client of trainmon {word} says what to watch: remove {name}")
         } else if starts_its_own && self.pid().is_some() {
             format!("trainmon {word} starts the process that it watches: remove --pid")
         } else {
@@ -414,16 +419,7 @@ impl TypedValueParser for CauseName {
 
     fn parse_ref(&self, command: &clap::Command, _: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
         let text = value.to_string_lossy();
-        if !causes::named(&text).is_empty() || topic(&text).is_some() {
-            return Ok(text.into_owned());
-        }
-        let near = causes::near(&text);
-        let hint = if near.is_empty() {
-            "trainmon explain lists all causes".to_owned()
-        } else {
-            format!("did you mean {}?", near.join(", "))
-        };
-        let message = format!("no cause is called `{}`: {hint}", crate::text::fit(&text, 40));
+        let Some(message) = unknown(&text) else { return Ok(text.into_owned()) };
         Err(clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command))
     }
 

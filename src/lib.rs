@@ -16,6 +16,7 @@ pub mod imports;
 pub mod jobs;
 pub mod leave;
 pub mod logging;
+pub mod mcp;
 pub mod outputs;
 pub mod pipeline;
 pub mod rates;
@@ -98,6 +99,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(Command::Demo { bottleneck, workers }) => commands::demo::run(&settings, *bottleneck, *workers),
         Some(Command::Doctor { json, .. }) => commands::doctor::run(&settings, *json),
         Some(Command::Explain { cause, json }) => commands::explain::run(cause.as_deref(), *json),
+        Some(Command::Mcp) => commands::mcp::run(&settings),
         Some(Command::Completions { shell }) => commands::shell::completions(*shell),
         Some(Command::Help { page }) => commands::shell::help(page.as_deref()),
         Some(Command::Man { page }) => commands::man::run(page.as_deref()),

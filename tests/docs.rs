@@ -13,6 +13,7 @@ use trainmon::cli::Cli;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::{self, Confirmed};
 use trainmon::diagnosis::verdict::Class;
+use trainmon::mcp::tools::{Argument, TOOLS};
 use trainmon::outputs::{csv, metrics};
 use trainmon::tui::keys::{TABLE, by_task};
 use trainmon::tui::pages::{Page, PageSpec};
@@ -233,6 +234,20 @@ fn every_metric_is_described() {
         }
         check_table("docs/export.md", &format!("### {of}"), &rows);
     }
+}
+
+#[test]
+fn every_tool_for_agents_is_listed() {
+    let mut rows = vec!["| tool | arguments | what it gives |".to_owned(), "|---|---|---|".to_owned()];
+    for tool in TOOLS {
+        let argument = |argument: &Argument| {
+            let optional = if argument.required { "" } else { "?" };
+            format!("`{}{optional}`: {}", argument.name, argument.description)
+        };
+        let arguments: Vec<String> = tool.arguments.iter().map(argument).collect();
+        rows.push(format!("| `{}` | {} | {} |", tool.name, arguments.join("<br>"), tool.description));
+    }
+    check_table("docs/mcp.md", "## Tools", &rows);
 }
 
 #[test]

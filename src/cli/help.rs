@@ -132,6 +132,14 @@ pub const HELP: &[CommandHelp] = &[
         ],
     },
     CommandHelp {
+        name: "mcp",
+        common: &["interval", "gpu"],
+        examples: &[
+            ("mcp", "what a client of the Model Context Protocol starts"),
+            ("mcp --no-stacks", "never start py-spy"),
+        ],
+    },
+    CommandHelp {
         name: "completions",
         common: &[],
         examples: &[

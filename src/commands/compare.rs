@@ -38,7 +38,8 @@ pub fn run(settings: &Settings, arguments: &CompareArgs) -> anyhow::Result<ExitC
     }
 }
 
-fn compared<'r>(path: &Path, read: &'r ReadRun) -> ComparedRun<'r> {
+/// One of the two runs, called like its file.
+pub(super) fn compared<'r>(path: &Path, read: &'r ReadRun) -> ComparedRun<'r> {
     ComparedRun {
         name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
         run: &read.run,

@@ -18,6 +18,7 @@ use crate::errors::{self, ExitCode};
 use crate::jobs::session::{EndSignals, Session, block_on};
 use crate::outputs::text;
 use crate::pipeline::{Pipeline, Tick};
+use crate::sample::Sample;
 use crate::sources::processes;
 use crate::sources::recording::Recording;
 use crate::streams::Stream;
@@ -32,7 +33,7 @@ const RENEWED: Duration = Duration::from_secs(1);
 /// Watches the target, or replays a recording of it, and prints the verdict.
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let verdict = match &arguments.replay {
-        Some(path) => replay(settings, path)?,
+        Some(path) => replay(settings, path, |_| true)?.0,
         None => live(settings, arguments)?,
     };
     if arguments.json {
@@ -67,14 +68,19 @@ fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
 }
 
-/// The verdict of a recording. What is missing at its end is told on standard error.
-fn replay(settings: &Settings, path: &Path) -> anyhow::Result<Arc<Verdict>> {
+/// The verdict of a recording, with a note of what is missing at its end, which is told on standard error, too. `each` sees the
+/// samples, and says whether to go on.
+pub(super) fn replay(
+    settings: &Settings,
+    path: &Path,
+    mut each: impl FnMut(&Sample) -> bool,
+) -> anyhow::Result<(Arc<Verdict>, Option<String>)> {
     let mut recording = Recording::open(path).with_context(|| format!("recording {}", path.display()))?;
     let pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
     let mut damage = None;
     let whole = recording.by_ref().map_while(|sample| sample.map_err(|error| damage = Some(error)).ok());
-    let Ok(verdict) = pipeline.last_verdict(whole.map(Ok::<_, Infallible>));
-    Ok(super::with_its_end(verdict, recording.ended_early(damage.as_ref()), path)?.0)
+    let Ok(verdict) = pipeline.last_verdict(whole.take_while(|sample| each(sample)).map(Ok::<_, Infallible>));
+    super::with_its_end(verdict, recording.ended_early(damage.as_ref()), path)
 }
 
 fn live(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Arc<Verdict>> {
@@ -170,7 +176,7 @@ impl Progress {
 }
 
 /// What the line says.
-fn progress(pid: u32, remaining: Option<Duration>, verdict: Option<&Verdict>) -> String {
+pub(super) fn progress(pid: u32, remaining: Option<Duration>, verdict: Option<&Verdict>) -> String {
     let left = remaining.map(|left| format!(" · {} left", duration(left.as_secs_f64().round())));
     let so_far = verdict.filter(|verdict| verdict.class != Class::Unknown).map(|verdict| {
         let heading = verdict.heading();

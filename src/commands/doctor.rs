@@ -81,18 +81,22 @@ fn finding((what, (state, detail, fix)): (&'static str, Told)) -> DoctorFinding 
 /// # Errors
 /// No such process (with `--pid`), or standard output cannot be written.
 pub fn run(settings: &Settings, as_json: bool) -> anyhow::Result<ExitCode> {
-    let nvml_lib = settings.nvml_lib.clone();
-    let gpu = move || {
-        let mut reader = crate::sources::gpu::open(nvml_lib.as_deref(), None)?;
-        reader.read(crate::sources::simulated_device::monotonic_ns())
-    };
-    let findings = findings(settings, gpu, |name| std::env::var_os(name))?;
+    let findings = findings(settings, gpus(settings), |name| std::env::var_os(name))?;
     if as_json {
         return super::print_json(&serde_json::json!({
             "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "pid": settings.call.pid, "findings": findings,
         }));
     }
     super::print(render(&findings, settings.call.pid))
+}
+
+/// What NVML reports. It may hang.
+pub(super) fn gpus(settings: &Settings) -> impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static {
+    let nvml_lib = settings.nvml_lib.clone();
+    move || {
+        let mut reader = crate::sources::gpu::open(nvml_lib.as_deref(), None)?;
+        reader.read(crate::sources::simulated_device::monotonic_ns())
+    }
 }
 
 /// Looks at everything. `gpu` may hang; it gets a thread of its own.

@@ -1,31 +1,34 @@
 //! `trainmon explain`: what the causes of verdicts mean, what to do, how each is recognized, and how to read a wait chain.
 //! Needs no process.
 
+use serde_json::Value;
+
 use crate::diagnosis::causes::{self, CauseSpec};
 use crate::errors::ExitCode;
 use crate::outputs::explanation;
 
-/// Prints the list of classes and causes, those of one class, or everything about one cause or topic.
+/// Prints the list of classes and causes, those of one class, or everything about one cause or topic. A name that does not
+/// exist was refused by the command line.
 pub fn run(cause: Option<&str>, as_json: bool) -> anyhow::Result<ExitCode> {
+    let (text, json) = explained(cause);
+    if as_json { super::print_json(&json) } else { super::print(text) }
+}
+
+/// The same as text and as JSON.
+pub(super) fn explained(cause: Option<&str>) -> (String, Value) {
     if let Some(topic) = cause.and_then(explanation::topic) {
-        return match as_json {
-            true => super::print_json(&explanation::topic_json(topic)),
-            false => super::print(explanation::topic_page(topic)),
-        };
+        return (explanation::topic_page(topic), explanation::topic_json(topic));
     }
-    // A name that does not exist was refused by the command line.
     let asked: Vec<&CauseSpec> = match cause {
         Some(text) => causes::named(text),
         None => causes::all().chain(causes::states()).collect(),
     };
-    if as_json {
-        return super::print_json(&explanation::json(asked));
-    }
+    let json = explanation::json(asked.iter().copied());
     let first = asked.first().map(|cause| cause.name);
     let text = if asked.iter().any(|cause| Some(cause.name) != first) {
         explanation::list(asked)
     } else {
         asked.into_iter().map(explanation::page).collect::<Vec<_>>().join("\n")
     };
-    super::print(text)
+    (text, json)
 }

@@ -14,6 +14,7 @@ pub mod import;
 pub mod live;
 pub mod log;
 pub mod man;
+pub mod mcp;
 mod output;
 pub mod pick;
 pub mod pick_screen;

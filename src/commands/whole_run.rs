@@ -14,6 +14,7 @@ use crate::history::digest::{self, Digested};
 use crate::history::logged::LoggedRun;
 use crate::history::run::WholeRun;
 use crate::pipeline::Pipeline;
+use crate::sample::Sample;
 use crate::sample::recording::Header;
 use crate::sources::log_file::LogFile;
 use crate::sources::recording::Recording;
@@ -35,14 +36,25 @@ pub struct ReadRun {
 
 /// Reads the run in this file. What is missing at its end is told on standard error, too.
 pub fn read(settings: &Settings, path: &Path) -> anyhow::Result<ReadRun> {
+    // Other GPUs give other verdicts.
+    read_each(settings, path, settings.gpus.is_none(), |_| true)
+}
+
+/// Reads the run in this file, with the help of its digests or without. `each` sees the samples that are read, and says whether
+/// to go on.
+pub fn read_each(
+    settings: &Settings,
+    path: &Path,
+    digests: bool,
+    mut each: impl FnMut(&Sample) -> bool,
+) -> anyhow::Result<ReadRun> {
     let about = || format!("recording {}", path.display());
     let file = Recording::file(path).with_context(about)?;
     if !is_compressed(&file).with_context(about)? {
         return read_log(file, path);
     }
     let mut recording = Recording::new(file.try_clone()?).with_context(about)?;
-    // Other GPUs give other verdicts.
-    let digested = if settings.gpus.is_none() { by_digests(&file, &recording.header) } else { None };
+    let digested = if digests { by_digests(&file, &recording.header) } else { None };
     let (mut run, last) = match digested {
         Some(ByDigests { run, rest: None }) => return Ok(ReadRun { run, header: recording.header, note: None }),
         Some(ByDigests { run, rest: Some(rest) }) => {
@@ -55,6 +67,7 @@ pub fn read(settings: &Settings, path: &Path) -> anyhow::Result<ReadRun> {
     let mut damage = None;
     for sample in recording.by_ref() {
         match sample {
+            Ok(sample) if !each(&sample) => break,
             Ok(sample) => {
                 let is_new = last.is_none_or(|last| sample.sequence > last);
                 let tick = pipeline.push(Arc::new(sample));
@@ -131,8 +144,10 @@ mod tests {
     use std::io::Read;
 
     use super::*;
+    use crate::diagnosis::Verdict;
     use crate::outputs::recording::Recorder;
-    use crate::sample::{HostSample, Sample};
+    use crate::pipeline::Tick;
+    use crate::sample::HostSample;
 
     /// A recording of so many seconds, with digests or without.
     fn recording(seconds: u64, digests: bool) -> Vec<u8> {
@@ -191,6 +206,36 @@ mod tests {
         let (watched_s, note) = seconds(&bytes[..cut]).unwrap();
         assert!((899.0..999.0).contains(&watched_s), "{watched_s}");
         assert!(note.is_some_and(|note| note.contains(&format!("after {} samples", watched_s + 1.0))));
+    }
+
+    #[test]
+    fn without_its_digests_a_recording_is_judged_anew() {
+        let header = Header { schema: 2, trainmon: env!("CARGO_PKG_VERSION").into(), ..Header::default() };
+        let mut pipeline = Pipeline::of_recording(&header, None);
+        let mut recorder = Recorder::new(Vec::new(), &header).unwrap();
+        for second in 0..20 {
+            let monotonic_ns = second * 1_000_000_000;
+            let sample =
+                Sample { sequence: second, unix_ms: second as i64 * 1000, monotonic_ns, ..Sample::default() };
+            let tick = pipeline.push(Arc::new(sample.clone()));
+            let verdict = Arc::new(Verdict { summary: "Delete everything.".into(), ..(*tick.verdict).clone() });
+            recorder.digest(&Tick { verdict, ..(*tick).clone() });
+            recorder.write(&sample).unwrap();
+        }
+        recorder.flush().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), recorder.out).unwrap();
+        let settings = Settings::default();
+        let summary = |read: ReadRun| read.run.verdict().map(|(verdict, _)| verdict.summary.clone()).unwrap();
+        assert_eq!(summary(read(&settings, file.path()).unwrap()), "Delete everything.");
+        let mut samples = 0;
+        let count = |_: &Sample| {
+            samples += 1;
+            true
+        };
+        let told = summary(read_each(&settings, file.path(), false, count).unwrap());
+        assert_ne!(told, "Delete everything.");
+        assert_eq!(samples, 20);
     }
 
     #[test]

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::text::WIDTH;
-use crate::diagnosis::causes::CauseSpec;
+use crate::diagnosis::causes::{self, CauseSpec};
 use crate::diagnosis::verdict::Class;
-use crate::text::wrap_hanging;
+use crate::text::{fit, wrap_hanging};
 
 /// A page on how to read a part of the verdict.
 #[derive(Debug)]
@@ -86,6 +86,20 @@ pub const TOPICS: [Topic; 1] = [Topic {
 pub fn topic(name: &str) -> Option<&'static Topic> {
     let name = name.trim().to_lowercase();
     TOPICS.iter().find(|topic| topic.name == name)
+}
+
+/// What to say of a name that is neither a cause, a class nor a topic.
+pub fn unknown(name: &str) -> Option<String> {
+    if !causes::named(name).is_empty() || topic(name).is_some() {
+        return None;
+    }
+    let near = causes::near(name);
+    let hint = if near.is_empty() {
+        "trainmon explain lists all causes".to_owned()
+    } else {
+        format!("did you mean {}?", near.join(", "))
+    };
+    Some(format!("no cause is called `{}`: {hint}", fit(name, 40)))
 }
 
 /// Where the text of a topic's line begins.
@@ -248,7 +262,7 @@ fn joined(lines: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::causes::{self, Cause};
+    use crate::diagnosis::causes::Cause;
 
     #[test]
     fn one_page_as_it_is_printed() {

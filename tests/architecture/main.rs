@@ -42,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("config", &["rates", "outputs", "tui"]),
     ("cli", &["config", "diagnosis", "imports", "outputs"]),
     ("demo", &["cli", "sources"]),
+    ("mcp", &["config"]),
 ];
 const EVERYONE: [&str; 6] = ["text", "errors", "signals", "streams", "trust", "zone"];
 /// What wires the others together, and is not limited.

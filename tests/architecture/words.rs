@@ -84,6 +84,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("src/commands/doctor/host.rs", "cores", "physical cores"),
     ("src/diagnosis/ceiling.rs", "device", "a word of the JSON"),
     ("src/diagnosis/chain/node.rs", "device|data worker", "words of the JSON"),
+    ("src/mcp/untrusted.rs", "data worker", "a word of the JSON"),
     ("docs/threat-model.md", "as logrotate does", "the name of a test"),
 ];
 

@@ -13,6 +13,7 @@ mod files;
 mod foreign_text;
 mod import;
 mod limits;
+mod mcp;
 mod outcome;
 #[path = "../support/process.rs"]
 mod process;

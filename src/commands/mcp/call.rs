@@ -1,0 +1,311 @@
+//! What each tool does: the same as the command of its name, with marks around all text from other programs.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::commands::whole_run::{self, ReadRun};
+use crate::commands::{attach_options, compare, diagnose, doctor, explain, places};
+use crate::config::{Call, Settings};
+use crate::diagnosis::Verdict;
+use crate::errors::{self, Failure};
+use crate::jobs::JobCandidate;
+use crate::jobs::candidates::scan::Scan;
+use crate::jobs::session::{EndSignals, Session, SessionOptions};
+use crate::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
+use crate::outputs::comparison::Comparison;
+use crate::outputs::run_report::RunReport;
+use crate::outputs::{explanation, markdown, text};
+use crate::sample::{GpuSample, Sample, SourceState, SourceStatus};
+use crate::text::format::{bytes, duration};
+use crate::tui::labels::counted;
+use crate::zone;
+
+/// How long `list` waits for a driver.
+const GPU_WAIT: Duration = Duration::from_secs(2);
+/// Between the first two scans: rates need two.
+const BETWEEN_SCANS: Duration = Duration::from_millis(500);
+/// So many calls of `doctor` may wait for the driver.
+const DRIVER_CALLS: usize = 4;
+/// Progress is told this often.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// Checks of `doctor` that say nothing but trainmon's own words.
+const OWN_CHECKS: [&str; 9] =
+    ["rights", "descriptors", "pressure", "syscall", "wchan", "io", "fd", "maps", "namespace"];
+
+/// What calls share. A driver that hangs keeps the thread that asks it, so calls do not each ask it anew.
+#[derive(Debug)]
+pub(super) struct ServedMachine {
+    pub(super) settings: Settings,
+    /// From the first `list` on.
+    scan: Mutex<Option<Scan>>,
+    /// Held by each `doctor` that asks the driver.
+    driver: Arc<()>,
+}
+
+impl ServedMachine {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings, scan: Mutex::new(None), driver: Arc::new(()) }
+    }
+
+    /// What NVML reports to `doctor`.
+    fn gpus(&self) -> impl FnOnce() -> Result<GpuSample, SourceStatus> + Send + 'static {
+        let (gpus, driver) = (doctor::gpus(&self.settings), Arc::clone(&self.driver));
+        move || {
+            if Arc::strong_count(&driver) > DRIVER_CALLS {
+                return Err(SourceStatus::new(SourceState::Hung, "the driver has not answered earlier calls"));
+            }
+            gpus()
+        }
+    }
+}
+
+/// What a tool gives.
+#[derive(Debug)]
+pub(super) struct ToolAnswer {
+    text: String,
+    json: Option<Value>,
+}
+
+impl ToolAnswer {
+    /// One with marks in it, which it explains.
+    fn noted(text: &str, mut json: Option<Value>) -> Self {
+        if let Some(Value::Object(json)) = &mut json {
+            json.insert("untrusted".to_owned(), NOTE.into());
+        }
+        Self { text: format!("{NOTE}\n\n{text}"), json }
+    }
+
+    /// The result of `tools/call`.
+    pub(super) fn result(self) -> Value {
+        let mut result = json!({ "content": [{ "type": "text", "text": self.text }], "isError": false });
+        if let (Some(json), Some(result)) = (self.json, result.as_object_mut()) {
+            result.insert("structuredContent".to_owned(), json);
+        }
+        result
+    }
+}
+
+/// The result of a tool that has failed, in one line. What only trainmon's own words are in is not marked.
+pub(super) fn failed(tool: &str, error: &anyhow::Error) -> Value {
+    let sentence = errors::sentence(error);
+    let is_own = error.chain().any(|cause| cause.is::<Failure>());
+    let why = if is_own { errors::printable(&sentence) } else { quote(&sentence, REASON_MAX) };
+    let mut content = vec![json!({ "type": "text", "text": format!("{tool}: {why}") })];
+    if !is_own {
+        content.push(json!({ "type": "text", "text": NOTE }));
+    }
+    json!({ "content": content, "isError": true })
+}
+
+/// Does something that may take long on a thread of its own: none of tokio's, which panics where no thread can be started. Where
+/// the answer is not awaited any more, the work is told so. `slot` is held until it ends.
+pub(super) async fn on_thread(
+    slot: Arc<()>,
+    work: impl FnOnce(&dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> + Send + 'static,
+) -> anyhow::Result<ToolAnswer> {
+    let (send, answer) = oneshot::channel();
+    let run = move || {
+        let made = work(&|| !send.is_closed());
+        drop(slot);
+        let _ = send.send(made);
+    };
+    thread::Builder::new().name("tm-mcp-call".to_owned()).spawn(run).context("cannot start a thread")?;
+    answer.await.unwrap_or_else(|_| Err(Failure::failed("the tool has stopped; trainmon's log says why").into()))
+}
+
+/// `list`.
+pub(super) fn list(machine: &ServedMachine) -> anyhow::Result<ToolAnswer> {
+    let mut scan = machine.scan.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = match &mut *scan {
+        Some(scan) => scan.candidates(),
+        none => {
+            let first = none.insert(Scan::new(places(&machine.settings), GPU_WAIT));
+            first.candidates();
+            thread::sleep(BETWEEN_SCANS);
+            first.candidates()
+        }
+    };
+    drop(scan);
+    let mut list: Vec<Value> = found.iter().map(listed).collect();
+    let mut lines = vec![match found.len() {
+        0 => "No training process found. `diagnose` watches any other process by its PID.".to_owned(),
+        count => format!("{} may be training:", counted(count, "process", "processes")),
+    }];
+    let foreign = ForeignTexts::default();
+    for (value, candidate) in list.iter_mut().zip(&found) {
+        foreign.mark_result(value, &mut []);
+        let field = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let facts = [
+            candidate.gpu_memory_bytes.map(|held| format!("GPU {}", bytes(Some(held).filter(|held| *held > 0)))),
+            candidate.cpu_pct.map(|pct| format!("CPU {pct:.0}%")),
+            Some(candidate.workers as usize)
+                .filter(|count| *count > 0)
+                .map(|count| counted(count, "worker", "workers")),
+            field("library"),
+            candidate.age_s.map(|age_s| format!("for {}", duration(age_s as f64))),
+            field("user").map(|user| format!("user {user}")),
+        ];
+        let facts: Vec<String> = facts.into_iter().flatten().collect();
+        lines.push(format!("PID {}: {}, {}", candidate.pid, field("command").unwrap_or_default(), facts.join(", ")));
+    }
+    Ok(ToolAnswer::noted(&lines.join("\n"), Some(json!({ "processes": list }))))
+}
+
+fn listed(candidate: &JobCandidate) -> Value {
+    json!({
+        "pid": candidate.pid,
+        "user": candidate.user,
+        "command": candidate.command,
+        "age_s": candidate.age_s,
+        "cpu_pct": candidate.cpu_pct,
+        "rss_bytes": candidate.rss_bytes,
+        "gpu_memory_bytes": candidate.gpu_memory_bytes,
+        "gpu_pct": candidate.gpu_pct,
+        "workers": candidate.workers,
+        "library": candidate.library_name(),
+    })
+}
+
+/// `diagnose` of a process. Tells how many seconds have passed, and what is known so far.
+pub(super) async fn watch(
+    settings: &Settings,
+    (pid, duration): (u32, Duration),
+    progress: impl Fn(f64, String),
+) -> anyhow::Result<ToolAnswer> {
+    let options = attach_options(settings, pid, None);
+    let mut session = Session::attach(SessionOptions { duration: Some(duration), iterations: None, ..options })?;
+    let mut clock = tokio::time::interval(TOLD_EVERY);
+    let (mut never, mut foreign) = (EndSignals::never(), ForeignTexts::default());
+    let mut verdict: Option<Arc<Verdict>> = None;
+    loop {
+        tokio::select! {
+            tick = session.next_before_end(&mut never) => {
+                let Some(tick) = tick else { break };
+                foreign.add_all(&*tick.sample);
+                verdict = Some(Arc::clone(&tick.verdict));
+            }
+            _ = clock.tick() => {
+                let left = session.remaining();
+                let passed = duration.saturating_sub(left.unwrap_or_default()).as_secs_f64();
+                progress(passed, diagnose::progress(pid, left, verdict.as_deref()));
+            }
+        }
+    }
+    let verdict = verdict.ok_or_else(|| Failure::failed("no verdict: stopped before the first sample"))?;
+    let ended = format!("Process {pid} ended after {:.0} s; the verdict covers that time.", verdict.observed_s);
+    verdict_answer(&verdict, foreign, session.has_ended().then_some(ended))
+}
+
+/// `diagnose` of a recording.
+pub(super) fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
+    let mut foreign = ForeignTexts::default();
+    let (verdict, missing) = diagnose::replay(settings, path, |sample| collect(&mut foreign, sample, is_wanted))?;
+    let missing = missing.map(|why| quote(&why, REASON_MAX));
+    verdict_answer(&verdict, foreign, missing.map(|why| format!("The recording: {why}")))
+}
+
+/// Keeps the texts of a sample, and says whether to go on.
+fn collect(foreign: &mut ForeignTexts, sample: &Sample, is_wanted: &dyn Fn() -> bool) -> bool {
+    foreign.add_all(sample);
+    is_wanted()
+}
+
+/// A verdict as text and JSON, with a note above the text.
+fn verdict_answer(verdict: &Verdict, mut foreign: ForeignTexts, note: Option<String>) -> anyhow::Result<ToolAnswer> {
+    let mut json = serde_json::to_value(verdict)?;
+    foreign.add_fields(&json);
+    let mut page = [text::page(verdict, whole_page())];
+    foreign.mark_result(&mut json, &mut page);
+    let note = note.map(|note| note + "\n\n").unwrap_or_default();
+    Ok(ToolAnswer::noted(&format!("{note}{}", page.concat()), Some(json)))
+}
+
+fn whole_page() -> text::Style {
+    text::Style { full: true, width: usize::MAX, ..text::Style::default() }
+}
+
+/// `explain`: all of it is trainmon's own.
+pub(super) fn explain(cause: Option<&str>) -> anyhow::Result<ToolAnswer> {
+    if let Some(unknown) = cause.and_then(explanation::unknown) {
+        return Err(Failure::failed(unknown).into());
+    }
+    let (text, json) = explain::explained(cause);
+    Ok(ToolAnswer { text, json: Some(json) })
+}
+
+/// `doctor`.
+pub(super) fn doctor(machine: &ServedMachine, pid: Option<u32>) -> anyhow::Result<ToolAnswer> {
+    let call = Call { pid, ..machine.settings.call.clone() };
+    let settings = Settings { call, ..machine.settings.clone() };
+    let mut findings = doctor::findings(&settings, machine.gpus(), |name| std::env::var_os(name))?;
+    // There is no screen to show.
+    findings.retain(|finding| finding.what != "terminal");
+    // What fixes the machine names nothing that a job has chosen.
+    let is_machine = pid.is_none() && settings.proc_root == Path::new("/proc");
+    let mut lines = Vec::new();
+    for finding in &mut findings {
+        if !OWN_CHECKS.contains(&finding.what) {
+            finding.detail = quote(&finding.detail, REASON_MAX);
+            finding.fix = finding.fix.take().map(|fix| if is_machine { fix } else { quote(&fix, REASON_MAX) });
+        }
+        let fix = finding.fix.as_ref().map(|fix| format!("; fix: {fix}")).unwrap_or_default();
+        lines.push(format!("{}: {}: {}{fix}", finding.what, finding.state.word(), finding.detail));
+    }
+    let json = json!({ "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "pid": pid, "findings": findings });
+    Ok(ToolAnswer::noted(&lines.join("\n"), Some(json)))
+}
+
+/// Reads a run from its samples: the digests of a recording hold sentences, which a recording from elsewhere may have from
+/// anyone.
+fn read(
+    settings: &Settings,
+    path: &Path,
+    foreign: &mut ForeignTexts,
+    is_wanted: &dyn Fn() -> bool,
+) -> anyhow::Result<ReadRun> {
+    let read = whole_run::read_each(settings, path, false, |sample| collect(foreign, sample, is_wanted))?;
+    foreign.add_command(&read.header.command);
+    if read.header.trainmon != env!("CARGO_PKG_VERSION") {
+        foreign.add(&read.header.trainmon, true);
+    }
+    foreign.add_fields(&serde_json::to_value(&read.run.environment)?);
+    read.note.iter().for_each(|note| foreign.add(note, true));
+    if let Some((verdict, _)) = read.run.verdict() {
+        foreign.add_fields(&serde_json::to_value(&**verdict)?);
+    }
+    Ok(read)
+}
+
+/// `report`.
+pub(super) fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
+    let mut foreign = ForeignTexts::default();
+    let ReadRun { run, header, note } = read(settings, path, &mut foreign, is_wanted)?;
+    let report = RunReport { run: &run, header: &header, note, zone: zone::local(), price: settings.price.clone() };
+    let mut page = markdown::run(&report);
+    foreign.mark(&mut [&mut page]);
+    Ok(ToolAnswer::noted(&page, None))
+}
+
+/// `compare`.
+pub(super) fn compare(
+    settings: &Settings,
+    paths: [&Path; 2],
+    is_wanted: &dyn Fn() -> bool,
+) -> anyhow::Result<ToolAnswer> {
+    let mut foreign = ForeignTexts::default();
+    let [before, after] = paths.map(|path| read(settings, path, &mut foreign, is_wanted));
+    let (before, after) = (before?, after?);
+    let [before_path, after_path] = paths;
+    let comparison = Comparison::new(compare::compared(before_path, &before), compare::compared(after_path, &after));
+    let mut json = serde_json::to_value(comparison.json())?;
+    foreign.add_fields(&json);
+    let mut page = [text::comparison(&comparison, whole_page())];
+    foreign.mark_result(&mut json, &mut page);
+    Ok(ToolAnswer::noted(&page.concat(), Some(json)))
+}

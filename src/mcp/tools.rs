@@ -1,0 +1,315 @@
+//! The tools: what each does and takes, as clients and the documentation list them, and a call with its arguments checked.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::jsonrpc::{INVALID_PARAMS, RpcError, echo};
+use crate::config::{DIAGNOSE_DURATION, PID_MAX};
+
+/// `diagnose` watches no longer, seconds.
+const WATCH_MAX_S: u32 = 600;
+
+/// One tool.
+#[derive(Debug)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// The same for a person.
+    title: &'static str,
+    /// What it does and gives.
+    pub description: &'static str,
+    /// Its arguments.
+    pub arguments: &'static [Argument],
+}
+
+/// One argument of a tool.
+#[derive(Debug)]
+pub struct Argument {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub description: &'static str,
+    /// Whether the tool needs it.
+    pub required: bool,
+    kind: ArgumentKind,
+}
+
+#[derive(Debug)]
+enum ArgumentKind {
+    Text,
+    /// From 1 to this.
+    Number(u32),
+}
+
+const fn text(name: &'static str, description: &'static str, required: bool) -> Argument {
+    Argument { name, description, required, kind: ArgumentKind::Text }
+}
+
+const fn number(name: &'static str, description: &'static str, most: u32) -> Argument {
+    Argument { name, description, required: false, kind: ArgumentKind::Number(most) }
+}
+
+/// All of them.
+pub const TOOLS: &[ToolSpec] = &[
+    ToolSpec {
+        name: "list",
+        title: "List training processes",
+        description: "Find the processes of this machine that may be training, GPU users first: PID, user, command, age, CPU use, \
+            GPU memory, data-loader workers.",
+        arguments: &[],
+    },
+    ToolSpec {
+        name: "diagnose",
+        title: "Diagnose a training job",
+        description: "Watch a running job, or read a recording, and say what holds it back: the cause with its confidence, \
+            evidence, wait chain, workers, and advice with its gain. The job is not changed.",
+        arguments: &[
+            number("pid", "The process to watch, with all that it starts. Give this or `replay`.", PID_MAX),
+            number(
+                "duration_s",
+                "Seconds to watch, 20 unless given. The first verdict needs a few, a sure one 10 to 30.",
+                WATCH_MAX_S,
+            ),
+            text("replay", "Path of a recording made by `trainmon record`, instead of `pid`.", false),
+        ],
+    },
+    ToolSpec {
+        name: "explain",
+        title: "Explain a cause",
+        description: "What a cause of a verdict means, how it is recognized, its limits, and what to do. Without an argument: a \
+            list of all causes.",
+        arguments: &[text("cause", "A cause, a class, or class/cause; `chain` explains the wait chain.", false)],
+    },
+    ToolSpec {
+        name: "doctor",
+        title: "Check what can be read",
+        description: "What trainmon can read on this machine, what it cannot, and the command that fixes it.",
+        arguments: &[number("pid", "Also check the access to this process.", PID_MAX)],
+    },
+    ToolSpec {
+        name: "report",
+        title: "Report on a run",
+        description: "A whole run as Markdown: its verdicts over time, cost, advice, wait chain, workers, environment.",
+        arguments: &[text(
+            "file",
+            "Path of a recording made by `trainmon record`, or of a log made by `trainmon --log`.",
+            true,
+        )],
+    },
+    ToolSpec {
+        name: "compare",
+        title: "Compare two runs",
+        description: "What changed between two runs, and by how much: step time with its 99% interval, verdicts, workers, \
+            resources, environment.",
+        arguments: &[
+            text("before", "Path of the recording or log of the first run.", true),
+            text("after", "Path of the recording or log of the second run.", true),
+        ],
+    },
+];
+
+impl ToolSpec {
+    /// The tool as `tools/list` shows it.
+    fn listed(&self) -> Value {
+        let properties: Map<String, Value> = self.arguments.iter().map(|argument| {
+            let schema = match argument.kind {
+                ArgumentKind::Text => json!({ "type": "string", "description": argument.description }),
+                ArgumentKind::Number(most) => {
+                    json!({ "type": "integer", "minimum": 1, "maximum": most, "description": argument.description })
+                }
+            };
+            (argument.name.to_owned(), schema)
+        }).collect();
+        let required: Vec<_> = self.arguments.iter().filter(|one| one.required).map(|one| one.name).collect();
+        json!({
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": {
+                "type": "object",
+                "properties": properties,
+                "required": required,
+                "additionalProperties": false,
+            },
+            "annotations": {
+                "title": self.title,
+                "readOnlyHint": true,
+                "destructiveHint": false,
+                "idempotentHint": true,
+                "openWorldHint": false,
+            },
+        })
+    }
+}
+
+/// The result of `tools/list`.
+pub fn list() -> Value {
+    json!({ "tools": TOOLS.iter().map(ToolSpec::listed).collect::<Vec<_>>() })
+}
+
+/// What `diagnose` looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Watched {
+    /// A process, for so long.
+    Process(u32, Duration),
+    /// A recording.
+    Recording(PathBuf),
+}
+
+/// A call with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolCall {
+    /// `list`.
+    List,
+    /// `diagnose`.
+    Diagnose(Watched),
+    /// `explain`, a cause or all.
+    Explain(Option<String>),
+    /// `doctor`, also for this process.
+    Doctor(Option<u32>),
+    /// `report` on this file.
+    Report(PathBuf),
+    /// `compare`, the first run with the second.
+    Compare(PathBuf, PathBuf),
+}
+
+impl ToolCall {
+    /// The call that the parameters of `tools/call` ask for; or what is wrong with the arguments, in one line, which an agent
+    /// can act on.
+    ///
+    /// # Errors
+    /// There is no such tool, or the parameters are of another kind.
+    pub fn from_params(params: &Map<String, Value>) -> Result<Result<Self, String>, RpcError> {
+        let refuse = |message: &str| RpcError::new(INVALID_PARAMS, message);
+        let name = params.get("name").and_then(Value::as_str);
+        let name = name.ok_or_else(|| refuse("`name` must be the name of a tool"))?;
+        let tool = TOOLS.iter().find(|tool| tool.name == name);
+        let tool = tool.ok_or_else(|| refuse(&format!("no tool is called `{}`", echo(name))))?;
+        let arguments = match params.get("arguments") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(arguments)) => arguments.clone(),
+            Some(_) => return Err(refuse("`arguments` must be an object")),
+        };
+        Ok(tool.check(&arguments).and_then(|()| Self::from_arguments(name, &arguments)))
+    }
+
+    /// The call with arguments that were checked.
+    fn from_arguments(tool: &str, arguments: &Map<String, Value>) -> Result<Self, String> {
+        let text = |name: &str| arguments.get(name).and_then(Value::as_str).map(str::to_owned);
+        let path = |name: &str| text(name).map(PathBuf::from).unwrap_or_default();
+        let number =
+            |name: &str| arguments.get(name).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
+        Ok(match tool {
+            "diagnose" => Self::Diagnose(match (number("pid"), number("duration_s"), text("replay")) {
+                (Some(pid), seconds, None) => {
+                    let duration = seconds.map_or(DIAGNOSE_DURATION, |seconds| Duration::from_secs(seconds.into()));
+                    Watched::Process(pid, duration)
+                }
+                (None, None, Some(_)) => Watched::Recording(path("replay")),
+                (_, _, Some(_)) => {
+                    return Err(
+                        "`pid` and `duration_s` have no effect on a recording: give `replay` alone".to_owned()
+                    );
+                }
+                _ => return Err("give `pid` (the tool `list` finds it), or `replay` for a recording".to_owned()),
+            }),
+            "explain" => Self::Explain(text("cause")),
+            "doctor" => Self::Doctor(number("pid")),
+            "report" => Self::Report(path("file")),
+            "compare" => Self::Compare(path("before"), path("after")),
+            _ => Self::List,
+        })
+    }
+}
+
+impl ToolSpec {
+    /// Whether these are arguments of the tool.
+    fn check(&self, arguments: &Map<String, Value>) -> Result<(), String> {
+        for (name, value) in arguments {
+            let known = self.arguments.iter().find(|argument| argument.name == name);
+            let known = known.ok_or_else(|| format!("no argument is called `{}`", echo(name)))?;
+            match known.kind {
+                ArgumentKind::Text if value.is_string() => {}
+                ArgumentKind::Text => return Err(format!("`{name}` must be a text")),
+                ArgumentKind::Number(most)
+                    if value.as_u64().is_some_and(|value| (1..=most.into()).contains(&value)) => {}
+                ArgumentKind::Number(most) => {
+                    return Err(format!("`{name}` must be a whole number from 1 to {most}"));
+                }
+            }
+        }
+        let missing =
+            self.arguments.iter().find(|argument| argument.required && !arguments.contains_key(argument.name));
+        missing.map_or(Ok(()), |argument| Err(format!("`{}` is missing", argument.name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(name: &str, arguments: Value) -> Result<ToolCall, String> {
+        let params = json!({ "name": name, "arguments": arguments });
+        ToolCall::from_params(params.as_object().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn arguments_are_checked() {
+        assert_eq!(call("list", json!({})), Ok(ToolCall::List));
+        let process = |pid, seconds| Ok(ToolCall::Diagnose(Watched::Process(pid, Duration::from_secs(seconds))));
+        assert_eq!(call("diagnose", json!({ "pid": 7 })), process(7, 20));
+        assert_eq!(call("diagnose", json!({ "pid": 7, "duration_s": 600 })), process(7, 600));
+        assert!(matches!(
+            call("diagnose", json!({ "replay": "x.tmz" })),
+            Ok(ToolCall::Diagnose(Watched::Recording(_)))
+        ));
+        for (name, arguments, said) in [
+            ("list", json!({ "x": 1 }), "no argument is called `x`"),
+            ("diagnose", json!({}), "give `pid`"),
+            ("diagnose", json!({ "pid": 0 }), "from 1 to 4194304"),
+            ("diagnose", json!({ "pid": -1 }), "whole number"),
+            ("diagnose", json!({ "pid": "7" }), "whole number"),
+            ("diagnose", json!({ "replay": 7 }), "must be a text"),
+            ("diagnose", json!({ "pid": 7, "duration_s": 601 }), "from 1 to 600"),
+            ("diagnose", json!({ "pid": 7, "replay": "x" }), "`replay` alone"),
+            ("doctor", json!({ "pid": 9_999_999 }), "from 1 to"),
+            ("report", json!({}), "`file` is missing"),
+            ("compare", json!({ "before": "x" }), "`after` is missing"),
+        ] {
+            let refused = call(name, arguments).unwrap_err();
+            assert!(refused.contains(said), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_call_is_an_error_of_the_protocol() {
+        for params in
+            [json!({}), json!({ "name": 7 }), json!({ "name": "kill" }), json!({ "name": "list", "arguments": [] })]
+        {
+            assert_eq!(
+                ToolCall::from_params(params.as_object().unwrap()).unwrap_err().code,
+                INVALID_PARAMS,
+                "{params}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_tool_is_listed_and_can_be_called() {
+        let listed = list();
+        for tool in listed["tools"].as_array().unwrap() {
+            let name = tool["name"].as_str().unwrap();
+            let arguments: Map<String, Value> = tool["inputSchema"]["required"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|name| (name.as_str().unwrap().to_owned(), json!("x")))
+                .collect();
+            let called = call(name, Value::Object(arguments));
+            assert!(called.is_ok() || name == "diagnose", "{called:?}");
+            assert_eq!(tool["annotations"]["readOnlyHint"], true);
+        }
+    }
+}

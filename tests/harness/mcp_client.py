@@ -1,0 +1,88 @@
+"""Calls every tool of `trainmon mcp` with the client of the official SDK, in a session and without one.
+
+    python tests/harness/mcp_client.py TRAINMON BEFORE.tmz AFTER.tmz PID
+"""
+
+import asyncio
+import sys
+from typing import Any
+
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.types import CallToolResult, TextContent
+
+TOOLS = ["list", "diagnose", "explain", "doctor", "report", "compare"]
+STATELESS = "2026-07-28"
+
+
+async def call(session: ClientSession, tool: str, progress: ProgressFnT | None = None, **arguments: Any) -> CallToolResult:
+    """The result of a call that must not fail."""
+    result = await session.call_tool(tool, arguments, progress_callback=progress)
+    assert not result.is_error and text(result).strip(), (tool, result)
+    return result
+
+
+def text(result: CallToolResult) -> str:
+    """The text of a result."""
+    first = result.content[0]
+    assert isinstance(first, TextContent), result
+    return first.text
+
+
+def structured(result: CallToolResult) -> dict[str, Any]:
+    """The object of a result."""
+    value = result.structured_content
+    assert isinstance(value, dict), result
+    return value
+
+
+async def check(session: ClientSession, before: str, after: str, pid: int) -> None:
+    """Lists the tools and calls each of them."""
+    tools = (await session.list_tools()).tools
+    assert [tool.name for tool in tools] == TOOLS, tools
+    for tool in tools:
+        assert tool.annotations is not None and tool.annotations.read_only_hint and tool.description, tool
+    recorded = await call(session, "diagnose", replay=before)
+    assert structured(recorded)["cause"] == "too-few-workers", recorded
+    assert structured(recorded)["command"].startswith("⟦python "), recorded
+
+    told: list[float] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        assert total == 2 and message and message.startswith(f"watching PID {pid}"), (progress, total, message)
+        told.append(progress)
+
+    live = await call(session, "diagnose", hear, pid=pid, duration_s=2)
+    assert structured(live)["pid"] == pid and told, (live, told)
+    explained = await call(session, "explain", cause="too-few-workers")
+    assert structured(explained)["causes"][0]["cause"] == "too-few-workers", explained
+    checked = await call(session, "doctor", pid=pid)
+    assert any(finding["what"] == "syscall" for finding in structured(checked)["findings"]), checked
+    listed = await call(session, "list")
+    assert isinstance(structured(listed)["processes"], list), listed
+    report = await call(session, "report", file=before)
+    assert "### Environment" in text(report), report
+    compared = await call(session, "compare", before=before, after=after)
+    assert structured(compared)["before"]["cause"] == "too-few-workers", compared
+    wrong = await session.call_tool("diagnose", {})
+    assert wrong.is_error and "pid" in text(wrong), wrong
+
+
+async def main(program: str, before: str, after: str, pid: int) -> None:
+    """Once in a session, once without."""
+    server = StdioServerParameters(command=program, args=["mcp", "--no-stacks", "--nvml-lib", "/nonexistent"])
+    for stateless in (False, True):
+        async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+            if stateless:
+                found = await session.discover()
+                assert STATELESS in found.supported_versions, found
+            else:
+                opened = await session.initialize()
+                assert opened.server_info.name == "trainmon" and opened.instructions, opened
+            await check(session, before, after, pid)
+    print("2 clients called every tool")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))
