@@ -1,5 +1,5 @@
 //! Which of a job's local variables may leave memory: those that count. Any other whole number could be a PIN or a card
-//! number, and is neither recorded nor shown.
+//! number, and is neither recorded nor shown. The number of turns in all, where a variable beside a counter has a name for it, is kept.
 //!
 //! Readings are held back until a variable has counted up the way [`super::loop_variable`] requires of a step counter,
 //! by the very same rule. Then the readings so far are passed on at once, with the values of that variable alone, so
@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::loop_variable::{LARGEST_COUNT, OLDEST_NS, READINGS, rate};
+use super::loop_variable::{LARGEST_COUNT, OLDEST_NS, READINGS, TOTALS, rate};
 use crate::sample::{LocalsSample, ProcessId, Sample};
 
 /// Most numbers considered in one reading, the first thread's outermost ones first: they are kept for [`READINGS`].
@@ -121,7 +121,8 @@ fn only(counters: &HashSet<Variable>, read: &LocalsSample) -> Option<LocalsSampl
             let (function, file) = (Arc::clone(&frame.function), Arc::clone(&frame.file));
             let place =
                 |name: &Arc<str>| (thread.tid, depth, Arc::clone(&function), Arc::clone(&file), Arc::clone(name));
-            frame.numbers.retain(|(name, _)| counters.contains(&place(name)));
+            let counts = frame.numbers.iter().any(|(name, _)| counters.contains(&place(name)));
+            frame.numbers.retain(|(name, _)| counters.contains(&place(name)) || counts && TOTALS.contains(&&**name));
         }
     }
     (!read.threads.is_empty()).then_some(read)

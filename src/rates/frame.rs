@@ -189,6 +189,9 @@ pub struct CountedSteps {
     pub per_s: f64,
     /// Which variable: `step in train (train.py)`; raw.
     pub variable: Arc<str>,
+    /// How far the loop has come, if a variable beside it holds the number of turns in all.
+    #[serde(default)]
+    pub place: Option<ProgressBar>,
 }
 
 /// A wait for a batch, and its place in the run.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::frame::CountedSteps;
 use super::levels::{BEYOND_CHANCE, BY_CHANCE, CLEARLY, EACH_MS, NEARLY_ALL, SHORT_INTERVAL_S};
 use super::stacks::is_in_loader;
-use crate::sample::{FrameLocals, LocalsSample, ThreadLocals};
+use crate::sample::{FrameLocals, LocalsSample, ProgressBar, ThreadLocals};
 
 /// Most readings kept for one training process.
 pub(super) const READINGS: usize = 32;
@@ -37,6 +37,25 @@ const LONG_RUN: f64 = 5.0;
 /// A few turns: this many must lie between two close readings before an unmoved variable shows that it rises in lumps,
 /// and the newest value is believed only up to this many times the median rate.
 const FEW_TURNS: f64 = 3.0;
+/// Names of variables with the number of turns in all: none of them holds anything private.
+pub(super) const TOTALS: [&str; 16] = [
+    "total_steps",
+    "max_steps",
+    "num_steps",
+    "n_steps",
+    "num_train_steps",
+    "num_training_steps",
+    "max_train_steps",
+    "total_iters",
+    "max_iters",
+    "num_iters",
+    "n_iters",
+    "total_iterations",
+    "max_iterations",
+    "num_iterations",
+    "total_batches",
+    "num_batches",
+];
 /// Part of a name that marks passes over the data, which are not steps.
 const EPOCH: &str = "epoch";
 
@@ -110,7 +129,8 @@ impl LoopVariable {
             });
             let (per_s, name, turns) = rates.max_by(|a, b| a.0.total_cmp(&b.0))?;
             let file = frame.file.rsplit('/').next().unwrap_or_default();
-            let steps = CountedSteps { per_s, variable: format!("{name} in {} ({file})", frame.function).into() };
+            let variable = format!("{name} in {} ({file})", frame.function).into();
+            let steps = CountedSteps { per_s, variable, place: self.turn_of(depth, frame, name) };
             Some(FoundVariable { steps, frame: (*frame).clone(), turns })
         })
     }
@@ -135,6 +155,18 @@ impl LoopVariable {
                 _ => return common,
             }
         }
+    }
+
+    /// The newest value of a counter and the number of turns in all, if a variable beside it holds that number.
+    fn turn_of(&self, depth: usize, frame: &FrameLocals, name: &str) -> Option<ProgressBar> {
+        let (at_ns, done) = *self.values(depth, frame, name).last()?;
+        let total = TOTALS.iter().find_map(|name| {
+            let values = self.values(depth, frame, name);
+            let (_, total) = *values.last()?;
+            (values.len() > 1 && values.iter().all(|(_, value)| *value == total)).then_some(total)
+        })?;
+        let is_total = done >= 0 && total >= done && total > 0;
+        is_total.then_some(ProgressBar { read_ns: at_ns, done: done as f64, total: total as f64 })
     }
 
     /// The values of a variable: CLOCK_MONOTONIC in nanoseconds, value.
@@ -314,6 +346,19 @@ mod tests {
         let steps = steps.unwrap();
         assert_eq!(&*steps.variable, "step in train (train.py)");
         assert!((steps.per_s / 19.8 - 1.0).abs() < 0.03, "{}", steps.per_s);
+    }
+
+    #[test]
+    fn the_number_of_turns_in_all_stands_beside_the_counter() {
+        let place = |beside: fn(f64) -> (&'static str, i64)| {
+            let found = found(|s| vec![frame("train", &[("step", turns(s, 20.0)), beside(s)])]);
+            found.unwrap().place.map(|place| (place.done, place.total))
+        };
+        let (done, total) = place(|_| ("max_steps", 5000)).unwrap();
+        assert!((100.0..300.0).contains(&done) && total == 5000.0, "{done}");
+        assert_eq!(place(|_| ("seed", 5000)), None, "the name says nothing of turns");
+        assert_eq!(place(|s| ("max_steps", 5000 + turns(s, 1.0))), None, "it changes");
+        assert_eq!(place(|_| ("num_steps", 5)), None, "the loop is beyond it");
     }
 
     #[test]

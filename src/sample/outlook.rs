@@ -27,7 +27,8 @@ pub struct ProcessMemory {
     pub pss_bytes: u64,
 }
 
-/// A progress bar as tqdm writes it: `45%|████▌     | 450/1000 [10:00<12:13, 1.33s/it]`.
+/// How far a loop has come: by a progress bar as tqdm writes it (`45%|████▌     | 450/1000 [10:00<12:13, 1.33s/it]`), or by its own
+/// variables.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgressBar {
     /// CLOCK_MONOTONIC when it was read, nanoseconds.

@@ -100,7 +100,8 @@ def scrape(monitor: Monitor, count: int) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         device = os.path.join(folder, "device.bin")
         simulated_gpu.create(device, devices=GPUS)
-        with ending(crowd(WORKERS)) as job:
+        job = crowd(WORKERS)
+        with ending(job):
             # Named by the user, all of these GPUs count as the job's.
             gpus = ",".join(map(str, range(GPUS)))
             process, scraper = exporter(monitor, device, "--pid", str(job.pid), "--gpu", gpus)
