@@ -69,6 +69,8 @@ pub enum Command {
         /// A recording made by `trainmon record`.
         file: PathBuf,
     },
+    /// Watch a job for days: one line when something changes.
+    Watch(WatchArgs),
     /// Write a page about a recording, to show to a colleague: HTML or Markdown.
     Report(ReportArgs),
     /// Compare two runs: what changed, and by how much.
@@ -154,6 +156,7 @@ impl Cli {
             Some(Command::Diagnose(arguments)) => arguments.target.pid,
             Some(Command::Record(arguments)) => arguments.target.pid,
             Some(Command::Export(arguments)) => arguments.target.pid,
+            Some(Command::Watch(arguments)) => arguments.target.pid,
             Some(Command::Doctor { target, .. }) => target.pid,
             _ => None,
         };
@@ -186,8 +189,10 @@ impl Cli {
                     | Command::Trace(_)
                     | Command::Import(_)
                     | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. })
+                    | Command::Watch(WatchArgs { replay: Some(_), .. })
             )
         );
+        let all = matches!(self.command, Some(Command::Watch(WatchArgs { all: true, .. })));
         let said = |ids: &[&str]| ids.iter().find(|id| is_said(matches, id)).map(|id| format!("--{id}"));
         let on_existing = said(&["force", "append"]);
         let of_one_job = self.pid().map(|_| "--pid".to_owned()).or_else(|| said(&["duration", "iterations"]));
@@ -211,6 +216,10 @@ impl Cli {
             "trainmon export runs until it is stopped: remove -n, or use --duration".to_owned()
         } else if let (Some(name), true) = (of_one_job, serves) {
             format!("the client of trainmon {word} says what to watch: remove {name}")
+        } else if all && self.pid().is_some() {
+            "--all watches every training process: remove --pid, or --all".to_owned()
+        } else if all && call.iterations.is_some() {
+            "--iterations counts the intervals of one process: remove --iterations, or --all".to_owned()
         } else if starts_its_own && self.pid().is_some() {
             format!("trainmon {word} starts the process that it watches: remove --pid")
         } else {
@@ -262,6 +271,30 @@ pub struct RecordArgs {
     /// Other arguments stay, and so do the names of programs, disks, network interfaces and GPUs.
     #[arg(long = "anonymize", alias = "anonymise")]
     pub anonymise: bool,
+}
+
+/// `watch`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct WatchArgs {
+    #[command(flatten)]
+    target: PidArgument,
+    /// Watch all training processes of this machine as they come and go.
+    #[arg(long, conflicts_with = "replay")]
+    pub all: bool,
+    /// Print each event as a JSON object on one line.
+    #[arg(long)]
+    pub json: bool,
+    /// Run this shell command at each event. It reads the event from TRAINMON_EVENT, TRAINMON_TEXT and other variables.
+    ///
+    /// One runs at a time, for a minute at most. Under sudo it runs as the user who called sudo.
+    #[arg(long, value_name = "CMD", conflicts_with = "replay")]
+    pub exec: Option<String>,
+    /// Tell when steps take this much longer than in the last hour of training.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "20%")]
+    pub slower: f64,
+    /// Print the events of this recording instead, at once.
+    #[arg(long, value_name = "FILE")]
+    pub replay: Option<PathBuf>,
 }
 
 /// `report`.
