@@ -26,7 +26,7 @@ use trainmon::rates::Frame;
 use trainmon::rates::time_split::TimeSplit;
 use trainmon::sample::{ProcessRole, Sample};
 use trainmon::sources::recording::Recording;
-use trainmon::watch::{EventKind, EventState, WatchEvent, WatchOptions, Watcher};
+use trainmon::watch::{EventDetails, EventKind, EventState, WatchEvent, WatchOptions, Watcher};
 
 const DAY_S: f64 = 86_400.0;
 /// Mean time between two disturbances.
@@ -51,6 +51,8 @@ struct Source {
     class: Class,
     cause: Option<Cause>,
     phase: Phase,
+    /// Others wait for one of its ranks.
+    late: bool,
 }
 
 impl Source {
@@ -64,8 +66,9 @@ impl Source {
         let steady = ticks.iter().rposition(|tick| !is_last(tick)).map_or(0, |at| at + 1);
         let all = ticks.iter().map(|tick| (Arc::clone(&tick.frame), Arc::clone(&tick.sample))).collect();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let late = last.ranks.iter().any(|rank| rank.straggler);
         // The first three have no rates, or those of a few samples.
-        Self { name, all, steady: steady.max(3), class: last.class, cause: last.cause, phase: last.phase }
+        Self { name, all, steady: steady.max(3), class: last.class, cause: last.cause, phase: last.phase, late }
     }
 
     /// Whether it trains, and nothing changes in it for five seconds.
@@ -219,13 +222,20 @@ impl Watched {
     }
 }
 
-/// What is told of a steady job that should not be.
-fn is_false(event: &WatchEvent, bottlenecks: &mut u32) -> bool {
-    // The first bottleneck and the first throttling by a quota are true.
-    let first = matches!(event.kind, EventKind::Bottleneck | EventKind::Throttled | EventKind::LateRank)
-        && event.state == Some(EventState::Begins)
-        && std::mem::replace(bottlenecks, *bottlenecks | 1 << event.kind.index()) & 1 << event.kind.index() == 0;
-    event.kind != EventKind::Attached && !first
+/// What is told of a steady job that should not be. `told` remembers the kinds whose begin was true.
+fn is_false(event: &WatchEvent, source: &Source, told: &mut u32) -> bool {
+    let is_true = match &event.details {
+        EventDetails::Attached { .. } => return false,
+        EventDetails::Bottleneck { class, cause, .. } => (*class, *cause) == (source.class, source.cause),
+        EventDetails::LateRank { .. } => source.late,
+        EventDetails::ThrottledCpu { .. } => {
+            source.all[source.steady].0.job.throttled_share.is_some_and(|share| share >= 0.25)
+        }
+        _ => false,
+    };
+    let first = *told & 1 << event.kind.index() == 0;
+    *told |= 1 << event.kind.index();
+    !(is_true && first && event.state == Some(EventState::Begins))
 }
 
 /// What happens to every job and is no event.
@@ -306,7 +316,7 @@ fn steady(source: &Source, phases: Option<&Phases<'_>>, seconds: f64, seed: u64)
     let mut counted = Counted { seconds: 0.0, ticks: 0, watching: Duration::ZERO, events: Vec::new() };
     for (frame, sample) in &source.all[..source.steady] {
         for event in watched.push(frame, sample) {
-            is_false(&event, &mut told);
+            is_false(&event, source, &mut told);
         }
     }
     while watched.seconds < seconds {
@@ -322,7 +332,7 @@ fn steady(source: &Source, phases: Option<&Phases<'_>>, seconds: f64, seed: u64)
             events.extend(watched.push(frame, sample));
             ticks += 1;
         }
-        for event in events.into_iter().filter(|event| is_false(event, &mut told)) {
+        for event in events.into_iter().filter(|event| is_false(event, source, &mut told)) {
             let after = format!("{}, {:.0} s after: {what}", source.name, watched.seconds - what_s);
             counted.events.push((if what.is_empty() { source.name.clone() } else { after }, event));
         }
