@@ -163,6 +163,14 @@ impl Cli {
         self.parsed.call.pid.or(own).or(self.target.pid)
     }
 
+    /// What `watch --all` has no use for.
+    fn beside_all(&self) -> Option<&'static str> {
+        let Some(Command::Watch(WatchArgs { all: true, .. })) = self.command else { return None };
+        let one = self.pid().map(|_| "--all watches every training process: remove --pid, or --all");
+        let count = "--iterations counts the intervals of one process: remove --iterations, or --all";
+        one.or(self.parsed.call.iterations.map(|_| count))
+    }
+
     /// Refuses options that the command has no use for.
     fn check(&self, matches: &ArgMatches) -> Result<(), Failure> {
         let word = matches.subcommand_name().unwrap_or("trainmon");
@@ -192,7 +200,6 @@ impl Cli {
                     | Command::Watch(WatchArgs { replay: Some(_), .. })
             )
         );
-        let all = matches!(self.command, Some(Command::Watch(WatchArgs { all: true, .. })));
         let said = |ids: &[&str]| ids.iter().find(|id| is_said(matches, id)).map(|id| format!("--{id}"));
         let on_existing = said(&["force", "append"]);
         let of_one_job = self.pid().map(|_| "--pid".to_owned()).or_else(|| said(&["duration", "iterations"]));
@@ -216,10 +223,8 @@ impl Cli {
             "trainmon export runs until it is stopped: remove -n, or use --duration".to_owned()
         } else if let (Some(name), true) = (of_one_job, serves) {
             format!("the client of trainmon {word} says what to watch: remove {name}")
-        } else if all && self.pid().is_some() {
-            "--all watches every training process: remove --pid, or --all".to_owned()
-        } else if all && call.iterations.is_some() {
-            "--iterations counts the intervals of one process: remove --iterations, or --all".to_owned()
+        } else if let Some(why) = self.beside_all() {
+            why.to_owned()
         } else if starts_its_own && self.pid().is_some() {
             format!("trainmon {word} starts the process that it watches: remove --pid")
         } else {
