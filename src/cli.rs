@@ -69,6 +69,8 @@ pub enum Command {
         /// A recording made by `trainmon record`.
         file: PathBuf,
     },
+    /// Watch a job for days: one line when something changes.
+    Watch(WatchArgs),
     /// Write a page about a recording, to show to a colleague: HTML or Markdown.
     Report(ReportArgs),
     /// Compare two runs: what changed, and by how much.
@@ -154,10 +156,19 @@ impl Cli {
             Some(Command::Diagnose(arguments)) => arguments.target.pid,
             Some(Command::Record(arguments)) => arguments.target.pid,
             Some(Command::Export(arguments)) => arguments.target.pid,
+            Some(Command::Watch(arguments)) => arguments.target.pid,
             Some(Command::Doctor { target, .. }) => target.pid,
             _ => None,
         };
         self.parsed.call.pid.or(own).or(self.target.pid)
+    }
+
+    /// What `watch --all` has no use for.
+    fn beside_all(&self) -> Option<&'static str> {
+        let Some(Command::Watch(WatchArgs { all: true, .. })) = self.command else { return None };
+        let one = self.pid().map(|_| "--all watches every training process: remove --pid, or --all");
+        let count = "--iterations counts the intervals of one process: remove --iterations, or --all";
+        one.or(self.parsed.call.iterations.map(|_| count))
     }
 
     /// Refuses options that the command has no use for.
@@ -186,6 +197,7 @@ impl Cli {
                     | Command::Trace(_)
                     | Command::Import(_)
                     | Command::Diagnose(DiagnoseArgs { replay: Some(_), .. })
+                    | Command::Watch(WatchArgs { replay: Some(_), .. })
             )
         );
         let said = |ids: &[&str]| ids.iter().find(|id| is_said(matches, id)).map(|id| format!("--{id}"));
@@ -211,6 +223,8 @@ impl Cli {
             "trainmon export runs until it is stopped: remove -n, or use --duration".to_owned()
         } else if let (Some(name), true) = (of_one_job, serves) {
             format!("the client of trainmon {word} says what to watch: remove {name}")
+        } else if let Some(why) = self.beside_all() {
+            why.to_owned()
         } else if starts_its_own && self.pid().is_some() {
             format!("trainmon {word} starts the process that it watches: remove --pid")
         } else {
@@ -262,6 +276,30 @@ pub struct RecordArgs {
     /// Other arguments stay, and so do the names of programs, disks, network interfaces and GPUs.
     #[arg(long = "anonymize", alias = "anonymise")]
     pub anonymise: bool,
+}
+
+/// `watch`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct WatchArgs {
+    #[command(flatten)]
+    target: PidArgument,
+    /// Watch all training processes of this machine as they come and go.
+    #[arg(long, conflicts_with = "replay")]
+    pub all: bool,
+    /// Print each event as a JSON object on one line.
+    #[arg(long)]
+    pub json: bool,
+    /// Run this shell command at each event. It reads the event from TRAINMON_EVENT, TRAINMON_TEXT and other variables.
+    ///
+    /// One runs at a time, for a minute at most. Under sudo it runs as the user who called sudo.
+    #[arg(long, value_name = "CMD", conflicts_with = "replay")]
+    pub exec: Option<String>,
+    /// Tell when steps take this much longer than in the last hour of training.
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "20%")]
+    pub slower: f64,
+    /// Print the events of this recording instead, at once.
+    #[arg(long, value_name = "FILE")]
+    pub replay: Option<PathBuf>,
 }
 
 /// `report`.

@@ -27,6 +27,7 @@ pub mod streams;
 pub mod text;
 pub mod trust;
 pub mod tui;
+pub mod watch;
 pub mod zone;
 
 use anyhow::Context;
@@ -95,6 +96,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(Command::Import(arguments)) => commands::import::run(&settings, arguments),
         Some(Command::Report(arguments)) => commands::report::run(&settings, arguments),
         Some(Command::Compare(arguments)) => commands::compare::run(&settings, arguments),
+        Some(Command::Watch(arguments)) => commands::watch::run(&settings, arguments),
         Some(Command::Trace(arguments)) => commands::trace::run(&settings, arguments),
         Some(Command::Demo { bottleneck, workers }) => commands::demo::run(&settings, *bottleneck, *workers),
         Some(Command::Doctor { json, .. }) => commands::doctor::run(&settings, *json),

@@ -7,6 +7,7 @@
     python tests/dev.py peers           compare the cost of trainmon with that of other monitors
     python tests/dev.py day             measure what a long recording costs to keep and to open
     python tests/dev.py following       measure what export and watch cost, and whether they stay small for days
+    python tests/dev.py watch           count false events of days of recorded time, and how soon planted ones are told
     python tests/dev.py vm              test other kernels, rights and limits in virtual machines
     python tests/dev.py record          record labeled workloads for tests/recordings
     python tests/dev.py import          compare the import of torch.profiler traces with recordings of the same processes
@@ -28,6 +29,7 @@ COMMANDS = {
     "peers": "harness.evaluation.peers",
     "day": "harness.day",
     "following": "harness.following",
+    "watch": "harness.watching",
     "vm": "harness.vm.command",
     "record": "harness.evaluation.record",
     "import": "harness.importing.command",

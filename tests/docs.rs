@@ -14,9 +14,10 @@ use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::{self, Confirmed};
 use trainmon::diagnosis::verdict::Class;
 use trainmon::mcp::tools::{Argument, TOOLS};
-use trainmon::outputs::{csv, metrics};
+use trainmon::outputs::{csv, events, metrics};
 use trainmon::tui::keys::{TABLE, by_task};
 use trainmon::tui::pages::{Page, PageSpec};
+use trainmon::watch::EventKind;
 
 /// The README stays short: more than this belongs on a page of its own.
 const README_LINES: usize = 150;
@@ -248,6 +249,19 @@ fn every_tool_for_agents_is_listed() {
         rows.push(format!("| `{}` | {} | {} |", tool.name, arguments.join("<br>"), tool.description));
     }
     check_table("docs/mcp.md", "## Tools", &rows);
+}
+
+#[test]
+fn every_event_and_every_variable_of_a_command_is_listed() {
+    let mut rows = vec!["| event | what it means | told after |".to_owned(), "|---|---|---|".to_owned()];
+    rows.extend(EventKind::ALL.map(|kind| {
+        let (what, soon) = kind.meaning();
+        format!("| `{}` | {what} | {soon} |", kind.word())
+    }));
+    check_table("docs/watch.md", "## Events", &rows);
+    let mut rows = vec!["| variable | what is in it |".to_owned(), "|---|---|".to_owned()];
+    rows.extend(events::VARIABLES.map(|(name, what)| format!("| `{name}` | {what} |")));
+    check_table("docs/watch.md", "## A command at each event", &rows);
 }
 
 #[test]

@@ -56,6 +56,16 @@ pub const HELP: &[CommandHelp] = &[
         ],
     },
     CommandHelp {
+        name: "watch",
+        common: &["duration", "interval"],
+        examples: &[
+            ("watch 1234", "one line when something changes, until the job ends"),
+            ("watch --all --json", "all training processes of the machine, as JSON lines"),
+            ("watch 1234 --exec notify-me", "run a command of yours at each event"),
+            ("watch --replay run.tmz", "the events of a recording"),
+        ],
+    },
+    CommandHelp {
         name: "report",
         common: &["force", "price"],
         examples: &[

@@ -26,6 +26,7 @@ pub mod screen;
 mod screen_loop;
 pub mod shell;
 pub mod trace;
+pub mod watch;
 pub mod whole_run;
 
 use std::io::Write;

@@ -7,6 +7,7 @@ pub mod chain;
 pub mod comparison;
 pub mod cost;
 pub mod csv;
+pub mod events;
 pub mod explanation;
 pub mod html;
 pub mod json;

@@ -36,7 +36,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("diagnosis", &["sample", "rates"]),
     ("pipeline", &["sample", "rates", "diagnosis"]),
     ("history", &["sample", "rates", "diagnosis", "pipeline"]),
-    ("outputs", &["sample", "rates", "diagnosis", "pipeline", "history"]),
+    ("watch", &["sample", "rates", "diagnosis", "pipeline"]),
+    ("outputs", &["sample", "rates", "diagnosis", "pipeline", "history", "watch"]),
     ("jobs", &["sample", "sources", "collector", "rates", "diagnosis", "pipeline"]),
     ("tui", &["sample", "rates", "diagnosis", "pipeline", "history", "outputs", "jobs"]),
     ("config", &["rates", "outputs", "tui"]),
@@ -222,7 +223,8 @@ fn assert_no_word(is_meant: impl Fn(&File) -> bool, is_wrong: impl Fn(&str) -> b
 
 #[test]
 fn the_diagnosis_knows_no_clock_and_no_runtime() {
-    let is_pure = |file: &File| ["sample", "rates", "diagnosis", "pipeline", "history"].contains(&file.unit());
+    let is_pure =
+        |file: &File| ["sample", "rates", "diagnosis", "pipeline", "history", "watch"].contains(&file.unit());
     let words = ["tokio", "Instant", "SystemTime", "clock_gettime"];
     assert_no_word(is_pure, |word| words.contains(&word));
     for file in FILES.iter().filter(|file| is_pure(file)) {

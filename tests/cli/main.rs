@@ -25,3 +25,4 @@ mod stacks;
 mod trace;
 mod unkind_devices;
 mod usage;
+mod watch;

@@ -35,6 +35,7 @@ fn help_offers_every_command_and_option() {
             "diagnose",
             "record",
             "replay",
+            "watch",
             "report",
             "compare",
             "trace",

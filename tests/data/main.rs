@@ -6,3 +6,4 @@ mod archive;
 mod comparisons;
 mod hostile;
 mod recordings;
+mod watching;

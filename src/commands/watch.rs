@@ -1,0 +1,163 @@
+//! `trainmon watch`: a line when something changes, for days.
+
+mod hook;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use jiff::tz::TimeZone;
+
+use crate::cli::WatchArgs;
+use crate::config::Settings;
+use crate::errors::{self, ExitCode};
+use crate::jobs::JobKey;
+use crate::jobs::followed::{Followed, FollowedJobs, MOST_FOLLOWED};
+use crate::jobs::session::{EndSignals, block_on};
+use crate::outputs::events;
+use crate::pipeline::{Pipeline, Tick};
+use crate::sources::recording::Recording;
+use crate::streams::Stream;
+use crate::watch::{WatchEvent, WatchOptions, Watcher};
+use crate::zone;
+use hook::Hook;
+
+/// Watches jobs, or reads a recording.
+pub fn run(settings: &Settings, arguments: &WatchArgs) -> anyhow::Result<ExitCode> {
+    let hook = arguments.exec.as_deref().map(Hook::start).transpose()?;
+    let mut out = EventsOut { out: Stream::stdout()?, json: arguments.json, zone: zone::local(), hook };
+    let options = WatchOptions { slower: arguments.slower };
+    if let Some(path) = &arguments.replay {
+        return replay(settings, path, options, &mut out);
+    }
+    let pid = if arguments.all { 0 } else { super::pick::target(settings)? };
+    let watched = block_on(watch(settings, pid, arguments, options, &mut out));
+    // Also where the reader of the events has gone: those that were told have their command.
+    out.hook.into_iter().for_each(Hook::finish);
+    watched.map(|()| ExitCode::DONE)
+}
+
+/// Where events go.
+struct EventsOut {
+    out: Stream,
+    json: bool,
+    zone: TimeZone,
+    hook: Option<Hook>,
+}
+
+impl EventsOut {
+    /// Writes events at once, each in one piece, and has the command run. `command` is the command line of the job.
+    fn write(&mut self, events: &[WatchEvent], command: &str) -> anyhow::Result<()> {
+        for event in events {
+            if let Some(hook) = &mut self.hook {
+                hook.run(events::variables(event, command, &self.zone).to_vec());
+            }
+            let line =
+                if self.json { events::json_line(event, &self.zone)? } else { events::line(event, &self.zone) };
+            self.out.write_all(format!("{line}\n").as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// The events of a recording, at once.
+fn replay(settings: &Settings, path: &Path, options: WatchOptions, out: &mut EventsOut) -> anyhow::Result<ExitCode> {
+    let mut recording = Recording::open(path).with_context(|| format!("recording {}", path.display()))?;
+    let mut pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
+    let (mut watcher, mut damage) = (Watcher::new(options), None);
+    for sample in recording.by_ref() {
+        match sample {
+            Ok(sample) => out.write(&watcher.push(&pipeline.push(Arc::new(sample))), "")?,
+            Err(error) => damage = Some(error),
+        }
+    }
+    let read = (recording.samples > 0).then_some(());
+    super::with_its_end(read, recording.ended_early(damage.as_ref()), path)?;
+    Ok(ExitCode::DONE)
+}
+
+async fn watch(
+    settings: &Settings,
+    pid: u32,
+    arguments: &WatchArgs,
+    options: WatchOptions,
+    out: &mut EventsOut,
+) -> anyhow::Result<()> {
+    let (mut ending, mut reopening) = EndSignals::listen_beside_a_file()?;
+    let attach = super::attach_options(settings, pid, None);
+    let mut followed = if arguments.all {
+        errors::note("watching all training processes; a line follows when something changes");
+        FollowedJobs::all(attach, super::places(settings))
+    } else {
+        let followed = FollowedJobs::one(attach)?;
+        errors::note(&format!("watching PID {pid}; a line follows when something changes"));
+        followed
+    };
+    let over = tokio::time::sleep(settings.call.duration.unwrap_or(FOR_EVER));
+    tokio::pin!(over);
+    let mut watched = WatchedJobs { watchers: BTreeMap::new(), options, left_out: 0 };
+    let mut intervals = 0;
+    while !followed.has_ended() {
+        tokio::select! {
+            biased;
+            () = ending.signalled() => break,
+            // There is no file to look for.
+            () = reopening.asked() => {}
+            what = followed.next() => {
+                intervals += u64::from(matches!(&what, Followed::Tick(_, tick) if tick.frame.seconds > 0.0));
+                let (events, command) = watched.take(what);
+                out.write(&events, &command)?;
+                if settings.call.iterations.is_some_and(|most| intervals >= most) {
+                    break;
+                }
+            }
+            () = &mut over => break,
+        }
+    }
+    Ok(())
+}
+
+/// Longer than any machine runs.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// A watcher for each job.
+struct WatchedJobs {
+    watchers: BTreeMap<JobKey, (Watcher, Option<Arc<Tick>>)>,
+    options: WatchOptions,
+    /// Jobs that are too many, as of the last scan.
+    left_out: usize,
+}
+
+impl WatchedJobs {
+    /// What there is to tell of what has happened, and the command line of the job.
+    fn take(&mut self, what: Followed) -> (Vec<WatchEvent>, String) {
+        let command = |tick: &Tick| tick.verdict.command.clone();
+        match what {
+            Followed::Came(key, _) => {
+                self.watchers.insert(key, (Watcher::new(self.options), None));
+            }
+            Followed::Tick(key, tick) => {
+                let Some((watcher, last)) = self.watchers.get_mut(&key) else { return Default::default() };
+                let events = watcher.push(&tick);
+                let command = if events.is_empty() { String::new() } else { command(&tick) };
+                *last = Some(tick);
+                return (events, command);
+            }
+            Followed::Gone(key) => {
+                let Some((mut watcher, Some(last))) = self.watchers.remove(&key) else { return Default::default() };
+                return (watcher.let_go(&last).into_iter().collect(), command(&last));
+            }
+            Followed::Refused(pid, why) => errors::note(&format!("PID {pid} is not watched: {why}")),
+            Followed::Scanned(_, left_out) => {
+                if left_out > 0 && self.left_out == 0 {
+                    errors::note(&format!("{left_out} jobs are not watched: {MOST_FOLLOWED} at most"));
+                }
+                self.left_out = left_out;
+            }
+        }
+        Default::default()
+    }
+}

@@ -1,0 +1,170 @@
+//! `memory`: at the rate at which it grows, memory will be full soon: the host's, that of the control group, or a GPU's.
+//!
+//! Points of ten seconds are kept for a quarter of an hour. Memory fills if it grew about as much in each third of the last minutes, and
+//! is higher than ever before: what rises and falls with each epoch does not fill. Page cache is left out: of the host, what is available
+//! counts, and of the control group, the resident memory of the job.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::lasting::{Lasting, LastingRule, Turn};
+use super::{EventDetails, EventKind, EventState, WatchEvent, WatchedMoment};
+use crate::diagnosis::verdict::Phase;
+use crate::rates::Frame;
+use crate::text::format;
+
+/// Length of a point, seconds.
+const POINT_S: f64 = 10.0;
+/// Windows in points, each with three thirds: three, six and fifteen minutes.
+const WINDOWS: [usize; 3] = [18, 36, 90];
+/// A third grows at least this part of what another one does: less is a step, or levels off.
+const EVEN: f64 = 0.4;
+/// Growth over a window, part of all memory: less is noise.
+const GREW: f64 = 0.01;
+/// Memory that is full later than this, seconds, is not told: there is time, and such a rate seldom stays.
+const SOON_S: f64 = 3600.0;
+/// Buffers that fill at the begin of training need some minutes.
+const RULE: LastingRule = LastingRule { begins_s: 60.0, most_s: 1200.0, ends_s: 120.0 };
+/// Most GPUs that are watched: no machine has more.
+const MOST: usize = 64;
+
+/// Which memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum MemoryPlace {
+    Host,
+    ControlGroup,
+    Gpu(u32),
+}
+
+impl MemoryPlace {
+    fn name(self) -> String {
+        match self {
+            Self::Host => "the machine's memory".to_owned(),
+            Self::ControlGroup => "the control group's memory".to_owned(),
+            Self::Gpu(index) => format!("the memory of GPU {index}"),
+        }
+    }
+}
+
+/// Memory that may fill.
+#[derive(Debug, Default)]
+pub(super) struct FillingMemory {
+    places: BTreeMap<MemoryPlace, Filling>,
+}
+
+/// One memory over time.
+#[derive(Debug)]
+struct Filling {
+    /// The point that is being made: seconds, and bytes times seconds.
+    open: (f64, f64),
+    /// Bytes used, oldest first.
+    points: VecDeque<f64>,
+    /// The most that was used before those.
+    highest: f64,
+    lasting: Lasting,
+}
+
+/// Bytes used, and bytes in all, of each memory that is known.
+fn levels(frame: &Frame) -> impl Iterator<Item = (MemoryPlace, u64, u64)> {
+    let host = frame.host.memory_total_bytes.zip(frame.host.memory_available_bytes);
+    let host = host.map(|(total, available)| (MemoryPlace::Host, total.saturating_sub(available), total));
+    let group = frame.job.memory_limit_bytes.zip(frame.job.rss_bytes);
+    // Shared pages count once for each process: what seems to be above the limit is not known.
+    let group = group.filter(|(limit, rss)| rss < limit).map(|(limit, rss)| (MemoryPlace::ControlGroup, rss, limit));
+    let gpus = frame.gpus.iter().filter(|gpu| gpu.attached && !gpu.lost).filter_map(|gpu| {
+        let (used, total) = gpu.memory_used_bytes.zip(gpu.memory_total_bytes)?;
+        Some((MemoryPlace::Gpu(gpu.index), used, total))
+    });
+    host.into_iter().chain(group).chain(gpus)
+}
+
+impl FillingMemory {
+    #[cfg(test)]
+    pub(super) fn is_small(&self) -> bool {
+        let most = WINDOWS.iter().max().unwrap();
+        self.places.len() <= MOST && self.places.values().all(|filling| filling.points.len() <= *most)
+    }
+
+    pub(super) fn push(&mut self, moment: WatchedMoment<'_>) -> Vec<WatchEvent> {
+        let mut events = Vec::new();
+        // Starting, validating and saving have their own needs, for a while.
+        if moment.tick.verdict.phase != Phase::Training {
+            return events;
+        }
+        for (place, used, total) in levels(&moment.tick.frame) {
+            if self.places.len() >= MOST && !self.places.contains_key(&place) {
+                continue;
+            }
+            let filling = self.places.entry(place).or_insert_with(|| Filling {
+                open: (0.0, 0.0),
+                points: VecDeque::new(),
+                highest: 0.0,
+                lasting: Lasting::new(RULE),
+            });
+            events.extend(filling.push(place, (used as f64, total as f64), moment.seconds));
+        }
+        events
+    }
+}
+
+impl Filling {
+    fn push(&mut self, place: MemoryPlace, (used, total): (f64, f64), seconds: f64) -> Option<WatchEvent> {
+        self.open = (self.open.0 + seconds, self.open.1 + used * seconds);
+        if self.open.0 < POINT_S {
+            return None;
+        }
+        let (seconds, sum) = std::mem::take(&mut self.open);
+        self.points.push_back(sum / seconds);
+        if self.points.len() > WINDOWS.iter().copied().max().unwrap_or(0) {
+            self.highest = self.points.pop_front().map_or(self.highest, |point| point.max(self.highest));
+        }
+        // Points have one length; with long intervals a longer one.
+        let per_s = WINDOWS.iter().filter_map(|window| self.growth(*window, total)).fold(0.0, f64::max) / seconds;
+        let full_in_s = (per_s > 0.0).then(|| (total - used).max(0.0) / per_s);
+        let fills = full_in_s.is_some_and(|full_in_s| full_in_s < SOON_S) && used > self.highest;
+        let turn = self.lasting.push(fills, seconds)?;
+        Some(tell(place, [used, total, per_s], full_in_s, turn))
+    }
+
+    /// Bytes a point by which it grew over so many points, if it did so evenly.
+    fn growth(&self, window: usize, total: f64) -> Option<f64> {
+        let begin = self.points.len().checked_sub(window)?;
+        let third = window / 3;
+        let middle = |number: usize| {
+            let mut part: Vec<f64> = self.points.iter().skip(begin + number * third).take(third).copied().collect();
+            part.sort_by(f64::total_cmp);
+            part.get(third / 2).copied()
+        };
+        let [first, second, last] = [middle(0)?, middle(1)?, middle(2)?];
+        let grew = [second - first, last - second];
+        let (less, more) = (grew[0].min(grew[1]), grew[0].max(grew[1]));
+        let fills = less > 0.0 && less >= EVEN * more && last - first >= GREW * total;
+        fills.then_some((last - first) / (2 * third) as f64)
+    }
+}
+
+fn tell(place: MemoryPlace, [used, total, per_s]: [f64; 3], full_in_s: Option<f64>, turn: Turn) -> WatchEvent {
+    let name = place.name();
+    let bytes = |bytes: f64| format::bytes(Some(bytes as u64));
+    let levels = format!("{} of {} in use", bytes(used), bytes(total));
+    let (state, text) = match turn {
+        Turn::Begins => {
+            let soon = format::duration(full_in_s.unwrap_or_default());
+            let growth = bytes(per_s * 60.0);
+            (EventState::Begins, format!("{name} will be full in {soon}: {levels}, {growth} more each minute"))
+        }
+        Turn::Ends(_) => (EventState::Ends, format!("{name} does not grow as fast any more: {levels}")),
+    };
+    let details = EventDetails::Memory {
+        place: match place {
+            MemoryPlace::Host => "host",
+            MemoryPlace::ControlGroup => "cgroup",
+            MemoryPlace::Gpu(_) => "gpu",
+        },
+        gpu: if let MemoryPlace::Gpu(index) = place { Some(index) } else { None },
+        used_bytes: used as u64,
+        total_bytes: total as u64,
+        growth_bytes_per_s: (per_s > 0.0).then_some(per_s),
+        full_in_s,
+    };
+    WatchEvent::new(EventKind::Memory, Some(state), text, details)
+}
