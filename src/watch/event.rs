@@ -21,6 +21,8 @@ named_enum! {
         LateRank = "late-rank",
         /// Memory will be full soon.
         Memory = "memory",
+        /// The run will not be done before its time limit.
+        Deadline = "deadline",
         /// The clocks of a GPU are held down, or the CPU quota of the control group stops the job.
         Throttled = "throttled",
         /// The job has ended.
@@ -51,6 +53,12 @@ impl EventKind {
                 "The memory of the machine, of the control group or of a GPU will be full within an hour at its present growth; and when it no \
                  longer grows so fast.",
                 "3 min of even growth",
+            ),
+            Self::Deadline => (
+                "At its pace the run will not be done before its time limit (Slurm's `SLURM_JOB_END_TIME`). How far it has come is told by \
+                 tqdm's bar in the file that its output goes to, or by `max_steps` and the like beside the loop's counter; and when it \
+                 can be done in time again.",
+                "40 s after the pace is known",
             ),
             Self::Throttled => (
                 "A GPU's clocks are held down by heat, by the power supply or by the hardware; or the CPU quota of the control group \
@@ -149,6 +157,14 @@ pub enum EventDetails {
         total_bytes: u64,
         growth_bytes_per_s: Option<f64>,
         full_in_s: Option<f64>,
+    },
+    Deadline {
+        /// Turns done, and in all.
+        done: f64,
+        total: f64,
+        /// What the rest needs at this pace, and what is left until the limit.
+        needs_s: Option<f64>,
+        left_s: f64,
     },
     ThrottledGpu {
         gpu: u32,

@@ -2,14 +2,14 @@
 //!
 //! Points of ten seconds are kept for a quarter of an hour. Memory fills if it grew about as much in each third of the last minutes, and
 //! is higher than ever before: what rises and falls with each epoch does not fill. Page cache is left out: of the host, what is available
-//! counts, and of the control group, the resident memory of the job.
+//! counts, and of the control group, the memory of the job's processes: with shared pages counted once where that is known.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::lasting::{Lasting, LastingRule, Turn};
 use super::{EventDetails, EventKind, EventState, WatchEvent, WatchedMoment};
 use crate::diagnosis::verdict::Phase;
-use crate::rates::Frame;
+use crate::pipeline::Tick;
 use crate::text::format;
 
 /// Length of a point, seconds.
@@ -64,11 +64,14 @@ struct Filling {
 }
 
 /// Bytes used, and bytes in all, of each memory that is known.
-fn levels(frame: &Frame) -> impl Iterator<Item = (MemoryPlace, u64, u64)> {
+fn levels(tick: &Tick) -> impl Iterator<Item = (MemoryPlace, u64, u64)> {
+    let frame = &tick.frame;
     let host = frame.host.memory_total_bytes.zip(frame.host.memory_available_bytes);
     let host = host.map(|(total, available)| (MemoryPlace::Host, total.saturating_sub(available), total));
-    let group = frame.job.memory_limit_bytes.zip(frame.job.rss_bytes);
-    // Shared pages count once for each process: what seems to be above the limit is not known.
+    // Never now the one and now the other: they differ by all shared pages.
+    let used = if tick.sample.outlook.is_some() { frame.job.pss_bytes } else { frame.job.rss_bytes };
+    let group = frame.job.memory_limit_bytes.zip(used);
+    // Resident sets count shared pages once for each process: what seems to be above the limit is not known.
     let group = group.filter(|(limit, rss)| rss < limit).map(|(limit, rss)| (MemoryPlace::ControlGroup, rss, limit));
     let gpus = frame.gpus.iter().filter(|gpu| gpu.attached && !gpu.lost).filter_map(|gpu| {
         let (used, total) = gpu.memory_used_bytes.zip(gpu.memory_total_bytes)?;
@@ -90,7 +93,7 @@ impl FillingMemory {
         if moment.tick.verdict.phase != Phase::Training {
             return events;
         }
-        for (place, used, total) in levels(&moment.tick.frame) {
+        for (place, used, total) in levels(moment.tick) {
             if self.places.len() >= MOST && !self.places.contains_key(&place) {
                 continue;
             }

@@ -8,6 +8,7 @@
 //! ([`lasting`]).
 
 mod bottleneck;
+mod deadline;
 mod event;
 mod filling;
 mod held_down;
@@ -55,6 +56,7 @@ pub struct Watcher {
     late_rank: late_rank::LateRank,
     held_down: held_down::HeldDown,
     memory: filling::FillingMemory,
+    deadline: deadline::Deadline,
     began: bool,
     ended: bool,
     watched_s: f64,
@@ -71,6 +73,7 @@ impl Watcher {
             late_rank: late_rank::LateRank::default(),
             held_down: held_down::HeldDown::default(),
             memory: filling::FillingMemory::default(),
+            deadline: deadline::Deadline::default(),
             began: false,
             ended: false,
             watched_s: 0.0,
@@ -102,6 +105,7 @@ impl Watcher {
             events.extend(self.slow_steps.push(moment));
             events.extend(self.held_down.push(moment));
             events.extend(self.memory.push(moment));
+            events.extend(self.deadline.push(moment));
         } else {
             self.ended = true;
             events.push(self.end("the job has ended"));
@@ -126,6 +130,7 @@ impl Watcher {
             && self.slow_steps.is_small()
             && self.held_down.is_small()
             && self.memory.is_small()
+            && self.deadline.is_small()
     }
 
     fn end(&self, what: &str) -> WatchEvent {

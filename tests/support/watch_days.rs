@@ -24,7 +24,7 @@ use trainmon::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict};
 use trainmon::pipeline::{Pipeline, Tick};
 use trainmon::rates::Frame;
 use trainmon::rates::time_split::TimeSplit;
-use trainmon::sample::{ProcessRole, Sample};
+use trainmon::sample::{JobSample, ProcessRole, ProgressBar, Sample};
 use trainmon::sources::recording::Recording;
 use trainmon::watch::{EventDetails, EventKind, EventState, WatchEvent, WatchOptions, Watcher};
 
@@ -342,7 +342,7 @@ fn steady(source: &Source, phases: Option<&Phases<'_>>, seconds: f64, seed: u64)
 }
 
 /// Events that are planted.
-const PLANTED: [(&str, EventKind); 9] = [
+const PLANTED: [(&str, EventKind); 10] = [
     ("another bottleneck", EventKind::Bottleneck),
     ("the job is stopped", EventKind::Hung),
     ("the job hangs", EventKind::Hung),
@@ -352,7 +352,22 @@ const PLANTED: [(&str, EventKind); 9] = [
     ("the CPU quota stops the job", EventKind::Throttled),
     ("the machine's memory fills in 30 min", EventKind::Memory),
     ("a GPU's memory fills in 30 min", EventKind::Memory),
+    ("the run is too slow for its time limit", EventKind::Deadline),
 ];
+
+/// A sample of a run whose time limit is so far away from a wall clock in milliseconds.
+fn with_limit(sample: &Arc<Sample>, unix_ms: i64, left_s: f64) -> Arc<Sample> {
+    let mut sample = Sample::clone(sample);
+    let mut job = JobSample::clone(sample.job.as_ref().unwrap());
+    job.run.ends_unix_s = Some(unix_ms / 1000 + left_s as i64);
+    sample.job = Some(Arc::new(job));
+    Arc::new(sample)
+}
+
+/// A bar of ten thousand turns, one a second.
+fn bar(seconds: f64) -> Option<ProgressBar> {
+    Some(ProgressBar { read_ns: 0, done: seconds.floor(), total: 10_000.0 })
+}
 
 /// Plants one event in a job; the seconds until it is told, and until its end is. `None` where this job cannot have it.
 fn planted(which: usize, sources: &[Source], at: usize, seed: u64) -> Option<[Option<f64>; 2]> {
@@ -385,7 +400,7 @@ fn planted(which: usize, sources: &[Source], at: usize, seed: u64) -> Option<[Op
         1 | 2 => trainer.steps.is_some(),
         3 => has_steps,
         4 => source.name.starts_with("rank-") && !is_late(source),
-        5..=8 if source.phase != Phase::Training => false,
+        5..=9 if source.phase != Phase::Training => false,
         5 => host.gpus.iter().any(|gpu| gpu.attached && gpu.clock_event_reasons.is_some()),
         6 => host.job.throttled_share.is_none_or(|share| share < 0.1),
         7 => host.host.memory_available_bytes.is_some(),
@@ -404,7 +419,7 @@ fn planted(which: usize, sources: &[Source], at: usize, seed: u64) -> Option<[Op
     let begun_s = watched.seconds;
     let mut told_s = None;
     while watched.seconds < begun_s + MISSED_S && told_s.is_none() {
-        let (frame, sample) = other.unwrap_or(source).moment(&mut random);
+        let (frame, mut sample) = other.unwrap_or(source).moment(&mut random);
         let mut frame = adopted(&frame, host);
         match which {
             1 => {
@@ -424,6 +439,11 @@ fn planted(which: usize, sources: &[Source], at: usize, seed: u64) -> Option<[Op
                 let grown = total.saturating_sub(used) as f64 * (watched.seconds - begun_s) / 1800.0;
                 gpu.memory_used_bytes = Some(used + grown as u64);
             }),
+            9 => {
+                let seconds = watched.seconds - begun_s;
+                frame.job.progress = bar(seconds);
+                sample = with_limit(&sample, watched.unix_ms, 3600.0 - seconds);
+            }
             _ => {}
         }
         let events = watched.push(&frame, &sample);
@@ -433,8 +453,12 @@ fn planted(which: usize, sources: &[Source], at: usize, seed: u64) -> Option<[Op
     let ended_s = watched.seconds;
     let mut over_s = None;
     while watched.seconds < ended_s + MISSED_S && over_s.is_none() {
-        let (frame, sample) = source.moment(&mut random);
+        let (frame, mut sample) = source.moment(&mut random);
         let mut frame = Frame::clone(&frame);
+        if which == 9 {
+            frame.job.progress = bar(watched.seconds - begun_s);
+            sample = with_limit(&sample, watched.unix_ms, 1e6);
+        }
         if which == 6 {
             frame.job.throttled_share = Some(0.0);
         }
