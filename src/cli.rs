@@ -7,12 +7,13 @@ pub mod help;
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::{Settings, is_said, parse_pid};
+use crate::config::{Settings, is_said, parse_pid, parse_window};
 use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
@@ -81,6 +82,8 @@ pub enum Command {
     Import(ImportArgs),
     /// Serve metrics of all training jobs of this machine, or of one, to Prometheus.
     Export(ExportArgs),
+    /// Show the ranks of runs on many machines in one table, from the Prometheus server that scrapes `trainmon export`.
+    Fleet(FleetArgs),
     /// Start a program and watch it; its exit status is passed on.
     Run {
         /// The program and its arguments.
@@ -223,8 +226,8 @@ impl Cli {
             "trainmon export runs until it is stopped: remove -n, or use --duration".to_owned()
         } else if let (Some(name), true) = (of_one_job, serves) {
             format!("the client of trainmon {word} says what to watch: remove {name}")
-        } else if let Some(why) = self.beside_all() {
-            why.to_owned()
+        } else if let Some(why) = self.beside_all().map(str::to_owned).or_else(|| self.check_fleet(matches)) {
+            why
         } else if starts_its_own && self.pid().is_some() {
             format!("trainmon {word} starts the process that it watches: remove --pid")
         } else {
@@ -232,7 +235,21 @@ impl Cli {
         };
         Err(Failure::usage(why))
     }
+
+    /// What `fleet` has no use for.
+    fn check_fleet(&self, matches: &ArgMatches) -> Option<String> {
+        matches!(self.command, Some(Command::Fleet(_))).then_some(())?;
+        let of_a_job = ["duration", "iterations"].into_iter().find(|id| is_said(matches, id));
+        if let Some(name) = self.pid().map(|_| "pid").or(of_a_job) {
+            return Some(format!("trainmon fleet shows what Prometheus knows: remove --{name}"));
+        }
+        let too_often = is_said(matches, "interval") && self.parsed.interval < FLEET_INTERVAL_MIN;
+        too_often.then(|| "trainmon fleet asks Prometheus every 5 s at most: use --interval 5s or more".to_owned())
+    }
 }
+
+/// Prometheus computes means over minutes: asking more often brings nothing.
+pub const FLEET_INTERVAL_MIN: Duration = Duration::from_secs(5);
 
 /// `diagnose`.
 #[derive(Debug, Clone, Default, Args)]
@@ -402,6 +419,35 @@ pub struct ExportArgs {
     /// Without it: TRAINMON_JOB in the job's environment, the name of the Slurm job, or torchrun's --rdzv-id.
     #[arg(long, value_name = "NAME")]
     pub training_job: Option<String>,
+}
+
+/// `fleet`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct FleetArgs {
+    /// The Prometheus server, or another one with its API (Mimir, Thanos, VictoriaMetrics): the URL before /api/v1.
+    #[arg(long, value_name = "URL")]
+    pub prometheus: String,
+    /// Show only the run of this name, or of this Slurm job.
+    #[arg(long, value_name = "NAME")]
+    pub job: Option<String>,
+    /// Time over which means are taken, 10s to 24h.
+    #[arg(long, value_name = "TIME", value_parser = parse_window, default_value = "5m", allow_negative_numbers = true)]
+    pub window: Duration,
+    /// Print the table once instead of showing it on the screen. So it is, too, if standard output is no terminal.
+    #[arg(long)]
+    pub once: bool,
+    /// Print everything as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// Give the server the bearer token in this file.
+    #[arg(id = "fleet_token_file", long = "token-file", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Trust the authorities in this PEM file [default: $SSL_CERT_FILE, or those of the system].
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// Send the token to other machines even without TLS.
+    #[arg(id = "fleet_insecure", long = "insecure")]
+    pub insecure: bool,
 }
 
 /// An address with a port; `:9845` is that port at all addresses, and `localhost:9845` or `9845` at this machine's own.

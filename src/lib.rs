@@ -9,6 +9,7 @@ pub mod config;
 pub mod demo;
 pub mod diagnosis;
 pub mod errors;
+pub mod fleet;
 mod heap;
 pub mod history;
 pub mod http;
@@ -93,6 +94,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(Command::Run { program }) => commands::run::run(&settings, program),
         Some(Command::Replay { file }) => commands::replay::run(&settings, file),
         Some(Command::Export(arguments)) => commands::export::run(&settings, arguments),
+        Some(Command::Fleet(arguments)) => commands::fleet::run(&settings, arguments),
         Some(Command::Import(arguments)) => commands::import::run(&settings, arguments),
         Some(Command::Report(arguments)) => commands::report::run(&settings, arguments),
         Some(Command::Compare(arguments)) => commands::compare::run(&settings, arguments),

@@ -8,6 +8,7 @@
     python tests/dev.py day             measure what a long recording costs to keep and to open
     python tests/dev.py following       measure what export and watch cost, and whether they stay small for days
     python tests/dev.py watch           count false events of days of recorded time, and how soon planted ones are told
+    python tests/dev.py fleet           check the late ranks that fleet names, with a real Prometheus
     python tests/dev.py vm              test other kernels, rights and limits in virtual machines
     python tests/dev.py record          record labeled workloads for tests/recordings
     python tests/dev.py import          compare the import of torch.profiler traces with recordings of the same processes
@@ -30,6 +31,7 @@ COMMANDS = {
     "day": "harness.day",
     "following": "harness.following",
     "watch": "harness.watching",
+    "fleet": "harness.fleet",
     "vm": "harness.vm.command",
     "record": "harness.evaluation.record",
     "import": "harness.importing.command",

@@ -265,6 +265,26 @@ fn every_event_and_every_variable_of_a_command_is_listed() {
 }
 
 #[test]
+fn every_key_of_the_fleet_is_described() {
+    let mut rows = vec!["| key | what it is |".to_owned(), "|---|---|".to_owned()];
+    for (above, name) in [
+        ("", "Fleet"),
+        ("totals.", "FleetTotals"),
+        ("….gpus.", "GpuCount"),
+        ("runs[].", "FleetRun"),
+        ("runs[].late.", "LateRanks"),
+        ("runs[].ranks[].", "FleetRank"),
+        ("runs[].ranks[].gpus[].", "FleetGpu"),
+        ("unused[].", "UnusedGpus"),
+        ("down[].", "DownExporter"),
+    ] {
+        let fields = fields_of("src/fleet/mod.rs", name);
+        rows.extend(fields.iter().map(|(key, meaning)| format!("| `{above}{key}` | {meaning} |")));
+    }
+    check_table("docs/fleet.md", "### Keys", &rows);
+}
+
+#[test]
 fn every_link_leads_somewhere() {
     for (page, text) in pages() {
         for target in targets(&text).into_iter().filter(|target| !target.contains("://")) {

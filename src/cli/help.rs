@@ -104,6 +104,15 @@ pub const HELP: &[CommandHelp] = &[
         ],
     },
     CommandHelp {
+        name: "fleet",
+        common: &["price"],
+        examples: &[
+            ("fleet --prometheus http://prom:9090", "all runs on the screen: late ranks, slow machines, idle GPUs"),
+            ("fleet --prometheus https://prom --token-file t --job llama", "one run, over TLS and with a token"),
+            ("fleet --prometheus http://prom:9090 --once --json", "the same for a script"),
+        ],
+    },
+    CommandHelp {
         name: "import",
         common: &["force"],
         examples: &[

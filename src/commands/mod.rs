@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod document;
 pub mod explain;
 pub mod export;
+pub mod fleet;
 pub mod import;
 pub mod live;
 pub mod log;

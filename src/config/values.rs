@@ -55,6 +55,11 @@ pub(super) fn parse_history(text: &str) -> Result<Duration, String> {
     within(text, 60.0, 24 * 3600, "use a history of 1m to 24h")
 }
 
+/// Parses the window over which means are taken.
+pub fn parse_window(text: &str) -> Result<Duration, String> {
+    within(text, 10.0, 24 * 3600, "use a window of 10s to 24h")
+}
+
 /// Parses a time to stop after.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     within(text, 1e-6, u64::MAX, "the duration must be longer than 0")

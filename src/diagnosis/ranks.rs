@@ -35,14 +35,19 @@ struct RankSeen {
 }
 
 impl RankSeen {
-    fn blocked(&self) -> f64 {
-        blocked(&self.main.shares, self.device.as_ref().map_or(0.0, |device| device.job_busy))
+    fn load(&self) -> RankLoad {
+        let gpu = self.device.as_ref().map(|device| GpuLoad {
+            held_down: device.held_down && device.throttled >= LARGER_HALF,
+            power: device.power,
+        });
+        let busy = self.device.as_ref().map_or(0.0, |device| device.job_busy);
+        RankLoad { blocked: blocked(&self.main.shares, busy), collectives: self.collectives, gpu }
     }
 }
 
 /// Share of the time in waits for neither data nor work. What a rank's thread runs while its GPU is busy all along is a spinning
 /// wait, or work that costs nothing.
-fn blocked(shares: &TimeSplit, gpu_busy: f64) -> f64 {
+pub fn blocked(shares: &TimeSplit, gpu_busy: f64) -> f64 {
     shares.other + shares.device_sync + (shares.host_busy + gpu_busy - 1.0).max(0.0)
 }
 
@@ -55,6 +60,21 @@ pub fn waits_for_others(shares: &TimeSplit, collectives: Option<f64>, gpu_busy: 
 /// Whether ranks that wait for such shares of their time, the most and the least, wait for the one that waits least.
 pub fn is_late(most: f64, least: f64) -> bool {
     most - least >= STRAGGLER
+}
+
+/// Whether a job queues for CPUs so much that it is slower for it, given that share of its runnable time.
+pub fn queues_long(share: f64) -> bool {
+    share >= RUN_DELAY
+}
+
+/// Whether a disk is busy, given its utilization, 0–1.
+pub fn is_busy_disk(utilization: f64) -> bool {
+    utilization * 100.0 >= DISK_BUSY
+}
+
+/// Whether something that holds for such a share of the time holds for most of it.
+pub fn is_most(share: f64) -> bool {
+    share >= LARGER_HALF
 }
 
 /// The ranks with their time, in the order of their PIDs; empty for a single rank.
@@ -74,7 +94,8 @@ pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Ra
         Some(RankSeen { id, place, main, collectives: collectives(stacks, id), device })
     };
     let ranks: Vec<RankSeen> = ids.into_iter().filter_map(of_rank).collect();
-    let late = late_by_waits(&ranks).or_else(|| late_by_device(&ranks));
+    let loads: Vec<RankLoad> = ranks.iter().map(RankSeen::load).collect();
+    let late = late_by_waits(&loads).or_else(|| late_by_device(&loads));
     let rank = |(at, seen): (usize, RankSeen)| {
         let RankSeen { id, place, main, collectives, .. } = seen;
         let rank = place.map(|place| place.rank);
@@ -84,12 +105,37 @@ pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Ra
     ranks.into_iter().enumerate().map(rank).collect()
 }
 
-/// The rank that waits least, if that is clearly less than the others.
-fn late_by_waits(ranks: &[RankSeen]) -> Option<usize> {
+/// What tells the late rank of a run from the others.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RankLoad {
+    /// Share of its time in waits for neither data nor work: [`blocked`].
+    pub blocked: f64,
+    /// Share of its time in collectives, by its stacks.
+    pub collectives: Option<f64>,
+    /// Its own GPU, if it is known which one that is.
+    pub gpu: Option<GpuLoad>,
+}
+
+/// What a rank's GPU does.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct GpuLoad {
+    /// Its clocks are held down most of the time, by more than the power cap.
+    pub held_down: bool,
+    /// Its power as a share of its limit.
+    pub power: Option<f64>,
+}
+
+/// The share of its time that each rank waits for others, or may.
+pub fn waits(ranks: &[RankLoad]) -> Vec<f64> {
     // Only like shares compare: those of the stacks count only if every rank has them.
     let by_stacks = ranks.iter().all(|rank| rank.collectives.is_some());
-    let waits = |rank: &RankSeen| rank.blocked().max(rank.collectives.filter(|_| by_stacks).unwrap_or(0.0));
-    let waits: Vec<f64> = ranks.iter().map(waits).collect();
+    let waits = |rank: &RankLoad| rank.blocked.max(rank.collectives.filter(|_| by_stacks).unwrap_or(0.0));
+    ranks.iter().map(waits).collect()
+}
+
+/// The rank that waits least, if that is clearly less than the others.
+fn late_by_waits(ranks: &[RankLoad]) -> Option<usize> {
+    let waits = waits(ranks);
     let most = waits.iter().copied().fold(0.0, f64::max);
     let least = waits.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
     least.filter(|(_, least)| is_late(most, **least)).map(|(at, _)| at)
@@ -97,16 +143,14 @@ fn late_by_waits(ranks: &[RankSeen]) -> Option<usize> {
 
 /// The rank whose GPU holds up the others: it alone is throttled, or it draws clearly more power than each of the others, which
 /// spend most of their time waiting in a collective kernel.
-fn late_by_device(ranks: &[RankSeen]) -> Option<usize> {
-    let devices: Option<Vec<&Device>> = ranks.iter().map(|rank| rank.device.as_ref()).collect();
-    let devices = devices.filter(|_| ranks.iter().all(|rank| rank.blocked() >= LARGER_HALF))?;
-    let down = |device: &&Device| device.held_down && device.throttled >= LARGER_HALF;
-    let mut held: Vec<usize> =
-        devices.iter().enumerate().filter(|(_, device)| down(device)).map(|(at, _)| at).collect();
+pub fn late_by_device(ranks: &[RankLoad]) -> Option<usize> {
+    let gpus: Option<Vec<GpuLoad>> = ranks.iter().map(|rank| rank.gpu).collect();
+    let gpus = gpus.filter(|_| ranks.iter().all(|rank| rank.blocked >= LARGER_HALF.value))?;
+    let mut held: Vec<usize> = gpus.iter().enumerate().filter(|(_, gpu)| gpu.held_down).map(|(at, _)| at).collect();
     if let (Some(only), true) = (held.pop(), held.is_empty()) {
         return Some(only);
     }
-    let power: Option<Vec<f64>> = devices.iter().map(|device| device.power).collect();
+    let power: Option<Vec<f64>> = gpus.iter().map(|gpu| gpu.power).collect();
     let power = power?;
     let (at, most) = power.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let next =

@@ -74,7 +74,12 @@ impl fmt::Display for Price {
 
 impl Price {
     fn for_time(&self, gpu_s: f64) -> String {
-        format!("{}{:.2}", self.sign, gpu_s / HOUR_S * self.per_gpu_hour)
+        self.for_hours(gpu_s / HOUR_S)
+    }
+
+    /// What so many hours of one GPU cost: `$2.42`.
+    pub(super) fn for_hours(&self, gpu_hours: f64) -> String {
+        format!("{}{:.2}", self.sign, gpu_hours * self.per_gpu_hour)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod cost;
 pub mod csv;
 pub mod events;
 pub mod explanation;
+pub mod fleet;
 pub mod html;
 pub mod json;
 pub mod log;

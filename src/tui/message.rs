@@ -1,7 +1,10 @@
 //! What happens to the screen, and what the screen asks for.
 
+use std::sync::Arc;
+
 use crossterm::event::{Event, KeyEvent, KeyEventKind, MouseEvent};
 
+use crate::fleet::Fleet;
 use crate::jobs::output::OutputTail;
 use crate::jobs::{JobCandidate, JobEvent, JobKey, Target};
 use crate::sample::ProcessId;
@@ -28,6 +31,8 @@ pub enum Message {
     Advance(f64),
     /// The last lines that the program of `trainmon run` wrote.
     Output(OutputTail),
+    /// Prometheus has answered, or why not, in a line.
+    Fleet(Result<Arc<Fleet>, String>),
     /// One line for the footer, until the next key.
     Notice(String),
     /// End the program.
@@ -54,6 +59,8 @@ pub enum Effect {
     Quit,
     /// Draw.
     Redraw,
+    /// Ask Prometheus again, now.
+    Refresh,
     /// Forget what the terminal shows, then draw.
     Repaint,
     /// Leave the screen, stop the process, and return when it is continued.

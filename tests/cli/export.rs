@@ -18,16 +18,16 @@ use crate::outcome::{assert_one_line, finish, refused, wait_for};
 use crate::process::{Target, installed, pause, signal, text, trainmon, two_candidates, until};
 
 /// A running exporter, ended with the test.
-struct Exporter {
+pub struct Exporter {
     child: Child,
-    address: String,
+    pub address: String,
     /// What it says later.
     said: BufReader<ChildStderr>,
 }
 
 impl Exporter {
     /// Starts it at a free port.
-    fn start(arguments: &[&str]) -> Self {
+    pub fn start(arguments: &[&str]) -> Self {
         let mut command = trainmon(&["export", "--listen", "127.0.0.1:0", "--no-stacks"]);
         let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -121,7 +121,7 @@ fn a_time_limit_ends_it() {
 }
 
 /// A certificate for 127.0.0.1 and its key, and the certificate as its own authority.
-fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
+pub fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
     fs::write(&certificate, made.cert.pem()).unwrap();

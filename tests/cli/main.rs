@@ -10,6 +10,7 @@ mod examples;
 mod export;
 mod faulty_library;
 mod files;
+mod fleet;
 mod foreign_text;
 mod import;
 mod limits;

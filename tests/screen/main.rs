@@ -7,6 +7,7 @@ mod app;
 mod bytes;
 mod chain;
 mod every_page;
+mod fleet;
 mod gpu_cpu;
 mod io_stacks;
 mod jobs;

@@ -4,7 +4,7 @@ use super::counters::{RankCounters, steps_per_s};
 use super::gpu::labels as gpu_labels;
 use super::job::JobScope;
 use super::{Labelled, metrics};
-use crate::diagnosis::ranks::waits_for_others;
+use crate::diagnosis::ranks::{blocked, waits_for_others};
 use crate::diagnosis::verdict::{Rank, Verdict};
 use crate::rates::frame::{GpuRates, TrainerRates};
 use crate::rates::time_split::{LoopActivity, TimeSplit};
@@ -21,6 +21,8 @@ pub(super) struct RankScope {
     collectives: Option<f64>,
     /// Share of its time in which it waits for other ranks, or may.
     waits: Option<f64>,
+    /// The same without what its stacks say.
+    blocked: Option<f64>,
     /// The other ranks on this machine wait for it.
     late: Option<bool>,
     /// Number of ranks of the run.
@@ -46,15 +48,17 @@ impl RankScope {
             let collectives =
                 judged.map_or_else(|| own_collectives(verdict, is_one_of_many), |rank| rank.collectives);
             let busy = crate::rates::mean(gpus.iter().map(|gpu| gpu.job_utilization_pct.or(gpu.utilization_pct)));
+            let busy = busy.map_or(0.0, |pct| pct / 100.0);
+            // A rank without others waits for none.
+            let among_others = shares.filter(|_| is_one_of_many || trainer.place.is_some());
             let scope = Self {
                 workers: frame.workers.iter().filter(|worker| worker.trainer == trainer.id.pid).cloned().collect(),
                 steps_per_s: steps_per_s(trainer, frame.seconds),
                 counters: counters.ranks.get(&trainer.id).copied().unwrap_or_default(),
                 shares,
                 collectives,
-                waits: shares
-                    .filter(|_| is_one_of_many || trainer.place.is_some())
-                    .map(|shares| waits_for_others(&shares, collectives, busy.map_or(0.0, |pct| pct / 100.0))),
+                waits: among_others.map(|shares| waits_for_others(&shares, collectives, busy)),
+                blocked: among_others.map(|shares| blocked(&shares, busy)),
                 late: judged.map(|rank: &Rank| rank.straggler),
                 world: trainer.place.map(|place| place.world),
                 gpus,
@@ -84,6 +88,8 @@ metrics! {
         Gauge rank_late "", |of, out| out.value(of.late.map(|late| f64::from(u8::from(late))));
         /// share of its time in which the rank waits for other ranks, or may: the late rank of a run waits least
         Gauge rank_waiting "ratio", |of, out| out.value(of.waits);
+        /// the same without what its stacks say
+        Gauge rank_blocked "ratio", |of, out| out.value(of.blocked);
         /// share of its time in collectives, by its stacks
         Gauge rank_collectives "ratio", |of, out| out.value(of.collectives);
         /// what its loop does with its time, in the verdict's window

@@ -44,6 +44,8 @@ impl App {
                 self.output = Some(tail);
                 vec![Effect::Redraw]
             }
+            // Has a screen of its own.
+            Message::Fleet(_) => Vec::new(),
             Message::Notice(text) => self.say(&text),
             Message::Quit => vec![Effect::Quit],
         }

@@ -111,7 +111,7 @@ fn run_summary(buf: &mut Buffer, scene: &Scene<'_>) {
 }
 
 /// Replaces characters outside ASCII with the nearest ASCII one, if only ASCII is allowed.
-fn fold_to_ascii(buf: &mut Buffer, ascii: bool) {
+pub fn fold_to_ascii(buf: &mut Buffer, ascii: bool) {
     for cell in buf.content.iter_mut().filter(|cell| ascii && !cell.symbol().is_ascii()) {
         let c = cell.symbol().chars().next().map_or(' ', theme::ascii);
         cell.set_char(c);
