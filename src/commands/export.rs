@@ -188,6 +188,7 @@ struct NodeKnowledge {
     left_out: usize,
     /// The GPUs while no job is followed.
     gpus: Vec<GpuRates>,
+    gpu_driver: Option<Arc<str>>,
     rates: Option<Rates>,
 }
 
@@ -246,6 +247,7 @@ impl Node {
         let machine = ExportedMachine {
             jobs: known.jobs.values().map(job).collect(),
             gpus: known.gpus.clone(),
+            gpu_driver: known.gpu_driver.clone(),
             left_out_jobs: known.left_out,
             own: OwnProcess { started_unix_s: Some(self.started_unix_s), ..own_process() },
         };
@@ -280,7 +282,8 @@ impl NodeKnowledge {
         };
         let sample = Sample { monotonic_ns: gpus.monotonic_ns, gpus: Some(gpus), ..Sample::default() };
         let rates = self.rates.get_or_insert_with(|| Rates::new(RatesOptions::default()));
-        self.gpus = rates.next(Arc::new(sample)).gpus;
+        let frame = rates.next(Arc::new(sample));
+        (self.gpus, self.gpu_driver) = (frame.gpus, frame.gpu_driver);
     }
 }
 

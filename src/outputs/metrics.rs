@@ -53,6 +53,8 @@ pub struct ExportedMachine {
     pub jobs: Vec<FollowedJob>,
     /// The GPUs, while no job is followed that would show them.
     pub gpus: Vec<GpuRates>,
+    /// Version of the GPU driver then.
+    pub gpu_driver: Option<Arc<str>>,
     /// Training processes that are not followed, because there are too many.
     pub left_out_jobs: usize,
     /// What trainmon itself costs.
@@ -165,7 +167,9 @@ impl Samples<'_> {
     fn labelled<const N: usize>(&mut self, own: [&str; N], value: impl Into<Option<f64>>) {
         // NaN and infinity are no measurements.
         if let Some(value) = value.into().filter(|value: &f64| value.is_finite()) {
-            let own = self.names.iter().zip(own).map(|(name, text)| (*name, label(text))).collect();
+            // An unknown value has no label.
+            let own = self.names.iter().zip(own).filter(|(_, text)| !text.is_empty());
+            let own = own.map(|(name, text)| (*name, label(text))).collect();
             self.into.push(Series { labels: Arc::clone(self.labels), own, value });
         }
     }
@@ -259,7 +263,8 @@ fn families(machine: &ExportedMachine) -> Exposition {
     let newest = machine.jobs.iter().filter_map(|job| job.tick.as_ref()).max_by_key(|tick| tick.frame.monotonic_ns);
     let hosts = newest.map(|tick| Labelled::new([], Arc::clone(&tick.frame)));
     let gpus = newest.map_or(machine.gpus.as_slice(), |tick| tick.frame.gpus.as_slice());
-    let gpus: Vec<Labelled<GpuScope>> = gpus.iter().map(|gpu| GpuScope::labelled(gpu, newest)).collect();
+    let driver = newest.map_or(&machine.gpu_driver, |tick| &tick.frame.gpu_driver);
+    let gpus: Vec<Labelled<GpuScope>> = gpus.iter().map(|gpu| GpuScope::labelled(gpu, driver)).collect();
     let jobs: Vec<Labelled<JobScope>> = machine.jobs.iter().filter_map(JobScope::labelled).collect();
     let ranks: Vec<Labelled<RankScope>> = jobs.iter().flat_map(RankScope::all).collect();
     let workers: Vec<Labelled<WorkerScope>> = ranks.iter().flat_map(WorkerScope::all).collect();

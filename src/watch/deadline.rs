@@ -15,14 +15,16 @@ use crate::text::format::duration;
 /// The paces are measured over so many seconds of training.
 const SPANS_S: [f64; 2] = [60.0, 900.0];
 /// A pace needs so many seconds, and so many different readings: bars are written seldom where steps are long.
-const LEAST_S: f64 = 20.0;
+const LEAST_S: f64 = 12.0;
 const LEAST_READINGS: usize = 3;
 /// Time that is missing at the end, part of what the rest needs: less is within what a pace varies.
 const MISSING: f64 = 0.05;
+/// And at least so many seconds: near the end a part of the rest is next to nothing.
+const LEAST_MISSING_S: f64 = 60.0;
 /// Readings kept: one in a few seconds for a quarter of an hour.
 const MOST: usize = 400;
 /// A pace is not known better before.
-const RULE: LastingRule = LastingRule { begins_s: 20.0, most_s: 1800.0, ends_s: 300.0 };
+const RULE: LastingRule = LastingRule { begins_s: 15.0, most_s: 1800.0, ends_s: 300.0 };
 
 /// Seconds of training until then, and turns done.
 type PaceReading = (f64, f64);
@@ -62,7 +64,7 @@ impl Deadline {
         let per_s = SPANS_S.iter().filter_map(|span_s| self.pace(*span_s)).reduce(f64::max)?;
         let needs_s = (bar.total - bar.done) / per_s.max(f64::MIN_POSITIVE);
         // Beyond the limit there is nothing left to warn of.
-        let late = left_s > 0.0 && needs_s * (1.0 - MISSING) > left_s;
+        let late = left_s > 0.0 && needs_s * (1.0 - MISSING) > left_s && needs_s - left_s > LEAST_MISSING_S;
         let turn = self.lasting.push(late, seconds)?;
         Some(tell(bar, needs_s, left_s, turn))
     }

@@ -58,7 +58,7 @@ impl EventKind {
                 "At its pace the run will not be done before its time limit (Slurm's `SLURM_JOB_END_TIME`). How far it has come is told by \
                  tqdm's bar in the file that its output goes to, or by `max_steps` and the like beside the loop's counter; and when it \
                  can be done in time again.",
-                "40 s after the pace is known",
+                "30 s after its progress is known",
             ),
             Self::Throttled => (
                 "A GPU's clocks are held down by heat, by the power supply or by the hardware; or the CPU quota of the control group \

@@ -22,7 +22,6 @@ import time
 from harness import options
 from harness.evaluation.cost import Cost, Watch, crowded
 from harness.monitor import Monitor
-from harness.numbers import median
 from workloads import simulated_gpu
 from workloads.launch import Launched
 from workloads.processes import die_with_parent, ending
@@ -179,11 +178,11 @@ def cost(monitor: Monitor, seconds: float, pairs: int, data: str | None) -> bool
         values = {mode: [getattr(one, field) for one in found[mode] if getattr(one, field)] for mode in modes}
         if not all(values.values()):
             continue
-        cells = [f"{median(values['log']):.2f}"]
+        cells = [f"{statistics.median(values['log']):.2f}"]
         for mode in modes[1:]:
-            ratio = median([ours / log for ours, log in zip(values[mode], values["log"], strict=True)])
+            ratio = statistics.median([ours / log for ours, log in zip(values[mode], values["log"], strict=True)])
             good &= field != "cpu_pct" or ratio <= SAME
-            cells += [f"{median(values[mode]):.2f}", f"{ratio:.2f}"]
+            cells += [f"{statistics.median(values[mode]):.2f}", f"{ratio:.2f}"]
         print(f"| {name} | {' | '.join(cells)} |")
     return good
 
@@ -238,8 +237,8 @@ def soak(monitor: Monitor, minutes: float) -> bool:
     for name, all_seen in seen.items():
         third = len(all_seen) // 3
         first, last = all_seen[third // 2 : third + third // 2], all_seen[-third:]
-        grown = median([mib for mib, _ in last]) - median([mib for mib, _ in first])
-        more = median([float(count) for _, count in last]) - median([float(count) for _, count in first])
+        grown = statistics.median([mib for mib, _ in last]) - statistics.median([mib for mib, _ in first])
+        more = statistics.median([float(count) for _, count in last]) - statistics.median([float(count) for _, count in first])
         good &= grown <= FLAT_MIB and more <= FLAT_DESCRIPTORS
         print(f"{name}: {grown:+.2f} MiB and {more:+.0f} descriptors from the first third to the last")
     print(f"{minutes:.0f} minutes, three jobs at ten intervals a second, {renewals} jobs renewed, {scrapes} scrapes")

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{Labelled, count, label, metrics, ratio};
-use crate::pipeline::Tick;
 use crate::rates::frame::GpuRates;
 use crate::sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
 
@@ -14,8 +13,8 @@ pub(super) struct GpuScope {
 }
 
 impl GpuScope {
-    pub(super) fn labelled(gpu: &GpuRates, tick: Option<&Arc<Tick>>) -> Labelled<Self> {
-        let driver = tick.and_then(|tick| tick.frame.gpu_driver.clone());
+    pub(super) fn labelled(gpu: &GpuRates, driver: &Option<Arc<str>>) -> Labelled<Self> {
+        let driver = driver.clone();
         Labelled::new(labels(gpu), Self { gpu: gpu.clone(), driver })
     }
 }
