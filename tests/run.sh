@@ -91,10 +91,10 @@ VIRTUAL_ENV=$(cd "$venv" && pwd)
 export VIRTUAL_ENV
 pip=("$venv/bin/pip" install --quiet --no-cache-dir --disable-pip-version-check)
 
-# Without torch its classes have no types, so fewer checks make sense.
+# Without torch and the other libraries their classes have no types, so fewer checks make sense.
 types() {
     local loose=()
-    "$venv/bin/python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)' ||
+    "$venv/bin/python" -c 'from importlib.util import find_spec; exit(not (find_spec("torch") and find_spec("mcp")))' ||
         loose=(--ignore-missing-imports --allow-subclassing-any --no-warn-return-any --allow-untyped-decorators)
     "$venv/bin/mypy" "${loose[@]}"
 }
