@@ -80,6 +80,7 @@ fn every_command_on_a_page_works_as_written() {
     for line in examples() {
         let words: Vec<&str> = line.split_whitespace().skip(1).collect();
         let runs = words.first().is_some_and(|command| RUN.contains(command)) || line.contains("--replay");
+        let runs = runs || line.starts_with("trainmon export") && line.contains("--duration");
         // Without a minute of training, there is nothing to fail on.
         let runs = runs && !line.contains("--fail-if-slower");
         let output = output(&words).filter(|_| runs);
