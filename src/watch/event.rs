@@ -52,7 +52,7 @@ impl EventKind {
             Self::Memory => (
                 "The memory of the machine, of the control group or of a GPU will be full within an hour at its present growth; and when it no \
                  longer grows so fast.",
-                "3 min of even growth",
+                "3 min of even growth; 30 s if it will be full within 5 min",
             ),
             Self::Deadline => (
                 "At its pace the run will not be done before its time limit (Slurm's `SLURM_JOB_END_TIME`). How far it has come is told by \

@@ -1,7 +1,8 @@
 //! `memory`: at the rate at which it grows, memory will be full soon: the host's, that of the control group, or a GPU's.
 //!
 //! Points of ten seconds are kept for a quarter of an hour. Memory fills if it grew about as much in each third of the last minutes, and
-//! is higher than ever before: what rises and falls with each epoch does not fill. Page cache is left out: of the host, what is available
+//! is higher than ever before: what rises and falls with each epoch does not fill. Where only minutes are left, points of two seconds
+//! tell it after half a minute. Page cache is left out: of the host, what is available
 //! counts, and of the control group, the memory of the job's processes: with shared pages counted once where that is known.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,18 +13,37 @@ use crate::diagnosis::verdict::Phase;
 use crate::pipeline::Tick;
 use crate::text::format;
 
-/// Length of a point, seconds.
-const POINT_S: f64 = 10.0;
-/// Windows in points, each with three thirds: three, six and fifteen minutes.
-const WINDOWS: [usize; 3] = [18, 36, 90];
+/// How closely memory is looked at.
+#[derive(Debug)]
+struct GrowthPace {
+    /// Length of a point, seconds.
+    point_s: f64,
+    /// Windows in points, each with three thirds.
+    windows: &'static [usize],
+    /// Memory that is full later than this, seconds, is not told.
+    soon_s: f64,
+    rule: LastingRule,
+}
+
+/// Three, six and fifteen minutes. What is full in more than an hour is not told: there is time, and such a rate seldom stays. Buffers
+/// that fill at the begin of training need some minutes.
+const PATIENT: GrowthPace = GrowthPace {
+    point_s: 10.0,
+    windows: &[18, 36, 90],
+    soon_s: 3600.0,
+    rule: LastingRule { begins_s: 60.0, most_s: 1200.0, ends_s: 120.0 },
+};
+/// Eighteen seconds. A few minutes are left to save what there is.
+const URGENT: GrowthPace = GrowthPace {
+    point_s: 2.0,
+    windows: &[9],
+    soon_s: 300.0,
+    rule: LastingRule { begins_s: 6.0, most_s: 120.0, ends_s: 120.0 },
+};
 /// A third grows at least this part of what another one does: less is a step, or levels off.
 const EVEN: f64 = 0.4;
 /// Growth over a window, part of all memory: less is noise.
 const GREW: f64 = 0.01;
-/// Memory that is full later than this, seconds, is not told: there is time, and such a rate seldom stays.
-const SOON_S: f64 = 3600.0;
-/// Buffers that fill at the begin of training need some minutes.
-const RULE: LastingRule = LastingRule { begins_s: 60.0, most_s: 1200.0, ends_s: 120.0 };
 /// Most GPUs that are watched: no machine has more.
 const MOST: usize = 64;
 
@@ -54,6 +74,15 @@ pub(super) struct FillingMemory {
 /// One memory over time.
 #[derive(Debug)]
 struct Filling {
+    paces: [Growth; 2],
+    /// It was told.
+    told: bool,
+}
+
+/// One memory over time, at one pace.
+#[derive(Debug)]
+struct Growth {
+    pace: &'static GrowthPace,
     /// The point that is being made: seconds, and bytes times seconds.
     open: (f64, f64),
     /// Bytes used, oldest first.
@@ -83,8 +112,8 @@ fn levels(tick: &Tick) -> impl Iterator<Item = (MemoryPlace, u64, u64)> {
 impl FillingMemory {
     #[cfg(test)]
     pub(super) fn is_small(&self) -> bool {
-        let most = WINDOWS.iter().max().unwrap();
-        self.places.len() <= MOST && self.places.values().all(|filling| filling.points.len() <= *most)
+        let mut paces = self.places.values().flat_map(|filling| &filling.paces);
+        self.places.len() <= MOST && paces.all(|growth| growth.points.len() <= growth.longest())
     }
 
     pub(super) fn push(&mut self, moment: WatchedMoment<'_>) -> Vec<WatchEvent> {
@@ -97,12 +126,10 @@ impl FillingMemory {
             if self.places.len() >= MOST && !self.places.contains_key(&place) {
                 continue;
             }
-            let filling = self.places.entry(place).or_insert_with(|| Filling {
-                open: (0.0, 0.0),
-                points: VecDeque::new(),
-                highest: 0.0,
-                lasting: Lasting::new(RULE),
-            });
+            let filling = self
+                .places
+                .entry(place)
+                .or_insert_with(|| Filling { paces: [&PATIENT, &URGENT].map(Growth::new), told: false });
             events.extend(filling.push(place, (used as f64, total as f64), moment.seconds));
         }
         events
@@ -110,22 +137,46 @@ impl FillingMemory {
 }
 
 impl Filling {
-    fn push(&mut self, place: MemoryPlace, (used, total): (f64, f64), seconds: f64) -> Option<WatchEvent> {
+    /// It is told once, by whichever pace sees it first, and its end once neither sees it.
+    fn push(&mut self, place: MemoryPlace, levels: (f64, f64), seconds: f64) -> Option<WatchEvent> {
+        let [patient, urgent] = &mut self.paces;
+        let turns = [patient.push(levels, seconds), urgent.push(levels, seconds)];
+        let is_there = patient.lasting.is_told() || urgent.lasting.is_told();
+        let turn = turns.into_iter().flatten().find(|_| is_there != self.told)?;
+        self.told = is_there;
+        Some(tell(place, levels, turn))
+    }
+}
+
+/// A turn, and the bytes per second by which it grows with the seconds until it is full.
+type GrowthTurn = (Turn, f64, Option<f64>);
+
+impl Growth {
+    fn new(pace: &'static GrowthPace) -> Self {
+        Self { pace, open: (0.0, 0.0), points: VecDeque::new(), highest: 0.0, lasting: Lasting::new(pace.rule) }
+    }
+
+    /// The longest window, points.
+    fn longest(&self) -> usize {
+        self.pace.windows.iter().copied().max().unwrap_or(0)
+    }
+
+    fn push(&mut self, (used, total): (f64, f64), seconds: f64) -> Option<GrowthTurn> {
         self.open = (self.open.0 + seconds, self.open.1 + used * seconds);
-        if self.open.0 < POINT_S {
+        if self.open.0 < self.pace.point_s {
             return None;
         }
         let (seconds, sum) = std::mem::take(&mut self.open);
         self.points.push_back(sum / seconds);
-        if self.points.len() > WINDOWS.iter().copied().max().unwrap_or(0) {
+        if self.points.len() > self.longest() {
             self.highest = self.points.pop_front().map_or(self.highest, |point| point.max(self.highest));
         }
         // Points have one length; with long intervals a longer one.
-        let per_s = WINDOWS.iter().filter_map(|window| self.growth(*window, total)).fold(0.0, f64::max) / seconds;
+        let windows = self.pace.windows.iter();
+        let per_s = windows.filter_map(|window| self.growth(*window, total)).fold(0.0, f64::max) / seconds;
         let full_in_s = (per_s > 0.0).then(|| (total - used).max(0.0) / per_s);
-        let fills = full_in_s.is_some_and(|full_in_s| full_in_s < SOON_S) && used > self.highest;
-        let turn = self.lasting.push(fills, seconds)?;
-        Some(tell(place, [used, total, per_s], full_in_s, turn))
+        let fills = full_in_s.is_some_and(|full_in_s| full_in_s < self.pace.soon_s) && used > self.highest;
+        self.lasting.push(fills, seconds).map(|turn| (turn, per_s, full_in_s))
     }
 
     /// Bytes a point by which it grew over so many points, if it did so evenly.
@@ -145,7 +196,7 @@ impl Filling {
     }
 }
 
-fn tell(place: MemoryPlace, [used, total, per_s]: [f64; 3], full_in_s: Option<f64>, turn: Turn) -> WatchEvent {
+fn tell(place: MemoryPlace, (used, total): (f64, f64), (turn, per_s, full_in_s): GrowthTurn) -> WatchEvent {
     let name = place.name();
     let bytes = |bytes: f64| format::bytes(Some(bytes as u64));
     let levels = format!("{} of {} in use", bytes(used), bytes(total));

@@ -342,7 +342,7 @@ fn steady(source: &Source, phases: Option<&Phases<'_>>, seconds: f64, seed: u64)
 }
 
 /// Events that are planted.
-const PLANTED: [(&str, EventKind); 10] = [
+const PLANTED: [(&str, EventKind); 11] = [
     ("another bottleneck", EventKind::Bottleneck),
     ("the job is stopped", EventKind::Hung),
     ("the job hangs", EventKind::Hung),
@@ -353,6 +353,7 @@ const PLANTED: [(&str, EventKind); 10] = [
     ("the machine's memory fills in 30 min", EventKind::Memory),
     ("a GPU's memory fills in 30 min", EventKind::Memory),
     ("the run is too slow for its time limit", EventKind::Deadline),
+    ("the machine's memory fills in 4 min", EventKind::Memory),
 ];
 
 /// A sample of a run whose time limit is so far away from a wall clock in milliseconds.
@@ -400,10 +401,10 @@ fn planted(which: usize, sources: &[Source], at: usize, seed: u64) -> Option<[Op
         1 | 2 => trainer.steps.is_some(),
         3 => has_steps,
         4 => source.name.starts_with("rank-") && !is_late(source),
-        5..=9 if source.phase != Phase::Training => false,
+        5..=10 if source.phase != Phase::Training => false,
         5 => host.gpus.iter().any(|gpu| gpu.attached && gpu.clock_event_reasons.is_some()),
         6 => host.job.throttled_share.is_none_or(|share| share < 0.1),
-        7 => host.host.memory_available_bytes.is_some(),
+        7 | 10 => host.host.memory_available_bytes.is_some(),
         8 => host.gpus.iter().any(|gpu| gpu.attached && gpu.memory_total_bytes.is_some()),
         _ => true,
     };
@@ -429,10 +430,11 @@ fn planted(which: usize, sources: &[Source], at: usize, seed: u64) -> Option<[Op
             3 => slower(&mut frame, 1.3),
             5 => frame.gpus.iter_mut().for_each(|gpu| gpu.clock_event_reasons = Some(0x40)),
             6 => frame.job.throttled_share = Some(0.5),
-            7 => {
+            7 | 10 => {
+                let until_full_s = if which == 7 { 1800.0 } else { 240.0 };
                 let left = frame.host.memory_available_bytes.unwrap() as f64;
                 frame.host.memory_available_bytes =
-                    Some((left * (1.0 - (watched.seconds - begun_s) / 1800.0)) as u64);
+                    Some((left * (1.0 - (watched.seconds - begun_s) / until_full_s)) as u64);
             }
             8 => frame.gpus.iter_mut().for_each(|gpu| {
                 let (used, total) = (gpu.memory_used_bytes.unwrap_or(0), gpu.memory_total_bytes.unwrap_or(0));
@@ -523,7 +525,7 @@ pub struct PlantedRow {
 impl PlantedRow {
     /// How many were told within half a minute, or for memory within five.
     pub fn soon(&self) -> usize {
-        let soon_s = if self.kind == EventKind::Memory { MEMORY_SOON_S } else { SOON_S };
+        let soon_s = if self.what.ends_with("30 min") { MEMORY_SOON_S } else { SOON_S };
         self.told_s.iter().filter(|seconds| **seconds <= soon_s).count()
     }
 }
