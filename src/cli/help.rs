@@ -95,21 +95,18 @@ pub const HELP: &[CommandHelp] = &[
         name: "export",
         common: &["interval", "duration"],
         examples: &[
-            ("export", "all training jobs of this machine, at http://127.0.0.1:9845/metrics"),
-            (
-                "export --textfile /var/lib/node_exporter/trainmon.prom",
-                "through node_exporter instead of a port of its own",
-            ),
-            ("export --listen :9845 --token-file t --tls-cert c.pem --tls-key k.pem", "for other machines"),
+            ("export", "all jobs of this machine, at http://127.0.0.1:9845/metrics"),
+            ("export --pid 1234 --listen 9846", "one job, at another port"),
+            ("export --textfile trainmon.prom", "a file for node_exporter instead"),
         ],
     },
     CommandHelp {
         name: "fleet",
         common: &["price"],
         examples: &[
-            ("fleet --prometheus http://prom:9090", "all runs on the screen: late ranks, slow machines, idle GPUs"),
-            ("fleet --prometheus https://prom --token-file t --job llama", "one run, over TLS and with a token"),
-            ("fleet --prometheus http://prom:9090 --once --json", "the same for a script"),
+            ("fleet --prometheus http://prom:9090", "all runs, on the screen"),
+            ("fleet --prometheus http://prom:9090 --job llama", "one of them"),
+            ("fleet --prometheus http://prom:9090 --json", "the same for a script"),
         ],
     },
     CommandHelp {
