@@ -37,13 +37,19 @@ impl OutlookReader {
         Self { proc, memory: BTreeMap::new(), last: None, progress: None }
     }
 
-    /// Reads the memory of the next process and the progress of `writers`. Walking a large process's page tables takes milliseconds.
-    pub fn read(&mut self, now_ns: u64, processes: &[ProcessId], writers: &[u32]) -> OutlookSample {
+    /// Reads the progress of `writers`, and if `with_memory`, the memory of the next process. Walking a large process's page tables takes milliseconds.
+    pub fn read(
+        &mut self,
+        now_ns: u64,
+        processes: &[ProcessId],
+        writers: &[u32],
+        with_memory: bool,
+    ) -> OutlookSample {
         self.memory.retain(|id, _| processes.contains(id));
         let mut sorted: Vec<ProcessId> = processes.iter().copied().take(MOST_PROCESSES).collect();
         sorted.sort_unstable();
         let next = sorted.iter().find(|id| self.last.is_none_or(|last| **id > last)).or(sorted.first()).copied();
-        if let Some(id) = next {
+        if let Some(id) = next.filter(|_| with_memory) {
             let file = self.proc.join(id.pid.to_string()).join("smaps_rollup");
             let read = read_once(file, ROLLUP).ok().and_then(|text| pss_bytes(&text));
             match read {
@@ -161,14 +167,14 @@ mod tests {
         fs::write(&log, " 10%|#   | 10/100 [0:1<2]\n").unwrap();
         symlink(&log, root.path().join("7/fd/2")).unwrap();
         let mut reader = OutlookReader::new(root.path().into());
-        let first = reader.read(5, &[id(8), id(7)], &[7]);
+        let first = reader.read(5, &[id(8), id(7)], &[7], true);
         assert_eq!(first.memory, [ProcessMemory { id: id(7), pss_bytes: 1_024_000 }]);
         assert_eq!(first.progress, Some(ProgressBar { read_ns: 5, done: 10.0, total: 100.0 }));
-        let second = reader.read(6, &[id(8), id(7)], &[7]);
+        let second = reader.read(6, &[id(8), id(7)], &[7], true);
         assert_eq!(second.memory.len(), 2);
         assert_eq!(second.progress.unwrap().read_ns, 5, "the same bar is no news");
         fs::write(&log, " 20%|#   | 20/100 [0:1<2]\n").unwrap();
-        let third = reader.read(7, &[id(8)], &[7]);
+        let third = reader.read(7, &[id(8)], &[7], false);
         assert_eq!(
             (third.memory.len(), third.progress.unwrap().read_ns),
             (1, 7),
@@ -183,7 +189,7 @@ mod tests {
         // Opening a pipe would wait for its other end.
         rustix::fs::mkfifoat(rustix::fs::CWD, root.path().join("7/fd/2"), rustix::fs::Mode::RUSR).unwrap();
         let mut reader = OutlookReader::new(root.path().into());
-        assert_eq!(reader.read(1, &[ProcessId { pid: 7, start_ticks: 1 }], &[7]), OutlookSample::default());
+        assert_eq!(reader.read(1, &[ProcessId { pid: 7, start_ticks: 1 }], &[7], true), OutlookSample::default());
     }
 
     proptest! {
