@@ -21,7 +21,7 @@ import tempfile
 import time
 
 from harness import options
-from harness.evaluation.cost import Cost, Watch, crowded
+from harness.evaluation.cost import Cost, crowded, headless, to_its_end
 from harness.monitor import Monitor
 from workloads import simulated_gpu
 from workloads.launch import Launched
@@ -128,35 +128,22 @@ def scrape(monitor: Monitor, count: int) -> bool:
 
 def run(monitor: Monitor, job: Launched, seconds: float, mode: str) -> Cost:
     """One command beside the job; the exporter is scraped as Prometheus would."""
-    pid, lasting = str(job.pid), f"{seconds:g}s"
-    began = time.monotonic()
-    scraper = None
-    if mode == "export":
-        process, scraper = exporter(monitor, job.device, "--pid", pid, "--duration", lasting)
-    elif mode == "watch":
-        process = monitor.start(
-            job.device, "watch", "--pid", pid, "--duration", lasting, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-    else:
-        log = os.path.join(job.folder, f"following-{time.monotonic_ns()}.csv")
-        process = monitor.start(
-            job.device, "--pid", pid, "--log", log, "--duration", lasting, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-    look = Watch(process.pid)
-    scraped = began
-    with ending(process):
-        while True:
-            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if ended:
-                process.returncode = os.waitstatus_to_exitcode(status)
-                return look.cost(mode, time.monotonic() - began, usage, status)
-            if time.monotonic() - began > seconds + 10:
-                raise RuntimeError(f"{mode} did not end after its duration")
-            look.look()
-            if scraper and time.monotonic() >= scraped + SCRAPE_S:
-                scraped = time.monotonic()
-                scraper.scrape()
-            time.sleep(0.25)
+    arguments = ("--pid", str(job.pid), "--duration", f"{seconds:g}s")
+    if mode == "log":
+        return headless(monitor, job, seconds, mode)
+    if mode == "watch":
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return to_its_end(monitor.start(job.device, "watch", *arguments, **quiet), seconds, mode)
+    process, scraper = exporter(monitor, job.device, *arguments)
+    due = time.monotonic()
+
+    def scrape_when_due() -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due += SCRAPE_S
+            scraper.scrape()
+
+    return to_its_end(process, seconds, mode, scrape_when_due)
 
 
 FIGURES = (("CPU %", "cpu_pct"), ("settled CPU %", "settled_cpu_pct"), ("RSS MiB", "peak_rss_mib"))

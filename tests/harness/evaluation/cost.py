@@ -16,6 +16,7 @@ import signal
 import statistics
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.monitor import Monitor
@@ -145,8 +146,15 @@ def context_switches(pid: int) -> int:
 def headless(monitor: Monitor, job: Launched, seconds: float, mode: str = "headless", *options: str) -> Cost:
     log = os.path.join(job.folder, f"cost-{time.monotonic_ns()}.csv")
     arguments = ("--pid", str(job.pid), "--log", log, "--duration", f"{seconds:g}s", *options)
-    began = time.monotonic()
     process = monitor.start(job.device, *arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return to_its_end(process, seconds, mode)
+
+
+def to_its_end(
+    process: subprocess.Popen[bytes], seconds: float, mode: str, meanwhile: Callable[[], None] = lambda: None
+) -> Cost:
+    """Watches a program that ends after some seconds, and does something four times a second."""
+    began = time.monotonic()
     watch = Watch(process.pid)
     with ending(process):
         while True:
@@ -155,8 +163,9 @@ def headless(monitor: Monitor, job: Launched, seconds: float, mode: str = "headl
                 process.returncode = os.waitstatus_to_exitcode(status)
                 return watch.cost(mode, time.monotonic() - began, usage, status)
             if time.monotonic() - began > seconds + 10:
-                raise RuntimeError("trainmon --log did not end after its duration")
+                raise RuntimeError(f"{mode}: trainmon did not end after its duration")
             watch.look()
+            meanwhile()
             time.sleep(0.25)
 
 
