@@ -142,6 +142,7 @@ command -v chromium >/dev/null || command -v google-chrome >/dev/null || (need_p
 # It takes the metrics of `trainmon export`. Unpacked, not installed: the package would start a service.
 if ! command -v prometheus >/dev/null && [ ! -x "$venv/bin/prometheus" ]; then
     unpacked=$(mktemp -d)
+    if [ "$(id -u)" = 0 ]; then apt-get update -qq || true; fi
     (cd "$unpacked" && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb .) &&
         cp "$unpacked"/usr/bin/prom* "$venv/bin/" || echo 'tests/run.sh: no Prometheus, so nothing is tested with one'
     rm -rf "$unpacked"
