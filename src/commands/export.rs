@@ -53,7 +53,7 @@ pub fn run(settings: &Settings, arguments: &ExportArgs) -> anyhow::Result<ExitCo
     let node = Arc::new(Node::new(settings.interval, arguments.training_job.as_deref()));
     block_on(async {
         let (ending, reopening) = EndSignals::listen_beside_a_file()?;
-        let followed = followed(settings)?;
+        let followed = super::followed(settings, settings.call.pid)?;
         if let Some(address) = listen {
             let listener = server::listen(address).map_err(|error| cannot_listen(address, &error))?;
             let address = listener.local_addr().unwrap_or(address);
@@ -64,16 +64,6 @@ pub fn run(settings: &Settings, arguments: &ExportArgs) -> anyhow::Result<ExitCo
         follow(settings, followed, &node, text_file, (ending, reopening)).await
     })?;
     Ok(ExitCode::DONE)
-}
-
-/// The job that is named, or all of them.
-fn followed(settings: &Settings) -> anyhow::Result<FollowedJobs> {
-    let mut options = super::attach_options(settings, settings.call.pid.unwrap_or(0), None);
-    (options.duration, options.iterations) = (None, None);
-    match settings.call.pid {
-        Some(_) => FollowedJobs::one(options),
-        None => Ok(FollowedJobs::all(options, super::places(settings))),
-    }
 }
 
 fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Failure {

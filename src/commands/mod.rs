@@ -42,6 +42,7 @@ use crate::config::Settings;
 use crate::diagnosis::Verdict;
 use crate::errors::{self, ExitCode};
 use crate::jobs::candidates::scan::Places;
+use crate::jobs::followed::FollowedJobs;
 use crate::jobs::session::{self, EndSignals, Reopening, Session};
 use crate::outputs::log::LogOut;
 use crate::pipeline::Tick;
@@ -75,6 +76,16 @@ pub fn attach_options(settings: &Settings, pid: u32, simulated: Option<&Path>) -
         rates: RatesOptions { gpus: settings.gpus.clone().unwrap_or_default() },
         duration: settings.call.duration.map(|duration| duration.max(shortest)),
         iterations: settings.call.iterations,
+    }
+}
+
+/// Follows this process to its end, or all training processes as they come and go. How long is for the command to say.
+fn followed(settings: &Settings, pid: Option<u32>) -> anyhow::Result<FollowedJobs> {
+    let mut options = attach_options(settings, pid.unwrap_or(0), None);
+    (options.duration, options.iterations) = (None, None);
+    match pid {
+        Some(_) => FollowedJobs::one(options),
+        None => Ok(FollowedJobs::all(options, places(settings))),
     }
 }
 

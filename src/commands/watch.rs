@@ -15,7 +15,7 @@ use crate::cli::WatchArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode};
 use crate::jobs::JobKey;
-use crate::jobs::followed::{Followed, FollowedJobs, MOST_FOLLOWED};
+use crate::jobs::followed::{Followed, MOST_FOLLOWED};
 use crate::jobs::session::{EndSignals, block_on};
 use crate::outputs::events;
 use crate::pipeline::{Pipeline, Tick};
@@ -33,8 +33,8 @@ pub fn run(settings: &Settings, arguments: &WatchArgs) -> anyhow::Result<ExitCod
     if let Some(path) = &arguments.replay {
         return replay(settings, path, options, &mut out);
     }
-    let pid = if arguments.all { 0 } else { super::pick::target(settings)? };
-    let watched = block_on(watch(settings, pid, arguments, options, &mut out));
+    let pid = if arguments.all { None } else { Some(super::pick::target(settings)?) };
+    let watched = block_on(watch(settings, pid, options, &mut out));
     // Also where the reader of the events has gone: those that were told have their command.
     out.hook.into_iter().for_each(Hook::finish);
     watched.map(|()| ExitCode::DONE)
@@ -81,21 +81,14 @@ fn replay(settings: &Settings, path: &Path, options: WatchOptions, out: &mut Eve
 
 async fn watch(
     settings: &Settings,
-    pid: u32,
-    arguments: &WatchArgs,
+    pid: Option<u32>,
     options: WatchOptions,
     out: &mut EventsOut,
 ) -> anyhow::Result<()> {
     let (mut ending, mut reopening) = EndSignals::listen_beside_a_file()?;
-    let attach = super::attach_options(settings, pid, None);
-    let mut followed = if arguments.all {
-        errors::note("watching all training processes; a line follows when something changes");
-        FollowedJobs::all(attach, super::places(settings))
-    } else {
-        let followed = FollowedJobs::one(attach)?;
-        errors::note(&format!("watching PID {pid}; a line follows when something changes"));
-        followed
-    };
+    let mut followed = super::followed(settings, pid)?;
+    let what = pid.map_or_else(|| "all training processes".to_owned(), |pid| format!("PID {pid}"));
+    errors::note(&format!("watching {what}; a line follows when something changes"));
     let over = tokio::time::sleep(settings.call.duration.unwrap_or(FOR_EVER));
     tokio::pin!(over);
     let mut watched = WatchedJobs { watchers: BTreeMap::new(), options, left_out: 0 };
