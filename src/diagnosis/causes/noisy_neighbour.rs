@@ -16,7 +16,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| match starvation::queueing(case).filter(|queueing| queueing.behind_others) {
         Some(queueing) => Some(without_them(Judgement::new(Cause::NoisyNeighbour, queueing.confidence), case)),
-        None if starvation::others_hold(case) => starvation::queues_alone(case, Cause::NoisyNeighbour),
+        None if starvation::others_hold(&case.window.cpu) => starvation::queues_alone(case, Cause::NoisyNeighbour),
         None => None,
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME],
