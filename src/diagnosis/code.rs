@@ -41,7 +41,7 @@ impl SyncParts {
     pub(super) const ALL: Self = Self { calls: 1.0, lines: 1.0 };
 
     /// As many as fit into the time that the loop really waits for the GPU, `device_sync`: calls made for that first. A line
-    /// that reads a value back also does what else stands on it, such as collecting garbage.
+    /// that reads a value back also does the rest of its work, such as collecting garbage.
     pub(super) fn within(
         device_sync: f64,
         stacks: &ProcessStacks,
@@ -58,7 +58,7 @@ impl SyncParts {
     }
 
     /// Samples of a place that are waits for the GPU.
-    fn of(self, place: &CodePlace, blocked_waits: bool) -> u32 {
+    fn samples(self, place: &CodePlace, blocked_waits: bool) -> u32 {
         let part = if place.activity == Activity::Sync { self.calls } else { self.lines };
         (f64::from(syncs(place, blocked_waits)) * part).round() as u32
     }
@@ -74,7 +74,8 @@ pub(super) fn sync_lines(
     parts: SyncParts,
 ) -> Vec<Hottest> {
     let places = stacks.places.iter().filter(|place| !place.activity.is_input());
-    let mut lines: Vec<(&CodePlace, u32)> = places.map(|place| (place, parts.of(place, blocked_waits))).collect();
+    let mut lines: Vec<(&CodePlace, u32)> =
+        places.map(|place| (place, parts.samples(place, blocked_waits))).collect();
     lines.sort_by_key(|(place, samples)| (Reverse(*samples), &place.file, place.line));
     let named = lines.into_iter().take(TOP).map(|(place, samples)| hottest(place, share(samples)));
     named.filter(|line| line.share >= LEAST_SHARE).collect()
@@ -146,7 +147,7 @@ pub(super) fn hottest_own(
     parts: SyncParts,
 ) -> Option<Hottest> {
     let works = |place: &CodePlace| CodePlace {
-        samples: place.samples.saturating_sub(parts.of(place, blocked_waits)),
+        samples: place.samples.saturating_sub(parts.samples(place, blocked_waits)),
         ..place.clone()
     };
     let places = stacks.places.iter().filter(|place| is_own(place) && place.activity != Activity::Collective);

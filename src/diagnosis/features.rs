@@ -163,10 +163,10 @@ fn threads_each(frame: &Frame) -> Option<f64> {
 fn asks_for_mixed_precision(command: &str) -> bool {
     const TYPES: [&str; 5] = ["bf16", "bfloat16", "fp16", "float16", "16-mixed"];
     const SWITCHES: [&str; 4] = ["amp", "use-amp", "autocast", "half"];
-    const OFF: [&str; 5] = ["false", "no", "none", "off", "0"];
+    const SWITCHED_OFF: [&str; 5] = ["false", "no", "none", "off", "0"];
     let command = command.to_ascii_lowercase().replace('_', "-");
     let words: Vec<&str> = command.split([' ', '=']).skip(1).collect();
-    let is_off = |at: usize| words.get(at + 1).is_some_and(|next| OFF.contains(next));
+    let is_off = |at: usize| words.get(at + 1).is_some_and(|next| SWITCHED_OFF.contains(next));
     let asks = |(at, word): (usize, &&str)| {
         let name = word.trim_start_matches('-');
         let is_option = word.starts_with('-');

@@ -42,7 +42,7 @@ pub(super) fn without_stacks(window: &Features) -> bool {
     window.loop_stacks().is_none()
 }
 
-/// The loop is seen at metrics and logs, or it is not seen what it does.
+/// The loop is seen at metrics and logs, or its stacks cannot be read.
 pub(super) fn may_report(window: &Features) -> bool {
     window.loop_stacks().is_none_or(|stacks| stacks.shares.get(Activity::Report) >= LOST_WAIT)
 }

@@ -10,7 +10,7 @@ const LARGER: AdviceRow = AdviceRow::new(
 );
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "a slow data source",
+    headline: "slow data source",
     brief: "the data source is slow: a server, a mount or a pipe",
     meaning: "the batches wait for data that comes over the network",
     rule: &[
