@@ -8,7 +8,7 @@ use super::causes::starvation::others_hold;
 use super::causes::{AdviceRow, CauseSpec, Judgement, Promise, spec_of};
 use super::ceiling::{Ceiling, Limit};
 use super::class::Phase;
-use super::culprits::cpu_users;
+use super::culprits::cpu_users_in_words;
 use super::features::Features;
 use super::parts::Advice;
 use super::stats::round;
@@ -98,8 +98,8 @@ fn with_free_cpus(known: &CauseSpec, window: &Features, first: Option<&Advice>) 
     let most = Ceiling::from_window(window, Some(known), &Capacity::undisturbed(&window.cpu))?.speedup_at_most;
     let gain = round(most.min(first.speedup_at_most.unwrap_or(f64::INFINITY)), 2);
     let (cpus, all) = (format!("{others:.1}"), window.cpu.usable());
-    let who = match cpu_users(window).first() {
-        Some(most) => format!("Free the CPUs that {} uses", most.who()),
+    let who = match cpu_users_in_words(window) {
+        Some((who, several)) => format!("Free the CPUs that {who} {}", if several { "use" } else { "uses" }),
         None => format!("Free the {cpus} CPUs that other processes use"),
     };
     let mut then = first.title.chars();

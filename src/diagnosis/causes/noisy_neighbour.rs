@@ -36,10 +36,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// Names the process that uses most.
+/// Names the processes.
 fn sharpen(first: &mut Advice, window: &Features) {
-    if let Some(most) = culprits::cpu_users(window).first() {
-        first.title = format!("Move {} to other CPUs, or stop it", most.who());
+    if let Some((who, several)) = culprits::cpu_users_in_words(window) {
+        first.title = format!("Move {who} to other CPUs, or stop {}", if several { "them" } else { "it" });
     }
 }
 
