@@ -208,7 +208,8 @@ pub(super) fn cpu_users_in_words(window: &Features) -> Option<(String, bool)> {
     let users = cpu_users(window);
     let (most, rest) = users.split_first()?;
     let all: f64 = users.iter().filter_map(|user| user.share).sum();
-    let leads = most.share.is_some_and(|share| share >= LARGER_HALF.value * all.max(window.cpu.others.unwrap_or(0.0)));
+    let leads =
+        most.share.is_some_and(|share| share >= LARGER_HALF.value * all.max(window.cpu.others.unwrap_or(0.0)));
     let who = match rest.len() {
         others if leads || others == 0 => most.who(),
         1 => format!("{} and {}", most.who(), rest.first()?.who()),

@@ -291,9 +291,10 @@ fn advice_is_about_what_the_loop_does() {
     );
     let polls = of("polls-a-folder", None);
     assert!(polls[0].starts_with("Let that process work ahead") && polls.iter().all(|title| !title.contains("send")));
-    assert!(of("h100-gpt2", None)[0].contains("mixed precision"));
+    assert!(of("compute-bound-block", None)[0].contains("mixed precision"));
+    assert!(of("h100-compute-bound", None)[0].contains("bf16 (torch.autocast) if not in use yet"));
     assert!(of("h100-gpt2", Some("python3 gpt.py --dtype bf16")).iter().all(|title| !title.contains("mixed")));
-    assert!(of("h100-gpt2", Some("python3 gpt.py --amp false"))[0].contains("mixed precision"));
+    assert!(of("compute-bound-block", Some("python train.py --amp false"))[0].contains("mixed precision"));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Which windows an advice fits: nothing is advised that the window's own numbers speak against.
 
 use super::*;
-use crate::rates::chain::paths::WaitEdge;
+use crate::diagnosis::features::ChainPath;
+use crate::rates::chain::paths::{WaitEdge, WaitEnd};
 
 /// The machine has a GPU that trainmon knows of.
 pub(super) fn with_gpu(window: &Features) -> bool {
@@ -68,9 +69,18 @@ pub(super) fn polls(window: &Features) -> bool {
     longest.is_some_and(|way| way.hops.iter().any(|hop| hop.by == WaitEdge::Polls))
 }
 
+/// It starts commands and waits for their end, as with `subprocess.run`.
+pub(super) fn runs_commands(window: &Features) -> bool {
+    let longest = window.chain.as_ref().and_then(|chain| chain.longest(PathPart::Process));
+    let ends = |way: &ChainPath| {
+        way.end == WaitEnd::Children || way.hops.last().is_some_and(|hop| hop.by == WaitEdge::Child)
+    };
+    longest.is_some_and(ends)
+}
+
 /// It sends requests to the other process.
 pub(super) fn requests(window: &Features) -> bool {
-    !polls(window)
+    !polls(window) && !runs_commands(window)
 }
 
 /// It reads a pipe that a program other than Python fills, such as a decompressor.
@@ -81,9 +91,19 @@ pub(super) fn reads_a_program(window: &Features) -> bool {
     program.is_some_and(|peer| !peer.comm.starts_with("python"))
 }
 
-/// Neither its stacks nor its options say that the run uses mixed precision.
+/// Neither its stacks, nor its options, nor the tensor cores say that the run uses mixed precision.
 pub(super) fn may_be_full_precision(window: &Features) -> bool {
-    !window.mixed_precision
+    !window.mixed_precision && !tensor_cores_work(window)
+}
+
+/// The tensor cores work, but nothing says in which precision: PyTorch also uses them for float32 convolutions, as TF32
+/// (torch.backends.cudnn.allow_tf32 is on by default).
+pub(super) fn may_be_tf32(window: &Features) -> bool {
+    !window.mixed_precision && tensor_cores_work(window)
+}
+
+fn tensor_cores_work(window: &Features) -> bool {
+    window.gpu.as_ref().is_some_and(|gpu| gpu.tensor_active.is_some_and(|active| active >= HARDLY))
 }
 
 pub(super) fn mixed_precision(window: &Features) -> bool {
