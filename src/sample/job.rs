@@ -135,6 +135,9 @@ pub struct Unwatched {
     pub reopened: u32,
     /// Processes that could not be read at all, because no file could be opened.
     pub unread: u32,
+    /// Most threads whose waits could be sampled, where that is next to none because of too few descriptors; 0 elsewhere.
+    #[serde(default)]
+    pub room_for_waits: u32,
     /// Why no more files are kept open, if so.
     pub reason: Option<Arc<str>>,
     /// The command that fixes it.
