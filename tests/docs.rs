@@ -3,7 +3,7 @@
 //!
 //! `UPDATE_DOCS=1 cargo test --test docs` rewrites the tables that differ.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -394,4 +394,18 @@ fn the_architecture_page_says_how_to_add_things() {
     for recipe in ["add-a-source", "add-a-cause", "add-a-page", "add-an-option"] {
         assert!(headings.iter().any(|heading| heading == recipe), "{recipe}: {headings:?}");
     }
+}
+
+#[test]
+fn the_animation_shows_the_answer_where_it_stands_still_and_first() {
+    let picture = read("assets/screens/story.svg");
+    let scenes: Vec<&str> = picture.split("<g id=\"f").skip(1).collect();
+    let shown: Vec<_> = scenes.iter().filter(|scene| scene.contains("visibility=\"visible\"")).collect();
+    assert!(scenes.len() > 20 && shown.len() == 1, "{} of {} are shown without animation", shown.len(), scenes.len());
+    assert!(["% sure", ">▶<", "faster"].iter().all(|part| shown[0].contains(part)), "{}", shown[0]);
+    let number = shown[0].split('"').next().unwrap();
+    let first =
+        picture.find("{0%,0.00%{visibility:visible}").and_then(|at| picture[..at].rsplit_once("@keyframes k"));
+    assert_eq!(first.map(|(_, name)| name), Some(number), "the animation begins with the same scene");
+    assert!(picture.contains("@media(prefers-reduced-motion:reduce){g{animation:none!important}}"));
 }
