@@ -1,5 +1,6 @@
 //! `trainmon import`: a recording of what other tools recorded.
 
+use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -36,7 +37,15 @@ pub fn run(settings: &Settings, arguments: &ImportArgs) -> anyhow::Result<ExitCo
     let out = WholeFile::create("recording", path, settings.call.existing())?;
     let mut recorder = Recorder::new(out, &header).map_err(|error| cannot_write("recording", path, error))?;
     for sample in merge.samples() {
-        recorder.write(&sample).map_err(|error| recorder.out.cannot_write(error))?;
+        recorder.write(&sample).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => {
+                anyhow::anyhow!(
+                    "import {}: they say more of one moment than a recording holds (8 MiB)",
+                    names.join(", ")
+                )
+            }
+            _ => recorder.out.cannot_write(error),
+        })?;
     }
     recorder.flush().map_err(|error| recorder.out.cannot_write(error))?;
     let is_stdout = recorder.out.is_stdout();

@@ -9,6 +9,7 @@ pub mod merge;
 mod profiles;
 mod py_spy;
 mod smi_query;
+mod smi_rounds;
 mod spans;
 mod sysstat;
 mod tables;
@@ -188,13 +189,8 @@ fn recognize(head: &str) -> Option<ImportFormat> {
             () => None,
         };
     }
-    if first.starts_with("Linux ") || first.starts_with('#') && first.contains("PID") && first.contains("UID") {
-        let is_pidstat = |line: &str| line.split_whitespace().any(|word| word == "PID");
-        return head
-            .lines()
-            .skip(usize::from(!first.starts_with('#')))
-            .find(|line| !line.trim().is_empty())
-            .map(|header| if is_pidstat(header) { ImportFormat::Pidstat } else { ImportFormat::Sar });
+    if let Some(format) = sysstat::recognize(head) {
+        return Some(format);
     }
     if first.starts_with('#') && first.split([' ', ',', '#']).any(|word| word == "gpu") {
         return Some(ImportFormat::Dmon);

@@ -8,7 +8,8 @@ use jiff::civil::{Date, Time};
 
 use super::tables::{Days, next_line, number, time_of_day, unix_ms};
 use super::{
-    ImportContext, ImportError, Imported, ProcessReading, READINGS, TICKS_PER_S, ToolReading, usual_interval_ms,
+    ImportContext, ImportError, ImportFormat, Imported, ProcessReading, READINGS, TICKS_PER_S, ToolReading,
+    usual_interval_ms,
 };
 use crate::sample::{BlockDevice, CpuTimes, IoCounters, NetInterface};
 
@@ -41,16 +42,33 @@ impl Row<'_> {
     }
 }
 
-/// Hands every row of sysstat's tables to `take`.
+/// Whether a file that begins like this has sysstat's tables, and whose. The first line may be missing, and so may the first header.
+pub(super) fn recognize(head: &str) -> Option<ImportFormat> {
+    for line in head.lines() {
+        let words: Vec<&str> = line.trim_start_matches('#').split_whitespace().collect();
+        let Some(first) = words.first() else { continue };
+        let is_table = *first == "Time" || time_of_day(first, None).is_some();
+        match () {
+            () if line.starts_with("Linux ") => {}
+            () if !is_table => return None,
+            () if words.iter().any(|word| matches!(*word, "PID" | "TGID")) => return Some(ImportFormat::Pidstat),
+            () if words.iter().any(|word| is_header(word)) => return Some(ImportFormat::Sar),
+            () => {}
+        }
+    }
+    None
+}
+
+/// Hands every row of sysstat's tables to `take`. Returns a note where the tables do not say of which day they are.
 fn rows(
     mut from: impl BufRead,
     context: &ImportContext,
     with: &'static str,
     mut take: impl FnMut(&Row<'_>) -> Result<(), ImportError>,
-) -> Result<(), ImportError> {
+) -> Result<Option<String>, ImportError> {
     let (mut buffer, mut line_number, mut count) = (Vec::new(), 0, 0);
     let mut columns: Vec<String> = Vec::new();
-    let mut days = Days::default();
+    let (mut days, mut dated) = (Days::default(), false);
     // The last line may be cut off by the end of the tool; any other must be a row.
     let mut torn = None;
     while let Some(line) = next_line(&mut from, &mut buffer)? {
@@ -59,7 +77,9 @@ fn rows(
             return Err(error);
         }
         if line.starts_with("Linux ") {
-            days = Days::from(line.split_whitespace().find_map(date));
+            let date = line.split_whitespace().find_map(date);
+            dated |= date.is_some();
+            days = Days::from(date);
             continue;
         }
         let mut words: Vec<&str> = line.trim_start_matches('#').split_whitespace().collect();
@@ -68,7 +88,7 @@ fn rows(
             continue;
         }
         let half = words.get(1).copied().filter(|word| matches!(*word, "AM" | "PM"));
-        let time = time_of_day(first, half);
+        let time = time_of_day(first, half).map(RowTime::OfDay).or_else(|| seconds_since_1970(first));
         if time.is_some() || first == "Time" {
             words.drain(..if half.is_some() { 2 } else { 1 });
         }
@@ -76,10 +96,14 @@ fn rows(
             columns = words.into_iter().map(str::to_owned).collect();
             continue;
         }
-        let (Some(time), false) = (time, columns.is_empty()) else {
+        let Some(time) = time else {
             torn = Some(ImportError::Bad(format!("line {line_number} is no row as `{with}` writes them")));
             continue;
         };
+        // Rows above the first header, where the begin of the file was cut off.
+        if columns.is_empty() {
+            continue;
+        }
         if words.iter().any(|word| word.contains(',') && word.starts_with(|c: char| c.is_ascii_digit())) {
             return Err(ImportError::Bad(format!("line {line_number} has decimal commas: record with `{with}`")));
         }
@@ -90,16 +114,34 @@ fn rows(
         if words.len() < columns.len() {
             continue;
         }
-        let at = moment(&mut days, time, context)
-            .ok_or_else(|| ImportError::Bad(format!("line {line_number} has no time of a known day")))?;
+        let at = match time {
+            // The same time again is the next table of one moment.
+            RowTime::OfDay(time) => days.next(time, context).and_then(|at| unix_ms(at, context)),
+            RowTime::Unix(unix_ms) => Some(unix_ms),
+        };
+        let at = at.ok_or_else(|| ImportError::Bad(format!("line {line_number} has no time of a known day")))?;
+        dated |= matches!(time, RowTime::Unix(_));
         take(&Row { unix_ms: at, columns: &columns, values: words })?;
     }
-    torn.filter(|_| columns.is_empty()).map_or(Ok(()), Err)
+    match torn.filter(|_| columns.is_empty()) {
+        Some(error) => Err(error),
+        None if dated => Ok(None),
+        None => Ok(Some("no date in it: taken as of the day on which the file was written last".to_owned())),
+    }
 }
 
-/// The same time again is the next table of one moment.
-fn moment(days: &mut Days, time: Time, context: &ImportContext) -> Option<i64> {
-    unix_ms(days.next(time, context)?, context)
+/// When a row's interval ended.
+#[derive(Debug, Clone, Copy)]
+enum RowTime {
+    OfDay(Time),
+    /// Milliseconds since 1970.
+    Unix(i64),
+}
+
+/// The time of `pidstat -h` before sysstat 11.7, and of `pidstat -H` since: seconds since 1970.
+fn seconds_since_1970(word: &str) -> Option<RowTime> {
+    let is_time = (9..=11).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit());
+    word.parse::<i64>().ok().filter(|_| is_time).map(|seconds| RowTime::Unix(seconds * 1000))
 }
 
 fn is_header(word: &str) -> bool {
@@ -141,7 +183,7 @@ struct PidstatRow {
 /// Reads pidstat's tables: of the process that used the most CPU time, if there are several.
 pub(super) fn pidstat(from: impl BufRead, context: &ImportContext) -> Result<Imported, ImportError> {
     let mut processes: HashMap<u32, (String, Vec<(i64, PidstatRow)>)> = HashMap::new();
-    rows(from, context, PIDSTAT, |row| {
+    let undated = rows(from, context, PIDSTAT, |row| {
         if row.has("TGID") {
             return Err(ImportError::Bad(format!("it is of threads: record with `{PIDSTAT}`, without -t")));
         }
@@ -157,7 +199,7 @@ pub(super) fn pidstat(from: impl BufRead, context: &ImportContext) -> Result<Imp
             moments.push((row.unix_ms, PidstatRow::default()));
         }
         let Some((_, known)) = moments.last_mut() else { return Ok(()) };
-        if let Some(pct) = row.number("%usr") {
+        if let Some(pct) = row.number("%usr").or_else(|| row.number("%user")) {
             (known.user_pct, known.system_pct) = (pct, row.number("%system").unwrap_or_default());
         }
         if let Some(minor) = row.number("minflt/s") {
@@ -184,7 +226,8 @@ pub(super) fn pidstat(from: impl BufRead, context: &ImportContext) -> Result<Imp
     let readings = counted(ProcessReading { pid, command, ..ProcessReading::default() }, moments, seconds);
     let others =
         (several > 1).then(|| format!("of its {several} processes, only the busiest is imported: PID {pid}"));
-    Ok(Imported { readings, interval_ms, timeless: false, pid: Some(pid), notes: others.into_iter().collect() })
+    let notes = undated.into_iter().chain(others).collect();
+    Ok(Imported { readings, interval_ms, timeless: false, pid: Some(pid), notes })
 }
 
 /// Rates of the intervals as sums.
@@ -237,15 +280,23 @@ impl SarMoment {
             let number = cpu.parse().unwrap_or(-1);
             self.cpus.push((number, all([user, "%nice", system, "%iowait", "%steal", "%idle"])));
         } else if let Some(free) = row.number("kbmemfree") {
-            let available = row.number("kbavail").unwrap_or(free);
             let used = row.number("kbmemused").unwrap_or_default();
             let cached = row.number("kbbuffers").unwrap_or_default() + row.number("kbcached").unwrap_or_default();
+            // What older kernels and sysstat do not know is mostly this.
+            let available = row.number("kbavail").unwrap_or(free + cached);
             // What is used excludes buffers and the page cache since sysstat 12; %memused tells which.
             let share = row.number("%memused").filter(|pct| *pct > 0.0);
             let total = share.map_or(free + used + cached, |pct| used * 100.0 / pct);
             self.memory = Some((total.max(available), available));
         } else if let Some(disk) = row.text("DEV").filter(|_| row.has("tps") && self.disks.len() < NAMES_MAX) {
-            self.disks.push((disk.to_owned(), all(["tps", "rkB/s", "wkB/s", "aqu-sz", "await", "%util"])));
+            // Before sysstat 11.7: sectors of 512 bytes, and another name of the queue.
+            let either = |name: &str, older: &str, unit: f64| {
+                row.number(name).or_else(|| row.number(older).map(|value| value * unit)).unwrap_or_default()
+            };
+            let [tps, await_ms, use_pct] = ["tps", "await", "%util"].map(|name| row.number(name).unwrap_or_default());
+            let (read, written) = (either("rkB/s", "rd_sec/s", 0.5), either("wkB/s", "wr_sec/s", 0.5));
+            let values = [tps, read, written, either("aqu-sz", "avgqu-sz", 1.0), await_ms, use_pct];
+            self.disks.push((disk.to_owned(), values));
         } else if let Some(net) = row.text("IFACE").filter(|_| row.has("rxkB/s") && self.nets.len() < NAMES_MAX) {
             let kib = ["rxkB/s", "txkB/s"].map(|name| row.number(name).unwrap_or_default());
             if net != "lo" {
@@ -258,7 +309,7 @@ impl SarMoment {
 /// Reads sar's tables.
 pub(super) fn sar(from: impl BufRead, context: &ImportContext) -> Result<Imported, ImportError> {
     let mut moments: Vec<SarMoment> = Vec::new();
-    rows(from, context, SAR, |row| {
+    let undated = rows(from, context, SAR, |row| {
         if moments.last().is_none_or(|last| last.unix_ms != row.unix_ms) {
             moments.push(SarMoment { unix_ms: row.unix_ms, ..SarMoment::default() });
         }
@@ -307,7 +358,7 @@ pub(super) fn sar(from: impl BufRead, context: &ImportContext) -> Result<Importe
         reading.disks.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         readings.push(reading);
     }
-    Ok(Imported { readings, interval_ms, ..Imported::default() })
+    Ok(Imported { readings, interval_ms, notes: undated.into_iter().collect(), ..Imported::default() })
 }
 
 fn add_cpu(times: &mut CpuTimes, [user, nice, system, iowait, steal, idle]: [u64; 6]) {
