@@ -270,6 +270,7 @@ fn go_through(
     let stepped = state.steps.fold(trainer.feeders, &readings(&trainer.points));
     rates.steps = stepped.steps;
     rates.step_lengths_s = stepped.lengths;
+    rates.timed_steps = stepped.timed;
 }
 
 /// Which samples are between two readings of the loop's written bytes that differ by a checkpoint's worth. Samples
