@@ -209,6 +209,22 @@ fn a_folder_that_may_not_be_written_is_one_line() {
     refused(trainmon(&["report", &run, "-o", "/nonexistent/a.html"]), 1, &["no such folder", "create it first"]);
 }
 
+#[test]
+fn a_file_that_another_trainmon_writes_is_not_replaced() {
+    let (target, folder) = (crate::process::Target::sleeping(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("run.tmz");
+    let name = path.to_str().unwrap();
+    let mut recorder = trainmon(&["record", "-i", "100ms", "-o", name, "--no-stacks", "--pid", &target.pid()]);
+    let recorder = recorder.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    until("it records", || fs::metadata(&path).is_ok_and(|file| file.len() > 0));
+    let log = format!("{}/tests/fixtures/import/nvidia-smi.csv", env!("CARGO_MANIFEST_DIR"));
+    refused(trainmon(&["import", &log, "--force", "-o", name]), 1, &["another trainmon is writing to it"]);
+    signal(recorder.id(), Signal::TERM);
+    let output = wait_for(recorder);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(names(folder.path()), ["run.tmz"]);
+}
+
 /// A recording whose trace takes a while.
 fn long_recording(path: &Path) {
     let mut recorder =

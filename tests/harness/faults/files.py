@@ -96,7 +96,7 @@ def full_report(bench: Bench) -> Outcome:
     recording(bench)
     disk = bench.path("disk")
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], check=False).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "none", disk], check=False).returncode:
         raise Skipped("cannot mount")
     bench.closing.callback(lambda: subprocess.run(["umount", "--lazy", disk], check=False))
     (disk / "x.html").write_text("the old one")
