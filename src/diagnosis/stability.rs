@@ -204,16 +204,11 @@ impl Diagnosis {
         if whole {
             self.regime_ns = 0;
         }
-        let mut long = if whole || long_s > LONG_S {
+        let long = self.averaged(if whole || long_s > LONG_S {
             Features::from_frames(&self.frames(recent.clone(), last, long_s), &stacks, only)
         } else {
             long
-        };
-        if let (true, Some(gpu), Some(pct)) =
-            (long.unwatched && long.main.is_none(), &mut long.gpu, self.gpu_alone.get())
-        {
-            gpu.average(pct / 100.0);
-        }
+        });
         self.known.has_stepped |= long.is_stepping() || steps_by_stacks(&long, only.is_some());
         self.known.has_trained |= long.loop_stacks().is_some_and(LoopStacks::trains);
         let judged = decision::judge(&long, self.known);
@@ -232,6 +227,15 @@ impl Diagnosis {
         let mut verdict = self.tell(&long, ranks, sample, last.monotonic_ns, observed_s);
         verdict.own.cpu_pct = mean(long_frames.iter().filter_map(|frame| frame.own_cpu_pct)).map(|pct| round(pct, 2));
         cleaned(verdict)
+    }
+
+    /// The numbers of a window; where nothing but GPUs is known, with their use over all frames.
+    fn averaged(&self, mut window: Features) -> Features {
+        let alone = window.unwatched && window.main.is_none();
+        if let (true, Some(gpu), Some(pct)) = (alone, &mut window.gpu, self.gpu_alone.get()) {
+            gpu.average(pct / 100.0);
+        }
+        window
     }
 
     /// The full current verdict, for a window that ends at `now_ns`.

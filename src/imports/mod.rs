@@ -12,6 +12,7 @@ mod smi_query;
 mod smi_rounds;
 mod spans;
 mod sysstat;
+mod sysstat_rows;
 mod tables;
 pub mod torch_trace;
 
@@ -189,7 +190,7 @@ fn recognize(head: &str) -> Option<ImportFormat> {
             () => None,
         };
     }
-    if let Some(format) = sysstat::recognize(head) {
+    if let Some(format) = sysstat_rows::recognize(head) {
         return Some(format);
     }
     if first.starts_with('#') && first.split([' ', ',', '#']).any(|word| word == "gpu") {

@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use jiff::civil::DateTime;
 
-use super::smi_rounds::number_gpus;
+use super::smi_rounds::{SmiRow, number_gpus};
 use super::tables::{number, scaled, small, unix_ms, whole};
 use super::{ImportContext, ImportError, Imported, READINGS, ToolReading, usual_interval_ms};
 use crate::sample::GpuDevice;
@@ -65,17 +65,6 @@ fn known(text: &str) -> Option<std::sync::Arc<str>> {
 
 fn milli(text: &str) -> Option<u32> {
     number(text).filter(|watts| *watts >= 0.0).map(|watts| (watts * 1000.0).round() as u32)
-}
-
-/// A row of the table.
-#[derive(Debug)]
-pub(super) struct SmiRow {
-    pub unix_ms: i64,
-    pub gpu: GpuDevice,
-    /// What else than the index tells its GPU apart.
-    pub key: Option<Box<str>>,
-    /// The first row below a header: nvidia-smi was started for it.
-    pub first: bool,
 }
 
 /// Columns that tell GPUs apart where there is no index, the best first.

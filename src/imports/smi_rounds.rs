@@ -3,7 +3,18 @@
 
 use std::collections::HashMap;
 
-use super::smi_query::SmiRow;
+use crate::sample::GpuDevice;
+
+/// A row of the table.
+#[derive(Debug)]
+pub(super) struct SmiRow {
+    pub unix_ms: i64,
+    pub gpu: GpuDevice,
+    /// What else than the index tells its GPU apart.
+    pub key: Option<Box<str>>,
+    /// The first row below a header: nvidia-smi was started for it.
+    pub first: bool,
+}
 
 /// Within a round, rows follow each other in less than this part of the pause between two rounds.
 const WITHIN: f64 = 0.5;
@@ -87,7 +98,6 @@ fn part(values: &mut [i64], part: f64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::GpuDevice;
 
     /// Rows at these times; a negative one is the first below a header.
     fn rows(times_ms: &[i64]) -> Vec<SmiRow> {

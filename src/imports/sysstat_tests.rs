@@ -1,6 +1,8 @@
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
+use super::super::ImportFormat;
+use super::super::sysstat_rows::recognize;
 use super::*;
 
 fn context() -> ImportContext {

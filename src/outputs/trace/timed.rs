@@ -16,7 +16,7 @@ use crate::rates::frame::TimedSteps;
 /// A slice is at least so many times longer than what its ends may be off by.
 const LEAST_LENGTH: u64 = 2;
 /// A worker that rests for this share of an interval in which it finishes nothing has no batch in the making.
-const RESTS: f64 = 0.5;
+const RESTING: f64 = 0.5;
 
 /// What has begun and not ended.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl<W: Write> TraceWriter<W> {
             let count = before.map_or(0.0, |before| before.part) + per_s * tick.frame.seconds;
             // A hundredth of a batch is a rounding error.
             let batches = (count + 0.01).floor().max(0.0);
-            let rests = batches == 0.0 && worker.idle.is_some_and(|idle| idle >= RESTS);
+            let rests = batches == 0.0 && worker.idle.is_some_and(|idle| idle >= RESTING);
             let since_ns = if batches > 0.0 || rests { Some(to) } else { before.map(|before| before.since_ns) };
             if let Some(since_ns) = since_ns {
                 self.unended.batches.insert(pid, UnendedBatch { since_ns, part: count - batches });
