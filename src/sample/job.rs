@@ -18,7 +18,8 @@ pub struct JobSample {
     pub alive: bool,
     /// The target and all its living descendants, target first, otherwise by PID.
     pub processes: Vec<ProcessSample>,
-    /// What the sampler recorded since the last tick.
+    /// What the sampler recorded since the last tick. Recordings of schema 1 have it in another form.
+    #[serde(default)]
     pub sampler: SamplerSample,
     /// What connects the processes. `None` in recordings without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

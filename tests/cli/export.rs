@@ -186,7 +186,7 @@ fn what_cannot_be_served_is_one_line() {
         (vec!["--tls-cert", key, "--tls-key", key], 1, vec!["no certificate in it"]),
         (vec!["--tls-cert", certificate, "--tls-key", certificate], 1, vec!["no private key in it"]),
         (vec!["--textfile", "metrics.txt"], 2, vec![".prom", "--textfile metrics.prom"]),
-        (vec!["--textfile", "/nowhere/x.prom"], 1, vec!["cannot write /nowhere/x.prom"]),
+        (vec!["--textfile", "/nowhere/x.prom"], 1, vec!["metrics /nowhere/x.prom: no such folder"]),
         (vec!["-n", "3"], 2, vec!["remove -n"]),
         (vec!["--log", "x.csv"], 2, vec!["remove --log"]),
     ] {

@@ -118,6 +118,14 @@ impl Device {
         used.map(|(index, _)| *index).collect()
     }
 
+    /// Takes the mean use over a whole recording, 0–1, in place of the window's: nothing is known of the loop, so there is no
+    /// moment to tell apart.
+    pub fn average(&mut self, busy: f64) {
+        (self.busy, self.job_busy) = (busy, busy);
+        self.idle = GpuIdle { total: 1.0 - busy, while_other: 1.0 - busy, ..GpuIdle::default() };
+        self.overlapped = Overlapped::default();
+    }
+
     /// Divides the idle time over what the loop turned out to do.
     pub fn settle(&mut self, shares: &TimeSplit) {
         let idle = self.overlapped.idle_during(shares, self.idle.total);
