@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
@@ -329,6 +329,9 @@ pub struct ReportArgs {
     /// An existing file is refused without --force. The HTML is one file that loads nothing.
     #[arg(short, long, value_name = "FILE|-")]
     pub output: PathBuf,
+    /// Title of the report.
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub title: Option<String>,
 }
 
 /// `compare`.

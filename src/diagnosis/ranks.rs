@@ -100,7 +100,9 @@ pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Ra
         let RankSeen { id, place, main, collectives, .. } = seen;
         let rank = place.map(|place| place.rank);
         let most = main.stacks.and_then(|stacks| stacks.hottest.into_iter().next());
-        (id, Rank { pid: id.pid, rank, shares: main.shares, collectives, straggler: late == Some(at), at: most })
+        let steps_per_s = steps_per_s(frames, id);
+        let straggler = late == Some(at);
+        (id, Rank { pid: id.pid, rank, shares: main.shares, collectives, steps_per_s, straggler, at: most })
     };
     ranks.into_iter().enumerate().map(rank).collect()
 }
@@ -123,6 +125,15 @@ pub struct GpuLoad {
     pub held_down: bool,
     /// Its power as a share of its limit.
     pub power: Option<f64>,
+}
+
+/// Steps per second of a rank's loop: by the batches that it requests, or by its own variable.
+fn steps_per_s(frames: &[&Frame], id: ProcessId) -> Option<f64> {
+    let seen = || frames.iter().filter_map(|frame| Some((frame.trainers.iter().find(|of| of.id == id)?, frame.seconds)));
+    let counted = seen().filter_map(|(trainer, seconds)| Some((trainer.steps? as f64, seconds)));
+    let (steps, seconds) = counted.fold((0.0, 0.0), |sum, (steps, seconds)| (sum.0 + steps, sum.1 + seconds));
+    let by_variable = || seen().filter_map(|(trainer, _)| trainer.counted.as_ref()).last().map(|counted| counted.per_s);
+    if steps > 0.0 && seconds > 0.0 { Some(steps / seconds) } else { by_variable() }
 }
 
 /// The share of its time that each rank waits for others, or may.

@@ -38,7 +38,7 @@ fn run(seconds: u64, verdict: Verdict) -> WholeRun {
 }
 
 fn page(run: &WholeRun, header: &Header, note: Option<&str>) -> String {
-    html(&RunReport { run, header, note: note.map(str::to_owned), zone: TimeZone::UTC, price: None })
+    html(&RunReport { run, header, note: note.map(str::to_owned), zone: TimeZone::UTC, price: None, title: None })
 }
 
 #[test]
@@ -57,10 +57,10 @@ fn the_answer_comes_first_and_the_numbers_are_there() {
     let places = order.map(place);
     assert!(places.is_sorted(), "{places:?}");
     assert!(page.contains("cut off after 90 samples") && page.contains("<strong>◀ limit</strong>"));
-    assert!(page.contains("2026-02-02 02:40:01 UTC, 1m30s"));
+    assert!(page.contains("2026-02-02 02:40:01 to 02:41:30 UTC, 1m30s"));
     let json = page.split("id=\"numbers\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
     let numbers: serde_json::Value = serde_json::from_str(json).unwrap();
-    assert_eq!(numbers["times"].as_array().unwrap().len(), 90);
+    assert_eq!(numbers["edges"].as_array().unwrap().len(), 91);
     let stacked = numbers["charts"].as_array().unwrap().iter().find(|chart| chart["stacked"] == true).unwrap();
     assert_eq!(stacked["series"][0]["name"], "waiting for data");
 }
