@@ -288,7 +288,7 @@ pub struct RecordArgs {
     /// An existing file is refused without --force. A recording is JSON lines in zstd frames: `zstdcat FILE | jq` reads it.
     #[arg(short, long, value_name = "FILE|-")]
     pub output: PathBuf,
-    /// Remove directories from command lines, mounts and control groups, before you share the recording.
+    /// Remove the host name, and directories from command lines, mounts and control groups, before you share the recording.
     ///
     /// Other arguments stay, and so do the names of programs, disks, network interfaces and GPUs.
     #[arg(long = "anonymize", alias = "anonymise")]

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use super::start_thread;
 use crate::sample::{JobSample, ProcessId, ProcessRole, Software};
 use crate::sources::software;
+use crate::trust::rights;
 
 /// Which process was looked at, how many programs it had executed, and which library the job had mapped.
 type LookedAt = (ProcessId, u32, Option<Arc<str>>);
@@ -41,8 +42,13 @@ impl SoftwareLookup {
         }
         let (told, answer) = sync_channel(1);
         let (proc_root, pid) = (proc_root.to_path_buf(), process.id.pid);
-        // Nobody waits for it any more if the job has ended.
-        let started = start_thread("tm-software", move || drop(told.send(software::read(&proc_root, pid))));
+        let started = start_thread("tm-software", move || {
+            // The job's user chooses what these files are, so they are read with the caller's rights only.
+            if rights::lay_down().is_ok() {
+                // The receiver is gone if the job has ended.
+                drop(told.send(software::read(&proc_root, pid)));
+            }
+        });
         self.coming = started.is_ok().then_some(answer);
         self.looked_at = Some(now);
     }
@@ -58,8 +64,10 @@ mod tests {
     #[test]
     fn a_process_is_looked_at_once_and_again_when_it_has_changed() {
         let mut lookup = SoftwareLookup::default();
-        let own = ProcessSample { id: ProcessId { pid: std::process::id(), start_ticks: 1 }, ..ProcessSample::default() };
-        let job = |execs| JobSample { processes: vec![ProcessSample { execs, ..own.clone() }], ..JobSample::default() };
+        let own =
+            ProcessSample { id: ProcessId { pid: std::process::id(), start_ticks: 1 }, ..ProcessSample::default() };
+        let job =
+            |execs| JobSample { processes: vec![ProcessSample { execs, ..own.clone() }], ..JobSample::default() };
         let mut answered = |execs| {
             lookup.add_to(&mut job(execs), Path::new("/proc"));
             let looked = lookup.coming.is_some();

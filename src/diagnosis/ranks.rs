@@ -129,10 +129,12 @@ pub struct GpuLoad {
 
 /// Steps per second of a rank's loop: by the batches that it requests, or by its own variable.
 fn steps_per_s(frames: &[&Frame], id: ProcessId) -> Option<f64> {
-    let seen = || frames.iter().filter_map(|frame| Some((frame.trainers.iter().find(|of| of.id == id)?, frame.seconds)));
+    let seen =
+        || frames.iter().filter_map(|frame| Some((frame.trainers.iter().find(|of| of.id == id)?, frame.seconds)));
     let counted = seen().filter_map(|(trainer, seconds)| Some((trainer.steps? as f64, seconds)));
     let (steps, seconds) = counted.fold((0.0, 0.0), |sum, (steps, seconds)| (sum.0 + steps, sum.1 + seconds));
-    let by_variable = || seen().filter_map(|(trainer, _)| trainer.counted.as_ref()).last().map(|counted| counted.per_s);
+    let by_variable =
+        || seen().filter_map(|(trainer, _)| trainer.counted.as_ref()).last().map(|counted| counted.per_s);
     if steps > 0.0 && seconds > 0.0 { Some(steps / seconds) } else { by_variable() }
 }
 

@@ -236,9 +236,12 @@ fn steps(steps: &Steps) -> String {
 }
 
 fn ranks(ranks: &[Rank]) -> Section {
+    let shares = LoopActivity::ALL.map(|activity| Column::right(activity.short()));
+    let mut columns = vec![Column::left("rank"), Column::right("PID")];
+    columns.extend(shares.into_iter().chain([Column::right("steps/s"), Column::left("hottest line")]));
     let rows = ranks::rows(ranks);
     let more = ranks.len().saturating_sub(rows.len());
-    Section::new("Ranks: where the time of each goes", SectionBody::Table(ranks::columns(), rows)).noting(and_more(more))
+    Section::new("Ranks: where the time of each goes", SectionBody::Table(columns, rows)).noting(and_more(more))
 }
 
 fn and_more(count: usize) -> Option<String> {

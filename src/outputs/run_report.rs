@@ -47,7 +47,8 @@ impl RunReport<'_> {
             return UNMEASURED.to_owned();
         };
         let began = zone::moment(began, &self.zone, "%Y-%m-%d %H:%M:%S");
-        let ended = zone::moment(ended, &self.zone, if self.spans_days() { "%Y-%m-%d %H:%M:%S %Z" } else { "%H:%M:%S %Z" });
+        let ended =
+            zone::moment(ended, &self.zone, if self.spans_days() { "%Y-%m-%d %H:%M:%S %Z" } else { "%H:%M:%S %Z" });
         format!("{began} to {ended}, {}", duration(self.run.totals.watched_s))
     }
 
@@ -120,7 +121,9 @@ impl RunReport<'_> {
             vec![class.name().to_owned(), format!("{}%", percent(share)), time]
         });
         let columns = vec![Column::left("verdict"), Column::right("share"), Column::right("time")];
-        let steps = self.steps().map(|(steps, rate)| format!("Over the whole run: {steps} steps, {} a second.", precise(rate)));
+        let steps = self
+            .steps()
+            .map(|(steps, rate)| format!("Over the whole run: {steps} steps, {} a second.", precise(rate)));
         Section::new("Time by verdict", SectionBody::Table(columns, rows.collect())).noting(steps)
     }
 
@@ -159,7 +162,12 @@ impl RunReport<'_> {
         let unlisted = all - spans.len() as u64;
         let rows = spans.into_iter().map(|span| {
             let cause = span.cause.map(|cause| cause.spec_in(span.class).headline).unwrap_or_default();
-            vec![self.clock(span.from_unix_ms), duration(span.seconds), span.class.name().to_owned(), cause.to_owned()]
+            vec![
+                self.clock(span.from_unix_ms),
+                duration(span.seconds),
+                span.class.name().to_owned(),
+                cause.to_owned(),
+            ]
         });
         let columns =
             vec![Column::left("from"), Column::right("for"), Column::left("verdict"), Column::left("cause")];
@@ -189,13 +197,13 @@ impl RunReport<'_> {
         let version = &self.header.trainmon;
         let facts = [
             ("command", self.header.command.clone()),
-            ("host", environment.host.clone().unwrap_or_default()),
             ("PID", if self.header.pid == 0 { String::new() } else { self.header.pid.to_string() }),
-            ("GPUs", gpus.join("; ")),
-            ("GPU driver", environment.driver.clone().unwrap_or_default()),
+            ("host", environment.host.clone().unwrap_or_default()),
             ("CPU model", environment.cpu_model.clone().unwrap_or_default()),
             ("CPUs", cpus.unwrap_or_default()),
             ("memory", memory.map(|memory| bytes(Some(memory))).unwrap_or_default()),
+            ("GPUs", gpus.join("; ")),
+            ("GPU driver", environment.driver.clone().unwrap_or_default()),
             ("Python", environment.python.clone().unwrap_or_default()),
             ("torch", environment.torch.clone().unwrap_or_default()),
             ("workers", if workers > 0 { workers.to_string() } else { String::new() }),

@@ -126,8 +126,10 @@ mod tests {
         let (_folder, software) = process("/opt/app", &["/a/libtorch_cpu.so", library, TORCH], &[]);
         assert_eq!(versions(&software), (Some("3.11"), None));
         // The header of another version does not count, nor does one that says something else.
-        for said in ["#define PY_VERSION \"3.12.1\"\n", "#define PY_VERSION 3\n", "#define PY_VERSION \"3.11.<b>\"\n"] {
-            let (_folder, software) = process("/opt/app", &[library], &[("opt/include/python3.11/patchlevel.h", said)]);
+        for said in ["#define PY_VERSION \"3.12.1\"\n", "#define PY_VERSION 3\n", "#define PY_VERSION \"3.11.<b>\"\n"]
+        {
+            let (_folder, software) =
+                process("/opt/app", &[library], &[("opt/include/python3.11/patchlevel.h", said)]);
             assert_eq!(versions(&software), (Some("3.11"), None), "{said}");
         }
         let (_folder, software) = process("/usr/bin/pythonista", &["/usr/bin/python", "/x/python3.so"], &[]);

@@ -286,7 +286,14 @@ fn read(
 pub(super) fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
     let mut foreign = ForeignTexts::default();
     let ReadRun { run, header, note } = read(settings, path, &mut foreign, is_wanted)?;
-    let report = RunReport { run: &run, header: &header, note, zone: zone::local(), price: settings.price.clone(), title: None };
+    let report = RunReport {
+        run: &run,
+        header: &header,
+        note,
+        zone: zone::local(),
+        price: settings.price.clone(),
+        title: None,
+    };
     let mut page = markdown::run(&report);
     foreign.mark(&mut [&mut page]);
     Ok(ToolAnswer::noted(&page, None))

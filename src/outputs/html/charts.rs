@@ -19,10 +19,10 @@ const CHART_HEIGHT: f64 = 100.0;
 /// The shortest column of a run, milliseconds.
 const SHORTEST_MS: i64 = 1000;
 /// The chart whose mean is that of all steps.
-const STEPS: &str = "Steps";
+const STEP_CHART: &str = "Steps";
 /// The charts that show means where there are several loops or GPUs.
-const LOOP: &str = "Training loop";
-const GPU: &str = "GPU";
+const LOOP_CHART: &str = "Training loop";
+const GPU_CHART: &str = "GPU";
 
 /// One line of a chart: its name, its color, and where its value is.
 type ChartSeries = (&'static str, &'static str, fn(&TimelinePoint) -> Option<f32>);
@@ -54,8 +54,8 @@ impl ReportChart {
     fn title(&self, report: &RunReport<'_>) -> String {
         let (ranks, gpus) = (report.ranks(), report.run.environment.gpus.len());
         match self.name {
-            LOOP if ranks > 1 => format!("Training loops, mean of {ranks} ranks"),
-            GPU if gpus > 1 => format!("GPUs, mean of {gpus}"),
+            LOOP_CHART if ranks > 1 => format!("Training loops, mean of {ranks} ranks"),
+            GPU_CHART if gpus > 1 => format!("GPUs, mean of {gpus}"),
             name => name.to_owned(),
         }
     }
@@ -63,14 +63,14 @@ impl ReportChart {
 
 const CHARTS: [ReportChart; 10] = [
     ReportChart {
-        name: STEPS,
+        name: STEP_CHART,
         unit: "/s",
         top: None,
         stacked: false,
         series: &[("steps", "steps", |point| point.steps.get())],
     },
     ReportChart {
-        name: LOOP,
+        name: LOOP_CHART,
         unit: "%",
         top: Some(100.0),
         stacked: true,
@@ -83,7 +83,7 @@ const CHARTS: [ReportChart; 10] = [
         ],
     },
     ReportChart {
-        name: GPU,
+        name: GPU_CHART,
         unit: "%",
         top: Some(100.0),
         stacked: false,
@@ -202,14 +202,22 @@ pub(super) fn draw(out: &mut String, report: &RunReport<'_>) -> String {
         let means = report.run.columns(1, values);
         let series = chart.series.iter().enumerate().map(|(nth, (name, color, _))| {
             let of = |values: &[Option<f32>]| values.get(nth).copied().flatten();
-            let mean = means.first().and_then(|(_, means)| of(means)).map_or(UNMEASURED.to_owned(), |mean| chart.value(mean));
-            SeriesNumbers { name, color, mean, values: columns.iter().map(|(_, values)| of(values).map(short)).collect() }
+            let mean = means
+                .first()
+                .and_then(|(_, means)| of(means))
+                .map_or(UNMEASURED.to_owned(), |mean| chart.value(mean));
+            SeriesNumbers {
+                name,
+                color,
+                mean,
+                values: columns.iter().map(|(_, values)| of(values).map(short)).collect(),
+            }
         });
         let mut series: Vec<_> = series.filter(|series| series.values.iter().any(Option::is_some)).collect();
         if series.is_empty() {
             continue;
         }
-        if let (STEPS, Some((_, rate)), Some(steps)) = (chart.name, report.steps(), series.first_mut()) {
+        if let (STEP_CHART, Some((_, rate)), Some(steps)) = (chart.name, report.steps(), series.first_mut()) {
             steps.mean = format!("{}/s", precise(rate));
         }
         if numbers.edges.is_empty() {
@@ -226,16 +234,20 @@ pub(super) fn draw(out: &mut String, report: &RunReport<'_>) -> String {
         out.push_str(&figures);
         let ends = [begin, end].map(|time| report.clock((time * 1000.0).round() as i64));
         let [begin, end] = ends.map(|time| format!("<span>{}</span>", escaped(&time)));
-        let _ = writeln!(out, "<p class=\"ends\">{begin}{end}</p>\n<p class=\"range\">{}</p>\n</section>", escaped(&report.when()));
+        let _ = writeln!(
+            out,
+            "<p class=\"ends\">{begin}{end}</p>\n<p class=\"range\">{}</p>\n</section>",
+            escaped(&report.when())
+        );
     }
     script_json(&numbers)
 }
 
 /// The ends of the columns, seconds since 1970, and before them the begin of the first one, which is cut where the run began.
-fn edges(ends_ms: Vec<i64>, began_ms: Option<i64>) -> Vec<f64> {
+pub(super) fn edges(ends_ms: Vec<i64>, began_ms: Option<i64>) -> Vec<f64> {
     let Some(first) = ends_ms.first().copied() else { return Vec::new() };
     let length = ends_ms.get(1).map_or(SHORTEST_MS, |second| second - first);
-    let begin = began_ms.unwrap_or(i64::MIN).clamp(first - length.max(0), first - 1);
+    let begin = began_ms.unwrap_or(i64::MIN).clamp(first - length.max(1), first - 1);
     std::iter::once(begin).chain(ends_ms).map(|ms| ms as f64 / 1000.0).collect()
 }
 
@@ -356,7 +368,8 @@ fn band(out: &mut String, report: &RunReport<'_>, ends: (f64, f64)) {
         let (left, right) = (place(from, ends), place(from + span.seconds, ends));
         if right - left >= THINNEST {
             let (left, width) = (left * 100.0, (right - left) * 100.0);
-            let _ = write!(out, "<i class=\"{}\" style=\"left:{left:.2}%;width:{width:.2}%\"></i>", span.class.word());
+            let _ =
+                write!(out, "<i class=\"{}\" style=\"left:{left:.2}%;width:{width:.2}%\"></i>", span.class.word());
         }
     }
     out.push_str("</div></div>\n</figure>\n");

@@ -49,7 +49,10 @@ fn a_full_tree_is_read() {
     write("net/dev", NET);
     write("sys/kernel/hostname", "gpu-17\n");
     let flags = "fpu ".repeat(1000);
-    write("cpuinfo", &format!("processor\t: 0\ncpu family\t: 6\nmodel name\t: Intel(R) Xeon(R) 8462Y+\nflags\t\t: {flags}\n"));
+    write(
+        "cpuinfo",
+        &format!("processor\t: 0\ncpu family\t: 6\nmodel name\t: Intel(R) Xeon(R) 8462Y+\nflags\t\t: {flags}\n"),
+    );
     let mut reader = HostReader::new(&roots);
     let sample = reader.read(99).unwrap();
     assert_eq!(sample.monotonic_ns, 99);
@@ -69,7 +72,10 @@ fn a_full_tree_is_read() {
     assert_eq!(sample.memory_pressure, None);
     assert_eq!(sample.net.len(), 1);
     assert_eq!((&*sample.net[0].name, sample.net[0].rx_bytes, sample.net[0].tx_bytes), ("eth0", 4208777769, 3654564));
-    assert_eq!((sample.name.as_deref(), sample.cpu_model.as_deref()), (Some("gpu-17"), Some("Intel(R) Xeon(R) 8462Y+")));
+    assert_eq!(
+        (sample.name.as_deref(), sample.cpu_model.as_deref()),
+        (Some("gpu-17"), Some("Intel(R) Xeon(R) 8462Y+"))
+    );
 }
 
 #[test]

@@ -72,6 +72,7 @@ def text_of(html: str) -> str:
 @unittest.skipIf(BROWSER is None, "no browser: sudo apt-get install chromium")
 class ReportPage(unittest.TestCase):
     browser: ClassVar[Browser]
+    folder: ClassVar[str]
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -114,7 +115,7 @@ class ReportPage(unittest.TestCase):
             for on_the_side in (True, False):
                 axis = [label for label in labels if label["side"] == on_the_side]
                 for label in axis:
-                    self.assertTrue(0 <= label["left"] and label["right"] <= wide, label)
+                    self.assertTrue(label["left"] >= 0 and label["right"] <= wide, label)
                     row = [other for other in axis if other["y"] == label["y"] and other is not label]
                     apart = [other["left"] - label["right"] >= GAP or label["left"] - other["right"] >= GAP for other in row]
                     self.assertTrue(all(apart), (label, row))
@@ -250,7 +251,7 @@ class ReportPage(unittest.TestCase):
                 self.assertIn(f"from for verdict cause {began} ", text)
                 # Steps, and the shares of the whole run.
                 rates = re.findall(r" steps ([\d.]+)/s", text) + re.findall(r"Over the whole run: \d+ steps, ([\d.]+) a second", text)
-                self.assertTrue(len(set(rates)) == 1 and len(rates) == 2 or not rates, rates)
+                self.assertTrue((len(set(rates)) == 1 and len(rates) == 2) or not rates, rates)
                 share = re.compile(r"(waiting for data|waiting for the GPU|own work|saving|other) (\d+)%")
                 means = dict(share.findall(re.findall(r"Training loops?\b[\w, ]*0–100%, mean of the run:([^–]*)", text)[0]))
                 whole = dict(share.findall(re.findall(r"Over the whole run[\w, ]*: ([^.]*%)\.", text)[0]))
