@@ -56,7 +56,10 @@ fn a_report_names_the_machine_unless_the_recording_is_anonymized() {
     let job = Target::sleeping();
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let model = fs::read_to_string("/proc/cpuinfo").unwrap();
-    let model = model.lines().find_map(|line| line.strip_prefix("model name")).map(|line| line.trim_matches([' ', '\t', ':']));
+    let model = model
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map(|line| line.trim_matches([' ', '\t', ':']));
     for (options, is_named) in [(&[][..], true), (&["--anonymize"][..], false)] {
         let path = folder.path().join(format!("{is_named}.tmz"));
         let (pid, path) = (job.pid(), path.to_str().unwrap());
