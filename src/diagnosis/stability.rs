@@ -69,7 +69,8 @@ pub struct Diagnosis {
     known: Known,
     /// Frames in which a GPU of the job was in use.
     gpu_used: u32,
-    steps: Option<u64>,
+    /// Steps so far, however they are counted.
+    steps: Option<f64>,
     restarts: Restarts,
     first_verdict_s: Option<f64>,
     last_sequence: Option<u64>,
@@ -241,7 +242,7 @@ impl Diagnosis {
         self.load.name_both(&mut verdict, now_ns);
         verdict.observed_s = observed_s;
         verdict.first_verdict_s = self.first_verdict_s;
-        verdict.steps.count = self.steps;
+        verdict.steps.count = self.steps.map(|steps| steps.round() as u64);
         verdict
     }
 
@@ -318,8 +319,11 @@ impl Diagnosis {
 
     fn count(&mut self, frame: &Frame) {
         if let Some(trainer) = frame.trainers.first() {
+            let seconds = if frame.gap { 0.0 } else { frame.seconds };
+            if let Some(steps) = trainer.steps_in(seconds) {
+                self.steps = Some(self.steps.unwrap_or(0.0) + steps);
+            }
             if let Some(steps) = trainer.steps {
-                self.steps = Some(self.steps.unwrap_or(0).saturating_add(steps));
                 self.known.has_stepped |= steps > 0;
                 self.count_time(frame, steps);
             }

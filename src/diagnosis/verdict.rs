@@ -138,7 +138,7 @@ pub struct Steps {
     pub p50_ms: Option<f64>,
     /// 95th percentile of the step time, milliseconds.
     pub p95_ms: Option<f64>,
-    /// Steps counted since attaching.
+    /// Steps since attaching, as far as they were counted.
     pub count: Option<u64>,
     /// The loop stalls once in this many steps.
     pub stall_every: Option<u32>,

@@ -8,6 +8,7 @@ use super::cost::{self, Price};
 use super::report::{Column, Section, SectionBody, phase_words, sections};
 use crate::diagnosis::{LOOK_BACK_S, Verdict};
 use crate::history::run::WholeRun;
+use crate::history::totals::TrainedSteps;
 use crate::sample::recording::Header;
 use crate::text::format::{UNMEASURED, bytes, duration, precise, whole_percent as percent};
 use crate::zone;
@@ -28,6 +29,12 @@ pub struct RunReport<'r> {
     pub zone: TimeZone,
     /// What an hour of a GPU costs.
     pub price: Option<Price>,
+}
+
+/// `285 steps in 22 s of training, 13 per second`; `None` if no steps are known.
+pub fn steps_words(steps: &TrainedSteps) -> Option<String> {
+    let rate = precise(steps.per_s()?);
+    Some(format!("{:.0} steps in {} of training, {rate} per second", steps.count, duration(steps.seconds)))
 }
 
 impl RunReport<'_> {
@@ -74,8 +81,7 @@ impl RunReport<'_> {
             vec![class.name().to_owned(), format!("{}%", percent(seconds / watched.max(seconds))), duration(seconds)]
         });
         let columns = vec![Column::left("verdict"), Column::right("share"), Column::right("time")];
-        let steps = self.run.totals.steps.filter(|_| watched > 0.0);
-        let steps = steps.map(|steps| format!("{steps} steps, {} a second.", precise(steps as f64 / watched)));
+        let steps = steps_words(&self.run.totals.steps).map(|steps| format!("{steps}."));
         Section::new("Time by verdict", SectionBody::Table(columns, rows.collect())).noting(steps)
     }
 

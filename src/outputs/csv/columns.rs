@@ -227,9 +227,7 @@ impl CsvRow<'_> {
     }
 
     fn steps_per_s(&self) -> Option<f64> {
-        let trainer = self.frame.trainers.first().filter(|_| self.frame.seconds > 0.0)?;
-        let exactly = trainer.steps.map(|steps| steps as f64 / self.frame.seconds);
-        exactly.or(trainer.counted.as_ref().map(|counted| counted.per_s))
+        self.frame.trainers.first()?.steps_per_s(self.frame.seconds)
     }
 
     /// Nearest-rank quantile of the lengths of the steps.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::diagnosis::verdict::Class;
 use crate::pipeline::Tick;
-use crate::rates::frame::TrainerRates;
 use crate::rates::time_split::TimeSplit;
 use crate::sample::ProcessId;
 
@@ -58,16 +57,10 @@ impl JobCounters {
         for trainer in &frame.trainers {
             let rank = self.ranks.entry(trainer.id).or_default();
             rank.loop_s += trainer.split_s;
-            add(&mut rank.steps, steps_per_s(trainer, frame.seconds));
+            add(&mut rank.steps, trainer.steps_per_s(frame.seconds));
         }
         if self.ranks.len() > MOST_RANKS {
             self.ranks.retain(|id, _| frame.trainers.iter().any(|trainer| trainer.id == *id));
         }
     }
-}
-
-/// Steps per second of a rank in an interval of so many seconds.
-pub(super) fn steps_per_s(trainer: &TrainerRates, seconds: f64) -> Option<f64> {
-    let by_batches = trainer.steps.filter(|_| seconds > 0.0).map(|steps| steps as f64 / seconds);
-    by_batches.or_else(|| trainer.counted.as_ref().map(|counted| counted.per_s))
 }
