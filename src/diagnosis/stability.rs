@@ -241,6 +241,7 @@ impl Diagnosis {
         }
         self.load.name_both(&mut verdict, now_ns);
         verdict.observed_s = observed_s;
+        verdict.window_s = round(long.seconds, 1);
         verdict.first_verdict_s = self.first_verdict_s;
         verdict.steps.count = self.steps.map(|steps| steps.round() as u64);
         verdict

@@ -43,6 +43,9 @@ pub struct Verdict {
     pub started: String,
     /// Seconds watched.
     pub observed_s: f64,
+    /// Seconds at their end that the numbers are of: twelve, more with long steps, less after a change.
+    #[serde(default)]
+    pub window_s: f64,
     /// What the job is doing.
     pub phase: Phase,
     /// The class.

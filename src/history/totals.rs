@@ -158,7 +158,6 @@ impl Totals {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::timeline::loop_shares;
     use super::*;
     use crate::diagnosis::causes::Cause;
     use crate::rates::Frame;
@@ -180,7 +179,7 @@ mod tests {
                 (frame.gap, frame.seconds) = (true, 28_800.0);
             }
             let verdict = verdict(Class::Cpu, None);
-            totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
+            totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);
         }
         assert_eq!((totals.watched_s, totals.longest.unwrap().seconds), (9.0, 6.0));
     }
@@ -194,7 +193,7 @@ mod tests {
             for (n, (seconds, gap, class, cause)) in ticks.into_iter().enumerate() {
                 let verdict = verdict(Class::ALL[class], cause.map(|cause| Cause::ALL[cause]));
                 let frame = Frame { seconds, gap, ..frame(n as u64) };
-                totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
+                totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);
             }
             prop_assert!(totals.causes.len() <= 100 && totals.watched_s >= 0.0);
         }

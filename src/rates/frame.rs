@@ -182,6 +182,17 @@ pub struct TrainerRates {
     pub read_chars_per_s: Option<f64>,
 }
 
+impl Frame {
+    /// What the loops of all ranks did, shares that add up to 1; `None` without samples.
+    pub fn loop_shares(&self) -> Option<TimeSplit> {
+        let mut seconds = TimeSplit::default();
+        for trainer in &self.trainers {
+            seconds += trainer.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
+        }
+        seconds.shares_of(seconds.total())
+    }
+}
+
 impl TrainerRates {
     /// Steps that began in an interval of so many seconds: those that were counted, else those that the loop's own variable
     /// makes of its length, in fractions. Screen, log, summaries and metrics all take them from here.

@@ -72,7 +72,6 @@ mod tests {
     use crate::diagnosis::causes::Cause;
     use crate::diagnosis::verdict::{Advice, Class, Phase};
     use crate::history::interval::Interval;
-    use crate::history::timeline::loop_shares;
     use crate::rates::Frame;
     use crate::rates::frame::{CountedSteps, TrainerRates};
     use crate::rates::time_split::TimeSplit;
@@ -103,7 +102,7 @@ mod tests {
             let advice = if class == Class::Gpu { "Use a larger batch" } else { "Raise num_workers" };
             let frame = frame(second);
             let verdict = verdict(class, cause, advice);
-            totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
+            totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);
         }
         totals
     }
@@ -142,7 +141,7 @@ mod tests {
             frame.trainers[0].counted = (second >= 13).then_some(counted);
             let phase = if second < 9 { Phase::Init } else { Phase::Training };
             let verdict = Arc::new(Verdict { phase, ..Verdict::default() });
-            totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
+            totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);
         }
         let lines = lines(&totals, &TimeZone::UTC, None);
         assert_eq!(lines[0].1, "Watched for 31 s: 234 steps in 18 s of training, 13 per second");
@@ -157,7 +156,7 @@ mod tests {
             for (n, (seconds, gap, class, advice)) in ticks.into_iter().enumerate() {
                 let verdict = verdict(Class::ALL[class], Cause::ALL.get(n).copied(), &advice);
                 let frame = Frame { seconds, gap, ..frame(n as u64) };
-                totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
+                totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);
             }
             let lines: Vec<String> = lines(&totals, &TimeZone::UTC, None).into_iter().map(|(_, text)| text).collect();
             prop_assert!((1..=7).contains(&lines.len()));

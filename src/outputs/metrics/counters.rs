@@ -54,9 +54,11 @@ impl JobCounters {
         add(&mut self.cpu_s, frame.job.cpu_pct.map(|pct| pct / 100.0));
         add(&mut self.read_bytes, frame.job.read_bytes_per_s);
         add(&mut self.written_bytes, frame.job.write_bytes_per_s);
+        // Those of the tick are of one loop.
+        let one = tick.shares.filter(|_| frame.trainers.len() == 1);
         for trainer in &frame.trainers {
             let rank = self.ranks.entry(trainer.id).or_default();
-            rank.loop_s += trainer.split_s;
+            rank.loop_s += one.map_or(trainer.split_s, |shares| shares.map(|share| share * trainer.seconds_seen));
             add(&mut rank.steps, trainer.steps_per_s(frame.seconds));
         }
         if self.ranks.len() > MOST_RANKS {
