@@ -126,6 +126,26 @@ mod tests {
     }
 
     #[test]
+    fn the_mean_over_the_verdicts_window_is_what_the_verdict_says() {
+        // The thread is blocked or runs; the verdict knows that it runs to make batches, nine times in ten.
+        let seen = |blocked| TimeSplit { device_sync: blocked, host_busy: 1.0 - blocked, ..TimeSplit::default() };
+        let told = TimeSplit { input_wait: 0.63, device_sync: 0.3, host_busy: 0.07, ..TimeSplit::default() };
+        let rows = [0.0, 0.3, 0.6].map(|blocked| moved(&seen(blocked), &seen(0.3), &told).unwrap().input_wait);
+        assert!((rows.iter().sum::<f64>() / 3.0 - 0.63).abs() < 1e-9, "{rows:?}");
+        assert!((rows[0] - 0.9).abs() < 1e-9 && (rows[2] - 0.36).abs() < 1e-9, "{rows:?}");
+    }
+
+    #[test]
+    fn before_the_first_stacks_nothing_is_known() {
+        let split = TimeSplit { other: 0.9, host_busy: 0.1, ..TimeSplit::default() };
+        let mut told = verdict(Some(split));
+        told.seen.insert(Subject::Stacks, "pending".into());
+        assert_eq!(LoopTime::default().shares(&frame(split), &told), None);
+        told.seen.insert(Subject::Stacks, "absent".into());
+        assert_eq!(LoopTime::default().shares(&frame(split), &told), Some(split));
+    }
+
+    #[test]
     fn a_second_that_differs_stays_different() {
         let split = |input_wait| TimeSplit { input_wait, host_busy: 1.0 - input_wait, ..TimeSplit::default() };
         let told = verdict(Some(split(0.5)));

@@ -8,7 +8,8 @@
 //! A frame's `split_s` is one sampler interval, divided by the newest stacks of that training process
 //! ([`RecentActivities`]). A verdict's shares are the times of its whole window, divided by all stacks of the window.
 //! Both call [`correct`], which is not linear (a prior, floors, an order of moving), so the mean of the frames comes
-//! close to the verdict's number without being equal to it. Without stacks both are what the sampler measured.
+//! close to the verdict's number without being equal to it. What is shown and logged of an interval is therefore corrected by the
+//! verdict: see [`loop_time`](crate::diagnosis::loop_time). Without stacks both are what the sampler measured.
 
 use std::collections::VecDeque;
 
@@ -327,6 +328,34 @@ mod tests {
         }
         let nobody = correct(&measured(0.0, 0.0, 0.30), &samples(&[(Activity::OtherWait, 140)])).unwrap().split;
         assert!(nobody.other > 0.69 && nobody.input_wait < 0.01, "{nobody:?}");
+    }
+
+    #[test]
+    fn waits_for_the_gpu_are_what_the_stacks_say_within_what_was_blocked() {
+        // Pinned batches: a fifth of the time is in a futex that was taken for the queue of batches; the loop hardly runs.
+        let pinned = Measured { may_sync: 0.19, able_to_work: 0.02, ..measured(0.98, 0.79, 0.02) };
+        let split = correct(&pinned, &samples(&[(Activity::Waiting, 28), (Activity::Sync, 11)])).unwrap().split;
+        assert!((split.input_wait - 0.80).abs() < 0.015, "{split:?}");
+        // The loop makes its batches itself: how long it waited for the GPU is known far better than 39 stacks show.
+        let split = TimeSplit { device_sync: 0.23, host_busy: 0.77, ..TimeSplit::default() };
+        let own = Measured { split, may_sync: 0.23, able_to_work: 0.77, ..Measured::default() };
+        for sync in [5, 9, 13] {
+            let stacks = samples(&[(Activity::Decode, 39 - sync), (Activity::Sync, sync)]);
+            let split = correct(&own, &stacks).unwrap().split;
+            assert!((split.input_wait - 0.76).abs() < 0.05, "{sync}: {split:?}");
+        }
+        // A wait that spins runs, and only the stacks show it.
+        let spins = Measured { able_to_work: 0.9, ..measured(0.1, 0.1, 0.9) };
+        let split = correct(&spins, &samples(&[(Activity::Waiting, 20), (Activity::Sync, 180)])).unwrap().split;
+        assert!((split.input_wait - 0.1).abs() < 0.01, "{split:?}");
+    }
+
+    #[test]
+    fn queueing_bounds_how_much_longer_the_code_waits_than_the_thread() {
+        // Stacks that were all taken in one long wait say nothing of the seconds between.
+        let queues = Measured { run_delay: Some(0.8), queued: 0.02, ..measured(0.87, 0.85, 0.03) };
+        let split = correct(&queues, &samples(&[(Activity::Waiting, 156)])).unwrap().split;
+        assert!((0.85..0.90).contains(&split.input_wait), "{split:?}");
     }
 
     #[test]
