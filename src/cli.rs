@@ -338,9 +338,10 @@ pub struct CompareArgs {
     pub before: PathBuf,
     /// The run after.
     pub after: PathBuf,
-    /// Exit with 4 if steps take longer, and by this much as far as can be told.
+    /// Exit with 4 if steps take this much longer, with 5 if that is not certain.
     ///
-    /// They take longer if the whole 99% interval of the change is above 1%. Exits with 1 if the runs cannot be compared.
+    /// It exits with 4 if the whole 99% interval of the change is above the limit, with 0 if it is below, and with 5 if the limit
+    /// is inside, or if a run is too short for an interval. It exits with 1 if the runs cannot be compared.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub fail_if_slower: Option<f64>,
     /// Print JSON.

@@ -9,6 +9,7 @@ pub mod logged;
 mod packed;
 pub mod run;
 pub mod step_series;
+pub mod surroundings;
 pub mod timeline;
 pub mod totals;
 

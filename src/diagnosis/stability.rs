@@ -15,7 +15,7 @@ use super::causes::{Cause, Judgement, Known};
 use super::class::{Class, Phase};
 use super::clean::cleaned;
 use super::culprits::Culprit;
-use super::features::{Features, LoopStacks};
+use super::features::{Features, LoopStacks, WeightedMean};
 use super::load::Load;
 use super::mix::Mix;
 use super::restarts::Restarts;
@@ -69,6 +69,8 @@ pub struct Diagnosis {
     known: Known,
     /// Frames in which a GPU of the job was in use.
     gpu_used: u32,
+    /// Use of the GPUs over all frames without a job, percent.
+    gpu_alone: WeightedMean,
     /// Steps so far, however they are counted.
     steps: Option<f64>,
     restarts: Restarts,
@@ -203,11 +205,11 @@ impl Diagnosis {
         if whole {
             self.regime_ns = 0;
         }
-        let long = if whole || long_s > LONG_S {
+        let long = self.averaged(if whole || long_s > LONG_S {
             Features::from_frames(&self.frames(recent.clone(), last, long_s), &stacks, only)
         } else {
             long
-        };
+        });
         self.known.has_stepped |= long.is_stepping() || steps_by_stacks(&long, only.is_some());
         self.known.has_trained |= long.loop_stacks().is_some_and(LoopStacks::trains);
         let judged = decision::judge(&long, self.known);
@@ -226,6 +228,15 @@ impl Diagnosis {
         let mut verdict = self.tell(&long, ranks, sample, last.monotonic_ns, observed_s);
         verdict.own.cpu_pct = mean(long_frames.iter().filter_map(|frame| frame.own_cpu_pct)).map(|pct| round(pct, 2));
         cleaned(verdict)
+    }
+
+    /// The numbers of a window; where nothing but GPUs is known, with their use over all frames.
+    fn averaged(&self, mut window: Features) -> Features {
+        let alone = window.unwatched && window.main.is_none();
+        if let (true, Some(gpu), Some(pct)) = (alone, &mut window.gpu, self.gpu_alone.get()) {
+            gpu.average(pct / 100.0);
+        }
+        window
     }
 
     /// The full current verdict, for a window that ends at `now_ns`.
@@ -332,7 +343,11 @@ impl Diagnosis {
             self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2 && !frame.workers.is_empty();
         }
         self.known.restarts = self.restarts.count(frame, self.begun_ns == Some(frame.monotonic_ns));
-        let use_pct = frame.gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| gpu.job_utilization_pct);
+        let attached = || frame.gpus.iter().filter(|gpu| gpu.attached);
+        if frame.unwatched {
+            attached().for_each(|gpu| self.gpu_alone.add(gpu.utilization_pct, frame.seconds));
+        }
+        let use_pct = attached().filter_map(|gpu| gpu.job_utilization_pct);
         let used = use_pct.fold(0.0, f64::max) / 100.0 >= DEVICE_UNUSED;
         self.gpu_used = self.gpu_used.saturating_add(u32::from(used));
         self.known.has_stepped |= self.gpu_used >= STEPPING;

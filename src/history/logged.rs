@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::environment::{Environment, EnvironmentGpu};
 use super::interval::{Interval, WatchedTime};
 use super::run::WholeRun;
+use super::surroundings::Surroundings;
 use super::timeline::{Compact, GPUS, Percent, TimelinePoint};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
@@ -75,6 +76,7 @@ impl LoggedRun {
             workers,
             gpus: u32::try_from(gpus).unwrap_or(0),
             power_w: Compact::new(row.number("gpu_power_w")),
+            surroundings: Surroundings::of_row(row),
         }
     }
 

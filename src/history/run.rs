@@ -9,6 +9,7 @@ use super::archive::Limits;
 use super::environment::Environment;
 use super::interval::{Interval, WatchedTime};
 use super::step_series::StepSeries;
+use super::surroundings::SurroundingsSum;
 use super::timeline::{Timeline, TimelinePoint, TimelineWindow};
 use super::totals::Totals;
 use crate::diagnosis::Verdict;
@@ -56,6 +57,8 @@ pub struct WholeRun {
     pub began_unix_ms: Option<i64>,
     /// Its steps over time.
     pub steps: StepSeries,
+    /// What else the machine did.
+    pub surroundings: SurroundingsSum,
     phases_s: [f64; Phase::COUNT],
     timeline: Timeline,
     /// Wall clock at the end of the newest interval, milliseconds since 1970, and its verdict.
@@ -73,6 +76,7 @@ impl Default for WholeRun {
             most_workers: 0,
             began_unix_ms: None,
             steps: StepSeries::default(),
+            surroundings: SurroundingsSum::default(),
             phases_s: [0.0; Phase::COUNT],
             timeline: Timeline::new(LIMITS),
             last: None,
@@ -94,6 +98,7 @@ impl WholeRun {
         self.totals.add(interval, verdict);
         self.span(interval.time, verdict);
         self.steps.push(interval);
+        self.surroundings.add(interval.surroundings, interval.time.seconds);
         if let Some(seconds) = self.phases_s.get_mut(interval.phase.index()) {
             *seconds += interval.time.seconds;
         }

@@ -64,7 +64,8 @@ pub fn comparison(comparison: &Comparison<'_>) -> String {
         &[format!("<code>{}</code>", escaped(&title))],
     );
     out.push_str("<section class=\"answer\">\n");
-    tag(&mut out, "h1", &comparison.sentence());
+    tag(&mut out, "h1", &comparison.answer());
+    comparison.doubt().iter().chain(&comparison.command_sentence()).for_each(|text| tag(&mut out, "p", text));
     out.push_str("</section>\n");
     comparison.cautions().iter().for_each(|caution| tag(&mut out, "p class=\"note\"", caution));
     comparison.sections().iter().for_each(|section| self::section(&mut out, section));

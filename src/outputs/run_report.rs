@@ -52,10 +52,12 @@ impl RunReport<'_> {
         format!("{began}, {}", duration(self.run.totals.watched_s))
     }
 
-    /// For how long the verdict held: `held for 5m of 6m12s`. It looks back on seconds, so its numbers are those of its end.
+    /// For how long the verdict held: `held for 5m of 6m12s`. It looks back on seconds, so its numbers are those of its end;
+    /// without a process they are means of all.
     pub(super) fn held(&self) -> Option<String> {
-        let (_, seconds) = self.verdict()?;
-        let end = if seconds > 2.0 * LOOK_BACK_S { "; its numbers are those of its last moments" } else { "" };
+        let (verdict, seconds) = self.verdict()?;
+        let looks_back = verdict.pid != 0 && seconds > 2.0 * LOOK_BACK_S;
+        let end = if looks_back { "; its numbers are those of its last moments" } else { "" };
         let of = duration(self.run.totals.watched_s);
         Some(format!("held for {} of {of}{end}", duration(seconds)))
     }

@@ -18,7 +18,8 @@ pub struct JobSample {
     pub alive: bool,
     /// The target and all its living descendants, target first, otherwise by PID.
     pub processes: Vec<ProcessSample>,
-    /// What the sampler recorded since the last tick.
+    /// What the sampler recorded since the last tick. Recordings of schema 1 have it in another form.
+    #[serde(default)]
     pub sampler: SamplerSample,
     /// What connects the processes. `None` in recordings without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,6 +136,9 @@ pub struct Unwatched {
     pub reopened: u32,
     /// Processes that could not be read at all, because no file could be opened.
     pub unread: u32,
+    /// Most threads whose waits could be sampled, where that is next to none because of too few descriptors; 0 elsewhere.
+    #[serde(default)]
+    pub room_for_waits: u32,
     /// Why no more files are kept open, if so.
     pub reason: Option<Arc<str>>,
     /// The command that fixes it.
