@@ -217,9 +217,15 @@ fn every_column_of_the_log_is_described() {
         ("## Columns of each GPU", "gpuN_", csv::GPU_COLUMNS),
         ("## The last column", "", csv::LAST_COLUMNS),
     ] {
-        let mut rows = vec!["| column | unit | what it is |".to_owned(), "|---|---|---|".to_owned()];
+        let mut rows = vec!["| column | type | unit | what it is |".to_owned(), "|---|---|---|---|".to_owned()];
         for column in columns {
-            rows.push(format!("| `{before}{}` | {} | {} |", column.name, column.unit, column.meaning));
+            let (kind, unit) = match (column.name, column.unit) {
+                ("timestamp", _) => ("time", "–"),
+                (_, "text") => ("text", "–"),
+                (_, "number") => ("number", "–"),
+                (_, unit) => ("number", unit),
+            };
+            rows.push(format!("| `{before}{}` | {kind} | {unit} | {} |", column.name, column.meaning));
         }
         check_table("docs/log.md", heading, &rows);
     }

@@ -172,6 +172,9 @@ pub struct TrainerRates {
     /// Length of each step that ended in the interval, seconds (at most 256 entries; several steps between two samples
     /// share their time).
     pub step_lengths_s: Vec<f32>,
+    /// When these steps began and ended. Only at the newest moment: see [`TimedSteps`].
+    #[serde(skip)]
+    pub timed_steps: Vec<TimedSteps>,
     /// Steps by the loop's own variable, if nothing else counts them.
     pub counted: Option<CountedSteps>,
     /// Share of the loop's runnable time spent queueing for a CPU, 0–1.
@@ -180,6 +183,45 @@ pub struct TrainerRates {
     pub cpu_pct: Option<f64>,
     /// Bytes per second read by this process through read calls.
     pub read_chars_per_s: Option<f64>,
+}
+
+/// Steps with the time that they took, as far as the samples show it: from one batch taken by the loop to a later one. Moments
+/// that are kept for the screen do not have them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimedSteps {
+    /// When the first of them began, CLOCK_MONOTONIC nanoseconds: read up to `within_ns` after that.
+    pub from_ns: u64,
+    /// When the last of them ended, the same.
+    pub to_ns: u64,
+    /// How many there are: several end between two readings of a fast loop.
+    pub steps: u64,
+    /// Time from the reading before that still did not show the end, nanoseconds.
+    pub within_ns: u64,
+}
+
+impl Frame {
+    /// What the loops of all ranks did, shares that add up to 1; `None` without samples.
+    pub fn loop_shares(&self) -> Option<TimeSplit> {
+        let mut seconds = TimeSplit::default();
+        for trainer in &self.trainers {
+            seconds += trainer.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
+        }
+        seconds.shares_of(seconds.total())
+    }
+}
+
+impl TrainerRates {
+    /// Steps that began in an interval of so many seconds: those that were counted, else those that the loop's own variable
+    /// makes of its length, in fractions. Screen, log, summaries and metrics all take them from here.
+    pub fn steps_in(&self, seconds: f64) -> Option<f64> {
+        let by_variable = || self.counted.as_ref().map(|counted| counted.per_s * seconds);
+        self.steps.map(|steps| steps as f64).or_else(by_variable)
+    }
+
+    /// The same for each second; `None` for an interval without length.
+    pub fn steps_per_s(&self, seconds: f64) -> Option<f64> {
+        if seconds > 0.0 { self.steps_in(seconds).map(|steps| steps / seconds) } else { None }
+    }
 }
 
 /// Steps counted by a variable of the loop, over about the last ten seconds.
