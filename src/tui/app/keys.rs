@@ -82,15 +82,17 @@ impl App {
             Action::Export => self.popup = Some(export::menu()),
             // The answer in full.
             Action::Enter if self.page == Page::Overview => self.go(Page::Findings),
-            Action::Enter if !matches!(self.page, Page::Processes | Page::Stacks) => {
-                let [processes, stacks] = [Page::Processes, Page::Stacks].map(|page| keys::key_of(Action::Go(page)));
-                return self
-                    .say(&format!("nothing to open here: press {processes} for processes, {stacks} for functions"));
-            }
+            Action::Enter if !matches!(self.page, Page::Processes | Page::Stacks) => return self.nothing_to_open(),
             other if other.is_for_processes() && self.page != Page::Processes => return self.act_on_processes(other),
             other => return self.page_act(other),
         }
         vec![Effect::Redraw]
+    }
+
+    /// Says where Enter opens something.
+    fn nothing_to_open(&mut self) -> Vec<Effect> {
+        let [processes, stacks] = [Page::Processes, Page::Stacks].map(|page| keys::key_of(Action::Go(page)));
+        self.say(&format!("nothing to open here: press {processes} for processes, {stacks} for functions"))
     }
 
     /// Opens the page of processes for an action that another page has no use for. Nothing is done to a process that was not
