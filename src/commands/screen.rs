@@ -2,7 +2,6 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::ops::ControlFlow;
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -262,15 +261,14 @@ fn what_was_learned(app: &App, price: Option<&Price>, width: usize, ascii: bool)
 fn save(pid: u32, export: Export, text: &str) -> String {
     let stamp = zone::now().strftime("%Y%m%d-%H%M%S").to_string();
     let name = format!("trainmon-{pid}-{stamp}.{}", export.word());
-    let opened = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&name);
-    let written = opened.and_then(|mut file| {
-        file.write_all(text.as_bytes()).inspect_err(|_| {
-            // Half a file is useless.
-            let _ = std::fs::remove_file(&name);
-        })
+    // Half a file is useless: it gets its name once it is complete. Only its owner may read it.
+    let made = tempfile::Builder::new().prefix(".trainmon-").tempfile_in(".");
+    let written = made.and_then(|mut file| {
+        file.as_file_mut().write_all(text.as_bytes())?;
+        Ok(file.persist_noclobber(&name)?)
     });
     match written {
-        Ok(()) => format!("saved {name}"),
+        Ok(_) => format!("saved {name}"),
         Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
             let why = errors::without_number(&error).to_lowercase();
             format!("cannot write {name}: {why}; start trainmon in a directory where you may write")

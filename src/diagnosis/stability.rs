@@ -3,6 +3,8 @@
 //! Two windows are judged at every frame: a long one, whose numbers are shown, and a short one, which notices a change. A new
 //! class or cause takes over once it has held for long enough without a break. From then on the long window begins where the
 //! change did, so that it does not mix two regimes.
+//!
+//! Long because the windows, what they are compared with and when a judgment takes over depend on each other.
 
 use std::collections::BTreeMap;
 

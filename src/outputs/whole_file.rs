@@ -55,7 +55,7 @@ impl Write for WholeFile {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         match &mut self.out {
             Out::Passing(file) => streams::write_whole(file.as_fd(), piece)?,
-            Out::Beside(beside) => beside.file.write_all(piece)?,
+            Out::Beside(beside) => beside.file.as_file_mut().write_all(piece)?,
         }
         self.length += piece.len() as u64;
         Ok(piece.len())
