@@ -186,6 +186,7 @@ fn other_work_on_the_machine_and_other_arguments_are_said() {
             header.clone_from(&command);
             let Some(host) = &mut sample.host else { return };
             let (host, ticks) = (Arc::make_mut(host), sample.monotonic_ns / 10_000_000);
+            host.name = Some(format!("node-{workers}").into());
             // Other processes take so many hundredths of each CPU, which were idle.
             for cpu in &mut host.cpus {
                 cpu.user += ticks * others / 100;
@@ -208,6 +209,7 @@ fn other_work_on_the_machine_and_other_arguments_are_said() {
         assert!(said.contains(differs), "{words:?}: {said}");
         let caution = said.find("Other processes used ").unwrap_or_else(|| panic!("{words:?}: {said}"));
         assert!(said[caution..].contains("% of the CPUs before, "), "{said}");
+        assert!(said.contains("The machines differ: node-1 before, node-2 after."), "{said}");
         // Before the first table.
         let table = said.find("Where the time of a step goes").unwrap_or(said.len());
         assert!(said.find("command").unwrap() < table && caution < table, "{said}");
