@@ -17,7 +17,7 @@ use crate::history::run::WholeRun;
 use crate::history::step_series::{Needed, NoSteps, StepChange};
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::sample::recording::Header;
-use crate::text::format::{UNMEASURED, duration, precise, step_time, whole_percent as percent};
+use crate::text::format::{UNMEASURED, bytes, duration, precise, step_time, whole_percent as percent};
 use crate::text::named_enum;
 
 /// A run does not count as changed where its step time may differ by no more than this: two runs of one program differ by as
@@ -303,6 +303,10 @@ fn gpus(environment: &Environment) -> String {
 fn cpus(environment: &Environment) -> String {
     let quota = environment.cpu_quota.map(|quota| format!(", limited to {}", precise(quota))).unwrap_or_default();
     environment.cpus_allowed.map(|cpus| format!("{cpus}{quota}")).unwrap_or_default()
+}
+
+fn memory(environment: &Environment) -> String {
+    environment.memory_bytes.map(|memory| bytes(Some(memory))).unwrap_or_default()
 }
 
 /// `between −4.2% and +1%`.

@@ -15,7 +15,7 @@ use crate::outcome::{finish, refused};
 use crate::process::{recording, text, trainmon};
 
 /// A run of the recording's samples again and again, so often, as a recording with digests. A run of two minutes is
-/// compared; counters that begin anew every few seconds make gaps, but steps and time stay right.
+/// compared; between two times lies a gap.
 fn repeated(name: &str, times: u64, folder: &Path) -> String {
     changed((name, times), folder, |_, _| {})
 }
@@ -28,7 +28,8 @@ fn changed((name, times): (&str, u64), folder: &Path, mut change: impl FnMut(&mu
     change(&mut Sample::default(), &mut from.header.command);
     let mut pipeline = Pipeline::of_recording(&from.header, None);
     let mut recorder = Recorder::new(fs::File::create(&path).unwrap(), &from.header).unwrap();
-    let length_ns = samples.last().unwrap().monotonic_ns - samples[0].monotonic_ns + 1_000_000_000;
+    // A gap that is no time of the run: counters begin anew there.
+    let length_ns = samples.last().unwrap().monotonic_ns - samples[0].monotonic_ns + 60_000_000_000;
     for time in 0..times {
         for sample in &samples {
             let mut sample = sample.clone();
@@ -186,6 +187,7 @@ fn other_work_on_the_machine_and_other_arguments_are_said() {
             header.clone_from(&command);
             let Some(host) = &mut sample.host else { return };
             let (host, ticks) = (Arc::make_mut(host), sample.monotonic_ns / 10_000_000);
+            host.name = Some(format!("node-{workers}").into());
             // Other processes take so many hundredths of each CPU, which were idle.
             for cpu in &mut host.cpus {
                 cpu.user += ticks * others / 100;
@@ -208,6 +210,7 @@ fn other_work_on_the_machine_and_other_arguments_are_said() {
         assert!(said.contains(differs), "{words:?}: {said}");
         let caution = said.find("Other processes used ").unwrap_or_else(|| panic!("{words:?}: {said}"));
         assert!(said[caution..].contains("% of the CPUs before, "), "{said}");
+        assert!(said.contains("The machines differ: node-1 before, node-2 after."), "{said}");
         // Before the first table.
         let table = said.find("Where the time of a step goes").unwrap_or(said.len());
         assert!(said.find("command").unwrap() < table && caution < table, "{said}");

@@ -1,10 +1,10 @@
 //! What else differs between two runs than the program: other work on the machine, clocks, the machine itself.
 
-use super::{Comparison, WORTH_SAYING, cpus, gpus};
+use super::{Comparison, WORTH_SAYING, cpus, gpus, memory};
 use crate::history::environment::Environment;
 use crate::history::surroundings::Surroundings;
 use crate::history::timeline::Compact;
-use crate::text::format::{bytes, precise};
+use crate::text::format::precise;
 
 /// Other processes that use so much in both runs make step times vary, percent of the CPUs.
 const MUCH: f64 = 25.0;
@@ -35,14 +35,15 @@ impl Comparison<'_> {
         };
         let environments = sides.map(|side| &side.run.environment);
         let of = |show: fn(&Environment) -> String| environments.map(show);
+        differ("The machines", of(|run| run.host.clone().unwrap_or_default()));
         differ("The GPUs", of(gpus));
         differ("The GPU drivers", of(|run| run.driver.clone().unwrap_or_default()));
+        differ("The models of the CPUs", of(|run| run.cpu_model.clone().unwrap_or_default()));
         differ("The CPUs", of(cpus));
         differ("The CPUs of the machines", of(|run| run.cpus.map(|cpus| cpus.to_string()).unwrap_or_default()));
-        differ(
-            "The memories of the machines",
-            of(|run| run.memory_bytes.map(|memory| bytes(Some(memory))).unwrap_or_default()),
-        );
+        differ("The memories of the machines", of(memory));
+        differ("The versions of Python", of(|run| run.python.clone().unwrap_or_default()));
+        differ("The versions of torch", of(|run| run.torch.clone().unwrap_or_default()));
         differ("The versions of trainmon", sides.map(|side| side.header.trainmon.clone()));
         for side in sides {
             all.extend(side.note.iter().map(|note| format!("{}: {note}.", side.name)));

@@ -1,6 +1,6 @@
 //! The tables of a comparison.
 
-use super::{ComparedRun, Comparison, cpus, gpus, signed};
+use super::{ComparedRun, Comparison, cpus, gpus, memory, signed};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::Stages;
 use crate::history::run::WholeRun;
@@ -9,7 +9,7 @@ use crate::outputs::chain;
 use crate::outputs::report::{Column, Section, SectionBody, headline, with_worth};
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::{
-    UNMEASURED, Unit, bytes, duration, precise, precise_in_unit, share, step_time, whole_percent as percent,
+    UNMEASURED, Unit, duration, precise, precise_in_unit, share, step_time, whole_percent as percent,
 };
 
 /// Longest line of the wait chain.
@@ -147,7 +147,7 @@ impl Comparison<'_> {
 
     fn environment(&self) -> Section {
         let of = |show: fn(&ComparedRun<'_>) -> String| self.sides().map(show);
-        let rows: [(&str, [String; 2]); 9] = [
+        let rows: [(&str, [String; 2]); 13] = [
             ("file", of(|side| side.name.clone())),
             ("command", of(|side| side.header.command.clone())),
             ("watched for", of(|side| duration(side.run.totals.watched_s))),
@@ -158,7 +158,11 @@ impl Comparison<'_> {
             ("GPUs", of(|side| gpus(&side.run.environment))),
             ("GPU driver", of(|side| side.run.environment.driver.clone().unwrap_or_default())),
             ("CPUs", of(|side| cpus(&side.run.environment))),
-            ("memory", of(|side| side.run.environment.memory_bytes.map(|of| bytes(Some(of))).unwrap_or_default())),
+            ("CPU model", of(|side| side.run.environment.cpu_model.clone().unwrap_or_default())),
+            ("memory", of(|side| memory(&side.run.environment))),
+            ("machine", of(|side| side.run.environment.host.clone().unwrap_or_default())),
+            ("Python", of(|side| side.run.environment.python.clone().unwrap_or_default())),
+            ("torch", of(|side| side.run.environment.torch.clone().unwrap_or_default())),
             ("trainmon", of(|side| side.header.trainmon.clone())),
         ];
         Section::new("Environment", SectionBody::Table(two("what"), pairs(rows)))
