@@ -127,6 +127,14 @@ pub struct GpuLoad {
     pub power: Option<f64>,
 }
 
+/// The ranks with the verdict's shares for the late one, whose verdict it is: one split of its time, wherever it is shown.
+pub(super) fn agreeing(mut ranks: Vec<Rank>, shares: Option<TimeSplit>) -> Vec<Rank> {
+    if let Some((late, shares)) = ranks.iter_mut().find(|rank| rank.straggler).zip(shares) {
+        late.shares = shares;
+    }
+    ranks
+}
+
 /// Steps per second of a rank's loop: by the batches that it requests, or by its own variable.
 fn steps_per_s(frames: &[&Frame], id: ProcessId) -> Option<f64> {
     let seen =
@@ -219,6 +227,15 @@ mod tests {
         let ranks = ranks(&frames.iter().collect::<Vec<_>>(), &StackSums::default());
         let steps: Vec<_> = ranks.iter().map(|(_, rank)| rank.steps_per_s).collect();
         assert_eq!(steps, [Some(4.5), Some(7.5), Some(7.5)]);
+    }
+
+    #[test]
+    fn the_late_rank_has_the_shares_of_its_verdict() {
+        let shares = TimeSplit { input_wait: 0.6, host_busy: 0.4, ..TimeSplit::default() };
+        let ranks = [false, true].map(|straggler| Rank { straggler, ..Rank::default() });
+        let agreed = agreeing(ranks.to_vec(), Some(shares));
+        assert_eq!([agreed[0].shares, agreed[1].shares], [TimeSplit::default(), shares]);
+        assert_eq!(agreeing(ranks.to_vec(), None), ranks);
     }
 
     /// The device of the rank at this place.

@@ -248,12 +248,7 @@ impl Diagnosis {
             self.first_verdict_s = Some(observed_s);
         }
         let mut verdict = compose::verdict(&self.context, &standing, long, sample);
-        verdict.ranks = ranks;
-        // The verdict is that of the late rank: one split of its time, wherever it is shown.
-        let late = verdict.ranks.iter_mut().find(|rank| rank.straggler);
-        if let Some((late, shares)) = late.zip(verdict.shares) {
-            late.shares = shares;
-        }
+        verdict.ranks = ranks::agreeing(ranks, verdict.shares);
         if standing.cause.is_some() {
             name_straggler(&mut verdict);
         }
