@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
@@ -288,7 +288,7 @@ pub struct RecordArgs {
     /// An existing file is refused without --force. A recording is JSON lines in zstd frames: `zstdcat FILE | jq` reads it.
     #[arg(short, long, value_name = "FILE|-")]
     pub output: PathBuf,
-    /// Remove directories from command lines, mounts and control groups, before you share the recording.
+    /// Remove the host name, and directories from command lines, mounts and control groups, before you share the recording.
     ///
     /// Other arguments stay, and so do the names of programs, disks, network interfaces and GPUs.
     #[arg(long = "anonymize", alias = "anonymise")]
@@ -329,6 +329,9 @@ pub struct ReportArgs {
     /// An existing file is refused without --force. The HTML is one file that loads nothing.
     #[arg(short, long, value_name = "FILE|-")]
     pub output: PathBuf,
+    /// Title of the report.
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub title: Option<String>,
 }
 
 /// `compare`.

@@ -247,6 +247,11 @@ impl Diagnosis {
         }
         let mut verdict = compose::verdict(&self.context, &standing, long, sample);
         verdict.ranks = ranks;
+        // The verdict is that of the late rank: one split of its time, wherever it is shown.
+        let late = verdict.ranks.iter_mut().find(|rank| rank.straggler);
+        if let Some((late, shares)) = late.zip(verdict.shares) {
+            late.shares = shares;
+        }
         if standing.cause.is_some() {
             name_straggler(&mut verdict);
         }

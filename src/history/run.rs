@@ -112,6 +112,11 @@ impl WholeRun {
         Phase::ALL.into_iter().zip(self.phases_s)
     }
 
+    /// Wall clock at its end, milliseconds since 1970.
+    pub fn ended_unix_ms(&self) -> Option<i64> {
+        self.last.as_ref().map(|(unix_ms, _)| *unix_ms)
+    }
+
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.last.is_none()

@@ -29,6 +29,7 @@ pub fn markdown(verdict: &Verdict) -> String {
 pub fn run(report: &RunReport<'_>) -> String {
     let mut out = String::new();
     let verdict = report.verdict().map(|(verdict, _)| verdict);
+    report.title.iter().for_each(|title| line(&mut out, &format!("# {}\n", inline(title))));
     if let Some(verdict) = verdict {
         answer(&mut out, verdict);
     }

@@ -185,6 +185,20 @@ pub struct TrainerRates {
     pub read_chars_per_s: Option<f64>,
 }
 
+/// Steps with the time that they took, as far as the samples show it: from one batch taken by the loop to a later one. Moments
+/// that are kept for the screen do not have them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimedSteps {
+    /// When the first of them began, CLOCK_MONOTONIC nanoseconds: read up to `within_ns` after that.
+    pub from_ns: u64,
+    /// When the last of them ended, the same.
+    pub to_ns: u64,
+    /// How many there are: several end between two readings of a fast loop.
+    pub steps: u64,
+    /// Time from the reading before that still did not show the end, nanoseconds.
+    pub within_ns: u64,
+}
+
 impl Frame {
     /// What the loops of all ranks did, shares that add up to 1; `None` without samples.
     pub fn loop_shares(&self) -> Option<TimeSplit> {
@@ -208,20 +222,6 @@ impl TrainerRates {
     pub fn steps_per_s(&self, seconds: f64) -> Option<f64> {
         if seconds > 0.0 { self.steps_in(seconds).map(|steps| steps / seconds) } else { None }
     }
-}
-
-/// Steps with the time that they took, as far as the samples show it: from one batch taken by the loop to a later one. Moments
-/// that are kept for the screen do not have them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TimedSteps {
-    /// When the first of them began, CLOCK_MONOTONIC nanoseconds: read up to `within_ns` after that.
-    pub from_ns: u64,
-    /// When the last of them ended, the same.
-    pub to_ns: u64,
-    /// How many there are: several end between two readings of a fast loop.
-    pub steps: u64,
-    /// Time from the reading before that still did not show the end, nanoseconds.
-    pub within_ns: u64,
 }
 
 /// Steps counted by a variable of the loop, over about the last ten seconds.

@@ -51,6 +51,9 @@ pub struct JobSample {
     /// A machine-learning library that the tree has mapped (`libtorch`, `libtensorflow`…): evidence that this is a
     /// training process at all.
     pub library: Option<Arc<str>>,
+    /// Which Python and which torch its training process runs. Unknown in older recordings.
+    #[serde(default, skip_serializing_if = "Software::is_unknown")]
+    pub software: Software,
     /// True if the target is in another PID namespace than trainmon.
     pub other_pid_namespace: bool,
     /// Clock ticks per second (`sysconf(_SC_CLK_TCK)`), the unit of the tick counters below.
@@ -97,6 +100,25 @@ pub struct RunIdentity {
 
 impl RunIdentity {
     /// Whether the environment says nothing.
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The versions of what a training process runs on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Software {
+    /// Version of Python (`3.11.2`, or `3.11` where only its file name is known).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub python: Option<Arc<str>>,
+    /// Version of torch (`2.6.0+cu124`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub torch: Option<Arc<str>>,
+}
+
+impl Software {
+    /// Whether nothing is known.
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }

@@ -294,6 +294,7 @@ pub(super) fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> b
         note: note.clone(),
         zone: zone::local(),
         price: settings.price.clone(),
+        title: None,
     };
     let mut json = json!({
         "schema": 1,
