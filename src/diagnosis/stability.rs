@@ -3,6 +3,8 @@
 //! Two windows are judged at every frame: a long one, whose numbers are shown, and a short one, which notices a change. A new
 //! class or cause takes over once it has held for long enough without a break. From then on the long window begins where the
 //! change did, so that it does not mix two regimes.
+//!
+//! Long because what is remembered from frame to frame decides as one.
 
 use std::collections::BTreeMap;
 
