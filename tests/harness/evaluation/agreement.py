@@ -136,7 +136,7 @@ HEAD = ("program", "its own log", "log", "report", "late: its own log", "log", "
 
 def cells(one: Agreement) -> tuple[str, ...]:
     figures = (one.true, one.log, one.report, one.true_late, one.log_late, one.verdict)
-    return (one.program, *(show(figure, ".1f") for figure in figures))
+    return (f"`{one.program}`", *(show(figure, ".1f") for figure in figures))
 
 
 def table(found: list[Agreement]) -> str:

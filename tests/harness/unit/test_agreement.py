@@ -33,6 +33,6 @@ class Table(unittest.TestCase):
         one = Agreement("pinned", 80.0, 81.0, 79.5, 78.0, 79.0, 80.0)
         self.assertEqual(one.off(), [1.0, 0.5, 2.0, 1.5])
         text = agreement.table([one])
-        self.assertIn("| pinned | 80.0 | 81.0 | 79.5 | 78.0 | 79.0 | 80.0 |", text)
+        self.assertIn("| `pinned` | 80.0 | 81.0 | 79.5 | 78.0 | 79.0 | 80.0 |", text)
         self.assertIn("Off by 1.2 points in the mean, 2.0 at most", text)
         self.assertIn("log and recording are 1.5 points apart in the mean, 1.5 at most", text)
