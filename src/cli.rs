@@ -2,7 +2,9 @@
 //!
 //! Long because it is mostly a list: every command with its own options.
 
+mod guesses;
 pub mod help;
+pub mod refused;
 
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
@@ -10,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, TypedValueParser};
-use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::{Settings, is_said, parse_pid, parse_window};
@@ -18,8 +19,7 @@ use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
 use crate::imports::ImportFormat;
-use crate::outputs::explanation::{TOPICS, unknown};
-use crate::text::{nearest, shell_word};
+use crate::outputs::explanation::TOPICS;
 
 /// See what holds a training job back: the data loader, storage, the CPUs or the GPU.
 /// trainmon watches a running job from the outside. The job needs no changes and no restart.
@@ -54,7 +54,7 @@ pub struct Cli {
 #[derive(Debug, Clone, Default, Args)]
 pub struct PidArgument {
     /// Process to watch, together with everything it starts.
-    #[arg(id = "target", value_name = "PID", value_parser = PidOrCommand, conflicts_with = "pid")]
+    #[arg(id = "target", value_name = "PID", value_parser = parse_pid, conflicts_with = "pid")]
     pid: Option<u32>,
 }
 
@@ -112,8 +112,8 @@ pub enum Command {
     Explain {
         /// A cause, a class, or class/cause where two classes share a name; `chain` explains the wait chain. Without it: a list
         /// of all causes.
-        #[arg(value_name = "CAUSE", value_parser = CauseName, hide_possible_values = true)]
-        cause: Option<String>,
+        #[arg(value_name = "CAUSE", value_parser = NameToExplain, hide_possible_values = true)]
+        cause: Vec<String>,
         /// Print the same as one JSON object.
         #[arg(long)]
         json: bool,
@@ -467,44 +467,15 @@ fn import_formats() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(ImportFormat::ALL.map(ImportFormat::word))
 }
 
-/// Takes a PID. Where it is no number a command was probably meant.
+/// Takes any words, because a name may be several; completions offer the names of causes, classes and topics.
 #[derive(Debug, Clone)]
-struct PidOrCommand;
+struct NameToExplain;
 
-impl TypedValueParser for PidOrCommand {
-    type Value = u32;
-
-    fn parse_ref(&self, command: &clap::Command, _: Option<&Arg>, value: &OsStr) -> Result<u32, clap::Error> {
-        let text = value.to_string_lossy();
-        let shown = crate::text::fit(&text, 40);
-        let refuse = |why| Err(clap::Error::raw(ErrorKind::InvalidValue, why).with_cmd(command));
-        match parse_pid(&text) {
-            Ok(pid) => Ok(pid),
-            Err(why) if text.parse::<i64>().is_ok() || !command.has_subcommands() => {
-                refuse(format!("`{shown}`: {why}"))
-            }
-            Err(_) => refuse(match nearest(&text, command.get_subcommands().map(clap::Command::get_name)) {
-                Some(name) => format!("no command is called `{shown}`: did you mean {name}?"),
-                None => format!(
-                    "`{shown}` is neither a command nor a PID; to start a program: trainmon run -- {}",
-                    shell_word(Path::new(&shown))
-                ),
-            }),
-        }
-    }
-}
-
-/// Takes what [`causes::named`] knows, and topics; completions offer the names.
-#[derive(Debug, Clone)]
-struct CauseName;
-
-impl TypedValueParser for CauseName {
+impl TypedValueParser for NameToExplain {
     type Value = String;
 
-    fn parse_ref(&self, command: &clap::Command, _: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
-        let text = value.to_string_lossy();
-        let Some(message) = unknown(&text) else { return Ok(text.into_owned()) };
-        Err(clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command))
+    fn parse_ref(&self, _: &clap::Command, _: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        Ok(value.to_string_lossy().into_owned())
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {

@@ -78,6 +78,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("src/diagnosis/causes/states.rs", "trainer", "a class of Hugging Face"),
     ("docs/how-it-knows.md", "trainer", "a class of Hugging Face"),
     ("src/diagnosis/causes/mod.rs", "main-thread", "the name of a cause"),
+    ("src/diagnosis/causes/names.rs", "cores|neighbour|neighbor", "what people call things"),
     ("src/diagnosis/causes/cpu_training.rs", "cores", "a unit of thresholds"),
     ("src/diagnosis/thresholds.rs", "cores", "a unit of thresholds"),
     ("src/diagnosis/what_if.rs", "cores", "physical cores"),

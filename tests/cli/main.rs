@@ -12,6 +12,7 @@ mod faulty_library;
 mod files;
 mod fleet;
 mod foreign_text;
+mod guesses;
 mod import;
 mod limits;
 mod mcp;
