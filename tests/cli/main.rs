@@ -19,6 +19,8 @@ mod mcp;
 mod outcome;
 #[path = "../support/process.rs"]
 mod process;
+#[path = "../support/prometheus.rs"]
+mod prometheus;
 mod report;
 mod rights;
 mod run_report;
