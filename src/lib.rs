@@ -37,7 +37,7 @@ use std::io::IsTerminal;
 use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
 
-use cli::refused::{Refused, is_program, refused};
+use cli::refused::{CallOutcome, is_program, refused};
 use cli::{Cli, Command};
 use errors::ExitCode;
 
@@ -69,7 +69,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The call, or the one that was meant. Where there is none: the exit code, after what there is to say.
+/// The call, or the one that was meant. Without one: the exit code, once there is nothing more to say.
 fn parsed(arguments: &[OsString]) -> Result<(Cli, ArgMatches), ExitCode> {
     let parsed = cli::help::command().try_get_matches_from(arguments);
     let error = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
@@ -77,17 +77,17 @@ fn parsed(arguments: &[OsString]) -> Result<(Cli, ArgMatches), ExitCode> {
         Err(error) => error,
     };
     match refused(&error, arguments, is_program) {
-        Refused::Meant { arguments, note } => {
+        CallOutcome::Meant { arguments, note } => {
             if let (Some(note), true) = (note, std::io::stdout().is_terminal()) {
                 errors::note(&note);
             }
             self::parsed(&arguments)
         }
         // --help and --version; a closed pipe is success.
-        Refused::Line(_) if !error.use_stderr() => {
+        CallOutcome::Line(_) if !error.use_stderr() => {
             Err(error.print().map_or_else(|error| errors::report(&error.into()), |()| ExitCode::DONE))
         }
-        Refused::Line(line) => {
+        CallOutcome::Line(line) => {
             streams::tell(&line);
             Err(ExitCode::USAGE)
         }

@@ -272,7 +272,7 @@ fn every_tool_for_agents_is_listed() {
 
 #[test]
 fn every_event_and_every_variable_of_a_command_is_listed() {
-    let mut rows = vec!["| event | what it means | told after |".to_owned(), "|---|---|---|".to_owned()];
+    let mut rows = vec!["| event | what it means | reported after |".to_owned(), "|---|---|---|".to_owned()];
     rows.extend(EventKind::ALL.map(|kind| {
         let (what, soon) = kind.meaning();
         format!("| `{}` | {what} | {soon} |", kind.word())

@@ -20,7 +20,7 @@ const LAUNCHERS: [&str; 8] = ["python", "python3", "torchrun", "accelerate", "de
 
 /// What becomes of a refused call.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum CallOutcome {
     /// Another call is meant, which is made instead.
     Meant {
         /// Its arguments, the program's own name first.
@@ -34,10 +34,10 @@ pub enum Refused {
 
 /// What becomes of a call that was refused with this error. `is_program` says whether a word names a program that can be
 /// started.
-pub fn refused(error: &clap::Error, arguments: &[OsString], is_program: impl Fn(&OsStr) -> bool) -> Refused {
+pub fn refused(error: &clap::Error, arguments: &[OsString], is_program: impl Fn(&OsStr) -> bool) -> CallOutcome {
     let is_program = |word: &OsStr| is_program(word) || LAUNCHERS.iter().any(|launcher| word == *launcher);
     let call = RefusedCall { command: super::help::command(), arguments };
-    let further = || call.of_file().or_else(|| call.of_pids()).map(Refused::Line);
+    let further = || call.of_file().or_else(|| call.of_pids()).map(CallOutcome::Line);
     let guess = match error.kind() {
         // `trainmon python train.py --help`: the parser takes the option for its own.
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => call.of_word(&is_program),
@@ -45,17 +45,17 @@ pub fn refused(error: &clap::Error, arguments: &[OsString], is_program: impl Fn(
             call.of_word(&is_program).or_else(further)
         }
         ErrorKind::UnknownArgument => call.of_word(&is_program).or_else(|| match invalid(error)? {
-            option if option.starts_with('-') => call.of_option(&option).map(Refused::Line),
-            word => call.of_further(&word).map(Refused::Line).or_else(further),
+            option if option.starts_with('-') => call.of_option(&option).map(CallOutcome::Line),
+            word => call.of_further(&word).map(CallOutcome::Line).or_else(further),
         }),
         ErrorKind::ArgumentConflict if invalid(error).is_some_and(|name| name.contains("PID")) => further(),
-        ErrorKind::MissingRequiredArgument => call.of_missing(error).map(Refused::Line),
+        ErrorKind::MissingRequiredArgument => call.of_missing(error).map(CallOutcome::Line),
         _ => None,
     };
     match guess {
-        Some(Refused::Line(line)) => Refused::Line(printable(&format!("trainmon: {line}"))),
+        Some(CallOutcome::Line(line)) => CallOutcome::Line(printable(&format!("trainmon: {line}"))),
         Some(meant) => meant,
-        None => Refused::Line(call.as_parsed(error)),
+        None => CallOutcome::Line(call.as_parsed(error)),
     }
 }
 
@@ -148,12 +148,12 @@ impl RefusedCall<'_> {
     }
 
     /// What the first word may mean that is no command.
-    fn of_word(&self, is_program: &impl Fn(&OsStr) -> bool) -> Option<Refused> {
+    fn of_word(&self, is_program: &impl Fn(&OsStr) -> bool) -> Option<CallOutcome> {
         let word = self.word()?;
         let (name, rest) = word.typed.split_first()?;
         let instead = |words: &[&str], rest: &[OsString], note| {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            Some(Refused::Meant { arguments: [word.before, &words, rest].concat(), note })
+            Some(CallOutcome::Meant { arguments: [word.before, &words, rest].concat(), note })
         };
         if word.text.parse::<i64>().is_ok() {
             return None;
@@ -162,12 +162,12 @@ impl RefusedCall<'_> {
             return instead(&[], rest, None);
         }
         if let Some(line) = self.of_guess(&word.text, rest) {
-            return Some(Refused::Line(line));
+            return Some(CallOutcome::Line(line));
         }
         if word.text.ends_with(".tmz") {
             return instead(&["replay"], word.typed, None);
         }
-        // A program that is spelled like a command, but for one letter, is rather a slip.
+        // A program that is spelled like a command except for one letter is rather a slip.
         let near = self.near(&word.text);
         let is_slip =
             near.is_some_and(|near| strsim::damerau_levenshtein(near, &word.text.to_ascii_lowercase()) == 1);
@@ -175,7 +175,7 @@ impl RefusedCall<'_> {
             let note = format!("same as: trainmon run -- {}", shown(word.typed));
             return instead(&["run", "--"], word.typed, Some(note));
         }
-        Some(Refused::Line(self.of_nothing(&word, is_program)))
+        Some(CallOutcome::Line(self.of_nothing(&word, is_program)))
     }
 
     /// The command that is spelled much like a word.

@@ -5,7 +5,7 @@ use crate::diagnosis::class::Class;
 use crate::text::is_one_of;
 
 /// Longest text that is compared with the names, characters.
-const LONGEST: usize = 64;
+const LONGEST_SPELLED: usize = 64;
 
 /// What others call a thing, and what it is called here: causes, classes, or `class/cause`.
 const OTHER_NAMES: &[(&str, &[&str])] = &[
@@ -117,7 +117,7 @@ fn own_name(name: &str) -> Vec<&'static CauseSpec> {
 
 /// At most four names and classes that look like `text`, the most similar first.
 pub fn near(text: &str) -> Vec<&'static str> {
-    let spelled: String = spelled(text).chars().take(LONGEST).collect();
+    let spelled: String = spelled(text).chars().take(LONGEST_SPELLED).collect();
     let name = spelled.rsplit('/').next().unwrap_or_default();
     let mut found: Vec<(usize, &'static str)> = Class::ALL
         .iter()

@@ -67,7 +67,7 @@ const CHARTS: [ReportChart; 6] = [
         unit: "%",
         top: Some(100.0),
         stacked: false,
-        series: &[("occupied", "data-loader", |point| point.loader.get())],
+        series: &[("active", "data-loader", |point| point.loader.get())],
     },
     ReportChart {
         name: "CPU",
