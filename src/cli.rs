@@ -311,7 +311,7 @@ pub struct WatchArgs {
     /// One runs at a time, for a minute at most. Under sudo it runs as the user who called sudo.
     #[arg(long, value_name = "CMD", conflicts_with = "replay")]
     pub exec: Option<String>,
-    /// Tell when steps take this much longer than in the last hour of training.
+    /// Report when steps take this much longer than in the last hour of training.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "20%")]
     pub slower: f64,
     /// Print the events of this recording instead, at once.
@@ -394,7 +394,7 @@ pub struct ImportArgs {
 pub struct ExportArgs {
     #[command(flatten)]
     target: PidArgument,
-    /// Address to listen at [default: 127.0.0.1:9845, if there is no --textfile].
+    /// Address to listen on [default: 127.0.0.1:9845, if there is no --textfile].
     ///
     /// Addresses that other machines can reach need --token-file, --tls-cert and --tls-key.
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
@@ -402,7 +402,7 @@ pub struct ExportArgs {
     /// Write the metrics to this file every 15 s, for the textfile collector of node_exporter: FILE.prom.
     #[arg(long, value_name = "FILE")]
     pub textfile: Option<PathBuf>,
-    /// Answer only to the bearer token in this file.
+    /// Require the bearer token in this file.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Use TLS with the certificate in this PEM file, and those of its authorities.
@@ -411,10 +411,10 @@ pub struct ExportArgs {
     /// The key of the certificate, a PEM file.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Let other machines in without a token or without TLS, where only trusted ones can reach the address.
+    /// Allow other machines without a token or TLS: safe only where no untrusted one can reach the address.
     #[arg(long)]
     pub insecure: bool,
-    /// What the runs on this machine are called, as label `training_job`.
+    /// Name of the runs on this machine, for the label `training_job`.
     ///
     /// Without it: TRAINMON_JOB in the job's environment, the name of the Slurm job, or torchrun's --rdzv-id.
     #[arg(long, value_name = "NAME")]
@@ -424,7 +424,7 @@ pub struct ExportArgs {
 /// `fleet`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct FleetArgs {
-    /// The Prometheus server, or another one with its API (Mimir, Thanos, VictoriaMetrics): the URL before /api/v1.
+    /// URL of the Prometheus server, or of one with its API (Mimir, Thanos, VictoriaMetrics), without /api/v1.
     #[arg(long, value_name = "URL")]
     pub prometheus: String,
     /// Show only the run of this name, or of this Slurm job.
@@ -433,7 +433,7 @@ pub struct FleetArgs {
     /// Time over which means are taken, 10s to 24h.
     #[arg(long, value_name = "TIME", value_parser = parse_window, default_value = "5m", allow_negative_numbers = true)]
     pub window: Duration,
-    /// Print the table once instead of showing it on the screen. So it is, too, if standard output is no terminal.
+    /// Print the table once instead of showing it on the screen; the default if standard output is not a terminal.
     #[arg(long)]
     pub once: bool,
     /// Print everything as one JSON object.

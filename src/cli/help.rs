@@ -144,6 +144,7 @@ pub const HELP: &[CommandHelp] = &[
         examples: &[
             ("explain", "list all causes"),
             ("explain too-few-workers", "one cause: meaning, rule, fix"),
+            ("explain starvation", "the same for a name that others use"),
             ("explain chain", "how to read the wait chain"),
         ],
     },

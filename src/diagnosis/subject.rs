@@ -57,8 +57,8 @@ impl Subject {
             Self::Nvml => "GPU",
             Self::Stacks => "Python stacks",
             Self::Syscall => "system calls",
-            Self::Waits => "what threads wait for",
-            Self::Wchan => "what blocked threads wait for",
+            Self::Waits => "waits",
+            Self::Wchan => "kernel waits",
             named => named.word(),
         }
     }

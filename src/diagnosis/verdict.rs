@@ -173,7 +173,7 @@ impl StepSource {
     /// How the steps are counted, after "8 counted".
     pub fn how(&self) -> String {
         match self {
-            Self::FeederWrites => ", one for each batch".to_owned(),
+            Self::FeederWrites => " (one for each batch)".to_owned(),
             Self::Profile => " in the imported trace".to_owned(),
             Self::Variable(variable) => format!(" by {variable}"),
         }
