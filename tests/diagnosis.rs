@@ -16,8 +16,8 @@
 //! does not have begin as its first; a number gives a list that many entries; `by_wait_s` takes names of waits.
 //! An expectation names `class`, `cause` (null for none), `phase`, `confidence` (least, most), `others`, causes among
 //! the other findings, `first_other`, the cause of the first of these, `also`, words of one of these, `waits_for`, the end of the
-//! wait chain in a word, `summary`, words of it, `brings`, least and most of the first advice's bound, and `culprits`, all of them in
-//! order, each with some of its fields.
+//! wait chain in a word, `summary`, words of it, `first_advice`, words of its title, `brings`, least and most of its bound, and
+//! `culprits`, all of them in order, each with some of its fields.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -81,6 +81,8 @@ struct Expect {
     others: Vec<String>,
     /// Cause of the first of the other findings.
     first_other: Option<String>,
+    /// Words of the first advice's title.
+    first_advice: Option<String>,
     /// Least and most that the first advice brings.
     brings: Option<(f64, f64)>,
     /// All culprits in order, each with some of its fields.
@@ -124,6 +126,9 @@ impl Expect {
         if let Some((least, most, limit)) = self.ceiling {
             let right = |found: Ceiling| (least..=most).contains(&found.speedup_at_most) && found.limit == limit;
             assert!(verdict.ceiling.is_some_and(right), "{}", shown());
+        }
+        if let Some(words) = &self.first_advice {
+            assert!(verdict.advice[0].title.contains(words), "{}", shown());
         }
         if let Some((least, most)) = self.brings {
             let bound = verdict.advice[0].speedup_at_most.unwrap_or(1.0);

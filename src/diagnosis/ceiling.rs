@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::causes::CauseSpec;
 use super::features::{Features, LoopThread, PathPart};
+use super::parts::MOST_TIMES;
 use super::stats::{percent, round};
 use super::thresholds::*;
 use super::what_if::Capacity;
@@ -57,7 +58,12 @@ impl Ceiling {
         let limit = self.limit.words();
         if self.speedup_at_most.is_finite() && self.speedup_at_most > 1.0 + WORTH_TUNING.value {
             let times = self.speedup_at_most;
-            format!("Tuning workers and threads alone can gain at most {times:.1}×. Beyond that {limit}.")
+            let most = if times > MOST_TIMES {
+                format!("save at most {} of a step", percent(1.0 - 1.0 / times))
+            } else {
+                format!("gain at most {times:.1}×")
+            };
+            format!("Tuning workers and threads alone can {most}. Beyond that {limit}.")
         } else {
             let part = percent(WORTH_TUNING.value);
             format!("Tuning workers and threads alone gains less than {part}: {limit}.")
@@ -113,6 +119,8 @@ mod tests {
         let words = |speedup_at_most, limit| Ceiling { speedup_at_most, limit }.words();
         let some = words(1.88, Limit::Cpus);
         assert!(some.contains("at most 1.9×.") && some.ends_with("Beyond that the CPUs are full."), "{some}");
+        let most = words(15.79, Limit::Device);
+        assert!(most.contains("can save at most 94% of a step. Beyond that the GPU is the limit."), "{most}");
         let none = words(1.04, Limit::Loop);
         assert!(none.contains("less than 5%") && none.ends_with(": the loop itself is the limit."), "{none}");
         assert!(words(f64::NAN, Limit::Device).ends_with("the GPU is the limit."));

@@ -10,7 +10,6 @@ use crate::text::sanitise;
 
 use super::parts::{Hottest, Stages};
 use super::stats::round;
-use super::thresholds::LOST_WAIT;
 
 /// Weight, in samples, of all workers' stacks beside a worker's own: they run the same code, and each of many is sampled
 /// rarely.
@@ -29,18 +28,61 @@ const TOP: usize = 5;
 /// Functions and lines with less than this share are not named.
 const LEAST_SHARE: f64 = 0.005;
 
+/// The parts of the samples at lines that wait for the GPU which count as such waits: at calls made for that, and at other
+/// lines that may wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SyncParts {
+    calls: f64,
+    lines: f64,
+}
+
+impl SyncParts {
+    /// All of them.
+    pub(super) const ALL: Self = Self { calls: 1.0, lines: 1.0 };
+
+    /// As many as fit into the time that the loop really waits for the GPU, `device_sync`: calls made for that first. A line
+    /// that reads a value back also does the rest of its work, such as collecting garbage.
+    pub(super) fn within(
+        device_sync: f64,
+        stacks: &ProcessStacks,
+        share: impl Fn(u32) -> f64,
+        blocked_waits: bool,
+    ) -> Self {
+        let (mut calls, mut lines) = (0.0, 0.0);
+        for place in &stacks.places {
+            let samples = share(syncs(place, blocked_waits));
+            *if place.activity == Activity::Sync { &mut calls } else { &mut lines } += samples;
+        }
+        let part = |of: f64, room: f64| if of > 0.0 { (room.max(0.0) / of).min(1.0) } else { 1.0 };
+        Self { calls: part(calls, device_sync), lines: part(lines, device_sync - calls) }
+    }
+
+    /// Samples of a place that are waits for the GPU.
+    fn samples(self, place: &CodePlace, blocked_waits: bool) -> u32 {
+        let part = if place.activity == Activity::Sync { self.calls } else { self.lines };
+        (f64::from(syncs(place, blocked_waits)) * part).round() as u32
+    }
+}
+
 /// Lines that wait for the GPU: calls made for that, lines whose text reads a value back and that are leaves again and again,
-/// and lines that were blocked while the sampler saw waits for the GPU. `share` is the weight of a number of samples.
-pub(super) fn sync_lines(stacks: &ProcessStacks, share: impl Fn(u32) -> f64, device_sync: f64) -> Vec<Hottest> {
+/// and, if `blocked_waits`, lines that were blocked while the sampler saw waits for the GPU. `share` is the weight of a
+/// number of samples.
+pub(super) fn sync_lines(
+    stacks: &ProcessStacks,
+    share: impl Fn(u32) -> f64,
+    blocked_waits: bool,
+    parts: SyncParts,
+) -> Vec<Hottest> {
     let places = stacks.places.iter().filter(|place| !place.activity.is_input());
-    let mut lines: Vec<(&CodePlace, u32)> = places.map(|place| (place, syncs(place, device_sync))).collect();
+    let mut lines: Vec<(&CodePlace, u32)> =
+        places.map(|place| (place, parts.samples(place, blocked_waits))).collect();
     lines.sort_by_key(|(place, samples)| (Reverse(*samples), &place.file, place.line));
     let named = lines.into_iter().take(TOP).map(|(place, samples)| hottest(place, share(samples)));
     named.filter(|line| line.share >= LEAST_SHARE).collect()
 }
 
-/// Samples of a place that are waits for the GPU.
-fn syncs(place: &CodePlace, device_sync: f64) -> u32 {
+/// Samples of a place that may be waits for the GPU.
+fn syncs(place: &CodePlace, blocked_waits: bool) -> u32 {
     if place.activity == Activity::Sync {
         return place.samples;
     }
@@ -57,7 +99,7 @@ fn syncs(place: &CodePlace, device_sync: f64) -> u32 {
         return 0;
     }
     let read_back = if place.text.as_deref().is_some_and(reads_back) { place.leaf } else { 0 };
-    read_back.max(if device_sync >= LOST_WAIT { place.blocked } else { 0 })
+    read_back.max(if blocked_waits { place.blocked } else { 0 })
 }
 
 /// Samples of the loop's thread at lines that wait for another thread of the program. A lock in native code has no frame of
@@ -98,9 +140,14 @@ pub(super) fn hottest_functions(stacks: &ProcessStacks, share: impl Fn(u32) -> f
 }
 
 /// The hottest of them apart from waits for the GPU and for other ranks, at its hottest line.
-pub(super) fn hottest_own(stacks: &ProcessStacks, share: impl Fn(u32) -> f64, device_sync: f64) -> Option<Hottest> {
+pub(super) fn hottest_own(
+    stacks: &ProcessStacks,
+    share: impl Fn(u32) -> f64,
+    blocked_waits: bool,
+    parts: SyncParts,
+) -> Option<Hottest> {
     let works = |place: &CodePlace| CodePlace {
-        samples: place.samples.saturating_sub(syncs(place, device_sync)),
+        samples: place.samples.saturating_sub(parts.samples(place, blocked_waits)),
         ..place.clone()
     };
     let places = stacks.places.iter().filter(|place| is_own(place) && place.activity != Activity::Collective);
@@ -287,8 +334,24 @@ mod tests {
         let other = place("metrics", 30, Activity::Python, 50, 20);
         let sum = sum_of(&[(Activity::Python, 100)], vec![line, other]);
         let share = |samples| f64::from(samples) / 100.0;
-        let lines: Vec<u32> = sync_lines(&sum, share, 0.0).iter().map(|line| line.line).collect();
+        let lines: Vec<u32> = sync_lines(&sum, share, false, SyncParts::ALL).iter().map(|line| line.line).collect();
         assert_eq!(lines, [12]);
         assert_eq!(hottest_functions(&sum, share).len(), 2);
+    }
+
+    /// A line that collects garbage and reads a value back is 98% of the samples, and the loop waits for the GPU 8% of the time.
+    #[test]
+    fn a_line_waits_for_no_longer_than_the_loop_does() {
+        let mut line = place("main", 12, Activity::Python, 98, 98);
+        line.text = Some("gc.collect(); total += loss.item()".into());
+        let wait = place("synchronize", 3, Activity::Sync, 2, 2);
+        let sum = sum_of(&[(Activity::Python, 98), (Activity::Sync, 2)], vec![line, wait]);
+        let share = |samples| f64::from(samples) / 100.0;
+        assert!(hottest_own(&sum, share, false, SyncParts::ALL).is_none(), "all of it could be a wait");
+        let parts = SyncParts::within(0.08, &sum, share, false);
+        let lines: Vec<f64> = sync_lines(&sum, share, false, parts).iter().map(|line| line.share).collect();
+        assert_eq!(lines, [0.06, 0.02]);
+        let own = hottest_own(&sum, share, false, parts).unwrap();
+        assert_eq!((own.line, own.share), (12, 0.92));
     }
 }

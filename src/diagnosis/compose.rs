@@ -3,8 +3,9 @@
 use crate::sample::Sample;
 use crate::text::sanitise;
 
+use super::advice::advice;
 use super::calibration::calibrated;
-use super::causes::{AdviceRow, Cause, CauseSpec, Judgement, Promise};
+use super::causes::{Cause, Judgement};
 use super::ceiling::Ceiling;
 use super::class::{Class, Phase};
 use super::evidence::evidence;
@@ -14,9 +15,7 @@ use super::stats::{percent, round};
 use super::subject::Subject;
 use super::summary::summary;
 use super::thresholds::*;
-use super::verdict::{
-    Advice, Context, Finding, MainThread, OwnCost, StepSource, Steps, Unavailable, Verdict, WorkerVerdict,
-};
+use super::verdict::{Context, Finding, MainThread, OwnCost, StepSource, Steps, Unavailable, Verdict, WorkerVerdict};
 use super::visibility::Visibility;
 use super::what_if::Capacity;
 
@@ -148,64 +147,4 @@ fn workers(judgement: &Judgement, window: &Features) -> Vec<WorkerVerdict> {
         (worker.stages, worker.hottest) = (None, None);
     }
     each
-}
-
-/// Puts the advice with the largest gain first. One that only changes a number stays first, and says why.
-fn most_first(advice: &mut [Advice], first_tunes: bool) {
-    let bound = |advice: &Advice| advice.speedup_at_most.unwrap_or(1.0);
-    let Some((first, rest)) = advice.split_first_mut() else { return };
-    let most = rest.iter().map(bound).fold(1.0, f64::max);
-    match first.speedup_at_most {
-        Some(brings) if first_tunes => {
-            if most > brings {
-                first.why += "; it comes first because changing a number is the least work";
-            }
-        }
-        _ => advice.sort_by(|a, b| bound(b).total_cmp(&bound(a))),
-    }
-}
-
-/// Resumes a frozen job.
-fn resume(thaw: &str) -> Advice {
-    let why = "its control group is frozen, so none of its processes run";
-    Advice { title: format!("Resume it: {}", sanitise(thaw)), why: why.into(), ..Advice::default() }
-}
-
-fn advice(
-    judgement: &Judgement,
-    spec: Option<&CauseSpec>,
-    window: &Features,
-    ceiling: Option<Ceiling>,
-) -> Vec<Advice> {
-    // While the job trains, the advice of its cause; otherwise only what lets it continue.
-    let known = match (spec, judgement.phase) {
-        (None, Phase::Stopped | Phase::Hung) => super::causes::spec_of(judgement.class, None, judgement.phase),
-        _ => spec,
-    };
-    if let (Phase::Stopped, Some(thaw)) = (judgement.phase, &window.frozen) {
-        return thaw.iter().map(|thaw| resume(thaw)).collect();
-    }
-    let Some(known) = known else { return Vec::new() };
-    let bound = window.main.as_ref().and_then(|_| (known.bound)(known, window)).filter(|bound| *bound > 1.0);
-    let of_row = |row: &AdviceRow| Advice {
-        title: row.title.into(),
-        why: row.why.into(),
-        speedup_at_most: bound.filter(|_| row.promise != Promise::Nothing),
-        predicted_step_ms: None,
-    };
-    let mut advice: Vec<Advice> = known.advice.iter().map(of_row).collect();
-    if let Some(first) = advice.first_mut() {
-        (known.sharpen)(first, window);
-    }
-    for (one, row) in advice.iter_mut().zip(known.advice) {
-        let tunes = row.promise == Promise::Ceiling || row.is_tuning() && one.speedup_at_most.is_some();
-        if let Some(ceiling) = ceiling.filter(|_| tunes) {
-            one.limit(ceiling.speedup_at_most);
-        }
-    }
-    if let Some(rate) = window.steps.rate().filter(|rate| *rate > 0.0) {
-        advice.iter_mut().for_each(|one| one.agree_with(1.0 / rate));
-    }
-    most_first(&mut advice, known.advice.first().is_some_and(AdviceRow::is_tuning));
-    advice
 }

@@ -85,7 +85,7 @@ pub struct Culprit {
 }
 
 /// Whether an address is one of the machine's own: 127.0.0.0/8 (RFC 1122, 3.2.1.3) or ::1 (RFC 4291, 2.5.3).
-fn is_loopback(address: &str) -> bool {
+pub(super) fn is_loopback(address: &str) -> bool {
     address.starts_with("127.") || address.starts_with("[::1]")
 }
 
@@ -136,7 +136,6 @@ impl Culprit {
         let who = match (kind, self.pid) {
             (CulpritKind::Process, Some(pid)) if !self.is_worker() => format!("{name}, PID {pid}{more}"),
             (CulpritKind::Mount, _) => format!("mounted at {name}"),
-            (CulpritKind::Address, _) if is_loopback(name) => format!("{name} on this machine"),
             _ => self.who(),
         };
         who + &self.how_much().map(|much| mark.to_owned() + &much).unwrap_or_default()
@@ -172,7 +171,7 @@ fn is_zero(count: &usize) -> bool {
 /// Finds the culprits of one kind, most to blame first.
 pub(super) type Search = fn(&Features) -> Vec<Culprit>;
 
-/// Whether to look at the machine's other processes: they take CPUs that the job queues for, or compute on its GPU.
+/// Whether to look at the machine's other processes: they take CPUs that the job queues for or could use, or compute on its GPU.
 pub fn wants_neighbours(frame: &Frame) -> bool {
     let cpus = frame.job.cpus_allowed.map(f64::from).into_iter().chain(frame.job.cpu_quota_cores);
     let cpus = cpus.reduce(f64::min).unwrap_or(1.0);
@@ -181,7 +180,8 @@ pub fn wants_neighbours(frame: &Frame) -> bool {
     let queues = delays.flatten().any(|share| share >= HARDLY.value);
     let shared = frame.gpus.iter().filter(|gpu| gpu.attached && gpu.others.iter().any(|other| other.compute));
     let theirs = shared.filter_map(|gpu| Some(gpu.utilization_pct? - gpu.job_utilization_pct?));
-    held && queues || theirs.map(|pct| pct / 100.0).any(|share| share >= SHARED_GPU.value)
+    let full = frame.host.allowed_cpu_pct.is_some_and(|pct| pct / 100.0 >= CORES_FULL.value);
+    held && (queues || full) || theirs.map(|pct| pct / 100.0).any(|share| share >= SHARED_GPU.value)
 }
 
 /// Processes of one name count together: a compiler that runs once per CPU is one culprit.
@@ -200,6 +200,22 @@ pub(super) fn cpu_users(window: &Features) -> Vec<Culprit> {
     users.retain(|(_, cpus)| *cpus >= OTHERS_SHOWN);
     users.sort_by(|a, b| b.1.total_cmp(&a.1));
     users.into_iter().map(|(user, cpus)| user.taking(cpus, ShareOf::Cpus)).collect()
+}
+
+/// The processes that use the CPUs, for a sentence: the one that uses most of what all of them do, or that one and the number of
+/// the others. With whether it is more than one; `None` if none is known.
+pub(super) fn cpu_users_in_words(window: &Features) -> Option<(String, bool)> {
+    let users = cpu_users(window);
+    let (most, rest) = users.split_first()?;
+    let all: f64 = users.iter().filter_map(|user| user.share).sum();
+    let leads =
+        most.share.is_some_and(|share| share >= LARGER_HALF.value * all.max(window.cpu.others.unwrap_or(0.0)));
+    let who = match rest.len() {
+        others if leads || others == 0 => most.who(),
+        1 => format!("{} and {}", most.who(), rest.first()?.who()),
+        others => format!("{} and {others} other programs", most.who()),
+    };
+    Some((who, most.more > 0 || !leads && !rest.is_empty()))
 }
 
 pub(super) fn gpu_users(window: &Features) -> Vec<Culprit> {

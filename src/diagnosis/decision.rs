@@ -223,12 +223,19 @@ fn also_found(case: &RuleInput<'_>, judgement: &mut Judgement) {
     let mut causes = judgement.others.iter().map(|other| other.cause).chain([judgement.cause]);
     let is_named = causes.any(|cause| cause == Some(Cause::NoisyNeighbour));
     let loses = matches!(class, Class::Cpu | Class::DataLoader | Class::Io);
-    if let Some(queues) = main_queues(case).filter(|_| !is_named && loses && others_hold(case)) {
-        let (queues, others) = (percent(queues), case.window.cpu.others.unwrap_or(0.0));
-        let text = format!(
+    let cpu = &case.window.cpu;
+    if is_named || !loses || !others_hold(cpu) {
+        return;
+    }
+    let others = cpu.others.unwrap_or(0.0);
+    let full = cpu.full.is_some_and(|full| full >= CORES_FULL);
+    let text = match main_queues(case).map(percent) {
+        Some(queues) => format!(
             "other processes take {others:.1} CPUs; the loop, or what it waits for, queues for a CPU {queues} of the \
              time it wants one"
-        );
-        judgement.others.insert(0, Finding::new(Cause::NoisyNeighbour, PERHAPS.value, text));
-    }
+        ),
+        None if full => format!("other processes take {others:.1} of the {:.1} CPUs, and none is free", cpu.usable()),
+        None => return,
+    };
+    judgement.others.insert(0, Finding::new(Cause::NoisyNeighbour, PERHAPS.value, text));
 }

@@ -20,7 +20,7 @@ use crate::rates::frame::{CountedSteps, Stall, TrainerRates, WorkerRates};
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::{Frame, PAGE, Wait};
 use crate::sample::process::is_of_learning;
-use crate::sample::{MountKind, ProcessId, ThreadRole};
+use crate::sample::{MountKind, ProcessId, ProcessRole, ThreadRole};
 
 use super::stats;
 use super::thresholds::LARGER_HALF;
@@ -105,6 +105,11 @@ numbers! {
     around: Around = Around::from_span(span);
     /// It has threads that exchange data with other ranks.
     communicates: bool = last.thread_roles.iter().any(|role| role.thread_role == ThreadRole::Communication);
+    /// Its stacks or its options show mixed precision.
+    mixed_precision: bool = {
+        let training = last.processes.iter().filter(|process| process.role == ProcessRole::Trainer);
+        span.stacks.trainers.values().any(|stacks| stacks.mixed) || training.into_iter().any(|one| asks_for_mixed_precision(&one.command))
+    };
     /// Number of ranks.
     trainers: usize = last.trainers.len();
     /// Numbers of ranks that should run here and have ended.
@@ -152,6 +157,23 @@ fn threads_each(frame: &Frame) -> Option<f64> {
         processes.insert(thread.process);
     }
     (threads > 0).then(|| f64::from(threads) / processes.len() as f64)
+}
+
+/// Whether an option of a command asks for mixed precision: `--bf16`, `--amp`, `--mixed_precision fp16`, `precision=bf16-mixed`.
+fn asks_for_mixed_precision(command: &str) -> bool {
+    const TYPES: [&str; 5] = ["bf16", "bfloat16", "fp16", "float16", "16-mixed"];
+    const SWITCHES: [&str; 4] = ["amp", "use-amp", "autocast", "half"];
+    const SWITCHED_OFF: [&str; 5] = ["false", "no", "none", "off", "0"];
+    let command = command.to_ascii_lowercase().replace('_', "-");
+    let words: Vec<&str> = command.split([' ', '=']).skip(1).collect();
+    let is_off = |at: usize| words.get(at + 1).is_some_and(|next| SWITCHED_OFF.contains(next));
+    let asks = |(at, word): (usize, &&str)| {
+        let name = word.trim_start_matches('-');
+        let is_option = word.starts_with('-');
+        let named = TYPES.contains(&name) || name.strip_suffix("-mixed").is_some_and(|name| TYPES.contains(&name));
+        (named || is_option && SWITCHES.contains(&name)) && !is_off(at)
+    };
+    words.iter().enumerate().any(asks)
 }
 
 fn allowed(last: &Frame) -> Option<f64> {
@@ -400,6 +422,37 @@ impl Features {
         match chain.of_rank {
             Some(shares) => chain.settle(&shares, None, slept),
             None => chain.settle(&main.shares, self.gpu.as_ref().map(|gpu| &gpu.idle), slept),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::asks_for_mixed_precision;
+
+    #[test]
+    fn options_that_ask_for_mixed_precision() {
+        for asks in [
+            "python train.py --bf16",
+            "python train.py --fp16 True --epochs 3",
+            "python -m torch.distributed.run train.py --mixed_precision=bf16",
+            "python train.py trainer.precision=bf16-mixed",
+            "python train.py --precision 16-mixed",
+            "python train.py --amp",
+            "python train.py --dtype bfloat16",
+        ] {
+            assert!(asks_for_mixed_precision(asks), "{asks}");
+        }
+        for not in [
+            "python train.py",
+            "python train.py --amp false",
+            "python train.py --fp16=no",
+            "python train.py --mixed_precision no",
+            "python train.py --data half",
+            "python train.py --precision 32",
+            "",
+        ] {
+            assert!(!asks_for_mixed_precision(not), "{not}");
         }
     }
 }

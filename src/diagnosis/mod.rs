@@ -7,6 +7,7 @@
 //! ```
 
 mod account;
+mod advice;
 mod calibration;
 pub mod causes;
 mod ceiling;

@@ -85,6 +85,11 @@ pub struct WorkerVerdict {
     pub hottest: Option<Hottest>,
 }
 
+/// The smallest gain that is shown as a number of times: less is within the noise of a step's length.
+const SMALLEST_SHOWN: f64 = 1.05;
+/// The largest one: a share of 90% is measured to a point or two, so its bound lies between 8 and 12 times.
+pub(super) const MOST_TIMES: f64 = 10.0;
+
 /// Something to do.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
@@ -99,14 +104,18 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// What it can gain: `up to 1.7× faster`.
+    /// What it can gain: `up to 1.7× faster`. Above ten times, a bound says no more than that nearly all of a step may go, so the
+    /// share is told: `saves up to 97% of a step`.
     pub fn gain(&self) -> Option<String> {
         let times = self.speedup_at_most.filter(|times| times.is_finite())?;
-        // A bound that is this high is no measurement to a tenth.
-        Some(if times >= 10.0 { format!("up to {times:.0}× faster") } else { format!("up to {times:.1}× faster") })
+        Some(match times {
+            times if times < SMALLEST_SHOWN => format!("less than {} faster", percent(SMALLEST_SHOWN - 1.0)),
+            times if times > MOST_TIMES => format!("saves up to {} of a step", percent(1.0 - 1.0 / times)),
+            times => format!("up to {times:.1}× faster"),
+        })
     }
 
-    /// The step time to expect: `0.76 s a step`.
+    /// The mean step time to expect: `0.76 s a step`.
     pub fn step(&self) -> Option<String> {
         self.predicted_step_ms.filter(|ms| ms.is_finite()).map(|ms| format!("{} a step", step_time(ms)))
     }
@@ -117,17 +126,63 @@ impl Advice {
         (!parts.is_empty()).then(|| parts.join(" · "))
     }
 
-    /// Makes the expected step time agree with the gain: not shorter than `step_s`, the mean step now, divided by the
-    /// bound of the speed-up.
-    pub(super) fn agree_with(&mut self, step_s: f64) {
+    /// Makes the expected step time agree with the other numbers: not shorter than `step_s`, the mean step now, divided by the
+    /// bound of the speed-up. It is a mean too. Where a few long steps make the mean, it may exceed the median that is
+    /// shown beside it, `median_ms`: then it is left out.
+    pub(super) fn agree_with(&mut self, step_s: f64, median_ms: Option<f64>) {
         if let (Some(ms), Some(speedup)) = (self.predicted_step_ms, self.speedup_at_most) {
-            self.predicted_step_ms = Some(round(ms.max(1000.0 * step_s / speedup), 1));
+            let ms = ms.max(1000.0 * step_s / speedup);
+            self.predicted_step_ms = Some(round(ms, 1)).filter(|ms| median_ms.is_none_or(|median| *ms < median));
         }
     }
 
-    /// Lowers the bound of the speed-up. One that promises nothing is left out.
+    /// Lowers the bound of the speed-up, to 1 at least: nothing is gained.
     pub(super) fn limit(&mut self, bound: f64) {
         let most = self.speedup_at_most.unwrap_or(f64::INFINITY);
-        self.speedup_at_most = Some(round(bound.min(most), 2)).filter(|speedup| *speedup > 1.0);
+        self.speedup_at_most = Some(round(bound.min(most), 2).max(1.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advice(speedup_at_most: Option<f64>, predicted_step_ms: Option<f64>) -> Advice {
+        Advice { speedup_at_most, predicted_step_ms, ..Advice::default() }
+    }
+
+    #[test]
+    fn a_gain_is_a_number_that_can_be_believed() {
+        for (times, words) in [
+            (None, None),
+            (Some(f64::INFINITY), None),
+            (Some(1.0), Some("less than 5% faster")),
+            (Some(1.05), Some("up to 1.1× faster")),
+            (Some(1.71), Some("up to 1.7× faster")),
+            (Some(10.0), Some("up to 10.0× faster")),
+            (Some(31.0), Some("saves up to 97% of a step")),
+            (Some(100.0), Some("saves up to 99% of a step")),
+        ] {
+            assert_eq!(advice(times, None).gain().as_deref(), words, "{times:?}");
+        }
+    }
+
+    #[test]
+    fn a_target_is_neither_faster_than_the_bound_nor_slower_than_the_median() {
+        let target = |ms, median| {
+            let mut advice = advice(Some(2.0), Some(ms));
+            advice.agree_with(0.1, median);
+            advice.predicted_step_ms
+        };
+        assert_eq!(target(30.0, None), Some(50.0), "half of the mean step");
+        assert_eq!(target(60.0, Some(90.0)), Some(60.0));
+        assert_eq!(target(60.0, Some(44.0)), None, "a few long steps make the mean");
+    }
+
+    #[test]
+    fn nothing_is_gained_at_least() {
+        let mut one = advice(Some(1.8), None);
+        one.limit(0.7);
+        assert_eq!(one.speedup_at_most, Some(1.0));
     }
 }

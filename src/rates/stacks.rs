@@ -24,7 +24,7 @@ use crate::sample::{
 };
 pub use activity::{Activities, Activity};
 use helpers::{Did, at_work, is_wait_in_fetch, meanwhile};
-use patterns::{Pattern, pattern};
+use patterns::{Pattern, in_mixed_precision, pattern};
 pub(super) use reading::is_in_loader;
 pub use reading::is_sleep;
 use reading::{
@@ -81,6 +81,8 @@ pub struct ProcessStacks {
     pub validated: u32,
     /// Of these: in torch's `fetch`, so that its loader makes batches in this very thread.
     pub in_fetch: u32,
+    /// A frame of torch's mixed precision was among them.
+    pub mixed: bool,
     /// Samples of the thread that sends batches, and how many of them were sending.
     pub feeder: (u32, u32),
     /// For a training process: samples of its other threads at work in Python, and how many of them show batches being
@@ -168,6 +170,7 @@ fn process_stacks(
         note(did.place, did.activity, did.samples, blocked);
     }
     out.places = ranked(places.into_values().collect());
+    out.mixed = window.frames.iter().any(in_mixed_precision);
     out.feeder = feeder(window, &patterns);
     if is_trainer {
         out.aside = at_work(window, &patterns, main);

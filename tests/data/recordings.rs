@@ -11,6 +11,7 @@ use serde::Deserialize;
 use trainmon::commands::log::LogRows;
 use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
+use trainmon::diagnosis::culprits::CulpritKind;
 use trainmon::diagnosis::verdict::{Advice, Class, Phase};
 use trainmon::history::archive::{Archive, Limits, MomentId};
 use trainmon::jobs::recorded::Player;
@@ -197,7 +198,9 @@ fn advice_promises_no_more_than_can_be_and_most_first() {
         let bound = |advice: &Advice| advice.speedup_at_most.unwrap_or(1.0);
         for advice in verdict.advice.iter().filter(|advice| TUNING.iter().any(|knob| advice.title.contains(knob))) {
             let most = verdict.ceiling.map_or(f64::INFINITY, |ceiling| ceiling.speedup_at_most);
-            assert!(bound(advice) <= most, "{name}: {advice:?} where tuning brings {most}");
+            // The ceiling is that of the CPUs as they are in use now.
+            let frees_cpus = advice.title.starts_with("Free the ");
+            assert!(frees_cpus || bound(advice) <= most, "{name}: {advice:?} where tuning brings {most}");
         }
         if let Some((first, rest)) = verdict.advice.split_first() {
             let is_first = rest.iter().all(|other| bound(other) <= bound(first)) || first.why.contains("comes first");
@@ -207,6 +210,91 @@ fn advice_promises_no_more_than_can_be_and_most_first() {
             assert_eq!(looks.speedup_at_most, None, "{name}: {looks:?}");
         }
     }
+}
+
+/// An advice that a number or a name on the same page speaks against is worse than none.
+#[test]
+fn advice_agrees_with_what_is_shown_beside_it() {
+    let mut seen = [0; 4];
+    for (name, path) in recordings() {
+        let (header, samples) = samples(&path);
+        let pipeline = &mut Pipeline::of_recording(&header, None);
+        let Some(tick) = samples.iter().map(|sample| pipeline.push(Arc::new(sample.clone()))).last() else {
+            continue;
+        };
+        let verdict = judged_samples(&header, &samples).unwrap();
+        let texts = || verdict.advice.iter().map(|advice| format!("{}: {}", advice.title, advice.why));
+        // The first one gains a tenth at least, if it promises anything, and nothing is said to be 100 times as fast.
+        if let Some(first) = verdict.advice.first() {
+            assert!(first.speedup_at_most.is_none_or(|times| times >= 1.1), "{name}: {:?}", verdict.advice);
+        }
+        for gain in verdict.advice.iter().filter_map(Advice::gain) {
+            let times = gain.strip_prefix("up to ").and_then(|gain| gain.strip_suffix("× faster"));
+            assert!(
+                times.is_none_or(|times| (1.05..=10.0).contains(&times.parse::<f64>().unwrap())),
+                "{name}: {gain}"
+            );
+        }
+        for target in verdict.advice.iter().filter_map(|advice| advice.predicted_step_ms) {
+            assert!(verdict.steps.p50_ms.is_none_or(|median| target < median), "{name}: {target} beside the median");
+            seen[0] += 1;
+        }
+        if tick.frame.gpus.is_empty() && tick.frame.job.accelerators.is_empty() {
+            let moves = |text: &String| text.contains("the GPU") || text.contains("cuda");
+            let asks = texts().find(|text| moves(text) && !text.contains("a machine with a GPU"));
+            assert_eq!(asks, None, "{name}: there is no GPU");
+            seen[1] += 1;
+        }
+        let shown = [verdict.summary.clone(), verdict.heading()].into_iter().chain(texts());
+        if verdict.summary.contains("(127.0.0.1:") || verdict.summary.contains(" 127.0.0.1:") {
+            assert!(shown.into_iter().all(|text| !text.contains("network")), "{name}: {}", verdict.summary);
+            seen[2] += 1;
+        }
+        if verdict.cause == Some(Cause::MainThread) {
+            let line = verdict.culprits.iter().any(|culprit| culprit.kind == CulpritKind::Line);
+            let names_it = verdict.advice[0].title.contains(".py:") || verdict.advice[0].title.contains("<ipython");
+            assert!(!line || names_it, "{name}: {:?}", verdict.advice);
+            seen[3] += 1;
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 2), "{seen:?}");
+}
+
+/// What the first advice says of a loop that collects garbage, of one with a costly sampler, of one that waits for files to
+/// appear in a folder, and of one whose options ask for bf16.
+#[test]
+fn advice_is_about_what_the_loop_does() {
+    let of = |name: &str, command: Option<&str>| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/recordings/{name}.tmz"));
+        let (header, mut samples) = samples(&path);
+        for process in samples
+            .iter_mut()
+            .filter_map(|sample| sample.job.as_mut())
+            .flat_map(|job| &mut Arc::make_mut(job).processes)
+        {
+            command.into_iter().for_each(|command| process.command = command.into());
+        }
+        judged_samples(&header, &samples)
+            .unwrap()
+            .advice
+            .iter()
+            .map(|advice| advice.title.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of("collects-garbage", None),
+        ["Make it cheaper, or move it out of the step: main (k_gc_every_step.py:12)"]
+    );
+    assert_eq!(
+        of("costly-sampler", None),
+        ["Make it cheaper, or move it out of the step: S.__iter__ (k_multinomial_sampler.py:13)"]
+    );
+    let polls = of("polls-a-folder", None);
+    assert!(polls[0].starts_with("Let that process work ahead") && polls.iter().all(|title| !title.contains("send")));
+    assert!(of("compute-bound-block", None)[0].contains("mixed precision"));
+    assert!(of("h100-compute-bound", None)[0].contains("bf16 (torch.autocast) if not in use yet"));
+    assert!(of("h100-gpt2", Some("python3 gpt.py --dtype bf16")).iter().all(|title| !title.contains("mixed")));
+    assert!(of("compute-bound-block", Some("python train.py --amp false"))[0].contains("mixed precision"));
 }
 
 #[test]

@@ -30,7 +30,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Raise the CPU limit of the container"
             => "the job needs more CPU time than its quota (cpu.max, --cpus, resources.limits.cpu)";
         Tuning "Lower num_workers and thread counts to the quota"
-            => "the same work is then paused less often";
+            => "the same work is then paused less often", if with_workers;
+        Tuning "Lower thread counts to the quota (OMP_NUM_THREADS)"
+            => "the same work is then paused less often", if without_workers;
     ],
     bound: |_, window| starvation::without_queueing(window),
     ..CauseSpec::in_class(Class::Cpu)

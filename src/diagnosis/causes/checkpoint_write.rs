@@ -27,7 +27,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         large writes of the loop count as saving",
     advice: advice![
         "Save less often, or asynchronously"
-            => "the GPU idles while state is written; torch.distributed.checkpoint.async_save writes in the \
+            => "the loop takes no step while state is written; torch.distributed.checkpoint.async_save writes in the \
                 background";
         "Save to a faster disk"
             => "the write itself takes the time";

@@ -48,7 +48,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "bucket_cap_mb, gradient_as_bucket_view=True and static_graph=True help to hide it; bf16 \
                 compression hooks shrink it";
         Nothing "Check the transport with NCCL_DEBUG=INFO"
-            => "it should name NVLink or InfiniBand; a fallback to TCP sockets is many times slower";
+            => "it should name NVLink or InfiniBand; a fallback to TCP sockets is many times slower", if with_gpu;
     ],
     ..CauseSpec::in_class(Class::Gpu)
 };

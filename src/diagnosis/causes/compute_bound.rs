@@ -23,7 +23,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         that spins while it waits for the GPU looks busy, but is not the limit",
     advice: advice![
         "Use mixed precision (torch.autocast) and torch.compile"
-            => "the GPU is busy, so only cheaper or fused work makes a step shorter";
+            => "the GPU is busy, so only cheaper or fused work makes a step shorter", if may_be_full_precision;
+        "Use torch.compile, and bf16 (torch.autocast) if not in use yet"
+            => "the tensor cores work, so the run may use mixed precision already", if may_be_tf32;
+        "Use torch.compile and fused attention"
+            => "the run uses mixed precision, so only fewer or fused kernels make a step shorter", if mixed_precision;
         "Use a faster GPU, or a second one"
             => "nothing on the host holds this one back";
     ],

@@ -53,7 +53,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             judgement = judgement.less_sure(GUESSED, words).other(Cause::CgroupThrottled, EVEN_CHANCE, quota);
         }
         // Other processes use the smaller part, or they would be the cause.
-        let shared = starvation::others_hold(case);
+        let shared = starvation::others_hold(&case.window.cpu);
         Some(judgement.less_sure_if(shared, GUESSED, "other processes use part of the CPUs"))
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME, MAIN_WAIT],
@@ -63,9 +63,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         CPUs in the evidence is what it may use. Hyperthreads count as CPUs",
     advice: advice![
         "Make transforms cheaper, or move them to the GPU"
-            => "more workers cannot help, because no CPU is free";
+            => "more workers cannot help, because no CPU is free", if with_gpu;
+        "Make the work on the CPUs cheaper"
+            => "more workers cannot help, because no CPU is free", if without_gpu;
         "Use a machine with more CPUs per GPU"
-            => "the work is more than these CPUs can do";
+            => "the work is more than these CPUs can do", if with_gpu;
+        "Use a machine with more CPUs"
+            => "the work is more than these CPUs can do", if without_gpu;
         "Allow the job more CPUs, if the machine has them"
             => "only the allowed CPUs count (taskset -p, --cpus-per-task, cpuset)";
     ],
@@ -77,9 +81,17 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         Some(without_what_is_lost(spec, window)?.min(window.without(1.0 - own)))
     },
     place: CulpritPlace::Workers,
+    sharpen,
     special_case: |window| source::makers(window).map(|_| &BY_THREADS),
     ..CauseSpec::in_class(Class::Cpu)
 };
+
+/// Names the line of the workers, or of the loop, that takes most of its time.
+fn sharpen(first: &mut Advice, window: &Features) {
+    if let Some((_, line)) = CAUSE.line(window).filter(|(_, line)| line.share >= LARGER_HALF) {
+        first.title = format!("Make it cheaper: {line}");
+    }
+}
 
 /// Whether the loop's thread was seen making the batches, and does not queue for a CPU meanwhile.
 fn makes_alone(case: &RuleInput<'_>) -> bool {
@@ -90,6 +102,7 @@ fn makes_alone(case: &RuleInput<'_>) -> bool {
 /// Threads of the loop's process make the batches.
 const BY_THREADS: CauseSpec = CauseSpec {
     place: CulpritPlace::Nowhere,
+    sharpen: |_, _| {},
     meaning: "the threads that make the batches fill all CPUs that the job may use",
     ..CAUSE
 };

@@ -37,9 +37,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         with a machine-learning library can look like it too",
     advice: advice![
         "Move model and batches to the GPU with .to(\"cuda\")"
-            => "the CPU computes the steps; check torch.cuda.is_available()";
+            => "the CPU computes the steps; check torch.cuda.is_available()", if with_gpu;
         Nothing "Check that the installed torch is a CUDA build"
-            => "a CPU-only build runs without any warning; torch.version.cuda is empty then";
+            => "a CPU-only build runs without any warning; torch.version.cuda is empty then", if with_gpu;
+        Nothing "Use a machine with a GPU, if the library can compute on one"
+            => "the CPU computes the steps, and trainmon sees no GPU here (`trainmon doctor`)", if without_gpu;
+        Nothing "Use a smaller model, or smaller inputs"
+            => "without a GPU, only less work makes a step shorter", if without_gpu;
     ],
     place: CulpritPlace::Loop,
     bound: |_, _| None,

@@ -26,7 +26,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Use a faster decoder: decode_jpeg, TurboJPEG, Pillow-SIMD"
             => "they decode the same pixels in a fraction of the CPU time (torchvision.io.decode_jpeg)";
         "Decode on the GPU: decode_jpeg(device=\"cuda\") or DALI"
-            => "that frees the CPUs, and pays off while the GPU has idle time";
+            => "that frees the CPUs, and pays off while the GPU has idle time", if with_gpu;
     ],
     against: &[WORKERS_ARE_SLOW],
     place: CulpritPlace::Workers,

@@ -25,7 +25,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Store the data smaller: compressed, cropped or resized"
             => "each sample then needs fewer bytes";
         Tuning "Raise num_workers or prefetch_factor, or read in threads"
-            => "while the disk is not fully used, more reads in flight give an SSD more to do at once";
+            => "while the disk is not fully used, more reads in flight give an SSD more to do at once", if with_workers;
+        Tuning "Read ahead in DataLoader workers or threads"
+            => "while the disk is not fully used, more reads in flight give an SSD more to do at once", if without_workers;
     ],
     against: &[WAIT_FOR_SOURCE, &[(Signal::DiskBusy, Side::Under, "the disk has idle time")]],
     culprits: &[culprits::data_disk],

@@ -38,7 +38,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         Ceiling "Make the batches in workers (num_workers=1 or more)"
             => "loading then overlaps the training step; persistent_workers=True keeps the workers between epochs";
         "Keep a dataset that fits in memory as tensors on the GPU"
-            => "tiny samples cost more to send between processes than to make";
+            => "tiny samples cost more to send between processes than to make", if with_gpu;
+        "Make each batch once and keep it, if the dataset fits in memory"
+            => "tiny samples cost more to send between processes than to make", if without_gpu;
     ],
     place: CulpritPlace::Loop,
     bound: |_, window| bound(window),
@@ -86,7 +88,7 @@ const WITHOUT_LOADER: CauseSpec = CauseSpec {
         "Make a batch cheaper, or make it once and keep the result"
             => "the loop waits for it in each step";
         "Keep a dataset that fits in memory as tensors on the GPU"
-            => "tiny samples cost more to send between processes than to make";
+            => "tiny samples cost more to send between processes than to make", if with_gpu;
     ],
     sharpen: |_, _| {},
     ..CAUSE

@@ -41,12 +41,14 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "without stacks and without workers, loading in the loop looks the same \
         (data-loader/in-process-loading), and so does a wait for the GPU that spins",
     advice: advice![
-        "Log and compute metrics every N steps only, on the GPU"
-            => "the GPU idles while the loop runs Python";
-        Nothing "Profile the loop with `py-spy top --pid PID`"
-            => "it names the lines";
+        "Make the loop's own work cheaper, or move it out of the step"
+            => "nothing else of the step runs meanwhile";
+        Nothing "Find the lines with `py-spy top --pid PID`"
+            => "it names the functions that take the loop's time", if without_stacks;
+        Nothing "Log and compute metrics only every N steps"
+            => "each call delays the step by all of its time", if may_report;
         Nothing "Keep metrics as tensors, and read them once in a while"
-            => "each .item() or .cpu() waits for the GPU and then computes on the host";
+            => "each .item() or .cpu() waits for the GPU and then computes on the host", if may_report_with_gpu;
     ],
     against: &[WAITS_FOR_BATCHES],
     place: CulpritPlace::Loop,

@@ -25,7 +25,11 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "without GPM, the number counts time with any access rather than bandwidth, so it overstates",
     advice: advice![
         "Fuse elementwise operations; use bf16 and channels_last"
-            => "each step then moves fewer bytes; torch.compile fuses them";
+            => "each step then moves fewer bytes; torch.compile fuses them", if may_be_full_precision;
+        "Fuse elementwise operations; use channels_last, and bf16 if not in use"
+            => "each step then moves fewer bytes; torch.compile fuses them", if may_be_tf32;
+        "Fuse elementwise operations; use channels_last"
+            => "each step then moves fewer bytes; torch.compile fuses them", if mixed_precision;
         "Use scaled_dot_product_attention and fused optimizers"
             => "they read and write intermediate results once instead of several times";
     ],

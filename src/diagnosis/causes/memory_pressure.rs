@@ -27,7 +27,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "the numbers cover the whole machine: another job may be the one that is short of memory",
     advice: advice![
         Tuning "Lower num_workers or prefetch_factor"
-            => "each worker keeps batches in memory";
+            => "each worker keeps batches in memory", if with_workers;
         "Use a machine with more memory"
             => "data that is needed again then stays in memory";
         "Keep sample lists as NumPy arrays or tensors, not as lists"

@@ -4,6 +4,7 @@
 //!
 //! The list below is the order of decision: a rule is tried only if none before it held.
 
+mod fits;
 mod judgement;
 mod names;
 mod rule_input;
@@ -72,6 +73,7 @@ use super::what_if::{self, Capacity, Loop, Prediction};
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
 use crate::text::named_enum;
+use fits::*;
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
 pub use names::{named, near};
@@ -82,10 +84,11 @@ pub(super) use spec::{Against, CulpritPlace, FollowedWait};
 pub(super) use texts::WAITS_FOR_BATCHES;
 use texts::*;
 
-/// What to do and why, the most promising first. A promise other than the end of the cause precedes the title.
+/// What to do and why, the most promising first. A promise other than the end of the cause precedes the title. A row that fits
+/// only some windows ends with their condition.
 macro_rules! advice {
-    ($($($promise:ident)? $title:literal => $why:literal;)*) => {
-        &[$(AdviceRow::new($title, $why)$(.promising(Promise::$promise))?),*]
+    ($($($promise:ident)? $title:literal => $why:literal $(, if $fits:expr)?;)*) => {
+        &[$(AdviceRow::new($title, $why)$(.promising(Promise::$promise))?$(.fitting($fits))?),*]
     };
 }
 use advice;

@@ -10,8 +10,8 @@ const LARGER: AdviceRow = AdviceRow::new(
 );
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "data comes over the network",
-    brief: "the data comes over the network",
+    headline: "slow data source",
+    brief: "the data source is slow: a server, a mount or a pipe",
     meaning: "the batches wait for data that comes over the network",
     rule: &[
         LOOP_LOSES,
@@ -64,14 +64,21 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         if sleep_most(window) {
             return Some(&OF_SLEEPERS);
         }
+        let here = served_here(window);
         if source::makers(window).is_some() {
-            return Some(&OF_THREADS);
+            return Some(if here { &OF_THREADS_HERE } else { &OF_THREADS });
         }
-        loads_from_elsewhere(window).then_some(&OF_THE_LOOP)
+        if loads_from_elsewhere(window) {
+            return Some(if here { &OF_THE_LOOP_HERE } else { &OF_THE_LOOP });
+        }
+        here.then_some(&HERE)
     },
     culprits: &[culprits::network_mounts, culprits::addresses],
     ..CauseSpec::in_class(Class::Io)
 };
+
+/// The server is on this machine.
+const HERE: CauseSpec = CauseSpec { meaning: "the batches wait for a server on this machine", ..CAUSE };
 
 /// Threads of the loop's process make the batches.
 const OF_THREADS: CauseSpec = CauseSpec {
@@ -79,6 +86,10 @@ const OF_THREADS: CauseSpec = CauseSpec {
     meaning: "threads of the loop's process wait for data that comes over the network",
     ..CAUSE
 };
+
+/// The same from a server on this machine.
+const OF_THREADS_HERE: CauseSpec =
+    CauseSpec { meaning: "threads of the loop's process wait for a server on this machine", ..OF_THREADS };
 
 /// The loop's thread fetches them.
 const OF_THE_LOOP: CauseSpec = CauseSpec {
@@ -94,6 +105,12 @@ const OF_THE_LOOP: CauseSpec = CauseSpec {
         LARGER,
     ],
     ..CAUSE
+};
+
+/// The same from a server on this machine.
+const OF_THE_LOOP_HERE: CauseSpec = CauseSpec {
+    meaning: "the loop fetches its batches itself, and waits for each answer of a server on this machine",
+    ..OF_THE_LOOP
 };
 
 /// The loop loads its batches itself, and waits longer for answers over a connection than for a disk.

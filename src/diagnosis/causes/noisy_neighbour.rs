@@ -16,7 +16,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ],
     judge: |case| match starvation::queueing(case).filter(|queueing| queueing.behind_others) {
         Some(queueing) => Some(without_them(Judgement::new(Cause::NoisyNeighbour, queueing.confidence), case)),
-        None if starvation::others_hold(case) => starvation::queues_alone(case, Cause::NoisyNeighbour),
+        None if starvation::others_hold(&case.window.cpu) => starvation::queues_alone(case, Cause::NoisyNeighbour),
         None => None,
     },
     signals: &[CPUS, WORKER_TIME, MAIN_TIME],
@@ -36,10 +36,10 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     ..CauseSpec::in_class(Class::Cpu)
 };
 
-/// Names the process that uses most.
+/// Names the processes.
 fn sharpen(first: &mut Advice, window: &Features) {
-    if let Some(most) = culprits::cpu_users(window).first() {
-        first.title = format!("Move {} to other CPUs, or stop it", most.who());
+    if let Some((who, several)) = culprits::cpu_users_in_words(window) {
+        first.title = format!("Move {who} to other CPUs, or stop {}", if several { "them" } else { "it" });
     }
 }
 

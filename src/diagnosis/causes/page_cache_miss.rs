@@ -26,7 +26,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Read each shard to its end before the next, not at random"
             => "what was just read is then still in memory";
         Tuning "Lower num_workers or prefetch_factor, if workers are large"
-            => "their memory and the page cache share one limit";
+            => "their memory and the page cache share one limit", if with_workers;
     ],
     against: &[WAIT_FOR_SOURCE],
     culprits: &[culprits::data_disk],

@@ -1,10 +1,10 @@
-//! The loop itself waits for an answer over the network: metrics, a feature store, a reward server.
+//! The loop itself waits for a server to answer: metrics, a feature store, a reward server.
 
 use super::*;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "waiting for a network reply",
-    brief: "a network round trip in the loop",
+    headline: "waiting for a server to answer",
+    brief: "the loop waits for a server to answer",
     meaning: "the loop itself waits for a server to answer",
     rule: &[
         WAIT_IS_FOLLOWED,
@@ -22,7 +22,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Request what the next step needs while this one runs"
             => "the round trip then costs no time";
         "Move the service closer, or cache its answers"
-            => "each step pays for a round trip";
+            => "each step pays for a round trip", if served_elsewhere;
+        "Make the server answer faster, or cache its answers"
+            => "it runs on this machine, so the time is its own", if served_here;
     ],
     followed: Some(FollowedWait {
         part: PathPart::Remote,

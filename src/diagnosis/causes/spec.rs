@@ -136,6 +136,8 @@ pub struct AdviceRow {
     pub why: &'static str,
     /// What it gains at most.
     pub promise: Promise,
+    /// Whether it fits a window: advice for a GPU needs one, for example.
+    pub(in crate::diagnosis) fits: fn(&Features) -> bool,
 }
 
 /// What an advice gains at most.
@@ -154,7 +156,12 @@ pub enum Promise {
 impl AdviceRow {
     /// One that promises the end of the cause.
     pub const fn new(title: &'static str, why: &'static str) -> Self {
-        Self { title, why, promise: Promise::Cause }
+        Self { title, why, promise: Promise::Cause, fits: |_| true }
+    }
+
+    /// One that fits only some windows.
+    pub(in crate::diagnosis) const fn fitting(self, fits: fn(&Features) -> bool) -> Self {
+        Self { fits, ..self }
     }
 
     /// The same with another promise.

@@ -3,7 +3,7 @@
 
 use super::rule_input::{Bottleneck, RuleInput};
 use super::{Cause, Judgement, slow_samples};
-use crate::diagnosis::features::{ChainPath, Features, LoopThread, PathPart, Workers};
+use crate::diagnosis::features::{ChainPath, Cpus, Features, LoopThread, PathPart, Workers};
 use crate::diagnosis::thresholds::*;
 use crate::rates::Wait;
 use crate::rates::chain::paths::WaitEnd;
@@ -147,7 +147,7 @@ pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
     }
     let cores = cpu.usable();
     let others = cpu.others.unwrap_or(0.0);
-    let behind_others = others_hold(case) && others >= OF_THE_JOB.value * cpu.job.unwrap_or(0.0);
+    let behind_others = others_hold(cpu) && others >= OF_THE_JOB.value * cpu.job.unwrap_or(0.0);
     // They only take what the job leaves free, so nothing of it waits for a CPU; or its own work is the larger part.
     if behind_others && (!queues || workers.is_none() && !wanted.is_mostly_queueing()) {
         return None;
@@ -173,8 +173,7 @@ pub(super) fn queueing(case: &RuleInput<'_>) -> Option<Queueing> {
 }
 
 /// Other processes use a good part of the CPUs. Under a quota for fewer CPUs than allowed, that counts only if they leave none free.
-pub(in crate::diagnosis) fn others_hold(case: &RuleInput<'_>) -> bool {
-    let cpu = &case.window.cpu;
+pub(in crate::diagnosis) fn others_hold(cpu: &Cpus) -> bool {
     let quota = cpu.allowed.filter(|allowed| cpu.usable() < *allowed);
     let room = quota.is_some() && cpu.full.is_some_and(|full| full < CORES_FULL);
     !room && cpu.others.unwrap_or(0.0) >= NEIGHBOUR.value * quota.unwrap_or(cpu.usable())

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::diagnosis::features::places;
-use crate::diagnosis::{calibration, ceiling, compose, decision, phases, ranks, what_if};
+use crate::diagnosis::{advice, calibration, ceiling, compose, decision, phases, ranks, what_if};
 
 fn everything() -> Vec<&'static CauseSpec> {
     all().chain(states()).collect()
@@ -104,6 +104,7 @@ fn every_number_has_a_unit_and_a_source() {
         phases::NUMBERS,
         ranks::NUMBERS,
         places::NUMBERS,
+        advice::NUMBERS,
         compose::NUMBERS,
         ceiling::NUMBERS,
         what_if::NUMBERS,

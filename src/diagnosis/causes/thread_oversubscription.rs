@@ -39,10 +39,12 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "a loop that queues although CPUs are free (pinned to one CPU) gets this verdict too",
     advice: advice![
         Tuning "Set OMP_NUM_THREADS=1 and cv2.setNumThreads(0) in workers"
-            => "each worker starts a thread per CPU";
+            => "each worker starts a thread per CPU", if with_workers;
         Tuning "Limit BLAS threads in worker_init_fn"
             => "torch limits only its own threads in a worker; threadpoolctl.threadpool_limits(1) or \
-                OPENBLAS_NUM_THREADS=1 limits these";
+                OPENBLAS_NUM_THREADS=1 limits these", if with_workers;
+        Tuning "Set OMP_NUM_THREADS to the number of allowed CPUs, or less"
+            => "more threads than CPUs take turns and wait for each other", if without_workers;
     ],
     wastes_cpu: true,
     ..CauseSpec::in_class(Class::Cpu)

@@ -44,9 +44,13 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         Ceiling "Raise num_workers"
             => "the workers are busy, and CPUs are free";
         "Make transforms cheaper: crop early, drop unused steps"
-            => "less work per batch needs fewer workers";
+            => "less work per batch needs fewer workers", if transforms;
+        "Decode less: store images at the size training needs"
+            => "decoding takes most of the workers' time, and it costs by the pixel", if decodes_most;
         "Move augmentation to the GPU, over whole batches"
-            => "the workers then only read and decode";
+            => "the workers then only read and decode", if transforms_beside_a_gpu;
+        "Decode on the GPU: decode_jpeg(device=\"cuda\") or DALI"
+            => "that frees the CPUs, and pays off while the GPU has idle time", if decodes_beside_a_gpu;
     ],
     against: &[
         WORKERS_ARE_SLOW,

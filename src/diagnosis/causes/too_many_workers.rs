@@ -39,7 +39,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         Tuning "Lower num_workers to the number of allowed CPUs"
             => "workers beyond the CPUs only wait for each other";
         "Make transforms cheaper, or move them to the GPU"
-            => "the CPUs are full, so only less work helps";
+            => "the CPUs are full, so only less work helps", if with_gpu;
+        "Make transforms cheaper"
+            => "the CPUs are full, so only less work helps", if without_gpu;
     ],
     wastes_cpu: true,
     ..CauseSpec::in_class(Class::DataLoader)

@@ -26,7 +26,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "it takes the workers' time; fewer pixels and smaller types cost less, and so does a cheaper \
                 operation";
         "Move the transform to the GPU, over whole batches"
-            => "the CPUs cannot carry it, and a batch costs the GPU little (torchvision.transforms.v2, Kornia)";
+            => "the CPUs cannot carry it, and a batch costs the GPU little (torchvision.transforms.v2, Kornia)", if with_gpu;
         "Compute what is not random once, and store the result"
             => "every epoch repeats the same work";
     ],

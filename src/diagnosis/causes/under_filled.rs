@@ -36,7 +36,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "Use torch.compile or CUDA graphs"
             => "torch.compile makes fewer, larger kernels; CUDA graphs launch many at once";
         "Use mixed precision (torch.autocast)"
-            => "tensor cores do more with each kernel, and batches can grow";
+            => "tensor cores do more with each kernel, and batches can grow", if may_be_full_precision;
     ],
     culprits: &[culprits::gpus],
     ..CauseSpec::in_class(Class::Gpu)

@@ -27,11 +27,15 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         at a time on request, with none in advance, is recognized as such a process too",
     advice: advice![
         "Request the next answer early: send, step, then receive"
-            => "the process then works while the loop and the GPU do; its answer is one step older";
+            => "the process then works while the loop does; its answer is one step older", if requests;
+        "Let that process work ahead, so that the loop finds its result"
+            => "it then works while the loop does; now the loop asks again and again until it is done", if polls;
+        "Start the command of the next step while this step runs"
+            => "it then works while the loop does; a library in the process also saves its start", if runs_commands;
         Tuning "Run more of these processes, or give each less work"
             => "where CPUs are free, more of them share the work; the slowest sets the pace";
         Nothing "If it only unpacks a stream (xz, gzip, ffmpeg), unpack once"
-            => "a single thread unpacks at the pace the loop is held to; more threads for it help too";
+            => "a single thread unpacks at the pace the loop is held to; more threads for it help too", if reads_a_program;
         Nothing "Profile that process with `py-spy top --pid PID`"
             => "the loop waits for as long as that process works";
     ],

@@ -35,6 +35,8 @@ pub(in crate::diagnosis) struct Device {
     pub memory_busy: Option<f64>,
     /// SM activity from GPM, 0–1.
     pub sm_active: Option<f64>,
+    /// Tensor core activity from GPM, 0–1.
+    pub tensor_active: Option<f64>,
     /// PCIe use against the link, 0–1, the larger direction.
     pub pcie: Option<f64>,
     /// Share of frames with a throttling reason.
@@ -90,6 +92,7 @@ impl Device {
             power: mean(&|gpu| Some(gpu.power_w? / gpu.power_limit_w.filter(|limit| *limit > 0.0)?)),
             memory_busy: share(|gpu| gpu.dram_active_pct).or_else(|| share(|gpu| gpu.memory_utilization_pct)),
             sm_active: share(|gpu| gpu.sm_active_pct),
+            tensor_active: share(|gpu| gpu.tensor_active_pct),
             pcie: mean(&|gpu| {
                 let rate = gpu.pcie_rx_bytes_per_s?.max(gpu.pcie_tx_bytes_per_s?);
                 Some(rate / gpu.pcie_capacity_bytes_per_s.filter(|capacity| *capacity > 0.0)?)

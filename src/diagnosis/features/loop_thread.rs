@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Device, Span, WeightedMean};
-use crate::diagnosis::code::{at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
+use crate::diagnosis::code::{SyncParts, at_lock_lines, hottest_functions, hottest_own, sleep_line, sync_lines};
 use crate::diagnosis::parts::Hottest;
-use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, Threshold};
+use crate::diagnosis::thresholds::{BUSY, HARDLY, INLINE_READ, LOST_WAIT, Threshold};
 use crate::rates::Frame;
 use crate::rates::Wait;
 use crate::rates::stacks::Activity;
-use crate::rates::stacks::correction::{LoopShares, Measured, correct};
+use crate::rates::stacks::ProcessStacks;
+use crate::rates::stacks::correction::{Corrected, LoopShares, Measured, correct};
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::time_split::TimeSplit;
 use crate::sample::{ProcessId, ThreadRole};
@@ -126,6 +127,11 @@ pub(in crate::diagnosis) struct LoopStacks {
     pub at_lock_lines: f64,
     /// Samples of the process's other threads working in Python, and those of them that make batches.
     pub aside: (u32, u32),
+    /// What the lines are named from: the stacks, and how much time a sample stands for.
+    sum: ProcessStacks,
+    corrected: Corrected,
+    /// The loop was seen to block on the GPU for so long that a blocked line may be such a wait.
+    blocked_waits: bool,
 }
 
 impl LoopStacks {
@@ -161,6 +167,19 @@ impl LoopStacks {
     pub fn works_aside_at_something_else(&self) -> bool {
         let (all, make) = self.aside;
         all >= ENOUGH_SAMPLES_ASIDE && f64::from(make) < OF_BATCHES * f64::from(all)
+    }
+
+    /// Names the lines that wait for the GPU, and the hottest other function.
+    fn name_lines(&mut self, parts: SyncParts) {
+        let share = |samples: u32| self.corrected.share(samples);
+        self.sync_lines = sync_lines(&self.sum, share, self.blocked_waits, parts);
+        self.hottest_own = hottest_own(&self.sum, share, self.blocked_waits, parts);
+    }
+
+    /// Lets its lines wait for the GPU no longer than the loop does.
+    fn wait_within(&mut self, device_sync: f64) {
+        let share = |samples: u32| self.corrected.share(samples);
+        self.name_lines(SyncParts::within(device_sync, &self.sum, share, self.blocked_waits));
     }
 
     /// Share at lines that wait for the GPU.
@@ -240,7 +259,7 @@ impl LoopThread {
         self.running = (self.running - (self.shares.input_wait - measured.split.input_wait).max(0.0)).max(0.0);
         let total = sum.main.total();
         let share = |samples: u32| corrected.share(samples);
-        self.stacks = Some(LoopStacks {
+        let mut stacks = LoopStacks {
             validation: (f64::from(sum.validation) / total as f64).min(1.0),
             under_no_grad: (f64::from(sum.under_no_grad) / total as f64).min(1.0),
             by_name: (f64::from(sum.by_name) / total as f64).min(1.0),
@@ -249,13 +268,18 @@ impl LoopThread {
             in_fetch: sum.in_fetch > 0,
             samples: u32::try_from(total).unwrap_or(u32::MAX),
             hottest: hottest_functions(&sum, share),
-            hottest_own: hottest_own(&sum, share, measured.split.device_sync),
-            sync_lines: sync_lines(&sum, share, measured.split.device_sync),
+            hottest_own: None,
+            sync_lines: Vec::new(),
+            blocked_waits: measured.split.device_sync >= LOST_WAIT,
             sleep_line: sleep_line(&sum, share),
             at_lock_lines: share(at_lock_lines(&sum)),
             aside: sum.aside,
-            shares: corrected.activities,
-        });
+            shares: corrected.activities.clone(),
+            sum,
+            corrected,
+        };
+        stacks.name_lines(SyncParts::ALL);
+        self.stacks = Some(stacks);
     }
 
     /// A spinning wait for the GPU looks like work: the time that stacks see at lines that read a value back is such a wait,
@@ -266,6 +290,8 @@ impl LoopThread {
         self.shares.device_sync += spins;
         self.shares.host_busy -= spins;
         self.spins = spins;
+        let device_sync = self.shares.device_sync;
+        self.stacks.iter_mut().for_each(|stacks| stacks.wait_within(device_sync));
     }
 
     /// Share of a kind of wait.

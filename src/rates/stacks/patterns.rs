@@ -215,6 +215,15 @@ pub(super) fn holds_stored_arrays(file: &str) -> bool {
     ARRAY_FILES.split(", ").any(|tail| in_file(file, tail))
 }
 
+/// Whether the frame belongs to torch's mixed precision, or its line enters it: `with torch.autocast("cuda"):`. Read in torch
+/// 2.15; Lightning, Accelerate and Hugging Face's Trainer call these.
+pub(super) fn in_mixed_precision(frame: &StackFrame) -> bool {
+    const FILES: &str = "torch/amp/autocast_mode.py, torch/amp/grad_scaler.py, torch/cuda/amp/autocast_mode.py, \
+                         torch/cuda/amp/grad_scaler.py, plugins/precision/amp.py";
+    let enters = |text: &str| text.contains("autocast(");
+    FILES.split(", ").any(|tail| in_file(&frame.file, tail)) || frame.text.as_deref().is_some_and(enters)
+}
+
 /// Whether the path ends with the tail, or is inside it if the tail is a folder.
 fn in_file(file: &str, tail: &str) -> bool {
     if !tail.ends_with('/') {

@@ -23,6 +23,7 @@ impl ProcessStacks {
             (&mut self.aside.1, more.aside.1),
         ];
         counts.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        self.mixed |= more.mixed;
         for place in &more.places {
             match self.places.binary_search_by(|known| known.key().cmp(&place.key())) {
                 Ok(at) => self.places.get_mut(at).into_iter().for_each(|known| known.add(place)),

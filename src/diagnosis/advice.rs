@@ -1,0 +1,130 @@
+//! What to do: the advice of a cause that fits the window, with what each can gain at most, in the order to try it.
+//!
+//! The first one must be worth it. If the CPUs are full, the first says so, or names the processes that fill them.
+
+use crate::text::sanitise;
+
+use super::causes::starvation::others_hold;
+use super::causes::{AdviceRow, CauseSpec, Judgement, Promise, spec_of};
+use super::ceiling::{Ceiling, Limit};
+use super::class::Phase;
+use super::culprits::cpu_users_in_words;
+use super::features::Features;
+use super::parts::Advice;
+use super::stats::round;
+use super::thresholds::*;
+use super::what_if::Capacity;
+
+thresholds! {
+    WORTH_LEADING = 1.1, "times", "a smaller gain is within what two runs of the same program differ by";
+}
+
+/// The advice of a verdict, the first one first. `ceiling` is the most that tuning can gain.
+pub(super) fn advice(
+    judgement: &Judgement,
+    spec: Option<&CauseSpec>,
+    window: &Features,
+    ceiling: Option<Ceiling>,
+) -> Vec<Advice> {
+    // While the job trains, the advice of its cause; otherwise only what lets it continue.
+    let known = match (spec, judgement.phase) {
+        (None, Phase::Stopped | Phase::Hung) => spec_of(judgement.class, None, judgement.phase),
+        _ => spec,
+    };
+    if let (Phase::Stopped, Some(thaw)) = (judgement.phase, &window.frozen) {
+        return thaw.iter().map(|thaw| resume(thaw)).collect();
+    }
+    let Some(known) = known else { return Vec::new() };
+    let rows: Vec<&AdviceRow> = known.advice.iter().filter(|row| (row.fits)(window)).collect();
+    let bound = window.main.as_ref().and_then(|_| (known.bound)(known, window)).filter(|bound| *bound > 1.0);
+    let of_row = |row: &&AdviceRow| Advice {
+        title: row.title.into(),
+        why: row.why.into(),
+        speedup_at_most: bound.filter(|_| row.promise != Promise::Nothing),
+        predicted_step_ms: None,
+    };
+    let mut advice: Vec<Advice> = rows.iter().map(of_row).collect();
+    if let Some(first) = advice.first_mut() {
+        (known.sharpen)(first, window);
+    }
+    let with_free_cpus = with_free_cpus(known, window, advice.first());
+    for (one, row) in advice.iter_mut().zip(&rows) {
+        let tunes = row.promise == Promise::Ceiling || row.is_tuning() && one.speedup_at_most.is_some();
+        if let Some(ceiling) = ceiling.filter(|_| tunes) {
+            one.limit(ceiling.speedup_at_most);
+        }
+    }
+    let tunes = rows.first().is_some_and(|row| row.is_tuning());
+    match advice.first_mut() {
+        Some(first) if tunes && !is_worth_leading(first) => {
+            if let Some(freed) = with_free_cpus {
+                *first = freed;
+                say_why_first(&mut advice);
+            } else {
+                gain_first(&mut advice);
+                if ceiling.is_some_and(|ceiling| ceiling.limit == Limit::Cpus) {
+                    advice
+                        .first_mut()
+                        .into_iter()
+                        .for_each(|first| first.why += "; the CPUs are full, so only less work helps");
+                }
+            }
+        }
+        Some(first) if tunes && first.speedup_at_most.is_some() => say_why_first(&mut advice),
+        _ => gain_first(&mut advice),
+    }
+    if let Some(rate) = window.steps.rate().filter(|rate| *rate > 0.0) {
+        advice.iter_mut().for_each(|one| one.agree_with(1.0 / rate, window.steps.quantile_ms(0.5)));
+    }
+    advice
+}
+
+/// Resumes a frozen job.
+fn resume(thaw: &str) -> Advice {
+    let why = "its control group is frozen, so none of its processes run";
+    Advice { title: format!("Resume it: {}", sanitise(thaw)), why: why.into(), ..Advice::default() }
+}
+
+/// One that promises no number is worth a try.
+fn is_worth_leading(first: &Advice) -> bool {
+    first.speedup_at_most.is_none_or(|times| times >= WORTH_LEADING)
+}
+
+/// What the first advice gains once other processes leave the CPUs: it names them. `None` if they take few of the CPUs, or
+/// if that would not be worth it either.
+fn with_free_cpus(known: &CauseSpec, window: &Features, first: Option<&Advice>) -> Option<Advice> {
+    let first = first.filter(|_| known.advice.first().is_some_and(AdviceRow::is_tuning))?;
+    let others = window.cpu.others.filter(|_| others_hold(&window.cpu))?;
+    let most = Ceiling::from_window(window, Some(known), &Capacity::undisturbed(&window.cpu))?.speedup_at_most;
+    let gain = round(most.min(first.speedup_at_most.unwrap_or(f64::INFINITY)), 2);
+    let (cpus, all) = (format!("{others:.1}"), window.cpu.usable());
+    let who = match cpu_users_in_words(window) {
+        Some((who, several)) => format!("Free the CPUs that {who} {}", if several { "use" } else { "uses" }),
+        None => format!("Free the {cpus} CPUs that other processes use"),
+    };
+    let mut then = first.title.chars();
+    let then = then.next().map(|initial| initial.to_lowercase().chain(then).collect::<String>())?;
+    (gain >= WORTH_LEADING.value).then(|| Advice {
+        title: format!("{who}, then {then}"),
+        why: format!("other processes use {cpus} of the {all:.0} CPUs, so none is free for this job to use"),
+        speedup_at_most: Some(gain),
+        predicted_step_ms: None,
+    })
+}
+
+fn bound(advice: &Advice) -> f64 {
+    advice.speedup_at_most.unwrap_or(1.0)
+}
+
+/// The advice with the largest gain first.
+fn gain_first(advice: &mut [Advice]) {
+    advice.sort_by(|a, b| bound(b).total_cmp(&bound(a)));
+}
+
+/// The first one changes a number or what runs beside the job: says so if another one could gain more.
+fn say_why_first(advice: &mut [Advice]) {
+    let Some((first, rest)) = advice.split_first_mut() else { return };
+    if rest.iter().any(|other| bound(other) > bound(first)) {
+        first.why += "; it comes first because no code has to change";
+    }
+}
