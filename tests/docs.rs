@@ -3,7 +3,7 @@
 //!
 //! `UPDATE_DOCS=1 cargo test --test docs` rewrites the tables and the shown outputs that differ.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
 #[path = "support/looped.rs"]
 mod looped;
