@@ -124,11 +124,11 @@ thresholds! {
     LOST_WAIT = 0.10, "share", "a tenth of the loop is the least worth fixing; test programs lose less than 2% or more than 30% to waits for data";
     CLEARLY_LOST = 0.30, "share", "test programs in which this costs time lose at least as much";
     CERTAIN = 0.99, "confidence", "there may always be more than what could be seen";
-    LARGER_HALF = 0.50, "share", "what takes more than half is the cause";
+    LARGER_HALF = 0.50, "share", "what takes more than half of the loss is the cause";
     HARDLY = 0.05, "share", "within the sampling error of a window";
     /// GPU idle time below which nothing on the host can gain much.
     DEVICE_IDLE = 0.15, "share", "a GPU that is idle for less leaves at most 1.18× to gain on the host";
-    DEVICE_BUSY = 0.85, "share", "what is left is worth at most 1.18×";
+    DEVICE_BUSY = 0.85, "share", "a GPU that is busy for more leaves at most 1.18× to gain";
     ALWAYS_BUSY = 0.95, "share", "the rest is the gap between two steps";
     /// GPU idle time from which on the host is examined; between this and device_idle the loop is balanced.
     DRY = 0.22, "share", "a gain of 1.28× at most, shared by several causes; the GPU of host-bound test programs is idle for 40% or more";
@@ -145,9 +145,9 @@ thresholds! {
     HOST_WORK = 0.40, "share", "the loop of host-bound test programs works at least 50%, of those that wait for the GPU less than 30%";
     /// CPU share at which a thread is called busy.
     BUSY = 0.60, "share", "more busy than not, with room for measurement error";
-    CORES_FULL = 0.92, "share", "the rest is context switches and the kernel's own work";
+    CORES_FULL = 0.92, "share", "from here on the CPUs are full: the rest is context switches and the kernel's own work";
     /// Share of runnable time spent queueing.
-    RUN_DELAY = 0.25, "share", "the same work takes a third longer";
+    RUN_DELAY = 0.25, "share", "a thread that queues for this long takes a third longer for its work";
     /// Share of the loop's runnable time spent queueing.
     MAIN_RUN_DELAY = 0.15, "share", "queueing makes the loop itself 1.18× slower";
     CGROUP_THROTTLED = 0.15, "share of periods", "kernel Documentation/scheduler/sched-bwc.rst; occasional throttling of a burst stays below this";
