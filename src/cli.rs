@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValue, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::{Settings, is_said, parse_pid, parse_window};
@@ -288,7 +288,7 @@ pub struct RecordArgs {
     /// An existing file is refused without --force. A recording is JSON lines in zstd frames: `zstdcat FILE | jq` reads it.
     #[arg(short, long, value_name = "FILE|-")]
     pub output: PathBuf,
-    /// Remove directories from command lines, mounts and control groups, before you share the recording.
+    /// Remove the host name, and directories from command lines, mounts and control groups, before you share the recording.
     ///
     /// Other arguments stay, and so do the names of programs, disks, network interfaces and GPUs.
     #[arg(long = "anonymize", alias = "anonymise")]
@@ -329,6 +329,9 @@ pub struct ReportArgs {
     /// An existing file is refused without --force. The HTML is one file that loads nothing.
     #[arg(short, long, value_name = "FILE|-")]
     pub output: PathBuf,
+    /// Title of the report.
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub title: Option<String>,
 }
 
 /// `compare`.
@@ -338,9 +341,10 @@ pub struct CompareArgs {
     pub before: PathBuf,
     /// The run after.
     pub after: PathBuf,
-    /// Exit with 4 if steps take longer, and by this much as far as can be told.
+    /// Exit with 4 if steps take this much longer, with 5 if that is not certain.
     ///
-    /// They take longer if the whole 99% interval of the change is above 1%. Exits with 1 if the runs cannot be compared.
+    /// It exits with 4 if the whole 99% interval of the change is above the limit, with 0 if it is below, and with 5 if the limit
+    /// is inside, or if a run is too short for an interval. It exits with 1 if the runs cannot be compared.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub fail_if_slower: Option<f64>,
     /// Print JSON.

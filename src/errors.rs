@@ -22,8 +22,10 @@ impl ExitCode {
     pub const USAGE: Self = Self(2);
     /// No such process, or not allowed to see it.
     pub const NO_PROCESS: Self = Self(3);
-    /// `diagnose --fail-on` matched.
+    /// `diagnose --fail-on` matched, or `compare --fail-if-slower`.
     pub const FAIL_ON: Self = Self(4);
+    /// `compare --fail-if-slower` cannot tell.
+    pub const UNCLEAR: Self = Self(5);
 }
 
 /// An error that decides the exit code. Wrap it in context freely: [`exit_of`] finds it in the chain.

@@ -10,6 +10,7 @@ mod loop_time;
 mod packed;
 pub mod run;
 pub mod step_series;
+pub mod surroundings;
 pub mod timeline;
 pub mod totals;
 

@@ -10,6 +10,7 @@ pub mod demo;
 pub mod diagnosis;
 pub mod errors;
 pub mod fleet;
+pub mod foreground;
 mod heap;
 pub mod history;
 pub mod http;

@@ -3,6 +3,8 @@
 //! A signal that is ignored at the start stays ignored (`nohup`, a background job of a non-interactive shell): no code
 //! may install a handler for it. Programs started from here inherit that.
 
+pub mod unfinished;
+
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{
     Arc, LazyLock, Once, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
@@ -17,6 +19,8 @@ static IGNORED: OnceLock<u64> = OnceLock::new();
 static ASKED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 /// The signal that ends this process because a reader stalled; 0 for none.
 static CUT_SHORT: AtomicI32 = AtomicI32::new(0);
+/// Done once something listens to the signals that ask this process to end.
+static ASKED_FOR: Once = Once::new();
 /// PID of the program in `trainmon run`, whose end decides when this process ends; 0 without one.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 /// A signal came that was meant for the program in `trainmon run`.
@@ -77,8 +81,7 @@ pub fn is_ignored(signal: Signal) -> bool {
 
 /// Records that one of these signals has come, in addition to any other listener.
 pub fn remember(signals: &[Signal]) {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    ASKED_FOR.call_once(|| {
         for signal in signals {
             let number = signal.as_raw();
             // It can fail only for a signal that cannot be handled.

@@ -13,12 +13,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::foreground;
 use crate::signals;
 
 /// What a pipe that is ready is sure to accept: `PIPE_BUF` in pipe(7).
 const PIECE: usize = 4096;
 /// A stalled reader is waited for in steps of this length; signals are checked in between.
 const STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// The same in the background of a terminal that takes output only from the foreground: the kernel would stop the process, and
+/// again after each signal that it handles.
+const BACKGROUND_STEP: Duration = Duration::from_millis(100);
 /// After a signal, a reader gets this long to take what is left.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -98,6 +102,10 @@ pub fn write_whole(out: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
 
 /// Whether something can be written, or writing would fail. Waits a little for it.
 fn is_ready(out: BorrowedFd<'_>) -> io::Result<bool> {
+    if foreground::would_stop(out) {
+        std::thread::sleep(BACKGROUND_STEP);
+        return Ok(false);
+    }
     match poll(&mut [PollFd::from_borrowed_fd(out, PollFlags::OUT)], Some(&STEP)) {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::INTR) => Ok(false),

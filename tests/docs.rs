@@ -236,9 +236,15 @@ fn every_column_of_the_log_is_described() {
         ("## Columns of each GPU", "gpuN_", csv::GPU_COLUMNS),
         ("## The last column", "", csv::LAST_COLUMNS),
     ] {
-        let mut rows = vec!["| column | unit | what it is |".to_owned(), "|---|---|---|".to_owned()];
+        let mut rows = vec!["| column | type | unit | what it is |".to_owned(), "|---|---|---|---|".to_owned()];
         for column in columns {
-            rows.push(format!("| `{before}{}` | {} | {} |", column.name, column.unit, column.meaning));
+            let (kind, unit) = match (column.name, column.unit) {
+                ("timestamp", _) => ("time", "–"),
+                (_, "text") => ("text", "–"),
+                (_, "number") => ("number", "–"),
+                (_, unit) => ("number", unit),
+            };
+            rows.push(format!("| `{before}{}` | {kind} | {unit} | {} |", column.name, column.meaning));
         }
         check_table("docs/log.md", heading, &rows);
     }
@@ -407,4 +413,18 @@ fn the_architecture_page_says_how_to_add_things() {
     for recipe in ["add-a-source", "add-a-cause", "add-a-page", "add-an-option"] {
         assert!(headings.iter().any(|heading| heading == recipe), "{recipe}: {headings:?}");
     }
+}
+
+#[test]
+fn the_animation_shows_the_answer_where_it_stands_still_and_first() {
+    let picture = read("assets/screens/story.svg");
+    let scenes: Vec<&str> = picture.split("<g id=\"f").skip(1).collect();
+    let shown: Vec<_> = scenes.iter().filter(|scene| scene.contains("visibility=\"visible\"")).collect();
+    assert!(scenes.len() > 20 && shown.len() == 1, "{} of {} are shown without animation", shown.len(), scenes.len());
+    assert!(["% sure", ">▶<", "faster"].iter().all(|part| shown[0].contains(part)), "{}", shown[0]);
+    let number = shown[0].split('"').next().unwrap();
+    let first =
+        picture.find("{0%,0.00%{visibility:visible}").and_then(|at| picture[..at].rsplit_once("@keyframes k"));
+    assert_eq!(first.map(|(_, name)| name), Some(number), "the animation begins with the same scene");
+    assert!(picture.contains("@media(prefers-reduced-motion:reduce){g{animation:none!important}}"));
 }

@@ -2,14 +2,19 @@
 (() => {
   "use strict";
   const numbers = JSON.parse(document.getElementById("numbers").textContent);
-  if (typeof uPlot === "undefined" || !numbers.charts.length || numbers.times.length < 2) return;
+  if (typeof uPlot === "undefined" || !numbers.charts.length) return;
   const style = getComputedStyle(document.documentElement);
-  const color = (name) => style.getPropertyValue("--" + name).trim();
-  const first = numbers.times[0], last = numbers.times[numbers.times.length - 1];
+  const property = (name) => style.getPropertyValue("--" + name).trim();
+  const edges = numbers.edges, first = edges[0], last = edges[edges.length - 1];
+  const section = document.querySelector("figure").parentElement, band = section.querySelector(".band > div");
   const plots = [], shown = document.createElement("span");
   shown.setAttribute("role", "status");
+  // Room beside the plots: the same for all of them, and for the band of verdicts above.
+  const left = parseFloat(property("left")), right = parseFloat(property("right"));
   // The report's own clock, not the reader's.
-  const clock = (time, part) => new Date((time + numbers.offset) * 1000).toISOString().slice(...part);
+  const iso = (time) => new Date((time + numbers.offset) * 1000).toISOString();
+  const day = (time) => iso(time).slice(5, 10), days = day(first) !== day(last);
+  const clock = (time) => (days ? day(time) + " " : "") + iso(time).slice(11, 19);
   let busy = false;
 
   // Shows this stretch of time in every chart.
@@ -22,56 +27,70 @@
     busy = true;
     plots.forEach((plot) => plot.setScale("x", { min, max }));
     busy = false;
-    shown.textContent = "shown: " + clock(min, [11, 19]) + " to " + clock(max, [11, 19]);
+    band.style.width = 100 * (last - first) / (max - min) + "%";
+    band.style.marginLeft = -100 * (min - first) / (max - min) + "%";
+    shown.textContent = "shown: " + clock(min) + " to " + clock(max);
   };
   const range = () => { const { min, max } = plots[0].scales.x; return [min, max]; };
   const zoom = (factor) => { const [min, max] = range(), half = (max - min) / 2 * factor, at = (min + max) / 2; show(at - half, at + half); };
   const pan = (share) => { const [min, max] = range(), by = (max - min) * share; show(min + by, max + by); };
 
+  // Whole seconds, so that no two marks show the same time.
+  const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200].concat([1, 2, 5, 10, 30, 100].map((many) => many * 86400));
+  // The day is shown where it changes, and marks whose text would not fit have none.
+  const times = (self, marks, axis, space, step) => marks.map((mark, nth) => {
+    if (self.valToPos(mark, "x") > self.bbox.width / devicePixelRatio + right - 34) return "";
+    const time = step >= 86400 ? "" : iso(mark).slice(11, step < 60 ? 19 : 16);
+    return time + (days && (nth === 0 || day(mark) !== day(marks[nth - 1])) ? "\n" + day(mark) : "");
+  });
+
   numbers.charts.forEach((chart, place) => {
-    const figure = document.getElementById(chart.id);
+    const figure = document.getElementById(chart.id), isLast = place === numbers.charts.length - 1;
     const svg = figure.querySelector("svg");
-    const keys = [...figure.querySelectorAll(".key")];
+    const keys = [...figure.querySelectorAll(".key")].map((key) => key.lastChild), means = keys.map((key) => key.data);
     const caption = figure.querySelector("figcaption span"), about = caption.textContent;
-    const values = chart.series.map((series) => series.values);
+    // A column's value stands at its end; the first one also begins there.
+    const values = chart.series.map((series) => [series.values[0], ...series.values]);
     // In a stack each area begins at the sum of those below, and covers those above it.
     const drawn = chart.stacked
       ? values.map((own, nth) => own.map((value, at) => value === null ? null : values.slice(0, nth + 1).reduce((sum, below) => sum + below[at], 0)))
       : values;
-    const shown = chart.stacked ? drawn.map((_, nth) => drawn.length - 1 - nth) : drawn.map((_, nth) => nth);
-    const unit = chart.unit === "%" || chart.unit === "/s" ? chart.unit : " " + chart.unit;
+    const order = chart.stacked ? drawn.map((_, nth) => drawn.length - 1 - nth) : drawn.map((_, nth) => nth);
+    const unit = (chart.unit === "%" || chart.unit === "/s" ? "" : " ") + chart.unit;
+    const timeHeight = isLast ? (days ? 44 : 28) : 0;
     const plot = new uPlot({
-      width: figure.clientWidth, height: place === numbers.charts.length - 1 ? 138 : 110, tzDate: (time) => uPlot.tzDate(new Date((time + numbers.offset) * 1000), "Etc/UTC"),
-      cursor: { sync: { key: "time" }, drag: { x: true, y: false }, points: { show: !chart.stacked } },
+      width: figure.clientWidth, height: 106 + timeHeight, padding: [8, right, isLast ? 0 : 8, 0],
+      tzDate: (time) => uPlot.tzDate(new Date((time + numbers.offset) * 1000), "Etc/UTC"),
+      cursor: {
+        sync: { key: "time" }, drag: { x: true, y: false }, points: { show: !chart.stacked },
+        dataIdx: (self, series, near, time) => time > edges[near] && near < edges.length - 1 ? near + 1 : near,
+      },
       legend: { show: false },
       scales: { x: { time: true }, y: { range: [0, chart.top] } },
       axes: [
-        {
-          show: place === numbers.charts.length - 1, stroke: color("dim"), size: 28, grid: { show: false }, ticks: { stroke: color("rule") },
-          values: (_, marks, axis, space, step) => marks.map((mark) => step >= 86400 ? clock(mark, [5, 10]) : clock(mark, step < 60 ? [11, 19] : [11, 16])),
-        },
-        { stroke: color("dim"), size: 48, grid: { stroke: color("rule"), width: 1 }, ticks: { show: false }, values: (_, marks) => marks.map((mark) => chart.unit === "%" ? mark + unit : mark) },
+        { size: timeHeight, space: 76, incrs: steps, stroke: property("dim"), grid: { stroke: property("rule"), width: 1 }, ticks: { show: isLast, stroke: property("rule") }, values: isLast ? times : () => [] },
+        { size: left, splits: () => [0, chart.top / 2, chart.top], stroke: property("dim"), grid: { stroke: property("rule"), width: 1 }, ticks: { show: false }, values: (_, marks) => marks.map((mark) => (mark >= 10000 ? mark / 1000 + "k" : mark) + (chart.unit === "%" ? "%" : "")) },
       ],
-      series: [{}].concat(shown.map((nth, order) => ({
+      series: [{}].concat(order.map((nth, place) => ({
         label: chart.series[nth].name,
-        stroke: color(chart.series[nth].color),
+        stroke: property(chart.series[nth].color),
         width: chart.stacked ? 0 : 2,
-        fill: chart.stacked || order === 0 ? color(chart.series[nth].color) + (chart.stacked ? "" : "40") : undefined,
+        fill: chart.stacked || place === 0 ? property(chart.series[nth].color) + (chart.stacked ? "" : "40") : undefined,
         points: { show: false },
         paths: uPlot.paths.stepped({ align: -1 }),
       }))),
       hooks: {
         setScale: [(self, key) => { if (key === "x" && !busy) show(self.scales.x.min, self.scales.x.max); }],
         setCursor: [(self) => {
-          const at = self.cursor.idx;
-          caption.textContent = at == null ? about : clock(numbers.times[at], [11, 19]) + ":";
+          const at = self.cursor.idx == null ? null : self.cursor.idxs[1];
+          caption.textContent = at == null ? about : clock(edges[at]) + ":";
           chart.series.forEach((series, nth) => {
-            const value = at == null ? series.mean : series.values[at];
-            keys[nth].lastChild.data = series.name + " " + (value === null ? "–" : value + unit);
+            const value = at == null ? null : values[nth][at];
+            keys[nth].data = at == null ? means[nth] : series.name + " " + (value === null ? "–" : (chart.unit === "%" ? Math.round(value) : value) + unit);
           });
         }],
       },
-    }, [numbers.times].concat(shown.map((nth) => drawn[nth])), (self, ready) => { svg.replaceWith(self.root); ready(); });
+    }, [edges].concat(order.map((nth) => drawn[nth])), (self, ready) => { svg.replaceWith(self.root); ready(); });
     plot.root.tabIndex = 0;
     plot.root.setAttribute("role", "img");
     plot.root.setAttribute("aria-label", svg.getAttribute("aria-label") + "; arrow keys move, plus and minus zoom, 0 shows everything");
@@ -92,7 +111,9 @@
     bar.append(button);
   });
   bar.append("or drag over a chart; ", shown);
-  document.querySelector("figure").before(bar);
+  section.querySelector("figure").before(bar);
+  section.querySelector(".ends").remove();
+  section.classList.add("live");
   show(first, last);
   addEventListener("resize", () => plots.forEach((plot) => plot.setSize({ width: plot.root.parentElement.clientWidth, height: plot.height })));
   addEventListener("beforeprint", () => plots.forEach((plot) => plot.setSize({ width: 680, height: plot.height })));

@@ -79,7 +79,7 @@ pub const HELP: &[CommandHelp] = &[
         common: &["force"],
         examples: &[
             ("compare before.tmz after.tmz", "what changed, in a sentence and in tables"),
-            ("compare before.tmz after.tmz --fail-if-slower 5%", "in CI: exits with 4 if steps take 5% longer"),
+            ("compare before.tmz after.tmz --fail-if-slower 5%", "in CI: exits with 4 if 5% slower, 5 if unclear"),
             ("compare before.csv after.csv -o change.html", "logs, and a page to show"),
         ],
     },
@@ -186,7 +186,8 @@ pub const EXIT_STATUS: &[(&str, &str)] = &[
     ("1", "failed"),
     ("2", "bad usage"),
     ("3", "no such process, or no permission to read it"),
-    ("4", "diagnose --fail-on matched"),
+    ("4", "diagnose --fail-on matched, or compare --fail-if-slower"),
+    ("5", "compare --fail-if-slower cannot tell"),
 ];
 
 /// The command line, ready to parse. The help of a command lists its own options and the few common ones that it needs.

@@ -9,6 +9,7 @@ use crate::sample::{
     LocalsSample, ProcessId, ProcessRole, Sample, SamplePart, SourceId, SourceState, SourceStatus, Sources,
     StackWindow, StacksSample,
 };
+use crate::sources::gpu;
 
 /// A call that takes longer counts as hung, nanoseconds. NVML calls on a healthy driver take milliseconds; without
 /// persistence mode the first one takes up to a few seconds.
@@ -101,13 +102,17 @@ struct Calls {
 }
 
 impl Calls {
+    /// Whether the running call takes too long.
+    fn hangs(&self, now_ns: u64) -> bool {
+        self.since_ns.is_some_and(|since| now_ns.saturating_sub(since) > HUNG_NS)
+    }
+
     /// The state at `now_ns`, for ticks `interval_ns` apart.
     fn status(&self, now_ns: u64, interval_ns: u64) -> SourceStatus {
         let age_ns = now_ns.saturating_sub(self.read_ns);
-        let outstanding = self.since_ns.map(|since| now_ns.saturating_sub(since));
         let has_value = self.tick.is_some() && self.trouble.is_none();
         let mut status = match &self.trouble {
-            _ if outstanding.is_some_and(|waited| waited > HUNG_NS) => {
+            _ if self.hangs(now_ns) => {
                 SourceStatus::new(SourceState::Hung, "a call has not come back for more than 3 s")
             }
             Some(trouble) => trouble.clone(),
@@ -173,8 +178,11 @@ impl Values {
     /// The state of every source.
     pub fn sources(&self, now_ns: u64, interval_ns: u64) -> Sources {
         let mut sources = Sources::default();
-        for (status, calls) in sources.all_mut().into_iter().zip(&self.calls) {
+        for ((status, source), calls) in sources.all_mut().into_iter().zip(SourceId::ALL).zip(&self.calls) {
             *status = calls.status(now_ns, interval_ns);
+            if *source == SourceId::Gpu && calls.hangs(now_ns) {
+                *status = SourceStatus { age_ms: status.age_ms, ..gpu::hangs(HUNG_NS / 1_000_000_000) };
+            }
         }
         Sources { stacks: self.stacks.status.clone(), ..sources }
     }

@@ -9,6 +9,7 @@
 //!  tm-stacks   py-spy, one run after another, as often as needed
 //!  tm-hosts    the host's other processes, while they are shown
 //!  tm-outlook  how the run will go on, where jobs are followed for days
+//!  tm-software once, the versions of what the job runs on
 //!       │
 //!       ▼
 //!  Values: the latest value of each source, with its state (fresh, stale, hung, gone, absent, denied)
@@ -21,6 +22,7 @@ mod effort;
 mod latest;
 mod neighbours;
 mod outlook;
+mod software;
 mod stacks;
 mod threads;
 
@@ -250,18 +252,22 @@ fn addresses_left() -> Option<u64> {
     Some(limit.saturating_sub(pages.saturating_mul(rustix::param::page_size() as u64)))
 }
 
-/// Starts a source thread if enough address space is left for what all threads allocate: a failed allocation ends the
-/// program.
+/// Starts a source thread.
 fn spawn(
     name: &str,
     shared: &Arc<Shared>,
     watch: impl FnOnce(&Shared) + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    start_thread(name, move || watch(&shared))
+}
+
+/// Starts a thread if enough address space is left for what all threads allocate: a failed allocation ends the program.
+fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     if addresses_left().is_some_and(|left| left < HEADROOM) {
         return Err(io::ErrorKind::WouldBlock.into());
     }
-    let shared = Arc::clone(shared);
-    thread::Builder::new().name(name.into()).spawn(move || watch(&shared))
+    thread::Builder::new().name(name.into()).spawn(work)
 }
 
 /// Makes a pausing thread check the demand again.

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::software::SoftwareLookup;
 use super::{RETRY, Shared, spawn, stacks, why_no_thread};
 use crate::sample::{ConnectionsSample, SamplePart, SourceState, SourceStatus};
 use crate::sources::cgroup::{CgroupReader, allowed_cpus, physical_cores};
@@ -118,6 +119,7 @@ struct JobReaders<'a> {
     cgroup: CgroupReader,
     allowed_cpus: Vec<u16>,
     physical_cores: Option<u16>,
+    software: SoftwareLookup,
     /// How many times the job's processes had executed other programs.
     execs: u32,
 }
@@ -133,6 +135,7 @@ impl<'a> JobReaders<'a> {
             cgroup: CgroupReader::for_process(roots, shared.options.pid),
             allowed_cpus: Vec::new(),
             physical_cores: None,
+            software: SoftwareLookup::default(),
             execs: 0,
         }
     }
@@ -163,6 +166,7 @@ impl<'a> JobReaders<'a> {
         sample.cgroup = self.cgroup.read();
         sample.allowed_cpus.clone_from(&self.allowed_cpus);
         sample.physical_cores = self.physical_cores;
+        self.software.add_to(&mut sample, &roots.proc);
         let host = self.host.read(now_ns).map_err(|error| unreadable("/proc/stat", &error));
         let alive = sample.alive;
         let execs = sample.processes.iter().fold(0_u32, |sum, process| sum.wrapping_add(process.execs));

@@ -20,7 +20,8 @@ pub fn run(settings: &Settings, arguments: &CompareArgs) -> anyhow::Result<ExitC
     let format = arguments.output.as_deref().map(format).transpose()?;
     let [before, after] = [&arguments.before, &arguments.after].map(|path| whole_run::read(settings, path));
     let [before, after] = [before?, after?];
-    let comparison = Comparison::new(compared(&arguments.before, &before), compared(&arguments.after, &after));
+    let limit = arguments.fail_if_slower;
+    let comparison = Comparison::new(compared(&arguments.before, &before), compared(&arguments.after, &after), limit);
     match (&arguments.output, format) {
         (Some(path), Some(format)) => write(settings, &comparison, path, format)?,
         _ if arguments.json => {
@@ -30,10 +31,14 @@ pub fn run(settings: &Settings, arguments: &CompareArgs) -> anyhow::Result<ExitC
             print(text::comparison(&comparison, diagnose::style(settings, true)))?;
         }
     }
-    let Some(limit) = arguments.fail_if_slower else { return Ok(ExitCode::DONE) };
+    let Some(limit) = limit else { return Ok(ExitCode::DONE) };
     match comparison.is_slower_by(limit) {
-        Ok(true) => Ok(ExitCode::FAIL_ON),
-        Ok(false) => Ok(ExitCode::DONE),
+        Ok(Some(true)) => Ok(ExitCode::FAIL_ON),
+        Ok(Some(false)) => Ok(ExitCode::DONE),
+        Ok(None) => {
+            errors::note(&format!("--fail-if-slower: not certain: {}", comparison.summary()));
+            Ok(ExitCode::UNCLEAR)
+        }
         Err(why) => Err(Failure::failed(format!("--fail-if-slower: {why}")).into()),
     }
 }
@@ -64,7 +69,7 @@ fn write(
         }
     };
     if document::write(settings, "comparison", path, &bytes)? {
-        errors::note(&format!("comparison in {}: {}", path.display(), comparison.sentence()));
+        errors::note(&format!("comparison in {}: {}", path.display(), comparison.summary()));
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use crate::config::{DIAGNOSE_DURATION, Settings};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::{Class, Phase};
 use crate::errors::{self, ExitCode};
+use crate::foreground;
 use crate::jobs::session::{EndSignals, Session, block_on};
 use crate::outputs::text;
 use crate::pipeline::{Pipeline, Tick};
@@ -169,7 +170,10 @@ impl Progress {
 
     /// The line's start (CR) and what is right of the new text erased (EL, ECMA-48). A terminal that is gone shows nothing.
     fn rewrite(&mut self, line: &str) {
-        if let Some(out) = &mut self.out {
+        // In the background the line belongs to another program.
+        if let Some(out) = &mut self.out
+            && foreground::is_ours()
+        {
             let _ = out.write_all(format!("\r{line}\u{1b}[K").as_bytes());
         }
     }

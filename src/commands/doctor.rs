@@ -21,8 +21,10 @@ use crate::text::{named_enum, sanitise, wrap_hanging};
 use crate::tui::Theme;
 use crate::tui::theme::Depth;
 
-/// How long the driver may take to answer (seconds without persistence mode).
-const GPU_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long the driver may take to answer: seconds without persistence mode, and longer than the trial of its library.
+const GPU_TIMEOUT: Duration = Duration::from_secs(6);
+/// A driver that takes longer than this is not waited for in silence.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// No more of what the kernel's files say is repeated, characters: under another root they may hold anything.
 const DETAIL_MAX: usize = 600;
@@ -162,16 +164,16 @@ fn within<T: Send + 'static>(time_out: Duration, call: impl FnOnce() -> T + Send
         // The receiver may have stopped waiting.
         let _ = send.send(call());
     });
-    spawned.ok().and_then(|_| receive.recv_timeout(time_out).ok())
+    spawned.ok()?;
+    receive.recv_timeout(TELL_AFTER).ok().or_else(|| {
+        crate::errors::note("waiting for the NVIDIA driver (NVML)");
+        receive.recv_timeout(time_out.saturating_sub(TELL_AFTER)).ok()
+    })
 }
 
 fn nvml(answer: Option<Result<GpuSample, SourceStatus>>) -> Told {
     match answer {
-        None => fixed(
-            State::Hung,
-            format!("the driver did not answer within {} s", GPU_TIMEOUT.as_secs()),
-            "look for Xid errors: sudo dmesg | grep Xid; everything else works without the driver",
-        ),
+        None => with_status(State::Hung, &crate::sources::gpu::hangs(GPU_TIMEOUT.as_secs())),
         Some(Ok(gpus)) if gpus.devices.is_empty() => told(State::Absent, "the driver reports no GPU"),
         Some(Ok(gpus)) => {
             let driver = gpus.driver.map(|driver| format!("driver {driver}; ")).unwrap_or_default();

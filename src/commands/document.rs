@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::config::Settings;
 use crate::errors::Failure;
-use crate::outputs::log::LogOut;
+use crate::outputs::whole_file::WholeFile;
 
 /// A format, by the ending of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,9 @@ impl DocumentFormat {
 
 /// Writes the document, and gives whether it went into a file. Only now: an error before leaves no empty file.
 pub fn write(settings: &Settings, what: &'static str, path: &Path, text: &[u8]) -> anyhow::Result<bool> {
-    let mut out = LogOut::open(what, path, settings.call.existing())?;
+    let mut out = WholeFile::create(what, path, settings.call.existing())?;
     out.write_all(text).map_err(|error| out.cannot_write(error))?;
-    Ok(!out.is_stdout())
+    let is_file = !out.is_stdout();
+    out.finish()?;
+    Ok(is_file)
 }

@@ -20,6 +20,7 @@ use crate::http::token::Token;
 use crate::jobs::JobKey;
 use crate::jobs::followed::{Followed, FollowedJobs};
 use crate::jobs::session::{EndSignals, Reopening, block_on};
+use crate::outputs::log::explain;
 use crate::outputs::metrics::{self, ExportedMachine, FollowedJob, JobCounters, OPEN_METRICS, OwnProcess};
 use crate::pipeline::Tick;
 use crate::rates::frame::GpuRates;
@@ -327,9 +328,7 @@ impl TextFile {
             file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
             file.persist(&self.path).map_err(|error| error.error)
         };
-        let fix = || format!("; is {} a directory that you may write to?", self.folder.display());
-        write()
-            .map_err(|error| Failure::failed(format!("cannot write {}: {error}{}", self.path.display(), fix())))?;
+        write().map_err(|error| anyhow::anyhow!(explain("metrics", &self.path, &error)))?;
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use anyhow::Context;
 use tokio::task::JoinSet;
 
 use super::export::{text_of, token};
+use super::live::say_what_to_do;
 use crate::cli::FleetArgs;
 use crate::config::Settings;
 use crate::errors::{ExitCode, Failure};
@@ -17,6 +18,7 @@ use crate::fleet::Fleet;
 use crate::fleet::answer::{self, AnswerError, Answered};
 use crate::fleet::join::Answers;
 use crate::fleet::query::FleetQuery;
+use crate::foreground;
 use crate::http::client::{Client, Connection, PATIENCE};
 use crate::http::tls;
 use crate::jobs::session::block_on;
@@ -33,6 +35,9 @@ const AUTHORITIES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/
 pub fn run(settings: &Settings, arguments: &FleetArgs) -> anyhow::Result<ExitCode> {
     let asker = Asker::new(arguments)?;
     let print = arguments.once || arguments.json || !std::io::stdout().is_terminal();
+    if !print {
+        foreground::wait(say_what_to_do).map_err(|error| Failure::usage(format!("{error}: use --once")))?;
+    }
     block_on(async {
         if !print {
             return screen::run(settings, asker).await;

@@ -1,5 +1,6 @@
 //! `trainmon import`: a recording of what other tools recorded.
 
+use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -10,11 +11,12 @@ use crate::config::Settings;
 use crate::errors::{self, ExitCode};
 use crate::imports::merge::Merge;
 use crate::imports::{self, ImportContext, ImportFormat, Imported};
-use crate::outputs::log::{LogOut, write_error};
 use crate::outputs::recording::Recorder;
+use crate::outputs::whole_file::{WholeFile, cannot_write};
 use crate::sample::recording::{Header, SCHEMA};
 use crate::sources::regular_file;
 use crate::text::secrets;
+use crate::tui::labels::counted;
 use crate::zone;
 
 /// Reads the files and writes the recording.
@@ -32,16 +34,25 @@ pub fn run(settings: &Settings, arguments: &ImportArgs) -> anyhow::Result<ExitCo
     let header = header(&merge, &names.join(", "));
     // Only now: an error before leaves no empty file.
     let path = &arguments.output;
-    let out = LogOut::open("recording", path, settings.call.existing())?;
-    let mut recorder = Recorder::new(out, &header).map_err(|error| write_error("recording", path, error))?;
+    let out = WholeFile::create("recording", path, settings.call.existing())?;
+    let mut recorder = Recorder::new(out, &header).map_err(|error| cannot_write("recording", path, error))?;
     for sample in merge.samples() {
-        recorder.write(&sample).map_err(|error| recorder.out.cannot_write(error))?;
+        recorder.write(&sample).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => {
+                anyhow::anyhow!(
+                    "import {}: they say more of one moment than a recording holds (8 MiB)",
+                    names.join(", ")
+                )
+            }
+            _ => recorder.out.cannot_write(error),
+        })?;
     }
     recorder.flush().map_err(|error| recorder.out.cannot_write(error))?;
-    if !recorder.out.is_stdout() {
-        let counts = (recorder.samples, recorder.elsewhere);
-        let size = format!(" ({} KiB)", recorder.bytes.div_ceil(1024));
-        errors::note(&super::written(&recorder.out, ["sample", "samples", "written"], counts, &size));
+    let is_stdout = recorder.out.is_stdout();
+    let size = recorder.out.finish()?.div_ceil(1024);
+    if !is_stdout {
+        let samples = counted(recorder.samples, "sample", "samples");
+        errors::note(&format!("{samples} in {} ({size} KiB)", path.display()));
     }
     Ok(ExitCode::DONE)
 }

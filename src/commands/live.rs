@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::{LastMoment, attach_options, screen};
 use crate::config::Settings;
-use crate::errors::{ExitCode, Failure};
+use crate::errors::{self, ExitCode, Failure};
+use crate::foreground;
 use crate::jobs::session::{EndSignals, Session, block_on};
 use crate::tui::terminal;
 
@@ -19,6 +20,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     match super::pick::certain(settings) {
         Ok(pid) => attach(settings, pid),
         Err(_) => {
+            terminal_or("trainmon diagnose PID` or `trainmon PID --log -")?;
             block_on(async { screen::live(super::pick_screen::run(settings).await?, settings, None).await })?;
             Ok(ExitCode::DONE)
         }
@@ -51,11 +53,22 @@ pub fn watch(settings: &Settings, pid: u32, simulated: Option<&Path>) -> anyhow:
     block_on(async { screen::live(Session::attach(options)?, settings, None).await })
 }
 
-/// Refuses to draw where there is no terminal, and names the command that does without one.
+/// Refuses to draw where there is no terminal, and names the command that does without one. In the background the process stops
+/// until it is in the foreground: call it before anything is started.
 pub fn terminal_or(instead: &str) -> Result<(), Failure> {
-    if is_terminal() {
-        return terminal::check_size().map_err(|error| Failure::failed(error.to_string()));
+    let usage = |why: &str| Failure::usage(format!("{why}: use `{instead}`"));
+    if !is_terminal() {
+        return Err(usage(if is_dumb() {
+            "TERM=dumb cannot show the screen"
+        } else {
+            "the screen needs a terminal"
+        }));
     }
-    let why = if is_dumb() { "TERM=dumb cannot show the screen" } else { "the screen needs a terminal" };
-    Err(Failure::usage(format!("{why}: use `{instead}`")))
+    foreground::wait(say_what_to_do).map_err(|error| usage(&error.to_string()))?;
+    terminal::check_size().map_err(|error| Failure::failed(error.to_string()))
+}
+
+/// What brings the screen to the foreground.
+pub fn say_what_to_do() {
+    errors::note("in the background: type fg to see the screen, or use timeout --foreground");
 }

@@ -45,6 +45,7 @@ use crate::jobs::candidates::scan::Places;
 use crate::jobs::followed::FollowedJobs;
 use crate::jobs::session::{self, EndSignals, Reopening, Session};
 use crate::outputs::log::LogOut;
+use crate::outputs::whole_file::cannot_write;
 use crate::pipeline::Tick;
 use crate::rates::RatesOptions;
 use crate::rates::frame::Frame;
@@ -110,7 +111,8 @@ async fn each_tick(
 
 /// Prints what a command was asked for.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> anyhow::Result<ExitCode> {
-    Stream::stdout()?.write_all(text.as_ref())?;
+    let written = Stream::stdout().and_then(|mut stdout| stdout.write_all(text.as_ref()));
+    written.map_err(|error| cannot_write("", Path::new("-"), error))?;
     Ok(ExitCode::DONE)
 }
 

@@ -1,5 +1,6 @@
 //! `trainmon record`: every sample into a file, without a screen.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::cli::RecordArgs;
@@ -61,7 +62,12 @@ async fn watch(
             }
         };
         last = Some(tick);
-        written.map_err(|error| recorder.out.cannot_write(error))
+        written.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => {
+                anyhow::anyhow!("recording {}: {error}; record with a shorter --interval", path.display())
+            }
+            _ => recorder.out.cannot_write(error),
+        })
     })
     .await?;
     if recorder.has_pending() {

@@ -14,7 +14,8 @@ pub fn run(settings: &Settings, arguments: &ReportArgs) -> anyhow::Result<ExitCo
     let path = &arguments.output;
     let format = DocumentFormat::of_path("report", path, &[DocumentFormat::Html, DocumentFormat::Markdown])?;
     let ReadRun { run, header, note } = whole_run::read(settings, &arguments.file)?;
-    let report = RunReport { run: &run, header: &header, note, zone: zone::local(), price: settings.price.clone() };
+    let (zone, price, title) = (zone::local(), settings.price.clone(), arguments.title.clone());
+    let report = RunReport { run: &run, header: &header, note, zone, price, title };
     let text = if format == DocumentFormat::Html { html::html(&report) } else { markdown::run(&report) };
     if document::write(settings, "report", path, text.as_bytes())? {
         errors::note(&format!("report in {} ({} KiB)", path.display(), text.len().div_ceil(1024)));

@@ -27,6 +27,9 @@ use crate::{text, zone};
 /// How much of a recording can be gone back to: a day, packed.
 const RECORDING: Limits = Limits { span: Duration::from_secs(26 * 3600), bytes: 256 << 20 };
 
+/// Narrowest terminal that gets a summary.
+const SUMMARY_WIDTH: usize = 20;
+
 /// Shows a job until the user leaves the screen, with what the program writes to `output`. When the target ends the screen stays.
 /// Gives the job's last moment.
 pub(super) async fn live(
@@ -231,9 +234,13 @@ impl screen_loop::Screen for JobScreen<'_> {
     }
 }
 
-/// The last verdict of each job with its run summed up, in lines of at most `width` cells: what stays in the scrollback.
+/// The last verdict of each job with its run summed up, in lines of at most `width` cells: what stays in the scrollback. A terminal
+/// too narrow for words gets nothing.
 fn what_was_learned(app: &App, price: Option<&Price>, width: usize, ascii: bool) -> Vec<String> {
     let mut lines = Vec::new();
+    if width < SUMMARY_WIDTH {
+        return lines;
+    }
     let zone = zone::local();
     for job in app.jobs() {
         let Some(verdict) = job.latest_verdict() else { continue };

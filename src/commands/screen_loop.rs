@@ -13,8 +13,12 @@ use tokio_stream::StreamExt;
 
 use crate::collector::why_no_thread;
 use crate::errors::Failure;
+use crate::foreground;
 use crate::jobs::session::EndSignals;
 use crate::tui::{Effect, Message, Terminal, terminal};
+
+/// How often to look in the background whether trainmon is in the foreground again: a shell does not always send SIGCONT.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// What the loop drives.
 pub(super) trait Screen {
@@ -50,30 +54,47 @@ pub(super) async fn run<S: Screen>(
     // Opens the terminal for reading. Without it a stream of events does so, and panics (crossterm 0.29) where the terminal
     // has gone meanwhile.
     crossterm::event::poll(Duration::ZERO)?;
-    let mut events = EventStream::new();
+    let mut events = None;
     let mut screen = make(terminal.size());
     terminal.draw(|buffer| screen.draw(buffer))?;
     loop {
         // Signals are heard by the runtime, which must have its turn while keys or ticks come faster than they are drawn.
         tokio::task::yield_now().await;
+        let was_held = terminal.is_held();
+        if was_held {
+            events.get_or_insert_with(EventStream::new);
+        } else {
+            // The stream's own thread must not read what is typed for others.
+            events = None;
+        }
         let mut effects = Vec::new();
-        let messages = tokio::select! {
+        // The size that the terminal is drawn with: what it claims may be absurd.
+        let resized = |terminal: &Terminal| Message::Resize(terminal.size().0, terminal.size().1);
+        let mut messages = tokio::select! {
             biased;
             () = ending.signalled() => vec![Message::Quit],
             _ = continued.recv() => {
                 terminal.resumed()?;
                 effects.push(Effect::Repaint);
-                Vec::new()
+                vec![resized(&terminal)]
             }
-            event = events.next() => match event {
-                // The size that the terminal is drawn with: what it claims may be absurd.
-                Some(Ok(Event::Resize(..))) => vec![Message::Resize(terminal.size().0, terminal.size().1)],
+            event = next_event(events.as_mut()) => match event {
+                Some(Ok(Event::Resize(..))) => vec![resized(&terminal)],
                 Some(Ok(event)) => Message::from_event(event).into_iter().collect(),
+                // In the background nothing can be read.
+                Some(Err(_)) | None if !foreground::is_ours() => Vec::new(),
                 // The terminal has gone.
                 Some(Err(_)) | None => vec![Message::Quit],
             },
             messages = screen.next() => messages,
+            () = tokio::time::sleep(LOOK_AGAIN), if !was_held => Vec::new(),
         };
+        match terminal.settle()? {
+            true if !was_held => messages.push(resized(&terminal)),
+            // It would wait in vain for the foreground.
+            false if !foreground::has_shell() => messages.push(Message::Quit),
+            _ => {}
+        }
         effects.extend(messages.into_iter().flat_map(|message| screen.update(message)));
         let mut next = 0;
         while let Some(effect) = effects.get(next).cloned() {
@@ -83,9 +104,8 @@ pub(super) async fn run<S: Screen>(
                 Effect::Repaint => terminal.repaint(),
                 Effect::Suspend => {
                     // The stream's own thread must not read the shell's input meanwhile.
-                    drop(events);
+                    events = None;
                     terminal.suspend()?;
-                    events = EventStream::new();
                 }
                 Effect::Copy(text) => unless_stalled(terminal.copy(&text))?,
                 Effect::Mouse(on) => unless_stalled(terminal.mouse(on))?,
@@ -98,6 +118,14 @@ pub(super) async fn run<S: Screen>(
         if !effects.is_empty() {
             terminal.draw(|buffer| screen.draw(buffer))?;
         }
+    }
+}
+
+/// The next key, click or change of size; never one in the background. Cancel safe.
+async fn next_event(events: Option<&mut EventStream>) -> Option<io::Result<Event>> {
+    match events {
+        Some(events) => events.next().await,
+        None => std::future::pending().await,
     }
 }
 

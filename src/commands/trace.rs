@@ -10,10 +10,10 @@ use crate::cli::TraceArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode, Failure};
 use crate::imports::torch_trace;
-use crate::outputs::log::write_error;
 use crate::outputs::trace::TraceWriter;
 use crate::outputs::trace::out::TraceOut;
 use crate::outputs::trace::profile::Profile;
+use crate::outputs::whole_file;
 use crate::pipeline::Pipeline;
 use crate::sources::recording::Recording;
 use crate::sources::regular_file;
@@ -40,7 +40,7 @@ pub fn run(settings: &Settings, arguments: &TraceArgs) -> anyhow::Result<ExitCod
     let mut pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
     let profile = arguments.torch_profile.as_deref().map(read_profile).transpose()?;
     let (mut writer, mut damage) = (None, None);
-    let cannot = |error| write_error("trace", path, error);
+    let cannot = |error| whole_file::cannot_write("trace", path, error);
     for sample in recording.by_ref() {
         match sample {
             Ok(sample) => {
@@ -64,8 +64,9 @@ pub fn run(settings: &Settings, arguments: &TraceArgs) -> anyhow::Result<ExitCod
         }
     }
     let out = writer.finish().and_then(TraceOut::finish).map_err(cannot)?;
-    if !out.is_stdout() {
-        let size = out.length().div_ceil(1024);
+    let is_stdout = out.is_stdout();
+    let size = out.finish()?.div_ceil(1024);
+    if !is_stdout {
         errors::note(&format!("trace in {} ({size} KiB): open it at https://ui.perfetto.dev", path.display()));
     }
     Ok(ExitCode::DONE)

@@ -274,20 +274,20 @@ impl Steps {
 
 /// A time-weighted mean over the frames that have the number.
 #[derive(Debug, Clone, Copy, Default)]
-struct WeightedMean {
+pub(super) struct WeightedMean {
     sum: f64,
     weight: f64,
 }
 
 impl WeightedMean {
-    fn add(&mut self, value: Option<f64>, weight: f64) {
+    pub fn add(&mut self, value: Option<f64>, weight: f64) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.sum += value * weight;
             self.weight += weight;
         }
     }
 
-    fn get(self) -> Option<f64> {
+    pub fn get(self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.sum / self.weight)
     }
 }

@@ -57,7 +57,14 @@ fn without_loop(window: &Features) -> Option<Judgement> {
         return None;
     }
     let gpu = window.gpu.as_ref();
-    let busy = gpu.map(|gpu| format!("the GPU is busy {} of the time, but ", percent(gpu.busy))).unwrap_or_default();
+    let busy = gpu.map(|gpu| {
+        let subject = match gpu.users.len() {
+            0 | 1 => "the GPU is".to_owned(),
+            several => format!("the {several} GPUs are"),
+        };
+        format!("on average {subject} busy {} of the time, but ", percent(gpu.busy))
+    });
+    let busy = busy.unwrap_or_default();
     let judgement = Judgement::state(Phase::Unknown, Class::Unknown, 0.0).doubt(format!(
         "{busy}the imported files do not show what the training loop does: import a trace of it too, or watch it with `trainmon \
          record --pid PID -o run.tmz`"

@@ -100,7 +100,9 @@ pub(super) fn ranks(frames: &[&Frame], stacks: &StackSums) -> Vec<(ProcessId, Ra
         let RankSeen { id, place, main, collectives, .. } = seen;
         let rank = place.map(|place| place.rank);
         let most = main.stacks.and_then(|stacks| stacks.hottest.into_iter().next());
-        (id, Rank { pid: id.pid, rank, shares: main.shares, collectives, straggler: late == Some(at), at: most })
+        let steps_per_s = steps_per_s(frames, id);
+        let straggler = late == Some(at);
+        (id, Rank { pid: id.pid, rank, shares: main.shares, collectives, steps_per_s, straggler, at: most })
     };
     ranks.into_iter().enumerate().map(rank).collect()
 }
@@ -123,6 +125,17 @@ pub struct GpuLoad {
     pub held_down: bool,
     /// Its power as a share of its limit.
     pub power: Option<f64>,
+}
+
+/// Steps per second of a rank's loop: by the batches that it requests, or by its own variable.
+fn steps_per_s(frames: &[&Frame], id: ProcessId) -> Option<f64> {
+    let seen =
+        || frames.iter().filter_map(|frame| Some((frame.trainers.iter().find(|of| of.id == id)?, frame.seconds)));
+    let counted = seen().filter_map(|(trainer, seconds)| Some((trainer.steps? as f64, seconds)));
+    let (steps, seconds) = counted.fold((0.0, 0.0), |sum, (steps, seconds)| (sum.0 + steps, sum.1 + seconds));
+    let by_variable =
+        || seen().filter_map(|(trainer, _)| trainer.counted.as_ref()).next_back().map(|counted| counted.per_s);
+    if steps > 0.0 && seconds > 0.0 { Some(steps / seconds) } else { by_variable() }
 }
 
 /// The share of its time that each rank waits for others, or may.
@@ -173,7 +186,7 @@ fn collectives(stacks: &StackSums, rank: ProcessId) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rates::frame::GpuRates;
+    use crate::rates::frame::{CountedSteps, GpuRates};
 
     fn frame(others: &[f64]) -> Frame {
         let trainers = others.iter().zip(10..).map(|(other, pid)| TrainerRates {
@@ -191,6 +204,21 @@ mod tests {
         let ranks = ranks(&[&frame], &StackSums::default());
         assert_eq!(straggler(&ranks).unwrap().pid, 11);
         assert_eq!(ranks.iter().filter(|(_, rank)| rank.straggler).count(), 1);
+    }
+
+    #[test]
+    fn each_rank_has_its_own_steps() {
+        let at = |requested: [Option<u64>; 3]| {
+            let mut frame = frame(&[0.4, 0.4, 0.4]);
+            frame.trainers.iter_mut().zip(requested).for_each(|(trainer, steps)| trainer.steps = steps);
+            let counted = CountedSteps { per_s: 7.5, variable: "step".into(), place: None };
+            frame.trainers.iter_mut().skip(1).for_each(|trainer| trainer.counted = Some(counted.clone()));
+            frame
+        };
+        let frames = [at([Some(3), None, None]), at([Some(6), None, Some(0)])];
+        let ranks = ranks(&frames.iter().collect::<Vec<_>>(), &StackSums::default());
+        let steps: Vec<_> = ranks.iter().map(|(_, rank)| rank.steps_per_s).collect();
+        assert_eq!(steps, [Some(4.5), Some(7.5), Some(7.5)]);
     }
 
     /// The device of the rank at this place.

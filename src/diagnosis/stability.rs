@@ -15,7 +15,7 @@ use super::causes::{Cause, Judgement, Known};
 use super::class::{Class, Phase};
 use super::clean::cleaned;
 use super::culprits::Culprit;
-use super::features::{Features, LoopStacks};
+use super::features::{Features, LoopStacks, WeightedMean};
 use super::load::Load;
 use super::mix::Mix;
 use super::restarts::Restarts;
@@ -69,6 +69,8 @@ pub struct Diagnosis {
     known: Known,
     /// Frames in which a GPU of the job was in use.
     gpu_used: u32,
+    /// Use of the GPUs over all frames without a job, percent.
+    gpu_alone: WeightedMean,
     steps: Option<u64>,
     restarts: Restarts,
     first_verdict_s: Option<f64>,
@@ -202,11 +204,11 @@ impl Diagnosis {
         if whole {
             self.regime_ns = 0;
         }
-        let long = if whole || long_s > LONG_S {
+        let long = self.averaged(if whole || long_s > LONG_S {
             Features::from_frames(&self.frames(recent.clone(), last, long_s), &stacks, only)
         } else {
             long
-        };
+        });
         self.known.has_stepped |= long.is_stepping() || steps_by_stacks(&long, only.is_some());
         self.known.has_trained |= long.loop_stacks().is_some_and(LoopStacks::trains);
         let judged = decision::judge(&long, self.known);
@@ -227,6 +229,15 @@ impl Diagnosis {
         cleaned(verdict)
     }
 
+    /// The numbers of a window; where nothing but GPUs is known, with their use over all frames.
+    fn averaged(&self, mut window: Features) -> Features {
+        let alone = window.unwatched && window.main.is_none();
+        if let (true, Some(gpu), Some(pct)) = (alone, &mut window.gpu, self.gpu_alone.get()) {
+            gpu.average(pct / 100.0);
+        }
+        window
+    }
+
     /// The full current verdict, for a window that ends at `now_ns`.
     fn tell(&mut self, long: &Features, ranks: Vec<Rank>, sample: &Sample, now_ns: u64, observed_s: f64) -> Verdict {
         let standing = self.standing.clone().unwrap_or_default();
@@ -235,6 +246,11 @@ impl Diagnosis {
         }
         let mut verdict = compose::verdict(&self.context, &standing, long, sample);
         verdict.ranks = ranks;
+        // The verdict is that of the late rank: one split of its time, wherever it is shown.
+        let late = verdict.ranks.iter_mut().find(|rank| rank.straggler);
+        if let Some((late, shares)) = late.zip(verdict.shares) {
+            late.shares = shares;
+        }
         if standing.cause.is_some() {
             name_straggler(&mut verdict);
         }
@@ -327,7 +343,11 @@ impl Diagnosis {
             self.known.has_stepped |= trainer.wait_lengths_s.len() >= 2 && !frame.workers.is_empty();
         }
         self.known.restarts = self.restarts.count(frame, self.begun_ns == Some(frame.monotonic_ns));
-        let use_pct = frame.gpus.iter().filter(|gpu| gpu.attached).filter_map(|gpu| gpu.job_utilization_pct);
+        let attached = || frame.gpus.iter().filter(|gpu| gpu.attached);
+        if frame.unwatched {
+            attached().for_each(|gpu| self.gpu_alone.add(gpu.utilization_pct, frame.seconds));
+        }
+        let use_pct = attached().filter_map(|gpu| gpu.job_utilization_pct);
         let used = use_pct.fold(0.0, f64::max) / 100.0 >= DEVICE_UNUSED;
         self.gpu_used = self.gpu_used.saturating_add(u32::from(used));
         self.known.has_stepped |= self.gpu_used >= STEPPING;

@@ -205,6 +205,9 @@ pub struct Rank {
     pub shares: TimeSplit,
     /// Share of its time in collectives, if stacks were read.
     pub collectives: Option<f64>,
+    /// Steps per second, if its steps are counted.
+    #[serde(default)]
+    pub steps_per_s: Option<f64>,
     /// The other ranks wait for this one.
     pub straggler: bool,
     /// Its hottest line of code, if stacks were read.

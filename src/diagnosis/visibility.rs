@@ -129,6 +129,11 @@ impl Visibility {
             );
             self.miss(Subject::Descriptors, &why, fix);
         }
+        if unwatched.reopened == 0 && unwatched.waits == 0 && unwatched.room_for_waits > 0 {
+            let threads = counted(unwatched.room_for_waits, "thread", "threads");
+            let why = format!("cannot sample what more than {threads} of the job wait for: {reason}");
+            self.miss(Subject::Descriptors, &why, fix);
+        }
         if unwatched.threads > 0 {
             let all = job.processes.iter().map(|process| u64::from(process.thread_count)).sum::<u64>();
             let (left_out, most) = (unwatched.threads, unwatched.most_threads);

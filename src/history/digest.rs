@@ -17,7 +17,7 @@ use crate::pipeline::{Tick, same_cause};
 use crate::rates::Frame;
 
 /// Changes with what a digest holds. Every digest begins with it and the version of trainmon.
-const DIGEST_FORMAT: u32 = 1;
+const DIGEST_FORMAT: u32 = 2;
 /// More classes and causes than there are: a digest with more verdicts is not trainmon's.
 const VERDICTS: usize = 500;
 

@@ -1,5 +1,7 @@
 //! Where a run ran, as far as it is known: what a report lists, and what two runs must share to be compared.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::pipeline::Tick;
@@ -17,9 +19,17 @@ pub struct EnvironmentGpu {
     pub simulated: bool,
 }
 
-/// The machine, as it was at the newest tick.
+/// The machine and what the job runs on, as they were at the newest tick.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
+    /// Name of the machine.
+    pub host: Option<String>,
+    /// Model of its CPUs.
+    pub cpu_model: Option<String>,
+    /// Version of Python.
+    pub python: Option<String>,
+    /// Version of torch.
+    pub torch: Option<String>,
     /// The job's GPUs.
     pub gpus: Vec<EnvironmentGpu>,
     /// Version of the GPU driver.
@@ -48,6 +58,15 @@ impl Environment {
             .collect();
         if !gpus.is_empty() {
             self.gpus = gpus;
+        }
+        let owned = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
+        if let Some(host) = &sample.host {
+            keep(&mut self.host, owned(&host.name));
+            keep(&mut self.cpu_model, owned(&host.cpu_model));
+        }
+        if let Some(job) = &sample.job {
+            keep(&mut self.python, owned(&job.software.python));
+            keep(&mut self.torch, owned(&job.software.torch));
         }
         keep(&mut self.driver, sample.gpus.as_ref().and_then(|gpus| Some(gpus.driver.as_deref()?.to_owned())));
         keep(&mut self.cpus_allowed, frame.job.cpus_allowed);

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::surroundings::Surroundings;
 use super::timeline::{Compact, TimelinePoint};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::Phase;
@@ -45,6 +46,8 @@ pub struct Interval {
     pub gpus: u32,
     /// Their power together, W.
     pub power_w: Compact,
+    /// What else the machine did.
+    pub surroundings: Surroundings,
 }
 
 impl Interval {
@@ -62,6 +65,7 @@ impl Interval {
             workers: u32::try_from(frame.workers.len()).unwrap_or(u32::MAX),
             gpus: u32::try_from(ours().count()).unwrap_or(u32::MAX),
             power_w: Compact::new(ours().filter_map(|gpu| gpu.power_w).reduce(|a, b| a + b)),
+            surroundings: Surroundings::of_frame(frame),
         }
     }
 

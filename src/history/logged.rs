@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::environment::{Environment, EnvironmentGpu};
 use super::interval::{Interval, WatchedTime};
 use super::run::WholeRun;
+use super::surroundings::Surroundings;
 use super::timeline::{Compact, GPUS, Percent, TimelinePoint};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
@@ -75,6 +76,7 @@ impl LoggedRun {
             workers,
             gpus: u32::try_from(gpus).unwrap_or(0),
             power_w: Compact::new(row.number("gpu_power_w")),
+            surroundings: Surroundings::of_row(row),
         }
     }
 
@@ -87,6 +89,8 @@ impl LoggedRun {
                 of_gpu(gpu, part).zip(of_gpu(gpu, whole)).filter(|of| of.1 > 0.0).map(|of| 100.0 * of.0 / of.1)
             }))
         };
+        let each = |column: &'static str| (0..GPUS).filter_map(move |gpu| of_gpu(gpu, column));
+        let sum_mib = |column| Compact::new(each(column).reduce(|a, b| a + b).map(|mib| mib * MIB));
         let job = row.number("job_cpu_pct").zip(row.number("cpus_allowed")).filter(|(_, cpus)| *cpus > 0.0);
         let read = row.number("job_read_mib_s").or_else(|| row.number("disk_read_mib_s"));
         TimelinePoint {
@@ -98,6 +102,10 @@ impl LoggedRun {
             gpu: of("gpu_util_pct"),
             gpu_memory: Compact::new(part("mem_used_mib", "mem_total_mib")),
             gpu_power: Compact::new(part("power_w", "power_limit_w")),
+            gpu_temperature: Compact::new(each("temp_c").reduce(f64::max)),
+            gpu_clock: Compact::new(mean(each("sm_clock_mhz").map(Some))),
+            pcie_rx: sum_mib("pcie_rx_mib_s"),
+            pcie_tx: sum_mib("pcie_tx_mib_s"),
             cpu: of("cpu_util_pct"),
             cpu_job: Compact::new(job.map(|(pct, cpus)| pct / cpus)),
             run_delay: of("run_delay_pct"),

@@ -10,6 +10,7 @@ use super::environment::Environment;
 use super::interval::{Interval, WatchedTime};
 use super::loop_time::LoopTime;
 use super::step_series::StepSeries;
+use super::surroundings::SurroundingsSum;
 use super::timeline::{Timeline, TimelinePoint, TimelineWindow};
 use super::totals::Totals;
 use crate::diagnosis::Verdict;
@@ -57,6 +58,8 @@ pub struct WholeRun {
     pub began_unix_ms: Option<i64>,
     /// Its steps over time.
     pub steps: StepSeries,
+    /// What else the machine did.
+    pub surroundings: SurroundingsSum,
     phases_s: [f64; Phase::COUNT],
     timeline: Timeline,
     loop_time: LoopTime,
@@ -75,6 +78,7 @@ impl Default for WholeRun {
             most_workers: 0,
             began_unix_ms: None,
             steps: StepSeries::default(),
+            surroundings: SurroundingsSum::default(),
             phases_s: [0.0; Phase::COUNT],
             timeline: Timeline::new(LIMITS),
             loop_time: LoopTime::default(),
@@ -98,6 +102,7 @@ impl WholeRun {
         self.totals.add(interval, verdict);
         self.span(interval.time, verdict);
         self.steps.push(interval);
+        self.surroundings.add(interval.surroundings, interval.time.seconds);
         if let Some(seconds) = self.phases_s.get_mut(interval.phase.index()) {
             *seconds += interval.time.seconds;
         }
@@ -109,6 +114,11 @@ impl WholeRun {
     /// Phases with their time, seconds.
     pub fn phases(&self) -> impl Iterator<Item = (Phase, f64)> {
         Phase::ALL.into_iter().zip(self.phases_s)
+    }
+
+    /// Wall clock at its end, milliseconds since 1970.
+    pub fn ended_unix_ms(&self) -> Option<i64> {
+        self.last.as_ref().map(|(unix_ms, _)| *unix_ms)
     }
 
     /// Whether nothing was added.

@@ -14,6 +14,8 @@ const BLOCK_STEPS: f64 = 4.0;
 const NEARLY: f64 = 0.95;
 /// Of fewer blocks their spread is not known.
 const FEWEST_BLOCKS: usize = 6;
+/// How much longer runs would have to be is not said beyond this, seconds: shorter ones are no use then.
+const MOST_NEEDED_S: f64 = 3600.0;
 /// Times that both runs are drawn anew. The spread of so many differs by 2% from that of any number.
 const DRAWS: usize = 1000;
 /// The same runs always give the same answer.
@@ -39,19 +41,60 @@ pub struct StepChange {
     pub step_s: [f64; 2],
     /// Relative change: 0.05 is 5% longer.
     pub change: f64,
-    /// The ends of its 99% interval.
-    pub low: f64,
-    /// See [`Self::low`].
-    pub high: f64,
+    /// The ends of its 99% interval. Of short runs they are not known.
+    pub interval: Option<[f64; 2]>,
+    /// The run, 0 or 1, that is too short for an interval.
+    pub too_short: Option<usize>,
+    noise: Noise,
 }
 
-/// Why steps cannot be compared.
+/// How much the mean step times vary, and over how much training.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Noise {
+    /// Standard deviation of the logarithm of the change; `None` if the runs are too short for a guess.
+    deviation: Option<f64>,
+    /// Blocks of the shorter run.
+    blocks: f64,
+    /// Seconds of the longer run.
+    known_s: f64,
+    /// Seconds that a run needs for an interval.
+    least_s: f64,
+}
+
+/// A run, 0 or 1, that has no steps: nothing can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotCompared {
-    /// This run, 0 or 1, has no steps.
-    NoSteps(usize),
-    /// This run is too short.
-    TooShort(usize),
+pub struct NoSteps(pub usize);
+
+/// How much training each run needs to tell a difference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Needed {
+    /// So many seconds.
+    Seconds(f64),
+    /// More than an hour.
+    TooMuch,
+}
+
+impl StepChange {
+    /// How much training each of two runs that vary as much would need, so that the interval keeps off from one of these
+    /// changes: 0.05 is 5% longer.
+    pub fn needed(&self, changes: &[f64]) -> Needed {
+        let Noise { deviation, blocks, known_s, least_s } = self.noise;
+        let logarithm = self.change.ln_1p();
+        let distances = changes.iter().map(|change| (change.ln_1p() - logarithm).abs());
+        let distance = distances.fold(0.0, f64::max);
+        let Some(deviation) = deviation else { return Needed::Seconds(least_s) };
+        // Twice the blocks vary by half of the square.
+        let half = |times: f64| deviation / times.sqrt() * student(blocks * times);
+        let longest = MOST_NEEDED_S / known_s;
+        let mut times = (least_s / known_s).max(1.0);
+        while half(times) >= distance {
+            times *= 1.1;
+            if times > longest {
+                return Needed::TooMuch;
+            }
+        }
+        Needed::Seconds(times * known_s)
+    }
 }
 
 impl StepSeries {
@@ -90,9 +133,13 @@ impl StepSeries {
         (steps > 0.0 && seconds > 0.0).then(|| seconds / steps)
     }
 
-    /// Seconds and steps in blocks that differ from each other as little as chance allows.
-    fn blocks(&self) -> Vec<(f64, f64)> {
-        let wanted_s = BLOCK_S.max(BLOCK_STEPS * self.mean_s().unwrap_or(0.0));
+    /// The least seconds of a block.
+    fn block_s(&self) -> f64 {
+        BLOCK_S.max(BLOCK_STEPS * self.mean_s().unwrap_or(0.0))
+    }
+
+    /// Seconds and steps in blocks of so many seconds.
+    fn blocks(&self, wanted_s: f64) -> Vec<(f64, f64)> {
         let mut blocks: Vec<(f64, f64)> = Vec::new();
         let mut open = (0.0, 0.0);
         for (seconds, steps) in &self.cells {
@@ -111,23 +158,37 @@ impl StepSeries {
     /// How the steps of `after` differ from these.
     ///
     /// # Errors
-    /// Why that cannot be told.
-    pub fn change_to(&self, after: &Self) -> Result<StepChange, NotCompared> {
+    /// A run has no steps.
+    pub fn change_to(&self, after: &Self) -> Result<StepChange, NoSteps> {
         let runs = [self, after];
-        let of = |run: usize| runs.get(run).and_then(|run| run.mean_s()).ok_or(NotCompared::NoSteps(run));
+        let of = |run: usize| runs.get(run).and_then(|run| run.mean_s()).ok_or(NoSteps(run));
         let step_s = [of(0)?, of(1)?];
-        let blocks = runs.map(Self::blocks);
-        if let Some(short) = blocks.iter().position(|blocks| blocks.len() < FEWEST_BLOCKS) {
-            return Err(NotCompared::TooShort(short));
+        let mut blocks = runs.map(|run| run.blocks(run.block_s()));
+        let too_short = blocks.iter().position(|blocks| blocks.len() < FEWEST_BLOCKS);
+        if too_short.is_some() {
+            // Good enough for a guess at how much more it takes.
+            blocks = runs.map(|run| run.blocks(run.block_s().min(run.known_s() / FEWEST_BLOCKS as f64)));
         }
-        let mut random = fastrand::Rng::with_seed(SEED);
-        let spreads = blocks.each_ref().map(|blocks| spread(blocks, &mut random));
+        let noise = Noise {
+            deviation: deviation(&blocks),
+            blocks: blocks.iter().map(Vec::len).min().unwrap_or(0) as f64,
+            known_s: runs.map(Self::known_s).into_iter().fold(0.0, f64::max),
+            least_s: runs.map(Self::block_s).into_iter().fold(0.0, f64::max) * FEWEST_BLOCKS as f64,
+        };
         let logarithm = (step_s[1] / step_s[0]).ln();
-        let half: f64 = spreads.iter().map(|spread| spread * spread).sum::<f64>().sqrt();
-        let half = half * student(blocks.iter().map(Vec::len).min().unwrap_or(2));
-        let end = |at: f64| at.exp() - 1.0;
-        Ok(StepChange { step_s, change: end(logarithm), low: end(logarithm - half), high: end(logarithm + half) })
+        let interval = noise.deviation.filter(|_| too_short.is_none()).map(|deviation| {
+            let half = deviation * student(noise.blocks);
+            [logarithm - half, logarithm + half].map(f64::exp_m1)
+        });
+        Ok(StepChange { step_s, change: logarithm.exp_m1(), interval, too_short, noise })
     }
+}
+
+/// The standard deviation of the logarithm of the change between two runs, each in blocks; `None` where there are too few.
+fn deviation(blocks: &[Vec<(f64, f64)>; 2]) -> Option<f64> {
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let [before, after] = blocks.each_ref().map(|blocks| (blocks.len() > 1).then(|| spread(blocks, &mut random)));
+    Some(before?.hypot(after?))
 }
 
 /// The standard deviation of the logarithm of the mean step time, over runs made of blocks that are drawn from this one.
@@ -147,8 +208,8 @@ fn spread(blocks: &[(f64, f64)], random: &mut fastrand::Rng) -> f64 {
 }
 
 /// Student's quantile for [`SURE_99`] of so many values, by the expansion of Cornish and Fisher (Abramowitz and Stegun, 26.7.5).
-fn student(values: usize) -> f64 {
-    let free = values.saturating_sub(1).max(1) as f64;
+fn student(values: f64) -> f64 {
+    let free = (values - 1.0).max(1.0);
     let z = SURE_99;
     z + (z.powi(3) + z) / (4.0 * free)
         + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * free.powi(2))
@@ -195,18 +256,20 @@ mod tests {
     #[test]
     fn a_change_is_found_with_its_size() {
         let change = run(120, 0.1, 0.2, 1).change_to(&run(120, 0.11, 0.2, 2)).unwrap();
-        assert!((0.06..0.14).contains(&change.change) && change.low > 0.0 && change.high < 0.2, "{change:?}");
+        let [low, high] = change.interval.unwrap();
+        assert!((0.06..0.14).contains(&change.change) && low > 0.0 && high < 0.2, "{change:?}");
         let [before, after] = change.step_s;
         assert!((before - 0.1).abs() < 0.005 && (after - 0.11).abs() < 0.005);
         let back = run(120, 0.11, 0.2, 2).change_to(&run(120, 0.1, 0.2, 1)).unwrap();
-        assert!(back.high < 0.0 && ((1.0 + back.change) * (1.0 + change.change) - 1.0).abs() < 1e-9);
+        assert!(back.interval.unwrap()[1] < 0.0 && ((1.0 + back.change) * (1.0 + change.change) - 1.0).abs() < 1e-9);
     }
 
     #[test]
     fn an_interval_holds_the_truth_as_often_as_it_says() {
         let holds = |seed| {
             let change = run(120, 0.1, 0.4, seed).change_to(&run(120, 0.1, 0.4, seed + 1000)).unwrap();
-            change.low <= 0.0 && change.high >= 0.0
+            let [low, high] = change.interval.unwrap();
+            low <= 0.0 && high >= 0.0
         };
         let missed = (0..400).filter(|seed| !holds(*seed)).count();
         assert!(missed <= 9, "99% of 400 runs: {missed} missed");
@@ -219,10 +282,40 @@ mod tests {
         for phase in [Phase::Init, Phase::Training] {
             without.push(&interval(1.0, if phase == Phase::Init { Some(10.0) } else { None }, phase));
         }
-        assert_eq!(long.change_to(&without), Err(NotCompared::NoSteps(1)));
-        assert_eq!(run(30, 0.1, 0.1, 1).change_to(&long), Err(NotCompared::TooShort(0)));
+        assert_eq!(long.change_to(&without), Err(NoSteps(1)));
+        let short = run(30, 0.1, 0.1, 1).change_to(&long).unwrap();
+        assert_eq!((short.too_short, short.interval), (Some(0), None));
+        assert!(short.change.abs() < 0.05, "{short:?}");
         // 20 steps of 6 seconds are five blocks of four.
-        assert_eq!(long.change_to(&run(120, 6.0, 0.0, 1)), Err(NotCompared::TooShort(1)));
+        assert_eq!(long.change_to(&run(120, 6.0, 0.0, 1)).unwrap().too_short, Some(1));
+    }
+
+    #[test]
+    fn so_much_training_tells_the_difference_that_more_of_it_has() {
+        for (seconds, noise) in [(120, 0.4), (120, 0.6)] {
+            let equal = run(seconds, 0.1, noise, 1).change_to(&run(seconds, 0.1, noise, 2)).unwrap();
+            let Needed::Seconds(needed_s) = equal.needed(&[(1.0 + equal.change) * 1.05 - 1.0]) else {
+                panic!("{equal:?}");
+            };
+            assert!((60.0..MOST_NEEDED_S).contains(&needed_s), "{needed_s}");
+            // With twice as much, 5% are told as a rule.
+            let seconds = 2 * needed_s as usize;
+            let told = (0..20).filter(|seed| {
+                let change = run(seconds, 0.1, noise, *seed).change_to(&run(seconds, 0.105, noise, seed + 50));
+                change.is_ok_and(|change| change.interval.is_some_and(|[low, _]| low > 0.0))
+            });
+            let told = told.count();
+            assert!(told >= 15, "{seconds} s, noise {noise}: {needed_s} s tell it in {told} of 20");
+        }
+        let [one, other] = [1, 2].map(|seed| run(120, 0.1, 0.4, seed));
+        let change = one.change_to(&other).unwrap();
+        assert_eq!(change.needed(&[change.change]), Needed::TooMuch);
+        // A minute is the least.
+        let change = run(20, 0.1, 0.0, 1).change_to(&run(20, 0.2, 0.0, 2)).unwrap();
+        assert!(
+            matches!(change.needed(&[0.0]), Needed::Seconds(seconds) if (seconds - 60.0).abs() < 1.0),
+            "{change:?}"
+        );
     }
 
     #[test]
@@ -237,7 +330,7 @@ mod tests {
 
     #[test]
     fn students_quantile_is_that_of_the_tables() {
-        for (values, tabled) in [(6, 4.032), (12, 3.106), (31, 2.750), (121, 2.617)] {
+        for (values, tabled) in [(6.0, 4.032), (12.0, 3.106), (31.0, 2.750), (121.0, 2.617)] {
             assert!((student(values) - tabled).abs() < 0.02 * tabled, "{values}: {}", student(values));
         }
     }

@@ -1,10 +1,13 @@
 //! A small server on a thread of its own, so that an answer never waits for the sampling of jobs, nor the other way round.
 //!
-//! Whoever connects gets little: so many connections at once, one request each, a few seconds for it, and headers of a limited size.
+//! Each connection gets little: one request, a few seconds for it, and headers of a limited size. So many are served at once; where
+//! all places are taken, the oldest connection makes room for the next one, first of all one that has not asked yet.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,13 +21,15 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::token::Token;
 
 /// Most connections served at once; others wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 64;
+/// A connection keeps its place for so long at least. A scraper asks at once, and is answered within milliseconds.
+const ITS_PLACE: Duration = Duration::from_secs(1);
 /// How long a connection may take in all: longer than Prometheus waits by default.
 const CONNECTION: Duration = Duration::from_secs(10);
 /// How long the headers may take.
@@ -126,25 +131,62 @@ struct Rules {
 }
 
 async fn accept(listener: tokio::net::TcpListener, mut tls: Option<Tls>, rules: Arc<Rules>) {
-    let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let mut places = OpenConnections::default();
     loop {
-        // Never closed, so there is always a permit some time.
-        let Ok(permit) = Arc::clone(&free).acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let (acceptor, rules) = (tls.as_mut().map(Tls::acceptor), Arc::clone(&rules));
-        tokio::task::spawn_local(async move {
+        places.make_room().await;
+        let (acceptor, rules, has_asked) = (tls.as_mut().map(Tls::acceptor), Arc::clone(&rules), Rc::default());
+        let asks = Rc::clone(&has_asked);
+        let task = places.running.spawn_local(async move {
             // What ends late or badly is the client's loss.
-            let _ = tokio::time::timeout(CONNECTION, connection(stream, acceptor, rules)).await;
-            drop(permit);
+            let _ = tokio::time::timeout(CONNECTION, connection(stream, acceptor, rules, asks)).await;
         });
+        places.taken.push(OpenConnection { since: Instant::now(), has_asked, task });
     }
 }
 
-async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, rules: Arc<Rules>) {
+/// The connections that are served.
+#[derive(Default)]
+struct OpenConnections {
+    taken: Vec<OpenConnection>,
+    running: JoinSet<()>,
+}
+
+/// One of them.
+struct OpenConnection {
+    since: Instant,
+    /// Its request is complete.
+    has_asked: Rc<Cell<bool>>,
+    task: AbortHandle,
+}
+
+impl OpenConnections {
+    /// Waits until a place is free. The oldest connection that has not asked ends for it, or the oldest of all, once it has had
+    /// its time.
+    async fn make_room(&mut self) {
+        loop {
+            while self.running.try_join_next().is_some() {}
+            self.taken.retain(|place| !place.task.is_finished());
+            if self.taken.len() < MOST_CONNECTIONS {
+                return;
+            }
+            let Some(oldest) = self.taken.iter().min_by_key(|place| (place.has_asked.get(), place.since)) else {
+                return;
+            };
+            tokio::select! {
+                _ = self.running.join_next() => {}
+                () = tokio::time::sleep(ITS_PLACE.saturating_sub(oldest.since.elapsed())) => oldest.task.abort(),
+            }
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, rules: Arc<Rules>, has_asked: Rc<Cell<bool>>) {
     let answer = service_fn(move |request: Request<Incoming>| {
+        has_asked.set(true);
         let response = rules.answer(&request);
         async move { Ok::<_, Infallible>(response) }
     });
@@ -291,7 +333,7 @@ mod tests {
             (0..MOST_CONNECTIONS + 8).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
         let begun = Instant::now();
         assert_eq!(status(&asked(address, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")), "200");
-        assert!(begun.elapsed() < CONNECTION * 2, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < ITS_PLACE * 2, "{:?}", begun.elapsed());
         drop(silent);
     }
 }

@@ -99,7 +99,7 @@ pub(super) fn read(mut from: impl BufRead, context: &ImportContext) -> Result<Im
                 untimed_ms
             }
         };
-        add(&mut readings, at, gpu, false);
+        add(&mut readings, at, gpu)?;
     }
     let mut imported = finish(readings)?;
     if columns.iter().all(|name| name != "Time") {

@@ -26,6 +26,8 @@ const FEWEST_INTERVALS: u64 = 20;
 /// … of at least this length, nanoseconds, and a long one at most this many.
 const SHORTEST_INTERVAL_NS: u64 = 100_000_000;
 const MOST_INTERVALS: u64 = 5000;
+/// Nothing is profiled for longer, nanoseconds: a week.
+const LONGEST_NS: u64 = 7 * 86_400 * 1_000_000_000;
 /// Points of a GPU's use in an interval.
 const POINTS: u64 = 10;
 /// Most threads, GPUs and steps that are told apart.
@@ -156,6 +158,12 @@ pub(super) fn read(input: &mut ImportInput<impl Read + Seek>) -> Result<Imported
     let length_ns = end_ns.saturating_sub(begin_ns);
     if length_ns == 0 {
         return Err(nothing);
+    }
+    if length_ns > LONGEST_NS {
+        let days = length_ns / 86_400_000_000_000;
+        return Err(ImportError::Bad(format!(
+            "its events are {days} days apart, longer than anything is profiled: their times are damaged"
+        )));
     }
     let interval_ns = (length_ns / FEWEST_INTERVALS)
         .clamp(SHORTEST_INTERVAL_NS, INTERVAL_NS)

@@ -142,7 +142,11 @@ fn python_functions_are_frames_and_waits_in_them_are_seen() {
 #[test]
 fn what_is_no_trace_is_one_line() {
     let whole = trace(2);
+    let event =
+        |at: &str| format!(r#"{{"ph":"X","cat":"cpu_op","name":"aten::add","pid":7,"tid":7,"ts":{at},"dur":10}}"#);
+    let damaged = format!("[{},{}]", event("-1e300"), event("1152921504606846976"));
     for (text, part) in [
+        (&*damaged, "times are damaged"),
         ("{}", "no traceEvents"),
         (r#"{"traceEvents":[]}"#, "no operator"),
         (r#"{"traceEvents":[{"ph":"X","ts":{}}]}"#, "not a trace"),

@@ -9,8 +9,10 @@ pub mod merge;
 mod profiles;
 mod py_spy;
 mod smi_query;
+mod smi_rounds;
 mod spans;
 mod sysstat;
+mod sysstat_rows;
 mod tables;
 pub mod torch_trace;
 
@@ -188,13 +190,8 @@ fn recognize(head: &str) -> Option<ImportFormat> {
             () => None,
         };
     }
-    if first.starts_with("Linux ") || first.starts_with('#') && first.contains("PID") && first.contains("UID") {
-        let is_pidstat = |line: &str| line.split_whitespace().any(|word| word == "PID");
-        return head
-            .lines()
-            .skip(usize::from(!first.starts_with('#')))
-            .find(|line| !line.trim().is_empty())
-            .map(|header| if is_pidstat(header) { ImportFormat::Pidstat } else { ImportFormat::Sar });
+    if let Some(format) = sysstat_rows::recognize(head) {
+        return Some(format);
     }
     if first.starts_with('#') && first.split([' ', ',', '#']).any(|word| word == "gpu") {
         return Some(ImportFormat::Dmon);

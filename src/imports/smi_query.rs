@@ -4,6 +4,7 @@ use std::io::BufRead;
 
 use jiff::civil::DateTime;
 
+use super::smi_rounds::{SmiRow, number_gpus};
 use super::tables::{number, scaled, small, unix_ms, whole};
 use super::{ImportContext, ImportError, Imported, READINGS, ToolReading, usual_interval_ms};
 use crate::sample::GpuDevice;
@@ -12,6 +13,8 @@ use crate::sample::GpuDevice;
 const WITH: &str = "nvidia-smi --query-gpu=timestamp,index,name,uuid,utilization.gpu,utilization.memory,memory.used,memory.total,\
                     power.draw,power.limit,temperature.gpu,clocks.sm,clocks.max.sm,clocks_event_reasons.active --format=csv -lms 500";
 const MIB: f64 = 1_048_576.0;
+/// Most GPUs of one moment.
+const GPUS_MAX: usize = 1024;
 
 /// Whether a line names columns of such a query.
 pub(super) fn is_header(line: &str) -> bool {
@@ -64,6 +67,9 @@ fn milli(text: &str) -> Option<u32> {
     number(text).filter(|watts| *watts >= 0.0).map(|watts| (watts * 1000.0).round() as u32)
 }
 
+/// Columns that tell GPUs apart where there is no index, the best first.
+const KEYS: [&str; 6] = ["uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "serial", "gpu_serial"];
+
 /// Reads the rows; several GPUs of one moment are one reading.
 pub(super) fn read(from: impl BufRead, context: &ImportContext) -> Result<Imported, ImportError> {
     let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).has_headers(false).from_reader(from);
@@ -72,17 +78,16 @@ pub(super) fn read(from: impl BufRead, context: &ImportContext) -> Result<Import
     rows.read_record(&mut row).map_err(bad)?;
     let header: Vec<String> = row.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect();
     let columns: Vec<Option<Put>> = header.iter().map(|name| column(name)).collect();
-    let at = header.iter().position(|name| name == "timestamp");
-    let has = |name: &str| header.iter().any(|header| header.split(' ').next() == Some(name));
-    let Some(at) = at else {
+    let place = |name: &str| header.iter().position(|header| header.split(' ').next() == Some(name));
+    let Some(at) = place("timestamp") else {
         return Err(ImportError::Nothing { what: "column `timestamp`", with: WITH });
     };
-    if !has("utilization.gpu") {
+    if place("utilization.gpu").is_none() {
         return Err(ImportError::Nothing { what: "column `utilization.gpu`", with: WITH });
     }
-    let unnumbered = !has("index");
-    let mut readings: Vec<ToolReading> = Vec::new();
-    let mut count = 0;
+    let key = KEYS.iter().find_map(|name| place(name));
+    let mut found: Vec<SmiRow> = Vec::new();
+    let (mut count, mut first) = (0, true);
     while rows.read_record(&mut row).map_err(bad)? {
         count += 1;
         if count > READINGS {
@@ -92,6 +97,7 @@ pub(super) fn read(from: impl BufRead, context: &ImportContext) -> Result<Import
         let Some(time) = row.get(at).filter(|_| row.len() >= header.len()) else { continue };
         let Some(unix_ms) = moment(time, context) else {
             if time == "timestamp" {
+                first = true;
                 continue;
             }
             return Err(ImportError::Bad(format!(
@@ -104,9 +110,18 @@ pub(super) fn read(from: impl BufRead, context: &ImportContext) -> Result<Import
         for (put, value) in columns.iter().zip(&row) {
             put.iter().for_each(|put| put(&mut gpu, value));
         }
-        add(&mut readings, unix_ms, gpu, unnumbered);
+        let key = key.and_then(|key| row.get(key)).filter(|text| known(text).is_some()).map(Into::into);
+        found.push(SmiRow { unix_ms, gpu, key, first });
+        first = false;
     }
-    finish(readings)
+    let note = if place("index").is_none() { number_gpus(&mut found) } else { None };
+    let mut readings: Vec<ToolReading> = Vec::new();
+    for SmiRow { unix_ms, gpu, .. } in found {
+        add(&mut readings, unix_ms, gpu)?;
+    }
+    let mut imported = finish(readings)?;
+    imported.notes.extend(note);
+    Ok(imported)
 }
 
 /// `2026/11/26 13:27:35.139`.
@@ -116,25 +131,21 @@ fn moment(text: &str, context: &ImportContext) -> Option<i64> {
 }
 
 /// Adds a GPU's readings to those of the same moment: until a GPU comes again.
-pub(super) fn add(readings: &mut Vec<ToolReading>, unix_ms: i64, mut gpu: GpuDevice, unnumbered: bool) {
-    let last = readings.last_mut().filter(|last| {
-        let again = last.gpus.iter().any(|known| match (unnumbered, &known.uuid, &gpu.uuid) {
-            (true, None, _) | (true, _, None) => last.unix_ms != unix_ms,
-            (true, known, new) => known == new,
-            (false, ..) => known.index == gpu.index,
-        });
-        !again && last.unix_ms <= unix_ms
-    });
+pub(super) fn add(readings: &mut Vec<ToolReading>, unix_ms: i64, gpu: GpuDevice) -> Result<(), ImportError> {
+    let last = readings
+        .last_mut()
+        .filter(|last| last.unix_ms <= unix_ms && last.gpus.iter().all(|known| known.index != gpu.index));
     match last {
+        Some(last) if last.gpus.len() >= GPUS_MAX => {
+            return Err(ImportError::TooLarge("more than 1024 GPUs at one moment, which no machine has"));
+        }
         Some(last) => {
-            if unnumbered {
-                gpu.index = u32::try_from(last.gpus.len()).unwrap_or(u32::MAX);
-            }
             last.unix_ms = unix_ms;
             last.gpus.push(gpu);
         }
         None => readings.push(ToolReading { unix_ms, gpus: vec![gpu], ..ToolReading::default() }),
     }
+    Ok(())
 }
 
 /// The readings in order, with their usual distance.
@@ -176,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_without_an_index_are_told_by_uuid_or_moment() {
+    fn gpus_without_an_index_are_told_apart_by_uuid_or_moment() {
         let rows = |with: bool| {
             let uuid = |name: &str| if with { format!(", GPU-{name}") } else { String::new() };
             let row = |second: u32, name: &str| format!("2026/11/26 13:27:3{second}.000, 5{}\n", uuid(name));

@@ -4,12 +4,8 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use jiff::civil::{Date, Time};
-
-use super::tables::{Days, next_line, number, time_of_day, unix_ms};
-use super::{
-    ImportContext, ImportError, Imported, ProcessReading, READINGS, TICKS_PER_S, ToolReading, usual_interval_ms,
-};
+use super::sysstat_rows::{Row, rows};
+use super::{ImportContext, ImportError, Imported, ProcessReading, TICKS_PER_S, ToolReading, usual_interval_ms};
 use crate::sample::{BlockDevice, CpuTimes, IoCounters, NetInterface};
 
 const PIDSTAT: &str = "LC_ALL=C pidstat -u -d -r -h -p PID 1";
@@ -17,105 +13,6 @@ const SAR: &str = "LC_ALL=C sar -u -d -n DEV -r 1";
 /// Most processes, disks and interfaces of a table.
 const NAMES_MAX: usize = 256;
 const KIB: f64 = 1024.0;
-
-/// A row: when, under which columns, and its values.
-struct Row<'a> {
-    /// Milliseconds since 1970.
-    unix_ms: i64,
-    columns: &'a [String],
-    values: Vec<&'a str>,
-}
-
-impl Row<'_> {
-    fn text(&self, column: &str) -> Option<&str> {
-        let at = self.columns.iter().position(|name| name == column)?;
-        self.values.get(at).copied()
-    }
-
-    fn number(&self, column: &str) -> Option<f64> {
-        self.text(column).and_then(number).filter(|number| *number >= 0.0)
-    }
-
-    fn has(&self, column: &str) -> bool {
-        self.columns.iter().any(|name| name == column)
-    }
-}
-
-/// Hands every row of sysstat's tables to `take`.
-fn rows(
-    mut from: impl BufRead,
-    context: &ImportContext,
-    with: &'static str,
-    mut take: impl FnMut(&Row<'_>) -> Result<(), ImportError>,
-) -> Result<(), ImportError> {
-    let (mut buffer, mut line_number, mut count) = (Vec::new(), 0, 0);
-    let mut columns: Vec<String> = Vec::new();
-    let mut days = Days::default();
-    // The last line may be cut off by the end of the tool; any other must be a row.
-    let mut torn = None;
-    while let Some(line) = next_line(&mut from, &mut buffer)? {
-        line_number += 1;
-        if let Some(error) = torn {
-            return Err(error);
-        }
-        if line.starts_with("Linux ") {
-            days = Days::from(line.split_whitespace().find_map(date));
-            continue;
-        }
-        let mut words: Vec<&str> = line.trim_start_matches('#').split_whitespace().collect();
-        let Some(first) = words.first().copied() else { continue };
-        if first == "Average:" || first == "Summary:" {
-            continue;
-        }
-        let half = words.get(1).copied().filter(|word| matches!(*word, "AM" | "PM"));
-        let time = time_of_day(first, half);
-        if time.is_some() || first == "Time" {
-            words.drain(..if half.is_some() { 2 } else { 1 });
-        }
-        if words.iter().any(|word| is_header(word)) {
-            columns = words.into_iter().map(str::to_owned).collect();
-            continue;
-        }
-        let (Some(time), false) = (time, columns.is_empty()) else {
-            torn = Some(ImportError::Bad(format!("line {line_number} is no row as `{with}` writes them")));
-            continue;
-        };
-        if words.iter().any(|word| word.contains(',') && word.starts_with(|c: char| c.is_ascii_digit())) {
-            return Err(ImportError::Bad(format!("line {line_number} has decimal commas: record with `{with}`")));
-        }
-        count += 1;
-        if count > READINGS {
-            return Err(ImportError::TooLarge("more than 200,000 rows; split it"));
-        }
-        if words.len() < columns.len() {
-            continue;
-        }
-        let at = moment(&mut days, time, context)
-            .ok_or_else(|| ImportError::Bad(format!("line {line_number} has no time of a known day")))?;
-        take(&Row { unix_ms: at, columns: &columns, values: words })?;
-    }
-    torn.filter(|_| columns.is_empty()).map_or(Ok(()), Err)
-}
-
-/// The same time again is the next table of one moment.
-fn moment(days: &mut Days, time: Time, context: &ImportContext) -> Option<i64> {
-    unix_ms(days.next(time, context)?, context)
-}
-
-fn is_header(word: &str) -> bool {
-    matches!(word, "PID" | "TGID" | "CPU" | "DEV" | "IFACE" | "kbmemfree" | "runq-sz" | "proc/s" | "pgpgin/s")
-}
-
-/// `2026-11-26`, `11/26/26` or `11/26/2026`.
-fn date(word: &str) -> Option<Date> {
-    if let Ok(date) = word.parse() {
-        return Some(date);
-    }
-    let mut parts = word.split('/').map(|part| part.parse::<i16>().ok());
-    let (month, day, year) = (parts.next()??, parts.next()??, parts.next()??);
-    let year = if year < 100 { year + 2000 } else { year };
-    Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
-}
 
 /// Seconds of each interval: since the last moment, or as usual for the first.
 fn lengths(times: &[i64], usual_ms: u64) -> impl Fn(usize) -> f64 {
@@ -141,7 +38,7 @@ struct PidstatRow {
 /// Reads pidstat's tables: of the process that used the most CPU time, if there are several.
 pub(super) fn pidstat(from: impl BufRead, context: &ImportContext) -> Result<Imported, ImportError> {
     let mut processes: HashMap<u32, (String, Vec<(i64, PidstatRow)>)> = HashMap::new();
-    rows(from, context, PIDSTAT, |row| {
+    let undated = rows(from, context, PIDSTAT, |row| {
         if row.has("TGID") {
             return Err(ImportError::Bad(format!("it is of threads: record with `{PIDSTAT}`, without -t")));
         }
@@ -157,7 +54,7 @@ pub(super) fn pidstat(from: impl BufRead, context: &ImportContext) -> Result<Imp
             moments.push((row.unix_ms, PidstatRow::default()));
         }
         let Some((_, known)) = moments.last_mut() else { return Ok(()) };
-        if let Some(pct) = row.number("%usr") {
+        if let Some(pct) = row.number("%usr").or_else(|| row.number("%user")) {
             (known.user_pct, known.system_pct) = (pct, row.number("%system").unwrap_or_default());
         }
         if let Some(minor) = row.number("minflt/s") {
@@ -184,7 +81,8 @@ pub(super) fn pidstat(from: impl BufRead, context: &ImportContext) -> Result<Imp
     let readings = counted(ProcessReading { pid, command, ..ProcessReading::default() }, moments, seconds);
     let others =
         (several > 1).then(|| format!("of its {several} processes, only the busiest is imported: PID {pid}"));
-    Ok(Imported { readings, interval_ms, timeless: false, pid: Some(pid), notes: others.into_iter().collect() })
+    let notes = undated.into_iter().chain(others).collect();
+    Ok(Imported { readings, interval_ms, timeless: false, pid: Some(pid), notes })
 }
 
 /// Rates of the intervals as sums.
@@ -237,15 +135,23 @@ impl SarMoment {
             let number = cpu.parse().unwrap_or(-1);
             self.cpus.push((number, all([user, "%nice", system, "%iowait", "%steal", "%idle"])));
         } else if let Some(free) = row.number("kbmemfree") {
-            let available = row.number("kbavail").unwrap_or(free);
             let used = row.number("kbmemused").unwrap_or_default();
             let cached = row.number("kbbuffers").unwrap_or_default() + row.number("kbcached").unwrap_or_default();
+            // What older kernels and sysstat do not know is mostly this.
+            let available = row.number("kbavail").unwrap_or(free + cached);
             // What is used excludes buffers and the page cache since sysstat 12; %memused tells which.
             let share = row.number("%memused").filter(|pct| *pct > 0.0);
             let total = share.map_or(free + used + cached, |pct| used * 100.0 / pct);
             self.memory = Some((total.max(available), available));
         } else if let Some(disk) = row.text("DEV").filter(|_| row.has("tps") && self.disks.len() < NAMES_MAX) {
-            self.disks.push((disk.to_owned(), all(["tps", "rkB/s", "wkB/s", "aqu-sz", "await", "%util"])));
+            // Before sysstat 11.7: sectors of 512 bytes, and another name of the queue.
+            let either = |name: &str, older: &str, unit: f64| {
+                row.number(name).or_else(|| row.number(older).map(|value| value * unit)).unwrap_or_default()
+            };
+            let [tps, await_ms, use_pct] = ["tps", "await", "%util"].map(|name| row.number(name).unwrap_or_default());
+            let (read, written) = (either("rkB/s", "rd_sec/s", 0.5), either("wkB/s", "wr_sec/s", 0.5));
+            let values = [tps, read, written, either("aqu-sz", "avgqu-sz", 1.0), await_ms, use_pct];
+            self.disks.push((disk.to_owned(), values));
         } else if let Some(net) = row.text("IFACE").filter(|_| row.has("rxkB/s") && self.nets.len() < NAMES_MAX) {
             let kib = ["rxkB/s", "txkB/s"].map(|name| row.number(name).unwrap_or_default());
             if net != "lo" {
@@ -258,7 +164,7 @@ impl SarMoment {
 /// Reads sar's tables.
 pub(super) fn sar(from: impl BufRead, context: &ImportContext) -> Result<Imported, ImportError> {
     let mut moments: Vec<SarMoment> = Vec::new();
-    rows(from, context, SAR, |row| {
+    let undated = rows(from, context, SAR, |row| {
         if moments.last().is_none_or(|last| last.unix_ms != row.unix_ms) {
             moments.push(SarMoment { unix_ms: row.unix_ms, ..SarMoment::default() });
         }
@@ -307,7 +213,7 @@ pub(super) fn sar(from: impl BufRead, context: &ImportContext) -> Result<Importe
         reading.disks.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         readings.push(reading);
     }
-    Ok(Imported { readings, interval_ms, ..Imported::default() })
+    Ok(Imported { readings, interval_ms, notes: undated.into_iter().collect(), ..Imported::default() })
 }
 
 fn add_cpu(times: &mut CpuTimes, [user, nice, system, iowait, steal, idle]: [u64; 6]) {

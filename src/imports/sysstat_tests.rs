@@ -1,6 +1,8 @@
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
+use super::super::ImportFormat;
+use super::super::sysstat_rows::recognize;
 use super::*;
 
 fn context() -> ImportContext {
@@ -60,6 +62,68 @@ fn sars_tables_of_a_moment_are_one_reading() {
     let disk = &reading.disks[0];
     assert_eq!((disk.reads, disk.writes, disk.read_sectors, disk.busy_ms, disk.read_ms), (30, 10, 150, 400, 60));
     assert_eq!((reading.nets.len(), reading.nets[0].rx_bytes), (1, 2048));
+}
+
+/// As sysstat 10.1.5 writes it (CentOS 7): seconds since 1970, and no `%wait`.
+#[test]
+fn pidstat_before_sysstat_12_has_seconds_since_1970() {
+    let begin = "Linux 3.10.0-1160.el7.x86_64 (node7) \t11/26/2026 \t_x86_64_\t(8 CPU)\n";
+    let header = "\n#      Time   UID       PID    %usr %system  %guest    %CPU   CPU  minflt/s  majflt/s     VSZ    RSS   %MEM   kB_rd/s   kB_wr/s kB_ccwr/s  Command\n";
+    let row = |second: u32| {
+        format!(
+            " 179570274{second}     0      2487   50.00   10.00    0.00   60.00     1      8.00      0.00 3619904   1000   3.07     64.00      0.00      0.00  python\n"
+        )
+    };
+    let text = format!("{begin}{header}{}{header}{}", row(2), row(3));
+    assert_eq!(recognize(&text), Some(ImportFormat::Pidstat));
+    let imported = pidstat(text.as_bytes(), &context()).unwrap();
+    assert_eq!((imported.pid, imported.interval_ms, imported.notes.len()), (Some(2487), 1000, 0));
+    assert_eq!(imported.readings[0].unix_ms, 1_795_702_742_000);
+    let last = imported.readings[1].process.as_ref().unwrap();
+    assert_eq!((last.ticks, last.faults, last.rss_bytes), ((10_000, 2000), (16, 0), 1_024_000));
+    assert_eq!((last.command.as_str(), last.io.unwrap().read_bytes), ("python", 131_072));
+    // Older ones show no user, and one table after the other.
+    let old = "02:19:05 PM       PID   %user %system    %CPU   CPU  Command\n02:19:06 PM         7   20.00    5.00   25.00     1  python\n";
+    let imported = pidstat(format!("{begin}\n{old}").as_bytes(), &context()).unwrap();
+    assert_eq!(imported.readings[0].process.as_ref().unwrap().ticks, (2000, 500));
+}
+
+#[test]
+fn tables_without_their_first_line_are_of_the_day_of_the_file() {
+    let table = "14:19:01        CPU     %user     %nice   %system   %iowait    %steal     %idle\n\
+                 14:19:02        all     32.00      8.50      9.50      0.00      0.00     50.00\n";
+    let context = ImportContext { zone: TimeZone::UTC, written_ms: 1_795_710_000_000 };
+    // Where the header was cut off too, the rows above the next one are left out.
+    for head in ["", "\n", "14:19:00        all      1.00      1.00      1.00      1.00      1.00     95.00\n\n"] {
+        let text = format!("{head}{table}");
+        assert_eq!(recognize(&text), Some(ImportFormat::Sar), "{text}");
+        let imported = sar(text.as_bytes(), &context).unwrap();
+        assert_eq!((imported.readings.len(), imported.readings[0].unix_ms), (1, 1_795_702_742_000), "{text}");
+        assert_eq!(imported.readings[0].cpus[0].user, 3200);
+        assert!(imported.notes[0].contains("no date in it"), "{:?}", imported.notes);
+    }
+    assert!(sar(format!("{BEGIN}{table}").as_bytes(), &context).unwrap().notes.is_empty());
+    let pidstat =
+        "14:19:01      UID       PID    %usr %system  Command\n14:19:02        0      7    20.00    0.00  python\n";
+    assert_eq!(recognize(pidstat), Some(ImportFormat::Pidstat));
+    for other in ["", "hello\n", "14:19:02 hello\n", "# gpu   pwr\n", "a;b 3\n14:19:01 CPU\n"] {
+        assert_eq!(recognize(other), None, "{other}");
+    }
+}
+
+#[test]
+fn sar_before_sysstat_12_counts_sectors_and_knows_no_available_memory() {
+    let text = format!(
+        "{BEGIN}14:19:01          DEV       tps  rd_sec/s  wr_sec/s  avgrq-sz  avgqu-sz     await     svctm     %util\n\
+         14:19:02          sda     40.00    150.00     50.00      5.00      0.50      2.00      1.00     40.00\n\n\
+         14:19:01    kbmemfree kbmemused  %memused kbbuffers  kbcached  kbcommit   %commit\n\
+         14:19:02         1000      3000     75.00       100      1400       500      1.00\n"
+    );
+    let imported = sar(text.as_bytes(), &context()).unwrap();
+    let disk = &imported.readings[0].disks[0];
+    assert_eq!((disk.reads, disk.writes, disk.read_sectors, disk.written_sectors), (30, 10, 150, 50));
+    assert_eq!((disk.busy_ms, disk.weighted_ms), (400, 500));
+    assert_eq!(imported.readings[0].memory, Some((4000 << 10, 2500 << 10)));
 }
 
 #[test]

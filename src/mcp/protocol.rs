@@ -19,36 +19,59 @@ const FRESH_MS: u32 = 3_600_000;
 /// How a request is to be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// Within a session that `initialize` has opened.
-    Session,
+    /// Within a session that `initialize` has opened, of this version.
+    Session(&'static str),
     /// For itself.
     Stateless,
 }
 
+/// What not every version knows. Older clients do not get it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// What a tool does to the machine, and the message of a progress.
+    Annotations,
+    /// Results as JSON, their schemas, and titles.
+    StructuredContent,
+}
+
 impl Era {
-    /// The era of a request. `opened` says whether a session is open.
+    /// The era of a request. `opened` is the version of an open session.
     ///
     /// # Errors
     /// The request says neither, or names a version that is not known.
-    pub fn of_request(params: &Map<String, Value>, opened: bool) -> Result<Self, RpcError> {
+    pub fn of_request(params: &Map<String, Value>, opened: Option<&'static str>) -> Result<Self, RpcError> {
         let meta = |key: &str| params.get("_meta").and_then(|meta| meta.get(key));
-        match meta(VERSION_KEY) {
-            None if opened => Ok(Self::Session),
-            None => Err(RpcError::new(
+        match (meta(VERSION_KEY), opened) {
+            (None, Some(version)) => Ok(Self::Session(version)),
+            (None, None) => Err(RpcError::new(
                 INVALID_PARAMS,
                 format!(
                     "send `initialize` first, or the protocol's version with each request, as `_meta.{VERSION_KEY}`"
                 ),
             )),
-            Some(Value::String(version)) if version != STATELESS => Err(RpcError {
+            (Some(Value::String(version)), _) if version != STATELESS => Err(RpcError {
                 data: Some(json!({ "supported": versions(), "requested": echo(version) })),
                 ..RpcError::new(UNSUPPORTED_VERSION, "unsupported protocol version")
             }),
-            Some(Value::String(_)) if meta(CAPABILITIES_KEY).is_some_and(Value::is_object) => Ok(Self::Stateless),
-            Some(_) => {
+            (Some(Value::String(_)), _) if meta(CAPABILITIES_KEY).is_some_and(Value::is_object) => {
+                Ok(Self::Stateless)
+            }
+            (Some(_), _) => {
                 let message = format!("`_meta` needs a text as {VERSION_KEY} and an object as {CAPABILITIES_KEY}");
                 Err(RpcError::new(INVALID_PARAMS, message))
             }
+        }
+    }
+
+    /// Whether its version has this. Versions are dates.
+    pub fn knows(self, feature: Feature) -> bool {
+        let since = match feature {
+            Feature::Annotations => "2025-03-26",
+            Feature::StructuredContent => "2025-06-18",
+        };
+        match self {
+            Self::Session(version) => version >= since,
+            Self::Stateless => true,
         }
     }
 
@@ -56,7 +79,7 @@ impl Era {
     pub fn complete(self, mut result: Value) -> Value {
         if let (Self::Stateless, Some(result)) = (self, result.as_object_mut()) {
             result.insert("resultType".to_owned(), json!("complete"));
-            result.insert("_meta".to_owned(), json!({ "io.modelcontextprotocol/serverInfo": server() }));
+            result.insert("_meta".to_owned(), json!({ "io.modelcontextprotocol/serverInfo": server(self) }));
         }
         result
     }
@@ -75,8 +98,12 @@ fn versions() -> Vec<&'static str> {
     [STATELESS].into_iter().chain(WITH_SESSION).collect()
 }
 
-fn server() -> Value {
-    json!({ "name": "trainmon", "title": "trainmon", "version": env!("CARGO_PKG_VERSION") })
+fn server(era: Era) -> Value {
+    let mut server = json!({ "name": "trainmon", "title": "trainmon", "version": env!("CARGO_PKG_VERSION") });
+    if let (false, Some(server)) = (era.knows(Feature::StructuredContent), server.as_object_mut()) {
+        server.remove("title");
+    }
+    server
 }
 
 /// What an agent should know before its first call.
@@ -88,21 +115,22 @@ fn instructions() -> String {
     )
 }
 
-/// The answer to `initialize`.
+/// The answer to `initialize`, and the version of the session.
 ///
 /// # Errors
 /// It names no version.
-pub fn initialize(params: &Map<String, Value>) -> Result<Value, RpcError> {
+pub fn initialize(params: &Map<String, Value>) -> Result<(Value, &'static str), RpcError> {
     let asked = params.get("protocolVersion").and_then(Value::as_str);
     let asked = asked.ok_or_else(|| RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a text"))?;
     let newest = WITH_SESSION.first().copied().unwrap_or_default();
     let version = WITH_SESSION.iter().find(|known| **known == asked).copied().unwrap_or(newest);
-    Ok(json!({
+    let answer = json!({
         "protocolVersion": version,
         "capabilities": { "tools": {} },
-        "serverInfo": server(),
+        "serverInfo": server(Era::Session(version)),
         "instructions": instructions(),
-    }))
+    });
+    Ok((answer, version))
 }
 
 /// The answer to `server/discover`.
@@ -118,6 +146,26 @@ pub fn discover(era: Era) -> Value {
 mod tests {
     use super::*;
 
+    #[test]
+    fn versions_know_what_was_added_before_them() {
+        use Feature::{Annotations, StructuredContent};
+        for (version, annotations, structured) in [
+            ("2024-11-05", false, false),
+            ("2025-03-26", true, false),
+            ("2025-06-18", true, true),
+            ("2025-11-25", true, true),
+        ] {
+            assert!(WITH_SESSION.contains(&version));
+            let era = Era::Session(version);
+            assert_eq!(
+                (era.knows(Annotations), era.knows(StructuredContent)),
+                (annotations, structured),
+                "{version}"
+            );
+        }
+        assert!(Era::Stateless.knows(Annotations) && Era::Stateless.knows(StructuredContent));
+    }
+
     fn object(value: Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()
     }
@@ -125,8 +173,10 @@ mod tests {
     #[test]
     fn a_version_is_agreed_on() {
         let agreed = |asked: &str| {
-            let answer = initialize(&object(json!({ "protocolVersion": asked }))).unwrap();
-            answer["protocolVersion"].as_str().unwrap().to_owned()
+            let (answer, version) = initialize(&object(json!({ "protocolVersion": asked }))).unwrap();
+            assert_eq!(answer["protocolVersion"], version);
+            assert_eq!(answer["serverInfo"].get("title").is_some(), version >= "2025-06-18");
+            version.to_owned()
         };
         assert_eq!(agreed("2024-11-05"), "2024-11-05");
         // It has no session to open.
@@ -137,15 +187,16 @@ mod tests {
     #[test]
     fn a_request_says_how_it_is_to_be_answered() {
         let with = |meta: Value| object(json!({ "_meta": meta }));
-        let era = |meta: Value| Era::of_request(&with(meta), false).map_err(|error| error.code);
+        let era = |meta: Value| Era::of_request(&with(meta), None).map_err(|error| error.code);
         assert_eq!(era(json!({ VERSION_KEY: STATELESS, CAPABILITIES_KEY: {} })), Ok(Era::Stateless));
         assert_eq!(era(json!({ VERSION_KEY: STATELESS })), Err(INVALID_PARAMS));
         assert_eq!(era(json!({ VERSION_KEY: 7, CAPABILITIES_KEY: {} })), Err(INVALID_PARAMS));
         assert_eq!(era(json!({ VERSION_KEY: "2027-01-01", CAPABILITIES_KEY: {} })), Err(UNSUPPORTED_VERSION));
         assert_eq!(era(json!({})), Err(INVALID_PARAMS));
-        assert_eq!(Era::of_request(&Map::new(), true), Ok(Era::Session));
+        let version = WITH_SESSION[1];
+        assert_eq!(Era::of_request(&Map::new(), Some(version)), Ok(Era::Session(version)));
         let result = Era::Stateless.cacheable(json!({}));
         assert_eq!((&result["resultType"], &result["cacheScope"]), (&json!("complete"), &json!("public")));
-        assert_eq!(Era::Session.cacheable(json!({})), json!({}));
+        assert_eq!(Era::Session(version).cacheable(json!({})), json!({}));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::jsonrpc::{INVALID_PARAMS, RpcError, echo};
+use super::protocol::{Era, Feature};
 use crate::config::{DIAGNOSE_DURATION, PID_MAX};
 
 /// `diagnose` watches no longer, seconds.
@@ -22,6 +23,8 @@ pub struct ToolSpec {
     pub description: &'static str,
     /// Its arguments.
     pub arguments: &'static [Argument],
+    /// The JSON schema of its result, as JSON.
+    output: &'static str,
 }
 
 /// One argument of a tool.
@@ -59,6 +62,7 @@ pub const TOOLS: &[ToolSpec] = &[
         description: "Find the processes of this machine that may be training, GPU users first: PID, user, command, age, CPU use, \
             GPU memory, data-loader workers.",
         arguments: &[],
+        output: include_str!("schemas/list.json"),
     },
     ToolSpec {
         name: "diagnose",
@@ -74,6 +78,7 @@ pub const TOOLS: &[ToolSpec] = &[
             ),
             text("replay", "Path of a recording made by `trainmon record`, instead of `pid`.", false),
         ],
+        output: include_str!("schemas/diagnose.json"),
     },
     ToolSpec {
         name: "explain",
@@ -81,12 +86,14 @@ pub const TOOLS: &[ToolSpec] = &[
         description: "What a cause of a verdict means, how it is recognized, its limits, and what to do. Without an argument: a \
             list of all causes.",
         arguments: &[text("cause", "A cause, a class, or class/cause; `chain` explains the wait chain.", false)],
+        output: include_str!("schemas/explain.json"),
     },
     ToolSpec {
         name: "doctor",
         title: "Check what can be read",
         description: "What trainmon can read on this machine, what it cannot, and the command that fixes it.",
         arguments: &[number("pid", "Also check the access to this process.", PID_MAX)],
+        output: include_str!("schemas/doctor.json"),
     },
     ToolSpec {
         name: "report",
@@ -97,6 +104,7 @@ pub const TOOLS: &[ToolSpec] = &[
             "Path of a recording made by `trainmon record`, or of a log made by `trainmon --log`.",
             true,
         )],
+        output: include_str!("schemas/report.json"),
     },
     ToolSpec {
         name: "compare",
@@ -107,12 +115,13 @@ pub const TOOLS: &[ToolSpec] = &[
             text("before", "Path of the recording or log of the first run.", true),
             text("after", "Path of the recording or log of the second run.", true),
         ],
+        output: include_str!("schemas/compare.json"),
     },
 ];
 
 impl ToolSpec {
     /// The tool as `tools/list` shows it.
-    fn listed(&self) -> Value {
+    fn listed(&self, era: Era) -> Value {
         let properties: Map<String, Value> = self.arguments.iter().map(|argument| {
             let schema = match argument.kind {
                 ArgumentKind::Text => json!({ "type": "string", "description": argument.description }),
@@ -123,9 +132,8 @@ impl ToolSpec {
             (argument.name.to_owned(), schema)
         }).collect();
         let required: Vec<_> = self.arguments.iter().filter(|one| one.required).map(|one| one.name).collect();
-        json!({
+        let mut tool = json!({
             "name": self.name,
-            "title": self.title,
             "description": self.description,
             "inputSchema": {
                 "type": "object",
@@ -133,20 +141,29 @@ impl ToolSpec {
                 "required": required,
                 "additionalProperties": false,
             },
-            "annotations": {
+        });
+        let Some(listed) = tool.as_object_mut() else { return tool };
+        if era.knows(Feature::Annotations) {
+            let annotations = json!({
                 "title": self.title,
                 "readOnlyHint": true,
                 "destructiveHint": false,
                 "idempotentHint": true,
                 "openWorldHint": false,
-            },
-        })
+            });
+            listed.insert("annotations".to_owned(), annotations);
+        }
+        if era.knows(Feature::StructuredContent) {
+            listed.insert("title".to_owned(), self.title.into());
+            listed.insert("outputSchema".to_owned(), serde_json::from_str(self.output).unwrap_or_default());
+        }
+        tool
     }
 }
 
 /// The result of `tools/list`.
-pub fn list() -> Value {
-    json!({ "tools": TOOLS.iter().map(ToolSpec::listed).collect::<Vec<_>>() })
+pub fn list(era: Era) -> Value {
+    json!({ "tools": TOOLS.iter().map(|tool| tool.listed(era)).collect::<Vec<_>>() })
 }
 
 /// What `diagnose` looks at.
@@ -298,7 +315,7 @@ mod tests {
 
     #[test]
     fn every_tool_is_listed_and_can_be_called() {
-        let listed = list();
+        let listed = list(Era::Stateless);
         for tool in listed["tools"].as_array().unwrap() {
             let name = tool["name"].as_str().unwrap();
             let arguments: Map<String, Value> = tool["inputSchema"]["required"]
@@ -310,6 +327,25 @@ mod tests {
             let called = call(name, Value::Object(arguments));
             assert!(called.is_ok() || name == "diagnose", "{called:?}");
             assert_eq!(tool["annotations"]["readOnlyHint"], true);
+        }
+    }
+
+    #[test]
+    fn every_tool_has_a_schema_of_its_result_for_clients_that_know_it() {
+        for tool in list(Era::Session("2025-06-18"))["tools"].as_array().unwrap() {
+            let schema = &tool["outputSchema"];
+            assert_eq!(schema["type"], "object", "{tool}");
+            let properties = schema["properties"].as_object().unwrap();
+            let required = schema["required"].as_array().unwrap();
+            assert!(
+                !required.is_empty() && required.iter().all(|key| properties.contains_key(key.as_str().unwrap()))
+            );
+        }
+        for (version, has_annotations) in [("2025-03-26", true), ("2024-11-05", false)] {
+            for tool in list(Era::Session(version))["tools"].as_array().unwrap() {
+                assert_eq!(tool.get("annotations").is_some(), has_annotations, "{version}");
+                assert!(tool.get("outputSchema").is_none() && tool.get("title").is_none(), "{version}: {tool}");
+            }
         }
     }
 }

@@ -118,8 +118,8 @@ mod tests {
     use super::*;
     use crate::sample::sampler::{Descriptor, Observation};
     use crate::sample::{
-        Channel, ConnectionsSample, DataMount, JobSample, LockWait, NeighbourProcess, NeighboursSample,
-        ProcessSample, SamplerSample, StorageSample, ThreadSample,
+        Channel, ConnectionsSample, DataMount, HostSample, JobSample, LockWait, NeighbourProcess, NeighboursSample,
+        ProcessSample, SamplerSample, Software, StorageSample, ThreadSample,
     };
 
     #[test]
@@ -205,6 +205,23 @@ mod tests {
         assert_eq!(remotes.join(" "), left);
         assert_eq!(&*connections.outside[0].command, "log y");
         assert_eq!(connections.locks[0].path.as_deref(), Some("runs.db"));
+    }
+
+    #[test]
+    fn the_machine_has_no_name_but_still_a_kind() {
+        let text = |text: &str| Some(Arc::from(text));
+        let host = HostSample {
+            name: text("gpu-17.example.org"),
+            cpu_model: text("AMD EPYC 7763"),
+            ..HostSample::default()
+        };
+        let software = Software { python: text("3.12.4"), torch: text("2.6.0+cu124") };
+        let job = JobSample { software: software.clone(), ..JobSample::default() };
+        let before = Sample { host: Some(Arc::new(host)), job: Some(Arc::new(job)), ..Sample::default() };
+        let after = sample(&before);
+        let host = after.host.unwrap();
+        assert_eq!((&host.name, host.cpu_model.as_deref()), (&None, Some("AMD EPYC 7763")));
+        assert_eq!(after.job.unwrap().software, software);
     }
 
     #[test]

@@ -3,23 +3,48 @@
 //!
 //! What a difference in step time is worth decides [`StepSeries::change_to`](crate::history::step_series::StepSeries::change_to).
 
+mod cautions;
+mod commands;
 mod json;
 mod tables;
+
+use commands::CommandChange;
 
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::Class;
 use crate::history::environment::Environment;
 use crate::history::run::WholeRun;
-use crate::history::step_series::{NotCompared, StepChange};
+use crate::history::step_series::{Needed, NoSteps, StepChange};
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::sample::recording::Header;
 use crate::text::format::{UNMEASURED, duration, precise, step_time, whole_percent as percent};
+use crate::text::named_enum;
 
 /// A run does not count as changed where its step time may differ by no more than this: two runs of one program differ by as
 /// much without a reason, because of heat, memory layout or what else the machine does.
 const SAME_STEP: f64 = 0.01;
+/// Two runs count as equal where their step times differ by no more than this, or by no more than the limit where that is less.
+const SAME_WITHIN: f64 = 0.03;
+/// A change that rounds to no percent at all.
+const NO_CHANGE: f64 = 0.005;
 /// Shares of time that differ by less are not worth a sentence.
 const WORTH_SAYING: f64 = 0.05;
+
+named_enum! {
+    /// The second run against the first.
+    pub enum StepResult {
+        /// Steps take longer.
+        Slower = "slower",
+        /// They take less time.
+        Faster = "faster",
+        /// They take the same time.
+        Same = "same",
+        /// The runs are too short or too noisy to tell.
+        Unclear = "unclear",
+        /// The runs cannot be compared.
+        Unknown = "unknown",
+    }
+}
 
 /// One of the two runs.
 #[derive(Debug)]
@@ -53,19 +78,10 @@ impl ComparedRun<'_> {
     }
 }
 
-/// What a step takes in both runs, and whether that differs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum StepVerdict {
-    Longer(StepChange),
-    Shorter(StepChange),
-    Same(StepChange),
-    Unknown(WhyUnknown),
-}
-
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum WhyUnknown {
     OtherProgram,
-    NotCompared(NotCompared),
+    NoSteps(NoSteps),
 }
 
 /// Both runs.
@@ -73,90 +89,148 @@ enum WhyUnknown {
 pub struct Comparison<'r> {
     before: ComparedRun<'r>,
     after: ComparedRun<'r>,
-    steps: StepVerdict,
+    /// How much longer steps may take: 0.05 is 5%.
+    limit: Option<f64>,
+    steps: Result<StepChange, WhyUnknown>,
 }
 
 impl<'r> Comparison<'r> {
-    /// Compares.
-    pub fn new(before: ComparedRun<'r>, after: ComparedRun<'r>) -> Self {
+    /// Compares. With a limit it is also told whether steps take longer by so much: 0.05 is 5%.
+    pub fn new(before: ComparedRun<'r>, after: ComparedRun<'r>, limit: Option<f64>) -> Self {
         let (program, other) = (before.program(), after.program());
         // A log does not say which program it is about.
         let steps = if program != other && !program.is_empty() && !other.is_empty() {
-            StepVerdict::Unknown(WhyUnknown::OtherProgram)
+            Err(WhyUnknown::OtherProgram)
         } else {
-            match before.run.steps.change_to(&after.run.steps) {
-                Ok(change) => match worth_saying(change) {
-                    1 => StepVerdict::Longer(change),
-                    -1 => StepVerdict::Shorter(change),
-                    _ => StepVerdict::Same(change),
-                },
-                Err(why) => StepVerdict::Unknown(WhyUnknown::NotCompared(why)),
-            }
+            before.run.steps.change_to(&after.run.steps).map_err(WhyUnknown::NoSteps)
         };
-        Self { before, after, steps }
+        Self { before, after, limit, steps }
     }
 
-    /// Whether the second run is slower, and by as much as `limit` (0.05 is 5%) as far as can be told: its step time is
-    /// longer, and the interval reaches that far.
+    /// Whether the second run is slower by the limit; `None` where that is not certain.
     ///
     /// # Errors
-    /// Why that cannot be told, in one line.
-    pub fn is_slower_by(&self, limit: f64) -> Result<bool, String> {
-        match self.steps {
-            StepVerdict::Longer(change) => Ok(change.high >= limit),
-            StepVerdict::Shorter(_) | StepVerdict::Same(_) => Ok(false),
-            StepVerdict::Unknown(_) => Err(self.sentence()),
-        }
+    /// Why the runs cannot be compared, in one line.
+    pub fn is_slower_by(&self, limit: f64) -> Result<Option<bool>, String> {
+        self.steps.map(|change| reaches(change, limit)).map_err(|why| self.unknown(why))
+    }
+
+    fn result(&self) -> StepResult {
+        self.steps.map_or(StepResult::Unknown, |change| result_of(change, self.limit))
     }
 
     fn sides(&self) -> [&ComparedRun<'r>; 2] {
         [&self.before, &self.after]
     }
 
+    /// What changed, and how certain that is.
+    pub fn summary(&self) -> String {
+        [self.answer(), self.doubt().unwrap_or_default()].join(" ").trim_end().to_owned()
+    }
+
     /// What changed.
-    pub fn sentence(&self) -> String {
-        let both = |change: StepChange| change.step_s.map(|seconds| step_time(seconds * 1000.0));
-        match self.steps {
-            StepVerdict::Longer(change) | StepVerdict::Shorter(change) => {
-                let [before, after] = both(change);
-                let (word, [low, high]) = if change.change > 0.0 {
-                    ("longer", [change.low, change.high])
+    pub(super) fn answer(&self) -> String {
+        let change = match self.steps {
+            Ok(change) => change,
+            Err(why) => return self.unknown(why),
+        };
+        let [before, after] = change.step_s.map(|seconds| step_time(seconds * 1000.0));
+        let [low, high] = change.interval.unwrap_or([change.change; 2]);
+        let is_longer = change.change > 0.0;
+        let size = tenths(change.change.abs());
+        let word = if is_longer { "longer" } else { "less time" };
+        match self.result() {
+            StepResult::Same => format!(
+                "No difference in step time: {before} before and {after} after (the change is {}, 99% sure).",
+                between([low, high])
+            ),
+            StepResult::Unclear => {
+                let change = if change.change.abs() < NO_CHANGE {
+                    format!("about the same time: {after} and {before} before")
                 } else {
-                    ("less time", [-change.high, -change.low])
+                    format!("about {size}% {word}: {after} instead of {before}")
                 };
-                let (size, range) = (tenths(change.change.abs()), format!("{}% to {}%", tenths(low), tenths(high)));
+                format!("Steps take {change}; {} to be certain.", self.too())
+            }
+            StepResult::Slower | StepResult::Faster | StepResult::Unknown => {
+                let [low, high] = if is_longer { [low, high] } else { [-high, -low] }.map(tenths);
                 let reason =
                     self.reason(change).map(|reason| format!(", mostly because {reason}")).unwrap_or_default();
-                format!("Steps take {size}% {word}: {after} instead of {before} ({range}, 99% sure){reason}.")
-            }
-            StepVerdict::Same(change) => {
-                let [before, after] = both(change);
-                let range = format!("between {} and {}", signed(change.low), signed(change.high));
                 format!(
-                    "No difference in step time: {before} before and {after} after (the change is {range}, 99% sure)."
+                    "Steps take {size}% {word}: {after} instead of {before} ({low}% to {high}%, 99% sure){reason}."
                 )
             }
-            StepVerdict::Unknown(why) => self.unknown(why),
         }
     }
 
+    /// Why it is not certain: `too noisy`.
+    fn too(&self) -> String {
+        let of = |change: StepChange| match (change.too_short, change.interval, self.limit) {
+            (Some(run), ..) => format!("{} is too short", self.name(run)),
+            (None, Some([low, _]), Some(limit)) if low > SAME_STEP => format!("too close to {}%", tenths(limit)),
+            _ => "too noisy".to_owned(),
+        };
+        self.steps.map(of).unwrap_or_default()
+    }
+
+    /// What is known all the same, and how much more it takes to be certain; `None` where it is certain.
+    pub(super) fn doubt(&self) -> Option<String> {
+        let change = self.steps.ok().filter(|_| self.result() == StepResult::Unclear)?;
+        let known = match (change.too_short, change.interval) {
+            (None, Some(interval)) => format!("The change is {} (99% sure).", between(interval)),
+            (run, _) => {
+                let run = run.unwrap_or_default();
+                let known_s = self.sides().get(run).map_or(0.0, |side| side.run.steps.known_s());
+                format!("It has {} of training with known steps.", duration(known_s))
+            }
+        };
+        let more = match self.needed() {
+            Needed::Seconds(seconds) => format!("Record {} of each run.", minutes(seconds)),
+            Needed::TooMuch => "Even an hour of each run would not tell.".to_owned(),
+        };
+        Some(format!("{known} {more}"))
+    }
+
+    /// How much training of each run makes it certain.
+    fn needed(&self) -> Needed {
+        let Ok(change) = self.steps else { return Needed::TooMuch };
+        match self.limit {
+            Some(limit) => change.needed(&[limit]),
+            None => {
+                let sign = change.change.signum();
+                let is_change = change.change.abs() > SAME_STEP;
+                let is_same = change.change.abs() < SAME_WITHIN;
+                let ends = [(is_change, sign * SAME_STEP), (is_same, sign * SAME_WITHIN)];
+                let ends = ends.into_iter().filter_map(|(is_near, end)| is_near.then_some(end));
+                change.needed(&ends.collect::<Vec<_>>())
+            }
+        }
+    }
+
+    fn name(&self, run: usize) -> &str {
+        self.sides().get(run).map_or("", |side| side.name.as_str())
+    }
+
+    /// The arguments that only one of the command lines has.
+    fn command_change(&self) -> Option<CommandChange> {
+        CommandChange::between(&self.before.header.command, &self.after.header.command)
+    }
+
+    /// The same in a sentence.
+    pub(super) fn command_sentence(&self) -> Option<String> {
+        self.command_change().map(|change| change.sentence())
+    }
+
     fn unknown(&self, why: WhyUnknown) -> String {
-        let name = |run: usize| self.sides().get(run).map_or("", |side| side.name.as_str());
         match why {
             WhyUnknown::OtherProgram => format!(
                 "These are two programs, {} and {}: their step times cannot be compared.",
                 self.before.program(),
                 self.after.program()
             ),
-            WhyUnknown::NotCompared(NotCompared::NoSteps(run)) => {
-                format!("Step times cannot be compared: no steps are known of {}.", name(run))
+            WhyUnknown::NoSteps(NoSteps(run)) => {
+                format!("Step times cannot be compared: no steps are known of {}.", self.name(run))
             }
-            WhyUnknown::NotCompared(NotCompared::TooShort(run)) => format!(
-                "Step times cannot be compared: {} is too short. Its steps are known for {}, and it takes a minute of training \
-                 and 24 steps.",
-                name(run),
-                duration(self.sides().get(run).map_or(0.0, |side| side.run.steps.known_s())),
-            ),
         }
     }
 
@@ -176,31 +250,31 @@ impl<'r> Comparison<'r> {
             },
         )
     }
+}
 
-    /// What to bear in mind.
-    pub fn cautions(&self) -> Vec<String> {
-        let [before, after] = self.sides();
-        let mut all: Vec<String> = Vec::new();
-        let mut differ = |what: &str, values: [String; 2]| {
-            let [one, other] = &values;
-            if one != other && values.iter().all(|value| !value.is_empty()) {
-                all.push(format!("{what} differ: {one} before, {other} after."));
-            }
-        };
-        let [ours, theirs] = [before, after].map(|side| &side.run.environment);
-        differ("The GPUs", [gpus(ours), gpus(theirs)]);
-        differ("The CPUs", [ours, theirs].map(cpus));
-        differ("The versions of trainmon", [before, after].map(|side| side.header.trainmon.clone()));
-        for side in [before, after] {
-            all.extend(side.note.iter().map(|note| format!("{}: {note}.", side.name)));
-        }
-        all
+/// What a change says. Nothing is certain without an interval.
+pub fn result_of(change: StepChange, limit: Option<f64>) -> StepResult {
+    let Some([low, high]) = change.interval else { return StepResult::Unclear };
+    let within = limit.unwrap_or(SAME_WITHIN).min(SAME_WITHIN);
+    match limit.map(|limit| reaches(change, limit)) {
+        Some(None) => StepResult::Unclear,
+        _ if low > SAME_STEP => StepResult::Slower,
+        _ if high < -SAME_STEP => StepResult::Faster,
+        _ if low > -within && high < within => StepResult::Same,
+        _ => StepResult::Unclear,
     }
 }
 
-/// Whether steps take longer (1) or less time (−1), as far as it can be told; 0 if they take the same time.
-pub fn worth_saying(change: StepChange) -> i8 {
-    i8::from(change.low > SAME_STEP) - i8::from(change.high < -SAME_STEP)
+/// Whether steps take longer by the limit; `None` where that is not certain.
+pub fn reaches(change: StepChange, limit: f64) -> Option<bool> {
+    let [low, high] = change.interval?;
+    if high < limit {
+        Some(false)
+    } else if low >= limit && low > SAME_STEP {
+        Some(true)
+    } else {
+        None
+    }
 }
 
 /// The color of the comparison: that of what holds the second run back.
@@ -229,6 +303,18 @@ fn gpus(environment: &Environment) -> String {
 fn cpus(environment: &Environment) -> String {
     let quota = environment.cpu_quota.map(|quota| format!(", limited to {}", precise(quota))).unwrap_or_default();
     environment.cpus_allowed.map(|cpus| format!("{cpus}{quota}")).unwrap_or_default()
+}
+
+/// `between −4.2% and +1%`.
+fn between(ends: [f64; 2]) -> String {
+    let [low, high] = ends.map(signed);
+    format!("between {low} and {high}")
+}
+
+/// `about 4 minutes`.
+fn minutes(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).ceil();
+    if minutes <= 1.0 { "a minute".to_owned() } else { format!("about {minutes:.0} minutes") }
 }
 
 /// `+4.2%`.

@@ -31,11 +31,12 @@ const COMMAND: usize = 120;
 pub fn html(report: &RunReport<'_>) -> String {
     let mut out = String::with_capacity(200_000);
     let verdict = report.verdict().map(|(verdict, _)| verdict);
-    let title = verdict.map_or_else(|| "trainmon".to_owned(), headline);
+    let title = report.title.clone().unwrap_or_else(|| verdict.map_or_else(|| "trainmon".to_owned(), headline));
+    let name = report.title.iter().map(|title| format!("<strong>{}</strong>", escaped(title)));
     let accent = verdict.map_or("unknown", |verdict| verdict.class.word());
     let command = format!("<code>{}</code>", escaped(&fit(&report.header.command, COMMAND)));
     let when = format!("{} · {}", pid_words(report.header.pid), escaped(&report.when()));
-    head(&mut out, ("report", &title), accent, &[command, when]);
+    head(&mut out, ("report", &title), accent, &name.chain([command, when]).collect::<Vec<_>>());
     if let Some(note) = &report.note {
         tag(&mut out, "p class=\"note\"", note);
     }
@@ -64,7 +65,8 @@ pub fn comparison(comparison: &Comparison<'_>) -> String {
         &[format!("<code>{}</code>", escaped(&title))],
     );
     out.push_str("<section class=\"answer\">\n");
-    tag(&mut out, "h1", &comparison.sentence());
+    tag(&mut out, "h1", &comparison.answer());
+    comparison.doubt().iter().chain(&comparison.command_sentence()).for_each(|text| tag(&mut out, "p", text));
     out.push_str("</section>\n");
     comparison.cautions().iter().for_each(|caution| tag(&mut out, "p class=\"note\"", caution));
     comparison.sections().iter().for_each(|section| self::section(&mut out, section));

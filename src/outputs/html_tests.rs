@@ -6,11 +6,12 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 use super::*;
+use crate::diagnosis::verdict::Steps;
 use crate::history::run::WholeRun;
 use crate::outputs::testing::verdict;
 use crate::pipeline::Tick;
 use crate::rates::Frame;
-use crate::rates::frame::{HostRates, TrainerRates};
+use crate::rates::frame::{GpuRates, HostRates, JobRates, TrainerRates, WorkerRates};
 use crate::rates::time_split::TimeSplit;
 use crate::sample::recording::Header;
 
@@ -37,8 +38,58 @@ fn run(seconds: u64, verdict: Verdict) -> WholeRun {
     run
 }
 
+/// So many seconds in which every chart has numbers, with as many digits as there are.
+fn full_run(seconds: u64) -> WholeRun {
+    let mut run = WholeRun::default();
+    for second in 1..=seconds {
+        let value = |most: f64| Some(most * (0.5 + 0.499 * (second as f64 * 0.7).sin()));
+        let gpu = GpuRates {
+            attached: true,
+            utilization_pct: value(100.0),
+            memory_used_bytes: value(8e10).map(|bytes| bytes as u64),
+            memory_total_bytes: Some(80_000_000_000),
+            power_w: value(700.0),
+            power_limit_w: Some(700.0),
+            temperature_c: value(90.0).map(|degrees| degrees as u32),
+            sm_clock_mhz: value(1980.0).map(|mhz| mhz as u32),
+            pcie_rx_bytes_per_s: value(2e10),
+            pcie_tx_bytes_per_s: value(2e9),
+            ..GpuRates::default()
+        };
+        let split_s = TimeSplit::from([0.3, 0.2, 0.2, 0.1, 0.2].map(|share| value(share).unwrap_or_default()));
+        let host = HostRates {
+            allowed_cpu_pct: value(100.0),
+            net_rx_bytes_per_s: value(1e9),
+            net_tx_bytes_per_s: value(1e8),
+            ..HostRates::default()
+        };
+        let cpu_pct = value(1600.0);
+        let frame = Frame {
+            seconds: 1.0,
+            monotonic_ns: second * 1_000_000_000,
+            unix_ms: 1_770_000_000_000 + second as i64 * 1000,
+            host,
+            job: JobRates {
+                cpu_pct,
+                cpus_allowed: Some(16),
+                run_delay_share: value(1.0),
+                read_bytes_per_s: value(1e9),
+                ..JobRates::default()
+            },
+            trainers: vec![TrainerRates { split_s, seconds_seen: 1.0, ..TrainerRates::default() }],
+            workers: vec![WorkerRates { idle: value(1.0), ..WorkerRates::default() }],
+            gpus: vec![gpu],
+            ..Frame::default()
+        };
+        let steps = Steps { per_s: value(20.0), count: Some(second * 10), ..Steps::default() };
+        let verdict = Arc::new(Verdict { steps, ..verdict() });
+        run.push(&Tick { frame: Arc::new(frame), verdict, ..Tick::default() });
+    }
+    run
+}
+
 fn page(run: &WholeRun, header: &Header, note: Option<&str>) -> String {
-    html(&RunReport { run, header, note: note.map(str::to_owned), zone: TimeZone::UTC, price: None })
+    html(&RunReport { run, header, note: note.map(str::to_owned), zone: TimeZone::UTC, price: None, title: None })
 }
 
 #[test]
@@ -57,10 +108,10 @@ fn the_answer_comes_first_and_the_numbers_are_there() {
     let places = order.map(place);
     assert!(places.is_sorted(), "{places:?}");
     assert!(page.contains("cut off after 90 samples") && page.contains("<strong>◀ limit</strong>"));
-    assert!(page.contains("2026-02-02 02:40:01 UTC, 1m30s"));
+    assert!(page.contains("2026-02-02 02:40:01 to 02:41:30 UTC, 1m30s"));
     let json = page.split("id=\"numbers\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
     let numbers: serde_json::Value = serde_json::from_str(json).unwrap();
-    assert_eq!(numbers["times"].as_array().unwrap().len(), 90);
+    assert_eq!(numbers["edges"].as_array().unwrap().len(), 91);
     let stacked = numbers["charts"].as_array().unwrap().iter().find(|chart| chart["stacked"] == true).unwrap();
     assert_eq!(stacked["series"][0]["name"], "waiting for data");
 }
@@ -83,8 +134,67 @@ fn a_run_without_samples_says_so() {
 
 #[test]
 fn a_day_stays_below_a_megabyte() {
-    let page = page(&run(86_400, verdict()), &header("python train.py"), None);
+    let page = page(&full_run(86_400), &header("python train.py"), None);
+    assert_eq!(page.matches("<figure id=").count(), 10, "every chart");
     assert!(page.len() < 1 << 20, "{} bytes", page.len());
+}
+
+#[test]
+fn a_title_names_the_report_and_is_no_markup() {
+    let (run, header) = (run(3, verdict()), header("python train.py"));
+    let title = Some("ResNet <b>, 8 & 4".to_owned());
+    let report = RunReport { run: &run, header: &header, note: None, zone: TimeZone::UTC, price: None, title };
+    let page = html(&report);
+    let title = "ResNet &lt;b&gt;, 8 &amp; 4";
+    assert!(page.contains(&format!("<title>{title} – trainmon report</title>")), "{page}");
+    assert!(page.contains(&format!("<p><strong>{title}</strong></p>")) && page.contains("<h1>DATA LOADER"));
+    assert!(crate::outputs::markdown::run(&report).starts_with("# ResNet \\<b\\>, 8 \\& 4\n\n## DATA LOADER"));
+}
+
+#[test]
+fn the_environment_names_the_machine_and_the_versions() {
+    let mut run = run(3, verdict());
+    let header = header("python train.py");
+    assert!(!page(&run, &header, None).contains("<td>host</td>"));
+    let text = |text: &str| Some(text.to_owned());
+    let known = &mut run.environment;
+    (known.host, known.cpu_model) = (text("gpu-17"), text("Intel(R) Xeon(R) 8462Y+"));
+    (known.python, known.torch) = (text("3.12.4"), text("2.6.0+cu124"));
+    let page = page(&run, &header, None);
+    for (what, value) in
+        [("host", "gpu-17"), ("CPU model", "Intel(R) Xeon(R) 8462Y+"), ("Python", "3.12.4"), ("torch", "2.6.0+cu124")]
+    {
+        assert!(page.contains(&format!("<td>{what}</td><td>{value}</td>")), "{what}: {page}");
+    }
+}
+
+#[test]
+fn a_run_of_several_days_names_the_day_wherever_it_names_a_time() {
+    let mut run = run(3, verdict());
+    let day_later = 86_400;
+    let frame = Frame {
+        seconds: 1.0,
+        monotonic_ns: day_later * 1_000_000_000,
+        unix_ms: 1_770_000_000_000 + day_later as i64 * 1000,
+        ..Frame::default()
+    };
+    run.push(&Tick { frame: Arc::new(frame), verdict: Arc::new(Verdict::default()), ..Tick::default() });
+    let page = page(&run, &header("python train.py"), None);
+    assert!(page.contains("2026-02-02 02:40:01 to 2026-02-03 02:40:00 UTC, 4 s"), "{page}");
+    assert!(page.contains("<td>02-02 02:40:00</td>") && page.contains("<td>02-03 02:39:59</td>"), "{page}");
+}
+
+#[test]
+fn the_last_edge_of_the_time_axis_is_the_end_of_the_run() {
+    for (ends, began, wanted) in [
+        (vec![1000, 2000], Some(400), vec![0.4, 1.0, 2.0]),
+        (vec![1000, 2000], Some(-5000), vec![0.0, 1.0, 2.0]),
+        (vec![1000], None, vec![0.0, 1.0]),
+        (vec![1000, 1000], Some(7000), vec![0.999, 1.0, 1.0]),
+        (vec![], Some(1), vec![]),
+    ] {
+        assert_eq!(charts::edges(ends, began), wanted);
+    }
 }
 
 /// Text outside the document's own scripts and styles.

@@ -3,7 +3,7 @@
 //! Each `write` of a [`LogOut`] is one row. If the disk fills up in the middle of a row, a regular file is cut back to its
 //! last whole row before the error is reported. After a rotation the log continues in the new file.
 
-mod out;
+pub(super) mod out;
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -159,14 +159,16 @@ fn last_line(mut file: &File, length: u64) -> io::Result<Option<Vec<u8>>> {
     Ok((!rest.is_empty()).then_some(rest))
 }
 
-/// An error of the log, or of `what` else is written, as one line: what, why, what fixes it.
-fn explain(what: &str, path: &Path, error: &io::Error) -> String {
-    let is_file = path != Path::new("-");
-    let log = if is_file { format!("{what} {}", path.display()) } else { format!("{what}: standard output") };
+/// An error of the log, or of `what` else is written, as one line: what, why, what fixes it. Without a `what` it is standard
+/// output alone.
+pub fn explain(what: &str, path: &Path, error: &io::Error) -> String {
+    let log = match path {
+        _ if what.is_empty() => "standard output".to_owned(),
+        _ if path == Path::new("-") => format!("{what}: standard output"),
+        _ => format!("{what} {}", path.display()),
+    };
     let (why, fix) = match error.kind() {
-        io::ErrorKind::StorageFull => {
-            ("the disk is full", "free some space or write elsewhere; earlier rows are intact")
-        }
+        io::ErrorKind::StorageFull => ("the disk is full", "free some space or write elsewhere"),
         io::ErrorKind::QuotaExceeded => ("the disk quota is used up", "free some space or write elsewhere"),
         io::ErrorKind::FileTooLarge => ("the file-size limit is reached", "raise it (ulimit -f) or start a new file"),
         io::ErrorKind::ReadOnlyFilesystem => ("the file system is read-only", "write elsewhere"),
@@ -183,11 +185,18 @@ fn explain(what: &str, path: &Path, error: &io::Error) -> String {
     format!("{log}: {why}; {fix}")
 }
 
-/// Wraps an error of writing: a closed pipe stays one (it is success), the rest is explained.
+/// Wraps an error of appending: a closed pipe stays one (it is success), the rest is explained, with what is true of what was
+/// written before.
 pub fn write_error(what: &str, path: &Path, error: io::Error) -> anyhow::Error {
+    use io::ErrorKind::{BrokenPipe, FileTooLarge, QuotaExceeded, StorageFull};
+    let explained = explain(what, path, &error);
     match error.kind() {
-        io::ErrorKind::BrokenPipe => error.into(),
-        _ => anyhow::anyhow!(explain(what, path, &error)),
+        BrokenPipe => error.into(),
+        StorageFull | QuotaExceeded | FileTooLarge => {
+            let pieces = if what == "log" { "rows" } else { "samples" };
+            anyhow::anyhow!("{explained}; earlier {pieces} are intact")
+        }
+        _ => anyhow::anyhow!(explained),
     }
 }
 

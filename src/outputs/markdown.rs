@@ -29,6 +29,7 @@ pub fn markdown(verdict: &Verdict) -> String {
 pub fn run(report: &RunReport<'_>) -> String {
     let mut out = String::new();
     let verdict = report.verdict().map(|(verdict, _)| verdict);
+    report.title.iter().for_each(|title| line(&mut out, &format!("# {}\n", inline(title))));
     if let Some(verdict) = verdict {
         answer(&mut out, verdict);
     }
@@ -46,7 +47,9 @@ pub fn run(report: &RunReport<'_>) -> String {
 pub fn comparison(comparison: &Comparison<'_>) -> String {
     let mut out = String::new();
     line(&mut out, &format!("## {}\n", inline(&comparison::title(comparison))));
-    line(&mut out, &inline(&comparison.sentence()));
+    line(&mut out, &inline(&comparison.answer()));
+    let more = comparison.doubt().into_iter().chain(comparison.command_sentence());
+    more.for_each(|text| line(&mut out, &format!("\n{}", inline(&text))));
     comparison.cautions().iter().for_each(|caution| line(&mut out, &format!("\n- Note: {}", inline(caution))));
     comparison.sections().iter().for_each(|section| self::section(&mut out, section));
     out

@@ -79,6 +79,7 @@ fn large() -> ExportedMachine {
         collectives: Some(0.3),
         straggler: rank == 3,
         at: None,
+        steps_per_s: Some(9.9),
     });
     let verdict = crate::diagnosis::Verdict { ranks: ranks.collect(), ..crate::outputs::testing::verdict() };
     let run =

@@ -24,3 +24,4 @@ pub mod stages;
 mod testing;
 pub mod text;
 pub mod trace;
+pub mod whole_file;

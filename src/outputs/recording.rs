@@ -28,6 +28,9 @@ const FRAME_BYTES: u64 = 2 << 20;
 const LEVEL: i32 = 6;
 const WINDOW_LOG: u32 = 19;
 
+/// What is wrong with a sample that is refused.
+const TOO_LONG: &str = "a sample is longer than 8 MiB";
+
 /// Writes samples to `out`, which is given whole blocks.
 pub struct Recorder<W: Write> {
     /// Where they go.
@@ -171,10 +174,7 @@ impl<W: Write> Recorder<W> {
         crate::text::json::compact(&mut self.pending, value)?;
         if self.pending.len() - before > LINE_MAX {
             self.pending.truncate(before);
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "a sample is longer than 8 MiB; record with a shorter --interval",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
         }
         self.pending.push(b'\n');
         Ok(())

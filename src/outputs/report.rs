@@ -194,9 +194,14 @@ fn advice(verdict: &Verdict) -> Section {
 
 fn loop_time(verdict: &Verdict) -> Section {
     let shares = verdict.shares.iter().flat_map(|shares| shares.iter()).collect();
+    let late = verdict.ranks.iter().enumerate().find(|(_, rank)| rank.straggler);
+    let (title, gpu) = match late {
+        Some((at, rank)) => (format!("Where the time of rank {}'s loop goes", rank.number(at)), "Its GPU"),
+        None => ("Where the training loop's time goes".to_owned(), "The GPU"),
+    };
     let idle = verdict.gpu_idle.filter(|idle| idle.total.is_finite());
-    let idle = idle.map(|idle| format!("The GPU sits idle {}% of the time.", percent(idle.total)));
-    Section::new("Where the training loop's time goes", SectionBody::Shares(shares)).noting(idle)
+    let idle = idle.map(|idle| format!("{gpu} sits idle {}% of the time.", percent(idle.total)));
+    Section::new(title, SectionBody::Shares(shares)).noting(idle)
 }
 
 fn gpu_idle(idle: Option<GpuIdle>) -> Section {
@@ -227,11 +232,12 @@ fn steps(steps: &Steps) -> String {
 }
 
 fn ranks(ranks: &[Rank]) -> Section {
-    let lines = ranks::lines(ranks);
-    let more = ranks.len().saturating_sub(lines.len());
-    let rows = lines.into_iter().map(|line| vec![line.name, line.text]);
-    let columns = vec![Column::left("rank"), Column::left("where its time goes")];
-    Section::new("Ranks", SectionBody::Table(columns, rows.collect())).noting(and_more(more))
+    let shares = LoopActivity::ALL.map(|activity| Column::right(activity.short()));
+    let mut columns = vec![Column::left("rank"), Column::right("PID")];
+    columns.extend(shares.into_iter().chain([Column::right("steps/s"), Column::left("hottest line")]));
+    let rows = ranks::rows(ranks);
+    let more = ranks.len().saturating_sub(rows.len());
+    Section::new("Ranks: where the time of each goes", SectionBody::Table(columns, rows)).noting(and_more(more))
 }
 
 fn and_more(count: usize) -> Option<String> {

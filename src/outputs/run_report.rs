@@ -6,14 +6,17 @@ use jiff::tz::TimeZone;
 
 use super::cost::{self, Price};
 use super::report::{Column, Section, SectionBody, phase_words, sections};
+use crate::diagnosis::verdict::Class;
 use crate::diagnosis::{LOOK_BACK_S, Verdict};
 use crate::history::run::WholeRun;
 use crate::sample::recording::Header;
-use crate::text::format::{UNMEASURED, bytes, duration, precise, whole_percent as percent};
+use crate::text::format::{UNMEASURED, bytes, duration, largest_first, precise, whole_percent as percent};
 use crate::zone;
 
 /// Most changes of the verdict that are listed, the longest ones.
 const CHANGES_LISTED: usize = 40;
+/// Smaller shares of the loop's time are left out of a sentence.
+const SHARE_SAID: f64 = 0.01;
 
 /// A whole run, and where it came from.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub struct RunReport<'r> {
     pub zone: TimeZone,
     /// What an hour of a GPU costs.
     pub price: Option<Price>,
+    /// What its reader calls it.
+    pub title: Option<String>,
 }
 
 impl RunReport<'_> {
@@ -36,19 +41,60 @@ impl RunReport<'_> {
         self.run.verdict().map(|(verdict, seconds)| (&**verdict, seconds))
     }
 
-    /// `2026-02-03 04:05:06 UTC, 6m12s`: when the run was watched, and for how long.
+    /// `2026-02-03 04:05:06 to 04:11:18 UTC, 6m12s`: when the run was watched, and for how long.
     pub(super) fn when(&self) -> String {
-        let began = self
-            .run
-            .began_unix_ms
-            .map_or(UNMEASURED.to_owned(), |ms| zone::moment(ms, &self.zone, "%Y-%m-%d %H:%M:%S %Z"));
-        format!("{began}, {}", duration(self.run.totals.watched_s))
+        let (Some(began), Some(ended)) = (self.run.began_unix_ms, self.run.ended_unix_ms()) else {
+            return UNMEASURED.to_owned();
+        };
+        let began = zone::moment(began, &self.zone, "%Y-%m-%d %H:%M:%S");
+        let ended =
+            zone::moment(ended, &self.zone, if self.spans_days() { "%Y-%m-%d %H:%M:%S %Z" } else { "%H:%M:%S %Z" });
+        format!("{began} to {ended}, {}", duration(self.run.totals.watched_s))
     }
 
-    /// For how long the verdict held: `held for 5m of 6m12s`. It looks back on seconds, so its numbers are those of its end.
+    /// The time of day, with the day where the run has several.
+    pub(super) fn clock(&self, unix_ms: i64) -> String {
+        zone::moment(unix_ms, &self.zone, if self.spans_days() { "%m-%d %H:%M:%S" } else { "%H:%M:%S" })
+    }
+
+    fn spans_days(&self) -> bool {
+        let day = |ms| zone::moment(ms, &self.zone, "%Y-%m-%d");
+        self.run.began_unix_ms.map(day) != self.run.ended_unix_ms().map(day)
+    }
+
+    /// Steps of the whole run, and how many that is a second.
+    pub(super) fn steps(&self) -> Option<(u64, f64)> {
+        let watched = self.run.totals.watched_s;
+        self.run.totals.steps.filter(|_| watched > 0.0).map(|steps| (steps, steps as f64 / watched))
+    }
+
+    /// Ranks that the job has, at least one.
+    pub(super) fn ranks(&self) -> usize {
+        self.verdict().map_or(1, |(verdict, _)| verdict.ranks.len().max(1))
+    }
+
+    /// Where the loop's time went in the whole run, beside the last moments of its verdict.
+    fn whole_split(&self) -> Option<String> {
+        let split_s = self.run.totals.split_s;
+        let shares = split_s.shares_of(split_s.total())?;
+        let words = largest_first(shares.iter().map(|(activity, share)| (activity.word(), share)), SHARE_SAID);
+        let of = if self.ranks() > 1 { format!(", mean of {} ranks", self.ranks()) } else { String::new() };
+        Some(format!("Over the whole run{of}: {words}."))
+    }
+
+    /// Classes with their share of the run, largest first.
+    pub(super) fn class_shares(&self) -> impl Iterator<Item = (Class, f64)> {
+        let classes = self.run.totals.classes();
+        let watched = classes.iter().map(|(_, seconds)| seconds).sum::<f64>().max(f64::MIN_POSITIVE);
+        classes.into_iter().map(move |(class, seconds)| (class, seconds / watched))
+    }
+
+    /// For how long the verdict held: `held for 5m of 6m12s`. It looks back on seconds, so its numbers are those of its end;
+    /// without a process they are means of all.
     pub(super) fn held(&self) -> Option<String> {
-        let (_, seconds) = self.verdict()?;
-        let end = if seconds > 2.0 * LOOK_BACK_S { "; its numbers are those of its last moments" } else { "" };
+        let (verdict, seconds) = self.verdict()?;
+        let looks_back = verdict.pid != 0 && seconds > 2.0 * LOOK_BACK_S;
+        let end = if looks_back { "; its numbers are those of its last moments" } else { "" };
         let of = duration(self.run.totals.watched_s);
         Some(format!("held for {} of {of}{end}", duration(seconds)))
     }
@@ -62,20 +108,24 @@ impl RunReport<'_> {
     /// The sections about the run's verdicts, then all about the one that it is about, then where it ran.
     pub(super) fn sections(&self) -> Vec<Section> {
         let mut all = vec![self.classes(), self.phases(), self.cost(), self.changes()];
-        all.extend(self.verdict().map(|(verdict, _)| sections(verdict)).unwrap_or_default());
+        let mut of_verdict = self.verdict().map(|(verdict, _)| sections(verdict)).unwrap_or_default();
+        let loop_time = of_verdict.iter_mut().find(|section| matches!(section.body, SectionBody::Shares(_)));
+        loop_time.into_iter().for_each(|section| section.notes.extend(self.whole_split()));
+        all.extend(of_verdict);
         all.push(self.environment());
         all.retain(|section| !section.is_empty());
         all
     }
 
     fn classes(&self) -> Section {
-        let watched = self.run.totals.watched_s;
-        let rows = self.run.totals.classes().into_iter().map(|(class, seconds)| {
-            vec![class.name().to_owned(), format!("{}%", percent(seconds / watched.max(seconds))), duration(seconds)]
+        let rows = self.class_shares().map(|(class, share)| {
+            let time = duration(share * self.run.totals.watched_s);
+            vec![class.name().to_owned(), format!("{}%", percent(share)), time]
         });
         let columns = vec![Column::left("verdict"), Column::right("share"), Column::right("time")];
-        let steps = self.run.totals.steps.filter(|_| watched > 0.0);
-        let steps = steps.map(|steps| format!("{steps} steps, {} a second.", precise(steps as f64 / watched)));
+        let steps = self
+            .steps()
+            .map(|(steps, rate)| format!("Over the whole run: {steps} steps, {} a second.", precise(rate)));
         Section::new("Time by verdict", SectionBody::Table(columns, rows.collect())).noting(steps)
     }
 
@@ -114,8 +164,12 @@ impl RunReport<'_> {
         let unlisted = all - spans.len() as u64;
         let rows = spans.into_iter().map(|span| {
             let cause = span.cause.map(|cause| cause.spec_in(span.class).headline).unwrap_or_default();
-            let at = zone::clock(span.from_unix_ms, &self.zone);
-            vec![at, duration(span.seconds), span.class.name().to_owned(), cause.to_owned()]
+            vec![
+                self.clock(span.from_unix_ms),
+                duration(span.seconds),
+                span.class.name().to_owned(),
+                cause.to_owned(),
+            ]
         });
         let columns =
             vec![Column::left("from"), Column::right("for"), Column::left("verdict"), Column::left("cause")];
@@ -146,10 +200,14 @@ impl RunReport<'_> {
         let facts = [
             ("command", self.header.command.clone()),
             ("PID", if self.header.pid == 0 { String::new() } else { self.header.pid.to_string() }),
-            ("GPUs", gpus.join("; ")),
-            ("GPU driver", environment.driver.clone().unwrap_or_default()),
+            ("host", environment.host.clone().unwrap_or_default()),
+            ("CPU model", environment.cpu_model.clone().unwrap_or_default()),
             ("CPUs", cpus.unwrap_or_default()),
             ("memory", memory.map(|memory| bytes(Some(memory))).unwrap_or_default()),
+            ("GPUs", gpus.join("; ")),
+            ("GPU driver", environment.driver.clone().unwrap_or_default()),
+            ("Python", environment.python.clone().unwrap_or_default()),
+            ("torch", environment.torch.clone().unwrap_or_default()),
             ("workers", if workers > 0 { workers.to_string() } else { String::new() }),
             ("sampled", every.map(|every| format!("every {} s", precise(every))).unwrap_or_default()),
             ("recorded by", if version.is_empty() { String::new() } else { format!("trainmon {version}") }),

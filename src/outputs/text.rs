@@ -63,7 +63,9 @@ pub fn page(verdict: &Verdict, style: Style) -> String {
 pub fn comparison(comparison: &Comparison<'_>, style: Style) -> String {
     let width = style.width.clamp(NARROWEST, WIDEST);
     let mut page = TextPage { lines: Vec::new(), style: Style { width, ..style } };
-    page.inked(ink::BOLD, "", &comparison.sentence());
+    page.inked(ink::BOLD, "", &comparison.answer());
+    comparison.doubt().iter().for_each(|doubt| page.text("", doubt));
+    comparison.command_sentence().iter().for_each(|change| page.text("", change));
     comparison.cautions().iter().for_each(|caution| page.text("note: ", caution));
     comparison.sections().iter().for_each(|section| page.section(section));
     page.lines.join("\n") + "\n"

@@ -1,5 +1,5 @@
-//! A recording as a trace for Perfetto (<https://ui.perfetto.dev>): numbers as counters, the verdict, the loop's time and the
-//! workers' stages as slices, the wait chain as arrows.
+//! A recording as a trace for Perfetto (<https://ui.perfetto.dev>): numbers as counters, the verdict, the loop's time, its steps,
+//! the workers' stages and batches as slices, the wait chain as arrows.
 //!
 //! An interval becomes events at its begin. Slices that say the same follow on from each other; a counter is written when it
 //! changes. What was not measured has no event. Packets go out tick by tick, so memory does not grow with the recording, apart
@@ -10,6 +10,7 @@ mod packets;
 pub mod profile;
 mod proto;
 mod sorted;
+mod timed;
 mod wait_chain;
 mod wall_clock;
 
@@ -18,6 +19,7 @@ use std::io::{self, Write};
 
 use packets::{Looks, Packets, Sequence, Track};
 use proto::{DebugAnnotation, EventType, TrackEvent};
+use timed::Unended;
 use wait_chain::ChainSlice;
 use wall_clock::WallClock;
 
@@ -65,6 +67,7 @@ pub struct TraceWriter<W: Write> {
     counters: HashMap<u64, (f64, u64)>,
     /// The drawn wait chain, by track: which branch is the largest does not matter.
     chain: Vec<ChainSlice>,
+    unended: Unended,
     /// The thread of each loop, by PID.
     loops: HashMap<u32, u32>,
     /// PIDs of the processes, by the PID that they see themselves, where the two differ.
@@ -81,6 +84,7 @@ impl<W: Write> TraceWriter<W> {
             open: BTreeMap::new(),
             counters: HashMap::new(),
             chain: Vec::new(),
+            unended: Unended::default(),
             loops: HashMap::new(),
             inner_pids: HashMap::new(),
         }
@@ -98,6 +102,7 @@ impl<W: Write> TraceWriter<W> {
         }
         self.tick += 1;
         if frame.gap {
+            self.forget_unended();
             self.close(ended_ns)?;
             if ended_ns > 0 && to > ended_ns {
                 let track = self.row("verdict", 0)?;
@@ -115,7 +120,9 @@ impl<W: Write> TraceWriter<W> {
         self.workers(tick, from)?;
         self.chain(tick, from)?;
         self.numbers(tick, from)?;
-        self.close_others(from)
+        self.close_others(from)?;
+        self.steps(tick)?;
+        self.batches(tick, to)
     }
 
     /// Ends what is open, and gives the writer back.

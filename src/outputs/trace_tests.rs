@@ -13,7 +13,7 @@ use super::*;
 use crate::diagnosis::verdict::Class;
 use crate::outputs::testing::verdict;
 use crate::rates::Frame;
-use crate::rates::frame::{GpuRates, HostRates, ProcessRates, WorkerRates};
+use crate::rates::frame::{GpuRates, HostRates, ProcessRates, TimedSteps, WorkerRates};
 use crate::rates::time_split::TimeSplit;
 use crate::sample::{JobSample, ProcessId, ProcessSample, Sample};
 
@@ -288,6 +288,74 @@ fn a_worker_that_is_gone_has_no_slice_any_more() {
     assert_eq!(of_track(&trace, "thread 1302/1302"), [("busy", 0, 3)]);
 }
 
+/// Name, begin and end in milliseconds, and details, of the slices of a track.
+fn timed(trace: &ReadTrace, track: &str) -> Vec<(String, i64, i64, String)> {
+    let slices = trace.slices.iter().filter(|slice| slice.track == track);
+    let details =
+        |slice: &Drawn| slice.details.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>();
+    slices
+        .map(|slice| (slice.name.clone(), slice.from / 1_000_000, slice.to / 1_000_000, details(slice).join(", ")))
+        .collect()
+}
+
+#[test]
+fn steps_are_slices_as_far_as_they_are_timed() {
+    // Milliseconds after the start: those of the monotonic clock are five seconds ahead.
+    let steps = |second: u64| -> Vec<TimedSteps> {
+        let rises: &[(u64, u64, u64)] = match second {
+            // The first has no begin. One step across the end of a second, then two in 30 ms, too short to tell apart.
+            1 => &[(400, 700, 1)],
+            2 => &[(700, 1300, 1), (1300, 1330, 2), (1330, 1360, 1)],
+            // After a pause in the counting: an epoch ended.
+            3 => &[(2500, 2600, 1)],
+            _ => &[],
+        };
+        let ns = |ms: u64| 5 * SECOND_NS + ms * 1_000_000;
+        let timed = |&(from, to, steps): &(u64, u64, u64)| TimedSteps {
+            from_ns: ns(from),
+            to_ns: ns(to),
+            steps,
+            within_ns: 30_000_000,
+        };
+        rises.iter().map(timed).collect()
+    };
+    let second = |second| {
+        let mut frame = frame(second);
+        frame.trainers[0].timed_steps = steps(second);
+        tick(frame, verdict())
+    };
+    let trace = written((0..=4).map(second), None);
+    let expected = [
+        ("step", 400, 700, "ms_each 300, within_ms 30"),
+        ("step", 700, 1300, "ms_each 600, within_ms 30"),
+        ("3 steps", 1300, 1360, "ms_each 20, within_ms 30"),
+        ("step", 2500, 2600, "ms_each 100, within_ms 30"),
+    ];
+    let expected = expected.map(|(name, from, to, about)| (name.to_owned(), from, to, about.to_owned()));
+    assert_eq!(timed(&trace, "thread 1234/1234/steps"), expected);
+    let none = written((0..=4).map(|second| tick(frame(second), verdict())), None);
+    assert!(!none.slices.iter().any(|slice| slice.track.ends_with("/steps")), "nothing is made up");
+}
+
+#[test]
+fn batches_of_a_worker_are_slices_from_interval_to_interval() {
+    let second = |second: u64| {
+        let mut frame = frame(second);
+        // Of the first, so many a second; the second one makes one in three seconds, and rests in the end.
+        frame.workers[0].batches_per_s = Some([0.0, 4.0, 4.5, 4.5, 4.0, 4.0, 4.0][second as usize]);
+        frame.workers[1].batches_per_s = Some(f64::from(u8::from(second == 2 || second == 5)));
+        (frame.workers[0].idle, frame.workers[1].idle) = (Some(0.0), Some(if second > 5 { 0.9 } else { 0.0 }));
+        tick(frame, verdict())
+    };
+    let trace = written((0..=6).map(second), None);
+    let names: Vec<_> =
+        timed(&trace, "thread 1301/1301/batches").into_iter().map(|slice| (slice.0, slice.1, slice.2)).collect();
+    let batches = |count: u64, from: i64| (format!("{count} batches"), from * 1000, (from + 1) * 1000);
+    assert_eq!(names, [batches(4, 1), batches(5, 2), batches(4, 3), batches(4, 4), batches(4, 5)]);
+    let slow = timed(&trace, "thread 1302/1302/batches");
+    assert_eq!(slow, [("batch".to_owned(), 2000, 5000, "ms_each 3000, within_ms 1000".to_owned())]);
+}
+
 fn profile(events: impl IntoIterator<Item = serde_json::Value>) -> Profile {
     let mut profile = Profile::default();
     events.into_iter().for_each(|event| profile.add(serde_json::from_value(event).unwrap()).unwrap());
@@ -381,8 +449,12 @@ proptest! {
         let ticks = ticks.into_iter().map(|(monotonic_ns, unix_ms, gap, value, workers)| {
             let mut frame = Frame { monotonic_ns, unix_ms, gap, seconds: value, ..frame(1) };
             frame.host.allowed_cpu_pct = Some(value);
+            frame.workers.iter_mut().for_each(|worker| worker.batches_per_s = Some(value));
             frame.workers.truncate(workers);
-            frame.trainers.iter_mut().for_each(|trainer| trainer.split_s.other = value);
+            let timed = TimedSteps { from_ns: unix_ms.unsigned_abs(), to_ns: monotonic_ns, steps: 1, within_ns: 1 };
+            for trainer in &mut frame.trainers {
+                (trainer.split_s.other, trainer.timed_steps) = (value, vec![timed; workers]);
+            }
             tick(frame, Verdict { confidence: value, ..verdict() })
         });
         let trace = written(ticks, None);

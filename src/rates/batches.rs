@@ -4,7 +4,7 @@
 //! batches of images and labels took two writes. The training process's own feeding threads write exactly once for each
 //! index that they hand out. The ratio of the two counts is the number of writes per batch.
 
-use super::frame::{TrainerRates, WorkerRates};
+use super::frame::{TimedSteps, TrainerRates, WorkerRates};
 use super::levels::FADE;
 
 /// Fewer steps than this show nothing: what is in the queues blurs them.
@@ -29,6 +29,8 @@ pub(super) struct Loaders {
     batches: (f64, f64),
     /// Indices and lengths of the unfinished step.
     rest: (u64, Vec<f32>),
+    /// Indices of it with their time.
+    timed_rest: Option<TimedSteps>,
 }
 
 /// How many times the second count goes into the first; `None` if not a whole number of times, or unclear.
@@ -84,7 +86,7 @@ impl Loaders {
     fn regroup(&mut self, trainer: &mut TrainerRates) {
         let each = self.each_step();
         if each == 1 {
-            self.rest = (0, Vec::new());
+            (self.rest, self.timed_rest) = ((0, Vec::new()), None);
             return;
         }
         if let Some(indices) = trainer.steps {
@@ -98,7 +100,24 @@ impl Loaders {
         let left = self.rest.1.split_off(whole);
         trainer.step_lengths_s = self.rest.1.chunks(group).map(|parts| parts.iter().sum()).collect();
         self.rest.1 = left;
+        trainer.timed_steps = self.regroup_timed(&trainer.timed_steps, each);
         trainer.stalls.iter_mut().for_each(|stall| stall.count /= each);
+    }
+
+    /// Puts `each` indices together to a step. Those before a pause in the counting are left out.
+    fn regroup_timed(&mut self, indices: &[TimedSteps], each: u64) -> Vec<TimedSteps> {
+        let mut steps = Vec::new();
+        for more in indices {
+            let rest = self.timed_rest.take().filter(|rest| rest.to_ns == more.from_ns);
+            let from_ns = rest.map_or(more.from_ns, |rest| rest.from_ns);
+            let count = rest.map_or(0, |rest| rest.steps).saturating_add(more.steps);
+            let whole = count / each;
+            let left =
+                TimedSteps { from_ns: if whole > 0 { more.to_ns } else { from_ns }, steps: count % each, ..*more };
+            steps.extend((whole > 0).then_some(TimedSteps { from_ns, steps: whole, ..*more }));
+            self.timed_rest = Some(left);
+        }
+        steps
     }
 }
 
@@ -136,6 +155,18 @@ mod tests {
             assert!(close(seen[0], right[0]) && close(seen[1], right[1]), "{writes_per_s:?} {steps:?}: {seen:?}");
         }
         assert_eq!(batches([None, Some(36.0)], Some(18)), [None, Some(18.0)]);
+    }
+
+    #[test]
+    fn times_of_several_loaders_are_put_together() {
+        let timed = |(from_ns, to_ns, steps)| TimedSteps { from_ns, to_ns, steps, within_ns: 1 };
+        let mut loaders = Loaders::default();
+        let found = loaders.regroup_timed(&[(0, 10, 1), (10, 20, 1), (20, 30, 3), (30, 40, 1)].map(timed), 2);
+        assert_eq!(found, [(0, 20, 1), (20, 30, 1), (30, 40, 1)].map(timed));
+        assert_eq!(loaders.regroup_timed(&[(40, 50, 1), (50, 60, 1)].map(timed), 2), [timed((40, 60, 1))]);
+        // Half a step before a new epoch is no step.
+        loaders.regroup_timed(&[timed((60, 70, 1))], 2);
+        assert_eq!(loaders.regroup_timed(&[(90, 95, 1), (95, 99, 1)].map(timed), 2), [timed((90, 99, 1))]);
     }
 
     #[test]

@@ -172,6 +172,9 @@ pub struct TrainerRates {
     /// Length of each step that ended in the interval, seconds (at most 256 entries; several steps between two samples
     /// share their time).
     pub step_lengths_s: Vec<f32>,
+    /// When these steps began and ended. Only at the newest moment: see [`TimedSteps`].
+    #[serde(skip)]
+    pub timed_steps: Vec<TimedSteps>,
     /// Steps by the loop's own variable, if nothing else counts them.
     pub counted: Option<CountedSteps>,
     /// Share of the loop's runnable time spent queueing for a CPU, 0–1.
@@ -180,6 +183,20 @@ pub struct TrainerRates {
     pub cpu_pct: Option<f64>,
     /// Bytes per second read by this process through read calls.
     pub read_chars_per_s: Option<f64>,
+}
+
+/// Steps with the time that they took, as far as the samples show it: from one batch taken by the loop to a later one. Moments
+/// that are kept for the screen do not have them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimedSteps {
+    /// When the first of them began, CLOCK_MONOTONIC nanoseconds: read up to `within_ns` after that.
+    pub from_ns: u64,
+    /// When the last of them ended, the same.
+    pub to_ns: u64,
+    /// How many there are: several end between two readings of a fast loop.
+    pub steps: u64,
+    /// Time from the reading before that still did not show the end, nanoseconds.
+    pub within_ns: u64,
 }
 
 /// Steps counted by a variable of the loop, over about the last ten seconds.

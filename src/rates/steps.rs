@@ -7,6 +7,8 @@
 //! set of feeding threads stays, and the burst looks the same as the quick steps that follow a stall: there it is
 //! counted at once.
 
+use super::frame::TimedSteps;
+
 /// prefetch_factor's default in torch's `DataLoader`: indices handed out to each worker when an epoch starts.
 const PREFETCH: u64 = 2;
 
@@ -23,6 +25,8 @@ pub(super) struct Stepped {
     pub steps: Option<u64>,
     /// Seconds of each finished step, at most [`LENGTHS`].
     pub lengths: Vec<f32>,
+    /// When they were finished, at most [`LENGTHS`].
+    pub timed: Vec<TimedSteps>,
 }
 
 /// Carries the counter from one interval to the next.
@@ -45,7 +49,7 @@ impl StepCounter {
         let mut out = Stepped::default();
         for (position, &(at, count)) in readings.iter().enumerate() {
             let before = self.last.replace((at, count));
-            let Some((_, before)) = before else {
+            let Some((read_ns, before)) = before else {
                 if count <= PREFETCH.saturating_mul(feeders.into()) {
                     self.settling_since = Some(at);
                 }
@@ -72,6 +76,13 @@ impl StepCounter {
             } else if rise > 0 {
                 out.steps = out.steps.map(|steps| steps.saturating_add(rise));
                 self.lengths(&mut out.lengths, at, rise);
+                let timed = self.last_rise.filter(|_| out.timed.len() < LENGTHS).map(|from_ns| TimedSteps {
+                    from_ns,
+                    to_ns: at,
+                    steps: rise,
+                    within_ns: at.saturating_sub(read_ns),
+                });
+                out.timed.extend(timed);
                 self.last_rise = Some(at);
             }
         }
@@ -129,8 +140,11 @@ mod tests {
         let out = fold(&mut counter, 4, &[(0, 100), (100, 101), (200, 101), (300, 103)]);
         assert_eq!(out.steps, Some(3));
         assert_eq!(out.lengths, [0.1, 0.1], "the first has no beginning");
+        let two = TimedSteps { from_ns: 100 * MS, to_ns: 300 * MS, steps: 2, within_ns: 100 * MS };
+        assert_eq!(out.timed, [two], "which of the two was longer is not known");
         let out = fold(&mut counter, 4, &[(400, 103), (900, 104)]);
-        assert_eq!(out, Stepped { steps: Some(1), lengths: vec![0.6] });
+        let timed = TimedSteps { from_ns: 300 * MS, to_ns: 900 * MS, steps: 1, within_ns: 500 * MS };
+        assert_eq!(out, Stepped { steps: Some(1), lengths: vec![0.6], timed: vec![timed] });
         assert_eq!(fold(&mut counter, 4, &[]).steps, None);
         assert_eq!(fold(&mut counter, 4, &[(1000, 104)]).steps, Some(0));
     }

@@ -268,8 +268,7 @@ fn go_through(
         }
     }
     let stepped = state.steps.fold(trainer.feeders, &readings(&trainer.points));
-    rates.steps = stepped.steps;
-    rates.step_lengths_s = stepped.lengths;
+    (rates.steps, rates.step_lengths_s, rates.timed_steps) = (stepped.steps, stepped.lengths, stepped.timed);
 }
 
 /// Which samples are between two readings of the loop's written bytes that differ by a checkpoint's worth. Samples

@@ -20,6 +20,10 @@ pub const CLOCK_EVENT_REASONS: [(u64, &str); 9] = [
     (0x100, "display-clocks"),
 ];
 
+/// The clock event reasons by which heat or power holds the clocks down though the GPU could do more: HW slowdown, SW thermal, HW
+/// thermal, HW power brake. The power cap is not one of them: it is where a busy GPU ends up.
+pub const HELD_DOWN: u64 = 0x8 | 0x20 | 0x40 | 0x80;
+
 /// The known clock event reasons in a mask, in words; empty if no known bit is set.
 pub fn clock_event_words(mask: u64) -> impl Iterator<Item = &'static str> {
     CLOCK_EVENT_REASONS.iter().filter(move |(bit, _)| mask & bit != 0).map(|&(_, word)| word)

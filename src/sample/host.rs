@@ -31,9 +31,19 @@ pub struct HostSample {
     pub memory_pressure: Option<Pressure>,
     /// Network interfaces, without loopback.
     pub net: Vec<NetInterface>,
+    /// The machine's name. `None` in older and in anonymized recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Arc<str>>,
+    /// Model of its CPUs, raw. `None` in older recordings, and where the kernel does not name it (on ARM).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_model: Option<Arc<str>>,
 }
 
-impl Private for HostSample {}
+impl Private for HostSample {
+    fn leave_out(&mut self) {
+        self.name = None;
+    }
+}
 
 /// Times of one CPU since boot, clock ticks (`/proc/stat`, proc(5)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,7 +18,8 @@ pub struct JobSample {
     pub alive: bool,
     /// The target and all its living descendants, target first, otherwise by PID.
     pub processes: Vec<ProcessSample>,
-    /// What the sampler recorded since the last tick.
+    /// What the sampler recorded since the last tick. Recordings of schema 1 have it in another form.
+    #[serde(default)]
     pub sampler: SamplerSample,
     /// What connects the processes. `None` in recordings without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,6 +51,9 @@ pub struct JobSample {
     /// A machine-learning library that the tree has mapped (`libtorch`, `libtensorflow`…): evidence that this is a
     /// training process at all.
     pub library: Option<Arc<str>>,
+    /// Which Python and which torch its training process runs. Unknown in older recordings.
+    #[serde(default, skip_serializing_if = "Software::is_unknown")]
+    pub software: Software,
     /// True if the target is in another PID namespace than trainmon.
     pub other_pid_namespace: bool,
     /// Clock ticks per second (`sysconf(_SC_CLK_TCK)`), the unit of the tick counters below.
@@ -101,6 +105,25 @@ impl RunIdentity {
     }
 }
 
+/// The versions of what a training process runs on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Software {
+    /// Version of Python (`3.11.2`, or `3.11` where only its file name is known).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub python: Option<Arc<str>>,
+    /// Version of torch (`2.6.0+cu124`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub torch: Option<Arc<str>>,
+}
+
+impl Software {
+    /// Whether nothing is known.
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// How device files begin of accelerators whose load trainmon cannot read: AMD's compute driver (amdkfd); DRM render
 /// nodes of AMD and Intel; the kernel's compute accelerators (drivers/accel: Intel's and AMD's NPUs, Gaudi) and
 /// Google's TPUs, numbered in the same place; TPUs passed to user space by VFIO; AWS Neuron; Ascend.
@@ -135,6 +158,9 @@ pub struct Unwatched {
     pub reopened: u32,
     /// Processes that could not be read at all, because no file could be opened.
     pub unread: u32,
+    /// Most threads whose waits could be sampled, where that is next to none because of too few descriptors; 0 elsewhere.
+    #[serde(default)]
+    pub room_for_waits: u32,
     /// Why no more files are kept open, if so.
     pub reason: Option<Arc<str>>,
     /// The command that fixes it.

@@ -32,7 +32,7 @@ use source::sources;
 pub use connections::{Channel, ConnectionsSample, LockWait};
 pub use gpu::{Gpm, GpuDevice, GpuProcess, GpuSample, UtilizationPoint};
 pub use host::{CgroupSample, CpuTimes, HostSample, NetInterface, Pressure};
-pub use job::{JobAccess, JobSample, RunIdentity, Unwatched};
+pub use job::{JobAccess, JobSample, RunIdentity, Software, Unwatched};
 pub use locals::{FrameLocals, LocalsSample, ThreadLocals};
 pub use loop_profile::ProfileSample;
 pub use neighbours::{NeighbourProcess, NeighboursSample};

@@ -9,9 +9,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The format version that this program writes, and the only one it reads. Fields may be added within a version.
-/// Version 1 stored the sampler's conclusions instead of its observations.
+/// The format version that this program writes. Fields may be added within a version.
 pub const SCHEMA: u32 = 2;
+/// The oldest version that it reads. A version is read for a year after the last release that wrote it: what changed is
+/// undone in a file of `sources/recording`. Version 1 stored the sampler's conclusions instead of its observations.
+pub const OLDEST_SCHEMA: u32 = 1;
 
 /// Longest line, bytes without the newline, so that readers know how much room they need.
 pub const LINE_MAX: usize = 8 << 20;
@@ -26,7 +28,7 @@ pub const DIGEST_END: usize = 8 + 4 + DIGEST_MARK.len();
 /// The first line of a recording.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// [`SCHEMA`].
+    /// From [`OLDEST_SCHEMA`] to [`SCHEMA`].
     pub schema: u32,
     /// Version of the trainmon that recorded.
     pub trainmon: String,

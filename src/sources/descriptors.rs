@@ -26,6 +26,10 @@ const LEAST_DESCRIPTORS: usize = 40;
 const MOST_KEPT: usize = 8192;
 /// The sampler gets one in this many.
 const ROUNDS_PART: usize = 3;
+/// It keeps two of a thread open: `syscall` and `wchan`.
+const FILES_OF_WAITS: usize = 2;
+/// Room for the waits of fewer threads than this is said, even if the job has no more now.
+const FEW_THREADS: usize = 8;
 /// This many descriptors are enough for jobs of some hundred processes, at eight each.
 const ENOUGH_DESCRIPTORS: u64 = 4096;
 /// Memory that the kernel charges to the control group for a kept file of `/proc` once it has been read, bytes.
@@ -142,6 +146,13 @@ pub fn permit(purpose: Use) -> Option<Permit> {
 pub fn scarce(purpose: Use) -> Option<usize> {
     let budget = budgets().budget(purpose);
     budget.scarce.load(Ordering::Relaxed).then_some(budget.total)
+}
+
+/// Most threads whose waits can be sampled, if the limit on descriptors leaves next to no room for them.
+pub fn room_for_waits() -> Option<usize> {
+    let budgets = budgets();
+    let threads = budgets.rounds.total / FILES_OF_WAITS;
+    (budgets.by_limit && threads < FEW_THREADS).then_some(threads)
 }
 
 /// Kernel memory taken by the kept files, bytes.

@@ -7,7 +7,7 @@ use super::nvml::NvmlReader;
 pub use super::nvml::run_part;
 use super::simulated_device::SimulatedReader;
 use super::{Ask, AskedSource, Roots, SourceOptions};
-use crate::sample::{GpuSample, SourceStatus};
+use crate::sample::{GpuSample, SourceState, SourceStatus};
 
 /// Opens the simulated GPU in the file `simulated` if given, else NVML from the library `nvml_lib`, else NVML from
 /// where the loader finds it. May block while the driver starts (seconds without persistence mode).
@@ -31,6 +31,14 @@ pub fn open_in(
         Some(file) => Ok(Box::new(SimulatedReader::open(file, roots)?)),
         None => Ok(Box::new(NvmlReader::open(nvml_lib)?)),
     }
+}
+
+/// The state of a driver that has not answered for so many seconds, and what to do about it.
+pub fn hangs(seconds: u64) -> SourceStatus {
+    let reason = format!("NVML hangs: the NVIDIA driver has not answered for {seconds} s");
+    let sudo = if rustix::process::geteuid().is_root() { "" } else { "sudo " };
+    SourceStatus::new(SourceState::Hung, reason)
+        .fixed_by(format!("if nvidia-smi hangs, too, look for Xid errors ({sudo}dmesg | grep -i xid) and reboot"))
 }
 
 impl AskedSource for Box<dyn GpuReader> {

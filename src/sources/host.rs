@@ -7,6 +7,7 @@
 //! lack. sysinfo does not refresh CPUs within 200 ms.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use procfs::{FromRead, LoadAverage};
@@ -15,12 +16,16 @@ use crate::sample::{CpuTimes, HostSample, NetInterface, Pressure};
 
 use super::Roots;
 use super::fields::{Fields, lines, number, text};
-use super::files::{KeptPath, ReadFailure};
+use super::files::{KeptPath, ReadFailure, read_once};
 
 /// First read size for `/proc/stat`; later reads end a little beyond its CPU lines.
 const FIRST_STAT_BYTES: usize = 16 << 10;
 /// And never more than this: 8192 CPUs (the kernel's highest NR_CPUS) at about 120 bytes each.
 const MOST_STAT_BYTES: usize = 1 << 20;
+/// The begin of `/proc/cpuinfo`: more than the lines of one CPU, up to its list of features.
+const CPUINFO_BYTES: usize = 2 << 10;
+/// Longest name of a machine (HOST_NAME_MAX is 64) or of a model kept, bytes.
+const LONGEST_NAME: usize = 128;
 /// Interface names remembered; container hosts keep creating and deleting veth pairs.
 const MOST_NET_NAMES: usize = 1024;
 
@@ -36,7 +41,28 @@ pub struct HostReader {
     pressure: [KeptPath; 3],
     net_dev: KeptPath,
     net_names: NetNames,
+    names: Option<HostNames>,
+    proc_root: PathBuf,
     buffer: Vec<u8>,
+}
+
+/// What does not change while the machine runs: read once.
+#[derive(Debug, Clone)]
+struct HostNames {
+    name: Option<Arc<str>>,
+    cpu_model: Option<Arc<str>>,
+}
+
+impl HostNames {
+    fn read(proc_root: &Path) -> Self {
+        let file = |name: &str, most| read_once(proc_root.join(name), most).unwrap_or_default();
+        let known = |bytes: &[u8]| {
+            let short = bytes.get(..LONGEST_NAME).unwrap_or(bytes).trim_ascii();
+            (!short.is_empty()).then(|| text(short))
+        };
+        let model = cpu_model(&file("cpuinfo", CPUINFO_BYTES)).and_then(known);
+        Self { name: known(&file("sys/kernel/hostname", LONGEST_NAME)), cpu_model: model }
+    }
 }
 
 impl HostReader {
@@ -52,6 +78,8 @@ impl HostReader {
             pressure: ["pressure/cpu", "pressure/io", "pressure/memory"].map(at),
             net_dev: at("net/dev"),
             net_names: NetNames { folder: roots.sys.join("class/net"), known: Vec::new() },
+            names: None,
+            proc_root: roots.proc.clone(),
             buffer: Vec::new(),
         }
     }
@@ -76,6 +104,8 @@ impl HostReader {
         if let Ok(text) = self.net_dev.read(&mut self.buffer) {
             sample.net = self.net_names.count_once(text);
         }
+        let names = self.names.get_or_insert_with(|| HostNames::read(&self.proc_root));
+        (sample.name, sample.cpu_model) = (names.name.clone(), names.cpu_model.clone());
         Ok(sample)
     }
 
@@ -101,6 +131,14 @@ impl HostReader {
             return Ok(());
         }
     }
+}
+
+/// The model of the first CPU in `/proc/cpuinfo`: the line `model name` of x86, `cpu` of POWER. ARM has none.
+fn cpu_model(text: &[u8]) -> Option<&[u8]> {
+    lines(text).find_map(|line| {
+        let (key, value) = line.split_at_checked(line.iter().position(|&byte| byte == b':')?)?;
+        matches!(key.trim_ascii(), b"model name" | b"cpu").then(|| value.get(1..).unwrap_or_default())
+    })
 }
 
 /// Reads the `cpuN` lines at the start of `/proc/stat` (proc(5)). Returns how many bytes they and the total line take.
@@ -193,7 +231,7 @@ pub(super) fn pressure(text: &[u8]) -> Option<Pressure> {
 /// traffic appears in none of these counters.
 #[derive(Debug)]
 struct NetNames {
-    folder: std::path::PathBuf,
+    folder: PathBuf,
     /// Names, and whether hardware is behind them.
     known: Vec<(Arc<str>, bool)>,
 }

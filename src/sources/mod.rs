@@ -36,6 +36,7 @@ mod roles;
 pub mod sampler;
 mod secrets;
 pub mod simulated_device;
+pub(crate) mod software;
 pub(crate) mod storage;
 pub mod task_files;
 

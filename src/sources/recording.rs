@@ -4,9 +4,9 @@
 //! bounded by what a file of its size can hold.
 
 pub mod digests;
+mod schema_1;
 mod weight;
 
-use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -15,7 +15,7 @@ use weight::Counted;
 
 use super::regular_file;
 use crate::sample::Sample;
-use crate::sample::recording::{Header, LINE_MAX, SCHEMA};
+use crate::sample::recording::{Header, LINE_MAX, OLDEST_SCHEMA, SCHEMA};
 use crate::text;
 
 use super::secrets;
@@ -24,6 +24,8 @@ use super::secrets;
 /// MiB after 4 MiB of others.
 const WINDOW_LOG_MAX: u32 = 25;
 
+/// Longest version of a trainmon that is named, characters.
+const VERSION_MAX: usize = 20;
 /// What zstd says where a file ends within a frame.
 const INCOMPLETE: &str = "incomplete frame";
 /// Bytes that are decompressed at a time: where they are damaged, all of them are lost.
@@ -39,13 +41,25 @@ pub enum RecordingError {
     #[error("not a recording ({0}); `trainmon record` makes one")]
     Other(String),
     /// The schema is newer.
-    #[error("its schema is {0}, but this trainmon reads {SCHEMA}; use a newer trainmon")]
-    Newer(u32),
+    #[error(
+        "its schema is {schema}, and this trainmon reads {OLDEST_SCHEMA} to {SCHEMA}; use trainmon {by} or newer"
+    )]
+    Newer {
+        /// Its schema.
+        schema: u32,
+        /// The trainmon that recorded it.
+        by: String,
+    },
     /// The schema is older.
     #[error(
-        "its schema is {0}, which this trainmon no longer reads; record again: `trainmon record --pid PID -o FILE`"
+        "its schema is {schema}, and this trainmon reads {OLDEST_SCHEMA} to {SCHEMA}; read it with trainmon {by}"
     )]
-    Older(u32),
+    Older {
+        /// Its schema.
+        schema: u32,
+        /// The trainmon that recorded it.
+        by: String,
+    },
     /// A line is longer than trainmon ever writes.
     #[error("line {0} is longer than 8 MiB: damaged, or not written by trainmon")]
     TooLong(u64),
@@ -120,10 +134,12 @@ impl<R: Read> Recording<R> {
         };
         let mut header: Header = serde_json::from_slice(bytes)
             .map_err(|error| RecordingError::Other(format!("no header: {}", short(&error))))?;
-        match header.schema.cmp(&SCHEMA) {
-            Ordering::Greater => return Err(RecordingError::Newer(header.schema)),
-            Ordering::Less => return Err(RecordingError::Older(header.schema)),
-            Ordering::Equal => {}
+        let (schema, by) = (header.schema, || text::fit(&text::sanitise(&header.trainmon), VERSION_MAX));
+        if schema > SCHEMA {
+            return Err(RecordingError::Newer { schema, by: by() });
+        }
+        if schema < OLDEST_SCHEMA {
+            return Err(RecordingError::Older { schema, by: by() });
         }
         header.command = text::secrets::line(&header.command).into_owned();
         Ok(Self { header, samples: 0, lines, note: None, over: false })
@@ -136,12 +152,13 @@ impl<R: Read> Recording<R> {
     }
 
     fn read(&mut self) -> Result<Option<Sample>, RecordingError> {
+        let schema = self.header.schema;
         let bytes = match self.lines.next()? {
             RecordingLine::Whole(bytes) => bytes,
             RecordingLine::End => return Ok(None),
             RecordingLine::Torn(bytes) => {
                 // Perhaps only the newline is missing.
-                let sample = serde_json::from_slice(bytes).ok().map(secrets::masked);
+                let sample = parse(schema, bytes).ok().map(secrets::masked);
                 if sample.is_none() {
                     self.note = Some(format!("cut off {}; the end is missing", after(self.samples)));
                 }
@@ -156,7 +173,7 @@ impl<R: Read> Recording<R> {
                 return Ok(None);
             }
         };
-        match serde_json::from_slice(bytes) {
+        match parse(schema, bytes) {
             Ok(sample) => Ok(Some(secrets::masked(sample))),
             Err(error) => Err(RecordingError::Bad { line: self.lines.number, why: short(&error) }),
         }
@@ -180,6 +197,14 @@ impl<R: Read> Iterator for Recording<R> {
 impl<R: Read> std::fmt::Debug for Recording<R> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Recording").field("header", &self.header).field("note", &self.note).finish()
+    }
+}
+
+/// A sample from its line, in today's form.
+fn parse(schema: u32, line: &[u8]) -> serde_json::Result<Sample> {
+    match schema {
+        1 => schema_1::sample(line),
+        _ => serde_json::from_slice(line),
     }
 }
 
@@ -386,10 +411,13 @@ mod tests {
 
     #[test]
     fn another_schema_is_refused_with_what_to_do() {
-        let of = |schema| serde_json::to_string(&Header { schema, ..Header::default() }).unwrap() + "\n";
+        let of = |schema| {
+            let header = Header { schema, trainmon: "7.0".to_owned(), ..Header::default() };
+            serde_json::to_string(&header).unwrap() + "\n"
+        };
         let problem = |schema| read(&frame(&of(schema))).1.unwrap();
-        assert!(problem(SCHEMA + 1).contains("newer trainmon"));
-        assert!(problem(SCHEMA - 1).contains("record again: `trainmon record"));
+        assert!(problem(SCHEMA + 1).contains("use trainmon 7.0 or newer"));
+        assert!(problem(OLDEST_SCHEMA - 1).contains("read it with trainmon 7.0"));
     }
 
     proptest! {

@@ -32,7 +32,7 @@ pub struct Layout {
     #[arg(long = "no-mouse", action = ArgAction::SetFalse)]
     pub mouse: Option<bool>,
     /// Page to open first.
-    #[arg(long, value_name = "NAME", default_value = "overview")]
+    #[arg(long, value_name = "NAME", default_value = "overview", ignore_case = true)]
     pub page: Option<Page>,
     /// Time span of the charts, 10s to 1h; auto starts at 15 s and grows to 1m.
     #[arg(long, value_name = "TIME", default_value = "auto", hide_possible_values = true)]
@@ -268,6 +268,11 @@ mod tests {
             Err("`pink` is not one of auto, dark, light, high-contrast, the path of a .toml file".to_owned())
         );
         assert!("7m".parse::<Scale>().unwrap_err().contains("5m, 10m"));
+        for (word, page) in
+            [("WHY", Page::Findings), ("findings", Page::Findings), ("run", Page::Run), ("8", Page::Findings)]
+        {
+            assert_eq!(word.parse(), Ok(page), "{word}");
+        }
         assert!("overveiw".parse::<Page>().unwrap_err().ends_with(": did you mean overview?"));
     }
 

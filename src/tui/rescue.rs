@@ -110,6 +110,11 @@ pub(super) fn hold(out: &(impl AsFd + AsRawFd)) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the screen is still to be left: no signal has done it since [`hold`].
+pub(super) fn is_due() -> bool {
+    ACTIVE.load(Ordering::Acquire)
+}
+
 /// Called after the terminal was restored.
 pub(super) fn release() {
     ACTIVE.store(false, Ordering::Release);
@@ -197,7 +202,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
     unsafe { libc::raise(libc::SIGCONT) };
 }
 
-/// Leaves the screen and restores the modes.
+/// Leaves the screen and, in the foreground, restores the modes.
 fn give_back() {
     // SAFETY: ACTIVE was set, so the structure is filled, and nothing writes to it. errno is put back, since the
     // interrupted code may be about to read it. All calls are async-signal-safe.
@@ -217,7 +222,10 @@ fn give_back() {
                 Err(_) => break,
             }
         }
-        libc::tcsetattr((*held).modes_of, libc::TCSANOW, (*held).modes.as_ptr());
+        // In the background the modes are those of another program by now. Without job control there is no group (-1).
+        if [libc::getpgrp(), -1].contains(&libc::tcgetpgrp((*held).modes_of)) {
+            libc::tcsetattr((*held).modes_of, libc::TCSANOW, (*held).modes.as_ptr());
+        }
         *libc::__errno_location() = errno;
     }
 }

@@ -26,6 +26,7 @@ use rustix::process::{Signal, kill_current_process_group};
 
 use super::encode::encode;
 use super::rescue;
+use crate::foreground::{self, Unstopped};
 
 /// Room for a frame: a full repaint of 200×60 in color needs about 40 KiB.
 const SCREEN_BYTES: usize = 64 * 1024;
@@ -60,7 +61,8 @@ pub struct TerminalOptions {
     pub screen: bool,
 }
 
-/// The terminal, held until this is dropped. Writes to it fail once it has been closed.
+/// The terminal, held until this is dropped, while this process group is in the foreground. Writes to it fail once it has been
+/// closed.
 #[derive(Debug)]
 pub struct Terminal {
     out: File,
@@ -70,6 +72,8 @@ pub struct Terminal {
     bytes: Vec<u8>,
     /// The terminal's content is unknown: clear it and paint everything.
     repaint: bool,
+    /// Whatever is done to the terminal does not stop the process. Dropped after [`Self::drop`] has restored the terminal.
+    _unstopped: Unstopped,
 }
 
 /// The thread that holds the terminal.
@@ -81,7 +85,8 @@ fn holder() -> MutexGuard<'static, Option<ThreadId>> {
 }
 
 impl Terminal {
-    /// Takes over the terminal on standard output: raw mode, alternate screen, hidden cursor, bracketed paste.
+    /// Takes over the terminal on standard output: raw mode, alternate screen, hidden cursor, bracketed paste. In the
+    /// background it waits for [`Self::settle`].
     ///
     /// # Errors
     /// If standard output is not a terminal, or raw mode is refused. Everything that was switched on is switched off
@@ -99,11 +104,29 @@ impl Terminal {
             next: Buffer::default(),
             bytes: Vec::with_capacity(SCREEN_BYTES),
             repaint: true,
+            _unstopped: foreground::unstopped(),
         };
         install_hook();
         // From here on dropping `terminal` restores.
-        terminal.take()?;
+        terminal.settle()?;
         Ok(terminal)
+    }
+
+    /// Takes the terminal if this process group has come to the foreground, and lets go of it if it no longer is. Returns whether
+    /// the terminal is held: only then may anything be drawn and keys be read.
+    pub fn settle(&mut self) -> io::Result<bool> {
+        let is_ours = foreground::is_ours();
+        match (is_ours, self.is_held()) {
+            (true, false) => self.take()?,
+            (false, true) => restore(&mut self.out),
+            _ => {}
+        }
+        Ok(is_ours)
+    }
+
+    /// Whether the terminal is held.
+    pub fn is_held(&self) -> bool {
+        holder().is_some()
     }
 
     /// Columns and rows of the terminal. An impossible size is ignored: the last valid one is used.
@@ -116,8 +139,11 @@ impl Terminal {
     }
 
     /// Lets `view` paint an empty buffer of the terminal's size, and updates the terminal to show it. Writes once, or
-    /// not at all if nothing changed.
+    /// not at all if nothing changed or the terminal is not held.
     pub fn draw(&mut self, view: impl FnOnce(&mut Buffer)) -> io::Result<()> {
+        if !self.settle()? {
+            return Ok(());
+        }
         let (columns, rows) = self.size();
         let area = Rect::new(0, 0, columns, rows);
         if self.shown.area != area {
@@ -181,7 +207,7 @@ impl Terminal {
     }
 
     /// Restores the terminal, stops the process group like Ctrl-Z, and takes the terminal again once the shell has
-    /// continued the group.
+    /// continued the group in the foreground.
     ///
     /// The whole group is stopped, like the terminal driver stops it: a wrapper script in the same group must stop too,
     /// or the shell would never get the terminal back. In a group without a job-control shell the kernel ignores
@@ -193,14 +219,13 @@ impl Terminal {
         kill_current_process_group(Signal::TSTP)?;
         // The signal may go to another thread of ours and stop us a moment later.
         thread::sleep(std::time::Duration::from_millis(20));
-        self.take()
+        self.settle().map(drop)
     }
 
-    /// Takes the terminal again after another program has stopped and continued the process (SIGCONT).
+    /// Takes the terminal again after another program has stopped and continued the process (SIGCONT). In the background it
+    /// waits for [`Self::settle`].
     pub fn resumed(&mut self) -> io::Result<()> {
-        // Leaving first makes crossterm forget the modes that it assumes to be set.
-        let _ = disable_raw_mode();
-        self.take()
+        if foreground::is_ours() { self.take() } else { self.settle().map(drop) }
     }
 
     /// Restores the terminal and prints these lines.
@@ -212,6 +237,8 @@ impl Terminal {
     }
 
     fn take(&mut self) -> io::Result<()> {
+        // Leaving first makes crossterm forget the modes that it assumes to be set.
+        let _ = disable_raw_mode();
         rescue::hold(&self.out)?;
         enable_raw_mode()?;
         *holder() = Some(thread::current().id());
@@ -225,9 +252,9 @@ impl Terminal {
         self.write()
     }
 
-    /// Writes all of `bytes`.
+    /// Writes all of `bytes`, if the terminal is held.
     fn write(&mut self) -> io::Result<()> {
-        write_whole(&mut self.out, &self.bytes)
+        if self.is_held() { write_whole(&mut self.out, &self.bytes) } else { Ok(()) }
     }
 }
 
@@ -307,13 +334,18 @@ fn write_whole(out: &mut File, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Undoes [`Terminal::take`], once.
+/// Undoes [`Terminal::take`], once. In the background the modes are those of another program by now, and stay.
 fn restore(out: &mut File) {
     if holder().take().is_none() {
         return;
     }
-    let _ = write_whole(out, rescue::LEAVE);
-    let _ = disable_raw_mode();
+    // A signal that has stopped the process may have left the screen already: see `rescue`.
+    if rescue::is_due() {
+        let _ = write_whole(out, rescue::LEAVE);
+    }
+    if foreground::is_ours() {
+        let _ = disable_raw_mode();
+    }
     rescue::release();
 }
 

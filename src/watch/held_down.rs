@@ -6,12 +6,9 @@ use super::lasting::{Lasting, LastingRule, Turn};
 use super::{EventDetails, EventKind, EventState, WatchEvent, WatchedMoment};
 use crate::diagnosis::verdict::Phase;
 use crate::rates::frame::GpuRates;
-use crate::sample::gpu::clock_event_words;
+use crate::sample::gpu::{HELD_DOWN, clock_event_words};
 use crate::text::format;
 
-/// Reasons that hold clocks down though the GPU could do more: hardware slowdown, heat by software and by hardware, power brake
-/// (`nvmlClocksEventReason*` in nvml.h). The power cap is where a busy GPU ends up.
-const HELD_DOWN: u64 = 0x8 | 0x20 | 0x40 | 0x80;
 /// Fans and clocks answer each other within seconds.
 const RULE: LastingRule = LastingRule { begins_s: 15.0, most_s: 600.0, ends_s: 30.0 };
 /// A quota stops a job now and then when its threads wake at once. In so many of the periods it costs time.

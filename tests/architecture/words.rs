@@ -86,6 +86,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("src/rates/storage", "device|devices", "block devices"),
     ("src/sample/storage", "device|devices", "block devices"),
     ("src/rates/wait.rs", "device", "a kind of wait in recordings"),
+    ("src/sources/recording/schema_1.rs", "device", "a kind of wait in recordings"),
     ("src/sample", "mend", "the key in older recordings"),
     ("src/sample/process.rs", "trainer|feeder", "the names of roles"),
     ("src/text/format.rs", "cores", "a unit in the JSON"),

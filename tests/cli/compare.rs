@@ -11,15 +11,21 @@ use trainmon::pipeline::Pipeline;
 use trainmon::sample::Sample;
 use trainmon::sources::recording::Recording;
 
-use crate::outcome::{assert_one_line, finish, refused};
+use crate::outcome::{finish, refused};
 use crate::process::{recording, text, trainmon};
 
 /// A run of the recording's samples again and again, so often, as a recording with digests. A run of two minutes is
 /// compared; counters that begin anew every few seconds make gaps, but steps and time stay right.
 fn repeated(name: &str, times: u64, folder: &Path) -> String {
+    changed((name, times), folder, |_, _| {})
+}
+
+/// The same, with samples and command line changed.
+fn changed((name, times): (&str, u64), folder: &Path, mut change: impl FnMut(&mut Sample, &mut String)) -> String {
     let mut from = Recording::open(recording(name).as_ref()).unwrap();
     let samples: Vec<Sample> = from.by_ref().map(Result::unwrap).collect();
     let path = folder.join(format!("{times}-{name}"));
+    change(&mut Sample::default(), &mut from.header.command);
     let mut pipeline = Pipeline::of_recording(&from.header, None);
     let mut recorder = Recorder::new(fs::File::create(&path).unwrap(), &from.header).unwrap();
     let length_ns = samples.last().unwrap().monotonic_ns - samples[0].monotonic_ns + 1_000_000_000;
@@ -30,6 +36,7 @@ fn repeated(name: &str, times: u64, folder: &Path) -> String {
             sample.monotonic_ns += time * length_ns;
             sample.boottime_ns += time * length_ns;
             sample.unix_ms += (time * length_ns / 1_000_000) as i64;
+            change(&mut sample, &mut String::new());
             let sample = Arc::new(sample);
             recorder.digest(&pipeline.push(Arc::clone(&sample)));
             recorder.write(&sample).unwrap();
@@ -67,7 +74,147 @@ fn what_changed_is_said_in_a_sentence_first() {
     assert_eq!(slower("5%", [&after, &before]), (4, "slower".to_owned()));
     assert_eq!(slower("500%", [&after, &before]), (0, "slower".to_owned()));
     assert_eq!(slower("5%", [&before, &after]), (0, "faster".to_owned()));
-    assert_eq!(slower("0", [&before, &before]), (0, "same".to_owned()));
+    assert_eq!(slower("5%", [&before, &before]), (0, "same".to_owned()));
+    // Nothing is certainly less than no change.
+    assert_eq!(slower("0", [&before, &before]), (5, "unclear".to_owned()));
+}
+
+/// A log of so many seconds of training with steps of `step_ms`, which vary by `noise` from ten seconds to ten seconds.
+fn log_of(path: &Path, seconds: usize, step_ms: f64, noise: f64) -> String {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut log = "timestamp,elapsed_s,pid,phase,class,cause,confidence,steps_per_s\n".to_owned();
+    let mut slow = 1.0;
+    for second in 0..=seconds {
+        if second % 10 == 0 {
+            slow = 1.0 + noise * (random.f64() - 0.5);
+        }
+        let at = format!("2026-01-01T00:{:02}:{:02}.000+00:00", second / 60, second % 60);
+        let per_s = 1000.0 / step_ms / slow;
+        log += &format!("{at},{second}.000,7,training,data-loader,,0.90,{per_s:.3}\n");
+    }
+    fs::write(path, log).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Exit status, standard error and the comparison as JSON.
+fn compared(files: [&str; 2], more: &[&str]) -> (i32, String, serde_json::Value) {
+    let output = finish(trainmon(&[&["compare", files[0], files[1], "--json"], more].concat()));
+    let json = serde_json::from_slice(&output.stdout).unwrap();
+    (output.status.code().unwrap(), text(&output.stderr), json)
+}
+
+#[test]
+fn what_is_too_noisy_to_be_certain_is_no_equality() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = |name: &str, seconds, step_ms, noise| log_of(&folder.path().join(name), seconds, step_ms, noise);
+    let before = log("before.csv", 90, 62.0, 0.9);
+    let after = log("after.csv", 90, 48.0, 0.9);
+    let output = finish(trainmon(&["compare", &before, &after]));
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0));
+    let said = said.split("\n\n").next().unwrap().replace('\n', " ");
+    assert!(said.starts_with("Steps take about 23% less time: "), "{said}");
+    assert!(
+        said.contains("; too noisy to be certain. The change is between −") && said.contains("(99% sure)"),
+        "{said}"
+    );
+    assert!(said.contains(" Record about ") && said.contains(" minutes of each run."), "{said}");
+    let (status, told, json) = compared([&before, &after], &["--fail-if-slower", "5%"]);
+    assert_eq!((status, json["result"].as_str(), json["limit"].as_f64()), (5, Some("unclear"), Some(0.05)));
+    assert!(told.starts_with("trainmon: --fail-if-slower: not certain: Steps take about 23% less time"), "{told}");
+    assert_eq!(json["step_change"]["change"].as_f64().map(|change| (change * 100.0).round()), Some(-23.0));
+    assert!(json["step_change"]["low"].as_f64() < Some(-0.3) && json["step_change"]["high"].as_f64() > Some(0.05));
+    // So much is enough.
+    let needed_s = json["needed_s"].as_f64().unwrap().max(600.0);
+    let [before, after] =
+        [("b.csv", 62.0), ("a.csv", 48.0)].map(|(name, step_ms)| log(name, 2 * needed_s as usize, step_ms, 0.9));
+    let (status, _, json) = compared([&before, &after], &["--fail-if-slower", "5%"]);
+    assert_eq!((status, &json["result"], &json["needed_s"]), (0, &"faster".into(), &serde_json::Value::Null));
+}
+
+#[test]
+fn a_slowdown_at_the_limit_never_ends_with_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = |name: &str, step_ms| log_of(&folder.path().join(name), 180, step_ms, 0.02);
+    let before = log("before.csv", 100.0);
+    for (step_ms, limit, status, result) in [
+        (105.0, "5%", 5, "unclear"),
+        (108.0, "5%", 4, "slower"),
+        (102.0, "5%", 0, "slower"),
+        (100.0, "5%", 0, "same"),
+        (95.0, "5%", 0, "faster"),
+        (105.0, "10%", 0, "slower"),
+        (105.0, "0", 4, "slower"),
+        (100.0, "0", 5, "unclear"),
+    ] {
+        let after = log("after.csv", step_ms);
+        let (ended, told, json) = compared([&before, &after], &["--fail-if-slower", limit]);
+        assert_eq!((ended, json["result"].as_str()), (status, Some(result)), "{step_ms} {limit}: {json:#}");
+        assert_eq!(told.is_empty(), status != 5, "{told}");
+        if (step_ms, limit) == (105.0, "5%") {
+            assert!(told.contains("Steps take about 5% longer: "), "{told}");
+            assert!(told.contains("too close to 5% to be certain. The change is between +4."), "{told}");
+            assert!(told.contains("Even an hour of each run would not tell."), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_short_run_gives_a_guess_and_says_how_much_more_it_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = |name: &str, seconds, step_ms| log_of(&folder.path().join(name), seconds, step_ms, 0.3);
+    let (before, after) = (log("before.csv", 90, 62.0), log("after.csv", 30, 48.0));
+    let (status, told, json) = compared([&before, &after], &["--fail-if-slower", "5%"]);
+    assert_eq!((status, json["result"].as_str()), (5, Some("unclear")));
+    let said = json["summary"].as_str().unwrap();
+    assert!(said.starts_with("Steps take about 18% less time: 49 ms instead of 59 ms; "), "{said}");
+    assert!(said.contains("; after.csv is too short to be certain. It has 30 s of training"), "{said}");
+    assert!(said.contains(" Record a") && said.ends_with(" of each run."), "{said}");
+    assert!(told.contains("too short to be certain"), "{told}");
+    assert!(json["step_change"]["low"].is_null() && json["needed_s"].as_f64() >= Some(60.0), "{json:#}");
+}
+
+#[test]
+fn other_work_on_the_machine_and_other_arguments_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let quiet = folder.path().join("quiet");
+    fs::create_dir(&quiet).unwrap();
+    let long = format!("python segmentation.py --data {} --workers", "/data/images".repeat(12));
+    let with = |folder: &Path, workers: u32, others: u64| {
+        let command = format!("{long} {workers} --amp");
+        changed(("segmentation.tmz", 12), folder, |sample, header| {
+            header.clone_from(&command);
+            let Some(host) = &mut sample.host else { return };
+            let (host, ticks) = (Arc::make_mut(host), sample.monotonic_ns / 10_000_000);
+            // Other processes take so many hundredths of each CPU, which were idle.
+            for cpu in &mut host.cpus {
+                cpu.user += ticks * others / 100;
+                cpu.idle = (cpu.idle + ticks).saturating_sub(ticks * others / 100);
+            }
+        })
+    };
+    let (before, after) = (with(&quiet, 1, 0), with(folder.path(), 2, 60));
+    let page = folder.path().join("change.html");
+    let page = page.to_str().unwrap();
+    for words in [vec![], vec!["-o", "-"], vec!["--json"], vec!["-o", page]] {
+        let output = finish(trainmon(&[&["compare", &before, &after][..], &words].concat()));
+        let said = text(&output.stdout) + &fs::read_to_string(page).unwrap_or_default();
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let differs = if words == ["--json"] {
+            r#""command_change": { "before": "--workers 1", "after": "--workers 2" }"#
+        } else {
+            "The command lines differ: --workers 1 before, --workers 2 after."
+        };
+        assert!(said.contains(differs), "{words:?}: {said}");
+        let caution = said.find("Other processes used ").unwrap_or_else(|| panic!("{words:?}: {said}"));
+        assert!(said[caution..].contains("% of the CPUs before, "), "{said}");
+        // Before the first table.
+        let table = said.find("Where the time of a step goes").unwrap_or(said.len());
+        assert!(said.find("command").unwrap() < table && caution < table, "{said}");
+    }
+    let (_, _, json) = compared([&before, &after], &[]);
+    let of = |run: &str| json[run]["surroundings"]["others_cpu_pct"].as_f64().unwrap();
+    assert!(of("after") > of("before") + 10.0, "{json:#}");
 }
 
 /// The log that `--log` would have written of a recording.
@@ -222,10 +369,10 @@ fn pages_are_new_files() {
 fn what_cannot_be_compared_is_said() {
     let (short, other) = (recording("segmentation.tmz"), recording("balanced.tmz"));
     let said = |files: [&str; 2]| text(&finish(trainmon(&["compare", files[0], files[1]])).stdout).replace('\n', " ");
-    assert!(said([&short, &short]).starts_with("Step times cannot be compared: segmentation.tmz is too short."));
     assert!(said([&short, &other]).starts_with("These are two programs, segmentation.py and "));
-    let output = finish(trainmon(&["compare", &short, &short, "--fail-if-slower", "5%"]));
-    assert_one_line(&output, 1, &["--fail-if-slower", "too short"]);
+    let output = finish(trainmon(&["compare", &short, &other, "--fail-if-slower", "5%", "-o", "-"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("--fail-if-slower: These are two programs"), "{output:?}");
     refused(trainmon(&["compare", &short, &short, "--fail-if-slower", "5x"]), 2, &["5x", "write 5%"]);
     refused(trainmon(&["compare", &short, "/nonexistent.tmz"]), 1, &["/nonexistent.tmz", "no such file"]);
     refused(trainmon(&["compare", &short, &short, "-o", "change.pdf"]), 2, &["change.pdf", ".html, .md or .json"]);

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -185,7 +186,7 @@ fn what_cannot_be_served_is_one_line() {
         (vec!["--tls-cert", key, "--tls-key", key], 1, vec!["no certificate in it"]),
         (vec!["--tls-cert", certificate, "--tls-key", certificate], 1, vec!["no private key in it"]),
         (vec!["--textfile", "metrics.txt"], 2, vec![".prom", "--textfile metrics.prom"]),
-        (vec!["--textfile", "/nowhere/x.prom"], 1, vec!["cannot write /nowhere/x.prom"]),
+        (vec!["--textfile", "/nowhere/x.prom"], 1, vec!["metrics /nowhere/x.prom: no such folder"]),
         (vec!["-n", "3"], 2, vec!["remove -n"]),
         (vec!["--log", "x.csv"], 2, vec!["remove --log"]),
     ] {
@@ -235,6 +236,34 @@ fn thousands_of_scrapes_and_slow_clients_cost_little() {
     until("connections are closed", || descriptors() <= before + 2);
     let peak = crate::process::peak_kib(exporter.child.id());
     assert!(peak < 64 << 10, "{peak} KiB");
+}
+
+#[test]
+fn slow_clients_do_not_keep_a_scraper_out() {
+    let job = Target::sleeping();
+    let exporter = Exporter::start(&["--pid", &job.pid()]);
+    exporter.metrics_with("trainmon_phase");
+    // All places are taken by clients that go on sending, a byte at a time.
+    let (address, is_over) = (exporter.address.clone(), Arc::new(AtomicBool::new(false)));
+    let clients: Vec<_> = (0..64)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ").unwrap();
+            let is_over = Arc::clone(&is_over);
+            std::thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) && stream.write_all(b"x").is_ok() {
+                    pause(100);
+                }
+            })
+        })
+        .collect();
+    for _ in 0..3 {
+        let began = Instant::now();
+        assert!(exporter.get("/metrics", "").starts_with("HTTP/1.1 200"));
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    }
+    is_over.store(true, Ordering::Relaxed);
+    clients.into_iter().for_each(|client| client.join().unwrap());
 }
 
 /// Prometheus from Debian's package, ended with the test.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, mknodat};
 use serde_json::Value;
@@ -49,6 +50,30 @@ fn a_library_whose_loading_never_ends_holds_nothing_up() {
     assert!(trainmon::sources::recording::Recording::open(&recording).unwrap().all(|sample| sample.is_ok()));
     // Given up after 5 s in the first case, ended with trainmon in the others.
     until("what loaded it on trial has ended", || !is_running("load-library:"));
+}
+
+#[test]
+fn doctor_says_in_time_that_the_driver_hangs() {
+    let fake = PathBuf::from(library("fake_nvml"));
+    let began = Instant::now();
+    let mut doctor = command(&["doctor", "--json"], &fake, "init_hangs");
+    let output = wait_for(doctor.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert_eq!(text(&output.stderr), "trainmon: waiting for the NVIDIA driver (NVML)\n");
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let nvml = said["findings"].as_array().unwrap().iter().find(|finding| finding["what"] == "nvml").unwrap();
+    assert_eq!(nvml["state"], "hung");
+    assert_eq!(nvml["detail"], "NVML hangs: the NVIDIA driver has not answered for 6 s");
+    let fix = nvml["fix"].as_str().unwrap();
+    assert!(fix.starts_with("if nvidia-smi hangs, too") && fix.contains("dmesg | grep -i xid"), "{fix}");
+
+    // The same while a job is watched.
+    let target = Target::start("sleep", &["600"]);
+    let pid = target.0.id().to_string();
+    let verdict = verdict(command(&["diagnose", "--json", "--duration", "4s", "--pid", &pid], &fake, "init_hangs"));
+    let why = not_seen(&verdict, "nvml");
+    assert_eq!(why["why"], "NVML hangs: the NVIDIA driver has not answered for 3 s");
+    assert_eq!(why["fix"].as_str(), Some(fix));
 }
 
 #[test]

@@ -88,6 +88,80 @@ fn files_of_one_time_are_put_together() {
     assert_eq!((&verdict["seen"]["nvml"], &verdict["seen"]["stacks"]), (&"ok".into(), &"stale".into()));
 }
 
+/// Imports one text; gives what was said, the verdict, and the report.
+fn imported_text(content: &str) -> (String, Value, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, path) = (folder.path().join("log.csv"), folder.path().join("run.tmz"));
+    let (file, path) = (file.to_str().unwrap(), path.to_str().unwrap());
+    fs::write(file, content).unwrap();
+    let output = finish(trainmon(&["import", file, "-o", path]));
+    assert!(output.status.success(), "{output:?}");
+    let report = finish(trainmon(&["report", path, "-o", "-"]));
+    let report = text(&report.stdout);
+    (text(&output.stderr), verdict(trainmon(&["diagnose", "--replay", path, "--json"])), report)
+}
+
+/// The time of a row, so many milliseconds after 13:27:00.
+fn row_time(ms: u64) -> String {
+    format!("2026/11/26 13:{:02}:{:02}.{:03}", 27 + ms / 60_000, ms / 1000 % 60, ms % 1000)
+}
+
+#[test]
+fn gpus_of_a_log_without_an_index_are_told_apart() {
+    // As `nvidia-smi -l 1` writes them: each row with the moment at which its GPU was asked.
+    let uses = [97, 12, 55];
+    let rows = |with: &str| {
+        let row = |round: u64, gpu: usize| {
+            let key = if with.is_empty() { String::new() } else { format!(", 00000000:0{gpu}:00.0") };
+            format!("{}, {} %{key}\n", row_time(round * 1006 + gpu as u64 * 3), uses[gpu])
+        };
+        let rows = (0..30).flat_map(|round| (0..3).map(move |gpu| (round, gpu)));
+        format!("timestamp, utilization.gpu [%]{with}\n")
+            + &rows.map(|(round, gpu)| row(round, gpu)).collect::<String>()
+    };
+    for (with, guessed) in [("", true), (", pci.bus_id", false)] {
+        let (said, verdict, report) = imported_text(&rows(with));
+        assert_eq!(said.contains("taken for 3 GPUs in turn; `--query-gpu=timestamp,index,…`"), guessed, "{said}");
+        assert!(said.contains("31 samples in "), "a sample for each round: {said}");
+        let summary = verdict["summary"].as_str().unwrap();
+        assert!(summary.contains("on average the 3 GPUs are busy 55% of the time"), "{summary}");
+        assert!(["| 0 ", "1 ", "2 "].iter().all(|gpu| report.contains(&format!("{gpu}unknown GPU"))), "{report}");
+    }
+}
+
+#[test]
+fn a_logs_use_of_the_gpu_is_its_mean() {
+    // Idle for the first tenth, then 99%: what the last moments show is not what the log shows.
+    let rows: String =
+        (0..300).map(|at| format!("{}, 0, {} %\n", row_time(at * 1000), if at < 30 { 19 } else { 99 })).collect();
+    let (_, verdict, report) = imported_text(&format!("timestamp, index, utilization.gpu [%]\n{rows}"));
+    let summary = verdict["summary"].as_str().unwrap();
+    assert!(summary.contains("on average the GPU is busy 91% of the time"), "{summary}");
+    let idle = verdict["gpu_idle"]["total"].as_f64().unwrap();
+    assert!((idle - 0.09).abs() < 0.005, "{idle}");
+    let busy = &verdict["evidence"][0];
+    assert!(busy["signal"] == "gpu_busy" && (busy["value"].as_f64().unwrap() - 0.91).abs() < 0.005, "{busy}");
+    assert!(report.contains("busy 91% of the time") && report.contains("| 27 s | 9% |"), "{report}");
+    assert!(!report.contains("99") && !report.contains("last moments"), "{report}");
+}
+
+#[test]
+fn older_tables_and_those_without_a_head_are_read() {
+    let old = "Linux 3.10.0-1160.el7.x86_64 (node7) \t11/26/2026 \t_x86_64_\t(8 CPU)\n\n\
+               #      Time   UID       PID    %usr %system  %guest    %CPU   CPU  minflt/s  majflt/s     VSZ    RSS   %MEM   kB_rd/s   kB_wr/s kB_ccwr/s  Command\n";
+    let rows: String = (0..9)
+        .map(|at| format!(" {}     0      2487   50.00   10.00    0.00   60.00     1      8.00      0.00 3619904   1000   3.07     64.00      0.00      0.00  python\n", 1_795_702_742 + at))
+        .collect();
+    let (said, verdict, _) = imported_text(&format!("{old}{rows}"));
+    assert!(said.contains("10 samples in ") && said.lines().count() == 1, "{said}");
+    assert_eq!(verdict["pid"], 2487);
+    let whole = fs::read_to_string(fixture("sar.txt")).unwrap();
+    let (_, without) = whole.split_once("\n\n").unwrap();
+    let (said, verdict, _) = imported_text(without);
+    assert!(said.contains("no date in it: taken as of the day"), "{said}");
+    assert_eq!(verdict["seen"]["disks"], "ok");
+}
+
 #[test]
 fn what_cannot_be_imported_is_one_line_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -104,6 +178,12 @@ fn what_cannot_be_imported_is_one_line_and_leaves_no_file() {
     refuse(b"# gpu pid type sm\n", &["pmon", "nvidia-smi dmon"]);
     refuse(b"{\"traceEvents\": [", &["cut off"]);
     refuse(&[0; 5000], &["not of a format"]);
+    let gpus: String = (0..20_000).map(|gpu| format!("2026/11/26 13:27:35.139, {gpu}, 50 %\n")).collect();
+    refuse(format!("timestamp, index, utilization.gpu\n{gpus}").as_bytes(), &["more than 1024 GPUs at one moment"]);
+    let event =
+        |at: &str| format!(r#"{{"ph":"X","cat":"cpu_op","name":"aten::add","pid":7,"tid":7,"ts":{at},"dur":10}}"#);
+    let trace = format!(r#"{{"traceEvents":[{},{}]}}"#, event("-1e300"), event("1152921504606846976"));
+    refuse(trace.as_bytes(), &["days apart", "times are damaged"]);
     let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     bomb.write_all(b"{\"traceEvents\": [\"").unwrap();
     (0..64).for_each(|_| bomb.write_all(&[b' '; 1 << 20]).unwrap());

@@ -88,6 +88,19 @@ wake()";
 }
 
 #[test]
+fn few_descriptors_are_told_even_where_the_job_is_small() {
+    let job = Target::sleeping();
+    let arguments = ["diagnose", "--json", "--pid", &job.pid(), "--interval", "300ms", "--iterations", "3"];
+    let few = verdict(limited("ulimit -n 64", &arguments));
+    let told = why(&few, "descriptors");
+    assert!(told.starts_with("cannot sample what more than ") && told.contains("(ulimit -n 64)"), "{told}");
+    assert!(not_seen(&few, "descriptors")["fix"].as_str().unwrap().contains("16384"), "{few}");
+    for enough in ["ulimit -n 1024", "true"] {
+        assert!(is_seen(&verdict(limited(enough, &arguments)), "descriptors"), "{enough}");
+    }
+}
+
+#[test]
 fn processes_and_threads_beyond_those_that_are_watched_are_told() {
     let job = with_children(1100);
     let verdict_on = |job: &Target| {

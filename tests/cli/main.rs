@@ -30,3 +30,4 @@ mod trace;
 mod unkind_devices;
 mod usage;
 mod watch;
+mod whole_files;

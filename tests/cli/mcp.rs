@@ -31,11 +31,17 @@ impl Served {
 
     /// With one.
     fn opened() -> Self {
+        Self::opened_in("2025-06-18")
+    }
+
+    /// With one of this version.
+    fn opened_in(version: &str) -> Self {
         let mut served = Self::start();
-        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let params =
+            json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
         served.send(&json!({ "jsonrpc": "2.0", "id": "open", "method": "initialize", "params": params }));
         let answer = served.next();
-        assert_eq!(answer["result"]["protocolVersion"], "2025-06-18", "{answer}");
+        assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
         served.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         served
     }
@@ -130,6 +136,51 @@ fn requests_are_answered_in_and_without_a_session() {
     assert_eq!(listed["tools"].as_array().unwrap().len(), 6);
     assert!(listed.get("resultType").is_none());
     served.end();
+}
+
+#[test]
+fn a_version_gets_only_what_it_knows() {
+    let target = Target::sleeping();
+    let pid: u32 = target.pid().parse().unwrap();
+    for (version, has_annotations, is_structured) in [
+        ("2024-11-05", false, false),
+        ("2025-03-26", true, false),
+        ("2025-06-18", true, true),
+        ("2025-11-25", true, true),
+    ] {
+        let mut served = Served::opened_in(version);
+        served.send(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }));
+        for tool in served.next()["result"]["tools"].as_array().unwrap() {
+            assert_eq!(tool.get("annotations").is_some(), has_annotations, "{version}: {tool}");
+            for key in ["title", "outputSchema"] {
+                assert_eq!(tool.get(key).is_some(), is_structured, "{version} {key}: {tool}");
+            }
+        }
+        let file = recording("segmentation.tmz");
+        for (tool, arguments) in [
+            ("list", json!({})),
+            ("diagnose", json!({ "replay": file })),
+            ("explain", json!({})),
+            ("doctor", json!({})),
+            ("report", json!({ "file": file })),
+            ("compare", json!({ "before": file, "after": file })),
+        ] {
+            let result = served.call(tool, arguments);
+            assert_eq!(result["isError"], false, "{result}");
+            assert!(!said(&result).is_empty());
+            assert_eq!(
+                result.get("structuredContent").is_some_and(Value::is_object),
+                is_structured,
+                "{version} {tool}"
+            );
+        }
+        served.start_call(1, "diagnose", json!({ "pid": pid, "duration_s": 1 }));
+        let progress = served.next();
+        assert_eq!(progress["method"], "notifications/progress", "{progress}");
+        assert_eq!(progress["params"].get("message").is_some(), has_annotations, "{version}");
+        served.answer();
+        served.end();
+    }
 }
 
 #[test]
@@ -399,6 +450,11 @@ fn no_text_of_others_reaches_a_result_unmarked() {
             let result = served.call(tool, arguments);
             assert_eq!(result["isError"], false, "{result}");
             assert!(said(&result).contains("zqx"), "{tool} of {name} says nothing foreign: {}", said(&result));
+            let structured = &result["structuredContent"];
+            assert!(
+                structured.is_object() && structured.to_string().contains("zqx"),
+                "{tool} of {name}: {structured}"
+            );
             assert_marked(&format!("{tool} of {name}"), &result);
             seen += 1;
         }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::outcome::{finish, refused};
-use crate::process::{recording, text, trainmon};
+use crate::process::{Target, recording, text, trainmon};
 
 #[test]
 fn a_report_goes_into_a_new_file_of_its_owner() {
@@ -39,6 +39,35 @@ fn markdown_goes_to_standard_output() {
         "### Environment",
     ] {
         assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
+#[test]
+fn a_report_has_the_title_that_it_is_given() {
+    let file = recording("segmentation.tmz");
+    let output = finish(trainmon(&["report", &file, "-o", "-", "--title", "Night run, *4* workers"]));
+    assert!(text(&output.stdout).starts_with("# Night run, \\*4\\* workers\n\n## DATA LOADER · "), "{output:?}");
+    refused(trainmon(&["report", &file, "-o", "-", "--title", ""]), 2, &["--title"]);
+}
+
+#[test]
+fn a_report_names_the_machine_unless_the_recording_is_anonymized() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = Target::sleeping();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let model = fs::read_to_string("/proc/cpuinfo").unwrap();
+    let model = model
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map(|line| line.trim_matches([' ', '\t', ':']));
+    for (options, is_named) in [(&[][..], true), (&["--anonymize"][..], false)] {
+        let path = folder.path().join(format!("{is_named}.tmz"));
+        let (pid, path) = (job.pid(), path.to_str().unwrap());
+        let record = ["record", "--pid", &pid, "-i", "200ms", "--duration", "1s", "--no-stacks", "-o", path];
+        assert!(finish(trainmon(&[&record, options].concat())).status.success());
+        let page = text(&finish(trainmon(&["report", path, "-o", "-"])).stdout);
+        assert_eq!(page.contains(&format!("| host | {} |", host.trim())), is_named, "{page}");
+        assert!(model.is_none_or(|model| page.contains(&format!("| CPU model | {model} |"))), "{page}");
     }
 }
 

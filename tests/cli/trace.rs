@@ -21,7 +21,15 @@ fn a_trace_goes_into_a_new_file_of_its_owner() {
     assert!(said.contains(&format!("trace in {name} (")) && said.contains("https://ui.perfetto.dev"), "{said}");
     let trace = fs::read(&path).unwrap();
     assert_eq!(trace[0], BEGIN);
-    for part in ["DATA LOADER · too few workers", "waiting for data", "gpu_util_pct", "wait chain", "transform"] {
+    for part in [
+        "DATA LOADER · too few workers",
+        "waiting for data",
+        "gpu_util_pct",
+        "wait chain",
+        "transform",
+        "step",
+        "8 batches",
+    ] {
         assert!(trace.windows(part.len()).any(|bytes| bytes == part.as_bytes()), "{part}");
     }
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&fs::metadata(&path).unwrap()) & 0o777, 0o600);

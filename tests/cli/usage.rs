@@ -123,6 +123,25 @@ fn a_bad_configuration_is_refused_in_one_line_with_its_place() {
 }
 
 #[test]
+fn a_page_is_called_as_on_its_tab_or_as_people_guess() {
+    for (words, page) in [
+        (["overview", "Overview", "main", "1"], "overview"),
+        (["gpu", "GPU", "Gpu", "3"], "gpu"),
+        (["processes", "Procs", "procs", "6"], "processes"),
+        (["why", "Why", "findings", "8"], "why"),
+        (["history", "History", "run", "9"], "history"),
+        (["help", "Help", "h", "?"], "help"),
+    ] {
+        for word in words {
+            let printed = run(&["--page", word, "--print-config"]);
+            assert!(text(&printed.stdout).contains(&format!("\npage = \"{page}\"\n")), "{word}: {printed:?}");
+        }
+    }
+    let names = "[possible values: overview, chain, gpu, cpu, io, processes, stacks, why, history, help]";
+    refused(&["--page", "disks", "--print-config"], names);
+}
+
+#[test]
 fn every_command_has_help() {
     for command in [
         "diagnose",

@@ -6,4 +6,5 @@ mod archive;
 mod comparisons;
 mod hostile;
 mod recordings;
+mod schemas;
 mod watching;

@@ -16,10 +16,28 @@ TOOLS = ["list", "diagnose", "explain", "doctor", "report", "compare"]
 STATELESS = "2026-07-28"
 
 
+#: The schema of each tool's result.
+schemas: dict[str, dict[str, Any]] = {}
+
+
+def undescribed(value: Any, schema: dict[str, Any], place: str) -> list[str]:
+    """The keys of a result that its schema does not describe. The client itself has checked the types."""
+    if isinstance(value, list):
+        return [key for item in value for key in undescribed(item, schema.get("items", {}), f"{place}[]")]
+    properties = schema.get("properties")
+    if not isinstance(value, dict) or properties is None:
+        return []
+    unknown = [f"{place}.{key}" for key in value if key not in properties]
+    known = [(key, item) for key, item in value.items() if key in properties]
+    return unknown + [key for name, item in known for key in undescribed(item, properties[name], f"{place}.{name}")]
+
+
 async def call(session: ClientSession, tool: str, progress: ProgressFnT | None = None, **arguments: Any) -> CallToolResult:
     """The result of a call that must not fail."""
     result = await session.call_tool(tool, arguments, progress_callback=progress)
     assert not result.is_error and text(result).strip(), (tool, result)
+    missing = undescribed(structured(result), schemas[tool], tool)
+    assert not missing, missing
     return result
 
 
@@ -43,6 +61,8 @@ async def check(session: ClientSession, before: str, after: str, pid: int) -> No
     assert [tool.name for tool in tools] == TOOLS, tools
     for tool in tools:
         assert tool.annotations is not None and tool.annotations.read_only_hint and tool.description, tool
+        assert tool.output_schema and tool.output_schema["type"] == "object" and tool.output_schema["required"], tool
+        schemas[tool.name] = tool.output_schema
     recorded = await call(session, "diagnose", replay=before)
     assert structured(recorded)["cause"] == "too-few-workers", recorded
     assert structured(recorded)["command"].startswith("⟦python "), recorded
@@ -57,12 +77,14 @@ async def check(session: ClientSession, before: str, after: str, pid: int) -> No
     assert structured(live)["pid"] == pid and told, (live, told)
     explained = await call(session, "explain", cause="too-few-workers")
     assert structured(explained)["causes"][0]["cause"] == "too-few-workers", explained
+    assert structured(await call(session, "explain", cause="chain"))["topics"], "no topic"
     checked = await call(session, "doctor", pid=pid)
     assert any(finding["what"] == "syscall" for finding in structured(checked)["findings"]), checked
     listed = await call(session, "list")
     assert isinstance(structured(listed)["processes"], list), listed
     report = await call(session, "report", file=before)
     assert "### Environment" in text(report), report
+    assert structured(report)["verdict"]["cause"] == "too-few-workers", report
     compared = await call(session, "compare", before=before, after=after)
     assert structured(compared)["before"]["cause"] == "too-few-workers", compared
     wrong = await session.call_tool("diagnose", {})

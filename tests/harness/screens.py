@@ -27,8 +27,8 @@ SCREENS: dict[str, tuple[str, str, str]] = {
     "io": ("segmentation", "io", "120x40"),
     "processes": ("segmentation", "processes", "120x40"),
     "stacks": ("segmentation", "stacks", "120x40"),
-    "why": ("segmentation", "findings", "120x40"),
-    "history": ("segmentation", "run", "120x40"),
+    "why": ("segmentation", "why", "120x40"),
+    "history": ("segmentation", "history", "120x40"),
     "fixed": ("segmentation-fixed", "overview", "120x40"),
 }
 #: The recordings of the animation: before and after the fix.

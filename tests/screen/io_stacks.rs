@@ -179,6 +179,7 @@ fn judged() -> Verdict {
             collectives: Some(0.1 * f64::from(n)),
             straggler: n == 0,
             at: None,
+            steps_per_s: None,
         })
         .collect();
     verdict

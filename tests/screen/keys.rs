@@ -9,7 +9,7 @@ use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::Class;
 use trainmon::tui::keys;
-use trainmon::tui::{App, Effect, Message};
+use trainmon::tui::{App, AppOptions, Effect, Message};
 
 fn every_key() -> Vec<Message> {
     keys::TABLE.iter().flat_map(|binding| binding.keys.split(' ')).map(|name| Message::Key(named_key(name))).collect()
@@ -36,6 +36,84 @@ fn quitting_suspending_and_painting_are_effects() {
     assert_eq!(app.step(control('z')), [Effect::Suspend]);
     assert_eq!(app.step(control('l')), [Effect::Repaint]);
     assert_eq!(app.step(key(KeyCode::Char('x'))), []);
+}
+
+/// What keys for processes do on the page of processes, with signals allowed.
+fn processes_page(keys: &[KeyCode], signals: bool) -> String {
+    text(&pressed(keys, signals), (80, 24))
+}
+
+fn pressed(keys: &[KeyCode], signals: bool) -> App {
+    let size = (80, 24);
+    let options = AppOptions { theme: PLAIN, may_signal: signals, ..AppOptions::default() };
+    let mut app = App::new(job(), options, size);
+    for t in 1..=3 {
+        let mut frame = frame(t, Job::default());
+        frame.processes.iter_mut().for_each(|process| process.nice = Some(0));
+        tell(&mut app, frame, data_loader());
+    }
+    keys.iter().for_each(|code| drop(app.step(key(*code))));
+    app
+}
+
+#[test]
+fn keys_for_processes_work_from_every_page() {
+    let processes = KeyCode::Char('6');
+    let others = || (1..=9).filter(|n| *n != 6).filter_map(|n| char::from_digit(n, 10)).map(KeyCode::Char);
+    for code in ['/', 's', 't', 'n', '\\', 'P', 'M', 'N', 'T', 'I', 'H']
+        .map(KeyCode::Char)
+        .into_iter()
+        .chain([3, 4, 5, 6].map(KeyCode::F))
+    {
+        let wanted = processes_page(&[processes, code], true);
+        assert_ne!(wanted, processes_page(&[], true), "{code:?}");
+        for page in others() {
+            assert_eq!(processes_page(&[page, code], true), wanted, "{code:?} on page {page:?}");
+        }
+    }
+    for page in others() {
+        // As people who use htop search: type, Enter, and look at the process.
+        let mut app = pressed(&[page, KeyCode::Char('/')], true);
+        for code in "1302".chars().map(KeyCode::Char).chain([KeyCode::Enter, KeyCode::Enter]) {
+            app.step(key(code));
+        }
+        assert!(text(&app, (80, 24)).contains(" worker 1302 "), "{page:?}");
+        // Nothing may be asked about a process that was not selected.
+        for number in [7, 8, 9] {
+            let code = KeyCode::F(number);
+            let shown = processes_page(&[page, code], true);
+            let advice = format!("select a process with Up and Down, then press F{number}");
+            assert!(shown.contains("COMMAND") && shown.contains(&advice), "{page:?}: {shown}");
+            let menu = processes_page(&[page, code, KeyCode::Down, code], true);
+            assert!(
+                menu.contains("1301") && (menu.contains("Signal to") || menu.contains("Nice value of")),
+                "{menu}"
+            );
+        }
+        let off = processes_page(&[page, KeyCode::F(9)], false);
+        assert!(off.contains("signals and nice values are off: start trainmon with --signals"), "{off}");
+    }
+}
+
+#[test]
+fn enter_opens_what_there_is_or_names_the_pages_where_it_does() {
+    let (enter, why) = (KeyCode::Enter, KeyCode::Char('8'));
+    assert_eq!(processes_page(&[enter], true), processes_page(&[why], true));
+    for page in ['2', '3', '4', '5', '8', '9', '?'].map(KeyCode::Char) {
+        let shown = processes_page(&[page, enter], true);
+        assert!(shown.contains("nothing to open here: press 6 for processes, 7 for functions"), "{page:?}: {shown}");
+    }
+}
+
+#[test]
+fn a_long_notice_is_shown_to_its_end() {
+    let words: Vec<String> = (100..140).map(|n| format!("word{n}")).collect();
+    for keys in [&[][..], &[KeyCode::Char('o')]] {
+        let mut app = pressed(keys, true);
+        app.step(Message::Notice(words.join(" ")));
+        let shown = text(&app, (80, 24));
+        assert!(words.iter().all(|word| shown.contains(word)), "{shown}");
+    }
 }
 
 #[test]

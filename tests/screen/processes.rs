@@ -251,7 +251,7 @@ fn nothing_is_signalled_unless_it_is_switched_on_and_live() {
     };
     let mut off =
         page_of(AppOptions { theme: PLAIN, ..AppOptions::default() }, (120, 40), full_frame(Job::default()));
-    refused(&mut off, "`signals = true`");
+    refused(&mut off, "start trainmon with --signals");
     let mut past = page(PLAIN, (120, 40), full_frame(Job::default()));
     press(&mut past, KeyCode::Char(' '));
     refused(&mut past, "this is a past moment");

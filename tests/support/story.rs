@@ -66,28 +66,31 @@ fn watched(path: &Path, theme: Theme) -> (Vec<Scene>, u32) {
     (scenes, header.pid)
 }
 
-/// One SVG in which each picture is visible in its turn.
-fn animated(scenes: &[Scene], palette: &Palette) -> String {
+/// One SVG in which each picture is visible in its turn, from the one at `still` on and then from the beginning again. Without
+/// animation, or where the viewer wants less motion, `still` is what is seen.
+fn animated(scenes: &[Scene], still: usize, palette: &Palette) -> String {
     let total: f64 = scenes.iter().map(|(_, seconds)| seconds).sum();
     let (mut styles, mut pictures, mut at) = (String::new(), String::new(), 0.0);
-    for (n, (buf, seconds)) in scenes.iter().enumerate() {
+    let order = (0..scenes.len()).cycle().skip(still).take(scenes.len());
+    for (n, (buf, seconds)) in order.filter_map(|n| Some((n, scenes.get(n)?))) {
         let (from, to) = (at / total * 100.0, (at + seconds) / total * 100.0);
         let (before, after) = ((from - 0.01).max(0.0), (to - 0.01).max(0.0));
-        let first = if n == 0 { "visible" } else { "hidden" };
+        // An attribute, which counts also where styles are ignored.
+        let first = if n == still { "visible" } else { "hidden" };
         writeln!(
             styles,
             "@keyframes k{n}{{0%,{before:.2}%{{visibility:{first}}}{from:.2}%,{after:.2}%{{visibility:visible}}\
-             {to:.2}%,100%{{visibility:hidden}}}}#f{n}{{visibility:{first};animation:k{n} {total:.2}s step-end infinite}}"
+             {to:.2}%,100%{{visibility:hidden}}}}#f{n}{{animation:k{n} {total:.2}s step-end infinite}}"
         )
         .unwrap();
         let picture = svg(buf, palette);
-        writeln!(pictures, "<g id=\"f{n}\">{}</g>", picture.trim_end()).unwrap();
+        writeln!(pictures, "<g id=\"f{n}\" visibility=\"{first}\">{}</g>", picture.trim_end()).unwrap();
         at += seconds;
     }
     let (width, height) = (u32::from(SIZE.0) * 8, u32::from(SIZE.1) * 16);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
-         <style>\n{styles}</style>\n{pictures}</svg>\n"
+         <style>\n{styles}@media(prefers-reduced-motion:reduce){{g{{animation:none!important}}}}\n</style>\n{pictures}</svg>\n"
     )
 }
 
@@ -118,10 +121,13 @@ fn main() {
     let (second, pid_after) = watched(Path::new(after), theme);
     let mut scenes = vec![typed(&format!("trainmon --pid {pid}"))];
     scenes.extend(first);
+    // The answer, before the fix.
+    let still = scenes.len() - 1;
     scenes.push(typed(command));
     scenes.push(typed(&format!("trainmon --pid {pid_after}")));
     scenes.extend(second);
-    for (path, text) in [(format!("{out}.svg"), animated(&scenes, &palette)), (format!("{out}.cast"), cast(&scenes))]
+    for (path, text) in
+        [(format!("{out}.svg"), animated(&scenes, still, &palette)), (format!("{out}.cast"), cast(&scenes))]
     {
         println!("{path}: {} bytes", text.len());
         std::fs::write(path, text).unwrap();

@@ -3,6 +3,8 @@
 
 use std::time::Instant;
 
+use rustix::process::Signal;
+
 use crate::process::{PATIENCE, PROGRAM, Target, pause};
 use crate::pty::{Conditions, ESC, Screen};
 
@@ -132,6 +134,37 @@ fn small_and_simple_terminals_show_something() {
         screen.answers(term);
         assert!(!screen.contents().trim().is_empty(), "{term} {size:?}");
         screen.quit().assert_clean();
+    }
+}
+
+#[test]
+fn terminals_of_a_few_cells_are_left_as_they_were_whatever_ends_the_screen() {
+    let target = Target::sleeping();
+    for size in [(2, 1), (1, 1), (1, 24), (200, 1)] {
+        let given = Conditions { size, ..Conditions::default() };
+        let start = |more: &[&str]| {
+            let screen = Screen::trainmon(&[&["--pid", &target.pid(), "-i", "200ms"], more].concat(), &given);
+            // Also with a verdict on the screen.
+            pause(500);
+            screen
+        };
+        let mut left = vec![start(&[]).quit(), start(&["--duration", "1s"]).left()];
+        for number in [Signal::TERM, Signal::HUP, Signal::INT] {
+            let screen = start(&[]);
+            screen.kill(number);
+            left.push(screen.left());
+        }
+        for left in left {
+            left.assert_clean();
+            // The scrollback gets sentences, and no column of single letters.
+            let lines = left.text().rsplit("\x1b[?25h").next().unwrap().lines().count();
+            assert!(lines < 12 && (lines == 0) == (size.0 < 20), "{size:?}: {lines} lines");
+        }
+        for number in [Signal::QUIT, Signal::ABORT, Signal::SEGV] {
+            let screen = start(&[]);
+            screen.kill(number);
+            screen.left().assert_restored();
+        }
     }
 }
 

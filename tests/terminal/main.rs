@@ -6,6 +6,7 @@
 #[path = "../support/app.rs"]
 mod app;
 mod diagnose;
+mod foreground;
 mod input;
 mod keys;
 mod kinds;

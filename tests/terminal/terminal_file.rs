@@ -14,11 +14,10 @@ use crate::pty::{Conditions, Left, Screen, shown_after};
 const MODE: &str = "TRAINMON_TEST_CHILD";
 const SIZE: (u16, u16) = (80, 24);
 
-/// Runs `program` in a terminal, with the mode in its environment.
-fn in_terminal(program: &str, args: &[&str], mode: &str) -> Left {
+/// Runs `program` in a terminal of this size, with the mode in its environment.
+fn in_terminal(program: &str, args: &[&str], mode: &str, size: (u16, u16)) -> Left {
     let environment = [(MODE, mode), ("RUST_BACKTRACE", "0")];
-    Screen::start(program, args, &Conditions { size: SIZE, environment: &environment, ..Conditions::default() })
-        .left()
+    Screen::start(program, args, &Conditions { size, environment: &environment, ..Conditions::default() }).left()
 }
 
 /// This program and the arguments that make it run [`child`].
@@ -29,8 +28,12 @@ fn child_call() -> Vec<String> {
 }
 
 fn run(mode: &str) -> Left {
+    run_at(mode, SIZE)
+}
+
+fn run_at(mode: &str, size: (u16, u16)) -> Left {
     let call = child_call();
-    in_terminal(&call[0], &call[1..].iter().map(String::as_str).collect::<Vec<_>>(), mode)
+    in_terminal(&call[0], &call[1..].iter().map(String::as_str).collect::<Vec<_>>(), mode, size)
 }
 
 /// The theme that the mode names.
@@ -47,11 +50,10 @@ fn theme() -> Theme {
 #[ignore = "only the other tests of this file start it"]
 fn child() {
     let Ok(mode) = std::env::var(MODE) else { return };
-    let app = running(theme(), SIZE, Job::default());
     let mut terminal =
         Terminal::enter(TerminalOptions { mouse: mode.starts_with("mouse"), screen: mode == "copy-in-screen" })
             .unwrap();
-    assert_eq!(terminal.size(), SIZE);
+    let app = running(theme(), terminal.size(), Job::default());
     terminal.draw(|buf| drop(tui::draw(buf, &app))).unwrap();
     match mode.as_str() {
         "same" => {
@@ -113,6 +115,9 @@ fn a_panic_of_the_screen_restores_before_it_speaks() {
     let message = seen.text().find("panicked at").unwrap();
     assert!(left < message);
     assert!(seen.contents.contains("panicked at"));
+    for size in [(2, 1), (1, 1)] {
+        run_at("panic", size).assert_restored();
+    }
 }
 
 #[test]
@@ -143,7 +148,7 @@ fn suspending_without_job_control_comes_straight_back() {
 #[test]
 fn suspending_hands_the_terminal_to_the_shell_and_fg_brings_the_screen_back() {
     let script = format!("set -m; {}; stty -a; echo IN-SHELL; fg >/dev/null; echo AFTER", child_call().join(" "));
-    let seen = in_terminal("bash", &["-c", &script], "suspend");
+    let seen = in_terminal("bash", &["-c", &script], "suspend", SIZE);
     seen.assert_restored();
     let text = seen.text();
     let (before, after) = text.split_at(text.find("IN-SHELL").expect(&text));

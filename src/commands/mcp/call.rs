@@ -17,6 +17,7 @@ use crate::errors::{self, Failure};
 use crate::jobs::JobCandidate;
 use crate::jobs::candidates::scan::Scan;
 use crate::jobs::session::{EndSignals, Session, SessionOptions};
+use crate::mcp::protocol::{Era, Feature};
 use crate::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
 use crate::outputs::comparison::Comparison;
 use crate::outputs::run_report::RunReport;
@@ -69,23 +70,24 @@ impl ServedMachine {
 #[derive(Debug)]
 pub(super) struct ToolAnswer {
     text: String,
-    json: Option<Value>,
+    /// An object.
+    json: Value,
 }
 
 impl ToolAnswer {
     /// One with marks in it, which it explains.
-    fn noted(text: &str, mut json: Option<Value>) -> Self {
-        if let Some(Value::Object(json)) = &mut json {
+    fn noted(text: &str, mut json: Value) -> Self {
+        if let Some(json) = json.as_object_mut() {
             json.insert("untrusted".to_owned(), NOTE.into());
         }
         Self { text: format!("{NOTE}\n\n{text}"), json }
     }
 
     /// The result of `tools/call`.
-    pub(super) fn result(self) -> Value {
+    pub(super) fn result(self, era: Era) -> Value {
         let mut result = json!({ "content": [{ "type": "text", "text": self.text }], "isError": false });
-        if let (Some(json), Some(result)) = (self.json, result.as_object_mut()) {
-            result.insert("structuredContent".to_owned(), json);
+        if let (true, Some(result)) = (era.knows(Feature::StructuredContent), result.as_object_mut()) {
+            result.insert("structuredContent".to_owned(), self.json);
         }
         result
     }
@@ -154,7 +156,7 @@ pub(super) fn list(machine: &ServedMachine) -> anyhow::Result<ToolAnswer> {
         let facts: Vec<String> = facts.into_iter().flatten().collect();
         lines.push(format!("PID {}: {}, {}", candidate.pid, field("command").unwrap_or_default(), facts.join(", ")));
     }
-    Ok(ToolAnswer::noted(&lines.join("\n"), Some(json!({ "processes": list }))))
+    Ok(ToolAnswer::noted(&lines.join("\n"), json!({ "processes": list })))
 }
 
 fn listed(candidate: &JobCandidate) -> Value {
@@ -223,7 +225,7 @@ fn verdict_answer(verdict: &Verdict, mut foreign: ForeignTexts, note: Option<Str
     let mut page = [text::page(verdict, whole_page())];
     foreign.mark_result(&mut json, &mut page);
     let note = note.map(|note| note + "\n\n").unwrap_or_default();
-    Ok(ToolAnswer::noted(&format!("{note}{}", page.concat()), Some(json)))
+    Ok(ToolAnswer::noted(&format!("{note}{}", page.concat()), json))
 }
 
 fn whole_page() -> text::Style {
@@ -236,7 +238,7 @@ pub(super) fn explain(cause: Option<&str>) -> anyhow::Result<ToolAnswer> {
         return Err(Failure::failed(unknown).into());
     }
     let (text, json) = explain::explained(cause);
-    Ok(ToolAnswer { text, json: Some(json) })
+    Ok(ToolAnswer { text, json })
 }
 
 /// `doctor`.
@@ -258,7 +260,7 @@ pub(super) fn doctor(machine: &ServedMachine, pid: Option<u32>) -> anyhow::Resul
         lines.push(format!("{}: {}: {}{fix}", finding.what, finding.state.word(), finding.detail));
     }
     let json = json!({ "schema": 1, "trainmon": env!("CARGO_PKG_VERSION"), "pid": pid, "findings": findings });
-    Ok(ToolAnswer::noted(&lines.join("\n"), Some(json)))
+    Ok(ToolAnswer::noted(&lines.join("\n"), json))
 }
 
 /// Reads a run from its samples: the digests of a recording hold sentences, which a recording from elsewhere may have from
@@ -286,10 +288,26 @@ fn read(
 pub(super) fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
     let mut foreign = ForeignTexts::default();
     let ReadRun { run, header, note } = read(settings, path, &mut foreign, is_wanted)?;
-    let report = RunReport { run: &run, header: &header, note, zone: zone::local(), price: settings.price.clone() };
-    let mut page = markdown::run(&report);
-    foreign.mark(&mut [&mut page]);
-    Ok(ToolAnswer::noted(&page, None))
+    let report = RunReport {
+        run: &run,
+        header: &header,
+        note: note.clone(),
+        zone: zone::local(),
+        price: settings.price.clone(),
+        title: None,
+    };
+    let mut json = json!({
+        "schema": 1,
+        "file": path.file_name().map(|name| name.to_string_lossy()),
+        "watched_s": run.totals.watched_s,
+        "held_s": report.verdict().map(|(_, held_s)| held_s),
+        "note": note,
+        "verdict": report.verdict().map(|(verdict, _)| verdict),
+    });
+    foreign.add_fields(&json);
+    let mut page = [markdown::run(&report)];
+    foreign.mark_result(&mut json, &mut page);
+    Ok(ToolAnswer::noted(&page.concat(), json))
 }
 
 /// `compare`.
@@ -302,10 +320,11 @@ pub(super) fn compare(
     let [before, after] = paths.map(|path| read(settings, path, &mut foreign, is_wanted));
     let (before, after) = (before?, after?);
     let [before_path, after_path] = paths;
-    let comparison = Comparison::new(compare::compared(before_path, &before), compare::compared(after_path, &after));
+    let comparison =
+        Comparison::new(compare::compared(before_path, &before), compare::compared(after_path, &after), None);
     let mut json = serde_json::to_value(comparison.json())?;
     foreign.add_fields(&json);
     let mut page = [text::comparison(&comparison, whole_page())];
     foreign.mark_result(&mut json, &mut page);
-    Ok(ToolAnswer::noted(&page.concat(), Some(json)))
+    Ok(ToolAnswer::noted(&page.concat(), json))
 }

@@ -21,7 +21,7 @@ use crate::config::Settings;
 use crate::errors::{self, ExitCode, Failure};
 use crate::jobs::session::{EndSignals, block_on};
 use crate::mcp::jsonrpc::{self, INVALID_REQUEST, Incoming, LINE_MAX, RpcError, response};
-use crate::mcp::protocol::{self, Era};
+use crate::mcp::protocol::{self, Era, Feature};
 use crate::mcp::tools::{self, ToolCall, Watched};
 
 /// Calls that run at a time.
@@ -47,7 +47,7 @@ async fn serve(machine: Arc<ServedMachine>) -> anyhow::Result<()> {
         slots: Arc::new(()),
         running: JoinSet::new(),
         calls: HashMap::new(),
-        has_session: false,
+        session: None,
     };
     let mut is_open = true;
     while is_open || !server.running.is_empty() {
@@ -100,8 +100,8 @@ struct Server {
     running: JoinSet<()>,
     /// By the IDs of their requests.
     calls: HashMap<String, RunningCall>,
-    /// The client has sent `initialize`.
-    has_session: bool,
+    /// The version of the session that the client has opened with `initialize`.
+    session: Option<&'static str>,
 }
 
 impl Server {
@@ -149,8 +149,8 @@ impl Server {
     fn request(&mut self, id: &Value, method: &str, params: &Map<String, Value>) -> Result<Option<Value>, RpcError> {
         match method {
             "initialize" => {
-                let result = protocol::initialize(params)?;
-                self.has_session = true;
+                let (result, version) = protocol::initialize(params)?;
+                self.session = Some(version);
                 return Ok(Some(result));
             }
             // Before a session, too.
@@ -161,10 +161,10 @@ impl Server {
         if !known.contains(&method) {
             return Err(RpcError::no_method(method));
         }
-        let era = Era::of_request(params, self.has_session)?;
+        let era = Era::of_request(params, self.session)?;
         match method {
             "server/discover" => Ok(Some(protocol::discover(era))),
-            "tools/list" => Ok(Some(era.cacheable(tools::list()))),
+            "tools/list" => Ok(Some(era.cacheable(tools::list(era)))),
             _ => self.call(id, params, era),
         }
     }
@@ -186,11 +186,12 @@ impl Server {
         }
         let is_watching = matches!(call, ToolCall::Diagnose(Watched::Process(..)));
         let (machine, out, slot) = (Arc::clone(&self.machine), self.out.clone(), Arc::clone(&self.slots));
-        let progress = CallProgress { out: self.out.clone(), token: progress_token(params) };
+        let has_message = era.knows(Feature::Annotations);
+        let progress = CallProgress { out: self.out.clone(), token: progress_token(params), has_message };
         let request = id.clone();
         let task = self.running.spawn_local(async move {
             let answer = made(machine, slot, call, progress).await;
-            let result = answer.map_or_else(|error| failed(&tool, &error), ToolAnswer::result);
+            let result = answer.map_or_else(|error| failed(&tool, &error), |answer| answer.result(era));
             // A client that has gone ends the loop.
             let _ = out.send(response(&request, era.complete(result))).await;
         });
@@ -238,13 +239,18 @@ fn progress_token(params: &Map<String, Value>) -> Option<Value> {
 struct CallProgress {
     out: mpsc::Sender<Value>,
     token: Option<Value>,
+    /// The client knows messages of progress.
+    has_message: bool,
 }
 
 impl CallProgress {
     /// Lost where the client does not keep up.
     fn tell(&self, passed: f64, total: f64, said: &str) {
         if let Some(token) = &self.token {
-            let params = json!({ "progressToken": token, "progress": passed, "total": total, "message": said });
+            let mut params = json!({ "progressToken": token, "progress": passed, "total": total });
+            if let (true, Some(params)) = (self.has_message, params.as_object_mut()) {
+                params.insert("message".to_owned(), said.into());
+            }
             let _ =
                 self.out.try_send(json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }));
         }
@@ -260,8 +266,14 @@ mod tests {
     fn server() -> (Server, mpsc::Receiver<Value>) {
         let (out, messages) = mpsc::channel(16);
         let (machine, slots) = (Arc::new(ServedMachine::new(Settings::default())), Arc::new(()));
-        let server =
-            Server { machine, out, slots, running: JoinSet::new(), calls: HashMap::new(), has_session: true };
+        let server = Server {
+            machine,
+            out,
+            slots,
+            running: JoinSet::new(),
+            calls: HashMap::new(),
+            session: Some("2025-11-25"),
+        };
         (server, messages)
     }
 

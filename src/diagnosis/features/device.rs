@@ -10,12 +10,12 @@ use crate::rates::frame::GpuRates;
 use crate::rates::stacks::sums::StackSums;
 use crate::rates::time_split::{Overlapped, TimeSplit};
 use crate::sample::ProcessId;
+use crate::sample::gpu::HELD_DOWN;
 
 /// The clock event reason of the software power cap (nvml.h, `nvmlClocksEventReasonSwPowerCap`).
 const POWER_CAP: u64 = 0x4;
-/// Clock event reasons that take performance away: SW power cap 0x4, HW slowdown 0x8, SW thermal 0x20, HW thermal 0x40,
-/// HW power brake 0x80 (nvml.h, `nvmlClocksEventReason*`). Idle (0x1) and applied clocks (0x2) do not.
-const THROTTLING: u64 = POWER_CAP | 0x8 | 0x20 | 0x40 | 0x80;
+/// Clock event reasons that take performance away. Idle (0x1) and applied clocks (0x2) do not.
+const THROTTLING: u64 = POWER_CAP | HELD_DOWN;
 
 /// Means over the GPUs.
 #[derive(Debug, Clone, Default)]
@@ -116,6 +116,14 @@ impl Device {
         let known = self.users.iter().any(|(_, pids)| pids.contains(&pid));
         let used = self.users.iter().filter(|(_, pids)| !known || pids.contains(&pid));
         used.map(|(index, _)| *index).collect()
+    }
+
+    /// Takes the mean use over a whole recording, 0–1, in place of the window's: nothing is known of the loop, so there is no
+    /// moment to tell apart.
+    pub fn average(&mut self, busy: f64) {
+        (self.busy, self.job_busy) = (busy, busy);
+        self.idle = GpuIdle { total: 1.0 - busy, while_other: 1.0 - busy, ..GpuIdle::default() };
+        self.overlapped = Overlapped::default();
     }
 
     /// Divides the idle time over what the loop turned out to do.

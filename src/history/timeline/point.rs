@@ -12,7 +12,7 @@ use crate::rates::{Frame, mean};
 pub const GPUS: usize = 16;
 
 /// Values kept individually, besides those of the GPUs.
-const VALUES: usize = 22;
+const VALUES: usize = 26;
 
 /// Lengths that differ by less count as equal: a frame's length comes as a fraction of seconds. Nanoseconds.
 const SLACK_NS: u64 = 1000;
@@ -120,6 +120,14 @@ point! {
     gpu_memory: of_devices(frame, |g| percent(g.memory_used_bytes? as f64, g.memory_total_bytes? as f64)),
     /// Power of the job's GPUs, mean percentage of the limit.
     gpu_power: of_devices(frame, |g| percent(g.power_w?, g.power_limit_w?)),
+    /// Temperature of the hottest of the job's GPUs, °C.
+    gpu_temperature: hottest(frame),
+    /// SM clock of the job's GPUs, mean, MHz.
+    gpu_clock: of_devices(frame, |g| g.sm_clock_mhz.map(f64::from)),
+    /// Bytes per second that the job's GPUs receive over PCIe, together.
+    pcie_rx: sum_of_devices(frame, |g| g.pcie_rx_bytes_per_s),
+    /// Bytes per second that they send.
+    pcie_tx: sum_of_devices(frame, |g| g.pcie_tx_bytes_per_s),
     /// Use of the allowed CPUs, percent.
     cpu: frame.host.allowed_cpu_pct,
     /// The job's own use, percent of the allowed CPUs.
@@ -211,9 +219,23 @@ impl TimelinePoint {
     }
 }
 
+/// The job's GPUs.
+fn devices(frame: &Frame) -> impl Iterator<Item = &GpuRates> {
+    frame.gpus.iter().filter(|gpu| gpu.attached && !gpu.lost)
+}
+
 /// Mean over the job's GPUs.
 fn of_devices(frame: &Frame, value: fn(&GpuRates) -> Option<f64>) -> Option<f64> {
-    mean(frame.gpus.iter().filter(|gpu| gpu.attached && !gpu.lost).map(value))
+    mean(devices(frame).map(value))
+}
+
+/// Sum over the job's GPUs.
+fn sum_of_devices(frame: &Frame, value: fn(&GpuRates) -> Option<f64>) -> Option<f64> {
+    devices(frame).filter_map(value).reduce(|a, b| a + b)
+}
+
+fn hottest(frame: &Frame) -> Option<f64> {
+    devices(frame).filter_map(|gpu| gpu.temperature_c).max().map(f64::from)
 }
 
 fn percent(part: f64, whole: f64) -> Option<f64> {

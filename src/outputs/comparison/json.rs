@@ -2,29 +2,39 @@
 
 use serde::Serialize;
 
+use super::commands::CommandChange;
 use super::tables::{RESOURCES, mean_of};
-use super::{ComparedRun, Comparison, StepVerdict};
+use super::{ComparedRun, Comparison, StepResult};
 use crate::history::environment::Environment;
+use crate::history::step_series::{Needed, StepChange};
+use crate::history::surroundings::Surroundings;
 use crate::rates::time_split::TimeSplit;
 
 impl Comparison<'_> {
     /// The comparison as JSON.
     pub fn json(&self) -> impl Serialize {
-        let change = match self.steps {
-            StepVerdict::Longer(change) | StepVerdict::Shorter(change) | StepVerdict::Same(change) => Some(change),
-            StepVerdict::Unknown(_) => None,
-        };
-        let word = match self.steps {
-            StepVerdict::Longer(_) => "slower",
-            StepVerdict::Shorter(_) => "faster",
-            StepVerdict::Same(_) => "same",
-            StepVerdict::Unknown(_) => "unknown",
-        };
         let [before, after] = self.sides().map(json_of);
-        let step_change =
-            change.map(|change| ChangeJson { change: change.change, low: change.low, high: change.high });
-        let (summary, cautions) = (self.sentence(), self.cautions());
-        ComparisonJson { schema: 1, result: word, summary, step_change, cautions, before, after }
+        let result = self.result();
+        let step_change = self.steps.ok().map(|StepChange { change, interval, .. }| {
+            let [low, high] = interval.map_or([None; 2], |ends| ends.map(Some));
+            ChangeJson { change, low, high }
+        });
+        let needed_s = match self.needed() {
+            Needed::Seconds(seconds) if result == StepResult::Unclear => Some(seconds.ceil()),
+            _ => None,
+        };
+        ComparisonJson {
+            schema: 1,
+            result,
+            limit: self.limit,
+            summary: self.summary(),
+            step_change,
+            needed_s,
+            command_change: self.command_change(),
+            cautions: self.cautions(),
+            before,
+            after,
+        }
     }
 }
 
@@ -32,11 +42,17 @@ impl Comparison<'_> {
 #[derive(Serialize)]
 struct ComparisonJson {
     schema: u32,
-    /// `slower`, `faster`, `same` or `unknown`: the second run against the first.
-    result: &'static str,
+    /// The second run against the first.
+    result: StepResult,
+    /// How much longer steps may take: 0.05 is 5%.
+    limit: Option<f64>,
     summary: String,
-    /// Relative change of the mean step time, with its 99% interval.
+    /// Relative change of the mean step time, with its 99% interval; a guess where that is null.
     step_change: Option<ChangeJson>,
+    /// Where the result is unclear: seconds of training of each run that would make it clear; null if an hour would not.
+    needed_s: Option<f64>,
+    /// The arguments that only one of the command lines has.
+    command_change: Option<CommandChange>,
     cautions: Vec<String>,
     before: RunJson,
     after: RunJson,
@@ -45,8 +61,8 @@ struct ComparisonJson {
 #[derive(Serialize)]
 struct ChangeJson {
     change: f64,
-    low: f64,
-    high: f64,
+    low: Option<f64>,
+    high: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -61,6 +77,7 @@ struct RunJson {
     shares: Option<TimeSplit>,
     workers: u32,
     resources: serde_json::Map<String, serde_json::Value>,
+    surroundings: Surroundings,
     environment: Environment,
 }
 
@@ -81,6 +98,7 @@ fn json_of(side: &ComparedRun<'_>) -> RunJson {
         shares: side.shares(),
         workers: side.run.most_workers,
         resources: resources.collect(),
+        surroundings: side.run.surroundings.mean(),
         environment: side.run.environment.clone(),
     }
 }

@@ -254,7 +254,7 @@ fn is_missing(error: &io::Error) -> bool {
 
 /// How files are opened here: without waiting for the other end of a pipe, and without taking a terminal as ours. New files
 /// belong to their owner alone.
-fn without_waiting(more: OFlags) -> OpenOptions {
+pub(in crate::outputs) fn without_waiting(more: OFlags) -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(MODE).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY | more).bits().cast_signed());
     options
@@ -286,7 +286,7 @@ pub(super) fn create(what: &str, path: &Path, existing: Existing) -> anyhow::Res
 }
 
 /// Two writers would tear each other's rows. File systems without locks (some NFS) report success, and that has to do.
-fn lock(what: &str, path: &Path, file: &File) -> anyhow::Result<()> {
+pub(in crate::outputs) fn lock(what: &str, path: &Path, file: &File) -> anyhow::Result<()> {
     if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
         anyhow::bail!("{what} {}: another trainmon is writing to it; name another file", path.display());
     }
@@ -295,7 +295,7 @@ fn lock(what: &str, path: &Path, file: &File) -> anyhow::Result<()> {
 
 /// Whether `path` is a symbolic link that another user could have made. The kernel refuses those only with
 /// `fs.protected_symlinks`.
-fn may_be_planted(path: &Path) -> bool {
+pub(in crate::outputs) fn may_be_planted(path: &Path) -> bool {
     let Ok(link) = std::fs::symlink_metadata(path) else { return false };
     let own = rustix::process::geteuid().as_raw();
     let is_trusted = |owner: u32| owner == own || owner == 0;

@@ -6,7 +6,8 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::outputs::log::{Existing, LogOut};
+use crate::outputs::log::Existing;
+use crate::outputs::whole_file::WholeFile;
 
 /// Packets are written in pieces of about this size, bytes.
 const WRITTEN_AT_ONCE: usize = 256 << 10;
@@ -15,18 +16,18 @@ const WRITTEN_AT_ONCE: usize = 256 << 10;
 #[derive(Debug)]
 pub enum TraceOut {
     /// As it is.
-    Plain(BufWriter<LogOut>),
+    Plain(BufWriter<WholeFile>),
     /// Compressed, as its name ends in `.gz`.
-    Compressed(Box<GzEncoder<LogOut>>),
+    Compressed(Box<GzEncoder<WholeFile>>),
 }
 
 impl TraceOut {
     /// Opens a place to write to.
     ///
     /// # Errors
-    /// Those of [`LogOut::open`].
+    /// Those of [`WholeFile::create`].
     pub fn open(path: &Path, existing: Existing) -> anyhow::Result<Self> {
-        let out = LogOut::open("trace", path, existing)?;
+        let out = WholeFile::create("trace", path, existing)?;
         let is_compressed = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
         Ok(if is_compressed {
             Self::Compressed(Box::new(GzEncoder::new(out, Compression::default())))
@@ -35,11 +36,11 @@ impl TraceOut {
         })
     }
 
-    /// Writes what is left.
+    /// Writes what is left. The file is then ready for [`WholeFile::finish`].
     ///
     /// # Errors
     /// What the file answers.
-    pub fn finish(self) -> io::Result<LogOut> {
+    pub fn finish(self) -> io::Result<WholeFile> {
         match self {
             Self::Plain(out) => out.into_inner().map_err(IntoInnerError::into_error),
             Self::Compressed(out) => out.finish(),

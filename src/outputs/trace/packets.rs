@@ -1,6 +1,6 @@
 //! Packets for a writer: declares each track before its first event, and each name before its first use.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use prost::Message;
@@ -30,10 +30,22 @@ pub(super) enum Named {
 /// A stream of packets within which time does not go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sequence {
-    /// What trainmon recorded.
-    Recorded = 1,
+    /// What trainmon recorded, interval by interval.
+    Recorded,
     /// What torch's profiler recorded.
-    Profiled = 2,
+    Profiled,
+    /// Slices of this track, which are written once they have ended.
+    Timed(u64),
+}
+
+impl Sequence {
+    fn id(self) -> u32 {
+        match self {
+            Self::Recorded => 1,
+            Self::Profiled => 2,
+            Self::Timed(track) => u32::try_from(track).map_or(u32::MAX, |track| track.saturating_add(2)),
+        }
+    }
 }
 
 /// What a track is.
@@ -70,13 +82,21 @@ pub(super) struct Packets<W: Write> {
     tracks: HashMap<Track, u64>,
     /// Of the profile, whose names come again and again.
     names: HashMap<(Named, String), u64>,
+    /// Tracks whose slices have a sequence of their own.
+    timed: HashSet<u64>,
     flows: u64,
 }
 
 impl<W: Write> Packets<W> {
     pub(super) fn new(out: W) -> Self {
-        let (tracks, names) = (HashMap::new(), HashMap::new());
-        Self { out, buffer: Vec::new(), tracks, names, flows: 0 }
+        Self {
+            out,
+            buffer: Vec::new(),
+            tracks: HashMap::new(),
+            names: HashMap::new(),
+            timed: HashSet::new(),
+            flows: 0,
+        }
     }
 
     fn write(&mut self, packet: &TracePacket) -> io::Result<()> {
@@ -95,19 +115,31 @@ impl<W: Write> Packets<W> {
             Some(ClockSnapshot { clocks: known.map(reading).collect(), primary_trace_clock: Some(REALTIME) });
         self.write(&TracePacket {
             clock_snapshot,
-            trusted_packet_sequence_id: Some(Sequence::Recorded as u32),
+            trusted_packet_sequence_id: Some(Sequence::Recorded.id()),
             ..TracePacket::default()
         })?;
-        for sequence in [Sequence::Recorded, Sequence::Profiled] {
-            self.write(&TracePacket {
-                trusted_packet_sequence_id: Some(sequence as u32),
-                sequence_flags: Some(STATE_CLEARED),
-                first_packet_on_sequence: Some(true),
-                trace_packet_defaults: Some(TracePacketDefaults { timestamp_clock_id: Some(REALTIME) }),
-                ..TracePacket::default()
-            })?;
+        [Sequence::Recorded, Sequence::Profiled].into_iter().try_for_each(|sequence| self.begin_sequence(sequence))
+    }
+
+    /// Comes before the first event of a sequence.
+    fn begin_sequence(&mut self, sequence: Sequence) -> io::Result<()> {
+        self.write(&TracePacket {
+            trusted_packet_sequence_id: Some(sequence.id()),
+            sequence_flags: Some(STATE_CLEARED),
+            first_packet_on_sequence: Some(true),
+            trace_packet_defaults: Some(TracePacketDefaults { timestamp_clock_id: Some(REALTIME) }),
+            ..TracePacket::default()
+        })
+    }
+
+    /// Writes a slice that has ended. The slices of a track come in their order, and none lies within another.
+    pub(super) fn slice(&mut self, track: u64, (from, to): (u64, u64), begin: TrackEvent) -> io::Result<()> {
+        let sequence = Sequence::Timed(track);
+        if self.timed.insert(track) {
+            self.begin_sequence(sequence)?;
         }
-        Ok(())
+        self.event((sequence, from), (track, EventType::SliceBegin), begin)?;
+        self.event((sequence, to), (track, EventType::SliceEnd), TrackEvent::default())
     }
 
     /// The number of a track, which is declared when it is first asked for; `None` if there are too many.
@@ -156,7 +188,7 @@ impl<W: Write> Packets<W> {
         }
         self.tracks.insert(track, uuid);
         self.write(&TracePacket {
-            trusted_packet_sequence_id: Some(Sequence::Recorded as u32),
+            trusted_packet_sequence_id: Some(Sequence::Recorded.id()),
             track_descriptor: Some(descriptor),
             ..TracePacket::default()
         })?;
@@ -210,7 +242,7 @@ impl<W: Write> Packets<W> {
     ) -> io::Result<()> {
         self.write(&TracePacket {
             timestamp: Some(time),
-            trusted_packet_sequence_id: Some(sequence as u32),
+            trusted_packet_sequence_id: Some(sequence.id()),
             sequence_flags: Some(NEEDS_STATE),
             interned_data: Some(names).filter(|names| *names != InternedData::default()),
             track_event: Some(TrackEvent { r#type: Some(kind as i32), track_uuid: Some(track), ..event }),

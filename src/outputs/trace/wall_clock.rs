@@ -38,4 +38,10 @@ impl WallClock {
         self.began_ns.get_or_insert(begin);
         (begin, end)
     }
+
+    /// The time of a moment of this series, by CLOCK_MONOTONIC nanoseconds, up to the end of the latest interval.
+    pub(super) fn at(&self, monotonic_ns: u64) -> u64 {
+        let before = self.anchor.map_or(0, |(monotonic, _)| monotonic.saturating_sub(monotonic_ns));
+        self.end_ns.saturating_sub(before)
+    }
 }

@@ -17,6 +17,7 @@ fn tree() -> (tempfile::TempDir, Roots) {
     let roots = Roots { proc: folder.path().join("proc"), sys: folder.path().join("sys") };
     fs::create_dir_all(roots.proc.join("net")).unwrap();
     fs::create_dir_all(roots.proc.join("pressure")).unwrap();
+    fs::create_dir_all(roots.proc.join("sys/kernel")).unwrap();
     fs::create_dir_all(roots.sys.join("class/net/eth0/device")).unwrap();
     fs::create_dir_all(roots.sys.join("class/net/br0")).unwrap();
     (folder, roots)
@@ -46,6 +47,12 @@ fn a_full_tree_is_read() {
         "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=13\n",
     );
     write("net/dev", NET);
+    write("sys/kernel/hostname", "gpu-17\n");
+    let flags = "fpu ".repeat(1000);
+    write(
+        "cpuinfo",
+        &format!("processor\t: 0\ncpu family\t: 6\nmodel name\t: Intel(R) Xeon(R) 8462Y+\nflags\t\t: {flags}\n"),
+    );
     let mut reader = HostReader::new(&roots);
     let sample = reader.read(99).unwrap();
     assert_eq!(sample.monotonic_ns, 99);
@@ -65,6 +72,20 @@ fn a_full_tree_is_read() {
     assert_eq!(sample.memory_pressure, None);
     assert_eq!(sample.net.len(), 1);
     assert_eq!((&*sample.net[0].name, sample.net[0].rx_bytes, sample.net[0].tx_bytes), ("eth0", 4208777769, 3654564));
+    assert_eq!(
+        (sample.name.as_deref(), sample.cpu_model.as_deref()),
+        (Some("gpu-17"), Some("Intel(R) Xeon(R) 8462Y+"))
+    );
+}
+
+#[test]
+fn the_kernel_names_the_cpus_where_it_knows_their_model() {
+    let arm = "processor\t: 0\nBogoMIPS\t: 243.75\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
+    let power = "processor\t: 0\ncpu\t\t: POWER9, altivec supported\nclock\t\t: 2300.000000MHz\n";
+    assert_eq!(cpu_model(arm.as_bytes()), None);
+    assert_eq!(cpu_model(power.as_bytes()).map(<[u8]>::trim_ascii), Some(&b"POWER9, altivec supported"[..]));
+    assert_eq!(cpu_model(b"model name"), None);
+    assert_eq!(cpu_model(b"model name:"), Some(&b""[..]));
 }
 
 #[test]
@@ -87,6 +108,7 @@ fn an_old_kernel_leaves_none_and_an_empty_root_is_an_error() {
     let sample = reader.read(0).unwrap();
     assert_eq!(sample.cpus[0].iowait, 0);
     assert_eq!((sample.memory_available_bytes, sample.load, sample.io_pressure), (None, None, None));
+    assert_eq!((sample.name, sample.cpu_model), (None, None));
 }
 
 #[test]

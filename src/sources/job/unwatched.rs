@@ -49,15 +49,17 @@ impl JobReader {
     }
 }
 
-/// Adds what the sampler leaves out, and why files are not kept open or not opened at all.
+/// Adds what the sampler leaves out or has no room for, and why files are not kept open or not opened at all.
 pub(crate) fn complete(unwatched: &mut Unwatched, waits: u32) {
     unwatched.waits = waits;
+    let room_for_waits = descriptors::room_for_waits();
+    unwatched.room_for_waits = room_for_waits.map_or(0, |threads| u32::try_from(threads.max(1)).unwrap_or(u32::MAX));
     let (reason, fix) = match () {
         () if unwatched.unread > 0 => {
             let (reason, fix) = descriptors::too_few();
             (reason, Some(fix))
         }
-        () if waits > 0 || unwatched.reopened > 0 => descriptors::reason(),
+        () if waits > 0 || unwatched.reopened > 0 || room_for_waits.is_some() => descriptors::reason(),
         () => return,
     };
     if fix.is_none() {

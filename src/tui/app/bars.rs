@@ -10,7 +10,7 @@ use crate::text::{fit, sanitise};
 use crate::tui::job::Job;
 use crate::tui::pages::Page;
 use crate::tui::pages::keys::{Action, key_of};
-use crate::tui::widgets::{Drawn, Hit, Piece, bars, cells, write, write_fit, write_right};
+use crate::tui::widgets::{Drawn, Hit, Piece, bars, cells, write, write_right, write_up};
 use crate::tui::{format, labels};
 use crate::zone;
 
@@ -130,7 +130,7 @@ pub fn footer(buf: &mut Buffer, area: Rect, app: &App, drawn: &mut Drawn) {
             return prompt.draw(buf, area, theme);
         }
         if let Some(notice) = &app.notice {
-            write_fit(buf, area, notice, theme.warning());
+            write_up(buf, area, notice, theme.warning());
             return;
         }
     }

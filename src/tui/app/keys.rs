@@ -80,9 +80,29 @@ impl App {
                 return self.say("no output to show: trainmon run -- PROGRAM shows what the program writes");
             }
             Action::Export => self.popup = Some(export::menu()),
+            // The answer in full.
+            Action::Enter if self.page == Page::Overview => self.go(Page::Findings),
+            Action::Enter if !matches!(self.page, Page::Processes | Page::Stacks) => {
+                let [processes, stacks] = [Page::Processes, Page::Stacks].map(|page| keys::key_of(Action::Go(page)));
+                return self
+                    .say(&format!("nothing to open here: press {processes} for processes, {stacks} for functions"));
+            }
+            other if other.is_for_processes() && self.page != Page::Processes => return self.act_on_processes(other),
             other => return self.page_act(other),
         }
         vec![Effect::Redraw]
+    }
+
+    /// Opens the page of processes for an action that another page has no use for. Nothing is done to a process that was not
+    /// selected there.
+    fn act_on_processes(&mut self, action: Action) -> Vec<Effect> {
+        self.go(Page::Processes);
+        let effects = self.page_act(action);
+        if action.is_for_one_process() && self.popup.take().is_some() {
+            let key = keys::key_of(action);
+            return self.say(&format!("select a process with Up and Down, then press {key}"));
+        }
+        effects
     }
 
     /// Passes an action to the current page.

@@ -15,7 +15,7 @@ use crate::tui::labels::{counted, number, short_command};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::table::{self, Column};
 use crate::tui::widgets::{
-    Drawn, Extent, Hit, PopupBox, Prompt, card, cells, count, list, write, write_fit, write_right,
+    Drawn, Extent, Hit, PopupBox, Prompt, card, cells, count, list, write, write_fit, write_right, write_up,
 };
 
 /// Columns before what a job does: mark, PID, and age.
@@ -243,7 +243,7 @@ fn prompt(buf: &mut Buffer, area: Rect, scene: &JobsScene<'_>) {
         write(buf, area.x, area.y, area.right(), &blank, theme.strong());
         prompt.draw(buf, area, theme);
     } else if let Some(notice) = scene.notice {
-        write_fit(buf, area, notice, theme.warning());
+        write_up(buf, area, notice, theme.warning());
     } else if !scene.list.filter.is_empty() {
         let area = Rect { width: area.width.saturating_sub(16), ..area };
         write_fit(buf, area, &format!("filter: {}", scene.list.filter), theme.dim());

@@ -56,6 +56,18 @@ pub enum Action {
 }
 
 impl Action {
+    /// Whether it is about processes: on any other page it opens theirs first.
+    pub fn is_for_processes(self) -> bool {
+        let table = matches!(self, Self::NextSort | Self::SortMenu | Self::Sort(_) | Self::Reverse | Self::Tree);
+        let rows = matches!(self, Self::Threads | Self::Search | Self::SearchNext | Self::Filter);
+        table || rows || self.is_for_one_process()
+    }
+
+    /// Whether it is done to the selected process.
+    pub fn is_for_one_process(self) -> bool {
+        matches!(self, Self::Kill | Self::NiceLess | Self::NiceMore)
+    }
+
     /// Rows by which it moves in a list with so many visible rows.
     pub fn rows(self, visible: usize) -> Option<isize> {
         let page = isize::try_from(visible).unwrap_or(isize::MAX).max(1);

@@ -1,7 +1,7 @@
 //! The table of keys. The dispatcher, the help page and the footer all read it, so they cannot disagree.
 //!
-//! Keys are where people who use htop and nvtop expect them. An action has the same key everywhere; a page that has no
-//! use for it ignores it.
+//! Keys are where people who use htop and nvtop expect them. An action has the same key everywhere: those for processes
+//! open their page.
 
 use std::sync::LazyLock;
 
@@ -61,7 +61,7 @@ const EVERYWHERE: &[Binding] = &[
     bind("PgDn Ctrl-F", "down one page", PageDown),
     bind("Home g", "to the top", Top),
     bind("End G", "to the bottom; back to live when the display is frozen", Bottom),
-    bind("Enter", "show a process in full; fold or unfold functions", Enter),
+    bind("Enter", "overview: show why; processes: one in full; stacks: fold or unfold", Enter),
     bind("s", "sort processes by the next column", NextSort),
     bind("F6", "choose the column to sort by", SortMenu),
     bind("P", "sort by CPU", Sort("cpu")),
@@ -96,7 +96,7 @@ pub const TASKS: &[(&str, Action)] = &[
     ("Replay a recording", Slower),
     ("Zoom the charts", ZoomIn),
     ("Scroll and open", Up),
-    ("Work with processes", NextSort),
+    ("Work with processes (from any page)", NextSort),
     ("Switch between jobs", Jobs),
     ("Settings, saving and the terminal", Setup),
 ];

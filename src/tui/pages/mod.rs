@@ -16,6 +16,8 @@ pub mod processes;
 mod run;
 mod stacks;
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -33,7 +35,7 @@ macro_rules! pages {
         $($field:ident: $value:expr),*;
     )*) => {
         /// A screenful.
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "each folder says what its page shows")]
         pub enum Page { #[default] $($page,)* }
 
@@ -51,6 +53,11 @@ macro_rules! pages {
                         }
                     },)*
                 }
+            }
+
+            /// The folder of its code. Older files call the page by it.
+            const fn folder(self) -> &'static str {
+                match self { $(Self::$page => stringify!($folder),)* }
             }
         }
 
@@ -149,6 +156,21 @@ impl PageSpec {
             (Action::Export, "save"),
         ];
         Self { about, name, short, keys, help, footer, needs: NOTHING, in_footer: true }
+    }
+}
+
+/// A page is called by its name on the tab, and as people guess: by its short name or its key.
+impl ValueEnum for Page {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let spec = self.spec();
+        let others = [spec.short, self.folder()].into_iter().chain(spec.keys.split(' '));
+        let name = spec.name.to_lowercase();
+        let others: Vec<String> = others.map(str::to_lowercase).filter(|other| *other != name).collect();
+        Some(PossibleValue::new(name).aliases(others))
     }
 }
 

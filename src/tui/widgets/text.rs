@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Widget};
 
 use crate::text::{fit, wrap, wrap_hanging};
 use crate::tui::theme::Theme;
@@ -31,6 +32,16 @@ pub fn write_right(buf: &mut Buffer, start: u16, y: u16, end: u16, text: &str, s
 /// Writes `text` into the first row of `area`, with an ellipsis if it is cut; returns where it stopped.
 pub fn write_fit(buf: &mut Buffer, area: Rect, text: &str, style: Style) -> u16 {
     write(buf, area.x, area.y, area.right(), &fit(text, usize::from(area.width)), style)
+}
+
+/// Writes all of `text`, wrapped: its last line into the first row of `area`, the others into the rows above.
+pub fn write_up(buf: &mut Buffer, area: Rect, text: &str, style: Style) {
+    let lines = wrap(text, usize::from(area.width));
+    for (line, above) in lines.iter().rev().zip(0..=area.y.saturating_sub(buf.area.y)) {
+        let row = Rect { y: area.y - above, height: 1, ..area };
+        Clear.render(row.intersection(buf.area), buf);
+        write(buf, row.x, row.y, row.right(), line, style);
+    }
 }
 
 /// The rest of `area` from column `x` on.

@@ -90,6 +90,27 @@ def full(bench: Bench) -> Outcome:
     return Outcome(done.line)
 
 
+@fault("a full disk below a report", "a report is put in place once it is complete, so the old one stays")
+def full_report(bench: Bench) -> Outcome:
+    needs_root()
+    recording(bench)
+    disk = bench.path("disk")
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "none", disk], check=False).returncode:
+        raise Skipped("cannot mount")
+    bench.closing.callback(lambda: subprocess.run(["umount", "--lazy", disk], check=False))
+    (disk / "x.html").write_text("the old one")
+    said = ""
+    for name in ("x.html", "x.pftrace"):
+        command = "report" if name.endswith("html") else "trace"
+        done = bench.finish(command, bench.path("x.tmz"), "--force", "-o", disk / name, status=1)
+        expect("disk is full" in done.line and "earlier" not in done.line, done.line)
+        said = said or done.line
+    expect(said.endswith("x.html is as it was"), said)
+    expect(os.listdir(disk) == ["x.html"] and read(disk / "x.html") == b"the old one", f"{os.listdir(disk)}")
+    return Outcome(said)
+
+
 @fault("/dev/full", "a one-line error")
 def dev_full(bench: Bench) -> Outcome:
     done = bench.finish("--pid", bench.target(), "--log", "/dev/full", "-i", "200ms", status=1)

@@ -158,6 +158,23 @@ class OfRecordings(InFolder):
         ends = [[trace.tracks[trace.tracks[track].parent_uuid].thread.thread_name for track in arrow] for arrow in trace.arrows]
         self.assertIn(["python", "pt_data_worker"], ends)
 
+    def test_steps_and_batches_are_as_many_and_as_long_as_the_verdict_says(self) -> None:
+        for name in ("segmentation", "too-few-workers"):
+            with self.subTest(name):
+                recording = os.path.join(ROOT, f"tests/recordings/{name}.tmz")
+                path = os.path.join(self.folder, f"{name}.pftrace")
+                traced(recording, "-o", path)
+                trace = Trace.read(path)
+                verdict = json.loads(subprocess.check_output([TRAINMON, "diagnose", "--replay", recording, "--json"]))
+                for track, margin in (("steps", 0.02), ("batches", 0.04)):
+                    pieces = sorted((piece for piece in trace.slices if piece.track in trace.named(track)), key=lambda piece: piece.begin)
+                    for one, next_one in itertools.pairwise(pieces):
+                        self.assertLessEqual(one.end, next_one.begin)
+                    counts = [int(piece.name.split()[0]) if " " in piece.name else 1 for piece in pieces]
+                    seconds = sum(piece.end - piece.begin for piece in pieces) / 1e9
+                    # One worker makes all batches, so there are as many of them as steps.
+                    self.assertAlmostEqual(sum(counts) / seconds, verdict["steps"]["per_s"], delta=margin * verdict["steps"]["per_s"])
+
 
 class WithTorch(InFolder):
     def test_what_the_profiler_wrote_is_on_the_same_axis(self) -> None:

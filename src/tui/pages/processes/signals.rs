@@ -15,7 +15,7 @@ use crate::tui::widgets::{Confirm, Menu, MenuItem, Scene};
 const COMMAND: usize = 60;
 
 /// Message if signals are off.
-const OFF: &str = "signals are off: set `signals = true` in the config file (--readonly overrides it)";
+const OFF: &str = "signals and nice values are off: start trainmon with --signals";
 
 /// The signals of the menu: number, key, name, what it is for.
 const SIGNALS: [(Signal, char, &str, &str); 8] = [
@@ -78,9 +78,7 @@ fn allowed<'p>(process: Option<&'p ProcessRates>, scene: &Scene<'_>) -> Result<&
     match scene.job {
         job if job.replay.is_some() => Err("this is a recording: its processes cannot be signaled"),
         _ if !scene.may_signal => Err(OFF),
-        job if !job.is_live() => {
-            Err("this is a past moment, and the PID may have been reused: go back to live first ( } )")
-        }
+        job if !job.is_live() => Err("this is a past moment, and the PID may have been reused: press } for live"),
         job if job.ended.is_some() => Err("the job has ended: this is its last moment"),
         _ => process.ok_or("no process is selected"),
     }
