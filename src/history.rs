@@ -6,7 +6,6 @@ pub mod digest;
 pub mod environment;
 pub mod interval;
 pub mod logged;
-mod loop_time;
 mod packed;
 pub mod run;
 pub mod step_series;
@@ -19,7 +18,6 @@ use std::sync::Arc;
 use crate::pipeline::Tick;
 use archive::{Archive, Limits};
 use interval::Interval;
-use loop_time::LoopTime;
 use timeline::Timeline;
 use totals::Totals;
 
@@ -32,25 +30,18 @@ pub struct History {
     pub timeline: Timeline,
     /// Sums over the whole run.
     pub totals: Totals,
-    loop_time: LoopTime,
 }
 
 impl History {
     /// An empty past.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self {
-            archive: Archive::new(limits),
-            timeline: Timeline::new(limits),
-            totals: Totals::default(),
-            loop_time: LoopTime::default(),
-        }
+        Self { archive: Archive::new(limits), timeline: Timeline::new(limits), totals: Totals::default() }
     }
 
     /// Adds the newest tick.
     pub fn push(&mut self, tick: &Tick) {
-        let shares = self.loop_time.shares(&tick.frame, &tick.verdict);
-        let interval = Interval::new(&tick.frame, &tick.verdict, shares);
+        let interval = Interval::new(&tick.frame, &tick.verdict, tick.shares);
         self.timeline.add(interval.point);
         self.totals.add(&interval, &tick.verdict);
         self.archive.push(Arc::clone(&tick.frame), Arc::clone(&tick.verdict), tick.since_ns);

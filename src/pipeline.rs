@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::diagnosis::loop_time::LoopTime;
 use crate::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict};
+use crate::rates::time_split::TimeSplit;
 use crate::rates::{Frame, GpuChoice, Rates, RatesOptions};
 use crate::sample::Sample;
 use crate::sample::recording::Header;
@@ -30,6 +32,9 @@ pub struct Tick {
     pub judged: Arc<Verdict>,
     /// Whether the target still exists.
     pub alive: bool,
+    /// What the loop did in this interval, shares that add up to 1; `None` without samples. The mean over a verdict's window is
+    /// what the verdict says.
+    pub shares: Option<TimeSplit>,
 }
 
 /// Rates and diagnosis of one attachment or recording.
@@ -37,6 +42,7 @@ pub struct Tick {
 pub struct Pipeline {
     rates: Rates,
     diagnosis: Diagnosis,
+    loop_time: LoopTime,
     /// Frames that the diagnosis may look back on, oldest first; none from before a gap.
     recent: VecDeque<Arc<Frame>>,
     context: Context,
@@ -52,6 +58,7 @@ impl Pipeline {
         Self {
             rates: Rates::new(options),
             diagnosis: Diagnosis::new(context.clone()),
+            loop_time: LoopTime::default(),
             recent: VecDeque::new(),
             context,
             program: None,
@@ -86,7 +93,8 @@ impl Pipeline {
         };
         self.current = Some((Arc::clone(&verdict), since_ns));
         let moves = self.diagnosis.moves();
-        Arc::new(Tick { sample, frame, verdict, since_ns, moves, judged, alive })
+        let shares = self.loop_time.shares(&frame, &judged);
+        Arc::new(Tick { sample, frame, verdict, since_ns, moves, judged, alive, shares })
     }
 
     /// Adopts the attached process's command line if it has changed. After an exec, what came before belongs to another
@@ -104,6 +112,7 @@ impl Pipeline {
         if execs_before != target.execs {
             self.rates.begin_anew();
             self.diagnosis = Diagnosis::new(self.context.clone());
+            self.loop_time = LoopTime::default();
             self.recent.clear();
         }
     }

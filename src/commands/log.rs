@@ -81,7 +81,7 @@ impl LogRows {
             self.follow()?;
         }
         for tick in self.waiting.drain(..) {
-            let written = self.log.write(&tick.frame, &tick.judged);
+            let written = self.log.write(&tick);
             written.map_err(|error| self.log.out.cannot_write(error))?;
         }
         Ok(())

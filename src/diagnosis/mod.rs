@@ -22,6 +22,7 @@ mod decision;
 mod evidence;
 mod features;
 mod load;
+pub mod loop_time;
 mod mix;
 mod parts;
 mod phases;

@@ -71,7 +71,8 @@ pub struct Diagnosis {
     gpu_used: u32,
     /// Use of the GPUs over all frames without a job, percent.
     gpu_alone: WeightedMean,
-    steps: Option<u64>,
+    /// Steps so far, however they are counted.
+    steps: Option<f64>,
     restarts: Restarts,
     first_verdict_s: Option<f64>,
     last_sequence: Option<u64>,
@@ -256,8 +257,9 @@ impl Diagnosis {
         }
         self.load.name_both(&mut verdict, now_ns);
         verdict.observed_s = observed_s;
+        verdict.window_s = round(long.seconds, 1);
         verdict.first_verdict_s = self.first_verdict_s;
-        verdict.steps.count = self.steps;
+        verdict.steps.count = self.steps.map(|steps| steps.round() as u64);
         verdict
     }
 
@@ -334,8 +336,11 @@ impl Diagnosis {
 
     fn count(&mut self, frame: &Frame) {
         if let Some(trainer) = frame.trainers.first() {
+            let seconds = if frame.gap { 0.0 } else { frame.seconds };
+            if let Some(steps) = trainer.steps_in(seconds) {
+                self.steps = Some(self.steps.unwrap_or(0.0) + steps);
+            }
             if let Some(steps) = trainer.steps {
-                self.steps = Some(self.steps.unwrap_or(0).saturating_add(steps));
                 self.known.has_stepped |= steps > 0;
                 self.count_time(frame, steps);
             }

@@ -43,6 +43,9 @@ pub struct Verdict {
     pub started: String,
     /// Seconds watched.
     pub observed_s: f64,
+    /// Seconds at their end that the numbers are of: twelve, more with long steps, less after a change.
+    #[serde(default)]
+    pub window_s: f64,
     /// What the job is doing.
     pub phase: Phase,
     /// The class.
@@ -138,7 +141,7 @@ pub struct Steps {
     pub p50_ms: Option<f64>,
     /// 95th percentile of the step time, milliseconds.
     pub p95_ms: Option<f64>,
-    /// Steps counted since attaching.
+    /// Steps since attaching, as far as they were counted.
     pub count: Option<u64>,
     /// The loop stalls once in this many steps.
     pub stall_every: Option<u32>,

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::environment::Environment;
 use super::interval::Interval;
-use super::loop_time::LoopTime;
 use super::packed;
 use super::run::WholeRun;
 use crate::diagnosis::Verdict;
@@ -39,7 +38,6 @@ type DigestBody = (Vec<(u16, Interval)>, Arc<Frame>);
 /// Gathers the ticks of one digest.
 #[derive(Debug, Default)]
 pub struct DigestWriter {
-    loop_time: LoopTime,
     environment: Environment,
     frame: Option<Arc<Frame>>,
     intervals: Vec<(u16, Interval)>,
@@ -50,8 +48,7 @@ pub struct DigestWriter {
 impl DigestWriter {
     /// Adds a tick.
     pub fn push(&mut self, tick: &Tick) {
-        let shares = self.loop_time.shares(&tick.frame, &tick.verdict);
-        let interval = Interval::new(&tick.frame, &tick.verdict, shares);
+        let interval = Interval::new(&tick.frame, &tick.verdict, tick.shares);
         self.environment.update(tick);
         self.frame = Some(Arc::clone(&tick.frame));
         let place = self.verdicts.iter().position(|known| same_cause(known, &tick.verdict));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::surroundings::Surroundings;
 use super::timeline::{Compact, TimelinePoint};
 use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::Phase;
+use crate::diagnosis::verdict::{Phase, StepSource};
 use crate::rates::Frame;
 use crate::rates::time_split::TimeSplit;
 
@@ -55,18 +55,26 @@ impl Interval {
     pub fn new(frame: &Frame, verdict: &Verdict, shares: Option<TimeSplit>) -> Self {
         let time = WatchedTime::of_frame(frame);
         let ours = || frame.gpus.iter().filter(|gpu| gpu.attached && !gpu.lost);
-        let counted = frame.trainers.first().and_then(|trainer| trainer.steps);
-        let by_rate = || verdict.steps.per_s.map(|per_s| per_s * time.seconds);
+        let steps = frame.trainers.first().and_then(|trainer| trainer.steps_in(time.seconds));
+        // Between two sets of workers no batch is asked for, but time passes.
+        let none = || (verdict.steps.source == Some(StepSource::FeederWrites)).then_some(0.0);
         Self {
             time,
             point: TimelinePoint::new(frame, verdict.class, verdict.steps.per_s, shares),
             phase: verdict.phase,
-            steps: Compact::new(counted.map(|steps| steps as f64).or_else(by_rate)),
+            steps: Compact::new(steps.or_else(none)),
             workers: u32::try_from(frame.workers.len()).unwrap_or(u32::MAX),
             gpus: u32::try_from(ours().count()).unwrap_or(u32::MAX),
             power_w: Compact::new(ours().filter_map(|gpu| gpu.power_w).reduce(|a, b| a + b)),
             surroundings: Surroundings::of_frame(frame),
         }
+    }
+
+    /// Its seconds and steps, if it belongs to training and its steps are known: the mean step time and the mean rate of a
+    /// run are those of its training.
+    pub fn trained(&self) -> Option<(f32, f32)> {
+        let steps = self.steps.get()?;
+        (self.phase == Phase::Training).then_some((self.time.seconds as f32, steps))
     }
 
     /// The shares of the loop's time.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::archive::Limits;
 use super::environment::Environment;
 use super::interval::{Interval, WatchedTime};
-use super::loop_time::LoopTime;
 use super::step_series::StepSeries;
 use super::surroundings::SurroundingsSum;
 use super::timeline::{Timeline, TimelinePoint, TimelineWindow};
@@ -62,7 +61,6 @@ pub struct WholeRun {
     pub surroundings: SurroundingsSum,
     phases_s: [f64; Phase::COUNT],
     timeline: Timeline,
-    loop_time: LoopTime,
     /// Wall clock at the end of the newest interval, milliseconds since 1970, and its verdict.
     last: Option<(i64, Arc<Verdict>)>,
 }
@@ -81,7 +79,6 @@ impl Default for WholeRun {
             surroundings: SurroundingsSum::default(),
             phases_s: [0.0; Phase::COUNT],
             timeline: Timeline::new(LIMITS),
-            loop_time: LoopTime::default(),
             last: None,
         }
     }
@@ -90,8 +87,7 @@ impl Default for WholeRun {
 impl WholeRun {
     /// Adds the next tick.
     pub fn push(&mut self, tick: &Tick) {
-        let shares = self.loop_time.shares(&tick.frame, &tick.verdict);
-        self.add(&Interval::new(&tick.frame, &tick.verdict, shares), &tick.verdict);
+        self.add(&Interval::new(&tick.frame, &tick.verdict, tick.shares), &tick.verdict);
         self.environment.update(tick);
         self.frame = Some(Arc::clone(&tick.frame));
     }

@@ -1,7 +1,6 @@
 //! The steps of a run over its time, and by how much those of two runs differ.
 
 use super::interval::Interval;
-use crate::diagnosis::verdict::Phase;
 
 /// Most cells: eighteen hours of seconds. Beyond that each holds twice the time.
 const CELLS: usize = 1 << 16;
@@ -100,8 +99,8 @@ impl StepChange {
 impl StepSeries {
     /// Adds an interval, if it belongs to training and its steps are known.
     pub(super) fn push(&mut self, interval: &Interval) {
-        if let (Some(steps), Phase::Training) = (interval.steps.get(), interval.phase) {
-            self.add(interval.time.seconds as f32, steps);
+        if let Some((seconds, steps)) = interval.trained() {
+            self.add(seconds, steps);
         }
     }
 
@@ -229,6 +228,7 @@ mod tests {
     use super::super::interval::WatchedTime;
     use super::super::timeline::Compact;
     use super::*;
+    use crate::diagnosis::verdict::Phase;
 
     /// A run of so many seconds with steps of `step_s`, that vary by `noise` from second to second, and as much from ten
     /// seconds to ten seconds.

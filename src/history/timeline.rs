@@ -11,7 +11,7 @@ mod point;
 mod runs;
 mod window;
 
-pub use point::{Compact, GPUS, Percent, TimelinePoint, loop_shares, read_bytes_per_s};
+pub use point::{Compact, GPUS, Percent, TimelinePoint, read_bytes_per_s};
 pub use window::TimelineWindow;
 
 use std::collections::VecDeque;

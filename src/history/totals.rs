@@ -29,13 +29,37 @@ pub struct CauseTime {
     pub seconds: f64,
 }
 
+/// Steps of a run while it trained, and the time over which they are known: imports, validations and whatever else takes no
+/// steps is not in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TrainedSteps {
+    /// Number of steps.
+    pub count: f64,
+    /// Seconds of training.
+    pub seconds: f64,
+}
+
+impl TrainedSteps {
+    fn add(&mut self, interval: &Interval) {
+        if let Some((seconds, steps)) = interval.trained() {
+            self.count += f64::from(steps);
+            self.seconds += f64::from(seconds);
+        }
+    }
+
+    /// Mean number of steps per second; `None` if no steps are known.
+    pub fn per_s(&self) -> Option<f64> {
+        (self.count > 0.0 && self.seconds > 0.0).then(|| self.count / self.seconds)
+    }
+}
+
 /// The sums so far.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
     /// Time watched, seconds, without gaps.
     pub watched_s: f64,
-    /// Steps counted.
-    pub steps: Option<u64>,
+    /// Steps of its training.
+    pub steps: TrainedSteps,
     /// The longest time for which class and cause did not change.
     pub longest: Option<Stretch>,
     /// What the loops did, seconds.
@@ -59,7 +83,7 @@ impl Totals {
         let seconds = time.seconds;
         self.gpus(interval);
         self.watched_s += seconds;
-        self.steps = verdict.steps.count.or(self.steps);
+        self.steps.add(interval);
         if let Some(shares) = shares {
             self.split_s += shares.map(|share| share * seconds);
         }
@@ -134,7 +158,6 @@ impl Totals {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::timeline::loop_shares;
     use super::*;
     use crate::diagnosis::causes::Cause;
     use crate::rates::Frame;
@@ -156,7 +179,7 @@ mod tests {
                 (frame.gap, frame.seconds) = (true, 28_800.0);
             }
             let verdict = verdict(Class::Cpu, None);
-            totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
+            totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);
         }
         assert_eq!((totals.watched_s, totals.longest.unwrap().seconds), (9.0, 6.0));
     }
@@ -170,7 +193,7 @@ mod tests {
             for (n, (seconds, gap, class, cause)) in ticks.into_iter().enumerate() {
                 let verdict = verdict(Class::ALL[class], cause.map(|cause| Cause::ALL[cause]));
                 let frame = Frame { seconds, gap, ..frame(n as u64) };
-                totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
+                totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);
             }
             prop_assert!(totals.causes.len() <= 100 && totals.watched_s >= 0.0);
         }

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::diagnosis::Verdict;
+use crate::pipeline::Tick;
 use crate::rates::Frame;
 use crate::rates::frame::GpuRates;
 use columns::CsvRow;
@@ -54,11 +55,10 @@ pub(super) struct CsvNumber {
     pub(super) value: f64,
 }
 
-/// What was measured of a frame, in the order of the columns, with the GPUs that the job uses.
+/// What was measured of a frame, in the order of the columns, with the GPUs that the job uses and without the loop's time.
 pub(super) fn numbers(frame: &Frame, verdict: &Verdict) -> Vec<CsvNumber> {
-    let shares = frame.trainers.first().and_then(hundredths);
     let mut row =
-        CsvRow { frame, verdict, timestamp: String::new(), elapsed_s: 0.0, shares, gpu: GpuRates::default() };
+        CsvRow { frame, verdict, timestamp: String::new(), elapsed_s: 0.0, shares: None, gpu: GpuRates::default() };
     let number =
         |gpu, column: &'static Column, row: &CsvRow<'_>| Some(CsvNumber { gpu, column, value: column.number(row)? });
     let mut numbers: Vec<_> = COLUMNS.iter().filter_map(|column| number(None, column, &row)).collect();
@@ -128,11 +128,12 @@ impl<W: Write> CsvLog<W> {
         Self { header_written: true, groups: Some(groups), ..Self::new(out) }
     }
 
-    /// Writes the row of a frame and its verdict, after the header if it is the first, and flushes.
+    /// Writes the row of a tick, after the header if it is the first, and flushes.
     ///
     /// # Errors
     /// What the writer answers; see [`super::log::LogOut::cannot_write`] for the words.
-    pub fn write(&mut self, frame: &Frame, verdict: &Verdict) -> std::io::Result<()> {
+    pub fn write(&mut self, tick: &Tick) -> std::io::Result<()> {
+        let frame = &*tick.frame;
         self.take_slots(frame);
         if !self.header_written {
             self.put(header(self.groups.unwrap_or(self.slots.len())))?;
@@ -143,10 +144,10 @@ impl<W: Write> CsvLog<W> {
         let start = *self.start_ns.get_or_insert(frame.monotonic_ns.saturating_sub(length_ns));
         let mut row = CsvRow {
             frame,
-            verdict,
+            verdict: &tick.judged,
             timestamp: timestamp(frame.unix_ms, &self.zone),
             elapsed_s: frame.monotonic_ns.saturating_sub(start) as f64 / 1e9,
-            shares: frame.trainers.first().and_then(hundredths),
+            shares: tick.shares.and_then(|shares| hundredths(&shares)),
             gpu: GpuRates::default(),
         };
         let mut fields: Vec<String> = COLUMNS.iter().map(|column| column.field(&row)).collect();

@@ -56,10 +56,15 @@ fn rows(bytes: &[u8]) -> Vec<std::collections::HashMap<String, String>> {
     ::csv::Reader::from_reader(bytes).deserialize().map(Result::unwrap).collect()
 }
 
+fn tick(frame: &Frame, verdict: &Verdict) -> Tick {
+    let judged = Arc::new(verdict.clone());
+    Tick { shares: frame.loop_shares(), frame: Arc::new(frame.clone()), judged, ..Tick::default() }
+}
+
 fn written(frames: &[Frame], verdict: &Verdict) -> Vec<u8> {
     let mut log = CsvLog { zone: TimeZone::fixed(jiff::tz::offset(2)), ..CsvLog::new(Vec::new()) };
     for frame in frames {
-        log.write(frame, verdict).unwrap();
+        log.write(&tick(frame, verdict)).unwrap();
     }
     log.out
 }
@@ -133,8 +138,8 @@ fn an_appended_log_keeps_the_width_of_its_header() {
     let mut log = CsvLog::appending(Vec::new(), 1);
     let mut none = frame();
     none.gpus.clear();
-    log.write(&none, &Verdict::default()).unwrap();
-    log.write(&frame(), &Verdict::default()).unwrap();
+    log.write(&tick(&none, &Verdict::default())).unwrap();
+    log.write(&tick(&frame(), &Verdict::default())).unwrap();
     let bytes = log.out;
     let text = String::from_utf8(bytes).unwrap();
     let mut lines = text.lines();
@@ -178,7 +183,7 @@ impl Write for Counting {
 fn a_row_is_one_write() {
     let mut log = CsvLog::new(Counting::default());
     for _ in 0..3 {
-        log.write(&frame(), &Verdict::default()).unwrap();
+        log.write(&tick(&frame(), &Verdict::default())).unwrap();
     }
     let writes = log.out.0;
     assert_eq!(writes.len(), 4);
@@ -220,10 +225,7 @@ proptest! {
 
     #[test]
     fn the_five_shares_add_up(seconds in proptest::array::uniform5(0.0f64..100.0)) {
-        let trainer = TrainerRates {
-            split_s: TimeSplit { input_wait: seconds[0], device_sync: seconds[1], host_busy: seconds[2], checkpoint: seconds[3], other: seconds[4] }, ..TrainerRates::default()
-        };
-        if let Some(shares) = hundredths(&trainer) {
+        if let Some(shares) = hundredths(&seconds.into()) {
             prop_assert_eq!(shares.iter().sum::<u32>(), 10_000);
         }
     }

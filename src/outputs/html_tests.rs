@@ -33,7 +33,8 @@ fn run(seconds: u64, verdict: Verdict) -> WholeRun {
             trainers: vec![TrainerRates { split_s, seconds_seen: 1.0, ..TrainerRates::default() }],
             ..Frame::default()
         };
-        run.push(&Tick { frame: Arc::new(frame), verdict: Arc::clone(&verdict), ..Tick::default() });
+        let shares = frame.loop_shares();
+        run.push(&Tick { frame: Arc::new(frame), verdict: Arc::clone(&verdict), shares, ..Tick::default() });
     }
     run
 }

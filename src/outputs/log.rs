@@ -205,13 +205,12 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::diagnosis::Verdict;
     use crate::outputs::csv::header;
-    use crate::rates::Frame;
+    use crate::pipeline::Tick;
 
     fn write_rows((log, _): &mut (CsvLog<LogOut>, Option<String>), count: usize) {
         for _ in 0..count {
-            log.write(&Frame::default(), &Verdict::default()).unwrap();
+            log.write(&Tick::default()).unwrap();
         }
     }
 
@@ -287,7 +286,7 @@ mod tests {
     #[test]
     fn a_full_device_is_an_error_in_one_line() {
         let mut opened = open(Path::new("/dev/full"), Existing::Refuse).unwrap();
-        let error = opened.0.write(&Frame::default(), &Verdict::default()).unwrap_err();
+        let error = opened.0.write(&Tick::default()).unwrap_err();
         let line = opened.0.out.cannot_write(error).to_string();
         assert!(line.contains("disk is full"), "{line}");
     }
@@ -320,7 +319,7 @@ mod tests {
         let Some(path) = std::env::var_os("SMALL_DISK_PATH").map(PathBuf::from) else { return };
         let mut opened = open(&path, Existing::Refuse).unwrap();
         for _ in 0..1000 {
-            if let Err(error) = opened.0.write(&Frame::default(), &Verdict::default()) {
+            if let Err(error) = opened.0.write(&Tick::default()) {
                 assert!(opened.0.out.cannot_write(error).to_string().contains("file-size limit"));
                 return;
             }

@@ -9,6 +9,7 @@ use super::report::{Column, Section, SectionBody, phase_words, sections};
 use crate::diagnosis::verdict::Class;
 use crate::diagnosis::{LOOK_BACK_S, Verdict};
 use crate::history::run::WholeRun;
+use crate::history::totals::TrainedSteps;
 use crate::sample::recording::Header;
 use crate::text::format::{UNMEASURED, bytes, duration, largest_first, precise, whole_percent as percent};
 use crate::zone;
@@ -33,6 +34,12 @@ pub struct RunReport<'r> {
     pub price: Option<Price>,
     /// What its reader calls it.
     pub title: Option<String>,
+}
+
+/// `285 steps in 22 s of training, 13 per second`; `None` if no steps are known.
+pub fn steps_words(steps: &TrainedSteps) -> Option<String> {
+    let rate = precise(steps.per_s()?);
+    Some(format!("{:.0} steps in {} of training, {rate} per second", steps.count, duration(steps.seconds)))
 }
 
 impl RunReport<'_> {
@@ -60,12 +67,6 @@ impl RunReport<'_> {
     fn spans_days(&self) -> bool {
         let day = |ms| zone::moment(ms, &self.zone, "%Y-%m-%d");
         self.run.began_unix_ms.map(day) != self.run.ended_unix_ms().map(day)
-    }
-
-    /// Steps of the whole run, and how many that is a second.
-    pub(super) fn steps(&self) -> Option<(u64, f64)> {
-        let watched = self.run.totals.watched_s;
-        self.run.totals.steps.filter(|_| watched > 0.0).map(|steps| (steps, steps as f64 / watched))
     }
 
     /// Ranks that the job has, at least one.
@@ -123,9 +124,7 @@ impl RunReport<'_> {
             vec![class.name().to_owned(), format!("{}%", percent(share)), time]
         });
         let columns = vec![Column::left("verdict"), Column::right("share"), Column::right("time")];
-        let steps = self
-            .steps()
-            .map(|(steps, rate)| format!("Over the whole run: {steps} steps, {} a second.", precise(rate)));
+        let steps = steps_words(&self.run.totals.steps).map(|steps| format!("{steps}."));
         Section::new("Time by verdict", SectionBody::Table(columns, rows.collect())).noting(steps)
     }
 

@@ -233,8 +233,10 @@ impl<W: Write> TraceWriter<W> {
     }
 
     fn loops(&mut self, tick: &Tick, at: u64) -> io::Result<()> {
+        // Those of the tick are of one loop.
+        let one = tick.shares.filter(|_| tick.frame.trainers.len() == 1);
         for trainer in &tick.frame.trainers {
-            let Some(shares) = hundredths(trainer) else { continue };
+            let Some(shares) = hundredths(&one.unwrap_or(trainer.split_s)) else { continue };
             let parent = self.loop_thread(tick, trainer)?;
             let shares = LoopActivity::ALL.into_iter().zip(shares);
             let most = shares.clone().reduce(|most, next| if next.1 > most.1 { next } else { most });

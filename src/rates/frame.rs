@@ -199,6 +199,31 @@ pub struct TimedSteps {
     pub within_ns: u64,
 }
 
+impl Frame {
+    /// What the loops of all ranks did, shares that add up to 1; `None` without samples.
+    pub fn loop_shares(&self) -> Option<TimeSplit> {
+        let mut seconds = TimeSplit::default();
+        for trainer in &self.trainers {
+            seconds += trainer.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
+        }
+        seconds.shares_of(seconds.total())
+    }
+}
+
+impl TrainerRates {
+    /// Steps that began in an interval of so many seconds: those that were counted, else those that the loop's own variable
+    /// makes of its length, in fractions. Screen, log, summaries and metrics all take them from here.
+    pub fn steps_in(&self, seconds: f64) -> Option<f64> {
+        let by_variable = || self.counted.as_ref().map(|counted| counted.per_s * seconds);
+        self.steps.map(|steps| steps as f64).or_else(by_variable)
+    }
+
+    /// The same for each second; `None` for an interval without length.
+    pub fn steps_per_s(&self, seconds: f64) -> Option<f64> {
+        if seconds > 0.0 { self.steps_in(seconds).map(|steps| steps / seconds) } else { None }
+    }
+}
+
 /// Steps counted by a variable of the loop, over about the last ten seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CountedSteps {

@@ -75,6 +75,12 @@ impl TrainerRates {
         if self.exact { self.waited_s(Wait::LoaderPoll) } else { self.measured().input_wait }
     }
 
+    /// Seconds blocked in a way that may be a wait for the GPU: see [`classify`].
+    pub fn may_sync_s(&self) -> f64 {
+        let waits = [Wait::Futex, Wait::Poll, Wait::Sleep, Wait::Device, Wait::Other];
+        waits.into_iter().map(|wait| self.waited_s(wait)).sum()
+    }
+
     /// Seconds in which the thread ran or queued for a CPU, its process's compute threads ran for it, or which are
     /// unknown.
     pub fn able_to_work_s(&self) -> f64 {
@@ -89,9 +95,11 @@ impl TrainerRates {
             split,
             polled: self.polled_s() / self.seconds_seen,
             disk_write: self.waited_s(Wait::DiskWrite) / self.seconds_seen,
+            may_sync: self.may_sync_s() / self.seconds_seen,
             able_to_work: self.able_to_work_s() / self.seconds_seen,
             elsewhere: self.elsewhere_s / self.seconds_seen,
             run_delay: self.run_delay_share,
+            queued: self.run_delay_share.unwrap_or(0.0) * self.waited_s(Wait::Running) / self.seconds_seen,
         };
         if let Some(corrected) = correct(&measured, stacks) {
             let measured = self.split_s;

@@ -346,7 +346,6 @@ pub fn split(buf: &mut Buffer, area: Rect, parts: &[(Look, f64)], theme: Theme) 
 
 #[cfg(test)]
 mod tests {
-    use crate::history::timeline::loop_shares;
     use proptest::prelude::*;
 
     use super::*;
@@ -408,7 +407,7 @@ mod tests {
             ..TrainerRates::default()
         };
         let frame = Frame { monotonic_ns: NOW, seconds: 2.0, trainers: vec![trainer], ..Frame::default() };
-        t.push(&frame, Class::Unknown, None, loop_shares(&frame));
+        t.push(&frame, Class::Unknown, None, frame.loop_shares());
         let area = Rect::new(0, 0, 3, 4);
         let mut buf = Buffer::empty(area);
         stacked(&mut buf, area, &t, TimelineWindow::of_cells(NOW, 3.0, 3), None, Theme::plain(true));
@@ -422,7 +421,7 @@ mod tests {
             let class = if s < 985 { Class::DataLoader } else { Class::Gpu };
             if s != 990 {
                 let frame = Frame { monotonic_ns: (f64::from(s) * 1e9) as u64, seconds: 1.0, ..Frame::default() };
-                t.push(&frame, class, None, loop_shares(&frame));
+                t.push(&frame, class, None, frame.loop_shares());
             }
         }
         let area = Rect::new(0, 0, 32, 1);

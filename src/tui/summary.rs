@@ -7,6 +7,7 @@ use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::verdict_name;
 use crate::history::totals::Totals;
 use crate::outputs::cost::{self, Price};
+use crate::outputs::run_report::steps_words;
 use crate::zone;
 
 /// Smaller shares are left out.
@@ -28,12 +29,9 @@ pub enum SummaryLine {
 /// The totals in words, one line each, without anything that could control a terminal; times of day in `zone`, an hour of a GPU at `price`.
 pub fn lines(run: &Totals, zone: &TimeZone, price: Option<&Price>) -> Vec<(SummaryLine, String)> {
     let watched = format::duration(run.watched_s);
-    let watched = match run.steps {
-        Some(steps) if run.watched_s > 0.0 => {
-            let rate = format::number(Some(steps as f64 / run.watched_s));
-            format!("Watched for {watched}: {steps} steps, {rate} per second")
-        }
-        _ => format!("Watched for {watched}; no steps could be counted"),
+    let watched = match steps_words(&run.steps) {
+        Some(steps) => format!("Watched for {watched}: {steps}"),
+        None => format!("Watched for {watched}; no steps could be counted"),
     };
     let mut lines = vec![(SummaryLine::Fact, watched)];
     let name = |verdict: &Verdict| verdict_name(verdict.class, verdict.cause);
@@ -72,27 +70,27 @@ mod tests {
 
     use super::*;
     use crate::diagnosis::causes::Cause;
-    use crate::diagnosis::verdict::{Advice, Class};
+    use crate::diagnosis::verdict::{Advice, Class, Phase};
     use crate::history::interval::Interval;
-    use crate::history::timeline::loop_shares;
     use crate::rates::Frame;
-    use crate::rates::frame::TrainerRates;
+    use crate::rates::frame::{CountedSteps, TrainerRates};
     use crate::rates::time_split::TimeSplit;
 
+    /// A second with a step.
     fn frame(second: u64) -> Frame {
         let split_s = TimeSplit { input_wait: 0.6, device_sync: 0.1, host_busy: 0.3, ..TimeSplit::default() };
-        let trainers = vec![TrainerRates { split_s, ..TrainerRates::default() }];
+        let trainers = vec![TrainerRates { split_s, steps: Some(1), ..TrainerRates::default() }];
         Frame { seconds: 1.0, unix_ms: second as i64 * 1000, trainers, ..Frame::default() }
     }
 
-    fn verdict(class: Class, cause: Option<Cause>, advice: &str, steps: u64) -> Arc<Verdict> {
-        let mut verdict = Verdict { class, cause, ..Verdict::default() };
-        verdict.steps.count = Some(steps);
+    fn verdict(class: Class, cause: Option<Cause>, advice: &str) -> Arc<Verdict> {
+        let phase = if class == Class::Idle { Phase::Validation } else { Phase::Training };
+        let mut verdict = Verdict { class, cause, phase, ..Verdict::default() };
         verdict.advice = vec![Advice { title: advice.to_owned(), speedup_at_most: Some(1.7), ..Advice::default() }];
         Arc::new(verdict)
     }
 
-    /// 30 s data-loader, 55 s gpu and healthy, 15 s data-loader, 40 s idle.
+    /// 30 s data-loader, 55 s gpu and healthy, 15 s data-loader, 40 s validation.
     fn run() -> Totals {
         let mut totals = Totals::default();
         for second in 0..140 {
@@ -103,8 +101,8 @@ mod tests {
             };
             let advice = if class == Class::Gpu { "Use a larger batch" } else { "Raise num_workers" };
             let frame = frame(second);
-            let verdict = verdict(class, cause, advice, second + 1);
-            totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
+            let verdict = verdict(class, cause, advice);
+            totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);
         }
         totals
     }
@@ -124,12 +122,29 @@ mod tests {
         );
         assert_eq!(run.advice().unwrap().title, "Use a larger batch");
         let lines: Vec<String> = lines(&run, &TimeZone::UTC, None).into_iter().map(|(_, text)| text).collect();
-        assert_eq!(lines[0], "Watched for 2m20s: 140 steps, 1.0 per second");
+        assert_eq!(lines[0], "Watched for 2m20s: 100 steps in 1m40s of training, 1 per second");
         assert_eq!(lines[1], "Time by verdict: GPU 39%, data loader 32%, not training 29%");
         assert_eq!(lines[2], "Longest verdict: GPU · kept busy by the job for 55 s, from 00:00:30");
         assert_eq!(lines[3], "Most costly: data loader · too few workers, 45 s in total");
         assert_eq!(lines[4], "Training loop: waiting for data 60%, waiting for the GPU 10%, own work 30%");
         assert_eq!(lines[5], "▶ Use a larger batch: up to 1.7× faster");
+    }
+
+    #[test]
+    fn steps_that_a_variable_counts_are_counted_at_the_end_too() {
+        // Nine seconds of imports, then 13 steps a second, which the loop's own variable shows after four seconds.
+        let mut totals = Totals::default();
+        for second in 0..31 {
+            let counted = CountedSteps { per_s: 13.0, variable: "step in train (train.py)".into(), place: None };
+            let mut frame = frame(second);
+            frame.trainers[0].steps = None;
+            frame.trainers[0].counted = (second >= 13).then_some(counted);
+            let phase = if second < 9 { Phase::Init } else { Phase::Training };
+            let verdict = Arc::new(Verdict { phase, ..Verdict::default() });
+            totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);
+        }
+        let lines = lines(&totals, &TimeZone::UTC, None);
+        assert_eq!(lines[0].1, "Watched for 31 s: 234 steps in 18 s of training, 13 per second");
     }
 
     proptest! {
@@ -139,9 +154,9 @@ mod tests {
         ) {
             let mut totals = Totals::default();
             for (n, (seconds, gap, class, advice)) in ticks.into_iter().enumerate() {
-                let verdict = verdict(Class::ALL[class], Cause::ALL.get(n).copied(), &advice, n as u64);
+                let verdict = verdict(Class::ALL[class], Cause::ALL.get(n).copied(), &advice);
                 let frame = Frame { seconds, gap, ..frame(n as u64) };
-                totals.add(&Interval::new(&frame, &verdict, loop_shares(&frame)), &verdict);
+                totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);
             }
             let lines: Vec<String> = lines(&totals, &TimeZone::UTC, None).into_iter().map(|(_, text)| text).collect();
             prop_assert!((1..=7).contains(&lines.len()));

@@ -224,7 +224,7 @@ fn logged(recording: &str) -> Vec<u8> {
     let mut log = CsvLog::new(Vec::new());
     for sample in recording.by_ref() {
         let tick = pipeline.push(Arc::new(sample.unwrap()));
-        log.write(&tick.frame, &tick.verdict).unwrap();
+        log.write(&tick).unwrap();
     }
     log.out
 }

@@ -135,7 +135,7 @@ fn outputs(name: &str, tick: &Tick) {
     }
     assert_safe(&format!("{name}: Markdown"), markdown::markdown(verdict).as_bytes());
     let mut out = Vec::new();
-    CsvLog::new(&mut out).write(&tick.frame, verdict).unwrap();
+    CsvLog::new(&mut out).write(tick).unwrap();
     assert_eq!(out.iter().filter(|&&b| b == b'\n').count(), 2, "{name}: a header and one row");
     assert_safe(&format!("{name}: CSV"), &out);
 }

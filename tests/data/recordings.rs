@@ -14,6 +14,7 @@ use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::culprits::CulpritKind;
 use trainmon::diagnosis::verdict::{Advice, Class, Phase};
 use trainmon::history::archive::{Archive, Limits, MomentId};
+use trainmon::history::run::WholeRun;
 use trainmon::jobs::recorded::Player;
 use trainmon::jobs::session::block_on;
 use trainmon::jobs::{JobEvent, JobKey, Target};
@@ -29,6 +30,9 @@ use trainmon::sources::job::JobReader;
 use trainmon::sources::recording::Recording;
 use trainmon::sources::sampler::Sampler;
 use trainmon::tui::{App, AppOptions, Job, Message};
+
+/// The log and the verdict may differ by this much over the same time, percent: the verdict learns while the rows are written.
+const APART: f64 = 2.0;
 
 /// What is true about a recorded run.
 #[derive(Debug, Deserialize)]
@@ -428,6 +432,68 @@ fn in_log(folder: &Path, ticks: &[Arc<Tick>]) -> Vec<(String, String, String, St
     let rows = reader.records().map(Result::unwrap);
     let field = |row: &csv::StringRecord, at: usize| row[at].to_owned();
     rows.map(|row| (field(&row, 3), field(&row, 4), field(&row, 5), field(&row, 6))).collect()
+}
+
+/// The five shares of each row of a log, percent, with the seconds that the row is of.
+fn shares_in_log(folder: &Path, ticks: &[Arc<Tick>]) -> Vec<(f64, Vec<f64>)> {
+    let path = folder.join("shares.csv");
+    let mut rows = LogRows::new(log::open(&path, Existing::Overwrite).unwrap().0);
+    ticks.iter().for_each(|tick| rows.take(Arc::clone(tick)).unwrap());
+    rows.write().unwrap();
+    let mut reader = csv::Reader::from_path(&path).unwrap();
+    let mut before = 0.0;
+    let row = |row: csv::StringRecord| {
+        let elapsed: f64 = row[1].parse().unwrap();
+        let seconds = elapsed - std::mem::replace(&mut before, elapsed);
+        (seconds, (7..12).filter_map(|at| row[at].parse().ok()).collect())
+    };
+    reader.records().map(Result::unwrap).map(row).collect()
+}
+
+/// The mean share that waits for data over the last seconds of a log, percent.
+fn mean_wait(rows: &[(f64, Vec<f64>)], last_s: f64) -> Option<f64> {
+    let (mut covered, mut seconds, mut waited) = (0.0, 0.0, 0.0);
+    for (length, shares) in rows.iter().rev() {
+        covered += length;
+        if covered > last_s + 0.5 {
+            break;
+        }
+        if let Some(wait) = shares.first() {
+            (seconds, waited) = (seconds + length, waited + length * wait);
+        }
+    }
+    (seconds > 0.0).then(|| waited / seconds)
+}
+
+#[test]
+fn log_report_and_verdict_agree_on_the_wait_for_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut apart, mut compared) = (Vec::new(), 0);
+    for (name, path) in recordings() {
+        let (header, samples) = samples(&path);
+        let mut pipeline = Pipeline::of_recording(&header, None);
+        let ticks: Vec<_> = samples.iter().map(|sample| pipeline.push(Arc::new(sample.clone()))).collect();
+        let rows = shares_in_log(folder.path(), &ticks);
+        let mut run = WholeRun::default();
+        ticks.iter().for_each(|tick| run.push(tick));
+        let split_s = run.totals.split_s;
+        let of_report = split_s.shares_of(split_s.total()).map(|shares| shares.input_wait * 100.0);
+        let of_log = mean_wait(&rows, f64::INFINITY);
+        assert_eq!(of_report.is_some(), of_log.is_some(), "{name}");
+        let apart_by = of_report.zip(of_log).map_or(0.0, |(report, log)| (report - log).abs());
+        assert!(apart_by < 0.1, "{name}: the report says {of_report:?}, the log {of_log:?}");
+        let last = ticks.last().unwrap();
+        let told = last.verdict.shares.filter(|_| last.frame.trainers.len() == 1);
+        if let (Some(told), Some(seen)) = (told, mean_wait(&rows, last.verdict.window_s)) {
+            compared += 1;
+            if (told.input_wait * 100.0 - seen).abs() > APART {
+                apart.push(format!("{name}: the verdict says {:.1}%, the log {seen:.1}%", told.input_wait * 100.0));
+            }
+        }
+    }
+    // Programs that change, or are watched from their first second, are among them.
+    let few = apart.len() * 6 <= compared;
+    assert!(compared > 100 && few, "{} of {compared} are apart:\n{}", apart.len(), apart.join("\n"));
 }
 
 fn row(verdict: &Verdict) -> (String, String, String, String) {

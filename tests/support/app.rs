@@ -327,6 +327,7 @@ pub fn tick(app: &App, key: JobKey, frame: Frame, verdict: impl Into<Arc<Verdict
     Tick {
         alive: true,
         since_ns: since_ns.unwrap_or(frame.monotonic_ns),
+        shares: frame.loop_shares(),
         frame: frame.into(),
         judged: Arc::clone(&verdict),
         verdict,

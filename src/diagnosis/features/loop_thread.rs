@@ -199,7 +199,7 @@ impl LoopThread {
     pub(super) fn from_span(span: &Span<'_>) -> Option<Self> {
         let mut measured = Measured::default();
         let mut main = Self { exact: true, ..Self::default() };
-        let (mut seen, mut able_to_work, mut elsewhere) = (0.0, 0.0, 0.0);
+        let (mut seen, mut able_to_work, mut elsewhere, mut may_sync) = (0.0, 0.0, 0.0, 0.0);
         let (mut delay, mut cpu, mut read) =
             (WeightedMean::default(), WeightedMean::default(), WeightedMean::default());
         for frame in &span.frames {
@@ -209,6 +209,7 @@ impl LoopThread {
                 measured.split += trainer.measured();
                 measured.polled += trainer.polled_s();
                 able_to_work += trainer.able_to_work_s();
+                may_sync += trainer.may_sync_s();
                 elsewhere += trainer.elsewhere_s;
                 main.running += trainer.running_s;
                 main.by_wait.iter_mut().zip(trainer.by_wait_s).for_each(|(sum, wait)| *sum += f64::from(wait));
@@ -238,9 +239,11 @@ impl LoopThread {
             split: measured.split.map(|seconds| seconds / seen),
             polled: measured.polled / seen,
             disk_write: main.waits(Wait::DiskWrite),
+            may_sync: may_sync / seen,
             able_to_work: able_to_work / seen,
             elsewhere: elsewhere / seen,
             run_delay: delay.get(),
+            queued: delay.get().unwrap_or(0.0) * main.waits(Wait::Running),
         };
         let frames = span.frames.len().max(1) as f64;
         (main.reading, main.saving) = (main.reading / frames, main.saving / frames);

@@ -95,7 +95,7 @@ macro_rules! point {
                     start_ns: $frame.monotonic_ns.saturating_sub((seconds.max(0.0) * 1e9) as u64),
                     end_ns: $frame.monotonic_ns,
                     class,
-                    shares: loop_shares($frame).map(|shares| shares.values().map(|share| share as f32)),
+                    shares: $frame.loop_shares().map(|shares| shares.values().map(|share| share as f32)),
                     gpus,
                     $($name: Compact::new($value),)+
                 }
@@ -258,13 +258,4 @@ fn waits(frame: &Frame, of: fn(&WaitEnd) -> bool) -> Option<f64> {
 pub fn read_bytes_per_s(frame: &Frame) -> Option<f64> {
     let devices = frame.storage.read_bytes_per_s.filter(|_| frame.storage.data_devices_known);
     frame.job.read_bytes_per_s.or(devices)
-}
-
-/// What the loops of all ranks did, shares that add up to 1; `None` without samples.
-pub fn loop_shares(frame: &Frame) -> Option<TimeSplit> {
-    let mut seconds = TimeSplit::default();
-    for trainer in &frame.trainers {
-        seconds += trainer.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
-    }
-    seconds.shares_of(seconds.total())
 }

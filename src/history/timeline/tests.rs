@@ -97,7 +97,7 @@ proptest! {
             let mut frame = Frame { monotonic_ns: now, seconds: length_ms as f64 / 1e3, ..Frame::default() };
             frame.host.allowed_cpu_pct = cpu;
             frame.gpus = vec![crate::rates::frame::GpuRates { utilization_pct: cpu, ..Default::default() }];
-            t.push(&frame, Class::ALL[class], None, loop_shares(&frame));
+            t.push(&frame, Class::ALL[class], None, frame.loop_shares());
             frame.sequence = class as u64;
             pushed.push(frame);
         }

@@ -6,8 +6,8 @@
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::chain::{ChainNode, waits_for};
-use crate::rates::frame::{GpuRates, TrainerRates, WorkerRates};
-use crate::rates::time_split::LoopActivity;
+use crate::rates::frame::{GpuRates, WorkerRates};
+use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::rates::{Frame, mean};
 use crate::sample::gpu::{CLOCK_EVENT_REASONS, clock_event_words};
 use crate::text::format::MIB;
@@ -227,9 +227,7 @@ impl CsvRow<'_> {
     }
 
     fn steps_per_s(&self) -> Option<f64> {
-        let trainer = self.frame.trainers.first().filter(|_| self.frame.seconds > 0.0)?;
-        let exactly = trainer.steps.map(|steps| steps as f64 / self.frame.seconds);
-        exactly.or(trainer.counted.as_ref().map(|counted| counted.per_s))
+        self.frame.trainers.first()?.steps_per_s(self.frame.seconds)
     }
 
     /// Nearest-rank quantile of the lengths of the steps.
@@ -295,8 +293,8 @@ fn sum(mut values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 
 /// The five shares of the loop's time in hundredths of a percent, which add up to exactly 10000 (largest remainder); `None` if
 /// nothing was measured.
-pub(in crate::outputs) fn hundredths(trainer: &TrainerRates) -> Option<[u32; LoopActivity::COUNT]> {
-    let seconds = trainer.split_s.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
+pub(in crate::outputs) fn hundredths(split: &TimeSplit) -> Option<[u32; LoopActivity::COUNT]> {
+    let seconds = split.map(|s| if s.is_finite() { s.max(0.0) } else { 0.0 });
     let exact = seconds.shares_of(seconds.total())?.values().map(|share| share * 10_000.0);
     let mut whole = exact.map(|share| share.floor() as u32);
     let missing = 10_000u32.saturating_sub(whole.iter().sum()) as usize;

@@ -217,7 +217,9 @@ pub(super) fn draw(out: &mut String, report: &RunReport<'_>) -> String {
         if series.is_empty() {
             continue;
         }
-        if let (STEP_CHART, Some((_, rate)), Some(steps)) = (chart.name, report.steps(), series.first_mut()) {
+        if let (STEP_CHART, Some(rate), Some(steps)) =
+            (chart.name, report.run.totals.steps.per_s(), series.first_mut())
+        {
             steps.mean = format!("{}/s", precise(rate));
         }
         if numbers.edges.is_empty() {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::diagnosis::verdict::Class;
 use crate::pipeline::Tick;
-use crate::rates::frame::TrainerRates;
 use crate::rates::time_split::TimeSplit;
 use crate::sample::ProcessId;
 
@@ -55,19 +54,15 @@ impl JobCounters {
         add(&mut self.cpu_s, frame.job.cpu_pct.map(|pct| pct / 100.0));
         add(&mut self.read_bytes, frame.job.read_bytes_per_s);
         add(&mut self.written_bytes, frame.job.write_bytes_per_s);
+        // Those of the tick are of one loop.
+        let one = tick.shares.filter(|_| frame.trainers.len() == 1);
         for trainer in &frame.trainers {
             let rank = self.ranks.entry(trainer.id).or_default();
-            rank.loop_s += trainer.split_s;
-            add(&mut rank.steps, steps_per_s(trainer, frame.seconds));
+            rank.loop_s += one.map_or(trainer.split_s, |shares| shares.map(|share| share * trainer.seconds_seen));
+            add(&mut rank.steps, trainer.steps_per_s(frame.seconds));
         }
         if self.ranks.len() > MOST_RANKS {
             self.ranks.retain(|id, _| frame.trainers.iter().any(|trainer| trainer.id == *id));
         }
     }
-}
-
-/// Steps per second of a rank in an interval of so many seconds.
-pub(super) fn steps_per_s(trainer: &TrainerRates, seconds: f64) -> Option<f64> {
-    let by_batches = trainer.steps.filter(|_| seconds > 0.0).map(|steps| steps as f64 / seconds);
-    by_batches.or_else(|| trainer.counted.as_ref().map(|counted| counted.per_s))
 }

@@ -1,6 +1,6 @@
 //! Metrics of each rank: of a run without ranks, of its training loop.
 
-use super::counters::{RankCounters, steps_per_s};
+use super::counters::RankCounters;
 use super::gpu::labels as gpu_labels;
 use super::job::JobScope;
 use super::{Labelled, metrics};
@@ -53,7 +53,7 @@ impl RankScope {
             let among_others = shares.filter(|_| is_one_of_many || trainer.place.is_some());
             let scope = Self {
                 workers: frame.workers.iter().filter(|worker| worker.trainer == trainer.id.pid).cloned().collect(),
-                steps_per_s: steps_per_s(trainer, frame.seconds),
+                steps_per_s: trainer.steps_per_s(frame.seconds),
                 counters: counters.ranks.get(&trainer.id).copied().unwrap_or_default(),
                 shares,
                 collectives,

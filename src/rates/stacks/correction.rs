@@ -8,7 +8,8 @@
 //! A frame's `split_s` is one sampler interval, divided by the newest stacks of that training process
 //! ([`RecentActivities`]). A verdict's shares are the times of its whole window, divided by all stacks of the window.
 //! Both call [`correct`], which is not linear (a prior, floors, an order of moving), so the mean of the frames comes
-//! close to the verdict's number without being equal to it. Without stacks both are what the sampler measured.
+//! close to the verdict's number without being equal to it. What is shown and logged of an interval is therefore corrected by the
+//! verdict: see [`loop_time`](crate::diagnosis::loop_time). Without stacks both are what the sampler measured.
 
 use std::collections::VecDeque;
 
@@ -19,7 +20,18 @@ use crate::rates::time_split::TimeSplit;
 /// From this many samples on, the stacks of a loop are believed …
 pub const ENOUGH_SAMPLES: u64 = 15;
 /// … and the sampler's own estimate keeps the weight of this many samples.
-const PRIOR: f64 = 6.0;
+const PRIOR: f64 = 2.0;
+/// A thread whose wait for the GPU is over queues for a CPU, and its code is still in the wait. Of the time that the thread
+/// queues, this part is such a wait, to within as much …
+const QUEUED_IN_SYNC: f64 = 0.3;
+/// … of this much of it, share of the wall time, and of what is beyond this many times the time that it runs: the rest of the
+/// queueing comes from being interrupted at work.
+const QUEUED_AFTER_WAITS: f64 = 0.02;
+const QUEUED_AT_WORK: f64 = 5.0;
+/// py-spy's share of a wait is off by this much even with many samples: it gets a CPU when the others wait. Share.
+const OFF_BY: f64 = 0.01;
+/// Beyond this many standard errors two shares are not the same.
+const NOT_THE_SAME: f64 = 3.0;
 
 /// What the sampler measured of a loop's thread, as shares of its time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,12 +42,16 @@ pub struct Measured {
     pub polled: f64,
     /// Waiting for written data to reach a disk.
     pub disk_write: f64,
+    /// Blocked in a way that may be a wait for the GPU, whatever it was taken for.
+    pub may_sync: f64,
     /// Running or queueing for a CPU, own compute threads running, or unknown: the upper bound for work.
     pub able_to_work: f64,
     /// Waiting for a known other process that makes no batches.
     pub elsewhere: f64,
     /// Share of its runnable time spent queueing for a CPU.
     pub run_delay: Option<f64>,
+    /// Queueing for a CPU.
+    pub queued: f64,
 }
 
 /// What the loop's thread did, as shares of its wall time that add up to 1.
@@ -81,6 +97,32 @@ pub struct Corrected {
     rest: (f64, f64),
 }
 
+/// The share in waits for the GPU, 0–1. The sampler knows how long the thread was blocked from many more samples than there are
+/// stacks; the stacks know which of its waits were for the GPU, and that a thread that queues for a CPU, or spins, is still in
+/// one. So the share is what the stacks say within the sampler's bounds, and beyond them as far as the stacks are certain.
+fn in_sync(measured: &Measured, sync: f64, total: f64) -> f64 {
+    let seen = sync / total;
+    let taken = measured.split.device_sync;
+    // Some of what was taken for such a wait, or for another, may have been the other.
+    let unclear = (measured.may_sync - taken).max(0.0);
+    let blocked = seen.clamp((taken - unclear).max(0.0), taken + unclear);
+    let beyond = seen - blocked;
+    let expected = if blocked > 0.0 { QUEUED_IN_SYNC * queued_after_waits(measured) } else { 0.0 };
+    let likely = (sync + 1.0) / (total + 2.0);
+    let error = (likely * (1.0 - likely) / total + OFF_BY * OFF_BY).sqrt();
+    let unlike = (beyond - expected).abs() - NOT_THE_SAME * (error + expected);
+    let spread = expected.max(OFF_BY * QUEUED_IN_SYNC).hypot(unlike.max(0.0));
+    let weight = spread * spread / (spread * spread + error * error);
+    (blocked + expected + (beyond - expected) * weight).clamp(0.0, 1.0)
+}
+
+/// The time that the thread queues for a CPU because a wait is over, share of the wall time.
+fn queued_after_waits(measured: &Measured) -> f64 {
+    let queued = measured.queued.clamp(0.0, 1.0);
+    let runs = measured.run_delay.map_or(0.0, |delay| if delay > 0.0 { queued * (1.0 - delay) / delay } else { 0.0 });
+    queued.min(QUEUED_AFTER_WAITS).max(queued - QUEUED_AT_WORK * runs)
+}
+
 impl Corrected {
     /// Share of the wall time that this many samples outside of waiting represent.
     pub fn share(&self, samples: u32) -> f64 {
@@ -91,7 +133,8 @@ impl Corrected {
 
 /// The measured split, corrected by the stacks. `None` if there are too few stacks.
 ///
-/// With Lp the share in the loader's poll, the rest 1 − Lp is divided by the samples that are not waits for a batch.
+/// With Lp the share in the loader's poll and Ls that in waits for the GPU ([`in_sync`]), the rest 1 − Lp − Ls is divided by the
+/// samples that are neither.
 /// Samples inside the loader's `next()` (receiving, loading in the process itself) are waiting for data too; the
 /// sampler's own estimate counts like [`PRIOR`] samples. Samples in a wait that the code does not name do not show its
 /// purpose: that much of the time stays what the sampler took it for. The same holds for samples at one of the
@@ -109,10 +152,15 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     // Loaders that wait in another way than torch's: the sampler does not recognize their waits. And if the thread
     // queues for a CPU after its wait is over, the sampler sees it running while the code is still in the wait.
     let queues = (measured.run_delay.unwrap_or(0.0) / CLEARLY).clamp(0.0, 1.0);
-    let polled =
-        if waiting - polled > BEYOND_CHANCE { waiting } else { polled + queues * (waiting - polled).max(0.0) };
-    let rest = 1.0 - polled;
-    let active = total.saturating_sub(stacks.get(Activity::Waiting).into()) as f64;
+    let polled = if waiting - polled > BEYOND_CHANCE {
+        waiting
+    } else {
+        polled + (queues * (waiting - polled)).clamp(0.0, measured.queued.max(0.0))
+    };
+    let sync = f64::from(stacks.get(Activity::Sync));
+    let in_sync = in_sync(measured, sync, total as f64).min(1.0 - polled);
+    let outside = (1.0 - polled, total.saturating_sub(stacks.get(Activity::Waiting).into()) as f64);
+    let (rest, active) = (outside.0 - in_sync, outside.1 - sync);
     let part_of_rest = |samples: f64| if active > 0.0 { rest * samples / active } else { 0.0 };
     // Making the iterator is outside its `next()`.
     let in_next = stacks.samples_where(|activity| {
@@ -136,11 +184,11 @@ pub fn correct(measured: &Measured, stacks: &Activities) -> Option<Corrected> {
     let checkpoint = if saving > 0 { weigh(f64::from(saving), of_named(split.checkpoint)).max(saved) } else { saved };
     // A wait found to be for the GPU is not saving, whatever the function is called.
     let checkpoint = checkpoint.min((split.checkpoint + split.host_busy + split.other).max(saved));
-    let elsewhere = part_of_rest(stacks.samples_where(waits_by_name) as f64);
+    let elsewhere = in_sync + part_of_rest(stacks.samples_where(waits_by_name) as f64);
     let host_most = measured.able_to_work.max(split.host_busy);
     shift(&mut split, input, checkpoint, host_most, elsewhere);
 
-    let mut corrected = Corrected { split, rest: (rest, active), ..Corrected::default() };
+    let mut corrected = Corrected { split, rest: outside, ..Corrected::default() };
     let share = |activity: Activity| corrected.share(stacks.get(activity));
     let is_waiting = |activity: Activity| activity == Activity::Waiting;
     let active: f64 = Activity::ALL.into_iter().filter(|activity| !is_waiting(*activity)).map(share).sum();
@@ -163,12 +211,9 @@ fn with_polls_as_waits(polled: f64, stacks: &Activities) -> Activities {
     counted
 }
 
-/// Whether being blocked inside it is a wait for something other than a batch.
+/// Whether being blocked inside it is a wait for something other than a batch or the GPU.
 fn waits_by_name(activity: Activity) -> bool {
-    matches!(
-        activity,
-        Activity::Sync | Activity::Collective | Activity::Checkpoint | Activity::Report | Activity::Import
-    )
+    matches!(activity, Activity::Collective | Activity::Checkpoint | Activity::Report | Activity::Import)
 }
 
 /// Moves the shares to the given amounts of waiting for data and of saving. An increase is taken from the host's work
@@ -283,6 +328,34 @@ mod tests {
         }
         let nobody = correct(&measured(0.0, 0.0, 0.30), &samples(&[(Activity::OtherWait, 140)])).unwrap().split;
         assert!(nobody.other > 0.69 && nobody.input_wait < 0.01, "{nobody:?}");
+    }
+
+    #[test]
+    fn waits_for_the_gpu_are_what_the_stacks_say_within_what_was_blocked() {
+        // Pinned batches: a fifth of the time is in a futex that was taken for the queue of batches; the loop hardly runs.
+        let pinned = Measured { may_sync: 0.19, able_to_work: 0.02, ..measured(0.98, 0.79, 0.02) };
+        let split = correct(&pinned, &samples(&[(Activity::Waiting, 28), (Activity::Sync, 11)])).unwrap().split;
+        assert!((split.input_wait - 0.80).abs() < 0.015, "{split:?}");
+        // The loop makes its batches itself: how long it waited for the GPU is known far better than 39 stacks show.
+        let split = TimeSplit { device_sync: 0.23, host_busy: 0.77, ..TimeSplit::default() };
+        let own = Measured { split, may_sync: 0.23, able_to_work: 0.77, ..Measured::default() };
+        for sync in [5, 9, 13] {
+            let stacks = samples(&[(Activity::Decode, 39 - sync), (Activity::Sync, sync)]);
+            let split = correct(&own, &stacks).unwrap().split;
+            assert!((split.input_wait - 0.76).abs() < 0.05, "{sync}: {split:?}");
+        }
+        // A wait that spins runs, and only the stacks show it.
+        let spins = Measured { able_to_work: 0.9, ..measured(0.1, 0.1, 0.9) };
+        let split = correct(&spins, &samples(&[(Activity::Waiting, 20), (Activity::Sync, 180)])).unwrap().split;
+        assert!((split.input_wait - 0.1).abs() < 0.01, "{split:?}");
+    }
+
+    #[test]
+    fn queueing_bounds_how_much_longer_the_code_waits_than_the_thread() {
+        // Stacks that were all taken in one long wait say nothing of the seconds between.
+        let queues = Measured { run_delay: Some(0.8), queued: 0.02, ..measured(0.87, 0.85, 0.03) };
+        let split = correct(&queues, &samples(&[(Activity::Waiting, 156)])).unwrap().split;
+        assert!((0.85..0.90).contains(&split.input_wait), "{split:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 
 use super::JobList;
 use crate::diagnosis::verdict::Class;
-use crate::history::timeline::{self, TimelineWindow};
+use crate::history::timeline::TimelineWindow;
 use crate::jobs::JobCandidate;
 use crate::rates::time_split::TimeSplit;
 use crate::text::sanitise;
@@ -86,7 +86,11 @@ fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
         }
         band.y += height;
     }
-    let shares = job.archive().latest().and_then(|moment| timeline::loop_shares(&moment.frame));
+    let shares = job.archive().latest().and_then(|moment| {
+        // The verdict's shares are of one rank.
+        let told = moment.verdict.shares.filter(|_| moment.frame.trainers.len() < 2);
+        told.or_else(|| moment.frame.loop_shares())
+    });
     let most = shares.iter().flat_map(TimeSplit::iter).max_by(|a, b| a.1.total_cmp(&b.1));
     let text = most.map_or_else(
         || "Main –".to_owned(),

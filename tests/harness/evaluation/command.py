@@ -14,6 +14,7 @@
     python tests/evaluate.py --no-ptrace           what an ordinary user under Yama gets
     python tests/evaluate.py --slowdown            the job's steps per second with and without trainmon
     python tests/evaluate.py --cost                trainmon's own CPU, memory and first frame
+    python tests/evaluate.py --cost --busy         the same where a job's workers and other programs want every CPU
     python tests/evaluate.py --cost --against OTHER/trainmon --duration 125    two builds in pairs: A B B A …, as ratios
     python tests/evaluate.py --screen              bytes to the terminal, wake-ups, time from a key to its frame
 
@@ -81,12 +82,15 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--segment", type=float, default=6.0, help="seconds per segment for --slowdown, watched or alone")
     parser.add_argument("--min-ratio", type=float, help="for --slowdown: exit with 1 if the median ratio is lower")
     parser.add_argument("--cost", action="store_true", help="measure trainmon's own cost")
+    parser.add_argument("--busy", action="store_true", help="for --cost: a starving job on a machine whose CPUs are full")
     parser.add_argument("--against", metavar="TRAINMON", help="for --cost: another build, measured alternately with this one")
     parser.add_argument("--max-ratio", type=float, help="for --against: exit with 1 if a median CPU ratio is higher")
     parser.add_argument("--screen", action="store_true", help="measure how much the screen sends, and how fast it reacts")
     args = parser.parse_args(words)
     if args.against and not args.cost:
         parser.error("--against needs --cost")
+    if args.busy and not args.cost:
+        parser.error("--busy needs --cost")
     if args.max_ratio is not None and not args.against:
         parser.error("--max-ratio needs --against")
     if args.pairs is None:
@@ -275,10 +279,10 @@ def main(words: list[str] | None = None) -> int:
         if args.cost:
             duration = max(args.duration, cost.LEAST_S)
             if not args.against:
-                print(cost.report(cost.measure(monitor, duration, args.data), args.markdown))
+                print(cost.report(cost.measure(monitor, duration, args.data, args.busy), args.markdown, args.busy))
                 return 0
             other = monitor.another(args.against)
-            text, ratio = cost.report_pairs(cost.compare(monitor, other, duration, args.pairs, args.data))
+            text, ratio = cost.report_pairs(cost.compare(monitor, other, duration, args.pairs, args.data, args.busy))
             print(text)
             return 1 if args.max_ratio is not None and (ratio is None or ratio > args.max_ratio) else 0
         if args.screen:

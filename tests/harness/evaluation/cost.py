@@ -3,12 +3,14 @@
 Two builds are compared in pairs on the same job, so that other load on the machine affects both.
 
 CPU includes the programs that trainmon starts (py-spy): the kernel adds a child's time to its parent's when it ends. The job is
-one training loop with eight light workers, among three hundred idle processes.
+one training loop with eight light workers, among three hundred idle processes. With `busy` it is a loop that starves beside
+workers that want every CPU four times, while other programs want every CPU too.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
 import resource
@@ -28,6 +30,9 @@ from workloads.launch import Launched
 from workloads.processes import cpu_seconds, ending
 
 JOB = "compute-bound-crowd"
+BUSY_JOB = "too-many-workers"
+#: Seconds for which `diagnose` watches.
+DIAGNOSE_S = 18.0
 #: Seconds until which the verdict is new, and from which it is stable.
 YOUNG_UNTIL_S, STEADY_FROM_S = 15.0, 20.0
 #: A verdict that has held for a minute costs less. Reported if the run lasts half a minute longer.
@@ -56,6 +61,8 @@ class Cost:
     status: int
     first_frame_ms: float | None = None
     bytes_per_s: float | None = None
+    #: What its own verdict says that it costs, percent of one core.
+    said_cpu_pct: float | None = None
     #: Context switches of its threads, also without an event; children do not count.
     switches_per_s: float | None = None
 
@@ -77,6 +84,7 @@ COMPARED = (
     ("RSS MiB", "peak_rss_mib", ".1f"),
     ("frame ms", "first_frame_ms", ".0f"),
     ("bytes/s", "bytes_per_s", ".0f"),
+    ("says", "said_cpu_pct", ".2f"),
     ("switches/s", "switches_per_s", ".0f"),
 )
 #: The figures that --max-ratio limits.
@@ -150,6 +158,18 @@ def headless(monitor: Monitor, job: Launched, seconds: float, mode: str = "headl
     return to_its_end(process, seconds, mode)
 
 
+def diagnose(monitor: Monitor, job: Launched) -> Cost:
+    """One verdict, and what it says of its own cost."""
+    path = os.path.join(job.folder, "cost-verdict.json")
+    with open(path, "wb") as out:
+        arguments = ("diagnose", "--pid", str(job.pid), "--duration", f"{DIAGNOSE_S:g}s", "--json")
+        process = monitor.start(job.device, *arguments, stdout=out, stderr=subprocess.DEVNULL)
+        cost = to_its_end(process, DIAGNOSE_S, "diagnose")
+    with open(path, encoding="utf-8") as file:
+        cost.said_cpu_pct = (json.load(file).get("self") or {}).get("cpu_pct")
+    return cost
+
+
 def to_its_end(
     process: subprocess.Popen[bytes], seconds: float, mode: str, meanwhile: Callable[[], None] = lambda: None
 ) -> Cost:
@@ -219,9 +239,11 @@ def crowded(crowd: str = "crowd") -> Label:
     return dataclasses.replace(by_name(JOB), companions=(crowd,))
 
 
-def compare(monitor: Monitor, other: Monitor, seconds: float, pairs: int, data: str | None) -> list[Pair]:
+def compare(
+    monitor: Monitor, other: Monitor, seconds: float, pairs: int, data: str | None, busy: bool = False
+) -> list[Pair]:
     """Lets two builds watch the same job in turn, with and without the screen. They alternate in going first."""
-    with Launched(crowded(), 4 * pairs * (seconds + 10) + 180, data) as job:
+    with Launched(busy_machine() if busy else crowded(), 4 * pairs * (seconds + 10) + 180, data) as job:
         job.wait_until_watchable()
         time.sleep(2.0)
         found = []
@@ -234,18 +256,23 @@ def compare(monitor: Monitor, other: Monitor, seconds: float, pairs: int, data: 
     return found
 
 
-def measure(monitor: Monitor, seconds: float, data: str | None) -> list[Cost]:
-    """Measures with and without the screen, and starts the screen three more times for its first frame."""
-    with Launched(crowded(), 2 * seconds + 180, data) as job:
+def busy_machine() -> Label:
+    """A job that leaves no CPU free, among idle processes and others that want every CPU."""
+    return dataclasses.replace(by_name(BUSY_JOB), companions=("crowd", "spinners"))
+
+
+def measure(monitor: Monitor, seconds: float, data: str | None, busy: bool = False) -> list[Cost]:
+    """Measures with and without the screen, and `diagnose`; starts the screen three more times for its first frame."""
+    with Launched(busy_machine() if busy else crowded(), 2 * seconds + 240, data) as job:
         job.wait_until_watchable()
         time.sleep(2.0)
-        costs = [headless(monitor, job, seconds), screen(monitor, job, seconds)]
+        costs = [headless(monitor, job, seconds), screen(monitor, job, seconds), diagnose(monitor, job)]
         frames = [costs[1].first_frame_ms] + [screen(monitor, job, 1.0).first_frame_ms for _ in range(3)]
         costs[1].first_frame_ms = median(frames)
     return costs
 
 
-def report(costs: list[Cost], as_markdown: bool = False) -> str:
+def report(costs: list[Cost], as_markdown: bool = False, busy: bool = False) -> str:
     columns = COMPARED[:-1]
     names = [name for name, _field, _form in columns]
     rows = [(cost.mode, *(show(getattr(cost, field), form) for _name, field, form in columns)) for cost in costs]
@@ -258,7 +285,10 @@ def report(costs: list[Cost], as_markdown: bool = False) -> str:
         f"CPU in percent of one core, py-spy included: the whole run, its first {YOUNG_UNTIL_S:g} s, from {STEADY_FROM_S:g} s on, and from"
         f" {SETTLED_FROM_S:g} s on (with --duration {SETTLED_FROM_S + SETTLED_LEAST_S + 10:g} or more)"
     )
-    lines.append("the job: one training loop, eight workers, three hundred other processes")
+    lines.append(f"`diagnose` watches {DIAGNOSE_S:g} s; says: the verdict's own figure, over its window")
+    others = "and others that want every CPU" if busy else "all idle"
+    workers = "workers that want every CPU" if busy else "eight light workers"
+    lines.append(f"the job: one training loop, {workers}; three hundred other processes, {others}")
     return "\n".join(lines)
 
 

@@ -73,7 +73,7 @@ fn the_loop(frame: &Frame, scene: &Scene<'_>) -> Tile {
     let theme = scene.theme;
     // The verdict's shares are of one rank; with several ranks, the chart and its title show the mean.
     let told = scene.verdict().filter(|_| frame.trainers.len() < 2).and_then(|verdict| verdict.shares);
-    let shares = told.or_else(|| timeline::loop_shares(frame));
+    let shares = told.or_else(|| frame.loop_shares());
     let ranks = if frame.trainers.len() > 1 { format!(" ×{}", frame.trainers.len()) } else { String::new() };
     let mut panel = Panel::new(format!("training loop{ranks}"), theme.strong());
     // What is blamed has a name of its own.
