@@ -105,6 +105,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("src/diagnosis/ceiling.rs", "device", "a word of the JSON"),
     ("src/diagnosis/chain/node.rs", "device|data worker|asked", "words of the JSON"),
     ("src/mcp/untrusted.rs", "data worker", "a word of the JSON"),
+    ("docs/measured.md", "main-thread", "the name of a program"),
     ("docs/threat-model.md", "as logrotate does", "the name of a test"),
 ];
 
