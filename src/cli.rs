@@ -2,7 +2,9 @@
 //!
 //! Long because it is mostly a list: every command with its own options.
 
+mod guesses;
 pub mod help;
+pub mod refused;
 
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
@@ -10,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValue, TypedValueParser};
-use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::{Settings, is_said, parse_pid, parse_window};
@@ -18,8 +19,7 @@ use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
 use crate::imports::ImportFormat;
-use crate::outputs::explanation::{TOPICS, unknown};
-use crate::text::{nearest, shell_word};
+use crate::outputs::explanation::TOPICS;
 
 /// See what holds a training job back: the data loader, storage, the CPUs or the GPU.
 /// trainmon watches a running job from the outside. The job needs no changes and no restart.
@@ -54,7 +54,7 @@ pub struct Cli {
 #[derive(Debug, Clone, Default, Args)]
 pub struct PidArgument {
     /// Process to watch, together with everything it starts.
-    #[arg(id = "target", value_name = "PID", value_parser = PidOrCommand, conflicts_with = "pid")]
+    #[arg(id = "target", value_name = "PID", value_parser = parse_pid, conflicts_with = "pid")]
     pid: Option<u32>,
 }
 
@@ -112,8 +112,8 @@ pub enum Command {
     Explain {
         /// A cause, a class, or class/cause where two classes share a name; `chain` explains the wait chain. Without it: a list
         /// of all causes.
-        #[arg(value_name = "CAUSE", value_parser = CauseName, hide_possible_values = true)]
-        cause: Option<String>,
+        #[arg(value_name = "CAUSE", value_parser = NameToExplain, hide_possible_values = true)]
+        cause: Vec<String>,
         /// Print the same as one JSON object.
         #[arg(long)]
         json: bool,
@@ -311,7 +311,7 @@ pub struct WatchArgs {
     /// One runs at a time, for a minute at most. Under sudo it runs as the user who called sudo.
     #[arg(long, value_name = "CMD", conflicts_with = "replay")]
     pub exec: Option<String>,
-    /// Tell when steps take this much longer than in the last hour of training.
+    /// Report when steps take this much longer than in the last hour of training.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, default_value = "20%")]
     pub slower: f64,
     /// Print the events of this recording instead, at once.
@@ -398,7 +398,7 @@ pub struct ImportArgs {
 pub struct ExportArgs {
     #[command(flatten)]
     target: PidArgument,
-    /// Address to listen at [default: 127.0.0.1:9845, if there is no --textfile].
+    /// Address to listen on [default: 127.0.0.1:9845, if there is no --textfile].
     ///
     /// Addresses that other machines can reach need --token-file, --tls-cert and --tls-key.
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
@@ -406,7 +406,7 @@ pub struct ExportArgs {
     /// Write the metrics to this file every 15 s, for the textfile collector of node_exporter: FILE.prom.
     #[arg(long, value_name = "FILE")]
     pub textfile: Option<PathBuf>,
-    /// Answer only to the bearer token in this file.
+    /// Require the bearer token in this file.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Use TLS with the certificate in this PEM file, and those of its authorities.
@@ -415,10 +415,10 @@ pub struct ExportArgs {
     /// The key of the certificate, a PEM file.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Let other machines in without a token or without TLS, where only trusted ones can reach the address.
+    /// Allow other machines without a token or TLS: safe only where no untrusted one can reach the address.
     #[arg(long)]
     pub insecure: bool,
-    /// What the runs on this machine are called, as label `training_job`.
+    /// Name of the runs on this machine, for the label `training_job`.
     ///
     /// Without it: TRAINMON_JOB in the job's environment, the name of the Slurm job, or torchrun's --rdzv-id.
     #[arg(long, value_name = "NAME")]
@@ -428,7 +428,7 @@ pub struct ExportArgs {
 /// `fleet`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct FleetArgs {
-    /// The Prometheus server, or another one with its API (Mimir, Thanos, VictoriaMetrics): the URL before /api/v1.
+    /// URL of the Prometheus server, or of one with its API (Mimir, Thanos, VictoriaMetrics), without /api/v1.
     #[arg(long, value_name = "URL")]
     pub prometheus: String,
     /// Show only the run of this name, or of this Slurm job.
@@ -437,7 +437,7 @@ pub struct FleetArgs {
     /// Time over which means are taken, 10s to 24h.
     #[arg(long, value_name = "TIME", value_parser = parse_window, default_value = "5m", allow_negative_numbers = true)]
     pub window: Duration,
-    /// Print the table once instead of showing it on the screen. So it is, too, if standard output is no terminal.
+    /// Print the table once instead of showing it on the screen; the default if standard output is not a terminal.
     #[arg(long)]
     pub once: bool,
     /// Print everything as one JSON object.
@@ -471,44 +471,15 @@ fn import_formats() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(ImportFormat::ALL.map(ImportFormat::word))
 }
 
-/// Takes a PID. Where it is no number a command was probably meant.
+/// Takes any words, because a name may be several; completions offer the names of causes, classes and topics.
 #[derive(Debug, Clone)]
-struct PidOrCommand;
+struct NameToExplain;
 
-impl TypedValueParser for PidOrCommand {
-    type Value = u32;
-
-    fn parse_ref(&self, command: &clap::Command, _: Option<&Arg>, value: &OsStr) -> Result<u32, clap::Error> {
-        let text = value.to_string_lossy();
-        let shown = crate::text::fit(&text, 40);
-        let refuse = |why| Err(clap::Error::raw(ErrorKind::InvalidValue, why).with_cmd(command));
-        match parse_pid(&text) {
-            Ok(pid) => Ok(pid),
-            Err(why) if text.parse::<i64>().is_ok() || !command.has_subcommands() => {
-                refuse(format!("`{shown}`: {why}"))
-            }
-            Err(_) => refuse(match nearest(&text, command.get_subcommands().map(clap::Command::get_name)) {
-                Some(name) => format!("no command is called `{shown}`: did you mean {name}?"),
-                None => format!(
-                    "`{shown}` is neither a command nor a PID; to start a program: trainmon run -- {}",
-                    shell_word(Path::new(&shown))
-                ),
-            }),
-        }
-    }
-}
-
-/// Takes what [`causes::named`] knows, and topics; completions offer the names.
-#[derive(Debug, Clone)]
-struct CauseName;
-
-impl TypedValueParser for CauseName {
+impl TypedValueParser for NameToExplain {
     type Value = String;
 
-    fn parse_ref(&self, command: &clap::Command, _: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
-        let text = value.to_string_lossy();
-        let Some(message) = unknown(&text) else { return Ok(text.into_owned()) };
-        Err(clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command))
+    fn parse_ref(&self, _: &clap::Command, _: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        Ok(value.to_string_lossy().into_owned())
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {

@@ -132,38 +132,6 @@ pub fn note(text: &str) {
     crate::streams::tell(&printable(&format!("trainmon: {text}")));
 }
 
-/// A usage error of the argument parser as one line, with the help to read; clap's own rendering takes five lines. `commands`
-/// are the names of all commands.
-pub fn usage_line(error: &clap::Error, arguments: &[OsString], commands: &[&str]) -> String {
-    let text = error.render().to_string();
-    let is_end = |line: &str| line.starts_with("Usage:") || line.starts_with("For more information");
-    // "to pass '--x' as a value, use '-- --x'" is seldom what was meant.
-    let is_wanted = |line: &&str| !line.is_empty() && !line.contains("as a value, use '--");
-    let lines = text.lines().map(str::trim).take_while(|line| !is_end(line)).filter(is_wanted);
-    let parts: Vec<&str> = lines.map(|line| line.trim_start_matches("error: ")).collect();
-    let mut line = parts.join(" ");
-    for (theirs, ours) in [
-        (" found", ""),
-        ("the following required arguments were not provided:", "missing"),
-        (" tip: a similar argument exists:", "; did you mean"),
-        (" tip: a similar value exists:", "; did you mean"),
-        (" tip: some similar values exist:", "; did you mean one of"),
-    ] {
-        line = line.replace(theirs, ours);
-    }
-    let mark = if line.contains("did you mean") && !line.ends_with('?') { "?" } else { "" };
-    printable(&format!("trainmon: {line}{mark} ({})", see_help(arguments, commands)))
-}
-
-/// Which help to read: that of the command, where one was named.
-fn see_help(arguments: &[OsString], commands: &[&str]) -> String {
-    let mut words = arguments.iter().skip(1).take_while(|word| *word != "--").filter_map(|word| word.to_str());
-    match words.find(|word| commands.contains(word)) {
-        Some(command) => format!("see trainmon {command} --help"),
-        None => "see trainmon --help".to_owned(),
-    }
-}
-
 /// The usage error for an option that is far longer than any of ours. The argument parser compares it with all others, to
 /// suggest one, which takes seconds for the longest that the kernel passes on (128 KiB).
 pub fn overlong_option(arguments: &[OsString]) -> Option<String> {

@@ -32,9 +32,13 @@ pub mod tui;
 pub mod watch;
 pub mod zone;
 
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
 use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
 
+use cli::refused::{CallOutcome, is_program, refused};
 use cli::{Cli, Command};
 use errors::ExitCode;
 
@@ -56,21 +60,38 @@ pub fn run() -> ExitCode {
         streams::tell(&line);
         return ExitCode::USAGE;
     }
-    let mut command = cli::help::command();
-    let parsed = command.try_get_matches_from_mut(&arguments);
-    let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
+    let (cli, matches) = match parsed(&arguments) {
         Ok(parsed) => parsed,
-        Err(error) if error.use_stderr() => {
-            let commands: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-            streams::tell(&errors::usage_line(&error, &arguments, &commands));
-            return ExitCode::USAGE;
-        }
-        // --help and --version; a closed pipe is success.
-        Err(text) => return text.print().map_or_else(|error| errors::report(&error.into()), |()| ExitCode::DONE),
+        Err(code) => return code,
     };
     match dispatch(&cli, &matches) {
         Ok(code) => code,
         Err(error) => errors::report(&error),
+    }
+}
+
+/// The call, or the one that was meant. Without one: the exit code, once there is nothing more to say.
+fn parsed(arguments: &[OsString]) -> Result<(Cli, ArgMatches), ExitCode> {
+    let parsed = cli::help::command().try_get_matches_from(arguments);
+    let error = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
+        Ok(parsed) => return Ok(parsed),
+        Err(error) => error,
+    };
+    match refused(&error, arguments, is_program) {
+        CallOutcome::Meant { arguments, note } => {
+            if let (Some(note), true) = (note, std::io::stdout().is_terminal()) {
+                errors::note(&note);
+            }
+            self::parsed(&arguments)
+        }
+        // --help and --version; a closed pipe is success.
+        CallOutcome::Line(_) if !error.use_stderr() => {
+            Err(error.print().map_or_else(|error| errors::report(&error.into()), |()| ExitCode::DONE))
+        }
+        CallOutcome::Line(line) => {
+            streams::tell(&line);
+            Err(ExitCode::USAGE)
+        }
     }
 }
 
@@ -103,7 +124,7 @@ fn dispatch(cli: &Cli, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         Some(Command::Trace(arguments)) => commands::trace::run(&settings, arguments),
         Some(Command::Demo { bottleneck, workers }) => commands::demo::run(&settings, *bottleneck, *workers),
         Some(Command::Doctor { json, .. }) => commands::doctor::run(&settings, *json),
-        Some(Command::Explain { cause, json }) => commands::explain::run(cause.as_deref(), *json),
+        Some(Command::Explain { cause, json }) => commands::explain::run(&cause.join(" "), *json),
         Some(Command::Mcp) => commands::mcp::run(&settings),
         Some(Command::Completions { shell }) => commands::shell::completions(*shell),
         Some(Command::Help { page }) => commands::shell::help(page.as_deref()),

@@ -107,7 +107,7 @@ fn each_bottleneck_is_named() {
         ("gpu", "gpu/compute-bound"),
         ("healthy", "balanced/"),
     ] {
-        let honest = format!("trainmon: asked for {bottleneck}, but other processes take ");
+        let honest = format!("trainmon: the demo was to show {bottleneck}, but other processes take ");
         let mut seen: Vec<(String, String)> = Vec::new();
         while !seen.iter().any(|(verdict, said)| verdict == named || said.starts_with(&honest)) {
             assert!(seen.len() < 3, "{bottleneck}: {seen:?}");

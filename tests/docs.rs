@@ -1,12 +1,20 @@
 //! README.md and docs/ say what the program says: keys, causes, commands, columns and the keys of the JSON come from the
 //! same tables. Links and names of files lead somewhere.
 //!
-//! `UPDATE_DOCS=1 cargo test --test docs` rewrites the tables that differ.
+//! `UPDATE_DOCS=1 cargo test --test docs` rewrites the tables and the shown outputs that differ.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
+#[path = "support/looped.rs"]
+mod looped;
+#[path = "docs/outputs.rs"]
+mod outputs;
+#[path = "support/prometheus.rs"]
+mod prometheus;
+
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use clap::CommandFactory;
 use trainmon::cli::Cli;
@@ -70,20 +78,35 @@ fn anchors(text: &str) -> Vec<String> {
     headings.map(anchor).collect()
 }
 
-/// Fails where a page does not have this text between two others. With `UPDATE_DOCS=1` in the environment it is written there
-/// instead.
-fn assert_made(page: &str, before: &str, made: &str, after: &str) {
+/// Held while a page is read, changed and written: several tests change the same page.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// Fails where a page differs from what is made for it. With `UPDATE_DOCS=1` in the environment it is written instead.
+fn assert_page(page: &str, made: impl Fn(&str) -> String) {
+    let _held = WRITING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let text = read(page);
-    let (head, rest) = text.split_once(before).expect(before);
-    let (there, tail) = rest.split_once(after).expect(after);
-    if there != made && std::env::var_os("UPDATE_DOCS").is_some() {
-        // At once: other tests read it.
-        let new = Path::new(env!("CARGO_TARGET_TMPDIR")).join(page.replace('/', "-"));
-        fs::write(&new, [head, before, made, after, tail].concat()).unwrap();
-        fs::rename(new, root().join(page)).unwrap();
-    } else {
-        assert!(there == made, "UPDATE_DOCS=1 cargo test --test docs writes this into {page}:\n{made}");
+    let wanted = made(&text);
+    if text == wanted {
+        return;
     }
+    let differs = wanted.lines().find(|line| !text.lines().any(|there| there == *line)).unwrap_or_default();
+    assert!(
+        std::env::var_os("UPDATE_DOCS").is_some(),
+        "UPDATE_DOCS=1 cargo test --test docs writes this into {page}:\n{differs}"
+    );
+    // At once: other tests read it.
+    let new = Path::new(env!("CARGO_TARGET_TMPDIR")).join(page.replace('/', "-"));
+    fs::write(&new, wanted).unwrap();
+    fs::rename(new, root().join(page)).unwrap();
+}
+
+/// Holds the text of a page between two others to this.
+fn assert_made(page: &str, before: &str, made: &str, after: &str) {
+    assert_page(page, |text| {
+        let (head, rest) = text.split_once(before).expect(before);
+        let (_, tail) = rest.split_once(after).expect(after);
+        [head, before, made, after, tail].concat()
+    });
 }
 
 #[test]
@@ -112,19 +135,15 @@ fn every_page_of_the_screen_is_listed() {
     assert_made("docs/screen.md", "| page | what it shows |\n|---|---|\n", &rows, "\n## Charts\n");
 }
 
-/// Holds the first table below a heading of a page to these rows, or writes them there where `UPDATE_DOCS` is set.
+/// Holds the first table below a heading of a page to these rows.
 fn check_table(page: &str, heading: &str, rows: &[String]) {
-    let text = read(page);
-    let (before, below) = text.split_once(&format!("\n{heading}\n")).expect(heading);
-    let (prose, table) = below.split_at(below.find("\n|").expect("a table") + 1);
-    let end = table.find("\n\n").map_or(table.len(), |end| end + 1);
-    let (found, after) = table.split_at(end);
-    let wanted = rows.join("\n") + "\n";
-    if found == wanted {
-        return;
-    }
-    assert!(std::env::var_os("UPDATE_DOCS").is_some(), "{page}, {heading}: UPDATE_DOCS=1 writes\n{wanted}");
-    fs::write(root().join(page), format!("{before}\n{heading}\n{prose}{wanted}{after}")).unwrap();
+    assert_page(page, |text| {
+        let (before, below) = text.split_once(&format!("\n{heading}\n")).expect(heading);
+        let (prose, table) = below.split_at(below.find("\n|").expect("a table") + 1);
+        let end = table.find("\n\n").map_or(table.len(), |end| end + 1);
+        let after = table.get(end..).unwrap_or_default();
+        format!("{before}\n{heading}\n{prose}{}\n{after}", rows.join("\n"))
+    });
 }
 
 #[test]
@@ -259,7 +278,7 @@ fn every_tool_for_agents_is_listed() {
 
 #[test]
 fn every_event_and_every_variable_of_a_command_is_listed() {
-    let mut rows = vec!["| event | what it means | told after |".to_owned(), "|---|---|---|".to_owned()];
+    let mut rows = vec!["| event | what it means | reported after |".to_owned(), "|---|---|---|".to_owned()];
     rows.extend(EventKind::ALL.map(|kind| {
         let (what, soon) = kind.meaning();
         format!("| `{}` | {what} | {soon} |", kind.word())

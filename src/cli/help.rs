@@ -144,6 +144,7 @@ pub const HELP: &[CommandHelp] = &[
         examples: &[
             ("explain", "list all causes"),
             ("explain too-few-workers", "one cause: meaning, rule, fix"),
+            ("explain starvation", "the same for a name that others use"),
             ("explain chain", "how to read the wait chain"),
         ],
     },
@@ -194,7 +195,9 @@ pub fn command() -> Command {
     let mut command = Cli::command();
     // Hands the common options down to every command: only then can they be hidden there.
     command.build();
-    let command = command.mut_args(one_page).override_usage("trainmon [PID] [OPTIONS]\n       trainmon COMMAND …");
+    let command = command
+        .mut_args(one_page)
+        .override_usage("trainmon [PID] [OPTIONS]\n       trainmon COMMAND …\n       trainmon [run --] PROGRAM …");
     let command = HELP.iter().filter(|help| !help.name.is_empty()).fold(command, |command, help| {
         command.mut_subcommand(help.name, |sub| {
             let is_common = |arg: &Arg| arg.is_global_set() && !help.common.contains(&arg.get_id().as_str());

@@ -66,8 +66,9 @@ fn other_than_asked(bottleneck: DemoBottleneck, workers: Option<u8>, last: &Last
     let asked = asked.get_name();
     let busiest = verdict.culprits.first().filter(|_| noisy).map(|culprit| format!(". The busiest: {culprit}"));
     let busiest = busiest.unwrap_or_default();
-    (others >= NOTABLE_CPUS)
-        .then(|| format!("asked for {asked}, but other processes take {others:.1} of {cpus} CPUs{busiest}"))
+    (others >= NOTABLE_CPUS).then(|| {
+        format!("the demo was to show {asked}, but other processes take {others:.1} of {cpus} CPUs{busiest}")
+    })
 }
 
 /// The verdict that the bottleneck should get.

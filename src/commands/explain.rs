@@ -4,13 +4,17 @@
 use serde_json::Value;
 
 use crate::diagnosis::causes::{self, CauseSpec};
-use crate::errors::ExitCode;
+use crate::errors::{ExitCode, Failure};
 use crate::outputs::explanation;
 
-/// Prints the list of classes and causes, those of one class, or everything about one cause or topic. A name that does not
-/// exist was refused by the command line.
-pub fn run(cause: Option<&str>, as_json: bool) -> anyhow::Result<ExitCode> {
-    let (text, json) = explained(cause);
+/// Prints the list of classes and causes, those of one class, or everything about one cause or topic. Without a name it is the
+/// whole list.
+pub fn run(name: &str, as_json: bool) -> anyhow::Result<ExitCode> {
+    let name = Some(name).filter(|name| !name.is_empty());
+    if let Some(unknown) = name.and_then(explanation::unknown) {
+        return Err(Failure::usage(unknown).into());
+    }
+    let (text, json) = explained(name);
     if as_json { super::print_json(&json) } else { super::print(text) }
 }
 

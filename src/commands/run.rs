@@ -147,7 +147,10 @@ fn wait_until_it_is_the_program(pid: u32) {
 }
 
 fn cannot_start(program: &OsString, why: std::io::Error) -> anyhow::Error {
-    anyhow::Error::new(why).context(format!("cannot start {}", secrets::line(&program.to_string_lossy())))
+    let name = program.to_string_lossy();
+    let script =
+        if name.ends_with(".py") { format!(" (a script: trainmon run -- python {name})") } else { String::new() };
+    anyhow::Error::new(why).context(secrets::line(&format!("cannot start {name}{script}")).into_owned())
 }
 
 /// The program's exit code; 128 + N for one that signal N has ended, as a shell gives it.

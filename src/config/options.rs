@@ -38,7 +38,7 @@ pub struct Settings {
     #[serde(rename = "gpu")]
     pub gpus: Option<Vec<GpuChoice>>,
 
-    /// What an hour of one GPU costs: 1.21 or $1.21. Reports and the screen's history then say what waiting costs.
+    /// Price of a GPU hour, 1.21 or $1.21: reports and the History page then show what waiting costs.
     #[arg(long, value_name = "$1.21", value_parser = str::parse::<Price>, help_heading = "Target")]
     pub price: Option<Price>,
 
@@ -80,7 +80,7 @@ pub struct Settings {
     /// Never send signals or change nice values; wins over --signals.
     #[arg(long, help_heading = "Screen")]
     pub readonly: bool,
-    /// Allow signals and nice values on the Processes page, after a question.
+    /// Allow signals and nice values on the Processes page; it asks first.
     #[arg(long, help_heading = "Screen")]
     pub signals: bool,
     /// How far back the screen can go: 1m to 24h, and 24 MiB per job.
@@ -88,7 +88,7 @@ pub struct Settings {
         allow_negative_numbers = true, help_heading = "Screen")]
     #[serde(deserialize_with = "values::history", serialize_with = "values::write_time")]
     pub history: Duration,
-    /// Neither restore the layout of the last session nor save this one.
+    /// Do not restore the layout of the last session, and do not save this one.
     ///
     /// The layout is theme, low bandwidth, mouse, time scale and process table, in $XDG_STATE_HOME/trainmon/layout.toml.
     /// The configuration file and the command line win over it.

@@ -70,7 +70,7 @@ pub fn parse_pid(text: &str) -> Result<u32, String> {
     match text.trim().parse::<i64>().map(u32::try_from) {
         Ok(Ok(pid @ 1..=PID_MAX)) => Ok(pid),
         Ok(_) => Err(format!("PIDs go from 1 to {PID_MAX}")),
-        Err(_) => Err("a PID is a number; ps and nvidia-smi show it".to_owned()),
+        Err(_) => Err("a PID is a number; trainmon alone lists the training processes".to_owned()),
     }
 }
 

@@ -24,7 +24,7 @@ thresholds! {
 named_enum! {
     /// The resource that is full first.
     pub enum Limit {
-        /// The loop's own thread.
+        /// The loop's thread.
         Loop = "loop",
         /// The GPU.
         Device = "device",

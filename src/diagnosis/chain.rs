@@ -53,7 +53,7 @@ pub(super) fn nodes(window: &Features) -> Vec<ChainNode> {
 }
 
 impl ChainTree<'_> {
-    /// A node of the loop's own thread.
+    /// A node of the loop's thread.
     fn of_loop(&self, state: NodeState) -> ChainNode {
         let (pid, tid) = (Some(self.chain.process.pid), Some(self.chain.tid));
         ChainNode { kind: NodeKind::Thread, pid, tid, name: NodeName::Loop, state, ..ChainNode::default() }

@@ -163,7 +163,7 @@ impl fmt::Display for Culprit {
     }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }

@@ -60,7 +60,7 @@ pub struct Stages {
     pub transform: f64,
     /// Collating them into batches.
     pub collate: f64,
-    /// Handing batches over to the loop.
+    /// Moving batches to the loop.
     pub hand_over: f64,
 }
 

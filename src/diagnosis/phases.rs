@@ -77,7 +77,7 @@ fn without_loop(window: &Features) -> Option<Judgement> {
     }
 }
 
-const NO_TRAINING: &str = "this does not look like training: no machine-learning library, no workers, no GPU in use";
+const NO_TRAINING: &str = "this does not look like training (no machine-learning library, no workers, no GPU in use)";
 const ONLY_CHILDREN: &str = "this does not look like training: child processes do most of the computing, and there is no \
                              machine-learning library and no GPU in use";
 

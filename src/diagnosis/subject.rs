@@ -46,6 +46,23 @@ named_enum! {
 }
 
 impl Subject {
+    /// What it is, for a person.
+    fn title(self) -> &'static str {
+        match self {
+            Self::Cgroup => "control group",
+            Self::Connections => "pipes and sockets",
+            Self::Descriptors => "files kept open",
+            Self::Fd => "open files of the job",
+            Self::Io => "reads and writes of the job",
+            Self::Nvml => "GPU",
+            Self::Stacks => "Python stacks",
+            Self::Syscall => "system calls",
+            Self::Waits => "waits",
+            Self::Wchan => "kernel waits",
+            named => named.word(),
+        }
+    }
+
     /// The subject for a source, if verdicts name it.
     pub fn from_source(source: SourceId) -> Option<Self> {
         source.seen_as().and_then(Self::named)
@@ -68,7 +85,25 @@ impl From<Subject> for Missing {
     }
 }
 
-/// The words of the JSON and the screen, safe to print.
+impl Missing {
+    /// What it is, for a person. Safe to print.
+    pub fn title(&self) -> String {
+        let title = match self {
+            Self::Subject(subject) => subject.title(),
+            Self::Device(device) => {
+                let index: String = device.chars().filter(char::is_ascii_digit).collect();
+                return if device.ends_with("_load") {
+                    format!("use of GPU {index}")
+                } else {
+                    format!("GPU {index}")
+                };
+            }
+        };
+        title.to_owned()
+    }
+}
+
+/// The words of the JSON, safe to print.
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

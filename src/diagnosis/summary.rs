@@ -180,7 +180,7 @@ fn elsewhere(spec: Option<&CauseSpec>, window: &Features) -> Option<String> {
     Some(format!("The loop {}.", in_words(window, &wait, share)?))
 }
 
-/// Whether the loop's own thread makes the batches while a GPU waits for it: it works then, rather than waits.
+/// Whether the loop's thread makes the batches while a GPU waits for it: it works then, rather than waits.
 fn makes_batches(judgement: &Judgement, spec: Option<&CauseSpec>, window: &Features) -> bool {
     let by_loop = spec.is_some_and(|spec| spec.place == CulpritPlace::Loop);
     let share = window.main.as_ref().map_or(0.0, |main| main.shares.input_wait);

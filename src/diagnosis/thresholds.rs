@@ -121,18 +121,18 @@ thresholds! {
     EVEN_CHANCE = 0.50, "confidence", "two causes are equally likely";
     PERHAPS = 0.30, "confidence", "worth mentioning, but not the first thing to act on";
     /// Lost input wait from which on the loader is examined.
-    LOST_WAIT = 0.10, "share", "a tenth of the loop is the least worth fixing; labeled workloads separate at 0.02 and 0.3";
-    CLEARLY_LOST = 0.30, "share", "the upper end of the gap between labeled workloads";
+    LOST_WAIT = 0.10, "share", "a tenth of the loop is the least worth fixing; test programs lose less than 2% or more than 30% to waits for data";
+    CLEARLY_LOST = 0.30, "share", "test programs in which this costs time lose at least as much";
     CERTAIN = 0.99, "confidence", "there may always be more than what could be seen";
-    LARGER_HALF = 0.50, "share", "the larger half names the cause";
+    LARGER_HALF = 0.50, "share", "what takes more than half of the loss is the cause";
     HARDLY = 0.05, "share", "within the sampling error of a window";
     /// GPU idle time below which nothing on the host can gain much.
-    DEVICE_IDLE = 0.15, "share", "1 / (1 - 0.15) = 1.18x is the most that the host could gain";
-    DEVICE_BUSY = 0.85, "share", "the complement of device_idle";
+    DEVICE_IDLE = 0.15, "share", "a GPU that is idle for less leaves at most 1.18× to gain on the host";
+    DEVICE_BUSY = 0.85, "share", "a GPU that is busy for more leaves at most 1.18× to gain";
     ALWAYS_BUSY = 0.95, "share", "the rest is the gap between two steps";
     /// GPU idle time from which on the host is examined; between this and device_idle the loop is balanced.
-    DRY = 0.22, "share", "1 / (1 - 0.22) = 1.28x at most, shared by several causes; labeled host-bound workloads idle 0.4 and more";
-    SHARED_GPU = 0.15, "share", "the same as device_idle: what freeing the GPU could gain";
+    DRY = 0.22, "share", "a gain of 1.28× at most, shared by several causes; the GPU of host-bound test programs is idle for 40% or more";
+    SHARED_GPU = 0.15, "share", "freeing the GPU of less gains at most 1.18×";
     DEVICE_UNUSED = 0.01, "share", "NVML counts in whole percent";
     /// Use of the link to a GPU at which it is full except for gaps.
     PCIE_BUSY = 0.60, "share", "the protocol leaves 80 to 90% of the raw rate; 60% sustained is a saturated link with gaps";
@@ -142,22 +142,22 @@ thresholds! {
     SM_ACTIVE = 0.50, "share", "half of the multiprocessors have no warp";
     /// The loop waits for the GPU again and again, and the GPU also runs dry.
     SYNC = 0.20, "share", "a fifth of the loop in waits for a GPU that is otherwise idle";
-    HOST_WORK = 0.40, "share", "labeled host-bound workloads work at least 0.5, those with waits for the GPU less than 0.3";
+    HOST_WORK = 0.40, "share", "the loop of host-bound test programs works at least 50%, of those that wait for the GPU less than 30%";
     /// CPU share at which a thread is called busy.
     BUSY = 0.60, "share", "more busy than not, with room for measurement error";
-    CORES_FULL = 0.92, "share", "the rest is context switches and the kernel's own work";
+    CORES_FULL = 0.92, "share", "from here on the CPUs are full: the rest is context switches and the kernel's own work";
     /// Share of runnable time spent queueing.
-    RUN_DELAY = 0.25, "share", "the same work takes a third longer";
+    RUN_DELAY = 0.25, "share", "a thread that queues for this long takes a third longer for its work";
     /// Share of the loop's runnable time spent queueing.
-    MAIN_RUN_DELAY = 0.15, "share", "the loop itself is slowed by 1.18x";
+    MAIN_RUN_DELAY = 0.15, "share", "queueing makes the loop itself 1.18× slower";
     CGROUP_THROTTLED = 0.15, "share of periods", "kernel Documentation/scheduler/sched-bwc.rst; occasional throttling of a burst stays below this";
     NEIGHBOUR = 0.25, "share of allowed CPUs", "a quarter of the CPUs is more than system services use";
     OVERSUBSCRIBED = 2.0, "threads per CPU", "twice as many runnable threads as CPUs: each waits as long as it runs";
-    WORKERS_IO = 0.50, "share of active time", "the larger half names the resource";
+    WORKERS_IO = 0.50, "share of active time", "what takes more than half of their work is the limit";
     /// Part of the workers' active time in one stage (decode, transform) from which that stage is the cause.
     STAGE = 0.60, "share of active time", "clearly the larger part: without this stage, a worker is at least 2.5 times as fast";
     /// Part of the workers' time without work at which the set as a whole is not the limit.
-    WORKERS_IDLE = 0.40, "share", "workers that are idle while the loop waits for a batch: order or hand-over is slow, not the work";
+    WORKERS_IDLE = 0.40, "share", "workers that are idle while the loop waits: their order, or moving batches to the loop, is slow, not their work";
     STRAGGLER = 0.25, "share", "equal ranks wait equally; a quarter of the time is a rank that is a third slower than the rest";
     /// Part of the possible gain that more workers must give for their number to be the cause.
     WORKERS_HELP = 0.60, "share of the gain", "otherwise the work itself must get cheaper";

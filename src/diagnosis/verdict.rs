@@ -164,12 +164,21 @@ pub enum StepSource {
 }
 
 impl StepSource {
-    /// The words of the JSON and of a sentence.
+    /// The words of the JSON.
     pub fn as_str(&self) -> &str {
         match self {
             Self::FeederWrites => "feeder-writes",
             Self::Profile => "profile",
             Self::Variable(variable) => variable,
+        }
+    }
+
+    /// How the steps are counted, after "8 counted".
+    pub fn how(&self) -> String {
+        match self {
+            Self::FeederWrites => " (one for each batch)".to_owned(),
+            Self::Profile => " in the imported trace".to_owned(),
+            Self::Variable(variable) => format!(" by {variable}"),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::rates::Frame;
 use crate::rates::time_split::LoopActivity;
 
 /// Stages of a worker, and its states.
-const STAGES: [&str; 6] = ["load", "decode", "transform", "collate", "hand-over", "idle"];
+const STAGES: [&str; 6] = ["load", "decode", "transform", "collate", "send", "idle"];
 const STATES: [&str; 4] = ["busy", "io", "queueing", "idle"];
 
 /// Its place in the sort order: idle workers come after busy ones.

@@ -87,7 +87,6 @@ pub(super) fn described(node: &ChainNode) -> String {
         Some(WaitEdge::Reads) => format!("reads from {who}"),
         Some(WaitEdge::Writes) => format!("writes to {who}"),
         Some(WaitEdge::Network) => format!("asks {who} over the network"),
-        Some(WaitEdge::Thread) => format!("own {who}"),
         Some(WaitEdge::InterpreterLock) => format!("interpreter lock, held by {who}"),
         Some(WaitEdge::SharedMemory) => format!("shares memory with {who}"),
         Some(WaitEdge::Child) if node.pid.is_none() => format!("waits for its {who} to end"),

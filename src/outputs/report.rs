@@ -220,12 +220,8 @@ fn gpu_idle(idle: Option<GpuIdle>) -> Section {
 fn steps(steps: &Steps) -> String {
     let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
     let slow = finite(steps.p95_ms).map(|ms| format!(" (95% within {})", step_time(ms))).unwrap_or_default();
-    let by = steps.source.as_ref().map(|source| match source {
-        StepSource::FeederWrites => " by the loop's requests for batches".to_owned(),
-        StepSource::Profile => " in the imported trace".to_owned(),
-        StepSource::Variable(variable) => format!(" by {variable}"),
-    });
-    let counted = steps.count.map(|count| format!("{count} counted{}", by.unwrap_or_default()));
+    let how = steps.source.as_ref().map(StepSource::how).unwrap_or_default();
+    let counted = steps.count.map(|count| format!("{count} counted{how}"));
     let known = [
         finite(steps.per_s).map(|rate| format!("{} a second", precise(rate))),
         finite(steps.p50_ms).map(|ms| format!("median {}{slow}", step_time(ms))),
@@ -310,7 +306,7 @@ fn stages(workers: &[WorkerVerdict]) -> Section {
         let shares = [load, decode, transform, collate, hand_over].map(whole);
         Some([vec![worker.pid.to_string()], shares.to_vec()].concat())
     });
-    let mut columns = ["load", "decode", "transform", "collate", "hand over"].map(Column::right).to_vec();
+    let mut columns = ["load", "decode", "transform", "collate", "send"].map(Column::right).to_vec();
     columns.insert(0, Column::left("PID"));
     Section::detail("What the workers do", SectionBody::Table(columns, rows.take(WORKERS_LISTED).collect()))
 }
@@ -365,9 +361,8 @@ fn unavailable(verdict: &Verdict) -> Section {
     let is_said =
         |missed: &Unavailable| missed.what == Subject::Verdict.into() && verdict.summary.contains(&missed.why);
     let unsaid = verdict.not_seen.iter().filter(|missed| !is_said(missed));
-    let points: Vec<_> = unsaid
-        .map(|Unavailable { what, why, fix }| Point { fix: fix.clone(), ..point(what.to_string(), why) })
-        .collect();
+    let points: Vec<_> =
+        unsaid.map(|Unavailable { what, why, fix }| Point { fix: fix.clone(), ..point(what.title(), why) }).collect();
     let fixable = points.iter().any(|point| point.fix.is_some());
     let title = if fixable { "Not available, and how to fix it" } else { "Not available" };
     Section::new(title, SectionBody::Points(points))

@@ -54,7 +54,7 @@ impl WaitContext {
 /// something else explains the futex. `backward()` does: the caller sleeps in a futex while an autograd thread works,
 /// so a running compute thread means own work. And if every worker has nothing to do while the GPU is busy, the wait is
 /// for the GPU. If the pin-memory thread runs, copies or is in a driver call, it is processing the batch: waiting for
-/// data (hand-over). If it is in a futex, it waits itself (mostly for the interpreter lock), and the rules for blocked
+/// data (moving a batch). If it is in a futex, it waits itself (mostly for the interpreter lock), and the rules for blocked
 /// threads apply.
 ///
 /// *Poll with workers.* If system calls cannot be read, a poll is attributed to the loader. If they can, torch's own

@@ -63,7 +63,7 @@ macro_rules! loop_activities {
 }
 
 loop_activities! {
-    /// Waiting for a batch, or loading it in the loop's own thread.
+    /// Waiting for a batch, or loading it in the loop's thread.
     InputWait input_wait "waiting for data" "data" "waits for data"
     /// Waiting for the GPU.
     DeviceSync device_sync "waiting for the GPU" "GPU wait" "waits for the GPU"

@@ -47,6 +47,8 @@ const NAME_ANOTHER: &str = "name the driver's libnvidia-ml.so.1 with --nvml-lib,
 const STATIC: bool = cfg!(all(target_env = "musl", target_feature = "crt-static"));
 /// Files that exist where an NVIDIA driver is installed: the driver's README, "Device files"; the second one under WSL.
 const DRIVER_FILES: [&str; 2] = ["dev/nvidiactl", "dev/dxg"];
+/// Where there is one of these, there is or may be a GPU of NVIDIA's that is not on PCI: WSL's, Jetson's.
+const OTHER_GPU_FILES: [&str; 4] = ["dev/nvidiactl", "dev/dxg", "dev/nvhost-gpu", "dev/nvgpu"];
 /// Most GPUs read; the largest machines hold 16.
 const MOST_DEVICES: u32 = 64;
 /// How often slow readings, facts still missing, and lists of processes are read, nanoseconds.
@@ -123,9 +125,31 @@ impl GpuReader for NvmlReader {
     }
 }
 
+/// Whether nothing on this machine is a GPU of NVIDIA's: neither on PCI, nor what WSL and Jetson have instead. A container sees
+/// the PCI bus of its host.
+fn has_no_gpu(root: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(root.join("sys/bus/pci/devices")) else { return false };
+    let vendor =
+        |device: std::fs::DirEntry| std::fs::read_to_string(device.path().join("vendor")).unwrap_or_default();
+    let is_theirs = entries.flatten().map(vendor).any(|vendor| vendor.trim() == "0x10de");
+    !is_theirs && !OTHER_GPU_FILES.iter().any(|file| root.join(file).exists())
+}
+
+/// Where there is no library. Without a GPU there is nothing to fix.
+fn without_library(root: &Path) -> SourceStatus {
+    if has_no_gpu(root) {
+        return SourceStatus::new(SourceState::Absent, "this machine has no NVIDIA GPU");
+    }
+    SourceStatus::new(SourceState::Absent, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine")
+        .fixed_by("in a container, start it with --gpus all; elsewhere, name the library with --nvml-lib PATH")
+}
+
 /// Why a static build reads no GPU. If there is a driver this does not mean "no GPU", which a verdict would build on.
 fn cannot_load(root: &Path, library: Option<&Path>) -> SourceStatus {
     if library.is_none() && !DRIVER_FILES.iter().any(|file| root.join(file).exists()) {
+        if has_no_gpu(root) {
+            return without_library(root);
+        }
         return SourceStatus::new(SourceState::Absent, "no NVIDIA driver (/dev/nvidiactl) on this machine")
             .fixed_by("in a container, start it with --gpus all");
     }
@@ -160,8 +184,7 @@ fn load(path: Option<&Path>) -> Result<Library, SourceStatus> {
             Err(Trouble::Refused(error)) => return Err(explain("cannot start NVML", &error)),
         }
     }
-    Err(SourceStatus::new(SourceState::Absent, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine")
-        .fixed_by("in a container, start it with --gpus all; elsewhere, name the library with --nvml-lib PATH"))
+    Err(without_library(Path::new("/")))
 }
 
 /// Why a library is not used.
@@ -250,6 +273,25 @@ fn explain(what: &str, error: &NvmlError) -> SourceStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_without_a_gpu_has_nothing_to_fix() {
+        let root = tempfile::tempdir().unwrap();
+        let device = root.path().join("sys/bus/pci/devices/0000:00:02.0");
+        // Nothing is known of its devices.
+        assert!(without_library(root.path()).fix.is_some());
+        std::fs::create_dir_all(&device).unwrap();
+        std::fs::write(device.join("vendor"), "0x1af4\n").unwrap();
+        let status = without_library(root.path());
+        assert_eq!(status.reason.as_deref(), Some("this machine has no NVIDIA GPU"));
+        assert_eq!((status.state, status.fix), (SourceState::Absent, None));
+        std::fs::create_dir(root.path().join("dev")).unwrap();
+        std::fs::write(root.path().join("dev/nvhost-gpu"), "").unwrap();
+        assert!(without_library(root.path()).fix.is_some());
+        std::fs::remove_file(root.path().join("dev/nvhost-gpu")).unwrap();
+        std::fs::write(device.join("vendor"), "0x10de\n").unwrap();
+        assert!(without_library(root.path()).fix.is_some());
+    }
 
     #[test]
     fn a_static_program_never_takes_a_driver_for_none() {

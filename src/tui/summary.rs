@@ -124,7 +124,7 @@ mod tests {
         let lines: Vec<String> = lines(&run, &TimeZone::UTC, None).into_iter().map(|(_, text)| text).collect();
         assert_eq!(lines[0], "Watched for 2m20s: 100 steps in 1m40s of training, 1 per second");
         assert_eq!(lines[1], "Time by verdict: GPU 39%, data loader 32%, not training 29%");
-        assert_eq!(lines[2], "Longest verdict: GPU · busy computing, healthy for 55 s, from 00:00:30");
+        assert_eq!(lines[2], "Longest verdict: GPU · kept busy by the job for 55 s, from 00:00:30");
         assert_eq!(lines[3], "Most costly: data loader · too few workers, 45 s in total");
         assert_eq!(lines[4], "Training loop: waiting for data 60%, waiting for the GPU 10%, own work 30%");
         assert_eq!(lines[5], "▶ Use a larger batch: up to 1.7× faster");

@@ -36,7 +36,7 @@ impl EventKind {
         match self {
             Self::Attached => ("Watching begins.", "at once"),
             Self::Bottleneck => (
-                "Another class or cause holds the job back, or nothing does any more. The first one is told, too.",
+                "Another class or cause holds the job back, or nothing does any more. The first one is reported, too.",
                 "20 s after the verdict changed; 3 min for saving state",
             ),
             Self::Hung => (
@@ -55,7 +55,7 @@ impl EventKind {
                 "3 min of even growth; 30 s if it will be full within 5 min",
             ),
             Self::Deadline => (
-                "At its pace the run will not be done before its time limit (Slurm's `SLURM_JOB_END_TIME`). How far it has come is told by \
+                "At its pace the run will not be done before its time limit (Slurm's `SLURM_JOB_END_TIME`). Its progress is read from \
                  tqdm's bar in the file that its output goes to, or by `max_steps` and the like beside the loop's counter; and when it \
                  can be done in time again.",
                 "30 s after its progress is known",

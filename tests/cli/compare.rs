@@ -380,5 +380,5 @@ fn what_cannot_be_compared_is_said() {
     refused(trainmon(&["compare", &short, "/nonexistent.tmz"]), 1, &["/nonexistent.tmz", "no such file"]);
     refused(trainmon(&["compare", &short, &short, "-o", "change.pdf"]), 2, &["change.pdf", ".html, .md or .json"]);
     refused(trainmon(&["compare", &short, &short, "--pid", "1"]), 2, &["--pid", "recording"]);
-    refused(trainmon(&["compare", &short]), 2, &["<AFTER>"]);
+    refused(trainmon(&["compare", &short]), 2, &["missing AFTER"]);
 }

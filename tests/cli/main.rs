@@ -12,12 +12,15 @@ mod faulty_library;
 mod files;
 mod fleet;
 mod foreign_text;
+mod guesses;
 mod import;
 mod limits;
 mod mcp;
 mod outcome;
 #[path = "../support/process.rs"]
 mod process;
+#[path = "../support/prometheus.rs"]
+mod prometheus;
 mod report;
 mod rights;
 mod run_report;

@@ -120,7 +120,7 @@ fn unknown_says_what_was_missing_and_names_the_fix() {
     for size in [(80, 24), (120, 40)] {
         let screen = text(&with_verdict(size, unknown()), size);
         assert!(screen.contains("sudo trainmon --pid 1234"), "{screen}");
-        assert!(screen.contains("syscall"), "{screen}");
+        assert!(screen.contains("To read system calls"), "{screen}");
     }
     insta::assert_snapshot!("unknown", text(&with_verdict((80, 24), unknown()), (80, 24)));
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 thresholds! {
-    CHECKPOINT = 0.10, "share", "the same as lost_wait";
+    CHECKPOINT = 0.10, "share", "a tenth of the loop is the least worth fixing";
     WRITTEN = 0.30, "of the saving", "a save ends with waits for the disk; anything far from that may be a log";
 }
 

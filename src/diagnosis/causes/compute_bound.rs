@@ -3,7 +3,7 @@
 use super::*;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "busy computing, healthy",
+    headline: "kept busy by the job",
     brief: "the GPU computes all the time: healthy",
     meaning: "nothing is holding this run back",
     rule: &[KEPT_BUSY, "no other cause of this class fits"],

@@ -18,7 +18,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "other processes use less than `neighbour` (more makes it less certain), and there are fewer than \
          `too_many_workers`",
         "the loop is not waiting for whole sets of workers to start",
-        "the loop's own thread does not make the batches, or it queues for a CPU",
+        "the loop's thread does not make the batches, or it queues for a CPU",
         "or the job's processes fill the CPUs in bursts: at least `oversubscribed` are active, and most of the \
          loss is queueing",
         "less certain if less than `cpus_free` of the CPUs is in use: then something that trainmon cannot see \
@@ -74,7 +74,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
             => "only the allowed CPUs count (taskset -p, --cpus-per-task, cpuset)";
     ],
     against: &[&[(Signal::CpuFull, Side::Under, "some CPU time is free")]],
-    // Whatever becomes cheaper, the loop's own thread needs its CPU time.
+    // Whatever becomes cheaper, the loop's thread needs its CPU time.
     bound: |spec, window| {
         let main = window.main.as_ref()?;
         let own = main.running * (1.0 - main.run_delay?);
@@ -93,7 +93,7 @@ fn sharpen(first: &mut Advice, window: &Features) {
     }
 }
 
-/// Whether the loop's own thread was seen making the batches, and does not queue for a CPU meanwhile.
+/// Whether the loop's thread was seen making the batches, and does not queue for a CPU meanwhile.
 fn makes_alone(case: &RuleInput<'_>) -> bool {
     let makes = case.main.stacks.as_ref().is_some_and(|stacks| stacks.loading() >= LARGER_HALF);
     makes && source::makers(case.window).is_none() && starvation::main_queues(case).is_none()

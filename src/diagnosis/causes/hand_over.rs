@@ -7,7 +7,7 @@ thresholds! {
 }
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "slow hand-over of batches",
+    headline: "moving batches takes the time",
     brief: "batches are ready, moving them is slow",
     meaning: "batches are ready, but moving them to the loop is slow",
     rule: &[
@@ -15,8 +15,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "the workers are idle at least `workers_idle` of the time: they wait while the loop waits",
         "neither one worker (worker-imbalance) nor single long batches (slow-samples) explain it, and the workers \
          work during less than `meanwhile`",
-        "with stacks, instead: taking batches over, as far as the loop runs meanwhile, is at least `larger_half` \
-         of the wait; or the workers' sending threads are busy at least `busy` of the time, and more than the \
+        "with stacks, instead: receiving batches, as far as the loop runs meanwhile, is at least `larger_half` of \
+         the wait; or the workers' sending threads are busy at least `busy` of the time, and more than the \
          workers themselves",
     ],
     judge: |case| {
@@ -37,7 +37,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         that wakes the workers in turn looks the same",
     advice: advice![
         "Send smaller batches: fewer, smaller tensors (uint8)"
-            => "the hand-over copies and maps every tensor; uint8 needs a quarter of the bytes of float32";
+            => "every tensor is copied and mapped on its way to the loop; uint8 needs a quarter of the bytes of float32";
         Nothing "Check the collate function and the pin-memory thread"
             => "they run between the workers and the loop";
         "Return tensors or NumPy arrays, not Python lists or objects"
@@ -49,7 +49,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
 /// The stacks show it: the loop spends its wait receiving batches, or the workers' sending threads are busy while the workers
 /// themselves are not.
 pub(super) fn is_seen(case: &RuleInput<'_>, workers: &Workers) -> bool {
-    // If the workers rest, all of the receiving is the hand-over; if they are busy, part of it is waiting for them.
+    // If the workers rest, all of the receiving is moving them; if they are busy, part of it is waiting for them.
     let resting = workers.idle >= WORKERS_IDLE;
     let receiving = if resting { case.main.share(Activity::Receiving) } else { case.window.receiving() };
     receiving >= LARGER_HALF.value * case.main.shares.input_wait.max(LOST_WAIT.value)

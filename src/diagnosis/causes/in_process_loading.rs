@@ -1,4 +1,4 @@
-//! The loop's process makes the batches itself: the loop's own thread, or other threads of the program.
+//! The loop's process makes the batches itself: the loop's thread, or other threads of the program.
 
 use super::*;
 
@@ -79,7 +79,7 @@ const WITH_MANY_THREADS: CauseSpec = CauseSpec {
     ..CAUSE
 };
 
-/// The loop's own thread makes the batches, without torch's loader.
+/// The loop's thread makes the batches, without torch's loader.
 const WITHOUT_LOADER: CauseSpec = CauseSpec {
     meaning: "nothing makes the batches ahead of time",
     advice: advice![

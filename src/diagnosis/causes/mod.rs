@@ -6,6 +6,7 @@
 
 mod fits;
 mod judgement;
+mod names;
 mod rule_input;
 mod source;
 mod spec;
@@ -75,6 +76,7 @@ use crate::text::named_enum;
 use fits::*;
 pub use judgement::Finding;
 pub(super) use judgement::Judgement;
+pub use names::{named, near};
 pub(super) use rule_input::{Bottleneck, Known, RuleInput};
 use spec::without_what_is_lost;
 pub use spec::{AdviceRow, CauseSpec, Confirmed, Promise};
@@ -270,36 +272,4 @@ pub fn spec_of(class: Class, cause: Option<Cause>, phase: Phase) -> Option<&'sta
 pub fn verdict_name(class: Class, cause: Option<Cause>) -> String {
     let name = class.name();
     cause.map_or_else(|| name.to_owned(), |cause| format!("{name} · {}", cause.spec_in(class).headline))
-}
-
-/// What a person asks for: `cause`, `class/cause` (a cause may belong to two classes) or `class`, which gives all of its causes.
-/// Case does not matter, and spaces and underscores count as dashes. Empty if there is no such cause or class.
-pub fn named(text: &str) -> Vec<&'static CauseSpec> {
-    let text = text.trim().to_lowercase().replace(['_', ' '], "-");
-    let everything = || all().chain(states());
-    if let Some((class, name)) = text.split_once('/') {
-        return everything().filter(|cause| cause.class.word() == class && cause.name == name).collect();
-    }
-    let of_class: Vec<_> = everything().filter(|cause| cause.class.word() == text).collect();
-    if of_class.is_empty() { everything().filter(|cause| cause.name == text).collect() } else { of_class }
-}
-
-/// At most four names and classes that look like `text`, the most similar first.
-pub fn near(text: &str) -> Vec<&'static str> {
-    let spelled: String = text.trim().to_lowercase().replace(['_', ' '], "-").chars().take(64).collect();
-    let name = spelled.rsplit('/').next().unwrap_or_default();
-    let mut found: Vec<(usize, &'static str)> = Class::ALL
-        .iter()
-        .map(|class| class.word())
-        .chain(all().chain(states()).map(|cause| cause.name))
-        .filter_map(|known| {
-            let part = name.len() >= 3 && (known.contains(name) || name.contains(known));
-            let apart = strsim::levenshtein(name, known);
-            (part || apart <= known.len() / 3).then_some((if part { apart.min(2) } else { apart }, known))
-        })
-        .collect();
-    found.sort_unstable();
-    found.dedup_by_key(|(_, known)| *known);
-    found.truncate(4);
-    found.into_iter().map(|(_, known)| known).collect()
 }

@@ -38,7 +38,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
                     "the wait is neither for a disk nor for a socket: it may be for a pipe, a timer or a service";
                 Some(found(INFERRED.value)?.meaning("the workers wait for a source that is no disk").doubt(words))
             }
-            // Threads of the loop's process make the batches, or its own thread loads them.
+            // Threads of the loop's process make the batches, or its thread loads them.
             _ if source::makers(case.window).is_some_and(|threads| threads.net > threads.disk)
                 || loads_from_elsewhere(case.window) =>
             {
@@ -91,7 +91,7 @@ const OF_THREADS: CauseSpec = CauseSpec {
 const OF_THREADS_HERE: CauseSpec =
     CauseSpec { meaning: "threads of the loop's process wait for a server on this machine", ..OF_THREADS };
 
-/// The loop's own thread fetches them.
+/// The loop's thread fetches them.
 const OF_THE_LOOP: CauseSpec = CauseSpec {
     place: CulpritPlace::Loop,
     meaning: "the loop fetches its batches itself, and waits for each answer from the network",

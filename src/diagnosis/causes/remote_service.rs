@@ -9,7 +9,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     rule: &[
         WAIT_IS_FOLLOWED,
         "it ends at a connection to another machine, or to a server on this machine that rests meanwhile; the \
-         loop's own thread waits for it, or a thread of its process that the loop waits for",
+         loop's thread waits for it, or a thread of its process that the loop waits for",
     ],
     judge: |case| case.waits_for(PathPart::Remote).then(|| case.found(Cause::RemoteService, 1.0)),
     signals: &[CHAIN, "/proc/PID/net/tcp: remote addresses", MAIN_WAIT, DEVICE],

@@ -3,7 +3,7 @@
 use super::*;
 
 thresholds! {
-    NEARLY_BUSY = 0.75, "share", "a tenth below device_busy: there are gaps between the turns of two processes";
+    NEARLY_BUSY = 0.75, "share", "a tenth less than a busy GPU: there are gaps between the turns of two processes";
 }
 
 const BY_THEIR_USE: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.95, from: SHARED_GPU, to: LARGER_HALF };

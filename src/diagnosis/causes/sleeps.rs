@@ -8,7 +8,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     meaning: "the loop sleeps or polls while nothing else in its job works",
     rule: &[
         WAIT_IS_FOLLOWED,
-        "it ends at a timer: the loop's own thread sleeps, and meanwhile no other thread or process of the job \
+        "it ends at a timer: the loop's thread sleeps, and meanwhile no other thread or process of the job \
          works, nor does the GPU",
     ],
     judge: |case| case.waits_for(PathPart::Sleep).then(|| case.found(Cause::Sleeps, 1.0)),

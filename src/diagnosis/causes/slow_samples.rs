@@ -6,7 +6,7 @@ use crate::diagnosis::stalls;
 thresholds! {
     LONG_WAIT = 4.0, "steps", "a queue of two batches per worker (prefetch_factor) bridges shorter ones";
     SOME_WORK = 0.10, "share", "workers that are active less have hardly anything to do, slow samples or not";
-    OF_ALL_WAITS = 0.50, "share of input wait", "the larger half names the cause";
+    OF_ALL_WAITS = 0.50, "share of input wait", "what takes more than half of the waiting is the cause";
 }
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
@@ -18,7 +18,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
         "the longest wait lasts at least `long_wait`",
         "between such waits the workers are idle at least `workers_idle` of the time; or the waits come back after \
          the same number of batches, more than there are workers, and make up at least `of_all_waits`",
-        "stacks do not show that handing batches over takes long",
+        "stacks do not show that moving batches to the loop takes long",
     ],
     judge: |case| {
         let workers = case.slow_workers()?;

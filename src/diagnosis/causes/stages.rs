@@ -11,7 +11,7 @@ use crate::rates::chain::paths::WaitEnd;
 
 thresholds! {
     HALF_ACTIVE = 0.40, "share", "workers that are active less mostly keep up";
-    MEANWHILE = 0.70, "share of input wait", "measured at 0.9 and more for batches that are slow to make, and at 0.5 for those that are slow to hand over";
+    MEANWHILE = 0.70, "share of input wait", "measured: 90% and more for batches that are slow to make, 50% for those that are slow to move";
 }
 
 const BY_ACTIVE_WORKERS: ConfidenceRamp = ConfidenceRamp { least: 0.75, most: 1.0, from: HALF_ACTIVE, to: BUSY };
@@ -86,7 +86,7 @@ pub(super) fn judge(case: &RuleInput<'_>, cause: Cause) -> Option<Judgement> {
 /// over.
 pub(super) fn works_meanwhile(case: &RuleInput<'_>) -> bool {
     let ways = || case.window.chain.iter().flat_map(|chain| &chain.ways).filter(|way| way.part == PathPart::Loader);
-    // A sending thread that works is the hand-over.
+    // A sending thread that works moves a batch to the loop.
     let works = |way: &&ChainPath| {
         let own = way.hops.last().is_some_and(|last| last.pid == last.tid);
         own && !matches!(way.end, WaitEnd::Asked | WaitEnd::Unknown | WaitEnd::Loader | WaitEnd::Stopped)

@@ -79,7 +79,7 @@ impl CpuDemand {
         Self { runnable: workers.busy + workers.runnable, queued: workers.runnable, elsewhere: workers.io_wait }
     }
 
-    /// Of the loop: its own thread, and the threads that run while it waits for them.
+    /// Of the loop: its thread, and the threads that run while it waits for them.
     fn by_loop(window: &Features, main: &LoopThread) -> Self {
         let runnable = main.running.max(main.waits(Wait::Running));
         let mut wanted = Self { runnable, queued: runnable * main.run_delay.unwrap_or(0.0), elsewhere: 0.0 };

@@ -129,7 +129,7 @@ fn asked_for_by_name_by_class_or_by_both() {
     assert_eq!(pairs("idle/idle"), [(Class::Idle, "idle")]);
     assert!(pairs("idle").len() > 4 && pairs("data-loader").len() > 8);
     assert_eq!(pairs("unknown"), [(Class::Unknown, "unknown")]);
-    for nothing in ["", "/", "gpu/", "cpu/decode", "io/throttled", "worker"] {
+    for nothing in ["", "/", "gpu/", "cpu/decode", "io/throttled", "work"] {
         assert!(named(nothing).is_empty(), "{nothing}");
     }
 }

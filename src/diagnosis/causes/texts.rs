@@ -11,7 +11,7 @@ pub(super) const SOURCE_IS_SLOW: &str = "the workers spend at least `workers_io`
      workers: the loop waits for a disk longer than it runs, or threads of its process that it waits for spend at \
      least `workers_io` at their source";
 /// The loop waits for data, or queues for a CPU itself.
-pub(super) const SHORT_OF_CPU: &str = "the loop waits for data at least `lost_wait` of the time, or its own thread, or one that it waits for, queues \
+pub(super) const SHORT_OF_CPU: &str = "the loop waits for data at least `lost_wait` of the time, or its thread, or one that it waits for, queues \
      for a CPU at least `main_run_delay` of the time it could run and `lost_wait` of all time";
 /// First condition of all rules about waits that were followed.
 pub(super) const WAIT_IS_FOLLOWED: &str = "of all that costs the loop time while the GPU is idle, this wait is the largest part, and at least \

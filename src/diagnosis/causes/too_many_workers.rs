@@ -3,7 +3,7 @@
 use super::*;
 
 thresholds! {
-    TOO_MANY_WORKERS = 2.0, "workers per CPU", "the same as oversubscribed";
+    TOO_MANY_WORKERS = 2.0, "workers per CPU", "twice as many workers as CPUs: each waits as long as it runs";
 }
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {

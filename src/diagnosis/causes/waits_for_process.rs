@@ -23,8 +23,8 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     signals: &[CHAIN, MAIN_WAIT, DEVICE],
     source: "a process that makes batches works while the loop does; one that answers requests works only while \
         the loop waits, so its time adds to each step",
-    limits: "requests from several processes to one server all show as that server. A loader that is asked for one \
-        batch at a time, with none in advance, is recognized as such a process too",
+    limits: "requests from several processes to one server all show as that server. A loader that makes one batch \
+        at a time on request, with none in advance, is recognized as such a process too",
     advice: advice![
         "Request the next answer early: send, step, then receive"
             => "the process then works while the loop does; its answer is one step older", if requests;

@@ -3,7 +3,7 @@
 use super::*;
 
 thresholds! {
-    IMBALANCE = 0.35, "share", "measured on labeled workloads: even sets differ by less than 0.15";
+    IMBALANCE = 0.35, "share", "measured: workers with equal work differ by less than 15%";
 }
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {

@@ -18,7 +18,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     rule: &[
         LOOP_LOSES,
         "whole sets of workers were started twice within `restart`, and waits of at least `a_start` make up at \
-         least `larger_half` of the loss; taking batches over makes up less",
+         least `larger_half` of the loss; receiving batches makes up less",
         "each started worker accounts for one such wait, or for any number if sets come faster than trainmon looks \
          for workers; before such a wait ends, the loop runs at most `goes_on`",
         "or no worker lives long enough to be seen, the loop is in torch's poll for workers at least `a_poll` of \

@@ -41,9 +41,9 @@ named_enum! {
         Cpu = "cpu",
         /// It waits for the next node.
         Waits = "waits",
-        /// The loop's own thread makes or receives batches.
+        /// The loop's thread makes or receives batches.
         Loads = "loads",
-        /// The loop's own thread saves state.
+        /// The loop's thread saves state.
         Saves = "saves",
         /// It reads from a disk.
         Disk = "disk",
@@ -121,7 +121,7 @@ pub struct ChainNode {
     pub tid: Option<u32>,
     /// What it is: `loop`, `data worker`, the name of a program, an address, a path, or the numbers of the loop's GPUs.
     pub name: NodeName,
-    /// What it does: `cpu`, `waits`, `disk`, `flush`, `memory`, `device`, `sleeps`, `asked`, `stopped`, `unknown`; the loop's own
+    /// What it does: `cpu`, `waits`, `disk`, `flush`, `memory`, `device`, `sleeps`, `asked`, `stopped`, `unknown`; the loop's
     /// thread also `loads` and `saves`.
     pub state: NodeState,
     /// Share of the loop's time that leads here, 0–1.
@@ -143,7 +143,7 @@ impl ChainNode {
         self.waits_for.is_empty()
     }
 
-    /// The loop's own thread. A program called `loop` is a process.
+    /// The loop's thread. A program called `loop` is a process.
     pub fn is_loop(&self) -> bool {
         self.name == NodeName::Loop && self.kind == NodeKind::Thread
     }

@@ -41,7 +41,7 @@ pub(in crate::diagnosis) enum PathPart {
     FileLock,
     /// The interpreter lock.
     InterpreterLock,
-    /// A disk, memory or writes in flight, in the loop's own thread.
+    /// A disk, memory or writes in flight, in the loop's thread.
     Storage,
     /// The GPU.
     Device,

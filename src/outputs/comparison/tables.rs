@@ -120,7 +120,7 @@ impl Comparison<'_> {
             ("decode", |stages| stages.decode),
             ("transform", |stages| stages.transform),
             ("collate", |stages| stages.collate),
-            ("hand over", |stages| stages.hand_over),
+            ("send", |stages| stages.hand_over),
         ];
         let mean = |side: &ComparedRun<'_>, of: OfStages| {
             let all = side.verdict()?.workers.iter().filter_map(|worker| worker.stages.as_ref());
@@ -182,7 +182,7 @@ pub(super) const RESOURCES: [Resource; 9] = [
     ("use of the GPUs", Unit::Percent, |point| point.gpu.get()),
     ("GPU memory", Unit::Percent, |point| point.gpu_memory.get()),
     ("GPU power, of its limit", Unit::Percent, |point| point.gpu_power.get()),
-    ("workers occupied", Unit::Percent, |point| point.loader.get()),
+    ("workers active", Unit::Percent, |point| point.loader.get()),
     ("use of the allowed CPUs", Unit::Percent, |point| point.cpu.get()),
     ("of them by this job", Unit::Percent, |point| point.cpu_job.get()),
     ("job queues for a CPU", Unit::Percent, |point| point.run_delay.get()),

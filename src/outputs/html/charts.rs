@@ -122,7 +122,7 @@ const CHARTS: [ReportChart; 10] = [
         unit: "%",
         top: Some(100.0),
         stacked: false,
-        series: &[("occupied", "data-loader", |point| point.loader.get())],
+        series: &[("active", "data-loader", |point| point.loader.get())],
     },
     ReportChart {
         name: "CPU",

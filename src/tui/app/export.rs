@@ -56,7 +56,7 @@ fn verdict_text(verdict: &Verdict, target: &Target) -> String {
         lines.push(sanitise(&verdict.summary).into_owned());
     }
     lines.extend(verdict.advice.iter().map(|a| labels::advice_line("- ", a, usize::MAX)));
-    lines.extend(verdict.not_seen.iter().map(|n| format!("cannot read {}: {}", n.what, sanitise(&n.why))));
+    lines.extend(verdict.not_seen.iter().map(|n| format!("cannot read {}: {}", n.what.title(), sanitise(&n.why))));
     lines.join("\n")
 }
 

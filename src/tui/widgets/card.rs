@@ -190,7 +190,7 @@ fn action(verdict: &Verdict, width: usize) -> Option<(String, Option<String>)> {
     let is_unsure = verdict.class == Class::Unknown || verdict.confidence < 0.5;
     let fix = verdict.not_seen.iter().find_map(|missing| Some((missing, missing.fix.as_deref()?)));
     if let Some((missing, fix)) = fix.filter(|_| is_unsure) {
-        return Some((format!("▶ To see {}: {}", missing.what, sanitise(fix)), None));
+        return Some((format!("▶ To read {}: {}", missing.what.title(), sanitise(fix)), None));
     }
     let Some(first) = verdict.advice.first() else {
         let waits = matches!(verdict.class, Class::Idle) || verdict.phase == Phase::Hung;

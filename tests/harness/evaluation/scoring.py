@@ -439,8 +439,8 @@ def _but(**counts: int) -> str:
     return f" ({left_out})" if left_out else ""
 
 
-#: All results, and those of held-out programs.
-COLUMNS = ("all", "held out")
+#: All results, and those of programs that no threshold was fitted to.
+COLUMNS = ("all", "unseen")
 #: How a cell begins that sums up no run.
 NOTHING_SCORED = ("-", "0 of 0")
 #: The lines under the confusion table: name, and how its cell is written.

@@ -29,7 +29,7 @@ pub fn add(page: &mut Text, verdict: &Verdict) {
     }
     let mean = |of: fn(&Stages) -> f64| percent(seen.iter().map(of).sum::<f64>() / seen.len() as f64);
     let text = format!(
-        "load {}, decode {}, transform {}, collate {}, hand over {}; mean of {}",
+        "load {}, decode {}, transform {}, collate {}, send {}; mean of {}",
         mean(|s| s.load),
         mean(|s| s.decode),
         mean(|s| s.transform),

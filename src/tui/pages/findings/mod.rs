@@ -77,7 +77,7 @@ fn evidence(text: &mut Text, verdict: &Verdict) {
     }
     let (signal_cells, value_cells) = if text.width >= 100 { (20, 14) } else { (17, 11) };
     let [of_signal, of_value, of_threshold, of_side]: [Column; 4] =
-        [("  SIGNAL", -signal_cells - 2), ("VALUE", value_cells), ("THRESHOLD", value_cells), ("  SIDE", -9)];
+        [("  SIGNAL", -signal_cells - 2), ("VALUE", value_cells), ("LIMIT", value_cells), ("", -9)];
     text.table_heading(&(table::headings(&[of_signal, of_value, of_threshold, of_side]) + "MEANS"));
     for e in verdict.evidence.iter().take(MOST_FINDINGS) {
         let shown = |value: Option<f64>| crate::text::fit(&format::in_unit(value, e.unit), value_cells as usize - 1);
@@ -106,7 +106,7 @@ fn hanging<const N: usize>(page: &mut Text, start: [Piece; N], indent: usize, le
 fn not_seen(text: &mut Text, verdict: &Verdict) {
     text.heading("Not available, and how to fix it");
     for n in verdict.not_seen.iter().take(MOST_FINDINGS) {
-        text.wrapped("  •", 4, &format!("{}: {}", n.what, sanitise(&n.why)), Style::new());
+        text.wrapped("  •", 4, &format!("{}: {}", n.what.title(), sanitise(&n.why)), Style::new());
         if let Some(fix) = &n.fix {
             text.wrapped("    → ", 6, fix, text.theme.strong());
         }
@@ -165,13 +165,13 @@ fn numbers(text: &mut Text, verdict: &Verdict) {
     }
     let s = &verdict.steps;
     let count = s.count.map(|n| format!(", {n} counted")).unwrap_or_default();
-    let source =
-        s.source.as_ref().map(|source| format!(", counted by {}", sanitise(source.as_str()))).unwrap_or_default();
+    let how = s.source.as_ref().filter(|_| s.count.is_some()).map(|source| sanitise(&source.how()).into_owned());
     let steps = format!(
-        "{} per second, median {} ms, 95th percentile {} ms{count}{source}",
+        "{} per second, median {} ms, 95th percentile {} ms{count}{}",
         format::number(s.per_s),
         format::number(s.p50_ms),
         format::number(s.p95_ms),
+        how.unwrap_or_default()
     );
     add("steps", &steps);
     if let Some(every) = s.stall_every {

@@ -34,7 +34,7 @@ pub fn text(scene: &Scene<'_>, width: u16) -> Text {
     let not_seen = scene.verdict().map(|verdict| verdict.not_seen.as_slice()).unwrap_or_default();
     for entry in not_seen.iter().filter(|entry| matches!(entry.what, Missing::Device(_))) {
         let fix = entry.fix.as_deref().map(|fix| format!(" ({fix})")).unwrap_or_default();
-        let line = format!("{}: {}{fix}", entry.what, sanitise(&entry.why));
+        let line = format!("{}: {}{fix}", entry.what.title(), sanitise(&entry.why));
         text.wrapped("", 0, &line, theme.warning());
     }
     let rest = "Everything else works without a GPU: the loop's time, CPUs, storage and workers.";

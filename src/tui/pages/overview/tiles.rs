@@ -203,7 +203,7 @@ fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
     let batches = workers.iter().map(|w| w.batches_per_s).sum::<Option<f64>>();
     let busy = mean(|w| w.busy, |w| w.busy);
     // What the chart shows.
-    let occupied = mean(|w| w.idle, |w| w.idle).map(|idle| 1.0 - idle);
+    let active = mean(|w| w.idle, |w| w.idle).map(|idle| 1.0 - idle);
     let more = [
         ("busy ", busy, format::share as fn(_) -> _, ""),
         ("io ", mean(|w| w.io_wait, |w| w.io_wait), format::share, ""),
@@ -211,7 +211,7 @@ fn workers(frame: &Frame, scene: &Scene<'_>) -> Option<Tile> {
         ("", batches, format::number, " batches/s"),
     ];
     let name = labels::counted(workers.len(), "worker", "workers");
-    Some(tile(WORKERS, name, format!("{} occupied", format::share(occupied)), &more, scene))
+    Some(tile(WORKERS, name, format!("{} active", format::share(active)), &more, scene))
 }
 
 fn cpu(frame: &Frame, scene: &Scene<'_>) -> Tile {

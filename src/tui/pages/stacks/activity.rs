@@ -50,7 +50,7 @@ impl Activity {
             Self::LoaderStart => "new workers",
             Self::QueueWait => "queue wait",
             Self::OtherWait => "other wait",
-            Self::HandOver => "hand over",
+            Self::HandOver => "send",
             Self::Sync => "GPU wait",
             Self::Python => "other code",
             other => other.word(),
