@@ -84,7 +84,8 @@ fn full_run(seconds: u64) -> WholeRun {
         };
         let steps = Steps { per_s: value(20.0), count: Some(second * 10), ..Steps::default() };
         let verdict = Arc::new(Verdict { steps, ..verdict() });
-        run.push(&Tick { frame: Arc::new(frame), verdict, ..Tick::default() });
+        let shares = frame.loop_shares();
+        run.push(&Tick { frame: Arc::new(frame), verdict, shares, ..Tick::default() });
     }
     run
 }
