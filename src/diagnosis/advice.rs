@@ -99,8 +99,8 @@ fn with_free_cpus(known: &CauseSpec, window: &Features, first: Option<&Advice>) 
     let gain = round(most.min(first.speedup_at_most.unwrap_or(f64::INFINITY)), 2);
     let (cpus, all) = (format!("{others:.1}"), window.cpu.usable());
     let who = match cpu_users_in_words(window) {
-        Some((who, several)) => format!("Free the CPUs that {who} {}", if several { "use" } else { "uses" }),
-        None => format!("Free the {cpus} CPUs that other processes use"),
+        Some((who, _)) => format!("Free the CPUs of {who}"),
+        None => format!("Free {cpus} CPUs"),
     };
     let mut then = first.title.chars();
     let then = then.next().map(|initial| initial.to_lowercase().chain(then).collect::<String>())?;

@@ -203,7 +203,7 @@ fn advice_promises_no_more_than_can_be_and_most_first() {
         for advice in verdict.advice.iter().filter(|advice| TUNING.iter().any(|knob| advice.title.contains(knob))) {
             let most = verdict.ceiling.map_or(f64::INFINITY, |ceiling| ceiling.speedup_at_most);
             // The ceiling is that of the CPUs as they are in use now.
-            let frees_cpus = advice.title.starts_with("Free the ");
+            let frees_cpus = advice.title.starts_with("Free ");
             assert!(frees_cpus || bound(advice) <= most, "{name}: {advice:?} where tuning brings {most}");
         }
         if let Some((first, rest)) = verdict.advice.split_first() {
