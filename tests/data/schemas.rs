@@ -37,7 +37,7 @@ fn each_schema_has_its_verdict() {
     }
     // One forked worker computes 60 ms for each 15 ms step.
     let verdict_of_1 = verdict(1);
-    assert_eq!(judged(&verdict_of_1), ("data-loader", Some("too-few-workers"), 74.0));
+    assert_eq!(judged(&verdict_of_1), ("data-loader", Some("too-few-workers"), 75.0));
     let steps = verdict_of_1.steps.p50_ms.unwrap();
     assert!((60.0..65.0).contains(&steps), "{steps} ms a step");
     let busy = verdict_of_1.workers[0].busy.unwrap();
