@@ -193,7 +193,7 @@ impl RefusedCall<'_> {
         let tail = match (rest, guess.example.split_once(" -o ")) {
             _ if rest.is_empty() || guess.example.is_empty() => guess.example.to_owned(),
             (_, Some((_, output))) if !rest.iter().any(|word| word == "-o") => format!("{} -o {output}", shown(rest)),
-            _ => shown(rest),
+            _ => shown(rest.strip_prefix(&[OsString::from("--")]).unwrap_or(rest)),
         };
         let command = self.filled(&format!("{} {tail}", guess.command));
         let line = format!("`{}` is not a command; {}: trainmon {command}", fit(word, SHOWN), guess.purpose);

@@ -8,7 +8,7 @@ use super::causes::starvation::others_hold;
 use super::causes::{AdviceRow, CauseSpec, Judgement, Promise, spec_of};
 use super::ceiling::{Ceiling, Limit};
 use super::class::Phase;
-use super::culprits::cpu_users_in_words;
+use super::culprits::{cpu_users_in_words, processes};
 use super::features::Features;
 use super::parts::Advice;
 use super::stats::round;
@@ -16,12 +16,12 @@ use super::thresholds::*;
 use super::what_if::Capacity;
 
 thresholds! {
-    WORTH_LEADING = 1.1, "times", "a smaller gain is within what two runs of the same program differ by";
+    WORTH_LEADING = 1.15, "times", "a smaller gain is within what two runs of the same program differ by, and is shown as 1.1×";
 }
 
-/// The advice of a verdict, the first one first. `ceiling` is the most that tuning can gain.
+/// The advice of a verdict on the job with this PID, the first one first. `ceiling` is the most that tuning can gain.
 pub(super) fn advice(
-    judgement: &Judgement,
+    (judgement, pid): (&Judgement, u32),
     spec: Option<&CauseSpec>,
     window: &Features,
     ceiling: Option<Ceiling>,
@@ -38,7 +38,7 @@ pub(super) fn advice(
     let rows: Vec<&AdviceRow> = known.advice.iter().filter(|row| (row.fits)(window)).collect();
     let bound = window.main.as_ref().and_then(|_| (known.bound)(known, window)).filter(|bound| *bound > 1.0);
     let of_row = |row: &&AdviceRow| Advice {
-        title: row.title.into(),
+        title: with_pid(row.title, pid, window),
         why: row.why.into(),
         speedup_at_most: bound.filter(|_| row.promise != Promise::Nothing),
         predicted_step_ms: None,
@@ -79,6 +79,13 @@ pub(super) fn advice(
     advice
 }
 
+/// The commands of an advice with a PID in its place: that of the job, or of the process that the loop waits for.
+fn with_pid(title: &str, job: u32, window: &Features) -> String {
+    let pid =
+        if title.contains("that process") { processes(window).first().and_then(|one| one.pid) } else { Some(job) };
+    pid.map_or_else(|| title.to_owned(), |pid| title.replace("PID", &pid.to_string()))
+}
+
 /// Resumes a frozen job.
 fn resume(thaw: &str) -> Advice {
     let why = "its control group is frozen, so none of its processes run";
@@ -87,7 +94,7 @@ fn resume(thaw: &str) -> Advice {
 
 /// One that promises no number is worth a try.
 fn is_worth_leading(first: &Advice) -> bool {
-    first.speedup_at_most.is_none_or(|times| times >= WORTH_LEADING)
+    first.speedup_at_most.is_none_or(|times| times > WORTH_LEADING)
 }
 
 /// What the first advice gains once other processes leave the CPUs: it names them. `None` if they take few of the CPUs, or
@@ -104,7 +111,7 @@ fn with_free_cpus(known: &CauseSpec, window: &Features, first: Option<&Advice>) 
     };
     let mut then = first.title.chars();
     let then = then.next().map(|initial| initial.to_lowercase().chain(then).collect::<String>())?;
-    (gain >= WORTH_LEADING.value).then(|| Advice {
+    (gain > WORTH_LEADING.value).then(|| Advice {
         title: format!("{who}, then {then}"),
         why: format!("other processes use {cpus} of the {all:.0} CPUs, so none is free for this job to use"),
         speedup_at_most: Some(gain),

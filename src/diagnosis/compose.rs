@@ -65,7 +65,7 @@ pub(super) fn verdict(context: &Context, judgement: &Judgement, window: &Feature
         }),
         workers: workers(judgement, window),
         evidence: evidence(judgement, spec, window),
-        advice: advice(judgement, spec, window, ceiling),
+        advice: advice((judgement, context.pid), spec, window, ceiling),
         ceiling,
         other_findings: findings(judgement, window),
         culprits,

@@ -18,6 +18,7 @@ use crate::sample::MountKind;
 use crate::text::named_enum;
 
 thresholds! {
+    MOST_OF_OTHERS = 0.80, "of what other processes use", "without this one, the job has nearly all that it can have";
     NAMED = 0.10, "share", "a line with less than a tenth of the time is not worth naming";
 }
 
@@ -202,14 +203,14 @@ pub(super) fn cpu_users(window: &Features) -> Vec<Culprit> {
     users.into_iter().map(|(user, cpus)| user.taking(cpus, ShareOf::Cpus)).collect()
 }
 
-/// The processes that use the CPUs, for a sentence: the one that uses most of what all of them do, or that one and the number of
+/// The processes that use the CPUs, for a sentence: the one that uses nearly all of what all of them do, or that one and the number of
 /// the others. With whether it is more than one; `None` if none is known.
 pub(super) fn cpu_users_in_words(window: &Features) -> Option<(String, bool)> {
     let users = cpu_users(window);
     let (most, rest) = users.split_first()?;
     let all: f64 = users.iter().filter_map(|user| user.share).sum();
     let leads =
-        most.share.is_some_and(|share| share >= LARGER_HALF.value * all.max(window.cpu.others.unwrap_or(0.0)));
+        most.share.is_some_and(|share| share >= MOST_OF_OTHERS.value * all.max(window.cpu.others.unwrap_or(0.0)));
     let who = match rest.len() {
         others if leads || others == 0 => most.who(),
         1 => format!("{} and {}", most.who(), rest.first()?.who()),

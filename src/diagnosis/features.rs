@@ -391,8 +391,11 @@ impl Features {
         let Some(last) = frames.last().copied() else { return Self::default() };
         let mut window = Self::of_span(&Span::new(frames, stacks, only), last);
         let Some(main) = &mut window.main else { return window };
-        if let Some(gpu) = &window.gpu {
-            main.take_spins(gpu.job_busy);
+        match &window.gpu {
+            Some(gpu) => main.take_spins(gpu.job_busy),
+            // Nothing waits for a GPU that the job does not have.
+            None if !window.gpu_held => main.wait_for_no_gpu(),
+            None => {}
         }
         // The chain is that of one rank, whatever the others do.
         let of_one = window.chain.as_mut().filter(|_| only.is_none() && window.trainers > 1);

@@ -197,9 +197,8 @@ fn other_phase(window: &Features, main: &LoopThread, known: Known) -> Option<(Ph
             () if old || known.has_stepped || still => Phase::Idle,
             () => Phase::Init,
         };
-        // A loop that sleeps and polls may be retrying in the middle of a step, as at a lock.
-        let looks_again = goes_on(window).is_some_and(|chain| chain.share(PathPart::Sleep) >= LARGER_HALF);
-        let long_wait = phase != Phase::Hung && (waits_for_somebody(window) || looks_again);
+        // A loop that goes on after each wait may be training on data that is slow to come, or retrying in the middle of a step.
+        let long_wait = phase != Phase::Hung && (waits_for_somebody(window) || goes_on(window).is_some());
         return Some((phase, if long_wait { EVEN_CHANCE } else { SURE }));
     }
     if known.has_stepped || stepping {

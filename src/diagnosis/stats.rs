@@ -23,12 +23,13 @@ pub fn ramp(value: f64, none: f64, full: f64) -> f64 {
 /// Rounded to so many decimals.
 pub fn round(value: f64, digits: i32) -> f64 {
     let factor = 10_f64.powi(digits);
-    (value * factor).round() / factor
+    // Adding zero makes a negative zero positive.
+    (value * factor).round() / factor + 0.0
 }
 
 /// `67%` of a share.
 pub fn percent(share: f64) -> String {
-    format!("{:.0}%", share * 100.0)
+    format!("{:.0}%", (share * 100.0).round() + 0.0)
 }
 
 #[cfg(test)]
@@ -41,6 +42,12 @@ mod tests {
         assert_eq!(quantile(&[3.0], 0.95), Some(3.0));
         assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0], 0.5), Some(2.5));
         assert_eq!(quantile(&[1.0, f64::NAN, 3.0], 1.0), Some(3.0));
+    }
+
+    #[test]
+    fn zero_has_no_sign() {
+        assert_eq!((percent(-0.0), percent(-0.001), percent(0.674)), ("0%".into(), "0%".into(), "67%".into()));
+        assert!(round(-0.0001, 2).is_sign_positive());
     }
 
     #[test]

@@ -9,7 +9,8 @@ use super::report::{
     with_worth,
 };
 use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::{Class, Phase};
+use crate::diagnosis::causes::Cause;
+use crate::diagnosis::verdict::{Class, Culprit, Phase, ShareOf};
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::whole_percent as percent;
 use crate::text::{fit, sanitise, short_command, wrap_hanging};
@@ -196,9 +197,15 @@ impl TextPage {
         // The summary names most of them.
         let is_named = |name: &str| verdict.summary.contains(name.trim_end_matches(')'));
         let unnamed = verdict.culprits.iter().filter(|culprit| !is_named(&culprit.name) && !verdict.is_healthy());
-        let unnamed: Vec<_> = unnamed.map(ToString::to_string).collect();
-        if !unnamed.is_empty() {
-            self.text("To blame: ", &unnamed.join("; "));
+        // Other users of CPUs and GPUs are to blame only where the cause says so.
+        let is_outside = verdict.cause.is_some_and(Cause::is_outside);
+        let shares_only = |culprit: &Culprit| !is_outside && matches!(culprit.unit, Some(ShareOf::Cpus));
+        let (beside, blamed): (Vec<_>, Vec<_>) = unnamed.partition(|culprit| shares_only(culprit));
+        for (label, culprits) in [("To blame: ", blamed), ("Also on these CPUs: ", beside)] {
+            if !culprits.is_empty() {
+                let culprits: Vec<_> = culprits.into_iter().map(ToString::to_string).collect();
+                self.text(label, &culprits.join("; "));
+            }
         }
         let job = if self.style.full {
             job(verdict, &verdict.command, usize::MAX)

@@ -36,7 +36,7 @@ pub(super) const CAUSE: CauseSpec = CauseSpec {
     limits: "a GPU that cannot be seen (no NVML, another vendor's) makes a GPU job look like this. Preprocessing \
         with a machine-learning library can look like it too",
     advice: advice![
-        "Move model and batches to the GPU with .to(\"cuda\")"
+        "Move the model and its inputs to the GPU with .to(\"cuda\")"
             => "the CPU computes the steps; check torch.cuda.is_available()", if with_gpu;
         Nothing "Check that the installed torch is a CUDA build"
             => "a CPU-only build runs without any warning; torch.version.cuda is empty then", if with_gpu;

@@ -114,7 +114,7 @@ macro_rules! causes {
 
         /// The numbers that decide: shared ones, and those of each cause.
         const ALL_NUMBERS: &[&[Threshold]] = &[
-            thresholds::NUMBERS, account::NUMBERS, rule_input::NUMBERS, starvation::NUMBERS, stages::NUMBERS,
+            thresholds::NUMBERS, account::NUMBERS, rule_input::NUMBERS, starvation::NUMBERS, stages::NUMBERS, culprits::NUMBERS,
             // Those of the cause's file; if it has none, the empty list of this file.
             $({ #[allow(unused_imports, reason = "not every cause has numbers")] use $module::*; NUMBERS }),+
         ];
@@ -189,7 +189,7 @@ impl Cause {
     }
 
     /// It lies outside the job, so a cause inside the job may be true at the same time.
-    pub(super) fn is_outside(self) -> bool {
+    pub fn is_outside(self) -> bool {
         matches!(self, Self::NoisyNeighbour | Self::SharedGpu)
     }
 

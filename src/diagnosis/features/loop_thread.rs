@@ -297,6 +297,11 @@ impl LoopThread {
         self.stacks.iter_mut().for_each(|stacks| stacks.wait_within(device_sync));
     }
 
+    /// No line waits for a GPU.
+    pub fn wait_for_no_gpu(&mut self) {
+        self.stacks.iter_mut().for_each(|stacks| stacks.wait_within(0.0));
+    }
+
     /// Share of a kind of wait.
     pub fn waits(&self, wait: Wait) -> f64 {
         self.by_wait.get(wait.index()).copied().unwrap_or(0.0)
