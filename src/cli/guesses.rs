@@ -88,10 +88,15 @@ const OPTIONS: &[OptionGuess] = &[
     option(["--format", "for CSV: trainmon PID --log run.csv; for JSON: trainmon diagnose PID --json"]),
     option([
         "--delay --refresh --refresh-rate --update --rate --frequency --freq --every --period --poll --sample-rate --loop \
-         --loop-ms --tick --sleep -d -l -lms -s -F -r",
+         --loop-ms --tick --sleep -l -lms -r",
         "for the time between samples: --interval 1s, or -i 1s",
     ]),
-    option(["--time --timeout --seconds --secs --for --length -t -T", "for a limit of time: --duration 20s"]),
+    option(["-d", "for the time between samples: --interval 1s, or -i 1s; for a limit of time: --duration 20s"]),
+    option([
+        "-t",
+        "for a limit of time: --duration 20s; for the tree of processes, the key t of: trainmon PID --page processes",
+    ]),
+    option(["--time --timeout --seconds --secs --for --length -T", "for a limit of time: --duration 20s"]),
     option(["--count --samples", "for a limit of samples: --iterations 10, or -n 10"]),
     option(["--attach --process --proc", "to attach: trainmon PID"]),
     option([
@@ -113,7 +118,7 @@ const OPTIONS: &[OptionGuess] = &[
     ]),
     option(["--port --bind --address --serve --metrics", "for Prometheus: trainmon export --listen 127.0.0.1:9845"]),
     option([
-        "--user --sort-key --sort-by --filter-user -u -a",
+        "--user --sort-key --sort-by --filter-user -u -a -s -F",
         "the page Processes filters (F4), sorts (F6) and shows trees (t): trainmon PID --page processes",
     ]),
     option([

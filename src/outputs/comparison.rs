@@ -146,7 +146,10 @@ impl<'r> Comparison<'r> {
             ),
             StepResult::Unclear => {
                 let change = if change.change.abs() < NO_CHANGE {
-                    format!("about the same time: {after} and {before} before")
+                    match (before, after) {
+                        (before, after) if before == after => format!("about the same time: {after}"),
+                        (before, after) => format!("about the same time: {before} before and {after} after"),
+                    }
                 } else {
                     format!("about {size}% {word}: {after} instead of {before}")
                 };

@@ -194,10 +194,21 @@ pub fn write_error(what: &str, path: &Path, error: io::Error) -> anyhow::Error {
         BrokenPipe => error.into(),
         StorageFull | QuotaExceeded | FileTooLarge => {
             let pieces = if what == "log" { "rows" } else { "samples" };
-            anyhow::anyhow!("{explained}; earlier {pieces} are intact")
+            let kept = if is_removed_empty(path) {
+                "nothing of it is left".to_owned()
+            } else {
+                format!("earlier {pieces} are intact")
+            };
+            anyhow::anyhow!("{explained}; {kept}")
         }
         _ => anyhow::anyhow!(explained),
     }
+}
+
+/// Removes a file into which nothing was written: it would refuse the next try, and holds nothing.
+fn is_removed_empty(path: &Path) -> bool {
+    let is_empty = std::fs::symlink_metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0);
+    is_empty && std::fs::remove_file(path).is_ok()
 }
 
 #[cfg(test)]
@@ -225,6 +236,17 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 4);
         write_rows(&mut open(&path, Existing::Overwrite).unwrap(), 1);
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);
+    }
+
+    #[test]
+    fn a_file_without_a_byte_is_no_obstacle_to_the_next_try() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run.tmz");
+        let error = || write_error("recording", &path, io::ErrorKind::StorageFull.into()).to_string();
+        std::fs::write(&path, "").unwrap();
+        assert!(error().ends_with("; nothing of it is left") && !path.exists());
+        std::fs::write(&path, "a sample").unwrap();
+        assert!(error().ends_with("; earlier samples are intact") && path.exists());
     }
 
     #[test]
