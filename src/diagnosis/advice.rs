@@ -47,7 +47,7 @@ pub(super) fn advice(
     if let Some(first) = advice.first_mut() {
         (known.sharpen)(first, window);
     }
-    let with_free_cpus = with_free_cpus(known, window, advice.first());
+    let on_free_cpus = advice.first().and_then(|first| first.speedup_at_most);
     for (one, row) in advice.iter_mut().zip(&rows) {
         let tunes = row.promise == Promise::Ceiling || row.is_tuning() && one.speedup_at_most.is_some();
         if let Some(ceiling) = ceiling.filter(|_| tunes) {
@@ -57,16 +57,14 @@ pub(super) fn advice(
     let tunes = rows.first().is_some_and(|row| row.is_tuning());
     match advice.first_mut() {
         Some(first) if tunes && !is_worth_leading(first) => {
-            if let Some(freed) = with_free_cpus {
+            if let Some(freed) = with_free_cpus(known, window, first, on_free_cpus) {
                 *first = freed;
                 say_why_first(&mut advice);
             } else {
                 gain_first(&mut advice);
-                if ceiling.is_some_and(|ceiling| ceiling.limit == Limit::Cpus) {
-                    advice
-                        .first_mut()
-                        .into_iter()
-                        .for_each(|first| first.why += "; the CPUs are full, so only less work helps");
+                let is_full = ceiling.is_some_and(|ceiling| ceiling.limit == Limit::Cpus);
+                if is_full && let Some(first) = advice.first_mut() {
+                    first.why += "; the CPUs are full, so only less work helps";
                 }
             }
         }
@@ -97,13 +95,12 @@ fn is_worth_leading(first: &Advice) -> bool {
     first.speedup_at_most.is_none_or(|times| times > WORTH_LEADING)
 }
 
-/// What the first advice gains once other processes leave the CPUs: it names them. `None` if they take few of the CPUs, or
-/// if that would not be worth it either.
-fn with_free_cpus(known: &CauseSpec, window: &Features, first: Option<&Advice>) -> Option<Advice> {
-    let first = first.filter(|_| known.advice.first().is_some_and(AdviceRow::is_tuning))?;
+/// The first advice once other processes leave the CPUs, which it names: then it gains `bound` at most. `None` if they take few
+/// of the CPUs, or if that would not be worth it either.
+fn with_free_cpus(known: &CauseSpec, window: &Features, first: &Advice, bound: Option<f64>) -> Option<Advice> {
     let others = window.cpu.others.filter(|_| others_hold(&window.cpu))?;
     let most = Ceiling::from_window(window, Some(known), &Capacity::undisturbed(&window.cpu))?.speedup_at_most;
-    let gain = round(most.min(first.speedup_at_most.unwrap_or(f64::INFINITY)), 2);
+    let gain = round(most.min(bound.unwrap_or(f64::INFINITY)), 2);
     let (cpus, all) = (format!("{others:.1}"), window.cpu.usable());
     let who = match cpu_users_in_words(window) {
         Some((who, _)) => format!("Free the CPUs of {who}"),
