@@ -21,6 +21,7 @@ pub mod logging;
 pub mod mcp;
 pub mod outputs;
 pub mod pipeline;
+pub mod profiles;
 pub mod rates;
 pub mod sample;
 pub mod signals;

@@ -1,0 +1,1 @@
+//! Names of kernels as a person reads them.
