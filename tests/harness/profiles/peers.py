@@ -1,7 +1,8 @@
 """HolisticTraceAnalysis beside trainmon, on the same files in the same run: the same figures where the definitions agree, and the time.
 
 Where they differ: HTA counts all GPUs of a file, and the whole of it instead of the steps; with two or more steps it drops what was
-launched by no call in the file, or after the last step. It gives reasons for the idle time of each stream, between two of its kernels,
+launched by no call in the file, or after the last step. It takes every event that names a stream for work of the GPU, also operators
+that are Triton kernels, and waits for a stream. It gives reasons for the idle time of each stream, between two of its kernels,
 whatever the other streams do: `host_wait` (launched after the previous kernel had ended), `kernel_wait` (a gap below
 its threshold), `other`. trainmon's idle time is that of the whole GPU. HTA runs with HTA_DISABLE_NS_ROUNDING, without which
 it shortens each kernel to whole microseconds.
@@ -22,11 +23,12 @@ from typing import Any
 from harness.numbers import median
 from harness.paths import HARNESS
 from harness.profiles.intervals import length, union
-from harness.profiles.reference import Account, NotATrace, read
+from harness.profiles.reference import Account, Event, NotATrace, read
 from harness.profiles.run import Ran, diagnose, measured
 from harness.text import show
 
-PACKAGE = "HolisticTraceAnalysis==0.5.0"
+#: With pandas 3 it fails on some traces (invalid value for dtype int16).
+PACKAGES = ("HolisticTraceAnalysis==0.5.0", "pandas<3")
 PROGRAM = os.path.join(HARNESS, "profiles/hta_program.py")
 PATIENCE_S = 600.0
 #: trainmon must be so many times as fast, and agree within so many points of the window.
@@ -39,11 +41,11 @@ def installed(place: str) -> str:
     python = os.path.join(place, "bin/python")
     if not os.path.exists(python):
         venv.create(place, with_pip=True, symlinks=True)
-    if subprocess.run([python, "-c", "import hta"], capture_output=True).returncode != 0:
-        print(f"installing {PACKAGE} into {place}", file=sys.stderr)
-        done = subprocess.run([python, "-m", "pip", "install", "--quiet", PACKAGE], capture_output=True, text=True)
+    if subprocess.run([python, "-c", "import hta, pandas; assert pandas.__version__ < '3'"], capture_output=True).returncode != 0:
+        print(f"installing {PACKAGES[0]} into {place}", file=sys.stderr)
+        done = subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], capture_output=True, text=True)
         if done.returncode != 0:
-            raise RuntimeError(f"pip could not install {PACKAGE}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
+            raise RuntimeError(f"pip could not install {PACKAGES[0]}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
     return python
 
 
@@ -51,22 +53,29 @@ def installed(place: str) -> str:
 class Expected:
     """What the definitions of HTA give for a file, by the plain reader."""
 
-    #: Milliseconds that any GPU is busy in the whole file, and in the window of trainmon.
+    #: Milliseconds that any GPU is busy in the whole file, as HTA sees it, and that this GPU is busy in the window of trainmon.
     busy_ms: float
     in_window_ms: float
     window_ms: float
     gpus: int
 
 
+def names_a_stream(event: Event) -> bool:
+    """What HTA takes for work of the GPU."""
+    stream = event.args.get("stream", -1)
+    return isinstance(stream, int) and stream != -1
+
+
 def expected(path: str) -> Expected | None:
     """None if there is no GPU in the file."""
     try:
-        account = Account(read(path))
+        events = read(path)
+        account = Account(events)
     except NotATrace:
         return None
     if account.gpu is None:
         return None
-    everything = [one for events in account.on_gpus.values() for one in events]
+    everything = [one for one in events if names_a_stream(one)]
     if len({one.name for one in account.steps}) > 1:
         last = max(one.end for one in account.steps)
         launches = {one.args.get("correlation") for one in account.host if one.begin <= last}
