@@ -157,6 +157,8 @@ class Account:
                 self.on_gpus[one.device].append(one)
         self.launchers = most_common((one.thread for one in self.host if one.category in RUNTIME and "aunch" in one.name), LAUNCHERS)
         self.loop = self._loop()
+        #: The threads whose calls count.
+        self.threads = {self.loop, *self.launchers}
         self.of_loop = [one for one in self.host if one.thread == self.loop]
         #: The GPU with most kernels.
         self.gpu = max(self.on_gpus, key=lambda gpu: sum(one.category == "kernel" for one in self.on_gpus[gpu]), default=None)
@@ -183,7 +185,7 @@ class Account:
     def doing(self) -> dict[str, list[Interval]]:
         """When any thread that counts does what. A wait for a batch hides what happens within it, in the loop and elsewhere."""
         found: dict[str, list[Interval]] = {reason: [] for reason in REASONS}
-        for thread in {self.loop, *self.launchers}:
+        for thread in self.threads:
             of_thread = [one for one in self.host if one.thread == thread]
             waits = union(one.interval for one in of_thread if one.waits_for_batch())
             if thread == self.loop:
@@ -247,10 +249,11 @@ class Account:
         ]
 
     def syncs(self) -> list[dict[str, Any]]:
-        """The calls that wait for the GPU, on all threads, by name."""
+        """The calls that wait for the GPU, by name. A query asks, and does not wait."""
         groups = collections.defaultdict(list)
-        for one in self.inside(one for one in self.host if one.waits_for_gpu()):
-            groups[one.name].append(one)
+        for one in self.inside(one for one in self.host if one.waits_for_gpu() and one.thread in self.threads):
+            if "Query" not in one.name:
+                groups[one.name].append(one)
         return [{"call": call, "count": len(group), "wait_ms": self.milliseconds(group)} for call, group in groups.items()]
 
     def row(self) -> dict[str, Any]:

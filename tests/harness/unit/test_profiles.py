@@ -127,7 +127,8 @@ def profile(**changes: Any) -> dict[str, Any]:
         "index": 0, "busy": 0.5, "compute": 0.5, "communication": 0.0, "exposed": 0.0, "copy": 0.0, "kernels": 40, "median_kernel_us": 5.0,
         "idle_by": {"input_wait": 0.2, "sync": 0.1, "launch": 0.1, "operator": 0.1, "python": 0.0},
     }  # fmt: skip
-    syncs = [{"call": "cudaStreamSynchronize", "per_step": 1.5, "wait_ms": 1.0}, {"call": "cudaStreamSynchronize", "per_step": 0.5, "wait_ms": 0.5}]
+    syncs = [{"call": "cudaStreamSynchronize", "count": 3, "wait_ms": 1.0}, {"call": "cudaStreamSynchronize", "count": 1, "wait_ms": 0.5}]
+    syncs.append({"call": "cudaMemcpyAsync", "count": 9, "wait_ms": 8.0, "copies": "host-to-device"})
     return {
         "window_ms": 100.0, "steps": 2, "devices": [{**gpu, **changes}], "loop": {"input_wait": 0.2, "sync": 0.1}, "syncs": syncs, "copies": [],
     }  # fmt: skip
@@ -142,8 +143,8 @@ class Comparing(InFolder):
         self.assertEqual(self.differing(busy=0.5049, median_kernel_us=5.2), [])
         self.assertEqual(self.differing(busy=0.506, kernels=41), ["busy: 50.60%, not 50.00%", "kernels: 41, not 40"])
 
-    def test_calls_of_one_name_are_summed(self) -> None:
-        self.assertEqual(command.told(profile(), 0)["syncs"], [{"call": "cudaStreamSynchronize", "count": 4.0, "wait_ms": 1.5}])
+    def test_calls_of_one_name_are_summed_and_copies_are_none(self) -> None:
+        self.assertEqual(command.told(profile(), 0)["syncs"], [{"call": "cudaStreamSynchronize", "count": 4, "wait_ms": 1.5}])
 
     def test_groups_that_only_one_of_both_has_are_told(self) -> None:
         ours, reference = command.told(profile(), 0), command.told(profile(), 0)
