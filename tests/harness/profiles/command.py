@@ -80,7 +80,7 @@ def told(profile: dict[str, Any], device: Any) -> dict[str, Any]:
         "steps": profile["steps"],
         "device": chosen["index"],
         **{key: chosen[key] for key in (*SHARES, "idle_by", "kernels", "median_kernel_us")},
-        **profile["loop"],
+        **{key: (profile["loop"] or {}).get(key) for key in ("input_wait", "sync")},
         "copies": profile.get("copies") or [],
         "syncs": list(syncs.values()),
     }
@@ -155,6 +155,8 @@ def headline(file: str, ran: Ran, row: dict[str, Any] | None) -> str:
         return f"{file}: refused ({cost}): {ran.message()}"
     advice = next((one["title"] for one in verdict.get("advice", [])), "no advice")
     about = f"{row['window_ms']:.1f} ms, {row['steps']} steps, GPU {row['device']}" if row and row["device"] is not None else "no GPU"
+    if not verdict.get("class"):
+        return f"{file}: {about} ({cost})\n  no verdict"
     cause = f"{verdict['class']}/{verdict['cause'] or '-'} {verdict['confidence']:.2f}"
     return f"{file}: {about} ({cost})\n  {cause}: {verdict['summary']}\n  {advice}"
 
