@@ -187,8 +187,7 @@ def judged(path: str, ran: Ran, reference: dict[str, Any] | None) -> tuple[list[
 def references(paths: list[str], against: str | None) -> Iterator[dict[str, Any] | None]:
     """The row of each file, from `against` if that is given."""
     if against is None:
-        # In processes of their own: a Python that has read a large file would count towards trainmon's peak.
-        with ProcessPoolExecutor(max_tasks_per_child=1) as pool:
+        with ProcessPoolExecutor() as pool:
             yield from pool.map(rows_of, paths)
         return
     with open(against, encoding="utf-8") as file:

@@ -171,7 +171,7 @@ HEAD = (
 def pairs(folder: str, trainmon: str, python: str) -> Iterator[Pair]:
     """Runs both on each trace with a GPU, one after the other."""
     paths = sorted(entry.path for entry in os.scandir(folder) if entry.is_file() and entry.name.endswith((".json", ".gz")))
-    with ProcessPoolExecutor(max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor() as pool:
         known = list(pool.map(expected, paths))
     for path, about in zip(paths, known):
         if about is not None:

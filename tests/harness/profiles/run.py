@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import select
-import signal
 import subprocess
+import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.paths import HARNESS
 from workloads.processes import die_with_parent
 
+#: What starts programs, see there.
+LAUNCHER = os.path.join(HARNESS, "profiles/launch.py")
 #: No run may use more address space, so that a bad file cannot fill the machine.
 MOST_BYTES = 16 << 30
 
@@ -30,7 +30,7 @@ class Ran:
     errors: str
     wall_s: float
     cpu_s: float
-    #: Peak RSS; at least that of the Python that started it, because the kernel counts the time before exec as well.
+    #: Peak RSS; at least the 10 MiB of `launch.py`.
     peak_mib: float
     in_time: bool
 
@@ -52,29 +52,18 @@ class Ran:
 def measured(command: Sequence[str], patience_s: float, most_bytes: int = MOST_BYTES) -> Ran:
     """Runs a program to its end."""
     parent = os.getpid()
-
-    def limited() -> None:
-        die_with_parent(parent)
-        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
-
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        began = time.monotonic()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, preexec_fn=limited)
-        ended = os.pidfd_open(process.pid)
-        try:
-            in_time = bool(select.select([ended], [], [], patience_s)[0])
-        finally:
-            # No effect if it has ended. Its status is not read yet, so the PID is still its own.
-            signal.pidfd_send_signal(ended, signal.SIGKILL)
-            os.close(ended)
-            _, status, used = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        wall_s = time.monotonic() - began
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as report:
+        words = [sys.executable, "-I", "-S", LAUNCHER, str(report.fileno()), str(patience_s), str(most_bytes), *command]
+        subprocess.run(
+            words, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, pass_fds=[report.fileno()], check=True,
+            preexec_fn=lambda: die_with_parent(parent),
+        )  # fmt: skip
         told = []
-        for file in (output, errors):
+        for file in (output, errors, report):
             file.seek(0)
             told.append(file.read().decode(errors="replace"))
-    return Ran(process.returncode, told[0], told[1], wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, in_time)
+    status, wall_s, cpu_s, peak_mib, in_time = json.loads(told[2])
+    return Ran(status, told[0], told[1], wall_s, cpu_s, peak_mib, bool(in_time))
 
 
 def diagnose(trainmon: str, path: str, patience_s: float) -> Ran:
