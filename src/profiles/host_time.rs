@@ -170,7 +170,6 @@ pub fn of_loop(timeline: &Timeline, scope: &Scope) -> Option<LoopAccount> {
     let mut account = LoopAccount::default();
     let mut seen = 0;
     let mut python = python_of(timeline, scope, lane);
-    let mut waits = Joined::default();
     ThreadWalk::new(timeline.of_thread(lane), names).each(|(begin, end), level| {
         let (begin, end) = (begin.max(scope.window.0), end.min(scope.window.1));
         if begin >= end {
@@ -180,9 +179,6 @@ pub fn of_loop(timeline: &Timeline, scope: &Scope) -> Option<LoopAccount> {
         seen += end - begin;
         let aside = python.as_mut().and_then(|python| python.level_at(begin));
         let blocked = level.blocked.is_some() || aside.is_some_and(|aside| aside.blocked.is_some());
-        if level.waits_for_batch {
-            waits.push((begin, end));
-        }
         *part(&mut account, level, blocked) += share;
         account.optimizer += if level.optimizes { share } else { 0.0 };
     });
