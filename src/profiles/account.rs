@@ -75,7 +75,8 @@ pub struct ProfileAccount {
     pub operators: Vec<OperatorRow>,
     /// Modules of the model, those with most time on the GPU first.
     pub modules: Vec<ModuleRow>,
-    /// Where the host was while the GPU was idle: the calls, operators and functions, those with most idleness first.
+    /// Where the host was while the GPU was idle, or at all without a GPU: the calls, operators and functions, those with most
+    /// time first.
     pub idle_at: Vec<IdleRow>,
     /// Collectives by kind, those with most time first.
     pub collectives: Vec<CollectiveRow>,
@@ -263,6 +264,8 @@ pub struct SyncRow {
     /// How long the GPU was idle because of them, milliseconds: idle time up to the next such call, and no more than the call
     /// waited. Removing the call can gain no more.
     pub idle_ms: f64,
+    /// Of it, how long the GPU was idle within the calls, milliseconds.
+    pub idle_inside_ms: f64,
     /// It is a copy that blocks its thread: its direction, and bytes of all of them.
     pub copies: Option<CopyDirection>,
     /// Bytes of these copies.

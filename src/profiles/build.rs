@@ -46,6 +46,11 @@ pub fn account(timeline: &Timeline) -> Option<ProfileAccount> {
         account.syncs = syncs::rows(timeline, &scope, &blocking, &gpu.idle.minus(&waiting));
         account.launches = Some(launches(timeline, &scope, gpu, &host));
         account.idle_at = idle_rows::rows(timeline, &scope, parts);
+    } else {
+        // Without a GPU, all of the loop's time is told.
+        let all = Intervals::one(scope.window.0, scope.window.1);
+        let alone = Scope { threads: scope.of_loop.into_iter().collect(), ..scope };
+        account.idle_at = idle_rows::rows(timeline, &alone, idle_rows::divided(&all, &host));
     }
     notes(&mut account, timeline);
     Some(account)

@@ -89,11 +89,13 @@ pub fn rows(timeline: &Timeline, scope: &Scope, parts: [Intervals; IdleReason::C
             part.within(piece, cursor, |common, stretch| {
                 let kind = *kind.get_or_insert_with(|| {
                     let aside = python.as_mut().and_then(|python| python.level_at(piece.0));
-                    let operator = level.operator.filter(|_| level.span.kind == HostKind::Runtime);
+                    let around = level.span.kind == HostKind::Runtime || reason == IdleReason::InputWait;
+                    let operator = if around { level.operator } else { None };
                     let outer = level.operator.map_or(level.span, |operator| operator);
                     Kind {
                         reason,
                         name: Some(match reason {
+                            IdleReason::InputWait => level.batch.unwrap_or(level.span.name),
                             IdleReason::Operator => outer.name,
                             IdleReason::Python => aside.map_or(level.span.name, |aside| aside.span.name),
                             _ => level.span.name,

@@ -158,7 +158,11 @@ fn event<R: Read>(text: &mut Text<R>, sink: &mut impl TraceSink, end: &mut Trace
                 text.at += length;
                 return Ok(true);
             }
-            Err(error) if error.is_eof() && text.rest().len() < LONGEST_VALUE && text.fill()? => {}
+            // What is cut off may look wrong rather than short: within a character, or an escape.
+            Err(error)
+                if (error.is_eof() || value_length(text.rest()).is_none())
+                    && text.rest().len() < LONGEST_VALUE
+                    && text.fill()? => {}
             Err(_) => break,
         }
     }
@@ -398,6 +402,16 @@ mod tests {
         read_trace(Slow(text.as_bytes()), &mut slow).unwrap();
         assert_eq!(slow.events, all.events);
         assert_eq!(kept("\u{feff}[{\"a\": 1}]").0.events.len(), 1, "the list alone, after a mark of UTF-8");
+    }
+
+    #[test]
+    fn an_event_may_lie_across_any_two_reads() {
+        let text = "[{\"a\": \"\u{e9}\\u00e9\\n\", \"b\": -1.5e3, \"c\": nulL}, {\"a\": true}]".replace("nulL", "null");
+        for pad in 0..60 {
+            let padded = format!("{}{text}", " ".repeat(CHUNK - pad));
+            let (all, end) = kept(padded);
+            assert_eq!((all.events.len(), end.damaged), (2, 0), "{pad}");
+        }
     }
 
     #[test]

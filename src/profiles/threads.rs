@@ -12,8 +12,8 @@ pub struct Level<'a> {
     pub span: &'a HostSpan,
     /// What is known of its name.
     pub facts: NameFacts,
-    /// It is, or is within, a wait for a batch.
-    pub waits_for_batch: bool,
+    /// The outermost wait for a batch.
+    pub batch: Option<NameId>,
     /// The outermost operator that says what it does: the one that the program called.
     pub operator: Option<&'a HostSpan>,
     /// The innermost operator, by its place among the thread's spans.
@@ -42,7 +42,7 @@ impl<'a> Level<'a> {
         Self {
             span,
             facts,
-            waits_for_batch: facts.waits_for_batch || outer.is_some_and(|outer| outer.waits_for_batch),
+            batch: outer.and_then(|outer| outer.batch).or(if facts.waits_for_batch { Some(span.name) } else { None }),
             operator: match outermost {
                 // What only wraps others gives way to the first of them.
                 Some(wrapping) if operates && names.facts(wrapping.name).wraps => Some(span),
@@ -63,7 +63,7 @@ impl<'a> Level<'a> {
     /// What the thread does here, if its GPU is idle.
     pub fn reason(&self) -> IdleReason {
         match self.span.kind {
-            _ if self.waits_for_batch => IdleReason::InputWait,
+            _ if self.batch.is_some() => IdleReason::InputWait,
             HostKind::Runtime if self.facts.synchronizes => IdleReason::Sync,
             HostKind::Runtime => IdleReason::Launch,
             HostKind::Operator | HostKind::Annotation => IdleReason::Operator,

@@ -243,6 +243,10 @@ impl Timeline {
         let name = self.names.number(&event.name);
         match (host, gpu) {
             (Some(kind), _) => {
+                // The first versions wrote all annotations as operators.
+                let facts = self.names.facts(name);
+                let annotates = facts.step || facts.waits_for_batch || facts.optimizer;
+                let kind = if kind == HostKind::Operator && annotates { HostKind::Annotation } else { kind };
                 let lane = Lane { process: owned(&event.pid), thread: owned(&event.tid) };
                 let lane = numbered(&mut self.thread_numbers, &mut self.threads, lane);
                 let link = match kind {
