@@ -48,6 +48,14 @@ pub(super) fn of(loss: &Loss, account: &ProfileAccount) -> Words {
             format!("The loop sleeps or waits {lost} of the time{}.", most.map(|most| format!(", most of it in {most}")).unwrap_or_default()),
             vec![advice("Remove the sleep, or wait in another thread", "the loop does nothing meanwhile", gain)],
         ),
+        LossKind::Unrecorded => (
+            "The job uses a GPU, and the trace has nothing that ran on it.".to_owned(),
+            vec![advice(
+                "Record the GPU: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+                "without its kernels, a launch looks like work",
+                None,
+            )],
+        ),
         LossKind::CpuOperators => {
             let forward = account.operators.first().map(|row| format!(", most of it in {}", row.name)).unwrap_or_default();
             (

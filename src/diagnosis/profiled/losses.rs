@@ -3,11 +3,9 @@
 
 use super::super::causes::Cause;
 use super::super::class::Class;
+use crate::profiles::NOTHING_RECORDED;
 use crate::profiles::account::{CopyDirection, DeviceAccount, IdleReason, IdleRow, ProfileAccount, SyncRow};
 
-/// A stretch of idleness longer than this is a wait for something, not a gap between two launches, milliseconds: launches take some
-/// microseconds, and Python between them seldom more than a hundred.
-const LONG_GAP_MS: f64 = 1.0;
 /// One call that takes as much of the window is the start of the program or of the profiler.
 const START_UP: f64 = 0.30;
 /// Share of the kernels' time in kernels with few blocks from which the GPU counts as under-filled.
@@ -107,8 +105,11 @@ fn of_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
     }
     let copying = idle(&|row| row.reason == Some(IdleReason::Launch) && is_copy(row));
     let starting = idle(&|row| is_start(row) && share(row.longest_ms) >= START_UP);
-    let working = idle(&|row| is_long_work(account, row));
-    let unrecorded = idle(&|row| is_unrecorded(row) && row.idle_ms >= LONG_GAP_MS * row.count as f64);
+    let long = |wanted: &dyn Fn(&IdleRow) -> bool| {
+        account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.long_ms)).sum::<f64>()
+    };
+    let working = long(&|row| is_host_work(account, row));
+    let unrecorded = long(&is_unrecorded);
     // What comes after a wait is lost to it as well, as far as the wait allows.
     let after: f64 = account.syncs.iter().map(|row| share(row.idle_ms - row.idle_inside_ms)).sum();
     let launching = (by.launch + by.operator + by.python - copying - starting - working - unrecorded).max(0.0);
@@ -139,7 +140,11 @@ fn of_host(account: &ProfileAccount) -> Vec<Loss> {
         Loss::new(LossKind::Data, of_loop.input_wait),
         Loss::new(LossKind::Communication, of_loop.collective),
         Loss::new(LossKind::Blocked, of_loop.blocked),
-        Loss::new(LossKind::CpuOperators, of_loop.operator),
+        if account.gpu_unrecorded {
+            Loss::new(LossKind::Unrecorded, of_loop.operator + of_loop.launch + of_loop.sync)
+        } else {
+            Loss::new(LossKind::CpuOperators, of_loop.operator)
+        },
         nothing,
     ]
 }
@@ -154,16 +159,15 @@ fn is_start(row: &IdleRow) -> bool {
 }
 
 fn is_unrecorded(row: &IdleRow) -> bool {
-    row.reason == Some(IdleReason::Python) && row.name == crate::profiles::NOTHING_RECORDED
+    row.name == NOTHING_RECORDED
 }
 
-/// Whether the host does one thing for long, rather than to launch one kernel after the other.
-fn is_long_work(account: &ProfileAccount, row: &IdleRow) -> bool {
-    let long = row.count > 0 && row.idle_ms / row.count as f64 >= LONG_GAP_MS;
+/// Whether it is work of the host that launches nothing, as far as it lasts.
+fn is_host_work(account: &ProfileAccount, row: &IdleRow) -> bool {
     let launches = || account.operators.iter().any(|operator| operator.name == row.name && operator.device_ms > 0.0);
     match row.reason {
-        Some(IdleReason::Python) => long && !is_unrecorded(row),
-        Some(IdleReason::Operator) => long && !launches(),
+        Some(IdleReason::Python) => !is_unrecorded(row),
+        Some(IdleReason::Operator) => !is_unrecorded(row) && !launches(),
         _ => false,
     }
 }
@@ -173,7 +177,7 @@ pub(super) fn largest<'a>(account: &'a ProfileAccount, kind: LossKind) -> Option
     account.idle_at.iter().find(|row| match kind {
         LossKind::Copies => is_copy(row),
         LossKind::StartUp => is_start(row),
-        LossKind::HostWork => is_long_work(account, row),
+        LossKind::HostWork => is_host_work(account, row) && row.long_ms > 0.0,
         LossKind::Launches => !is_copy(row) && matches!(row.reason, Some(IdleReason::Operator | IdleReason::Launch)),
         LossKind::Data => row.reason == Some(IdleReason::InputWait),
         LossKind::Blocked | LossKind::CpuOperators => row.reason != Some(IdleReason::InputWait),

@@ -107,7 +107,7 @@ fn lead(account: &ProfileAccount, losses: &[Loss]) -> Lead {
             phase: if loss.kind == LossKind::StartUp { Phase::Init } else { Phase::Training },
             class: loss.class(),
             cause: loss.cause(account),
-            confidence: confidence(account, losses, loss),
+            confidence: if loss.kind == LossKind::Unrecorded { 0.0 } else { confidence(account, losses, loss) },
             words: words::of(loss, account),
             of: Some(loss.kind),
             ..trains
@@ -138,11 +138,12 @@ fn without_gpu(account: &ProfileAccount, losses: &[Loss]) -> Lead {
         of: None,
     };
     let Some(loss) = largest else { return none };
+    let unrecorded = loss.kind == LossKind::Unrecorded;
     Lead {
         phase: Phase::Training,
         class: loss.class(),
         cause: loss.cause(account),
-        confidence: confidence(account, losses, loss),
+        confidence: if unrecorded { 0.0 } else { confidence(account, losses, loss) },
         words: words::of(loss, account),
         of: Some(loss.kind),
     }

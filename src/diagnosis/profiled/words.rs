@@ -241,7 +241,7 @@ impl Of<'_> {
         let lost = &self.lost;
         let kernels = self.account.launches.map_or(0.0, |launches| launches.kernels_per_step);
         let a_step = if self.account.step_ms.is_some() { " a step" } else { "" };
-        let median = self.gpu.median_kernel_us.map(|us| format!(" of {} (median)", step_time(us / 1000.0).replace(" ms", " ms")));
+        let median = self.gpu.median_kernel_us.map(|us| format!(" of {us:.0} µs (median)"));
         let captured = self.account.launches.is_some_and(|launches| launches.graph_kernels > 0);
         let optimizes = self.account.of_loop.is_some_and(|of_loop| of_loop.optimizer >= 0.15);
         let compile = if captured {
