@@ -86,7 +86,8 @@ impl Sum {
 pub fn rows(timeline: &Timeline, scope: &Scope, parts: [Intervals; IdleReason::COUNT]) -> Vec<IdleRow> {
     let mut left = parts;
     let mut sums: HashMap<Kind, Sum> = HashMap::new();
-    for lane in &scope.threads {
+    // The loop's thread last: where autograd's threads work, it only waits for them.
+    for lane in scope.threads.iter().rev() {
         let mut python = python_of(timeline, scope, *lane);
         let mut cursors = [0_usize; IdleReason::COUNT];
         let mut taken: [Vec<Interval>; IdleReason::COUNT] = Default::default();

@@ -48,7 +48,8 @@ pub(super) fn of(loss: &Loss, account: &ProfileAccount) -> Words {
         LossKind::HostWork => words.host_work(),
         LossKind::StartUp => words.start_up(),
         LossKind::Unrecorded => words.unrecorded(),
-        LossKind::Blocked | LossKind::CpuOperators => Words::default(),
+        LossKind::Blocked => words.blocked(),
+        LossKind::CpuOperators => Words::default(),
     }
 }
 
@@ -306,12 +307,33 @@ impl Of<'_> {
         }
     }
 
+    fn blocked(&self) -> Words {
+        let row = losses::largest(self.account, LossKind::Blocked);
+        let named = row.map(|row| format!("{}{}", cpu_words::called(row), place(row.at.as_deref())));
+        Words {
+            summary: format!(
+                "The GPU sits idle {} of the time while the loop sleeps or waits: {}.",
+                self.lost,
+                named.unwrap_or_else(|| "in a lock".to_owned())
+            ),
+            advice: vec![advice("Remove the sleep, or wait in another thread", "the GPU has nothing to do meanwhile", self.gain())],
+            culprits: row
+                .and_then(|row| line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)))
+                .into_iter()
+                .collect(),
+        }
+    }
+
     fn start_up(&self) -> Words {
         let row = losses::largest(self.account, LossKind::StartUp);
         let call = row.map_or("a call of the runtime", |row| row.name.as_str());
         let took = row.map(|row| step_time(row.longest_ms)).unwrap_or_default();
         Words {
-            summary: format!("The trace is mostly start-up: {call} alone took {took}, and the GPU computes {}.", percent(self.gpu.compute)),
+            summary: format!(
+                "The trace is mostly start-up, {} of it: one {call} took {took}, and the GPU computes {} of the time.",
+                self.lost,
+                percent(self.gpu.compute)
+            ),
             advice: vec![advice(
                 "Profile some steps after the first ones: torch.profiler.schedule(wait=1, warmup=2, active=3)",
                 "the first steps create the GPU's context and start the profiler",
