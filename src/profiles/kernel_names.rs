@@ -1,1 +1,0 @@
-//! Names of kernels as a person reads them.
