@@ -25,6 +25,8 @@ const DECLARED: &[(&str, &str)] = &[
     ("float8_e5m2fnuz", "f8"),
     ("__nv_fp8_e4m3", "f8"),
     ("__nv_fp8_e5m2", "f8"),
+    ("__hip_fp8_e4m3", "f8"),
+    ("__hip_fp8_e5m2", "f8"),
     ("float_e4m3_t", "f8"),
     ("complex", "complex"),
     ("bool", "bool"),
@@ -63,7 +65,7 @@ pub fn declared(raw: &RawName) -> Option<&'static str> {
         // A mask comes before what it masks.
         Some(if first == "bool" { types.next().unwrap_or(first) } else { first })
     });
-    of_lambda.or_else(|| first_type(&raw.args)).or_else(|| narrowest_in(&raw.path))
+    of_lambda.or_else(|| first_type(&raw.args)).or_else(|| narrowest_in(&raw.path_lower.text))
 }
 
 /// The first data type of some arguments. Unsigned integers are indexes and sizes.
@@ -94,32 +96,31 @@ fn types(args: &str) -> impl Iterator<Item = &'static str> {
 
 /// The type of the inputs of a matrix product, a convolution, an attention kernel or a collective.
 pub fn of_inputs(raw: &RawName) -> Option<&'static str> {
-    let names = || tokens(&raw.path).chain(tokens(&raw.args));
+    let names = || tokens(&raw.path_lower.text).chain(tokens(&raw.args_lower.text));
     let by_scheme = || tensile(&raw.path).or_else(|| nvjet(&raw.path));
     by_scheme()
         .or_else(|| {
             NARROWEST_FIRST
                 .iter()
-                .find_map(|(needles, name)| names().any(|token| has_any(&token, needles)).then_some(*name))
+                .find_map(|(needles, name)| names().any(|token| has_any(token, needles)).then_some(*name))
         })
-        .or_else(|| names().find_map(|token| blas_letter(&token)))
+        .or_else(|| names().find_map(|token| blas_letter(token)))
         // Composable Kernel keeps bf16 in integers.
         .or_else(|| (raw.path.starts_with("ck") && raw.args.contains("unsigned short")).then_some("bf16"))
-        .or_else(|| names().any(|token| has_any(&token, &["float", "fp32", "f32"])).then_some("f32"))
-        .or_else(|| names().any(|token| matches!(&*token, "s8" | "i8" | "u8")).then_some("i8"))
+        .or_else(|| names().any(|token| has_any(token, &["float", "fp32", "f32"])).then_some("f32"))
+        .or_else(|| names().any(|token| matches!(token, "s8" | "i8" | "u8")).then_some("i8"))
 }
 
 fn narrowest_in(path: &str) -> Option<&'static str> {
     let found = NARROWEST_FIRST
         .iter()
-        .find_map(|(needles, name)| tokens(path).any(|token| has_any(&token, needles)).then_some(*name));
-    found.or_else(|| tokens(path).any(|token| matches!(&*token, "fp32" | "f32")).then_some("f32"))
+        .find_map(|(needles, name)| tokens(path).any(|token| has_any(token, needles)).then_some(*name));
+    found.or_else(|| tokens(path).any(|token| matches!(token, "fp32" | "f32")).then_some("f32"))
 }
 
-/// Letters and digits between other signs, lower case.
-fn tokens(text: &str) -> impl Iterator<Item = String> {
-    let tokens = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|token| !token.is_empty());
-    tokens.map(str::to_ascii_lowercase)
+/// Letters and digits between other signs.
+fn tokens(lower: &str) -> impl Iterator<Item = &str> {
+    lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|token| !token.is_empty())
 }
 
 fn has_any(token: &str, needles: &[&str]) -> bool {

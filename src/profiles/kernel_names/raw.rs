@@ -11,8 +11,32 @@ pub struct RawName {
     pub path: String,
     /// What is between the brackets of the last part of the path: `512, 1, at::native::ReduceOp<…`.
     pub args: String,
-    path_lower: String,
-    head_lower: String,
+    /// The path in lower case.
+    pub path_lower: Lower,
+    /// The arguments in lower case.
+    pub args_lower: Lower,
+    head_lower: Lower,
+}
+
+/// A text in lower case, in which many words are searched.
+pub struct Lower {
+    /// The text itself.
+    pub text: String,
+    /// The bytes below 128 that occur, a bit each: most words are ruled out by a letter.
+    letters: u128,
+}
+
+impl Lower {
+    fn new(text: &str) -> Self {
+        let text = text.to_ascii_lowercase();
+        let letters = text.bytes().filter(u8::is_ascii).fold(0, |letters, byte| letters | 1 << byte);
+        Self { text, letters }
+    }
+
+    /// Whether a word of ASCII occurs.
+    pub fn contains(&self, word: &str) -> bool {
+        word.bytes().all(|byte| self.letters & (1 << (byte & 127)) != 0) && self.text.contains(word)
+    }
 }
 
 impl RawName {
@@ -21,8 +45,16 @@ impl RawName {
         let head = name.get(..end).unwrap_or_default().trim();
         let head = head.split(" [clone").next().unwrap_or(head).trim_end_matches(".kd");
         let head = if head.starts_with("_Z") { spelled(head) } else { head.replace("(anonymous namespace)::", "") };
-        let (path, args) = parts(&head);
-        Self { path_lower: path.to_ascii_lowercase(), head_lower: head.to_ascii_lowercase(), path, args }
+        // Copies have names for people: `Memcpy HtoD (Pageable -> Device)`.
+        let is_copy = head.starts_with("Memcpy ") || head.starts_with("Memset ");
+        let (path, args) = if is_copy { (head.clone(), String::new()) } else { parts(&head) };
+        Self {
+            path_lower: Lower::new(&path),
+            args_lower: Lower::new(&args),
+            head_lower: Lower::new(&head),
+            path,
+            args,
+        }
     }
 
     /// Whether all words of a pattern occur, each of which is a choice: `conv|winograd`. They are searched in the path, and behind

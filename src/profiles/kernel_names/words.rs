@@ -1,7 +1,7 @@
 //! The words of a readable name that depend on the kernel: its operation, direction, algorithm and library.
 
 use super::raw::RawName;
-use super::table::{ALGORITHMS, LIBRARIES, OPERATIONS, PASSES, QUIET, VIEWS, WRAPPERS};
+use super::table::{ALGORITHMS, FUNCTIONS, LIBRARIES, OPERATIONS, PASSES, QUIET, VIEWS, WRAPPERS};
 
 /// Ends of identifiers that say no more than that this is a kernel.
 const ENDS: [&str; 21] = [
@@ -38,6 +38,9 @@ pub fn operation(raw: &RawName) -> Option<String> {
         let lower = name.to_ascii_lowercase();
         if let Some((_, word)) = OPERATIONS.iter().find(|(known, _)| *known == lower) {
             return Some((*word).to_owned());
+        }
+        if FUNCTIONS.contains(&&*lower) {
+            return Some(lower);
         }
         let bare = bare(name);
         (bare.len() < name.len() && !WRAPPERS.iter().any(|known| lower.starts_with(known))).then(|| spaced(bare))
