@@ -33,6 +33,11 @@ const RENEWED: Duration = Duration::from_secs(1);
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
+    if let Some(path) = arguments.traces().next() {
+        let input = crate::sources::unpacked::open(path)?;
+        let account = crate::profiles::read(input)?;
+        return super::print_json(&serde_json::json!({ "profile": account }));
+    }
     let verdict = match &arguments.replay {
         Some(path) => replay(settings, path, |_| true)?.0,
         None => live(settings, arguments)?,
