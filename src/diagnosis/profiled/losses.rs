@@ -6,6 +6,9 @@ use super::super::class::Class;
 use crate::profiles::NOTHING_RECORDED;
 use crate::profiles::account::{CopyDirection, CopyRow, DeviceAccount, IdleReason, IdleRow, ProfileAccount, SyncRow};
 
+/// A first launch or allocation that loads code or creates a context takes at least as long, milliseconds: 126 to 30,000 in public
+/// traces.
+const START_UP_MS: f64 = 20.0;
 /// Share of the kernels' time in kernels with few blocks from which the GPU counts as under-filled.
 const MOSTLY_FEW_BLOCKS: f64 = 0.5;
 /// Share of the peak that no well-filled GPU stays below while matrix products take most of its time.
@@ -106,7 +109,7 @@ fn of_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
     let long = |wanted: &dyn Fn(&IdleRow) -> bool| {
         account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.long_ms)).sum::<f64>()
     };
-    let starting = long(&is_start);
+    let starting = long(&is_start).min(idle(&|row| is_start(row) && (account.steps > 1 || row.longest_ms >= START_UP_MS)));
     let blocked = long(&is_blocked);
     let working = long(&|row| is_host_work(account, row));
     let unrecorded = long(&is_unrecorded);
@@ -167,7 +170,7 @@ fn is_over_link(row: &CopyRow) -> bool {
     row.direction != Some(CopyDirection::DeviceToDevice)
 }
 
-fn is_unrecorded(row: &IdleRow) -> bool {
+pub(super) fn is_unrecorded(row: &IdleRow) -> bool {
     row.name == NOTHING_RECORDED
 }
 
@@ -191,12 +194,19 @@ pub(super) fn largest<'a>(account: &'a ProfileAccount, kind: LossKind) -> Option
     account.idle_at.iter().find(|row| match kind {
         LossKind::Copies => is_copy(row),
         LossKind::StartUp => is_start(row),
-        LossKind::HostWork => is_host_work(account, row) && row.long_ms > 0.0,
+        LossKind::HostWork => false,
         LossKind::Launches => !is_copy(row) && matches!(row.reason, Some(IdleReason::Operator | IdleReason::Launch)),
         LossKind::Data => row.reason == Some(IdleReason::InputWait),
         LossKind::Blocked => is_blocked(row),
         _ => false,
     })
+}
+
+/// What the host works on for long while it launches nothing: the row with most of it. It may be that nothing is recorded.
+pub(super) fn longest_work(account: &ProfileAccount) -> Option<&IdleRow> {
+    let calls = account.steps > 1;
+    let rows = account.idle_at.iter().filter(|row| is_host_work(account, row) || is_unrecorded(row) || (calls && is_start(row)));
+    rows.max_by(|a, b| a.long_ms.total_cmp(&b.long_ms)).filter(|row| row.long_ms > 0.0)
 }
 
 /// The blocking copies with most idle time.

@@ -6,7 +6,7 @@ use super::super::parts::Advice;
 use super::super::stats::{percent, round};
 use super::losses::{self, Busy, Loss, LossKind};
 use super::{cpu_words, sync_advice};
-use crate::profiles::account::{CopyDirection, DeviceAccount, ProfileAccount, SyncRow};
+use crate::profiles::account::{CopyDirection, DeviceAccount, IdleReason, IdleRow, ProfileAccount, SyncRow};
 use crate::text::format::step_time;
 
 /// What a verdict says.
@@ -279,7 +279,7 @@ impl Of<'_> {
 
     fn host_work(&self) -> Words {
         let lost = &self.lost;
-        let Some(row) = losses::largest(self.account, LossKind::HostWork) else {
+        let Some(row) = losses::longest_work(self.account).filter(|row| !losses::is_unrecorded(row)) else {
             return Words {
                 summary: format!(
                     "The GPU sits idle {lost} of the time in gaps of which the trace shows nothing: Python of the loop, or a sleep."
@@ -292,6 +292,9 @@ impl Of<'_> {
                 culprits: Vec::new(),
             };
         };
+        if row.reason == Some(IdleReason::Launch) {
+            return self.long_calls(row);
+        }
         Words {
             summary: format!(
                 "The GPU sits idle {lost} of the time while the host does its own work, most of it in {}{}.",
@@ -303,6 +306,30 @@ impl Of<'_> {
                 "the GPU has nothing to do while the loop does it",
                 self.gain(),
             )],
+            culprits: line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)).into_iter().collect(),
+        }
+    }
+
+    /// Calls of the runtime that take long in every step.
+    fn long_calls(&self, row: &IdleRow) -> Words {
+        let allocates = row.name.contains("Malloc") || row.name.contains("Free");
+        let (title, why) = if allocates {
+            (
+                "Keep the sizes of tensors constant, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+                "the allocator then reuses its memory instead of asking the driver for more",
+            )
+        } else {
+            ("Profile some steps later: warm up for more steps first", "first launches load code; they belong to no step")
+        };
+        Words {
+            summary: format!(
+                "The GPU sits idle {} of the time while the host is in calls of the driver that take long: {}{}, up to {}.",
+                self.lost,
+                row.name,
+                place(row.at.as_deref()),
+                step_time(row.longest_ms)
+            ),
+            advice: vec![advice(title, why, self.gain())],
             culprits: line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)).into_iter().collect(),
         }
     }
