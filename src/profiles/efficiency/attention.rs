@@ -2,9 +2,9 @@
 //! Causal attention counts in full, as in torch's FLOP counter.
 
 use super::Work;
-use super::arguments::{Arguments, Tensor, numel};
+use super::operands::{Operands, Tensor, numel};
 
-/// Where an operator has its arguments. Keys and values follow the queries.
+/// Where an operator has its operands. Keys and values follow the queries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attention {
     queries: usize,
@@ -96,15 +96,15 @@ pub(super) const ATTENTION: &[(&str, Attention)] = &[
 ];
 
 impl Attention {
-    pub fn work(self, arguments: &Arguments) -> Option<Work> {
-        let [queries, keys, values] = self.inputs(arguments)?;
+    pub fn work(self, operands: &Operands) -> Option<Work> {
+        let [queries, keys, values] = self.inputs(operands)?;
         let [query_heads, key_heads, value_heads] = [self.heads(queries)?, self.heads(keys)?, self.heads(values)?];
         let fits = key_heads.tokens == value_heads.tokens && query_heads.width == key_heads.width;
         if !fits || query_heads.is_packed != key_heads.is_packed {
             return None;
         }
         // Packed sequences attend to their own tokens alone.
-        let offsets = self.offsets.and_then(|at| arguments.tensor(at)?.size(0)).filter(|offsets| *offsets > 1);
+        let offsets = self.offsets.and_then(|at| operands.tensor(at)?.size(0)).filter(|offsets| *offsets > 1);
         let sequences = match offsets {
             Some(offsets) => offsets - 1,
             None if query_heads.is_packed => return None,
@@ -115,7 +115,7 @@ impl Attention {
         let widths = if self.is_backward { 3.0 * width + 2.0 * value_width } else { width + value_width };
         let inputs = queries.bytes() + keys.bytes() + values.bytes();
         let results = query_heads.count * query_heads.tokens * value_width * queries.element.bytes;
-        let bias = self.bias.map_or(0.0, |at| arguments.bytes(at));
+        let bias = self.bias.map_or(0.0, |at| operands.bytes(at));
         // On the way back, the results and their gradients are read, and the gradients of the inputs are written.
         let passes = if self.is_backward { 2.0 } else { 1.0 };
         Some(Work {
@@ -126,14 +126,14 @@ impl Attention {
     }
 
     /// Queries, keys and values.
-    pub fn inputs(self, arguments: &Arguments) -> Option<[&Tensor; 3]> {
+    pub fn inputs(self, operands: &Operands) -> Option<[&Tensor; 3]> {
         let at = self.queries;
-        Some([arguments.tensor(at)?, arguments.tensor(at + 1)?, arguments.tensor(at + 2)?])
+        Some([operands.tensor(at)?, operands.tensor(at + 1)?, operands.tensor(at + 2)?])
     }
 
     /// Whether a call says that it is causal.
-    pub fn is_causal(self, arguments: &Arguments) -> bool {
-        self.causal.is_some_and(|at| arguments.flag(at) == Some(true))
+    pub fn is_causal(self, operands: &Operands) -> bool {
+        self.causal.is_some_and(|at| operands.flag(at) == Some(true))
     }
 
     fn heads(self, tensor: &Tensor) -> Option<Heads> {

@@ -2,9 +2,9 @@
 //! FLOP counter, except for the gradient of a grouped weight, which torch counts as if there were one group.
 
 use super::Work;
-use super::arguments::{Arguments, Tensor, numel};
+use super::operands::{Operands, Tensor, numel};
 
-/// Where an operator has its arguments.
+/// Where an operator has its operands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Convolution {
     input: usize,
@@ -115,23 +115,23 @@ pub(super) const CONVOLUTIONS: &[(&str, Convolution)] = &[
 const BACKWARD_SHIFTED: Convolution = Convolution { stride: 4, transposed: Transposed::Given(7), ..BACKWARD };
 
 impl Convolution {
-    pub fn work(self, arguments: &Arguments) -> Option<Work> {
-        let (input, weight) = (arguments.tensor(self.input)?, arguments.tensor(self.weight)?);
+    pub fn work(self, operands: &Operands) -> Option<Work> {
+        let (input, weight) = (operands.tensor(self.input)?, operands.tensor(self.weight)?);
         let number = input.element.number;
         let (per_position, read) = (2.0 * weight.numel(), input.bytes() + weight.bytes());
         let Some(gradient) = self.gradient else {
-            let (positions, results) = self.forward(arguments, input, weight)?;
-            let others: f64 = self.others.iter().map(|at| arguments.bytes(*at)).sum();
+            let (positions, results) = self.forward(operands, input, weight)?;
+            let others: f64 = self.others.iter().map(|at| operands.bytes(*at)).sum();
             return Some(Work {
                 flops: per_position * positions,
                 bytes: read + others + results * input.element.bytes,
                 number,
             });
         };
-        let gradient = arguments.tensor(gradient)?;
-        let slides_over = if self.is_transposed_back(arguments, gradient, weight)? { input } else { gradient };
+        let gradient = operands.tensor(gradient)?;
+        let slides_over = if self.is_transposed_back(operands, gradient, weight)? { input } else { gradient };
         let positions = Spatial::new(slides_over, weight)?.positions();
-        let flags = self.mask.and_then(|at| arguments.flags(at));
+        let flags = self.mask.and_then(|at| operands.flags(at));
         let is_computed = |at: usize| flags.as_ref().is_none_or(|flags| flags.get(at) == Some(&true));
         // The gradient of the input reads the weight, and that of the weight reads the input; each is as long as its origin.
         let (of_input, of_weight) = (is_computed(0), is_computed(1));
@@ -141,23 +141,23 @@ impl Convolution {
     }
 
     /// The shapes of both factors.
-    pub fn factors(self, arguments: &Arguments) -> Option<[&Tensor; 2]> {
+    pub fn factors(self, operands: &Operands) -> Option<[&Tensor; 2]> {
         let first = self.gradient.unwrap_or(self.input);
-        Some([arguments.tensor(first)?, arguments.tensor(self.weight)?])
+        Some([operands.tensor(first)?, operands.tensor(self.weight)?])
     }
 
     /// At how many positions the weight is applied, and how many elements the result has.
-    fn forward(self, arguments: &Arguments, input: &Tensor, weight: &Tensor) -> Option<(f64, f64)> {
+    fn forward(self, operands: &Operands, input: &Tensor, weight: &Tensor) -> Option<(f64, f64)> {
         let spatial = Spatial::new(input, weight)?;
         let is_transposed = match self.transposed {
             Transposed::Never => false,
             Transposed::Always => true,
-            Transposed::Given(at) => arguments.flag(at)?,
+            Transposed::Given(at) => operands.flag(at)?,
         };
-        let (stride, padding) = (arguments.integers(self.stride)?, arguments.integers(self.padding)?);
-        let dilation = self.dilation.map_or(Some(vec![1]), |at| arguments.integers(at))?;
+        let (stride, padding) = (operands.integers(self.stride)?, operands.integers(self.padding)?);
+        let dilation = self.dilation.map_or(Some(vec![1]), |at| operands.integers(at))?;
         let added = match (self.output_padding, is_transposed) {
-            (Some(at), true) => arguments.integers(at)?,
+            (Some(at), true) => operands.integers(at)?,
             _ => vec![0],
         };
         let mut size = Vec::new();
@@ -175,7 +175,7 @@ impl Convolution {
         }
         let channels = if is_transposed {
             // Its weight is `[in, out / groups, …]`.
-            weight.size(1)?.checked_mul(arguments.value(self.groups)?.parse().ok()?)?
+            weight.size(1)?.checked_mul(operands.value(self.groups)?.parse().ok()?)?
         } else {
             weight.size(0)?
         };
@@ -185,11 +185,11 @@ impl Convolution {
     }
 
     /// Whether the gradient is that of a transposed convolution.
-    fn is_transposed_back(self, arguments: &Arguments, gradient: &Tensor, weight: &Tensor) -> Option<bool> {
+    fn is_transposed_back(self, operands: &Operands, gradient: &Tensor, weight: &Tensor) -> Option<bool> {
         Some(match self.transposed {
             Transposed::Never => false,
             Transposed::Always => true,
-            Transposed::Given(at) => match arguments.flag(at) {
+            Transposed::Given(at) => match operands.flag(at) {
                 Some(is_transposed) => is_transposed,
                 None => gradient.size(1)? != weight.size(0)?,
             },

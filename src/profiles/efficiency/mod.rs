@@ -11,22 +11,25 @@
 //! Where a shape or type that decides a number was not recorded, there is no number: profilers record no types for lists of tensors
 //! (`aten::cat`, fused optimizers), no strides of convolutions before torch 2.1, and no lengths of cached sequences.
 
-mod arguments;
 mod attention;
 mod convolutions;
 mod numbers;
+mod operands;
 mod peaks;
 mod products;
 mod shapes;
 mod traffic;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use arguments::Arguments;
 use attention::Attention;
 use convolutions::Convolution;
 pub use numbers::NumberFormat;
+use operands::Operands;
 pub use peaks::{Peak, peak_of, peak_of_unnamed};
 use products::Product;
 pub use shapes::shape_of;
@@ -58,7 +61,7 @@ pub struct Work {
     pub number: NumberFormat,
 }
 
-/// How the work of an operator follows from its arguments.
+/// How the work of an operator follows from its operands.
 #[derive(Debug, Clone, Copy)]
 enum Operator {
     Product(Product),
@@ -90,12 +93,12 @@ fn operator(name: &str) -> Option<Operator> {
 /// Time and memory are bounded: texts above 16 KiB, more than 64 operands and more than 16 dimensions are refused.
 pub fn work_of(call: &Recorded) -> Option<Work> {
     let operator = operator(call.name)?;
-    let arguments = Arguments::read(call)?;
+    let operands = Operands::read(call)?;
     let work = match operator {
-        Operator::Product(product) => product.work(&arguments),
-        Operator::Convolution(convolution) => convolution.work(&arguments),
-        Operator::Attention(attention) => attention.work(&arguments),
-        Operator::Traffic(traffic) => traffic.work(&arguments),
+        Operator::Product(product) => product.work(&operands),
+        Operator::Convolution(convolution) => convolution.work(&operands),
+        Operator::Attention(attention) => attention.work(&operands),
+        Operator::Traffic(traffic) => traffic.work(&operands),
     }?;
     (work.flops.is_finite() && work.bytes.is_finite()).then_some(work)
 }

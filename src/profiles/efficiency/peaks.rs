@@ -1,6 +1,8 @@
 //! What GPUs can do at most: operations per second without sparsity, by the format of the numbers, and bytes per second of their
 //! memory. From the vendors' data sheets; where those name only the speed with sparsity, half of it.
 //!
+//! Long because it is one table, with a row for each GPU.
+//!
 //! Products of matrices run on the matrix units where a format has them: `f32` of NVIDIA's has none (TF32 does), `f32` and `f64` of
 //! AMD's have. Half precision adds up in single precision, like torch's libraries, which halves the peak of GeForce GPUs.
 

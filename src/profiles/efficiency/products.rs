@@ -1,8 +1,8 @@
 //! Matrix products: `[m,k]×[k,n]` is 2·m·n·k operations, as in torch's FLOP counter. Adding a bias is not counted.
 
 use super::Work;
-use super::arguments::{Arguments, Tensor, numel};
 use super::numbers::{Element, NumberFormat};
+use super::operands::{Operands, Tensor, numel};
 
 /// Which arguments are multiplied.
 #[derive(Debug, Clone, Copy)]
@@ -57,19 +57,19 @@ pub(super) const PRODUCTS: &[(&str, Product)] = &[
 ];
 
 impl Product {
-    pub fn work(self, arguments: &Arguments) -> Option<Work> {
-        let (left, right) = (arguments.tensor(self.left)?, arguments.tensor(self.right)?);
+    pub fn work(self, operands: &Operands) -> Option<Work> {
+        let (left, right) = (operands.tensor(self.left)?, operands.tensor(self.right)?);
         let multiplied = Multiplied::new(&left.dims, &self.right_dims(right))?;
         let packed = left.element.packed();
-        let others: f64 = self.others.iter().map(|at| arguments.bytes(*at)).sum();
+        let others: f64 = self.others.iter().map(|at| operands.bytes(*at)).sum();
         let result = match self.result {
             ResultType::Left => left.element,
             ResultType::I32 => Element::I32,
             ResultType::Given(at) => {
                 let is_short = [NumberFormat::F8, NumberFormat::F4, NumberFormat::I8].contains(&left.element.number);
-                arguments.element(at).unwrap_or(if is_short { Element::BF16 } else { left.element })
+                operands.element(at).unwrap_or(if is_short { Element::BF16 } else { left.element })
             }
-            ResultType::Written(at) => arguments.tensor(at)?.element,
+            ResultType::Written(at) => operands.tensor(at)?.element,
         };
         Some(Work {
             flops: 2.0 * multiplied.results * multiplied.inner * packed,
@@ -78,10 +78,12 @@ impl Product {
         })
     }
 
-    /// The shapes of both factors, as they are multiplied.
-    pub fn factors(self, arguments: &Arguments) -> Option<[(Vec<u64>, Element); 2]> {
-        let (left, right) = (arguments.tensor(self.left)?, arguments.tensor(self.right)?);
-        Some([(left.dims.clone(), left.element), (self.right_dims(right), right.element)])
+    /// The shapes of both factors as they are multiplied, and the type of the left one; `None` if they don't fit.
+    pub fn factors(self, operands: &Operands) -> Option<([Vec<u64>; 2], Element)> {
+        let (left, right) = (operands.tensor(self.left)?, operands.tensor(self.right)?);
+        let right = self.right_dims(right);
+        Multiplied::new(&left.dims, &right)?;
+        Some(([left.dims.clone(), right], left.element))
     }
 
     fn right_dims(self, right: &Tensor) -> Vec<u64> {

@@ -1,6 +1,6 @@
 //! The shapes of a call as a person reads them: `[32,512]×[512,2048] bf16`.
 
-use super::arguments::{Arguments, Sizes};
+use super::operands::{Operands, Sizes};
 use super::{Operator, Recorded, operator};
 
 /// How many different shapes are written.
@@ -9,20 +9,20 @@ const MOST_SHAPES: usize = 3;
 /// The shapes of a call and the type of its elements: the factors of products, convolutions and attention, and the different shapes
 /// of others. `None` if no shape was recorded.
 pub fn shape_of(call: &Recorded) -> Option<String> {
-    let arguments = Arguments::read(call)?;
-    operator(call.name).and_then(|operator| factors(operator, &arguments)).or_else(|| different(&arguments))
+    let operands = Operands::read(call)?;
+    operator(call.name).and_then(|operator| factors(operator, &operands)).or_else(|| different(&operands))
 }
 
 /// What is multiplied.
-fn factors(operator: Operator, arguments: &Arguments) -> Option<String> {
+fn factors(operator: Operator, operands: &Operands) -> Option<String> {
     match operator {
         Operator::Product(product) => {
-            let [(left, element), (right, _)] = product.factors(arguments)?;
+            let ([left, right], element) = product.factors(operands)?;
             Some(format!("{}×{} {}", written(&left), written(&right), element.word))
         }
         Operator::Convolution(convolution) => {
-            let [images, weight] = convolution.factors(arguments)?;
-            let stride = arguments.integers(convolution.stride).and_then(|stride| stride.iter().copied().max());
+            let [images, weight] = convolution.factors(operands)?;
+            let stride = operands.integers(convolution.stride).and_then(|stride| stride.iter().copied().max());
             let stride = stride.filter(|stride| *stride != 1).map(|stride| format!(" stride {stride}"));
             Some(format!(
                 "{}×{}{} {}",
@@ -33,9 +33,9 @@ fn factors(operator: Operator, arguments: &Arguments) -> Option<String> {
             ))
         }
         Operator::Attention(attention) => {
-            let [queries, keys, _] = attention.inputs(arguments)?;
+            let [queries, keys, _] = attention.inputs(operands)?;
             let keys = if queries.dims == keys.dims { String::new() } else { format!("×{}", written(&keys.dims)) };
-            let causal = if attention.is_causal(arguments) { " causal" } else { "" };
+            let causal = if attention.is_causal(operands) { " causal" } else { "" };
             Some(format!("{}{keys} {}{causal}", written(&queries.dims), queries.element.word))
         }
         Operator::Traffic(_) => None,
@@ -43,8 +43,8 @@ fn factors(operator: Operator, arguments: &Arguments) -> Option<String> {
 }
 
 /// The different shapes, in order.
-fn different(arguments: &Arguments) -> Option<String> {
-    let shapes = arguments.sizes.iter().flat_map(|sizes| match sizes {
+fn different(operands: &Operands) -> Option<String> {
+    let shapes = operands.sizes.iter().flat_map(|sizes| match sizes {
         Sizes::One(dims) => std::slice::from_ref(dims),
         Sizes::List(list) => list,
     });
@@ -58,7 +58,7 @@ fn different(arguments: &Arguments) -> Option<String> {
     if different.len() > MOST_SHAPES {
         text.push_str(", …");
     }
-    let first = arguments.tensors.iter().flatten().find(|tensor| !tensor.dims.is_empty());
+    let first = operands.tensors.iter().flatten().find(|tensor| !tensor.dims.is_empty());
     if let Some(tensor) = first {
         text = format!("{text} {}", tensor.element.word);
     }

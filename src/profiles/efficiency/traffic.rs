@@ -2,8 +2,8 @@
 //! FLOPs. Their bytes are those of the operands and of the result, each once; a result that is not recorded follows from the rest.
 
 use super::Work;
-use super::arguments::{Arguments, Tensor, numel};
 use super::numbers::Element;
+use super::operands::{Operands, Tensor, numel};
 use super::products::broadcast;
 
 /// What such an operator reads and writes.
@@ -271,64 +271,38 @@ pub(super) const TRAFFIC: &[(&[&str], Traffic)] = &[
 ];
 
 impl Traffic {
-    pub fn work(self, arguments: &Arguments) -> Option<Work> {
-        let first = arguments.tensors.iter().flatten().next()?;
-        let read_of_all = || arguments.tensors.iter().flatten().map(Tensor::bytes).sum::<f64>();
+    pub fn work(self, operands: &Operands) -> Option<Work> {
+        let first = operands.tensors.iter().flatten().next()?;
+        let read_of_all = || operands.tensors.iter().flatten().map(Tensor::bytes).sum::<f64>();
         let bytes = match self {
-            Self::Elementwise(operands) => {
-                let operands: Vec<&Tensor> = arguments.tensors.iter().take(operands).flatten().collect();
-                elementwise(&operands, promoted(&operands)?)?
-            }
-            Self::Comparison(operands) => {
-                let operands: Vec<&Tensor> = arguments.tensors.iter().take(operands).flatten().collect();
-                elementwise(&operands, Element::BOOL)?
-            }
-            Self::Like(at) => read_of_all() + result_like(arguments.tensor(at)?),
+            Self::Elementwise(count) => elementwise(operands, count, None)?,
+            Self::Comparison(count) => elementwise(operands, count, Some(Element::BOOL))?,
+            Self::Like(at) => read_of_all() + result_like(operands.tensor(at)?),
             Self::Softmax(flag) => {
-                let input = arguments.tensor(0)?;
-                let element = if arguments.flag(flag) == Some(true) { Element::F32 } else { input.element };
+                let input = operands.tensor(0)?;
+                let element = if operands.flag(flag) == Some(true) { Element::F32 } else { input.element };
                 input.bytes() + input.numel() * element.bytes
             }
             Self::Cast(at) => {
-                let input = arguments.tensor(0)?;
-                input.bytes() + input.numel() * arguments.element(at).unwrap_or(input.element).bytes
+                let input = operands.tensor(0)?;
+                input.bytes() + input.numel() * operands.element(at).unwrap_or(input.element).bytes
             }
             Self::Reduced(at) => {
-                let input = arguments.tensor(0)?;
-                input.bytes() + reduced(arguments, input, at) * input.element.bytes
+                let input = operands.tensor(0)?;
+                input.bytes() + reduced(operands, input, at) * input.element.bytes
             }
             Self::ToScalar => read_of_all() + first.element.bytes,
             Self::Dropout => {
-                let input = arguments.tensor(0)?;
+                let input = operands.tensor(0)?;
                 input.bytes() + result_like(input) + input.numel() * Element::BOOL.bytes
             }
-            Self::Rows => {
-                let (table, indices) = (arguments.tensor(0)?, arguments.tensor(1)?);
-                let row = numel(table.dims.iter().skip(1).copied());
-                indices.bytes() + 2.0 * indices.numel() * row * table.element.bytes
-            }
-            Self::RowGradients => {
-                let (gradient, rows) = (arguments.tensor(0)?, *arguments.integers(2)?.first()?);
-                let table = u64::try_from(rows).ok()? as f64 * gradient.size(-1)? as f64 * gradient.element.bytes;
-                read_of_all() + table
-            }
-            Self::Slices => {
-                let (table, indices) = (arguments.tensor(0)?, arguments.tensor(2)?);
-                let along = *arguments.integers(1)?.first()?;
-                let chosen = table.size(along)?;
-                if chosen == 0 {
-                    return None;
-                }
-                let slice = table.numel() / chosen as f64;
-                indices.bytes() + 2.0 * indices.numel() * slice * table.element.bytes
-            }
-            Self::Gathered => {
-                let (table, indices) = (arguments.tensor(0)?, arguments.tensor(2)?);
-                indices.bytes() + 2.0 * indices.numel() * table.element.bytes
-            }
+            Self::Rows => rows(operands)?,
+            Self::RowGradients => read_of_all() + row_gradients(operands)?,
+            Self::Slices => slices(operands)?,
+            Self::Gathered => looked_up(operands.tensor(2)?, 1.0, operands.tensor(0)?),
             Self::Each(times) => {
-                let each = times.iter().enumerate().map(|(at, times)| f64::from(*times) * arguments.bytes(at));
-                arguments.tensor(0)?;
+                let each = times.iter().enumerate().map(|(at, times)| f64::from(*times) * operands.bytes(at));
+                operands.tensor(0)?;
                 each.sum()
             }
         };
@@ -341,22 +315,49 @@ fn result_like(tensor: &Tensor) -> f64 {
     tensor.numel() * tensor.element.bytes
 }
 
-/// Bytes of operands and of the result to which they are broadcast.
-fn elementwise(operands: &[&Tensor], result: Element) -> Option<f64> {
-    let shape = operands.iter().try_fold(Vec::new(), |shape, operand| broadcast(&shape, &operand.dims))?;
-    let read: f64 = operands.iter().map(|operand| operand.bytes()).sum();
+/// Bytes of the first operands and of the result to which they are broadcast, whose type may be given.
+fn elementwise(operands: &Operands, count: usize, result: Option<Element>) -> Option<f64> {
+    let tensors: Vec<&Tensor> = operands.tensors.iter().take(count).flatten().collect();
+    let result = result.or_else(|| promoted(&tensors))?;
+    let shape = tensors.iter().try_fold(Vec::new(), |shape, tensor| broadcast(&shape, &tensor.dims))?;
+    let read: f64 = tensors.iter().map(|tensor| tensor.bytes()).sum();
     Some(read + numel(shape.into_iter()) * result.bytes)
 }
 
 /// The type to which operands are promoted: tensors of one number count only where there is no other.
-fn promoted(operands: &[&Tensor]) -> Option<Element> {
-    let elements = operands.iter().map(|operand| (!operand.dims.is_empty(), operand.element));
+fn promoted(tensors: &[&Tensor]) -> Option<Element> {
+    let elements = tensors.iter().map(|tensor| (!tensor.dims.is_empty(), tensor.element));
     elements.max_by_key(|(has_dimensions, element)| (*has_dimensions, element.rank())).map(|(_, element)| element)
 }
 
 /// Elements that are left after the reduction over the dimensions at this place: one, where none are recorded.
-fn reduced(arguments: &Arguments, input: &Tensor, at: usize) -> f64 {
-    let Some(dims) = arguments.integers(at).filter(|dims| !dims.is_empty()) else { return 1.0 };
+fn reduced(operands: &Operands, input: &Tensor, at: usize) -> f64 {
+    let Some(dims) = operands.integers(at).filter(|dims| !dims.is_empty()) else { return 1.0 };
     let gone = numel(dims.iter().filter_map(|at| input.size(*at)));
     if gone > 0.0 { input.numel() / gone } else { 0.0 }
+}
+
+/// Bytes of a look-up: the indices, and for each of them some elements of a table, which are read and written.
+fn looked_up(indices: &Tensor, elements: f64, table: &Tensor) -> f64 {
+    indices.bytes() + 2.0 * indices.numel() * elements * table.element.bytes
+}
+
+/// Bytes of rows that are looked up in a table.
+fn rows(operands: &Operands) -> Option<f64> {
+    let table = operands.tensor(0)?;
+    Some(looked_up(operands.tensor(1)?, numel(table.dims.iter().skip(1).copied()), table))
+}
+
+/// Bytes of the gradient of such a table.
+fn row_gradients(operands: &Operands) -> Option<f64> {
+    let (gradient, rows) = (operands.tensor(0)?, *operands.integers(2)?.first()?);
+    Some(u64::try_from(rows).ok()? as f64 * gradient.size(-1)? as f64 * gradient.element.bytes)
+}
+
+/// Bytes of slices that are looked up along a dimension.
+fn slices(operands: &Operands) -> Option<f64> {
+    let table = operands.tensor(0)?;
+    let slices = table.size(*operands.integers(1)?.first()?)?;
+    let slice = if slices > 0 { table.numel() / slices as f64 } else { return None };
+    Some(looked_up(operands.tensor(2)?, slice, table))
 }

@@ -63,7 +63,7 @@ pub(super) fn numel(dims: impl Iterator<Item = u64>) -> f64 {
 
 /// The arguments of a call, in the order of the operator's schema.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Arguments {
+pub(super) struct Operands {
     pub sizes: Vec<Sizes>,
     /// The tensors among them whose type is known.
     pub tensors: Vec<Option<Tensor>>,
@@ -71,7 +71,7 @@ pub(super) struct Arguments {
     values: Vec<String>,
 }
 
-impl Arguments {
+impl Operands {
     /// Reads them; `None` if there are no shapes, or more than a call has.
     pub fn read(call: &Recorded) -> Option<Self> {
         let texts = [call.dims, call.types, call.strides, call.values];
@@ -103,7 +103,7 @@ impl Arguments {
         self.tensors.get(at)?.as_ref()
     }
 
-    /// Bytes of the tensor at this place; 0 if there is none, as for an optional one.
+    /// Bytes of the tensor at this place; 0 if no tensor was given.
     pub fn bytes(&self, at: usize) -> f64 {
         self.tensor(at).map_or(0.0, Tensor::bytes)
     }
