@@ -121,12 +121,7 @@ impl Convolution {
         let (per_position, read) = (2.0 * weight.numel(), input.bytes() + weight.bytes());
         let Some(gradient) = self.gradient else {
             let (positions, results) = self.forward(operands, input, weight)?;
-            let others: f64 = self.others.iter().map(|at| operands.bytes(*at)).sum();
-            return Some(Work {
-                flops: per_position * positions,
-                bytes: read + others + results * input.element.bytes,
-                number,
-            });
+            return Some(self.forward_work(operands, input, weight, [positions, results]));
         };
         let gradient = operands.tensor(gradient)?;
         let slides_over = if self.is_transposed_back(operands, gradient, weight)? { input } else { gradient };
@@ -138,6 +133,42 @@ impl Convolution {
         let sides = f64::from(u8::from(of_input) + u8::from(of_weight));
         let moved = if sides > 0.0 { gradient.bytes() + read * sides } else { 0.0 };
         Some(Work { flops: per_position * positions * sides, bytes: moved, number })
+    }
+
+    /// The same for a call without recorded strides, whose result is as large as this gradient.
+    pub fn work_with(self, operands: &Operands, gradient: &[u64]) -> Option<Work> {
+        let (input, weight) = (operands.tensor(self.input)?, operands.tensor(self.weight)?);
+        let [batch, channels, lengths @ ..] = gradient else { return None };
+        let is_transposed = channels != weight.dims.first()?;
+        let positions = if is_transposed {
+            Spatial::new(input, weight)?.positions()
+        } else {
+            numel([batch].into_iter().chain(lengths).copied())
+        };
+        let results = numel(gradient.iter().copied());
+        self.gradient.is_none().then(|| self.forward_work(operands, input, weight, [positions, results]))
+    }
+
+    /// The shapes of input and weight, and that of the gradient on the way back.
+    pub fn shapes(self, operands: &Operands) -> Option<([Vec<u64>; 2], Option<Vec<u64>>)> {
+        let dims = |at: usize| operands.tensor(at).map(|tensor| tensor.dims.clone());
+        Some(([dims(self.input)?, dims(self.weight)?], self.gradient.and_then(dims)))
+    }
+
+    /// The work on the way forward, from the number of positions and of the result's elements.
+    fn forward_work(
+        self,
+        operands: &Operands,
+        input: &Tensor,
+        weight: &Tensor,
+        [positions, results]: [f64; 2],
+    ) -> Work {
+        let others: f64 = self.others.iter().map(|at| operands.bytes(*at)).sum();
+        Work {
+            flops: 2.0 * weight.numel() * positions,
+            bytes: input.bytes() + weight.bytes() + others + results * input.element.bytes,
+            number: input.element.number,
+        }
     }
 
     /// The shapes of both factors.

@@ -9,7 +9,8 @@
 //!   with stride 0 is one element, however often it is repeated. What stays in a cache is not taken off, and temporaries are not added.
 //!
 //! Where a shape or type that decides a number was not recorded, there is no number: profilers record no types for lists of tensors
-//! (`aten::cat`, fused optimizers), no strides of convolutions before torch 2.1, and no lengths of cached sequences.
+//! (`aten::cat`, fused optimizers), no strides of convolutions before torch 2.1 ([`ConvolutionResults`] helps), and no lengths of cached
+//! sequences.
 
 mod attention;
 mod convolutions;
@@ -17,6 +18,7 @@ mod numbers;
 mod operands;
 mod peaks;
 mod products;
+mod results;
 mod shapes;
 mod traffic;
 
@@ -32,6 +34,7 @@ pub use numbers::NumberFormat;
 use operands::Operands;
 pub use peaks::{Peak, peak_of, peak_of_unnamed};
 use products::Product;
+pub use results::ConvolutionResults;
 pub use shapes::shape_of;
 use traffic::Traffic;
 
@@ -100,5 +103,10 @@ pub fn work_of(call: &Recorded) -> Option<Work> {
         Operator::Attention(attention) => attention.work(&operands),
         Operator::Traffic(traffic) => traffic.work(&operands),
     }?;
+    finite(work)
+}
+
+/// Sizes that multiply to more than a number holds are no work.
+fn finite(work: Work) -> Option<Work> {
     (work.flops.is_finite() && work.bytes.is_finite()).then_some(work)
 }

@@ -182,6 +182,36 @@ fn gradients_of_convolutions_count_like_torch() {
     assert_eq!(found, Some((6_576_668_672.0, 27_656_192.0)));
 }
 
+/// A ResNet-50 with torch 1.10: no values were recorded, so only the way back shows the size of the result.
+#[test]
+fn results_of_convolutions_without_strides_are_learned() {
+    let types = types("fff........");
+    let call = |name, dims| Recorded { name, dims, types: &types, ..Recorded::default() };
+    let forward = call("aten::cudnn_convolution", "[[32,256,56,56],[512,256,1,1],[],[],[]]");
+    let backward = call(
+        "aten::cudnn_convolution_backward",
+        "[[32,256,56,56],[32,512,28,28],[512,256,1,1],[],[],[],[],[],[],[],[]]",
+    );
+    let mut results = ConvolutionResults::default();
+    results.learn(&forward);
+    assert_eq!(results.work_of(&forward), None);
+    results.learn(&backward);
+    results.learn(&backward);
+    let (forward_work, backward_work) = (results.work_of(&forward).unwrap(), results.work_of(&backward).unwrap());
+    // `FlopCounterMode` around `conv2d(x, w, stride=2)`, and the bytes of input, weight and result.
+    assert_eq!((forward_work.flops, forward_work.bytes), (6_576_668_672.0, 154_664_960.0));
+    assert_eq!(backward_work.flops, 2.0 * forward_work.flops);
+    // The same input and weight with another stride: no longer known.
+    results.learn(&call(
+        "aten::cudnn_convolution_backward",
+        "[[32,256,56,56],[32,512,56,56],[512,256,1,1],[],[],[],[],[],[],[],[]]",
+    ));
+    assert_eq!(results.work_of(&forward), None);
+    // Whatever else is known stays as it is.
+    let product = call("aten::mm", "[[2,3],[3,4]]");
+    assert_eq!(results.work_of(&product), work_of(&product));
+}
+
 /// FLOPs like those of products; bytes of queries, keys, values, mask and result. Torch counts causal attention in full.
 #[test]
 fn attention_counts_like_torch() {
@@ -411,7 +441,9 @@ proptest! {
     fn any_text_is_harmless(name in any_name(), texts in prop::array::uniform4("(\\PC|[\\[\\],0-9\"]){0,60}")) {
         let [dims, types, strides, values] = &texts;
         let call = Recorded { name: &name, dims, types, strides, values };
-        work_of(&call);
+        let mut results = ConvolutionResults::default();
+        results.learn(&call);
+        results.work_of(&call);
         shape_of(&call);
         peak_of(&name);
         peak_of(dims);
@@ -427,7 +459,9 @@ proptest! {
         let dims = serde_json::to_string(&dims).unwrap();
         let values = serde_json::to_string(&values).unwrap();
         let call = Recorded { name: &name, dims: &dims, types: &types(&letters), strides: &dims, values: &values };
-        if let Some(work) = work_of(&call) {
+        let mut results = ConvolutionResults::default();
+        results.learn(&call);
+        if let Some(work) = results.work_of(&call) {
             prop_assert!(work.flops >= 0.0 && work.flops.is_finite(), "{work:?}");
             prop_assert!(work.bytes >= 0.0 && work.bytes.is_finite(), "{work:?}");
         }
