@@ -1,5 +1,5 @@
-//! Attention: queries × keys, and the scores × values; on the way back five such products, one of which computes the scores anew.
-//! Causal attention counts in full, as in torch's FLOP counter.
+//! Attention: queries × keys, and the scores × values; on the way back five such products, one of which computes the
+//! scores anew. Causal attention counts in full, as in torch's FLOP counter.
 
 use super::Work;
 use super::operands::{Operands, Tensor, numel};
@@ -9,8 +9,8 @@ use super::operands::{Operands, Tensor, numel};
 pub(super) struct Attention {
     queries: usize,
     order: Order,
-    /// Where packed sequences begin: one more than there are sequences. They count as equally long, which is the least that
-    /// they can be if queries and keys have the same lengths.
+    /// Where packed sequences begin: one more than there are sequences. They count as equally long, which is the
+    /// least that they can be if queries and keys have the same lengths.
     offsets: Option<usize>,
     /// A mask or bias that is added to the scores.
     bias: Option<usize>,

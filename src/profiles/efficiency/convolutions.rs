@@ -1,5 +1,6 @@
-//! Convolutions: every element of the result is a product of 2·k operations, k being the weights of its channel. As in torch's
-//! FLOP counter, except for the gradient of a grouped weight, which torch counts as if there were one group.
+//! Convolutions: every element of the result is a product of 2·k operations, k being the weights of its channel. As
+//! in torch's FLOP counter, except for the gradient of a grouped weight, which torch counts as if there were one
+//! group.
 
 use super::Work;
 use super::operands::{Operands, Tensor, numel};
@@ -56,7 +57,8 @@ const OWN: Convolution = Convolution { others: &[3], stride: 4, padding: 5, dila
 const BACKWARD: Convolution = Convolution { gradient: Some(0), input: 1, weight: 2, others: &[], ..GENERAL };
 const LIBRARY_BACKWARD: Convolution = Convolution { gradient: Some(1), input: 0, weight: 2, others: &[], ..LIBRARY };
 
-/// Convolutions by name. Schemas: `native_functions.yaml` of torch 2.15, and of torch 1.10 for the gradients of libraries.
+/// Convolutions by name. Schemas: `native_functions.yaml` of torch 2.15, and of torch 1.10 for the gradients of
+/// libraries.
 pub(super) const CONVOLUTIONS: &[(&str, Convolution)] = &[
     ("aten::conv1d", PLAIN),
     ("aten::conv2d", PLAIN),
@@ -128,7 +130,8 @@ impl Convolution {
         let positions = Spatial::new(slides_over, weight)?.positions();
         let flags = self.mask.and_then(|at| operands.flags(at));
         let is_computed = |at: usize| flags.as_ref().is_none_or(|flags| flags.get(at) == Some(&true));
-        // The gradient of the input reads the weight, and that of the weight reads the input; each is as long as its origin.
+        // The gradient of the input reads the weight, and that of the weight reads the input; each is as long as its
+        // origin.
         let (of_input, of_weight) = (is_computed(0), is_computed(1));
         let sides = f64::from(u8::from(of_input) + u8::from(of_weight));
         let moved = if sides > 0.0 { gradient.bytes() + read * sides } else { 0.0 };

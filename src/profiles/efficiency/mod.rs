@@ -1,19 +1,23 @@
-//! How well the busy time is used: floating-point operations and bytes of operators whose shapes were recorded, beside the GPU's peaks.
+//! How well the busy time is used: floating-point operations and bytes of operators whose shapes were recorded,
+//! beside the GPU's peaks.
 //!
 //! Two numbers for each call, from its recorded shapes alone:
 //!
-//! - **FLOPs** of matrix products, convolutions and attention, as torch's FLOP counter counts them (`torch.utils.flop_counter`): a
-//!   multiplication with its addition is two. Everything else counts zero, so that a step's sum is the numerator of the usual MFU.
-//!   Attention counts in full even if it is causal, as torch counts it, although a kernel may skip half of it.
-//! - **Bytes** that have to cross the GPU's memory at least: each operand is read once and each result is written once. A dimension
-//!   with stride 0 is one element, however often it is repeated. What stays in a cache is not taken off, and temporaries are not added.
+//! - **FLOPs** of matrix products, convolutions and attention, as torch's FLOP counter counts them
+//!   (`torch.utils.flop_counter`): a multiplication with its addition is two. Everything else counts zero, so that a
+//!   step's sum is the numerator of the usual MFU. Attention counts in full even if it is causal, as torch counts it,
+//!   although a kernel may skip half of it.
+//! - **Bytes** that have to cross the GPU's memory at least: each operand is read once and each result is written
+//!   once. A dimension with stride 0 is one element, however often it is repeated. What stays in a cache is not taken
+//!   off, and temporaries are not added.
 //!
-//! Where a shape or type that decides a number was not recorded, there is no number: profilers record no types for lists of tensors
-//! (`aten::cat`, fused optimizers), no strides of convolutions before torch 2.1 ([`ConvolutionResults`] helps), and no lengths of cached
-//! sequences.
+//! Where a shape or type that decides a number was not recorded, there is no number: profilers record no types for
+//! lists of tensors (`aten::cat`, fused optimizers: [`work_of_lists`] reads them from the kernel's name), no strides
+//! of convolutions before torch 2.1 ([`ConvolutionResults`] helps), and no lengths of cached sequences.
 
 mod attention;
 mod convolutions;
+mod lists;
 mod numbers;
 mod operands;
 mod peaks;
@@ -30,6 +34,7 @@ use std::sync::LazyLock;
 
 use attention::Attention;
 use convolutions::Convolution;
+pub use lists::work_of_lists;
 pub use numbers::NumberFormat;
 use operands::Operands;
 pub use peaks::{Peak, peak_of, peak_of_unnamed};
@@ -38,7 +43,8 @@ pub use results::ConvolutionResults;
 pub use shapes::shape_of;
 use traffic::Traffic;
 
-/// What a trace recorded of an operator's call: its name, and its arguments as the JSON texts of the trace, empty where not recorded.
+/// What a trace recorded of an operator's call: its name, and its arguments as the JSON texts of the trace, empty
+/// where not recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Recorded<'a> {
     /// Name of the operator, such as `aten::mm`.
@@ -79,9 +85,9 @@ static OPERATORS: LazyLock<HashMap<&str, Operator>> = LazyLock::new(|| {
     let convolutions =
         convolutions::CONVOLUTIONS.iter().map(|(name, convolution)| (*name, Operator::Convolution(*convolution)));
     let attention = attention::ATTENTION.iter().map(|(name, attention)| (*name, Operator::Attention(*attention)));
-    let traffic = traffic::TRAFFIC
-        .iter()
-        .flat_map(|(names, traffic)| names.iter().map(|name| (*name, Operator::Traffic(*traffic))));
+    let traffic = traffic::TRAFFIC.iter();
+    let traffic = traffic
+        .flat_map(|(names, traffic)| names.split_whitespace().zip(std::iter::repeat(Operator::Traffic(*traffic))));
     products.chain(convolutions).chain(attention).chain(traffic).collect()
 });
 

@@ -35,7 +35,8 @@ pub(super) struct Element {
     pub bytes: f64,
 }
 
-/// Elements by the C++ names that profilers record, and by their number in `c10::ScalarType`, which concrete inputs hold.
+/// Elements by the C++ names that profilers record, and by their number in `c10::ScalarType`, which concrete inputs
+/// hold.
 const ELEMENTS: &[(&[&str], &[u8], Element)] = &[
     (&["float"], &[6], element("f32", NumberFormat::F32, 4.0)),
     (&["double"], &[7], element("f64", NumberFormat::F64, 8.0)),

@@ -1,5 +1,5 @@
-//! Convolutions of old traces: torch before 2.1 recorded no strides, so the size of a result is unknown. But the gradient of a
-//! result has its size, and the call that reads it has the same input and weight.
+//! Convolutions of old traces: torch before 2.1 recorded no strides, so the size of a result is unknown. But the
+//! gradient of a result has its size, and the call that reads it has the same input and weight.
 
 use std::collections::HashMap;
 

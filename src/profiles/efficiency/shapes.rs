@@ -6,8 +6,8 @@ use super::{Operator, Recorded, operator};
 /// How many different shapes are written.
 const MOST_SHAPES: usize = 3;
 
-/// The shapes of a call and the type of its elements: the factors of products, convolutions and attention, and the different shapes
-/// of others. `None` if no shape was recorded.
+/// The shapes of a call and the type of its elements: the factors of products, convolutions and attention, and the
+/// different shapes of others. `None` if no shape was recorded.
 pub fn shape_of(call: &Recorded) -> Option<String> {
     let operands = Operands::read(call)?;
     operator(call.name).and_then(|operator| factors(operator, &operands)).or_else(|| different(&operands))

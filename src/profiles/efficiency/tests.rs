@@ -41,8 +41,8 @@ fn check(rows: &[Row]) {
     }
 }
 
-/// FLOPs by `FlopCounterMode` of torch 2.15 around the call with tensors of the device `meta`, and bytes of the tensors that go in and out.
-/// `mv` and `_int_mm` are not in the counter: 2·m·k, 2·m·n·k.
+/// FLOPs by `FlopCounterMode` of torch 2.15 around the call with tensors of the device `meta`, and bytes of the
+/// tensors that go in and out. `mv` and `_int_mm` are not in the counter: 2·m·k, 2·m·n·k.
 #[test]
 fn products_count_like_torch() {
     check(&[
@@ -64,7 +64,8 @@ fn products_count_like_torch() {
     ]);
 }
 
-/// Like those of products; torch counts the gradient of a grouped weight without groups, which would be 508,032 for the depthwise one.
+/// Like those of products; torch counts the gradient of a grouped weight without groups, which would be 508,032 for
+/// the depthwise one.
 #[test]
 fn convolutions_count_like_torch() {
     let general = "[],[],[],[],[],[],[]]";
@@ -212,7 +213,8 @@ fn results_of_convolutions_without_strides_are_learned() {
     assert_eq!(results.work_of(&product), work_of(&product));
 }
 
-/// FLOPs like those of products; bytes of queries, keys, values, mask and result. Torch counts causal attention in full.
+/// FLOPs like those of products; bytes of queries, keys, values, mask and result. Torch counts causal attention in
+/// full.
 #[test]
 fn attention_counts_like_torch() {
     check(&[
@@ -273,7 +275,8 @@ fn attention_counts_like_torch() {
             245_760_000.0,
             2_457_600.0,
         ),
-        // Eight heads of queries share a head of keys: `sdpa_flop_count((1, 32, 128, 64), (1, 4, 128, 64), (1, 4, 128, 64))`.
+        // Eight heads of queries share a head of keys: `sdpa_flop_count((1, 32, 128, 64), (1, 4, 128, 64), (1, 4,
+        // 128, 64))`.
         ("aiter::fmha_v3_fwd", "[[1,128,32,64],[1,128,4,64],[1,128,4,64]]", "bbb", "", 134_217_728.0, 1_179_648.0),
     ]);
     // How long the cached sequences are is not recorded, nor is it without the offsets.
@@ -317,6 +320,39 @@ fn traffic_counts_each_tensor_once() {
     ];
     for (name, dims, letters, values, bytes) in rows {
         assert_eq!(work(name, dims, letters, values), Some((0.0, *bytes)), "{name} {dims}");
+    }
+}
+
+/// Bytes of all tensors that go in and out; the names of kernels are those that torch 2.6 recorded.
+#[test]
+fn lists_of_tensors_have_the_type_of_their_kernel() {
+    let at_native = "void at::native::(anonymous namespace)::";
+    let opaque = format!(
+        "{at_native}CatArrayBatchedCopy_contig<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 3>"
+    );
+    let typed = format!("{at_native}CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>(float*)");
+    let adam = format!(
+        "{at_native}multi_tensor_apply_kernel<at::native::(anonymous namespace)::FusedOptimizerTensorListMetadata<4>, \
+         at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4, (at::native::(anonymous namespace)::ADAM_MODE)1>>"
+    );
+    let lerp =
+        format!("{at_native}multi_tensor_apply_kernel<at::native::TernaryOpScalarFunctor<c10::BFloat16, 2, 2, 0>>");
+    let parameters = "[[8,8],[8]]";
+    let adam_lists = format!("[{parameters},{parameters},{parameters},{parameters},[],[[],[]],[],[]]");
+    let rows = [
+        ("aten::cat", "[[[4,8],[2,8]],[]]".to_owned(), &opaque, Some(192.0)),
+        ("aten::cat", "[[[4,8],[2,8]],[]]".to_owned(), &typed, Some(384.0)),
+        ("aten::_fused_adamw_", adam_lists, &adam, Some(2016.0)),
+        ("aten::_foreach_lerp_", format!("[{parameters},{parameters},[]]"), &lerp, Some(432.0)),
+        ("aten::_foreach_sqrt", format!("[{parameters}]"), &lerp, Some(288.0)),
+        // Lists that were not recorded, an unknown type, and no list.
+        ("aten::_foreach_add_", "[[],[],[]]".to_owned(), &lerp, None),
+        ("aten::cat", "[[[4,8],[2,8]],[]]".to_owned(), &at_native.to_owned(), None),
+        ("aten::mm", "[[2,3],[3,4]]".to_owned(), &typed, None),
+    ];
+    for (name, dims, kernel, bytes) in rows {
+        let call = Recorded { name, dims: &dims, ..Recorded::default() };
+        assert_eq!(work_of_lists(&call, kernel).map(|work| work.bytes), bytes, "{name} {kernel}");
     }
 }
 
@@ -444,6 +480,7 @@ proptest! {
         let mut results = ConvolutionResults::default();
         results.learn(&call);
         results.work_of(&call);
+        work_of_lists(&call, values);
         shape_of(&call);
         peak_of(&name);
         peak_of(dims);
