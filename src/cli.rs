@@ -156,7 +156,7 @@ impl Cli {
     /// The PID, as an option or as a bare number.
     fn pid(&self) -> Option<u32> {
         let own = match &self.command {
-            Some(Command::Diagnose(arguments)) => arguments.target.pid,
+            Some(Command::Diagnose(arguments)) => arguments.targets.iter().find_map(PidOrFile::pid),
             Some(Command::Record(arguments)) => arguments.target.pid,
             Some(Command::Export(arguments)) => arguments.target.pid,
             Some(Command::Watch(arguments)) => arguments.target.pid,
@@ -251,11 +251,50 @@ impl Cli {
 /// Prometheus computes means over minutes: asking more often brings nothing.
 pub const FLEET_INTERVAL_MIN: Duration = Duration::from_secs(5);
 
+/// A process, or a file in its place.
+#[derive(Debug, Clone)]
+enum PidOrFile {
+    Pid(u32),
+    File(PathBuf),
+}
+
+impl PidOrFile {
+    fn parse(text: &str) -> Result<Self, String> {
+        // A file may be named by a number as `./1234`.
+        if text.trim_start_matches(['-', '+']).bytes().all(|byte| byte.is_ascii_digit() || byte == b' ') {
+            return parse_pid(text).map(Self::Pid);
+        }
+        match PathBuf::from(text) {
+            path if path.exists() => Ok(Self::File(path)),
+            _ => Err("neither the number of a process nor a file that exists; trainmon alone lists the training processes".to_owned()),
+        }
+    }
+
+    fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Pid(pid) => Some(*pid),
+            Self::File(_) => None,
+        }
+    }
+}
+
+impl DiagnoseArgs {
+    /// The traces to judge.
+    pub fn traces(&self) -> impl Iterator<Item = &PathBuf> {
+        self.targets.iter().filter_map(|target| match target {
+            PidOrFile::Pid(_) => None,
+            PidOrFile::File(path) => Some(path),
+        })
+    }
+}
+
 /// `diagnose`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct DiagnoseArgs {
-    #[command(flatten)]
-    target: PidArgument,
+    /// Process to watch, together with everything it starts; or a trace of torch.profiler, as it is: JSON, perhaps packed by
+    /// gzip. Several traces are the ranks of one run.
+    #[arg(id = "target", value_name = "PID|TRACE", value_parser = PidOrFile::parse, conflicts_with_all = ["pid", "replay"])]
+    targets: Vec<PidOrFile>,
     /// Print everything: evidence, other findings, all advice with its reasons, what is not available.
     #[arg(long, conflicts_with_all = ["short", "json"])]
     pub full: bool,

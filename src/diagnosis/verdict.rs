@@ -15,6 +15,7 @@ pub use super::culprits::{Culprit, CulpritKind, ShareOf};
 pub use super::parts::{Advice, GpuIdle, Hottest, Stages, WorkerVerdict};
 pub use super::signals::Evidence;
 pub use super::subject::{Missing, Subject};
+use crate::profiles::account::ProfileAccount;
 use crate::rates::time_split::TimeSplit;
 
 /// The session that a verdict belongs to.
@@ -85,6 +86,9 @@ pub struct Verdict {
     pub ceiling: Option<Ceiling>,
     /// What else was found, and what makes the verdict less certain.
     pub other_findings: Vec<Finding>,
+    /// The exact account of a profile, if the verdict has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Box<ProfileAccount>>,
     /// What the cause blames, most to blame first.
     #[serde(default)]
     pub culprits: Vec<Culprit>,

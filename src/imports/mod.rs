@@ -16,16 +16,14 @@ mod sysstat_rows;
 mod tables;
 pub mod torch_trace;
 
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, Read, Seek};
 
-use flate2::bufread::MultiGzDecoder;
 use jiff::tz::TimeZone;
 
 use crate::sample::{BlockDevice, CpuTimes, GpuDevice, IoCounters, NetInterface, ProfileSample};
+use crate::sources::unpacked;
 use crate::text::named_enum;
 
-/// More than this is not unpacked or read: no tool writes such files in a day.
-const INPUT_MAX: u64 = 16 << 30;
 /// Longest line of a text format, bytes.
 const TEXT_LINE_MAX: usize = 64 << 10;
 /// Most readings of a file: eight GPUs once a second for seven hours, or one for two days.
@@ -221,31 +219,7 @@ struct ImportInput<F> {
 
 impl<F: Read + Seek> ImportInput<F> {
     fn open(&mut self) -> io::Result<Box<dyn BufRead + '_>> {
-        self.file.seek(SeekFrom::Start(0))?;
-        let mut file = BufReader::with_capacity(256 << 10, &mut self.file);
-        let packed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-        Ok(if packed {
-            let unpacked = Limited { from: MultiGzDecoder::new(file), left: INPUT_MAX };
-            Box::new(BufReader::with_capacity(256 << 10, unpacked))
-        } else {
-            Box::new(BufReader::with_capacity(256 << 10, Limited { from: file, left: INPUT_MAX }))
-        })
-    }
-}
-
-/// Fails rather than reads on for ever.
-struct Limited<R> {
-    from: R,
-    left: u64,
-}
-
-impl<R: Read> Read for Limited<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.from.read(buffer)?;
-        self.left = self.left.checked_sub(length as u64).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "more than 16 GiB once unpacked, which no tool writes")
-        })?;
-        Ok(length)
+        unpacked::of(&mut self.file)
     }
 }
 

@@ -4,5 +4,59 @@
 //! GPU's streams on one clock, and these become the account: where each share of the window went. All of it is pure and in bounded
 //! memory. What does not belong here: opening files, and any judgment. `diagnosis` judges the account.
 
+pub mod account;
+mod build;
+mod copies;
 pub mod efficiency;
+mod event;
+mod gpu_time;
+mod host_time;
+mod idle_rows;
+mod intervals;
+pub mod json;
 pub mod kernel_names;
+mod kernels;
+mod names;
+mod operators;
+mod places;
+mod scope;
+mod syncs;
+mod threads;
+mod timeline;
+
+use std::io::{self, Read};
+
+use account::ProfileAccount;
+pub use idle_rows::NOTHING as NOTHING_RECORDED;
+use timeline::Timeline;
+
+/// Why a file has no account, in one line each.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// It cannot be read.
+    #[error("{0}")]
+    Read(#[from] io::Error),
+    /// It is no trace.
+    #[error("not a trace of torch.profiler: it has no list of `traceEvents`")]
+    NoTrace,
+    /// It is one, and nothing in it lasts.
+    #[error(
+        "the trace has no operator and no kernel: record some steps with `with torch.profiler.profile() as prof`, then \
+         `prof.export_chrome_trace(\"trace.json\")`"
+    )]
+    Nothing,
+}
+
+/// Reads a trace: JSON that is not packed.
+///
+/// # Errors
+/// It cannot be read, or there is nothing in it.
+pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
+    let mut timeline = Timeline::default();
+    timeline.end = json::read_trace(input, &mut timeline)?;
+    if timeline.end.lists == 0 {
+        return Err(ProfileError::NoTrace);
+    }
+    timeline.finish();
+    build::account(&timeline).ok_or(ProfileError::Nothing)
+}

@@ -32,6 +32,7 @@ pub(crate) mod processes;
 pub mod py_spy;
 pub mod recording;
 pub mod regular_file;
+pub mod unpacked;
 mod roles;
 pub mod sampler;
 mod secrets;

@@ -1,0 +1,104 @@
+//! A GPU's time: what ran when, on any of its streams.
+
+use super::account::DeviceAccount;
+use super::intervals::{Interval, Intervals};
+use super::scope::Scope;
+use super::timeline::{GpuKind, GpuSpan, Timeline};
+
+/// Sets of moments of one GPU, within the window.
+#[derive(Debug, Default)]
+pub struct GpuTime {
+    /// Its number.
+    pub index: i64,
+    /// Anything ran.
+    pub busy: Intervals,
+    /// Nothing ran.
+    pub idle: Intervals,
+    /// A kernel ran that is no collective.
+    pub compute: Intervals,
+    /// A collective ran.
+    pub communication: Intervals,
+    /// A copy ran, or memory was set.
+    pub copy: Intervals,
+    /// Lengths of the kernels, nanoseconds, the shortest first.
+    pub kernel_lengths: Vec<i64>,
+    /// Streams on which something ran.
+    pub streams: u64,
+}
+
+/// The GPUs of a trace, the one with most kernels first.
+pub fn gpus(timeline: &Timeline, scope: &Scope) -> Vec<GpuTime> {
+    let mut indexes: Vec<i64> = Vec::new();
+    for (index, _) in &timeline.streams {
+        if !indexes.contains(index) && indexes.len() < GPUS_MAX {
+            indexes.push(*index);
+        }
+    }
+    let mut gpus: Vec<GpuTime> = indexes.into_iter().map(|index| GpuTime::of(index, timeline, scope)).collect();
+    gpus.retain(|gpu| gpu.busy.count() > 0 || Some(gpu.index) == scope.device);
+    gpus.sort_by_key(|gpu| (Some(gpu.index) != scope.device, std::cmp::Reverse(gpu.kernel_lengths.len()), gpu.index));
+    gpus
+}
+
+/// Most GPUs that are told apart: no machine has more.
+const GPUS_MAX: usize = 64;
+
+impl GpuTime {
+    fn of(index: i64, timeline: &Timeline, scope: &Scope) -> Self {
+        let (mut compute, mut communication, mut copy) = (Vec::new(), Vec::new(), Vec::new());
+        let mut kernel_lengths = Vec::new();
+        let mut streams = std::collections::HashSet::new();
+        for span in spans(index, timeline, scope) {
+            let interval: Interval = (span.start, span.end);
+            match span.kind {
+                GpuKind::Kernel => {
+                    kernel_lengths.push(span.end - span.start);
+                    let collective = timeline.names.facts(span.name).collective;
+                    if collective { communication.push(interval) } else { compute.push(interval) }
+                }
+                GpuKind::Copy | GpuKind::Set => copy.push(interval),
+            }
+            streams.insert(span.lane);
+        }
+        kernel_lengths.sort_unstable();
+        let [compute, communication, copy] =
+            [compute, communication, copy].map(|intervals| Intervals::union(intervals, scope.window));
+        let all = compute.iter().chain(communication.iter()).chain(copy.iter());
+        let busy = Intervals::union(all, scope.window);
+        let idle = Intervals::one(scope.window.0, scope.window.1).minus(&busy);
+        Self { index, busy, idle, compute, communication, copy, kernel_lengths, streams: streams.len() as u64 }
+    }
+
+    /// What the account says of it, idle reasons and names aside.
+    pub fn account(&self, scope: &Scope) -> DeviceAccount {
+        let share = |set: &Intervals| scope.share(set.length());
+        let kernels = Intervals::union(self.compute.iter().chain(self.communication.iter()), scope.window);
+        DeviceAccount {
+            index: self.index,
+            busy: share(&self.busy),
+            compute: share(&self.compute),
+            communication: share(&self.communication),
+            exposed: share(&self.communication.minus(&self.compute)),
+            copy: share(&self.copy),
+            copy_alone: share(&self.copy.minus(&kernels)),
+            kernels: self.kernel_lengths.len() as u64,
+            median_kernel_us: median(&self.kernel_lengths).map(|ns| ns as f64 / 1e3),
+            streams: self.streams,
+            ..DeviceAccount::default()
+        }
+    }
+}
+
+/// The spans of a GPU in the window, in the order of their begins.
+pub fn spans<'a>(index: i64, timeline: &'a Timeline, scope: &'a Scope) -> impl Iterator<Item = &'a GpuSpan> {
+    let mine: Vec<bool> = timeline.streams.iter().map(|(device, _)| *device == index).collect();
+    timeline
+        .gpu
+        .iter()
+        .filter(move |span| mine.get(usize::from(span.lane)).copied().unwrap_or(false) && scope.sees(span.start, span.end))
+}
+
+/// The middle one of sorted numbers: of an even count, the later one.
+pub fn median(sorted: &[i64]) -> Option<i64> {
+    sorted.get(sorted.len() / 2).copied()
+}

@@ -1,0 +1,223 @@
+//! The host's time: what the job's threads did when, and which operator started what on the GPU.
+
+use std::collections::HashMap;
+
+use super::account::{IdleReason, LoopAccount};
+use super::intervals::{Interval, Intervals, Lengths};
+use super::names::NameId;
+use super::scope::Scope;
+use super::threads::{Level, ThreadWalk};
+use super::timeline::{HostKind, HostSpan, Timeline};
+
+/// What the job's threads did, as sets of moments within the window.
+#[derive(Debug, Default)]
+pub struct HostTime {
+    /// By reason, [`IdleReason::Python`] aside: that is all the rest.
+    pub did: [Intervals; IdleReason::COUNT],
+    /// The operators by their names, on all threads.
+    pub operators: HashMap<NameId, OperatorTime>,
+    /// The modules by their names.
+    pub modules: HashMap<NameId, OperatorTime>,
+    /// Calls of the runtime by what ties them to the GPU's spans, in order of the link.
+    pub calls: Vec<(u32, Call)>,
+    /// Operators by what ties kernels to them, in order of the link: only where no call of the runtime was recorded.
+    pub by_external: Vec<(u32, Call)>,
+}
+
+/// What an operator took of its threads.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct OperatorTime {
+    /// Number of calls that began in the window.
+    pub count: u64,
+    /// Nanoseconds in the window.
+    pub host: i64,
+}
+
+/// A call of the runtime, and where it was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Call {
+    /// The call.
+    pub start: i64,
+    /// Its end.
+    pub end: i64,
+    /// Its name.
+    pub name: NameId,
+    /// Its thread.
+    pub lane: u16,
+    /// The outermost operator.
+    pub operator: Option<NameId>,
+    /// The innermost operator with its shapes: its place in [`Timeline::host`].
+    pub inner: Option<u32>,
+    /// The innermost module.
+    pub module: Option<NameId>,
+}
+
+/// Grows as pieces of time are added in order, and joins those that touch.
+#[derive(Debug, Default)]
+struct Joined(Vec<Interval>);
+
+impl Joined {
+    fn push(&mut self, (begin, end): Interval) {
+        match self.0.last_mut() {
+            Some(last) if last.1 == begin => last.1 = end,
+            _ => self.0.push((begin, end)),
+        }
+    }
+}
+
+impl HostTime {
+    /// Of the threads of a trace.
+    pub fn of(timeline: &Timeline, scope: &Scope) -> Self {
+        let mut time = Self::default();
+        let mut did: [Vec<Interval>; IdleReason::COUNT] = Default::default();
+        for lane in 0..u16::try_from(timeline.threads.len()).unwrap_or(u16::MAX) {
+            let counts = scope.threads.contains(&lane);
+            let mut joined: [Joined; IdleReason::COUNT] = Default::default();
+            let of_loop = Some(lane) == scope.of_loop;
+            time.walk(timeline, scope, lane, |piece, reason| {
+                // A wait for a batch is the loop's.
+                if counts
+                    && (of_loop || reason != IdleReason::InputWait)
+                    && let Some(joined) = joined.get_mut(reason.index())
+                {
+                    joined.push(piece);
+                }
+            });
+            did.iter_mut().zip(joined).for_each(|(all, joined)| all.extend(joined.0));
+        }
+        time.did = did.map(|intervals| Intervals::union(intervals, scope.window));
+        time.calls.sort_unstable_by_key(|(link, call)| (*link, call.start));
+        time.by_external.sort_unstable_by_key(|(link, call)| (*link, call.start));
+        time
+    }
+
+    fn walk(&mut self, timeline: &Timeline, scope: &Scope, lane: u16, mut each: impl FnMut(Interval, IdleReason)) {
+        let spans = timeline.of_thread(lane);
+        let only_python = spans.iter().all(|span| span.kind == HostKind::Python);
+        if only_python && !scope.threads.contains(&lane) {
+            return;
+        }
+        let names = &timeline.names;
+        let mut python = python_of(timeline, scope, lane);
+        let calls = !timeline.host.iter().any(|span| span.kind == HostKind::Runtime);
+        let first = timeline.host.partition_point(|span| span.lane < lane);
+        let mut walk = ThreadWalk::new(spans, names);
+        while let Some(level) = walk.open_next(|(begin, end), level| {
+            let (begin, end) = (begin.max(scope.window.0), end.min(scope.window.1));
+            if begin >= end {
+                return;
+            }
+            each((begin, end), level.reason());
+            if let Some(operator) = level.operator {
+                self.operators.entry(operator.name).or_default().host += end - begin;
+            }
+            if let Some(module) = level.module {
+                self.modules.entry(module).or_default().host += end - begin;
+            }
+        }) {
+            let span = level.span;
+            let begins = (scope.window.0..scope.window.1).contains(&span.start);
+            match span.kind {
+                HostKind::Operator if level.operator.is_some_and(|operator| std::ptr::eq(operator, span)) => {
+                    self.operators.entry(span.name).or_default().count += u64::from(begins && !level.facts.wraps);
+                }
+                HostKind::Python if level.facts.module => {
+                    self.modules.entry(span.name).or_default().count += u64::from(begins);
+                }
+                _ => {}
+            }
+            let tied = span.kind == HostKind::Runtime || (calls && span.kind == HostKind::Operator);
+            if tied && span.link != 0 {
+                let module = level.module.or_else(|| python.as_mut()?.level_at(span.start)?.module);
+                let call = Call {
+                    start: span.start,
+                    end: span.end,
+                    name: span.name,
+                    lane,
+                    operator: level.operator.map(|operator| operator.name),
+                    inner: level.inner_operator.and_then(|inner| u32::try_from(first + inner).ok()),
+                    module,
+                };
+                let to = if calls { &mut self.by_external } else { &mut self.calls };
+                to.push((span.link, call));
+            }
+        }
+    }
+
+    /// The call that started a span of a GPU.
+    pub fn call_of(&self, link: u32, external: u32) -> Option<&Call> {
+        let find = |calls: &'_ [(u32, Call)], link: u32| -> Option<usize> {
+            let at = calls.partition_point(|(other, _)| *other < link);
+            calls.get(at).filter(|(other, _)| link != 0 && *other == link).map(|_| at)
+        };
+        if let Some(at) = find(&self.calls, link) {
+            return self.calls.get(at).map(|(_, call)| call);
+        }
+        find(&self.by_external, external).and_then(|at| self.by_external.get(at)).map(|(_, call)| call)
+    }
+}
+
+/// The walk over the loop's Python functions, where they are filed under another thread.
+pub fn python_of<'a>(timeline: &'a Timeline, scope: &Scope, lane: u16) -> Option<ThreadWalk<'a>> {
+    let python = scope.python.filter(|python| Some(lane) == scope.of_loop && *python != lane)?;
+    Some(ThreadWalk::new(timeline.of_thread(python), &timeline.names))
+}
+
+/// What the loop's thread does with its time.
+pub fn of_loop(timeline: &Timeline, scope: &Scope) -> Option<LoopAccount> {
+    let lane = scope.of_loop?;
+    let names = &timeline.names;
+    let union = |wanted: &dyn Fn(&HostSpan) -> bool, spans: &[HostSpan]| {
+        Intervals::union(spans.iter().filter(|span| wanted(span)).map(|span| (span.start, span.end)), scope.window)
+    };
+    // Gloo's collectives run in threads of their own, while the loop's thread waits and shows nothing.
+    let elsewhere = |span: &HostSpan| span.lane != lane && span.kind == HostKind::Annotation && names.facts(span.name).communicates;
+    let collectives = union(&elsewhere, &timeline.host);
+    let collectives = Lengths::new(&collectives);
+    let mut account = LoopAccount::default();
+    let mut seen = 0;
+    let mut seen_collective = 0;
+    let mut python = python_of(timeline, scope, lane);
+    ThreadWalk::new(timeline.of_thread(lane), names).each(|(begin, end), level| {
+        let (begin, end) = (begin.max(scope.window.0), end.min(scope.window.1));
+        if begin >= end {
+            return;
+        }
+        let share = scope.share(end - begin);
+        let with_others = collectives.within(begin, end);
+        seen += end - begin;
+        seen_collective += with_others;
+        let aside = python.as_mut().and_then(|python| python.level_at(begin));
+        let blocked = level.blocked.is_some() || aside.is_some_and(|aside| aside.blocked.is_some());
+        let waits = (blocked || level.reason() == IdleReason::Python) && !level.communicates;
+        let collective = if waits { scope.share(with_others) } else { 0.0 };
+        account.collective += collective;
+        *part(&mut account, level, blocked) += share - collective;
+        account.optimizer += if level.optimizes { share } else { 0.0 };
+    });
+    let unseen = collectives.within(scope.window.0, scope.window.1) - seen_collective;
+    account.collective += scope.share(unseen);
+    account.nothing = scope.share(scope.length() - seen - unseen).max(0.0);
+    // As everywhere, a call that waits for the GPU counts even within a wait for a batch.
+    let syncs = |span: &HostSpan| span.kind == HostKind::Runtime && names.facts(span.name).synchronizes;
+    account.sync = scope.share(union(&syncs, timeline.of_thread(lane)).length());
+    let backward = |span: &HostSpan| span.kind == HostKind::Operator && names.facts(span.name).backward;
+    account.backward = scope.share(union(&backward, &timeline.host).length());
+    let makes = |span: &HostSpan| names.text(span.name).contains("_SingleProcessDataLoaderIter");
+    account.makes_batches = timeline.of_thread(lane).iter().any(makes);
+    Some(account)
+}
+
+/// The part of the loop's time that a piece belongs to.
+fn part<'a>(account: &'a mut LoopAccount, level: &Level, blocked: bool) -> &'a mut f64 {
+    match level.reason() {
+        IdleReason::InputWait => &mut account.input_wait,
+        // It has its own sum.
+        IdleReason::Sync => &mut account.sync,
+        _ if level.communicates => &mut account.collective,
+        IdleReason::Launch => &mut account.launch,
+        _ if blocked => &mut account.blocked,
+        IdleReason::Operator => &mut account.operator,
+        IdleReason::Python => &mut account.python,
+    }
+}

@@ -1,0 +1,463 @@
+//! A trace's JSON, event by event, in bounded memory: a buffer that holds one event and is filled again as events are taken.
+//!
+//! The file is Chrome's trace event format, "JSON Object Format" or "JSON Array Format": an object whose `traceEvents` is a list, or
+//! the list alone. Profilers write some files that are not quite JSON (bytes that are not UTF-8, `nan`, `\U` of a Windows path): an
+//! event that does not parse is mended and tried once more.
+
+use std::io::{self, Read};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The buffer grows by this, bytes.
+const CHUNK: usize = 256 << 10;
+/// Longest event, and longest value besides the events that is kept, bytes.
+const LONGEST_VALUE: usize = 8 << 20;
+
+/// What takes a trace's parts.
+pub trait TraceSink {
+    /// Takes the event that `bytes` begin with, and says how long it is. The error of an event that goes on beyond them is
+    /// one of an early end.
+    ///
+    /// # Errors
+    /// The event is not JSON, or cut off.
+    fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize>;
+
+    /// Whether the value of this key beside the events is wanted.
+    fn wants(&self, key: &str) -> bool;
+
+    /// Takes such a value.
+    fn value(&mut self, key: &str, value: Value);
+
+    /// Whether no more is wanted.
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+/// Why a file is no trace, or how far it is one.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct TraceEnd {
+    /// It ended within an event or a list.
+    pub cut_off: bool,
+    /// Events that could not be read.
+    pub damaged: u64,
+    /// Lists of events that were found.
+    pub lists: u32,
+}
+
+/// The value that the bytes begin with, and its length.
+///
+/// # Errors
+/// It is not JSON, of another type, or goes on.
+pub fn first_value<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> serde_json::Result<(T, usize)> {
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<T>();
+    let value = values.next();
+    let length = values.byte_offset();
+    match value {
+        Some(value) => value.map(|value| (value, length)),
+        // Nothing but white space: an early end, as the parser says it.
+        None => serde_json::from_slice::<T>(b"").map(|value| (value, 0)),
+    }
+}
+
+/// Hands a trace's parts to `sink`.
+///
+/// # Errors
+/// The input cannot be read. A file that is no trace ends with no list of events.
+pub fn read_trace(input: impl Read, sink: &mut impl TraceSink) -> io::Result<TraceEnd> {
+    let mut text = Text { input, buffer: Vec::new(), at: 0, ended: false };
+    let mut end = TraceEnd::default();
+    if text.buffer_ahead(3)?.starts_with(&[0xef, 0xbb, 0xbf]) {
+        text.at += 3;
+    }
+    match text.next_byte()? {
+        Some(b'[') => list(&mut text, sink, &mut end)?,
+        Some(b'{') => object(&mut text, sink, &mut end)?,
+        _ => {}
+    }
+    Ok(end)
+}
+
+fn object<R: Read>(text: &mut Text<R>, sink: &mut impl TraceSink, end: &mut TraceEnd) -> io::Result<()> {
+    text.at += 1;
+    loop {
+        let key = match text.next_byte()? {
+            Some(b'"') => text.whole_value::<String>()?,
+            Some(b',') => {
+                text.at += 1;
+                continue;
+            }
+            Some(b'}') => return Ok(()),
+            _ => None,
+        };
+        // What has no key is no object.
+        let (Some(key), Some(b':')) = (key, text.next_byte()?) else {
+            end.cut_off = true;
+            return Ok(());
+        };
+        text.at += 1;
+        let next = text.next_byte()?;
+        if key == "traceEvents" && next == Some(b'[') {
+            list(text, sink, end)?;
+            if end.cut_off || sink.is_full() {
+                return Ok(());
+            }
+        } else if sink.wants(&key)
+            && let Some(value) = text.whole_value::<Value>()?
+        {
+            sink.value(&key, value);
+        } else if !text.skip_value()? {
+            end.cut_off = true;
+            return Ok(());
+        }
+    }
+}
+
+fn list<R: Read>(text: &mut Text<R>, sink: &mut impl TraceSink, end: &mut TraceEnd) -> io::Result<()> {
+    text.at += 1;
+    end.lists += 1;
+    while !sink.is_full() {
+        match text.next_byte()? {
+            Some(b']') => {
+                text.at += 1;
+                return Ok(());
+            }
+            Some(b',') => text.at += 1,
+            Some(b'{') => {
+                if !event(text, sink, end)? {
+                    end.cut_off = true;
+                    return Ok(());
+                }
+            }
+            // The format allows a list without its end.
+            None => {
+                end.cut_off = true;
+                return Ok(());
+            }
+            Some(_) => {
+                end.damaged += 1;
+                let before = text.at;
+                if !text.skip_value()? {
+                    end.cut_off = true;
+                    return Ok(());
+                }
+                // A byte that begins nothing.
+                text.at += usize::from(text.at == before);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes one event; `false` if the file ends within it.
+fn event<R: Read>(text: &mut Text<R>, sink: &mut impl TraceSink, end: &mut TraceEnd) -> io::Result<bool> {
+    loop {
+        match sink.event(text.rest()) {
+            Ok(length) => {
+                text.at += length;
+                return Ok(true);
+            }
+            // What is cut off may look wrong rather than short: within a character, or an escape.
+            Err(error)
+                if (error.is_eof() || value_length(text.rest()).is_none())
+                    && text.rest().len() < LONGEST_VALUE
+                    && text.fill()? => {}
+            Err(_) => break,
+        }
+    }
+    let begin = text.rest().get(..LONGEST_VALUE.min(text.rest().len())).unwrap_or_default().to_vec();
+    let length = value_length(&begin);
+    if let Some(length) = length
+        && sink.event(mended(begin.get(..length).unwrap_or_default()).as_bytes()).is_ok()
+    {
+        text.at += length;
+        return Ok(true);
+    }
+    end.damaged += 1;
+    text.skip_value()
+}
+
+/// A part of the input, and where in it reading goes on.
+struct Text<R> {
+    input: R,
+    buffer: Vec<u8>,
+    at: usize,
+    ended: bool,
+}
+
+impl<R: Read> Text<R> {
+    fn rest(&self) -> &[u8] {
+        self.buffer.get(self.at..).unwrap_or_default()
+    }
+
+    /// Reads more; `false` at the end of the input.
+    fn fill(&mut self) -> io::Result<bool> {
+        if self.at > 0 {
+            let at = std::mem::take(&mut self.at).min(self.buffer.len());
+            self.buffer.drain(..at);
+        }
+        let held = self.buffer.len();
+        // An event that does not fit is read again from its begin: doubling keeps that in proportion.
+        let more = CHUNK.max(held);
+        let read = self.input.by_ref().take(more as u64).read_to_end(&mut self.buffer)?;
+        self.ended = read == 0;
+        Ok(!self.ended)
+    }
+
+    fn buffer_ahead(&mut self, bytes: usize) -> io::Result<&[u8]> {
+        while self.rest().len() < bytes && self.fill()? {}
+        Ok(self.rest())
+    }
+
+    /// The next byte that is no white space; it is not taken.
+    fn next_byte(&mut self) -> io::Result<Option<u8>> {
+        loop {
+            let rest = self.rest();
+            match rest.iter().position(|byte| !byte.is_ascii_whitespace()) {
+                Some(skipped) => {
+                    self.at += skipped;
+                    return Ok(self.rest().first().copied());
+                }
+                None => self.at = self.buffer.len(),
+            }
+            if !self.fill()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next value if it is of this type and not too long; else nothing is taken.
+    fn whole_value<T: for<'de> Deserialize<'de>>(&mut self) -> io::Result<Option<T>> {
+        loop {
+            match first_value::<T>(self.rest()) {
+                Ok((value, length)) => {
+                    self.at += length;
+                    return Ok(Some(value));
+                }
+                Err(error) if error.is_eof() && self.rest().len() < LONGEST_VALUE && self.fill()? => {}
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    /// Passes over a value of any length and depth; `false` if the input ends within it.
+    fn skip_value(&mut self) -> io::Result<bool> {
+        let mut skip = Skip::default();
+        loop {
+            if let Some(length) = skip.end_in(self.rest()) {
+                self.at += length;
+                return Ok(true);
+            }
+            self.at = self.buffer.len();
+            if !self.fill()? {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// The length of the value that the bytes begin with, by its brackets and quotes.
+fn value_length(bytes: &[u8]) -> Option<usize> {
+    Skip::default().end_in(bytes)
+}
+
+/// Finds the end of a value by its brackets and quotes.
+#[derive(Debug, Default)]
+struct Skip {
+    depth: u64,
+    in_string: bool,
+    escaped: bool,
+    begun: bool,
+}
+
+impl Skip {
+    /// Where the value ends in these bytes, if it does.
+    fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (at, &byte) in bytes.iter().enumerate() {
+            if self.in_string {
+                match byte {
+                    _ if self.escaped => self.escaped = false,
+                    b'\\' => self.escaped = true,
+                    b'"' => {
+                        self.in_string = false;
+                        if self.depth == 0 {
+                            return Some(at + 1);
+                        }
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+            match byte {
+                b'"' => self.in_string = true,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' if self.depth == 0 => return Some(at),
+                b'}' | b']' => {
+                    self.depth -= 1;
+                    if self.depth == 0 {
+                        return Some(at + 1);
+                    }
+                }
+                b',' if self.depth == 0 && self.begun => return Some(at),
+                _ => {}
+            }
+            self.begun |= !byte.is_ascii_whitespace();
+        }
+        None
+    }
+}
+
+/// An event as JSON, where it is almost that: bytes that are not UTF-8, control characters and unknown escapes in strings, and
+/// the numbers that JSON has not (`nan`, `inf`) become something that can be read.
+fn mended(event: &[u8]) -> String {
+    let text = String::from_utf8_lossy(event);
+    let mut out = String::with_capacity(text.len());
+    let (mut in_string, mut chars) = (false, text.chars().peekable());
+    while let Some(one) = chars.next() {
+        match one {
+            '"' => {
+                in_string = !in_string;
+                out.push(one);
+            }
+            '\\' if in_string => match chars.peek().copied() {
+                Some(next @ ('"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't')) => {
+                    out.extend([one, next]);
+                    chars.next();
+                }
+                _ => out.push_str("\\\\"),
+            },
+            one if in_string && one.is_control() => out.push(' '),
+            '-' | '+' if !in_string && chars.peek().is_some_and(char::is_ascii_alphabetic) => {}
+            one if !in_string && one.is_ascii_alphabetic() => {
+                let mut word = String::from(one);
+                while let Some(next) = chars.next_if(char::is_ascii_alphabetic) {
+                    word.push(next);
+                }
+                // The exponent of a number is no word.
+                let exponent = word.len() == 1 && out.ends_with(|last: char| last.is_ascii_digit());
+                let known = exponent || matches!(word.as_str(), "true" | "false" | "null");
+                out.push_str(if known { &word } else { "null" });
+            }
+            one => out.push(one),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Keeps the events as they are.
+    #[derive(Debug, Default)]
+    struct Kept {
+        events: Vec<Value>,
+        values: Vec<(String, Value)>,
+    }
+
+    impl TraceSink for Kept {
+        fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize> {
+            let (event, length) = first_value(bytes)?;
+            self.events.push(event);
+            Ok(length)
+        }
+
+        fn wants(&self, key: &str) -> bool {
+            key == "wanted"
+        }
+
+        fn value(&mut self, key: &str, value: Value) {
+            self.values.push((key.to_owned(), value));
+        }
+    }
+
+    /// Gives a byte at a time.
+    struct Slow<'a>(&'a [u8]);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let take = buffer.len().min(1);
+            self.0.read(buffer.get_mut(..take).unwrap_or_default())
+        }
+    }
+
+    fn kept(text: impl AsRef<[u8]>) -> (Kept, TraceEnd) {
+        let mut kept = Kept::default();
+        let end = read_trace(text.as_ref(), &mut kept).unwrap();
+        (kept, end)
+    }
+
+    #[test]
+    fn events_and_wanted_values_are_handed_over() {
+        let text = r#" {"other": {"traceEvents": [{"a": 0}]}, "wanted": [1], "traceEvents": [{"a": 1}, {"a": 2} ,{"a": "}]"}],
+            "more": "x", "wanted": {"b": 2}} "#;
+        let (all, end) = kept(text);
+        assert_eq!(all.events.len(), 3);
+        assert_eq!(all.values.len(), 2);
+        assert_eq!(end, TraceEnd { lists: 1, ..TraceEnd::default() });
+        let mut slow = Kept::default();
+        read_trace(Slow(text.as_bytes()), &mut slow).unwrap();
+        assert_eq!(slow.events, all.events);
+        assert_eq!(kept("\u{feff}[{\"a\": 1}]").0.events.len(), 1, "the list alone, after a mark of UTF-8");
+    }
+
+    #[test]
+    fn an_event_may_lie_across_any_two_reads() {
+        let text = "[{\"a\": \"\u{e9}\\u00e9\\n\", \"b\": -1.5e3, \"c\": nulL}, {\"a\": true}]".replace("nulL", "null");
+        for pad in 0..60 {
+            let padded = format!("{}{text}", " ".repeat(CHUNK - pad));
+            let (all, end) = kept(padded);
+            assert_eq!((all.events.len(), end.damaged), (2, 0), "{pad}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_gives_what_it_has() {
+        let text = r#"{"traceEvents": [{"a": 1}, {"a": 2}, {"a": {"b": [1, 2"#;
+        let (all, end) = kept(text);
+        assert_eq!((all.events.len(), end.cut_off), (2, true));
+        for other in ["", "x", "1", "{}", "{\"a\"", "{\"traceEvents\": 1}", "\u{1f}\u{8b}"] {
+            assert_eq!(kept(other).1.lists, 0, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_almost_json_is_mended() {
+        let text = b"[{\"n\": \"a\xff\x01b\"}, {\"o\": nan, \"i\": -inf, \"e\": 1e5, \"t\": true}, {\"p\": \"C:\\Users\"}, {\"a\" 1}, 7, {\"a\": 1}]";
+        let (all, end) = kept(text);
+        assert_eq!((all.events.len(), end.damaged), (4, 2), "{all:?}");
+        assert_eq!(all.events[1]["o"], Value::Null);
+        assert_eq!(all.events[1]["e"], 1e5);
+        assert_eq!(all.events[2]["p"], "C:\\Users");
+    }
+
+    #[test]
+    fn no_depth_and_no_length_is_too_much() {
+        let deep = format!("[{{\"a\": {}1{}}}, {{\"a\": 1}}]", "[".repeat(300_000), "]".repeat(300_000));
+        let (all, end) = kept(&deep);
+        assert_eq!((all.events.len(), end.damaged, end.cut_off), (1, 1, false));
+        let long = format!("{{\"x\": \"{0}\", \"traceEvents\": [{{\"a\": \"{0}\"}}, {{\"a\": 1}}]}}", "y".repeat(3 * LONGEST_VALUE));
+        let (all, end) = kept(&long);
+        assert_eq!((all.events.len(), end.damaged), (1, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            kept(&bytes);
+            kept([b"{\"traceEvents\": [", &*bytes].concat());
+        }
+
+        #[test]
+        fn a_flipped_byte_harms_no_more_than_it_must(at in 0_usize..2000, to in any::<u8>()) {
+            let events = vec!["{\"ph\": \"X\", \"name\": \"op\", \"ts\": 1.5, \"args\": {\"a\": [1, 2]}}"; 30].join(",");
+            let mut text = format!("{{\"traceEvents\": [{events}]}}").into_bytes();
+            let at = at.min(text.len() - 1);
+            text[at] = to;
+            prop_assert!(kept(&text).0.events.len() <= 31);
+        }
+    }
+}

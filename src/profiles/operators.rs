@@ -1,0 +1,124 @@
+//! Operators and modules by their names.
+
+use std::collections::HashMap;
+
+use super::account::{IdleReason, ModuleRow, OperatorRow};
+use super::gpu_time::{GpuTime, spans};
+use super::host_time::{HostTime, OperatorTime};
+use super::intervals::{Intervals, Lengths};
+use super::names::NameId;
+use super::scope::Scope;
+use super::threads::ThreadWalk;
+use super::timeline::Timeline;
+
+/// Most rows.
+const ROWS: usize = 100;
+/// How autograd's engine names the run of a function; the function itself is within.
+const ENGINE: &str = "autograd::engine::evaluate_function: ";
+/// Longest name that is told, characters.
+const NAME_MAX: usize = 120;
+
+/// A name as it is told: that of autograd's function, and not too long.
+pub fn shown(name: &str) -> String {
+    name.strip_prefix(ENGINE).unwrap_or(name).chars().take(NAME_MAX).collect()
+}
+
+/// Times of an operator or a module.
+#[derive(Debug, Default, Clone, Copy)]
+struct Times {
+    of_host: OperatorTime,
+    device: i64,
+    idle: i64,
+}
+
+/// The rows of operators and of modules, those with most time on the GPU first, then on the host. `parts` is the GPU's idle time by
+/// reason.
+pub fn rows(
+    timeline: &Timeline,
+    scope: &Scope,
+    gpu: Option<&GpuTime>,
+    host: &HostTime,
+    parts: &[Intervals; IdleReason::COUNT],
+) -> (Vec<OperatorRow>, Vec<ModuleRow>) {
+    let (mut operators, mut modules) = (Names::new(timeline, &host.operators), Names::new(timeline, &host.modules));
+    if let Some(gpu) = gpu {
+        for span in spans(gpu.index, timeline, scope) {
+            let Some(call) = host.call_of(span.link, span.external) else { continue };
+            let length = span.end.min(scope.window.1) - span.start.max(scope.window.0);
+            operators.add(call.operator, |times| times.device += length);
+            modules.add(call.module, |times| times.device += length);
+        }
+        for (operator, idle) in idle_within(timeline, scope, parts) {
+            operators.add(Some(operator), |times| times.idle += idle);
+        }
+    }
+    let ms = |ns: i64| ns as f64 / 1e6;
+    let operators = operators.sorted().into_iter().map(|(name, times)| OperatorRow {
+        name,
+        count: times.of_host.count,
+        device_ms: ms(times.device),
+        host_ms: ms(times.of_host.host),
+        idle_ms: ms(times.idle),
+    });
+    let modules = modules.sorted().into_iter().map(|(name, times)| ModuleRow {
+        name: name.strip_prefix("nn.Module: ").unwrap_or(&name).to_owned(),
+        count: times.of_host.count,
+        device_ms: ms(times.device),
+        host_ms: ms(times.of_host.host),
+    });
+    (operators.collect(), modules.collect())
+}
+
+/// Idle time while a thread was in an operator, and in none of the calls that wait: by launches and by the operator's own work.
+fn idle_within(timeline: &Timeline, scope: &Scope, parts: &[Intervals; IdleReason::COUNT]) -> HashMap<NameId, i64> {
+    let idle = [IdleReason::Launch, IdleReason::Operator].map(|reason| parts.get(reason.index()));
+    let intervals = idle.into_iter().flatten().flat_map(Intervals::iter);
+    let idle = Intervals::union(intervals, scope.window);
+    let idle = Lengths::new(&idle);
+    let mut found = HashMap::new();
+    for lane in &scope.threads {
+        ThreadWalk::new(timeline.of_thread(*lane), &timeline.names).each(|(begin, end), level| {
+            if let Some(operator) = level.operator
+                && matches!(level.reason(), IdleReason::Launch | IdleReason::Operator)
+            {
+                *found.entry(operator.name).or_default() += idle.within(begin, end);
+            }
+        });
+    }
+    found
+}
+
+/// Times by the name that is told.
+struct Names<'a> {
+    timeline: &'a Timeline,
+    times: HashMap<String, Times>,
+}
+
+impl<'a> Names<'a> {
+    fn new(timeline: &'a Timeline, of_host: &HashMap<NameId, OperatorTime>) -> Self {
+        let mut names = Self { timeline, times: HashMap::new() };
+        for (name, time) in of_host {
+            names.add(Some(*name), |times| {
+                times.of_host.count += time.count;
+                times.of_host.host += time.host;
+            });
+        }
+        names
+    }
+
+    fn add(&mut self, name: Option<NameId>, add: impl FnOnce(&mut Times)) {
+        if let Some(name) = name {
+            add(self.times.entry(shown(self.timeline.names.text(name))).or_default());
+        }
+    }
+
+    fn sorted(self) -> Vec<(String, Times)> {
+        let mut all: Vec<_> = self.times.into_iter().collect();
+        all.retain(|(_, times)| times.of_host.count > 0 || times.of_host.host > 0 || times.device > 0);
+        all.sort_by(|(a, of_a), (b, of_b)| {
+            of_b.device.cmp(&of_a.device).then(of_b.of_host.host.cmp(&of_a.of_host.host)).then_with(|| a.cmp(b))
+        });
+        all.truncate(ROWS);
+        all
+    }
+}

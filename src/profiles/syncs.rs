@@ -1,0 +1,127 @@
+//! Calls that wait for the GPU, with what removing each would gain at most.
+//!
+//! Without such a call, the host goes on sooner by as long as the call waited, and gives the GPU its next work sooner. So no more
+//! can be gained than the GPU's idle time up to the next such call, and no more than the wait.
+
+use std::collections::HashMap;
+
+use super::account::{CopyDirection, SyncRow};
+use super::copies;
+use super::host_time::{Call, HostTime};
+use super::intervals::{Intervals, Lengths};
+use super::names::NameId;
+use super::operators::shown;
+use super::places::{self, UserPlace};
+use super::scope::Scope;
+use super::threads::ThreadWalk;
+use super::timeline::{GpuKind, GpuSpan, HostKind, Timeline};
+
+/// Most rows.
+const ROWS: usize = 30;
+
+/// A call that waits.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    start: i64,
+    end: i64,
+    name: NameId,
+    operator: Option<NameId>,
+    function: Option<NameId>,
+    shapes: u32,
+    copy: Option<(CopyDirection, u64)>,
+}
+
+/// Copies that block the thread that called them, by what ties them to the call.
+pub fn blocking_copies(timeline: &Timeline, host: &HostTime) -> HashMap<u32, (CopyDirection, u64)> {
+    let mut blocking = HashMap::new();
+    for copy in timeline.gpu.iter().filter(|span| span.kind == GpuKind::Copy && span.link != 0) {
+        let Some(call) = host.call_of(copy.link, 0) else { continue };
+        let direction = copies::direction(timeline, copy);
+        if blocks(call, copy, direction) {
+            let bytes = timeline.detail(copy).and_then(|detail| detail.bytes).unwrap_or_default();
+            blocking.insert(copy.link, (direction, bytes));
+        }
+    }
+    blocking
+}
+
+/// Whether a call returned only when its copy was done. Within a GPU none does.
+fn blocks(call: &Call, copy: &GpuSpan, direction: CopyDirection) -> bool {
+    call.end >= copy.end && direction != CopyDirection::DeviceToDevice
+}
+
+/// The rows, those with most idle time behind them first. `idle` is the first GPU's idle time without waits for batches.
+pub fn rows(
+    timeline: &Timeline,
+    scope: &Scope,
+    blocking: &HashMap<u32, (CopyDirection, u64)>,
+    idle: &Intervals,
+) -> Vec<SyncRow> {
+    let mut waits = waits(timeline, scope, blocking);
+    waits.sort_unstable_by_key(|wait| (wait.start, wait.end));
+    let lengths = Lengths::new(idle);
+    let mut rows: HashMap<(String, Option<String>, Option<UserPlace>, Option<CopyDirection>), SyncRow> = HashMap::new();
+    let ends = waits.iter().skip(1).map(|next| next.start).chain([scope.window.1]);
+    for (wait, next) in waits.iter().zip(ends) {
+        let operator = wait.operator.map(|operator| shown(timeline.names.text(operator)));
+        let place = wait.function.and_then(|function| places::of_function(timeline.names.text(function)));
+        let place = place.or_else(|| places::of_call_stack(timeline.call_stack(wait.shapes)));
+        let call = shown(timeline.names.text(wait.name));
+        let row = rows.entry((call, operator, place, wait.copy.map(|(direction, _)| direction))).or_default();
+        let length = wait.end.min(scope.window.1) - wait.start.max(scope.window.0);
+        row.count += 1;
+        row.wait_ms += length as f64 / 1e6;
+        row.idle_inside_ms += lengths.within(wait.start, wait.end) as f64 / 1e6;
+        row.idle_ms += lengths.within(wait.start, next.max(wait.end)).min(length) as f64 / 1e6;
+        if let Some((_, bytes)) = wait.copy {
+            *row.bytes.get_or_insert(0) += bytes;
+        }
+    }
+    let mut rows: Vec<SyncRow> = rows
+        .into_iter()
+        .map(|((call, operator, place, copies), row)| SyncRow {
+            call,
+            operator,
+            at: place.as_ref().map(|place| place.at.clone()),
+            function: place.map(|place| place.function),
+            per_step: (!scope.steps.is_empty()).then(|| row.count as f64 / scope.steps.len() as f64),
+            copies,
+            ..row
+        })
+        .collect();
+    let key = |row: &SyncRow| (row.call.clone(), row.operator.clone(), row.at.clone());
+    rows.sort_by(|a, b| b.idle_ms.total_cmp(&a.idle_ms).then(b.wait_ms.total_cmp(&a.wait_ms)).then_with(|| key(a).cmp(&key(b))));
+    rows.truncate(ROWS);
+    rows
+}
+
+fn waits(timeline: &Timeline, scope: &Scope, blocking: &HashMap<u32, (CopyDirection, u64)>) -> Vec<Wait> {
+    let mut waits = Vec::new();
+    for lane in &scope.threads {
+        let mut python = super::host_time::python_of(timeline, scope, *lane);
+        let mut walk = ThreadWalk::new(timeline.of_thread(*lane), &timeline.names);
+        while let Some(level) = walk.open_next(|_, _| {}) {
+            let span = level.span;
+            if span.kind != HostKind::Runtime || !scope.sees(span.start, span.end) {
+                continue;
+            }
+            let name = timeline.names.text(span.name);
+            let copy = blocking.get(&span.link).copied().filter(|_| span.link != 0 && name.contains("emcpy"));
+            // A query asks, and does not wait.
+            if copy.is_none() && !(level.facts.synchronizes && name.contains("Synchronize")) {
+                continue;
+            }
+            let aside = python.as_mut().and_then(|python| python.level_at(span.start));
+            waits.push(Wait {
+                start: span.start,
+                end: span.end,
+                name: span.name,
+                operator: level.operator.map(|operator| operator.name),
+                function: level.function.or_else(|| aside.and_then(|aside| aside.function)),
+                shapes: level.operator.map_or(0, |operator| operator.shapes),
+                copy,
+            });
+        }
+    }
+    waits
+}
