@@ -152,10 +152,15 @@ impl Convolution {
         self.gradient.is_none().then(|| self.forward_work(operands, input, weight, [positions, results]))
     }
 
-    /// The shapes of input and weight, and that of the gradient on the way back.
-    pub fn shapes(self, operands: &Operands) -> Option<([Vec<u64>; 2], Option<Vec<u64>>)> {
+    /// The shapes of input and weight.
+    pub fn shapes(self, operands: &Operands) -> Option<[Vec<u64>; 2]> {
         let dims = |at: usize| operands.tensor(at).map(|tensor| tensor.dims.clone());
-        Some(([dims(self.input)?, dims(self.weight)?], self.gradient.and_then(dims)))
+        Some([dims(self.input)?, dims(self.weight)?])
+    }
+
+    /// The shape of the result's gradient, on the way back.
+    pub fn gradient_shape(self, operands: &Operands) -> Option<Vec<u64>> {
+        operands.tensor(self.gradient?).map(|tensor| tensor.dims.clone())
     }
 
     /// The work on the way forward, from the number of positions and of the result's elements.

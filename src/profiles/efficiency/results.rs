@@ -21,7 +21,10 @@ impl ConvolutionResults {
     /// Learns from a call, if it is a convolution on the way back. Memory is bounded.
     pub fn learn(&mut self, call: &Recorded) {
         let Some((convolution, operands)) = convolution(call) else { return };
-        let Some((shapes, Some(size))) = convolution.shapes(&operands) else { return };
+        let (Some(shapes), Some(size)) = (convolution.shapes(&operands), convolution.gradient_shape(&operands))
+        else {
+            return;
+        };
         if self.sizes.len() < MOST_CONVOLUTIONS || self.sizes.contains_key(&shapes) {
             let known = self.sizes.entry(shapes).or_insert_with(|| Some(size.clone()));
             if known.as_ref() != Some(&size) {
@@ -34,7 +37,7 @@ impl ConvolutionResults {
     pub fn work_of(&self, call: &Recorded) -> Option<Work> {
         work_of(call).or_else(|| {
             let (convolution, operands) = convolution(call)?;
-            let (shapes, _) = convolution.shapes(&operands)?;
+            let shapes = convolution.shapes(&operands)?;
             finite(convolution.work_with(&operands, self.sizes.get(&shapes)?.as_ref()?)?)
         })
     }
