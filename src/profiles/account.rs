@@ -88,6 +88,8 @@ pub struct ProfileAccount {
     pub compiling: f64,
     /// Share of the window that the profiler itself took, by its own record.
     pub overhead: f64,
+    /// A GPU was used, and nothing that ran on it was recorded.
+    pub gpu_unrecorded: bool,
     /// Whether Python functions were recorded (`with_stack=True`).
     pub with_stack: bool,
     /// Whether shapes were recorded (`record_shapes=True`).
@@ -356,8 +358,10 @@ pub struct IdleRow {
     pub idle_ms: f64,
     /// In how many stretches.
     pub count: u64,
-    /// The longest of them, milliseconds.
+    /// The longest piece of them, milliseconds.
     pub longest_ms: f64,
+    /// Of it, time in stretches of a millisecond or more: no gap between two launches lasts that long.
+    pub long_ms: f64,
 }
 
 /// Collectives of one kind.

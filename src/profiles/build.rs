@@ -7,7 +7,7 @@ use super::gpu_time::{GpuTime, gpus, median, spans};
 use super::host_time::{self, HostTime};
 use super::intervals::Intervals;
 use super::scope::Scope;
-use super::timeline::{GpuKind, HostKind, Timeline};
+use super::timeline::{GpuKind, HostKind, HostSpan, Timeline};
 use super::{copies, idle_rows, kernels, operators, syncs};
 
 /// The account; `None` if nothing in the trace lasts.
@@ -32,6 +32,7 @@ pub fn account(timeline: &Timeline) -> Option<ProfileAccount> {
         rank: run_fact(timeline, "rank"),
         world_size: run_fact(timeline, "world_size"),
         requests: requests(&scope),
+        gpu_unrecorded: gpus.is_empty() && uses_gpu(timeline),
         ..ProfileAccount::default()
     };
     steps(&mut account, &scope);
@@ -86,6 +87,13 @@ fn named(gpu: &GpuTime, timeline: &Timeline, scope: &Scope) -> DeviceAccount {
         few_blocks: multiprocessors.and_then(|count| kernels::few_blocks(timeline, scope, gpu, count)),
         ..gpu.account(scope)
     }
+}
+
+/// Whether the host calls a GPU's runtime, or the file names a GPU.
+fn uses_gpu(timeline: &Timeline) -> bool {
+    let named = timeline.facts.get("deviceProperties").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+    let of_gpu = |span: &HostSpan| span.kind == HostKind::Runtime || timeline.names.text(span.name).starts_with("nccl:");
+    named || timeline.host.iter().any(of_gpu)
 }
 
 fn run_fact(timeline: &Timeline, key: &str) -> Option<u32> {

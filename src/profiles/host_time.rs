@@ -189,15 +189,20 @@ pub fn of_loop(timeline: &Timeline, scope: &Scope) -> Option<LoopAccount> {
         seen_collective += with_others;
         let aside = python.as_mut().and_then(|python| python.level_at(begin));
         let blocked = level.blocked.is_some() || aside.is_some_and(|aside| aside.blocked.is_some());
-        let waits = (blocked || level.reason() == IdleReason::Python) && !level.communicates;
+        let waits = (blocked || level.facts.step || level.reason() == IdleReason::Python) && !level.communicates;
         let collective = if waits { scope.share(with_others) } else { 0.0 };
         account.collective += collective;
+        if level.facts.step {
+            // A step is no work of its own.
+            account.nothing += share - collective;
+            return;
+        }
         *part(&mut account, level, blocked) += share - collective;
         account.optimizer += if level.optimizes { share } else { 0.0 };
     });
     let unseen = collectives.within(scope.window.0, scope.window.1) - seen_collective;
     account.collective += scope.share(unseen);
-    account.nothing = scope.share(scope.length() - seen - unseen).max(0.0);
+    account.nothing += scope.share(scope.length() - seen - unseen).max(0.0);
     // As everywhere, a call that waits for the GPU counts even within a wait for a batch.
     let syncs = |span: &HostSpan| span.kind == HostKind::Runtime && names.facts(span.name).synchronizes;
     account.sync = scope.share(union(&syncs, timeline.of_thread(lane)).length());

@@ -11,6 +11,16 @@ pub(super) fn named(row: &IdleRow) -> String {
     format!("`{name}`")
 }
 
+/// A built-in function that waits, with the function that calls it: `sleep`, called by `report`.
+pub(super) fn called(row: &IdleRow) -> String {
+    let built_in = row.name.trim_start_matches("<built-in ").trim_start_matches("function ").trim_start_matches("method ");
+    let built_in = built_in.split([' ', '>']).next().unwrap_or_default();
+    match &row.function {
+        Some(function) => format!("`{built_in}`, called by `{function}`"),
+        None => format!("`{built_in}`"),
+    }
+}
+
 /// The words for a loss without a GPU.
 pub(super) fn of(loss: &Loss, account: &ProfileAccount) -> Words {
     let lost = percent(loss.share);
@@ -24,8 +34,9 @@ pub(super) fn of(loss: &Loss, account: &ProfileAccount) -> Words {
         _ => false,
     });
     let most = row.map(|row| {
+        let named = if loss.kind == LossKind::Blocked { called(row) } else { named(row) };
         let at = row.at.as_deref().map(|at| format!(" ({at})")).unwrap_or_default();
-        format!("{}{at}", named(row))
+        format!("{named}{at}")
     });
     let culprits = row.and_then(|row| line(row.function.as_deref(), row.at.as_deref(), row.idle_ms / account.window_ms.max(f64::MIN_POSITIVE)));
     let (summary, advice) = match loss.kind {
@@ -47,6 +58,14 @@ pub(super) fn of(loss: &Loss, account: &ProfileAccount) -> Words {
         LossKind::Blocked => (
             format!("The loop sleeps or waits {lost} of the time{}.", most.map(|most| format!(", most of it in {most}")).unwrap_or_default()),
             vec![advice("Remove the sleep, or wait in another thread", "the loop does nothing meanwhile", gain)],
+        ),
+        LossKind::Unrecorded => (
+            "The job uses a GPU, and the trace has nothing that ran on it.".to_owned(),
+            vec![advice(
+                "Record the GPU: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+                "without its kernels, a launch looks like work",
+                None,
+            )],
         ),
         LossKind::CpuOperators => {
             let forward = account.operators.first().map(|row| format!(", most of it in {}", row.name)).unwrap_or_default();

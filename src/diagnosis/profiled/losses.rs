@@ -3,13 +3,12 @@
 
 use super::super::causes::Cause;
 use super::super::class::Class;
-use crate::profiles::account::{CopyDirection, DeviceAccount, IdleReason, IdleRow, ProfileAccount, SyncRow};
+use crate::profiles::NOTHING_RECORDED;
+use crate::profiles::account::{CopyDirection, CopyRow, DeviceAccount, IdleReason, IdleRow, ProfileAccount, SyncRow};
 
-/// A stretch of idleness longer than this is a wait for something, not a gap between two launches, milliseconds: launches take some
-/// microseconds, and Python between them seldom more than a hundred.
-const LONG_GAP_MS: f64 = 1.0;
-/// One call that takes as much of the window is the start of the program or of the profiler.
-const START_UP: f64 = 0.30;
+/// A first launch or allocation that loads code or creates a context takes at least as long, milliseconds: 126 to 30,000 in public
+/// traces.
+const START_UP_MS: f64 = 20.0;
 /// Share of the kernels' time in kernels with few blocks from which the GPU counts as under-filled.
 const MOSTLY_FEW_BLOCKS: f64 = 0.5;
 /// Share of the peak that no well-filled GPU stays below while matrix products take most of its time.
@@ -34,7 +33,7 @@ pub(super) enum LossKind {
     HostWork,
     /// One call at the start takes most of it.
     StartUp,
-    /// The loop sleeps or waits for a lock. Without a GPU.
+    /// The loop sleeps, or waits for a lock or a pipe.
     Blocked,
     /// Operators run on the CPU. Without a GPU.
     CpuOperators,
@@ -101,29 +100,37 @@ fn of_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
         account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.idle_ms)).sum::<f64>()
     };
     let by = gpu.idle_by;
+    let alone: f64 = account.copies.iter().filter(|row| is_over_link(row)).map(|row| share(row.ms - row.overlapped_ms)).sum();
     if account.of_loop.is_none() {
         let unrecorded = Loss::new(LossKind::Unrecorded, gpu.idle());
-        return vec![unrecorded, Loss::new(LossKind::Communication, gpu.exposed), Loss::new(LossKind::Copies, gpu.copy_alone)];
+        return vec![unrecorded, Loss::new(LossKind::Communication, gpu.exposed), Loss::new(LossKind::Copies, alone)];
     }
     let copying = idle(&|row| row.reason == Some(IdleReason::Launch) && is_copy(row));
-    let starting = idle(&|row| is_start(row) && share(row.longest_ms) >= START_UP);
-    let working = idle(&|row| is_long_work(account, row));
-    let unrecorded = idle(&|row| is_unrecorded(row) && row.idle_ms >= LONG_GAP_MS * row.count as f64);
+    let long = |wanted: &dyn Fn(&IdleRow) -> bool| {
+        account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.long_ms)).sum::<f64>()
+    };
+    let starting = long(&is_start).min(idle(&|row| is_start(row) && (account.steps > 1 || row.longest_ms >= START_UP_MS)));
+    let blocked = long(&is_blocked);
+    let working = long(&|row| is_host_work(account, row));
+    let unrecorded = long(&is_unrecorded);
     // What comes after a wait is lost to it as well, as far as the wait allows.
     let after: f64 = account.syncs.iter().map(|row| share(row.idle_ms - row.idle_inside_ms)).sum();
-    let launching = (by.launch + by.operator + by.python - copying - starting - working - unrecorded).max(0.0);
+    let launching = (by.launch + by.operator + by.python - copying - starting - blocked - working - unrecorded).max(0.0);
     let after = after.min(launching);
-    let mut host_work = Loss::new(LossKind::HostWork, working + unrecorded);
+    // Where steps repeat, the start is over: a call that takes long then allocates memory or loads code in every step.
+    let (start_up, calling) = if account.steps > 1 { (0.0, starting) } else { (starting, 0.0) };
+    let mut host_work = Loss::new(LossKind::HostWork, working + unrecorded + calling);
     if unrecorded > working {
         host_work.most_sure = GUESSED_PYTHON;
     }
     vec![
         Loss::new(LossKind::Data, by.input_wait),
         Loss::new(LossKind::Communication, gpu.exposed),
-        Loss::new(LossKind::Copies, gpu.copy_alone + copying),
+        Loss::new(LossKind::Copies, alone + copying),
         Loss::new(LossKind::Syncs, by.sync + after),
         Loss::new(LossKind::Launches, launching - after),
-        Loss::new(LossKind::StartUp, starting),
+        Loss::new(LossKind::StartUp, start_up),
+        Loss::new(LossKind::Blocked, blocked),
         host_work,
     ]
 }
@@ -139,8 +146,12 @@ fn of_host(account: &ProfileAccount) -> Vec<Loss> {
         Loss::new(LossKind::Data, of_loop.input_wait),
         Loss::new(LossKind::Communication, of_loop.collective),
         Loss::new(LossKind::Blocked, of_loop.blocked),
-        Loss::new(LossKind::CpuOperators, of_loop.operator),
-        nothing,
+        if account.gpu_unrecorded {
+            Loss::new(LossKind::Unrecorded, 1.0 - of_loop.input_wait - of_loop.collective - of_loop.blocked)
+        } else {
+            Loss::new(LossKind::CpuOperators, of_loop.operator)
+        },
+        if account.gpu_unrecorded { Loss::new(LossKind::Unrecorded, 0.0) } else { nothing },
     ]
 }
 
@@ -148,22 +159,32 @@ fn is_copy(row: &IdleRow) -> bool {
     row.name.contains("emcpy") || row.name.contains("emset")
 }
 
-/// A call of the runtime that neither launches nor copies: it creates a context, loads code, allocates.
+/// A call of the runtime that is no copy. One that takes long creates a context, loads code or allocates: a launch that does is
+/// the first one of its kernel.
 fn is_start(row: &IdleRow) -> bool {
-    row.reason == Some(IdleReason::Launch) && !is_copy(row) && !row.name.contains("aunch")
+    row.reason == Some(IdleReason::Launch) && !is_copy(row) && row.long_ms > 0.0
 }
 
-fn is_unrecorded(row: &IdleRow) -> bool {
-    row.reason == Some(IdleReason::Python) && row.name == crate::profiles::NOTHING_RECORDED
+/// A copy that goes over PCIe or NVLink, rather than within a GPU.
+fn is_over_link(row: &CopyRow) -> bool {
+    row.direction != Some(CopyDirection::DeviceToDevice)
 }
 
-/// Whether the host does one thing for long, rather than to launch one kernel after the other.
-fn is_long_work(account: &ProfileAccount, row: &IdleRow) -> bool {
-    let long = row.count > 0 && row.idle_ms / row.count as f64 >= LONG_GAP_MS;
+pub(super) fn is_unrecorded(row: &IdleRow) -> bool {
+    row.name == NOTHING_RECORDED
+}
+
+/// A function that does nothing but wait.
+fn is_blocked(row: &IdleRow) -> bool {
+    row.reason == Some(IdleReason::Python) && waits(&row.name)
+}
+
+/// Whether it is work of the host that launches nothing, as far as it lasts.
+fn is_host_work(account: &ProfileAccount, row: &IdleRow) -> bool {
     let launches = || account.operators.iter().any(|operator| operator.name == row.name && operator.device_ms > 0.0);
     match row.reason {
-        Some(IdleReason::Python) => long && !is_unrecorded(row),
-        Some(IdleReason::Operator) => long && !launches(),
+        Some(IdleReason::Python) => !is_unrecorded(row) && !is_blocked(row),
+        Some(IdleReason::Operator) => !is_unrecorded(row) && !launches(),
         _ => false,
     }
 }
@@ -173,12 +194,19 @@ pub(super) fn largest<'a>(account: &'a ProfileAccount, kind: LossKind) -> Option
     account.idle_at.iter().find(|row| match kind {
         LossKind::Copies => is_copy(row),
         LossKind::StartUp => is_start(row),
-        LossKind::HostWork => is_long_work(account, row),
+        LossKind::HostWork => false,
         LossKind::Launches => !is_copy(row) && matches!(row.reason, Some(IdleReason::Operator | IdleReason::Launch)),
         LossKind::Data => row.reason == Some(IdleReason::InputWait),
-        LossKind::Blocked | LossKind::CpuOperators => row.reason != Some(IdleReason::InputWait),
+        LossKind::Blocked => is_blocked(row),
         _ => false,
     })
+}
+
+/// What the host works on for long while it launches nothing: the row with most of it. It may be that nothing is recorded.
+pub(super) fn longest_work(account: &ProfileAccount) -> Option<&IdleRow> {
+    let calls = account.steps > 1;
+    let rows = account.idle_at.iter().filter(|row| is_host_work(account, row) || is_unrecorded(row) || (calls && is_start(row)));
+    rows.max_by(|a, b| a.long_ms.total_cmp(&b.long_ms)).filter(|row| row.long_ms > 0.0)
 }
 
 /// The blocking copies with most idle time.
@@ -189,7 +217,7 @@ pub(super) fn blocking_copies(account: &ProfileAccount) -> Option<&SyncRow> {
 
 /// The copies that take most of the GPU's time, and their direction.
 pub(super) fn largest_copies(account: &ProfileAccount) -> Option<(CopyDirection, Option<bool>)> {
-    let row = account.copies.iter().max_by(|a, b| (a.ms - a.overlapped_ms).total_cmp(&(b.ms - b.overlapped_ms)))?;
+    let row = account.copies.iter().filter(|row| is_over_link(row)).max_by(|a, b| (a.ms - a.overlapped_ms).total_cmp(&(b.ms - b.overlapped_ms)))?;
     Some((row.direction?, row.pageable))
 }
 

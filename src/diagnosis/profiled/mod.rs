@@ -99,7 +99,7 @@ fn lead(account: &ProfileAccount, losses: &[Loss]) -> Lead {
         words: words::Words::default(),
         of: None,
     };
-    let first = losses.first().filter(|loss| loss.share >= LOSES.value);
+    let first = largest(losses).filter(|loss| loss.share >= LOSES.value);
     // Communication keeps the GPU busy, and is a loss all the same.
     let computes = gpu.compute >= COMPUTES.value;
     match first {
@@ -107,7 +107,7 @@ fn lead(account: &ProfileAccount, losses: &[Loss]) -> Lead {
             phase: if loss.kind == LossKind::StartUp { Phase::Init } else { Phase::Training },
             class: loss.class(),
             cause: loss.cause(account),
-            confidence: confidence(account, losses, loss),
+            confidence: if loss.kind == LossKind::Unrecorded { 0.0 } else { confidence(account, losses, loss) },
             words: words::of(loss, account),
             of: Some(loss.kind),
             ..trains
@@ -126,6 +126,14 @@ fn lead(account: &ProfileAccount, losses: &[Loss]) -> Lead {
     }
 }
 
+/// The loss that decides: the largest, but what the host does counts together, in whatever parts.
+fn largest(losses: &[Loss]) -> Option<&Loss> {
+    let of_host = |loss: &&Loss| matches!(loss.kind, LossKind::Launches | LossKind::HostWork | LossKind::Syncs);
+    let host: f64 = losses.iter().filter(of_host).map(|loss| loss.share).sum();
+    let first = losses.first()?;
+    Some(if host > first.share { losses.iter().find(of_host).unwrap_or(first) } else { first })
+}
+
 /// A profile of the host alone.
 fn without_gpu(account: &ProfileAccount, losses: &[Loss]) -> Lead {
     let largest = losses.first().filter(|loss| loss.share >= LOSES.value);
@@ -138,11 +146,12 @@ fn without_gpu(account: &ProfileAccount, losses: &[Loss]) -> Lead {
         of: None,
     };
     let Some(loss) = largest else { return none };
+    let unrecorded = loss.kind == LossKind::Unrecorded;
     Lead {
         phase: Phase::Training,
         class: loss.class(),
         cause: loss.cause(account),
-        confidence: confidence(account, losses, loss),
+        confidence: if unrecorded { 0.0 } else { confidence(account, losses, loss) },
         words: words::of(loss, account),
         of: Some(loss.kind),
     }

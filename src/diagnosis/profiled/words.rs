@@ -6,7 +6,7 @@ use super::super::parts::Advice;
 use super::super::stats::{percent, round};
 use super::losses::{self, Busy, Loss, LossKind};
 use super::{cpu_words, sync_advice};
-use crate::profiles::account::{CopyDirection, DeviceAccount, ProfileAccount, SyncRow};
+use crate::profiles::account::{CopyDirection, DeviceAccount, IdleReason, IdleRow, ProfileAccount, SyncRow};
 use crate::text::format::step_time;
 
 /// What a verdict says.
@@ -48,7 +48,8 @@ pub(super) fn of(loss: &Loss, account: &ProfileAccount) -> Words {
         LossKind::HostWork => words.host_work(),
         LossKind::StartUp => words.start_up(),
         LossKind::Unrecorded => words.unrecorded(),
-        LossKind::Blocked | LossKind::CpuOperators => Words::default(),
+        LossKind::Blocked => words.blocked(),
+        LossKind::CpuOperators => Words::default(),
     }
 }
 
@@ -241,7 +242,7 @@ impl Of<'_> {
         let lost = &self.lost;
         let kernels = self.account.launches.map_or(0.0, |launches| launches.kernels_per_step);
         let a_step = if self.account.step_ms.is_some() { " a step" } else { "" };
-        let median = self.gpu.median_kernel_us.map(|us| format!(" of {} (median)", step_time(us / 1000.0).replace(" ms", " ms")));
+        let median = self.gpu.median_kernel_us.map(|us| format!(" of {us:.0} µs (median)"));
         let captured = self.account.launches.is_some_and(|launches| launches.graph_kernels > 0);
         let optimizes = self.account.of_loop.is_some_and(|of_loop| of_loop.optimizer >= 0.15);
         let compile = if captured {
@@ -278,7 +279,7 @@ impl Of<'_> {
 
     fn host_work(&self) -> Words {
         let lost = &self.lost;
-        let Some(row) = losses::largest(self.account, LossKind::HostWork) else {
+        let Some(row) = losses::longest_work(self.account).filter(|row| !losses::is_unrecorded(row)) else {
             return Words {
                 summary: format!(
                     "The GPU sits idle {lost} of the time in gaps of which the trace shows nothing: Python of the loop, or a sleep."
@@ -291,6 +292,9 @@ impl Of<'_> {
                 culprits: Vec::new(),
             };
         };
+        if row.reason == Some(IdleReason::Launch) {
+            return self.long_calls(row);
+        }
         Words {
             summary: format!(
                 "The GPU sits idle {lost} of the time while the host does its own work, most of it in {}{}.",
@@ -306,12 +310,57 @@ impl Of<'_> {
         }
     }
 
+    /// Calls of the runtime that take long in every step.
+    fn long_calls(&self, row: &IdleRow) -> Words {
+        let allocates = row.name.contains("Malloc") || row.name.contains("Free");
+        let (title, why) = if allocates {
+            (
+                "Keep the sizes of tensors constant, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+                "the allocator then reuses its memory instead of asking the driver for more",
+            )
+        } else {
+            ("Profile some steps later: warm up for more steps first", "first launches load code; they belong to no step")
+        };
+        Words {
+            summary: format!(
+                "The GPU sits idle {} of the time while the host is in calls of the driver that take long: {}{}, up to {}.",
+                self.lost,
+                row.name,
+                place(row.at.as_deref()),
+                step_time(row.longest_ms)
+            ),
+            advice: vec![advice(title, why, self.gain())],
+            culprits: line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)).into_iter().collect(),
+        }
+    }
+
+    fn blocked(&self) -> Words {
+        let row = losses::largest(self.account, LossKind::Blocked);
+        let named = row.map(|row| format!("{}{}", cpu_words::called(row), place(row.at.as_deref())));
+        Words {
+            summary: format!(
+                "The GPU sits idle {} of the time while the loop sleeps or waits: {}.",
+                self.lost,
+                named.unwrap_or_else(|| "in a lock".to_owned())
+            ),
+            advice: vec![advice("Remove the sleep, or wait in another thread", "the GPU has nothing to do meanwhile", self.gain())],
+            culprits: row
+                .and_then(|row| line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)))
+                .into_iter()
+                .collect(),
+        }
+    }
+
     fn start_up(&self) -> Words {
         let row = losses::largest(self.account, LossKind::StartUp);
         let call = row.map_or("a call of the runtime", |row| row.name.as_str());
         let took = row.map(|row| step_time(row.longest_ms)).unwrap_or_default();
         Words {
-            summary: format!("The trace is mostly start-up: {call} alone took {took}, and the GPU computes {}.", percent(self.gpu.compute)),
+            summary: format!(
+                "The trace is mostly start-up, {} of it: one {call} took {took}, and the GPU computes {} of the time.",
+                self.lost,
+                percent(self.gpu.compute)
+            ),
             advice: vec![advice(
                 "Profile some steps after the first ones: torch.profiler.schedule(wait=1, warmup=2, active=3)",
                 "the first steps create the GPU's context and start the profiler",
