@@ -19,6 +19,7 @@ mod kernels;
 mod names;
 mod operators;
 mod places;
+mod roofline;
 mod scope;
 mod spans;
 mod syncs;

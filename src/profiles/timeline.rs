@@ -116,7 +116,7 @@ impl TraceTimeline {
                     HostKind::Runtime => link(event.args.correlation),
                     _ => link(event.args.external),
                 };
-                let shapes = self.shapes_of(&event.args);
+                let shapes = self.number_of_shapes(&event.args);
                 self.host.push(HostSpan { start, end, name, link, shapes, lane, kind });
             }
             (None, Some(kind)) => {
@@ -146,7 +146,7 @@ impl TraceTimeline {
         self.horizon = Some(horizon);
     }
 
-    fn shapes_of(&mut self, args: &Args) -> u32 {
+    fn number_of_shapes(&mut self, args: &Args) -> u32 {
         let sizes = [args.dims, args.types, args.strides, args.values, &args.call_stack].map(str::len);
         let bytes: usize = sizes.iter().sum();
         if bytes == 0 || sizes.iter().any(|size| *size > SHAPES_MAX) {
@@ -161,9 +161,9 @@ impl TraceTimeline {
         self.shapes.number(&self.joined)
     }
 
-    /// What is recorded of an operator's call.
-    pub fn shapes(&self, span: &HostSpan) -> Shapes<'_> {
-        let mut parts = self.shapes.get(span.shapes).unwrap_or_default().split(BETWEEN);
+    /// What is recorded of an operator's call, by its [`HostSpan::shapes`].
+    pub fn shapes_of(&self, shapes: u32) -> Shapes<'_> {
+        let mut parts = self.shapes.get(shapes).unwrap_or_default().split(BETWEEN);
         let mut next = || parts.next().unwrap_or_default();
         Shapes { dims: next(), types: next(), strides: next(), values: next(), call_stack: next() }
     }
@@ -215,9 +215,9 @@ impl TraceTimeline {
 
     /// Whether shapes of operators were recorded.
     pub fn has_shapes(&self) -> bool {
-        self.host
-            .iter()
-            .any(|span| span.shapes != 0 && self.shapes(span).dims.contains(|one: char| one.is_ascii_digit()))
+        self.host.iter().any(|span| {
+            span.shapes != 0 && self.shapes_of(span.shapes).dims.contains(|one: char| one.is_ascii_digit())
+        })
     }
 
     /// Puts the spans into their order. To be called once, after the last event.
