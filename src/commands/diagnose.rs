@@ -33,14 +33,11 @@ const RENEWED: Duration = Duration::from_secs(1);
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
-    if let Some(path) = arguments.traces().next() {
-        let input = crate::sources::unpacked::open(path)?;
-        let account = crate::profiles::read(input)?;
-        return super::print_json(&serde_json::json!({ "profile": account }));
-    }
-    let verdict = match &arguments.replay {
-        Some(path) => replay(settings, path, |_| true)?.0,
-        None => live(settings, arguments)?,
+    let trace = arguments.traces().next();
+    let verdict = match (trace, &arguments.replay) {
+        (Some(path), _) => Arc::new(super::profiled::verdict(path)?),
+        (None, Some(path)) => replay(settings, path, |_| true)?.0,
+        (None, None) => live(settings, arguments)?,
     };
     if arguments.json {
         super::print_json(&verdict)?;
@@ -50,7 +47,7 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
         super::print(text::page(&verdict, style(settings, arguments.full)))?;
     }
     // The object says it in `not_seen`, and a recording is what it is.
-    if !arguments.json && arguments.replay.is_none() {
+    if !arguments.json && arguments.replay.is_none() && trace.is_none() {
         hidden_part(settings, &verdict).iter().for_each(|note| errors::note(note));
     }
     let matched = arguments.fail_on.contains(&verdict.class);

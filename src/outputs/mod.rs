@@ -15,6 +15,7 @@ pub mod json;
 pub mod log;
 pub mod markdown;
 pub mod metrics;
+mod profile_sections;
 pub mod ranks;
 pub mod recording;
 mod report;

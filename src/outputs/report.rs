@@ -1,12 +1,14 @@
 //! What a report says about a verdict, section by section in reading order. Text and Markdown lay out the same sections.
 
 use super::chain::{self, ROWS};
+use super::profile_sections;
 use super::ranks;
 use crate::diagnosis::verdict::{
     Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, Rank, Stages, StepSource, Steps, Subject,
     Unavailable, WorkerVerdict,
 };
 use crate::diagnosis::{Verdict, causes};
+use crate::profiles::drawn::SliceKind;
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::{
     SURE, UNMEASURED, largest_first, precise, precise_in_unit, step_time, sureness, whole_percent as percent,
@@ -26,6 +28,12 @@ pub(super) struct Section {
     /// Only in a report that shows everything.
     pub detail: bool,
     pub body: SectionBody,
+    /// Rows that a report shows which does not show everything.
+    pub brief: usize,
+    /// Rows that there are beyond those of its table.
+    pub more: usize,
+    /// What the last cells of a table are in full, row by row; empty where they are complete.
+    pub in_full: Vec<String>,
     /// Sentences below the body.
     pub notes: Vec<String>,
 }
@@ -36,6 +44,8 @@ pub(super) enum SectionBody {
     Text(String),
     /// Shares of time, 0–1.
     Shares(Vec<(LoopActivity, f64)>),
+    /// Parts of a whole, 0–1, each with its words and its color.
+    Parts(Vec<(SliceKind, &'static str, f64)>),
     /// Rows with a cell for each column.
     Table(Vec<Column>, Vec<Vec<String>>),
     /// A list.
@@ -79,11 +89,12 @@ impl Column {
 
 impl Section {
     pub(super) fn new(title: impl Into<String>, body: SectionBody) -> Self {
-        Self { title: title.into(), detail: false, body, notes: Vec::new() }
+        let (title, in_full, notes) = (title.into(), Vec::new(), Vec::new());
+        Self { title, detail: false, body, brief: usize::MAX, more: 0, in_full, notes }
     }
 
     /// A section that only a full report shows.
-    fn detail(title: impl Into<String>, body: SectionBody) -> Self {
+    pub(super) fn detail(title: impl Into<String>, body: SectionBody) -> Self {
         Self { detail: true, ..Self::new(title, body) }
     }
 
@@ -91,10 +102,17 @@ impl Section {
         Self { notes: notes.into_iter().collect(), ..self }
     }
 
+    /// What is said below it, of a table of which so many rows are shown.
+    pub(super) fn below(&self, shown: usize) -> impl Iterator<Item = String> {
+        let rows = if let SectionBody::Table(_, rows) = &self.body { rows.len() } else { 0 };
+        and_more(rows.saturating_sub(shown) + self.more).into_iter().chain(self.notes.iter().cloned())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         match &self.body {
             SectionBody::Text(text) => text.is_empty(),
             SectionBody::Shares(shares) => shares.is_empty(),
+            SectionBody::Parts(parts) => parts.is_empty(),
             SectionBody::Table(_, rows) => rows.is_empty(),
             SectionBody::Points(points) | SectionBody::Steps(points) => points.is_empty(),
             SectionBody::Tree(lines) => lines.is_empty(),
@@ -115,6 +133,9 @@ pub(super) fn sections(verdict: &Verdict) -> Vec<Section> {
     let mut all = vec![
         advice(verdict),
         loop_time(verdict),
+    ];
+    all.extend(verdict.profile.iter().flat_map(|profile| profile_sections::sections(profile)));
+    all.extend([
         Section::new("Steps", SectionBody::Text(steps(&verdict.steps))),
         gpu_idle(verdict.gpu_idle),
         ranks(&verdict.ranks),
@@ -122,7 +143,7 @@ pub(super) fn sections(verdict: &Verdict) -> Vec<Section> {
         workers(&verdict.workers),
         stages(&verdict.workers),
         functions("Hottest functions of the workers", hottest(&verdict.workers)),
-    ];
+    ]);
     all.extend(verdict.main_thread.iter().flat_map(loop_stacks));
     all.extend([
         Section::detail(
@@ -178,7 +199,7 @@ pub(super) fn with_worth(advice: &Advice) -> String {
     advice.title.clone() + &advice.worth().map(|worth| format!(": {worth}")).unwrap_or_default()
 }
 
-fn point(name: impl Into<String>, text: impl Into<String>) -> Point {
+pub(super) fn point(name: impl Into<String>, text: impl Into<String>) -> Point {
     Point { name: name.into(), text: text.into(), ..Point::default() }
 }
 
@@ -295,7 +316,7 @@ fn quantile(values: impl Iterator<Item = f64>, halves: usize) -> Option<f64> {
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied()
 }
 
-fn whole(share: f64) -> String {
+pub(super) fn whole(share: f64) -> String {
     format!("{}%", percent(share))
 }
 

@@ -8,7 +8,7 @@ use super::host_time::{self, HostTime};
 use super::intervals::Intervals;
 use super::scope::Scope;
 use super::timeline::{GpuKind, HostKind, Timeline};
-use super::{copies, idle_rows, kernels, operators, syncs};
+use super::{copies, drawing, idle_rows, kernels, operators, syncs};
 
 /// The account; `None` if nothing in the trace lasts.
 pub fn account(timeline: &Timeline) -> Option<ProfileAccount> {
@@ -35,6 +35,7 @@ pub fn account(timeline: &Timeline) -> Option<ProfileAccount> {
         ..ProfileAccount::default()
     };
     steps(&mut account, &scope);
+    account.drawn = drawing::drawn(timeline, &scope, &gpus, &parts);
     let none = Default::default();
     (account.operators, account.modules) = operators::rows(timeline, &scope, first, &host, parts.first().unwrap_or(&none));
     if let (Some(gpu), Some(parts)) = (first, parts.into_iter().next()) {
