@@ -51,9 +51,8 @@ pub fn html(report: &RunReport<'_>) -> String {
         None => tag(&mut out, "p class=\"note\"", "This recording has no samples to judge."),
     }
     let data = charts::draw(&mut out, report);
+    verdict.iter().for_each(|verdict| drawn_step(&mut out, verdict));
     report.sections().iter().for_each(|section| self::section(&mut out, section));
-    let drawn = verdict.and_then(|verdict| verdict.profile.as_ref()?.drawn.as_ref());
-    drawn.into_iter().for_each(|drawn| profile::draw(&mut out, drawn));
     end(&mut out, verdict);
     scripts(&mut out, &data);
     out
@@ -67,8 +66,8 @@ pub fn profile(verdict: &Verdict, title: Option<&str>) -> String {
     let lines: Vec<String> = name.into_iter().chain(file).collect();
     head(&mut out, ("report", title.unwrap_or(&headline(verdict))), verdict.class.word(), &lines);
     answer(&mut out, None, verdict);
+    drawn_step(&mut out, verdict);
     sections(verdict).iter().for_each(|section| self::section(&mut out, section));
-    verdict.profile.iter().filter_map(|account| account.drawn.as_ref()).for_each(|drawn| profile::draw(&mut out, drawn));
     end(&mut out, Some(verdict));
     out.push_str("</body>\n</html>\n");
     out
@@ -127,6 +126,11 @@ fn answer(out: &mut String, held: Option<String>, verdict: &Verdict) {
     out.push_str("</section>\n");
 }
 
+fn drawn_step(out: &mut String, verdict: &Verdict) {
+    let drawn = verdict.profile.as_ref().and_then(|account| account.drawn.as_ref());
+    drawn.into_iter().for_each(|drawn| profile::draw(out, drawn));
+}
+
 fn pipeline(out: &mut String, stages: &[Stage]) {
     if stages.is_empty() {
         return;
@@ -168,7 +172,7 @@ fn section(out: &mut String, section: &Section) {
             out.push_str("</tbody></table>\n");
         }
         SectionBody::Parts(parts) => profile::stacked(out, parts),
-        SectionBody::Table(columns, rows) => table(out, columns, rows, &section.in_full),
+        SectionBody::Table(columns, rows) => table(out, section, columns, rows),
         SectionBody::Points(points) => list(out, "ul", points),
         SectionBody::Steps(points) => list(out, "ol", points),
         SectionBody::Tree(lines) => {
@@ -191,19 +195,22 @@ fn color(activity: LoopActivity) -> &'static str {
     }
 }
 
-/// A table; a last cell that is not complete has its whole text at hand.
-fn table(out: &mut String, columns: &[Column], rows: &[Vec<String>], in_full: &[String]) {
+fn table(out: &mut String, section: &Section, columns: &[Column], rows: &[Vec<String>]) {
+    // In a table with many numbers the names come first, so that a phone shows them.
+    let wide = section.brief < usize::MAX;
     let class = |right: bool| if right { " class=\"right\"" } else { "" };
-    out.push_str("<div class=\"scrolls\" tabindex=\"0\"><table><thead><tr>");
-    for column in columns {
+    let first = usize::from(wide) * columns.len().saturating_sub(1);
+    let order: Vec<usize> = (first..columns.len()).chain(0..first).collect();
+    let _ = write!(out, "<div class=\"scrolls{}\" tabindex=\"0\"><table><thead><tr>", if wide { " wide" } else { "" });
+    for column in order.iter().filter_map(|place| columns.get(*place)) {
         let _ = write!(out, "<th scope=\"col\"{}>{}</th>", class(column.right), escaped(column.name));
     }
     out.push_str("</tr></thead><tbody>\n");
     for (number, row) in rows.iter().enumerate() {
         out.push_str("<tr>");
-        for (place, cell) in row.iter().enumerate() {
+        for (place, cell) in order.iter().filter_map(|place| Some((*place, row.get(*place)?))) {
             let right = columns.get(place).is_some_and(|column| column.right);
-            let whole = in_full.get(number).filter(|_| place + 1 == row.len());
+            let whole = section.in_full.get(number).filter(|_| place + 1 == row.len());
             let whole = whole.map(|text| format!(" title=\"{}\"", escaped(text))).unwrap_or_default();
             let _ = write!(out, "<td{}{whole}>{}</td>", class(right), escaped(cell));
         }

@@ -2,18 +2,18 @@
 
 use super::report::{Column, Point, Section, SectionBody, point, whole};
 use crate::profiles::account::{
-    Bound, CopyDirection, DeviceAccount, EfficiencyAccount, LaunchAccount, LoopAccount, ProfileAccount, ProfileSource, StepMark,
+    Bound, CopyDirection, DeviceAccount, EfficiencyAccount, IdleReason, IdleRow, LaunchAccount, LoopAccount, ProfileAccount, ProfileSource, StepMark,
 };
 use crate::profiles::drawn::SliceKind;
-use crate::text::format::{UNMEASURED, bytes, precise, step_time, whole_percent as percent};
+use crate::text::format::{UNMEASURED, bytes, precise, whole_percent as percent};
 
 /// Rows of a table that is not shown in full, and the most rows of any table: the JSON has more.
 const BRIEF: usize = 5;
 const ROWS: usize = 30;
 /// Most GPUs with a section of their own; a table has all of them.
 const GPUS: usize = 8;
-/// Smaller shares of the window are not worth a line.
-const SHARE_TOLD: f64 = 0.0005;
+/// Smaller shares of the window would read as 0%.
+const SHARE_TOLD: f64 = 0.005;
 
 /// Where a profile that was read from a file comes from, as a head says it: `trace.json.gz · window of 1.05 s, 6 steps`.
 pub(super) fn from_file(account: &ProfileAccount) -> Option<String> {
@@ -30,7 +30,16 @@ pub(super) fn from_file(account: &ProfileAccount) -> Option<String> {
         steps => format!(", {steps} steps"),
     };
     let file = account.file.as_deref().unwrap_or("trace");
-    Some(format!("{file}{rank} · window of {}{steps}", step_time(account.window_ms)))
+    Some(format!("{file}{rank} · window of {}{steps}", length(account.window_ms)))
+}
+
+/// A length of time with three digits: `6.5 µs`, `175 ms`, `1.05 s`.
+pub(super) fn length(ms: f64) -> String {
+    match ms.abs() {
+        ..1.0 if ms != 0.0 => format!("{} µs", precise(ms * 1000.0)),
+        1000.0.. => format!("{} s", precise(ms / 1000.0)),
+        _ => format!("{} ms", precise(ms)),
+    }
 }
 
 /// All that there is to say about a profile.
@@ -52,17 +61,16 @@ fn window(account: &ProfileAccount) -> String {
         StepMark::Optimizer => "from one step of the optimizer to the next",
         StepMark::Annotation => "by the longest annotation",
     });
-    let by = by.map(|by| format!(" {by}")).unwrap_or_default();
-    let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
-    let mean = finite(account.step_ms).map(|ms| format!(" of {} on average", step_time(ms)));
-    let longest = finite(account.longest_step_ms).map(|ms| format!(", the longest {}", step_time(ms)));
+    let by = by.map(|by| format!(", {by}")).unwrap_or_default();
+    let mean = finite(account.step_ms).map(|ms| format!(": {} each on average", length(ms)));
+    let longest = finite(account.longest_step_ms).map(|ms| format!(", {} at most", length(ms)));
     let steps = match account.steps {
-        0 => "no steps".to_owned(),
-        1 => format!("1 step{by}"),
-        steps => format!("{steps} steps{by},{}{}", mean.unwrap_or_default(), longest.unwrap_or_default()),
+        0 => "without steps".to_owned(),
+        1 => format!("with 1 step{by}"),
+        steps => format!("with {steps} steps{by}{}{}", mean.unwrap_or_default(), longest.unwrap_or_default()),
     };
     let requests = account.requests.as_ref().map(|requests| {
-        format!("; {} times `{}`, median {}", requests.count, requests.name, step_time(requests.median_ms))
+        format!("; {} times `{}`, median {}", requests.count, requests.name, length(requests.median_ms))
     });
     let share = |share: f64, what: &str| {
         let told = share >= SHARE_TOLD;
@@ -70,7 +78,7 @@ fn window(account: &ProfileAccount) -> String {
     };
     let taken = [share(account.compiling, "compiling takes"), share(account.overhead, "the profiler takes")];
     let taken: String = taken.into_iter().flatten().collect();
-    format!("{}, {steps}{}{taken}.", step_time(account.window_ms), requests.unwrap_or_default())
+    format!("{} {steps}{}{taken}.", length(account.window_ms), requests.unwrap_or_default())
 }
 
 /// Where the time of a GPU goes; the parts add up to the window.
@@ -103,30 +111,31 @@ fn collectives_note(device: &DeviceAccount) -> Option<String> {
 }
 
 fn kernels_note(device: &DeviceAccount) -> Option<String> {
-    let median = device.median_kernel_us.filter(|us| us.is_finite())?;
+    let median = finite(device.median_kernel_us)?;
     let streams = if device.streams == 1 { "1 stream".to_owned() } else { format!("{} streams", device.streams) };
     let few = device.few_blocks.zip(device.multiprocessors).filter(|(share, _)| *share >= 0.01).map(|(share, count)| {
         format!(" For {} of their time they have fewer blocks than the GPU's {count} multiprocessors.", whole(share))
     });
     let few = few.unwrap_or_default();
-    Some(format!("{} kernels on {streams}, median {} µs.{few}", device.kernels, precise(median)))
+    Some(format!("{} kernels on {streams}, of {} (median).{few}", device.kernels, length(median / 1000.0)))
 }
 
 fn launches_note(launches: &LaunchAccount, has_steps: bool) -> String {
     let per = if has_steps { " a step" } else { "" };
-    let length = launches.call_us.filter(|us| us.is_finite()).map(|us| format!(", median {} µs", precise(us)));
-    let graphs = (launches.graph_launches > 0)
-        .then(|| format!(" CUDA graphs: {} launches of {} kernels.", launches.graph_launches, launches.graph_kernels));
-    let queue = launches.queue_us.filter(|us| us.is_finite());
-    let queue = queue.map(|us| format!(" A kernel starts {} after its launch.", step_time(us / 1000.0)));
+    let each = finite(launches.call_us).map(|us| format!(" of {}", length(us / 1000.0)));
+    let graphs = match launches.graph_launches {
+        0 => String::new(),
+        1 => format!(" A CUDA graph launches {} of them.", launches.graph_kernels),
+        graphs => format!(" CUDA graphs launch {} of them, {graphs} times.", launches.graph_kernels),
+    };
+    let queue = finite(launches.queue_us).map(|us| format!(" A kernel starts {} after its launch.", length(us / 1000.0)));
     format!(
-        "{}{per} {} launched by {} calls{}.{}{}",
+        "{} kernels{per}, launched by {} calls{}.{}{}",
         precise(launches.kernels_per_step),
-        "kernels are",
         precise(launches.calls_per_step),
-        length.unwrap_or_default(),
+        each.unwrap_or_default(),
+        graphs,
         queue.unwrap_or_default(),
-        graphs.unwrap_or_default()
     )
 }
 
@@ -170,7 +179,8 @@ fn loop_time(account: &ProfileAccount) -> Section {
         of.and_then(|of| share(of.optimizer, "The optimizer's step runs")),
         of.filter(|of| of.makes_batches).map(|_| "The loop loads its batches without workers.".to_owned()),
     ];
-    Section::detail("The thread of the loop", SectionBody::Parts(parts)).noting(notes.into_iter().flatten())
+    let section = Section::new("The thread of the loop", SectionBody::Parts(parts)).noting(notes.into_iter().flatten());
+    Section { detail: !account.devices.is_empty(), ..section }
 }
 
 /// A table whose first rows are enough for a short report.
@@ -185,26 +195,23 @@ fn in_detail(title: &str, columns: Vec<Column>, rows: Vec<Vec<String>>) -> Secti
     Section { detail: true, ..brief(title, columns, rows) }
 }
 
-/// Numbers of a column, with as many decimals as the largest one needs.
-fn numbers(values: impl Iterator<Item = f64> + Clone) -> impl Iterator<Item = String> {
-    let largest = values.clone().filter(|value| value.is_finite()).fold(0.0, f64::max);
-    let decimals = match largest {
+/// Decimals that columns which are compared share: as many as their largest number needs.
+fn decimals(values: impl Iterator<Item = f64>) -> usize {
+    match values.filter(|value| value.is_finite()).fold(0.0, f64::max) {
         1000.0.. => 0,
         10.0.. => 1,
         1.0.. => 2,
         _ => 3,
-    };
-    let number = move |value: f64| if value.is_finite() { format!("{value:.decimals$}") } else { UNMEASURED.to_owned() };
-    values.map(number)
+    }
 }
 
-/// The columns of a table, turned into rows.
-fn rows<const N: usize>(mut cells: [Box<dyn Iterator<Item = String> + '_>; N]) -> Vec<Vec<String>> {
-    let mut rows = Vec::new();
-    while let Some(row) = cells.iter_mut().map(Iterator::next).collect::<Option<Vec<String>>>() {
-        rows.push(row);
-    }
-    rows
+/// A number with so many decimals.
+fn number(value: f64, decimals: usize) -> String {
+    if value.is_finite() { format!("{value:.decimals$}") } else { UNMEASURED.to_owned() }
+}
+
+fn finite(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite())
 }
 
 /// What is not there is a dash.
@@ -215,59 +222,73 @@ fn or_dash(text: Option<String>) -> String {
 /// `cudaStreamSynchronize in aten::item, train.py:41 (step)`.
 fn place(name: &str, operator: Option<&str>, at: Option<&str>, function: Option<&str>) -> String {
     let operator = operator.map(|operator| format!(" in {operator}")).unwrap_or_default();
-    let function = function.filter(|function| *function != "<module>").map(|function| format!(" ({function})"));
-    let at = at.map(|at| format!(", {at}{}", function.unwrap_or_default())).unwrap_or_default();
-    format!("{name}{operator}{at}")
+    let shown = function.filter(|function| *function != "<module>").map(|function| format!(" ({function})"));
+    let Some(at) = at else { return format!("{name}{operator}") };
+    let at_function = format!("{at}{}", shown.unwrap_or_default());
+    // The profiler's own name of the same function.
+    let same = at.rsplit_once(':').map(|(file, line)| format!("{file}({line}): {}", function.unwrap_or_default()));
+    if same.is_some_and(|same| name.ends_with(&same)) { at_function } else { format!("{name}{operator}, {at_function}") }
 }
 
 fn syncs(account: &ProfileAccount) -> Section {
     let all = &account.syncs;
-    let count = |per_step: Option<f64>, count: u64| per_step.map_or_else(|| count.to_string(), precise);
-    let has_steps = account.steps > 0;
     let columns = vec![
-        Column::right(if has_steps { "per step" } else { "calls" }),
+        Column::right(if account.steps > 0 { "per step" } else { "calls" }),
         Column::right("waits ms"),
         Column::right("GPU idle ms"),
         Column::left("call"),
     ];
-    let rows = rows([
-        Box::new(all.iter().map(|row| count(row.per_step, row.count))),
-        Box::new(numbers(all.iter().map(|row| row.wait_ms))),
-        Box::new(numbers(all.iter().map(|row| row.idle_ms))),
-        Box::new(all.iter().map(|row| {
-            let copied = row.copies.map(|direction| {
-                let size = row.bytes.map(|size| format!(" of {}", bytes(Some(size)))).unwrap_or_default();
-                format!(", copies {}{size}", direction_words(Some(direction)))
-            });
-            let place = place(&row.call, row.operator.as_deref(), row.at.as_deref(), row.function.as_deref());
-            place + &copied.unwrap_or_default()
-        })),
-    ]);
-    let mut section = brief("Calls that wait for the GPU", columns, rows);
-    if !section.is_empty() {
-        section.notes.push("GPU idle: at most this much is gained without the call.".to_owned());
-    }
-    section
+    let places = decimals(all.iter().flat_map(|row| [row.wait_ms, row.idle_ms]));
+    let rows = all.iter().map(|row| {
+        let copied = row.copies.map(|direction| {
+            let size = row.bytes.map(|size| format!("{} ", bytes(Some(size)))).unwrap_or_default();
+            format!(", copies {size}{}", direction_words(Some(direction)))
+        });
+        let place = place(&row.call, row.operator.as_deref(), row.at.as_deref(), row.function.as_deref());
+        vec![
+            row.per_step.map_or_else(|| row.count.to_string(), precise),
+            number(row.wait_ms, places),
+            number(row.idle_ms, places),
+            place + &copied.unwrap_or_default(),
+        ]
+    });
+    let section = brief("Calls that wait for the GPU", columns, rows.collect());
+    let gain = "GPU idle: at most this much is gained without the call.".to_owned();
+    if section.is_empty() { section } else { section.noting([gain]) }
 }
 
 fn idle_at(account: &ProfileAccount) -> Section {
     let all = &account.idle_at;
-    let columns = vec![
-        Column::right("idle ms"),
-        Column::right("share"),
-        Column::right("longest ms"),
-        Column::left("what the host did"),
-    ];
-    let rows = rows([
-        Box::new(numbers(all.iter().map(|row| row.idle_ms))),
-        Box::new(all.iter().map(|row| share_of(row.idle_ms, account.window_ms))),
-        Box::new(numbers(all.iter().map(|row| row.longest_ms))),
-        Box::new(all.iter().map(|row| {
-            let place = place(&row.name, row.operator.as_deref(), row.at.as_deref(), row.function.as_deref());
-            row.reason.map_or_else(|| place.clone(), |reason| format!("{}: {place}", reason.drawn().words()))
-        })),
-    ]);
-    brief("Where the host was while the GPU was idle", columns, rows)
+    let columns = ["idle ms", "share", "longest ms"].map(Column::right).to_vec();
+    let columns = [columns, vec![Column::left("what the host did")]].concat();
+    let places = decimals(all.iter().flat_map(|row| [row.idle_ms, row.longest_ms]));
+    let rows = all.iter().map(|row| {
+        vec![
+            number(row.idle_ms, places),
+            share_of(row.idle_ms, account.window_ms),
+            number(row.longest_ms, places),
+            idle_words(row),
+        ]
+    });
+    brief("Where the host was while the GPU was idle", columns, rows.collect())
+}
+
+/// `waiting for data: aten::to in enumerate(DataLoader), train.py:42`.
+fn idle_words(row: &IdleRow) -> String {
+    let waits_for_data = row.reason == Some(IdleReason::InputWait);
+    // The class of the loader says no more than that.
+    let loader = row.name.split_once('#').filter(|_| waits_for_data);
+    let name = loader.map_or(row.name.as_str(), |(loader, _)| loader);
+    let (name, within) = match row.operator.as_deref() {
+        // An operator of the loader's own.
+        Some(operator) if waits_for_data => (operator, Some(name)),
+        operator => (name, operator),
+    };
+    let place = place(name, within, row.at.as_deref(), row.function.as_deref());
+    match row.reason.map(|reason| reason.drawn().words()) {
+        Some(words) if !words.ends_with(&place) => format!("{words}: {place}"),
+        _ => place,
+    }
 }
 
 /// A part of a whole, both in the same unit.
@@ -279,41 +300,42 @@ fn share_of(part: f64, whole_ms: f64) -> String {
 fn kernels(account: &ProfileAccount) -> Section {
     let all = &account.kernels;
     let busy_ms = account.devices.first().map_or(f64::NAN, |device| device.busy * account.window_ms);
-    let columns = ["ms", "of busy", "runs", "median µs", "blocks", "occupancy"];
-    let mut columns = columns.map(Column::right).to_vec();
-    columns.push(Column::left("kernel"));
-    let occupancy = |pct: f64| if pct.is_finite() { format!("{pct:.0}%") } else { UNMEASURED.to_owned() };
-    let rows = rows([
-        Box::new(numbers(all.iter().map(|row| row.total_ms))),
-        Box::new(all.iter().map(|row| share_of(row.total_ms, busy_ms))),
-        Box::new(all.iter().map(|row| row.count.to_string())),
-        Box::new(numbers(all.iter().map(|row| row.median_us))),
-        Box::new(all.iter().map(|row| or_dash(row.blocks.map(|blocks| blocks.to_string())))),
-        Box::new(all.iter().map(|row| or_dash(row.occupancy_pct.map(occupancy)))),
-        Box::new(all.iter().map(|row| row.name.clone())),
-    ]);
+    let columns = ["ms", "of busy", "runs", "median µs", "blocks", "occupancy"].map(Column::right).to_vec();
+    let columns = [columns, vec![Column::left("kernel")]].concat();
+    let places = [decimals(all.iter().map(|row| row.total_ms)), decimals(all.iter().map(|row| row.median_us))];
+    let rows = all.iter().map(|row| {
+        vec![
+            number(row.total_ms, places[0]),
+            share_of(row.total_ms, busy_ms),
+            row.count.to_string(),
+            number(row.median_us, places[1]),
+            or_dash(row.blocks.map(|blocks| blocks.to_string())),
+            or_dash(finite(row.occupancy_pct).map(|pct| format!("{pct:.0}%"))),
+            row.name.clone(),
+        ]
+    });
     let in_full = all.iter().take(ROWS).map(|row| row.raw.clone()).collect();
-    Section { in_full, ..brief("Kernels", columns, rows) }
+    Section { in_full, ..brief("Kernels", columns, rows.collect()) }
 }
 
 fn collectives(account: &ProfileAccount) -> Section {
     let all = &account.collectives;
-    let columns = ["ms", "exposed ms", "runs", "sent", "ranks"];
-    let mut columns = columns.map(Column::right).to_vec();
-    columns.push(Column::left("collective"));
-    let rows = rows([
-        Box::new(numbers(all.iter().map(|row| row.total_ms))),
-        Box::new(numbers(all.iter().map(|row| row.exposed_ms))),
-        Box::new(all.iter().map(|row| row.count.to_string())),
-        Box::new(all.iter().map(|row| bytes(row.bytes))),
-        Box::new(all.iter().map(|row| or_dash(row.group_size.map(|size| size.to_string())))),
-        Box::new(all.iter().map(|row| row.name.clone())),
-    ]);
-    let mut section = brief("Collectives", columns, rows);
-    if !section.is_empty() {
-        section.notes.push("Exposed: no other kernel runs meanwhile.".to_owned());
-    }
-    section
+    let columns = ["ms", "exposed ms", "runs", "sent", "ranks"].map(Column::right).to_vec();
+    let columns = [columns, vec![Column::left("collective")]].concat();
+    let places = decimals(all.iter().map(|row| row.total_ms));
+    let rows = all.iter().map(|row| {
+        vec![
+            number(row.total_ms, places),
+            number(row.exposed_ms, places),
+            row.count.to_string(),
+            bytes(row.bytes),
+            or_dash(row.group_size.map(|size| size.to_string())),
+            row.name.clone(),
+        ]
+    });
+    let section = brief("Collectives", columns, rows.collect());
+    let exposed = "Exposed: no other kernel runs meanwhile.".to_owned();
+    if section.is_empty() { section } else { section.noting([exposed]) }
 }
 
 fn direction_words(direction: Option<CopyDirection>) -> &'static str {
@@ -328,81 +350,83 @@ fn direction_words(direction: Option<CopyDirection>) -> &'static str {
 
 fn copies(account: &ProfileAccount) -> Section {
     let all = &account.copies;
-    let columns = ["ms", "overlapped ms", "blocking ms", "copies", "size", "GB/s"];
-    let mut columns = columns.map(Column::right).to_vec();
-    columns.push(Column::left("direction"));
-    let speed = |bytes: u64, ms: f64| Some(bytes as f64 / ms / 1e6).filter(|speed| speed.is_finite());
-    let rows = rows([
-        Box::new(numbers(all.iter().map(|row| row.ms))),
-        Box::new(numbers(all.iter().map(|row| row.overlapped_ms))),
-        Box::new(numbers(all.iter().map(|row| row.blocked_ms))),
-        Box::new(all.iter().map(|row| row.count.to_string())),
-        Box::new(all.iter().map(|row| bytes(Some(row.bytes)))),
-        Box::new(numbers(all.iter().map(move |row| speed(row.bytes, row.ms).unwrap_or(f64::NAN)))),
-        Box::new(all.iter().map(|row| {
-            let memory = row.pageable.map(|pageable| if pageable { ", pageable memory" } else { ", pinned memory" });
-            format!("{}{}", direction_words(row.direction), memory.unwrap_or_default())
-        })),
-    ]);
-    in_detail("Copies", columns, rows)
+    let columns = ["ms", "overlapped ms", "blocking ms", "copies", "size", "GB/s"].map(Column::right).to_vec();
+    let columns = [columns, vec![Column::left("direction")]].concat();
+    let places = decimals(all.iter().flat_map(|row| [row.ms, row.overlapped_ms, row.blocked_ms]));
+    let rows = all.iter().map(|row| {
+        let memory = row.pageable.map(|pageable| if pageable { ", pageable memory" } else { ", pinned memory" });
+        vec![
+            number(row.ms, places),
+            number(row.overlapped_ms, places),
+            number(row.blocked_ms, places),
+            row.count.to_string(),
+            bytes(Some(row.bytes)),
+            number(row.bytes as f64 / row.ms / 1e6, 1),
+            format!("{}{}", direction_words(row.direction), memory.unwrap_or_default()),
+        ]
+    });
+    in_detail("Copies", columns, rows.collect())
 }
 
 fn operators(account: &ProfileAccount) -> Section {
     let all = &account.operators;
-    let columns = ["GPU ms", "host ms", "GPU idle ms", "calls"];
-    let mut columns = columns.map(Column::right).to_vec();
-    columns.push(Column::left("operator"));
-    let rows = rows([
-        Box::new(numbers(all.iter().map(|row| row.device_ms))),
-        Box::new(numbers(all.iter().map(|row| row.host_ms))),
-        Box::new(numbers(all.iter().map(|row| row.idle_ms))),
-        Box::new(all.iter().map(|row| row.count.to_string())),
-        Box::new(all.iter().map(|row| row.name.clone())),
-    ]);
-    brief("Operators", columns, rows)
+    let columns = ["GPU ms", "host ms", "GPU idle ms", "calls"].map(Column::right).to_vec();
+    let columns = [columns, vec![Column::left("operator")]].concat();
+    let places = decimals(all.iter().flat_map(|row| [row.device_ms, row.host_ms, row.idle_ms]));
+    let rows = all.iter().map(|row| {
+        let times = [row.device_ms, row.host_ms, row.idle_ms].map(|ms| number(ms, places));
+        [times.to_vec(), vec![row.count.to_string(), row.name.clone()]].concat()
+    });
+    brief("Operators", columns, rows.collect())
 }
 
 fn modules(account: &ProfileAccount) -> Section {
     let all = &account.modules;
-    let mut columns = ["GPU ms", "host ms", "calls"].map(Column::right).to_vec();
-    columns.push(Column::left("module"));
-    let rows = rows([
-        Box::new(numbers(all.iter().map(|row| row.device_ms))),
-        Box::new(numbers(all.iter().map(|row| row.host_ms))),
-        Box::new(all.iter().map(|row| row.count.to_string())),
-        Box::new(all.iter().map(|row| row.name.clone())),
-    ]);
-    in_detail("Modules of the model", columns, rows)
+    let columns = ["GPU ms", "host ms", "calls"].map(Column::right).to_vec();
+    let columns = [columns, vec![Column::left("module")]].concat();
+    let places = decimals(all.iter().flat_map(|row| [row.device_ms, row.host_ms]));
+    let rows = all.iter().map(|row| {
+        let times = [row.device_ms, row.host_ms].map(|ms| number(ms, places));
+        [times.to_vec(), vec![row.count.to_string(), row.name.clone()]].concat()
+    });
+    in_detail("Modules of the model", columns, rows.collect())
 }
 
 /// How well the busy time is used.
 fn efficiency(account: &ProfileAccount) -> Section {
-    let Some(efficiency) = &account.efficiency else { return brief("", Vec::new(), Vec::new()) };
-    let EfficiencyAccount { tflop_per_s, peak_tflop_per_s, number, of_peak, known, operators: all, .. } = efficiency;
-    let finite = |value: &Option<f64>| value.filter(|value| value.is_finite());
-    let number = number.as_deref().map(|number| format!(" in {number}")).unwrap_or_default();
-    let peak = finite(peak_tflop_per_s).map(|peak| format!(" of the GPU's {}{number}", precise(peak))).unwrap_or_default();
-    let used = finite(of_peak).map(|share| format!(": {} of its peak (MFU)", whole(share))).unwrap_or_default();
+    let title = "How well the GPU's busy time is used";
+    let Some(efficiency) = &account.efficiency else { return brief(title, Vec::new(), Vec::new()) };
+    let EfficiencyAccount { tflop_per_s, peak_tflop_per_s, number: format, of_peak, known, operators: all, .. } = efficiency;
+    let format = format.as_deref().map(|format| format!(" in {format}")).unwrap_or_default();
+    let peak = finite(*peak_tflop_per_s).map(|peak| format!(" of the GPU's {}{format}", precise(peak)));
+    let used = finite(*of_peak).map(|share| format!(": {} of its peak (MFU)", whole(share)));
     let columns = ["GPU ms", "TFLOP/s", "TB/s", "of peak"].map(Column::right).to_vec();
     let columns = [columns, vec![Column::left("bound by"), Column::left("operator")]].concat();
-    let bound = |bound: Option<Bound>| match bound {
-        Some(Bound::Compute) => "arithmetic",
-        Some(Bound::Memory) => "memory",
-        Some(Bound::Neither) => "neither",
-        None => UNMEASURED,
-    };
-    let rows = rows([
-        Box::new(numbers(all.iter().map(|row| row.device_ms))),
-        Box::new(numbers(all.iter().map(|row| row.tflop_per_s))),
-        Box::new(numbers(all.iter().map(|row| row.tb_per_s))),
-        Box::new(all.iter().map(|row| or_dash(finite(&row.of_peak).map(whole)))),
-        Box::new(all.iter().map(|row| bound(row.bound).to_owned())),
-        Box::new(all.iter().map(|row| format!("{} {}", row.name, row.shape))),
-    ]);
-    let mut section = brief("How well the GPU's busy time is used", columns, rows);
-    section.notes.insert(0, format!("{} TFLOP/s over the window{peak}{used}.", precise(*tflop_per_s)));
-    section.notes.push(format!("The work is known of {} of the kernels' time.", whole(*known)));
-    section
+    let places = decimals(all.iter().map(|row| row.device_ms));
+    let rows = all.iter().map(|row| {
+        let bound = match row.bound {
+            Some(Bound::Compute) => "arithmetic",
+            Some(Bound::Memory) => "memory",
+            Some(Bound::Neither) => "neither",
+            None => UNMEASURED,
+        };
+        vec![
+            number(row.device_ms, places),
+            number(row.tflop_per_s, 1),
+            number(row.tb_per_s, 2),
+            or_dash(finite(row.of_peak).map(whole)),
+            bound.to_owned(),
+            format!("{} {}", row.name, row.shape),
+        ]
+    });
+    let reached = format!(
+        "{} TFLOP/s over the window{}{}.",
+        precise(*tflop_per_s),
+        peak.unwrap_or_default(),
+        used.unwrap_or_default()
+    );
+    let known = format!("The work is known of {} of the kernels' time.", whole(*known));
+    brief(title, columns, rows.collect()).noting([reached, known])
 }
 
 fn notes(account: &ProfileAccount) -> Section {

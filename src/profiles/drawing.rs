@@ -15,7 +15,7 @@ use super::operators::shown;
 use super::places;
 use super::scope::Scope;
 use super::threads::{Level, ThreadWalk};
-use super::timeline::{GpuKind, GpuSpan, HostKind, Place, Timeline};
+use super::timeline::{GpuKind, GpuSpan, HostKind, HostSpan, Place, Timeline};
 
 /// Most threads, their annotations aside.
 const THREADS: usize = 4;
@@ -75,6 +75,9 @@ struct Label {
 impl Label {
     fn text(&self, timeline: &Timeline) -> String {
         let name = timeline.names.text(self.name);
+        if timeline.names.facts(self.name).step {
+            return "in no operator".to_owned();
+        }
         if self.is_kernel {
             return kernel_name(name).readable;
         }
@@ -109,7 +112,13 @@ impl<'a> Picture<'a> {
                 Some(Place::Word(word)) => word.to_string(),
                 _ => "thread".to_owned(),
             };
-            lanes.push(self.thread(*lane, if of_loop { format!("loop, {name}") } else { name }));
+            let facts = |span: &HostSpan| self.timeline.names.facts(span.name);
+            let role = match self.timeline.of_thread(*lane) {
+                _ if of_loop => "loop, ",
+                spans if spans.iter().any(|span| facts(span).backward) => "backward, ",
+                _ => "",
+            };
+            lanes.push(self.thread(*lane, format!("{role}{name}")));
         }
         (lanes, self.scope.threads.len().saturating_sub(THREADS))
     }

@@ -4,9 +4,9 @@
 
 use std::fmt::Write;
 
+use super::super::profile_sections::length;
 use super::{escaped, percent};
 use crate::profiles::drawn::{DrawnLane, DrawnSlice, DrawnStep, SliceKind};
-use crate::text::format::step_time;
 
 /// The drawing's own units, from its begin to its end and from a lane's top to its bottom.
 const ACROSS: f64 = 10_000.0;
@@ -39,20 +39,24 @@ pub(super) fn stacked(out: &mut String, parts: &[(SliceKind, &str, f64)]) {
 /// One step.
 pub(super) fn draw(out: &mut String, drawn: &DrawnStep) {
     let title = match drawn.step {
+        Some((_, 1)) => "The step".to_owned(),
         Some((number, of)) => format!("Step {number} of {of}"),
         None => "The whole window".to_owned(),
     };
-    let length = step_time(drawn.length_ms);
-    let _ = write!(out, "<section aria-labelledby=\"drawn\">\n<h2 id=\"drawn\">{title}, {length}</h2>\n<ul class=\"keys\">");
+    let took = length(drawn.length_ms);
+    let _ = write!(out, "<section aria-labelledby=\"drawn\">\n<h2 id=\"drawn\">{title}, {took}</h2>\n<ul class=\"keys\">");
     let is_there = |kind: &SliceKind| drawn.lanes.iter().any(|lane| lane.slices.iter().any(|slice| slice.kind == *kind));
     for kind in SliceKind::ALL.into_iter().filter(is_there) {
         let _ = write!(out, "<li class=\"key {}\"><i></i>{}</li>", kind.word(), kind.words());
     }
     out.push_str("</ul>\n<div class=\"lanes\">\n");
     drawn.lanes.iter().for_each(|lane| self::lane(out, lane));
-    let marks = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| format!("<span>{}</span>", step_time(drawn.length_ms * share)));
+    let marks = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| format!("<span>{}</span>", length(drawn.length_ms * share)));
     let _ = writeln!(out, "<p></p><p class=\"ends\">{}</p>\n</div>", marks.concat());
-    out.push_str("<p>A lower slice is several short ones with gaps between them: its height is the share that they fill.</p>\n");
+    out.push_str(
+        "<p>While a GPU is idle, its last lane shows what the host does. A low slice is several short ones with gaps between them: \
+         its height is the share that they fill.</p>\n",
+    );
     if drawn.left_out > 0 {
         let _ = writeln!(out, "<p>{} more threads and streams are not drawn.</p>", drawn.left_out);
     }
