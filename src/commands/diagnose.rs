@@ -33,9 +33,8 @@ const RENEWED: Duration = Duration::from_secs(1);
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
-    let trace = arguments.traces().next();
-    let verdict = match (trace, &arguments.replay) {
-        (Some(path), _) => Arc::new(super::profiled::verdict(path)?),
+    let verdict = match (arguments.traces().next(), &arguments.replay) {
+        (Some(trace), _) => super::profiled::verdict(trace)?,
         (None, Some(path)) => replay(settings, path, |_| true)?.0,
         (None, None) => live(settings, arguments)?,
     };
@@ -47,7 +46,7 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
         super::print(text::page(&verdict, style(settings, arguments.full)))?;
     }
     // The object says it in `not_seen`, and a recording is what it is.
-    if !arguments.json && arguments.replay.is_none() && trace.is_none() {
+    if !arguments.json && arguments.replay.is_none() && arguments.traces().next().is_none() {
         hidden_part(settings, &verdict).iter().for_each(|note| errors::note(note));
     }
     let matched = arguments.fail_on.contains(&verdict.class);

@@ -1,13 +1,14 @@
-//! Reads traces of torch.profiler for the commands that take one as it is.
+//! Traces of torch.profiler in place of a running job.
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::Context as _;
 
-use crate::diagnosis::Verdict;
+use crate::diagnosis::verdict::Context;
+use crate::diagnosis::{Verdict, profiled};
 use crate::profiles;
-use crate::profiles::account::ProfileAccount;
 use crate::sources::{regular_file, unpacked};
 
 /// As much of a file shows whether it can be a trace, bytes.
@@ -24,23 +25,14 @@ pub(super) fn is_trace(path: &Path) -> bool {
     read.is_ok() && (begin.starts_with(&GZIP) || matches!(first, Some(b'{' | b'[')))
 }
 
-/// The account of a trace.
-pub(super) fn account(path: &Path) -> anyhow::Result<ProfileAccount> {
-    let about = || format!("trace {}", path.display());
-    let input = unpacked::open(path).with_context(about)?;
-    let account = profiles::read(input).with_context(about)?;
-    let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    Ok(ProfileAccount { file, ..account })
-}
-
 /// The verdict on a trace.
-pub(super) fn verdict(path: &Path) -> anyhow::Result<Verdict> {
-    let account = account(path)?;
-    Ok(Verdict {
-        schema: 1,
-        trainmon: env!("CARGO_PKG_VERSION").to_owned(),
-        observed_s: account.window_ms / 1000.0,
-        profile: Some(Box::new(account)),
-        ..Verdict::default()
-    })
+pub(super) fn verdict(path: &Path) -> anyhow::Result<Arc<Verdict>> {
+    let mut account = unpacked::open(path)
+        .map_err(profiles::ProfileError::from)
+        .and_then(profiles::read)
+        .with_context(|| format!("trace {}", path.display()))?;
+    let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let context = Context { command: file.clone().unwrap_or_default(), ..Context::default() };
+    account.file = file;
+    Ok(Arc::new(profiled::verdict(account, &context)))
 }
