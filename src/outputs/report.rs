@@ -1,14 +1,14 @@
 //! What a report says about a verdict, section by section in reading order. Text and Markdown lay out the same sections.
 
 use super::chain::{self, ROWS};
-use super::profile_sections;
-use super::ranks;
+use super::section::{and_more, point, whole};
+pub(super) use super::section::{Column, Point, Section, SectionBody};
+use super::{profile_sections, ranks};
 use crate::diagnosis::verdict::{
     Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, Rank, Stages, StepSource, Steps, Subject,
     Unavailable, WorkerVerdict,
 };
 use crate::diagnosis::{Verdict, causes};
-use crate::profiles::drawn::SliceKind;
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::{
     SURE, UNMEASURED, largest_first, precise, precise_in_unit, step_time, sureness, whole_percent as percent,
@@ -22,104 +22,6 @@ const WORKER_FUNCTIONS: usize = 3;
 /// What opens the advice of a healthy run.
 pub(super) const NOTHING_HOLDS: &str = "Nothing is holding this run back.";
 
-/// One section.
-pub(super) struct Section {
-    pub title: String,
-    /// Only in a report that shows everything.
-    pub detail: bool,
-    pub body: SectionBody,
-    /// Rows that a report shows which does not show everything.
-    pub brief: usize,
-    /// Rows that there are beyond those of its table.
-    pub more: usize,
-    /// What the last cells of a table are in full, row by row; empty where they are complete.
-    pub in_full: Vec<String>,
-    /// Sentences below the body.
-    pub notes: Vec<String>,
-}
-
-/// What a section consists of.
-pub(super) enum SectionBody {
-    /// One paragraph.
-    Text(String),
-    /// Shares of time, 0–1.
-    Shares(Vec<(LoopActivity, f64)>),
-    /// Parts of a whole, 0–1, each with its words and its color.
-    Parts(Vec<(SliceKind, &'static str, f64)>),
-    /// Rows with a cell for each column.
-    Table(Vec<Column>, Vec<Vec<String>>),
-    /// A list.
-    Points(Vec<Point>),
-    /// The same, numbered.
-    Steps(Vec<Point>),
-    /// Lines of a tree: what leads to the text, and the text.
-    Tree(Vec<(String, String)>),
-}
-
-/// One item of a list.
-#[derive(Default)]
-pub(super) struct Point {
-    /// Its name; may be empty.
-    pub name: String,
-    /// What is said of it; may be empty.
-    pub text: String,
-    /// The reason, below it.
-    pub reason: String,
-    /// The command that fixes it.
-    pub fix: Option<String>,
-}
-
-/// A column of a table.
-#[derive(Clone, Copy)]
-pub(super) struct Column {
-    pub name: &'static str,
-    /// Numbers are aligned at their right.
-    pub right: bool,
-}
-
-impl Column {
-    pub(super) const fn left(name: &'static str) -> Self {
-        Self { name, right: false }
-    }
-
-    pub(super) const fn right(name: &'static str) -> Self {
-        Self { name, right: true }
-    }
-}
-
-impl Section {
-    pub(super) fn new(title: impl Into<String>, body: SectionBody) -> Self {
-        let (title, in_full, notes) = (title.into(), Vec::new(), Vec::new());
-        Self { title, detail: false, body, brief: usize::MAX, more: 0, in_full, notes }
-    }
-
-    /// A section that only a full report shows.
-    pub(super) fn detail(title: impl Into<String>, body: SectionBody) -> Self {
-        Self { detail: true, ..Self::new(title, body) }
-    }
-
-    pub(super) fn noting(self, notes: impl IntoIterator<Item = String>) -> Self {
-        Self { notes: notes.into_iter().collect(), ..self }
-    }
-
-    /// What is said below it, of a table of which so many rows are shown.
-    pub(super) fn below(&self, shown: usize) -> impl Iterator<Item = String> {
-        let rows = if let SectionBody::Table(_, rows) = &self.body { rows.len() } else { 0 };
-        and_more(rows.saturating_sub(shown) + self.more).into_iter().chain(self.notes.iter().cloned())
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        match &self.body {
-            SectionBody::Text(text) => text.is_empty(),
-            SectionBody::Shares(shares) => shares.is_empty(),
-            SectionBody::Parts(parts) => parts.is_empty(),
-            SectionBody::Table(_, rows) => rows.is_empty(),
-            SectionBody::Points(points) | SectionBody::Steps(points) => points.is_empty(),
-            SectionBody::Tree(lines) => lines.is_empty(),
-        }
-    }
-}
-
 /// `DATA LOADER · too few workers (93% sure)`.
 pub fn headline(verdict: &Verdict) -> String {
     let sure = sureness(verdict.confidence).filter(|_| verdict.class != Class::Unknown);
@@ -129,6 +31,9 @@ pub fn headline(verdict: &Verdict) -> String {
 /// All that there is to say below headline and summary.
 pub(super) fn sections(verdict: &Verdict) -> Vec<Section> {
     let (doubts, findings): (Vec<_>, Vec<_>) = verdict.other_findings.iter().partition(|finding| finding.is_doubt());
+    // The window of a file is all of its steps.
+    let is_file = verdict.profile.as_deref().is_some_and(|profile| profile_sections::from_file(profile).is_some());
+    let told_steps = if is_file { String::new() } else { steps(&verdict.steps) };
     let doubtful = verdict.class == Class::Unknown || verdict.confidence < SURE;
     let mut all = vec![
         advice(verdict),
@@ -136,7 +41,7 @@ pub(super) fn sections(verdict: &Verdict) -> Vec<Section> {
     ];
     all.extend(verdict.profile.iter().flat_map(|profile| profile_sections::sections(profile)));
     all.extend([
-        Section::new("Steps", SectionBody::Text(steps(&verdict.steps))),
+        Section::new("Steps", SectionBody::Text(told_steps)),
         gpu_idle(verdict.gpu_idle),
         ranks(&verdict.ranks),
         wait_chain(verdict),
@@ -199,10 +104,6 @@ pub(super) fn with_worth(advice: &Advice) -> String {
     advice.title.clone() + &advice.worth().map(|worth| format!(": {worth}")).unwrap_or_default()
 }
 
-pub(super) fn point(name: impl Into<String>, text: impl Into<String>) -> Point {
-    Point { name: name.into(), text: text.into(), ..Point::default() }
-}
-
 fn advice(verdict: &Verdict) -> Section {
     let points = verdict.advice.iter().map(|advice| Point {
         reason: advice.why.clone(),
@@ -261,10 +162,6 @@ fn ranks(ranks: &[Rank]) -> Section {
     Section::new("Ranks: where the time of each goes", SectionBody::Table(columns, rows)).noting(and_more(more))
 }
 
-fn and_more(count: usize) -> Option<String> {
-    (count > 0).then(|| format!("and {count} more"))
-}
-
 fn wait_chain(verdict: &Verdict) -> Section {
     let rows = chain::rows(&verdict.chain);
     let lines = rows.iter().take(ROWS);
@@ -314,10 +211,6 @@ fn quantile(values: impl Iterator<Item = f64>, halves: usize) -> Option<f64> {
     sorted.sort_by(f64::total_cmp);
     let place = sorted.len() * halves / 2;
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied()
-}
-
-pub(super) fn whole(share: f64) -> String {
-    format!("{}%", percent(share))
 }
 
 /// The stages of the workers' time.

@@ -18,11 +18,11 @@ use super::threads::{Level, ThreadWalk};
 use super::timeline::{GpuKind, GpuSpan, HostKind, HostSpan, Place, Timeline};
 
 /// Most threads, their annotations aside.
-const THREADS: usize = 4;
+const THREADS_DRAWN: usize = 4;
 /// Most GPUs.
-const GPUS: usize = 2;
+const GPUS_DRAWN: usize = 2;
 /// Most streams of all GPUs.
-const STREAMS: usize = 5;
+const STREAMS_DRAWN: usize = 5;
 /// Most slices of a lane.
 const SLICES: usize = 1500;
 /// Shorter slices have no name: 1/500 of a screen is two points.
@@ -39,13 +39,13 @@ pub fn drawn(
     let picture = Picture { timeline, scope, window };
     let (mut lanes, threads) = picture.threads();
     let streams = picture.streams(gpus);
-    for (gpu, parts) in gpus.iter().zip(parts).take(GPUS) {
-        let own = streams.iter().take(STREAMS).filter(|(index, ..)| *index == gpu.index);
+    for (gpu, parts) in gpus.iter().zip(parts).take(GPUS_DRAWN) {
+        let own = streams.iter().take(STREAMS_DRAWN).filter(|(index, ..)| *index == gpu.index);
         lanes.extend(own.map(|(index, lane, _)| picture.stream(*index, *lane)));
         lanes.push(picture.idle(gpu.index, parts));
     }
     lanes.retain(|lane| !lane.slices.is_empty());
-    let left_out = threads + streams.len().saturating_sub(STREAMS);
+    let left_out = threads + streams.len().saturating_sub(STREAMS_DRAWN);
     let length_ms = (window.1 - window.0) as f64 / 1e6;
     (!lanes.is_empty()).then_some(DrawnStep { step, length_ms, lanes, left_out })
 }
@@ -65,14 +65,14 @@ fn median_step(scope: &Scope) -> (Option<(usize, usize)>, Interval) {
 
 /// What a slice's name is made of.
 #[derive(Debug, Clone, Copy)]
-struct Label {
+struct SliceLabel {
     name: NameId,
     operator: Option<NameId>,
     function: Option<NameId>,
     is_kernel: bool,
 }
 
-impl Label {
+impl SliceLabel {
     fn text(&self, timeline: &Timeline) -> String {
         let name = timeline.names.text(self.name);
         if timeline.names.facts(self.name).step {
@@ -105,7 +105,7 @@ impl<'a> Picture<'a> {
     /// The loop's annotations and the threads, and how many threads there is no room for.
     fn threads(&self) -> (Vec<DrawnLane>, usize) {
         let mut lanes: Vec<DrawnLane> = self.scope.of_loop.map(|lane| self.annotations(lane)).into_iter().collect();
-        for lane in self.scope.threads.iter().take(THREADS) {
+        for lane in self.scope.threads.iter().take(THREADS_DRAWN) {
             let of_loop = Some(*lane) == self.scope.of_loop;
             let name = match self.timeline.threads.get(usize::from(*lane)).map(|lane| &lane.thread) {
                 Some(Place::Number(number)) => format!("thread {number}"),
@@ -120,7 +120,7 @@ impl<'a> Picture<'a> {
             };
             lanes.push(self.thread(*lane, format!("{role}{name}")));
         }
-        (lanes, self.scope.threads.len().saturating_sub(THREADS))
+        (lanes, self.scope.threads.len().saturating_sub(THREADS_DRAWN))
     }
 
     /// The outermost annotations of the loop's thread, steps aside.
@@ -167,7 +167,7 @@ impl<'a> Picture<'a> {
     /// Streams on which something ran in the step, with their GPU's number: those of the first GPU first, the busiest first.
     fn streams(&self, gpus: &[GpuTime]) -> Vec<(i64, u16, i64)> {
         let mut all = Vec::new();
-        for gpu in gpus.iter().take(GPUS) {
+        for gpu in gpus.iter().take(GPUS_DRAWN) {
             let mut times: HashMap<u16, i64> = HashMap::new();
             for span in self.gpu_spans(gpu.index) {
                 *times.entry(span.lane).or_default() += span.end - span.start;
@@ -194,7 +194,7 @@ impl<'a> Picture<'a> {
                 GpuKind::Kernel => SliceKind::Compute,
                 GpuKind::Copy | GpuKind::Set => SliceKind::Copy,
             };
-            let label = Label { is_kernel: span.kind == GpuKind::Kernel, ..label(span.name) };
+            let label = SliceLabel { is_kernel: span.kind == GpuKind::Kernel, ..label(span.name) };
             packed.push((span.start, span.end), kind, Some(label));
         }
         let stream = self.timeline.streams.get(usize::from(lane)).map(|(_, lane)| &lane.thread);
@@ -220,17 +220,17 @@ impl<'a> Picture<'a> {
     }
 }
 
-fn label(name: NameId) -> Label {
-    Label { name, operator: None, function: None, is_kernel: false }
+fn label(name: NameId) -> SliceLabel {
+    SliceLabel { name, operator: None, function: None, is_kernel: false }
 }
 
-fn named(level: &Level) -> Label {
+fn named(level: &Level) -> SliceLabel {
     let name = match level.reason() {
         IdleReason::InputWait => level.batch.unwrap_or(level.span.name),
         IdleReason::Operator => level.operator.map_or(level.span.name, |operator| operator.name),
         _ => level.span.name,
     };
-    Label { operator: level.operator.map(|operator| operator.name), function: level.function, ..label(name) }
+    SliceLabel { operator: level.operator.map(|operator| operator.name), function: level.function, ..label(name) }
 }
 
 /// A slice while the lane is put together.
@@ -241,7 +241,7 @@ struct Packing {
     kind: SliceKind,
     covered: i64,
     count: u64,
-    label: Option<Label>,
+    label: Option<SliceLabel>,
     longest: i64,
 }
 
@@ -273,7 +273,7 @@ impl Packed {
         Self { window, short: (window.1 - window.0) / slices, slices: Vec::new() }
     }
 
-    fn push(&mut self, (begin, end): Interval, kind: SliceKind, label: Option<Label>) {
+    fn push(&mut self, (begin, end): Interval, kind: SliceKind, label: Option<SliceLabel>) {
         let after = self.slices.last().map_or(self.window.0, |last| last.end);
         let (begin, end) = (begin.max(after), end.min(self.window.1));
         if begin >= end {
