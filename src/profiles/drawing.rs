@@ -15,7 +15,7 @@ use super::operators::shown;
 use super::places;
 use super::scope::Scope;
 use super::threads::{Level, ThreadWalk};
-use super::timeline::{GpuKind, GpuSpan, HostKind, HostSpan, Place, Timeline};
+use super::timeline::{GpuKind, GpuSpan, HostKind, HostSpan, TracePlace, TraceTimeline};
 
 /// Most threads, their annotations aside.
 const THREADS_DRAWN: usize = 4;
@@ -30,7 +30,7 @@ const NAMED: i64 = 500;
 
 /// The step that is drawn; `None` if nothing happens in it.
 pub fn drawn(
-    timeline: &Timeline,
+    timeline: &TraceTimeline,
     scope: &Scope,
     gpus: &[GpuTime],
     parts: &[[Intervals; IdleReason::COUNT]],
@@ -73,7 +73,7 @@ struct SliceLabel {
 }
 
 impl SliceLabel {
-    fn text(&self, timeline: &Timeline) -> String {
+    fn text(&self, timeline: &TraceTimeline) -> String {
         let name = timeline.names.text(self.name);
         if timeline.names.facts(self.name).step {
             return "in no operator".to_owned();
@@ -96,7 +96,7 @@ impl SliceLabel {
 }
 
 struct Picture<'a> {
-    timeline: &'a Timeline,
+    timeline: &'a TraceTimeline,
     scope: &'a Scope,
     window: Interval,
 }
@@ -108,8 +108,8 @@ impl<'a> Picture<'a> {
         for lane in self.scope.threads.iter().take(THREADS_DRAWN) {
             let of_loop = Some(*lane) == self.scope.of_loop;
             let name = match self.timeline.threads.get(usize::from(*lane)).map(|lane| &lane.thread) {
-                Some(Place::Number(number)) => format!("thread {number}"),
-                Some(Place::Word(word)) => word.to_string(),
+                Some(TracePlace::Number(number)) => format!("thread {number}"),
+                Some(TracePlace::Word(word)) => word.to_string(),
                 _ => "thread".to_owned(),
             };
             let facts = |span: &HostSpan| self.timeline.names.facts(span.name);
@@ -199,8 +199,8 @@ impl<'a> Picture<'a> {
         }
         let stream = self.timeline.streams.get(usize::from(lane)).map(|(_, lane)| &lane.thread);
         let stream = match stream {
-            Some(Place::Number(number)) => format!("stream {number}"),
-            Some(Place::Word(word)) => word.to_string(),
+            Some(TracePlace::Number(number)) => format!("stream {number}"),
+            Some(TracePlace::Word(word)) => word.to_string(),
             _ => "stream".to_owned(),
         };
         packed.lane(format!("GPU {index}, {}", stream.trim()), self.timeline)
@@ -304,7 +304,7 @@ impl Packed {
         }
     }
 
-    fn lane(mut self, name: String, timeline: &Timeline) -> DrawnLane {
+    fn lane(mut self, name: String, timeline: &TraceTimeline) -> DrawnLane {
         self.shorten();
         let length = (self.window.1 - self.window.0).max(1);
         let share = |at: i64| (at - self.window.0) as f64 / length as f64;
@@ -418,7 +418,7 @@ mod tests {
                 (at, time) = (at + gap + length, time + length);
                 prop_assert!(packed.slices.len() < 2 * SLICES);
             }
-            let lane = packed.lane(String::new(), &Timeline::default());
+            let lane = packed.lane(String::new(), &TraceTimeline::default());
             prop_assert!(lane.slices.len() <= SLICES, "{}", lane.slices.len());
             prop_assert!(lane.slices.windows(2).all(|pair| pair[0].end <= pair[1].begin));
             prop_assert!(lane.slices.iter().all(|slice| 0.0 <= slice.begin && slice.begin < slice.end && slice.end <= 1.0));
