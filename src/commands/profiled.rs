@@ -1,6 +1,6 @@
 //! Traces of torch.profiler in place of a running job.
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,33 +8,42 @@ use anyhow::Context as _;
 
 use crate::diagnosis::verdict::Context;
 use crate::diagnosis::{Verdict, profiled};
-use crate::profiles;
+use crate::profiles::account::ProfileAccount;
+use crate::profiles::{self, ProfileError};
 use crate::sources::{regular_file, unpacked};
 
 /// As much of a file shows whether it can be a trace, bytes.
-const PEEKED: u64 = 64;
+const PEEKED: u64 = 4096;
 /// What a file of gzip begins with (RFC 1952, 2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Whether a file begins like a trace: JSON, or packed by gzip. What cannot be read is no trace.
+/// Whether a file begins like a trace, or is another profiler's: [`verdict`] says how it goes. What cannot be read is no trace.
 pub(super) fn is_trace(path: &Path) -> bool {
     let mut begin = Vec::new();
     let read = regular_file::opened(path).and_then(|file| file.take(PEEKED).read_to_end(&mut begin));
     let text = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&begin);
     let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
-    read.is_ok() && (begin.starts_with(&GZIP) || matches!(first, Some(b'{' | b'[')))
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let looks = begin.starts_with(&GZIP) || matches!(first, Some(b'{' | b'['));
+    read.is_ok() && (looks || profiles::other_format(&begin, &name).is_some())
 }
 
 /// The verdict on a trace.
 pub(super) fn verdict(path: &Path) -> anyhow::Result<Arc<Verdict>> {
-    let mut account = unpacked::open(path)
-        .map_err(profiles::ProfileError::from)
-        .and_then(profiles::read)
-        .with_context(|| format!("trace {}", path.display()))?;
+    let mut account = read(path).with_context(|| format!("trace {}", path.display()))?;
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let context = Context { command: file.clone().unwrap_or_default(), ..Context::default() };
     account.file = file;
     Ok(Arc::new(profiled::verdict(account, &context)))
+}
+
+fn read(path: &Path) -> Result<ProfileAccount, ProfileError> {
+    let mut input = unpacked::open(path)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if let Some(error) = profiles::other_format(input.fill_buf()?, &name) {
+        return Err(error);
+    }
+    profiles::read(input)
 }
 
 #[cfg(test)]
@@ -56,6 +65,9 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             assert_eq!(is_trace(&path), trace, "{bytes:?}");
         }
+        let of_xla = folder.path().join("run.xplane.pb");
+        std::fs::write(&of_xla, b"\n\x04").unwrap();
+        assert!(is_trace(&of_xla));
         assert!(!is_trace(folder.path()) && !is_trace(&folder.path().join("missing")));
     }
 }
