@@ -22,10 +22,11 @@ pub(super) fn is_trace(path: &Path) -> bool {
     let mut begin = Vec::new();
     let read = regular_file::opened(path).and_then(|file| file.take(PEEKED).read_to_end(&mut begin));
     let text = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&begin);
-    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+    let mut first = text.iter().filter(|byte| !byte.is_ascii_whitespace());
+    // A section of TOML begins with a bracket as well.
+    let is_json = matches!((first.next(), first.next()), (Some(b'{'), Some(b'"' | b'}')) | (Some(b'['), Some(b'{')));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let looks = begin.starts_with(&GZIP) || matches!(first, Some(b'{' | b'['));
-    read.is_ok() && (looks || profiles::other_format(&begin, &name).is_some())
+    read.is_ok() && (is_json || begin.starts_with(&GZIP) || profiles::other_format(&begin, &name).is_some())
 }
 
 /// The verdict on a trace.
@@ -60,6 +61,7 @@ mod tests {
             (&[0x1f, 0x8b, 8, 0], true),
             (&[0x28, 0xb5, 0x2f, 0xfd], false),
             (b"timestamp,elapsed_s\n", false),
+            (b"[package]\n", false),
             (b"", false),
         ] {
             std::fs::write(&path, bytes).unwrap();
