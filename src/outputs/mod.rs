@@ -15,6 +15,7 @@ pub mod json;
 pub mod log;
 pub mod markdown;
 pub mod metrics;
+mod rank_profile_section;
 pub mod ranks;
 pub mod recording;
 mod report;

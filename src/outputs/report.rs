@@ -1,12 +1,13 @@
 //! What a report says about a verdict, section by section in reading order. Text and Markdown lay out the same sections.
 
 use super::chain::{self, ROWS};
-use super::ranks;
+use super::{rank_profile_section, ranks};
 use crate::diagnosis::verdict::{
     Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, Rank, Stages, StepSource, Steps, Subject,
     Unavailable, WorkerVerdict,
 };
 use crate::diagnosis::{Verdict, causes};
+use crate::profiles::ranks_account::RanksAccount;
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::{
     SURE, UNMEASURED, largest_first, precise, precise_in_unit, step_time, sureness, whole_percent as percent,
@@ -112,12 +113,15 @@ pub fn headline(verdict: &Verdict) -> String {
 pub(super) fn sections(verdict: &Verdict) -> Vec<Section> {
     let (doubts, findings): (Vec<_>, Vec<_>) = verdict.other_findings.iter().partition(|finding| finding.is_doubt());
     let doubtful = verdict.class == Class::Unknown || verdict.confidence < SURE;
+    let none = RanksAccount::default();
+    let across = verdict.profile.as_ref().and_then(|profile| profile.across_ranks.as_ref()).unwrap_or(&none);
     let mut all = vec![
         advice(verdict),
         loop_time(verdict),
         Section::new("Steps", SectionBody::Text(steps(&verdict.steps))),
         gpu_idle(verdict.gpu_idle),
         ranks(&verdict.ranks),
+        rank_profile_section::section(across),
         wait_chain(verdict),
         workers(&verdict.workers),
         stages(&verdict.workers),

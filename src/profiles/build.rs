@@ -10,8 +10,25 @@ use super::scope::Scope;
 use super::timeline::{GpuKind, HostKind, Timeline};
 use super::{copies, idle_rows, kernels, operators, syncs};
 
+/// What an account is computed from.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    pub timeline: &'a Timeline,
+    pub scope: &'a Scope,
+    pub host: &'a HostTime,
+    /// The GPU with most kernels.
+    pub gpu: Option<&'a GpuTime>,
+    /// Its idle time by reason.
+    pub idle: Option<&'a [Intervals; IdleReason::COUNT]>,
+}
+
 /// The account; `None` if nothing in the trace lasts.
 pub fn account(timeline: &Timeline) -> Option<ProfileAccount> {
+    account_and(timeline, |_| ()).map(|(account, ())| account)
+}
+
+/// The account, and what else is taken from the same parts.
+pub fn account_and<T>(timeline: &Timeline, also: impl FnOnce(&Parts<'_>) -> T) -> Option<(ProfileAccount, T)> {
     let scope = Scope::of(timeline)?;
     let host = HostTime::of(timeline, &scope);
     let gpus = gpus(timeline, &scope);
@@ -22,6 +39,7 @@ pub fn account(timeline: &Timeline) -> Option<ProfileAccount> {
         idle_by: idle_rows::shares(parts, &scope),
         ..named(gpu, timeline, &scope)
     });
+    let taken = also(&Parts { timeline, scope: &scope, host: &host, gpu: first, idle: parts.first() });
     let mut account = ProfileAccount {
         window_ms: scope.length() as f64 / 1e6,
         devices: devices.collect(),
@@ -48,7 +66,7 @@ pub fn account(timeline: &Timeline) -> Option<ProfileAccount> {
         account.idle_at = idle_rows::rows(timeline, &scope, parts);
     }
     notes(&mut account, timeline);
-    Some(account)
+    Some((account, taken))
 }
 
 fn steps(account: &mut ProfileAccount, scope: &Scope) {

@@ -19,6 +19,8 @@ mod kernels;
 mod names;
 mod operators;
 mod places;
+pub mod ranks;
+pub mod ranks_account;
 mod scope;
 mod syncs;
 mod threads;
@@ -27,6 +29,7 @@ mod timeline;
 use std::io::{self, Read};
 
 use account::ProfileAccount;
+use ranks::trace::RankTrace;
 use timeline::Timeline;
 
 /// Why a file has no account, in one line each.
@@ -51,11 +54,23 @@ pub enum ProfileError {
 /// # Errors
 /// It cannot be read, or there is nothing in it.
 pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
+    build::account(&timeline(input)?).ok_or(ProfileError::Nothing)
+}
+
+/// Reads a trace that is one of several ranks of a run: its account, and what is compared with the other ranks.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_rank(input: impl Read) -> Result<RankTrace, ProfileError> {
+    RankTrace::of(&timeline(input)?).ok_or(ProfileError::Nothing)
+}
+
+fn timeline(input: impl Read) -> Result<Timeline, ProfileError> {
     let mut timeline = Timeline::default();
     timeline.end = json::read_trace(input, &mut timeline)?;
     if timeline.end.lists == 0 {
         return Err(ProfileError::NoTrace);
     }
     timeline.finish();
-    build::account(&timeline).ok_or(ProfileError::Nothing)
+    Ok(timeline)
 }

@@ -150,6 +150,10 @@ pub struct GpuDetail {
     pub element: Box<str>,
     /// Ranks of the group, and its name.
     pub group: Option<(u64, Box<str>)>,
+    /// Which ranks these are, raw.
+    pub group_ranks: Box<str>,
+    /// Number among the collectives of the group.
+    pub sequence: Option<u64>,
 }
 
 /// A thread or a stream, as the trace names it.
@@ -159,6 +163,16 @@ pub struct Lane {
     pub process: Place<'static>,
     /// TID, or the number of a stream.
     pub thread: Place<'static>,
+}
+
+impl Lane {
+    /// Its number, if it has one.
+    pub fn number(&self) -> Option<i64> {
+        match self.thread {
+            Place::Number(number) => Some(number),
+            _ => None,
+        }
+    }
 }
 
 /// The spans of a trace.
@@ -193,8 +207,8 @@ pub struct Timeline {
 }
 
 /// Keys beside the events that are kept.
-const WANTED: [&str; 6] =
-    ["deviceProperties", "distributedInfo", "baseTimeNanoseconds", "with_stack", "record_shapes", "traceName"];
+const WANTED: [&str; 7] =
+    ["deviceProperties", "distributedInfo", "baseTimeNanoseconds", "with_stack", "record_shapes", "traceName", "host_name"];
 
 impl TraceSink for Timeline {
     fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize> {
@@ -325,6 +339,8 @@ impl Timeline {
             elements: args.sent_elements.zip(args.received_elements),
             element: cut(&args.element).into(),
             group: args.group_size.map(|size| (size, cut(&args.group).into())),
+            group_ranks: cut(&args.group_ranks).into(),
+            sequence: args.sequence,
             ..GpuDetail::default()
         };
         if kind == GpuKind::Kernel {
