@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,14 +33,11 @@ const RENEWED: Duration = Duration::from_secs(1);
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
-    if let Some(path) = arguments.traces().next() {
-        let input = crate::sources::unpacked::open(path)?;
-        let account = crate::profiles::read(input)?;
-        return super::print_json(&serde_json::json!({ "profile": account }));
-    }
-    let verdict = match &arguments.replay {
-        Some(path) => replay(settings, path, |_| true)?.0,
-        None => live(settings, arguments)?,
+    let traces: Vec<&PathBuf> = arguments.traces().collect();
+    let verdict = match (&*traces, &arguments.replay) {
+        ([], Some(path)) => replay(settings, path, |_| true)?.0,
+        ([], None) => live(settings, arguments)?,
+        (traces, _) => super::profiled::verdict(traces)?,
     };
     if arguments.json {
         super::print_json(&verdict)?;
@@ -50,7 +47,7 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
         super::print(text::page(&verdict, style(settings, arguments.full)))?;
     }
     // The object says it in `not_seen`, and a recording is what it is.
-    if !arguments.json && arguments.replay.is_none() {
+    if !arguments.json && arguments.replay.is_none() && traces.is_empty() {
         hidden_part(settings, &verdict).iter().for_each(|note| errors::note(note));
     }
     let matched = arguments.fail_on.contains(&verdict.class);

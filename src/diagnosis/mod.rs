@@ -26,6 +26,7 @@ pub mod loop_time;
 mod mix;
 mod parts;
 mod phases;
+pub mod profiled;
 pub mod ranks;
 mod requests;
 mod restarts;

@@ -76,7 +76,8 @@ pub struct ProfileAccount {
     pub operators: Vec<OperatorRow>,
     /// Modules of the model, those with most time on the GPU first.
     pub modules: Vec<ModuleRow>,
-    /// Where the host was while the GPU was idle: the calls, operators and functions, those with most idleness first.
+    /// Where the host was while the GPU was idle, or at all without a GPU: the calls, operators and functions, those with most
+    /// time first.
     pub idle_at: Vec<IdleRow>,
     /// Collectives by kind, those with most time first.
     pub collectives: Vec<CollectiveRow>,
@@ -90,6 +91,8 @@ pub struct ProfileAccount {
     pub compiling: f64,
     /// Share of the window that the profiler itself took, by its own record.
     pub overhead: f64,
+    /// A GPU was used, and nothing that ran on it was recorded.
+    pub gpu_unrecorded: bool,
     /// Whether Python functions were recorded (`with_stack=True`).
     pub with_stack: bool,
     /// Whether shapes were recorded (`record_shapes=True`).
@@ -266,6 +269,8 @@ pub struct SyncRow {
     /// How long the GPU was idle because of them, milliseconds: idle time up to the next such call, and no more than the call
     /// waited. Removing the call can gain no more.
     pub idle_ms: f64,
+    /// Of it, how long the GPU was idle within the calls, milliseconds.
+    pub idle_inside_ms: f64,
     /// It is a copy that blocks its thread: its direction, and bytes of all of them.
     pub copies: Option<CopyDirection>,
     /// Bytes of these copies.
@@ -356,8 +361,10 @@ pub struct IdleRow {
     pub idle_ms: f64,
     /// In how many stretches.
     pub count: u64,
-    /// The longest of them, milliseconds.
+    /// The longest piece of them, milliseconds.
     pub longest_ms: f64,
+    /// Of it, time in stretches of a millisecond or more: no gap between two launches lasts that long.
+    pub long_ms: f64,
 }
 
 /// Collectives of one kind.

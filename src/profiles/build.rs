@@ -7,7 +7,7 @@ use super::gpu_time::{GpuTime, gpus, median, spans};
 use super::host_time::{self, HostTime};
 use super::intervals::Intervals;
 use super::scope::Scope;
-use super::timeline::{GpuKind, HostKind, Timeline};
+use super::timeline::{GpuKind, HostKind, HostSpan, Timeline};
 use super::{copies, idle_rows, kernels, operators, syncs};
 
 /// What an account is computed from.
@@ -50,6 +50,7 @@ pub fn account_and<T>(timeline: &Timeline, also: impl FnOnce(&Parts<'_>) -> T) -
         rank: run_fact(timeline, "rank"),
         world_size: run_fact(timeline, "world_size"),
         requests: requests(&scope),
+        gpu_unrecorded: gpus.is_empty() && uses_gpu(timeline),
         ..ProfileAccount::default()
     };
     steps(&mut account, &scope);
@@ -64,6 +65,11 @@ pub fn account_and<T>(timeline: &Timeline, also: impl FnOnce(&Parts<'_>) -> T) -
         account.syncs = syncs::rows(timeline, &scope, &blocking, &gpu.idle.minus(&waiting));
         account.launches = Some(launches(timeline, &scope, gpu, &host));
         account.idle_at = idle_rows::rows(timeline, &scope, parts);
+    } else {
+        // Without a GPU, all of the loop's time is told.
+        let all = Intervals::one(scope.window.0, scope.window.1);
+        let alone = Scope { threads: scope.of_loop.into_iter().collect(), ..scope };
+        account.idle_at = idle_rows::rows(timeline, &alone, idle_rows::divided(&all, &host));
     }
     notes(&mut account, timeline);
     Some((account, taken))
@@ -99,6 +105,13 @@ fn named(gpu: &GpuTime, timeline: &Timeline, scope: &Scope) -> DeviceAccount {
         few_blocks: multiprocessors.and_then(|count| kernels::few_blocks(timeline, scope, gpu, count)),
         ..gpu.account(scope)
     }
+}
+
+/// Whether the host calls a GPU's runtime, or the file names a GPU.
+fn uses_gpu(timeline: &Timeline) -> bool {
+    let named = timeline.facts.get("deviceProperties").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+    let of_gpu = |span: &HostSpan| span.kind == HostKind::Runtime || timeline.names.text(span.name).starts_with("nccl:");
+    named || timeline.host.iter().any(of_gpu)
 }
 
 fn run_fact(timeline: &Timeline, key: &str) -> Option<u32> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::account::{IdleReason, LoopAccount};
-use super::intervals::{Interval, Intervals};
+use super::intervals::{Interval, Intervals, Lengths};
 use super::names::NameId;
 use super::scope::Scope;
 use super::threads::{Level, ThreadWalk};
@@ -167,8 +167,16 @@ pub fn python_of<'a>(timeline: &'a Timeline, scope: &Scope, lane: u16) -> Option
 pub fn of_loop(timeline: &Timeline, scope: &Scope) -> Option<LoopAccount> {
     let lane = scope.of_loop?;
     let names = &timeline.names;
+    let union = |wanted: &dyn Fn(&HostSpan) -> bool, spans: &[HostSpan]| {
+        Intervals::union(spans.iter().filter(|span| wanted(span)).map(|span| (span.start, span.end)), scope.window)
+    };
+    // Gloo's collectives run in threads of their own, while the loop's thread waits and shows nothing.
+    let elsewhere = |span: &HostSpan| span.lane != lane && span.kind == HostKind::Annotation && names.facts(span.name).communicates;
+    let collectives = union(&elsewhere, &timeline.host);
+    let collectives = Lengths::new(&collectives);
     let mut account = LoopAccount::default();
     let mut seen = 0;
+    let mut seen_collective = 0;
     let mut python = python_of(timeline, scope, lane);
     ThreadWalk::new(timeline.of_thread(lane), names).each(|(begin, end), level| {
         let (begin, end) = (begin.max(scope.window.0), end.min(scope.window.1));
@@ -176,21 +184,30 @@ pub fn of_loop(timeline: &Timeline, scope: &Scope) -> Option<LoopAccount> {
             return;
         }
         let share = scope.share(end - begin);
+        let with_others = collectives.within(begin, end);
         seen += end - begin;
+        seen_collective += with_others;
         let aside = python.as_mut().and_then(|python| python.level_at(begin));
         let blocked = level.blocked.is_some() || aside.is_some_and(|aside| aside.blocked.is_some());
-        *part(&mut account, level, blocked) += share;
+        let waits = (blocked || level.facts.step || level.reason() == IdleReason::Python) && !level.communicates;
+        let collective = if waits { scope.share(with_others) } else { 0.0 };
+        account.collective += collective;
+        if level.facts.step {
+            // A step is no work of its own.
+            account.nothing += share - collective;
+            return;
+        }
+        *part(&mut account, level, blocked) += share - collective;
         account.optimizer += if level.optimizes { share } else { 0.0 };
     });
-    let spans = |wanted: &dyn Fn(&HostSpan) -> bool, lanes: &[HostSpan]| {
-        Intervals::union(lanes.iter().filter(|span| wanted(span)).map(|span| (span.start, span.end)), scope.window)
-    };
+    let unseen = collectives.within(scope.window.0, scope.window.1) - seen_collective;
+    account.collective += scope.share(unseen);
+    account.nothing += scope.share(scope.length() - seen - unseen).max(0.0);
     // As everywhere, a call that waits for the GPU counts even within a wait for a batch.
     let syncs = |span: &HostSpan| span.kind == HostKind::Runtime && names.facts(span.name).synchronizes;
-    account.sync = scope.share(spans(&syncs, timeline.of_thread(lane)).length());
+    account.sync = scope.share(union(&syncs, timeline.of_thread(lane)).length());
     let backward = |span: &HostSpan| span.kind == HostKind::Operator && names.facts(span.name).backward;
-    account.backward = scope.share(spans(&backward, &timeline.host).length());
-    account.nothing = scope.share(scope.length() - seen).max(0.0);
+    account.backward = scope.share(union(&backward, &timeline.host).length());
     let makes = |span: &HostSpan| names.text(span.name).contains("_SingleProcessDataLoaderIter");
     account.makes_batches = timeline.of_thread(lane).iter().any(makes);
     Some(account)

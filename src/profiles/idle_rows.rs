@@ -37,6 +37,10 @@ pub fn shares(parts: &[Intervals; IdleReason::COUNT], scope: &Scope) -> IdleBy {
     IdleBy { input_wait, sync, launch, operator, python }
 }
 
+/// From this length on, a stretch of idleness is no gap between two launches, nanoseconds: a launch takes some microseconds, and
+/// Python between two of them seldom more than a hundred.
+const LONG_NS: i64 = 1_000_000;
+
 /// What a moment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Kind {
@@ -52,17 +56,29 @@ struct Kind {
 struct Sum {
     total: i64,
     longest: i64,
+    long: i64,
     count: u64,
     until: i64,
 }
 
 impl Sum {
-    fn add(&mut self, (begin, end): Interval, stretch: i64) {
+    /// Adds a piece of a stretch of idleness.
+    fn add(&mut self, (begin, end): Interval, stretch: Interval) {
         self.total += end - begin;
-        // Pieces of one stretch of idleness are one.
-        self.count += u64::from(stretch != self.until);
-        self.until = stretch;
+        self.long += if stretch.1 - stretch.0 >= LONG_NS { end - begin } else { 0 };
+        // Pieces of one stretch are one.
+        self.count += u64::from(stretch.0 != self.until);
+        self.until = stretch.0;
         self.longest = self.longest.max(end - begin);
+    }
+}
+
+impl Sum {
+    fn join(&mut self, other: Self) {
+        self.total += other.total;
+        self.long += other.long;
+        self.count += other.count;
+        self.longest = self.longest.max(other.longest);
     }
 }
 
@@ -92,6 +108,10 @@ pub fn rows(timeline: &Timeline, scope: &Scope, parts: [Intervals; IdleReason::C
                     let around = level.span.kind == HostKind::Runtime || reason == IdleReason::InputWait;
                     let operator = if around { level.operator } else { None };
                     let outer = level.operator.map_or(level.span, |operator| operator);
+                    // A step is no work of its own.
+                    if reason == IdleReason::Operator && level.facts.step {
+                        return Kind { reason, name: None, operator: None, function: None, shapes: outer.shapes };
+                    }
                     Kind {
                         reason,
                         name: Some(match reason {
@@ -117,7 +137,7 @@ pub fn rows(timeline: &Timeline, scope: &Scope, parts: [Intervals; IdleReason::C
     }
     // In Python, or nowhere that the profile shows.
     let nothing = left.last().map(|rest| rest.iter().fold(Sum::default(), |mut sum, one| {
-        sum.add(one, one.0);
+        sum.add(one, one);
         sum
     }));
     let nothing = nothing.filter(|sum| sum.total > 0).map(|sum| {
@@ -131,7 +151,7 @@ pub fn rows(timeline: &Timeline, scope: &Scope, parts: [Intervals; IdleReason::C
         let place = place.or_else(|| places::of_call_stack(timeline.call_stack(kind.shapes)));
         let row = rows.entry((kind.reason, name, kind.operator.map(|operator| shown(timeline.names.text(operator))), place));
         let all = row.or_default();
-        (all.total, all.count, all.longest) = (all.total + sum.total, all.count + sum.count, all.longest.max(sum.longest));
+        all.join(sum);
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by(|(a, of_a), (b, of_b)| of_b.total.cmp(&of_a.total).then_with(|| a.cmp(b)));
@@ -144,6 +164,7 @@ pub fn rows(timeline: &Timeline, scope: &Scope, parts: [Intervals; IdleReason::C
         idle_ms: sum.total as f64 / 1e6,
         count: sum.count,
         longest_ms: sum.longest as f64 / 1e6,
+        long_ms: sum.long as f64 / 1e6,
     };
     rows.into_iter().take(ROWS).map(row).collect()
 }

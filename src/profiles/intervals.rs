@@ -66,14 +66,14 @@ impl Intervals {
         Self(out)
     }
 
-    /// Hands over what the set and an interval have in common, with the begin of the set's own interval. `cursor` is where the
+    /// Hands over what the set and an interval have in common, with the set's own interval. `cursor` is where the
     /// search goes on: intervals asked for must not go back.
-    pub fn within(&self, (begin, end): Interval, cursor: &mut usize, mut each: impl FnMut(Interval, i64)) {
+    pub fn within(&self, (begin, end): Interval, cursor: &mut usize, mut each: impl FnMut(Interval, Interval)) {
         while self.0.get(*cursor).is_some_and(|(_, to)| *to <= begin) {
             *cursor += 1;
         }
         for (from, to) in self.0.get(*cursor..).unwrap_or_default().iter().take_while(|(from, _)| *from < end) {
-            each((begin.max(*from), end.min(*to)), *from);
+            each((begin.max(*from), end.min(*to)), (*from, *to));
         }
     }
 

@@ -29,6 +29,7 @@ mod timeline;
 use std::io::{self, Read};
 
 use account::ProfileAccount;
+pub use idle_rows::NOTHING as NOTHING_RECORDED;
 use ranks::trace::RankTrace;
 use timeline::Timeline;
 

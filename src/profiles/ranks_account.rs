@@ -118,6 +118,8 @@ pub struct Straggler {
     pub late_ms: f64,
     /// The same, mean of one of them.
     pub late_mean_ms: f64,
+    /// The same, of a step.
+    pub late_per_step_ms: Option<f64>,
     /// Share of all such time of all ranks, 0–1.
     pub share: f64,
     /// What it does in that time, most first.
@@ -156,6 +158,8 @@ named_enum! {
         Blocked = "blocked",
         /// Python, or nothing that the profile shows.
         Python = "python",
+        /// Its window has not begun: its step begins later than that of the others.
+        Begins = "begins",
     }
 }
 
@@ -172,6 +176,7 @@ impl RankActivity {
             Self::Operator => "its GPU is idle while operators run on the host",
             Self::Blocked => "it sleeps or waits for a lock",
             Self::Python => "it runs Python, or something that the trace does not show",
+            Self::Begins => "its step has not begun",
         }
     }
 }
@@ -205,12 +210,15 @@ named_enum! {
 }
 
 impl RanksAccount {
-    /// `rank 3 enters 41 of 48 collectives last, 5.2 ms after the others on average; meanwhile it computes`.
+    /// `rank 3 enters 41 of 48 collectives last, 5.2 ms after the others in each step; meanwhile it computes`.
     pub fn straggler_words(&self) -> Option<String> {
         let late = self.straggler.as_ref()?;
         let at = late.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
         let doing = late.doing.first().map(|doing| format!("; meanwhile {}{at}", doing.activity.words())).unwrap_or_default();
-        let (rank, last_in, of, mean) = (late.rank, late.last_in, self.matched, late.late_mean_ms);
-        Some(format!("rank {rank} enters {last_in} of {of} collectives last, {mean:.1} ms after the others on average{doing}"))
+        let by = match late.late_per_step_ms {
+            Some(ms) => format!("{ms:.1} ms after the others in each step"),
+            None => format!("{:.1} ms after the others on average", late.late_mean_ms),
+        };
+        Some(format!("rank {} enters {} of {} collectives last, {by}{doing}", late.rank, late.last_in, self.matched))
     }
 }

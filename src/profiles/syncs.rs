@@ -71,6 +71,7 @@ pub fn rows(
         let length = wait.end.min(scope.window.1) - wait.start.max(scope.window.0);
         row.count += 1;
         row.wait_ms += length as f64 / 1e6;
+        row.idle_inside_ms += lengths.within(wait.start, wait.end) as f64 / 1e6;
         row.idle_ms += lengths.within(wait.start, next.max(wait.end)).min(length) as f64 / 1e6;
         if let Some((_, bytes)) = wait.copy {
             *row.bytes.get_or_insert(0) += bytes;

@@ -11,7 +11,7 @@ const BY_LINK_USE: ConfidenceRamp = ConfidenceRamp { least: 0.55, most: 0.85, fr
 const BY_STACKS: ConfidenceRamp = ConfidenceRamp { least: 0.60, most: 0.85, from: LARGER_HALF, to: ALL_ALONG };
 
 pub(super) const CAUSE: CauseSpec = CauseSpec {
-    headline: "copies to the GPU",
+    headline: "copies over PCIe",
     brief: "PCIe transfers take the time",
     meaning: "copies over PCIe take the time",
     rule: &[

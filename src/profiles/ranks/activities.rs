@@ -35,8 +35,9 @@ struct Slice {
     until: i64,
     /// Nanoseconds of each activity.
     did: [f32; RankActivity::COUNT],
-    /// Where the loop was most of the time: 1 + its number in `places`; 0 for nowhere.
+    /// Where the loop was most of the time: 1 + its number in `places`; 0 for nowhere. And how long, nanoseconds.
     place: u16,
+    there: f32,
 }
 
 /// Moments of the loop's thread.
@@ -74,7 +75,7 @@ impl Activities {
         let mut from = window.0;
         for until in moments.into_iter().step_by(every).chain([window.1]) {
             let did = lengths.each_ref().map(|lengths| lengths.within(from, until) as f32);
-            self.slices.push(Slice { until, did, place: 0 });
+            self.slices.push(Slice { until, did, place: 0, there: 0.0 });
             from = until;
         }
     }
@@ -95,7 +96,8 @@ impl Activities {
                 first += usize::from(*end <= slice.until);
             }
             let most = times.into_iter().max_by_key(|(name, (length, _))| (*length, std::cmp::Reverse(*name)));
-            if let Some((name, (_, function))) = most {
+            if let Some((name, (length, function))) = most {
+                slice.there = length as f32;
                 let places = &mut self.places;
                 slice.place = *known.entry(name).or_insert_with(|| {
                     let place = if function { places::of_function(names.text(name)).map(|place| place.at) } else { None };
@@ -114,9 +116,12 @@ impl Activities {
     pub fn add_within<'a>(
         &'a self,
         (begin, end): Interval,
-        sums: &mut [f64; RankActivity::COUNT],
+        did: &mut [f64; RankActivity::COUNT],
         mut place: impl FnMut(&'a str, f64),
     ) {
+        if let Some(before) = did.get_mut(RankActivity::Begins.index()) {
+            *before += (self.begin.min(end) - begin).max(0) as f64;
+        }
         let first = self.slices.partition_point(|slice| slice.until <= begin);
         let mut from = first.checked_sub(1).and_then(|before| self.slices.get(before)).map_or(self.begin, |slice| slice.until);
         for slice in self.slices.get(first..).unwrap_or_default() {
@@ -125,11 +130,11 @@ impl Activities {
             }
             let common = slice.until.min(end) - from.max(begin);
             let part = common.max(0) as f64 / (slice.until - from).max(1) as f64;
-            for (sum, did) in sums.iter_mut().zip(slice.did) {
-                *sum += f64::from(did) * part;
+            for (sum, of_slice) in did.iter_mut().zip(slice.did) {
+                *sum += f64::from(of_slice) * part;
             }
             if let Some(at) = usize::from(slice.place).checked_sub(1).and_then(|at| self.places.get(at)) {
-                place(at, common.max(0) as f64);
+                place(at, f64::from(slice.there) * part);
             }
             from = slice.until;
         }
@@ -186,6 +191,7 @@ fn on_gpu(parts: &Parts<'_>, of_loop: &OfLoop) -> [Intervals; RankActivity::COUN
             RankActivity::Operator => idle_by(IdleReason::Operator),
             RankActivity::Blocked => python.and(&blocked),
             RankActivity::Python => python.minus(&blocked),
+            RankActivity::Begins => Intervals::default(),
         };
     }
     sets

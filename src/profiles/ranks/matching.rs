@@ -92,7 +92,10 @@ pub fn matched(ranks: &[&RankTrace]) -> Matching {
         matching.unmatched += (all - found.iter().map(Vec::len).sum::<usize>()) as u64;
         matching.collectives.append(&mut found);
     }
-    let ahead = clocks(ranks.len(), edges);
+    let mut ahead = clocks(ranks.len(), edges);
+    if have_time_of_day(ranks) {
+        share_clocks(ranks, &mut ahead);
+    }
     matching.unset = ahead.iter().filter(|ahead| ahead.is_none()).count();
     matching.to_common =
         ahead.iter().enumerate().map(|(rank, ahead)| at_origin(rank).saturating_sub(ahead.unwrap_or_default())).collect();
@@ -277,6 +280,27 @@ fn closest(ends: &[(i64, usize)], to: i64) -> Option<(i64, usize)> {
     let after = ends.partition_point(|(end, _)| *end < to);
     let around = [after.checked_sub(1), Some(after)].into_iter().flatten().filter_map(|at| ends.get(at));
     around.min_by_key(|(end, _)| (end - to).saturating_abs()).copied()
+}
+
+/// Ranks on one machine have one clock: the median of what their ends say. Machines of one name may be several.
+fn share_clocks(ranks: &[&RankTrace], ahead: &mut [Option<i64>]) {
+    let mut of_hosts: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for (rank, ahead) in ranks.iter().zip(ahead.iter()) {
+        if let (Some(host), Some(ahead)) = (rank.host.as_deref(), ahead) {
+            of_hosts.entry(host).or_default().push(*ahead);
+        }
+    }
+    // The first rank's clock is the common one.
+    let own = ranks.first().and_then(|rank| rank.host.as_deref());
+    for (rank, ahead) in ranks.iter().zip(ahead.iter_mut()) {
+        let of_host = rank.host.as_deref().and_then(|host| Some((host, of_hosts.get(host)?)));
+        let Some((host, all)) = of_host else { continue };
+        let shared = if Some(host) == own { Some(0) } else { middle(all.clone()) };
+        let apart = |clock: &i64| shared.is_some_and(|shared| (clock - shared).abs() > FAR_NS);
+        if !all.iter().any(apart) {
+            *ahead = shared;
+        }
+    }
 }
 
 /// How far each clock is ahead of the first rank's: over the pairs of ranks that have most collectives in common.

@@ -29,6 +29,8 @@ const NINE_OF_TEN: (usize, usize) = (9, 10);
 /// Share of the skewed time that a rank must be last into to be the straggler, and how many times the share of chance.
 const STRAGGLER_SHARE: f64 = 0.5;
 const BEYOND_CHANCE: f64 = 1.5;
+/// Share of its late time that the straggler's loop must be at a place to say so.
+const MOST_OF_LATE: f64 = 0.5;
 
 /// Why traces are not compared, in one line each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -334,9 +336,10 @@ impl<'a> Comparison<'a> {
             last_in: of_rank.last_in,
             late_ms,
             late_mean_ms: late_ms / of_rank.last_in as f64,
+            late_per_step_ms: (trace.account.steps > 0).then(|| late_ms / trace.account.steps as f64),
             share,
             doing,
-            at: most.filter(|_| !of_gpu).map(|(place, _)| place.to_owned()),
+            at: most.filter(|(_, ns)| !of_gpu && *ns >= MOST_OF_LATE * of_rank.late as f64).map(|(place, _)| place.to_owned()),
         })
     }
 

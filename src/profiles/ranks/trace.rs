@@ -128,7 +128,7 @@ impl RankTrace {
             let collective = Collective {
                 start: span.start,
                 end: span.end,
-                bytes: detail.and_then(bytes_of).or_else(|| bytes_by_shapes(timeline, by?)),
+                bytes: detail.and_then(bytes_of).or_else(|| bytes_by_shapes(timeline, by?, kind)),
                 sequence: detail.and_then(|detail| u32::try_from(detail.sequence?).ok()),
                 group: detail.and_then(|detail| self.group_of(detail)),
                 stream: stream.and_then(|stream| i32::try_from(stream?).ok()).unwrap_or_default(),
@@ -150,7 +150,7 @@ impl RankTrace {
         found.sort_unstable_by_key(|span| (span.start, span.end));
         for span in found {
             let kind = kind_of(timeline.names.text(span.name));
-            let bytes = bytes_by_shapes(timeline, span);
+            let bytes = bytes_by_shapes(timeline, span, kind);
             self.push(Collective { start: span.start, end: span.end, bytes, sequence: None, group: None, stream: 0, kind });
         }
     }
@@ -185,8 +185,11 @@ fn bytes_of(detail: &GpuDetail) -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }
 
-/// Bytes by the shapes of what an annotation was given: what the rank sends.
-fn bytes_by_shapes(timeline: &Timeline, span: &HostSpan) -> Option<u64> {
+/// Bytes by the shapes of what an annotation was given: what the rank sends. Where it receives more, these say nothing.
+fn bytes_by_shapes(timeline: &Timeline, span: &HostSpan, kind: CollectiveKind) -> Option<u64> {
+    if matches!(kind, CollectiveKind::AllGather | CollectiveKind::Gather | CollectiveKind::Scatter) {
+        return None;
+    }
     let shapes = timeline.shapes(span);
     let dims: Value = serde_json::from_str(shapes.dims).ok()?;
     let types: Vec<String> = serde_json::from_str(shapes.types).ok()?;

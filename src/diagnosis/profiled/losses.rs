@@ -1,0 +1,231 @@
+//! What costs a profiled job time, in shares of the window: exclusive parts of the first GPU's idle time, and what runs on it
+//! without computing.
+
+use super::super::causes::Cause;
+use super::super::class::Class;
+use crate::profiles::NOTHING_RECORDED;
+use crate::profiles::account::{CopyDirection, DeviceAccount, IdleReason, IdleRow, ProfileAccount, SyncRow};
+
+/// One call that takes as much of the window is the start of the program or of the profiler.
+const START_UP: f64 = 0.30;
+/// Share of the kernels' time in kernels with few blocks from which the GPU counts as under-filled.
+const MOSTLY_FEW_BLOCKS: f64 = 0.5;
+/// Share of the peak that no well-filled GPU stays below while matrix products take most of its time.
+const LOW_USE: f64 = 0.10;
+/// Confidence that a gap without any record is Python of the loop.
+const GUESSED_PYTHON: f64 = 0.60;
+
+/// What a loss is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LossKind {
+    /// The loop waits for batches.
+    Data,
+    /// Collectives run, and nothing that computes.
+    Communication,
+    /// Copies run alone, or block the thread that would launch.
+    Copies,
+    /// The GPU ran empty while the host waited for it.
+    Syncs,
+    /// The host cannot launch fast enough.
+    Launches,
+    /// The host computes, or runs Python, for long at a time.
+    HostWork,
+    /// One call at the start takes most of it.
+    StartUp,
+    /// The loop sleeps or waits for a lock. Without a GPU.
+    Blocked,
+    /// Operators run on the CPU. Without a GPU.
+    CpuOperators,
+    /// Nothing is recorded of the host.
+    Unrecorded,
+}
+
+/// A loss.
+#[derive(Debug, Clone)]
+pub(super) struct Loss {
+    pub kind: LossKind,
+    /// Of the window.
+    pub share: f64,
+    /// The most that a verdict of it can be sure of.
+    pub most_sure: f64,
+}
+
+impl Loss {
+    fn new(kind: LossKind, share: f64) -> Self {
+        Self { kind, share: share.clamp(0.0, 1.0), most_sure: 1.0 }
+    }
+
+    pub fn class(&self) -> Class {
+        match self.kind {
+            LossKind::Data => Class::DataLoader,
+            LossKind::Communication | LossKind::Copies => Class::Gpu,
+            LossKind::StartUp => Class::Idle,
+            LossKind::Unrecorded => Class::Unknown,
+            _ => Class::Cpu,
+        }
+    }
+
+    pub fn cause(&self, account: &ProfileAccount) -> Option<Cause> {
+        match self.kind {
+            LossKind::Data if account.of_loop.is_some_and(|of_loop| of_loop.makes_batches) => Some(Cause::InProcessLoading),
+            LossKind::Communication => Some(Cause::Communication),
+            LossKind::Copies => Some(Cause::CopyBound),
+            LossKind::Syncs => Some(Cause::HostDeviceSync),
+            LossKind::Launches => Some(Cause::LaunchBound),
+            LossKind::HostWork => Some(Cause::MainThread),
+            LossKind::Blocked => Some(Cause::Sleeps),
+            LossKind::CpuOperators => Some(Cause::CpuTraining),
+            LossKind::Data | LossKind::StartUp | LossKind::Unrecorded => None,
+        }
+    }
+
+    /// How many times faster the window can get without it, at most.
+    pub fn gain(&self) -> f64 {
+        1.0 / (1.0 - self.share).max(0.01)
+    }
+}
+
+/// All losses, in no order.
+pub(super) fn of(account: &ProfileAccount) -> Vec<Loss> {
+    match account.devices.first() {
+        Some(gpu) => of_gpu(account, gpu),
+        None => of_host(account),
+    }
+}
+
+fn of_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
+    let share = |ms: f64| if account.window_ms > 0.0 { ms / account.window_ms } else { 0.0 };
+    let idle = |wanted: &dyn Fn(&IdleRow) -> bool| {
+        account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.idle_ms)).sum::<f64>()
+    };
+    let by = gpu.idle_by;
+    if account.of_loop.is_none() {
+        let unrecorded = Loss::new(LossKind::Unrecorded, gpu.idle());
+        return vec![unrecorded, Loss::new(LossKind::Communication, gpu.exposed), Loss::new(LossKind::Copies, gpu.copy_alone)];
+    }
+    let copying = idle(&|row| row.reason == Some(IdleReason::Launch) && is_copy(row));
+    let starting = idle(&|row| is_start(row) && share(row.longest_ms) >= START_UP);
+    let long = |wanted: &dyn Fn(&IdleRow) -> bool| {
+        account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.long_ms)).sum::<f64>()
+    };
+    let working = long(&|row| is_host_work(account, row));
+    let unrecorded = long(&is_unrecorded);
+    // What comes after a wait is lost to it as well, as far as the wait allows.
+    let after: f64 = account.syncs.iter().map(|row| share(row.idle_ms - row.idle_inside_ms)).sum();
+    let launching = (by.launch + by.operator + by.python - copying - starting - working - unrecorded).max(0.0);
+    let after = after.min(launching);
+    let mut host_work = Loss::new(LossKind::HostWork, working + unrecorded);
+    if unrecorded > working {
+        host_work.most_sure = GUESSED_PYTHON;
+    }
+    vec![
+        Loss::new(LossKind::Data, by.input_wait),
+        Loss::new(LossKind::Communication, gpu.exposed),
+        Loss::new(LossKind::Copies, gpu.copy_alone + copying),
+        Loss::new(LossKind::Syncs, by.sync + after),
+        Loss::new(LossKind::Launches, launching - after),
+        Loss::new(LossKind::StartUp, starting),
+        host_work,
+    ]
+}
+
+/// Where the loop's own time goes, where it is the GPU's too.
+fn of_host(account: &ProfileAccount) -> Vec<Loss> {
+    let Some(of_loop) = account.of_loop else { return Vec::new() };
+    let mut nothing = Loss::new(LossKind::HostWork, of_loop.python + of_loop.nothing);
+    if of_loop.nothing > of_loop.python {
+        nothing.most_sure = GUESSED_PYTHON;
+    }
+    vec![
+        Loss::new(LossKind::Data, of_loop.input_wait),
+        Loss::new(LossKind::Communication, of_loop.collective),
+        Loss::new(LossKind::Blocked, of_loop.blocked),
+        if account.gpu_unrecorded {
+            Loss::new(LossKind::Unrecorded, of_loop.operator + of_loop.launch + of_loop.sync)
+        } else {
+            Loss::new(LossKind::CpuOperators, of_loop.operator)
+        },
+        nothing,
+    ]
+}
+
+fn is_copy(row: &IdleRow) -> bool {
+    row.name.contains("emcpy") || row.name.contains("emset")
+}
+
+/// A call of the runtime that neither launches nor copies: it creates a context, loads code, allocates.
+fn is_start(row: &IdleRow) -> bool {
+    row.reason == Some(IdleReason::Launch) && !is_copy(row) && !row.name.contains("aunch")
+}
+
+fn is_unrecorded(row: &IdleRow) -> bool {
+    row.name == NOTHING_RECORDED
+}
+
+/// Whether it is work of the host that launches nothing, as far as it lasts.
+fn is_host_work(account: &ProfileAccount, row: &IdleRow) -> bool {
+    let launches = || account.operators.iter().any(|operator| operator.name == row.name && operator.device_ms > 0.0);
+    match row.reason {
+        Some(IdleReason::Python) => !is_unrecorded(row),
+        Some(IdleReason::Operator) => !is_unrecorded(row) && !launches(),
+        _ => false,
+    }
+}
+
+/// The row of a kind with most idle time.
+pub(super) fn largest<'a>(account: &'a ProfileAccount, kind: LossKind) -> Option<&'a IdleRow> {
+    account.idle_at.iter().find(|row| match kind {
+        LossKind::Copies => is_copy(row),
+        LossKind::StartUp => is_start(row),
+        LossKind::HostWork => is_host_work(account, row) && row.long_ms > 0.0,
+        LossKind::Launches => !is_copy(row) && matches!(row.reason, Some(IdleReason::Operator | IdleReason::Launch)),
+        LossKind::Data => row.reason == Some(IdleReason::InputWait),
+        LossKind::Blocked | LossKind::CpuOperators => row.reason != Some(IdleReason::InputWait),
+        _ => false,
+    })
+}
+
+/// The blocking copies with most idle time.
+pub(super) fn blocking_copies(account: &ProfileAccount) -> Option<&SyncRow> {
+    let copies = account.syncs.iter().filter(|row| row.copies.is_some());
+    copies.max_by(|a, b| a.idle_inside_ms.total_cmp(&b.idle_inside_ms))
+}
+
+/// The copies that take most of the GPU's time, and their direction.
+pub(super) fn largest_copies(account: &ProfileAccount) -> Option<(CopyDirection, Option<bool>)> {
+    let row = account.copies.iter().max_by(|a, b| (a.ms - a.overlapped_ms).total_cmp(&(b.ms - b.overlapped_ms)))?;
+    Some((row.direction?, row.pageable))
+}
+
+/// What a busy GPU is busy with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Busy {
+    pub cause: Cause,
+    pub confidence: f64,
+}
+
+pub(super) fn of_busy(account: &ProfileAccount, gpu: &DeviceAccount) -> Busy {
+    let few = gpu.few_blocks.is_some_and(|share| share >= MOSTLY_FEW_BLOCKS);
+    let efficiency = account.efficiency.as_ref();
+    let low = efficiency.is_some_and(|found| found.known >= 0.5 && found.of_peak.is_some_and(|share| share < LOW_USE));
+    let by_memory = efficiency.is_some_and(|found| bound_by_memory(found) >= 0.5);
+    match () {
+        () if few => Busy { cause: Cause::UnderFilled, confidence: 0.85 },
+        () if by_memory => Busy { cause: Cause::MemoryBandwidth, confidence: 0.80 },
+        () if low => Busy { cause: Cause::ComputeBound, confidence: 0.75 },
+        () => Busy { cause: Cause::ComputeBound, confidence: 0.93 },
+    }
+}
+
+/// Share of the GPU's time whose operators come close to the limit of its memory.
+fn bound_by_memory(found: &crate::profiles::account::EfficiencyAccount) -> f64 {
+    use crate::profiles::account::Bound;
+    let all: f64 = found.operators.iter().map(|row| row.device_ms).sum();
+    let near = found.operators.iter().filter(|row| row.bound == Some(Bound::Memory) && row.of_peak.is_some_and(|share| share >= 0.4));
+    if all > 0.0 { near.map(|row| row.device_ms).sum::<f64>() / all * found.known } else { 0.0 }
+}
+
+/// Whether a row's function does nothing but wait.
+pub(super) fn waits(name: &str) -> bool {
+    name.starts_with('<') && ["sleep", "acquire", "poll", "select", "wait", "recv"].iter().any(|word| name.contains(word))
+}

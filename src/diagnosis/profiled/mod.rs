@@ -1,0 +1,254 @@
+//! The account of a profile → verdict. Its numbers are exact, so the largest loss decides; how sure that is depends on how much the
+//! profile shows, not on its length.
+//!
+//! ```text
+//! losses (what costs how much) → words (the sentence and the advice of each) → verdict
+//! ```
+
+mod cpu_words;
+mod losses;
+mod sync_advice;
+mod words;
+
+use std::collections::BTreeMap;
+
+use losses::{Loss, LossKind};
+
+use super::causes::{Cause, Finding};
+use super::class::{Class, Phase};
+use super::parts::GpuIdle;
+use super::signals::{Evidence, Signal};
+use super::stats::round;
+use super::subject::Subject;
+use super::thresholds::*;
+use super::verdict::{Context, StepSource, Steps, Unavailable, Verdict};
+use crate::profiles::account::{DeviceAccount, LoopAccount, ProfileAccount};
+use crate::rates::time_split::TimeSplit;
+
+thresholds! {
+    LOSES = 0.10, "of the window", "a loss that is worth a tenth of the time";
+    COMPUTES = 0.85, "of the window", "a GPU that works this much leaves little to gain on the host";
+    CLOSE = 0.03, "of the window", "two losses that are nearer to each other than this may change places in the next steps";
+    NAMED_LOSS = 0.05, "of the window", "smaller losses are not worth a line";
+}
+
+/// Confidence where the profile shows what each thread did, where only a part of it, and where two losses are as good as equal.
+const EXACT: f64 = 0.95;
+const IN_PART: f64 = 0.85;
+const EITHER: f64 = 0.70;
+/// Most other findings.
+const OTHERS: usize = 4;
+
+/// The verdict on a profile.
+pub fn verdict(account: ProfileAccount, context: &Context) -> Verdict {
+    let mut losses = losses::of(&account);
+    losses.retain(|loss| loss.share >= NAMED_LOSS.value);
+    losses.sort_by(|a, b| b.share.total_cmp(&a.share));
+    let lead = lead(&account, &losses);
+    let mut verdict = Verdict {
+        schema: 1,
+        trainmon: env!("CARGO_PKG_VERSION").into(),
+        pid: context.pid,
+        command: context.command.clone(),
+        started: context.started.clone(),
+        observed_s: round(account.window_ms / 1000.0, 6),
+        window_s: round(account.window_ms / 1000.0, 6),
+        phase: lead.phase,
+        class: lead.class,
+        cause: lead.cause,
+        confidence: round(lead.confidence, 2),
+        confidence_by_rules: round(lead.confidence, 2),
+        summary: lead.words.summary,
+        shares: account.of_loop.as_ref().map(shares),
+        gpu_idle: account.devices.first().map(gpu_idle),
+        steps: steps(&account),
+        evidence: evidence(&account),
+        advice: lead.words.advice,
+        culprits: lead.words.culprits,
+        other_findings: others(&account, &losses, lead.of),
+        seen: seen(&account),
+        not_seen: not_seen(&account, lead.class),
+        ..Verdict::default()
+    };
+    let step_s = account.step_ms.map(|ms| ms / 1000.0);
+    for advice in &mut verdict.advice {
+        advice.predicted_step_ms = step_s.zip(advice.speedup_at_most).map(|(step, speedup)| round(1000.0 * step / speedup, 1));
+    }
+    verdict.profile = Some(Box::new(account));
+    verdict
+}
+
+/// What the verdict is.
+struct Lead {
+    phase: Phase,
+    class: Class,
+    cause: Option<Cause>,
+    confidence: f64,
+    words: words::Words,
+    /// The loss that it is.
+    of: Option<LossKind>,
+}
+
+fn lead(account: &ProfileAccount, losses: &[Loss]) -> Lead {
+    let Some(gpu) = account.devices.first() else { return without_gpu(account, losses) };
+    let trains = Lead {
+        phase: Phase::Training,
+        class: Class::Unknown,
+        cause: None,
+        confidence: 0.0,
+        words: words::Words::default(),
+        of: None,
+    };
+    let first = losses.first().filter(|loss| loss.share >= LOSES.value);
+    // Communication keeps the GPU busy, and is a loss all the same.
+    let computes = gpu.compute >= COMPUTES.value;
+    match first {
+        Some(loss) if !computes => Lead {
+            phase: if loss.kind == LossKind::StartUp { Phase::Init } else { Phase::Training },
+            class: loss.class(),
+            cause: loss.cause(account),
+            confidence: if loss.kind == LossKind::Unrecorded { 0.0 } else { confidence(account, losses, loss) },
+            words: words::of(loss, account),
+            of: Some(loss.kind),
+            ..trains
+        },
+        _ if gpu.busy + gpu.idle_by.operator + gpu.idle_by.launch <= 0.0 => trains,
+        _ => {
+            let busy = losses::of_busy(account, gpu);
+            Lead {
+                class: Class::Gpu,
+                cause: Some(busy.cause),
+                confidence: busy.confidence.min(shown(account)),
+                words: words::of_busy(&busy, account, gpu),
+                ..trains
+            }
+        }
+    }
+}
+
+/// A profile of the host alone.
+fn without_gpu(account: &ProfileAccount, losses: &[Loss]) -> Lead {
+    let largest = losses.first().filter(|loss| loss.share >= LOSES.value);
+    let none = Lead {
+        phase: Phase::Unknown,
+        class: Class::Unknown,
+        cause: None,
+        confidence: 0.0,
+        words: cpu_words::nothing(account),
+        of: None,
+    };
+    let Some(loss) = largest else { return none };
+    let unrecorded = loss.kind == LossKind::Unrecorded;
+    Lead {
+        phase: Phase::Training,
+        class: loss.class(),
+        cause: loss.cause(account),
+        confidence: if unrecorded { 0.0 } else { confidence(account, losses, loss) },
+        words: words::of(loss, account),
+        of: Some(loss.kind),
+    }
+}
+
+/// How much of the truth the profile shows.
+fn shown(account: &ProfileAccount) -> f64 {
+    let partial = !account.notes.is_empty() || account.of_loop.is_none();
+    if partial { IN_PART } else { EXACT }
+}
+
+fn confidence(account: &ProfileAccount, losses: &[Loss], lead: &Loss) -> f64 {
+    let next = losses.iter().find(|other| other.kind != lead.kind).map_or(0.0, |other| other.share);
+    let close = if lead.share - next < CLOSE.value { EITHER } else { EXACT };
+    shown(account).min(close).min(lead.most_sure)
+}
+
+/// What else costs time.
+fn others(account: &ProfileAccount, losses: &[Loss], lead: Option<LossKind>) -> Vec<Finding> {
+    let rest = losses.iter().filter(|loss| Some(loss.kind) != lead);
+    let rest = rest.filter_map(|loss| {
+        let text = words::of(loss, account).summary;
+        let confidence = round(shown(account).min(loss.most_sure), 2);
+        (!text.is_empty()).then(|| Finding { class: loss.class(), cause: loss.cause(account), confidence, text })
+    });
+    rest.take(OTHERS).collect()
+}
+
+fn shares(of_loop: &LoopAccount) -> TimeSplit {
+    let known = TimeSplit {
+        input_wait: of_loop.input_wait,
+        device_sync: of_loop.sync,
+        host_busy: of_loop.launch + of_loop.operator + of_loop.python,
+        ..TimeSplit::default()
+    };
+    // What is a wait of another kind, or not recorded.
+    TimeSplit { other: (1.0 - known.total()).max(0.0), ..known }.map(|share| round(share, 4))
+}
+
+fn gpu_idle(gpu: &DeviceAccount) -> GpuIdle {
+    let by = gpu.idle_by;
+    GpuIdle {
+        total: round(gpu.idle(), 4),
+        while_input_wait: round(by.input_wait, 4),
+        while_host_busy: round(by.launch + by.operator, 4),
+        while_sync: round(by.sync, 4),
+        while_other: round(by.python, 4),
+    }
+}
+
+fn steps(account: &ProfileAccount) -> Steps {
+    let ms = account.step_ms.filter(|ms| *ms > 0.0);
+    Steps {
+        per_s: ms.map(|ms| round(1000.0 / ms, 3)),
+        p50_ms: ms.map(|ms| round(ms, 3)),
+        count: ms.map(|_| account.steps),
+        source: ms.map(|_| StepSource::Profile),
+        ..Steps::default()
+    }
+}
+
+fn evidence(account: &ProfileAccount) -> Vec<Evidence> {
+    let gpu = account.devices.first();
+    let of_gpu = |value: fn(&DeviceAccount) -> f64| gpu.map(value);
+    let of_loop = |value: fn(&LoopAccount) -> f64| account.of_loop.as_ref().map(value);
+    let rows = [
+        (Signal::GpuBusy, of_gpu(|gpu| gpu.busy), Some(COMPUTES.value)),
+        (Signal::InputWait, of_loop(|of_loop| of_loop.input_wait), None),
+        (Signal::LostWait, of_gpu(|gpu| gpu.idle_by.input_wait), Some(LOSES.value)),
+        (Signal::DeviceSync, of_loop(|of_loop| of_loop.sync), None),
+        (Signal::Collectives, of_gpu(|gpu| gpu.exposed), Some(LOSES.value)),
+    ];
+    let evidence = |(signal, value, threshold): (Signal, Option<f64>, Option<f64>)| {
+        let value = Some(round(value?, 4));
+        Some(Evidence { signal, value, unit: signal.unit(), threshold, text: signal.label().to_owned() })
+    };
+    rows.into_iter().filter_map(evidence).collect()
+}
+
+fn seen(account: &ProfileAccount) -> BTreeMap<Subject, String> {
+    let state = |has: bool| if has { "ok" } else { "absent" }.to_owned();
+    BTreeMap::from([
+        (Subject::Stacks, state(account.with_stack)),
+        (Subject::Threads, state(account.of_loop.is_some())),
+        (Subject::Accelerator, state(!account.devices.is_empty())),
+    ])
+}
+
+/// What a profile of one process does not show, or was not asked to.
+fn not_seen(account: &ProfileAccount, class: Class) -> Vec<Unavailable> {
+    let mut all = Vec::new();
+    let mut add = |what: Subject, why: &str, fix: Option<&str>| {
+        all.push(Unavailable { what: what.into(), why: why.to_owned(), fix: fix.map(str::to_owned) });
+    };
+    if class == Class::DataLoader && account.of_loop.is_some_and(|of_loop| !of_loop.makes_batches) {
+        let why = "a trace of the training process does not show what its workers do, so not why they are late";
+        add(Subject::Processes, why, Some("trainmon diagnose --pid PID (while the job runs)"));
+    }
+    if !account.with_stack {
+        let why = "the trace has no Python functions, so lines of code are not named";
+        add(Subject::Stacks, why, Some("torch.profiler.profile(with_stack=True)"));
+    }
+    if account.of_loop.is_none() {
+        let why = "the trace has nothing of the host, so what keeps the GPU waiting is not known";
+        add(Subject::Threads, why, Some("torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"));
+    }
+    all
+}
