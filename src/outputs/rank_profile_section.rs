@@ -3,7 +3,7 @@
 
 use super::report::{Column, Section, SectionBody};
 use crate::profiles::ranks_account::{RankRow, RanksAccount};
-use crate::text::format::{UNMEASURED, precise, step_time, whole_percent};
+use crate::text::format::{UNMEASURED, step_time, whole_percent};
 
 /// Most ranks that are listed: those that enter last into most of the skewed collectives first.
 const RANKS_LISTED: usize = 16;
@@ -14,7 +14,7 @@ pub(super) fn section(across: &RanksAccount) -> Section {
         Column::left("rank"),
         Column::right("step"),
         Column::right("computes"),
-        Column::right("exposed collectives"),
+        Column::right("collectives"),
         Column::right("waits for others"),
         Column::right("late by"),
         Column::left("last in"),
@@ -22,17 +22,21 @@ pub(super) fn section(across: &RanksAccount) -> Section {
     let late = across.straggler.as_ref().map(|late| late.index);
     let mut rows: Vec<(usize, &RankRow)> = across.ranks.iter().enumerate().collect();
     if rows.len() > RANKS_LISTED {
-        rows.sort_by(|a, b| b.1.last_in.cmp(&a.1.last_in).then(b.1.late_ms.total_cmp(&a.1.late_ms)).then(a.0.cmp(&b.0)));
+        rows.sort_by(|a, b| {
+            b.1.last_in.cmp(&a.1.last_in).then(b.1.late_ms.total_cmp(&a.1.late_ms)).then(a.0.cmp(&b.0))
+        });
     }
     rows.sort_by_key(|(at, _)| Some(*at) != late);
     let more = rows.len().saturating_sub(RANKS_LISTED);
     let table = rows.into_iter().take(RANKS_LISTED).map(|(at, row)| cells(row, Some(at) == late)).collect();
     let waits = (across.matched > 0).then(|| {
         let (skew, own) = (whole_percent(across.skew), whole_percent(across.own));
-        format!("A rank waits for a later one {skew}% of the time on average. The collectives themselves take {own}%.")
+        format!(
+            "A rank waits for a later one {skew}% of the time on average. The collectives themselves take {own}%."
+        )
     });
-    let exact = across.clock_scatter_us.filter(|us| *us >= 1.0 && across.matched > 0);
-    let exact = exact.map(|us| format!("Entries are comparable to {}.", step_time(us / 1e3)));
+    let exact = across.clock_scatter_us.filter(|_| across.matched > 0);
+    let exact = exact.map(|us| format!("Times of different ranks agree to {us:.0} µs."));
     let straggler = across.straggler_words().map(|words| capitalized(&words) + ".");
     let more = (more > 0).then(|| format!("and {more} more"));
     let notes = straggler.into_iter().chain(waits).chain(exact).chain(across.notes.iter().cloned()).chain(more);
@@ -48,7 +52,7 @@ fn cells(row: &RankRow, late: bool) -> Vec<String> {
         share(row.compute),
         share(row.exposed),
         of_matched(share(if row.window_ms > 0.0 { row.wait_ms / row.window_ms } else { 0.0 })),
-        of_matched(format!("{} ms", precise(row.late_mean_ms))),
+        of_matched(step_time(row.per_step(row.last_late_ms).unwrap_or(row.last_late_ms))),
         of_matched(format!("{} of {}", row.last_in, row.matched)),
     ]
 }
@@ -72,7 +76,7 @@ mod tests {
             compute: 0.5,
             exposed: 0.25,
             wait_ms: 180.0,
-            late_mean_ms: 0.4,
+            last_late_ms: 4.0,
             matched: 48,
             last_in: 1,
             ..RankRow::default()
@@ -88,21 +92,23 @@ mod tests {
                 rank: 3,
                 last_in: 41,
                 late_mean_ms: 5.2,
+                late_per_step_ms: Some(25.56),
                 doing: vec![ActivityTime { activity: RankActivity::InputWait, ms: 200.0 }],
                 at: Some("train.py:12".into()),
                 ..Straggler::default()
             }),
             ..RanksAccount::default()
         };
-        across.ranks[3] = RankRow { last_in: 41, wait_ms: 0.0, late_mean_ms: 5.2, ..row(3) };
+        across.ranks[3] = RankRow { last_in: 41, wait_ms: 0.0, last_late_ms: 213.0, ..row(3) };
         let section = section(&across);
         let SectionBody::Table(columns, rows) = &section.body else { panic!("a table") };
         assert_eq!((columns.len(), rows.len()), (7, RANKS_LISTED));
-        assert_eq!(rows[0], ["3, late", "120 ms", "50%", "25%", "0%", "5.2 ms", "41 of 48"]);
-        assert_eq!(rows[1], ["0", "120 ms", "50%", "25%", "18%", "0.4 ms", "1 of 48"]);
-        let words = "Rank 3 enters 41 of 48 collectives last, 5.2 ms after the others on average; meanwhile it waits for data \
+        assert_eq!(rows[0], ["3, late", "120 ms", "50%", "25%", "0%", "26 ms", "41 of 48"]);
+        assert_eq!(rows[1], ["0", "120 ms", "50%", "25%", "18%", "0.48 ms", "1 of 48"]);
+        let words = "Rank 3 enters 41 of 48 collectives last, 25.6 ms after the others in each step; meanwhile it waits for data \
                      (train.py:12).";
         assert_eq!(section.notes[0], words);
+        assert_eq!(section.notes[2], "Times of different ranks agree to 40 µs.");
         assert_eq!(section.notes.last().unwrap(), "and 4 more");
         assert!(super::section(&RanksAccount::default()).is_empty());
     }

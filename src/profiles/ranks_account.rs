@@ -72,8 +72,18 @@ pub struct RankRow {
     pub exposed_wait_ms: f64,
     /// Skewed collectives that it enters last.
     pub last_in: u64,
+    /// How much later than the median of the others it enters these, milliseconds, all together.
+    pub last_late_ms: f64,
     /// Difference between its clock and that of the first rank, microseconds, if both have the time of day.
     pub clock_offset_us: Option<f64>,
+}
+
+impl RankRow {
+    /// Milliseconds of the window as milliseconds of a step, if there are steps.
+    pub fn per_step(&self, ms: f64) -> Option<f64> {
+        let step = self.step_ms.filter(|_| self.window_ms > 0.0)?;
+        Some(ms * step / self.window_ms)
+    }
 }
 
 /// Collectives of one kind, group and size.
@@ -214,7 +224,8 @@ impl RanksAccount {
     pub fn straggler_words(&self) -> Option<String> {
         let late = self.straggler.as_ref()?;
         let at = late.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
-        let doing = late.doing.first().map(|doing| format!("; meanwhile {}{at}", doing.activity.words())).unwrap_or_default();
+        let doing =
+            late.doing.first().map(|doing| format!("; meanwhile {}{at}", doing.activity.words())).unwrap_or_default();
         let by = match late.late_per_step_ms {
             Some(ms) => format!("{ms:.1} ms after the others in each step"),
             None => format!("{:.1} ms after the others on average", late.late_mean_ms),

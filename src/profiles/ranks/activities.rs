@@ -65,9 +65,11 @@ impl Activities {
 
     fn slice(&mut self, window: Interval, sets: &[Intervals; RankActivity::COUNT], collectives: &[Collective]) {
         let length = window.1 - window.0;
-        let even = (1..EVEN_SLICES).map(|at| window.0 + (i128::from(length) * i128::from(at) / i128::from(EVEN_SLICES)) as i64);
+        let even = (1..EVEN_SLICES)
+            .map(|at| window.0 + (i128::from(length) * i128::from(at) / i128::from(EVEN_SLICES)) as i64);
         let of_collectives = collectives.iter().flat_map(|one| [one.start, one.end]);
-        let mut moments: Vec<i64> = even.chain(of_collectives).filter(|at| window.0 < *at && *at < window.1).collect();
+        let mut moments: Vec<i64> =
+            even.chain(of_collectives).filter(|at| window.0 < *at && *at < window.1).collect();
         moments.sort_unstable();
         moments.dedup();
         let every = moments.len().div_ceil(SLICES_MAX).max(1);
@@ -88,7 +90,9 @@ impl Activities {
         let mut from = self.begin;
         for slice in &mut self.slices {
             let mut times: HashMap<NameId, (i64, bool)> = HashMap::new();
-            for ((begin, end), name, function) in pieces.iter().skip(first).take_while(|(piece, ..)| piece.0 < slice.until) {
+            for ((begin, end), name, function) in
+                pieces.iter().skip(first).take_while(|(piece, ..)| piece.0 < slice.until)
+            {
                 let length = (*end).min(slice.until) - (*begin).max(from);
                 if length > 0 {
                     times.entry(*name).or_insert((0, *function)).0 += length;
@@ -100,7 +104,8 @@ impl Activities {
                 slice.there = length as f32;
                 let places = &mut self.places;
                 slice.place = *known.entry(name).or_insert_with(|| {
-                    let place = if function { places::of_function(names.text(name)).map(|place| place.at) } else { None };
+                    let place =
+                        if function { places::of_function(names.text(name)).map(|place| place.at) } else { None };
                     if places.len() >= PLACES_MAX {
                         return 0;
                     }
@@ -123,7 +128,8 @@ impl Activities {
             *before += (self.begin.min(end) - begin).max(0) as f64;
         }
         let first = self.slices.partition_point(|slice| slice.until <= begin);
-        let mut from = first.checked_sub(1).and_then(|before| self.slices.get(before)).map_or(self.begin, |slice| slice.until);
+        let mut from =
+            first.checked_sub(1).and_then(|before| self.slices.get(before)).map_or(self.begin, |slice| slice.until);
         for slice in self.slices.get(first..).unwrap_or_default() {
             if from >= end {
                 break;

@@ -5,10 +5,12 @@ use crate::profiles::ranks_account::CollectiveKind;
 /// The kind by a name, whoever gave it: `_allgather_base`, `nccl:all_reduce`, `ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL`.
 pub fn kind_of(name: &str) -> CollectiveKind {
     use CollectiveKind::{
-        AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Other, PointToPoint, Reduce, ReduceScatter, Scatter,
+        AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Other, PointToPoint, Reduce, ReduceScatter,
+        Scatter,
     };
     let head = name.split(['(', '<']).next().unwrap_or(name);
-    let plain: String = head.chars().filter(char::is_ascii_alphanumeric).map(|one| one.to_ascii_lowercase()).collect();
+    let plain: String =
+        head.chars().filter(char::is_ascii_alphanumeric).map(|one| one.to_ascii_lowercase()).collect();
     // The longer names first: each contains a shorter one. A kernel of an all-to-all sends and receives.
     let kinds = [
         ("allreduce", AllReduce),
@@ -58,7 +60,8 @@ pub fn bus_factor(kind: CollectiveKind, ranks: u32) -> Option<f64> {
 mod tests {
     use super::*;
     use CollectiveKind::{
-        AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Other, PointToPoint, Reduce, ReduceScatter, Scatter,
+        AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Other, PointToPoint, Reduce, ReduceScatter,
+        Scatter,
     };
 
     #[test]

@@ -79,7 +79,8 @@ pub fn matched(ranks: &[&RankTrace]) -> Matching {
         for (rank, parts) in &of_ranks {
             let between = edges.entry((first, *rank)).or_default();
             for (mine, other) in pairs(kind, &reference, parts) {
-                let (Some(mine_part), Some(other_part), Some(found)) = (reference.get(mine), parts.get(other), found.get_mut(mine))
+                let (Some(mine_part), Some(other_part), Some(found)) =
+                    (reference.get(mine), parts.get(other), found.get_mut(mine))
                 else {
                     continue;
                 };
@@ -97,8 +98,11 @@ pub fn matched(ranks: &[&RankTrace]) -> Matching {
         share_clocks(ranks, &mut ahead);
     }
     matching.unset = ahead.iter().filter(|ahead| ahead.is_none()).count();
-    matching.to_common =
-        ahead.iter().enumerate().map(|(rank, ahead)| at_origin(rank).saturating_sub(ahead.unwrap_or_default())).collect();
+    matching.to_common = ahead
+        .iter()
+        .enumerate()
+        .map(|(rank, ahead)| at_origin(rank).saturating_sub(ahead.unwrap_or_default()))
+        .collect();
     if have_time_of_day(ranks) {
         matching.ahead = Some(ahead.into_iter().map(Option::unwrap_or_default).collect());
     }
@@ -151,7 +155,8 @@ fn common_origins(ranks: &[&RankTrace]) -> Vec<i64> {
 /// Whether streams have the same numbers in all ranks, where groups are not recorded.
 fn streams_agree(ranks: &[&RankTrace]) -> bool {
     let streams = |rank: &&RankTrace| {
-        let mut streams: Vec<i32> = rank.collectives.iter().filter(|one| one.group.is_none()).map(|one| one.stream).collect();
+        let mut streams: Vec<i32> =
+            rank.collectives.iter().filter(|one| one.group.is_none()).map(|one| one.stream).collect();
         streams.sort_unstable();
         streams.dedup();
         streams
@@ -171,7 +176,11 @@ fn pairs(kind: CollectiveKind, mine: &[Part], others: &[Part]) -> Vec<(usize, us
         return pairs;
     }
     let in_order: Vec<(usize, usize)> = (0..mine.len()).map(|at| (at, at)).collect();
-    if mine.len() == others.len() && fits(kind, mine, others, &in_order) { in_order } else { by_ends(kind, mine, others) }
+    if mine.len() == others.len() && fits(kind, mine, others, &in_order) {
+        in_order
+    } else {
+        by_ends(kind, mine, others)
+    }
 }
 
 /// By the numbers of the profiler, if all have one. Of equal numbers, by their order.
@@ -187,7 +196,8 @@ fn by_number(mine: &[Part], others: &[Part]) -> Option<Vec<(usize, usize)>> {
         parts.iter().map(number).collect()
     };
     let (mine, others) = (numbered(mine)?, numbered(others)?);
-    let places: HashMap<(u32, u32), usize> = others.into_iter().enumerate().map(|(place, number)| (number, place)).collect();
+    let places: HashMap<(u32, u32), usize> =
+        others.into_iter().enumerate().map(|(place, number)| (number, place)).collect();
     Some(mine.iter().enumerate().filter_map(|(place, number)| Some((place, *places.get(number)?))).collect())
 }
 
@@ -228,14 +238,19 @@ fn are_one(kind: CollectiveKind, mine: &Part, other: &Part, ahead: i64) -> bool 
 /// By the ends, with the difference of the clocks for which these agree best.
 fn by_ends(kind: CollectiveKind, mine: &[Part], others: &[Part]) -> Vec<(usize, usize)> {
     let mut candidates = vec![0];
+    let mut add = |mut differences: Vec<i64>| {
+        differences.sort_unstable();
+        // Where an event is missing in the middle, only a part of them is right.
+        candidates.extend([1, 2, 3].iter().filter_map(|quarter| differences.get(differences.len() * quarter / 4)));
+    };
     for shift in -SHIFT_MAX..=SHIFT_MAX {
         let (skip_mine, skip_others) = (usize::try_from(shift), usize::try_from(-shift));
         let (skip_mine, skip_others) = (skip_mine.unwrap_or_default(), skip_others.unwrap_or_default());
         let together = mine.iter().skip(skip_mine).zip(others.iter().skip(skip_others));
-        candidates.extend(middle(together.map(|(mine, other)| other.end - mine.end).collect()));
+        add(together.map(|(mine, other)| other.end - mine.end).collect());
     }
     let from_the_end = mine.iter().rev().zip(others.iter().rev());
-    candidates.extend(middle(from_the_end.map(|(mine, other)| other.end - mine.end).collect()));
+    add(from_the_end.map(|(mine, other)| other.end - mine.end).collect());
     candidates.sort_unstable_by_key(|ahead| (ahead.saturating_abs(), *ahead));
     candidates.dedup();
     let mut best: (f64, Vec<(usize, usize)>) = (0.0, Vec::new());
@@ -271,7 +286,8 @@ fn nearest(kind: CollectiveKind, mine: &[Part], others: &[Part], ahead: i64) -> 
 
 /// The ends in order, with the places of their parts.
 fn by_end(parts: &[Part], ahead: i64) -> Vec<(i64, usize)> {
-    let mut ends: Vec<(i64, usize)> = parts.iter().enumerate().map(|(place, part)| (part.end - ahead, place)).collect();
+    let mut ends: Vec<(i64, usize)> =
+        parts.iter().enumerate().map(|(place, part)| (part.end - ahead, place)).collect();
     ends.sort_unstable();
     ends
 }
@@ -317,7 +333,8 @@ fn clocks(ranks: usize, edges: BTreeMap<(usize, usize), Differences>) -> Vec<Opt
     edges.sort_by_key(|(count, from, to, _)| (std::cmp::Reverse(*count), *from, *to));
     let at = |known: &[Option<i64>], rank: usize| known.get(rank).copied().flatten();
     loop {
-        let one_known = |(_, from, to, _): &&(usize, usize, usize, i64)| at(&known, *from).is_some() != at(&known, *to).is_some();
+        let one_known =
+            |(_, from, to, _): &&(usize, usize, usize, i64)| at(&known, *from).is_some() != at(&known, *to).is_some();
         let Some(&(_, from, to, ahead)) = edges.iter().find(one_known) else { return known };
         let (place, clock) = match (at(&known, from), at(&known, to)) {
             (Some(from), _) => (to, from + ahead),

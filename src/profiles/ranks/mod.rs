@@ -6,6 +6,8 @@
 mod activities;
 mod kinds;
 mod matching;
+#[cfg(test)]
+mod tests;
 pub mod trace;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +18,9 @@ use trace::{COLLECTIVES_MAX, Collective, RankTrace, moved};
 use super::account::ProfileAccount;
 use super::gpu_time::median;
 use super::intervals::Interval;
-use super::ranks_account::{ActivityTime, CollectiveKind, MatchedCollectiveRow, RankActivity, RankRow, RanksAccount, Straggler};
+use super::ranks_account::{
+    ActivityTime, CollectiveKind, MatchedCollectiveRow, RankActivity, RankRow, RanksAccount, Straggler,
+};
 
 /// Most traces.
 pub const RANKS_MAX: usize = 1_024;
@@ -42,7 +46,9 @@ pub enum RanksError {
     #[error("{0} is of a run of {1} ranks and {2} of one of {3}: give the traces of one run")]
     OtherRun(String, u32, String, u32),
     /// One rank twice.
-    #[error("{0} and {1} are both of rank {2}: give one trace of each rank, or compare the two with trainmon compare")]
+    #[error(
+        "{0} and {1} are both of rank {2}: give one trace of each rank, or compare the two with trainmon compare"
+    )]
     SameRank(String, String, u32),
     /// Nothing that they did together.
     #[error("no collective of one trace is in another: give the traces of one run over the same time")]
@@ -89,9 +95,9 @@ fn world_size(traces: &[(String, RankTrace)]) -> Result<Option<u32>, RanksError>
     let mut found: Option<(&str, u32)> = None;
     for (file, trace) in traces {
         let Some(size) = trace.account.world_size else { continue };
-        match found {
-            Some((other, of)) if of != size => return Err(RanksError::OtherRun(other.to_owned(), of, file.clone(), size)),
-            _ => found = Some((file, size)),
+        let (other, of) = *found.get_or_insert((file, size));
+        if of != size {
+            return Err(RanksError::OtherRun(other.to_owned(), of, file.clone(), size));
         }
     }
     Ok(found.map(|(_, size)| size))
@@ -115,7 +121,9 @@ fn numbers<'a>(
     let mut found = found.unwrap_or_default();
     let distinct: std::collections::HashSet<u32> = found.iter().copied().collect();
     if distinct.len() != traces.len() {
-        notes.push("Some files do not say which rank they are of: the ranks are numbered in the order given.".to_owned());
+        notes.push(
+            "Some files do not say which rank they are of: the ranks are numbered in the order given.".to_owned(),
+        );
         found = (0..).take(traces.len()).collect();
     }
     Ok(found.into_iter().zip(traces).collect())
@@ -231,6 +239,7 @@ impl<'a> Comparison<'a> {
         self.account.skewed = lateness.iter().map(|of_rank| of_rank.last_in).sum();
         for (row, of_rank) in self.account.ranks.iter_mut().zip(&lateness) {
             row.last_in = of_rank.last_in;
+            row.last_late_ms = of_rank.late as f64 / 1e6;
             row.late_mean_ms = row.late_ms / row.matched.max(1) as f64;
         }
         self.set_offsets();
@@ -308,7 +317,8 @@ impl<'a> Comparison<'a> {
 
     fn straggler(&self, lateness: &[Lateness]) -> Option<Straggler> {
         let all: i64 = lateness.iter().map(|of_rank| of_rank.late).sum();
-        let (index, of_rank) = lateness.iter().enumerate().max_by_key(|(index, one)| (one.late, std::cmp::Reverse(*index)))?;
+        let (index, of_rank) =
+            lateness.iter().enumerate().max_by_key(|(index, one)| (one.late, std::cmp::Reverse(*index)))?;
         let share = of_rank.late as f64 / all.max(1) as f64;
         let chance = BEYOND_CHANCE / lateness.len() as f64;
         if of_rank.last_in == 0 || share < STRAGGLER_SHARE.max(chance) {
@@ -321,7 +331,8 @@ impl<'a> Comparison<'a> {
             trace.activities.add_within(*moments, &mut did, |place, ns| *places.entry(place).or_default() += ns);
         }
         let times = RankActivity::ALL.into_iter().zip(did).filter(|(_, ns)| *ns > 0.0);
-        let mut doing: Vec<ActivityTime> = times.map(|(activity, ns)| ActivityTime { activity, ms: ns / 1e6 }).collect();
+        let mut doing: Vec<ActivityTime> =
+            times.map(|(activity, ns)| ActivityTime { activity, ms: ns / 1e6 }).collect();
         doing.sort_by(|a, b| b.ms.total_cmp(&a.ms));
         // The host runs ahead of a GPU that computes: where it is says nothing then.
         let of_gpu = !trace.account.devices.is_empty()
@@ -330,44 +341,51 @@ impl<'a> Comparison<'a> {
             });
         let most = places.into_iter().max_by(|a, b| a.1.total_cmp(&b.1).then_with(|| b.0.cmp(a.0)));
         let late_ms = of_rank.late as f64 / 1e6;
+        let row = self.account.ranks.get(index)?;
         Some(Straggler {
             index,
-            rank: self.account.ranks.get(index)?.rank,
+            rank: row.rank,
             last_in: of_rank.last_in,
             late_ms,
             late_mean_ms: late_ms / of_rank.last_in as f64,
-            late_per_step_ms: (trace.account.steps > 0).then(|| late_ms / trace.account.steps as f64),
+            late_per_step_ms: row.per_step(late_ms),
             share,
             doing,
-            at: most.filter(|(_, ns)| !of_gpu && *ns >= MOST_OF_LATE * of_rank.late as f64).map(|(place, _)| place.to_owned()),
+            at: most
+                .filter(|(_, ns)| !of_gpu && *ns >= MOST_OF_LATE * of_rank.late as f64)
+                .map(|(place, _)| place.to_owned()),
         })
     }
 
-    fn rows(&self, kinds: BTreeMap<(Option<(String, u64)>, CollectiveKind, Option<u64>), OfKind>) -> Vec<MatchedCollectiveRow> {
-        let row = |((group, kind, bytes), mut of_kind): ((Option<(String, u64)>, CollectiveKind, Option<u64>), OfKind)| {
-            of_kind.own.sort_unstable();
-            let own: i64 = of_kind.own.iter().sum();
-            let count = of_kind.own.len() as u64;
-            let size = group.as_ref().and_then(|(_, size)| u32::try_from(*size).ok());
-            let group_size = size.or(self.account.world_size);
-            let moved = bytes.map(|bytes| bytes as f64 * count as f64);
-            // Bytes per nanosecond are GB/s.
-            let algorithm = moved.filter(|_| own > 0).map(|bytes| bytes / own as f64);
-            let factor = kinds::bus_factor(kind, group_size.unwrap_or_default());
-            MatchedCollectiveRow {
-                kind: Some(kind),
-                group: group.map(|(name, _)| name),
-                group_size,
-                ranks: u32::try_from(of_kind.ranks).unwrap_or(u32::MAX),
-                count,
-                bytes,
-                own_ms: own as f64 / 1e6,
-                own_median_us: median(&of_kind.own).unwrap_or_default() as f64 / 1e3,
-                skew_ms: of_kind.skew as f64 / 1e6,
-                algorithm_gb_per_s: algorithm,
-                bus_gb_per_s: algorithm.zip(factor).map(|(algorithm, factor)| algorithm * factor),
-            }
-        };
+    fn rows(
+        &self,
+        kinds: BTreeMap<(Option<(String, u64)>, CollectiveKind, Option<u64>), OfKind>,
+    ) -> Vec<MatchedCollectiveRow> {
+        let row =
+            |((group, kind, bytes), mut of_kind): ((Option<(String, u64)>, CollectiveKind, Option<u64>), OfKind)| {
+                of_kind.own.sort_unstable();
+                let own: i64 = of_kind.own.iter().sum();
+                let count = of_kind.own.len() as u64;
+                let size = group.as_ref().and_then(|(_, size)| u32::try_from(*size).ok());
+                let group_size = size.or(self.account.world_size);
+                let moved = bytes.map(|bytes| bytes as f64 * count as f64);
+                // Bytes per nanosecond are GB/s.
+                let algorithm = moved.filter(|_| own > 0).map(|bytes| bytes / own as f64);
+                let factor = kinds::bus_factor(kind, group_size.unwrap_or_default());
+                MatchedCollectiveRow {
+                    kind: Some(kind),
+                    group: group.map(|(name, _)| name),
+                    group_size,
+                    ranks: u32::try_from(of_kind.ranks).unwrap_or(u32::MAX),
+                    count,
+                    bytes,
+                    own_ms: own as f64 / 1e6,
+                    own_median_us: median(&of_kind.own).unwrap_or_default() as f64 / 1e3,
+                    skew_ms: of_kind.skew as f64 / 1e6,
+                    algorithm_gb_per_s: algorithm,
+                    bus_gb_per_s: algorithm.zip(factor).map(|(algorithm, factor)| algorithm * factor),
+                }
+            };
         let mut rows: Vec<MatchedCollectiveRow> = kinds.into_iter().map(row).collect();
         rows.sort_by(|a, b| (b.own_ms + b.skew_ms).total_cmp(&(a.own_ms + a.skew_ms)));
         rows.truncate(COLLECTIVE_ROWS);
@@ -378,7 +396,8 @@ impl<'a> Comparison<'a> {
 /// What makes the comparison partial.
 fn notes(account: &mut RanksAccount, ranks: &[&RankTrace], matching: &Matching) {
     let mut note = |sentence: String| account.notes.push(sentence);
-    let (here, all) = (ranks.len(), account.world_size.and_then(|size| usize::try_from(size).ok()).unwrap_or_default());
+    let (here, all) =
+        (ranks.len(), account.world_size.and_then(|size| usize::try_from(size).ok()).unwrap_or_default());
     if ranks.iter().all(|rank| rank.collectives.is_empty()) {
         note("No trace has a collective: which rank waits for which is unknown.".to_owned());
         return;
@@ -392,13 +411,19 @@ fn notes(account: &mut RanksAccount, ranks: &[&RankTrace], matching: &Matching) 
     }
     if matching.unmatched > 0 {
         let total: usize = ranks.iter().map(|rank| rank.collectives.len()).sum();
-        note(format!("{} of {total} collectives have no counterpart in another trace and are left out.", matching.unmatched));
+        note(format!(
+            "{} of {total} collectives have no counterpart in another trace and are left out.",
+            matching.unmatched
+        ));
     }
     if matching.alone > 0 {
         note(format!("{} collectives are of groups with a single trace and are left out.", matching.alone));
     }
     if matching.unset > 0 {
-        note(format!("{} ranks share no collective with the first one: their clocks are taken as they are.", matching.unset));
+        note(format!(
+            "{} ranks share no collective with the first one: their clocks are taken as they are.",
+            matching.unset
+        ));
     }
     if ranks.iter().any(|rank| rank.left_out > 0) {
         note(format!("Only the first {COLLECTIVES_MAX} collectives of each rank are compared."));

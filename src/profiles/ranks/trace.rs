@@ -143,7 +143,8 @@ impl RankTrace {
         let (timeline, scope) = (parts.timeline, parts.scope);
         let done_here = |span: &&HostSpan| {
             let name = || timeline.names.text(span.name);
-            timeline.names.facts(span.name).communicates && ["gloo:", "mpi:", "ucc:"].iter().any(|begin| name().starts_with(begin))
+            timeline.names.facts(span.name).communicates
+                && ["gloo:", "mpi:", "ucc:"].iter().any(|begin| name().starts_with(begin))
         };
         let mut found: Vec<&HostSpan> =
             timeline.host.iter().filter(done_here).filter(|span| scope.sees(span.start, span.end)).collect();
@@ -151,7 +152,15 @@ impl RankTrace {
         for span in found {
             let kind = kind_of(timeline.names.text(span.name));
             let bytes = bytes_by_shapes(timeline, span, kind);
-            self.push(Collective { start: span.start, end: span.end, bytes, sequence: None, group: None, stream: 0, kind });
+            self.push(Collective {
+                start: span.start,
+                end: span.end,
+                bytes,
+                sequence: None,
+                group: None,
+                stream: 0,
+                kind,
+            });
         }
     }
 }
