@@ -7,13 +7,13 @@ use super::gpu_time::{GpuTime, gpus, median, spans};
 use super::host_time::{self, HostTime};
 use super::intervals::Intervals;
 use super::scope::Scope;
-use super::timeline::{GpuKind, HostKind, HostSpan, Timeline};
+use super::timeline::{GpuKind, HostKind, HostSpan, TraceTimeline};
 use super::{copies, idle_rows, kernels, operators, syncs};
 
 /// What an account is computed from.
 #[derive(Debug)]
 pub struct Parts<'a> {
-    pub timeline: &'a Timeline,
+    pub timeline: &'a TraceTimeline,
     pub scope: &'a Scope,
     pub host: &'a HostTime,
     /// The GPU with most kernels.
@@ -23,14 +23,14 @@ pub struct Parts<'a> {
 }
 
 /// The account; `None` if nothing in the trace lasts.
-pub fn account(timeline: &Timeline) -> Option<ProfileAccount> {
+pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
     account_and(timeline, |_| ()).map(|(account, ())| account)
 }
 
 /// The account, and what else is taken from the same parts.
-pub fn account_and<T>(timeline: &Timeline, also: impl FnOnce(&Parts<'_>) -> T) -> Option<(ProfileAccount, T)> {
-    let scope = Scope::of(timeline)?;
-    let host = HostTime::of(timeline, &scope);
+pub fn account_and<T>(timeline: &TraceTimeline, also: impl FnOnce(&Parts<'_>) -> T) -> Option<(ProfileAccount, T)> {
+    let scope = Scope::find(timeline)?;
+    let host = HostTime::new(timeline, &scope);
     let gpus = gpus(timeline, &scope);
     let first = gpus.first();
     let parts: Vec<[Intervals; IdleReason::COUNT]> =
@@ -55,7 +55,8 @@ pub fn account_and<T>(timeline: &Timeline, also: impl FnOnce(&Parts<'_>) -> T) -
     };
     steps(&mut account, &scope);
     let none = Default::default();
-    (account.operators, account.modules) = operators::rows(timeline, &scope, first, &host, parts.first().unwrap_or(&none));
+    (account.operators, account.modules) =
+        operators::rows(timeline, &scope, first, &host, parts.first().unwrap_or(&none));
     if let (Some(gpu), Some(parts)) = (first, parts.into_iter().next()) {
         let blocking = syncs::blocking_copies(timeline, &host);
         let waiting = parts.get(IdleReason::InputWait.index()).cloned().unwrap_or_default();
@@ -94,10 +95,11 @@ fn requests(scope: &Scope) -> Option<RequestAccount> {
 }
 
 /// The account of a GPU, with what the file says of it.
-fn named(gpu: &GpuTime, timeline: &Timeline, scope: &Scope) -> DeviceAccount {
+fn named(gpu: &GpuTime, timeline: &TraceTimeline, scope: &Scope) -> DeviceAccount {
     let all = timeline.facts.get("deviceProperties").and_then(Value::as_array);
     let of = all.and_then(|all| all.iter().find(|one| one.get("id").and_then(Value::as_i64) == Some(gpu.index)));
-    let multiprocessors = of.and_then(|of| u32::try_from(of.get("numSms")?.as_u64()?).ok()).filter(|count| *count > 0);
+    let multiprocessors =
+        of.and_then(|of| u32::try_from(of.get("numSms")?.as_u64()?).ok()).filter(|count| *count > 0);
     let name = of.and_then(|of| of.get("name")?.as_str()).filter(|name| !name.is_empty());
     DeviceAccount {
         name: name.map(|name| name.chars().take(80).collect()),
@@ -108,17 +110,18 @@ fn named(gpu: &GpuTime, timeline: &Timeline, scope: &Scope) -> DeviceAccount {
 }
 
 /// Whether the host calls a GPU's runtime, or the file names a GPU.
-fn uses_gpu(timeline: &Timeline) -> bool {
+fn uses_gpu(timeline: &TraceTimeline) -> bool {
     let named = timeline.facts.get("deviceProperties").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
-    let of_gpu = |span: &HostSpan| span.kind == HostKind::Runtime || timeline.names.text(span.name).starts_with("nccl:");
+    let of_gpu =
+        |span: &HostSpan| span.kind == HostKind::Runtime || timeline.names.text(span.name).starts_with("nccl:");
     named || timeline.host.iter().any(of_gpu)
 }
 
-fn run_fact(timeline: &Timeline, key: &str) -> Option<u32> {
+fn run_fact(timeline: &TraceTimeline, key: &str) -> Option<u32> {
     timeline.facts.get("distributedInfo")?.get(key)?.as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
-fn launches(timeline: &Timeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) -> LaunchAccount {
+fn launches(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) -> LaunchAccount {
     let mut queues = Vec::new();
     let mut graph_kernels = 0;
     for span in spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Kernel) {
@@ -129,7 +132,8 @@ fn launches(timeline: &Timeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) 
     queues.sort_unstable();
     let mut calls = Vec::new();
     let mut graph_launches = 0;
-    let runtime = timeline.host.iter().filter(|span| span.kind == HostKind::Runtime && scope.sees(span.start, span.end));
+    let runtime =
+        timeline.host.iter().filter(|span| span.kind == HostKind::Runtime && scope.sees(span.start, span.end));
     for span in runtime.filter(|span| timeline.names.facts(span.name).launches) {
         calls.push(span.end - span.start);
         graph_launches += u64::from(timeline.names.text(span.name).contains("GraphLaunch"));
@@ -148,7 +152,7 @@ fn launches(timeline: &Timeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) 
 }
 
 /// What makes the account partial.
-fn notes(account: &mut ProfileAccount, timeline: &Timeline) {
+fn notes(account: &mut ProfileAccount, timeline: &TraceTimeline) {
     let mut note = |sentence: String| account.notes.push(sentence);
     if timeline.end.cut_off {
         note("The file ends early: the account covers what was written.".to_owned());

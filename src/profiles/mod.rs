@@ -22,6 +22,7 @@ mod places;
 pub mod ranks;
 pub mod ranks_account;
 mod scope;
+mod spans;
 mod syncs;
 mod threads;
 mod timeline;
@@ -31,7 +32,7 @@ use std::io::{self, Read};
 use account::ProfileAccount;
 pub use idle_rows::NOTHING as NOTHING_RECORDED;
 use ranks::trace::RankTrace;
-use timeline::Timeline;
+use timeline::TraceTimeline;
 
 /// Why a file has no account, in one line each.
 #[derive(Debug, thiserror::Error)]
@@ -66,8 +67,8 @@ pub fn read_rank(input: impl Read) -> Result<RankTrace, ProfileError> {
     RankTrace::of(&timeline(input)?).ok_or(ProfileError::Nothing)
 }
 
-fn timeline(input: impl Read) -> Result<Timeline, ProfileError> {
-    let mut timeline = Timeline::default();
+fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {
+    let mut timeline = TraceTimeline::default();
     timeline.end = json::read_trace(input, &mut timeline)?;
     if timeline.end.lists == 0 {
         return Err(ProfileError::NoTrace);

@@ -2,7 +2,7 @@
 
 use super::account::IdleReason;
 use super::intervals::Interval;
-use super::names::{NameFacts, NameId, Names};
+use super::names::{NameFacts, NameId, TraceNames};
 use super::timeline::{HostKind, HostSpan};
 
 /// A span that is open, with what it is within.
@@ -33,7 +33,7 @@ pub struct Level<'a> {
 }
 
 impl<'a> Level<'a> {
-    fn new(span: &'a HostSpan, place: usize, names: &Names, outer: Option<&Self>) -> Self {
+    fn new(span: &'a HostSpan, place: usize, names: &TraceNames, outer: Option<&Self>) -> Self {
         let facts = names.facts(span.name);
         let python = span.kind == HostKind::Python;
         let operates = span.kind == HostKind::Operator;
@@ -75,7 +75,7 @@ impl<'a> Level<'a> {
 /// Follows the spans of one thread, in their order, and knows at each moment which are open.
 #[derive(Debug)]
 pub struct ThreadWalk<'a> {
-    names: &'a Names,
+    names: &'a TraceNames,
     spans: std::slice::Iter<'a, HostSpan>,
     open: Vec<Level<'a>>,
     /// Number of spans opened.
@@ -85,7 +85,7 @@ pub struct ThreadWalk<'a> {
 
 impl<'a> ThreadWalk<'a> {
     /// Before the first of a thread's spans.
-    pub fn new(spans: &'a [HostSpan], names: &'a Names) -> Self {
+    pub fn new(spans: &'a [HostSpan], names: &'a TraceNames) -> Self {
         Self { names, spans: spans.iter(), open: Vec::new(), opened: 0, at: None }
     }
 
@@ -144,10 +144,16 @@ mod tests {
 
     #[test]
     fn the_innermost_span_has_the_time() {
-        let mut names = Names::default();
-        let [python, wraps, relu, launch, sync, loader] =
-            ["train.py(3): step", "autograd::engine::evaluate_function: A", "aten::relu", "cudaLaunchKernel", "cudaStreamSynchronize",
-             "enumerate(DataLoader)#_X.__next__"].map(|name| names.number(name));
+        let mut names = TraceNames::default();
+        let [python, wraps, relu, launch, sync, loader] = [
+            "train.py(3): step",
+            "autograd::engine::evaluate_function: A",
+            "aten::relu",
+            "cudaLaunchKernel",
+            "cudaStreamSynchronize",
+            "enumerate(DataLoader)#_X.__next__",
+        ]
+        .map(|name| names.number(name));
         let spans = [
             span(0, 100, python, HostKind::Python),
             span(10, 50, wraps, HostKind::Operator),
@@ -157,7 +163,8 @@ mod tests {
             span(80, 120, loader, HostKind::Annotation),
         ];
         let mut found = Vec::new();
-        ThreadWalk::new(&spans, &names).each(|piece, level| found.push((piece, level.reason(), level.operator.map(|span| span.name))));
+        ThreadWalk::new(&spans, &names)
+            .each(|piece, level| found.push((piece, level.reason(), level.operator.map(|span| span.name))));
         use IdleReason::{InputWait, Launch, Operator, Python, Sync};
         let expected = [
             ((0, 10), Python, None),

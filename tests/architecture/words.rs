@@ -102,6 +102,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("src/diagnosis/thresholds.rs", "cores", "a unit of thresholds"),
     ("src/diagnosis/what_if.rs", "cores", "physical cores"),
     ("src/commands/doctor/host.rs", "cores", "physical cores"),
+    ("src/profiles/kernel_names/table.rs", "device|devices", "directions of copies"),
     ("src/diagnosis/ceiling.rs", "device", "a word of the JSON"),
     ("src/diagnosis/chain/node.rs", "device|data worker|asked", "words of the JSON"),
     ("src/mcp/untrusted.rs", "data worker", "a word of the JSON"),

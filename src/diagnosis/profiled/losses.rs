@@ -4,10 +4,11 @@
 use super::super::causes::Cause;
 use super::super::class::Class;
 use crate::profiles::NOTHING_RECORDED;
-use crate::profiles::account::{CopyDirection, DeviceAccount, IdleReason, IdleRow, ProfileAccount, SyncRow};
+use crate::profiles::account::{CopyDirection, CopyRow, DeviceAccount, IdleReason, IdleRow, ProfileAccount, SyncRow};
 
-/// One call that takes as much of the window is the start of the program or of the profiler.
-const START_UP: f64 = 0.30;
+/// A first launch or allocation that loads code or creates a context takes at least as long, milliseconds: 126 to 30,000 in public
+/// traces.
+const START_UP_MS: f64 = 20.0;
 /// Share of the kernels' time in kernels with few blocks from which the GPU counts as under-filled.
 const MOSTLY_FEW_BLOCKS: f64 = 0.5;
 /// Share of the peak that no well-filled GPU stays below while matrix products take most of its time.
@@ -32,7 +33,7 @@ pub(super) enum LossKind {
     HostWork,
     /// One call at the start takes most of it.
     StartUp,
-    /// The loop sleeps or waits for a lock. Without a GPU.
+    /// The loop sleeps, or waits for a lock or a pipe.
     Blocked,
     /// Operators run on the CPU. Without a GPU.
     CpuOperators,
@@ -67,7 +68,9 @@ impl Loss {
 
     pub fn cause(&self, account: &ProfileAccount) -> Option<Cause> {
         match self.kind {
-            LossKind::Data if account.of_loop.is_some_and(|of_loop| of_loop.makes_batches) => Some(Cause::InProcessLoading),
+            LossKind::Data if account.of_loop.is_some_and(|of_loop| of_loop.makes_batches) => {
+                Some(Cause::InProcessLoading)
+            }
             LossKind::Communication => Some(Cause::Communication),
             LossKind::Copies => Some(Cause::CopyBound),
             LossKind::Syncs => Some(Cause::HostDeviceSync),
@@ -86,51 +89,59 @@ impl Loss {
 }
 
 /// All losses, in no order.
-pub(super) fn of(account: &ProfileAccount) -> Vec<Loss> {
+pub(super) fn find(account: &ProfileAccount) -> Vec<Loss> {
     match account.devices.first() {
-        Some(gpu) => of_gpu(account, gpu),
-        None => of_host(account),
+        Some(gpu) => on_gpu(account, gpu),
+        None => on_host(account),
     }
 }
 
-fn of_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
+fn on_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
     let share = |ms: f64| if account.window_ms > 0.0 { ms / account.window_ms } else { 0.0 };
     let idle = |wanted: &dyn Fn(&IdleRow) -> bool| {
         account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.idle_ms)).sum::<f64>()
     };
     let by = gpu.idle_by;
+    let alone: f64 =
+        account.copies.iter().filter(|row| is_over_link(row)).map(|row| share(row.ms - row.overlapped_ms)).sum();
     if account.of_loop.is_none() {
         let unrecorded = Loss::new(LossKind::Unrecorded, gpu.idle());
-        return vec![unrecorded, Loss::new(LossKind::Communication, gpu.exposed), Loss::new(LossKind::Copies, gpu.copy_alone)];
+        return vec![unrecorded, Loss::new(LossKind::Communication, gpu.exposed), Loss::new(LossKind::Copies, alone)];
     }
     let copying = idle(&|row| row.reason == Some(IdleReason::Launch) && is_copy(row));
-    let starting = idle(&|row| is_start(row) && share(row.longest_ms) >= START_UP);
     let long = |wanted: &dyn Fn(&IdleRow) -> bool| {
         account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.long_ms)).sum::<f64>()
     };
+    let starting =
+        long(&is_start).min(idle(&|row| is_start(row) && (account.steps > 1 || row.longest_ms >= START_UP_MS)));
+    let blocked = long(&is_blocked);
     let working = long(&|row| is_host_work(account, row));
     let unrecorded = long(&is_unrecorded);
     // What comes after a wait is lost to it as well, as far as the wait allows.
     let after: f64 = account.syncs.iter().map(|row| share(row.idle_ms - row.idle_inside_ms)).sum();
-    let launching = (by.launch + by.operator + by.python - copying - starting - working - unrecorded).max(0.0);
+    let launching =
+        (by.launch + by.operator + by.python - copying - starting - blocked - working - unrecorded).max(0.0);
     let after = after.min(launching);
-    let mut host_work = Loss::new(LossKind::HostWork, working + unrecorded);
+    // Where steps repeat, the start is over: a call that takes long then allocates memory or loads code in every step.
+    let (start_up, calling) = if account.steps > 1 { (0.0, starting) } else { (starting, 0.0) };
+    let mut host_work = Loss::new(LossKind::HostWork, working + unrecorded + calling);
     if unrecorded > working {
         host_work.most_sure = GUESSED_PYTHON;
     }
     vec![
         Loss::new(LossKind::Data, by.input_wait),
         Loss::new(LossKind::Communication, gpu.exposed),
-        Loss::new(LossKind::Copies, gpu.copy_alone + copying),
+        Loss::new(LossKind::Copies, alone + copying),
         Loss::new(LossKind::Syncs, by.sync + after),
         Loss::new(LossKind::Launches, launching - after),
-        Loss::new(LossKind::StartUp, starting),
+        Loss::new(LossKind::StartUp, start_up),
+        Loss::new(LossKind::Blocked, blocked),
         host_work,
     ]
 }
 
 /// Where the loop's own time goes, where it is the GPU's too.
-fn of_host(account: &ProfileAccount) -> Vec<Loss> {
+fn on_host(account: &ProfileAccount) -> Vec<Loss> {
     let Some(of_loop) = account.of_loop else { return Vec::new() };
     let mut nothing = Loss::new(LossKind::HostWork, of_loop.python + of_loop.nothing);
     if of_loop.nothing > of_loop.python {
@@ -141,11 +152,11 @@ fn of_host(account: &ProfileAccount) -> Vec<Loss> {
         Loss::new(LossKind::Communication, of_loop.collective),
         Loss::new(LossKind::Blocked, of_loop.blocked),
         if account.gpu_unrecorded {
-            Loss::new(LossKind::Unrecorded, of_loop.operator + of_loop.launch + of_loop.sync)
+            Loss::new(LossKind::Unrecorded, 1.0 - of_loop.input_wait - of_loop.collective - of_loop.blocked)
         } else {
             Loss::new(LossKind::CpuOperators, of_loop.operator)
         },
-        nothing,
+        if account.gpu_unrecorded { Loss::new(LossKind::Unrecorded, 0.0) } else { nothing },
     ]
 }
 
@@ -153,20 +164,31 @@ fn is_copy(row: &IdleRow) -> bool {
     row.name.contains("emcpy") || row.name.contains("emset")
 }
 
-/// A call of the runtime that neither launches nor copies: it creates a context, loads code, allocates.
+/// A call of the runtime that is no copy. One that takes long creates a context, loads code or allocates: a launch that does is
+/// the first one of its kernel.
 fn is_start(row: &IdleRow) -> bool {
-    row.reason == Some(IdleReason::Launch) && !is_copy(row) && !row.name.contains("aunch")
+    row.reason == Some(IdleReason::Launch) && !is_copy(row) && row.long_ms > 0.0
 }
 
-fn is_unrecorded(row: &IdleRow) -> bool {
+/// A copy that goes over PCIe or NVLink, rather than within a GPU.
+fn is_over_link(row: &CopyRow) -> bool {
+    row.direction != Some(CopyDirection::DeviceToDevice)
+}
+
+pub(super) fn is_unrecorded(row: &IdleRow) -> bool {
     row.name == NOTHING_RECORDED
+}
+
+/// A function that does nothing but wait.
+fn is_blocked(row: &IdleRow) -> bool {
+    row.reason == Some(IdleReason::Python) && waits(&row.name)
 }
 
 /// Whether it is work of the host that launches nothing, as far as it lasts.
 fn is_host_work(account: &ProfileAccount, row: &IdleRow) -> bool {
     let launches = || account.operators.iter().any(|operator| operator.name == row.name && operator.device_ms > 0.0);
     match row.reason {
-        Some(IdleReason::Python) => !is_unrecorded(row),
+        Some(IdleReason::Python) => !is_unrecorded(row) && !is_blocked(row),
         Some(IdleReason::Operator) => !is_unrecorded(row) && !launches(),
         _ => false,
     }
@@ -177,12 +199,22 @@ pub(super) fn largest<'a>(account: &'a ProfileAccount, kind: LossKind) -> Option
     account.idle_at.iter().find(|row| match kind {
         LossKind::Copies => is_copy(row),
         LossKind::StartUp => is_start(row),
-        LossKind::HostWork => is_host_work(account, row) && row.long_ms > 0.0,
+        LossKind::HostWork => false,
         LossKind::Launches => !is_copy(row) && matches!(row.reason, Some(IdleReason::Operator | IdleReason::Launch)),
         LossKind::Data => row.reason == Some(IdleReason::InputWait),
-        LossKind::Blocked | LossKind::CpuOperators => row.reason != Some(IdleReason::InputWait),
+        LossKind::Blocked => is_blocked(row),
         _ => false,
     })
+}
+
+/// What the host works on for long while it launches nothing: the row with most of it. It may be that nothing is recorded.
+pub(super) fn longest_work(account: &ProfileAccount) -> Option<&IdleRow> {
+    let calls = account.steps > 1;
+    let rows = account
+        .idle_at
+        .iter()
+        .filter(|row| is_host_work(account, row) || is_unrecorded(row) || (calls && is_start(row)));
+    rows.max_by(|a, b| a.long_ms.total_cmp(&b.long_ms)).filter(|row| row.long_ms > 0.0)
 }
 
 /// The blocking copies with most idle time.
@@ -193,7 +225,11 @@ pub(super) fn blocking_copies(account: &ProfileAccount) -> Option<&SyncRow> {
 
 /// The copies that take most of the GPU's time, and their direction.
 pub(super) fn largest_copies(account: &ProfileAccount) -> Option<(CopyDirection, Option<bool>)> {
-    let row = account.copies.iter().max_by(|a, b| (a.ms - a.overlapped_ms).total_cmp(&(b.ms - b.overlapped_ms)))?;
+    let row = account
+        .copies
+        .iter()
+        .filter(|row| is_over_link(row))
+        .max_by(|a, b| (a.ms - a.overlapped_ms).total_cmp(&(b.ms - b.overlapped_ms)))?;
     Some((row.direction?, row.pageable))
 }
 
@@ -204,10 +240,11 @@ pub(super) struct Busy {
     pub confidence: f64,
 }
 
-pub(super) fn of_busy(account: &ProfileAccount, gpu: &DeviceAccount) -> Busy {
+pub(super) fn busy_with(account: &ProfileAccount, gpu: &DeviceAccount) -> Busy {
     let few = gpu.few_blocks.is_some_and(|share| share >= MOSTLY_FEW_BLOCKS);
     let efficiency = account.efficiency.as_ref();
-    let low = efficiency.is_some_and(|found| found.known >= 0.5 && found.of_peak.is_some_and(|share| share < LOW_USE));
+    let low =
+        efficiency.is_some_and(|found| found.known >= 0.5 && found.of_peak.is_some_and(|share| share < LOW_USE));
     let by_memory = efficiency.is_some_and(|found| bound_by_memory(found) >= 0.5);
     match () {
         () if few => Busy { cause: Cause::UnderFilled, confidence: 0.85 },
@@ -221,11 +258,15 @@ pub(super) fn of_busy(account: &ProfileAccount, gpu: &DeviceAccount) -> Busy {
 fn bound_by_memory(found: &crate::profiles::account::EfficiencyAccount) -> f64 {
     use crate::profiles::account::Bound;
     let all: f64 = found.operators.iter().map(|row| row.device_ms).sum();
-    let near = found.operators.iter().filter(|row| row.bound == Some(Bound::Memory) && row.of_peak.is_some_and(|share| share >= 0.4));
+    let near = found
+        .operators
+        .iter()
+        .filter(|row| row.bound == Some(Bound::Memory) && row.of_peak.is_some_and(|share| share >= 0.4));
     if all > 0.0 { near.map(|row| row.device_ms).sum::<f64>() / all * found.known } else { 0.0 }
 }
 
 /// Whether a row's function does nothing but wait.
 pub(super) fn waits(name: &str) -> bool {
-    name.starts_with('<') && ["sleep", "acquire", "poll", "select", "wait", "recv"].iter().any(|word| name.contains(word))
+    name.starts_with('<')
+        && ["sleep", "acquire", "poll", "select", "wait", "recv"].iter().any(|word| name.contains(word))
 }

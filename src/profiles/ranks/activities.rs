@@ -195,7 +195,7 @@ fn on_gpu(parts: &Parts<'_>, of_loop: &OfLoop) -> [Intervals; RankActivity::COUN
             RankActivity::Sync => idle_by(IdleReason::Sync),
             RankActivity::Launch => idle_by(IdleReason::Launch),
             RankActivity::Operator => idle_by(IdleReason::Operator),
-            RankActivity::Blocked => python.and(&blocked),
+            RankActivity::Blocked => python.minus(&python.minus(&blocked)),
             RankActivity::Python => python.minus(&blocked),
             RankActivity::Begins => Intervals::default(),
         };

@@ -13,7 +13,7 @@ use crate::profiles::gpu_time::spans;
 use crate::profiles::intervals::Interval;
 use crate::profiles::kernels::element_bytes;
 use crate::profiles::ranks_account::CollectiveKind;
-use crate::profiles::timeline::{GpuDetail, GpuKind, GpuSpan, HostSpan, Timeline};
+use crate::profiles::timeline::{GpuDetail, GpuKind, GpuSpan, HostSpan, TraceTimeline};
 
 /// Most collectives of a rank that are compared: the first ones.
 pub const COLLECTIVES_MAX: usize = 4_096;
@@ -71,7 +71,7 @@ pub struct Group {
 
 impl RankTrace {
     /// Of a trace; `None` if nothing in it lasts.
-    pub(in crate::profiles) fn of(timeline: &Timeline) -> Option<Self> {
+    pub(in crate::profiles) fn of(timeline: &TraceTimeline) -> Option<Self> {
         let (account, mut trace) = build::account_and(timeline, |parts| {
             let mut trace = Self::default();
             trace.take_gpus(parts);
@@ -169,7 +169,7 @@ impl RankTrace {
 struct Announced<'a>(HashMap<u16, Vec<&'a HostSpan>>);
 
 impl<'a> Announced<'a> {
-    fn of(timeline: &'a Timeline) -> Self {
+    fn of(timeline: &'a TraceTimeline) -> Self {
         let mut by_thread: HashMap<u16, Vec<&HostSpan>> = HashMap::new();
         for span in timeline.host.iter().filter(|span| timeline.names.facts(span.name).communicates) {
             if timeline.names.text(span.name).starts_with("nccl:") {
@@ -195,7 +195,7 @@ fn bytes_of(detail: &GpuDetail) -> Option<u64> {
 }
 
 /// Bytes by the shapes of what an annotation was given: what the rank sends. Where it receives more, these say nothing.
-fn bytes_by_shapes(timeline: &Timeline, span: &HostSpan, kind: CollectiveKind) -> Option<u64> {
+fn bytes_by_shapes(timeline: &TraceTimeline, span: &HostSpan, kind: CollectiveKind) -> Option<u64> {
     if matches!(kind, CollectiveKind::AllGather | CollectiveKind::Gather | CollectiveKind::Scatter) {
         return None;
     }

@@ -1,0 +1,126 @@
+//! Names of kernels as a person reads them: `gemm bf16 (cutlass sm90)` instead of 900 letters of C++.
+//!
+//! A raw name is taken apart (`raw`), the first row of the table that matches it (`table`) gives the readable name and the kind,
+//! and its placeholders are filled in (`words`, `data_type`). To name another kernel, add a row to the table and its raw name to
+//! `tests/fixtures/kernel-names.tsv`. What matches no row keeps the cleaned name of its function.
+
+mod data_type;
+mod mangled;
+mod raw;
+mod table;
+mod words;
+
+use crate::text::named_enum;
+use raw::RawName;
+use table::KERNELS;
+
+named_enum! {
+    /// What a kernel does.
+    pub enum KernelKind {
+        /// A product of matrices, or of a matrix and a vector.
+        Gemm = "gemm",
+        /// A convolution, and what prepares one.
+        Convolution = "convolution",
+        /// Attention, whole or in part.
+        Attention = "attention",
+        /// The same for each element.
+        Elementwise = "elementwise",
+        /// Many elements to few: sums, pooling, losses, scans.
+        Reduction = "reduction",
+        /// Batch, layer, group and RMS norm.
+        Normalization = "normalization",
+        /// Softmax.
+        Softmax = "softmax",
+        /// Copies, fills, concatenations and changes of layout.
+        Copy = "copy",
+        /// Steps of an optimizer.
+        Optimizer = "optimizer",
+        /// Look-ups in tables, and their gradients.
+        Embedding = "embedding",
+        /// Gathers and scatters by index.
+        Indexing = "indexing",
+        /// Sorts and the largest k.
+        Sort = "sort",
+        /// Random numbers and dropout.
+        Random = "random",
+        /// Communication with other GPUs.
+        Collective = "collective",
+        /// Several operators in one kernel, by a compiler.
+        Fused = "fused",
+        /// Anything else.
+        Other = "other",
+    }
+}
+
+/// Longest readable name, characters.
+pub const READABLE_MAX: usize = 48;
+
+/// What to call a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelName {
+    /// Lower-case printable ASCII, at most [`READABLE_MAX`] characters, never empty.
+    pub readable: String,
+    /// What it does.
+    pub kind: KernelKind,
+}
+
+/// The name of a kernel, copy or memset as a person reads it, from the raw name in a trace, demangled or not. Whatever
+/// [`is_collective`] is of the kind [`KernelKind::Collective`]; so are a few collectives that do not say so in these words.
+pub fn kernel_name(raw: &str) -> KernelName {
+    let parts = RawName::new(raw);
+    let row = KERNELS.iter().find(|(pattern, ..)| parts.matches(pattern));
+    let (template, kind) = row.map_or(("{name}", KernelKind::Other), |(_, template, kind)| (*template, *kind));
+    let kind = if is_collective(raw) { KernelKind::Collective } else { kind };
+    KernelName { readable: readable(&filled(template, &parts)), kind }
+}
+
+/// Whether a kernel communicates with other GPUs, by its raw name: NCCL, RCCL, or a collective's name in any case.
+pub fn is_collective(raw: &str) -> bool {
+    const WORDS: [&[u8]; 6] = [b"nccl", b"rccl", b"allreduce", b"allgather", b"reducescatter", b"sendrecv"];
+    let mut rest = raw.as_bytes();
+    while let [first, after @ ..] = rest {
+        let may_begin = matches!(first.to_ascii_lowercase(), b'n' | b'r' | b'a' | b's');
+        let begins = |word: &[u8]| rest.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
+        if may_begin && WORDS.into_iter().any(begins) {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
+/// A template with its placeholders filled in. A placeholder without a value leaves nothing.
+fn filled(template: &str, raw: &RawName) -> String {
+    let words = template.split(' ').filter_map(|word| match word {
+        "{type}" => data_type::declared(raw).map(str::to_owned),
+        "{inputs}" => data_type::of_inputs(raw).map(str::to_owned),
+        "{op}" => words::operation(raw),
+        "{pass}" => words::pass(raw).map(str::to_owned),
+        "{algorithm}" => words::algorithm(raw).map(str::to_owned),
+        "{by}" => words::library(raw),
+        "{fused}" => Some(words::fused(raw)),
+        "{name}" => Some(words::cleaned(raw)),
+        _ => Some(word.to_owned()),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Whatever a name holds, as one short line of printable ASCII. A cut name ends in `...`.
+fn readable(name: &str) -> String {
+    let printable = name.chars().map(|c| if c.is_ascii_graphic() { c.to_ascii_lowercase() } else { ' ' });
+    let printable: String = printable.take(4 * READABLE_MAX).collect();
+    let line = printable.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.is_empty() {
+        return "kernel without a name".to_owned();
+    }
+    if line.len() <= READABLE_MAX {
+        return line;
+    }
+    let head = line.get(..READABLE_MAX - 3).unwrap_or_default();
+    let whole_words = head.rsplit_once(' ').map_or(head, |(words, _)| words);
+    let kept = if whole_words.len() * 2 > READABLE_MAX { whole_words } else { head };
+    format!("{kept}...")
+}
+
+#[cfg(test)]
+mod tests;
