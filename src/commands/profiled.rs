@@ -16,9 +16,14 @@ use crate::sources::unpacked;
 /// The verdict on a trace, or on the traces of a run's ranks.
 pub(super) fn verdict(paths: &[&PathBuf]) -> anyhow::Result<Arc<Verdict>> {
     let account = match paths {
-        [path] => read(path, profiles::read).map(|account| ProfileAccount { file: Some(name_of(path)), ..account })?,
+        [path] => {
+            read(path, profiles::read).map(|account| ProfileAccount { file: Some(name_of(path)), ..account })?
+        }
         paths => {
-            let ranks = paths.iter().take(RANKS_MAX + 1).map(|path| Ok((path.display().to_string(), read(path, profiles::read_rank)?)));
+            let ranks = paths
+                .iter()
+                .take(RANKS_MAX + 1)
+                .map(|path| Ok((path.display().to_string(), read(path, profiles::read_rank)?)));
             ranks::side_by_side(ranks.collect::<anyhow::Result<_>>()?)?
         }
     };
@@ -27,7 +32,10 @@ pub(super) fn verdict(paths: &[&PathBuf]) -> anyhow::Result<Arc<Verdict>> {
 }
 
 fn read<T>(path: &Path, take: impl FnOnce(Box<dyn BufRead>) -> Result<T, ProfileError>) -> anyhow::Result<T> {
-    unpacked::open(path).map_err(ProfileError::from).and_then(take).with_context(|| format!("trace {}", path.display()))
+    unpacked::open(path)
+        .map_err(ProfileError::from)
+        .and_then(take)
+        .with_context(|| format!("trace {}", path.display()))
 }
 
 fn name_of(path: &Path) -> String {

@@ -1,24 +1,25 @@
 //! The ranks of a run by their traces, a row each: what each computes, how long it waits for others, and how late it enters
 //! collectives.
 
-use super::report::{Column, Section, SectionBody};
 use crate::profiles::ranks_account::{RankRow, RanksAccount};
 use crate::text::format::{UNMEASURED, step_time, whole_percent};
 
 /// Most ranks that are listed: those that enter last into most of the skewed collectives first.
 const RANKS_LISTED: usize = 16;
 
-/// The section; it is empty without ranks.
-pub(super) fn section(across: &RanksAccount) -> Section {
-    let columns = vec![
-        Column::left("rank"),
-        Column::right("step"),
-        Column::right("computes"),
-        Column::right("collectives"),
-        Column::right("waits for others"),
-        Column::right("late by"),
-        Column::left("last in"),
-    ];
+/// The columns: names, and whether they are of numbers.
+pub(super) const COLUMNS: [(&str, bool); 7] = [
+    ("rank", false),
+    ("step", true),
+    ("computes", true),
+    ("collectives", true),
+    ("waits for others", true),
+    ("late by", true),
+    ("last in", false),
+];
+
+/// The rows, that of the late rank first.
+pub(super) fn rows(across: &RanksAccount) -> Vec<Vec<String>> {
     let late = across.straggler.as_ref().map(|late| late.index);
     let mut rows: Vec<(usize, &RankRow)> = across.ranks.iter().enumerate().collect();
     if rows.len() > RANKS_LISTED {
@@ -27,8 +28,11 @@ pub(super) fn section(across: &RanksAccount) -> Section {
         });
     }
     rows.sort_by_key(|(at, _)| Some(*at) != late);
-    let more = rows.len().saturating_sub(RANKS_LISTED);
-    let table = rows.into_iter().take(RANKS_LISTED).map(|(at, row)| cells(row, Some(at) == late)).collect();
+    rows.into_iter().take(RANKS_LISTED).map(|(at, row)| cells(row, Some(at) == late)).collect()
+}
+
+/// The sentences below the rows.
+pub(super) fn notes(across: &RanksAccount) -> Vec<String> {
     let waits = (across.matched > 0).then(|| {
         let (skew, own) = (whole_percent(across.skew), whole_percent(across.own));
         format!(
@@ -38,9 +42,9 @@ pub(super) fn section(across: &RanksAccount) -> Section {
     let exact = across.clock_scatter_us.filter(|_| across.matched > 0);
     let exact = exact.map(|us| format!("Times of different ranks agree to {us:.0} µs."));
     let straggler = across.straggler_words().map(|words| capitalized(&words) + ".");
+    let more = across.ranks.len().saturating_sub(RANKS_LISTED);
     let more = (more > 0).then(|| format!("and {more} more"));
-    let notes = straggler.into_iter().chain(waits).chain(exact).chain(across.notes.iter().cloned()).chain(more);
-    Section::new("Ranks: which waits for which in collectives", SectionBody::Table(columns, table)).noting(notes)
+    straggler.into_iter().chain(waits).chain(exact).chain(across.notes.iter().cloned()).chain(more).collect()
 }
 
 fn cells(row: &RankRow, late: bool) -> Vec<String> {
@@ -100,16 +104,15 @@ mod tests {
             ..RanksAccount::default()
         };
         across.ranks[3] = RankRow { last_in: 41, wait_ms: 0.0, last_late_ms: 213.0, ..row(3) };
-        let section = section(&across);
-        let SectionBody::Table(columns, rows) = &section.body else { panic!("a table") };
-        assert_eq!((columns.len(), rows.len()), (7, RANKS_LISTED));
+        let (rows, notes) = (rows(&across), notes(&across));
+        assert_eq!((rows[0].len(), rows.len()), (COLUMNS.len(), RANKS_LISTED));
         assert_eq!(rows[0], ["3, late", "120 ms", "50%", "25%", "0%", "26 ms", "41 of 48"]);
         assert_eq!(rows[1], ["0", "120 ms", "50%", "25%", "18%", "0.48 ms", "1 of 48"]);
         let words = "Rank 3 enters 41 of 48 collectives last, 25.6 ms after the others in each step; meanwhile it waits for data \
                      (train.py:12).";
-        assert_eq!(section.notes[0], words);
-        assert_eq!(section.notes[2], "Times of different ranks agree to 40 µs.");
-        assert_eq!(section.notes.last().unwrap(), "and 4 more");
-        assert!(super::section(&RanksAccount::default()).is_empty());
+        assert_eq!(notes[0], words);
+        assert_eq!(notes[2], "Times of different ranks agree to 40 µs.");
+        assert_eq!(notes.last().unwrap(), "and 4 more");
+        assert!(super::rows(&RanksAccount::default()).is_empty());
     }
 }

@@ -7,7 +7,6 @@ use crate::diagnosis::verdict::{
     Unavailable, WorkerVerdict,
 };
 use crate::diagnosis::{Verdict, causes};
-use crate::profiles::ranks_account::RanksAccount;
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::{
     SURE, UNMEASURED, largest_first, precise, precise_in_unit, step_time, sureness, whole_percent as percent,
@@ -113,15 +112,13 @@ pub fn headline(verdict: &Verdict) -> String {
 pub(super) fn sections(verdict: &Verdict) -> Vec<Section> {
     let (doubts, findings): (Vec<_>, Vec<_>) = verdict.other_findings.iter().partition(|finding| finding.is_doubt());
     let doubtful = verdict.class == Class::Unknown || verdict.confidence < SURE;
-    let none = RanksAccount::default();
-    let across = verdict.profile.as_ref().and_then(|profile| profile.across_ranks.as_ref()).unwrap_or(&none);
     let mut all = vec![
         advice(verdict),
         loop_time(verdict),
         Section::new("Steps", SectionBody::Text(steps(&verdict.steps))),
         gpu_idle(verdict.gpu_idle),
         ranks(&verdict.ranks),
-        rank_profile_section::section(across),
+        rank_profiles(verdict),
         wait_chain(verdict),
         workers(&verdict.workers),
         stages(&verdict.workers),
@@ -242,6 +239,14 @@ fn ranks(ranks: &[Rank]) -> Section {
     let rows = ranks::rows(ranks);
     let more = ranks.len().saturating_sub(rows.len());
     Section::new("Ranks: where the time of each goes", SectionBody::Table(columns, rows)).noting(and_more(more))
+}
+
+fn rank_profiles(verdict: &Verdict) -> Section {
+    let across = verdict.profile.as_ref().and_then(|profile| profile.across_ranks.as_ref());
+    let columns = rank_profile_section::COLUMNS.map(|(name, right)| Column { name, right });
+    let rows = across.map(rank_profile_section::rows).unwrap_or_default();
+    Section::new("Ranks: which waits for which in collectives", SectionBody::Table(columns.to_vec(), rows))
+        .noting(across.map(rank_profile_section::notes).unwrap_or_default())
 }
 
 fn and_more(count: usize) -> Option<String> {

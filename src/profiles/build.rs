@@ -12,7 +12,7 @@ use super::{copies, idle_rows, kernels, operators, syncs};
 
 /// What an account is computed from.
 #[derive(Debug)]
-pub struct Parts<'a> {
+pub struct AccountParts<'a> {
     pub timeline: &'a TraceTimeline,
     pub scope: &'a Scope,
     pub host: &'a HostTime,
@@ -28,7 +28,7 @@ pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
 }
 
 /// The account, and what else is taken from the same parts.
-pub fn account_and<T>(timeline: &TraceTimeline, also: impl FnOnce(&Parts<'_>) -> T) -> Option<(ProfileAccount, T)> {
+pub fn account_and<T>(timeline: &TraceTimeline, also: impl FnOnce(&AccountParts<'_>) -> T) -> Option<(ProfileAccount, T)> {
     let scope = Scope::find(timeline)?;
     let host = HostTime::new(timeline, &scope);
     let gpus = gpus(timeline, &scope);
@@ -39,7 +39,7 @@ pub fn account_and<T>(timeline: &TraceTimeline, also: impl FnOnce(&Parts<'_>) ->
         idle_by: idle_rows::shares(parts, &scope),
         ..named(gpu, timeline, &scope)
     });
-    let taken = also(&Parts { timeline, scope: &scope, host: &host, gpu: first, idle: parts.first() });
+    let taken = also(&AccountParts { timeline, scope: &scope, host: &host, gpu: first, idle: parts.first() });
     let mut account = ProfileAccount {
         window_ms: scope.length() as f64 / 1e6,
         devices: devices.collect(),

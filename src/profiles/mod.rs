@@ -64,7 +64,7 @@ pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
 /// # Errors
 /// As [`read`].
 pub fn read_rank(input: impl Read) -> Result<RankTrace, ProfileError> {
-    RankTrace::of(&timeline(input)?).ok_or(ProfileError::Nothing)
+    RankTrace::new(&timeline(input)?).ok_or(ProfileError::Nothing)
 }
 
 fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {

@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::trace::Collective;
 use crate::profiles::account::IdleReason;
-use crate::profiles::build::Parts;
+use crate::profiles::build::AccountParts;
 use crate::profiles::host_time::python_of;
 use crate::profiles::intervals::{Interval, Intervals, Lengths};
 use crate::profiles::names::NameId;
@@ -24,7 +23,7 @@ const PLACES_MAX: usize = 2_000;
 
 /// What a rank did, in the order of time.
 #[derive(Debug, Default)]
-pub struct Activities {
+pub struct ActivitySlices {
     begin: i64,
     slices: Vec<Slice>,
     places: Vec<String>,
@@ -49,10 +48,11 @@ struct OfLoop {
     places: Vec<(Interval, NameId, bool)>,
 }
 
-impl Activities {
-    pub(super) fn of(parts: &Parts<'_>, collectives: &[Collective]) -> Self {
+impl ActivitySlices {
+    /// Of a trace. `collectives` are the moments of its collectives.
+    pub(super) fn new(parts: &AccountParts<'_>, collectives: &[Interval]) -> Self {
         let window = parts.scope.window;
-        let of_loop = OfLoop::of(parts);
+        let of_loop = OfLoop::new(parts);
         let sets = match (parts.gpu, parts.idle) {
             (Some(_), Some(_)) => on_gpu(parts, &of_loop),
             _ => without_gpu(window, &of_loop, collectives),
@@ -63,11 +63,11 @@ impl Activities {
         activities
     }
 
-    fn slice(&mut self, window: Interval, sets: &[Intervals; RankActivity::COUNT], collectives: &[Collective]) {
+    fn slice(&mut self, window: Interval, sets: &[Intervals; RankActivity::COUNT], collectives: &[Interval]) {
         let length = window.1 - window.0;
         let even = (1..EVEN_SLICES)
             .map(|at| window.0 + (i128::from(length) * i128::from(at) / i128::from(EVEN_SLICES)) as i64);
-        let of_collectives = collectives.iter().flat_map(|one| [one.start, one.end]);
+        let of_collectives = collectives.iter().flat_map(|(begin, end)| [*begin, *end]);
         let mut moments: Vec<i64> =
             even.chain(of_collectives).filter(|at| window.0 < *at && *at < window.1).collect();
         moments.sort_unstable();
@@ -83,7 +83,7 @@ impl Activities {
     }
 
     /// Says of each slice where the loop was most of the time.
-    fn find_places(&mut self, parts: &Parts<'_>, pieces: &[(Interval, NameId, bool)]) {
+    fn find_places(&mut self, parts: &AccountParts<'_>, pieces: &[(Interval, NameId, bool)]) {
         let names = &parts.timeline.names;
         let mut known: HashMap<NameId, u16> = HashMap::new();
         let mut first = 0;
@@ -153,7 +153,7 @@ impl Activities {
 }
 
 impl OfLoop {
-    fn of(parts: &Parts<'_>) -> Self {
+    fn new(parts: &AccountParts<'_>) -> Self {
         let mut of_loop = Self::default();
         let (timeline, scope) = (parts.timeline, parts.scope);
         let Some(lane) = scope.of_loop else { return of_loop };
@@ -179,7 +179,7 @@ impl OfLoop {
 }
 
 /// Each moment has the first activity that holds.
-fn on_gpu(parts: &Parts<'_>, of_loop: &OfLoop) -> [Intervals; RankActivity::COUNT] {
+fn on_gpu(parts: &AccountParts<'_>, of_loop: &OfLoop) -> [Intervals; RankActivity::COUNT] {
     let mut sets: [Intervals; RankActivity::COUNT] = Default::default();
     let (Some(gpu), Some(idle)) = (parts.gpu, parts.idle) else { return sets };
     let blocked = Intervals::union(of_loop.blocked.iter().copied(), parts.scope.window);
@@ -204,15 +204,14 @@ fn on_gpu(parts: &Parts<'_>, of_loop: &OfLoop) -> [Intervals; RankActivity::COUN
 }
 
 /// Without a GPU the loop computes, and the collectives run in other threads.
-fn without_gpu(window: Interval, of_loop: &OfLoop, collectives: &[Collective]) -> [Intervals; RankActivity::COUNT] {
+fn without_gpu(window: Interval, of_loop: &OfLoop, collectives: &[Interval]) -> [Intervals; RankActivity::COUNT] {
     let mut left = Intervals::one(window.0, window.1);
     let mut sets: [Intervals; RankActivity::COUNT] = Default::default();
-    let running: Vec<Interval> = collectives.iter().map(|one| (one.start, one.end)).collect();
     for (activity, moments) in [
-        (RankActivity::InputWait, &of_loop.waits),
-        (RankActivity::Compute, &of_loop.operates),
-        (RankActivity::Collective, &running),
-        (RankActivity::Blocked, &of_loop.blocked),
+        (RankActivity::InputWait, &*of_loop.waits),
+        (RankActivity::Compute, &*of_loop.operates),
+        (RankActivity::Collective, collectives),
+        (RankActivity::Blocked, &*of_loop.blocked),
     ] {
         let rest = left.minus(&Intervals::union(moments.iter().copied(), window));
         if let Some(set) = sets.get_mut(activity.index()) {

@@ -45,20 +45,20 @@ pub struct Matching {
 }
 
 /// What parts of one collective have in common.
-type Key<'a> = (Option<&'a Group>, CollectiveKind, Option<i32>);
+type SequenceKey<'a> = (Option<&'a Group>, CollectiveKind, Option<i32>);
 
 /// Matches the collectives of ranks.
 pub fn matched(ranks: &[&RankTrace]) -> Matching {
     let origins = common_origins(ranks);
     let at_origin = |rank: usize| origins.get(rank).copied().unwrap_or_default();
-    let mut sequences: BTreeMap<Key<'_>, BTreeMap<usize, Vec<Part>>> = BTreeMap::new();
+    let mut sequences: BTreeMap<SequenceKey<'_>, BTreeMap<usize, Vec<SequencePart>>> = BTreeMap::new();
     let streams_agree = streams_agree(ranks);
     for (rank, trace) in ranks.iter().enumerate() {
         for (place, collective) in trace.collectives.iter().enumerate() {
             let group = collective.group.and_then(|group| trace.groups.get(usize::from(group)));
             let stream = (group.is_none() && streams_agree).then_some(collective.stream);
             let parts = sequences.entry((group, collective.kind, stream)).or_default().entry(rank).or_default();
-            parts.push(Part::new(place, collective, at_origin(rank)));
+            parts.push(SequencePart::new(place, collective, at_origin(rank)));
         }
     }
     let mut matching = Matching::default();
@@ -111,7 +111,7 @@ pub fn matched(ranks: &[&RankTrace]) -> Matching {
 
 /// A rank's part in a collective, on the clock of the file.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct SequencePart {
     place: usize,
     start: i64,
     end: i64,
@@ -119,7 +119,7 @@ struct Part {
     sequence: Option<u32>,
 }
 
-impl Part {
+impl SequencePart {
     fn new(place: usize, collective: &Collective, origin: i64) -> Self {
         let (start, end) = moved((collective.start, collective.end), origin);
         Self { place, start, end, bytes: collective.bytes, sequence: collective.sequence }
@@ -129,7 +129,7 @@ impl Part {
 /// Differences of ends between two ranks.
 #[derive(Debug, Default)]
 struct Differences {
-    /// Of collectives that nobody leaves before all have entered.
+    /// Of collectives that no rank leaves before all have entered.
     held: Vec<i64>,
     others: Vec<i64>,
 }
@@ -166,12 +166,12 @@ fn streams_agree(ranks: &[&RankTrace]) -> bool {
     all.all(|streams| Some(&streams) == first.as_ref())
 }
 
-fn most_parts(of_ranks: &BTreeMap<usize, Vec<Part>>) -> Option<usize> {
+fn most_parts(of_ranks: &BTreeMap<usize, Vec<SequencePart>>) -> Option<usize> {
     of_ranks.iter().max_by_key(|(rank, parts)| (parts.len(), std::cmp::Reverse(**rank))).map(|(rank, _)| *rank)
 }
 
 /// Which parts of two ranks are one collective.
-fn pairs(kind: CollectiveKind, mine: &[Part], others: &[Part]) -> Vec<(usize, usize)> {
+fn pairs(kind: CollectiveKind, mine: &[SequencePart], others: &[SequencePart]) -> Vec<(usize, usize)> {
     if let Some(pairs) = by_number(mine, others) {
         return pairs;
     }
@@ -184,10 +184,10 @@ fn pairs(kind: CollectiveKind, mine: &[Part], others: &[Part]) -> Vec<(usize, us
 }
 
 /// By the numbers of the profiler, if all have one. Of equal numbers, by their order.
-fn by_number(mine: &[Part], others: &[Part]) -> Option<Vec<(usize, usize)>> {
-    let numbered = |parts: &[Part]| -> Option<Vec<(u32, u32)>> {
+fn by_number(mine: &[SequencePart], others: &[SequencePart]) -> Option<Vec<(usize, usize)>> {
+    let numbered = |parts: &[SequencePart]| -> Option<Vec<(u32, u32)>> {
         let mut counts: HashMap<u32, u32> = HashMap::new();
-        let number = |part: &Part| {
+        let number = |part: &SequencePart| {
             let number = part.sequence?;
             let count = counts.entry(number).or_default();
             *count += 1;
@@ -208,15 +208,15 @@ fn middle(mut numbers: Vec<i64>) -> Option<i64> {
 
 /// The parts of pairs.
 fn each<'a>(
-    mine: &'a [Part],
-    others: &'a [Part],
+    mine: &'a [SequencePart],
+    others: &'a [SequencePart],
     pairs: &'a [(usize, usize)],
-) -> impl Iterator<Item = (&'a Part, &'a Part)> + Clone {
+) -> impl Iterator<Item = (&'a SequencePart, &'a SequencePart)> + Clone {
     pairs.iter().filter_map(|(at, other)| Some((mine.get(*at)?, others.get(*other)?)))
 }
 
 /// Whether an order is right.
-fn fits(kind: CollectiveKind, mine: &[Part], others: &[Part], pairs: &[(usize, usize)]) -> bool {
+fn fits(kind: CollectiveKind, mine: &[SequencePart], others: &[SequencePart], pairs: &[(usize, usize)]) -> bool {
     let parts = each(mine, others, pairs);
     let Some(ahead) = middle(parts.clone().map(|(mine, other)| other.end - mine.end).collect()) else { return true };
     let fit = parts.clone().filter(|(mine, other)| are_one(kind, mine, other, ahead)).count();
@@ -224,19 +224,19 @@ fn fits(kind: CollectiveKind, mine: &[Part], others: &[Part], pairs: &[(usize, u
     sizes == 0 && fit as f64 >= MOST_FIT * pairs.len() as f64
 }
 
-fn sizes_agree(kind: CollectiveKind, mine: &Part, other: &Part) -> bool {
+fn sizes_agree(kind: CollectiveKind, mine: &SequencePart, other: &SequencePart) -> bool {
     !is_even(kind) || mine.bytes.is_none() || other.bytes.is_none() || mine.bytes == other.bytes
 }
 
 /// Whether two parts may be one collective, if the other clock is so much ahead.
-fn are_one(kind: CollectiveKind, mine: &Part, other: &Part, ahead: i64) -> bool {
+fn are_one(kind: CollectiveKind, mine: &SequencePart, other: &SequencePart, ahead: i64) -> bool {
     let (start, end) = (other.start - ahead, other.end - ahead);
     let together = mine.start <= end.saturating_add(SLACK_NS) && start <= mine.end.saturating_add(SLACK_NS);
     sizes_agree(kind, mine, other) && (together || !holds_all(kind))
 }
 
 /// By the ends, with the difference of the clocks for which these agree best.
-fn by_ends(kind: CollectiveKind, mine: &[Part], others: &[Part]) -> Vec<(usize, usize)> {
+fn by_ends(kind: CollectiveKind, mine: &[SequencePart], others: &[SequencePart]) -> Vec<(usize, usize)> {
     let mut candidates = vec![0];
     let mut add = |mut differences: Vec<i64>| {
         differences.sort_unstable();
@@ -265,7 +265,12 @@ fn by_ends(kind: CollectiveKind, mine: &[Part], others: &[Part]) -> Vec<(usize, 
 }
 
 /// The pairs of which each end is the nearest to the other, and how close they are: each counts 1 at most.
-fn nearest(kind: CollectiveKind, mine: &[Part], others: &[Part], ahead: i64) -> (f64, Vec<(usize, usize)>) {
+fn nearest(
+    kind: CollectiveKind,
+    mine: &[SequencePart],
+    others: &[SequencePart],
+    ahead: i64,
+) -> (f64, Vec<(usize, usize)>) {
     let (my_ends, other_ends) = (by_end(mine, 0), by_end(others, ahead));
     let mut score = 0.0;
     let mut pairs = Vec::new();
@@ -285,7 +290,7 @@ fn nearest(kind: CollectiveKind, mine: &[Part], others: &[Part], ahead: i64) -> 
 }
 
 /// The ends in order, with the places of their parts.
-fn by_end(parts: &[Part], ahead: i64) -> Vec<(i64, usize)> {
+fn by_end(parts: &[SequencePart], ahead: i64) -> Vec<(i64, usize)> {
     let mut ends: Vec<(i64, usize)> =
         parts.iter().enumerate().map(|(place, part)| (part.end - ahead, place)).collect();
     ends.sort_unstable();

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 
 use super::*;
+use crate::profiles::ranks_account::{CollectiveKind, MatchedCollectiveRow};
 use crate::profiles::read_rank;
 
 /// 2026-01-01, nanoseconds since 1970.

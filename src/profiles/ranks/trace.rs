@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::activities::Activities;
+use super::activities::ActivitySlices;
 use super::kinds::kind_of;
 use crate::profiles::account::ProfileAccount;
-use crate::profiles::build::{self, Parts};
+use crate::profiles::build::{self, AccountParts};
 use crate::profiles::gpu_time::spans;
 use crate::profiles::intervals::Interval;
 use crate::profiles::kernels::element_bytes;
@@ -36,7 +36,7 @@ pub struct RankTrace {
     /// Wall clock of time 0, nanoseconds since 1970.
     pub origin_unix_ns: Option<i128>,
     /// What the rank did when.
-    pub activities: Activities,
+    pub activities: ActivitySlices,
 }
 
 /// A rank's part in a collective.
@@ -71,14 +71,15 @@ pub struct Group {
 
 impl RankTrace {
     /// Of a trace; `None` if nothing in it lasts.
-    pub(in crate::profiles) fn of(timeline: &TraceTimeline) -> Option<Self> {
+    pub(in crate::profiles) fn new(timeline: &TraceTimeline) -> Option<Self> {
         let (account, mut trace) = build::account_and(timeline, |parts| {
             let mut trace = Self::default();
             trace.take_gpus(parts);
             if trace.collectives.is_empty() {
                 trace.take_hosts(parts);
             }
-            trace.activities = Activities::of(parts, &trace.collectives);
+            let moments: Vec<Interval> = trace.collectives.iter().map(|one| (one.start, one.end)).collect();
+            trace.activities = ActivitySlices::new(parts, &moments);
             trace
         })?;
         let host = timeline.facts.get("host_name").and_then(Value::as_str).filter(|host| !host.is_empty());
@@ -109,9 +110,9 @@ impl RankTrace {
     }
 
     /// Collectives that are kernels.
-    fn take_gpus(&mut self, parts: &Parts<'_>) {
+    fn take_gpus(&mut self, parts: &AccountParts<'_>) {
         let (timeline, Some(gpu)) = (parts.timeline, parts.gpu) else { return };
-        let announced = Announced::of(timeline);
+        let announced = Announced::new(timeline);
         let mut kinds = HashMap::new();
         for span in spans(gpu.index, timeline, parts.scope).filter(|span| span.kind == GpuKind::Kernel) {
             if !timeline.names.facts(span.name).collective {
@@ -139,7 +140,7 @@ impl RankTrace {
     }
 
     /// Collectives of the host's side: those of Gloo, MPI and UCC are done in their own threads.
-    fn take_hosts(&mut self, parts: &Parts<'_>) {
+    fn take_hosts(&mut self, parts: &AccountParts<'_>) {
         let (timeline, scope) = (parts.timeline, parts.scope);
         let done_here = |span: &&HostSpan| {
             let name = || timeline.names.text(span.name);
@@ -169,7 +170,7 @@ impl RankTrace {
 struct Announced<'a>(HashMap<u16, Vec<&'a HostSpan>>);
 
 impl<'a> Announced<'a> {
-    fn of(timeline: &'a TraceTimeline) -> Self {
+    fn new(timeline: &'a TraceTimeline) -> Self {
         let mut by_thread: HashMap<u16, Vec<&HostSpan>> = HashMap::new();
         for span in timeline.host.iter().filter(|span| timeline.names.facts(span.name).communicates) {
             if timeline.names.text(span.name).starts_with("nccl:") {
@@ -180,7 +181,7 @@ impl<'a> Announced<'a> {
     }
 
     /// The one in which the kernel was launched.
-    fn by(&self, parts: &Parts<'_>, span: &GpuSpan) -> Option<&'a HostSpan> {
+    fn by(&self, parts: &AccountParts<'_>, span: &GpuSpan) -> Option<&'a HostSpan> {
         let call = parts.host.call_of(span.link, span.external)?;
         let all = self.0.get(&call.lane)?;
         let before = all.partition_point(|one| one.start <= call.start).checked_sub(1)?;
