@@ -40,6 +40,8 @@ pub struct Matching {
     pub unset: usize,
     /// Parts that have no counterpart.
     pub unmatched: u64,
+    /// Of these, sends and receives.
+    pub sends: u64,
     /// Parts in groups of which there is one trace only.
     pub alone: u64,
 }
@@ -71,6 +73,7 @@ pub fn matched(ranks: &[&RankTrace]) -> Matching {
         }
         if kind == CollectiveKind::PointToPoint {
             matching.unmatched += all as u64;
+            matching.sends += all as u64;
             continue;
         }
         let Some(first) = most_parts(&of_ranks) else { continue };
@@ -317,7 +320,7 @@ fn share_clocks(ranks: &[&RankTrace], ahead: &mut [Option<i64>]) {
         let of_host = rank.host.as_deref().and_then(|host| Some((host, of_hosts.get(host)?)));
         let Some((host, all)) = of_host else { continue };
         let shared = if Some(host) == own { Some(0) } else { middle(all.clone()) };
-        let apart = |clock: &i64| shared.is_some_and(|shared| (clock - shared).abs() > FAR_NS);
+        let apart = |clock: &i64| shared.is_some_and(|shared| clock.saturating_sub(shared).saturating_abs() > FAR_NS);
         if !all.iter().any(apart) {
             *ahead = shared;
         }
@@ -342,8 +345,8 @@ fn clocks(ranks: usize, edges: BTreeMap<(usize, usize), Differences>) -> Vec<Opt
             |(_, from, to, _): &&(usize, usize, usize, i64)| at(&known, *from).is_some() != at(&known, *to).is_some();
         let Some(&(_, from, to, ahead)) = edges.iter().find(one_known) else { return known };
         let (place, clock) = match (at(&known, from), at(&known, to)) {
-            (Some(from), _) => (to, from + ahead),
-            (_, Some(to)) => (from, to - ahead),
+            (Some(from), _) => (to, from.saturating_add(ahead)),
+            (_, Some(to)) => (from, to.saturating_sub(ahead)),
             _ => return known,
         };
         if let Some(known) = known.get_mut(place) {

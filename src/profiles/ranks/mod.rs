@@ -23,6 +23,12 @@ use super::ranks_account::{RankActivity, RankRow, RanksAccount};
 /// Most traces.
 pub const RANKS_MAX: usize = 1_024;
 
+/// The name of a file, with what was read from it.
+pub type NamedTrace = (String, RankTrace);
+
+/// The same, with the number of the rank.
+type Numbered<'a> = (u32, &'a NamedTrace);
+
 /// Why traces are not compared, in one line each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RanksError {
@@ -46,12 +52,12 @@ pub enum RanksError {
 ///
 /// # Errors
 /// They are not of one run.
-pub fn across(traces: &[(String, RankTrace)]) -> Result<RanksAccount, RanksError> {
+pub fn across(traces: &[NamedTrace]) -> Result<RanksAccount, RanksError> {
     if traces.len() > RANKS_MAX {
         return Err(RanksError::TooMany(traces.len()));
     }
     let mut account = RanksAccount { world_size: world_size(traces)?, ..RanksAccount::default() };
-    let mut order: Vec<(u32, &(String, RankTrace))> = numbers(traces, &mut account.notes)?;
+    let mut order: Vec<Numbered<'_>> = numbers(traces, &mut account.notes)?;
     order.sort_by_key(|(number, _)| *number);
     let ranks: Vec<&RankTrace> = order.iter().map(|(_, (_, trace))| trace).collect();
     account.ranks = order.iter().map(|(number, (file, trace))| row(*number, file, trace)).collect();
@@ -68,7 +74,7 @@ pub fn across(traces: &[(String, RankTrace)]) -> Result<RanksAccount, RanksError
 ///
 /// # Errors
 /// As [`across`].
-pub fn side_by_side(traces: Vec<(String, RankTrace)>) -> Result<ProfileAccount, RanksError> {
+pub fn side_by_side(traces: Vec<NamedTrace>) -> Result<ProfileAccount, RanksError> {
     let across = across(&traces)?;
     let shown = across.straggler.as_ref().map_or(0, |late| late.index);
     let file = across.ranks.get(shown).map(|row| row.file.clone());
@@ -78,7 +84,7 @@ pub fn side_by_side(traces: Vec<(String, RankTrace)>) -> Result<ProfileAccount, 
 }
 
 /// Ranks of the run, if the files say it.
-fn world_size(traces: &[(String, RankTrace)]) -> Result<Option<u32>, RanksError> {
+fn world_size(traces: &[NamedTrace]) -> Result<Option<u32>, RanksError> {
     let mut found: Option<(&str, u32)> = None;
     for (file, trace) in traces {
         let Some(size) = trace.account.world_size else { continue };
@@ -91,10 +97,7 @@ fn world_size(traces: &[(String, RankTrace)]) -> Result<Option<u32>, RanksError>
 }
 
 /// The traces with the numbers of their ranks: as the files say it, else by their names, else in the order given.
-fn numbers<'a>(
-    traces: &'a [(String, RankTrace)],
-    notes: &mut Vec<String>,
-) -> Result<Vec<(u32, &'a (String, RankTrace))>, RanksError> {
+fn numbers<'a>(traces: &'a [NamedTrace], notes: &mut Vec<String>) -> Result<Vec<Numbered<'a>>, RanksError> {
     let mut known: HashMap<u32, &str> = HashMap::new();
     for (file, trace) in traces {
         if let Some(rank) = trace.account.rank
@@ -103,7 +106,7 @@ fn numbers<'a>(
             return Err(RanksError::SameRank(other.to_owned(), file.clone(), rank));
         }
     }
-    let by_file = |(file, trace): &(String, RankTrace)| trace.account.rank.or_else(|| number_in(file));
+    let by_file = |(file, trace): &NamedTrace| trace.account.rank.or_else(|| number_in(file));
     let found: Option<Vec<u32>> = traces.iter().map(by_file).collect();
     let mut found = found.unwrap_or_default();
     let distinct: std::collections::HashSet<u32> = found.iter().copied().collect();
@@ -161,12 +164,16 @@ fn notes(account: &mut RanksAccount, ranks: &[&RankTrace], matching: &Matching) 
     if without > 0 {
         note(format!("{without} of {here} traces have no collective."));
     }
-    if matching.unmatched > 0 {
+    if matching.unmatched > matching.sends {
+        let missing = matching.unmatched - matching.sends;
         let total: usize = ranks.iter().map(|rank| rank.collectives.len()).sum();
         note(format!(
             "{} of {total} collectives have no counterpart in another trace and are left out.",
             matching.unmatched
         ));
+    }
+    if matching.sends > 0 {
+        note(format!("{} sends and receives between two ranks are not compared.", matching.sends));
     }
     if matching.alone > 0 {
         note(format!("{} collectives are of groups with a single trace and are left out.", matching.alone));

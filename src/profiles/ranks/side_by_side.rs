@@ -39,6 +39,9 @@ impl RankEntry<'_> {
     }
 }
 
+/// What the collectives of a row have in common: name and size of the group, kind, bytes.
+type OneKind = (Option<(String, u64)>, CollectiveKind, Option<u64>);
+
 /// What is summed up for a row of collectives.
 #[derive(Debug, Default)]
 struct OfKind {
@@ -70,7 +73,7 @@ impl<'a> SideBySide<'a> {
         self.account.clock_scatter_us = scatter.map(|ns| ns as f64 / 1e3);
         let least = scatter.unwrap_or_default().max(LATE_NS);
         let mut lateness = vec![Lateness::default(); self.ranks.len()];
-        let mut kinds: BTreeMap<(Option<(String, u64)>, CollectiveKind, Option<u64>), OfKind> = BTreeMap::new();
+        let mut kinds: BTreeMap<OneKind, OfKind> = BTreeMap::new();
         let mut own_of_rank = vec![0_i64; self.ranks.len()];
         for parts in &self.matching.collectives {
             let entries = self.entries(parts);
@@ -81,14 +84,14 @@ impl<'a> SideBySide<'a> {
             for entry in &entries {
                 self.add_entry(entry, first.at, last.at, own);
                 if let Some(sum) = own_of_rank.get_mut(entry.rank) {
-                    *sum += own.min(entry.length());
+                    *sum = sum.saturating_add(own.min(entry.length()));
                 }
             }
             let group = self.ranks.get(first.rank).and_then(|rank| rank.groups.get(usize::from(first.part.group?)));
             let group = group.map(|group| (group.name.clone(), group.size));
             let of_kind = kinds.entry((group, last.part.kind, last.part.bytes)).or_default();
             of_kind.own.push(own);
-            of_kind.skew += skew;
+            of_kind.skew = of_kind.skew.saturating_add(skew);
             of_kind.ranks = of_kind.ranks.max(entries.len());
             let others: Vec<i64> = entries.iter().rev().skip(1).map(|entry| entry.at).collect();
             let middle = others.get(others.len() / 2).copied().unwrap_or(last.at);
@@ -97,7 +100,7 @@ impl<'a> SideBySide<'a> {
                 && let Some(of_last) = lateness.get_mut(last.rank)
             {
                 of_last.last_in += 1;
-                of_last.late += late;
+                of_last.late = of_last.late.saturating_add(late);
                 of_last.moments.push((last.part.start - late, last.part.start));
             }
         }
@@ -183,7 +186,7 @@ impl<'a> SideBySide<'a> {
     }
 
     fn straggler(&self, lateness: &[Lateness]) -> Option<Straggler> {
-        let all: i64 = lateness.iter().map(|of_rank| of_rank.late).sum();
+        let all = lateness.iter().fold(0_i64, |sum, of_rank| sum.saturating_add(of_rank.late));
         let (index, of_rank) =
             lateness.iter().enumerate().max_by_key(|(index, one)| (one.late, std::cmp::Reverse(*index)))?;
         let share = of_rank.late as f64 / all.max(1) as f64;
@@ -224,35 +227,31 @@ impl<'a> SideBySide<'a> {
         })
     }
 
-    fn rows(
-        &self,
-        kinds: BTreeMap<(Option<(String, u64)>, CollectiveKind, Option<u64>), OfKind>,
-    ) -> Vec<MatchedCollectiveRow> {
-        let row =
-            |((group, kind, bytes), mut of_kind): ((Option<(String, u64)>, CollectiveKind, Option<u64>), OfKind)| {
-                of_kind.own.sort_unstable();
-                let own: i64 = of_kind.own.iter().sum();
-                let count = of_kind.own.len() as u64;
-                let size = group.as_ref().and_then(|(_, size)| u32::try_from(*size).ok());
-                let group_size = size.or(self.account.world_size);
-                let moved = bytes.map(|bytes| bytes as f64 * count as f64);
-                // Bytes per nanosecond are GB/s.
-                let algorithm = moved.filter(|_| own > 0).map(|bytes| bytes / own as f64);
-                let factor = kinds::bus_factor(kind, group_size.unwrap_or_default());
-                MatchedCollectiveRow {
-                    kind: Some(kind),
-                    group: group.map(|(name, _)| name),
-                    group_size,
-                    ranks: u32::try_from(of_kind.ranks).unwrap_or(u32::MAX),
-                    count,
-                    bytes,
-                    own_ms: own as f64 / 1e6,
-                    own_median_us: median(&of_kind.own).unwrap_or_default() as f64 / 1e3,
-                    skew_ms: of_kind.skew as f64 / 1e6,
-                    algorithm_gb_per_s: algorithm,
-                    bus_gb_per_s: algorithm.zip(factor).map(|(algorithm, factor)| algorithm * factor),
-                }
-            };
+    fn rows(&self, kinds: BTreeMap<OneKind, OfKind>) -> Vec<MatchedCollectiveRow> {
+        let row = |((group, kind, bytes), mut of_kind): (OneKind, OfKind)| {
+            of_kind.own.sort_unstable();
+            let own = of_kind.own.iter().fold(0_i64, |sum, own| sum.saturating_add(*own));
+            let count = of_kind.own.len() as u64;
+            let size = group.as_ref().and_then(|(_, size)| u32::try_from(*size).ok());
+            let group_size = size.or(self.account.world_size);
+            let moved = bytes.map(|bytes| bytes as f64 * count as f64);
+            // Bytes per nanosecond are GB/s.
+            let algorithm = moved.filter(|_| own > 0).map(|bytes| bytes / own as f64);
+            let factor = kinds::bus_factor(kind, group_size.unwrap_or_default());
+            MatchedCollectiveRow {
+                kind: Some(kind),
+                group: group.map(|(name, _)| name),
+                group_size,
+                ranks: u32::try_from(of_kind.ranks).unwrap_or(u32::MAX),
+                count,
+                bytes,
+                own_ms: own as f64 / 1e6,
+                own_median_us: median(&of_kind.own).unwrap_or_default() as f64 / 1e3,
+                skew_ms: of_kind.skew as f64 / 1e6,
+                algorithm_gb_per_s: algorithm,
+                bus_gb_per_s: algorithm.zip(factor).map(|(algorithm, factor)| algorithm * factor),
+            }
+        };
         let mut rows: Vec<MatchedCollectiveRow> = kinds.into_iter().map(row).collect();
         rows.sort_by(|a, b| (b.own_ms + b.skew_ms).total_cmp(&(a.own_ms + a.skew_ms)));
         rows.truncate(COLLECTIVE_ROWS);

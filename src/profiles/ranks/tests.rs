@@ -398,6 +398,18 @@ fn sums_outlive_json() {
     assert_eq!(serde_json::from_str::<RanksAccount>("{}").unwrap(), RanksAccount::default());
 }
 
+#[test]
+fn sends_and_receives_are_not_compared() {
+    let mut ranks = computing(|fake| {
+        let args = r#","Collective name":"send","In msg nelems":8,"Out msg nelems":0,"Group size":4,"dtype":"Float","Process Group Name":"0""#;
+        fake.kernel("ncclDevKernel_SendRecv(args)", (30_000, 30_100), args);
+    });
+    ranks.truncate(2);
+    let account = across(&ranks).unwrap();
+    assert_eq!((account.matched, account.unmatched), (6, 2));
+    assert_eq!(account.notes[1..], ["2 sends and receives between two ranks are not compared."]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
@@ -422,5 +434,33 @@ proptest! {
         let account = across(&partly).unwrap();
         prop_assert_eq!((account.matched, account.unmatched), (11, 1));
         prop_assert!(close(account.straggler.unwrap().late_mean_ms, 1.0));
+    }
+
+    #[test]
+    fn any_times_are_compared_or_refused(
+        times in proptest::collection::vec((0_u32..3, any::<i64>(), any::<u64>(), 0_u8..4), 0..40),
+        bases in proptest::array::uniform3(any::<i64>()),
+        numbered in any::<bool>(),
+    ) {
+        let ranks = (0..3).map(|rank| {
+            let mut events = String::new();
+            for (_, ts, length, kind) in times.iter().filter(|(of, ..)| *of == rank) {
+                let name = ["ncclKernel_AllReduce", "ncclKernel_Broadcast", "gemm", "ncclKernel_AllGather"][usize::from(*kind)];
+                let comma = if events.is_empty() { "" } else { "," };
+                let sequence = if numbered { format!(r#","Seq":{}"#, ts % 5) } else { String::new() };
+                write!(events, r#"{comma}{{"ph":"X","cat":"kernel","name":"{name}","ts":{ts},"dur":{length},"pid":0,"tid":7,"args":{{"device":0,"Collective name":"{name}"{sequence}}}}}"#).unwrap();
+            }
+            let base = bases[rank as usize];
+            let json = format!(r#"{{"distributedInfo":{{"rank":{rank}}},"baseTimeNanoseconds":{base},"traceEvents":[{events}]}}"#);
+            Some((format!("{rank}"), read_rank(json.as_bytes()).ok()?))
+        });
+        let ranks: Vec<NamedTrace> = ranks.flatten().collect();
+        let parts: usize = ranks.iter().map(|(_, rank)| rank.collectives.len()).sum();
+        if let Ok(account) = across(&ranks) {
+            let matched: u64 = account.ranks.iter().map(|row| row.matched).sum();
+            prop_assert!(matched + account.unmatched <= parts as u64);
+            prop_assert!(account.skew.is_finite() && account.own.is_finite());
+            prop_assert!(account.ranks.iter().all(|row| row.wait_ms >= 0.0 && row.late_ms >= 0.0 && row.early_ms >= 0.0));
+        }
     }
 }

@@ -216,9 +216,10 @@ fn elements(dims: &Value) -> Option<u64> {
     dims.iter().try_fold(0_u64, |sum, tensor| Some(sum.saturating_add(elements(tensor)?)))
 }
 
-/// Moments of a rank, moved onto the clock of all.
+/// Moments of a rank, moved onto the clock of all: within 36 years, so that no difference overflows.
 pub fn moved((begin, end): Interval, by: i64) -> Interval {
-    (begin.saturating_add(by), end.saturating_add(by))
+    let within = |at: i64| at.saturating_add(by).clamp(-(i64::MAX / 8), i64::MAX / 8);
+    (within(begin), within(end))
 }
 
 #[cfg(test)]
