@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use crate::diagnosis::verdict::Context;
 use crate::diagnosis::{Verdict, profiled};
 use crate::profiles::account::ProfileAccount;
-use crate::profiles::ranks::{self, RANKS_MAX};
+use crate::profiles::ranks::{self, RANKS_MAX, RanksError};
 use crate::profiles::{self, ProfileError};
 use crate::sources::unpacked;
 
@@ -17,14 +17,13 @@ use crate::sources::unpacked;
 pub(super) fn verdict(paths: &[&PathBuf]) -> anyhow::Result<Arc<Verdict>> {
     let account = match paths {
         [path] => {
-            read(path, profiles::read).map(|account| ProfileAccount { file: Some(name_of(path)), ..account })?
+            let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            ProfileAccount { file, ..read(path, profiles::read)? }
         }
+        paths if paths.len() > RANKS_MAX => return Err(RanksError::TooMany(paths.len()).into()),
         paths => {
-            let ranks = paths
-                .iter()
-                .take(RANKS_MAX + 1)
-                .map(|path| Ok((path.display().to_string(), read(path, profiles::read_rank)?)));
-            ranks::side_by_side(ranks.collect::<anyhow::Result<_>>()?)?
+            let named = |path: &&PathBuf| Ok((path.display().to_string(), read(path, profiles::read_rank)?));
+            ranks::side_by_side(paths.iter().map(named).collect::<anyhow::Result<_>>()?)?
         }
     };
     let context = Context { command: account.file.clone().unwrap_or_default(), ..Context::default() };
@@ -32,12 +31,11 @@ pub(super) fn verdict(paths: &[&PathBuf]) -> anyhow::Result<Arc<Verdict>> {
 }
 
 fn read<T>(path: &Path, take: impl FnOnce(Box<dyn BufRead>) -> Result<T, ProfileError>) -> anyhow::Result<T> {
-    unpacked::open(path)
-        .map_err(ProfileError::from)
-        .and_then(take)
-        .with_context(|| format!("trace {}", path.display()))
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    let read = || {
+        let mut input = unpacked::open(path)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        profiles::other_format(input.fill_buf()?, &name).map_or(Ok(()), Err)?;
+        take(input)
+    };
+    read().with_context(|| format!("trace {}", path.display()))
 }

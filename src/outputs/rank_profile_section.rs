@@ -13,7 +13,7 @@ pub(super) const COLUMNS: [(&str, bool); 7] = [
     ("step", true),
     ("computes", true),
     ("collectives", true),
-    ("waits for others", true),
+    ("waits", true),
     ("late by", true),
     ("last in", false),
 ];

@@ -8,7 +8,7 @@ use super::host_time::{self, HostTime};
 use super::intervals::Intervals;
 use super::scope::Scope;
 use super::timeline::{GpuKind, HostKind, HostSpan, TraceTimeline};
-use super::{copies, idle_rows, kernels, operators, syncs};
+use super::{copies, idle_rows, kernels, operators, roofline, syncs};
 
 /// What an account is computed from.
 #[derive(Debug)]
@@ -64,6 +64,7 @@ pub fn account_and<T>(timeline: &TraceTimeline, also: impl FnOnce(&AccountParts<
         account.collectives = kernels::collectives(timeline, &scope, gpu);
         account.copies = copies::rows(timeline, &scope, gpu, &host);
         account.syncs = syncs::rows(timeline, &scope, &blocking, &gpu.idle.minus(&waiting));
+        account.efficiency = roofline::account(timeline, &scope, gpu);
         account.launches = Some(launches(timeline, &scope, gpu, &host));
         account.idle_at = idle_rows::rows(timeline, &scope, parts);
     } else {

@@ -46,8 +46,6 @@ pub struct Call {
     pub lane: u16,
     /// The outermost operator.
     pub operator: Option<NameId>,
-    /// The innermost operator with its shapes: its place in [`TraceTimeline::host`].
-    pub inner: Option<u32>,
     /// The innermost module.
     pub module: Option<NameId>,
 }
@@ -106,7 +104,6 @@ impl HostTime {
         let names = &timeline.names;
         let mut python = python_of(timeline, scope, lane);
         let calls = !timeline.host.iter().any(|span| span.kind == HostKind::Runtime);
-        let first = timeline.host.partition_point(|span| span.lane < lane);
         let mut walk = ThreadWalk::new(spans, names);
         while let Some(level) = walk.open_next(|(begin, end), level| {
             let (begin, end) = (begin.max(scope.window.0), end.min(scope.window.1));
@@ -141,7 +138,6 @@ impl HostTime {
                     name: span.name,
                     lane,
                     operator: level.operator.map(|operator| operator.name),
-                    inner: level.inner_operator.and_then(|inner| u32::try_from(first + inner).ok()),
                     module,
                 };
                 let to = if calls { &mut self.by_external } else { &mut self.calls };

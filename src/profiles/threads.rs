@@ -16,8 +16,6 @@ pub struct Level<'a> {
     pub batch: Option<NameId>,
     /// The outermost operator that says what it does: the one that the program called.
     pub operator: Option<&'a HostSpan>,
-    /// The innermost operator, by its place among the thread's spans.
-    pub inner_operator: Option<usize>,
     /// The innermost function of the user's own code.
     pub function: Option<NameId>,
     /// The innermost module of the model.
@@ -33,7 +31,7 @@ pub struct Level<'a> {
 }
 
 impl<'a> Level<'a> {
-    fn new(span: &'a HostSpan, place: usize, names: &TraceNames, outer: Option<&Self>) -> Self {
+    fn new(span: &'a HostSpan, names: &TraceNames, outer: Option<&Self>) -> Self {
         let facts = names.facts(span.name);
         let python = span.kind == HostKind::Python;
         let operates = span.kind == HostKind::Operator;
@@ -50,7 +48,6 @@ impl<'a> Level<'a> {
                 None if operates => Some(span),
                 None => None,
             },
-            inner_operator: if operates { Some(place) } else { outer.and_then(|outer| outer.inner_operator) },
             function: own(facts.users_code).or_else(|| outer.and_then(|outer| outer.function)),
             module: own(facts.module).or_else(|| outer.and_then(|outer| outer.module)),
             blocked: own(facts.blocks).or_else(|| outer.and_then(|outer| outer.blocked)),
@@ -78,15 +75,13 @@ pub struct ThreadWalk<'a> {
     names: &'a TraceNames,
     spans: std::slice::Iter<'a, HostSpan>,
     open: Vec<Level<'a>>,
-    /// Number of spans opened.
-    opened: usize,
     at: Option<i64>,
 }
 
 impl<'a> ThreadWalk<'a> {
     /// Before the first of a thread's spans.
     pub fn new(spans: &'a [HostSpan], names: &'a TraceNames) -> Self {
-        Self { names, spans: spans.iter(), open: Vec::new(), opened: 0, at: None }
+        Self { names, spans: spans.iter(), open: Vec::new(), at: None }
     }
 
     /// Hands over every stretch of time in which the innermost open span is the same, until there are no more.
@@ -102,8 +97,7 @@ impl<'a> ThreadWalk<'a> {
         };
         self.at.get_or_insert(span.start);
         self.close_until(span.start, &mut piece);
-        self.open.push(Level::new(span, self.opened, self.names, self.open.last()));
-        self.opened += 1;
+        self.open.push(Level::new(span, self.names, self.open.last()));
         self.open.last()
     }
 

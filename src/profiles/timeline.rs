@@ -16,6 +16,8 @@ pub use super::spans::{GpuDetail, GpuKind, GpuSpan, HostKind, HostSpan, Lane, Sh
 const SPANS_MAX: usize = 4_000_000;
 /// Most threads and streams that are told apart. What a trace has beyond them counts as one more.
 const LANES_MAX: usize = 60_000;
+/// Most keys beside the events that are remembered.
+const KEYS_MAX: usize = 64;
 /// Most different details of kernels and copies: 48 MiB.
 const DETAILS_MAX: usize = 200_000;
 /// Longest text of an operator's shapes that is kept, bytes.
@@ -49,6 +51,8 @@ pub struct TraceTimeline {
     pub horizon: Option<i64>,
     /// How the file ended.
     pub end: json::TraceEnd,
+    /// The first keys beside the events.
+    keys: Vec<String>,
     thread_numbers: HashMap<Lane, u16>,
     stream_numbers: HashMap<(i64, Lane), u16>,
     /// The first time that was seen: all others are from here.
@@ -66,7 +70,10 @@ impl TraceSink for TraceTimeline {
         Ok(length)
     }
 
-    fn wants(&self, key: &str) -> bool {
+    fn wants(&mut self, key: &str) -> bool {
+        if self.keys.len() < KEYS_MAX {
+            self.keys.push(key.chars().take(64).collect());
+        }
         WANTED.contains(&key)
     }
 
@@ -116,7 +123,7 @@ impl TraceTimeline {
                     HostKind::Runtime => link(event.args.correlation),
                     _ => link(event.args.external),
                 };
-                let shapes = self.shapes_of(&event.args);
+                let shapes = self.number_of_shapes(&event.args);
                 self.host.push(HostSpan { start, end, name, link, shapes, lane, kind });
             }
             (None, Some(kind)) => {
@@ -146,7 +153,7 @@ impl TraceTimeline {
         self.horizon = Some(horizon);
     }
 
-    fn shapes_of(&mut self, args: &Args) -> u32 {
+    fn number_of_shapes(&mut self, args: &Args) -> u32 {
         let sizes = [args.dims, args.types, args.strides, args.values, &args.call_stack].map(str::len);
         let bytes: usize = sizes.iter().sum();
         if bytes == 0 || sizes.iter().any(|size| *size > SHAPES_MAX) {
@@ -161,9 +168,9 @@ impl TraceTimeline {
         self.shapes.number(&self.joined)
     }
 
-    /// What is recorded of an operator's call.
-    pub fn shapes(&self, span: &HostSpan) -> Shapes<'_> {
-        let mut parts = self.shapes.get(span.shapes).unwrap_or_default().split(BETWEEN);
+    /// What is recorded of an operator's call, by its [`HostSpan::shapes`].
+    pub fn shapes_of(&self, shapes: u32) -> Shapes<'_> {
+        let mut parts = self.shapes.get(shapes).unwrap_or_default().split(BETWEEN);
         let mut next = || parts.next().unwrap_or_default();
         Shapes { dims: next(), types: next(), strides: next(), values: next(), call_stack: next() }
     }
@@ -215,11 +222,16 @@ impl TraceTimeline {
         number
     }
 
+    /// Whether the file has this key beside the events, among the first.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.keys.iter().any(|known| known == key)
+    }
+
     /// Whether shapes of operators were recorded.
     pub fn has_shapes(&self) -> bool {
-        self.host
-            .iter()
-            .any(|span| span.shapes != 0 && self.shapes(span).dims.contains(|one: char| one.is_ascii_digit()))
+        self.host.iter().any(|span| {
+            span.shapes != 0 && self.shapes_of(span.shapes).dims.contains(|one: char| one.is_ascii_digit())
+        })
     }
 
     /// Puts the spans into their order. To be called once, after the last event.

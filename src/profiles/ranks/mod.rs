@@ -167,10 +167,7 @@ fn notes(account: &mut RanksAccount, ranks: &[&RankTrace], matching: &Matching) 
     if matching.unmatched > matching.sends {
         let missing = matching.unmatched - matching.sends;
         let total: usize = ranks.iter().map(|rank| rank.collectives.len()).sum();
-        note(format!(
-            "{} of {total} collectives have no counterpart in another trace and are left out.",
-            matching.unmatched
-        ));
+        note(format!("{missing} of {total} collectives have no counterpart in another trace and are left out."));
     }
     if matching.sends > 0 {
         note(format!("{} sends and receives between two ranks are not compared.", matching.sends));

@@ -200,7 +200,7 @@ fn bytes_by_shapes(timeline: &TraceTimeline, span: &HostSpan, kind: CollectiveKi
     if matches!(kind, CollectiveKind::AllGather | CollectiveKind::Gather | CollectiveKind::Scatter) {
         return None;
     }
-    let shapes = timeline.shapes(span);
+    let shapes = timeline.shapes_of(span.shapes);
     let dims: Value = serde_json::from_str(shapes.dims).ok()?;
     let types: Vec<String> = serde_json::from_str(shapes.types).ok()?;
     let bytes = elements(&dims)?.saturating_mul(element_bytes(types.first()?));
