@@ -62,7 +62,7 @@ pub fn across(traces: &[NamedTrace]) -> Result<RanksAccount, RanksError> {
     let ranks: Vec<&RankTrace> = order.iter().map(|(_, (_, trace))| trace).collect();
     account.ranks = order.iter().map(|(number, (file, trace))| row(*number, file, trace)).collect();
     let matching = matching::matched(&ranks);
-    if matching.collectives.is_empty() && ranks.iter().filter(|rank| !rank.collectives.is_empty()).count() > 1 {
+    if matching.collectives.is_empty() && ranks.iter().any(|rank| !rank.collectives.is_empty()) {
         return Err(RanksError::NothingInCommon);
     }
     SideBySide { account: &mut account, ranks: &ranks, matching: &matching }.fill();
@@ -176,10 +176,7 @@ fn notes(account: &mut RanksAccount, ranks: &[&RankTrace], matching: &Matching) 
         note(format!("{} collectives are of groups with a single trace and are left out.", matching.alone));
     }
     if matching.unset > 0 {
-        note(format!(
-            "{} ranks share no collective with the first one: their clocks are taken as they are.",
-            matching.unset
-        ));
+        note(format!("Ranks that share no collective with the first one keep their own clocks: {}.", matching.unset));
     }
     if ranks.iter().any(|rank| rank.left_out > 0) {
         note(format!("Only the first {COLLECTIVES_MAX} collectives of each rank are compared."));

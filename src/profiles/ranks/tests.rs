@@ -257,6 +257,9 @@ fn what_is_not_of_one_run_is_refused() {
         text(&apart),
         "no collective of one trace is in another: give the traces of one run over the same time"
     );
+    // Of two files only one has any.
+    let one = partial(|rank, _| rank == 0, false, 0);
+    assert_eq!(across(&one), Err(RanksError::NothingInCommon));
     let many: Vec<(String, RankTrace)> = (0..=RANKS_MAX).map(|_| (String::new(), RankTrace::default())).collect();
     assert_eq!(text(&many), "1025 traces are too many: at most 1024 ranks are compared");
 }
@@ -281,7 +284,7 @@ fn what_is_missing_is_said() {
         [
             "3 of 4 ranks have a trace: another rank may enter later than these.",
             "1 of 3 traces have no collective.",
-            "1 ranks share no collective with the first one: their clocks are taken as they are."
+            "Ranks that share no collective with the first one keep their own clocks: 1."
         ]
     );
     assert_eq!(account.straggler, None, "all enter within 2 µs");
