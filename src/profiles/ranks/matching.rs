@@ -53,19 +53,9 @@ type SequenceKey<'a> = (Option<&'a Group>, CollectiveKind, Option<i32>);
 pub fn matched(ranks: &[&RankTrace]) -> Matching {
     let origins = common_origins(ranks);
     let at_origin = |rank: usize| origins.get(rank).copied().unwrap_or_default();
-    let mut sequences: BTreeMap<SequenceKey<'_>, BTreeMap<usize, Vec<SequencePart>>> = BTreeMap::new();
-    let streams_agree = streams_agree(ranks);
-    for (rank, trace) in ranks.iter().enumerate() {
-        for (place, collective) in trace.collectives.iter().enumerate() {
-            let group = collective.group.and_then(|group| trace.groups.get(usize::from(group)));
-            let stream = (group.is_none() && streams_agree).then_some(collective.stream);
-            let parts = sequences.entry((group, collective.kind, stream)).or_default().entry(rank).or_default();
-            parts.push(SequencePart::new(place, collective, at_origin(rank)));
-        }
-    }
     let mut matching = Matching::default();
     let mut edges: BTreeMap<(usize, usize), Differences> = BTreeMap::new();
-    for ((_, kind, _), mut of_ranks) in sequences {
+    for ((_, kind, _), mut of_ranks) in sequences(ranks, &origins) {
         let all: usize = of_ranks.values().map(Vec::len).sum();
         if of_ranks.len() < 2 {
             matching.alone += all as u64;
@@ -110,6 +100,24 @@ pub fn matched(ranks: &[&RankTrace]) -> Matching {
         matching.ahead = Some(ahead.into_iter().map(Option::unwrap_or_default).collect());
     }
     matching
+}
+
+/// The parts of each rank that are matched with one another, in their order.
+fn sequences<'a>(
+    ranks: &[&'a RankTrace],
+    origins: &[i64],
+) -> BTreeMap<SequenceKey<'a>, BTreeMap<usize, Vec<SequencePart>>> {
+    let mut sequences: BTreeMap<SequenceKey<'a>, BTreeMap<usize, Vec<SequencePart>>> = BTreeMap::new();
+    let streams_agree = streams_agree(ranks);
+    for ((rank, trace), origin) in ranks.iter().enumerate().zip(origins) {
+        for (place, collective) in trace.collectives.iter().enumerate() {
+            let group = collective.group.and_then(|group| trace.groups.get(usize::from(group)));
+            let stream = (group.is_none() && streams_agree).then_some(collective.stream);
+            let parts = sequences.entry((group, collective.kind, stream)).or_default().entry(rank).or_default();
+            parts.push(SequencePart::new(place, collective, *origin));
+        }
+    }
+    sequences
 }
 
 /// A rank's part in a collective, on the clock of the file.
