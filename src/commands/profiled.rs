@@ -1,5 +1,6 @@
-//! Traces of torch.profiler in place of a running job.
+//! Reads traces of torch.profiler for the commands that take one as it is.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,16 +9,56 @@ use anyhow::Context as _;
 use crate::diagnosis::verdict::Context;
 use crate::diagnosis::{Verdict, profiled};
 use crate::profiles;
-use crate::sources::unpacked;
+use crate::profiles::account::ProfileAccount;
+use crate::sources::{regular_file, unpacked};
+
+/// As much of a file shows whether it can be a trace, bytes.
+const PEEKED: u64 = 64;
+/// What a file of gzip begins with (RFC 1952, 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Whether a file begins as a trace does: JSON, or packed by gzip. What cannot be read is no trace.
+pub(super) fn is_trace(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let read = regular_file::opened(path).and_then(|file| file.take(PEEKED).read_to_end(&mut begin));
+    let text = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&begin);
+    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+    read.is_ok() && (begin.starts_with(&GZIP) || matches!(first, Some(b'{' | b'[')))
+}
+
+/// The account of a trace. `wanted` says whether to go on.
+fn account(path: &Path, wanted: &dyn Fn() -> bool) -> anyhow::Result<ProfileAccount> {
+    let input = unpacked::open(path).map_err(profiles::ProfileError::from);
+    let account = input.and_then(|input| profiles::read(WhileWanted { input, wanted }));
+    let account = account.with_context(|| format!("trace {}", path.display()))?;
+    let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    Ok(ProfileAccount { file, ..account })
+}
 
 /// The verdict on a trace.
 pub(super) fn verdict(path: &Path) -> anyhow::Result<Arc<Verdict>> {
-    let mut account = unpacked::open(path)
-        .map_err(profiles::ProfileError::from)
-        .and_then(profiles::read)
-        .with_context(|| format!("trace {}", path.display()))?;
-    let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let context = Context { command: file.clone().unwrap_or_default(), ..Context::default() };
-    account.file = file;
-    Ok(Arc::new(profiled::verdict(account, &context)))
+    verdict_while(path, &|| true)
+}
+
+/// The verdict on a trace. `wanted` says whether to go on reading it.
+pub(super) fn verdict_while(path: &Path, wanted: &dyn Fn() -> bool) -> anyhow::Result<Arc<Verdict>> {
+    Ok(Arc::new(judged(account(path, wanted)?)))
+}
+
+/// The verdict on an account.
+pub(super) fn judged(account: ProfileAccount) -> Verdict {
+    let context = Context { command: account.file.clone().unwrap_or_default(), ..Context::default() };
+    profiled::verdict(account, &context)
+}
+
+/// Fails once it is not wanted any more.
+struct WhileWanted<'w, R> {
+    input: R,
+    wanted: &'w dyn Fn() -> bool,
+}
+
+impl<R: Read> Read for WhileWanted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if (self.wanted)() { self.input.read(buffer) } else { Err(std::io::Error::other("given up")) }
+    }
 }

@@ -10,6 +10,9 @@ use super::scope::Scope;
 use super::timeline::{GpuKind, HostKind, HostSpan, Timeline};
 use super::{copies, idle_rows, kernels, operators, syncs};
 
+/// Most lengths of steps that are kept.
+const LENGTHS: usize = 1000;
+
 /// The account; `None` if nothing in the trace lasts.
 pub fn account(timeline: &Timeline) -> Option<ProfileAccount> {
     let scope = Scope::of(timeline)?;
@@ -64,6 +67,9 @@ fn steps(account: &mut ProfileAccount, scope: &Scope) {
         let lengths = || scope.steps.iter().map(|(start, end)| (end - start) as f64 / 1e6);
         account.step_ms = Some(lengths().sum::<f64>() / scope.steps.len() as f64);
         account.longest_step_ms = Some(lengths().fold(0.0, f64::max));
+        let all: Vec<f64> = lengths().collect();
+        let means = all.chunks(all.len().div_ceil(LENGTHS)).map(|steps| steps.iter().sum::<f64>() / steps.len() as f64);
+        account.step_lengths_ms = means.collect();
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod account;
 mod build;
+pub mod comparison;
 mod copies;
 pub mod efficiency;
 mod event;
