@@ -88,6 +88,7 @@ pub fn plain(text: &str, ascii: bool) -> String {
         .map(|c| match c {
             c if c.is_ascii() => c.to_string(),
             '×' => "x".to_owned(),
+            'µ' => "u".to_owned(),
             '–' | '—' | '−' => "-".to_owned(),
             '≤' => "<=".to_owned(),
             '≥' => ">=".to_owned(),

@@ -11,6 +11,8 @@ use crate::text::named_enum;
 
 /// Fewer or more than this a step are no other number of them.
 const SAME_COUNT: f64 = 0.05;
+/// A change by less of a step is none.
+const NO_CHANGE: f64 = 1e-4;
 
 named_enum! {
     /// What the numbers are of.
@@ -225,16 +227,18 @@ impl ProfileChange {
         let per = if all_steps { Per::Step } else { Per::Window };
         let sides = accounts.map(|account| ComparedSide::new(account, per));
         let (parts_of, parts) = parts(&sides);
+        let length_ms = BeforeAfter::new(sides.map(|side| side.length_ms));
+        let limits = RowLimits { rows, least_ms: NO_CHANGE * length_ms.values().into_iter().fold(0.0, f64::max) };
         Self {
             per,
-            length_ms: BeforeAfter::new(sides.map(|side| side.length_ms)),
+            length_ms,
             parts_of,
             parts,
-            kernels: most(kernels(&sides), rows, |row| row.change_ms),
-            operators: most(operators(&sides), rows, |row| row.change_ms),
-            syncs: most(syncs(&sides), rows, |row| row.change_ms),
-            copies: most(copies(&sides), rows, |row| row.change_ms),
-            collectives: most(collectives(&sides), rows, |row| row.change_ms),
+            kernels: limits.most(kernels(&sides), |row| (row.change_ms, row.count)),
+            operators: limits.most(operators(&sides), |row| (row.change_ms, row.count)),
+            syncs: limits.most(syncs(&sides), |row| (row.change_ms, row.count)),
+            copies: limits.most(copies(&sides), |row| (row.change_ms, row.count)),
+            collectives: limits.most(collectives(&sides), |row| (row.change_ms, row.count)),
         }
     }
 }
@@ -283,8 +287,8 @@ fn parts(sides: &Sides<'_>) -> (Option<PartsOf>, Vec<PartChange>) {
     (Some(of), parts.collect())
 }
 
-/// Shares that add up to 1.
-type Shares = Vec<(StepPart, f64)>;
+/// Shares of the parts of a step, which add up to 1.
+pub type Shares = Vec<(StepPart, f64)>;
 
 fn shares_of_gpu(account: &ProfileAccount) -> Option<Shares> {
     let gpu = account.devices.first()?;
@@ -306,7 +310,8 @@ fn shares_of_gpu(account: &ProfileAccount) -> Option<Shares> {
     Some(busy.into_iter().chain(idle).collect())
 }
 
-fn shares_of_loop(account: &ProfileAccount) -> Option<Shares> {
+/// The shares of the loop's time, if the profile shows the loop.
+pub fn shares_of_loop(account: &ProfileAccount) -> Option<Shares> {
     let of_loop = account.of_loop?;
     Some(vec![
         (StepPart::InputWait, of_loop.input_wait),
@@ -322,13 +327,12 @@ fn shares_of_loop(account: &ProfileAccount) -> Option<Shares> {
 
 fn kernels(sides: &Sides<'_>) -> Vec<KernelChange> {
     let joined = Joined::new(sides, |account| &account.kernels, |row| row.name.clone());
-    let rows = joined.each(|name, of| {
+    joined.each(|name, of| {
         let ms = of.per_step(|row| row.total_ms);
         let count = of.per_step(|row| row.count as f64);
         let [before, after] = of.rows.map(|rows| median(rows.iter().map(|row| (row.median_us, row.count)).collect()));
         KernelChange { name, ms, count, median_us: BeforeAfter { before, after }, change_ms: ms.change() }
-    });
-    rows.into_iter().filter(|row| row.change_ms != 0.0 || differs(row.count)).collect()
+    })
 }
 
 /// The middle one of the runs of several kernels of one name, by their medians.
@@ -346,20 +350,19 @@ fn median(mut medians: Vec<(f64, u64)>) -> Option<f64> {
 fn operators(sides: &Sides<'_>) -> Vec<OperatorChange> {
     let has_gpu = sides.iter().all(|side| !side.account.devices.is_empty());
     let joined = Joined::new(sides, |account| &account.operators, |row| row.name.clone());
-    let rows = joined.each(|name, of| {
+    joined.each(|name, of| {
         let device_ms = of.per_step(|row| row.device_ms);
         let idle_ms = of.per_step(|row| row.idle_ms);
         let host_ms = of.per_step(|row| row.host_ms);
         let count = of.per_step(|row| row.count as f64);
         let change_ms = if has_gpu { device_ms.change() + idle_ms.change() } else { host_ms.change() };
         OperatorChange { name, count, device_ms, idle_ms, host_ms, change_ms }
-    });
-    rows.into_iter().filter(|row| row.change_ms != 0.0 || differs(row.count)).collect()
+    })
 }
 
 fn syncs(sides: &Sides<'_>) -> Vec<SyncChange> {
     let joined = Joined::new(sides, |account| &account.syncs, |row| (row.call.clone(), row.operator.clone()));
-    let rows = joined.each(|(call, operator), of| {
+    joined.each(|(call, operator), of| {
         let idle_ms = of.per_step(|row| row.idle_ms);
         SyncChange {
             call,
@@ -369,13 +372,12 @@ fn syncs(sides: &Sides<'_>) -> Vec<SyncChange> {
             idle_ms,
             change_ms: idle_ms.change(),
         }
-    });
-    rows.into_iter().filter(|row| row.change_ms != 0.0 || differs(row.count)).collect()
+    })
 }
 
 fn copies(sides: &Sides<'_>) -> Vec<CopyChange> {
     let joined = Joined::new(sides, |account| &account.copies, |row| (row.direction, row.pageable));
-    let rows = joined.each(|(direction, pageable), of| {
+    joined.each(|(direction, pageable), of| {
         let ms = of.per_step(|row| row.ms);
         CopyChange {
             direction,
@@ -386,13 +388,12 @@ fn copies(sides: &Sides<'_>) -> Vec<CopyChange> {
             blocked_ms: of.per_step(|row| row.blocked_ms),
             change_ms: ms.change(),
         }
-    });
-    rows.into_iter().filter(|row| row.change_ms != 0.0 || differs(row.count) || differs(row.bytes)).collect()
+    })
 }
 
 fn collectives(sides: &Sides<'_>) -> Vec<CollectiveChange> {
     let joined = Joined::new(sides, |account| &account.collectives, |row| row.name.clone());
-    let rows = joined.each(|name, of| {
+    joined.each(|name, of| {
         let exposed_ms = of.per_step(|row| row.exposed_ms);
         CollectiveChange {
             name,
@@ -401,20 +402,27 @@ fn collectives(sides: &Sides<'_>) -> Vec<CollectiveChange> {
             exposed_ms,
             change_ms: exposed_ms.change(),
         }
-    });
-    rows.into_iter().filter(|row| row.ms.change() != 0.0 || differs(row.count)).collect()
+    })
 }
 
-fn differs(counts: BeforeAfter) -> bool {
-    counts.change().abs() >= SAME_COUNT
+/// What belongs into a table.
+#[derive(Clone, Copy)]
+struct RowLimits {
+    rows: usize,
+    /// Smaller changes are none.
+    least_ms: f64,
 }
 
-/// The rows that changed most, in either direction.
-fn most<R>(mut rows: Vec<R>, count: usize, change: impl Fn(&R) -> f64) -> ChangedRows<R> {
-    rows.sort_by(|a, b| change(b).abs().total_cmp(&change(a).abs()));
-    let left_out = rows.len().saturating_sub(count);
-    rows.truncate(count);
-    ChangedRows { rows, left_out }
+impl RowLimits {
+    /// The rows that changed most, in either direction, by the change of their time and their counts.
+    fn most<R>(self, mut rows: Vec<R>, of: impl Fn(&R) -> (f64, BeforeAfter)) -> ChangedRows<R> {
+        let change = |row: &R| of(row).0.abs();
+        rows.retain(|row| change(row) >= self.least_ms || of(row).1.change().abs() >= SAME_COUNT);
+        rows.sort_by(|a, b| change(b).total_cmp(&change(a)));
+        let left_out = rows.len().saturating_sub(self.rows);
+        rows.truncate(self.rows);
+        ChangedRows { rows, left_out }
+    }
 }
 
 /// Rows of both accounts by what makes them the same, in the order in which they come.

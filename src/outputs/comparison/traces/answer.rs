@@ -13,6 +13,8 @@ const NAMED: usize = 2;
 /// Shares of a step below which a part is as good as gone, and from which it was there.
 const GONE: f64 = 0.02;
 const THERE: f64 = 0.05;
+/// What waits.
+const SUBJECTS: [&str; 2] = ["the GPU", "the loop"];
 /// No profile has more steps than this.
 const MOST_STEPS: f64 = 1000.0;
 
@@ -104,15 +106,26 @@ impl TraceComparison<'_> {
         parts.retain(|part| part.change_ms.abs() >= CONTRIBUTES * whole_ms.abs() && part.change_ms != 0.0);
         parts.sort_by(|a, b| b.change_ms.abs().total_cmp(&a.change_ms.abs()));
         let (with, against): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| part.change_ms * whole_ms > 0.0);
-        let said = |part: &&PartChange| format!("{} ({})", self.phrase(of, part), signed_ms(part.change_ms));
-        let with: Vec<String> = with.iter().take(NAMED).map(said).collect();
-        let against = against.first().map(|part| format!("but {}", said(part)));
-        let with = with.join(" and ");
-        match (with.is_empty(), against) {
-            (true, _) => None,
-            (false, Some(against)) => Some(format!("{with}, {against}")),
-            (false, None) => Some(with),
+        if with.is_empty() {
+            return None;
         }
+        let against: Vec<&PartChange> = against.into_iter().take(1).collect();
+        let mut said = String::new();
+        let mut last = String::new();
+        for (part, nth) in with.into_iter().take(NAMED).chain(against).zip(0..) {
+            let works = part.change_ms * whole_ms > 0.0;
+            let join = match (nth, works) {
+                (0, _) => "",
+                (_, true) => " and ",
+                (_, false) => ", but ",
+            };
+            let phrase = self.phrase(of, part);
+            let subject = SUBJECTS.into_iter().find(|subject| phrase.starts_with(subject) && last.starts_with(subject));
+            let short = subject.and_then(|subject| phrase.strip_prefix(subject)).map(|rest| format!("it{rest}"));
+            said += &format!("{join}{} ({})", short.as_ref().unwrap_or(&phrase), signed_ms(part.change_ms));
+            last = phrase;
+        }
+        Some(said)
     }
 
     /// `the GPU no longer waits for data`.

@@ -7,7 +7,7 @@ use super::{ComparedTrace, TraceComparison};
 use crate::outputs::report::{Column, Section, SectionBody, headline, with_worth};
 use crate::profiles::account::{CopyDirection, ProfileAccount};
 use crate::profiles::comparison::{
-    BeforeAfter, ChangedRows, CollectiveChange, CopyChange, KernelChange, OperatorChange, PartsOf, Per, StepPart, SyncChange,
+    shares_of_loop, BeforeAfter, ChangedRows, CollectiveChange, CopyChange, KernelChange, OperatorChange, PartsOf, Per, StepPart, SyncChange,
 };
 use crate::text::format::{UNMEASURED, bytes, precise, share, step_time, whole_percent as percent};
 
@@ -27,6 +27,7 @@ impl TraceComparison<'_> {
         let mut all = vec![
             self.parts(),
             self.gpu_section(),
+            self.loop_section(),
             self.rows("Kernels that changed most", &change.kernels, ["median", "kernel"], kernel, None),
             self.rows("Operators that changed most", &change.operators, ["on the host", "operator"], operator, Some(OF_OPERATORS)),
             self.rows("Calls that wait for the GPU", &change.syncs, ["they wait", "call"], sync, Some(OF_SYNCS)),
@@ -68,7 +69,7 @@ impl TraceComparison<'_> {
             let values = accounts.map(of);
             let [before, after] = values.map(share);
             let known = values.iter().flatten().any(|value| *value >= LEAST_SHARE);
-            known.then(|| vec![name.to_owned(), before, after, points(values.map(|value| value.map(|share| share * 100.0)))])
+            known.then(|| vec![name.to_owned(), before, after, points_of(values)])
         };
         let row = |name: &str, of: fn(&ProfileAccount) -> Option<f64>, show: fn(f64) -> String| {
             let values = accounts.map(of);
@@ -116,13 +117,31 @@ impl TraceComparison<'_> {
         section.noting(more.into_iter().chain(note.map(str::to_owned)))
     }
 
+    /// The shares of the loop's time, beside those of the GPU's.
+    fn loop_section(&self) -> Section {
+        let shares = self.sides().map(|side| shares_of_loop(side.account));
+        let rows = match shares {
+            [Some(before), Some(after)] if self.change.parts_of == Some(PartsOf::Gpu) => {
+                let both = before.into_iter().zip(after).filter(|((_, one), (_, other))| one.max(*other) >= LEAST_SHARE);
+                both.map(|((part, before), (_, after))| {
+                    let values = [Some(before), Some(after)];
+                    let [before, after] = values.map(share);
+                    vec![words(PartsOf::Loop, part).to_owned(), before, after, points_of(values)]
+                })
+                .collect()
+            }
+            _ => Vec::new(),
+        };
+        Section::new("Where the loop's time goes", SectionBody::Table(columns("the loop"), rows))
+    }
+
     fn verdicts(&self) -> Section {
-        let of = |show: fn(&ComparedTrace<'_>) -> String| self.sides().map(show);
-        let rows: [(&str, [String; 2]); 2] = [
-            ("verdict", of(|side| headline(side.verdict))),
-            ("first advice", of(|side| side.verdict.advice.first().map(with_worth).unwrap_or_default())),
-        ];
-        Section::new("Verdict", SectionBody::Table(two("what"), pairs(rows)))
+        let rows = self.sides().into_iter().zip(["before", "after"]).flat_map(|(side, name)| {
+            let advice = side.verdict.advice.first().map(|advice| vec![String::new(), format!("▶ {}", with_worth(advice))]);
+            std::iter::once(vec![name.to_owned(), headline(side.verdict)]).chain(advice)
+        });
+        let columns = vec![Column::left("trace"), Column::left("verdict")];
+        Section::new("Verdict", SectionBody::Table(columns, rows.collect()))
     }
 
     fn traces(&self) -> Section {
@@ -139,7 +158,7 @@ impl TraceComparison<'_> {
             ("Python functions", recorded(|account| account.with_stack)),
             ("shapes", recorded(|account| account.with_shapes)),
         ];
-        let note = "A trace covers seconds at most. What varies over minutes, like clocks or data, is in no margin here.";
+        let note = "The margin knows only these windows. What varies over minutes, like clocks or data, is not in it.";
         Section::new("Traces", SectionBody::Table(two("what"), pairs(rows))).noting([note.to_owned()])
     }
 }
@@ -217,7 +236,7 @@ fn copy(row: &CopyChange) -> ChangedRow {
 }
 
 fn microseconds(us: f64) -> String {
-    format!("{} µs", precise(us))
+    if us < 1000.0 { format!("{} µs", precise(us)) } else { step_time(us / 1000.0) }
 }
 
 /// A number per step: whole where it is as good as whole.
@@ -232,4 +251,9 @@ fn arrow([before, after]: [String; 2]) -> String {
 
 fn arrow_of(values: BeforeAfter, show: impl Fn(f64) -> String) -> String {
     arrow(values.sides().map(|value| value.map_or(UNMEASURED.to_owned(), &show)))
+}
+
+/// By how many points a share is larger.
+fn points_of(shares: [Option<f64>; 2]) -> String {
+    points(shares.map(|share| share.map(|share| share * 100.0)))
 }
