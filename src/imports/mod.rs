@@ -219,7 +219,7 @@ struct ImportInput<F> {
 
 impl<F: Read + Seek> ImportInput<F> {
     fn open(&mut self) -> io::Result<Box<dyn BufRead + '_>> {
-        unpacked::of(&mut self.file)
+        unpacked::reader(&mut self.file)
     }
 }
 

@@ -20,7 +20,9 @@ mod kernels;
 mod names;
 mod operators;
 mod places;
+mod roofline;
 mod scope;
+mod spans;
 mod syncs;
 mod threads;
 mod timeline;
@@ -29,7 +31,7 @@ use std::io::{self, Read};
 
 use account::ProfileAccount;
 pub use idle_rows::NOTHING as NOTHING_RECORDED;
-use timeline::Timeline;
+use timeline::TraceTimeline;
 
 /// Why a file has no account, in one line each.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +55,7 @@ pub enum ProfileError {
 /// # Errors
 /// It cannot be read, or there is nothing in it.
 pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
-    let mut timeline = Timeline::default();
+    let mut timeline = TraceTimeline::default();
     timeline.end = json::read_trace(input, &mut timeline)?;
     if timeline.end.lists == 0 {
         return Err(ProfileError::NoTrace);
