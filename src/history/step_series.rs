@@ -244,8 +244,11 @@ fn spread(blocks: &[(f64, f64)], random: &mut fastrand::Rng) -> f64 {
 fn student(values: f64) -> f64 {
     let free = (values - 1.0).max(1.0);
     // The expansion is too low for so few.
-    if free < 3.0 {
-        return if free < 2.0 { 63.657 } else { 9.925 };
+    match free {
+        ..2.0 => return 63.657,
+        2.0..3.0 => return 9.925,
+        3.0..4.0 => return 5.841,
+        _ => {}
     }
     let z = SURE_99;
     z + (z.powi(3) + z) / (4.0 * free)

@@ -47,7 +47,7 @@ fn the_answer_is_one_sentence_with_what_contributes_most() {
     let (slow, fast) = (judged(&SLOW, 62.0), judged(&FAST, 1.0));
     let said = compared(&slow, &fast, None).summary();
     assert!(
-        said.starts_with("A step takes 153 ms instead of 214 ms (29% less; 28% to 29%, 99% sure): the GPU no longer waits for data (−61 ms)."),
+        said.starts_with("A step takes 153 ms instead of 214 ms (29% less; 27% to 30%, 99% sure): the GPU no longer waits for data (−61 ms)."),
         "{said}"
     );
     let said = compared(&fast, &slow, None).summary();
@@ -69,7 +69,7 @@ fn a_limit_is_reached_not_reached_or_not_certain() {
     assert_eq!(slower(&slow, &fast, 0.05), Ok(Some(false)));
     // The limit is within the interval.
     assert_eq!(slower(&fast, &slow, 0.4), Ok(None));
-    let varies = judged(&[100.0, 150.0, 210.0, 90.0, 260.0, 120.0], 1.0);
+    let varies = judged(&[140.0, 165.0, 150.0, 170.0, 145.0, 148.0], 1.0);
     let comparison = compared(&fast, &varies, Some(0.05));
     assert_eq!((comparison.is_slower_by(0.05), comparison.result()), (Ok(None), StepResult::Unclear));
     assert!(comparison.doubt().unwrap().contains("by how much the steps vary. Profile "), "{}", comparison.summary());
@@ -132,16 +132,17 @@ fn tables_show_what_changed_most_and_fit_into_80_columns() {
     let said = text::comparison(&comparison.page(), text::Style { full: true, ..text::Style::default() });
     for part in [
         "Where the time of a step goes",
-        "idle: waiting for data   62 ms (29%)    1.0 ms (1%)    −61 ms",
+        "idle: waiting for data 62 ms (29%) 1.0 ms (1%) −61 ms",
         "and 21 more",
         "flash attention fwd",
         "6 → 0",
         "aten::item (cudaStreamSynchronize)",
         "The GPU",
-        "Verdict",
-        "the same",
+        "before DATA LOADER (95% sure) ▶ See what",
+        "GPU Tesla V100 the same",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        let words: Vec<&str> = said.split_whitespace().collect();
+        assert!(words.join(" ").contains(part), "{part}: {said}");
     }
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     let json = serde_json::to_value(comparison.json()).unwrap();
