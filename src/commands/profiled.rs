@@ -1,6 +1,6 @@
 //! Reads traces of torch.profiler for the commands that take one as it is.
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use anyhow::Context as _;
 
 use crate::diagnosis::verdict::Context;
 use crate::diagnosis::{Verdict, profiled};
-use crate::profiles;
 use crate::profiles::account::ProfileAccount;
+use crate::profiles::{self, ProfileError};
 use crate::sources::{regular_file, unpacked};
 
 /// As much of a file shows whether it can be a trace, bytes.
@@ -26,15 +26,6 @@ pub(super) fn is_trace(path: &Path) -> bool {
     read.is_ok() && (begin.starts_with(&GZIP) || matches!(first, Some(b'{' | b'[')))
 }
 
-/// The account of a trace. `wanted` says whether to go on.
-fn account(path: &Path, wanted: &dyn Fn() -> bool) -> anyhow::Result<ProfileAccount> {
-    let input = unpacked::open(path).map_err(profiles::ProfileError::from);
-    let account = input.and_then(|input| profiles::read(WhileWanted { input, wanted }));
-    let account = account.with_context(|| format!("trace {}", path.display()))?;
-    let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    Ok(ProfileAccount { file, ..account })
-}
-
 /// The verdict on a trace.
 pub(super) fn verdict(path: &Path) -> anyhow::Result<Arc<Verdict>> {
     verdict_while(path, &|| true)
@@ -42,13 +33,20 @@ pub(super) fn verdict(path: &Path) -> anyhow::Result<Arc<Verdict>> {
 
 /// The verdict on a trace. `wanted` says whether to go on reading it.
 pub(super) fn verdict_while(path: &Path, wanted: &dyn Fn() -> bool) -> anyhow::Result<Arc<Verdict>> {
-    Ok(Arc::new(judged(account(path, wanted)?)))
+    let mut account = read(path, wanted).with_context(|| format!("trace {}", path.display()))?;
+    let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let context = Context { command: file.clone().unwrap_or_default(), ..Context::default() };
+    account.file = file;
+    Ok(Arc::new(profiled::verdict(account, &context)))
 }
 
-/// The verdict on an account.
-pub(super) fn judged(account: ProfileAccount) -> Verdict {
-    let context = Context { command: account.file.clone().unwrap_or_default(), ..Context::default() };
-    profiled::verdict(account, &context)
+fn read(path: &Path, wanted: &dyn Fn() -> bool) -> Result<ProfileAccount, ProfileError> {
+    let mut input = unpacked::open(path)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if let Some(error) = profiles::other_format(input.fill_buf()?, &name) {
+        return Err(error);
+    }
+    profiles::read(WhileWanted { input, wanted })
 }
 
 /// Fails once it is not wanted any more.

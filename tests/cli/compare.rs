@@ -454,7 +454,11 @@ fn a_trace_is_compared_with_a_trace_alone() {
     refused(trainmon(&["compare", &slow, "/nonexistent.json"]), 1, &["/nonexistent.json", "no such file"]);
     let nothing = folder.path().join("nothing.json");
     fs::write(&nothing, "{\"traceEvents\": []}").unwrap();
-    refused(trainmon(&["compare", &slow, nothing.to_str().unwrap()]), 1, &["nothing.json", "no operator and no kernel"]);
+    refused(
+        trainmon(&["compare", &slow, nothing.to_str().unwrap()]),
+        1,
+        &["nothing.json", "no operator and no kernel"],
+    );
     let said = text(&finish(trainmon(&["compare", &one, &one])).stdout).replace('\n', " ");
     assert!(said.contains("One step each cannot be distinguished from noise."), "{said}");
 }
