@@ -398,7 +398,9 @@ mod tests {
 
     #[test]
     fn students_quantile_is_that_of_the_tables() {
-        for (values, tabled) in [(2.0, 63.66), (3.0, 9.925), (4.0, 5.841), (6.0, 4.032), (12.0, 3.106), (31.0, 2.750), (121.0, 2.617)] {
+        for (values, tabled) in
+            [(2.0, 63.66), (3.0, 9.925), (4.0, 5.841), (6.0, 4.032), (12.0, 3.106), (31.0, 2.750), (121.0, 2.617)]
+        {
             assert!((student(values) - tabled).abs() < 0.02 * tabled, "{values}: {}", student(values));
         }
     }

@@ -233,11 +233,13 @@ impl ToolCall {
                 }
                 (None, None, Some(_)) => Watched::Recording(path("replay")),
                 (_, _, Some(_)) => {
+                    return Err("`pid` and `duration_s` have no effect on a file: give `replay` alone".to_owned());
+                }
+                _ => {
                     return Err(
-                        "`pid` and `duration_s` have no effect on a file: give `replay` alone".to_owned()
+                        "give `pid` (the tool `list` finds it), or `replay` for a recording or a trace".to_owned()
                     );
                 }
-                _ => return Err("give `pid` (the tool `list` finds it), or `replay` for a recording or a trace".to_owned()),
             }),
             "explain" => Self::Explain(text("cause")),
             "doctor" => Self::Doctor(number("pid")),

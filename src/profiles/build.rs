@@ -70,7 +70,8 @@ fn steps(account: &mut ProfileAccount, scope: &Scope) {
         account.step_ms = Some(lengths().sum::<f64>() / scope.steps.len() as f64);
         account.longest_step_ms = Some(lengths().fold(0.0, f64::max));
         let all: Vec<f64> = lengths().collect();
-        let means = all.chunks(all.len().div_ceil(LENGTHS)).map(|steps| steps.iter().sum::<f64>() / steps.len() as f64);
+        let means =
+            all.chunks(all.len().div_ceil(LENGTHS)).map(|steps| steps.iter().sum::<f64>() / steps.len() as f64);
         account.step_lengths_ms = means.collect();
     }
 }

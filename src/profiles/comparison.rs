@@ -223,7 +223,8 @@ pub struct ProfileChange {
 impl ProfileChange {
     /// Compares, with so many rows of each table at most.
     pub fn between(accounts: [&ProfileAccount; 2], rows: usize) -> Self {
-        let all_steps = accounts.iter().all(|account| account.steps > 0 && account.step_ms.is_some_and(|ms| ms > 0.0));
+        let all_steps =
+            accounts.iter().all(|account| account.steps > 0 && account.step_ms.is_some_and(|ms| ms > 0.0));
         let per = if all_steps { Per::Step } else { Per::Window };
         let sides = accounts.map(|account| ComparedSide::new(account, per));
         let (parts_of, parts) = parts(&sides);

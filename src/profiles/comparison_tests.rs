@@ -23,7 +23,14 @@ fn account(steps: u64, step_ms: f64, waits: f64) -> ProfileAccount {
 }
 
 fn kernel(name: &str, count: u64, total_ms: f64) -> KernelRow {
-    KernelRow { name: name.into(), raw: format!("void {name}"), count, total_ms, median_us: total_ms, ..KernelRow::default() }
+    KernelRow {
+        name: name.into(),
+        raw: format!("void {name}"),
+        count,
+        total_ms,
+        median_us: total_ms,
+        ..KernelRow::default()
+    }
 }
 
 #[test]
@@ -48,8 +55,17 @@ fn what_the_parts_contribute_adds_up_to_the_change() {
 
 #[test]
 fn without_a_gpu_the_loop_is_divided() {
-    let of_loop = |input_wait: f64| LoopAccount { input_wait, operator: 0.9 - input_wait, nothing: 0.1, ..LoopAccount::default() };
-    let host = |input_wait| ProfileAccount { devices: Vec::new(), of_loop: Some(of_loop(input_wait)), ..account(5, 100.0, 0.0) };
+    let of_loop = |input_wait: f64| LoopAccount {
+        input_wait,
+        operator: 0.9 - input_wait,
+        nothing: 0.1,
+        ..LoopAccount::default()
+    };
+    let host = |input_wait| ProfileAccount {
+        devices: Vec::new(),
+        of_loop: Some(of_loop(input_wait)),
+        ..account(5, 100.0, 0.0)
+    };
     let change = ProfileChange::between([&host(0.5), &host(0.2)], 10);
     assert_eq!(change.parts_of, Some(PartsOf::Loop));
     assert!(change.parts.iter().map(|part| part.change_ms).sum::<f64>().abs() < 1e-9);
@@ -61,7 +77,12 @@ fn without_a_gpu_the_loop_is_divided() {
 #[test]
 fn kernels_of_one_name_are_one_and_those_that_changed_most_come_first() {
     let before = ProfileAccount {
-        kernels: vec![kernel("gemm f16", 60, 60.0), kernel("gemm f16", 60, 30.0), kernel("softmax", 6, 6.0), kernel("copy", 6, 1.0)],
+        kernels: vec![
+            kernel("gemm f16", 60, 60.0),
+            kernel("gemm f16", 60, 30.0),
+            kernel("softmax", 6, 6.0),
+            kernel("copy", 6, 1.0),
+        ],
         ..account(6, 100.0, 0.1)
     };
     let after = ProfileAccount {
@@ -83,11 +104,39 @@ fn kernels_of_one_name_are_one_and_those_that_changed_most_come_first() {
 
 #[test]
 fn calls_copies_and_operators_are_counted_per_step() {
-    let sync = |count, idle_ms| SyncRow { call: "cudaStreamSynchronize".into(), operator: Some("aten::item".into()), count, idle_ms, ..SyncRow::default() };
-    let copy = |pageable, bytes| CopyRow { direction: Some(CopyDirection::HostToDevice), pageable: Some(pageable), count: 4, bytes, ms: 8.0, ..CopyRow::default() };
-    let operator = |device_ms, idle_ms| OperatorRow { name: "aten::mm".into(), count: 8, device_ms, idle_ms, ..OperatorRow::default() };
-    let before = ProfileAccount { syncs: vec![sync(20, 4.0), sync(4, 4.0)], copies: vec![copy(true, 400)], operators: vec![operator(8.0, 8.0)], ..account(4, 50.0, 0.1) };
-    let after = ProfileAccount { copies: vec![copy(false, 400)], operators: vec![operator(4.0, 4.0)], ..account(4, 40.0, 0.1) };
+    let sync = |count, idle_ms| SyncRow {
+        call: "cudaStreamSynchronize".into(),
+        operator: Some("aten::item".into()),
+        count,
+        idle_ms,
+        ..SyncRow::default()
+    };
+    let copy = |pageable, bytes| CopyRow {
+        direction: Some(CopyDirection::HostToDevice),
+        pageable: Some(pageable),
+        count: 4,
+        bytes,
+        ms: 8.0,
+        ..CopyRow::default()
+    };
+    let operator = |device_ms, idle_ms| OperatorRow {
+        name: "aten::mm".into(),
+        count: 8,
+        device_ms,
+        idle_ms,
+        ..OperatorRow::default()
+    };
+    let before = ProfileAccount {
+        syncs: vec![sync(20, 4.0), sync(4, 4.0)],
+        copies: vec![copy(true, 400)],
+        operators: vec![operator(8.0, 8.0)],
+        ..account(4, 50.0, 0.1)
+    };
+    let after = ProfileAccount {
+        copies: vec![copy(false, 400)],
+        operators: vec![operator(4.0, 4.0)],
+        ..account(4, 40.0, 0.1)
+    };
     let change = ProfileChange::between([&before, &after], 10);
     let [sync] = &change.syncs.rows[..] else { panic!("{:?}", change.syncs) };
     assert_eq!((sync.count, sync.change_ms), (BeforeAfter { before: Some(6.0), after: None }, -2.0));

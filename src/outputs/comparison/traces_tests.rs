@@ -35,7 +35,11 @@ fn changed(mut verdict: Verdict, change: impl FnOnce(&mut ProfileAccount)) -> Ve
 }
 
 fn compared<'v>(before: &'v Verdict, after: &'v Verdict, limit: Option<f64>) -> TraceComparison<'v> {
-    let side = |name: &str, verdict: &'v Verdict| ComparedTrace { name: name.into(), verdict, account: verdict.profile.as_deref().unwrap() };
+    let side = |name: &str, verdict: &'v Verdict| ComparedTrace {
+        name: name.into(),
+        verdict,
+        account: verdict.profile.as_deref().unwrap(),
+    };
     TraceComparison::new(side("a.json", before), side("b.json", after), limit, 50)
 }
 
@@ -51,7 +55,10 @@ fn the_answer_is_one_sentence_with_what_contributes_most() {
         "{said}"
     );
     let said = compared(&fast, &slow, None).summary();
-    assert!(said.contains("214 ms instead of 153 ms (40% more;") && said.contains("the GPU now waits for data (+61 ms)."), "{said}");
+    assert!(
+        said.contains("214 ms instead of 153 ms (40% more;") && said.contains("the GPU now waits for data (+61 ms)."),
+        "{said}"
+    );
     // What works against the change is said too.
     let slower_kernels = judged(&FAST.map(|ms| ms + 20.0), 1.0);
     let said = compared(&slow, &slower_kernels, None).summary();
@@ -81,7 +88,12 @@ fn one_step_each_is_noise() {
     let comparison = compared(&one, &other, Some(0.05));
     assert_eq!((comparison.result(), comparison.is_slower_by(0.05)), (StepResult::Unclear, Ok(None)));
     let said = comparison.summary();
-    assert!(said.starts_with("A step takes about 153 ms instead of 214 ms (29% less): the GPU no longer waits for data (−59 ms)."), "{said}");
+    assert!(
+        said.starts_with(
+            "A step takes about 153 ms instead of 214 ms (29% less): the GPU no longer waits for data (−59 ms)."
+        ),
+        "{said}"
+    );
     assert!(said.contains("One step each cannot be distinguished from noise."), "{said}");
     let said = compared(&judged(&SLOW, 60.0), &judged(&FAST[..2], 1.0), None).summary();
     assert!(said.contains("6 and 2 steps cannot be distinguished from noise."), "{said}");
@@ -94,8 +106,17 @@ fn without_steps_windows_are_compared_and_nothing_is_certain() {
     let comparison = compared(&steps, &window, Some(0.05));
     assert_eq!(comparison.is_slower_by(0.05), Ok(None));
     let said = comparison.summary();
-    assert!(said.starts_with("The window lasts about 90 ms instead of 1.3 s") && said.contains("No steps are known of b.json"), "{said}");
-    assert!(comparison.cautions().iter().any(|caution| caution.starts_with("The windows cover other work: 600 kernels in 1.3 s before")));
+    assert!(
+        said.starts_with("The window lasts about 90 ms instead of 1.3 s")
+            && said.contains("No steps are known of b.json"),
+        "{said}"
+    );
+    assert!(
+        comparison
+            .cautions()
+            .iter()
+            .any(|caution| caution.starts_with("The windows cover other work: 600 kernels in 1.3 s before"))
+    );
 }
 
 #[test]
@@ -121,10 +142,27 @@ fn what_else_differs_is_said() {
 
 #[test]
 fn tables_show_what_changed_most_and_fit_into_80_columns() {
-    let kernel = |name: &str, count, total_ms| KernelRow { name: name.into(), count, total_ms, median_us: 1000.0 * total_ms / count as f64, ..KernelRow::default() };
-    let sync = SyncRow { call: "cudaStreamSynchronize".into(), operator: Some("aten::item".into()), count: 36, wait_ms: 12.0, idle_ms: 6.0, ..SyncRow::default() };
+    let kernel = |name: &str, count, total_ms| KernelRow {
+        name: name.into(),
+        count,
+        total_ms,
+        median_us: 1000.0 * total_ms / count as f64,
+        ..KernelRow::default()
+    };
+    let sync = SyncRow {
+        call: "cudaStreamSynchronize".into(),
+        operator: Some("aten::item".into()),
+        count: 36,
+        wait_ms: 12.0,
+        idle_ms: 6.0,
+        ..SyncRow::default()
+    };
     let before = changed(judged(&SLOW, 62.0), |account| {
-        account.kernels = (0..30).map(|nth| kernel(&format!("elementwise kernel {nth} that has a long name bf16"), 60, 6.0 * (31 - nth) as f64)).collect();
+        account.kernels = (0..30)
+            .map(|nth| {
+                kernel(&format!("elementwise kernel {nth} that has a long name bf16"), 60, 6.0 * (31 - nth) as f64)
+            })
+            .collect();
         account.syncs.push(sync);
     });
     let after = changed(judged(&FAST, 1.0), |account| account.kernels.push(kernel("flash attention fwd", 6, 600.0)));

@@ -35,12 +35,16 @@ impl TraceComparison<'_> {
         match (self.result(), change.interval) {
             (StepResult::Same, Some(interval)) => {
                 let between = between(interval);
-                format!("{subject} takes the same time: {before} before and {after} after (the change is {between}, 99% sure).")
+                format!(
+                    "{subject} takes the same time: {before} before and {after} after (the change is {between}, 99% sure)."
+                )
             }
             (StepResult::Slower | StepResult::Faster, Some([low, high])) => {
                 let [low, high] = if change.change > 0.0 { [low, high] } else { [-high, -low] }.map(tenths);
                 let reasons = reasons();
-                format!("{subject} {takes} {after} instead of {before} ({size}; {low}% to {high}%, 99% sure){reasons}.")
+                format!(
+                    "{subject} {takes} {after} instead of {before} ({size}; {low}% to {high}%, 99% sure){reasons}."
+                )
             }
             _ if change.change.abs() < NO_CHANGE => {
                 format!("{subject} {takes} about the same time: {before} before and {after} after.")
@@ -61,8 +65,12 @@ impl TraceComparison<'_> {
             return None;
         }
         if self.change.per == Per::Window {
-            let without: Vec<&str> =
-                self.sides().into_iter().filter(|side| side.account.steps == 0).map(|side| side.name.as_str()).collect();
+            let without: Vec<&str> = self
+                .sides()
+                .into_iter()
+                .filter(|side| side.account.steps == 0)
+                .map(|side| side.name.as_str())
+                .collect();
             let of = if without.len() == 2 { "either trace".to_owned() } else { without.concat() };
             return Some(format!(
                 "No steps are known of {of}, so whole windows are compared: that cannot be distinguished from noise. Mark steps \
@@ -72,7 +80,10 @@ impl TraceComparison<'_> {
         let counts = self.sides().map(|side| side.account.steps);
         match (change.too_short, change.interval) {
             (None, Some(interval)) => {
-                let known = format!("Not certain: the change is {} (99% sure) by how much the steps vary.", between(interval));
+                let known = format!(
+                    "Not certain: the change is {} (99% sure) by how much the steps vary.",
+                    between(interval)
+                );
                 let [before, after] = change.step_s;
                 let more = match self.needed(change) {
                     Needed::Seconds(seconds) if seconds / before.min(after) <= MOST_STEPS => {
@@ -88,7 +99,9 @@ impl TraceComparison<'_> {
                     [before, after] if before == after => format!("{before} steps each"),
                     [before, after] => format!("{before} and {after} steps"),
                 };
-                Some(format!("{few} cannot be distinguished from noise. Profile 6 or more of each: schedule(active=6)."))
+                Some(format!(
+                    "{few} cannot be distinguished from noise. Profile 6 or more of each: schedule(active=6)."
+                ))
             }
         }
     }
@@ -120,7 +133,8 @@ impl TraceComparison<'_> {
                 (_, false) => ", but ",
             };
             let phrase = self.phrase(of, part);
-            let subject = SUBJECTS.into_iter().find(|subject| phrase.starts_with(subject) && last.starts_with(subject));
+            let subject =
+                SUBJECTS.into_iter().find(|subject| phrase.starts_with(subject) && last.starts_with(subject));
             let short = subject.and_then(|subject| phrase.strip_prefix(subject)).map(|rest| format!("it{rest}"));
             said += &format!("{join}{} ({})", short.as_ref().unwrap_or(&phrase), signed_ms(part.change_ms));
             last = phrase;

@@ -29,12 +29,18 @@ impl TraceComparison<'_> {
             differ("The steps", accounts.map(|account| account.steps_by.map(mark).unwrap_or_default().to_owned()));
         }
         all.extend(gpu_in_one(sides));
-        all.extend(recorded_in_one(sides, "Python functions were recorded (with_stack=True)", |account| account.with_stack));
-        all.extend(recorded_in_one(sides, "Shapes were recorded (record_shapes=True)", |account| account.with_shapes));
+        all.extend(recorded_in_one(sides, "Python functions were recorded (with_stack=True)", |account| {
+            account.with_stack
+        }));
+        all.extend(recorded_in_one(sides, "Shapes were recorded (record_shapes=True)", |account| {
+            account.with_shapes
+        }));
         if self.change.per == Per::Window {
             all.extend(other_windows(accounts));
         }
-        all.extend(sides.into_iter().filter(|side| is_start(side)).map(|side| format!("{} covers start-up.", side.name)));
+        all.extend(
+            sides.into_iter().filter(|side| is_start(side)).map(|side| format!("{} covers start-up.", side.name)),
+        );
         all.extend(share_in_one(accounts.map(|account| account.compiling), "Compiling took"));
         all.extend(share_in_one(accounts.map(|account| account.overhead), "The profiler took"));
         for side in sides {
@@ -79,7 +85,11 @@ fn gpu_in_one([before, after]: [&ComparedTrace<'_>; 2]) -> Option<String> {
 }
 
 /// What the profiler was asked to record in one of them alone: it slows the loop there.
-fn recorded_in_one([before, after]: [&ComparedTrace<'_>; 2], what: &str, is_on: fn(&ProfileAccount) -> bool) -> Option<String> {
+fn recorded_in_one(
+    [before, after]: [&ComparedTrace<'_>; 2],
+    what: &str,
+    is_on: fn(&ProfileAccount) -> bool,
+) -> Option<String> {
     let only = match (is_on(before.account), is_on(after.account)) {
         (true, false) => &before.name,
         (false, true) => &after.name,

@@ -7,7 +7,8 @@ use super::{ComparedTrace, TraceComparison};
 use crate::outputs::report::{Column, Section, SectionBody, headline, with_worth};
 use crate::profiles::account::{CopyDirection, ProfileAccount};
 use crate::profiles::comparison::{
-    shares_of_loop, BeforeAfter, ChangedRows, CollectiveChange, CopyChange, KernelChange, OperatorChange, PartsOf, Per, StepPart, SyncChange,
+    BeforeAfter, ChangedRows, CollectiveChange, CopyChange, KernelChange, OperatorChange, PartsOf, Per, StepPart,
+    SyncChange, shares_of_loop,
 };
 use crate::text::format::{UNMEASURED, bytes, precise, share, step_time, whole_percent as percent};
 
@@ -29,7 +30,13 @@ impl TraceComparison<'_> {
             self.gpu_section(),
             self.loop_section(),
             self.rows("Kernels that changed most", &change.kernels, ["median", "kernel"], kernel, None),
-            self.rows("Operators that changed most", &change.operators, ["on the host", "operator"], operator, Some(OF_OPERATORS)),
+            self.rows(
+                "Operators that changed most",
+                &change.operators,
+                ["on the host", "operator"],
+                operator,
+                Some(OF_OPERATORS),
+            ),
             self.rows("Calls that wait for the GPU", &change.syncs, ["they wait", "call"], sync, Some(OF_SYNCS)),
             self.rows("Collectives", &change.collectives, ["in all", "collective"], collective, Some(OF_COLLECTIVES)),
             self.rows("Copies", &change.copies, ["bytes", "copy"], copy, None),
@@ -53,7 +60,9 @@ impl TraceComparison<'_> {
             let ([before, after], [of_before, of_after]) = (part.ms.values(), self.shares(part));
             let seen = of_before.max(of_after) >= LEAST_SHARE;
             let words = words(of, part.part);
-            seen.then(|| vec![words.to_owned(), cell(before, of_before), cell(after, of_after), signed_ms(part.change_ms)])
+            seen.then(|| {
+                vec![words.to_owned(), cell(before, of_before), cell(after, of_after), signed_ms(part.change_ms)]
+            })
         });
         let mut rows: Vec<Vec<String>> = rows.collect();
         let length = self.change.length_ms;
@@ -78,7 +87,8 @@ impl TraceComparison<'_> {
             known.then(|| vec![name.to_owned(), before, after, relative(values)])
         };
         let kernels = if self.change.per == Per::Step { "kernels a step" } else { "kernels" };
-        let calls = if self.change.per == Per::Step { "calls that launch them a step" } else { "calls that launch them" };
+        let calls =
+            if self.change.per == Per::Step { "calls that launch them a step" } else { "calls that launch them" };
         let us: fn(f64) -> String = microseconds;
         let rows = [
             share_row("busy", |account| Some(account.devices.first()?.busy)),
@@ -122,7 +132,8 @@ impl TraceComparison<'_> {
         let shares = self.sides().map(|side| shares_of_loop(side.account));
         let rows = match shares {
             [Some(before), Some(after)] if self.change.parts_of == Some(PartsOf::Gpu) => {
-                let both = before.into_iter().zip(after).filter(|((_, one), (_, other))| one.max(*other) >= LEAST_SHARE);
+                let both =
+                    before.into_iter().zip(after).filter(|((_, one), (_, other))| one.max(*other) >= LEAST_SHARE);
                 both.map(|((part, before), (_, after))| {
                     let values = [Some(before), Some(after)];
                     let [before, after] = values.map(share);
@@ -137,7 +148,8 @@ impl TraceComparison<'_> {
 
     fn verdicts(&self) -> Section {
         let rows = self.sides().into_iter().zip(["before", "after"]).flat_map(|(side, name)| {
-            let advice = side.verdict.advice.first().map(|advice| vec![String::new(), format!("▶ {}", with_worth(advice))]);
+            let advice =
+                side.verdict.advice.first().map(|advice| vec![String::new(), format!("▶ {}", with_worth(advice))]);
             std::iter::once(vec![name.to_owned(), headline(side.verdict)]).chain(advice)
         });
         let columns = vec![Column::left("trace"), Column::left("verdict")];
@@ -158,7 +170,8 @@ impl TraceComparison<'_> {
             ("Python functions", recorded(|account| account.with_stack)),
             ("shapes", recorded(|account| account.with_shapes)),
         ];
-        let note = "The margin knows only these windows. What varies over minutes, like clocks or data, is not in it.";
+        let note =
+            "The margin knows only these windows. What varies over minutes, like clocks or data, is not in it.";
         Section::new("Traces", SectionBody::Table(two("what"), pairs(rows))).noting([note.to_owned()])
     }
 }
