@@ -17,7 +17,7 @@ const PEEKED: u64 = 64;
 /// What a file of gzip begins with (RFC 1952, 2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Whether a file begins as a trace does: JSON, or packed by gzip. What cannot be read is no trace.
+/// Whether a file begins like a trace: JSON, or packed by gzip. What cannot be read is no trace.
 pub(super) fn is_trace(path: &Path) -> bool {
     let mut begin = Vec::new();
     let read = regular_file::opened(path).and_then(|file| file.take(PEEKED).read_to_end(&mut begin));

@@ -1,4 +1,6 @@
-use super::super::account::{CopyRow, DeviceAccount, IdleBy, KernelRow, LoopAccount, OperatorRow, SyncRow};
+use super::super::account::{
+    CopyDirection, CopyRow, DeviceAccount, IdleBy, KernelRow, LoopAccount, OperatorRow, SyncRow,
+};
 use super::*;
 
 /// An account of so many steps of so many milliseconds, on a GPU that waits for data for this share.

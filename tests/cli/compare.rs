@@ -387,7 +387,7 @@ fn what_cannot_be_compared_is_said() {
 /// Two traces, of which the second waits less for data, and one of a single step.
 fn traces(folder: &Path) -> [String; 3] {
     let slow = [40.0, 41.0, 40.5, 39.5, 40.0];
-    let fast = [26.0, 26.5, 25.5, 26.0, 26.2];
+    let fast = [25.4, 25.9, 24.9, 25.4, 25.6];
     let made = |name: &str, steps_ms: &[f64], wait_ms| {
         let trace = MadeTrace { steps_ms, wait_ms, kernel: "ampere_sgemm_128x64_tn", operator: "aten::mm" };
         let path = folder.join(name);
@@ -395,7 +395,7 @@ fn traces(folder: &Path) -> [String; 3] {
         path.to_str().unwrap().to_owned()
     };
     // By its content, not by its name.
-    [made("slow.json", &slow, 15.0), made("fast", &fast, 1.0), made("one.json", &slow[..1], 15.0)]
+    [made("slow.json", &slow, 15.0), made("fast", &fast, 0.4), made("one.json", &slow[..1], 15.0)]
 }
 
 #[test]
@@ -405,8 +405,8 @@ fn two_traces_are_compared_as_they_are() {
     let output = finish(trainmon(&["compare", &slow, &fast]));
     let said = text(&output.stdout).replace('\n', " ");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    assert!(said.starts_with("A step takes 26 ms instead of 40 ms (35% less;"), "{said}");
-    assert!(said.contains("the GPU no longer waits for data (−14 ms)."), "{said}");
+    assert!(said.starts_with("A step takes 25 ms instead of 40 ms (37% less;"), "{said}");
+    assert!(said.contains("the GPU no longer waits for data (−15 ms)."), "{said}");
     assert!(said.contains("idle: waiting for data") && said.contains("Tesla V100"), "{said}");
     let json = |arguments: &[&str]| {
         let output = finish(trainmon(&[&["compare", "--json"], arguments].concat()));
@@ -419,7 +419,7 @@ fn two_traces_are_compared_as_they_are() {
     let sum: f64 = parts.iter().map(|part| part["change_ms"].as_f64().unwrap()).sum();
     let length = &compared["profile"]["length_ms"];
     let change = length["after"].as_f64().unwrap() - length["before"].as_f64().unwrap();
-    assert!((sum - change).abs() < 1e-6 && (change + 14.16).abs() < 0.01, "{sum} of {change}");
+    assert!((sum - change).abs() < 1e-6 && (change + 14.76).abs() < 0.01, "{sum} of {change}");
     for (files, limit, wanted) in [
         ([&fast, &slow], "5%", (4, "slower")),
         ([&slow, &fast], "5%", (0, "faster")),

@@ -469,14 +469,14 @@ fn hostile_traces(folder: &Path) -> [PathBuf; 2] {
     [("before.json", 15.0), ("after.json", 1.0)].map(|(name, wait_ms)| {
         let mut trace: Value = Value::Null;
         for number in 0..15_u32 {
-            let kernel = format!("kernel {number} {ORDER}");
+            let kernel = format!("{ORDER}{number}");
             let operator = format!("aten::step{number} {ORDER}");
-            let steps_ms = [40.0 + f64::from(number); 4];
+            let steps_ms = [40.0; 4];
             let made = MadeTrace { steps_ms: &steps_ms, wait_ms, kernel: &kernel, operator: &operator };
             let made: Value = serde_json::from_str(&made.text()).unwrap();
             match trace["traceEvents"].as_array_mut() {
                 Some(events) => {
-                    let begin_us = 1_000_000.0 * f64::from(number);
+                    let begin_us = 160_000.0 * f64::from(number);
                     let more = made["traceEvents"].as_array().unwrap().iter().cloned();
                     events.extend(more.map(|mut event| {
                         event["ts"] = json!(event["ts"].as_f64().unwrap() + begin_us);
@@ -572,7 +572,12 @@ fn the_official_client_calls_every_tool() {
     command.arg("-P").arg(root.join("tests/harness/mcp_client.py")).arg(crate::process::PROGRAM);
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace.json");
-    let made = MadeTrace { steps_ms: &[40.0, 41.0, 40.0], wait_ms: 15.0, kernel: "gemm", operator: "aten::mm" };
+    let made = MadeTrace {
+        steps_ms: &[40.0, 40.1, 40.0, 39.9, 40.0, 40.0],
+        wait_ms: 15.0,
+        kernel: "gemm",
+        operator: "aten::mm",
+    };
     fs::write(&trace, made.text()).unwrap();
     command.args([&recording("segmentation.tmz"), &recording("segmentation-fixed.tmz"), &target.pid()]).arg(trace);
     let output = command.stdin(Stdio::null()).output().unwrap();

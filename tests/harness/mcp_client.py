@@ -88,8 +88,8 @@ async def check(session: ClientSession, before: str, after: str, pid: int, trace
     compared = await call(session, "compare", before=before, after=after)
     assert structured(compared)["before"]["cause"] == "too-few-workers", compared
     judged = structured(await call(session, "diagnose", replay=trace))
-    assert judged["profile"]["steps"] == 3 and judged["profile"]["kernels"][0]["count"] == 3, judged
-    assert structured(await call(session, "report", file=trace))["verdict"]["profile"]["steps"] == 3
+    assert judged["profile"]["steps"] == 6 and judged["profile"]["kernels"][0]["count"] == 6, judged
+    assert structured(await call(session, "report", file=trace))["verdict"]["profile"]["steps"] == 6
     changed = structured(await call(session, "compare", before=trace, after=trace))
     assert changed["result"] == "same" and changed["profile"]["per"] == "step", changed
     wrong = await session.call_tool("diagnose", {})

@@ -36,7 +36,7 @@ const DRIVER_CALLS: usize = 4;
 /// Progress is told this often.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// Rows of each table of a trace: an agent reads all of them.
-const TRACE_ROWS: usize = 10;
+const ROWS_FOR_AGENT: usize = 10;
 /// Checks of `doctor` that say nothing but trainmon's own words.
 const OWN_CHECKS: [&str; 9] =
     ["rights", "descriptors", "pressure", "syscall", "wchan", "io", "fd", "maps", "namespace"];
@@ -222,8 +222,8 @@ pub(super) fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> b
 fn trace(path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<(Verdict, Option<String>)> {
     let verdict = profiled::verdict_while(path, is_wanted)?;
     let mut verdict = Arc::unwrap_or_clone(verdict);
-    let left_out = verdict.profile.as_mut().map_or(0, |account| account.keep_rows(TRACE_ROWS));
-    let note = format!("Tables of the profile have their first {TRACE_ROWS} rows: {left_out} rows are left out.");
+    let left_out = verdict.profile.as_mut().map_or(0, |account| account.keep_rows(ROWS_FOR_AGENT));
+    let note = format!("Tables of the profile have their first {ROWS_FOR_AGENT} rows: {left_out} rows are left out.");
     Ok((verdict, (left_out > 0).then_some(note)))
 }
 
@@ -352,7 +352,7 @@ pub(super) fn compare(
     if compare::are_traces(paths)? {
         let [before, after] = paths.map(|path| profiled::verdict_while(path, is_wanted));
         let (before, after) = (before?, after?);
-        let comparison = compare::compared_traces(paths, [&before, &after], None, TRACE_ROWS)?;
+        let comparison = compare::compared_traces(paths, [&before, &after], None, ROWS_FOR_AGENT)?;
         let json = serde_json::to_value(comparison.json())?;
         for verdict in [&before, &after] {
             foreign.add_fields(&serde_json::to_value(&**verdict)?);

@@ -9,14 +9,14 @@ use crate::text::format::step_time;
 /// A part that contributes less of the change is not worth words.
 const CONTRIBUTES: f64 = 0.2;
 /// Most parts that move with the change and are named.
-const NAMED: usize = 2;
+const PARTS_NAMED: usize = 2;
 /// Shares of a step below which a part is as good as gone, and from which it was there.
 const GONE: f64 = 0.02;
 const THERE: f64 = 0.05;
 /// What waits.
 const SUBJECTS: [&str; 2] = ["the GPU", "the loop"];
 /// No profile has more steps than this.
-const MOST_STEPS: f64 = 1000.0;
+const PROFILE_STEPS: f64 = 1000.0;
 
 impl TraceComparison<'_> {
     /// What changed.
@@ -86,7 +86,7 @@ impl TraceComparison<'_> {
                 );
                 let [before, after] = change.step_s;
                 let more = match self.needed(change) {
-                    Needed::Seconds(seconds) if seconds / before.min(after) <= MOST_STEPS => {
+                    Needed::Seconds(seconds) if seconds / before.min(after) <= PROFILE_STEPS => {
                         format!("Profile {:.0} steps of each.", (seconds / before.min(after)).ceil())
                     }
                     _ => "Compare recordings instead (trainmon record): they cover minutes.".to_owned(),
@@ -125,7 +125,7 @@ impl TraceComparison<'_> {
         let against: Vec<&PartChange> = against.into_iter().take(1).collect();
         let mut said = String::new();
         let mut last = String::new();
-        for (part, nth) in with.into_iter().take(NAMED).chain(against).zip(0..) {
+        for (part, nth) in with.into_iter().take(PARTS_NAMED).chain(against).zip(0..) {
             let works = part.change_ms * whole_ms > 0.0;
             let join = match (nth, works) {
                 (0, _) => "",
@@ -146,26 +146,26 @@ impl TraceComparison<'_> {
     fn phrase(&self, of: PartsOf, part: &PartChange) -> String {
         let [before, after] = self.shares(part);
         let moved = if after < GONE && before >= THERE {
-            Moved::Gone
+            PartMove::Gone
         } else if before < GONE && after >= THERE {
-            Moved::New
+            PartMove::New
         } else if part.change_ms < 0.0 {
-            Moved::Less
+            PartMove::Less
         } else {
-            Moved::More
+            PartMove::More
         };
         let waits = |tail: &str| {
             let subject = if of == PartsOf::Gpu { "the GPU" } else { "the loop" };
             match moved {
-                Moved::Gone => format!("{subject} no longer waits {tail}"),
-                Moved::New => format!("{subject} now waits {tail}"),
-                Moved::Less => format!("{subject} waits less {tail}"),
-                Moved::More => format!("{subject} waits longer {tail}"),
+                PartMove::Gone => format!("{subject} no longer waits {tail}"),
+                PartMove::New => format!("{subject} now waits {tail}"),
+                PartMove::Less => format!("{subject} waits less {tail}"),
+                PartMove::More => format!("{subject} waits longer {tail}"),
             }
         };
         let takes = |what: &str, verb: &str| match moved {
-            Moved::Gone | Moved::Less => format!("{what} {verb} less time"),
-            Moved::New | Moved::More => format!("{what} {verb} more time"),
+            PartMove::Gone | PartMove::Less => format!("{what} {verb} less time"),
+            PartMove::New | PartMove::More => format!("{what} {verb} more time"),
         };
         let is_gpu = of == PartsOf::Gpu;
         match part.part {
@@ -195,7 +195,7 @@ impl TraceComparison<'_> {
 }
 
 #[derive(Clone, Copy)]
-enum Moved {
+enum PartMove {
     Gone,
     New,
     Less,

@@ -13,7 +13,7 @@ use crate::profiles::comparison::{
 use crate::text::format::{UNMEASURED, bytes, precise, share, step_time, whole_percent as percent};
 
 /// Rows of a table; the JSON has more.
-const SHOWN: usize = 10;
+const ROWS_SHOWN: usize = 10;
 /// What the times of some tables are.
 const OF_OPERATORS: &str = "Time on the GPU, and time for which they leave it idle.";
 const OF_SYNCS: &str = "Time for which they leave the GPU idle. Removing a call can gain no more.";
@@ -116,12 +116,12 @@ impl TraceComparison<'_> {
         let count = if self.change.per == Per::Step { "a step" } else { "count" };
         let names = ["before", "after", "change", count, more].map(Column::right);
         let columns = names.into_iter().chain([Column::left(name)]).collect();
-        let rows = changed.rows.iter().take(SHOWN).map(|changed| {
+        let rows = changed.rows.iter().take(ROWS_SHOWN).map(|changed| {
             let ChangedRow { name, ms, count, more } = row(changed);
             let [before, after] = ms.sides().map(|ms| ms.map_or(UNMEASURED.to_owned(), milliseconds));
             vec![before, after, signed_ms(ms.change()), arrow(count.values().map(number)), more, name]
         });
-        let left_out = changed.left_out + changed.rows.len().saturating_sub(SHOWN);
+        let left_out = changed.left_out + changed.rows.len().saturating_sub(ROWS_SHOWN);
         let section = Section::new(title, SectionBody::Table(columns, rows.collect()));
         let more = (left_out > 0).then(|| format!("and {left_out} more"));
         section.noting(more.into_iter().chain(note.map(str::to_owned)))
