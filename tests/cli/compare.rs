@@ -386,7 +386,7 @@ fn what_cannot_be_compared_is_said() {
 
 /// Two traces, of which the second waits less for data, and one of a single step.
 fn traces(folder: &Path) -> [String; 3] {
-    let slow = [40.0, 41.0, 40.5, 39.5, 40.0];
+    let slow = [40.0, 40.2, 40.1, 39.9, 40.0];
     let fast = [25.4, 25.9, 24.9, 25.4, 25.6];
     let made = |name: &str, steps_ms: &[f64], wait_ms| {
         let trace = MadeTrace { steps_ms, wait_ms, kernel: "ampere_sgemm_128x64_tn", operator: "aten::mm" };
@@ -405,7 +405,7 @@ fn two_traces_are_compared_as_they_are() {
     let output = finish(trainmon(&["compare", &slow, &fast]));
     let said = text(&output.stdout).replace('\n', " ");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    assert!(said.starts_with("A step takes 25 ms instead of 40 ms (37% less;"), "{said}");
+    assert!(said.starts_with("A step takes 25 ms instead of 40 ms (36% less;"), "{said}");
     assert!(said.contains("the GPU no longer waits for data (−15 ms)."), "{said}");
     assert!(said.contains("idle: waiting for data") && said.contains("Tesla V100"), "{said}");
     let json = |arguments: &[&str]| {
@@ -419,7 +419,7 @@ fn two_traces_are_compared_as_they_are() {
     let sum: f64 = parts.iter().map(|part| part["change_ms"].as_f64().unwrap()).sum();
     let length = &compared["profile"]["length_ms"];
     let change = length["after"].as_f64().unwrap() - length["before"].as_f64().unwrap();
-    assert!((sum - change).abs() < 1e-6 && (change + 14.76).abs() < 0.01, "{sum} of {change}");
+    assert!((sum - change).abs() < 1e-6 && (change + 14.6).abs() < 0.01, "{sum} of {change}");
     for (files, limit, wanted) in [
         ([&fast, &slow], "5%", (4, "slower")),
         ([&slow, &fast], "5%", (0, "faster")),

@@ -138,6 +138,11 @@ fn what_else_differs_is_said() {
         ]
     );
     assert!(compared(&one, &one, None).cautions().is_empty());
+    let far = changed(judged(&[214.0, 216.0, 490.0], 62.0), |account| account.longest_step_ms = Some(490.0));
+    assert_eq!(
+        compared(&far, &far, None).cautions()[0],
+        "a.json: the longest step takes 490 ms, a median one 216 ms."
+    );
 }
 
 #[test]

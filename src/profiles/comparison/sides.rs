@@ -81,7 +81,7 @@ impl<'a> ComparedSide<'a> {
 pub type Sides<'a> = [ComparedSide<'a>; 2];
 
 /// Rows of both accounts by what makes them the same, in the order in which they come.
-pub struct Joined<'a, R, K> {
+pub struct JoinedRows<'a, R, K> {
     keys: Vec<K>,
     rows: HashMap<K, [Vec<&'a R>; 2]>,
     counts: [f64; 2],
@@ -94,7 +94,7 @@ pub struct RowsOfKey<'a, 'r, R> {
     counts: [f64; 2],
 }
 
-impl<'a, R, K: Clone + Eq + Hash> Joined<'a, R, K> {
+impl<'a, R, K: Clone + Eq + Hash> JoinedRows<'a, R, K> {
     /// Joins them.
     pub fn new(sides: &Sides<'a>, rows: impl Fn(&'a ProfileAccount) -> &'a [R], key: impl Fn(&R) -> K) -> Self {
         let mut joined = Self { keys: Vec::new(), rows: HashMap::new(), counts: sides.map(|side| side.count) };

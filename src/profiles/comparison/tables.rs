@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::sides::{BeforeAfter, Joined, Sides};
+use super::sides::{BeforeAfter, JoinedRows, Sides};
 use crate::profiles::account::CopyDirection;
 
 /// Fewer or more than this a step are no other number of them.
@@ -102,7 +102,7 @@ pub struct ChangedRows<R> {
 
 /// Kernels by the name that a person reads.
 pub fn kernels(sides: &Sides<'_>) -> Vec<KernelChange> {
-    let joined = Joined::new(sides, |account| &account.kernels, |row| row.name.clone());
+    let joined = JoinedRows::new(sides, |account| &account.kernels, |row| row.name.clone());
     joined.each(|name, of| {
         let ms = of.per_step(|row| row.total_ms);
         let count = of.per_step(|row| row.count as f64);
@@ -126,7 +126,7 @@ fn median(mut medians: Vec<(f64, u64)>) -> Option<f64> {
 /// Operators by their names.
 pub fn operators(sides: &Sides<'_>) -> Vec<OperatorChange> {
     let has_gpu = sides.iter().all(|side| !side.account.devices.is_empty());
-    let joined = Joined::new(sides, |account| &account.operators, |row| row.name.clone());
+    let joined = JoinedRows::new(sides, |account| &account.operators, |row| row.name.clone());
     joined.each(|name, of| {
         let device_ms = of.per_step(|row| row.device_ms);
         let idle_ms = of.per_step(|row| row.idle_ms);
@@ -139,7 +139,7 @@ pub fn operators(sides: &Sides<'_>) -> Vec<OperatorChange> {
 
 /// Calls that wait for the GPU, by the call and the operator around it: lines move between two versions of a program.
 pub fn syncs(sides: &Sides<'_>) -> Vec<SyncChange> {
-    let joined = Joined::new(sides, |account| &account.syncs, |row| (row.call.clone(), row.operator.clone()));
+    let joined = JoinedRows::new(sides, |account| &account.syncs, |row| (row.call.clone(), row.operator.clone()));
     joined.each(|(call, operator), of| {
         let idle_ms = of.per_step(|row| row.idle_ms);
         SyncChange {
@@ -155,7 +155,7 @@ pub fn syncs(sides: &Sides<'_>) -> Vec<SyncChange> {
 
 /// Copies by direction and memory.
 pub fn copies(sides: &Sides<'_>) -> Vec<CopyChange> {
-    let joined = Joined::new(sides, |account| &account.copies, |row| (row.direction, row.pageable));
+    let joined = JoinedRows::new(sides, |account| &account.copies, |row| (row.direction, row.pageable));
     joined.each(|(direction, pageable), of| {
         let ms = of.per_step(|row| row.ms);
         CopyChange {
@@ -172,7 +172,7 @@ pub fn copies(sides: &Sides<'_>) -> Vec<CopyChange> {
 
 /// Collectives by their names.
 pub fn collectives(sides: &Sides<'_>) -> Vec<CollectiveChange> {
-    let joined = Joined::new(sides, |account| &account.collectives, |row| row.name.clone());
+    let joined = JoinedRows::new(sides, |account| &account.collectives, |row| row.name.clone());
     joined.each(|name, of| {
         let exposed_ms = of.per_step(|row| row.exposed_ms);
         CollectiveChange {

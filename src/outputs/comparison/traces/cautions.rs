@@ -9,6 +9,8 @@ use crate::text::format::{step_time, whole_percent as percent};
 
 /// Windows that differ by more than this factor cover other work.
 const OTHER_WINDOW: f64 = 1.25;
+/// A step that takes this many times as long as the median moves the mean.
+const FAR_STEP: f64 = 1.5;
 
 impl TraceComparison<'_> {
     /// What to bear in mind.
@@ -43,11 +45,23 @@ impl TraceComparison<'_> {
         );
         all.extend(share_in_one(accounts.map(|account| account.compiling), "Compiling took"));
         all.extend(share_in_one(accounts.map(|account| account.overhead), "The profiler took"));
+        all.extend(sides.into_iter().filter_map(|side| far_step(side)));
         for side in sides {
             all.extend(side.account.notes.iter().map(|note| format!("{}: {note}", side.name)));
         }
         all
     }
+}
+
+/// A step that is much longer than the others: the first, or one that saves.
+fn far_step(side: &ComparedTrace<'_>) -> Option<String> {
+    let longest = side.account.longest_step_ms?;
+    let mut lengths = side.account.step_lengths_ms.clone();
+    lengths.sort_by(f64::total_cmp);
+    let median = lengths.get(lengths.len().saturating_sub(1) / 2).copied().filter(|ms| *ms > 0.0)?;
+    let far = longest >= FAR_STEP * median;
+    let [longest, usual] = [longest, median].map(step_time);
+    far.then(|| format!("{}: the longest step takes {longest}, a median one {usual}.", side.name))
 }
 
 pub(super) fn gpu(account: &ProfileAccount) -> Option<String> {
