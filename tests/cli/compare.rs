@@ -431,7 +431,7 @@ fn two_traces_are_compared_as_they_are() {
         assert_eq!((status, compared["result"].as_str().unwrap()), wanted, "{compared}");
     }
     for (name, begin, part) in [
-        ("c.md", "## slow.json → fast\n", "| in calls that wait for it"),
+        ("c.md", "## slow.json → fast\n", "| idle: waiting for data"),
         ("c.html", "<!doctype html>", "idle: waiting for data"),
         ("c.json", "{\n", "\"parts_of\": \"gpu\""),
     ] {
