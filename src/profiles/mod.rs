@@ -6,6 +6,7 @@
 
 pub mod account;
 mod build;
+pub mod comparison;
 mod copies;
 mod drawing;
 pub mod drawn;
