@@ -1,0 +1,108 @@
+//! A table of a profile: its columns are as wide as their widest cell, and the last one takes the rest.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::outputs::profile_tables::TableName;
+use crate::outputs::section::{Column, Section, SectionBody};
+use crate::text::{fit, fit_before, sanitise};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::{Extent, behind, cells, list, write, write_right};
+
+/// Blanks between two columns.
+const GAP: u16 = 2;
+/// Cells that a name keeps beside its place in the code.
+const NAMED: u16 = 12;
+
+/// A table with its selected row.
+#[derive(Debug, Clone)]
+pub struct ShownTable {
+    pub name: TableName,
+    pub title: String,
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<String>>,
+    /// The names in the profile, row by row, where the shown ones are shorter.
+    pub in_full: Vec<String>,
+    /// What its numbers mean.
+    pub notes: Vec<String>,
+    /// Rows that there are beyond these.
+    more: usize,
+    pub selected: usize,
+    /// Width of each column.
+    widths: Vec<u16>,
+}
+
+impl ShownTable {
+    /// The table of a section; `None` if it has no rows.
+    pub fn new((name, section): (TableName, Section)) -> Option<Self> {
+        let Section { title, body: SectionBody::Table(columns, rows), more, in_full, notes, .. } = section else {
+            return None;
+        };
+        if rows.is_empty() {
+            return None;
+        }
+        let widest = |(place, column): (usize, &Column)| {
+            let values = rows.iter().filter_map(|row| row.get(place)).map(|value| cells(&sanitise(value)));
+            values.max().unwrap_or(0).max(cells(column.name))
+        };
+        let widths = columns.iter().enumerate().map(widest).collect();
+        Some(Self { name, title, columns, rows, in_full, notes, more, selected: 0, widths })
+    }
+
+    /// Selects a row, or the last one if there are fewer.
+    pub fn select(&mut self, row: usize) {
+        self.selected = row.min(self.rows.len().saturating_sub(1));
+    }
+
+    /// Rows that there are, those that are left out included.
+    pub fn count(&self) -> usize {
+        self.rows.len() + self.more
+    }
+
+    /// Which row is selected: `3/67`.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.selected + 1, self.count())
+    }
+
+    /// Draws headings and rows, and marks the selected row if the table is `current`.
+    pub fn draw(&self, buf: &mut Buffer, area: Rect, current: bool, top: usize, theme: Theme) -> Extent {
+        if area.height == 0 {
+            return Extent::default();
+        }
+        let heading = Rect { height: 1, ..area };
+        buf.set_style(heading, theme.heading());
+        let names: Vec<_> = self.columns.iter().map(|column| column.name).collect();
+        self.line(buf, heading, &names, theme.heading());
+        let below = Rect { y: area.y + 1, height: area.height - 1, ..area };
+        let selected = current.then_some(self.selected);
+        list(buf, below, &self.rows, if current { top } else { 0 }, selected, theme, |buf, row, values| {
+            self.line(buf, row, values, Style::new());
+        })
+    }
+
+    fn line(&self, buf: &mut Buffer, row: Rect, values: &[impl AsRef<str>], style: Style) {
+        let mut x = row.x;
+        let last = self.columns.len().saturating_sub(1);
+        for (place, ((column, width), value)) in self.columns.iter().zip(&self.widths).zip(values).enumerate() {
+            let end = x.saturating_add(*width).min(row.right());
+            let value = value.as_ref();
+            if place == last {
+                let room = behind(row, x);
+                write(buf, x, row.y, row.right(), &shortened(value, room.width), style);
+            } else if column.right {
+                write_right(buf, x, row.y, end, value, style);
+            } else {
+                write(buf, x, row.y, end, &fit(value, usize::from(end.saturating_sub(x))), style);
+            }
+            x = end.saturating_add(GAP).min(row.right());
+        }
+    }
+}
+
+/// A name that is cut before its place in the code: the place says where to look.
+fn shortened(value: &str, width: u16) -> String {
+    let place = value.rsplit_once(", ").map_or("", |(_, place)| place);
+    let end = if cells(place) + NAMED <= width { place } else { "" };
+    fit_before(value, end, usize::from(width))
+}
