@@ -1,5 +1,6 @@
 //! Traces of torch.profiler in place of a running job.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,21 @@ use anyhow::Context as _;
 use crate::diagnosis::verdict::Context;
 use crate::diagnosis::{Verdict, profiled};
 use crate::profiles;
-use crate::sources::unpacked;
+use crate::sources::{regular_file, unpacked};
+
+/// As much of a file shows whether it can be a trace, bytes.
+const PEEKED: u64 = 64;
+/// What a file of gzip begins with (RFC 1952, 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Whether a file begins like a trace: JSON, or packed by gzip. What cannot be read is no trace.
+pub(super) fn is_trace(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let read = regular_file::opened(path).and_then(|file| file.take(PEEKED).read_to_end(&mut begin));
+    let text = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&begin);
+    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+    read.is_ok() && (begin.starts_with(&GZIP) || matches!(first, Some(b'{' | b'[')))
+}
 
 /// The verdict on a trace.
 pub(super) fn verdict(path: &Path) -> anyhow::Result<Arc<Verdict>> {

@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::view::cut;
 use crate::outputs::profile_sections::{self, Part};
 use crate::outputs::section::whole;
 use crate::profiles::account::ProfileAccount;
@@ -11,7 +12,7 @@ use crate::profiles::drawn::SliceKind;
 use crate::text::{fit, sanitise};
 use crate::tui::charts;
 use crate::tui::theme::{ColorSlot, Look, Theme};
-use crate::tui::widgets::{Piece, cells, piece_rows, write, write_pieces, write_right};
+use crate::tui::widgets::{Piece, cells, count, piece_rows, write, write_pieces, write_right};
 
 /// Longest name of a GPU.
 const NAME: usize = 26;
@@ -110,7 +111,7 @@ impl Bars {
     /// Rows that they need in `width` cells.
     pub fn rows(&self, width: u16) -> u16 {
         let width = width.saturating_sub(INDENT);
-        self.groups().iter().map(|(bars, words)| *bars as u16 + piece_rows(width, BETWEEN, words)).sum()
+        self.groups().iter().map(|(bars, words)| count(*bars) + piece_rows(width, BETWEEN, words)).sum()
     }
 
     /// Draws as much of them as fits.
@@ -118,17 +119,12 @@ impl Bars {
         let named = self.bars.iter().map(|bar| cells(&bar.name)).max().unwrap_or(0);
         let mut bars = self.bars.iter();
         let mut rest = area;
-        let mut next = |rows: u16| {
-            let rect = Rect { height: rows.min(rest.height), ..rest };
-            rest = Rect { y: rest.y + rect.height, height: rest.height - rect.height, ..rest };
-            rect
-        };
         for (count, words) in self.groups() {
             for bar in bars.by_ref().take(count) {
-                self.bar(buf, next(1), bar, named);
+                self.bar(buf, cut(&mut rest, 1), bar, named);
             }
             let width = area.width.saturating_sub(INDENT);
-            let lines = next(piece_rows(width, BETWEEN, &words));
+            let lines = cut(&mut rest, piece_rows(width, BETWEEN, &words));
             write_pieces(buf, Rect { x: lines.x + INDENT.min(lines.width), width, ..lines }, BETWEEN, &words);
         }
     }

@@ -86,10 +86,9 @@ impl Content for Profile {
 
     /// A click on a table makes it current; on a row of the current one, it selects; on the selected row, it opens it.
     fn click(&mut self, hit: Hit, _scene: &Scene<'_>) -> Reply {
+        let count = self.tables.len();
         match (hit, self.tables.get_mut(self.current)) {
-            (Hit::Heading(place), Some(_)) if place < self.tables.len() => {
-                (self.current, self.chosen) = (place, true);
-            }
+            (Hit::Heading(place), Some(_)) if place < count => (self.current, self.chosen) = (place, true),
             (Hit::Row(row), Some(table)) if row == table.selected => return self.open(),
             (Hit::Row(row), Some(table)) if row < table.rows.len() => {
                 table.select(row);

@@ -12,7 +12,7 @@ use crate::profiles::account::ProfileAccount;
 use crate::text::sanitise;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::panel::{self, Panel, framed};
-use crate::tui::widgets::{Drawn, Hit, Piece, Scene, Text, cells, write, write_lines, write_pieces};
+use crate::tui::widgets::{Drawn, Hit, Piece, Scene, Text, cells, count, write, write_lines, write_pieces};
 
 /// Narrowest table that has its names in full.
 const TABLE: u16 = 95;
@@ -32,28 +32,23 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
         return write_lines(buf, area, &text.lines);
     };
     let mut rest = area;
-    let mut next = |rows: u16| {
-        let rect = Rect { height: rows.min(rest.height), ..rest };
-        rest = Rect { y: rest.y + rect.height, height: rest.height - rect.height, ..rest };
-        rect
-    };
-    write_pieces(buf, next(1), " · ", &head(account, theme));
+    write_pieces(buf, cut(&mut rest, 1), " · ", &head(account, theme));
     let bars = Bars::new(account, usize::from(area.height) / ROWS_FOR_GPU, theme);
-    bars.draw(buf, next(bars.rows(area.width)));
+    bars.draw(buf, cut(&mut rest, bars.rows(area.width)));
     for note in &account.notes {
         let mut text = Text::new(area.width, theme);
         text.at_most(2, note, theme.dim());
-        let lines = next(text.lines.len() as u16);
+        let lines = cut(&mut rest, count(text.lines.len()));
         write_lines(buf, lines, &text.lines);
     }
     let grid = Grid::new(page.tables.len(), area.width, rest.height);
     if grid.most() < page.tables.len() {
-        strip(buf, next(1), page, theme, drawn);
+        strip(buf, cut(&mut rest, 1), page, theme, drawn);
     }
     let first = page.current - page.current % grid.most();
     let shown: Vec<_> = page.tables.iter().enumerate().skip(first).take(grid.most()).collect();
     for (column, tables) in shown.chunks(usize::from(grid.rows)).enumerate() {
-        let wanted = tables.iter().map(|(_, table)| panel::edges(buf.area) + 1 + table.rows.len() as u16);
+        let wanted = tables.iter().map(|(_, table)| panel::edges(buf.area) + 1 + count(table.rows.len()));
         let mut y = rest.y;
         for ((place, table), height) in tables.iter().zip(shared(&wanted.collect::<Vec<_>>(), rest.height)) {
             let width = rest.width / grid.columns;
@@ -62,6 +57,13 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
             y += height;
         }
     }
+}
+
+/// Splits off the first rows of what is left of an area.
+pub fn cut(rest: &mut Rect, rows: u16) -> Rect {
+    let first = Rect { height: rows.min(rest.height), ..*rest };
+    *rest = Rect { y: rest.y + first.height, height: rest.height - first.height, ..*rest };
+    first
 }
 
 /// What the profile is of: its file, window and steps, and what the profiler itself took.
@@ -100,7 +102,7 @@ fn shared(wanted: &[u16], room: u16) -> Vec<u16> {
     while left > 0 {
         let before = left;
         for (height, wanted) in heights.iter_mut().zip(wanted) {
-            let more = u16::from(left > 0 && height < wanted);
+            let more = u16::from(left > 0 && *height < *wanted);
             *height += more;
             left -= more;
         }
