@@ -36,3 +36,26 @@ pub(super) fn verdict(path: &Path) -> anyhow::Result<Arc<Verdict>> {
     account.file = file;
     Ok(Arc::new(profiled::verdict(account, &context)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_recognized_by_what_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for (bytes, trace) in [
+            (&b"{\"traceEvents\": []}"[..], true),
+            (b"\xef\xbb\xbf \n [{}]", true),
+            (&[0x1f, 0x8b, 8, 0], true),
+            (&[0x28, 0xb5, 0x2f, 0xfd], false),
+            (b"timestamp,elapsed_s\n", false),
+            (b"", false),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(is_trace(&path), trace, "{bytes:?}");
+        }
+        assert!(!is_trace(folder.path()) && !is_trace(&folder.path().join("missing")));
+    }
+}

@@ -197,11 +197,12 @@ fn color(activity: LoopActivity) -> &'static str {
 
 fn table(out: &mut String, section: &Section, columns: &[Column], rows: &[Vec<String>]) {
     // In a table with many numbers the names come first, so that a phone shows them.
-    let wide = section.brief < usize::MAX;
+    let wide = section.brief < usize::MAX && columns.last().is_some_and(|last| !last.right);
     let class = |right: bool| if right { " class=\"right\"" } else { "" };
     let first = usize::from(wide) * columns.len().saturating_sub(1);
     let order: Vec<usize> = (first..columns.len()).chain(0..first).collect();
-    let _ = write!(out, "<div class=\"scrolls{}\" tabindex=\"0\"><table><thead><tr>", if wide { " wide" } else { "" });
+    let _ =
+        write!(out, "<div class=\"scrolls{}\" tabindex=\"0\"><table><thead><tr>", if wide { " wide" } else { "" });
     for column in order.iter().filter_map(|place| columns.get(*place)) {
         let _ = write!(out, "<th scope=\"col\"{}>{}</th>", class(column.right), escaped(column.name));
     }

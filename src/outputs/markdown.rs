@@ -113,7 +113,8 @@ fn section(out: &mut String, section: &Section) {
         }
         SectionBody::Parts(parts) => {
             let columns = [Column::right("share"), Column::left("what")];
-            let rows = parts.iter().map(|(_, words, share)| vec![in_unit(Some(*share), Unit::Share), (*words).to_owned()]);
+            let rows =
+                parts.iter().map(|(_, words, share)| vec![in_unit(Some(*share), Unit::Share), (*words).to_owned()]);
             table(out, &columns, &rows.collect::<Vec<_>>());
         }
         SectionBody::Table(columns, rows) => table(out, columns, rows),

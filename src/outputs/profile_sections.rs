@@ -142,7 +142,8 @@ fn gpu(account: &ProfileAccount, device: &DeviceAccount, nth: usize) -> Section 
     let parts = gpu_parts(device);
     let title = format!("{}: {} busy, {} idle", gpu_name(device), whole(device.busy), whole(device.idle()));
     let launches = account.launches.as_ref().filter(|_| nth == 0);
-    let notes = [collectives_note(device), kernels_note(device), launches.map(|of| launches_note(of, account.steps > 0))];
+    let notes =
+        [collectives_note(device), kernels_note(device), launches.map(|of| launches_note(of, account.steps > 0))];
     let section = Section::new(title, SectionBody::Parts(parts)).noting(notes.into_iter().flatten());
     Section { detail: nth > 0, ..section }
 }
@@ -155,16 +156,24 @@ fn gpu_name(device: &DeviceAccount) -> String {
 fn collectives_note(device: &DeviceAccount) -> Option<String> {
     let beside = device.communication - device.exposed;
     (device.communication >= SHARE_TOLD).then(|| {
-        format!("Collectives run {} of the time, {} beside other kernels.", whole(device.communication), whole(beside))
+        format!(
+            "Collectives run {} of the time, {} beside other kernels.",
+            whole(device.communication),
+            whole(beside)
+        )
     })
 }
 
 fn kernels_note(device: &DeviceAccount) -> Option<String> {
     let median = finite(device.median_kernel_us)?;
     let streams = if device.streams == 1 { "1 stream".to_owned() } else { format!("{} streams", device.streams) };
-    let few = device.few_blocks.zip(device.multiprocessors).filter(|(share, _)| *share >= 0.01).map(|(share, count)| {
-        format!(" For {} of their time they have fewer blocks than the GPU's {count} multiprocessors.", whole(share))
-    });
+    let few =
+        device.few_blocks.zip(device.multiprocessors).filter(|(share, _)| *share >= 0.01).map(|(share, count)| {
+            format!(
+                " For {} of their time they have fewer blocks than the GPU's {count} multiprocessors.",
+                whole(share)
+            )
+        });
     let few = few.unwrap_or_default();
     Some(format!("{} kernels on {streams}, of {} (median).{few}", device.kernels, length(median / 1000.0)))
 }
@@ -177,7 +186,8 @@ fn launches_note(launches: &LaunchAccount, has_steps: bool) -> String {
         1 => format!(" A CUDA graph launches {} of them.", launches.graph_kernels),
         graphs => format!(" CUDA graphs launch {} of them, {graphs} times.", launches.graph_kernels),
     };
-    let queue = finite(launches.queue_us).map(|us| format!(" A kernel starts {} after its launch.", length(us / 1000.0)));
+    let queue =
+        finite(launches.queue_us).map(|us| format!(" A kernel starts {} after its launch.", length(us / 1000.0)));
     format!(
         "{} kernels{per}, launched by {} calls{}.{}{}",
         precise(launches.kernels_per_step),
@@ -190,7 +200,7 @@ fn launches_note(launches: &LaunchAccount, has_steps: bool) -> String {
 
 /// All GPUs of a profile with several.
 fn gpus(devices: &[DeviceAccount]) -> Section {
-    let columns = ["busy", "computing", "collectives", "copies", "data", "sync", "launch", "operator", "Python"];
+    let columns = ["busy", "compute", "collectives", "copies", "data", "sync", "launch", "operator", "Python"];
     let mut columns = columns.map(Column::right).to_vec();
     columns.insert(0, Column::right("GPU"));
     let row = |device: &DeviceAccount| {
@@ -215,18 +225,21 @@ fn loop_time(account: &ProfileAccount) -> Section {
         of.and_then(|of| share(of.optimizer, "The optimizer's step runs")),
         of.filter(|of| of.makes_batches).map(|_| "The loop loads its batches without workers.".to_owned()),
     ];
-    let section = Section::new("The thread of the loop", SectionBody::Parts(parts)).noting(notes.into_iter().flatten());
+    let section =
+        Section::new("The thread of the loop", SectionBody::Parts(parts)).noting(notes.into_iter().flatten());
     Section { detail: !account.devices.is_empty(), ..section }
 }
 
 fn notes(account: &ProfileAccount) -> Section {
     let told = account.notes.iter().map(|note| point("", note));
-    let has_lines = account.syncs.iter().any(|row| row.at.is_some()) || account.idle_at.iter().any(|row| row.at.is_some());
+    let has_lines =
+        account.syncs.iter().any(|row| row.at.is_some()) || account.idle_at.iter().any(|row| row.at.is_some());
     let stack = !account.with_stack && !has_lines && account.of_loop.is_some();
     let stack = stack.then(|| point("", "Python functions were not recorded: with_stack=True names the lines."));
     let shapes = !account.with_shapes && !account.devices.is_empty();
-    let shapes = shapes
-        .then(|| point("", "Shapes were not recorded: record_shapes=True tells how well the GPU's busy time is used."));
+    let shapes = shapes.then(|| {
+        point("", "Shapes were not recorded: record_shapes=True tells how well the GPU's busy time is used.")
+    });
     let points: Vec<Point> = told.chain(stack).chain(shapes).collect();
     Section::new("What the profile does not show", SectionBody::Points(points))
 }

@@ -93,7 +93,11 @@ fn place(name: &str, operator: Option<&str>, at: Option<&str>, function: Option<
     let at_function = format!("{at}{}", shown.unwrap_or_default());
     // The profiler's own name of the same function.
     let same = at.rsplit_once(':').map(|(file, line)| format!("{file}({line}): {}", function.unwrap_or_default()));
-    if same.is_some_and(|same| name.ends_with(&same)) { at_function } else { format!("{name}{operator}, {at_function}") }
+    if same.is_some_and(|same| name.ends_with(&same)) {
+        at_function
+    } else {
+        format!("{name}{operator}, {at_function}")
+    }
 }
 
 fn syncs(account: &ProfileAccount) -> Section {
@@ -262,7 +266,8 @@ fn modules(account: &ProfileAccount) -> Section {
 fn efficiency(account: &ProfileAccount) -> Section {
     let title = "How well the GPU's busy time is used";
     let Some(efficiency) = &account.efficiency else { return brief(title, Vec::new(), Vec::new()) };
-    let EfficiencyAccount { tflop_per_s, peak_tflop_per_s, number: format, of_peak, known, operators: all, .. } = efficiency;
+    let EfficiencyAccount { tflop_per_s, peak_tflop_per_s, number: format, of_peak, known, operators: all, .. } =
+        efficiency;
     let format = format.as_deref().map(|format| format!(" in {format}")).unwrap_or_default();
     let peak = finite(*peak_tflop_per_s).map(|peak| format!(" of the GPU's {}{format}", precise(peak)));
     let used = finite(*of_peak).map(|share| format!(": {} of its peak (MFU)", whole(share)));

@@ -1,8 +1,8 @@
 //! What a report says about a verdict, section by section in reading order. Text and Markdown lay out the same sections.
 
 use super::chain::{self, ROWS};
-use super::section::{and_more, point, whole};
 pub(super) use super::section::{Column, Point, Section, SectionBody};
+use super::section::{and_more, point, whole};
 use super::{profile_sections, ranks};
 use crate::diagnosis::verdict::{
     Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, Rank, Stages, StepSource, Steps, Subject,
@@ -31,18 +31,15 @@ pub fn headline(verdict: &Verdict) -> String {
 /// All that there is to say below headline and summary.
 pub(super) fn sections(verdict: &Verdict) -> Vec<Section> {
     let (doubts, findings): (Vec<_>, Vec<_>) = verdict.other_findings.iter().partition(|finding| finding.is_doubt());
-    // The window of a file is all of its steps.
+    // The account of a file says the same, exactly.
     let is_file = verdict.profile.as_deref().is_some_and(|profile| profile_sections::from_file(profile).is_some());
     let told_steps = if is_file { String::new() } else { steps(&verdict.steps) };
     let doubtful = verdict.class == Class::Unknown || verdict.confidence < SURE;
-    let mut all = vec![
-        advice(verdict),
-        loop_time(verdict),
-    ];
+    let mut all = vec![advice(verdict), loop_time(verdict)];
     all.extend(verdict.profile.iter().flat_map(|profile| profile_sections::sections(profile)));
     all.extend([
         Section::new("Steps", SectionBody::Text(told_steps)),
-        gpu_idle(verdict.gpu_idle),
+        gpu_idle(if is_file { None } else { verdict.gpu_idle }),
         ranks(&verdict.ranks),
         wait_chain(verdict),
         workers(&verdict.workers),

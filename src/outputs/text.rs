@@ -3,8 +3,8 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::comparison::Comparison;
-pub use super::report::headline;
 use super::profile_sections;
+pub use super::report::headline;
 use super::report::{
     Column, NOTHING_HOLDS, Point, Section, SectionBody, explain_command, own_cost, phase_words, pid_words, sections,
     with_worth,

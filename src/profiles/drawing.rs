@@ -327,3 +327,103 @@ impl Packed {
 fn are_short(short: i64, last: &Packing, next: &Packing) -> bool {
     [last.end - last.begin, next.end - next.begin, next.begin - last.end].into_iter().all(|length| length < short)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::profiles::account::ProfileAccount;
+
+    fn event(category: &str, name: &str, (begin, end): (u64, u64), more: &str) -> String {
+        let (lane, length) = (if category == "kernel" { 7 } else { 1 }, end - begin);
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":0,"tid":{lane},"ts":{begin},"dur":{length},"args":{{{more}}}}}"#
+        )
+    }
+
+    fn read(events: &[String]) -> ProfileAccount {
+        let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+        crate::profiles::read(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_step_of_median_length_is_drawn_with_its_threads_streams_and_idle_time() {
+        let mut events = Vec::new();
+        for (number, begin, length) in [(1, 0, 900), (2, 1000, 1000), (3, 2000, 5000)] {
+            let step = begin..begin + length;
+            events.push(event("user_annotation", &format!("ProfilerStep#{number}"), (step.start, step.end), ""));
+            let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+            events.push(event("user_annotation", loader, (begin, begin + 400), ""));
+            events.push(event("cpu_op", "aten::mm", (begin + 400, begin + 600), ""));
+            let link = format!("\"correlation\":{number}");
+            events.push(event("cuda_runtime", "cudaLaunchKernel", (begin + 450, begin + 500), &link));
+            events.push(event(
+                "kernel",
+                "gemm",
+                (begin + 500, begin + 800),
+                &format!("{link},\"device\":0,\"stream\":7"),
+            ));
+        }
+        let drawn = read(&events).drawn.unwrap();
+        assert_eq!((drawn.step, drawn.length_ms, drawn.left_out), (Some((2, 3)), 1.0, 0));
+        let of = |name: &str| {
+            let lane =
+                drawn.lanes.iter().find(|lane| lane.name == name).unwrap_or_else(|| panic!("{name}: {drawn:?}"));
+            let rounded = |at: f64| (at * 1000.0).round() as u64;
+            let slices =
+                lane.slices.iter().map(|slice| (rounded(slice.begin), rounded(slice.end), slice.kind, &*slice.name));
+            slices.collect::<Vec<_>>()
+        };
+        use SliceKind::{Annotation, Compute, Data, Launch, Operator};
+        let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+        assert_eq!(of("annotations"), [(0, 400, Annotation, loader)]);
+        assert_eq!(
+            of("loop, thread 1"),
+            [
+                (0, 400, Data, loader),
+                (400, 450, Operator, "aten::mm"),
+                (450, 500, Launch, "cudaLaunchKernel in aten::mm"),
+                (500, 600, Operator, "aten::mm"),
+                (600, 1000, Operator, "in no operator"),
+            ]
+        );
+        let kernel = kernel_name("gemm").readable;
+        assert_eq!(of("GPU 0, stream 7"), [(500, 800, Compute, &*kernel)]);
+        let kinds = [(0, 400, Data), (400, 450, Operator), (450, 500, Launch), (800, 1000, Operator)];
+        assert_eq!(
+            of("GPU 0 idle").into_iter().map(|(begin, end, kind, _)| (begin, end, kind)).collect::<Vec<_>>(),
+            kinds
+        );
+    }
+
+    #[test]
+    fn without_steps_the_window_is_drawn() {
+        let events: Vec<String> =
+            (0..40).map(|nth| event("cpu_op", "aten::mm", (nth * 10, nth * 10 + 5), "")).collect();
+        let drawn = read(&events).drawn.unwrap();
+        assert_eq!((drawn.step, drawn.lanes.len(), drawn.lanes[0].slices.len()), (None, 1, 40));
+    }
+
+    proptest! {
+        #[test]
+        fn a_lane_is_bounded_in_order_and_keeps_its_time(
+            lengths in proptest::collection::vec((0_i64..40, 0_i64..40, 0_usize..SliceKind::COUNT), 0..8000),
+        ) {
+            let whole = lengths.iter().map(|(gap, length, _)| gap + length).sum::<i64>();
+            let mut packed = Packed::new((0, whole));
+            let (mut at, mut time) = (0, 0);
+            for (gap, length, kind) in lengths {
+                packed.push((at + gap, at + gap + length), SliceKind::ALL[kind], None);
+                (at, time) = (at + gap + length, time + length);
+                prop_assert!(packed.slices.len() < 2 * SLICES);
+            }
+            let lane = packed.lane(String::new(), &TraceTimeline::default());
+            prop_assert!(lane.slices.len() <= SLICES, "{}", lane.slices.len());
+            prop_assert!(lane.slices.windows(2).all(|pair| pair[0].end <= pair[1].begin));
+            prop_assert!(lane.slices.iter().all(|slice| 0.0 <= slice.begin && slice.begin < slice.end && slice.end <= 1.0));
+            let kept: f64 = lane.slices.iter().map(|slice| (slice.end - slice.begin) * slice.filled).sum();
+            prop_assert!((kept * whole as f64 - time as f64).abs() < 1.0, "{kept} of {whole}: {time}");
+        }
+    }
+}

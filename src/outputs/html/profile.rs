@@ -22,18 +22,23 @@ const HINT: usize = 200;
 
 /// Shares of a whole as one bar, with its key.
 pub(super) fn stacked(out: &mut String, parts: &[(SliceKind, &str, f64)]) {
-    let finite = |share: f64| if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     out.push_str("<div class=\"parts\" aria-hidden=\"true\">");
     for (kind, words, share) in parts {
-        let share = finite(*share) * 100.0;
-        let _ = write!(out, "<i class=\"{}\" style=\"width:{share:.2}%\" title=\"{}\"></i>", kind.word(), escaped(words));
+        let share = within(*share) * 100.0;
+        let _ =
+            write!(out, "<i class=\"{}\" style=\"width:{share:.2}%\" title=\"{}\"></i>", kind.word(), escaped(words));
     }
     out.push_str("</div>\n<ul class=\"keys\">");
     for (kind, words, share) in parts {
         let (kind, words) = (kind.word(), escaped(words));
-        let _ = write!(out, "<li class=\"key {kind}\"><i></i>{words} {}%</li>", percent(finite(*share)));
+        let _ = write!(out, "<li class=\"key {kind}\"><i></i>{words} {}%</li>", percent(within(*share)));
     }
     out.push_str("</ul>\n");
+}
+
+/// A share as far as it is one.
+fn within(share: f64) -> f64 {
+    if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
 }
 
 /// One step.
@@ -44,8 +49,12 @@ pub(super) fn draw(out: &mut String, drawn: &DrawnStep) {
         None => "The whole window".to_owned(),
     };
     let took = length(drawn.length_ms);
-    let _ = write!(out, "<section aria-labelledby=\"drawn\">\n<h2 id=\"drawn\">{title}, {took}</h2>\n<ul class=\"keys\">");
-    let is_there = |kind: &SliceKind| drawn.lanes.iter().any(|lane| lane.slices.iter().any(|slice| slice.kind == *kind));
+    let _ = write!(
+        out,
+        "<section aria-labelledby=\"drawn\">\n<h2 id=\"drawn\">{title}, {took}</h2>\n<ul class=\"keys\">"
+    );
+    let is_there =
+        |kind: &SliceKind| drawn.lanes.iter().any(|lane| lane.slices.iter().any(|slice| slice.kind == *kind));
     for kind in SliceKind::ALL.into_iter().filter(is_there) {
         let _ = write!(out, "<li class=\"key {}\"><i></i>{}</li>", kind.word(), kind.words());
     }
@@ -85,21 +94,21 @@ fn lane(out: &mut String, lane: &DrawnLane) {
 
 /// Its outline, in the drawing's units: at least one of them wide.
 fn path(slice: &DrawnSlice) -> String {
-    let [begin, end] = [slice.begin, slice.end].map(|at| (at.clamp(0.0, 1.0) * ACROSS).round());
-    let high = (slice.filled.clamp(LOWEST, 1.0) * DOWN).round();
+    let [begin, end] = [slice.begin, slice.end].map(|at| (within(at) * ACROSS).round());
+    let high = (within(slice.filled).max(LOWEST) * DOWN).round();
     let width = (end - begin).max(1.0);
     format!("M{begin} {DOWN}v-{high}h{width}v{high}z")
 }
 
 /// The name of a slice that is wide enough.
 fn name(out: &mut String, slice: &DrawnSlice) {
-    let width = slice.end - slice.begin;
+    let width = within(slice.end) - within(slice.begin);
     if slice.name.is_empty() || width < NAME_AS_HINT {
         return;
     }
     let others = if slice.count > 1 { format!(" and {} more", slice.count - 1) } else { String::new() };
     let cut = |most: usize| escaped(&crate::text::fit(&slice.name, most));
-    let (left, wide) = (slice.begin * 100.0, width * 100.0);
+    let (left, wide) = (within(slice.begin) * 100.0, width * 100.0);
     let kind = slice.kind.words();
     let _ = write!(
         out,
