@@ -110,14 +110,14 @@ pages! {
         ];
     /// hottest functions of the loop and the workers as they are sampled, what each does, the lines that wait for the
     /// GPU
-    Stacks stacks "Stacks" "Stacks" "7" "stacks: hottest functions of the loop and the workers"
+    Stacks stacks "Stacks" "Stack" "7" "stacks: hottest functions of the loop and the workers"
         needs: Needs { stacks: true, ..NOTHING },
         footer: &[(Action::Enter, "fold"), (Action::Pause, "pause"), (Action::StepBack, "back")];
     /// evidence with its limits, counter-evidence, what is not available and how to fix that
     Findings findings "Why" "Why" "8" "why: evidence, advice, what is not available and how to fix that"
         needs_samples: false;
     /// the run so far: time by verdict, what the loop did, changes of verdict
-    Run run "History" "History" "9" "history: time by verdict, what the loop did, changes of verdict";
+    Run run "History" "Run" "9" "history: time by verdict, what the loop did, changes of verdict";
     /// the account of a profile: each GPU as one bar of what it did and why it was idle; kernels, calls that wait for the
     /// GPU, where the host was while the GPU was idle, collectives, copies, operators, modules, efficiency
     Profile profile "Profile" "Prof" "0" "profile: what each GPU did, its kernels, waits and idle time"

@@ -23,7 +23,7 @@ const BETWEEN: &str = "  ";
 const EACH_IN_WORDS: usize = 2;
 
 /// How a part of a GPU's or of the loop's time is drawn: cool where the GPU works, warm where it is idle.
-fn look(kind: SliceKind) -> Look {
+pub fn look(kind: SliceKind) -> Look {
     let (slot, glyph, letter) = match kind {
         SliceKind::Compute => (ColorSlot::Green, '█', '#'),
         SliceKind::Collective => (ColorSlot::Blue, '▓', 'N'),

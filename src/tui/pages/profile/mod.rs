@@ -49,7 +49,7 @@ impl Content for Profile {
             self.chosen = false;
             return;
         };
-        self.tables = profile_tables::tables(account).filter_map(ShownTable::new).collect();
+        self.tables = profile_tables::tables(account).filter_map(|table| ShownTable::new(table, account)).collect();
         for table in &mut self.tables {
             let selected = before.iter().find(|old| old.name == table.name).map_or(0, |old| old.selected);
             table.select(selected);

@@ -4,8 +4,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::gpus::look;
 use crate::outputs::profile_tables::TableName;
 use crate::outputs::section::{Column, Section, SectionBody};
+use crate::profiles::account::{IdleReason, ProfileAccount};
+use crate::profiles::drawn::SliceKind;
 use crate::text::{fit, fit_before, sanitise};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{Extent, behind, cells, list, write, write_right};
@@ -24,6 +27,8 @@ pub struct ShownTable {
     pub rows: Vec<Vec<String>>,
     /// The names in the profile, row by row, where the shown ones are shorter.
     pub in_full: Vec<String>,
+    /// Row by row, a part of the GPU's time: its mark in the bar stands for its words.
+    marks: Vec<Option<SliceKind>>,
     /// What its numbers mean.
     pub notes: Vec<String>,
     /// Rows that there are beyond these.
@@ -35,7 +40,7 @@ pub struct ShownTable {
 
 impl ShownTable {
     /// The table of a section; `None` if it has no rows.
-    pub fn new((name, section): (TableName, Section)) -> Option<Self> {
+    pub fn new((name, section): (TableName, Section), account: &ProfileAccount) -> Option<Self> {
         let Section { title, body: SectionBody::Table(columns, rows), more, in_full, notes, .. } = section else {
             return None;
         };
@@ -47,7 +52,11 @@ impl ShownTable {
             values.max().unwrap_or(0).max(cells(column.name))
         };
         let widths = columns.iter().enumerate().map(widest).collect();
-        Some(Self { name, title, columns, rows, in_full, notes, more, selected: 0, widths })
+        let marks = match name {
+            TableName::Idle => account.idle_at.iter().map(|row| row.reason.map(IdleReason::drawn)).collect(),
+            _ => Vec::new(),
+        };
+        Some(Self { name, title, columns, rows, in_full, marks, notes, more, selected: 0, widths })
     }
 
     /// Selects a row, or the last one if there are fewer.
@@ -73,21 +82,38 @@ impl ShownTable {
         let heading = Rect { height: 1, ..area };
         buf.set_style(heading, theme.heading());
         let names: Vec<_> = self.columns.iter().map(|column| column.name).collect();
-        self.line(buf, heading, &names, theme.heading());
+        let mark = |kind: &SliceKind| (theme.glyph(look(*kind)), theme.style(look(*kind)), kind.words());
+        // Where rows have a mark, the heading keeps its cell.
+        let blank = (' ', theme.heading(), "");
+        self.line(buf, heading, &names, theme.heading(), (!self.marks.is_empty()).then_some(blank));
         let below = Rect { y: area.y + 1, height: area.height - 1, ..area };
         let selected = current.then_some(self.selected);
-        list(buf, below, &self.rows, if current { top } else { 0 }, selected, theme, |buf, row, values| {
-            self.line(buf, row, values, Style::new());
+        let rows: Vec<_> = self.rows.iter().enumerate().collect();
+        list(buf, below, &rows, if current { top } else { 0 }, selected, theme, |buf, row, (place, values)| {
+            self.line(buf, row, values, Style::new(), self.marks.get(*place).and_then(Option::as_ref).map(mark));
         })
     }
 
-    fn line(&self, buf: &mut Buffer, row: Rect, values: &[impl AsRef<str>], style: Style) {
+    /// A row; `mark` stands before the last value, in place of its words.
+    fn line(
+        &self,
+        buf: &mut Buffer,
+        row: Rect,
+        values: &[impl AsRef<str>],
+        style: Style,
+        mark: Option<(char, Style, &str)>,
+    ) {
         let mut x = row.x;
         let last = self.columns.len().saturating_sub(1);
         for (place, ((column, width), value)) in self.columns.iter().zip(&self.widths).zip(values).enumerate() {
             let end = x.saturating_add(*width).min(row.right());
             let value = value.as_ref();
             if place == last {
+                let mut value = value;
+                if let Some((glyph, style, words)) = mark {
+                    x = write(buf, x, row.y, row.right(), &glyph.to_string(), style) + 1;
+                    value = value.strip_prefix(words).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(value);
+                }
                 let room = behind(row, x);
                 write(buf, x, row.y, row.right(), &shortened(value, room.width), style);
             } else if column.right {
@@ -100,9 +126,31 @@ impl ShownTable {
     }
 }
 
-/// A name that is cut before its place in the code: the place says where to look.
+/// A name with its place in the code: what is cut is first the function's name behind the place, then the name before it.
 fn shortened(value: &str, width: u16) -> String {
+    let function = value.rfind(" (").filter(|_| value.ends_with(')') && value.contains(".py:"));
+    let value = function.and_then(|at| value.get(..at)).filter(|_| cells(value) > width).unwrap_or(value);
     let place = value.rsplit_once(", ").map_or("", |(_, place)| place);
     let end = if cells(place) + NAMED <= width { place } else { "" };
     fit_before(value, end, usize::from(width))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_in_the_code_is_what_stays() {
+        let call = "cudaStreamSynchronize in aten::item, train.py:41 (step)";
+        for (width, expected) in [
+            (60, call),
+            (50, "cudaStreamSynchronize in aten::item, train.py:41"),
+            (40, "cudaStreamSynchronize in a… train.py:41"),
+            (20, "cudaStreamSynchroni…"),
+            (0, ""),
+        ] {
+            assert_eq!(shortened(call, width), expected, "{width}");
+        }
+        assert_eq!(shortened("gemm bf16 (cublas)", 12), "gemm bf16 (…");
+    }
 }

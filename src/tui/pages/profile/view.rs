@@ -1,18 +1,19 @@
 //! The page from top to bottom: what the profile is of, what its GPUs did, and its tables.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Margin, Rect};
 use ratatui::style::Style;
 
 use super::Profile;
 use super::gpus::Bars;
+use super::super::keys::{Action, key_of};
 use super::table::ShownTable;
 use crate::outputs::profile_sections;
 use crate::profiles::account::ProfileAccount;
 use crate::text::sanitise;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::panel::{self, Panel, framed};
-use crate::tui::widgets::{Drawn, Hit, Piece, Scene, Text, cells, count, write, write_lines, write_pieces};
+use crate::tui::widgets::{Drawn, Hit, Piece, Scene, Text, cells, count, write, write_lines, write_pieces, write_right};
 
 /// Narrowest table that has its names in full.
 const TABLE: u16 = 95;
@@ -129,6 +130,10 @@ fn strip(buf: &mut Buffer, row: Rect, page: &Profile, theme: Theme, drawn: &mut 
         drawn.hits.push((Rect { x, width, ..row }, Hit::Heading(place)));
         x = write(buf, x, row.y, row.right(), &word, style);
     }
+    let hint = format!("{} next table", key_of(Action::NextTable));
+    if x + 1 + cells(&hint) <= row.right() {
+        write_right(buf, x, row.y, row.right(), &hint, theme.dim());
+    }
 }
 
 /// A table in its panel.
@@ -145,10 +150,15 @@ fn one(
     let count = if current { table.place() } else { table.count().to_string() };
     let mut edges = Panel::new(table.title.clone(), name).with(count, theme.strong());
     edges.edge = Some(theme.cursor()).filter(|_| current && framed(buf.area));
+    if current {
+        edges = edges.with("Enter in full", theme.dim());
+    }
     for note in &table.notes {
         edges = edges.with(sanitise(note).into_owned(), theme.dim());
     }
     let inner = edges.draw(buf, area, theme);
+    // Text keeps off a frame.
+    let inner = if framed(buf.area) { inner.inner(Margin::new(1, 0)) } else { inner };
     drawn.hits.push((area, Hit::Heading(place)));
     let extent = table.draw(buf, inner, current, top, theme);
     if current {
