@@ -107,10 +107,10 @@ fn window(account: &ProfileAccount) -> String {
 }
 
 /// A part of a whole, 0–1, with its color and its words.
-pub type Part = (SliceKind, &'static str, f64);
+pub type ProfilePart = (SliceKind, &'static str, f64);
 
 /// The parts of a GPU's time that are large enough to be seen, as they are drawn. All of them add up to the window.
-pub fn gpu_parts(device: &DeviceAccount) -> Vec<Part> {
+pub fn gpu_parts(device: &DeviceAccount) -> Vec<ProfilePart> {
     let busy = [
         (SliceKind::Compute, "computing", device.compute),
         (SliceKind::Collective, "in collectives, not computing", device.exposed),
@@ -122,7 +122,7 @@ pub fn gpu_parts(device: &DeviceAccount) -> Vec<Part> {
 }
 
 /// The same of the thread that runs the loop.
-pub fn loop_parts(of: &LoopAccount) -> Vec<Part> {
+pub fn loop_parts(of: &LoopAccount) -> Vec<ProfilePart> {
     let LoopAccount { input_wait, sync, collective, blocked, launch, operator, python, nothing, .. } = *of;
     let parts = [
         (SliceKind::Data, SliceKind::Data.words(), input_wait),

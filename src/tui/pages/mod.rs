@@ -225,7 +225,7 @@ pub trait Content {
         Reply::Changed
     }
 
-    /// Draws the selected row in full over the page, from its line `top` on; nothing if there is none.
+    /// Draws the selected row in full over the page, from its line `top` on, if there is one.
     fn detail(&self, _buf: &mut Buffer, _scene: &Scene<'_>, _top: usize, _drawn: &mut Drawn) {}
 
     /// Takes in the text of a prompt that the page opened.

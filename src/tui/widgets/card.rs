@@ -78,11 +78,13 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         let panel = Panel {
             name: heading,
             value: sure.into_iter().map(|text| (text, theme.dim())).collect(),
-            keys: if scene.verdict().is_some_and(|verdict| !is_pending(verdict)) {
-                "8 why · 2 chain · c copy".to_owned()
-            } else {
-                String::new()
-            },
+            keys: match scene.verdict() {
+                Some(verdict) if is_pending(verdict) => "",
+                Some(verdict) if verdict.profile.is_some() => "8 why · 0 profile · c copy",
+                Some(_) => "8 why · 2 chain · c copy",
+                None => "",
+            }
+            .to_owned(),
             edge: Some(edge),
         };
         let inner = panel.draw(buf, area, theme);

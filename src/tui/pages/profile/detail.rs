@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 
 use super::table::ShownTable;
-use crate::text::{wrap, wrap_hanging};
+use crate::text::wrap;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{Drawn, Piece, PopupBox};
 
@@ -31,13 +31,18 @@ fn lines(table: &ShownTable, row: &[String], width: usize, theme: Theme) -> Vec<
     for (column, value) in values {
         lines.push((format!("{:<widest$}  {value}", column.name), Style::new()));
     }
-    let mut below = |lead: &str, text: &str, style: Style| {
-        lines.push((String::new(), style));
-        lines.extend(wrap_hanging(lead, text, width).into_iter().map(|line| (line, style)));
+    let mut below = |text: &str, style: Style| {
+        let wrapped = if text.is_empty() { vec![String::new()] } else { wrap(text, width) };
+        lines.extend(wrapped.into_iter().map(|line| (line, style)));
     };
     if let Some(raw) = table.in_full.get(table.selected) {
-        below("in the profile: ", raw, Style::new());
+        below("", Style::new());
+        below("In the profile:", theme.dim());
+        below(raw, Style::new());
     }
-    table.notes.iter().for_each(|note| below("", note, theme.dim()));
+    for note in &table.notes {
+        below("", theme.dim());
+        below(note, theme.dim());
+    }
     lines
 }

@@ -4,15 +4,14 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::view::cut;
-use crate::outputs::profile_sections::{self, Part};
+use crate::outputs::profile_sections::{self, ProfilePart};
 use crate::outputs::section::whole;
 use crate::profiles::account::ProfileAccount;
 use crate::profiles::drawn::SliceKind;
 use crate::text::{fit, sanitise};
 use crate::tui::charts;
 use crate::tui::theme::{ColorSlot, Look, Theme};
-use crate::tui::widgets::{Piece, cells, count, piece_rows, write, write_pieces, write_right};
+use crate::tui::widgets::{Piece, cut, cells, count, piece_rows, write, write_pieces, write_right};
 
 /// Longest name of a GPU.
 const NAME: usize = 26;
@@ -41,20 +40,20 @@ pub fn look(kind: SliceKind) -> Look {
 /// A bar with what it is of.
 struct PartBar {
     name: String,
-    /// What stands on its left and its right.
+    /// What is on its left and its right.
     ends: [Piece; 2],
-    parts: Vec<Part>,
+    parts: Vec<ProfilePart>,
 }
 
 /// The bars of a profile.
-pub struct Bars {
+pub struct PartBars {
     bars: Vec<PartBar>,
     /// GPUs that there is no room for.
     more: usize,
     theme: Theme,
 }
 
-impl Bars {
+impl PartBars {
     /// A bar for each GPU, at most so many; without a GPU, one for the loop.
     pub fn new(account: &ProfileAccount, most: usize, theme: Theme) -> Self {
         let of_gpu = |device: &crate::profiles::account::DeviceAccount| {
@@ -80,8 +79,8 @@ impl Bars {
     }
 
     /// The words of a bar: `█ computing 55%`.
-    fn words(&self, parts: &[Part], with_shares: bool) -> Vec<Piece> {
-        let word = |(kind, words, share): &Part| {
+    fn words(&self, parts: &[ProfilePart], with_shares: bool) -> Vec<Piece> {
+        let word = |(kind, words, share): &ProfilePart| {
             let look = look(*kind);
             let share = if with_shares { format!(" {}", whole(*share)) } else { String::new() };
             (format!("{} {words}{share}", self.theme.glyph(look)), self.theme.style(look))
@@ -94,7 +93,7 @@ impl Bars {
         if self.bars.len() <= EACH_IN_WORDS {
             return self.bars.iter().map(|bar| (1, self.words(&bar.parts, true))).collect();
         }
-        let mut all: Vec<Part> = Vec::new();
+        let mut all: Vec<ProfilePart> = Vec::new();
         for part in self.bars.iter().flat_map(|bar| &bar.parts) {
             if all.iter().all(|(kind, words, _)| (*kind, *words) != (part.0, part.1)) {
                 all.push(*part);

@@ -94,7 +94,7 @@ impl ShownTable {
         })
     }
 
-    /// A row; `mark` stands before the last value, in place of its words.
+    /// A row; `mark` is before the last value, in place of its words.
     fn line(
         &self,
         buf: &mut Buffer,

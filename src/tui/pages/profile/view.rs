@@ -1,11 +1,13 @@
 //! The page from top to bottom: what the profile is of, what its GPUs did, and its tables.
 
+use std::ops::Range;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Margin, Rect};
 use ratatui::style::Style;
 
 use super::Profile;
-use super::gpus::Bars;
+use super::gpus::PartBars;
 use super::super::keys::{Action, key_of};
 use super::table::ShownTable;
 use crate::outputs::profile_sections;
@@ -13,7 +15,7 @@ use crate::profiles::account::ProfileAccount;
 use crate::text::sanitise;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::panel::{self, Panel, framed};
-use crate::tui::widgets::{Drawn, Hit, Piece, Scene, Text, cells, count, write, write_lines, write_pieces, write_right};
+use crate::tui::widgets::{Drawn, Hit, Piece, Scene, Text, cells, count, cut, write, write_lines, write_pieces, write_right};
 
 /// Narrowest table that has its names in full.
 const TABLE: u16 = 95;
@@ -34,7 +36,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
     };
     let mut rest = area;
     write_pieces(buf, cut(&mut rest, 1), " · ", &head(account, theme));
-    let bars = Bars::new(account, usize::from(area.height) / ROWS_FOR_GPU, theme);
+    let bars = PartBars::new(account, usize::from(area.height) / ROWS_FOR_GPU, theme);
     bars.draw(buf, cut(&mut rest, bars.rows(area.width)));
     for note in &account.notes {
         let mut text = Text::new(area.width, theme);
@@ -42,29 +44,26 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
         let lines = cut(&mut rest, count(text.lines.len()));
         write_lines(buf, lines, &text.lines);
     }
-    let grid = Grid::new(page.tables.len(), area.width, rest.height);
-    if grid.most() < page.tables.len() {
+    let columns = (rest.width / TABLE).max(1);
+    let above = panel::edges(buf.area) + 1;
+    let wanted: Vec<_> = page.tables.iter().map(|table| above + count(table.rows.len())).collect();
+    if group(&wanted, columns, rest.height, page.current).len() < wanted.len() {
         strip(buf, cut(&mut rest, 1), page, theme, drawn);
     }
-    let first = page.current - page.current % grid.most();
-    let shown: Vec<_> = page.tables.iter().enumerate().skip(first).take(grid.most()).collect();
-    for (column, tables) in shown.chunks(usize::from(grid.rows)).enumerate() {
-        let wanted = tables.iter().map(|(_, table)| panel::edges(buf.area) + 1 + count(table.rows.len()));
+    let group = group(&wanted, columns, rest.height, page.current);
+    let places: Vec<_> = group.clone().collect();
+    let width = rest.width / columns;
+    for (column, places) in (0..).zip(places.chunks(group.len().div_ceil(usize::from(columns)).max(1))) {
+        let wanted: Vec<_> = places.iter().filter_map(|place| wanted.get(*place).copied()).collect();
         let mut y = rest.y;
-        for ((place, table), height) in tables.iter().zip(shared(&wanted.collect::<Vec<_>>(), rest.height)) {
-            let width = rest.width / grid.columns;
-            let place_on_page = Rect { x: rest.x + column as u16 * width, y, width, height };
-            one(buf, place_on_page, table, (*place, *place == page.current), top, theme, drawn);
+        for (place, height) in places.iter().zip(shared(&wanted, rest.height)) {
+            if let Some(table) = page.tables.get(*place) {
+                let area = Rect { x: rest.x + column * width, y, width, height };
+                one(buf, area, table, (*place, *place == page.current), top, theme, drawn);
+            }
             y += height;
         }
     }
-}
-
-/// Splits off the first rows of what is left of an area.
-pub fn cut(rest: &mut Rect, rows: u16) -> Rect {
-    let first = Rect { height: rows.min(rest.height), ..*rest };
-    *rest = Rect { y: rest.y + first.height, height: rest.height - first.height, ..*rest };
-    first
 }
 
 /// What the profile is of: its file, window and steps, and what the profiler itself took.
@@ -77,23 +76,27 @@ fn head(account: &ProfileAccount, theme: Theme) -> Vec<Piece> {
     pieces
 }
 
-/// How many tables are beside and below each other.
-struct Grid {
-    columns: u16,
-    rows: u16,
-}
-
-impl Grid {
-    fn new(tables: usize, width: u16, height: u16) -> Self {
-        let (columns, rows) = ((width / TABLE).max(1), (height / LEAST).max(1));
-        // Where all have room, no more below each other than needed.
-        let needed = tables.div_ceil(usize::from(columns)).max(1);
-        Self { columns, rows: rows.min(u16::try_from(needed).unwrap_or(rows)) }
+/// The tables that are shown together with the current one: as many as have room in so many columns, in their order. `wanted`
+/// are the rows of each.
+fn group(wanted: &[u16], columns: u16, height: u16, current: usize) -> Range<usize> {
+    let mut group = 0..0;
+    while group.end < wanted.len() && !group.contains(&current) {
+        group.start = group.end;
+        if columns > 1 {
+            group.end += usize::from(columns * (height / LEAST).max(1));
+        } else {
+            let mut room = height;
+            for wanted in wanted.iter().skip(group.start) {
+                let least = (*wanted).min(LEAST);
+                if room < least && group.end > group.start {
+                    break;
+                }
+                room = room.saturating_sub(least);
+                group.end += 1;
+            }
+        }
     }
-
-    fn most(&self) -> usize {
-        usize::from(self.columns) * usize::from(self.rows)
-    }
+    group.start..group.end.min(wanted.len())
 }
 
 /// Shares `room` rows out: none gets more than it wants while another one wants more.
@@ -181,15 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_is_no_higher_than_its_tables_need() {
-        let most = |tables, width, height| {
-            let grid = Grid::new(tables, width, height);
-            (grid.columns, grid.rows)
-        };
-        assert_eq!(most(8, 80, 13), (1, 1));
-        assert_eq!(most(8, 118, 27), (1, 3));
-        assert_eq!(most(8, 198, 47), (2, 4));
-        assert_eq!(most(2, 198, 47), (2, 1));
-        assert_eq!(most(0, 10, 0), (1, 1));
+    fn tables_with_room_are_shown_together() {
+        let wanted = [4, 32, 32, 4, 5];
+        let groups = |height| [0, 1, 2, 3, 4].map(|current| group(&wanted, 1, height, current));
+        assert_eq!(groups(12), [0..1, 1..2, 2..3, 3..5, 3..5]);
+        assert_eq!(groups(13), [0..2, 0..2, 2..4, 2..4, 4..5]);
+        assert_eq!(groups(100), [0..5, 0..5, 0..5, 0..5, 0..5]);
+        assert_eq!(group(&wanted, 1, 0, 1), 1..2, "no room, and still the current one");
+        assert_eq!(group(&wanted, 2, 18, 4), 4..5);
+        assert_eq!(group(&[], 2, 18, 0), 0..0);
     }
 }
