@@ -59,9 +59,7 @@ pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
     let steps = match (account.steps, each) {
         (0, _) => None,
         (1, each) => Some(format!("1 step{}", each.map(|each| format!(" of {each}")).unwrap_or_default())),
-        (steps, each) => {
-            Some(format!("{steps} steps{}", each.map(|each| format!(" of {each}")).unwrap_or_default()))
-        }
+        (steps, each) => Some(format!("{steps} steps{}", each.map(|each| format!(" of {each}")).unwrap_or_default())),
     };
     let longest = finite(account.longest_step_ms).filter(|_| account.steps > 1);
     let requests = account.requests.as_ref().map(|of| format!("{} requests of {}", of.count, length(of.median_ms)));

@@ -2,8 +2,8 @@
 
 use super::section::{Column, Section, SectionBody, whole};
 use crate::profiles::account::{Bound, CopyDirection, EfficiencyAccount, IdleReason, IdleRow, ProfileAccount};
-use crate::text::named_enum;
 use crate::text::format::{UNMEASURED, bytes, precise};
+use crate::text::named_enum;
 
 /// Rows of a table that is not shown in full.
 const ROWS_IN_BRIEF: usize = 5;

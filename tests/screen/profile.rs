@@ -7,8 +7,8 @@ use trainmon::diagnosis::Verdict;
 use trainmon::diagnosis::causes::Cause;
 use trainmon::diagnosis::verdict::{Advice, Class};
 use trainmon::profiles::account::{
-    Bound, CollectiveRow, CopyDirection, CopyRow, DeviceAccount, EfficiencyAccount, EfficiencyRow, IdleBy, IdleReason,
-    IdleRow, KernelRow, LoopAccount, ModuleRow, OperatorRow, ProfileAccount, StepMark, SyncRow,
+    Bound, CollectiveRow, CopyDirection, CopyRow, DeviceAccount, EfficiencyAccount, EfficiencyRow, IdleBy,
+    IdleReason, IdleRow, KernelRow, LoopAccount, ModuleRow, OperatorRow, ProfileAccount, StepMark, SyncRow,
 };
 use trainmon::rates::Frame;
 use trainmon::tui::pages::Page;
@@ -116,7 +116,13 @@ pub fn account() -> ProfileAccount {
         step_ms: Some(131.2),
         longest_step_ms: Some(140.9),
         devices: vec![device(0)],
-        of_loop: Some(LoopAccount { input_wait: 0.3, sync: 0.1, operator: 0.4, python: 0.2, ..LoopAccount::default() }),
+        of_loop: Some(LoopAccount {
+            input_wait: 0.3,
+            sync: 0.1,
+            operator: 0.4,
+            python: 0.2,
+            ..LoopAccount::default()
+        }),
         kernels: (0..34)
             .map(|n| match n {
                 0 => kernel("gemm bf16 (cutlass sm80)", RAW, 768, 160.2),
@@ -125,10 +131,7 @@ pub fn account() -> ProfileAccount {
             })
             .collect(),
         syncs: vec![sync("aten::item", 41, 6.0, 88.2), sync("aten::nonzero", 57, 1.0, 9.5)],
-        copies: vec![
-            copy(CopyDirection::HostToDevice, true, 41.0),
-            copy(CopyDirection::DeviceToHost, false, 3.2),
-        ],
+        copies: vec![copy(CopyDirection::HostToDevice, true, 41.0), copy(CopyDirection::DeviceToHost, false, 3.2)],
         operators: vec![operator("aten::linear", 190.0), operator("aten::layer_norm", 40.0)],
         modules: vec![module("Attention_0", 52.0), module("Mlp_0", 44.1)],
         idle_at: vec![
@@ -336,7 +339,10 @@ fn a_trace_is_one_moment_that_has_no_samples() {
         for page in ['1', '2', '3', '4', '5', '6', '7', '9'] {
             type_text(&mut app, &page.to_string());
             let screen = text(&app, size);
-            assert!(screen.contains("A trace has no samples over time: press 0 for its profile."), "{page}\n{screen}");
+            assert!(
+                screen.contains("A trace has no samples over time: press 0 for its profile."),
+                "{page}\n{screen}"
+            );
         }
         type_text(&mut app, "8");
         assert!(text(&app, size).contains("Raise num_workers while CPUs are free"));

@@ -40,7 +40,12 @@ pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
         let body = if framed(area) && app.page != Page::Overview { body.inner(Margin::new(1, 0)) } else { body };
         if scene.job.is_trace() && app.page.spec().needs_samples {
             let key = key_of(Action::Go(Page::Profile));
-            write_fit(buf, body, &format!("A trace has no samples over time: press {key} for its profile."), scene.theme.dim());
+            write_fit(
+                buf,
+                body,
+                &format!("A trace has no samples over time: press {key} for its profile."),
+                scene.theme.dim(),
+            );
         } else {
             page.draw(buf, body, &scene, top, &mut drawn);
         }

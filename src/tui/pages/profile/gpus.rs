@@ -11,13 +11,13 @@ use crate::profiles::drawn::SliceKind;
 use crate::text::{fit, sanitise};
 use crate::tui::charts;
 use crate::tui::theme::{ColorSlot, Look, Theme};
-use crate::tui::widgets::{Piece, cut, cells, count, piece_rows, write, write_pieces, write_right};
+use crate::tui::widgets::{Piece, cells, count, cut, piece_rows, write, write_pieces, write_right};
 
 /// Longest name of a GPU.
 const NAME: usize = 26;
 /// Blanks before the words of a bar, and between two of them.
-const INDENT: u16 = 2;
-const BETWEEN: &str = "  ";
+const INDENT_OF_PARTS: u16 = 2;
+const BETWEEN_PARTS: &str = "  ";
 /// More GPUs share one line of words.
 const EACH_IN_WORDS: usize = 2;
 
@@ -109,8 +109,8 @@ impl PartBars {
 
     /// Rows that they need in `width` cells.
     pub fn rows(&self, width: u16) -> u16 {
-        let width = width.saturating_sub(INDENT);
-        self.groups().iter().map(|(bars, words)| count(*bars) + piece_rows(width, BETWEEN, words)).sum()
+        let width = width.saturating_sub(INDENT_OF_PARTS);
+        self.groups().iter().map(|(bars, words)| count(*bars) + piece_rows(width, BETWEEN_PARTS, words)).sum()
     }
 
     /// Draws as much of them as fits.
@@ -122,9 +122,14 @@ impl PartBars {
             for bar in bars.by_ref().take(count) {
                 self.bar(buf, cut(&mut rest, 1), bar, named);
             }
-            let width = area.width.saturating_sub(INDENT);
-            let lines = cut(&mut rest, piece_rows(width, BETWEEN, &words));
-            write_pieces(buf, Rect { x: lines.x + INDENT.min(lines.width), width, ..lines }, BETWEEN, &words);
+            let width = area.width.saturating_sub(INDENT_OF_PARTS);
+            let lines = cut(&mut rest, piece_rows(width, BETWEEN_PARTS, &words));
+            write_pieces(
+                buf,
+                Rect { x: lines.x + INDENT_OF_PARTS.min(lines.width), width, ..lines },
+                BETWEEN_PARTS,
+                &words,
+            );
         }
     }
 

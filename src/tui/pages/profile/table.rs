@@ -16,7 +16,7 @@ use crate::tui::widgets::{Extent, behind, cells, list, write, write_right};
 /// Blanks between two columns.
 const GAP: u16 = 2;
 /// Cells that a name keeps beside its place in the code.
-const NAMED: u16 = 12;
+const LEAST_NAME: u16 = 12;
 
 /// A table with its selected row.
 #[derive(Debug, Clone)]
@@ -126,12 +126,20 @@ impl ShownTable {
     }
 }
 
-/// A name with its place in the code: what is cut is first the function's name behind the place, then the name before it.
+/// A name with its place in the code. What is cut first is the function behind the place, then the call in an operator, then the
+/// rest of the name.
 fn shortened(value: &str, width: u16) -> String {
     let function = value.rfind(" (").filter(|_| value.ends_with(')') && value.contains(".py:"));
     let value = function.and_then(|at| value.get(..at)).filter(|_| cells(value) > width).unwrap_or(value);
     let place = value.rsplit_once(", ").map_or("", |(_, place)| place);
-    let end = if cells(place) + NAMED <= width { place } else { "" };
+    // Of a call in an operator, the operator says more.
+    if let Some((call, within)) = value.split_once(" in ")
+        && cells(value) > width
+        && cells(within) + LEAST_NAME + 4 <= width
+    {
+        return format!("{} in {}", fit(call, usize::from(width - cells(within) - 4)), sanitise(within));
+    }
+    let end = if cells(place) + LEAST_NAME <= width { place } else { "" };
     fit_before(value, end, usize::from(width))
 }
 
@@ -145,7 +153,8 @@ mod tests {
         for (width, expected) in [
             (60, call),
             (50, "cudaStreamSynchronize in aten::item, train.py:41"),
-            (40, "cudaStreamSynchronize in a… train.py:41"),
+            (40, "cudaStreamSy… in aten::item, train.py:41"),
+            (34, "cudaStreamSynchronize… train.py:41"),
             (20, "cudaStreamSynchroni…"),
             (0, ""),
         ] {

@@ -6,32 +6,34 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Margin, Rect};
 use ratatui::style::Style;
 
+use super::super::keys::{Action, key_of};
 use super::Profile;
 use super::gpus::PartBars;
-use super::super::keys::{Action, key_of};
 use super::table::ShownTable;
 use crate::outputs::profile_sections;
 use crate::profiles::account::ProfileAccount;
 use crate::text::sanitise;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::panel::{self, Panel, framed};
-use crate::tui::widgets::{Drawn, Hit, Piece, Scene, Text, cells, count, cut, write, write_lines, write_pieces, write_right};
+use crate::tui::widgets::{
+    Drawn, Hit, Piece, Scene, Text, cells, count, cut, write, write_lines, write_pieces, write_right,
+};
 
 /// Narrowest table that has its names in full.
-const TABLE: u16 = 95;
+const TABLE_WIDTH: u16 = 95;
 /// Fewest rows of a table beside or below others, its heading and edges included.
-const LEAST: u16 = 9;
+const LEAST_ROWS: u16 = 9;
 /// GPUs with a bar, for each so many rows of the page.
 const ROWS_FOR_GPU: usize = 4;
 /// How to get a profile.
-const NONE: &str = "No profile: open a trace of torch.profiler with `trainmon replay trace.json.gz`.";
+const NO_PROFILE: &str = "No profile: open a trace of torch.profiler with `trainmon replay trace.json.gz`.";
 
 /// Draws the page.
 pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
     let theme = scene.theme;
     let Some(account) = scene.verdict().and_then(|verdict| verdict.profile.as_deref()) else {
         let mut text = Text::new(area.width, theme);
-        text.wrapped("", 0, NONE, theme.dim());
+        text.wrapped("", 0, NO_PROFILE, theme.dim());
         return write_lines(buf, area, &text.lines);
     };
     let mut rest = area;
@@ -44,7 +46,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
         let lines = cut(&mut rest, count(text.lines.len()));
         write_lines(buf, lines, &text.lines);
     }
-    let columns = (rest.width / TABLE).max(1);
+    let columns = (rest.width / TABLE_WIDTH).max(1);
     let above = panel::edges(buf.area) + 1;
     let wanted: Vec<_> = page.tables.iter().map(|table| above + count(table.rows.len())).collect();
     if group(&wanted, columns, rest.height, page.current).len() < wanted.len() {
@@ -83,11 +85,11 @@ fn group(wanted: &[u16], columns: u16, height: u16, current: usize) -> Range<usi
     while group.end < wanted.len() && !group.contains(&current) {
         group.start = group.end;
         if columns > 1 {
-            group.end += usize::from(columns * (height / LEAST).max(1));
+            group.end += usize::from(columns * (height / LEAST_ROWS).max(1));
         } else {
             let mut room = height;
             for wanted in wanted.iter().skip(group.start) {
-                let least = (*wanted).min(LEAST);
+                let least = (*wanted).min(LEAST_ROWS);
                 if room < least && group.end > group.start {
                     break;
                 }
