@@ -65,7 +65,7 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
             vec![advice("Remove the sleep, or wait in another thread", "the loop does nothing meanwhile", gain)],
         ),
         LossKind::Unrecorded => (
-            "The job uses a GPU, and the trace has nothing that ran on it.".to_owned(),
+            format!("The job uses a GPU, and the trace has nothing that ran on it{}.", unread(account)),
             vec![advice(
                 "Record the GPU: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
                 "without its kernels, a launch looks like work",
@@ -117,6 +117,12 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
         }
     };
     Words { summary, advice, culprits: culprits.into_iter().collect() }
+}
+
+/// What the trace has of an accelerator that is not read.
+fn unread(account: &ProfileAccount) -> String {
+    let of_kind = account.notes.iter().find(|note| note.contains("does not read"));
+    of_kind.map(|note| format!(" that trainmon reads: {}", note.trim_end_matches('.'))).unwrap_or_default()
 }
 
 /// The words where nothing costs anything.

@@ -139,6 +139,12 @@ impl GpuLoss<'_> {
             row.call,
             place(row.at.as_deref())
         );
+        let little = if losses::only_waits(row) {
+            " They move next to nothing: the host waits for the GPU in them."
+        } else {
+            ""
+        };
+        let summary = format!("{summary}{little}");
         let (title, why) = match row.copies {
             Some(CopyDirection::DeviceToHost) => (
                 "Copy results with non_blocking=True into pinned memory, and read them a step later",
@@ -149,16 +155,17 @@ impl GpuLoss<'_> {
                 "a copy from pageable memory blocks the thread that would give the GPU its next work",
             ),
         };
+        let mut all = vec![advice(title, why, self.gain())];
+        if row.count > 2 * self.account.steps.max(1) {
+            all.push(advice(
+                "Copy once instead of many small times",
+                "each copy that blocks costs a wait, however small it is",
+                self.gain(),
+            ));
+        }
         Words {
             summary,
-            advice: vec![
-                advice(title, why, self.gain()),
-                advice(
-                    "Copy once instead of many small times",
-                    "each copy that blocks costs a wait, however small it is",
-                    self.gain(),
-                ),
-            ],
+            advice: all,
             culprits: line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_inside_ms))
                 .into_iter()
                 .collect(),
@@ -286,11 +293,19 @@ impl GpuLoss<'_> {
                 summary: format!(
                     "The GPU sits idle {lost} of the time in gaps of which the trace shows nothing: Python of the loop, or a sleep."
                 ),
-                advice: vec![advice(
-                    "Record with torch.profiler.profile(with_stack=True)",
-                    "the trace then names the Python functions of these gaps",
-                    self.gain(),
-                )],
+                advice: vec![if self.account.with_stack {
+                    advice(
+                        "Record whole steps: the trace ends or begins within one",
+                        "what the GPU waits for then is in it",
+                        None,
+                    )
+                } else {
+                    advice(
+                        "Record with torch.profiler.profile(with_stack=True)",
+                        "the trace then names the Python functions of these gaps",
+                        None,
+                    )
+                }],
                 culprits: Vec::new(),
             };
         };
@@ -361,6 +376,20 @@ impl GpuLoss<'_> {
     }
 
     fn start_up(&self) -> Words {
+        if self.account.captures > 0 {
+            return Words {
+                summary: format!(
+                    "The trace records the making of CUDA graphs: nothing runs meanwhile, {} of the time.",
+                    self.lost
+                ),
+                advice: vec![advice(
+                    "Profile some steps that run the graphs",
+                    "graphs are made once, and run many times",
+                    None,
+                )],
+                culprits: Vec::new(),
+            };
+        }
         let row = losses::largest(self.account, LossKind::StartUp);
         let call = row.map_or("a call of the runtime", |row| row.name.as_str());
         let took = row.map(|row| step_time(row.longest_ms)).unwrap_or_default();
