@@ -2,7 +2,7 @@
 
 use super::section::{Column, Section, SectionBody, whole};
 use crate::profiles::account::{Bound, CopyDirection, EfficiencyAccount, IdleReason, IdleRow, ProfileAccount};
-use crate::text::format::{UNMEASURED, bytes, precise};
+use crate::text::format::{UNMEASURED, Unit, bytes, precise, precise_in_unit};
 use crate::text::named_enum;
 
 /// Rows of a table that is not shown in full.
@@ -270,7 +270,8 @@ fn efficiency(account: &ProfileAccount) -> Section {
         efficiency;
     let format = format.as_deref().map(|format| format!(" in {format}")).unwrap_or_default();
     let peak = finite(*peak_tflop_per_s).map(|peak| format!(" of the GPU's {}{format}", precise(peak)));
-    let used = finite(*of_peak).map(|share| format!(": {} of its peak (MFU)", whole(share)));
+    let used =
+        finite(*of_peak).map(|share| format!(": {} of its peak (MFU)", precise_in_unit(Some(share), Unit::Share)));
     let columns = ["GPU ms", "TFLOP/s", "TB/s", "of peak"].map(Column::right).to_vec();
     let columns = [columns, vec![Column::left("bound by"), Column::left("operator")]].concat();
     let places = decimals(all.iter().map(|row| row.device_ms));

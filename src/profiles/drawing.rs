@@ -36,7 +36,7 @@ pub fn drawn(
     parts: &[[Intervals; IdleReason::COUNT]],
 ) -> Option<DrawnStep> {
     let (step, window) = median_step(scope);
-    let picture = Picture { timeline, scope, window };
+    let picture = StepPicture { timeline, scope, window };
     let (mut lanes, threads) = picture.threads();
     let streams = picture.streams(gpus);
     for (gpu, parts) in gpus.iter().zip(parts).take(GPUS_DRAWN) {
@@ -95,13 +95,13 @@ impl SliceLabel {
     }
 }
 
-struct Picture<'a> {
+struct StepPicture<'a> {
     timeline: &'a TraceTimeline,
     scope: &'a Scope,
     window: Interval,
 }
 
-impl<'a> Picture<'a> {
+impl<'a> StepPicture<'a> {
     /// The loop's annotations and the threads, and how many threads there is no room for.
     fn threads(&self) -> (Vec<DrawnLane>, usize) {
         let mut lanes: Vec<DrawnLane> = self.scope.of_loop.map(|lane| self.annotations(lane)).into_iter().collect();

@@ -18,7 +18,7 @@ const NAME_AS_HINT: f64 = 0.002;
 const LOWEST: f64 = 0.12;
 /// Longest name inside a slice, and as a hint, characters.
 const NAME: usize = 60;
-const HINT: usize = 200;
+const NAME_IN_HINT: usize = 200;
 
 /// Shares of a whole as one bar, with its key.
 pub(super) fn stacked(out: &mut String, parts: &[(SliceKind, &str, f64)]) {
@@ -113,7 +113,7 @@ fn name(out: &mut String, slice: &DrawnSlice) {
     let _ = write!(
         out,
         "<svg x=\"{left:.2}%\" width=\"{wide:.2}%\"><title>{}{others} · {kind}</title><rect width=\"100%\" height=\"100%\"/>",
-        cut(HINT)
+        cut(NAME_IN_HINT)
     );
     if width >= NAME_INSIDE && slice.filled > 0.8 {
         let _ = write!(out, "<text x=\"3\" y=\"50%\">{}</text>", cut(NAME));
