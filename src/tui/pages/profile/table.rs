@@ -3,6 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use unicode_width::UnicodeWidthStr;
 
 use super::gpus::look;
 use crate::outputs::profile_tables::TableName;
@@ -16,7 +17,7 @@ use crate::tui::widgets::{Extent, behind, cells, list, write, write_right};
 /// Blanks between two columns.
 const GAP: u16 = 2;
 /// Cells that a name keeps beside its place in the code.
-const LEAST_NAME: u16 = 12;
+const LEAST_NAME: usize = 12;
 
 /// A table with its selected row.
 #[derive(Debug, Clone)]
@@ -126,21 +127,22 @@ impl ShownTable {
     }
 }
 
-/// A name with its place in the code. What is cut first is the function behind the place, then the call in an operator, then the
-/// rest of the name.
+/// `cudaMemcpyAsync in aten::to, train.py:41 (step)` in so many cells: what goes first is the function behind the place, then the
+/// part of a call's name that does not fit, then what says less of call and operator. The place stays.
 fn shortened(value: &str, width: u16) -> String {
+    let width = usize::from(width);
     let function = value.rfind(" (").filter(|_| value.ends_with(')') && value.contains(".py:"));
-    let value = function.and_then(|at| value.get(..at)).filter(|_| cells(value) > width).unwrap_or(value);
-    let place = value.rsplit_once(", ").map_or("", |(_, place)| place);
-    // Of a call in an operator, the operator says more.
-    if let Some((call, within)) = value.split_once(" in ")
-        && cells(value) > width
-        && cells(within) + LEAST_NAME + 4 <= width
-    {
-        return format!("{} in {}", fit(call, usize::from(width - cells(within) - 4)), sanitise(within));
+    let value = function.and_then(|at| value.get(..at)).filter(|_| value.width() > width).unwrap_or(value);
+    let (name, place) = value.rsplit_once(", ").unwrap_or((value, ""));
+    let cut = |text: &str| fit_before(text, if place.width() + LEAST_NAME <= width { place } else { "" }, width);
+    let Some((first, within)) = name.split_once(" in ").filter(|_| value.width() > width) else { return cut(value) };
+    let with_place = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{name}, {place}") };
+    let is_call = ["cu", "hip"].iter().any(|begin| first.starts_with(begin));
+    let rest = format!(" in {}", with_place(within));
+    match width.saturating_sub(rest.width()) {
+        room @ LEAST_NAME.. if is_call => fit(first, room) + &sanitise(&rest),
+        _ => cut(&with_place(if is_call { within } else { first })),
     }
-    let end = if cells(place) + LEAST_NAME <= width { place } else { "" };
-    fit_before(value, end, usize::from(width))
 }
 
 #[cfg(test)]
@@ -154,12 +156,14 @@ mod tests {
             (60, call),
             (50, "cudaStreamSynchronize in aten::item, train.py:41"),
             (40, "cudaStreamSy… in aten::item, train.py:41"),
-            (34, "cudaStreamSynchronize… train.py:41"),
-            (20, "cudaStreamSynchroni…"),
+            (34, "aten::item, train.py:41"),
+            (20, "aten::item, train.p…"),
             (0, ""),
         ] {
             assert_eq!(shortened(call, width), expected, "{width}");
         }
+        assert_eq!(shortened("aten::to in enumerate(DataLoader), train.py:42", 40), "aten::to, train.py:42");
+        assert_eq!(shortened("cudaMemcpyAsync in aten::to", 14), "aten::to");
         assert_eq!(shortened("gemm bf16 (cublas)", 12), "gemm bf16 (…");
     }
 }

@@ -14,6 +14,7 @@ use crate::outputs::profile_sections;
 use crate::profiles::account::ProfileAccount;
 use crate::text::sanitise;
 use crate::tui::theme::Theme;
+use crate::tui::widgets::card;
 use crate::tui::widgets::panel::{self, Panel, framed};
 use crate::tui::widgets::{
     Drawn, Hit, Piece, Scene, Text, cells, count, cut, write, write_lines, write_pieces, write_right,
@@ -61,7 +62,7 @@ pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top
         for (place, height) in places.iter().zip(shared(&wanted, rest.height)) {
             if let Some(table) = page.tables.get(*place) {
                 let area = Rect { x: rest.x + column * width, y, width, height };
-                one(buf, area, table, (*place, *place == page.current), top, theme, drawn);
+                one(buf, area, table, (*place, *place == page.current), top, scene, drawn);
             }
             y += height;
         }
@@ -148,13 +149,14 @@ fn one(
     table: &ShownTable,
     (place, current): (usize, bool),
     top: usize,
-    theme: Theme,
+    scene: &Scene<'_>,
     drawn: &mut Drawn,
 ) {
+    let theme = scene.theme;
     let name = if current { theme.strong() } else { Style::new() };
     let count = if current { table.place() } else { table.count().to_string() };
     let mut edges = Panel::new(table.title.clone(), name).with(count, theme.strong());
-    edges.edge = Some(theme.cursor()).filter(|_| current && framed(buf.area));
+    edges.edge = Some(card::accent(scene)).filter(|_| current && framed(buf.area));
     if current {
         edges = edges.with("Enter in full", theme.dim());
     }
