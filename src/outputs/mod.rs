@@ -17,6 +17,7 @@ pub mod markdown;
 pub mod metrics;
 pub mod profile_sections;
 pub mod profile_tables;
+mod rank_profile_section;
 pub mod ranks;
 pub mod recording;
 mod report;

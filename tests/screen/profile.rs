@@ -37,6 +37,7 @@ fn device(index: i64) -> DeviceAccount {
         median_kernel_us: Some(6.0),
         streams: 2,
         few_blocks: Some(0.3),
+        ..DeviceAccount::default()
     }
 }
 

@@ -14,6 +14,8 @@ const DOWN: f64 = 100.0;
 /// Wider slices have their name inside, and those that are still wide enough to point at have it as a hint.
 const NAME_INSIDE: f64 = 0.03;
 const NAME_AS_HINT: f64 = 0.002;
+/// Lower slices have no room for a name.
+const MOSTLY_FILLED: f64 = 0.8;
 /// The lowest height of a slice that stands for several with gaps between them.
 const LOWEST: f64 = 0.12;
 /// Longest name inside a slice, and as a hint, characters.
@@ -110,12 +112,15 @@ fn name(out: &mut String, slice: &DrawnSlice) {
     let cut = |most: usize| escaped(&crate::text::fit(&slice.name, most));
     let (left, wide) = (within(slice.begin) * 100.0, width * 100.0);
     let kind = slice.kind.words();
+    let is_inside = width >= NAME_INSIDE && slice.filled > MOSTLY_FILLED;
+    let edge = if is_inside { " class=\"edge\"" } else { "" };
     let _ = write!(
         out,
-        "<svg x=\"{left:.2}%\" width=\"{wide:.2}%\"><title>{}{others} · {kind}</title><rect width=\"100%\" height=\"100%\"/>",
+        "<svg x=\"{left:.2}%\" width=\"{wide:.2}%\"><title>{}{others} · {kind}</title>\
+         <rect{edge} width=\"100%\" height=\"100%\"/>",
         cut(NAME_IN_HINT)
     );
-    if width >= NAME_INSIDE && slice.filled > 0.8 {
+    if is_inside {
         let _ = write!(out, "<text x=\"3\" y=\"50%\">{}</text>", cut(NAME));
     }
     out.push_str("</svg>");
