@@ -65,9 +65,9 @@ pub enum Command {
     Diagnose(DiagnoseArgs),
     /// Record a job to a file, to replay or diagnose it later or elsewhere.
     Record(RecordArgs),
-    /// Open a recording on the screen.
+    /// Open a recording or a trace of torch.profiler on the screen.
     Replay {
-        /// A recording made by `trainmon record`.
+        /// A recording made by `trainmon record`, or a trace of torch.profiler (JSON, perhaps packed by gzip).
         file: PathBuf,
     },
     /// Watch a job for days: one line when something changes.

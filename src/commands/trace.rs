@@ -12,15 +12,15 @@ use crate::errors::{self, ExitCode, Failure};
 use crate::imports::torch_trace;
 use crate::outputs::trace::TraceWriter;
 use crate::outputs::trace::out::TraceOut;
-use crate::outputs::trace::profile::Profile;
+use crate::outputs::trace::profile::TracedProfile;
 use crate::outputs::whole_file;
 use crate::pipeline::Pipeline;
 use crate::sources::recording::Recording;
 use crate::sources::regular_file;
 
 /// Reads what torch's profiler wrote: its events, and the start of their clock.
-fn read_profile(path: &Path) -> anyhow::Result<(Profile, u64, &Path)> {
-    let mut profile = Profile::default();
+fn read_profile(path: &Path) -> anyhow::Result<(TracedProfile, u64, &Path)> {
+    let mut profile = TracedProfile::default();
     let about = || format!("profile {}", path.display());
     let file = regular_file::opened(path).with_context(about)?;
     let start_ns = torch_trace::read(file, |event| profile.add(event)).with_context(about)?.start_ns;

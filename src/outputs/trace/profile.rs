@@ -50,7 +50,7 @@ struct ArrowEnd {
 
 /// A profile on its way into a trace.
 #[derive(Debug, Default)]
-pub struct Profile {
+pub struct TracedProfile {
     events: Sorted,
     arrows: Sorted,
     lanes: HashMap<Lane, u32>,
@@ -62,7 +62,7 @@ pub struct Profile {
     pub left_out: u64,
 }
 
-impl Profile {
+impl TracedProfile {
     /// Adds an event.
     ///
     /// # Errors
@@ -207,7 +207,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     /// What the writer answers, or a temporary file.
-    pub fn profile(&mut self, mut profile: Profile, start_ns: u64) -> io::Result<bool> {
+    pub fn profile(&mut self, mut profile: TracedProfile, start_ns: u64) -> io::Result<bool> {
         profile.join_arrows(|| self.packets.flow())?;
         let lanes = profile.lanes.into_iter().map(|(lane, number)| (number.into(), lane)).collect();
         let (names, labels) = (profile.names, profile.labels);
