@@ -17,6 +17,7 @@ pub mod markdown;
 pub mod metrics;
 mod profile_sections;
 mod profile_tables;
+mod rank_profile_section;
 pub mod ranks;
 pub mod recording;
 mod report;

@@ -3,7 +3,7 @@
 use super::chain::{self, ROWS};
 pub(super) use super::section::{Column, Point, Section, SectionBody};
 use super::section::{and_more, point, whole};
-use super::{profile_sections, ranks};
+use super::{profile_sections, rank_profile_section, ranks};
 use crate::diagnosis::verdict::{
     Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, Rank, Stages, StepSource, Steps, Subject,
     Unavailable, WorkerVerdict,
@@ -41,6 +41,7 @@ pub(super) fn sections(verdict: &Verdict) -> Vec<Section> {
         Section::new("Steps", SectionBody::Text(told_steps)),
         gpu_idle(if is_file { None } else { verdict.gpu_idle }),
         ranks(&verdict.ranks),
+        rank_profiles(verdict),
         wait_chain(verdict),
         workers(&verdict.workers),
         stages(&verdict.workers),
@@ -157,6 +158,14 @@ fn ranks(ranks: &[Rank]) -> Section {
     let rows = ranks::rows(ranks);
     let more = ranks.len().saturating_sub(rows.len());
     Section::new("Ranks: where the time of each goes", SectionBody::Table(columns, rows)).noting(and_more(more))
+}
+
+fn rank_profiles(verdict: &Verdict) -> Section {
+    let across = verdict.profile.as_ref().and_then(|profile| profile.across_ranks.as_ref());
+    let columns = rank_profile_section::COLUMNS.map(|(name, right)| Column { name, right });
+    let rows = across.map(rank_profile_section::rows).unwrap_or_default();
+    Section::new("Ranks: which waits for which in collectives", SectionBody::Table(columns.to_vec(), rows))
+        .noting(across.map(rank_profile_section::notes).unwrap_or_default())
 }
 
 fn wait_chain(verdict: &Verdict) -> Section {

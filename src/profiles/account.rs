@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::drawn::{DrawnStep, SliceKind};
+use super::ranks_account::RanksAccount;
 use crate::text::named_enum;
 
 named_enum! {
@@ -83,6 +84,8 @@ pub struct ProfileAccount {
     pub idle_at: Vec<IdleRow>,
     /// Collectives by kind, those with most time first.
     pub collectives: Vec<CollectiveRow>,
+    /// The ranks of the run side by side, where there are traces of several.
+    pub across_ranks: Option<RanksAccount>,
     /// Requests, where there are no steps but annotations of requests.
     pub requests: Option<RequestAccount>,
     /// How well the busy time is used, where shapes were recorded.

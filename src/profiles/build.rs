@@ -10,8 +10,25 @@ use super::scope::Scope;
 use super::timeline::{GpuKind, HostKind, HostSpan, TraceTimeline};
 use super::{copies, drawing, idle_rows, kernels, operators, roofline, syncs};
 
+/// What an account is computed from.
+#[derive(Debug)]
+pub struct AccountParts<'a> {
+    pub timeline: &'a TraceTimeline,
+    pub scope: &'a Scope,
+    pub host: &'a HostTime,
+    /// The GPU with most kernels.
+    pub gpu: Option<&'a GpuTime>,
+    /// Its idle time by reason.
+    pub idle: Option<&'a [Intervals; IdleReason::COUNT]>,
+}
+
 /// The account; `None` if nothing in the trace lasts.
 pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
+    account_and(timeline, |_| ()).map(|(account, ())| account)
+}
+
+/// The account, and what else is taken from the same parts.
+pub fn account_and<T>(timeline: &TraceTimeline, also: impl FnOnce(&AccountParts<'_>) -> T) -> Option<(ProfileAccount, T)> {
     let scope = Scope::find(timeline)?;
     let host = HostTime::new(timeline, &scope);
     let gpus = gpus(timeline, &scope);
@@ -23,6 +40,7 @@ pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
         pending: scope.share(Lengths::new(&gpu.idle).common(&pending(timeline, &scope, gpu, &host))),
         ..named(gpu, timeline, &scope)
     });
+    let taken = also(&AccountParts { timeline, scope: &scope, host: &host, gpu: first, idle: parts.first() });
     let mut account = ProfileAccount {
         window_ms: scope.length() as f64 / 1e6,
         devices: devices.collect(),
@@ -60,7 +78,7 @@ pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
         account.idle_at = idle_rows::rows(timeline, &alone, &all, idle_rows::divided(&all, &host));
     }
     notes(&mut account, timeline);
-    Some(account)
+    Some((account, taken))
 }
 
 fn steps(account: &mut ProfileAccount, scope: &Scope) {

@@ -21,6 +21,8 @@ mod kernels;
 mod names;
 mod operators;
 mod places;
+pub mod ranks;
+pub mod ranks_account;
 mod roofline;
 mod scope;
 mod spans;
@@ -32,6 +34,7 @@ use std::io::{self, Read};
 
 use account::ProfileAccount;
 pub use idle_rows::NOTHING as NOTHING_RECORDED;
+use ranks::trace::RankTrace;
 use timeline::TraceTimeline;
 
 /// Why a file has no account, in one line each.
@@ -88,6 +91,18 @@ pub fn other_format(head: &[u8], name: &str) -> Option<ProfileError> {
 /// # Errors
 /// It cannot be read, or there is nothing in it.
 pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
+    build::account(&timeline(input)?).ok_or(ProfileError::Nothing)
+}
+
+/// Reads a trace that is one of several ranks of a run: its account, and what is compared with the other ranks.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_rank(input: impl Read) -> Result<RankTrace, ProfileError> {
+    RankTrace::new(&timeline(input)?).ok_or(ProfileError::Nothing)
+}
+
+fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {
     let mut timeline = TraceTimeline::default();
     timeline.end = json::read_trace(input.take(LENGTH_MAX), &mut timeline)?;
     if timeline.end.lists == 0 {
@@ -97,5 +112,5 @@ pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
             .map_or(ProfileError::NoTrace, |(_, why)| ProfileError::OtherFormat(why)));
     }
     timeline.finish();
-    build::account(&timeline).ok_or(ProfileError::Nothing)
+    Ok(timeline)
 }

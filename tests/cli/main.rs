@@ -21,6 +21,7 @@ mod outcome;
 mod process;
 #[path = "../support/prometheus.rs"]
 mod prometheus;
+mod rank_traces;
 mod report;
 mod rights;
 mod run_report;
