@@ -1,6 +1,6 @@
 //! Traces of torch.profiler in place of a running job.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +11,24 @@ use crate::diagnosis::{Verdict, profiled};
 use crate::profiles::account::ProfileAccount;
 use crate::profiles::ranks::{self, RANKS_MAX, RanksError};
 use crate::profiles::{self, ProfileError};
-use crate::sources::unpacked;
+use crate::sources::{regular_file, unpacked};
+
+/// As much of a file shows whether it can be a trace, bytes.
+const PEEKED: u64 = 4096;
+/// What a file of gzip begins with (RFC 1952, 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Whether a file begins like a trace, or is another profiler's: [`verdict`] says how it goes. What cannot be read is no trace.
+pub(super) fn is_trace(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let read = regular_file::opened(path).and_then(|file| file.take(PEEKED).read_to_end(&mut begin));
+    let text = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&begin);
+    let mut first = text.iter().filter(|byte| !byte.is_ascii_whitespace());
+    // A section of TOML begins with a bracket as well.
+    let is_json = matches!((first.next(), first.next()), (Some(b'{'), Some(b'"' | b'}')) | (Some(b'['), Some(b'{')));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    read.is_ok() && (is_json || begin.starts_with(&GZIP) || profiles::other_format(&begin, &name).is_some())
+}
 
 /// The verdict on a trace, or on the traces of a run's ranks.
 pub(super) fn verdict(paths: &[&PathBuf]) -> anyhow::Result<Arc<Verdict>> {
@@ -38,4 +55,31 @@ fn read<T>(path: &Path, take: impl FnOnce(Box<dyn BufRead>) -> Result<T, Profile
         take(input)
     };
     read().with_context(|| format!("trace {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_recognized_by_what_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for (bytes, trace) in [
+            (&b"{\"traceEvents\": []}"[..], true),
+            (b"\xef\xbb\xbf \n [{}]", true),
+            (&[0x1f, 0x8b, 8, 0], true),
+            (&[0x28, 0xb5, 0x2f, 0xfd], false),
+            (b"timestamp,elapsed_s\n", false),
+            (b"[package]\n", false),
+            (b"", false),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(is_trace(&path), trace, "{bytes:?}");
+        }
+        let of_xla = folder.path().join("run.xplane.pb");
+        std::fs::write(&of_xla, b"\n\x04").unwrap();
+        assert!(is_trace(&of_xla));
+        assert!(!is_trace(folder.path()) && !is_trace(&folder.path().join("missing")));
+    }
 }

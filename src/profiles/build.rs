@@ -8,7 +8,7 @@ use super::host_time::{self, HostTime};
 use super::intervals::{Intervals, Lengths};
 use super::scope::Scope;
 use super::timeline::{GpuKind, HostKind, HostSpan, TraceTimeline};
-use super::{copies, idle_rows, kernels, operators, roofline, syncs};
+use super::{copies, drawing, idle_rows, kernels, operators, roofline, syncs};
 
 /// What an account is computed from.
 #[derive(Debug)]
@@ -57,6 +57,7 @@ pub fn account_and<T>(timeline: &TraceTimeline, also: impl FnOnce(&AccountParts<
         ..ProfileAccount::default()
     };
     steps(&mut account, &scope);
+    account.drawn = drawing::drawn(timeline, &scope, &gpus, &parts);
     let none = Default::default();
     (account.operators, account.modules) =
         operators::rows(timeline, &scope, first, &host, parts.first().unwrap_or(&none));

@@ -7,6 +7,8 @@
 pub mod account;
 mod build;
 mod copies;
+mod drawing;
+pub mod drawn;
 pub mod efficiency;
 mod event;
 mod gpu_time;
