@@ -364,7 +364,7 @@ pub struct WatchArgs {
 /// `report`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ReportArgs {
-    /// A recording made by `trainmon record`, or a log made by --log.
+    /// A recording made by `trainmon record`, a log made by --log, or a trace of torch.profiler (JSON, perhaps packed by gzip).
     pub file: PathBuf,
     /// File to write: FILE.html or FILE.md, or `-` for Markdown on standard output.
     ///

@@ -13,17 +13,20 @@ use crate::profiles::{self, ProfileError};
 use crate::sources::{regular_file, unpacked};
 
 /// As much of a file shows whether it can be a trace, bytes.
-const PEEKED: u64 = 64;
+const PEEKED: u64 = 4096;
 /// What a file of gzip begins with (RFC 1952, 2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Whether a file begins like a trace: JSON, or packed by gzip. What cannot be read is no trace.
+/// Whether a file begins like a trace, or is another profiler's: [`verdict`] says how it goes. What cannot be read is no trace.
 pub(super) fn is_trace(path: &Path) -> bool {
     let mut begin = Vec::new();
     let read = regular_file::opened(path).and_then(|file| file.take(PEEKED).read_to_end(&mut begin));
     let text = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&begin);
-    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
-    read.is_ok() && (begin.starts_with(&GZIP) || matches!(first, Some(b'{' | b'[')))
+    let mut first = text.iter().filter(|byte| !byte.is_ascii_whitespace());
+    // A section of TOML begins with a bracket as well.
+    let is_json = matches!((first.next(), first.next()), (Some(b'{'), Some(b'"' | b'}')) | (Some(b'['), Some(b'{')));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    read.is_ok() && (is_json || begin.starts_with(&GZIP) || profiles::other_format(&begin, &name).is_some())
 }
 
 /// The verdict on a trace.
@@ -58,5 +61,32 @@ struct WhileWanted<'w, R> {
 impl<R: Read> Read for WhileWanted<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         if (self.wanted)() { self.input.read(buffer) } else { Err(std::io::Error::other("given up")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_recognized_by_what_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for (bytes, trace) in [
+            (&b"{\"traceEvents\": []}"[..], true),
+            (b"\xef\xbb\xbf \n [{}]", true),
+            (&[0x1f, 0x8b, 8, 0], true),
+            (&[0x28, 0xb5, 0x2f, 0xfd], false),
+            (b"timestamp,elapsed_s\n", false),
+            (b"[package]\n", false),
+            (b"", false),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(is_trace(&path), trace, "{bytes:?}");
+        }
+        let of_xla = folder.path().join("run.xplane.pb");
+        std::fs::write(&of_xla, b"\n\x04").unwrap();
+        assert!(is_trace(&of_xla));
+        assert!(!is_trace(folder.path()) && !is_trace(&folder.path().join("missing")));
     }
 }

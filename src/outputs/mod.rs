@@ -15,10 +15,13 @@ pub mod json;
 pub mod log;
 pub mod markdown;
 pub mod metrics;
+mod profile_sections;
+mod profile_tables;
 pub mod ranks;
 pub mod recording;
 mod report;
 pub mod run_report;
+mod section;
 pub mod stages;
 #[cfg(test)]
 mod testing;

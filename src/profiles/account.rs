@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::drawn::{DrawnStep, SliceKind};
 use crate::text::named_enum;
 
 named_enum! {
@@ -104,6 +105,9 @@ pub struct ProfileAccount {
     pub with_shapes: bool,
     /// What makes the account partial, a sentence each.
     pub notes: Vec<String>,
+    /// One step to draw.
+    #[serde(skip)]
+    pub drawn: Option<DrawnStep>,
 }
 
 impl ProfileAccount {
@@ -211,6 +215,19 @@ named_enum! {
         Operator = "operator",
         /// Python, or nothing that the profile shows.
         Python = "python",
+    }
+}
+
+impl IdleReason {
+    /// What it is in a drawing, which has its color and its words.
+    pub fn drawn(self) -> SliceKind {
+        match self {
+            Self::InputWait => SliceKind::Data,
+            Self::Sync => SliceKind::Sync,
+            Self::Launch => SliceKind::Launch,
+            Self::Operator => SliceKind::Operator,
+            Self::Python => SliceKind::Python,
+        }
     }
 }
 

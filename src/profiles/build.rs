@@ -8,7 +8,7 @@ use super::host_time::{self, HostTime};
 use super::intervals::{Intervals, Lengths};
 use super::scope::Scope;
 use super::timeline::{GpuKind, HostKind, HostSpan, TraceTimeline};
-use super::{copies, idle_rows, kernels, operators, roofline, syncs};
+use super::{copies, drawing, idle_rows, kernels, operators, roofline, syncs};
 
 /// Most lengths of steps that are kept.
 const LENGTHS: usize = 1000;
@@ -42,6 +42,7 @@ pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
         ..ProfileAccount::default()
     };
     steps(&mut account, &scope);
+    account.drawn = drawing::drawn(timeline, &scope, &gpus, &parts);
     let none = Default::default();
     (account.operators, account.modules) =
         operators::rows(timeline, &scope, first, &host, parts.first().unwrap_or(&none));

@@ -8,6 +8,8 @@ pub mod account;
 mod build;
 pub mod comparison;
 mod copies;
+mod drawing;
+pub mod drawn;
 pub mod efficiency;
 mod event;
 mod gpu_time;

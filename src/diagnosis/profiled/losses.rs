@@ -128,8 +128,10 @@ fn on_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
     let long = |wanted: &dyn Fn(&IdleRow) -> bool| {
         account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.long_ms)).sum::<f64>()
     };
-    let starting =
-        long(&is_start).min(idle(&|row| is_start(row) && (account.steps > 1 || row.longest_ms >= START_UP_MS)));
+    let starting = idle(&|row| {
+        let starts_up = row.longest_ms >= START_UP_MS || share(row.longest_ms) >= START_UP;
+        is_start(row) && (account.steps > 1 || starts_up)
+    });
     let blocked = long(&is_blocked);
     let working = long(&is_host_work);
     let unrecorded = long(&is_unrecorded);
@@ -229,7 +231,7 @@ fn is_host_work(row: &IdleRow) -> bool {
 }
 
 /// The row of a kind with most idle time.
-pub(super) fn largest<'a>(account: &'a ProfileAccount, kind: LossKind) -> Option<&'a IdleRow> {
+pub(super) fn largest(account: &ProfileAccount, kind: LossKind) -> Option<&IdleRow> {
     account.idle_at.iter().find(|row| match kind {
         LossKind::Copies => is_copy(row),
         LossKind::StartUp => is_start(row),

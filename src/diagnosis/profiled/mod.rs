@@ -7,6 +7,7 @@
 
 mod busy_words;
 mod cpu_words;
+mod host_words;
 mod losses;
 mod said;
 mod sync_advice;
@@ -127,7 +128,6 @@ fn lead(account: &ProfileAccount, losses: &[Loss]) -> Lead {
             confidence: if loss.kind == LossKind::Unrecorded { 0.0 } else { confidence(account, losses, loss) },
             words: words_for(loss, account),
             of: Some(loss.kind),
-            ..trains
         },
         _ if gpu.busy + gpu.idle_by.operator + gpu.idle_by.launch <= 0.0 => trains,
         _ => {
