@@ -306,7 +306,7 @@ pub(super) fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> b
         let (verdict, note) = trace(path, is_wanted)?;
         let json = report_json(path, (verdict.observed_s, None), None, Some(&verdict));
         foreign.add_fields(&json);
-        let page = markdown::markdown(&verdict) + &note.map(|note| format!("\n{note}\n")).unwrap_or_default();
+        let page = markdown::profile(&verdict, None) + &note.map(|note| format!("\n{note}\n")).unwrap_or_default();
         return Ok(marked(foreign, page, json));
     }
     let ReadRun { run, header, note } = read(settings, path, &mut foreign, is_wanted)?;
