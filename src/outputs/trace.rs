@@ -8,6 +8,7 @@
 pub mod out;
 mod packets;
 pub mod profile;
+mod profile_event;
 mod proto;
 mod sorted;
 mod timed;

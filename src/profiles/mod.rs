@@ -4,9 +4,9 @@
 //! GPU's streams on one clock, and these become the account: where each share of the window went. All of it is pure and in bounded
 //! memory. What does not belong here: opening files, and any judgment. `diagnosis` judges the account.
 
-pub mod account;
 mod build;
 mod copies;
+pub mod course;
 pub mod efficiency;
 mod event;
 mod gpu_time;
@@ -27,6 +27,8 @@ mod timeline;
 use std::io::{self, Read};
 
 use account::ProfileAccount;
+use course::Course;
+pub use crate::sample::profile_account as account;
 pub use idle_rows::NOTHING as NOTHING_RECORDED;
 use timeline::Timeline;
 
@@ -52,11 +54,25 @@ pub enum ProfileError {
 /// # Errors
 /// It cannot be read, or there is nothing in it.
 pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
+    build::account(&timeline_of(input)?).ok_or(ProfileError::Nothing)
+}
+
+/// Reads a trace, and divides it into intervals beside its account.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_course(input: impl Read) -> Result<Course, ProfileError> {
+    let timeline = timeline_of(input)?;
+    let account = build::account(&timeline).ok_or(ProfileError::Nothing)?;
+    Course::new(timeline, account).ok_or(ProfileError::Nothing)
+}
+
+fn timeline_of(input: impl Read) -> Result<Timeline, ProfileError> {
     let mut timeline = Timeline::default();
     timeline.end = json::read_trace(input, &mut timeline)?;
     if timeline.end.lists == 0 {
         return Err(ProfileError::NoTrace);
     }
     timeline.finish();
-    build::account(&timeline).ok_or(ProfileError::Nothing)
+    Ok(timeline)
 }

@@ -6,17 +6,19 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::TraceWriter;
 use super::packets::{Looks, Named, Sequence, Track};
+use super::profile_event::{ProfileEvent, ProfilePlace};
 use super::proto::{DebugAnnotation, EventType, InternedData, TrackEvent};
 use super::sorted::Sorted;
 use super::wall_clock::LATEST_NS;
-use crate::sample::profile::{ProfileEvent, ProfilePlace};
+use crate::profiles::ProfileError;
+use crate::profiles::json::{self, TraceEnd, TraceSink};
 use crate::text::sanitise;
 
 /// Most threads and streams of a profile.
@@ -58,11 +60,54 @@ pub struct Profile {
     names: HashMap<Lane, String>,
     /// Labels of processes and GPUs: `CPU`, `GPU 0`.
     labels: HashMap<ProfilePlace, String>,
+    /// Nanoseconds since 1970 at the start of the profile's clock; 0 where the events' own times are since 1970.
+    pub start_ns: u64,
     /// Events that are of no kind that is drawn.
     pub left_out: u64,
+    /// How its file ended.
+    pub end: TraceEnd,
+    /// Why no more is taken.
+    refused: Option<io::Error>,
+}
+
+/// The key of the start of the clock.
+const START: &str = "baseTimeNanoseconds";
+
+impl TraceSink for Profile {
+    fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize> {
+        let (event, length) = json::first_value(bytes)?;
+        self.refused = self.add(event).err();
+        Ok(length)
+    }
+
+    fn wants(&self, key: &str) -> bool {
+        key == START
+    }
+
+    fn value(&mut self, _: &str, value: Value) {
+        self.start_ns = value.as_u64().unwrap_or_default();
+    }
+
+    fn is_full(&self) -> bool {
+        self.refused.is_some()
+    }
 }
 
 impl Profile {
+    /// Reads what torch's profiler wrote: JSON that is not packed.
+    ///
+    /// # Errors
+    /// It cannot be read, it is no trace, or what [`Self::add`] answers.
+    pub fn read(input: impl Read) -> Result<Self, ProfileError> {
+        let mut profile = Self::default();
+        profile.end = json::read_trace(input, &mut profile)?;
+        match profile.refused.take() {
+            Some(error) => Err(error.into()),
+            None if profile.end.lists == 0 => Err(ProfileError::NoTrace),
+            None => Ok(profile),
+        }
+    }
+
     /// Adds an event.
     ///
     /// # Errors
@@ -203,11 +248,12 @@ impl Drawing {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Adds a profile whose clock starts at `start_ns`, nanoseconds since 1970. Returns whether it covers any of the recorded time.
+    /// Adds a profile. Returns whether it covers any of the recorded time.
     ///
     /// # Errors
     /// What the writer answers, or a temporary file.
-    pub fn profile(&mut self, mut profile: Profile, start_ns: u64) -> io::Result<bool> {
+    pub fn profile(&mut self, mut profile: Profile) -> io::Result<bool> {
+        let start_ns = profile.start_ns;
         profile.join_arrows(|| self.packets.flow())?;
         let lanes = profile.lanes.into_iter().map(|(lane, number)| (number.into(), lane)).collect();
         let (names, labels) = (profile.names, profile.labels);

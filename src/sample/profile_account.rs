@@ -2,6 +2,8 @@
 //!
 //! Shares are of the window, 0–1. What the profile does not show is `None` or an empty list.
 
+mod texts;
+
 use serde::{Deserialize, Serialize};
 
 use crate::text::named_enum;
