@@ -149,7 +149,7 @@ pub struct Steps {
     pub count: Option<u64>,
     /// The loop stalls once in this many steps.
     pub stall_every: Option<u32>,
-    /// How steps are counted: `feeder-writes`, `profile` (a profile), or `variable step in train (train.py)`.
+    /// How steps are counted: `feeder-writes`, `profile` (a trace of torch.profiler), or `variable step in train (train.py)`.
     pub source: Option<StepSource>,
 }
 
