@@ -266,7 +266,10 @@ impl PidOrFile {
         }
         match PathBuf::from(text) {
             path if path.exists() => Ok(Self::File(path)),
-            _ => Err("neither the number of a process nor a file that exists; trainmon alone lists the training processes".to_owned()),
+            _ => Err(
+                "neither the number of a process nor a file that exists; trainmon alone lists the training processes"
+                    .to_owned(),
+            ),
         }
     }
 

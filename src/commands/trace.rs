@@ -21,8 +21,7 @@ use crate::sources::unpacked;
 /// Reads what torch's profiler wrote.
 fn read_profile(path: &Path) -> anyhow::Result<(Profile, &Path)> {
     let about = || format!("profile {}", path.display());
-    let profile =
-        unpacked::open(path).map_err(ProfileError::from).and_then(Profile::read).with_context(about)?;
+    let profile = unpacked::open(path).map_err(ProfileError::from).and_then(Profile::read).with_context(about)?;
     let note = |what: &str| errors::note(&format!("profile {}: {what}", path.display()));
     if profile.left_out > 0 {
         note(&format!("{} events left out: unknown kinds", profile.left_out));

@@ -73,7 +73,10 @@ fn stack(place: &LoopPlace, makes_batches: bool) -> Vec<u32> {
     let number = |word: &&str| (0..).zip(WORDS).find_map(|(number, known)| (known == *word).then_some(number));
     let name = |name: u32, kind: u32| name.saturating_mul(2).saturating_add(WORDS.len() as u32 + kind);
     let words = words.iter().filter_map(number);
-    words.chain(place.call.map(|call| name(call, 0))).chain(place.function.map(|function| name(function, 1))).collect()
+    words
+        .chain(place.call.map(|call| name(call, 0)))
+        .chain(place.function.map(|function| name(function, 1)))
+        .collect()
 }
 
 /// The frame of a number.
@@ -97,10 +100,10 @@ fn gpu(device: &DeviceAccount, busy: &[f64; TENTHS], unix_ms: i64, length_ns: i6
     let tenth_us = length_ns.unsigned_abs() / 1000 / TENTHS as u64;
     let end_us = unix_ms.max(0).unsigned_abs().saturating_mul(1000);
     let pct = |share: f64| (share * 100.0).round() as u32;
-    let points = busy.iter().zip((0..TENTHS as u64).rev()).map(|(share, back)| UtilizationPoint {
-        unix_us: end_us.saturating_sub(back * tenth_us),
-        pct: pct(*share),
-    });
+    let points = busy
+        .iter()
+        .zip((0..TENTHS as u64).rev())
+        .map(|(share, back)| UtilizationPoint { unix_us: end_us.saturating_sub(back * tenth_us), pct: pct(*share) });
     GpuDevice {
         index: u32::try_from(device.index).unwrap_or_default(),
         name: device.name.as_deref().map(Into::into),

@@ -156,11 +156,11 @@ pub fn read(
     context: &ImportContext,
 ) -> Result<(ImportFormat, Imported), ImportError> {
     let mut head = vec![0; PEEKED];
-    let length = fill(&mut unpacked::of(&mut file)?, &mut head)?;
+    let length = fill(&mut unpacked::reader(&mut file)?, &mut head)?;
     head.truncate(length);
     let text = String::from_utf8_lossy(&head);
     let format = format.or_else(|| recognize(&text)).ok_or(ImportError::Unknown)?;
-    let input = unpacked::of(file)?;
+    let input = unpacked::reader(file)?;
     let imported = match format {
         ImportFormat::NvidiaSmi => smi_query::read(input, context),
         ImportFormat::Dmon => dmon::read(input, context),

@@ -7,13 +7,13 @@ use super::gpu_time::{GpuTime, gpus, median, spans};
 use super::host_time::{self, HostTime};
 use super::intervals::Intervals;
 use super::scope::Scope;
-use super::timeline::{GpuKind, HostKind, HostSpan, Timeline};
-use super::{copies, idle_rows, kernels, operators, syncs};
+use super::timeline::{GpuKind, HostKind, HostSpan, TraceTimeline};
+use super::{copies, idle_rows, kernels, operators, roofline, syncs};
 
 /// The account; `None` if nothing in the trace lasts.
-pub fn account(timeline: &Timeline) -> Option<ProfileAccount> {
-    let scope = Scope::of(timeline)?;
-    let host = HostTime::of(timeline, &scope);
+pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
+    let scope = Scope::find(timeline)?;
+    let host = HostTime::new(timeline, &scope);
     let gpus = gpus(timeline, &scope);
     let first = gpus.first();
     let parts: Vec<[Intervals; IdleReason::COUNT]> =
@@ -37,7 +37,8 @@ pub fn account(timeline: &Timeline) -> Option<ProfileAccount> {
     };
     steps(&mut account, &scope);
     let none = Default::default();
-    (account.operators, account.modules) = operators::rows(timeline, &scope, first, &host, parts.first().unwrap_or(&none));
+    (account.operators, account.modules) =
+        operators::rows(timeline, &scope, first, &host, parts.first().unwrap_or(&none));
     if let (Some(gpu), Some(parts)) = (first, parts.into_iter().next()) {
         let blocking = syncs::blocking_copies(timeline, &host);
         let waiting = parts.get(IdleReason::InputWait.index()).cloned().unwrap_or_default();
@@ -45,6 +46,7 @@ pub fn account(timeline: &Timeline) -> Option<ProfileAccount> {
         account.collectives = kernels::collectives(timeline, &scope, gpu);
         account.copies = copies::rows(timeline, &scope, gpu, &host);
         account.syncs = syncs::rows(timeline, &scope, &blocking, &gpu.idle.minus(&waiting));
+        account.efficiency = roofline::account(timeline, &scope, gpu);
         account.launches = Some(launches(timeline, &scope, gpu, &host));
         account.idle_at = idle_rows::rows(timeline, &scope, parts);
     } else {
@@ -76,10 +78,11 @@ fn requests(scope: &Scope) -> Option<RequestAccount> {
 }
 
 /// The account of a GPU, with what the file says of it.
-fn named(gpu: &GpuTime, timeline: &Timeline, scope: &Scope) -> DeviceAccount {
+fn named(gpu: &GpuTime, timeline: &TraceTimeline, scope: &Scope) -> DeviceAccount {
     let all = timeline.facts.get("deviceProperties").and_then(Value::as_array);
     let of = all.and_then(|all| all.iter().find(|one| one.get("id").and_then(Value::as_i64) == Some(gpu.index)));
-    let multiprocessors = of.and_then(|of| u32::try_from(of.get("numSms")?.as_u64()?).ok()).filter(|count| *count > 0);
+    let multiprocessors =
+        of.and_then(|of| u32::try_from(of.get("numSms")?.as_u64()?).ok()).filter(|count| *count > 0);
     let name = of.and_then(|of| of.get("name")?.as_str()).filter(|name| !name.is_empty());
     DeviceAccount {
         name: name.map(|name| name.chars().take(80).collect()),
@@ -90,17 +93,18 @@ fn named(gpu: &GpuTime, timeline: &Timeline, scope: &Scope) -> DeviceAccount {
 }
 
 /// Whether the host calls a GPU's runtime, or the file names a GPU.
-fn uses_gpu(timeline: &Timeline) -> bool {
+fn uses_gpu(timeline: &TraceTimeline) -> bool {
     let named = timeline.facts.get("deviceProperties").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
-    let of_gpu = |span: &HostSpan| span.kind == HostKind::Runtime || timeline.names.text(span.name).starts_with("nccl:");
+    let of_gpu =
+        |span: &HostSpan| span.kind == HostKind::Runtime || timeline.names.text(span.name).starts_with("nccl:");
     named || timeline.host.iter().any(of_gpu)
 }
 
-fn run_fact(timeline: &Timeline, key: &str) -> Option<u32> {
+fn run_fact(timeline: &TraceTimeline, key: &str) -> Option<u32> {
     timeline.facts.get("distributedInfo")?.get(key)?.as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
-fn launches(timeline: &Timeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) -> LaunchAccount {
+fn launches(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) -> LaunchAccount {
     let mut queues = Vec::new();
     let mut graph_kernels = 0;
     for span in spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Kernel) {
@@ -111,7 +115,8 @@ fn launches(timeline: &Timeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) 
     queues.sort_unstable();
     let mut calls = Vec::new();
     let mut graph_launches = 0;
-    let runtime = timeline.host.iter().filter(|span| span.kind == HostKind::Runtime && scope.sees(span.start, span.end));
+    let runtime =
+        timeline.host.iter().filter(|span| span.kind == HostKind::Runtime && scope.sees(span.start, span.end));
     for span in runtime.filter(|span| timeline.names.facts(span.name).launches) {
         calls.push(span.end - span.start);
         graph_launches += u64::from(timeline.names.text(span.name).contains("GraphLaunch"));
@@ -130,7 +135,7 @@ fn launches(timeline: &Timeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) 
 }
 
 /// What makes the account partial.
-fn notes(account: &mut ProfileAccount, timeline: &Timeline) {
+fn notes(account: &mut ProfileAccount, timeline: &TraceTimeline) {
     let mut note = |sentence: String| account.notes.push(sentence);
     if timeline.end.cut_off {
         note("The file ends early: the account covers what was written.".to_owned());

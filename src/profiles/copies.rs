@@ -5,10 +5,10 @@ use super::gpu_time::{GpuTime, spans};
 use super::host_time::HostTime;
 use super::intervals::{Intervals, Lengths};
 use super::scope::Scope;
-use super::timeline::{GpuKind, GpuSpan, Timeline};
+use super::timeline::{GpuKind, GpuSpan, TraceTimeline};
 
 /// From where to where a copy goes: `Memcpy HtoD (Pageable -> Device)`, or roctracer's `kind`.
-pub fn direction(timeline: &Timeline, copy: &GpuSpan) -> CopyDirection {
+pub fn direction(timeline: &TraceTimeline, copy: &GpuSpan) -> CopyDirection {
     let name = timeline.names.text(copy.name);
     let kind = timeline.detail(copy).map_or("", |detail| &*detail.copy_kind);
     let is = |word: &str| name.contains(word) || kind.eq_ignore_ascii_case(word);
@@ -35,25 +35,29 @@ pub fn pageable(name: &str) -> Option<bool> {
 }
 
 /// The rows of a GPU, those with most time first.
-pub fn rows(timeline: &Timeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) -> Vec<CopyRow> {
+pub fn rows(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) -> Vec<CopyRow> {
     let kernels = Intervals::union(gpu.compute.iter().chain(gpu.communication.iter()), scope.window);
     let kernels = Lengths::new(&kernels);
     let mut rows: Vec<CopyRow> = Vec::new();
     for copy in spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Copy) {
         let direction = Some(direction(timeline, copy));
         let pageable = pageable(timeline.names.text(copy.name));
-        let at = rows.iter().position(|row| row.direction == direction && row.pageable == pageable).unwrap_or_else(|| {
-            rows.push(CopyRow { direction, pageable, ..CopyRow::default() });
-            rows.len() - 1
-        });
+        let at =
+            rows.iter().position(|row| row.direction == direction && row.pageable == pageable).unwrap_or_else(|| {
+                rows.push(CopyRow { direction, pageable, ..CopyRow::default() });
+                rows.len() - 1
+            });
         let Some(row) = rows.get_mut(at) else { continue };
         let blocked = host.call_of(copy.link, 0).map(|call| call.end - call.start);
         row.count += 1;
-        row.bytes = row.bytes.saturating_add(timeline.detail(copy).and_then(|detail| detail.bytes).unwrap_or_default());
+        row.bytes =
+            row.bytes.saturating_add(timeline.detail(copy).and_then(|detail| detail.bytes).unwrap_or_default());
         row.ms += (copy.end - copy.start) as f64 / 1e6;
         row.overlapped_ms += kernels.within(copy.start, copy.end) as f64 / 1e6;
         row.blocked_ms += blocked.unwrap_or_default() as f64 / 1e6;
     }
-    rows.sort_by(|a, b| b.ms.total_cmp(&a.ms).then_with(|| (a.direction, a.pageable).cmp(&(b.direction, b.pageable))));
+    rows.sort_by(|a, b| {
+        b.ms.total_cmp(&a.ms).then_with(|| (a.direction, a.pageable).cmp(&(b.direction, b.pageable)))
+    });
     rows
 }

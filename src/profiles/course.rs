@@ -7,9 +7,9 @@ use super::account::ProfileAccount;
 use super::gpu_time::{self, GpuTime};
 use super::host_time::{self, each_piece, is_blocked};
 use super::intervals::{Interval, Lengths};
-use super::names::{NameId, Names};
+use super::names::{NameId, TraceNames};
 use super::scope::Scope;
-use super::timeline::{HostKind, Place, Timeline};
+use super::timeline::{HostKind, TracePlace, TraceTimeline};
 
 pub use super::host_time::LoopPart;
 
@@ -35,7 +35,7 @@ pub struct Course {
     pub interval_ns: i64,
     /// The intervals, in order.
     pub intervals: Vec<CourseInterval>,
-    names: Names,
+    names: TraceNames,
 }
 
 /// One interval.
@@ -66,8 +66,8 @@ pub struct LoopPlace {
 
 impl Course {
     /// The course of a timeline; `None` if nothing in it lasts.
-    pub(super) fn new(timeline: Timeline, account: ProfileAccount) -> Option<Self> {
-        let scope = Scope::of(&timeline)?;
+    pub(super) fn new(timeline: TraceTimeline, account: ProfileAccount) -> Option<Self> {
+        let scope = Scope::find(&timeline)?;
         let length = scope.length();
         let interval_ns = (length / FEWEST_INTERVALS)
             .clamp(SHORTEST_INTERVAL_NS, INTERVAL_NS)
@@ -91,7 +91,7 @@ impl Course {
         let mut pid = None;
         if let Some(lane) = scope.of_loop {
             pid = timeline.threads.get(usize::from(lane)).and_then(|lane| match lane.process {
-                Place::Number(pid) => u32::try_from(pid).ok(),
+                TracePlace::Number(pid) => u32::try_from(pid).ok(),
                 _ => None,
             });
             each_piece(&timeline, &scope, lane, |(mut begin, end), level, aside| {

@@ -20,16 +20,16 @@ pub struct TraceEvent<'a> {
     /// Length, nanoseconds; not negative.
     pub length_ns: i128,
     /// PID, or the number of a GPU.
-    pub pid: Place<'a>,
+    pub pid: TracePlace<'a>,
     /// TID, or the number of a stream.
-    pub tid: Place<'a>,
+    pub tid: TracePlace<'a>,
     /// More about it.
     pub args: Args<'a>,
 }
 
 /// A number, or a word in its place.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub enum Place<'a> {
+pub enum TracePlace<'a> {
     /// Nothing that says where.
     #[default]
     Nowhere,
@@ -43,7 +43,7 @@ pub enum Place<'a> {
 #[derive(Debug, Default)]
 pub struct Args<'a> {
     /// Number of the GPU.
-    pub device: Option<i64>,
+    pub gpu: Option<i64>,
     /// Number of the stream.
     pub stream: Option<i64>,
     /// What ties a call to what it started on the GPU; 0 for none.
@@ -162,7 +162,7 @@ tolerant!(TraceEvent, EventKey {
 });
 
 tolerant!(Args, ArgKey {
-    device: "device" => |out, map| { out.device = map.next_value::<Scalar>()?.number(); Ok(()) },
+    gpu: "device" => |out, map| { out.gpu = map.next_value::<Scalar>()?.number(); Ok(()) },
     stream: "stream" => |out, map| { out.stream = map.next_value::<Scalar>()?.number(); Ok(()) },
     correlation: "correlation" => |out, map| { out.correlation = map.next_value::<Scalar>()?.count().unwrap_or_default(); Ok(()) },
     external: "External id" | "external id" => |out, map| { out.external = map.next_value::<Scalar>()?.count().unwrap_or_default(); Ok(()) },
@@ -185,9 +185,10 @@ tolerant!(Args, ArgKey {
     group: "Process Group Name" => |out, map| { out.group = map.next_value::<Scalar>()?.text(); Ok(()) },
 });
 
-/// A number or a text; anything else is none.
+/// A number or a text.
 #[derive(Debug, Default)]
 enum Scalar<'a> {
+    /// Anything else.
     #[default]
     None,
     Whole(i64),
@@ -225,12 +226,12 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    fn place(self) -> Place<'a> {
+    fn place(self) -> TracePlace<'a> {
         match self {
-            Self::Whole(number) => Place::Number(number),
+            Self::Whole(number) => TracePlace::Number(number),
             // The first versions quoted the thread's number in some events and not in others of the same thread.
-            Self::Text(text) => text.parse().map_or(Place::Word(text), Place::Number),
-            _ => Place::Nowhere,
+            Self::Text(text) => text.parse().map_or(TracePlace::Word(text), TracePlace::Number),
+            _ => TracePlace::Nowhere,
         }
     }
 }
@@ -330,14 +331,14 @@ mod tests {
             "dur": 25, "args": {"device": 1, "External id": 18446744073709551615, "correlation": "12", "grid": [1, 2, 3],
             "est. achieved occupancy %": 12, "Input Dims": [[8, 4], []], "stream": 7.0, "x": {"y": [1]}}, "more": [1, {}]}"#;
         let event: TraceEvent = serde_json::from_str(text).unwrap();
-        assert!(event.is_span && event.name == "aé" && event.pid == Place::Number(0));
+        assert!(event.is_span && event.name == "aé" && event.pid == TracePlace::Number(0));
         assert_eq!((event.start_ns, event.length_ns), (Some(1_690_000_000_000_123_457), 25_000));
-        assert_eq!(event.tid, Place::Word("stream 7".into()));
+        assert_eq!(event.tid, TracePlace::Word("stream 7".into()));
         let args = event.args;
-        assert_eq!((args.device, args.stream, args.correlation, args.external), (Some(1), Some(7), 12, 0));
+        assert_eq!((args.gpu, args.stream, args.correlation, args.external), (Some(1), Some(7), 12, 0));
         assert_eq!((&*args.grid, args.occupancy_pct, args.dims), (&[1, 2, 3][..], Some(12.0), "[[8, 4], []]"));
         let quoted: TraceEvent = serde_json::from_str(r#"{"tid": "5555", "ts": "1.5", "dur": -4, "ph": 1}"#).unwrap();
-        assert_eq!((quoted.tid, quoted.start_ns, quoted.length_ns), (Place::Number(5555), Some(1500), 0));
+        assert_eq!((quoted.tid, quoted.start_ns, quoted.length_ns), (TracePlace::Number(5555), Some(1500), 0));
     }
 
     #[test]
@@ -350,7 +351,9 @@ mod tests {
             if let Ok(event) = serde_json::from_str::<TraceEvent>(&text) {
                 assert!(!event.is_span && event.length_ns >= 0, "{value}");
             }
-            assert!(serde_json::from_str::<TraceEvent>(&format!("{{\"args\": {value}}}")).is_ok() || value == "1e400");
+            assert!(
+                serde_json::from_str::<TraceEvent>(&format!("{{\"args\": {value}}}")).is_ok() || value == "1e400"
+            );
         }
         let twice: TraceEvent = serde_json::from_str(r#"{"name": "a", "name": "b"}"#).unwrap();
         assert_eq!(twice.name, "b");

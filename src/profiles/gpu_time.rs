@@ -3,7 +3,7 @@
 use super::account::DeviceAccount;
 use super::intervals::{Interval, Intervals};
 use super::scope::Scope;
-use super::timeline::{GpuKind, GpuSpan, Timeline};
+use super::timeline::{GpuKind, GpuSpan, TraceTimeline};
 
 /// Sets of moments of one GPU, within the window.
 #[derive(Debug, Default)]
@@ -27,14 +27,14 @@ pub struct GpuTime {
 }
 
 /// The GPUs of a trace, the one with most kernels first.
-pub fn gpus(timeline: &Timeline, scope: &Scope) -> Vec<GpuTime> {
+pub fn gpus(timeline: &TraceTimeline, scope: &Scope) -> Vec<GpuTime> {
     let mut indexes: Vec<i64> = Vec::new();
     for (index, _) in &timeline.streams {
         if !indexes.contains(index) && indexes.len() < GPUS_MAX {
             indexes.push(*index);
         }
     }
-    let mut gpus: Vec<GpuTime> = indexes.into_iter().map(|index| GpuTime::of(index, timeline, scope)).collect();
+    let mut gpus: Vec<GpuTime> = indexes.into_iter().map(|index| GpuTime::new(index, timeline, scope)).collect();
     gpus.retain(|gpu| gpu.busy.count() > 0 || Some(gpu.index) == scope.device);
     gpus.sort_by_key(|gpu| (Some(gpu.index) != scope.device, std::cmp::Reverse(gpu.kernel_lengths.len()), gpu.index));
     gpus
@@ -44,7 +44,7 @@ pub fn gpus(timeline: &Timeline, scope: &Scope) -> Vec<GpuTime> {
 const GPUS_MAX: usize = 64;
 
 impl GpuTime {
-    fn of(index: i64, timeline: &Timeline, scope: &Scope) -> Self {
+    fn new(index: i64, timeline: &TraceTimeline, scope: &Scope) -> Self {
         let (mut compute, mut communication, mut copy) = (Vec::new(), Vec::new(), Vec::new());
         let mut kernel_lengths = Vec::new();
         let mut streams = std::collections::HashSet::new();
@@ -90,12 +90,11 @@ impl GpuTime {
 }
 
 /// The spans of a GPU in the window, in the order of their begins.
-pub fn spans<'a>(index: i64, timeline: &'a Timeline, scope: &'a Scope) -> impl Iterator<Item = &'a GpuSpan> {
+pub fn spans<'a>(index: i64, timeline: &'a TraceTimeline, scope: &'a Scope) -> impl Iterator<Item = &'a GpuSpan> {
     let mine: Vec<bool> = timeline.streams.iter().map(|(device, _)| *device == index).collect();
-    timeline
-        .gpu
-        .iter()
-        .filter(move |span| mine.get(usize::from(span.lane)).copied().unwrap_or(false) && scope.sees(span.start, span.end))
+    timeline.gpu.iter().filter(move |span| {
+        mine.get(usize::from(span.lane)).copied().unwrap_or(false) && scope.sees(span.start, span.end)
+    })
 }
 
 /// The middle one of sorted numbers: of an even count, the later one.

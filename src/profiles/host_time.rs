@@ -7,7 +7,7 @@ use super::intervals::{Interval, Intervals, Lengths};
 use super::names::NameId;
 use super::scope::Scope;
 use super::threads::{Level, ThreadWalk};
-use super::timeline::{HostKind, HostSpan, Timeline};
+use super::timeline::{HostKind, HostSpan, TraceTimeline};
 
 /// What the job's threads did, as sets of moments within the window.
 #[derive(Debug, Default)]
@@ -42,12 +42,8 @@ pub struct Call {
     pub end: i64,
     /// Its name.
     pub name: NameId,
-    /// Its thread.
-    pub lane: u16,
     /// The outermost operator.
     pub operator: Option<NameId>,
-    /// The innermost operator with its shapes: its place in [`Timeline::host`].
-    pub inner: Option<u32>,
     /// The innermost module.
     pub module: Option<NameId>,
 }
@@ -67,7 +63,7 @@ impl Joined {
 
 impl HostTime {
     /// Of the threads of a trace.
-    pub fn of(timeline: &Timeline, scope: &Scope) -> Self {
+    pub fn new(timeline: &TraceTimeline, scope: &Scope) -> Self {
         let mut time = Self::default();
         let mut did: [Vec<Interval>; IdleReason::COUNT] = Default::default();
         for lane in 0..u16::try_from(timeline.threads.len()).unwrap_or(u16::MAX) {
@@ -91,7 +87,13 @@ impl HostTime {
         time
     }
 
-    fn walk(&mut self, timeline: &Timeline, scope: &Scope, lane: u16, mut each: impl FnMut(Interval, IdleReason)) {
+    fn walk(
+        &mut self,
+        timeline: &TraceTimeline,
+        scope: &Scope,
+        lane: u16,
+        mut each: impl FnMut(Interval, IdleReason),
+    ) {
         let spans = timeline.of_thread(lane);
         let only_python = spans.iter().all(|span| span.kind == HostKind::Python);
         if only_python && !scope.threads.contains(&lane) {
@@ -100,7 +102,6 @@ impl HostTime {
         let names = &timeline.names;
         let mut python = python_of(timeline, scope, lane);
         let calls = !timeline.host.iter().any(|span| span.kind == HostKind::Runtime);
-        let first = timeline.host.partition_point(|span| span.lane < lane);
         let mut walk = ThreadWalk::new(spans, names);
         while let Some(level) = walk.open_next(|(begin, end), level| {
             let (begin, end) = (begin.max(scope.window.0), end.min(scope.window.1));
@@ -133,9 +134,7 @@ impl HostTime {
                     start: span.start,
                     end: span.end,
                     name: span.name,
-                    lane,
                     operator: level.operator.map(|operator| operator.name),
-                    inner: level.inner_operator.and_then(|inner| u32::try_from(first + inner).ok()),
                     module,
                 };
                 let to = if calls { &mut self.by_external } else { &mut self.calls };
@@ -158,7 +157,7 @@ impl HostTime {
 }
 
 /// The walk over the loop's Python functions, where they are filed under another thread.
-pub fn python_of<'a>(timeline: &'a Timeline, scope: &Scope, lane: u16) -> Option<ThreadWalk<'a>> {
+pub fn python_of<'a>(timeline: &'a TraceTimeline, scope: &Scope, lane: u16) -> Option<ThreadWalk<'a>> {
     let python = scope.python.filter(|python| Some(lane) == scope.of_loop && *python != lane)?;
     Some(ThreadWalk::new(timeline.of_thread(python), &timeline.names))
 }
@@ -187,7 +186,7 @@ pub enum LoopPart {
 /// Hands over the pieces of a thread's time in the window, each with its innermost span, and with that of the loop's Python functions
 /// where they are filed under another thread.
 pub fn each_piece(
-    timeline: &Timeline,
+    timeline: &TraceTimeline,
     scope: &Scope,
     lane: u16,
     mut each: impl FnMut(Interval, &Level<'_>, Option<&Level<'_>>),
@@ -207,14 +206,16 @@ pub fn is_blocked(level: &Level<'_>, aside: Option<&Level<'_>>) -> bool {
 }
 
 /// What the loop's thread does with its time.
-pub fn of_loop(timeline: &Timeline, scope: &Scope) -> Option<LoopAccount> {
+pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
     let lane = scope.of_loop?;
     let names = &timeline.names;
     let union = |wanted: &dyn Fn(&HostSpan) -> bool, spans: &[HostSpan]| {
         Intervals::union(spans.iter().filter(|span| wanted(span)).map(|span| (span.start, span.end)), scope.window)
     };
     // Gloo's collectives run in threads of their own, while the loop's thread waits and shows nothing.
-    let elsewhere = |span: &HostSpan| span.lane != lane && span.kind == HostKind::Annotation && names.facts(span.name).communicates;
+    let elsewhere = |span: &HostSpan| {
+        span.lane != lane && span.kind == HostKind::Annotation && names.facts(span.name).communicates
+    };
     let collectives = union(&elsewhere, &timeline.host);
     let collectives = Lengths::new(&collectives);
     let mut account = LoopAccount::default();

@@ -9,8 +9,8 @@ use super::names::NameId;
 use super::operators::shown;
 use super::places::{self, UserPlace};
 use super::scope::Scope;
-use super::threads::ThreadWalk;
-use super::timeline::{HostKind, Timeline};
+use super::threads::{Level, ThreadWalk};
+use super::timeline::{HostKind, TraceTimeline};
 
 /// Most rows that are kept while they are found, and that are told.
 const KINDS_MAX: usize = 50_000;
@@ -43,7 +43,7 @@ const LONG_NS: i64 = 1_000_000;
 
 /// What a moment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Kind {
+struct IdleKind {
     reason: IdleReason,
     name: Option<NameId>,
     operator: Option<NameId>,
@@ -53,7 +53,7 @@ struct Kind {
 
 /// How much of it there is.
 #[derive(Debug, Default, Clone, Copy)]
-struct Sum {
+struct IdleSum {
     total: i64,
     longest: i64,
     long: i64,
@@ -61,7 +61,7 @@ struct Sum {
     until: i64,
 }
 
-impl Sum {
+impl IdleSum {
     /// Adds a piece of a stretch of idleness.
     fn add(&mut self, (begin, end): Interval, stretch: Interval) {
         self.total += end - begin;
@@ -73,7 +73,7 @@ impl Sum {
     }
 }
 
-impl Sum {
+impl IdleSum {
     fn join(&mut self, other: Self) {
         self.total += other.total;
         self.long += other.long;
@@ -83,80 +83,102 @@ impl Sum {
 }
 
 /// The rows, those with most idle time first.
-pub fn rows(timeline: &Timeline, scope: &Scope, parts: [Intervals; IdleReason::COUNT]) -> Vec<IdleRow> {
+pub fn rows(timeline: &TraceTimeline, scope: &Scope, parts: [Intervals; IdleReason::COUNT]) -> Vec<IdleRow> {
     let mut left = parts;
-    let mut sums: HashMap<Kind, Sum> = HashMap::new();
+    let mut sums: HashMap<IdleKind, IdleSum> = HashMap::new();
     // The loop's thread last: where autograd's threads work, it only waits for them.
     for lane in scope.threads.iter().rev() {
-        let mut python = python_of(timeline, scope, *lane);
-        let mut cursors = [0_usize; IdleReason::COUNT];
-        let mut taken: [Vec<Interval>; IdleReason::COUNT] = Default::default();
-        let spans = timeline.of_thread(*lane);
-        ThreadWalk::new(spans, &timeline.names).each(|piece, level| {
-            let reason = level.reason();
-            if reason == IdleReason::InputWait && Some(*lane) != scope.of_loop {
-                return;
-            }
-            let (Some(cursor), Some(part), Some(taken)) =
-                (cursors.get_mut(reason.index()), left.get(reason.index()), taken.get_mut(reason.index()))
-            else {
-                return;
-            };
-            let mut kind = None;
-            part.within(piece, cursor, |common, stretch| {
-                let kind = *kind.get_or_insert_with(|| {
-                    let aside = python.as_mut().and_then(|python| python.level_at(piece.0));
-                    let around = level.span.kind == HostKind::Runtime || reason == IdleReason::InputWait;
-                    let operator = if around { level.operator } else { None };
-                    let outer = level.operator.map_or(level.span, |operator| operator);
-                    // A step is no work of its own.
-                    if reason == IdleReason::Operator && level.facts.step {
-                        return Kind { reason, name: None, operator: None, function: None, shapes: outer.shapes };
-                    }
-                    Kind {
-                        reason,
-                        name: Some(match reason {
-                            IdleReason::InputWait => level.batch.unwrap_or(level.span.name),
-                            IdleReason::Operator => outer.name,
-                            IdleReason::Python => aside.map_or(level.span.name, |aside| aside.span.name),
-                            _ => level.span.name,
-                        }),
-                        operator: operator.map(|operator| operator.name),
-                        function: level.function.or_else(|| aside.and_then(|aside| aside.function)),
-                        shapes: if level.function.is_some() { 0 } else { outer.shapes },
-                    }
-                });
-                if sums.len() < KINDS_MAX || sums.contains_key(&kind) {
-                    sums.entry(kind).or_default().add(common, stretch);
-                }
-                taken.push(common);
-            });
-        });
+        let taken = of_thread(timeline, scope, *lane, &left, &mut sums);
         for (left, taken) in left.iter_mut().zip(taken) {
             *left = left.minus(&Intervals::union(taken, scope.window));
         }
     }
     // In Python, or nowhere that the profile shows.
-    let nothing = left.last().map(|rest| rest.iter().fold(Sum::default(), |mut sum, one| {
-        sum.add(one, one);
-        sum
-    }));
-    let nothing = nothing.filter(|sum| sum.total > 0).map(|sum| {
-        let reason = IdleReason::Python;
-        (Kind { reason, name: None, operator: None, function: None, shapes: 0 }, sum)
+    if let Some(rest) = left.last().filter(|rest| rest.count() > 0) {
+        let sum = sums.entry(IdleKind::nothing(IdleReason::Python, 0)).or_default();
+        rest.iter().for_each(|one| sum.add(one, one));
+    }
+    named(timeline, sums)
+}
+
+/// Adds what one thread did in the idle time that is left, and says which moments that were.
+fn of_thread(
+    timeline: &TraceTimeline,
+    scope: &Scope,
+    lane: u16,
+    left: &[Intervals; IdleReason::COUNT],
+    sums: &mut HashMap<IdleKind, IdleSum>,
+) -> [Vec<Interval>; IdleReason::COUNT] {
+    let mut python = python_of(timeline, scope, lane);
+    let mut cursors = [0_usize; IdleReason::COUNT];
+    let mut taken: [Vec<Interval>; IdleReason::COUNT] = Default::default();
+    ThreadWalk::new(timeline.of_thread(lane), &timeline.names).each(|piece, level| {
+        let reason = level.reason();
+        if reason == IdleReason::InputWait && Some(lane) != scope.of_loop {
+            return;
+        }
+        let at = reason.index();
+        let (Some(cursor), Some(part), Some(taken)) = (cursors.get_mut(at), left.get(at), taken.get_mut(at)) else {
+            return;
+        };
+        let mut kind = None;
+        part.within(piece, cursor, |common, stretch| {
+            let kind = *kind.get_or_insert_with(|| {
+                IdleKind::new(level, python.as_mut().and_then(|python| python.level_at(piece.0)))
+            });
+            if sums.len() < KINDS_MAX || sums.contains_key(&kind) {
+                sums.entry(kind).or_default().add(common, stretch);
+            }
+            taken.push(common);
+        });
     });
-    let mut rows: HashMap<(IdleReason, String, Option<String>, Option<UserPlace>), Sum> = HashMap::new();
-    for (kind, sum) in sums.into_iter().chain(nothing) {
-        let name = kind.name.map_or_else(|| NOTHING.to_owned(), |name| shown(timeline.names.text(name)));
+    taken
+}
+
+impl IdleKind {
+    /// What a moment of a thread belongs to. `aside` is what its Python does, where that is filed elsewhere.
+    fn new(level: &Level<'_>, aside: Option<&Level<'_>>) -> Self {
+        let reason = level.reason();
+        let outer = level.operator.unwrap_or(level.span);
+        // A step is no work of its own.
+        if reason == IdleReason::Operator && level.facts.step {
+            return Self::nothing(reason, outer.shapes);
+        }
+        let around = level.span.kind == HostKind::Runtime || reason == IdleReason::InputWait;
+        let operator = if around { level.operator } else { None };
+        Self {
+            reason,
+            name: Some(match reason {
+                IdleReason::InputWait => level.batch.unwrap_or(level.span.name),
+                IdleReason::Operator => outer.name,
+                IdleReason::Python => aside.map_or(level.span.name, |aside| aside.span.name),
+                IdleReason::Sync | IdleReason::Launch => level.span.name,
+            }),
+            operator: operator.map(|operator| operator.name),
+            function: level.function.or_else(|| aside.and_then(|aside| aside.function)),
+            shapes: if level.function.is_some() { 0 } else { outer.shapes },
+        }
+    }
+
+    fn nothing(reason: IdleReason, shapes: u32) -> Self {
+        Self { reason, name: None, operator: None, function: None, shapes }
+    }
+}
+
+/// The same by their names, those with most time first.
+fn named(timeline: &TraceTimeline, sums: HashMap<IdleKind, IdleSum>) -> Vec<IdleRow> {
+    type Key = (IdleReason, String, Option<String>, Option<UserPlace>);
+    let text = |name: NameId| shown(timeline.names.text(name));
+    let mut rows: HashMap<Key, IdleSum> = HashMap::new();
+    for (kind, sum) in sums {
         let place = kind.function.and_then(|function| places::of_function(timeline.names.text(function)));
         let place = place.or_else(|| places::of_call_stack(timeline.call_stack(kind.shapes)));
-        let row = rows.entry((kind.reason, name, kind.operator.map(|operator| shown(timeline.names.text(operator))), place));
-        let all = row.or_default();
-        all.join(sum);
+        let name = kind.name.map_or_else(|| NOTHING.to_owned(), text);
+        rows.entry((kind.reason, name, kind.operator.map(text), place)).or_default().join(sum);
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by(|(a, of_a), (b, of_b)| of_b.total.cmp(&of_a.total).then_with(|| a.cmp(b)));
-    let row = |((reason, name, operator, place), sum): ((IdleReason, String, Option<String>, Option<UserPlace>), Sum)| IdleRow {
+    let row = |((reason, name, operator, place), sum): (Key, IdleSum)| IdleRow {
         reason: Some(reason),
         name,
         operator,

@@ -76,11 +76,6 @@ impl Intervals {
             each((begin.max(*from), end.min(*to)), (*from, *to));
         }
     }
-
-    /// The moments that both sets have.
-    pub fn and(&self, other: &Self) -> Self {
-        self.minus(&self.minus(other))
-    }
 }
 
 /// Asks a set how much of it lies between two moments, without walking it.
@@ -129,9 +124,11 @@ mod tests {
 
     #[test]
     fn a_moment_counts_once() {
-        assert_eq!(set(&[(50, 60), (0, 10), (5, 20), (20, 30), (95, 130), (7, 7), (9, 3)]).0, [(0, 30), (50, 60), (95, 100)]);
+        assert_eq!(
+            set(&[(50, 60), (0, 10), (5, 20), (20, 30), (95, 130), (7, 7), (9, 3)]).0,
+            [(0, 30), (50, 60), (95, 100)]
+        );
         assert_eq!(set(&[(0, 30), (50, 60)]).minus(&set(&[(10, 12), (14, 55)])).0, [(0, 10), (12, 14), (55, 60)]);
-        assert_eq!(set(&[(0, 30), (50, 60)]).and(&set(&[(10, 12), (14, 55)])).0, [(10, 12), (14, 30), (50, 55)]);
     }
 
     proptest! {
@@ -144,10 +141,9 @@ mod tests {
         ) {
             let (a, b) = (set(&a), set(&b));
             let has = |set: &Intervals, at: i64| set.iter().any(|(begin, end)| (begin..end).contains(&at));
-            let (minus, and, lengths) = (a.minus(&b), a.and(&b), Lengths::new(&a));
+            let (minus, lengths) = (a.minus(&b), Lengths::new(&a));
             for at in 0..100 {
                 prop_assert_eq!(has(&minus, at), has(&a, at) && !has(&b, at));
-                prop_assert_eq!(has(&and, at), has(&a, at) && has(&b, at));
             }
             let within = (from..to).filter(|at| has(&a, *at)).count();
             prop_assert_eq!(lengths.within(from, to), i64::try_from(within).unwrap());

@@ -8,29 +8,34 @@ use super::intervals::Lengths;
 use super::kernel_names::kernel_name;
 use super::names::NameId;
 use super::scope::Scope;
-use super::timeline::{GpuKind, GpuSpan, Timeline};
+use super::timeline::{GpuKind, GpuSpan, TraceTimeline};
 
 /// Most rows.
 const ROWS: usize = 200;
 
 /// The rows of a GPU's kernels, those with most time first.
-pub fn rows(timeline: &Timeline, scope: &Scope, gpu: &GpuTime) -> Vec<KernelRow> {
-    let mut runs: Vec<&GpuSpan> = spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Kernel).collect();
+pub fn rows(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Vec<KernelRow> {
+    let mut runs: Vec<&GpuSpan> =
+        spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Kernel).collect();
     runs.sort_unstable_by_key(|span| (span.name, span.end - span.start));
-    let mut kinds: Vec<(i64, &[&GpuSpan])> =
-        runs.chunk_by(|a, b| a.name == b.name).map(|kind| (kind.iter().map(|span| span.end - span.start).sum(), kind)).collect();
+    let mut kinds: Vec<(i64, &[&GpuSpan])> = runs
+        .chunk_by(|a, b| a.name == b.name)
+        .map(|kind| (kind.iter().map(|span| span.end - span.start).sum(), kind))
+        .collect();
     kinds.sort_by_key(|(total, kind)| (std::cmp::Reverse(*total), kind.first().map(|span| span.name)));
     kinds.into_iter().take(ROWS).map(|(total, kind)| row(timeline, total, kind)).collect()
 }
 
-fn row(timeline: &Timeline, total: i64, kind: &[&GpuSpan]) -> KernelRow {
+fn row(timeline: &TraceTimeline, total: i64, kind: &[&GpuSpan]) -> KernelRow {
     let raw = kind.first().map_or("", |span| timeline.names.text(span.name));
     let lengths: Vec<i64> = kind.iter().map(|span| span.end - span.start).collect();
     let details = || kind.iter().filter_map(|span| Some((span, timeline.detail(span)?)));
     let mut blocks: Vec<i64> = details().filter_map(|(_, detail)| i64::try_from(detail.blocks?).ok()).collect();
     blocks.sort_unstable();
-    let occupied = details().filter_map(|(span, detail)| Some(((span.end - span.start) as f64, detail.occupancy_pct? as f64)));
-    let (sum, weight) = occupied.fold((0.0, 0.0), |(sum, weight), (length, pct)| (sum + length * pct, weight + length));
+    let occupied =
+        details().filter_map(|(span, detail)| Some(((span.end - span.start) as f64, detail.occupancy_pct? as f64)));
+    let (sum, weight) =
+        occupied.fold((0.0, 0.0), |(sum, weight), (length, pct)| (sum + length * pct, weight + length));
     KernelRow {
         name: kernel_name(raw).readable,
         raw: raw.to_owned(),
@@ -43,7 +48,7 @@ fn row(timeline: &Timeline, total: i64, kind: &[&GpuSpan]) -> KernelRow {
 }
 
 /// Share of the kernels' time in which a kernel had fewer blocks than the GPU has multiprocessors.
-pub fn few_blocks(timeline: &Timeline, scope: &Scope, gpu: &GpuTime, multiprocessors: u32) -> Option<f64> {
+pub fn few_blocks(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime, multiprocessors: u32) -> Option<f64> {
     let (mut few, mut all) = (0, 0);
     for span in spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Kernel) {
         if timeline.names.facts(span.name).collective {
@@ -58,7 +63,7 @@ pub fn few_blocks(timeline: &Timeline, scope: &Scope, gpu: &GpuTime, multiproces
 }
 
 /// The rows of a GPU's collectives, those with most time first.
-pub fn collectives(timeline: &Timeline, scope: &Scope, gpu: &GpuTime) -> Vec<CollectiveRow> {
+pub fn collectives(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Vec<CollectiveRow> {
     let compute = Lengths::new(&gpu.compute);
     let mut names: HashMap<NameId, String> = HashMap::new();
     let mut rows: HashMap<String, CollectiveRow> = HashMap::new();

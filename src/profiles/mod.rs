@@ -19,18 +19,20 @@ mod kernels;
 mod names;
 mod operators;
 mod places;
+mod roofline;
 mod scope;
+mod spans;
 mod syncs;
 mod threads;
 mod timeline;
 
 use std::io::{self, Read};
 
+pub use crate::sample::profile_account as account;
 use account::ProfileAccount;
 use course::Course;
-pub use crate::sample::profile_account as account;
 pub use idle_rows::NOTHING as NOTHING_RECORDED;
-use timeline::Timeline;
+use timeline::TraceTimeline;
 
 /// Why a file has no account, in one line each.
 #[derive(Debug, thiserror::Error)]
@@ -67,8 +69,8 @@ pub fn read_course(input: impl Read) -> Result<Course, ProfileError> {
     Course::new(timeline, account).ok_or(ProfileError::Nothing)
 }
 
-fn timeline_of(input: impl Read) -> Result<Timeline, ProfileError> {
-    let mut timeline = Timeline::default();
+fn timeline_of(input: impl Read) -> Result<TraceTimeline, ProfileError> {
+    let mut timeline = TraceTimeline::default();
     timeline.end = json::read_trace(input, &mut timeline)?;
     if timeline.end.lists == 0 {
         return Err(ProfileError::NoTrace);

@@ -46,7 +46,7 @@ pub struct NameFacts {
 }
 
 impl NameFacts {
-    fn of(name: &str) -> Self {
+    fn new(name: &str) -> Self {
         Self {
             waits_for_batch: name.starts_with("enumerate(DataLoader)")
                 || name.contains("_MultiProcessingDataLoaderIter")
@@ -63,15 +63,24 @@ impl NameFacts {
             communicates: ["nccl:", "gloo:", "mpi:", "ucc:", "c10d::"].iter().any(|begin| name.starts_with(begin)),
             backward: name.starts_with("autograd::engine::evaluate_function"),
             wraps: name.starts_with("autograd::engine::evaluate_function") || name == "CompiledFunction",
-            compiles: name.contains("torch/_dynamo/convert_frame.py") || name.starts_with("Torch-Compiled") && name.ends_with("(compile)"),
+            compiles: name.contains("torch/_dynamo/convert_frame.py")
+                || name.starts_with("Torch-Compiled") && name.ends_with("(compile)"),
         }
     }
 }
 
 /// Folders of installed packages and of the interpreter, and files of torch, whose folder Kineto cuts.
 const LIBRARIES: [&str; 10] = [
-    "site-packages/", "dist-packages/", "lib/python3", "torch/", "torchvision/", "importlib/", "threading.py(", "contextlib.py(",
-    "runpy.py(", "<",
+    "site-packages/",
+    "dist-packages/",
+    "lib/python3",
+    "torch/",
+    "torchvision/",
+    "importlib/",
+    "threading.py(",
+    "contextlib.py(",
+    "runpy.py(",
+    "<",
 ];
 
 /// Whether it is a function outside of libraries: `train.py(41): train_step`.
@@ -87,27 +96,28 @@ pub fn is_users_code(name: &str) -> bool {
 /// Whether a built-in function does nothing but wait: `<built-in function sleep>`, `<method 'acquire' of '_thread.lock' objects>`.
 fn blocks(name: &str) -> bool {
     let words = name.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-    name.starts_with('<') && words.take(5).any(|word| is_one_of("sleep acquire poll select epoll_wait waitpid recv accept", word))
+    name.starts_with('<')
+        && words.take(5).any(|word| is_one_of("sleep acquire poll select epoll_wait waitpid recv accept", word))
 }
 
 /// The names of a trace.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct TraceNames {
     numbers: HashMap<Arc<str>, NameId>,
     texts: Vec<Arc<str>>,
     facts: Vec<NameFacts>,
     bytes: usize,
-    /// Names that were too many or too long are one.
+    /// TraceNames that were too many or too long are one.
     pub left_out: u64,
 }
 
-impl Names {
+impl TraceNames {
     /// The number of a name.
     pub fn number(&mut self, name: &str) -> NameId {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
-        let facts = NameFacts::of(cut(name));
+        let facts = NameFacts::new(cut(name));
         let mut kept = cut(name);
         if kept.len() < name.len() || self.bytes + name.len() > TEXT_MAX {
             self.left_out += 1;
@@ -143,11 +153,6 @@ impl Names {
     pub fn facts(&self, number: NameId) -> NameFacts {
         usize::try_from(number).ok().and_then(|at| self.facts.get(at)).copied().unwrap_or_default()
     }
-
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (NameId, &str)> {
-        (0..).zip(self.texts.iter().map(|text| &**text))
-    }
 }
 
 /// At most [`NAME_MAX`] bytes of a name.
@@ -159,7 +164,7 @@ fn cut(name: &str) -> &str {
     name.get(..end).unwrap_or_default()
 }
 
-/// Texts that belong to events beside their names, such as shapes. A text beyond the bound is none.
+/// Texts that belong to events beside their names, such as shapes. A text beyond the bound is left out.
 #[derive(Debug, Default)]
 pub struct Texts {
     numbers: HashMap<Arc<str>, u32>,
@@ -196,7 +201,7 @@ mod tests {
 
     #[test]
     fn names_say_what_they_do() {
-        let of = NameFacts::of;
+        let of = NameFacts::new;
         for name in [
             "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
             "DataLoaderShard.__next__",
@@ -212,7 +217,7 @@ mod tests {
 
     #[test]
     fn names_without_end_take_bounded_memory() {
-        let mut names = Names::default();
+        let mut names = TraceNames::default();
         let first = names.number("first");
         for at in 0..20_000 {
             names.number(&format!("{at:05}{}", "x".repeat(NAME_MAX)));

@@ -9,7 +9,7 @@ use super::intervals::{Intervals, Lengths};
 use super::names::NameId;
 use super::scope::Scope;
 use super::threads::ThreadWalk;
-use super::timeline::Timeline;
+use super::timeline::TraceTimeline;
 
 /// Most rows.
 const ROWS: usize = 100;
@@ -34,13 +34,14 @@ struct Times {
 /// The rows of operators and of modules, those with most time on the GPU first, then on the host. `parts` is the GPU's idle time by
 /// reason.
 pub fn rows(
-    timeline: &Timeline,
+    timeline: &TraceTimeline,
     scope: &Scope,
     gpu: Option<&GpuTime>,
     host: &HostTime,
     parts: &[Intervals; IdleReason::COUNT],
 ) -> (Vec<OperatorRow>, Vec<ModuleRow>) {
-    let (mut operators, mut modules) = (Names::new(timeline, &host.operators), Names::new(timeline, &host.modules));
+    let (mut operators, mut modules) =
+        (RowsByName::new(timeline, &host.operators), RowsByName::new(timeline, &host.modules));
     if let Some(gpu) = gpu {
         for span in spans(gpu.index, timeline, scope) {
             let Some(call) = host.call_of(span.link, span.external) else { continue };
@@ -70,7 +71,11 @@ pub fn rows(
 }
 
 /// Idle time while a thread was in an operator, and in none of the calls that wait: by launches and by the operator's own work.
-fn idle_within(timeline: &Timeline, scope: &Scope, parts: &[Intervals; IdleReason::COUNT]) -> HashMap<NameId, i64> {
+fn idle_within(
+    timeline: &TraceTimeline,
+    scope: &Scope,
+    parts: &[Intervals; IdleReason::COUNT],
+) -> HashMap<NameId, i64> {
     let idle = [IdleReason::Launch, IdleReason::Operator].map(|reason| parts.get(reason.index()));
     let intervals = idle.into_iter().flatten().flat_map(Intervals::iter);
     let idle = Intervals::union(intervals, scope.window);
@@ -89,13 +94,13 @@ fn idle_within(timeline: &Timeline, scope: &Scope, parts: &[Intervals; IdleReaso
 }
 
 /// Times by the name that is told.
-struct Names<'a> {
-    timeline: &'a Timeline,
+struct RowsByName<'a> {
+    timeline: &'a TraceTimeline,
     times: HashMap<String, Times>,
 }
 
-impl<'a> Names<'a> {
-    fn new(timeline: &'a Timeline, of_host: &HashMap<NameId, OperatorTime>) -> Self {
+impl<'a> RowsByName<'a> {
+    fn new(timeline: &'a TraceTimeline, of_host: &HashMap<NameId, OperatorTime>) -> Self {
         let mut names = Self { timeline, times: HashMap::new() };
         for (name, time) in of_host {
             names.add(Some(*name), |times| {

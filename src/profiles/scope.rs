@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use super::account::StepMark;
 use super::intervals::Interval;
-use super::names::Names;
-use super::timeline::{GpuKind, HostKind, HostSpan, Place, Timeline};
+use super::names::TraceNames;
+use super::timeline::{GpuKind, HostKind, HostSpan, TracePlace, TraceTimeline};
 
 /// Threads beside the loop's that give the GPU work: autograd's, and those of pipelines.
 const LAUNCHERS: usize = 8;
@@ -42,7 +42,7 @@ pub struct Scope {
 
 /// What is counted of a thread.
 #[derive(Debug, Default, Clone, Copy)]
-struct OfThread {
+struct ThreadTally {
     launches: u64,
     events: u64,
     python: u64,
@@ -52,9 +52,9 @@ struct OfThread {
 
 impl Scope {
     /// The scope of a trace; `None` if nothing in it lasts.
-    pub fn of(timeline: &Timeline) -> Option<Self> {
+    pub fn find(timeline: &TraceTimeline) -> Option<Self> {
         let names = &timeline.names;
-        let mut threads = vec![OfThread::default(); timeline.threads.len() + 1];
+        let mut threads = vec![ThreadTally::default(); timeline.threads.len() + 1];
         for span in &timeline.host {
             let Some(of) = threads.get_mut(usize::from(span.lane)) else { continue };
             let facts = names.facts(span.name);
@@ -94,7 +94,7 @@ impl Scope {
         end > self.window.0 && start < self.window.1
     }
 
-    fn set_window(&mut self, timeline: &Timeline) -> Option<()> {
+    fn set_window(&mut self, timeline: &TraceTimeline) -> Option<()> {
         let steps = timeline.host.iter().filter(|span| timeline.names.facts(span.name).step);
         self.steps = steps.map(|span| (span.start, span.end)).take(STEPS_MAX).collect();
         let (mut begin, mut end) = (i64::MAX, i64::MIN);
@@ -114,22 +114,30 @@ impl Scope {
 
     /// Steps where the profiler was not told of any: from one batch to the next, one step of the optimizer to the next, or one
     /// long annotation to the next.
-    fn find_steps(&mut self, timeline: &Timeline) {
+    fn find_steps(&mut self, timeline: &TraceTimeline) {
         let (true, Some(lane)) = (self.steps.is_empty(), self.of_loop) else { return };
         let spans = timeline.of_thread(lane);
         let names = &timeline.names;
-        let annotations = || spans.iter().filter(|span| span.kind != HostKind::Python && span.kind != HostKind::Runtime);
-        let batches: Vec<i64> = annotations().filter(|span| names.facts(span.name).waits_for_batch).map(|span| span.start).collect();
-        let optimizer: Vec<i64> = annotations().filter(|span| names.facts(span.name).optimizer).map(|span| span.end).collect();
+        let annotations =
+            || spans.iter().filter(|span| span.kind != HostKind::Python && span.kind != HostKind::Runtime);
+        let batches: Vec<i64> =
+            annotations().filter(|span| names.facts(span.name).waits_for_batch).map(|span| span.start).collect();
+        let optimizer: Vec<i64> =
+            annotations().filter(|span| names.facts(span.name).optimizer).map(|span| span.end).collect();
         for (marks, mark) in [(batches, StepMark::Batch), (optimizer, StepMark::Optimizer)] {
             if marks.len() > REPEATS {
-                self.steps = marks.windows(2).filter_map(|pair| Some((*pair.first()?, *pair.last()?))).take(STEPS_MAX).collect();
+                self.steps = marks
+                    .windows(2)
+                    .filter_map(|pair| Some((*pair.first()?, *pair.last()?)))
+                    .take(STEPS_MAX)
+                    .collect();
                 self.steps_by = Some(mark);
                 return;
             }
         }
         let Some((name, repeats)) = self.longest_annotation(spans, names) else { return };
-        let trains = timeline.host.iter().any(|span| names.facts(span.name).backward || names.facts(span.name).optimizer);
+        let trains =
+            timeline.host.iter().any(|span| names.facts(span.name).backward || names.facts(span.name).optimizer);
         if trains && repeats.len() > REPEATS {
             self.steps = repeats;
             self.steps_by = Some(StepMark::Annotation);
@@ -139,7 +147,7 @@ impl Scope {
     }
 
     /// The outermost annotation of one name, numbers aside, that takes most of the window.
-    fn longest_annotation(&self, spans: &[HostSpan], names: &Names) -> Option<(String, Vec<Interval>)> {
+    fn longest_annotation(&self, spans: &[HostSpan], names: &TraceNames) -> Option<(String, Vec<Interval>)> {
         let mut kinds: HashMap<String, Vec<Interval>> = HashMap::new();
         let mut until = i64::MIN;
         for span in spans.iter().filter(|span| span.kind == HostKind::Annotation && span.end > span.start) {
@@ -158,16 +166,19 @@ impl Scope {
 }
 
 /// With steps of the profiler, else with waits for batches, else the one that launches most, else the busiest.
-fn thread_of_loop(threads: &[OfThread]) -> Option<u16> {
-    let first = |count: fn(&OfThread) -> u64| {
+fn thread_of_loop(threads: &[ThreadTally]) -> Option<u16> {
+    let first = |count: fn(&ThreadTally) -> u64| {
         let most = threads.iter().map(count).max().filter(|most| *most > 0)?;
         u16::try_from(threads.iter().position(|of| count(of) == most)?).ok()
     };
-    first(|of| of.steps).or_else(|| first(|of| of.waits)).or_else(|| first(|of| of.launches)).or_else(|| first(|of| of.events))
+    first(|of| of.steps)
+        .or_else(|| first(|of| of.waits))
+        .or_else(|| first(|of| of.launches))
+        .or_else(|| first(|of| of.events))
 }
 
 /// The threads that launch, those that launch most first.
-fn launchers(threads: &[OfThread]) -> Vec<u16> {
+fn launchers(threads: &[ThreadTally]) -> Vec<u16> {
     let mut lanes: Vec<(u64, u16)> = (0..).zip(threads).map(|(lane, of)| (of.launches, lane)).collect();
     lanes.retain(|(launches, _)| *launches > 0);
     lanes.sort_by_key(|(launches, lane)| (std::cmp::Reverse(*launches), *lane));
@@ -175,17 +186,18 @@ fn launchers(threads: &[OfThread]) -> Vec<u16> {
 }
 
 /// The loop's thread if it has Python functions, else the one that Kineto files them under: process 0, thread 0.
-fn thread_with_python(timeline: &Timeline, threads: &[OfThread], of_loop: u16) -> u16 {
+fn thread_with_python(timeline: &TraceTimeline, threads: &[ThreadTally], of_loop: u16) -> u16 {
     let has = |lane: u16| threads.get(usize::from(lane)).is_some_and(|of| of.python > 0);
     if has(of_loop) {
         return of_loop;
     }
-    let nobody = |lane: &super::timeline::Lane| lane.process == Place::Number(0) && lane.thread == Place::Number(0);
+    let nobody =
+        |lane: &super::timeline::Lane| lane.process == TracePlace::Number(0) && lane.thread == TracePlace::Number(0);
     let other = timeline.threads.iter().position(nobody).and_then(|lane| u16::try_from(lane).ok());
     other.filter(|lane| has(*lane)).unwrap_or(of_loop)
 }
 
-fn device_with_most_kernels(timeline: &Timeline) -> Option<i64> {
+fn device_with_most_kernels(timeline: &TraceTimeline) -> Option<i64> {
     let mut devices: Vec<(i64, u64)> = Vec::new();
     for span in &timeline.gpu {
         let device = timeline.device_of(span);

@@ -14,14 +14,14 @@ use super::operators::shown;
 use super::places::{self, UserPlace};
 use super::scope::Scope;
 use super::threads::ThreadWalk;
-use super::timeline::{GpuKind, GpuSpan, HostKind, Timeline};
+use super::timeline::{GpuKind, GpuSpan, HostKind, TraceTimeline};
 
 /// Most rows.
 const ROWS: usize = 30;
 
 /// A call that waits.
 #[derive(Debug, Clone, Copy)]
-struct Wait {
+struct GpuWait {
     start: i64,
     end: i64,
     name: NameId,
@@ -32,7 +32,7 @@ struct Wait {
 }
 
 /// Copies that block the thread that called them, by what ties them to the call.
-pub fn blocking_copies(timeline: &Timeline, host: &HostTime) -> HashMap<u32, (CopyDirection, u64)> {
+pub fn blocking_copies(timeline: &TraceTimeline, host: &HostTime) -> HashMap<u32, (CopyDirection, u64)> {
     let mut blocking = HashMap::new();
     for copy in timeline.gpu.iter().filter(|span| span.kind == GpuKind::Copy && span.link != 0) {
         let Some(call) = host.call_of(copy.link, 0) else { continue };
@@ -52,7 +52,7 @@ fn blocks(call: &Call, copy: &GpuSpan, direction: CopyDirection) -> bool {
 
 /// The rows, those with most idle time behind them first. `idle` is the first GPU's idle time without waits for batches.
 pub fn rows(
-    timeline: &Timeline,
+    timeline: &TraceTimeline,
     scope: &Scope,
     blocking: &HashMap<u32, (CopyDirection, u64)>,
     idle: &Intervals,
@@ -60,7 +60,8 @@ pub fn rows(
     let mut waits = waits(timeline, scope, blocking);
     waits.sort_unstable_by_key(|wait| (wait.start, wait.end));
     let lengths = Lengths::new(idle);
-    let mut rows: HashMap<(String, Option<String>, Option<UserPlace>, Option<CopyDirection>), SyncRow> = HashMap::new();
+    let mut rows: HashMap<(String, Option<String>, Option<UserPlace>, Option<CopyDirection>), SyncRow> =
+        HashMap::new();
     let ends = waits.iter().skip(1).map(|next| next.start).chain([scope.window.1]);
     for (wait, next) in waits.iter().zip(ends) {
         let operator = wait.operator.map(|operator| shown(timeline.names.text(operator)));
@@ -90,12 +91,14 @@ pub fn rows(
         })
         .collect();
     let key = |row: &SyncRow| (row.call.clone(), row.operator.clone(), row.at.clone());
-    rows.sort_by(|a, b| b.idle_ms.total_cmp(&a.idle_ms).then(b.wait_ms.total_cmp(&a.wait_ms)).then_with(|| key(a).cmp(&key(b))));
+    rows.sort_by(|a, b| {
+        b.idle_ms.total_cmp(&a.idle_ms).then(b.wait_ms.total_cmp(&a.wait_ms)).then_with(|| key(a).cmp(&key(b)))
+    });
     rows.truncate(ROWS);
     rows
 }
 
-fn waits(timeline: &Timeline, scope: &Scope, blocking: &HashMap<u32, (CopyDirection, u64)>) -> Vec<Wait> {
+fn waits(timeline: &TraceTimeline, scope: &Scope, blocking: &HashMap<u32, (CopyDirection, u64)>) -> Vec<GpuWait> {
     let mut waits = Vec::new();
     for lane in &scope.threads {
         let mut python = super::host_time::python_of(timeline, scope, *lane);
@@ -112,7 +115,7 @@ fn waits(timeline: &Timeline, scope: &Scope, blocking: &HashMap<u32, (CopyDirect
                 continue;
             }
             let aside = python.as_mut().and_then(|python| python.level_at(span.start));
-            waits.push(Wait {
+            waits.push(GpuWait {
                 start: span.start,
                 end: span.end,
                 name: span.name,

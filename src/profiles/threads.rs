@@ -2,7 +2,7 @@
 
 use super::account::IdleReason;
 use super::intervals::Interval;
-use super::names::{NameFacts, NameId, Names};
+use super::names::{NameFacts, NameId, TraceNames};
 use super::timeline::{HostKind, HostSpan};
 
 /// A span that is open, with what it is within.
@@ -16,8 +16,6 @@ pub struct Level<'a> {
     pub batch: Option<NameId>,
     /// The outermost operator that says what it does: the one that the program called.
     pub operator: Option<&'a HostSpan>,
-    /// The innermost operator, by its place among the thread's spans.
-    pub inner_operator: Option<usize>,
     /// The innermost function of the user's own code.
     pub function: Option<NameId>,
     /// The innermost module of the model.
@@ -33,7 +31,7 @@ pub struct Level<'a> {
 }
 
 impl<'a> Level<'a> {
-    fn new(span: &'a HostSpan, place: usize, names: &Names, outer: Option<&Self>) -> Self {
+    fn new(span: &'a HostSpan, names: &TraceNames, outer: Option<&Self>) -> Self {
         let facts = names.facts(span.name);
         let python = span.kind == HostKind::Python;
         let operates = span.kind == HostKind::Operator;
@@ -50,7 +48,6 @@ impl<'a> Level<'a> {
                 None if operates => Some(span),
                 None => None,
             },
-            inner_operator: if operates { Some(place) } else { outer.and_then(|outer| outer.inner_operator) },
             function: own(facts.users_code).or_else(|| outer.and_then(|outer| outer.function)),
             module: own(facts.module).or_else(|| outer.and_then(|outer| outer.module)),
             blocked: own(facts.blocks).or_else(|| outer.and_then(|outer| outer.blocked)),
@@ -75,18 +72,16 @@ impl<'a> Level<'a> {
 /// Follows the spans of one thread, in their order, and knows at each moment which are open.
 #[derive(Debug)]
 pub struct ThreadWalk<'a> {
-    names: &'a Names,
+    names: &'a TraceNames,
     spans: std::slice::Iter<'a, HostSpan>,
     open: Vec<Level<'a>>,
-    /// Number of spans opened.
-    opened: usize,
     at: Option<i64>,
 }
 
 impl<'a> ThreadWalk<'a> {
     /// Before the first of a thread's spans.
-    pub fn new(spans: &'a [HostSpan], names: &'a Names) -> Self {
-        Self { names, spans: spans.iter(), open: Vec::new(), opened: 0, at: None }
+    pub fn new(spans: &'a [HostSpan], names: &'a TraceNames) -> Self {
+        Self { names, spans: spans.iter(), open: Vec::new(), at: None }
     }
 
     /// Hands over every stretch of time in which the innermost open span is the same, until there are no more.
@@ -102,8 +97,7 @@ impl<'a> ThreadWalk<'a> {
         };
         self.at.get_or_insert(span.start);
         self.close_until(span.start, &mut piece);
-        self.open.push(Level::new(span, self.opened, self.names, self.open.last()));
-        self.opened += 1;
+        self.open.push(Level::new(span, self.names, self.open.last()));
         self.open.last()
     }
 
@@ -144,10 +138,16 @@ mod tests {
 
     #[test]
     fn the_innermost_span_has_the_time() {
-        let mut names = Names::default();
-        let [python, wraps, relu, launch, sync, loader] =
-            ["train.py(3): step", "autograd::engine::evaluate_function: A", "aten::relu", "cudaLaunchKernel", "cudaStreamSynchronize",
-             "enumerate(DataLoader)#_X.__next__"].map(|name| names.number(name));
+        let mut names = TraceNames::default();
+        let [python, wraps, relu, launch, sync, loader] = [
+            "train.py(3): step",
+            "autograd::engine::evaluate_function: A",
+            "aten::relu",
+            "cudaLaunchKernel",
+            "cudaStreamSynchronize",
+            "enumerate(DataLoader)#_X.__next__",
+        ]
+        .map(|name| names.number(name));
         let spans = [
             span(0, 100, python, HostKind::Python),
             span(10, 50, wraps, HostKind::Operator),
@@ -157,7 +157,8 @@ mod tests {
             span(80, 120, loader, HostKind::Annotation),
         ];
         let mut found = Vec::new();
-        ThreadWalk::new(&spans, &names).each(|piece, level| found.push((piece, level.reason(), level.operator.map(|span| span.name))));
+        ThreadWalk::new(&spans, &names)
+            .each(|piece, level| found.push((piece, level.reason(), level.operator.map(|span| span.name))));
         use IdleReason::{InputWait, Launch, Operator, Python, Sync};
         let expected = [
             ((0, 10), Python, None),

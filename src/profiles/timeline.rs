@@ -6,10 +6,11 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+pub use super::event::TracePlace;
 use super::event::{Args, TraceEvent};
-pub use super::event::Place;
 use super::json::{self, TraceSink};
-use super::names::{NameId, Names, Texts};
+use super::names::{Texts, TraceNames};
+pub use super::spans::{GpuDetail, GpuKind, GpuSpan, HostKind, HostSpan, Lane, Shapes};
 
 /// Most spans: 160 MiB.
 const SPANS_MAX: usize = 4_000_000;
@@ -23,152 +24,14 @@ const SHAPES_MAX: usize = 16 << 10;
 /// Times from here on, nanoseconds, are since 1970 (the year 2001) rather than since a start that the file names.
 const SINCE_1970_NS: i128 = 1_000_000_000_000_000_000;
 
-/// What a span of the host is. In order: of two with equal times, the later one is within the earlier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HostKind {
-    /// A Python function.
-    Python,
-    /// An annotation: what a program or a library calls a part of its work.
-    Annotation,
-    /// An operator.
-    Operator,
-    /// A call of the GPU's runtime or driver.
-    Runtime,
-}
-
-impl HostKind {
-    fn of(category: &str) -> Option<Self> {
-        // Names of all versions since 2021; `*_runtime` are those of AMD, Intel and other accelerators.
-        Some(match category {
-            "cpu_op" | "Operator" | "operator" => Self::Operator,
-            "user_annotation" | "annotation" => Self::Annotation,
-            "python_function" => Self::Python,
-            "cuda_runtime" | "cuda_driver" | "Runtime" | "runtime" | "hip_runtime" | "xpu_runtime" | "mtia_runtime"
-            | "privateuse1_runtime" | "privateuse1_driver" => Self::Runtime,
-            _ => return None,
-        })
-    }
-}
-
-/// What a span of a GPU is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum GpuKind {
-    /// A kernel.
-    Kernel,
-    /// A copy.
-    Copy,
-    /// Memory set.
-    Set,
-}
-
-impl GpuKind {
-    fn of(category: &str) -> Option<Self> {
-        Some(match category {
-            "kernel" | "Kernel" => Self::Kernel,
-            "gpu_memcpy" | "Memcpy" | "memcpy" => Self::Copy,
-            "gpu_memset" | "Memset" | "memset" => Self::Set,
-            _ => return None,
-        })
-    }
-}
-
-/// Something that a thread of the host did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HostSpan {
-    /// Begin, nanoseconds.
-    pub start: i64,
-    /// End, nanoseconds.
-    pub end: i64,
-    /// What it was.
-    pub name: NameId,
-    /// Of a call of the runtime: what ties it to the GPU's spans. Of an operator: what ties kernels to it. 0 for none.
-    pub link: u32,
-    /// Shapes and call stack, 0 for none: see [`Timeline::shapes`].
-    pub shapes: u32,
-    /// Its thread.
-    pub lane: u16,
-    /// What kind of thing.
-    pub kind: HostKind,
-}
-
-/// Something that a GPU did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GpuSpan {
-    /// Begin, nanoseconds.
-    pub start: i64,
-    /// End, nanoseconds.
-    pub end: i64,
-    /// What it was.
-    pub name: NameId,
-    /// What ties it to the call that started it; 0 for none.
-    pub link: u32,
-    /// What ties it to its operator; 0 for none.
-    pub external: u32,
-    /// Details, 0 for none: see [`Timeline::details`].
-    pub detail: u32,
-    /// Its stream.
-    pub lane: u16,
-    /// What kind of thing.
-    pub kind: GpuKind,
-}
-
-/// What is recorded of an operator's call, as raw JSON; empty where it is not recorded.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Shapes<'a> {
-    /// `Input Dims`.
-    pub dims: &'a str,
-    /// `Input type`.
-    pub types: &'a str,
-    /// `Input Strides`.
-    pub strides: &'a str,
-    /// `Concrete Inputs`.
-    pub values: &'a str,
-    /// `Call stack`.
-    pub call_stack: &'a str,
-}
-
 /// Between the parts of [`Shapes`] where they are kept as one text; JSON has no such character.
 const BETWEEN: char = '\u{1f}';
 
-/// What is recorded of a kernel, a copy or a collective.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub struct GpuDetail {
-    /// Blocks of the grid.
-    pub blocks: Option<u64>,
-    /// Threads of a block.
-    pub threads: Option<u64>,
-    /// Blocks for each multiprocessor, thousandths.
-    pub blocks_per_sm_milli: Option<u64>,
-    /// Estimated occupancy, percent.
-    pub occupancy_pct: Option<u64>,
-    /// Bytes copied.
-    pub bytes: Option<u64>,
-    /// Kind of a copy by roctracer, raw.
-    pub copy_kind: Box<str>,
-    /// Name of a collective, raw.
-    pub collective: Box<str>,
-    /// Elements sent and received.
-    pub elements: Option<(u64, u64)>,
-    /// Type of the elements, raw.
-    pub element: Box<str>,
-    /// Ranks of the group, and its name.
-    pub group: Option<(u64, Box<str>)>,
-}
-
-/// A thread or a stream, as the trace names it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Lane {
-    /// PID, or the number of a GPU.
-    pub process: Place<'static>,
-    /// TID, or the number of a stream.
-    pub thread: Place<'static>,
-}
-
 /// The spans of a trace.
 #[derive(Debug, Default)]
-pub struct Timeline {
-    /// Names.
-    pub names: Names,
+pub struct TraceTimeline {
+    /// TraceNames.
+    pub names: TraceNames,
     /// Spans of the host, in order of threads, and of begins within a thread: outer ones first.
     pub host: Vec<HostSpan>,
     /// Spans of the GPUs, in the order of their begins.
@@ -199,7 +62,7 @@ pub struct Timeline {
 const WANTED: [&str; 6] =
     ["deviceProperties", "distributedInfo", "baseTimeNanoseconds", "with_stack", "record_shapes", "traceName"];
 
-impl TraceSink for Timeline {
+impl TraceSink for TraceTimeline {
     fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize> {
         let (event, length) = json::first_value::<TraceEvent>(bytes)?;
         self.take(&event);
@@ -215,7 +78,7 @@ impl TraceSink for Timeline {
     }
 }
 
-impl Timeline {
+impl TraceTimeline {
     /// Wall clock of the trace's time 0, nanoseconds since 1970, if the file says when that was.
     pub fn origin_unix_ns(&self) -> Option<i128> {
         let base = self.facts.get("baseTimeNanoseconds").and_then(Value::as_i64).unwrap_or_default();
@@ -224,8 +87,8 @@ impl Timeline {
 
     fn take(&mut self, event: &TraceEvent) {
         let Some(start) = event.start_ns.filter(|_| event.is_span) else { return };
-        let host = HostKind::of(&event.category);
-        let gpu = if host.is_none() { GpuKind::of(&event.category) } else { None };
+        let host = HostKind::from_category(&event.category);
+        let gpu = if host.is_none() { GpuKind::from_category(&event.category) } else { None };
         if host.is_none() && gpu.is_none() {
             if event.category == "overhead" {
                 let length = i64::try_from(event.length_ns).unwrap_or(i64::MAX);
@@ -256,15 +119,15 @@ impl Timeline {
                     HostKind::Runtime => link(event.args.correlation),
                     _ => link(event.args.external),
                 };
-                let shapes = self.shapes_of(&event.args);
+                let shapes = self.number_of_shapes(&event.args);
                 self.host.push(HostSpan { start, end, name, link, shapes, lane, kind });
             }
             (None, Some(kind)) => {
                 let of_pid = match event.pid {
-                    Place::Number(number) => number,
+                    TracePlace::Number(number) => number,
                     _ => -1,
                 };
-                let device = event.args.device.unwrap_or(of_pid);
+                let device = event.args.gpu.unwrap_or(of_pid);
                 let lane = (device, Lane { process: owned(&event.pid), thread: owned(&event.tid) });
                 let lane = numbered(&mut self.stream_numbers, &mut self.streams, lane);
                 let detail = self.detail_of(&event.args, kind);
@@ -277,7 +140,8 @@ impl Timeline {
 
     /// Halves what is kept: all that begins later than the middle one goes.
     fn leave_out_later(&mut self) {
-        let mut starts: Vec<i64> = self.host.iter().map(|span| span.start).chain(self.gpu.iter().map(|span| span.start)).collect();
+        let mut starts: Vec<i64> =
+            self.host.iter().map(|span| span.start).chain(self.gpu.iter().map(|span| span.start)).collect();
         let middle = starts.len() / 2;
         let horizon = *starts.select_nth_unstable(middle).1;
         self.host.retain(|span| span.start < horizon);
@@ -285,23 +149,24 @@ impl Timeline {
         self.horizon = Some(horizon);
     }
 
-    fn shapes_of(&mut self, args: &Args) -> u32 {
+    fn number_of_shapes(&mut self, args: &Args) -> u32 {
         let sizes = [args.dims, args.types, args.strides, args.values, &args.call_stack].map(str::len);
         let bytes: usize = sizes.iter().sum();
         if bytes == 0 || sizes.iter().any(|size| *size > SHAPES_MAX) {
             return 0;
         }
         self.joined.clear();
-        for (at, part) in [args.dims, args.types, args.strides, args.values, &args.call_stack].into_iter().enumerate() {
+        for (at, part) in [args.dims, args.types, args.strides, args.values, &args.call_stack].into_iter().enumerate()
+        {
             self.joined.extend((at > 0).then_some(BETWEEN));
             self.joined.push_str(part);
         }
         self.shapes.number(&self.joined)
     }
 
-    /// What is recorded of an operator's call.
-    pub fn shapes(&self, span: &HostSpan) -> Shapes<'_> {
-        let mut parts = self.shapes.get(span.shapes).unwrap_or_default().split(BETWEEN);
+    /// What is recorded of an operator's call, by its [`HostSpan::shapes`].
+    pub fn shapes_of(&self, shapes: u32) -> Shapes<'_> {
+        let mut parts = self.shapes.get(shapes).unwrap_or_default().split(BETWEEN);
         let mut next = || parts.next().unwrap_or_default();
         Shapes { dims: next(), types: next(), strides: next(), values: next(), call_stack: next() }
     }
@@ -353,12 +218,15 @@ impl Timeline {
 
     /// Whether shapes of operators were recorded.
     pub fn has_shapes(&self) -> bool {
-        self.host.iter().any(|span| span.shapes != 0 && self.shapes(span).dims.contains(|one: char| one.is_ascii_digit()))
+        self.host.iter().any(|span| {
+            span.shapes != 0 && self.shapes_of(span.shapes).dims.contains(|one: char| one.is_ascii_digit())
+        })
     }
 
     /// Puts the spans into their order. To be called once, after the last event.
     pub fn finish(&mut self) {
-        self.host.sort_unstable_by_key(|span| (span.lane, span.start, std::cmp::Reverse(span.end), span.kind, span.name));
+        self.host
+            .sort_unstable_by_key(|span| (span.lane, span.start, std::cmp::Reverse(span.end), span.kind, span.name));
         self.gpu.sort_unstable_by_key(|span| (span.start, span.end, span.lane, span.name));
         self.thread_numbers = HashMap::new();
         self.stream_numbers = HashMap::new();
@@ -388,11 +256,11 @@ fn link(id: u64) -> u32 {
     (id ^ (id >> 32)) as u32
 }
 
-fn owned(place: &Place<'_>) -> Place<'static> {
+fn owned(place: &TracePlace<'_>) -> TracePlace<'static> {
     match place {
-        Place::Nowhere => Place::Nowhere,
-        Place::Number(number) => Place::Number(*number),
-        Place::Word(word) => Place::Word(word.chars().take(64).collect::<String>().into()),
+        TracePlace::Nowhere => TracePlace::Nowhere,
+        TracePlace::Number(number) => TracePlace::Number(*number),
+        TracePlace::Word(word) => TracePlace::Word(word.chars().take(64).collect::<String>().into()),
     }
 }
 

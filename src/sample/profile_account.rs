@@ -1,5 +1,7 @@
 //! The account of a profile: where each share of its window went. It is what `profile` in the JSON of `diagnose` holds.
 //!
+//! Long because it is one list of plain types, which belong together.
+//!
 //! Shares are of the window, 0–1. What the profile does not show is `None` or an empty list.
 
 mod texts;

@@ -32,7 +32,6 @@ pub(crate) mod processes;
 pub mod py_spy;
 pub mod recording;
 pub mod regular_file;
-pub mod unpacked;
 mod roles;
 pub mod sampler;
 mod secrets;
@@ -40,6 +39,7 @@ pub mod simulated_device;
 pub(crate) mod software;
 pub(crate) mod storage;
 pub mod task_files;
+pub mod unpacked;
 
 use std::io;
 use std::path::PathBuf;

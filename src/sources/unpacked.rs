@@ -17,14 +17,14 @@ const CHUNK: usize = 256 << 10;
 /// # Errors
 /// The system's.
 pub fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
-    of(regular_file::opened(path)?)
+    reader(regular_file::opened(path)?)
 }
 
 /// The bytes of a file, from its begin.
 ///
 /// # Errors
 /// The system's.
-pub fn of<'a>(mut file: impl Read + Seek + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+pub fn reader<'a>(mut file: impl Read + Seek + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     file.seek(SeekFrom::Start(0))?;
     let mut file = BufReader::with_capacity(CHUNK, file);
     let packed = file.fill_buf()?.starts_with(&[0x1f, 0x8b]);

@@ -80,7 +80,10 @@ fn a_profile_goes_into_the_trace() {
     fs::write(profile, format!("{{\"traceEvents\": [{event}, {long}, {event}, {{")).unwrap();
     let output = finish(trainmon(&[&arguments[..], &["--force"]].concat()));
     let said = text(&output.stderr);
-    assert!(output.status.success() && said.contains("ends early") && said.contains("1 events left out: damaged"), "{said}");
+    assert!(
+        output.status.success() && said.contains("ends early") && said.contains("1 events left out: damaged"),
+        "{said}"
+    );
     assert!(fs::read(&path).unwrap().windows(14).any(|bytes| bytes == b"gemm_of_a_test"));
 }
 

@@ -68,7 +68,9 @@ impl Loss {
 
     pub fn cause(&self, account: &ProfileAccount) -> Option<Cause> {
         match self.kind {
-            LossKind::Data if account.of_loop.is_some_and(|of_loop| of_loop.makes_batches) => Some(Cause::InProcessLoading),
+            LossKind::Data if account.of_loop.is_some_and(|of_loop| of_loop.makes_batches) => {
+                Some(Cause::InProcessLoading)
+            }
             LossKind::Communication => Some(Cause::Communication),
             LossKind::Copies => Some(Cause::CopyBound),
             LossKind::Syncs => Some(Cause::HostDeviceSync),
@@ -87,20 +89,21 @@ impl Loss {
 }
 
 /// All losses, in no order.
-pub(super) fn of(account: &ProfileAccount) -> Vec<Loss> {
+pub(super) fn find(account: &ProfileAccount) -> Vec<Loss> {
     match account.devices.first() {
-        Some(gpu) => of_gpu(account, gpu),
-        None => of_host(account),
+        Some(gpu) => on_gpu(account, gpu),
+        None => on_host(account),
     }
 }
 
-fn of_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
+fn on_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
     let share = |ms: f64| if account.window_ms > 0.0 { ms / account.window_ms } else { 0.0 };
     let idle = |wanted: &dyn Fn(&IdleRow) -> bool| {
         account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.idle_ms)).sum::<f64>()
     };
     let by = gpu.idle_by;
-    let alone: f64 = account.copies.iter().filter(|row| is_over_link(row)).map(|row| share(row.ms - row.overlapped_ms)).sum();
+    let alone: f64 =
+        account.copies.iter().filter(|row| is_over_link(row)).map(|row| share(row.ms - row.overlapped_ms)).sum();
     if account.of_loop.is_none() {
         let unrecorded = Loss::new(LossKind::Unrecorded, gpu.idle());
         return vec![unrecorded, Loss::new(LossKind::Communication, gpu.exposed), Loss::new(LossKind::Copies, alone)];
@@ -109,13 +112,15 @@ fn of_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
     let long = |wanted: &dyn Fn(&IdleRow) -> bool| {
         account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.long_ms)).sum::<f64>()
     };
-    let starting = long(&is_start).min(idle(&|row| is_start(row) && (account.steps > 1 || row.longest_ms >= START_UP_MS)));
+    let starting =
+        long(&is_start).min(idle(&|row| is_start(row) && (account.steps > 1 || row.longest_ms >= START_UP_MS)));
     let blocked = long(&is_blocked);
     let working = long(&|row| is_host_work(account, row));
     let unrecorded = long(&is_unrecorded);
     // What comes after a wait is lost to it as well, as far as the wait allows.
     let after: f64 = account.syncs.iter().map(|row| share(row.idle_ms - row.idle_inside_ms)).sum();
-    let launching = (by.launch + by.operator + by.python - copying - starting - blocked - working - unrecorded).max(0.0);
+    let launching =
+        (by.launch + by.operator + by.python - copying - starting - blocked - working - unrecorded).max(0.0);
     let after = after.min(launching);
     // Where steps repeat, the start is over: a call that takes long then allocates memory or loads code in every step.
     let (start_up, calling) = if account.steps > 1 { (0.0, starting) } else { (starting, 0.0) };
@@ -136,7 +141,7 @@ fn of_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
 }
 
 /// Where the loop's own time goes, where it is the GPU's too.
-fn of_host(account: &ProfileAccount) -> Vec<Loss> {
+fn on_host(account: &ProfileAccount) -> Vec<Loss> {
     let Some(of_loop) = account.of_loop else { return Vec::new() };
     let mut nothing = Loss::new(LossKind::HostWork, of_loop.python + of_loop.nothing);
     if of_loop.nothing > of_loop.python {
@@ -205,7 +210,10 @@ pub(super) fn largest<'a>(account: &'a ProfileAccount, kind: LossKind) -> Option
 /// What the host works on for long while it launches nothing: the row with most of it. It may be that nothing is recorded.
 pub(super) fn longest_work(account: &ProfileAccount) -> Option<&IdleRow> {
     let calls = account.steps > 1;
-    let rows = account.idle_at.iter().filter(|row| is_host_work(account, row) || is_unrecorded(row) || (calls && is_start(row)));
+    let rows = account
+        .idle_at
+        .iter()
+        .filter(|row| is_host_work(account, row) || is_unrecorded(row) || (calls && is_start(row)));
     rows.max_by(|a, b| a.long_ms.total_cmp(&b.long_ms)).filter(|row| row.long_ms > 0.0)
 }
 
@@ -217,7 +225,11 @@ pub(super) fn blocking_copies(account: &ProfileAccount) -> Option<&SyncRow> {
 
 /// The copies that take most of the GPU's time, and their direction.
 pub(super) fn largest_copies(account: &ProfileAccount) -> Option<(CopyDirection, Option<bool>)> {
-    let row = account.copies.iter().filter(|row| is_over_link(row)).max_by(|a, b| (a.ms - a.overlapped_ms).total_cmp(&(b.ms - b.overlapped_ms)))?;
+    let row = account
+        .copies
+        .iter()
+        .filter(|row| is_over_link(row))
+        .max_by(|a, b| (a.ms - a.overlapped_ms).total_cmp(&(b.ms - b.overlapped_ms)))?;
     Some((row.direction?, row.pageable))
 }
 
@@ -228,10 +240,11 @@ pub(super) struct Busy {
     pub confidence: f64,
 }
 
-pub(super) fn of_busy(account: &ProfileAccount, gpu: &DeviceAccount) -> Busy {
+pub(super) fn busy_with(account: &ProfileAccount, gpu: &DeviceAccount) -> Busy {
     let few = gpu.few_blocks.is_some_and(|share| share >= MOSTLY_FEW_BLOCKS);
     let efficiency = account.efficiency.as_ref();
-    let low = efficiency.is_some_and(|found| found.known >= 0.5 && found.of_peak.is_some_and(|share| share < LOW_USE));
+    let low =
+        efficiency.is_some_and(|found| found.known >= 0.5 && found.of_peak.is_some_and(|share| share < LOW_USE));
     let by_memory = efficiency.is_some_and(|found| bound_by_memory(found) >= 0.5);
     match () {
         () if few => Busy { cause: Cause::UnderFilled, confidence: 0.85 },
@@ -245,11 +258,15 @@ pub(super) fn of_busy(account: &ProfileAccount, gpu: &DeviceAccount) -> Busy {
 fn bound_by_memory(found: &crate::profiles::account::EfficiencyAccount) -> f64 {
     use crate::profiles::account::Bound;
     let all: f64 = found.operators.iter().map(|row| row.device_ms).sum();
-    let near = found.operators.iter().filter(|row| row.bound == Some(Bound::Memory) && row.of_peak.is_some_and(|share| share >= 0.4));
+    let near = found
+        .operators
+        .iter()
+        .filter(|row| row.bound == Some(Bound::Memory) && row.of_peak.is_some_and(|share| share >= 0.4));
     if all > 0.0 { near.map(|row| row.device_ms).sum::<f64>() / all * found.known } else { 0.0 }
 }
 
 /// Whether a row's function does nothing but wait.
 pub(super) fn waits(name: &str) -> bool {
-    name.starts_with('<') && ["sleep", "acquire", "poll", "select", "wait", "recv"].iter().any(|word| name.contains(word))
+    name.starts_with('<')
+        && ["sleep", "acquire", "poll", "select", "wait", "recv"].iter().any(|word| name.contains(word))
 }

@@ -1,18 +1,21 @@
-//! The account of a profile → verdict. Its numbers are exact, so the largest loss decides; how sure that is depends on how much the
+//! The account of a profile → verdict. Its numbers are exact, so the largest loss decides; confidence depends on how much the
 //! profile shows, not on its length.
 //!
 //! ```text
 //! losses (what costs how much) → words (the sentence and the advice of each) → verdict
 //! ```
 
+mod busy_words;
 mod cpu_words;
 mod losses;
+mod said;
 mod sync_advice;
 mod words;
 
 use std::collections::BTreeMap;
 
 use losses::{Loss, LossKind};
+use said::Words;
 
 use super::causes::{Cause, Finding};
 use super::class::{Class, Phase};
@@ -41,7 +44,7 @@ const OTHERS: usize = 4;
 
 /// The verdict on a profile.
 pub fn verdict(account: ProfileAccount, context: &Context) -> Verdict {
-    let mut losses = losses::of(&account);
+    let mut losses = losses::find(&account);
     losses.retain(|loss| loss.share >= NAMED_LOSS.value);
     losses.sort_by(|a, b| b.share.total_cmp(&a.share));
     let lead = lead(&account, &losses);
@@ -72,10 +75,19 @@ pub fn verdict(account: ProfileAccount, context: &Context) -> Verdict {
     };
     let step_s = account.step_ms.map(|ms| ms / 1000.0);
     for advice in &mut verdict.advice {
-        advice.predicted_step_ms = step_s.zip(advice.speedup_at_most).map(|(step, speedup)| round(1000.0 * step / speedup, 1));
+        advice.predicted_step_ms =
+            step_s.zip(advice.speedup_at_most).map(|(step, speedup)| round(1000.0 * step / speedup, 1));
     }
     verdict.profile = Some(Box::new(account));
     verdict
+}
+
+/// The words for a loss.
+fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
+    match account.devices.first() {
+        Some(gpu) => words::words_for(loss, account, gpu),
+        None => cpu_words::words_for(loss, account),
+    }
 }
 
 /// What the verdict is.
@@ -84,7 +96,7 @@ struct Lead {
     class: Class,
     cause: Option<Cause>,
     confidence: f64,
-    words: words::Words,
+    words: Words,
     /// The loss that it is.
     of: Option<LossKind>,
 }
@@ -96,7 +108,7 @@ fn lead(account: &ProfileAccount, losses: &[Loss]) -> Lead {
         class: Class::Unknown,
         cause: None,
         confidence: 0.0,
-        words: words::Words::default(),
+        words: Words::default(),
         of: None,
     };
     let first = largest(losses).filter(|loss| loss.share >= LOSES.value);
@@ -108,18 +120,18 @@ fn lead(account: &ProfileAccount, losses: &[Loss]) -> Lead {
             class: loss.class(),
             cause: loss.cause(account),
             confidence: if loss.kind == LossKind::Unrecorded { 0.0 } else { confidence(account, losses, loss) },
-            words: words::of(loss, account),
+            words: words_for(loss, account),
             of: Some(loss.kind),
             ..trains
         },
         _ if gpu.busy + gpu.idle_by.operator + gpu.idle_by.launch <= 0.0 => trains,
         _ => {
-            let busy = losses::of_busy(account, gpu);
+            let busy = losses::busy_with(account, gpu);
             Lead {
                 class: Class::Gpu,
                 cause: Some(busy.cause),
                 confidence: busy.confidence.min(shown(account)),
-                words: words::of_busy(&busy, account, gpu),
+                words: busy_words::words_for(&busy, account, gpu),
                 ..trains
             }
         }
@@ -152,7 +164,7 @@ fn without_gpu(account: &ProfileAccount, losses: &[Loss]) -> Lead {
         class: loss.class(),
         cause: loss.cause(account),
         confidence: if unrecorded { 0.0 } else { confidence(account, losses, loss) },
-        words: words::of(loss, account),
+        words: words_for(loss, account),
         of: Some(loss.kind),
     }
 }
@@ -173,7 +185,7 @@ fn confidence(account: &ProfileAccount, losses: &[Loss], lead: &Loss) -> f64 {
 fn others(account: &ProfileAccount, losses: &[Loss], lead: Option<LossKind>) -> Vec<Finding> {
     let rest = losses.iter().filter(|loss| Some(loss.kind) != lead);
     let rest = rest.filter_map(|loss| {
-        let text = words::of(loss, account).summary;
+        let text = words_for(loss, account).summary;
         let confidence = round(shown(account).min(loss.most_sure), 2);
         (!text.is_empty()).then(|| Finding { class: loss.class(), cause: loss.cause(account), confidence, text })
     });
@@ -256,7 +268,11 @@ fn not_seen(account: &ProfileAccount, class: Class) -> Vec<Unavailable> {
     }
     if account.of_loop.is_none() {
         let why = "the trace has nothing of the host, so what keeps the GPU waiting is not known";
-        add(Subject::Threads, why, Some("torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"));
+        add(
+            Subject::Threads,
+            why,
+            Some("torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])"),
+        );
     }
     all
 }

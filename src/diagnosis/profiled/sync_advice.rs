@@ -25,7 +25,7 @@ const INSTEAD: &[Instead] = &[
     },
     Instead {
         operators: &["unique"],
-        title: "Sort and compare neighbors instead of torch.unique",
+        title: "Sort, and compare each value with the next, instead of torch.unique",
         why: "the size of its result is only known on the GPU, so the host waits for it; a sort has a fixed size",
     },
     Instead {
@@ -59,5 +59,8 @@ pub(super) fn instead_of(row: &SyncRow) -> (String, String) {
         return (found.title.to_owned(), found.why.to_owned());
     }
     let call = &row.call;
-    (format!("Remove {call}, or call it less often"), "the host then launches the next work while the GPU still computes".to_owned())
+    (
+        format!("Remove {call}, or call it less often"),
+        "the host then launches the next work while the GPU still computes".to_owned(),
+    )
 }

@@ -1,44 +1,15 @@
-//! The sentence, the advice and the names that go with a loss.
+//! The words for a loss of a GPU's time.
 
-use super::super::causes::Cause;
-use super::super::culprits::{Culprit, CulpritKind, ShareOf};
-use super::super::parts::Advice;
-use super::super::stats::{percent, round};
-use super::losses::{self, Busy, Loss, LossKind};
-use super::{cpu_words, sync_advice};
+use super::super::stats::percent;
+use super::losses::{self, Loss, LossKind};
+use super::said::{Words, advice, called, line, named, place};
+use super::sync_advice;
 use crate::profiles::account::{CopyDirection, DeviceAccount, IdleReason, IdleRow, ProfileAccount, SyncRow};
 use crate::text::format::step_time;
 
-/// What a verdict says.
-#[derive(Debug, Default)]
-pub(super) struct Words {
-    pub summary: String,
-    pub advice: Vec<Advice>,
-    pub culprits: Vec<Culprit>,
-}
-
-/// Advice with what it gains at most.
-pub(super) fn advice(title: impl Into<String>, why: impl Into<String>, gain: Option<f64>) -> Advice {
-    Advice {
-        title: title.into(),
-        why: why.into(),
-        speedup_at_most: gain.map(|gain| round(gain.max(1.0), 2)),
-        predicted_step_ms: None,
-    }
-}
-
-/// A line of code to blame: `train_step (train.py:41)`.
-pub(super) fn line(function: Option<&str>, at: Option<&str>, share: f64) -> Option<Culprit> {
-    let at = at?;
-    let name = function.map_or_else(|| at.to_owned(), |function| format!("{function} ({at})"));
-    let share = Some(round(share, 3));
-    Some(Culprit { kind: CulpritKind::Line, pid: None, name, more: 0, share, unit: Some(ShareOf::Time) })
-}
-
 /// The words for a loss.
-pub(super) fn of(loss: &Loss, account: &ProfileAccount) -> Words {
-    let Some(gpu) = account.devices.first() else { return cpu_words::of(loss, account) };
-    let words = Of { account, gpu, loss, lost: percent(loss.share) };
+pub(super) fn words_for(loss: &Loss, account: &ProfileAccount, gpu: &DeviceAccount) -> Words {
+    let words = GpuLoss { account, gpu, loss, lost: percent(loss.share) };
     match loss.kind {
         LossKind::Data => words.data(),
         LossKind::Communication => words.communication(),
@@ -53,7 +24,7 @@ pub(super) fn of(loss: &Loss, account: &ProfileAccount) -> Words {
     }
 }
 
-struct Of<'a> {
+struct GpuLoss<'a> {
     account: &'a ProfileAccount,
     gpu: &'a DeviceAccount,
     loss: &'a Loss,
@@ -61,7 +32,7 @@ struct Of<'a> {
     lost: String,
 }
 
-impl Of<'_> {
+impl GpuLoss<'_> {
     fn gain(&self) -> Option<f64> {
         Some(self.loss.gain())
     }
@@ -77,27 +48,39 @@ impl Of<'_> {
         let culprits = row.and_then(|row| line(row.function.as_deref(), row.at.as_deref(), self.loss.share));
         if makes {
             return Words {
-                summary: format!("The GPU sits idle {lost} of the time, waiting for data: the loop makes the batches itself."),
+                summary: format!(
+                    "The GPU sits idle {lost} of the time, waiting for data: the loop makes the batches itself."
+                ),
                 advice: vec![
                     advice(
                         "Make batches in workers: num_workers=4, persistent_workers=True",
                         "workers prepare the next batches while the GPU computes",
                         self.gain(),
                     ),
-                    advice("Move the costly transforms to the GPU", "the loop then has less to do for each batch", self.gain()),
+                    advice(
+                        "Move the costly transforms to the GPU",
+                        "the loop then has less to do for each batch",
+                        self.gain(),
+                    ),
                 ],
                 culprits: culprits.into_iter().collect(),
             };
         }
         Words {
-            summary: format!("The GPU sits idle {lost} of the time, waiting for data: the workers are late. A trace does not show why."),
+            summary: format!(
+                "The GPU sits idle {lost} of the time, waiting for data: the workers are late. A trace does not show why."
+            ),
             advice: vec![
                 advice(
                     "See what the workers do: trainmon diagnose --pid PID while the job runs",
                     "whether they lack CPUs, wait for the disk, or decode",
                     self.gain(),
                 ),
-                advice("Raise num_workers while CPUs are free", "more batches are then made at the same time", self.gain()),
+                advice(
+                    "Raise num_workers while CPUs are free",
+                    "more batches are then made at the same time",
+                    self.gain(),
+                ),
             ],
             culprits: culprits.into_iter().collect(),
         }
@@ -126,11 +109,15 @@ impl Of<'_> {
             ),
         ];
         if self.account.world_size.is_none_or(|size| size > 1) {
-            let why = "a collective also waits for the last rank to enter: the traces of all ranks tell the two apart";
+            let why =
+                "a collective also waits for the last rank to enter: the traces of all ranks tell the two apart";
             all.insert(1, advice("Compare the ranks: trainmon diagnose rank*.json", why, None));
         }
         Words {
-            summary: format!("The GPU does nothing but communicate {lost} of the time{}.{hidden}", most.unwrap_or_default()),
+            summary: format!(
+                "The GPU does nothing but communicate {lost} of the time{}.{hidden}",
+                most.unwrap_or_default()
+            ),
             advice: all,
             culprits: Vec::new(),
         }
@@ -138,7 +125,8 @@ impl Of<'_> {
 
     fn copies(&self) -> Words {
         let lost = &self.lost;
-        let blocking = losses::blocking_copies(self.account).filter(|row| self.share(row.idle_inside_ms) >= self.loss.share / 2.0);
+        let blocking = losses::blocking_copies(self.account)
+            .filter(|row| self.share(row.idle_inside_ms) >= self.loss.share / 2.0);
         let Some(row) = blocking else { return self.copies_alone() };
         let way = match row.copies {
             Some(CopyDirection::DeviceToHost) => "to the host",
@@ -165,9 +153,15 @@ impl Of<'_> {
             summary,
             advice: vec![
                 advice(title, why, self.gain()),
-                advice("Copy once instead of many small times", "each copy that blocks costs a wait, however small it is", self.gain()),
+                advice(
+                    "Copy once instead of many small times",
+                    "each copy that blocks costs a wait, however small it is",
+                    self.gain(),
+                ),
             ],
-            culprits: line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_inside_ms)).into_iter().collect(),
+            culprits: line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_inside_ms))
+                .into_iter()
+                .collect(),
         }
     }
 
@@ -258,12 +252,17 @@ impl Of<'_> {
                 self.gain(),
             )
         };
-        let mut all = vec![
-            compile,
-            advice("Raise the batch size", "fewer, longer kernels then do the same work", self.gain()),
-        ];
+        let mut all =
+            vec![compile, advice("Raise the batch size", "fewer, longer kernels then do the same work", self.gain())];
         if optimizes {
-            all.insert(1, advice("Use a fused optimizer: AdamW(…, fused=True)", "one kernel replaces several for each parameter", None));
+            all.insert(
+                1,
+                advice(
+                    "Use a fused optimizer: AdamW(…, fused=True)",
+                    "one kernel replaces several for each parameter",
+                    None,
+                ),
+            );
         }
         let row = losses::largest(self.account, LossKind::Launches);
         let culprit = row.and_then(|row| line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)));
@@ -298,7 +297,7 @@ impl Of<'_> {
         Words {
             summary: format!(
                 "The GPU sits idle {lost} of the time while the host does its own work, most of it in {}{}.",
-                cpu_words::named(row),
+                named(row),
                 place(row.at.as_deref())
             ),
             advice: vec![advice(
@@ -319,7 +318,10 @@ impl Of<'_> {
                 "the allocator then reuses its memory instead of asking the driver for more",
             )
         } else {
-            ("Profile some steps later: warm up for more steps first", "first launches load code; they belong to no step")
+            (
+                "Profile some steps later: warm up for more steps first",
+                "first launches load code; they belong to no step",
+            )
         };
         Words {
             summary: format!(
@@ -336,14 +338,18 @@ impl Of<'_> {
 
     fn blocked(&self) -> Words {
         let row = losses::largest(self.account, LossKind::Blocked);
-        let named = row.map(|row| format!("{}{}", cpu_words::called(row), place(row.at.as_deref())));
+        let named = row.map(|row| format!("{}{}", called(row), place(row.at.as_deref())));
         Words {
             summary: format!(
                 "The GPU sits idle {} of the time while the loop sleeps or waits: {}.",
                 self.lost,
                 named.unwrap_or_else(|| "in a lock".to_owned())
             ),
-            advice: vec![advice("Remove the sleep, or wait in another thread", "the GPU has nothing to do meanwhile", self.gain())],
+            advice: vec![advice(
+                "Remove the sleep, or wait in another thread",
+                "the GPU has nothing to do meanwhile",
+                self.gain(),
+            )],
             culprits: row
                 .and_then(|row| line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)))
                 .into_iter()
@@ -372,7 +378,10 @@ impl Of<'_> {
 
     fn unrecorded(&self) -> Words {
         Words {
-            summary: format!("The GPU sits idle {} of the time. The trace has nothing of the host, so it does not show why.", self.lost),
+            summary: format!(
+                "The GPU sits idle {} of the time. The trace has nothing of the host, so it does not show why.",
+                self.lost
+            ),
             advice: vec![advice(
                 "Record the host as well: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
                 "the trace then shows what the host did while the GPU was idle",
@@ -383,51 +392,9 @@ impl Of<'_> {
     }
 }
 
-/// The words for a GPU that is busy.
-pub(super) fn of_busy(busy: &Busy, account: &ProfileAccount, gpu: &DeviceAccount) -> Words {
-    let kernel = account.kernels.first();
-    let total: f64 = account.kernels.iter().map(|row| row.total_ms).sum();
-    let most = kernel.map(|row| format!(", {} of it in {}", percent(row.total_ms / total.max(f64::MIN_POSITIVE)), row.name));
-    let most = most.unwrap_or_default();
-    let peak = account.efficiency.as_ref().and_then(|found| found.of_peak);
-    let used = peak.map(|share| format!(" It reaches {} of the GPU's peak.", percent(share))).unwrap_or_default();
-    let computes = percent(gpu.compute);
-    let (summary, advice) = match busy.cause {
-        Cause::UnderFilled => (
-            format!("The GPU computes {computes} of the time, mostly in kernels too small to fill it{most}.{used}"),
-            vec![
-                advice("Raise the batch size", "kernels with fewer blocks than the GPU has multiprocessors leave some of them idle", None),
-                advice("Fuse small kernels with torch.compile", "one kernel then does the work of several", None),
-            ],
-        ),
-        Cause::MemoryBandwidth => (
-            format!("The GPU computes {computes} of the time, most of it limited by its memory{most}.{used}"),
-            vec![
-                advice("Fuse elementwise operators with torch.compile", "the data is then read and written once instead of once per operator", None),
-                advice("Use bf16", "half of the bytes have to be moved", None),
-            ],
-        ),
-        _ => {
-            let single = kernel.is_some_and(|row| row.name.contains("gemm f32") || row.name.contains("f32 (cudnn)"));
-            let mut all = Vec::new();
-            if single {
-                all.push(advice("Use bf16 autocast, or torch.set_float32_matmul_precision(\"high\")", "tensor cores do the matrix products", None));
-            }
-            all.push(advice("Fuse small kernels with torch.compile", "the GPU then moves less data between kernels", None));
-            (format!("The GPU computes {computes} of the time{most}.{used}"), all)
-        }
-    };
-    Words { summary, advice, culprits: Vec::new() }
-}
-
-/// Who calls: the operator, else the call itself.
+/// What calls: the operator, else the call itself.
 fn caller(row: &SyncRow) -> String {
     format!("`{}`", row.operator.as_deref().unwrap_or(&row.call))
-}
-
-/// ` (train.py:41)`.
-fn place(at: Option<&str>) -> String {
-    at.map(|at| format!(" ({at})")).unwrap_or_default()
 }
 
 /// `6`, or `1.5`.

@@ -1,0 +1,266 @@
+//! Convolutions: every element of the result is a product of 2·k operations, k being the weights of its channel. As
+//! in torch's FLOP counter, except for the gradient of a grouped weight, which torch counts as if there were one
+//! group.
+
+use super::Work;
+use super::operands::{Operands, Tensor, numel};
+
+/// Where an operator has its operands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Convolution {
+    input: usize,
+    weight: usize,
+    /// The gradient of the result, if this is the way back.
+    gradient: Option<usize>,
+    /// Others that are read.
+    others: &'static [usize],
+    pub stride: usize,
+    padding: usize,
+    dilation: Option<usize>,
+    transposed: Transposed,
+    /// Where a transposed one has the padding of its result, and its groups.
+    output_padding: Option<usize>,
+    groups: usize,
+    /// Which gradients are computed: of the input, of the weight. Both, where not recorded.
+    mask: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Transposed {
+    Never,
+    Always,
+    Given(usize),
+}
+
+const PLAIN: Convolution = Convolution {
+    input: 0,
+    weight: 1,
+    gradient: None,
+    others: &[2],
+    stride: 3,
+    padding: 4,
+    dilation: Some(5),
+    transposed: Transposed::Never,
+    output_padding: None,
+    groups: 6,
+    mask: None,
+};
+const GENERAL: Convolution =
+    Convolution { transposed: Transposed::Given(6), output_padding: Some(7), groups: 8, ..PLAIN };
+/// Those of libraries have the padding first.
+const LIBRARY: Convolution = Convolution { padding: 3, stride: 4, ..PLAIN };
+const CUDNN: Convolution = Convolution { others: &[], padding: 2, stride: 3, dilation: Some(4), ..PLAIN };
+const TRANSPOSED: Convolution =
+    Convolution { output_padding: Some(5), dilation: Some(7), transposed: Transposed::Always, ..PLAIN };
+/// Those of torch's own kernels have the kernel's size before the bias.
+const OWN: Convolution = Convolution { others: &[3], stride: 4, padding: 5, dilation: None, ..PLAIN };
+const BACKWARD: Convolution = Convolution { gradient: Some(0), input: 1, weight: 2, others: &[], ..GENERAL };
+const LIBRARY_BACKWARD: Convolution = Convolution { gradient: Some(1), input: 0, weight: 2, others: &[], ..LIBRARY };
+
+/// Convolutions by name. Schemas: `native_functions.yaml` of torch 2.15, and of torch 1.10 for the gradients of
+/// libraries.
+pub(super) const CONVOLUTIONS: &[(&str, Convolution)] = &[
+    ("aten::conv1d", PLAIN),
+    ("aten::conv2d", PLAIN),
+    ("aten::conv3d", PLAIN),
+    ("aten::conv_transpose1d", TRANSPOSED),
+    ("aten::conv_transpose2d", TRANSPOSED),
+    ("aten::conv_transpose3d", TRANSPOSED),
+    ("aten::convolution", GENERAL),
+    ("aten::_convolution", GENERAL),
+    ("aten::convolution_overrideable", GENERAL),
+    ("aten::cudnn_convolution", CUDNN),
+    ("aten::cudnn_convolution_relu", PLAIN),
+    (
+        "aten::cudnn_convolution_add_relu",
+        Convolution { others: &[2, 4], stride: 5, padding: 6, dilation: Some(7), ..PLAIN },
+    ),
+    (
+        "aten::cudnn_convolution_transpose",
+        Convolution {
+            output_padding: Some(3),
+            stride: 4,
+            dilation: Some(5),
+            transposed: Transposed::Always,
+            ..CUDNN
+        },
+    ),
+    ("aten::miopen_convolution", LIBRARY),
+    ("aten::miopen_convolution_relu", PLAIN),
+    ("aten::miopen_depthwise_convolution", LIBRARY),
+    (
+        "aten::miopen_convolution_transpose",
+        Convolution {
+            output_padding: Some(4),
+            stride: 5,
+            dilation: Some(6),
+            groups: 7,
+            transposed: Transposed::Always,
+            ..LIBRARY
+        },
+    ),
+    ("aten::mkldnn_convolution", LIBRARY),
+    ("aten::_slow_conv2d_forward", OWN),
+    ("aten::slow_conv3d_forward", OWN),
+    ("aten::_conv_depthwise2d", Convolution { dilation: Some(6), ..OWN }),
+    ("aten::conv_depthwise3d", Convolution { dilation: Some(6), ..OWN }),
+    ("aten::slow_conv_dilated2d", Convolution { dilation: Some(6), ..OWN }),
+    ("aten::slow_conv_dilated3d", Convolution { dilation: Some(6), ..OWN }),
+    ("aten::convolution_backward", Convolution { mask: Some(10), ..BACKWARD_SHIFTED }),
+    ("aten::convolution_backward_overrideable", Convolution { mask: Some(9), ..BACKWARD }),
+    ("aten::_slow_conv2d_backward", Convolution { transposed: Transposed::Never, mask: Some(6), ..BACKWARD }),
+    ("aten::cudnn_convolution_backward", Convolution { mask: Some(10), ..LIBRARY_BACKWARD }),
+    ("aten::miopen_convolution_backward", Convolution { mask: Some(9), ..LIBRARY_BACKWARD }),
+    ("aten::miopen_depthwise_convolution_backward", Convolution { mask: Some(9), ..LIBRARY_BACKWARD }),
+];
+/// Has the sizes of the bias before the stride.
+const BACKWARD_SHIFTED: Convolution = Convolution { stride: 4, transposed: Transposed::Given(7), ..BACKWARD };
+
+impl Convolution {
+    pub fn work(self, operands: &Operands) -> Option<Work> {
+        let (input, weight) = (operands.tensor(self.input)?, operands.tensor(self.weight)?);
+        let number = input.element.number;
+        let (per_position, read) = (2.0 * weight.numel(), input.bytes() + weight.bytes());
+        let Some(gradient) = self.gradient else {
+            let (positions, results) = self.forward(operands, input, weight)?;
+            return Some(self.forward_work(operands, input, weight, [positions, results]));
+        };
+        let gradient = operands.tensor(gradient)?;
+        let slides_over = if self.is_transposed_back(operands, gradient, weight)? { input } else { gradient };
+        let positions = Spatial::new(slides_over, weight)?.positions();
+        let flags = self.mask.and_then(|at| operands.flags(at));
+        let is_computed = |at: usize| flags.as_ref().is_none_or(|flags| flags.get(at) == Some(&true));
+        // The gradient of the input reads the weight, and that of the weight reads the input; each is as long as its
+        // origin.
+        let (of_input, of_weight) = (is_computed(0), is_computed(1));
+        let sides = f64::from(u8::from(of_input) + u8::from(of_weight));
+        let moved = if sides > 0.0 { gradient.bytes() + read * sides } else { 0.0 };
+        Some(Work { flops: per_position * positions * sides, bytes: moved, number })
+    }
+
+    /// The same for a call without recorded strides, whose result is as large as this gradient.
+    pub fn work_with(self, operands: &Operands, gradient: &[u64]) -> Option<Work> {
+        let (input, weight) = (operands.tensor(self.input)?, operands.tensor(self.weight)?);
+        let [batch, channels, lengths @ ..] = gradient else { return None };
+        let is_transposed = channels != weight.dims.first()?;
+        let positions = if is_transposed {
+            Spatial::new(input, weight)?.positions()
+        } else {
+            numel([batch].into_iter().chain(lengths).copied())
+        };
+        let results = numel(gradient.iter().copied());
+        self.gradient.is_none().then(|| self.forward_work(operands, input, weight, [positions, results]))
+    }
+
+    /// The shapes of input and weight.
+    pub fn shapes(self, operands: &Operands) -> Option<[Vec<u64>; 2]> {
+        let dims = |at: usize| operands.tensor(at).map(|tensor| tensor.dims.clone());
+        Some([dims(self.input)?, dims(self.weight)?])
+    }
+
+    /// The shape of the result's gradient, on the way back.
+    pub fn gradient_shape(self, operands: &Operands) -> Option<Vec<u64>> {
+        operands.tensor(self.gradient?).map(|tensor| tensor.dims.clone())
+    }
+
+    /// The work on the way forward, from the number of positions and of the result's elements.
+    fn forward_work(
+        self,
+        operands: &Operands,
+        input: &Tensor,
+        weight: &Tensor,
+        [positions, results]: [f64; 2],
+    ) -> Work {
+        let others: f64 = self.others.iter().map(|at| operands.bytes(*at)).sum();
+        Work {
+            flops: 2.0 * weight.numel() * positions,
+            bytes: input.bytes() + weight.bytes() + others + results * input.element.bytes,
+            number: input.element.number,
+        }
+    }
+
+    /// The shapes of both factors.
+    pub fn factors(self, operands: &Operands) -> Option<[&Tensor; 2]> {
+        let first = self.gradient.unwrap_or(self.input);
+        Some([operands.tensor(first)?, operands.tensor(self.weight)?])
+    }
+
+    /// At how many positions the weight is applied, and how many elements the result has.
+    fn forward(self, operands: &Operands, input: &Tensor, weight: &Tensor) -> Option<(f64, f64)> {
+        let spatial = Spatial::new(input, weight)?;
+        let is_transposed = match self.transposed {
+            Transposed::Never => false,
+            Transposed::Always => true,
+            Transposed::Given(at) => operands.flag(at)?,
+        };
+        let (stride, padding) = (operands.integers(self.stride)?, operands.integers(self.padding)?);
+        let dilation = self.dilation.map_or(Some(vec![1]), |at| operands.integers(at))?;
+        let added = match (self.output_padding, is_transposed) {
+            (Some(at), true) => operands.integers(at)?,
+            _ => vec![0],
+        };
+        let mut size = Vec::new();
+        for (at, (length, kernel)) in spatial.lengths.iter().zip(spatial.kernel).enumerate() {
+            let (stride, padding) = (nth(&stride, at)?, nth(&padding, at)?.saturating_mul(2));
+            let reach = nth(&dilation, at)?.saturating_mul(i128::from(*kernel) - 1).saturating_add(1);
+            let length = i128::from(*length);
+            let length = if is_transposed {
+                let last = (length - 1).saturating_mul(stride);
+                last.saturating_sub(padding).saturating_add(reach).saturating_add(nth(&added, at)?)
+            } else {
+                length.saturating_add(padding).saturating_sub(reach).checked_div_euclid(stride)?.saturating_add(1)
+            };
+            size.push(u64::try_from(length).ok()?);
+        }
+        let channels = if is_transposed {
+            // Its weight is `[in, out / groups, …]`.
+            weight.size(1)?.checked_mul(operands.value(self.groups)?.parse().ok()?)?
+        } else {
+            weight.size(0)?
+        };
+        let places = numel(size.into_iter());
+        let positions = if is_transposed { spatial.positions() } else { spatial.batch as f64 * places };
+        Some((positions, spatial.batch as f64 * channels as f64 * places))
+    }
+
+    /// Whether the gradient is that of a transposed convolution.
+    fn is_transposed_back(self, operands: &Operands, gradient: &Tensor, weight: &Tensor) -> Option<bool> {
+        Some(match self.transposed {
+            Transposed::Never => false,
+            Transposed::Always => true,
+            Transposed::Given(at) => match operands.flag(at) {
+                Some(is_transposed) => is_transposed,
+                None => gradient.size(1)? != weight.size(0)?,
+            },
+        })
+    }
+}
+
+/// The number for one dimension: a list of one is for all of them.
+fn nth(list: &[i64], at: usize) -> Option<i128> {
+    let number = list.get(at).or(if list.len() == 1 { list.first() } else { None });
+    number.map(|number| i128::from(*number))
+}
+
+/// Over what a weight slides.
+#[derive(Debug, Clone, Copy)]
+struct Spatial<'a> {
+    batch: u64,
+    lengths: &'a [u64],
+    kernel: &'a [u64],
+}
+
+impl<'a> Spatial<'a> {
+    /// Images `[batch, channels, …]`, or a single one without the batch.
+    fn new(images: &'a Tensor, weight: &'a Tensor) -> Option<Self> {
+        let kernel = weight.dims.get(2..)?;
+        let (batch, rest) =
+            if images.dims.len() == weight.dims.len() { images.dims.split_first()? } else { (&1, &images.dims[..]) };
+        let (_, lengths) = rest.split_first()?;
+        (lengths.len() == kernel.len()).then_some(Self { batch: *batch, lengths, kernel })
+    }
+
+    fn positions(&self) -> f64 {
+        numel([self.batch].into_iter().chain(self.lengths.iter().copied()))
+    }
+}
