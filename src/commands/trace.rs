@@ -12,6 +12,7 @@ use crate::errors::{self, ExitCode, Failure};
 use crate::outputs::trace::TraceWriter;
 use crate::outputs::trace::out::TraceOut;
 use crate::outputs::trace::profile::Profile;
+use crate::outputs::trace::profile_reader;
 use crate::outputs::whole_file;
 use crate::pipeline::Pipeline;
 use crate::profiles::ProfileError;
@@ -21,7 +22,8 @@ use crate::sources::unpacked;
 /// Reads what torch's profiler wrote.
 fn read_profile(path: &Path) -> anyhow::Result<(Profile, &Path)> {
     let about = || format!("profile {}", path.display());
-    let profile = unpacked::open(path).map_err(ProfileError::from).and_then(Profile::read).with_context(about)?;
+    let profile =
+        unpacked::open(path).map_err(ProfileError::from).and_then(profile_reader::read).with_context(about)?;
     let note = |what: &str| errors::note(&format!("profile {}: {what}", path.display()));
     if profile.left_out > 0 {
         note(&format!("{} events left out: unknown kinds", profile.left_out));

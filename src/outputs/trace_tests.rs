@@ -8,6 +8,7 @@ use prost::Message;
 use serde_json::json;
 
 use super::profile::Profile;
+use super::profile_reader;
 use super::proto::{ClockSnapshot, Trace, TrackDescriptor};
 use super::*;
 use crate::diagnosis::verdict::Class;
@@ -420,12 +421,15 @@ fn a_profile_is_read_from_its_file() {
     let text = r#"{"schemaVersion": 1, "baseTimeNanoseconds": 1790857026000000000, "traceEvents": [
         {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 12.345, "dur": 1.5, "args": {"grid": [1, 1, 1]}},
         {"ph": "M", "name": "process_name", "pid": "Spans", "tid": 0, "args": {"name": "python3"}}, {"ph": "?"}, {"ts": "x"}]}"#;
-    let profile = Profile::read(text.as_bytes()).unwrap();
+    let profile = profile_reader::read(text.as_bytes()).unwrap();
     assert_eq!((profile.start_ns, profile.left_out, profile.end.damaged), (1_790_857_026_000_000_000, 1, 1));
     // Older versions of torch write the time since 1970, and some files are the list alone.
-    assert_eq!(Profile::read(&b"[{\"ph\": \"X\"}]"[..]).unwrap().start_ns, 0);
+    assert_eq!(profile_reader::read(&b"[{\"ph\": \"X\"}]"[..]).unwrap().start_ns, 0);
     for other in ["", "{}", "1", "{\"traceEvents\": 1}"] {
-        assert!(Profile::read(other.as_bytes()).unwrap_err().to_string().starts_with("not a trace of"), "{other}");
+        assert!(
+            profile_reader::read(other.as_bytes()).unwrap_err().to_string().starts_with("not a trace of"),
+            "{other}"
+        );
     }
 }
 

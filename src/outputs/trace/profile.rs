@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,8 +17,7 @@ use super::profile_event::{ProfileEvent, ProfilePlace};
 use super::proto::{DebugAnnotation, EventType, InternedData, TrackEvent};
 use super::sorted::Sorted;
 use super::wall_clock::LATEST_NS;
-use crate::profiles::ProfileError;
-use crate::profiles::json::{self, TraceEnd, TraceSink};
+use crate::profiles::json::TraceEnd;
 use crate::text::sanitise;
 
 /// Most threads and streams of a profile.
@@ -66,48 +65,9 @@ pub struct Profile {
     pub left_out: u64,
     /// How its file ended.
     pub end: TraceEnd,
-    /// Why no more is taken.
-    refused: Option<io::Error>,
-}
-
-/// The key of the start of the clock.
-const START: &str = "baseTimeNanoseconds";
-
-impl TraceSink for Profile {
-    fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize> {
-        let (event, length) = json::first_value(bytes)?;
-        self.refused = self.add(event).err();
-        Ok(length)
-    }
-
-    fn wants(&self, key: &str) -> bool {
-        key == START
-    }
-
-    fn value(&mut self, _: &str, value: Value) {
-        self.start_ns = value.as_u64().unwrap_or_default();
-    }
-
-    fn is_full(&self) -> bool {
-        self.refused.is_some()
-    }
 }
 
 impl Profile {
-    /// Reads what torch's profiler wrote: JSON that is not packed.
-    ///
-    /// # Errors
-    /// It cannot be read, it is no trace, or what [`Self::add`] answers.
-    pub fn read(input: impl Read) -> Result<Self, ProfileError> {
-        let mut profile = Self::default();
-        profile.end = json::read_trace(input, &mut profile)?;
-        match profile.refused.take() {
-            Some(error) => Err(error.into()),
-            None if profile.end.lists == 0 => Err(ProfileError::NoTrace),
-            None => Ok(profile),
-        }
-    }
-
     /// Adds an event.
     ///
     /// # Errors
