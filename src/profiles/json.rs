@@ -24,7 +24,7 @@ pub trait TraceSink {
     fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize>;
 
     /// Whether the value of this key beside the events is wanted.
-    fn wants(&self, key: &str) -> bool;
+    fn wants(&mut self, key: &str) -> bool;
 
     /// Takes such a value.
     fn value(&mut self, key: &str, value: Value);

@@ -16,7 +16,7 @@ impl TraceSink for Kept {
         Ok(length)
     }
 
-    fn wants(&self, key: &str) -> bool {
+    fn wants(&mut self, key: &str) -> bool {
         key == "wanted"
     }
 

@@ -43,12 +43,41 @@ pub enum ProfileError {
     /// It is no trace.
     #[error("not a trace of torch.profiler: it has no list of `traceEvents`")]
     NoTrace,
+    /// It is of another profiler.
+    #[error("{0}")]
+    OtherFormat(&'static str),
     /// It is one, and nothing in it lasts.
     #[error(
         "the trace has no operator and no kernel: record some steps with `with torch.profiler.profile() as prof`, then \
          `prof.export_chrome_trace(\"trace.json\")`"
     )]
     Nothing,
+}
+
+/// Files of others, by a key that they have, and what makes a file that can be read.
+const OTHERS: [(&str, &str); 3] = [
+    (
+        "rocprofiler-sdk-tool",
+        "a file of rocprof, which has nothing of the host: record with torch.profiler, or make a readable file with \
+         `rocprofv3 --output-format pftrace` for Perfetto",
+    ),
+    (
+        "nodes",
+        "an execution trace of torch, which has no times: record with torch.profiler and `prof.export_chrome_trace(\"trace.json\")`",
+    ),
+    (
+        "resourceSpans",
+        "a trace of OpenTelemetry: record with torch.profiler and `prof.export_chrome_trace(\"trace.json\")`",
+    ),
+];
+
+/// How a file begins that is no JSON, and what it is then: protocol buffers of XLA's profiler begin with the first field of `XSpace`,
+/// its planes (tsl/profiler/protobuf/xplane.proto).
+pub fn other_format(head: &[u8], name: &str) -> Option<ProfileError> {
+    let planes = head.first() == Some(&0x0a) && name.contains("xplane");
+    planes.then_some(ProfileError::OtherFormat(
+        "a profile of XLA, as JAX and TensorFlow write it: trainmon does not read these; `xprof --port 6006 FOLDER` shows it",
+    ))
 }
 
 /// Reads a trace: JSON that is not packed.
@@ -73,7 +102,10 @@ fn timeline_of(input: impl Read) -> Result<TraceTimeline, ProfileError> {
     let mut timeline = TraceTimeline::default();
     timeline.end = json::read_trace(input, &mut timeline)?;
     if timeline.end.lists == 0 {
-        return Err(ProfileError::NoTrace);
+        return Err(OTHERS
+            .iter()
+            .find(|(key, _)| timeline.has_key(key))
+            .map_or(ProfileError::NoTrace, |(_, why)| ProfileError::OtherFormat(why)));
     }
     timeline.finish();
     Ok(timeline)

@@ -16,6 +16,8 @@ pub use super::spans::{GpuDetail, GpuKind, GpuSpan, HostKind, HostSpan, Lane, Sh
 const SPANS_MAX: usize = 4_000_000;
 /// Most threads and streams that are told apart. What a trace has beyond them counts as one more.
 const LANES_MAX: usize = 60_000;
+/// Most keys beside the events that are remembered.
+const KEYS_MAX: usize = 64;
 /// Most different details of kernels and copies: 48 MiB.
 const DETAILS_MAX: usize = 200_000;
 /// Longest text of an operator's shapes that is kept, bytes.
@@ -52,6 +54,8 @@ pub struct TraceTimeline {
     pub horizon: Option<i64>,
     /// How the file ended.
     pub end: json::TraceEnd,
+    /// The first keys beside the events.
+    keys: Vec<String>,
     thread_numbers: HashMap<Lane, u16>,
     stream_numbers: HashMap<(i64, Lane), u16>,
     /// The first time that was seen: all others are from here.
@@ -69,7 +73,10 @@ impl TraceSink for TraceTimeline {
         Ok(length)
     }
 
-    fn wants(&self, key: &str) -> bool {
+    fn wants(&mut self, key: &str) -> bool {
+        if self.keys.len() < KEYS_MAX {
+            self.keys.push(key.chars().take(64).collect());
+        }
         WANTED.contains(&key)
     }
 
@@ -214,6 +221,11 @@ impl TraceTimeline {
         let number = u32::try_from(self.details.len()).unwrap_or_default();
         self.detail_numbers.insert(detail, number);
         number
+    }
+
+    /// Whether the file has this key beside the events, among the first.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.keys.iter().any(|known| known == key)
     }
 
     /// Whether shapes of operators were recorded.

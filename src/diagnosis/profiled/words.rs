@@ -186,10 +186,13 @@ impl GpuLoss<'_> {
             self.gain(),
         );
         let advice = if pageable == Some(false) { vec![apart, pin] } else { vec![pin, apart] };
+        let caller = self.account.syncs.iter().find(|row| row.copies == Some(direction));
+        let culprit =
+            caller.and_then(|row| line(row.function.as_deref(), row.at.as_deref(), self.share(row.wait_ms)));
         Words {
             summary: format!("The GPU only copies{way} {lost} of the time{pinned}: no kernel runs meanwhile."),
             advice,
-            culprits: Vec::new(),
+            culprits: culprit.into_iter().collect(),
         }
     }
 

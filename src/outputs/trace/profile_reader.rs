@@ -25,7 +25,7 @@ impl TraceSink for ProfileSink {
         Ok(length)
     }
 
-    fn wants(&self, key: &str) -> bool {
+    fn wants(&mut self, key: &str) -> bool {
         key == START
     }
 
