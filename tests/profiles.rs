@@ -1,6 +1,8 @@
 //! Traces of known situations: what the account and the verdict must say of each. tests/fixtures/profiles/make.py writes them, with
 //! what is expected in the same file.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::account::{DeviceAccount, IdleReason, LaunchAccount, ProfileAccount, RequestAccount};
-use super::gpu_time::{GpuTime, gpus, median, spans};
+use super::gpu_time::{GpuTime, gpus, median, pending, spans};
 use super::host_time::{self, HostTime};
-use super::intervals::Intervals;
+use super::intervals::{Intervals, Lengths};
 use super::scope::Scope;
 use super::timeline::{GpuKind, HostKind, HostSpan, TraceTimeline};
 use super::{copies, idle_rows, kernels, operators, roofline, syncs};
@@ -20,6 +20,7 @@ pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
         gpus.iter().map(|gpu| idle_rows::divided(&gpu.idle, &host)).collect();
     let devices = gpus.iter().zip(&parts).map(|(gpu, parts)| DeviceAccount {
         idle_by: idle_rows::shares(parts, &scope),
+        pending: scope.share(Lengths::new(&gpu.idle).common(&pending(timeline, &scope, gpu, &host))),
         ..named(gpu, timeline, &scope)
     });
     let mut account = ProfileAccount {
@@ -33,6 +34,8 @@ pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
         world_size: run_fact(timeline, "world_size"),
         requests: requests(&scope),
         gpu_unrecorded: gpus.is_empty() && uses_gpu(timeline),
+        cut_off: timeline.end.cut_off || timeline.horizon.is_some(),
+        captures: captures(timeline, &scope),
         ..ProfileAccount::default()
     };
     steps(&mut account, &scope);
@@ -48,12 +51,12 @@ pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
         account.syncs = syncs::rows(timeline, &scope, &blocking, &gpu.idle.minus(&waiting));
         account.efficiency = roofline::account(timeline, &scope, gpu);
         account.launches = Some(launches(timeline, &scope, gpu, &host));
-        account.idle_at = idle_rows::rows(timeline, &scope, parts);
+        account.idle_at = idle_rows::rows(timeline, &scope, &gpu.idle, parts);
     } else {
         // Without a GPU, all of the loop's time is told.
         let all = Intervals::one(scope.window.0, scope.window.1);
         let alone = Scope { threads: scope.of_loop.into_iter().collect(), ..scope };
-        account.idle_at = idle_rows::rows(timeline, &alone, idle_rows::divided(&all, &host));
+        account.idle_at = idle_rows::rows(timeline, &alone, &all, idle_rows::divided(&all, &host));
     }
     notes(&mut account, timeline);
     Some(account)
@@ -100,6 +103,15 @@ fn uses_gpu(timeline: &TraceTimeline) -> bool {
     named || timeline.host.iter().any(of_gpu)
 }
 
+/// CUDA graphs that were recorded in the window.
+fn captures(timeline: &TraceTimeline, scope: &Scope) -> u64 {
+    let captures = |span: &&HostSpan| {
+        let name = timeline.names.text(span.name);
+        span.kind == HostKind::Runtime && (name.contains("BeginCapture") || name.contains("GraphInstantiate"))
+    };
+    timeline.host.iter().filter(|span| scope.sees(span.start, span.end)).filter(captures).count() as u64
+}
+
 fn run_fact(timeline: &TraceTimeline, key: &str) -> Option<u32> {
     timeline.facts.get("distributedInfo")?.get(key)?.as_u64().and_then(|number| u32::try_from(number).ok())
 }
@@ -138,7 +150,10 @@ fn launches(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime, host: &HostT
 fn notes(account: &mut ProfileAccount, timeline: &TraceTimeline) {
     let mut note = |sentence: String| account.notes.push(sentence);
     if timeline.end.cut_off {
-        note("The file ends early: the account covers what was written.".to_owned());
+        note("The file ends early, or is too long: the account covers the part before.".to_owned());
+    }
+    for (category, count) in &timeline.others {
+        note(format!("{count} events of `{category}` are of a kind that trainmon does not read."));
     }
     if timeline.end.damaged > 0 {
         note(format!("{} events could not be read and are left out.", timeline.end.damaged));

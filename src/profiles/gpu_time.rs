@@ -1,6 +1,7 @@
 //! A GPU's time: what ran when, on any of its streams.
 
 use super::account::DeviceAccount;
+use super::host_time::HostTime;
 use super::intervals::{Interval, Intervals};
 use super::scope::Scope;
 use super::timeline::{GpuKind, GpuSpan, TraceTimeline};
@@ -28,9 +29,10 @@ pub struct GpuTime {
 
 /// The GPUs of a trace, the one with most kernels first.
 pub fn gpus(timeline: &TraceTimeline, scope: &Scope) -> Vec<GpuTime> {
-    let mut indexes: Vec<i64> = Vec::new();
+    // The one with most kernels is among them.
+    let mut indexes: Vec<i64> = scope.device.into_iter().collect();
     for (index, _) in &timeline.streams {
-        if !indexes.contains(index) && indexes.len() < GPUS_MAX {
+        if indexes.len() < GPUS_MAX && !indexes.contains(index) {
             indexes.push(*index);
         }
     }
@@ -40,6 +42,8 @@ pub fn gpus(timeline: &TraceTimeline, scope: &Scope) -> Vec<GpuTime> {
     gpus
 }
 
+/// Work begins so long after its launch on an idle GPU, nanoseconds: five to ten microseconds, with a margin.
+const LATENCY_NS: i64 = 50_000;
 /// Most GPUs that are told apart: no machine has more.
 const GPUS_MAX: usize = 64;
 
@@ -87,6 +91,13 @@ impl GpuTime {
             ..DeviceAccount::default()
         }
     }
+}
+
+/// The moments in which work was launched that had not begun: what a GPU that is idle then waits for is not its host.
+pub fn pending(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) -> Intervals {
+    let waits =
+        spans(gpu.index, timeline, scope).filter_map(|span| Some((host.call_of(span.link, 0)?.end, span.start)));
+    Intervals::union(waits.filter(|(launched, begun)| begun - launched > LATENCY_NS), scope.window)
 }
 
 /// The spans of a GPU in the window, in the order of their begins.

@@ -65,12 +65,13 @@ impl HostTime {
     /// Of the threads of a trace.
     pub fn new(timeline: &TraceTimeline, scope: &Scope) -> Self {
         let mut time = Self::default();
+        let without_calls = !timeline.host.iter().any(|span| span.kind == HostKind::Runtime);
         let mut did: [Vec<Interval>; IdleReason::COUNT] = Default::default();
         for lane in 0..u16::try_from(timeline.threads.len()).unwrap_or(u16::MAX) {
             let counts = scope.threads.contains(&lane);
             let mut joined: [Joined; IdleReason::COUNT] = Default::default();
             let of_loop = Some(lane) == scope.of_loop;
-            time.walk(timeline, scope, lane, |piece, reason| {
+            time.walk(timeline, scope, (lane, without_calls), |piece, reason| {
                 // A wait for a batch is the loop's.
                 if counts
                     && (of_loop || reason != IdleReason::InputWait)
@@ -91,7 +92,7 @@ impl HostTime {
         &mut self,
         timeline: &TraceTimeline,
         scope: &Scope,
-        lane: u16,
+        (lane, without_calls): (u16, bool),
         mut each: impl FnMut(Interval, IdleReason),
     ) {
         let spans = timeline.of_thread(lane);
@@ -101,7 +102,6 @@ impl HostTime {
         }
         let names = &timeline.names;
         let mut python = python_of(timeline, scope, lane);
-        let calls = !timeline.host.iter().any(|span| span.kind == HostKind::Runtime);
         let mut walk = ThreadWalk::new(spans, names);
         while let Some(level) = walk.open_next(|(begin, end), level| {
             let (begin, end) = (begin.max(scope.window.0), end.min(scope.window.1));
@@ -127,7 +127,7 @@ impl HostTime {
                 }
                 _ => {}
             }
-            let tied = span.kind == HostKind::Runtime || (calls && span.kind == HostKind::Operator);
+            let tied = span.kind == HostKind::Runtime || (without_calls && span.kind == HostKind::Operator);
             if tied && span.link != 0 {
                 let module = level.module.or_else(|| python.as_mut()?.level_at(span.start)?.module);
                 let call = Call {
@@ -137,7 +137,7 @@ impl HostTime {
                     operator: level.operator.map(|operator| operator.name),
                     module,
                 };
-                let to = if calls { &mut self.by_external } else { &mut self.calls };
+                let to = if without_calls { &mut self.by_external } else { &mut self.calls };
                 to.push((span.link, call));
             }
         }

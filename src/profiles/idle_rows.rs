@@ -83,12 +83,17 @@ impl IdleSum {
 }
 
 /// The rows, those with most idle time first.
-pub fn rows(timeline: &TraceTimeline, scope: &Scope, parts: [Intervals; IdleReason::COUNT]) -> Vec<IdleRow> {
+pub fn rows(
+    timeline: &TraceTimeline,
+    scope: &Scope,
+    idle: &Intervals,
+    parts: [Intervals; IdleReason::COUNT],
+) -> Vec<IdleRow> {
     let mut left = parts;
     let mut sums: HashMap<IdleKind, IdleSum> = HashMap::new();
     // The loop's thread last: where autograd's threads work, it only waits for them.
     for lane in scope.threads.iter().rev() {
-        let taken = of_thread(timeline, scope, *lane, &left, &mut sums);
+        let taken = of_thread((timeline, scope, *lane), idle, &left, &mut sums);
         for (left, taken) in left.iter_mut().zip(taken) {
             *left = left.minus(&Intervals::union(taken, scope.window));
         }
@@ -96,21 +101,22 @@ pub fn rows(timeline: &TraceTimeline, scope: &Scope, parts: [Intervals; IdleReas
     // In Python, or nowhere that the profile shows.
     if let Some(rest) = left.last().filter(|rest| rest.count() > 0) {
         let sum = sums.entry(IdleKind::nothing(IdleReason::Python, 0)).or_default();
-        rest.iter().for_each(|one| sum.add(one, one));
+        let mut of_idle = 0;
+        rest.iter().for_each(|one| sum.add(one, idle.around(one, &mut of_idle)));
     }
     named(timeline, sums)
 }
 
 /// Adds what one thread did in the idle time that is left, and says which moments that were.
 fn of_thread(
-    timeline: &TraceTimeline,
-    scope: &Scope,
-    lane: u16,
+    (timeline, scope, lane): (&TraceTimeline, &Scope, u16),
+    idle: &Intervals,
     left: &[Intervals; IdleReason::COUNT],
     sums: &mut HashMap<IdleKind, IdleSum>,
 ) -> [Vec<Interval>; IdleReason::COUNT] {
     let mut python = python_of(timeline, scope, lane);
     let mut cursors = [0_usize; IdleReason::COUNT];
+    let mut of_idle = 0;
     let mut taken: [Vec<Interval>; IdleReason::COUNT] = Default::default();
     ThreadWalk::new(timeline.of_thread(lane), &timeline.names).each(|piece, level| {
         let reason = level.reason();
@@ -122,7 +128,8 @@ fn of_thread(
             return;
         };
         let mut kind = None;
-        part.within(piece, cursor, |common, stretch| {
+        part.within(piece, cursor, |common, _| {
+            let stretch = idle.around(common, &mut of_idle);
             let kind = *kind.get_or_insert_with(|| {
                 IdleKind::new(level, python.as_mut().and_then(|python| python.level_at(piece.0)))
             });

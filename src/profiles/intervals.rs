@@ -76,6 +76,14 @@ impl Intervals {
             each((begin.max(*from), end.min(*to)), (*from, *to));
         }
     }
+
+    /// The set's own interval that an interval lies in; itself if none. `cursor` is as in [`Self::within`].
+    pub fn around(&self, (begin, end): Interval, cursor: &mut usize) -> Interval {
+        while self.0.get(*cursor).is_some_and(|(_, to)| *to <= begin) {
+            *cursor += 1;
+        }
+        self.0.get(*cursor).copied().filter(|(from, _)| *from < end).unwrap_or((begin, end))
+    }
 }
 
 /// Asks a set how much of it lies between two moments, without walking it.
@@ -102,6 +110,11 @@ impl<'a> Lengths<'a> {
         let Some(last) = after.checked_sub(1) else { return 0 };
         let (Some(before), Some((begin, end))) = (self.before.get(last), self.intervals.get(last)) else { return 0 };
         before + moment.min(*end) - begin
+    }
+
+    /// How much of another set lies in this one, nanoseconds.
+    pub fn common(&self, other: &Intervals) -> i64 {
+        other.iter().map(|(begin, end)| self.within(begin, end)).sum()
     }
 
     /// How much of the set lies in an interval, nanoseconds.

@@ -66,7 +66,7 @@ pub fn first_value<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> serde_json::Re
 /// # Errors
 /// The input cannot be read. A file that is no trace ends with no list of events.
 pub fn read_trace(input: impl Read, sink: &mut impl TraceSink) -> io::Result<TraceEnd> {
-    let mut text = Buffered { input, buffer: Vec::new(), at: 0, ended: false };
+    let mut text = Buffered { input, buffer: Vec::new(), at: 0, unpacked: false, broken: false };
     let mut end = TraceEnd::default();
     if text.buffer_ahead(3)?.starts_with(&[0xef, 0xbb, 0xbf]) {
         text.at += 3;
@@ -76,6 +76,7 @@ pub fn read_trace(input: impl Read, sink: &mut impl TraceSink) -> io::Result<Tra
         Some(b'{') => object(&mut text, sink, &mut end)?,
         _ => {}
     }
+    end.cut_off |= text.broken;
     Ok(end)
 }
 
@@ -183,7 +184,10 @@ struct Buffered<R> {
     input: R,
     buffer: Vec<u8>,
     at: usize,
-    ended: bool,
+    /// Anything could be read.
+    unpacked: bool,
+    /// It could not be read to its end.
+    broken: bool,
 }
 
 impl<R: Read> Buffered<R> {
@@ -200,9 +204,14 @@ impl<R: Read> Buffered<R> {
         let held = self.buffer.len();
         // An event that does not fit is read again from its begin: doubling keeps that in proportion.
         let more = CHUNK.max(held);
-        let read = self.input.by_ref().take(more as u64).read_to_end(&mut self.buffer)?;
-        self.ended = read == 0;
-        Ok(!self.ended)
+        match self.input.by_ref().take(more as u64).read_to_end(&mut self.buffer) {
+            Ok(_) => {}
+            // A packed file that is cut off or damaged: what was unpacked of it counts.
+            Err(error) if self.unpacked => self.broken |= error.kind() != io::ErrorKind::Interrupted,
+            Err(error) => return Err(error),
+        }
+        self.unpacked |= self.buffer.len() > held;
+        Ok(self.buffer.len() > held)
     }
 
     fn buffer_ahead(&mut self, bytes: usize) -> io::Result<&[u8]> {

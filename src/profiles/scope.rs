@@ -197,17 +197,20 @@ fn thread_with_python(timeline: &TraceTimeline, threads: &[ThreadTally], of_loop
     other.filter(|lane| has(*lane)).unwrap_or(of_loop)
 }
 
+/// The lowest number of those with most kernels.
 fn device_with_most_kernels(timeline: &TraceTimeline) -> Option<i64> {
-    let mut devices: Vec<(i64, u64)> = Vec::new();
-    for span in &timeline.gpu {
-        let device = timeline.device_of(span);
-        let kernel = u64::from(span.kind == GpuKind::Kernel);
-        match devices.iter_mut().find(|(known, _)| *known == device) {
-            Some((_, kernels)) => *kernels += kernel,
-            None => devices.push((device, kernel)),
+    let mut of_stream = vec![0_u64; timeline.streams.len() + 1];
+    for span in timeline.gpu.iter().filter(|span| span.kind == GpuKind::Kernel) {
+        if let Some(kernels) = of_stream.get_mut(usize::from(span.lane)) {
+            *kernels += 1;
         }
     }
-    devices.iter().max_by_key(|(device, kernels)| (*kernels, std::cmp::Reverse(*device))).map(|(device, _)| *device)
+    let mut devices: HashMap<i64, u64> = HashMap::new();
+    for ((device, _), kernels) in timeline.streams.iter().zip(of_stream) {
+        *devices.entry(*device).or_default() += kernels;
+    }
+    let most = devices.into_iter().max_by_key(|(device, kernels)| (*kernels, std::cmp::Reverse(*device)));
+    most.map(|(device, _)| device)
 }
 
 /// A name with each number as `#`: `execute_32_context_0(…)` of every batch is one.

@@ -31,6 +31,9 @@ struct GpuWait {
     copy: Option<(CopyDirection, u64)>,
 }
 
+/// Call, operator, place and direction of a row.
+type WaitKey = (String, Option<String>, Option<UserPlace>, Option<CopyDirection>);
+
 /// Copies that block the thread that called them, by what ties them to the call.
 pub fn blocking_copies(timeline: &TraceTimeline, host: &HostTime) -> HashMap<u32, (CopyDirection, u64)> {
     let mut blocking = HashMap::new();
@@ -60,8 +63,7 @@ pub fn rows(
     let mut waits = waits(timeline, scope, blocking);
     waits.sort_unstable_by_key(|wait| (wait.start, wait.end));
     let lengths = Lengths::new(idle);
-    let mut rows: HashMap<(String, Option<String>, Option<UserPlace>, Option<CopyDirection>), SyncRow> =
-        HashMap::new();
+    let mut rows: HashMap<WaitKey, SyncRow> = HashMap::new();
     let ends = waits.iter().skip(1).map(|next| next.start).chain([scope.window.1]);
     for (wait, next) in waits.iter().zip(ends) {
         let operator = wait.operator.map(|operator| shown(timeline.names.text(operator)));

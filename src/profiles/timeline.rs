@@ -2,7 +2,7 @@
 //!
 //! A trace has more events than memory holds, perhaps: then its later part is left out, so that the account of the rest stays exact.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
@@ -16,6 +16,20 @@ pub use super::spans::{GpuDetail, GpuKind, GpuSpan, HostKind, HostSpan, Lane, Sh
 const SPANS_MAX: usize = 4_000_000;
 /// Most threads and streams that are told apart. What a trace has beyond them counts as one more.
 const LANES_MAX: usize = 60_000;
+/// Categories that say the same as others, or nothing that the account needs.
+const KNOWN: [&str; 9] = [
+    "",
+    "Trace",
+    "cuda_sync",
+    "gpu_user_annotation",
+    "cpu_instant_event",
+    "cuda_profiler_range",
+    "ac2g",
+    "fwdbwd",
+    "async",
+];
+/// Most categories that are not read and are counted.
+const OTHERS_MAX: usize = 8;
 /// Most keys beside the events that are remembered.
 const KEYS_MAX: usize = 64;
 /// Most different details of kernels and copies: 48 MiB.
@@ -48,6 +62,8 @@ pub struct TraceTimeline {
     pub streams: Vec<(i64, Lane)>,
     /// What the file says of the GPUs, of the run and of itself, raw.
     pub facts: HashMap<String, Value>,
+    /// Events of categories that are not read, with their number.
+    pub others: BTreeMap<String, u64>,
     /// The profiler's own work, nanoseconds: spans of the category `overhead`.
     pub overhead_ns: i64,
     /// Spans that begin later were left out, because there were too many.
@@ -100,6 +116,8 @@ impl TraceTimeline {
             if event.category == "overhead" {
                 let length = i64::try_from(event.length_ns).unwrap_or(i64::MAX);
                 self.overhead_ns = self.overhead_ns.saturating_add(length);
+            } else if !KNOWN.contains(&&*event.category) {
+                self.count_other(&event.category);
             }
             return;
         }
@@ -142,6 +160,14 @@ impl TraceTimeline {
                 self.gpu.push(GpuSpan { start, end, name, link, external, detail, lane, kind });
             }
             (None, None) => {}
+        }
+    }
+
+    fn count_other(&mut self, category: &str) {
+        if let Some(count) = self.others.get_mut(category) {
+            *count += 1;
+        } else if self.others.len() < OTHERS_MAX {
+            self.others.insert(cut(category), 1);
         }
     }
 

@@ -92,6 +92,10 @@ pub struct ProfileAccount {
     pub compiling: f64,
     /// Share of the window that the profiler itself took, by its own record.
     pub overhead: f64,
+    /// The file is not whole: what ran last may be missing, and would count as idle.
+    pub cut_off: bool,
+    /// CUDA graphs that were recorded in the window: meanwhile nothing runs.
+    pub captures: u64,
     /// A GPU was used, and nothing that ran on it was recorded.
     pub gpu_unrecorded: bool,
     /// Whether Python functions were recorded (`with_stack=True`).
@@ -126,6 +130,8 @@ pub struct DeviceAccount {
     pub copy_alone: f64,
     /// Nothing ran, by what the job's threads did.
     pub idle_by: IdleBy,
+    /// Nothing ran, although work had been launched well before: the GPU waited for something else than its host.
+    pub pending: f64,
     /// Kernels that ran.
     pub kernels: u64,
     /// Their median length, microseconds.
@@ -364,7 +370,7 @@ pub struct IdleRow {
     pub count: u64,
     /// The longest piece of them, milliseconds.
     pub longest_ms: f64,
-    /// Of it, time in stretches of a millisecond or more: no gap between two launches lasts that long.
+    /// Of it, time in which the GPU was idle for a millisecond or more at a time: no gap between two launches lasts that long.
     pub long_ms: f64,
 }
 

@@ -5,11 +5,14 @@ use super::super::stats::percent;
 use super::losses::Busy;
 use super::said::{Words, advice};
 use crate::profiles::account::{DeviceAccount, ProfileAccount};
+use crate::profiles::kernel_names::is_collective;
 
 /// The words for a GPU that is busy.
 pub(super) fn words_for(busy: &Busy, account: &ProfileAccount, gpu: &DeviceAccount) -> Words {
-    let kernel = account.kernels.first();
-    let total: f64 = account.kernels.iter().map(|row| row.total_ms).sum();
+    // What communicates does not compute.
+    let computing = || account.kernels.iter().filter(|row| !is_collective(&row.raw));
+    let kernel = computing().next();
+    let total: f64 = computing().map(|row| row.total_ms).sum();
     let most =
         kernel.map(|row| format!(", {} of it in {}", percent(row.total_ms / total.max(f64::MIN_POSITIVE)), row.name));
     let most = most.unwrap_or_default();

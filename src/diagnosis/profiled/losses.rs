@@ -9,10 +9,26 @@ use crate::profiles::account::{CopyDirection, CopyRow, DeviceAccount, IdleReason
 /// A first launch or allocation that loads code or creates a context takes at least as long, milliseconds: 126 to 30,000 in public
 /// traces.
 const START_UP_MS: f64 = 20.0;
+/// No call that only launches takes as long, milliseconds.
+const LONG_CALL_MS: f64 = 1.0;
+/// Or this share of the window.
+const START_UP: f64 = 0.30;
+/// Share of the idle time from which it is mostly spent with work that was launched and has not begun.
+const MOSTLY_PENDING: f64 = 0.5;
+/// Confidence where the host is not what the GPU waits for, or hardly anything was recorded.
+const LITTLE_SHOWN: f64 = 0.60;
+/// Confidence in copies that move next to nothing while they block: what they wait for is not the copy.
+const WAITS_IN_COPIES: f64 = 0.85;
+/// A slower copy than this, bytes per second, mostly waits: a tenth of what pageable memory reaches on PCIe 3.0.
+const SLOW_COPY: f64 = 300e6;
+/// Fewer operators and kernels than this are a part of a trace.
+const FEW_EVENTS: u64 = 50;
 /// Share of the kernels' time in kernels with few blocks from which the GPU counts as under-filled.
 const MOSTLY_FEW_BLOCKS: f64 = 0.5;
 /// Share of the peak that no well-filled GPU stays below while matrix products take most of its time.
 const LOW_USE: f64 = 0.10;
+/// A GPU that computes less than this while graphs are recorded does nothing else.
+const LITTLE_COMPUTED: f64 = 0.2;
 /// Confidence that a gap without any record is Python of the loop.
 const GUESSED_PYTHON: f64 = 0.60;
 
@@ -112,10 +128,12 @@ fn on_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
     let long = |wanted: &dyn Fn(&IdleRow) -> bool| {
         account.idle_at.iter().filter(|row| wanted(row)).map(|row| share(row.long_ms)).sum::<f64>()
     };
-    let starting =
-        long(&is_start).min(idle(&|row| is_start(row) && (account.steps > 1 || row.longest_ms >= START_UP_MS)));
+    let starting = idle(&|row| {
+        let starts_up = row.longest_ms >= START_UP_MS || share(row.longest_ms) >= START_UP;
+        is_start(row) && (account.steps > 1 || starts_up)
+    });
     let blocked = long(&is_blocked);
-    let working = long(&|row| is_host_work(account, row));
+    let working = long(&is_host_work);
     let unrecorded = long(&is_unrecorded);
     // What comes after a wait is lost to it as well, as far as the wait allows.
     let after: f64 = account.syncs.iter().map(|row| share(row.idle_ms - row.idle_inside_ms)).sum();
@@ -124,16 +142,28 @@ fn on_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
     let after = after.min(launching);
     // Where steps repeat, the start is over: a call that takes long then allocates memory or loads code in every step.
     let (start_up, calling) = if account.steps > 1 { (0.0, starting) } else { (starting, 0.0) };
+    // Nothing runs while graphs are recorded.
+    let start_up = if account.captures > 0 && gpu.compute < LITTLE_COMPUTED { gpu.idle() } else { start_up };
     let mut host_work = Loss::new(LossKind::HostWork, working + unrecorded + calling);
     if unrecorded > working {
         host_work.most_sure = GUESSED_PYTHON;
     }
+    let mut launches = Loss::new(LossKind::Launches, launching - after);
+    // The host had done its part, or most of what it did is missing.
+    if gpu.pending >= MOSTLY_PENDING * gpu.idle() || events(account) < FEW_EVENTS {
+        launches.most_sure = LITTLE_SHOWN;
+        host_work.most_sure = LITTLE_SHOWN;
+    }
+    let mut copies = Loss::new(LossKind::Copies, alone + copying);
+    if blocking_copies(account).is_some_and(only_waits) {
+        copies.most_sure = WAITS_IN_COPIES;
+    }
     vec![
         Loss::new(LossKind::Data, by.input_wait),
         Loss::new(LossKind::Communication, gpu.exposed),
-        Loss::new(LossKind::Copies, alone + copying),
+        copies,
         Loss::new(LossKind::Syncs, by.sync + after),
-        Loss::new(LossKind::Launches, launching - after),
+        launches,
         Loss::new(LossKind::StartUp, start_up),
         Loss::new(LossKind::Blocked, blocked),
         host_work,
@@ -143,13 +173,18 @@ fn on_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
 /// Where the loop's own time goes, where it is the GPU's too.
 fn on_host(account: &ProfileAccount) -> Vec<Loss> {
     let Some(of_loop) = account.of_loop else { return Vec::new() };
+    let mut communication = Loss::new(LossKind::Communication, of_loop.collective);
+    // Collectives of other threads, while the loop shows nothing: it may wait for them.
+    if events(account) < FEW_EVENTS {
+        communication.most_sure = LITTLE_SHOWN;
+    }
     let mut nothing = Loss::new(LossKind::HostWork, of_loop.python + of_loop.nothing);
     if of_loop.nothing > of_loop.python {
         nothing.most_sure = GUESSED_PYTHON;
     }
     vec![
         Loss::new(LossKind::Data, of_loop.input_wait),
-        Loss::new(LossKind::Communication, of_loop.collective),
+        communication,
         Loss::new(LossKind::Blocked, of_loop.blocked),
         if account.gpu_unrecorded {
             Loss::new(LossKind::Unrecorded, 1.0 - of_loop.input_wait - of_loop.collective - of_loop.blocked)
@@ -160,6 +195,11 @@ fn on_host(account: &ProfileAccount) -> Vec<Loss> {
     ]
 }
 
+/// Operators and kernels in the window.
+fn events(account: &ProfileAccount) -> u64 {
+    account.operators.iter().map(|row| row.count).sum::<u64>() + account.devices.first().map_or(0, |gpu| gpu.kernels)
+}
+
 fn is_copy(row: &IdleRow) -> bool {
     row.name.contains("emcpy") || row.name.contains("emset")
 }
@@ -167,7 +207,7 @@ fn is_copy(row: &IdleRow) -> bool {
 /// A call of the runtime that is no copy. One that takes long creates a context, loads code or allocates: a launch that does is
 /// the first one of its kernel.
 fn is_start(row: &IdleRow) -> bool {
-    row.reason == Some(IdleReason::Launch) && !is_copy(row) && row.long_ms > 0.0
+    row.reason == Some(IdleReason::Launch) && !is_copy(row) && row.longest_ms >= LONG_CALL_MS
 }
 
 /// A copy that goes over PCIe or NVLink, rather than within a GPU.
@@ -184,18 +224,14 @@ fn is_blocked(row: &IdleRow) -> bool {
     row.reason == Some(IdleReason::Python) && waits(&row.name)
 }
 
-/// Whether it is work of the host that launches nothing, as far as it lasts.
-fn is_host_work(account: &ProfileAccount, row: &IdleRow) -> bool {
-    let launches = || account.operators.iter().any(|operator| operator.name == row.name && operator.device_ms > 0.0);
-    match row.reason {
-        Some(IdleReason::Python) => !is_unrecorded(row) && !is_blocked(row),
-        Some(IdleReason::Operator) => !is_unrecorded(row) && !launches(),
-        _ => false,
-    }
+/// Whether it is work of the host, as far as the GPU was idle for long meanwhile: then it launched nothing.
+fn is_host_work(row: &IdleRow) -> bool {
+    let works = matches!(row.reason, Some(IdleReason::Python | IdleReason::Operator));
+    works && !is_unrecorded(row) && !is_blocked(row)
 }
 
 /// The row of a kind with most idle time.
-pub(super) fn largest<'a>(account: &'a ProfileAccount, kind: LossKind) -> Option<&'a IdleRow> {
+pub(super) fn largest(account: &ProfileAccount, kind: LossKind) -> Option<&IdleRow> {
     account.idle_at.iter().find(|row| match kind {
         LossKind::Copies => is_copy(row),
         LossKind::StartUp => is_start(row),
@@ -210,10 +246,8 @@ pub(super) fn largest<'a>(account: &'a ProfileAccount, kind: LossKind) -> Option
 /// What the host works on for long while it launches nothing: the row with most of it. It may be that nothing is recorded.
 pub(super) fn longest_work(account: &ProfileAccount) -> Option<&IdleRow> {
     let calls = account.steps > 1;
-    let rows = account
-        .idle_at
-        .iter()
-        .filter(|row| is_host_work(account, row) || is_unrecorded(row) || (calls && is_start(row)));
+    let rows =
+        account.idle_at.iter().filter(|row| is_host_work(row) || is_unrecorded(row) || (calls && is_start(row)));
     rows.max_by(|a, b| a.long_ms.total_cmp(&b.long_ms)).filter(|row| row.long_ms > 0.0)
 }
 
@@ -221,6 +255,11 @@ pub(super) fn longest_work(account: &ProfileAccount) -> Option<&IdleRow> {
 pub(super) fn blocking_copies(account: &ProfileAccount) -> Option<&SyncRow> {
     let copies = account.syncs.iter().filter(|row| row.copies.is_some());
     copies.max_by(|a, b| a.idle_inside_ms.total_cmp(&b.idle_inside_ms))
+}
+
+/// Whether the calls of a row move so little that they mostly wait for the GPU.
+pub(super) fn only_waits(row: &SyncRow) -> bool {
+    row.bytes.unwrap_or_default() as f64 / (row.wait_ms / 1000.0).max(f64::MIN_POSITIVE) < SLOW_COPY
 }
 
 /// The copies that take most of the GPU's time, and their direction.

@@ -7,6 +7,7 @@
 
 mod busy_words;
 mod cpu_words;
+mod host_words;
 mod losses;
 mod said;
 mod sync_advice;
@@ -30,7 +31,7 @@ use crate::rates::time_split::TimeSplit;
 
 thresholds! {
     LOSES = 0.10, "of the window", "a loss that is worth a tenth of the time";
-    COMPUTES = 0.85, "of the window", "a GPU that works this much leaves little to gain on the host";
+    COMPUTES = 0.80, "of the window", "a GPU that works this much leaves at most a fifth to gain on the host";
     CLOSE = 0.03, "of the window", "two losses that are nearer to each other than this may change places in the next steps";
     NAMED_LOSS = 0.05, "of the window", "smaller losses are not worth a line";
 }
@@ -39,6 +40,11 @@ thresholds! {
 const EXACT: f64 = 0.95;
 const IN_PART: f64 = 0.85;
 const EITHER: f64 = 0.70;
+/// What is missing at the end of a file counts as idle.
+const CUT_OFF: f64 = 0.75;
+/// A cause that is not the larger part of what is lost, and one that is not the verdict.
+const ONE_OF_SEVERAL: f64 = 0.85;
+const OTHER: f64 = 0.80;
 /// Most other findings.
 const OTHERS: usize = 4;
 
@@ -122,7 +128,6 @@ fn lead(account: &ProfileAccount, losses: &[Loss]) -> Lead {
             confidence: if loss.kind == LossKind::Unrecorded { 0.0 } else { confidence(account, losses, loss) },
             words: words_for(loss, account),
             of: Some(loss.kind),
-            ..trains
         },
         _ if gpu.busy + gpu.idle_by.operator + gpu.idle_by.launch <= 0.0 => trains,
         _ => {
@@ -171,14 +176,24 @@ fn without_gpu(account: &ProfileAccount, losses: &[Loss]) -> Lead {
 
 /// How much of the truth the profile shows.
 fn shown(account: &ProfileAccount) -> f64 {
-    let partial = !account.notes.is_empty() || account.of_loop.is_none();
-    if partial { IN_PART } else { EXACT }
+    if account.cut_off {
+        CUT_OFF
+    } else if account.notes.is_empty() && account.of_loop.is_some() {
+        EXACT
+    } else {
+        IN_PART
+    }
 }
 
 fn confidence(account: &ProfileAccount, losses: &[Loss], lead: &Loss) -> f64 {
     let next = losses.iter().find(|other| other.kind != lead.kind).map_or(0.0, |other| other.share);
-    let close = if lead.share - next < CLOSE.value { EITHER } else { EXACT };
-    shown(account).min(close).min(lead.most_sure)
+    let all: f64 = losses.iter().map(|loss| loss.share).sum();
+    let leads = match lead.share {
+        share if share - next < CLOSE.value => EITHER,
+        share if share < all / 2.0 => ONE_OF_SEVERAL,
+        _ => EXACT,
+    };
+    shown(account).min(leads).min(lead.most_sure)
 }
 
 /// What else costs time.
@@ -186,7 +201,7 @@ fn others(account: &ProfileAccount, losses: &[Loss], lead: Option<LossKind>) -> 
     let rest = losses.iter().filter(|loss| Some(loss.kind) != lead);
     let rest = rest.filter_map(|loss| {
         let text = words_for(loss, account).summary;
-        let confidence = round(shown(account).min(loss.most_sure), 2);
+        let confidence = round(shown(account).min(loss.most_sure).min(OTHER), 2);
         (!text.is_empty()).then(|| Finding { class: loss.class(), cause: loss.cause(account), confidence, text })
     });
     rest.take(OTHERS).collect()

@@ -2,10 +2,9 @@
 
 use super::super::stats::percent;
 use super::losses::{self, Loss, LossKind};
-use super::said::{Words, advice, called, line, named, place};
+use super::said::{Words, advice, line, place};
 use super::sync_advice;
-use crate::profiles::account::{CopyDirection, DeviceAccount, IdleReason, IdleRow, ProfileAccount, SyncRow};
-use crate::text::format::step_time;
+use crate::profiles::account::{CopyDirection, DeviceAccount, ProfileAccount, SyncRow};
 
 /// The words for a loss.
 pub(super) fn words_for(loss: &Loss, account: &ProfileAccount, gpu: &DeviceAccount) -> Words {
@@ -24,20 +23,21 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount, gpu: &DeviceAccou
     }
 }
 
-struct GpuLoss<'a> {
-    account: &'a ProfileAccount,
-    gpu: &'a DeviceAccount,
-    loss: &'a Loss,
+/// A loss on its way into words.
+pub(super) struct GpuLoss<'a> {
+    pub account: &'a ProfileAccount,
+    pub gpu: &'a DeviceAccount,
+    pub loss: &'a Loss,
     /// The loss as a percentage.
-    lost: String,
+    pub lost: String,
 }
 
 impl GpuLoss<'_> {
-    fn gain(&self) -> Option<f64> {
+    pub fn gain(&self) -> Option<f64> {
         Some(self.loss.gain())
     }
 
-    fn share(&self, ms: f64) -> f64 {
+    pub fn share(&self, ms: f64) -> f64 {
         ms / self.account.window_ms.max(f64::MIN_POSITIVE)
     }
 
@@ -139,6 +139,12 @@ impl GpuLoss<'_> {
             row.call,
             place(row.at.as_deref())
         );
+        let little = if losses::only_waits(row) {
+            " They move next to nothing: the host waits for the GPU in them."
+        } else {
+            ""
+        };
+        let summary = format!("{summary}{little}");
         let (title, why) = match row.copies {
             Some(CopyDirection::DeviceToHost) => (
                 "Copy results with non_blocking=True into pinned memory, and read them a step later",
@@ -149,16 +155,17 @@ impl GpuLoss<'_> {
                 "a copy from pageable memory blocks the thread that would give the GPU its next work",
             ),
         };
+        let mut all = vec![advice(title, why, self.gain())];
+        if row.count > 2 * self.account.steps.max(1) {
+            all.push(advice(
+                "Copy once instead of many small times",
+                "each copy that blocks costs a wait, however small it is",
+                self.gain(),
+            ));
+        }
         Words {
             summary,
-            advice: vec![
-                advice(title, why, self.gain()),
-                advice(
-                    "Copy once instead of many small times",
-                    "each copy that blocks costs a wait, however small it is",
-                    self.gain(),
-                ),
-            ],
+            advice: all,
             culprits: line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_inside_ms))
                 .into_iter()
                 .collect(),
@@ -232,165 +239,6 @@ impl GpuLoss<'_> {
                 .filter_map(|row| line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)))
                 .take(3)
                 .collect(),
-        }
-    }
-
-    fn launches(&self) -> Words {
-        let lost = &self.lost;
-        let kernels = self.account.launches.map_or(0.0, |launches| launches.kernels_per_step);
-        let a_step = if self.account.step_ms.is_some() { " a step" } else { "" };
-        let median = self.gpu.median_kernel_us.map(|us| format!(" of {us:.0} µs (median)"));
-        let captured = self.account.launches.is_some_and(|launches| launches.graph_kernels > 0);
-        let optimizes = self.account.of_loop.is_some_and(|of_loop| of_loop.optimizer >= 0.15);
-        let compile = if captured {
-            advice(
-                "Capture more of the step in CUDA graphs",
-                "what is launched one by one still costs the host more than the GPU",
-                self.gain(),
-            )
-        } else {
-            advice(
-                "Use torch.compile(mode=\"reduce-overhead\") or CUDA graphs",
-                "they launch many kernels at once, without Python between them",
-                self.gain(),
-            )
-        };
-        let mut all =
-            vec![compile, advice("Raise the batch size", "fewer, longer kernels then do the same work", self.gain())];
-        if optimizes {
-            all.insert(
-                1,
-                advice(
-                    "Use a fused optimizer: AdamW(…, fused=True)",
-                    "one kernel replaces several for each parameter",
-                    None,
-                ),
-            );
-        }
-        let row = losses::largest(self.account, LossKind::Launches);
-        let culprit = row.and_then(|row| line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)));
-        Words {
-            summary: format!(
-                "The GPU sits idle {lost} of the time while the host launches its work: {kernels:.0} kernels{a_step}{}.",
-                median.unwrap_or_default()
-            ),
-            advice: all,
-            culprits: culprit.into_iter().collect(),
-        }
-    }
-
-    fn host_work(&self) -> Words {
-        let lost = &self.lost;
-        let Some(row) = losses::longest_work(self.account).filter(|row| !losses::is_unrecorded(row)) else {
-            return Words {
-                summary: format!(
-                    "The GPU sits idle {lost} of the time in gaps of which the trace shows nothing: Python of the loop, or a sleep."
-                ),
-                advice: vec![advice(
-                    "Record with torch.profiler.profile(with_stack=True)",
-                    "the trace then names the Python functions of these gaps",
-                    self.gain(),
-                )],
-                culprits: Vec::new(),
-            };
-        };
-        if row.reason == Some(IdleReason::Launch) {
-            return self.long_calls(row);
-        }
-        Words {
-            summary: format!(
-                "The GPU sits idle {lost} of the time while the host does its own work, most of it in {}{}.",
-                named(row),
-                place(row.at.as_deref())
-            ),
-            advice: vec![advice(
-                "Take this work out of the loop: less often, in another thread, or on the GPU",
-                "the GPU has nothing to do while the loop does it",
-                self.gain(),
-            )],
-            culprits: line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)).into_iter().collect(),
-        }
-    }
-
-    /// Calls of the runtime that take long in every step.
-    fn long_calls(&self, row: &IdleRow) -> Words {
-        let allocates = row.name.contains("Malloc") || row.name.contains("Free");
-        let (title, why) = if allocates {
-            (
-                "Keep the sizes of tensors constant, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-                "the allocator then reuses its memory instead of asking the driver for more",
-            )
-        } else {
-            (
-                "Profile some steps later: warm up for more steps first",
-                "first launches load code; they belong to no step",
-            )
-        };
-        Words {
-            summary: format!(
-                "The GPU sits idle {} of the time while the host is in calls of the driver that take long: {}{}, up to {}.",
-                self.lost,
-                row.name,
-                place(row.at.as_deref()),
-                step_time(row.longest_ms)
-            ),
-            advice: vec![advice(title, why, self.gain())],
-            culprits: line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)).into_iter().collect(),
-        }
-    }
-
-    fn blocked(&self) -> Words {
-        let row = losses::largest(self.account, LossKind::Blocked);
-        let named = row.map(|row| format!("{}{}", called(row), place(row.at.as_deref())));
-        Words {
-            summary: format!(
-                "The GPU sits idle {} of the time while the loop sleeps or waits: {}.",
-                self.lost,
-                named.unwrap_or_else(|| "in a lock".to_owned())
-            ),
-            advice: vec![advice(
-                "Remove the sleep, or wait in another thread",
-                "the GPU has nothing to do meanwhile",
-                self.gain(),
-            )],
-            culprits: row
-                .and_then(|row| line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)))
-                .into_iter()
-                .collect(),
-        }
-    }
-
-    fn start_up(&self) -> Words {
-        let row = losses::largest(self.account, LossKind::StartUp);
-        let call = row.map_or("a call of the runtime", |row| row.name.as_str());
-        let took = row.map(|row| step_time(row.longest_ms)).unwrap_or_default();
-        Words {
-            summary: format!(
-                "The trace is mostly start-up, {} of it: one {call} took {took}, and the GPU computes {} of the time.",
-                self.lost,
-                percent(self.gpu.compute)
-            ),
-            advice: vec![advice(
-                "Profile some steps after the first ones: torch.profiler.schedule(wait=1, warmup=2, active=3)",
-                "the first steps create the GPU's context and start the profiler",
-                None,
-            )],
-            culprits: Vec::new(),
-        }
-    }
-
-    fn unrecorded(&self) -> Words {
-        Words {
-            summary: format!(
-                "The GPU sits idle {} of the time. The trace has nothing of the host, so it does not show why.",
-                self.lost
-            ),
-            advice: vec![advice(
-                "Record the host as well: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
-                "the trace then shows what the host did while the GPU was idle",
-                None,
-            )],
-            culprits: Vec::new(),
         }
     }
 }
