@@ -4,10 +4,15 @@
 //!
 //! Shares are of the window, 0–1. What the profile does not show is `None` or an empty list.
 
+pub mod drawn;
+pub mod ranks_account;
+mod texts;
+
 use serde::{Deserialize, Serialize};
 
-use super::drawn::{DrawnStep, SliceKind};
-use super::ranks_account::RanksAccount;
+use drawn::{DrawnStep, SliceKind};
+use ranks_account::RanksAccount;
+
 use crate::text::named_enum;
 
 named_enum! {
