@@ -15,14 +15,14 @@ pub mod json;
 pub mod log;
 pub mod markdown;
 pub mod metrics;
-mod profile_sections;
-mod profile_tables;
+pub mod profile_sections;
+pub mod profile_tables;
 mod rank_profile_section;
 pub mod ranks;
 pub mod recording;
 mod report;
 pub mod run_report;
-mod section;
+pub mod section;
 pub mod stages;
 #[cfg(test)]
 mod testing;

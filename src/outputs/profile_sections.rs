@@ -44,9 +44,36 @@ pub(super) fn sections(account: &ProfileAccount) -> Vec<Section> {
     all.extend(account.devices.iter().take(GPUS_TOLD).enumerate().map(|(nth, device)| gpu(account, device, nth)));
     all.push(gpus(&account.devices));
     all.push(loop_time(account));
-    all.extend(tables(account));
+    all.extend(tables(account).map(|(_, section)| section));
     all.push(notes(account));
     all
+}
+
+/// The window and its steps in a few words each.
+pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
+    let rank = account.rank.map(|rank| match account.world_size {
+        Some(all) => format!("rank {rank} of {all}"),
+        None => format!("rank {rank}"),
+    });
+    let each = finite(account.step_ms).map(length);
+    let steps = match (account.steps, each) {
+        (0, _) => None,
+        (1, each) => Some(format!("1 step{}", each.map(|each| format!(" of {each}")).unwrap_or_default())),
+        (steps, each) => Some(format!("{steps} steps{}", each.map(|each| format!(" of {each}")).unwrap_or_default())),
+    };
+    let longest = finite(account.longest_step_ms).filter(|_| account.steps > 1);
+    let requests = account.requests.as_ref().map(|of| format!("{} requests of {}", of.count, length(of.median_ms)));
+    let taken = |share: f64, what: &str| (share >= SHARE_TOLD).then(|| format!("{what} {}", whole(share)));
+    let facts = [
+        rank,
+        Some(format!("window {}", length(account.window_ms))),
+        steps,
+        longest.map(|ms| format!("longest {}", length(ms))),
+        requests,
+        taken(account.compiling, "compiling"),
+        taken(account.overhead, "profiler"),
+    ];
+    facts.into_iter().flatten().collect()
 }
 
 /// The window, its steps, and how kernels get to the GPU.
@@ -77,8 +104,11 @@ fn window(account: &ProfileAccount) -> String {
     format!("{} {steps}{}{taken}.", length(account.window_ms), requests.unwrap_or_default())
 }
 
-/// Where the time of a GPU goes; the parts add up to the window.
-fn gpu(account: &ProfileAccount, device: &DeviceAccount, nth: usize) -> Section {
+/// A part of a whole, 0–1, with its color and its words.
+pub type ProfilePart = (SliceKind, &'static str, f64);
+
+/// The parts of a GPU's time that are large enough to be seen, as they are drawn. All of them add up to the window.
+pub fn gpu_parts(device: &DeviceAccount) -> Vec<ProfilePart> {
     let busy = [
         (SliceKind::Compute, "computing", device.compute),
         (SliceKind::Collective, "in collectives, not computing", device.exposed),
@@ -86,7 +116,28 @@ fn gpu(account: &ProfileAccount, device: &DeviceAccount, nth: usize) -> Section 
     ];
     let idle = device.idle_by.iter().map(|(reason, share)| (reason.drawn(), reason.drawn().words(), share));
     let told = |share: f64| share >= SHARE_TOLD || !share.is_finite();
-    let parts: Vec<_> = busy.into_iter().chain(idle).filter(|(.., share)| told(*share)).collect();
+    busy.into_iter().chain(idle).filter(|(.., share)| told(*share)).collect()
+}
+
+/// The same of the thread that runs the loop.
+pub fn loop_parts(of: &LoopAccount) -> Vec<ProfilePart> {
+    let LoopAccount { input_wait, sync, collective, blocked, launch, operator, python, nothing, .. } = *of;
+    let parts = [
+        (SliceKind::Data, SliceKind::Data.words(), input_wait),
+        (SliceKind::Sync, SliceKind::Sync.words(), sync),
+        (SliceKind::Collective, "in collectives on the host", collective),
+        (SliceKind::Annotation, "sleeping, or at a lock", blocked),
+        (SliceKind::Launch, SliceKind::Launch.words(), launch),
+        (SliceKind::Operator, "in operators", operator),
+        (SliceKind::Python, "in Python", python),
+        (SliceKind::Annotation, "nothing recorded", nothing),
+    ];
+    parts.into_iter().filter(|(.., share)| *share >= SHARE_TOLD).collect()
+}
+
+/// Where the time of a GPU goes.
+fn gpu(account: &ProfileAccount, device: &DeviceAccount, nth: usize) -> Section {
+    let parts = gpu_parts(device);
     let title = format!("{}: {} busy, {} idle", gpu_name(device), whole(device.busy), whole(device.idle()));
     let launches = account.launches.as_ref().filter(|_| nth == 0);
     let pending = (device.pending >= SHARE_TOLD).then(|| {
@@ -168,20 +219,7 @@ fn gpus(devices: &[DeviceAccount]) -> Section {
 }
 
 fn loop_time(account: &ProfileAccount) -> Section {
-    let parts = account.of_loop.as_ref().map(|of| {
-        let LoopAccount { input_wait, sync, collective, blocked, launch, operator, python, nothing, .. } = *of;
-        [
-            (SliceKind::Data, SliceKind::Data.words(), input_wait),
-            (SliceKind::Sync, SliceKind::Sync.words(), sync),
-            (SliceKind::Collective, "in collectives on the host", collective),
-            (SliceKind::Annotation, "sleeping, or at a lock", blocked),
-            (SliceKind::Launch, SliceKind::Launch.words(), launch),
-            (SliceKind::Operator, "in operators", operator),
-            (SliceKind::Python, "in Python", python),
-            (SliceKind::Annotation, "nothing recorded", nothing),
-        ]
-    });
-    let parts = parts.into_iter().flatten().filter(|(.., share)| *share >= SHARE_TOLD).collect();
+    let parts = account.of_loop.as_ref().map(loop_parts).unwrap_or_default();
     let of = account.of_loop.as_ref();
     let share = |share: f64, what: &str| {
         let told = share >= SHARE_TOLD;

@@ -3,18 +3,50 @@
 use super::section::{Column, Section, SectionBody, whole};
 use crate::profiles::account::{Bound, CopyDirection, EfficiencyAccount, IdleReason, IdleRow, ProfileAccount};
 use crate::text::format::{UNMEASURED, Unit, bytes, precise, precise_in_unit};
+use crate::text::named_enum;
 
 /// Rows of a table that is not shown in full.
 const ROWS_IN_BRIEF: usize = 5;
 /// Most rows of a table: the JSON has more.
 const ROWS_IN_FULL: usize = 30;
 
-/// All tables, the most useful first.
-pub(super) fn tables(account: &ProfileAccount) -> impl Iterator<Item = Section> {
-    let of_host = [syncs(account), idle_at(account)];
-    let of_gpu = [kernels(account), collectives(account), copies(account)];
-    let of_model = [operators(account), modules(account), efficiency(account)];
-    of_host.into_iter().chain(of_gpu).chain(of_model)
+named_enum! {
+    /// A table of a profile. Its word is its name where there is room for one word.
+    pub enum TableName {
+        /// Calls that wait for the GPU.
+        Waits = "Waits",
+        /// Where the host was while the GPU was idle.
+        Idle = "Idle",
+        /// Kernels by time.
+        Kernels = "Kernels",
+        /// Collectives by kind.
+        Collectives = "Collectives",
+        /// Copies by direction.
+        Copies = "Copies",
+        /// Operators by time.
+        Operators = "Operators",
+        /// Modules of the model.
+        Modules = "Modules",
+        /// Operators by how well they use the GPU.
+        Efficiency = "Efficiency",
+    }
+}
+
+/// All tables, the most useful first; those without rows are empty.
+pub fn tables(account: &ProfileAccount) -> impl Iterator<Item = (TableName, Section)> {
+    TableName::ALL.into_iter().map(|name| {
+        let section = match name {
+            TableName::Waits => syncs(account),
+            TableName::Idle => idle_at(account),
+            TableName::Kernels => kernels(account),
+            TableName::Collectives => collectives(account),
+            TableName::Copies => copies(account),
+            TableName::Operators => operators(account),
+            TableName::Modules => modules(account),
+            TableName::Efficiency => efficiency(account),
+        };
+        (name, section)
+    })
 }
 
 /// A table whose first rows are enough for a short report.

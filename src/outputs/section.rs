@@ -5,10 +5,13 @@ use crate::rates::time_split::LoopActivity;
 use crate::text::format::whole_percent as percent;
 
 /// One section.
-pub(super) struct Section {
+#[derive(Debug)]
+pub struct Section {
+    /// Its heading.
     pub title: String,
     /// Only in a report that shows everything.
     pub detail: bool,
+    /// What it consists of.
     pub body: SectionBody,
     /// Rows that a report shows which does not show everything.
     pub brief: usize,
@@ -21,7 +24,8 @@ pub(super) struct Section {
 }
 
 /// What a section consists of.
-pub(super) enum SectionBody {
+#[derive(Debug)]
+pub enum SectionBody {
     /// One paragraph.
     Text(String),
     /// Shares of time, 0–1.
@@ -39,8 +43,8 @@ pub(super) enum SectionBody {
 }
 
 /// One item of a list.
-#[derive(Default)]
-pub(super) struct Point {
+#[derive(Debug, Default)]
+pub struct Point {
     /// Its name; may be empty.
     pub name: String,
     /// What is said of it; may be empty.
@@ -52,8 +56,9 @@ pub(super) struct Point {
 }
 
 /// A column of a table.
-#[derive(Clone, Copy)]
-pub(super) struct Column {
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// Its heading.
     pub name: &'static str,
     /// Numbers are aligned at their right.
     pub right: bool,
@@ -107,7 +112,7 @@ pub(super) fn point(name: impl Into<String>, text: impl Into<String>) -> Point {
 }
 
 /// A share as it is said: `34%`.
-pub(super) fn whole(share: f64) -> String {
+pub fn whole(share: f64) -> String {
     format!("{}%", percent(share))
 }
 
