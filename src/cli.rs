@@ -65,9 +65,9 @@ pub enum Command {
     Diagnose(DiagnoseArgs),
     /// Record a job to a file, to replay or diagnose it later or elsewhere.
     Record(RecordArgs),
-    /// Open a recording on the screen.
+    /// Open a recording or a trace of torch.profiler on the screen.
     Replay {
-        /// A recording made by `trainmon record`.
+        /// A recording made by `trainmon record`, or a trace of torch.profiler (JSON, perhaps packed by gzip).
         file: PathBuf,
     },
     /// Watch a job for days: one line when something changes.
@@ -364,7 +364,7 @@ pub struct WatchArgs {
 /// `report`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ReportArgs {
-    /// A recording made by `trainmon record`, or a log made by --log.
+    /// A recording made by `trainmon record`, a log made by --log, or a trace of torch.profiler (JSON, perhaps packed by gzip).
     pub file: PathBuf,
     /// File to write: FILE.html or FILE.md, or `-` for Markdown on standard output.
     ///
@@ -379,14 +379,15 @@ pub struct ReportArgs {
 /// `compare`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct CompareArgs {
-    /// The run before: a recording, or a log made by --log.
+    /// The run before: a recording, a log made by --log, or a trace of torch.profiler.
     pub before: PathBuf,
-    /// The run after.
+    /// The run after: a trace only with a trace.
     pub after: PathBuf,
     /// Exit with 4 if steps take this much longer, with 5 if that is not certain.
     ///
     /// It exits with 4 if the whole 99% interval of the change is above the limit, with 0 if it is below, and with 5 if the limit
-    /// is inside, or if a run is too short for an interval. It exits with 1 if the runs cannot be compared.
+    /// is inside, or if a run is too short for an interval: traces need three steps each. It exits with 1 if the runs cannot be
+    /// compared.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub fail_if_slower: Option<f64>,
     /// Print JSON.

@@ -6,7 +6,7 @@
   const style = getComputedStyle(document.documentElement);
   const property = (name) => style.getPropertyValue("--" + name).trim();
   const edges = numbers.edges, first = edges[0], last = edges[edges.length - 1];
-  const section = document.querySelector("figure").parentElement, band = section.querySelector(".band > div");
+  const section = document.getElementById("timelines").parentElement, band = section.querySelector(".band > div");
   const plots = [], shown = document.createElement("span");
   shown.setAttribute("role", "status");
   // Room beside the plots: the same for all of them, and for the band of verdicts above.

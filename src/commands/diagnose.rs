@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,10 +33,11 @@ const RENEWED: Duration = Duration::from_secs(1);
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
-    let verdict = match (arguments.traces().next(), &arguments.replay) {
-        (Some(trace), _) => super::profiled::verdict(trace)?,
-        (None, Some(path)) => replay(settings, path, |_| true)?.0,
-        (None, None) => live(settings, arguments)?,
+    let traces: Vec<&Path> = arguments.traces().map(PathBuf::as_path).collect();
+    let verdict = match (&*traces, &arguments.replay) {
+        ([], Some(path)) => replay(settings, path, |_| true)?.0,
+        ([], None) => live(settings, arguments)?,
+        (traces, _) => super::profiled::verdict(traces)?,
     };
     if arguments.json {
         super::print_json(&verdict)?;
@@ -46,7 +47,7 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
         super::print(text::page(&verdict, style(settings, arguments.full)))?;
     }
     // The object says it in `not_seen`, and a recording is what it is.
-    if !arguments.json && arguments.replay.is_none() && arguments.traces().next().is_none() {
+    if !arguments.json && arguments.replay.is_none() && traces.is_empty() {
         hidden_part(settings, &verdict).iter().for_each(|note| errors::note(note));
     }
     let matched = arguments.fail_on.contains(&verdict.class);

@@ -1,6 +1,6 @@
-//! Traces of torch.profiler in place of a running job.
+//! Reads traces of torch.profiler for the commands that take one as it is.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,23 +9,98 @@ use anyhow::Context as _;
 use crate::diagnosis::verdict::Context;
 use crate::diagnosis::{Verdict, profiled};
 use crate::profiles::account::ProfileAccount;
+use crate::profiles::ranks::{self, RANKS_MAX, RanksError};
 use crate::profiles::{self, ProfileError};
-use crate::sources::unpacked;
+use crate::sources::{regular_file, unpacked};
 
-/// The verdict on a trace.
-pub(super) fn verdict(path: &Path) -> anyhow::Result<Arc<Verdict>> {
-    let mut account = read(path).with_context(|| format!("trace {}", path.display()))?;
-    let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let context = Context { command: file.clone().unwrap_or_default(), ..Context::default() };
-    account.file = file;
+/// As much of a file shows whether it can be a trace, bytes.
+const PEEKED: u64 = 4096;
+/// What a file of gzip begins with (RFC 1952, 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Whether a file begins like a trace, or is another profiler's: [`verdict`] says how it goes. What cannot be read is no trace.
+pub(super) fn is_trace(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let read = regular_file::opened(path).and_then(|file| file.take(PEEKED).read_to_end(&mut begin));
+    let text = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&begin);
+    let mut first = text.iter().filter(|byte| !byte.is_ascii_whitespace());
+    // A section of TOML begins with a bracket as well.
+    let is_json = matches!((first.next(), first.next()), (Some(b'{'), Some(b'"' | b'}')) | (Some(b'['), Some(b'{')));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    read.is_ok() && (is_json || begin.starts_with(&GZIP) || profiles::other_format(&begin, &name).is_some())
+}
+
+/// The verdict on a trace, or on the traces of a run's ranks.
+pub(super) fn verdict(paths: &[&Path]) -> anyhow::Result<Arc<Verdict>> {
+    verdict_while(paths, &|| true)
+}
+
+/// The same. `wanted` says whether to go on reading.
+pub(super) fn verdict_while(paths: &[&Path], wanted: &dyn Fn() -> bool) -> anyhow::Result<Arc<Verdict>> {
+    let account = match paths {
+        [path] => {
+            let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            ProfileAccount { file, ..read(path, wanted, profiles::read)? }
+        }
+        paths if paths.len() > RANKS_MAX => return Err(RanksError::TooMany(paths.len()).into()),
+        paths => {
+            let named = |path: &&Path| Ok((path.display().to_string(), read(path, wanted, profiles::read_rank)?));
+            ranks::side_by_side(paths.iter().map(named).collect::<anyhow::Result<_>>()?)?
+        }
+    };
+    let context = Context { command: account.file.clone().unwrap_or_default(), ..Context::default() };
     Ok(Arc::new(profiled::verdict(account, &context)))
 }
 
-fn read(path: &Path) -> Result<ProfileAccount, ProfileError> {
-    let mut input = unpacked::open(path)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    if let Some(error) = profiles::other_format(input.fill_buf()?, &name) {
-        return Err(error);
+fn read<'w, T>(
+    path: &Path,
+    wanted: &'w dyn Fn() -> bool,
+    take: impl FnOnce(WhileWanted<'w, Box<dyn BufRead>>) -> Result<T, ProfileError>,
+) -> anyhow::Result<T> {
+    let read = || {
+        let mut input = unpacked::open(path)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        profiles::other_format(input.fill_buf()?, &name).map_or(Ok(()), Err)?;
+        take(WhileWanted { input, wanted })
+    };
+    read().with_context(|| format!("trace {}", path.display()))
+}
+
+/// Fails once it is not wanted any more.
+struct WhileWanted<'w, R> {
+    input: R,
+    wanted: &'w dyn Fn() -> bool,
+}
+
+impl<R: Read> Read for WhileWanted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if (self.wanted)() { self.input.read(buffer) } else { Err(std::io::Error::other("given up")) }
     }
-    profiles::read(input)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_recognized_by_what_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for (bytes, trace) in [
+            (&b"{\"traceEvents\": []}"[..], true),
+            (b"\xef\xbb\xbf \n [{}]", true),
+            (&[0x1f, 0x8b, 8, 0], true),
+            (&[0x28, 0xb5, 0x2f, 0xfd], false),
+            (b"timestamp,elapsed_s\n", false),
+            (b"[package]\n", false),
+            (b"", false),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(is_trace(&path), trace, "{bytes:?}");
+        }
+        let of_xla = folder.path().join("run.xplane.pb");
+        std::fs::write(&of_xla, b"\n\x04").unwrap();
+        assert!(is_trace(&of_xla));
+        assert!(!is_trace(folder.path()) && !is_trace(&folder.path().join("missing")));
+    }
 }

@@ -1,15 +1,21 @@
-//! `trainmon replay`: a recording on the screen.
+//! `trainmon replay`: a recording or a trace on the screen.
 
 use std::path::Path;
 
+use super::{live, profiled, screen};
 use crate::config::Settings;
 use crate::errors::ExitCode;
 use crate::jobs::recorded::Player;
 use crate::jobs::session::block_on;
 
-/// Shows a recording.
+/// Shows a recording or a trace.
 pub fn run(settings: &Settings, file: &Path) -> anyhow::Result<ExitCode> {
+    if profiled::is_trace(file) {
+        let verdict = profiled::verdict(&[&file.to_path_buf()])?;
+        live::terminal_or(&format!("trainmon diagnose {}", file.display()))?;
+        return block_on(screen::trace(verdict, settings));
+    }
     let player = Player::open(file, settings.gpus.as_deref())?;
-    super::live::terminal_or(&format!("trainmon diagnose --replay {}", file.display()))?;
-    block_on(super::screen::replay(player, settings))
+    live::terminal_or(&format!("trainmon diagnose --replay {}", file.display()))?;
+    block_on(screen::replay(player, settings))
 }

@@ -1,6 +1,7 @@
-//! `trainmon report`: a recording or a log as a page to show to a colleague.
+//! `trainmon report`: a recording, a log or a trace as a page to show to a colleague.
 
 use super::document::{self, DocumentFormat};
+use super::profiled;
 use super::whole_run::{self, ReadRun};
 use crate::cli::ReportArgs;
 use crate::config::Settings;
@@ -13,10 +14,16 @@ use crate::zone;
 pub fn run(settings: &Settings, arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
     let path = &arguments.output;
     let format = DocumentFormat::of_path("report", path, &[DocumentFormat::Html, DocumentFormat::Markdown])?;
-    let ReadRun { run, header, note } = whole_run::read(settings, &arguments.file)?;
-    let (zone, price, title) = (zone::local(), settings.price.clone(), arguments.title.clone());
-    let report = RunReport { run: &run, header: &header, note, zone, price, title };
-    let text = if format == DocumentFormat::Html { html::html(&report) } else { markdown::run(&report) };
+    let is_html = format == DocumentFormat::Html;
+    let text = if profiled::is_trace(&arguments.file) {
+        let (verdict, title) = (profiled::verdict(&[&arguments.file])?, arguments.title.as_deref());
+        if is_html { html::profile(&verdict, title) } else { markdown::profile(&verdict, title) }
+    } else {
+        let ReadRun { run, header, note } = whole_run::read(settings, &arguments.file)?;
+        let (zone, price, title) = (zone::local(), settings.price.clone(), arguments.title.clone());
+        let report = RunReport { run: &run, header: &header, note, zone, price, title };
+        if is_html { html::html(&report) } else { markdown::run(&report) }
+    };
     if document::write(settings, "report", path, text.as_bytes())? {
         errors::note(&format!("report in {} ({} KiB)", path.display(), text.len().div_ceil(1024)));
     }

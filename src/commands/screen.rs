@@ -10,6 +10,7 @@ use ratatui::buffer::Buffer;
 use super::output::OutputReader;
 use super::{LastMoment, attach_options, places, screen_loop};
 use crate::config::{Settings, layout_store, themes};
+use crate::diagnosis::Verdict;
 use crate::errors::{self, ExitCode};
 use crate::history::archive::Limits;
 use crate::jobs::attached::AttachedJobs;
@@ -19,7 +20,9 @@ use crate::jobs::recorded::Player;
 use crate::jobs::session::Session;
 use crate::jobs::{JobEvent, JobKey, Target, actions};
 use crate::outputs::cost::Price;
+use crate::pipeline::Tick;
 use crate::tui::message::Export;
+use crate::tui::pages::Page;
 use crate::tui::{self, App, AppOptions, Effect, Job, Layout, Message, Theme, summary, terminal, theme};
 use crate::{text, zone};
 
@@ -50,6 +53,16 @@ pub async fn replay(player: Player, settings: &Settings) -> anyhow::Result<ExitC
     let target = Target { pid: header.pid, command: header.command.clone() };
     let job = Job::new(JobKey::default(), target, header.interval_s, options.limits).recording();
     show(job, options, settings, Feed::Recorded(Box::new(player)), None).await.map(|_| ExitCode::DONE)
+}
+
+/// Shows a trace: one moment, which has its verdict.
+pub async fn trace(verdict: Arc<Verdict>, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let mut options = AppOptions { may_signal: false, host: String::new(), ..options(settings)? };
+    options.layout.page = options.layout.page.or(Some(Page::Profile));
+    let target = Target { pid: verdict.pid, command: verdict.command.clone() };
+    let job = Job::new(JobKey::default(), target, 1.0, options.limits).recording();
+    let tick = Tick { judged: Arc::clone(&verdict), verdict, alive: true, ..Tick::default() };
+    show(job, options, settings, Feed::Trace(Some(Arc::new(tick))), None).await.map(|_| ExitCode::DONE)
 }
 
 /// What the screen is set to: the command line and the configuration over the stored layout over the defaults.
@@ -119,6 +132,8 @@ fn is_gone(error: &io::Error) -> bool {
 enum Feed {
     Live(AttachedJobs),
     Recorded(Box<Player>),
+    /// Until its one moment is taken.
+    Trace(Option<Arc<Tick>>),
 }
 
 impl Feed {
@@ -133,6 +148,12 @@ impl Feed {
             Self::Recorded(player) => {
                 player.next().await.into_iter().map(|event| Message::Job(JobKey::default(), event)).collect()
             }
+            Self::Trace(tick) => match tick.take() {
+                Some(tick) => [JobEvent::Tick(tick), JobEvent::Loaded(None)]
+                    .map(|event| Message::Job(JobKey::default(), event))
+                    .into(),
+                None => std::future::pending().await,
+            },
         }
     }
 }
@@ -158,7 +179,7 @@ impl JobScreen<'_> {
                 Ok((key, target)) => Message::Attached(key, target),
                 Err(error) => Message::Notice(errors::sentence(&error)),
             },
-            Feed::Recorded(_) => {
+            Feed::Recorded(_) | Feed::Trace(_) => {
                 Message::Notice(format!("this is a recording: to watch that process, run trainmon {pid}"))
             }
         }

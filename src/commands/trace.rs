@@ -11,7 +11,7 @@ use crate::config::Settings;
 use crate::errors::{self, ExitCode, Failure};
 use crate::outputs::trace::TraceWriter;
 use crate::outputs::trace::out::TraceOut;
-use crate::outputs::trace::profile::Profile;
+use crate::outputs::trace::profile::TracedProfile;
 use crate::outputs::trace::profile_reader;
 use crate::outputs::whole_file;
 use crate::pipeline::Pipeline;
@@ -20,7 +20,7 @@ use crate::sources::recording::Recording;
 use crate::sources::unpacked;
 
 /// Reads what torch's profiler wrote.
-fn read_profile(path: &Path) -> anyhow::Result<(Profile, &Path)> {
+fn read_profile(path: &Path) -> anyhow::Result<(TracedProfile, &Path)> {
     let about = || format!("profile {}", path.display());
     let profile =
         unpacked::open(path).map_err(ProfileError::from).and_then(profile_reader::read).with_context(about)?;

@@ -4,11 +4,13 @@
 //! Names, command lines and reasons come from outside. Each goes through [`escaped`], or, as JSON, through [`script_json`].
 
 mod charts;
+mod profile;
 
 use std::fmt::Write;
 
-use super::comparison::{self, Comparison};
-use super::report::{Column, Point, Section, SectionBody, explain_command, headline, own_cost, pid_words};
+use super::comparison::ComparisonPage;
+use super::profile_sections;
+use super::report::{Column, Point, Section, SectionBody, explain_command, headline, own_cost, pid_words, sections};
 use super::run_report::RunReport;
 use super::stages::{Stage, stages};
 use crate::diagnosis::Verdict;
@@ -42,34 +44,46 @@ pub fn html(report: &RunReport<'_>) -> String {
     }
     match verdict {
         Some(verdict) => {
-            answer(&mut out, report, verdict);
+            answer(&mut out, report.held(), verdict);
             let frame = report.run.frame.as_deref();
             pipeline(&mut out, &stages(verdict, frame));
         }
         None => tag(&mut out, "p class=\"note\"", "This recording has no samples to judge."),
     }
     let data = charts::draw(&mut out, report);
+    verdict.iter().for_each(|verdict| drawn_step(&mut out, verdict));
     report.sections().iter().for_each(|section| self::section(&mut out, section));
-    foot(&mut out, verdict, &data);
+    end(&mut out, verdict);
+    scripts(&mut out, &data);
+    out
+}
+
+/// The verdict on a profile as an HTML document, with its title if it has one.
+pub fn profile(verdict: &Verdict, title: Option<&str>) -> String {
+    let mut out = String::with_capacity(200_000);
+    let name = title.map(|title| format!("<strong>{}</strong>", escaped(title)));
+    let file = verdict.profile.as_deref().and_then(profile_sections::from_file).map(|file| escaped(&file));
+    let lines: Vec<String> = name.into_iter().chain(file).collect();
+    head(&mut out, ("report", title.unwrap_or(&headline(verdict))), verdict.class.word(), &lines);
+    answer(&mut out, None, verdict);
+    drawn_step(&mut out, verdict);
+    sections(verdict).iter().for_each(|section| self::section(&mut out, section));
+    end(&mut out, Some(verdict));
+    out.push_str("</body>\n</html>\n");
     out
 }
 
 /// Two runs as an HTML document.
-pub fn comparison(comparison: &Comparison<'_>) -> String {
+pub fn comparison(comparison: &ComparisonPage) -> String {
     let mut out = String::with_capacity(30_000);
-    let title = comparison::title(comparison);
-    head(
-        &mut out,
-        ("comparison", &title),
-        comparison::accent(comparison),
-        &[format!("<code>{}</code>", escaped(&title))],
-    );
+    let title = &comparison.title;
+    head(&mut out, ("comparison", title), comparison.accent, &[format!("<code>{}</code>", escaped(title))]);
     out.push_str("<section class=\"answer\">\n");
-    tag(&mut out, "h1", &comparison.answer());
-    comparison.doubt().iter().chain(&comparison.command_sentence()).for_each(|text| tag(&mut out, "p", text));
+    tag(&mut out, "h1", &comparison.answer);
+    comparison.more.iter().for_each(|text| tag(&mut out, "p", text));
     out.push_str("</section>\n");
-    comparison.cautions().iter().for_each(|caution| tag(&mut out, "p class=\"note\"", caution));
-    comparison.sections().iter().for_each(|section| self::section(&mut out, section));
+    comparison.cautions.iter().for_each(|caution| tag(&mut out, "p class=\"note\"", caution));
+    comparison.sections.iter().for_each(|section| self::section(&mut out, section));
     let _ = writeln!(
         out,
         "</main>\n<footer>\n<p>trainmon {}. This file loads nothing from anywhere.</p>\n</footer>\n</body>\n</html>",
@@ -94,10 +108,10 @@ fn head(out: &mut String, (what, title): (&str, &str), accent: &str, lines: &[St
 }
 
 /// The answer: what holds the run back, and what to do first.
-fn answer(out: &mut String, report: &RunReport<'_>, verdict: &Verdict) {
+fn answer(out: &mut String, held: Option<String>, verdict: &Verdict) {
     let mark = if verdict.is_healthy() { "✓ " } else { "" };
     let _ = writeln!(out, "<section class=\"answer\">\n<h1>{mark}{}</h1>", escaped(&headline(verdict)));
-    out.extend(report.held().map(|held| format!("<p class=\"held\">{}</p>\n", escaped(&held))));
+    out.extend(held.map(|held| format!("<p class=\"held\">{}</p>\n", escaped(&held))));
     tag(out, "p", &verdict.summary);
     if let Some(first) = verdict.advice.first() {
         let worth = first.worth().map(|worth| format!(" <span>{}</span>", escaped(&worth))).unwrap_or_default();
@@ -105,6 +119,11 @@ fn answer(out: &mut String, report: &RunReport<'_>, verdict: &Verdict) {
         let _ = writeln!(out, "<p class=\"first\">{lead}{}{worth}</p>", escaped(&first.title));
     }
     out.push_str("</section>\n");
+}
+
+fn drawn_step(out: &mut String, verdict: &Verdict) {
+    let drawn = verdict.profile.as_ref().and_then(|account| account.drawn.as_ref());
+    drawn.into_iter().for_each(|drawn| profile::draw(out, drawn));
 }
 
 fn pipeline(out: &mut String, stages: &[Stage]) {
@@ -147,7 +166,8 @@ fn section(out: &mut String, section: &Section) {
             }
             out.push_str("</tbody></table>\n");
         }
-        SectionBody::Table(columns, rows) => table(out, columns, rows),
+        SectionBody::Parts(parts) => profile::stacked(out, parts),
+        SectionBody::Table(columns, rows) => table(out, section, columns, rows),
         SectionBody::Points(points) => list(out, "ul", points),
         SectionBody::Steps(points) => list(out, "ol", points),
         SectionBody::Tree(lines) => {
@@ -155,7 +175,7 @@ fn section(out: &mut String, section: &Section) {
             let _ = writeln!(out, "<pre tabindex=\"0\">{}</pre>", lines.join("\n"));
         }
     }
-    section.notes.iter().for_each(|note| tag(out, "p", note));
+    section.below(usize::MAX).for_each(|note| tag(out, "p", &note));
     out.push_str("</section>\n");
 }
 
@@ -170,18 +190,25 @@ fn color(activity: LoopActivity) -> &'static str {
     }
 }
 
-fn table(out: &mut String, columns: &[Column], rows: &[Vec<String>]) {
+fn table(out: &mut String, section: &Section, columns: &[Column], rows: &[Vec<String>]) {
+    // In a table with many numbers the names come first, so that a phone shows them.
+    let wide = section.brief < usize::MAX && columns.last().is_some_and(|last| !last.right);
     let class = |right: bool| if right { " class=\"right\"" } else { "" };
-    out.push_str("<div class=\"scrolls\" tabindex=\"0\"><table><thead><tr>");
-    for column in columns {
+    let first = usize::from(wide) * columns.len().saturating_sub(1);
+    let order: Vec<usize> = (first..columns.len()).chain(0..first).collect();
+    let _ =
+        write!(out, "<div class=\"scrolls{}\" tabindex=\"0\"><table><thead><tr>", if wide { " wide" } else { "" });
+    for column in order.iter().filter_map(|place| columns.get(*place)) {
         let _ = write!(out, "<th scope=\"col\"{}>{}</th>", class(column.right), escaped(column.name));
     }
     out.push_str("</tr></thead><tbody>\n");
-    for row in rows {
+    for (number, row) in rows.iter().enumerate() {
         out.push_str("<tr>");
-        for (place, cell) in row.iter().enumerate() {
+        for (place, cell) in order.iter().filter_map(|place| Some((*place, row.get(*place)?))) {
             let right = columns.get(place).is_some_and(|column| column.right);
-            let _ = write!(out, "<td{}>{}</td>", class(right), escaped(cell));
+            let whole = section.in_full.get(number).filter(|_| place + 1 == row.len());
+            let whole = whole.map(|text| format!(" title=\"{}\"", escaped(text))).unwrap_or_default();
+            let _ = write!(out, "<td{}{whole}>{}</td>", class(right), escaped(cell));
         }
         out.push_str("</tr>\n");
     }
@@ -207,13 +234,18 @@ fn list(out: &mut String, kind: &str, points: &[Point]) {
     let _ = writeln!(out, "</{kind}>");
 }
 
-fn foot(out: &mut String, verdict: Option<&Verdict>, data: &str) {
+/// The end of what is read.
+fn end(out: &mut String, verdict: Option<&Verdict>) {
     out.push_str("</main>\n<footer>\n");
     if let Some(command) = verdict.and_then(explain_command) {
         let _ = writeln!(out, "<p>More: <code>{}</code></p>", escaped(&command));
     }
     let cost = verdict.map_or_else(|| format!("trainmon {}", env!("CARGO_PKG_VERSION")), own_cost);
     let _ = writeln!(out, "<p>{}. This file loads nothing from anywhere.</p>\n</footer>", escaped(&cost));
+}
+
+/// The numbers of the charts, and what makes them zoom.
+fn scripts(out: &mut String, data: &str) {
     let license = UPLOT_LICENSE.trim();
     let _ = write!(
         out,

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::diagnosis::verdict::Steps;
 use crate::history::run::WholeRun;
-use crate::outputs::testing::verdict;
+use crate::outputs::testing::{profiled, profiled_with, verdict};
 use crate::pipeline::Tick;
 use crate::rates::Frame;
 use crate::rates::frame::{GpuRates, HostRates, JobRates, TrainerRates, WorkerRates};
@@ -199,6 +199,47 @@ fn the_last_edge_of_the_time_axis_is_the_end_of_the_run() {
     }
 }
 
+#[test]
+fn a_profile_is_drawn_and_its_tables_are_there() {
+    let page = super::profile(&profiled(), Some("Eight <b>"));
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text:?}: {page}"));
+    let order = [
+        "<title>Eight &lt;b&gt; – trainmon report</title>",
+        "<p>trace.json.gz · rank 1 of 8 · window of 1.05 s, 6 steps</p>",
+        "<h1>DATA LOADER",
+        "Step 5 of 6, 175 ms",
+        "GPU 0 (NVIDIA H100 80GB HBM3): 50% busy, 50% idle",
+        "Calls that wait for the GPU",
+        "<td>cudaStreamSynchronize in aten::item, train.py:41 (train_step)</td>",
+        "<td title=\"void cutlass::Kernel2&lt;gemm_0&gt;(Params)\">gemm bf16 0</td>",
+        "and 10 more",
+        "40 TFLOP/s over the window of the GPU&#39;s 989 in bf16: 4% of its peak (MFU).",
+        "The file ends early",
+    ];
+    assert!(order.map(place).is_sorted(), "{:?}", order.map(place));
+    // The parts of the bar are all of the window.
+    let bar = page.split("<div class=\"parts\"").nth(1).and_then(|rest| rest.split("</div>").next()).unwrap();
+    let widths = bar.split("width:").skip(1).filter_map(|part| part.split('%').next()?.parse::<f64>().ok());
+    assert!((widths.sum::<f64>() - 100.0).abs() < 0.1, "{bar}");
+    for kind in crate::profiles::drawn::SliceKind::ALL {
+        assert!(page.contains(&format!("<path class=\"{}\" d=\"M", kind.word())), "{kind:?}");
+        assert!(STYLE.contains(&format!(".{}", kind.word())), "no color for {kind:?}");
+    }
+    assert!(page.contains("<title>slice of sync · in calls that wait for the GPU</title>"));
+    assert!(page.contains("3 more threads and streams are not drawn"));
+    for loads in ["src=", "href=", "@import", "url(", "<script"] {
+        assert!(!page.contains(loads), "{loads}");
+    }
+}
+
+#[test]
+fn a_run_whose_verdict_has_a_profile_shows_it_beside_the_timelines() {
+    let page = page(&run(90, profiled()), &header("python train.py"), None);
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text:?}"));
+    let places = ["id=\"timelines\"", "id=\"drawn\"", "Time by verdict", "GPU 0 (NVIDIA"].map(place);
+    assert!(places.is_sorted(), "{places:?}");
+}
+
 /// Text outside the document's own scripts and styles.
 fn elements(page: &str) -> String {
     let body = page.split("</head>").nth(1).unwrap();
@@ -225,6 +266,16 @@ proptest! {
         };
         prop_assert!(text.is_empty() || tags(&hostile) == tags(&tame));
         prop_assert_eq!(hostile.matches("<script").count(), tame.matches("<script").count());
+    }
+
+    #[test]
+    fn foreign_text_of_a_profile_stays_text(text in "[ -~]{1,40}|.{1,20}", number in proptest::num::f64::ANY) {
+        let pages = [profiled_with(&text, number), profiled_with("x", number)].map(|verdict| super::profile(&verdict, None));
+        let [hostile, tame] = pages.map(|page| page.matches('<').count());
+        // An empty name takes its slice's hint with it.
+        prop_assert!(crate::text::sanitise(&text).trim().is_empty() || hostile == tame, "{} {}", hostile, tame);
+        let page = super::profile(&profiled_with("x", number), None);
+        prop_assert!(!page.contains("NaN") && !page.contains("inf"), "{}", elements(&page));
     }
 
     #[test]

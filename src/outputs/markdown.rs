@@ -3,13 +3,14 @@
 //! Names, command lines and reasons come from outside: each goes onto one line, and what Markdown would read as markup is
 //! escaped (CommonMark 2.4, and GitHub's tables, strikethrough and formulas). Commands are code spans.
 
-use super::comparison::{self, Comparison};
+use super::comparison::ComparisonPage;
+use super::profile_sections;
 use super::report::{
     Column, Point, Section, SectionBody, explain_command, headline, own_cost, phase_words, pid_words, sections,
 };
 use super::run_report::RunReport;
 use crate::diagnosis::Verdict;
-use crate::text::format::{UNMEASURED, precise, whole_percent as percent};
+use crate::text::format::{UNMEASURED, Unit, in_unit, precise, whole_percent as percent};
 use crate::text::{fit, sanitise};
 
 /// A command line is cut here; its beginning says which job it was.
@@ -23,6 +24,12 @@ pub fn markdown(verdict: &Verdict) -> String {
     sections(verdict).iter().for_each(|section| self::section(&mut out, section));
     end(&mut out, verdict);
     out
+}
+
+/// The verdict on a profile as a Markdown document with this title.
+pub fn profile(verdict: &Verdict, title: Option<&str>) -> String {
+    let title = title.map(|title| format!("# {}\n\n", inline(title)));
+    title.unwrap_or_default() + &markdown(verdict)
 }
 
 /// A whole run as a Markdown document: what it is about first.
@@ -44,14 +51,13 @@ pub fn run(report: &RunReport<'_>) -> String {
 }
 
 /// A comparison as a Markdown document.
-pub fn comparison(comparison: &Comparison<'_>) -> String {
+pub fn comparison(comparison: &ComparisonPage) -> String {
     let mut out = String::new();
-    line(&mut out, &format!("## {}\n", inline(&comparison::title(comparison))));
-    line(&mut out, &inline(&comparison.answer()));
-    let more = comparison.doubt().into_iter().chain(comparison.command_sentence());
-    more.for_each(|text| line(&mut out, &format!("\n{}", inline(&text))));
-    comparison.cautions().iter().for_each(|caution| line(&mut out, &format!("\n- Note: {}", inline(caution))));
-    comparison.sections().iter().for_each(|section| self::section(&mut out, section));
+    line(&mut out, &format!("## {}\n", inline(&comparison.title)));
+    line(&mut out, &inline(&comparison.answer));
+    comparison.more.iter().for_each(|text| line(&mut out, &format!("\n{}", inline(text))));
+    comparison.cautions.iter().for_each(|caution| line(&mut out, &format!("\n- Note: {}", inline(caution))));
+    comparison.sections.iter().for_each(|section| self::section(&mut out, section));
     out
 }
 
@@ -78,6 +84,10 @@ fn facts(out: &mut String, verdict: &Verdict) {
     let cause = verdict.cause.map(|cause| format!(", {cause}")).unwrap_or_default();
     line(out, &format!("- Class: {}{cause}", verdict.class.word()));
     line(out, &format!("- Confidence: {}%", percent(verdict.confidence)));
+    if let Some(file) = verdict.profile.as_deref().and_then(profile_sections::from_file) {
+        line(out, &format!("- Profile: {}", inline(&file)));
+        return;
+    }
     line(out, &format!("- Phase: {}", phase_words(verdict.phase)));
     let command = code(&fit(&verdict.command, COMMAND)).map(|command| format!(", {command}")).unwrap_or_default();
     line(out, &format!("- Job: {}{command}", pid_words(verdict.pid)));
@@ -100,6 +110,12 @@ fn section(out: &mut String, section: &Section) {
             });
             table(out, &columns, &rows.collect::<Vec<_>>());
         }
+        SectionBody::Parts(parts) => {
+            let columns = [Column::right("share"), Column::left("what")];
+            let rows =
+                parts.iter().map(|(_, words, share)| vec![in_unit(Some(*share), Unit::Share), (*words).to_owned()]);
+            table(out, &columns, &rows.collect::<Vec<_>>());
+        }
         SectionBody::Table(columns, rows) => table(out, columns, rows),
         SectionBody::Points(points) => points.iter().for_each(|item| point(out, "- ", item)),
         SectionBody::Steps(points) => {
@@ -112,7 +128,7 @@ fn section(out: &mut String, section: &Section) {
             line(out, "```");
         }
     }
-    section.notes.iter().for_each(|note| line(out, &format!("\n{}", inline(note))));
+    section.below(usize::MAX).for_each(|note| line(out, &format!("\n{}", inline(&note))));
 }
 
 fn table(out: &mut String, columns: &[Column], rows: &[Vec<String>]) {

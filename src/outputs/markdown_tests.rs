@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::diagnosis::Signal;
 use crate::diagnosis::verdict::{Advice, Evidence, Finding, Missing, StepSource, Steps, Subject, Unavailable};
-use crate::outputs::testing::verdict;
+use crate::outputs::testing::{profiled, profiled_with, verdict};
 use crate::rates::time_split::TimeSplit;
 use crate::text::format::Unit;
 
@@ -78,6 +78,26 @@ fn what_is_not_known_is_left_out_or_a_dash() {
 }
 
 #[test]
+fn a_profile_has_its_file_its_parts_and_its_tables() {
+    let text = profile(&profiled(), Some("Eight *ranks*"));
+    assert!(text.starts_with("# Eight \\*ranks\\*\n\n## DATA LOADER"), "{text}");
+    for part in [
+        "- Profile: trace.json.gz · rank 1 of 8 · window of 1.05 s, 6 steps\n",
+        "### GPU 0 (NVIDIA H100 80GB HBM3): 50% busy, 50% idle\n\n| Share | What |\n| ---: | :--- |\n| 42% | computing |\n",
+        "| 20% | waiting for data |\n",
+        "| 1 | 150.2 | 125.9 | cudaStreamSynchronize in aten::item, train.py:41 (train\\_step) |\n",
+        "| 2 | 1.5 | 0.2 | cudaMemcpyAsync, copies 12 MiB to the GPU |\n",
+        "waiting for data: aten::to in enumerate(DataLoader), train.py:41 (train\\_step) |\n",
+        "| in Python or nothing recorded: train.py:41 (train\\_step) |\n",
+        "| nothing recorded |\n",
+    ] {
+        let plain = text.replace("train_step", "train\\_step");
+        assert!(plain.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("Watched:") && !text.contains("PID") && !text.contains("Kernel2"), "{text}");
+}
+
+#[test]
 fn code_keeps_its_backticks() {
     assert_eq!(code("a").unwrap(), "`a`");
     assert_eq!(code("a `b` ``c``").unwrap(), "``` a `b` ``c`` ```");
@@ -123,6 +143,11 @@ proptest! {
             let item = summary.trim_start_matches(|c: char| c.is_ascii_digit());
             let numbered = item.len() < summary.len() && (item == "." || item.starts_with(". ") || item.starts_with(") "));
             prop_assert!(!numbered, "{}", summary);
+        }
+        let profile = markdown(&profiled_with(&text, 1.5));
+        prop_assert!(!profile.chars().any(|c| c.is_control() && c != '\n'));
+        if !sanitise(&text).trim().is_empty() {
+            prop_assert_eq!(cells(&profile), cells(&markdown(&profiled_with("word", 1.5))), "{}", profile);
         }
         // Whatever HTML knows begins with this.
         for (at, _) in document.match_indices('<') {

@@ -15,10 +15,14 @@ pub mod json;
 pub mod log;
 pub mod markdown;
 pub mod metrics;
+pub mod profile_sections;
+pub mod profile_tables;
+mod rank_profile_section;
 pub mod ranks;
 pub mod recording;
 mod report;
 pub mod run_report;
+pub mod section;
 pub mod stages;
 #[cfg(test)]
 mod testing;

@@ -1,7 +1,9 @@
 //! What a report says about a verdict, section by section in reading order. Text and Markdown lay out the same sections.
 
 use super::chain::{self, ROWS};
-use super::ranks;
+pub(super) use super::section::{Column, Point, Section, SectionBody};
+use super::section::{and_more, point, whole};
+use super::{profile_sections, rank_profile_section, ranks};
 use crate::diagnosis::verdict::{
     Advice, Class, Evidence, Finding, GpuIdle, Hottest, MainThread, Phase, Rank, Stages, StepSource, Steps, Subject,
     Unavailable, WorkerVerdict,
@@ -20,88 +22,6 @@ const WORKER_FUNCTIONS: usize = 3;
 /// What opens the advice of a healthy run.
 pub(super) const NOTHING_HOLDS: &str = "Nothing is holding this run back.";
 
-/// One section.
-pub(super) struct Section {
-    pub title: String,
-    /// Only in a report that shows everything.
-    pub detail: bool,
-    pub body: SectionBody,
-    /// Sentences below the body.
-    pub notes: Vec<String>,
-}
-
-/// What a section consists of.
-pub(super) enum SectionBody {
-    /// One paragraph.
-    Text(String),
-    /// Shares of time, 0–1.
-    Shares(Vec<(LoopActivity, f64)>),
-    /// Rows with a cell for each column.
-    Table(Vec<Column>, Vec<Vec<String>>),
-    /// A list.
-    Points(Vec<Point>),
-    /// The same, numbered.
-    Steps(Vec<Point>),
-    /// Lines of a tree: what leads to the text, and the text.
-    Tree(Vec<(String, String)>),
-}
-
-/// One item of a list.
-#[derive(Default)]
-pub(super) struct Point {
-    /// Its name; may be empty.
-    pub name: String,
-    /// What is said of it; may be empty.
-    pub text: String,
-    /// The reason, below it.
-    pub reason: String,
-    /// The command that fixes it.
-    pub fix: Option<String>,
-}
-
-/// A column of a table.
-#[derive(Clone, Copy)]
-pub(super) struct Column {
-    pub name: &'static str,
-    /// Numbers are aligned at their right.
-    pub right: bool,
-}
-
-impl Column {
-    pub(super) const fn left(name: &'static str) -> Self {
-        Self { name, right: false }
-    }
-
-    pub(super) const fn right(name: &'static str) -> Self {
-        Self { name, right: true }
-    }
-}
-
-impl Section {
-    pub(super) fn new(title: impl Into<String>, body: SectionBody) -> Self {
-        Self { title: title.into(), detail: false, body, notes: Vec::new() }
-    }
-
-    /// A section that only a full report shows.
-    fn detail(title: impl Into<String>, body: SectionBody) -> Self {
-        Self { detail: true, ..Self::new(title, body) }
-    }
-
-    pub(super) fn noting(self, notes: impl IntoIterator<Item = String>) -> Self {
-        Self { notes: notes.into_iter().collect(), ..self }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        match &self.body {
-            SectionBody::Text(text) => text.is_empty(),
-            SectionBody::Shares(shares) => shares.is_empty(),
-            SectionBody::Table(_, rows) => rows.is_empty(),
-            SectionBody::Points(points) | SectionBody::Steps(points) => points.is_empty(),
-            SectionBody::Tree(lines) => lines.is_empty(),
-        }
-    }
-}
-
 /// `DATA LOADER · too few workers (93% sure)`.
 pub fn headline(verdict: &Verdict) -> String {
     let sure = sureness(verdict.confidence).filter(|_| verdict.class != Class::Unknown);
@@ -111,18 +31,22 @@ pub fn headline(verdict: &Verdict) -> String {
 /// All that there is to say below headline and summary.
 pub(super) fn sections(verdict: &Verdict) -> Vec<Section> {
     let (doubts, findings): (Vec<_>, Vec<_>) = verdict.other_findings.iter().partition(|finding| finding.is_doubt());
+    // The account of a file says the same, exactly.
+    let is_file = verdict.profile.as_deref().is_some_and(|profile| profile_sections::from_file(profile).is_some());
+    let told_steps = if is_file { String::new() } else { steps(&verdict.steps) };
     let doubtful = verdict.class == Class::Unknown || verdict.confidence < SURE;
-    let mut all = vec![
-        advice(verdict),
-        loop_time(verdict),
-        Section::new("Steps", SectionBody::Text(steps(&verdict.steps))),
-        gpu_idle(verdict.gpu_idle),
+    let mut all = vec![advice(verdict), loop_time(verdict)];
+    all.extend(verdict.profile.iter().flat_map(|profile| profile_sections::sections(profile)));
+    all.extend([
+        Section::new("Steps", SectionBody::Text(told_steps)),
+        gpu_idle(if is_file { None } else { verdict.gpu_idle }),
         ranks(&verdict.ranks),
+        rank_profiles(verdict),
         wait_chain(verdict),
         workers(&verdict.workers),
         stages(&verdict.workers),
         functions("Hottest functions of the workers", hottest(&verdict.workers)),
-    ];
+    ]);
     all.extend(verdict.main_thread.iter().flat_map(loop_stacks));
     all.extend([
         Section::detail(
@@ -176,10 +100,6 @@ pub(super) fn own_cost(verdict: &Verdict) -> String {
 /// An advice's title with what it is worth.
 pub(super) fn with_worth(advice: &Advice) -> String {
     advice.title.clone() + &advice.worth().map(|worth| format!(": {worth}")).unwrap_or_default()
-}
-
-fn point(name: impl Into<String>, text: impl Into<String>) -> Point {
-    Point { name: name.into(), text: text.into(), ..Point::default() }
 }
 
 fn advice(verdict: &Verdict) -> Section {
@@ -240,8 +160,12 @@ fn ranks(ranks: &[Rank]) -> Section {
     Section::new("Ranks: where the time of each goes", SectionBody::Table(columns, rows)).noting(and_more(more))
 }
 
-fn and_more(count: usize) -> Option<String> {
-    (count > 0).then(|| format!("and {count} more"))
+fn rank_profiles(verdict: &Verdict) -> Section {
+    let across = verdict.profile.as_ref().and_then(|profile| profile.across_ranks.as_ref());
+    let columns = rank_profile_section::COLUMNS.map(|(name, right)| Column { name, right });
+    let rows = across.map(rank_profile_section::rows).unwrap_or_default();
+    Section::new("Ranks: which waits for which in collectives", SectionBody::Table(columns.to_vec(), rows))
+        .noting(across.map(rank_profile_section::notes).unwrap_or_default())
 }
 
 fn wait_chain(verdict: &Verdict) -> Section {
@@ -293,10 +217,6 @@ fn quantile(values: impl Iterator<Item = f64>, halves: usize) -> Option<f64> {
     sorted.sort_by(f64::total_cmp);
     let place = sorted.len() * halves / 2;
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied()
-}
-
-fn whole(share: f64) -> String {
-    format!("{}%", percent(share))
 }
 
 /// The stages of the workers' time.

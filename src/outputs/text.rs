@@ -2,7 +2,8 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::comparison::Comparison;
+use super::comparison::ComparisonPage;
+use super::profile_sections;
 pub use super::report::headline;
 use super::report::{
     Column, NOTHING_HOLDS, Point, Section, SectionBody, explain_command, own_cost, phase_words, pid_words, sections,
@@ -11,6 +12,7 @@ use super::report::{
 use crate::diagnosis::Verdict;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Class, Culprit, Phase, ShareOf};
+use crate::profiles::drawn::SliceKind;
 use crate::rates::time_split::LoopActivity;
 use crate::text::format::whole_percent as percent;
 use crate::text::{fit, sanitise, short_command, wrap_hanging};
@@ -21,8 +23,10 @@ pub const WIDTH: usize = 80;
 const WIDEST: usize = 120;
 /// Narrower than this nothing can be laid out.
 const NARROWEST: usize = 40;
-/// Columns beside a bar: its name and its percentage.
-const BESIDE_BAR: usize = 32;
+/// Columns of a bar's name, at least.
+const BAR_NAME: usize = 22;
+/// Columns beside a bar and its name: the percentage, and blanks.
+const BESIDE_BAR: usize = 10;
 /// Longest bar.
 const BAR: usize = 48;
 /// Less than this of a command line, columns, says nothing.
@@ -61,14 +65,13 @@ pub fn page(verdict: &Verdict, style: Style) -> String {
 }
 
 /// A comparison on a page.
-pub fn comparison(comparison: &Comparison<'_>, style: Style) -> String {
+pub fn comparison(comparison: &ComparisonPage, style: Style) -> String {
     let width = style.width.clamp(NARROWEST, WIDEST);
     let mut page = TextPage { lines: Vec::new(), style: Style { width, ..style } };
-    page.inked(ink::BOLD, "", &comparison.answer());
-    comparison.doubt().iter().for_each(|doubt| page.text("", doubt));
-    comparison.command_sentence().iter().for_each(|change| page.text("", change));
-    comparison.cautions().iter().for_each(|caution| page.text("note: ", caution));
-    comparison.sections().iter().for_each(|section| page.section(section));
+    page.inked(ink::BOLD, "", &comparison.answer);
+    comparison.more.iter().for_each(|text| page.text("", text));
+    comparison.cautions.iter().for_each(|caution| page.text("note: ", caution));
+    comparison.sections.iter().for_each(|section| page.section(section));
     page.lines.join("\n") + "\n"
 }
 
@@ -89,6 +92,7 @@ pub fn plain(text: &str, ascii: bool) -> String {
         .map(|c| match c {
             c if c.is_ascii() => c.to_string(),
             '×' => "x".to_owned(),
+            'µ' => "u".to_owned(),
             '–' | '—' | '−' => "-".to_owned(),
             '≤' => "<=".to_owned(),
             '≥' => ">=".to_owned(),
@@ -116,7 +120,7 @@ pub fn cut(text: &str, width: usize, ascii: bool) -> String {
 
 /// ANSI codes (ECMA-48 SGR) for emphasis: of the 16 colors that the terminal's owner chooses.
 mod ink {
-    use super::{Class, LoopActivity, Verdict};
+    use super::{Class, LoopActivity, SliceKind, Verdict};
 
     pub const BOLD: &str = "1";
     pub const DIM: &str = "2";
@@ -141,6 +145,20 @@ mod ink {
             LoopActivity::HostBusy => "35",
             LoopActivity::Checkpoint => "36",
             LoopActivity::Other => DIM,
+        }
+    }
+
+    /// The color of a part of a profile.
+    pub fn slice(kind: SliceKind) -> &'static str {
+        match kind {
+            SliceKind::Data => "33",
+            SliceKind::Sync => "94",
+            SliceKind::Launch => "93",
+            SliceKind::Operator => "35",
+            SliceKind::Compute => "32",
+            SliceKind::Collective => "31",
+            SliceKind::Copy => "36",
+            SliceKind::Python | SliceKind::Annotation => DIM,
         }
     }
 }
@@ -221,17 +239,31 @@ impl TextPage {
             SectionBody::Text(text) => self.text("", &format!("{}: {text}", section.title)),
             body => {
                 self.inked(ink::BOLD, "", &section.title);
-                self.body(body);
+                self.body(body, self.rows(section));
             }
         }
-        section.notes.iter().for_each(|note| self.text("  ", note));
+        section.below(self.rows(section)).for_each(|note| self.text("  ", &note));
     }
 
-    fn body(&mut self, body: &SectionBody) {
+    /// Most rows of a section's table.
+    fn rows(&self, section: &Section) -> usize {
+        if self.style.full { usize::MAX } else { section.brief }
+    }
+
+    fn body(&mut self, body: &SectionBody, most: usize) {
         match body {
             SectionBody::Text(text) => self.text("  ", text),
-            SectionBody::Shares(shares) => shares.iter().for_each(|(activity, share)| self.bar(*activity, *share)),
-            SectionBody::Table(columns, rows) => self.table(columns, rows),
+            SectionBody::Shares(shares) => {
+                let bars = shares.iter().map(|(activity, share)| (activity.word(), ink::activity(*activity), *share));
+                self.bars(&bars.collect::<Vec<_>>());
+            }
+            SectionBody::Parts(parts) => {
+                let bars = parts.iter().map(|(kind, words, share)| (*words, ink::slice(*kind), *share));
+                self.bars(&bars.collect::<Vec<_>>());
+            }
+            SectionBody::Table(columns, rows) => {
+                self.table(columns, rows.get(..most.min(rows.len())).unwrap_or_default());
+            }
             SectionBody::Points(points) => points.iter().for_each(|point| self.point("  - ", point)),
             SectionBody::Steps(points) => {
                 points.iter().zip(1..).for_each(|(point, number)| self.point(&format!("  {number}. "), point));
@@ -240,13 +272,17 @@ impl TextPage {
         }
     }
 
-    fn bar(&mut self, activity: LoopActivity, share: f64) {
-        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
-        let long = (self.style.width - BESIDE_BAR).min(BAR);
-        let full = (share * long as f64).round() as usize;
+    /// Shares with their names and colors.
+    fn bars(&mut self, shares: &[(&str, &str, f64)]) {
+        let name = shares.iter().map(|(name, ..)| name.width()).max().unwrap_or_default().max(BAR_NAME);
+        let long = self.style.width.saturating_sub(name + BESIDE_BAR).min(BAR);
         let (on, off) = if self.style.ascii { ("#", ".") } else { ("█", "░") };
-        let bar = self.ink(ink::activity(activity), &on.repeat(full)) + &self.ink(ink::DIM, &off.repeat(long - full));
-        self.lines.push(format!("  {:<22}{:>4}% {bar}", activity.word(), percent(share)));
+        for (word, codes, share) in shares {
+            let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+            let full = (share * long as f64).round() as usize;
+            let bar = self.ink(codes, &on.repeat(full)) + &self.ink(ink::DIM, &off.repeat(long - full));
+            self.lines.push(format!("  {word:<name$}{:>4}% {bar}", percent(share)).trim_end().to_owned());
+        }
     }
 
     /// Columns as wide as their widest cell; a last column of text takes what is left, and wraps.
@@ -315,8 +351,11 @@ impl TextPage {
 }
 
 /// The job and how long it was watched, with as much of its command as fits into `width` columns:
-/// `PID 1234 (python train.py) · watched for 20 s, first verdict after 3.1 s`.
+/// `PID 1234 (python train.py) · watched for 20 s, first verdict after 3.1 s`; or the file of a profile and its window.
 fn job(verdict: &Verdict, command: &str, width: usize) -> String {
+    if let Some(file) = verdict.profile.as_deref().and_then(profile_sections::from_file) {
+        return file;
+    }
     let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
     let phase = (verdict.phase != Phase::Training && verdict.class != Class::Idle)
         .then(|| format!(" · phase: {}", phase_words(verdict.phase)));

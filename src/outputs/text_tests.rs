@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::diagnosis::causes::Cause;
 use crate::diagnosis::verdict::{Advice, StepSource, Subject, Unavailable, WorkerVerdict};
-use crate::outputs::testing::verdict;
+use crate::outputs::testing::{profiled, profiled_with, verdict};
+use crate::profiles::account::ProfileAccount;
 use crate::rates::time_split::TimeSplit;
 
 /// Everything, on plain lines.
@@ -121,7 +122,38 @@ fn headlines() {
     assert_eq!(of(Class::Gpu, None, Phase::Training), "GPU (80% sure)");
 }
 
+#[test]
+fn a_profile() {
+    insta::assert_snapshot!(page(&profiled(), Style::default()));
+}
+
+#[test]
+fn a_full_profile() {
+    insta::assert_snapshot!(page(&profiled(), FULL));
+}
+
+#[test]
+fn a_profile_with_nothing_in_it_has_no_table() {
+    let file = Some("t.json".to_owned());
+    let empty = ProfileAccount { file, with_stack: true, with_shapes: true, ..ProfileAccount::default() };
+    let text = page(&Verdict { profile: Some(Box::new(empty)), ..Verdict::default() }, FULL);
+    let expected =
+        "UNKNOWN · too little could be seen\nt.json · window of 0 ms\n\nWindow: 0 ms without steps.\n\ntrainmon\n";
+    assert_eq!(text.replace("trainmon \n", "trainmon\n"), expected);
+}
+
 proptest! {
+    #[test]
+    fn any_profile_fits_and_is_safe(text in "\\PC*|[\u{0}-\u{9f}\u{202a}-\u{202e}]{0,60}", number in proptest::num::f64::ANY, ascii: bool, full: bool, width in 0usize..200) {
+        let page = page(&profiled_with(&text, number), Style { ascii, width, full, color: false });
+        let most = width.clamp(NARROWEST, WIDEST);
+        prop_assert!(page.lines().all(|line| line.width() <= most), "{}", page);
+        let raw = |c: char| c.is_control() && c != '\n' || matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}');
+        prop_assert!(!page.chars().any(raw));
+        prop_assert!(!ascii || page.is_ascii());
+        prop_assert!(text.contains("NaN") || text.contains("inf") || !page.contains("NaN") && !page.contains("inf "), "{}", page);
+    }
+
     #[test]
     fn any_verdict_fits_and_is_safe(texts in proptest::collection::vec("\\PC*|[\u{0}-\u{9f}\u{202a}-\u{202e}]{0,60}", 8), number in proptest::num::f64::ANY, ascii: bool, width in 0usize..200) {
         let mut hostile = verdict();

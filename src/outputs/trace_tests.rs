@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use prost::Message;
 use serde_json::json;
 
-use super::profile::Profile;
+use super::profile::TracedProfile;
 use super::profile_reader;
 use super::proto::{ClockSnapshot, Trace, TrackDescriptor};
 use super::*;
@@ -162,7 +162,7 @@ fn tick(frame: Frame, verdict: Verdict) -> Tick {
     Tick { frame, judged: Arc::clone(&verdict), verdict, alive: true, ..Tick::default() }
 }
 
-fn written(ticks: impl IntoIterator<Item = Tick>, profile: Option<Profile>) -> ReadTrace {
+fn written(ticks: impl IntoIterator<Item = Tick>, profile: Option<TracedProfile>) -> ReadTrace {
     let mut writer = TraceWriter::new(Vec::new());
     ticks.into_iter().for_each(|tick| writer.push(&tick).unwrap());
     if let Some(profile) = profile {
@@ -357,8 +357,8 @@ fn batches_of_a_worker_are_slices_from_interval_to_interval() {
     assert_eq!(slow, [("batch".to_owned(), 2000, 5000, "ms_each 3000, within_ms 1000".to_owned())]);
 }
 
-fn profile(events: impl IntoIterator<Item = serde_json::Value>) -> Profile {
-    let mut profile = Profile::default();
+fn profile(events: impl IntoIterator<Item = serde_json::Value>) -> TracedProfile {
+    let mut profile = TracedProfile::default();
     events.into_iter().for_each(|event| profile.add(serde_json::from_value(event).unwrap()).unwrap());
     profile.start_ns = START_NS;
     profile
@@ -457,7 +457,7 @@ fn a_profile_of_another_time_is_told() {
         writer.profile(profile([profiled("op", (1, 1), at_us, 1.0)])).unwrap()
     };
     assert_eq!((overlaps(1e6), overlaps(3e6)), (true, false));
-    assert!(!TraceWriter::new(Vec::new()).profile(Profile::default()).unwrap());
+    assert!(!TraceWriter::new(Vec::new()).profile(TracedProfile::default()).unwrap());
 }
 
 proptest! {

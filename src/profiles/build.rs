@@ -8,10 +8,33 @@ use super::host_time::{self, HostTime};
 use super::intervals::{Intervals, Lengths};
 use super::scope::Scope;
 use super::timeline::{GpuKind, HostKind, HostSpan, TraceTimeline};
-use super::{copies, idle_rows, kernels, operators, roofline, syncs};
+use super::{copies, drawing, idle_rows, kernels, operators, roofline, syncs};
+
+/// What an account is computed from.
+#[derive(Debug)]
+pub struct AccountParts<'a> {
+    pub timeline: &'a TraceTimeline,
+    pub scope: &'a Scope,
+    pub host: &'a HostTime,
+    /// The GPU with most kernels.
+    pub gpu: Option<&'a GpuTime>,
+    /// Its idle time by reason.
+    pub idle: Option<&'a [Intervals; IdleReason::COUNT]>,
+}
+
+/// Most lengths of steps that are kept.
+const LENGTHS: usize = 1000;
 
 /// The account; `None` if nothing in the trace lasts.
 pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
+    account_and(timeline, |_| ()).map(|(account, ())| account)
+}
+
+/// The account, and what else is taken from the same parts.
+pub fn account_and<T>(
+    timeline: &TraceTimeline,
+    also: impl FnOnce(&AccountParts<'_>) -> T,
+) -> Option<(ProfileAccount, T)> {
     let scope = Scope::find(timeline)?;
     let host = HostTime::new(timeline, &scope);
     let gpus = gpus(timeline, &scope);
@@ -23,6 +46,7 @@ pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
         pending: scope.share(Lengths::new(&gpu.idle).common(&pending(timeline, &scope, gpu, &host))),
         ..named(gpu, timeline, &scope)
     });
+    let taken = also(&AccountParts { timeline, scope: &scope, host: &host, gpu: first, idle: parts.first() });
     let mut account = ProfileAccount {
         window_ms: scope.length() as f64 / 1e6,
         devices: devices.collect(),
@@ -39,6 +63,7 @@ pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
         ..ProfileAccount::default()
     };
     steps(&mut account, &scope);
+    account.drawn = drawing::drawn(timeline, &scope, &gpus, &parts);
     let none = Default::default();
     (account.operators, account.modules) =
         operators::rows(timeline, &scope, first, &host, parts.first().unwrap_or(&none));
@@ -59,7 +84,7 @@ pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
         account.idle_at = idle_rows::rows(timeline, &alone, &all, idle_rows::divided(&all, &host));
     }
     notes(&mut account, timeline);
-    Some(account)
+    Some((account, taken))
 }
 
 fn steps(account: &mut ProfileAccount, scope: &Scope) {
@@ -69,6 +94,10 @@ fn steps(account: &mut ProfileAccount, scope: &Scope) {
         let lengths = || scope.steps.iter().map(|(start, end)| (end - start) as f64 / 1e6);
         account.step_ms = Some(lengths().sum::<f64>() / scope.steps.len() as f64);
         account.longest_step_ms = Some(lengths().fold(0.0, f64::max));
+        let all: Vec<f64> = lengths().collect();
+        let means =
+            all.chunks(all.len().div_ceil(LENGTHS)).map(|steps| steps.iter().sum::<f64>() / steps.len() as f64);
+        account.step_lengths_ms = means.collect();
     }
 }
 

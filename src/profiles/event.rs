@@ -84,6 +84,10 @@ pub struct Args<'a> {
     pub group_size: Option<u64>,
     /// Name of its group.
     pub group: Cow<'a, str>,
+    /// The ranks of its group: `[0, 1]`, the middle of many left out.
+    pub group_ranks: Cow<'a, str>,
+    /// Its number among the collectives of its group.
+    pub sequence: Option<u64>,
 }
 
 /// Implements [`Deserialize`] for a struct by its keys: the last of equal keys counts, others are passed over, and what is not an
@@ -183,6 +187,8 @@ tolerant!(Args, ArgKey {
     element: "dtype" => |out, map| { out.element = map.next_value::<Scalar>()?.text(); Ok(()) },
     group_size: "Group size" => |out, map| { out.group_size = map.next_value::<Scalar>()?.count(); Ok(()) },
     group: "Process Group Name" => |out, map| { out.group = map.next_value::<Scalar>()?.text(); Ok(()) },
+    group_ranks: "Process Group Ranks" => |out, map| { out.group_ranks = map.next_value::<Scalar>()?.text(); Ok(()) },
+    sequence: "Seq" => |out, map| { out.sequence = map.next_value::<Scalar>()?.count(); Ok(()) },
 });
 
 /// A number or a text.

@@ -42,6 +42,8 @@ pub struct Call {
     pub end: i64,
     /// Its name.
     pub name: NameId,
+    /// Its thread.
+    pub lane: u16,
     /// The outermost operator.
     pub operator: Option<NameId>,
     /// The innermost module.
@@ -134,6 +136,7 @@ impl HostTime {
                     start: span.start,
                     end: span.end,
                     name: span.name,
+                    lane,
                     operator: level.operator.map(|operator| operator.name),
                     module,
                 };

@@ -91,13 +91,14 @@ pub fn collectives(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Ve
     rows
 }
 
-/// Bytes of an element, by the name that c10d gives its type; 0 if it is unknown.
-fn element_bytes(name: &str) -> u64 {
-    match name {
-        "Byte" | "Char" | "Bool" | "UInt8" | "Int8" | "Float8_e4m3fn" | "Float8_e5m2" => 1,
-        "Half" | "BFloat16" | "Short" => 2,
-        "Float" | "Int" => 4,
-        "Double" | "Long" => 8,
+/// Bytes of an element, by the name that c10d or the list of an operator's types gives it; 0 if it is unknown.
+pub fn element_bytes(name: &str) -> u64 {
+    match name.strip_prefix("c10::").unwrap_or(name) {
+        "Byte" | "Char" | "Bool" | "UInt8" | "Int8" | "unsigned char" | "signed char" | "bool" => 1,
+        float if float.starts_with("Float8_") => 1,
+        "Half" | "BFloat16" | "Short" | "short int" => 2,
+        "Float" | "Int" | "float" | "int" => 4,
+        "Double" | "Long" | "double" | "long int" | "long" => 8,
         _ => 0,
     }
 }

@@ -4,9 +4,13 @@
 //! GPU's streams on one clock, and these become the account: where each share of the window went. All of it is pure and in bounded
 //! memory. What does not belong here: opening files, and any judgment. `diagnosis` judges the account.
 
+pub mod account;
 mod build;
+pub mod comparison;
 mod copies;
 pub mod course;
+mod drawing;
+pub mod drawn;
 pub mod efficiency;
 mod event;
 mod gpu_time;
@@ -19,6 +23,8 @@ mod kernels;
 mod names;
 mod operators;
 mod places;
+pub mod ranks;
+pub mod ranks_account;
 mod roofline;
 mod scope;
 mod spans;
@@ -28,10 +34,10 @@ mod timeline;
 
 use std::io::{self, Read};
 
-pub use crate::sample::profile_account as account;
 use account::ProfileAccount;
 use course::Course;
 pub use idle_rows::NOTHING as NOTHING_RECORDED;
+use ranks::trace::RankTrace;
 use timeline::TraceTimeline;
 
 /// Why a file has no account, in one line each.
@@ -88,7 +94,7 @@ pub fn other_format(head: &[u8], name: &str) -> Option<ProfileError> {
 /// # Errors
 /// It cannot be read, or there is nothing in it.
 pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
-    build::account(&timeline_of(input)?).ok_or(ProfileError::Nothing)
+    build::account(&timeline(input)?).ok_or(ProfileError::Nothing)
 }
 
 /// Reads a trace, and divides it into intervals beside its account.
@@ -96,12 +102,20 @@ pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
 /// # Errors
 /// As [`read`].
 pub fn read_course(input: impl Read) -> Result<Course, ProfileError> {
-    let timeline = timeline_of(input)?;
+    let timeline = timeline(input)?;
     let account = build::account(&timeline).ok_or(ProfileError::Nothing)?;
     Course::new(timeline, account).ok_or(ProfileError::Nothing)
 }
 
-fn timeline_of(input: impl Read) -> Result<TraceTimeline, ProfileError> {
+/// Reads a trace that is one of several ranks of a run: its account, and what is compared with the other ranks.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_rank(input: impl Read) -> Result<RankTrace, ProfileError> {
+    RankTrace::new(&timeline(input)?).ok_or(ProfileError::Nothing)
+}
+
+fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {
     let mut timeline = TraceTimeline::default();
     timeline.end = json::read_trace(input.take(LENGTH_MAX), &mut timeline)?;
     if timeline.end.lists == 0 {

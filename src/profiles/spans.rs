@@ -137,6 +137,10 @@ pub struct GpuDetail {
     pub element: Box<str>,
     /// Ranks of the group, and its name.
     pub group: Option<(u64, Box<str>)>,
+    /// Which ranks these are, raw.
+    pub group_ranks: Box<str>,
+    /// Number among the collectives of the group.
+    pub sequence: Option<u64>,
 }
 
 /// A thread or a stream, as the trace names it.
@@ -146,4 +150,14 @@ pub struct Lane {
     pub process: TracePlace<'static>,
     /// TID, or the number of a stream.
     pub thread: TracePlace<'static>,
+}
+
+impl Lane {
+    /// Its number, if it has one.
+    pub fn number(&self) -> Option<i64> {
+        match self.thread {
+            TracePlace::Number(number) => Some(number),
+            _ => None,
+        }
+    }
 }

@@ -79,8 +79,15 @@ pub struct TraceTimeline {
 }
 
 /// Keys beside the events that are kept.
-const WANTED: [&str; 6] =
-    ["deviceProperties", "distributedInfo", "baseTimeNanoseconds", "with_stack", "record_shapes", "traceName"];
+const WANTED: [&str; 7] = [
+    "deviceProperties",
+    "distributedInfo",
+    "baseTimeNanoseconds",
+    "with_stack",
+    "record_shapes",
+    "traceName",
+    "host_name",
+];
 
 impl TraceSink for TraceTimeline {
     fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize> {
@@ -226,6 +233,8 @@ impl TraceTimeline {
             elements: args.sent_elements.zip(args.received_elements),
             element: cut(&args.element).into(),
             group: args.group_size.map(|size| (size, cut(&args.group).into())),
+            group_ranks: cut(&args.group_ranks).into(),
+            sequence: args.sequence,
             ..GpuDetail::default()
         };
         if kind == GpuKind::Kernel {

@@ -114,6 +114,13 @@ impl Job {
         self.shown().map(|moment| &*moment.verdict)
     }
 
+    /// Whether it is a trace of a profiler: one verdict, and no samples.
+    pub fn is_trace(&self) -> bool {
+        let profile = self.verdict().and_then(|verdict| verdict.profile.as_deref());
+        let seen = self.frame().is_some_and(|frame| frame.monotonic_ns > 0);
+        self.replay.is_some() && !seen && profile.is_some()
+    }
+
     /// The newest verdict, wherever the cursor is.
     pub fn latest_verdict(&self) -> Option<&Verdict> {
         self.archive().latest().map(|moment| &*moment.verdict)

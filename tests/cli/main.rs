@@ -15,12 +15,14 @@ mod foreign_text;
 mod guesses;
 mod import;
 mod limits;
+mod made_trace;
 mod mcp;
 mod outcome;
 #[path = "../support/process.rs"]
 mod process;
 #[path = "../support/prometheus.rs"]
 mod prometheus;
+mod rank_traces;
 mod report;
 mod rights;
 mod run_report;

@@ -43,6 +43,24 @@ fn markdown_goes_to_standard_output() {
 }
 
 #[test]
+fn a_trace_needs_no_import_for_its_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.html");
+    let html = path.to_str().unwrap();
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/import/trace.json.gz");
+    let output = finish(trainmon(&["report", trace, "-o", html]));
+    assert!(text(&output.stderr).contains(&format!("report in {html} (")), "{output:?}");
+    let page = fs::read_to_string(&path).unwrap();
+    assert!(page.contains("<p>trace.json.gz · window of ") && page.contains("<path class=\"operator\""), "{page}");
+    let output = finish(trainmon(&["report", trace, "-o", "-"]));
+    let page = text(&output.stdout);
+    assert!(output.status.success() && page.contains("- Profile: trace.json.gz · window of "), "{page}");
+    let none = folder.path().join("none.json");
+    fs::write(&none, "{\"a\": 1}").unwrap();
+    refused(trainmon(&["report", none.to_str().unwrap(), "-o", html, "--force"]), 1, &["none.json", "traceEvents"]);
+}
+
+#[test]
 fn a_report_has_the_title_that_it_is_given() {
     let file = recording("segmentation.tmz");
     let output = finish(trainmon(&["report", &file, "-o", "-", "--title", "Night run, *4* workers"]));

@@ -179,6 +179,7 @@ fn rich_verdict() -> Verdict {
         }],
         chain: crate::chain::workers(),
         ranks: vec![Rank { pid: 1234, straggler: true, ..Rank::default() }],
+        profile: Some(Box::new(crate::profile::account())),
         ..data_loader()
     }
 }
@@ -288,6 +289,11 @@ fn ten_thousand_of_everything_do_not_take_seconds() {
     let mut verdict = rich_verdict();
     many(&mut verdict.workers, |n, w| w.pid = 20_000 + n as u32);
     many(&mut verdict.ranks, |n, r| r.pid = 10_000 + n as u32);
+    let profile = verdict.profile.as_mut().unwrap();
+    many(&mut profile.devices, |n, device| device.index = n as i64);
+    many(&mut profile.kernels, |n, row| row.name = format!("kernel {n}"));
+    many(&mut profile.idle_at, |_, _| ());
+    many(&mut profile.notes, |_, _| ());
     let (frame, verdict) = (frame, Arc::new(verdict));
     let size = (120, 40);
     let mut app = fresh(PLAIN, size);
@@ -358,8 +364,12 @@ fn states(size: (u16, u16)) -> Vec<(&'static str, App)> {
         app
     };
     let backwards = [9, 8, 8, 700, 3, 3, 90_000, 4].map(|t| frame(t, Job::default())).to_vec();
+    let mut trace = App::new(job().recording(), AppOptions { theme: PLAIN, ..AppOptions::default() }, size);
+    tell(&mut trace, Frame { alive: true, ..Frame::default() }, crate::profile::judged());
+    tell_loaded(&mut trace);
     vec![
         ("fresh", fresh(PLAIN, size)),
+        ("a trace", trace),
         ("a first sample", told(vec![Frame { alive: true, ..Frame::default() }], Verdict::default())),
         ("no verdict", told(some(4, 1), Verdict::default())),
         ("no GPU, no workers", told(some(0, 0), unknown())),

@@ -13,6 +13,7 @@ mod io_stacks;
 mod jobs;
 mod keys;
 mod processes;
+mod profile;
 mod screens;
 mod setup;
 mod svg;

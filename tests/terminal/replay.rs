@@ -60,6 +60,35 @@ fn a_recording_with_a_damaged_end_shows_what_there_is_and_says_so() {
 }
 
 #[test]
+fn a_trace_opens_on_its_profile() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/profiles/waits-item.json");
+    let mut screen = Screen::trainmon(&["replay", trace], &Conditions::default());
+    screen.wait_text("TRACE");
+    screen.wait_text("Calls that wait for the GPU");
+    let seen = screen.contents();
+    assert!(seen.contains("aten::item") && seen.contains("% busy"), "{seen}");
+    screen.send("1");
+    screen.wait_text("press 0 for its profile");
+    // The other ways through a recording do nothing to its one moment.
+    for action in [Action::Pause, Action::StepBack, Action::Newest, Action::NextChange, Action::Faster] {
+        screen.send(&key(action));
+        screen.answers("travelling");
+    }
+    screen.quit().assert_clean();
+    // A page that was asked for comes first.
+    let mut screen = Screen::trainmon(&["--page", "why", "replay", trace], &Conditions::default());
+    screen.wait_text("Evidence");
+    screen.quit().assert_clean();
+    // JSON of another kind is refused in one line.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.json");
+    std::fs::write(&path, "{\"a\": 1}").unwrap();
+    let out = trainmon(&["replay", path.to_str().unwrap()]).output().unwrap();
+    let error = text(&out.stderr);
+    assert!(out.status.code() == Some(1) && error.lines().count() == 1 && error.contains("traceEvents"), "{error}");
+}
+
+#[test]
 fn what_is_no_recording_is_refused_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, bytes: &[u8]| {

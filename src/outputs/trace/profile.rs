@@ -51,7 +51,7 @@ struct ArrowEnd {
 
 /// A profile on its way into a trace.
 #[derive(Debug, Default)]
-pub struct Profile {
+pub struct TracedProfile {
     events: Sorted,
     arrows: Sorted,
     lanes: HashMap<Lane, u32>,
@@ -67,7 +67,7 @@ pub struct Profile {
     pub end: TraceEnd,
 }
 
-impl Profile {
+impl TracedProfile {
     /// Adds an event.
     ///
     /// # Errors
@@ -212,7 +212,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     /// What the writer answers, or a temporary file.
-    pub fn profile(&mut self, mut profile: Profile) -> io::Result<bool> {
+    pub fn profile(&mut self, mut profile: TracedProfile) -> io::Result<bool> {
         let start_ns = profile.start_ns;
         profile.join_arrows(|| self.packets.flow())?;
         let lanes = profile.lanes.into_iter().map(|(lane, number)| (number.into(), lane)).collect();

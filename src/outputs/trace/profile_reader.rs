@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use serde_json::Value;
 
-use super::profile::Profile;
+use super::profile::TracedProfile;
 use crate::profiles::ProfileError;
 use crate::profiles::json::{self, TraceSink};
 
@@ -14,7 +14,7 @@ const START: &str = "baseTimeNanoseconds";
 /// Takes events until one is refused.
 #[derive(Debug, Default)]
 struct ProfileSink {
-    profile: Profile,
+    profile: TracedProfile,
     refused: Option<io::Error>,
 }
 
@@ -41,8 +41,8 @@ impl TraceSink for ProfileSink {
 /// Reads a trace: JSON that is not packed.
 ///
 /// # Errors
-/// It cannot be read, it is no trace, or what [`Profile::add`] answers.
-pub fn read(input: impl Read) -> Result<Profile, ProfileError> {
+/// It cannot be read, it is no trace, or what [`TracedProfile::add`] answers.
+pub fn read(input: impl Read) -> Result<TracedProfile, ProfileError> {
     let mut sink = ProfileSink::default();
     sink.profile.end = json::read_trace(input, &mut sink)?;
     match sink.refused {

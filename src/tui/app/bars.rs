@@ -60,6 +60,9 @@ pub fn header(buf: &mut Buffer, area: Rect, app: &App) {
 
 /// PID and age of the job: ` · PID 21252 up 18 s`.
 fn pid(job: &Job) -> String {
+    if job.is_trace() {
+        return String::new();
+    }
     let age = job.frame().and_then(|frame| frame.job.age_s).filter(|_| job.replay.is_none());
     let age = age.map(|age| format!(" up {}", format::duration(age))).unwrap_or_default();
     format!(" · PID {}{age}", job.target.pid)
@@ -86,7 +89,7 @@ fn facts(job: &Job, width: u16) -> String {
 
 /// In a replay: seconds from the first moment to the one shown, and to the last one.
 fn progress(job: &Job) -> Option<(f64, f64)> {
-    job.replay?;
+    job.replay.filter(|_| !job.is_trace())?;
     let first = job.archive().first()?.monotonic_ns;
     let since = |ns: u64| ns.saturating_sub(first) as f64 / 1e9;
     Some((since(job.moment_ns()), since(job.archive().last()?.monotonic_ns)))
@@ -100,6 +103,9 @@ fn moment(width: u16, app: &App) -> Vec<Piece> {
     };
     let shown = job.cursor().map_or(frame.unix_ms, |moment| moment.frame.unix_ms);
     let clock = zone::clock(shown, &app.options.zone);
+    if job.is_trace() {
+        return vec![(" TRACE ".to_owned(), theme.bar())];
+    }
     if let Some(replay) = &job.replay {
         let (at, length) = progress(job).unwrap_or_default();
         let state = if replay.playing { "REPLAY" } else { "REPLAY PAUSED" };

@@ -82,7 +82,10 @@ impl App {
             Action::Export => self.popup = Some(export::menu()),
             // The answer in full.
             Action::Enter if self.page == Page::Overview => self.go(Page::Findings),
-            Action::Enter if !matches!(self.page, Page::Processes | Page::Stacks) => return self.nothing_to_open(),
+            Action::Enter if !matches!(self.page, Page::Processes | Page::Stacks | Page::Profile) => {
+                return self.nothing_to_open();
+            }
+            Action::NextTable | Action::PreviousTable if self.page != Page::Profile => self.go(Page::Profile),
             other if other.is_for_processes() && self.page != Page::Processes => return self.act_on_processes(other),
             other => return self.page_act(other),
         }

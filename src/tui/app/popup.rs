@@ -12,7 +12,7 @@ use crate::tui::widgets::{Confirm, Menu, MenuOutcome, Prompt, Typed};
 /// What covers the page.
 #[derive(Debug, Clone)]
 pub enum Popup {
-    /// The selected process in full.
+    /// The selected row in full.
     Detail,
     /// A choice of several.
     Menu(Menu<Reply>),

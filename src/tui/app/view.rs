@@ -10,11 +10,11 @@ use super::{App, bars, output};
 use crate::text::wrap;
 use crate::tui::jobs::{self, view::JobsScene};
 use crate::tui::pages::Page;
-use crate::tui::pages::processes::detail;
+use crate::tui::pages::keys::{Action, key_of};
 use crate::tui::summary::{self, SummaryLine};
 use crate::tui::theme;
 use crate::tui::widgets::panel::framed;
-use crate::tui::widgets::{Drawn, PopupBox, Scene, card};
+use crate::tui::widgets::{Drawn, PopupBox, Scene, card, write_fit};
 
 /// Maximum width of the summary of a run.
 const SUMMARY: u16 = 100;
@@ -38,7 +38,17 @@ pub fn draw(buf: &mut Buffer, app: &App) -> Drawn {
         let top = app.scroll.get(app.page.index()).copied().unwrap_or(0);
         // Text next to frames keeps the same distance from the screen's edge as the text inside them.
         let body = if framed(area) && app.page != Page::Overview { body.inner(Margin::new(1, 0)) } else { body };
-        page.draw(buf, body, &scene, top, &mut drawn);
+        if scene.job.is_trace() && app.page.spec().needs_samples {
+            let key = key_of(Action::Go(Page::Profile));
+            write_fit(
+                buf,
+                body,
+                &format!("A trace has no samples over time: press {key} for its profile."),
+                scene.theme.dim(),
+            );
+        } else {
+            page.draw(buf, body, &scene, top, &mut drawn);
+        }
         cursor(buf, &scene, &drawn);
         bars::footer(buf, footer, app, &mut drawn);
         popups(buf, app, &scene, &mut drawn);
@@ -85,7 +95,7 @@ fn popups(buf: &mut Buffer, app: &App, scene: &Scene<'_>, drawn: &mut Drawn) {
     }
     match &app.popup {
         None | Some(Popup::Prompt(_)) => {}
-        Some(Popup::Detail) => detail::draw(buf, &app.pages.processes, scene, top, drawn),
+        Some(Popup::Detail) => app.pages.get(app.page).detail(buf, scene, top, drawn),
         Some(Popup::Menu(menu)) => menu.draw(buf, area, theme),
         Some(Popup::Confirm(confirm)) => confirm.draw(buf, area, theme),
         Some(Popup::Setup(setup)) => app.draw_setup(buf, area, *setup),

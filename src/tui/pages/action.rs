@@ -31,6 +31,8 @@ pub enum Action {
     Top,
     Bottom,
     Enter,
+    NextTable,
+    PreviousTable,
     NextSort,
     SortMenu,
     /// By the column with this name.

@@ -61,7 +61,9 @@ const EVERYWHERE: &[Binding] = &[
     bind("PgDn Ctrl-F", "down one page", PageDown),
     bind("Home g", "to the top", Top),
     bind("End G", "to the bottom; back to live when the display is frozen", Bottom),
-    bind("Enter", "overview: show why; processes: one in full; stacks: fold or unfold", Enter),
+    bind("Enter", "overview: show why; processes, profile: one in full; stacks: fold or unfold", Enter),
+    bind("l", "profile: next table", NextTable),
+    bind("L", "profile: previous table", PreviousTable),
     bind("s", "sort processes by the next column", NextSort),
     bind("F6", "choose the column to sort by", SortMenu),
     bind("P", "sort by CPU", Sort("cpu")),
@@ -153,7 +155,7 @@ mod tests {
     #[test]
     fn pages_have_the_number_keys_in_their_order() {
         for (place, page) in Page::ALL.into_iter().filter(|page| page.spec().in_footer).enumerate() {
-            let number = char::from_digit(place as u32 + 1, 10).map(KeyCode::Char).unwrap();
+            let number = char::from_digit((place as u32 + 1) % 10, 10).map(KeyCode::Char).unwrap();
             assert_eq!(action(number.into()), Some(Action::Go(page)));
         }
     }

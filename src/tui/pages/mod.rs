@@ -13,6 +13,7 @@ mod io;
 pub mod keys;
 mod overview;
 pub mod processes;
+mod profile;
 mod run;
 mod stacks;
 
@@ -109,15 +110,22 @@ pages! {
         ];
     /// hottest functions of the loop and the workers as they are sampled, what each does, the lines that wait for the
     /// GPU
-    Stacks stacks "Stacks" "Stacks" "7" "stacks: hottest functions of the loop and the workers"
+    Stacks stacks "Stacks" "Stack" "7" "stacks: hottest functions of the loop and the workers"
         needs: Needs { stacks: true, ..NOTHING },
         footer: &[(Action::Enter, "fold"), (Action::Pause, "pause"), (Action::StepBack, "back")];
     /// evidence with its limits, counter-evidence, what is not available and how to fix that
-    Findings findings "Why" "Why" "8" "why: evidence, advice, what is not available and how to fix that";
+    Findings findings "Why" "Why" "8" "why: evidence, advice, what is not available and how to fix that"
+        needs_samples: false;
     /// the run so far: time by verdict, what the loop did, changes of verdict
-    Run run "History" "History" "9" "history: time by verdict, what the loop did, changes of verdict";
+    Run run "History" "Run" "9" "history: time by verdict, what the loop did, changes of verdict";
+    /// the account of a profile: each GPU as one bar of what it did and why it was idle; kernels, calls that wait for the
+    /// GPU, where the host was while the GPU was idle, collectives, copies, operators, modules, efficiency
+    Profile profile "Profile" "Prof" "0" "profile: what each GPU did, its kernels, waits and idle time"
+        footer: &[(Action::NextTable, "next table"), (Action::Enter, "row in full")],
+        needs_samples: false;
     /// every key, and what colors and textures mean
     Help help "Help" "Help" "? h F1" "this help"
+        needs_samples: false,
         in_footer: false;
 }
 
@@ -138,6 +146,8 @@ pub struct PageSpec {
     pub footer: &'static [(Action, &'static str)],
     /// What it needs beyond the ordinary samples.
     pub needs: Needs,
+    /// Whether it shows samples: a trace has none.
+    pub needs_samples: bool,
     /// Whether it has a tab in the footer.
     pub in_footer: bool,
 }
@@ -155,7 +165,7 @@ impl PageSpec {
             (Action::Jobs, "jobs"),
             (Action::Export, "save"),
         ];
-        Self { about, name, short, keys, help, footer, needs: NOTHING, in_footer: true }
+        Self { about, name, short, keys, help, footer, needs: NOTHING, needs_samples: true, in_footer: true }
     }
 }
 
@@ -215,6 +225,9 @@ pub trait Content {
         Reply::Changed
     }
 
+    /// Draws the selected row in full over the page, from its line `top` on, if there is one.
+    fn detail(&self, _buf: &mut Buffer, _scene: &Scene<'_>, _top: usize, _drawn: &mut Drawn) {}
+
     /// Takes in the text of a prompt that the page opened.
     fn typed(&mut self, _purpose: Purpose, _text: &str, _scene: &Scene<'_>) {}
 }
@@ -232,7 +245,7 @@ pub enum Reply {
     Prompt(Prompt),
     /// Ask this question.
     Confirm(Confirm),
-    /// Show the selected process in full.
+    /// Show the selected row in full.
     Detail,
     /// Show this in the footer.
     Notice(String),

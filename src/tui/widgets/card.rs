@@ -32,7 +32,10 @@ pub fn rows(screen: Rect) -> u16 {
 
 /// Whether the first verdict is still to come.
 pub fn is_pending(verdict: &Verdict) -> bool {
-    verdict.class == Class::Unknown && verdict.phase == Phase::Unknown && verdict.observed_s < PENDING_S
+    verdict.class == Class::Unknown
+        && verdict.phase == Phase::Unknown
+        && verdict.observed_s < PENDING_S
+        && verdict.profile.is_none()
 }
 
 /// The answer in a few words with its style: `DATA LOADER · too few workers`.
@@ -78,11 +81,13 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
         let panel = Panel {
             name: heading,
             value: sure.into_iter().map(|text| (text, theme.dim())).collect(),
-            keys: if scene.verdict().is_some_and(|verdict| !is_pending(verdict)) {
-                "8 why · 2 chain · c copy".to_owned()
-            } else {
-                String::new()
-            },
+            keys: match scene.verdict() {
+                Some(verdict) if is_pending(verdict) => "",
+                Some(verdict) if verdict.profile.is_some() => "8 why · 0 profile · c copy",
+                Some(_) => "8 why · 2 chain · c copy",
+                None => "",
+            }
+            .to_owned(),
             edge: Some(edge),
         };
         let inner = panel.draw(buf, area, theme);
@@ -111,7 +116,8 @@ pub fn draw(buf: &mut Buffer, area: Rect, scene: &Scene<'_>) {
 fn sureness(scene: &Scene<'_>) -> Option<String> {
     let verdict = scene.verdict().filter(|verdict| !is_pending(verdict))?;
     let sure = format::sureness(verdict.confidence).filter(|_| verdict.class != Class::Unknown);
-    let age = scene.job.verdict_age_s().map(|s| format!("for {}", format::duration(s)));
+    let age =
+        scene.job.verdict_age_s().filter(|_| !scene.job.is_trace()).map(|s| format!("for {}", format::duration(s)));
     let parts: Vec<String> = sure.into_iter().chain(age).collect();
     (!parts.is_empty()).then(|| parts.join(" · "))
 }

@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
+use super::drawn::{Drawn, Extent};
 use super::list::list;
 use super::text::{Piece, count, write, write_fit, write_right};
 use crate::tui::theme::Theme;
@@ -49,6 +50,21 @@ impl PopupBox<'_> {
         for ((line, style), row) in lines.iter().zip(inner.rows().skip(usize::from(margin))) {
             write(buf, row.x, row.y, row.right(), line, *style);
         }
+    }
+
+    /// Draws the box with as many lines as fit, from line `top` on, and notes how far they can be scrolled; `below` says how.
+    pub fn scrolled(self, buf: &mut Buffer, lines: &[Piece], top: usize, drawn: &mut Drawn, theme: Theme) {
+        let area = buf.area;
+        let rows = count(lines.len()).min(area.height.saturating_sub(4));
+        let extent = Extent { top, visible: usize::from(rows), total: lines.len() };
+        drawn.popup = Extent { top: top.min(extent.last_top()), ..extent };
+        let Extent { top, visible, total } = drawn.popup;
+        let below = match total > visible {
+            true => format!(" ↑ ↓ {}/{total}, Esc closes ", top + visible),
+            false => " Esc closes ".to_owned(),
+        };
+        let shown = lines.get(top..top + visible).unwrap_or_default();
+        PopupBox { below: &below, ..self }.text(buf, area, 0, shown, theme);
     }
 
     /// Draws the box with a list, scrolled so that the selected row is visible.

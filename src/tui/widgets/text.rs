@@ -49,6 +49,13 @@ pub fn behind(area: Rect, x: u16) -> Rect {
     Rect { x, width: area.right().saturating_sub(x), ..area }
 }
 
+/// Splits off the first rows of what is left of an area.
+pub fn cut(rest: &mut Rect, rows: u16) -> Rect {
+    let first = Rect { height: rows.min(rest.height), ..*rest };
+    *rest = Rect { y: rest.y + first.height, height: rest.height - first.height, ..*rest };
+    first
+}
+
 /// Width of a text in cells.
 pub fn cells(text: &str) -> u16 {
     u16::try_from(unicode_width::UnicodeWidthStr::width(text)).unwrap_or(u16::MAX)

@@ -25,6 +25,8 @@ from harness.paths import ROOT, TRAINMON
 RECORDINGS = (
     "h100-resnet-four-workers", "eight-ranks-loader", "change", "checkpoint-write", "cpu-training", "host-device-sync",
 )  # fmt: skip
+#: Traces with a profile that is drawn: a GPU that waits, and several streams.
+TRACES = ("waits-item.json", "two-streams-exposed.json")
 WIDTHS = (390, 800, 1400)
 SCHEMES = ("light", "dark")
 #: Labels closer than this read as one, pixels.
@@ -46,10 +48,10 @@ RECORD = """{
 
 @cache
 def page(recording: str = "segmentation", *options: str) -> str:
-    """The report of a recording."""
+    """The report of a recording, or of a trace."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.html")
-        file = os.path.join(ROOT, f"tests/recordings/{recording}.tmz")
+        file = os.path.join(ROOT, f"tests/fixtures/profiles/{recording}" if recording in TRACES else f"tests/recordings/{recording}.tmz")
         subprocess.run([TRAINMON, "report", file, "-o", path, *options], check=True, capture_output=True)
         return Path(path).read_text(encoding="utf-8")
 
@@ -182,21 +184,38 @@ class ReportPage(unittest.TestCase):
                 let holder = found.parentElement;
                 while (holder && !scrolls(holder)) holder = holder.parentElement;
                 const { left, right, width } = found.getBoundingClientRect();
-                if (width && !holder && (left < 0 || right > innerWidth)) outside.push(found.outerHTML.slice(0, 99));
+                // The names of a step's slices are cut where the slices end.
+                const drawn = found.closest(".lanes > svg > svg");
+                if (width && !holder && !drawn && (left < 0 || right > innerWidth)) outside.push(found.outerHTML.slice(0, 99));
                 if (!scrolls(found) && found.textContent.trim() && found.clientWidth && found.scrollWidth > found.clientWidth + 1 && !found.closest(".uplot"))
                     cut.push([found.scrollWidth, found.clientWidth, found.outerHTML.slice(0, 99)]);
             }
             return { wide: document.documentElement.scrollWidth, outside, cut };
         """
-        for recording, scripts in product(RECORDINGS, (True, False)):
+        for recording, scripts in product(RECORDINGS + TRACES, (True, False)):
             with self.subTest(f"{recording}, scripts: {scripts}"):
                 self.open(page(recording), 390, scripts=scripts)
                 self.assertEqual(self.browser.ask(look), {"wide": 390, "outside": [], "cut": []})
 
     def test_cells_that_scroll_are_not_squeezed(self) -> None:
-        self.open(page("eight-ranks-loader"), 390)
-        narrowest = self.browser.ask("return Math.min(...[...document.querySelectorAll('.scrolls td')].map((cell) => cell.clientWidth));")
-        self.assertGreater(narrowest, 40)
+        for recording in ("eight-ranks-loader", *TRACES):
+            self.open(page(recording), 390)
+            narrowest = self.browser.ask("return Math.min(...[...document.querySelectorAll('.scrolls td')].map((cell) => cell.clientWidth));")
+            self.assertGreater(narrowest, 40, recording)
+
+    def test_all_lanes_of_a_step_have_one_time_axis(self) -> None:
+        look = """
+            const ends = (found) => { const { left, right } = found.getBoundingClientRect(); return left + " " + right; };
+            const lanes = [...document.querySelectorAll(".lanes > svg, .lanes > .ends")];
+            const names = [...document.querySelectorAll(".lanes text")].map((name) => name.getBoundingClientRect().height);
+            return [lanes.length, [...new Set(lanes.map(ends))], names.filter((height) => height < 10 || height > 20)];
+        """
+        for trace, width in product(TRACES, WIDTHS):
+            with self.subTest(f"{trace}, {width}"):
+                self.open(page(trace), width)
+                count, ends, odd = self.browser.ask(look)
+                self.assertGreaterEqual(count, 4)
+                self.assertEqual((len(ends), odd), (1, []), ends)
 
     def test_it_passes_axe(self) -> None:
         library = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
@@ -205,7 +224,7 @@ class ReportPage(unittest.TestCase):
             const wrong = found.violations.map((rule) => [rule.id, rule.nodes.map((node) => node.html.slice(0, 200))]);
             return [found.passes.map((rule) => rule.id), wrong];
         """
-        for recording, width, scheme in product(("segmentation", "eight-ranks-loader"), WIDTHS, SCHEMES):
+        for recording, width, scheme in product(("segmentation", "eight-ranks-loader", *TRACES), WIDTHS, SCHEMES):
             with self.subTest(f"{recording}, {width}, {scheme}"):
                 self.open(page(recording, "--title", "Eight <GPUs>"), width, scheme)
                 held, wrong = self.browser.ask(library + look)

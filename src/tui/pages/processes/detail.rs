@@ -10,7 +10,7 @@ use crate::rates::threads::ThreadRates;
 use crate::text::{sanitise, wrap};
 use crate::tui::format;
 use crate::tui::labels::{self, number, process_state, split};
-use crate::tui::widgets::{Drawn, Extent, PopupBox, Scene, count};
+use crate::tui::widgets::{Drawn, PopupBox, Scene};
 
 /// Maximum width: longer lines are hard to read.
 const WIDTH: u16 = 100;
@@ -20,21 +20,12 @@ const THREADS: usize = 8;
 
 /// Draws the popup from its line `top` on, or nothing if no process is selected.
 pub fn draw(buf: &mut Buffer, page: &Processes, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
-    let (Some(process), Some(frame), area) = (page.selected(scene), scene.frame(), buf.area) else { return };
-    let width = area.width.saturating_sub(4).min(WIDTH);
+    let (Some(process), Some(frame)) = (page.selected(scene), scene.frame()) else { return };
+    let width = buf.area.width.saturating_sub(4).min(WIDTH);
     let lines = lines(process, frame, page, usize::from(width.saturating_sub(4)));
-    let rows = count(lines.len()).min(area.height.saturating_sub(4));
-    let extent = Extent { top, visible: usize::from(rows), total: lines.len() };
-    drawn.popup = Extent { top: top.min(extent.last_top()), ..extent };
-    let Extent { top, visible, total } = drawn.popup;
-    let below = if total > visible {
-        format!(" ↑ ↓ {}/{total}, Esc closes ", top + visible)
-    } else {
-        " Esc closes ".to_owned()
-    };
+    let lines: Vec<_> = lines.into_iter().map(|line| (line, Style::new())).collect();
     let title = format!(" {} {} ", labels::role(process.role), process.id.pid);
-    let shown: Vec<_> = lines.into_iter().skip(top).take(visible).map(|line| (line, Style::new())).collect();
-    PopupBox { title: &title, below: &below, width }.text(buf, area, 0, &shown, scene.theme);
+    PopupBox { title: &title, below: "", width }.scrolled(buf, &lines, top, drawn, scene.theme);
 }
 
 /// The numbers, then the command line, which may be long.

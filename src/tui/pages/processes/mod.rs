@@ -1,7 +1,7 @@
 //! The page of the job's processes: a table with an order, a tree, a filter and a search, and actions on a process.
 
 mod columns;
-pub(in crate::tui) mod detail;
+mod detail;
 mod order;
 mod rows;
 mod signals;
@@ -105,6 +105,10 @@ impl Content for Processes {
             _ => {}
         }
         Reply::Changed
+    }
+
+    fn detail(&self, buf: &mut Buffer, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+        detail::draw(buf, self, scene, top, drawn);
     }
 
     fn typed(&mut self, purpose: Purpose, text: &str, scene: &Scene<'_>) {

@@ -1,0 +1,252 @@
+//! What a report says about a profile: its window, what each GPU did, why it was idle, and where its time went.
+
+use super::profile_tables::{brief, finite, tables};
+use super::section::{Column, Point, Section, SectionBody, point, whole};
+use crate::profiles::account::{DeviceAccount, LaunchAccount, LoopAccount, ProfileAccount, ProfileSource, StepMark};
+use crate::profiles::drawn::SliceKind;
+use crate::text::format::{precise, whole_percent as percent};
+
+/// Most GPUs with a section of their own; a table has all of them.
+const GPUS_TOLD: usize = 8;
+/// Smaller shares of the window would read as 0%.
+const SHARE_TOLD: f64 = 0.005;
+
+/// Where a profile that was read from a file comes from, as a head says it: `trace.json.gz · window of 1.05 s, 6 steps`.
+pub(super) fn from_file(account: &ProfileAccount) -> Option<String> {
+    if account.source != ProfileSource::Trace {
+        return None;
+    }
+    let rank = match (account.rank, account.world_size) {
+        (Some(rank), Some(all)) if all > 1 => format!(" · rank {rank} of {all}"),
+        _ => String::new(),
+    };
+    let steps = match account.steps {
+        0 => String::new(),
+        1 => ", 1 step".to_owned(),
+        steps => format!(", {steps} steps"),
+    };
+    let file = account.file.as_deref().unwrap_or("trace");
+    Some(format!("{file}{rank} · window of {}{steps}", length(account.window_ms)))
+}
+
+/// A length of time with three digits: `6.5 µs`, `175 ms`, `1.05 s`.
+pub(super) fn length(ms: f64) -> String {
+    match ms.abs() {
+        ..1.0 if ms != 0.0 => format!("{} µs", precise(ms * 1000.0)),
+        1000.0.. => format!("{} s", precise(ms / 1000.0)),
+        _ => format!("{} ms", precise(ms)),
+    }
+}
+
+/// All that there is to say about a profile.
+pub(super) fn sections(account: &ProfileAccount) -> Vec<Section> {
+    let mut all = vec![Section::new("Window", SectionBody::Text(window(account)))];
+    all.extend(account.devices.iter().take(GPUS_TOLD).enumerate().map(|(nth, device)| gpu(account, device, nth)));
+    all.push(gpus(&account.devices));
+    all.push(loop_time(account));
+    all.extend(tables(account).map(|(_, section)| section));
+    all.push(notes(account));
+    all
+}
+
+/// The window and its steps in a few words each.
+pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
+    let rank = account.rank.map(|rank| match account.world_size {
+        Some(all) => format!("rank {rank} of {all}"),
+        None => format!("rank {rank}"),
+    });
+    let each = finite(account.step_ms).map(length);
+    let steps = match (account.steps, each) {
+        (0, _) => None,
+        (1, each) => Some(format!("1 step{}", each.map(|each| format!(" of {each}")).unwrap_or_default())),
+        (steps, each) => Some(format!("{steps} steps{}", each.map(|each| format!(" of {each}")).unwrap_or_default())),
+    };
+    let longest = finite(account.longest_step_ms).filter(|_| account.steps > 1);
+    let requests = account.requests.as_ref().map(|of| format!("{} requests of {}", of.count, length(of.median_ms)));
+    let taken = |share: f64, what: &str| (share >= SHARE_TOLD).then(|| format!("{what} {}", whole(share)));
+    let facts = [
+        rank,
+        Some(format!("window {}", length(account.window_ms))),
+        steps,
+        longest.map(|ms| format!("longest {}", length(ms))),
+        requests,
+        taken(account.compiling, "compiling"),
+        taken(account.overhead, "profiler"),
+    ];
+    facts.into_iter().flatten().collect()
+}
+
+/// The window, its steps, and how kernels get to the GPU.
+fn window(account: &ProfileAccount) -> String {
+    let by = account.steps_by.map(|mark| match mark {
+        StepMark::ProfilerStep => "marked for the profiler",
+        StepMark::Batch => "from one batch to the next",
+        StepMark::Optimizer => "from one step of the optimizer to the next",
+        StepMark::Annotation => "by the longest annotation",
+    });
+    let by = by.map(|by| format!(", {by}")).unwrap_or_default();
+    let mean = finite(account.step_ms).map(|ms| format!(": {} each on average", length(ms)));
+    let longest = finite(account.longest_step_ms).map(|ms| format!(", {} at most", length(ms)));
+    let steps = match account.steps {
+        0 => "without steps".to_owned(),
+        1 => format!("with 1 step{by}"),
+        steps => format!("with {steps} steps{by}{}{}", mean.unwrap_or_default(), longest.unwrap_or_default()),
+    };
+    let requests = account.requests.as_ref().map(|requests| {
+        format!("; {} times `{}`, median {}", requests.count, requests.name, length(requests.median_ms))
+    });
+    let share = |share: f64, what: &str| {
+        let told = share >= SHARE_TOLD;
+        told.then(|| format!("; {what} {}% of it", percent(share)))
+    };
+    let taken = [share(account.compiling, "compiling takes"), share(account.overhead, "the profiler takes")];
+    let taken: String = taken.into_iter().flatten().collect();
+    format!("{} {steps}{}{taken}.", length(account.window_ms), requests.unwrap_or_default())
+}
+
+/// A part of a whole, 0–1, with its color and its words.
+pub type ProfilePart = (SliceKind, &'static str, f64);
+
+/// The parts of a GPU's time that are large enough to be seen, as they are drawn. All of them add up to the window.
+pub fn gpu_parts(device: &DeviceAccount) -> Vec<ProfilePart> {
+    let busy = [
+        (SliceKind::Compute, "computing", device.compute),
+        (SliceKind::Collective, "in collectives, not computing", device.exposed),
+        (SliceKind::Copy, "only copying", device.copy_alone),
+    ];
+    let idle = device.idle_by.iter().map(|(reason, share)| (reason.drawn(), reason.drawn().words(), share));
+    let told = |share: f64| share >= SHARE_TOLD || !share.is_finite();
+    busy.into_iter().chain(idle).filter(|(.., share)| told(*share)).collect()
+}
+
+/// The same of the thread that runs the loop.
+pub fn loop_parts(of: &LoopAccount) -> Vec<ProfilePart> {
+    let LoopAccount { input_wait, sync, collective, blocked, launch, operator, python, nothing, .. } = *of;
+    let parts = [
+        (SliceKind::Data, SliceKind::Data.words(), input_wait),
+        (SliceKind::Sync, SliceKind::Sync.words(), sync),
+        (SliceKind::Collective, "in collectives on the host", collective),
+        (SliceKind::Annotation, "sleeping, or at a lock", blocked),
+        (SliceKind::Launch, SliceKind::Launch.words(), launch),
+        (SliceKind::Operator, "in operators", operator),
+        (SliceKind::Python, "in Python", python),
+        (SliceKind::Annotation, "nothing recorded", nothing),
+    ];
+    parts.into_iter().filter(|(.., share)| *share >= SHARE_TOLD).collect()
+}
+
+/// Where the time of a GPU goes.
+fn gpu(account: &ProfileAccount, device: &DeviceAccount, nth: usize) -> Section {
+    let parts = gpu_parts(device);
+    let title = format!("{}: {} busy, {} idle", gpu_name(device), whole(device.busy), whole(device.idle()));
+    let launches = account.launches.as_ref().filter(|_| nth == 0);
+    let pending = (device.pending >= SHARE_TOLD).then(|| {
+        format!("For {} of the time the GPU was idle although work had been launched.", whole(device.pending))
+    });
+    let notes = [
+        collectives_note(device),
+        pending,
+        kernels_note(device),
+        launches.map(|of| launches_note(of, account.steps > 0)),
+    ];
+    let section = Section::new(title, SectionBody::Parts(parts)).noting(notes.into_iter().flatten());
+    Section { detail: nth > 0, ..section }
+}
+
+fn gpu_name(device: &DeviceAccount) -> String {
+    let name = device.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+    format!("GPU {}{name}", device.index)
+}
+
+fn collectives_note(device: &DeviceAccount) -> Option<String> {
+    let beside = device.communication - device.exposed;
+    (device.communication >= SHARE_TOLD).then(|| {
+        format!(
+            "Collectives run {} of the time, {} beside other kernels.",
+            whole(device.communication),
+            whole(beside)
+        )
+    })
+}
+
+fn kernels_note(device: &DeviceAccount) -> Option<String> {
+    let median = finite(device.median_kernel_us)?;
+    let streams = if device.streams == 1 { "1 stream".to_owned() } else { format!("{} streams", device.streams) };
+    let few =
+        device.few_blocks.zip(device.multiprocessors).filter(|(share, _)| *share >= 0.01).map(|(share, count)| {
+            format!(
+                " For {} of their time they have fewer blocks than the GPU's {count} multiprocessors.",
+                whole(share)
+            )
+        });
+    let few = few.unwrap_or_default();
+    Some(format!("{} kernels on {streams}, of {} (median).{few}", device.kernels, length(median / 1000.0)))
+}
+
+fn launches_note(launches: &LaunchAccount, has_steps: bool) -> String {
+    let per = if has_steps { " a step" } else { "" };
+    let each = finite(launches.call_us).map(|us| format!(" of {}", length(us / 1000.0)));
+    let graphs = match launches.graph_launches {
+        0 => String::new(),
+        1 => format!(" A CUDA graph launches {} of them.", launches.graph_kernels),
+        graphs => format!(" CUDA graphs launch {} of them, {graphs} times.", launches.graph_kernels),
+    };
+    let queue =
+        finite(launches.queue_us).map(|us| format!(" A kernel starts {} after its launch.", length(us / 1000.0)));
+    format!(
+        "{} kernels{per}, launched by {} calls{}.{}{}",
+        precise(launches.kernels_per_step),
+        precise(launches.calls_per_step),
+        each.unwrap_or_default(),
+        graphs,
+        queue.unwrap_or_default(),
+    )
+}
+
+/// All GPUs of a profile with several.
+fn gpus(devices: &[DeviceAccount]) -> Section {
+    let columns = ["busy", "compute", "collectives", "copies", "data", "sync", "launch", "operator", "Python"];
+    let mut columns = columns.map(Column::right).to_vec();
+    columns.insert(0, Column::right("GPU"));
+    let row = |device: &DeviceAccount| {
+        let idle = device.idle_by.iter().map(|(_, share)| share);
+        let busy = [device.busy, device.compute, device.communication, device.copy];
+        let shares = busy.into_iter().chain(idle).map(whole);
+        std::iter::once(device.index.to_string()).chain(shares).collect()
+    };
+    let rows = if devices.len() > 1 { devices.iter().map(row).collect() } else { Vec::new() };
+    brief("GPUs: busy, and idle by what the host did", columns, rows)
+}
+
+fn loop_time(account: &ProfileAccount) -> Section {
+    let parts = account.of_loop.as_ref().map(loop_parts).unwrap_or_default();
+    let of = account.of_loop.as_ref();
+    let share = |share: f64, what: &str| {
+        let told = share >= SHARE_TOLD;
+        told.then(|| format!("{what} {} of the time.", whole(share)))
+    };
+    let notes = [
+        of.and_then(|of| share(of.backward, "The backward pass runs")),
+        of.and_then(|of| share(of.optimizer, "The optimizer's step runs")),
+        of.filter(|of| of.makes_batches).map(|_| "The loop loads its batches without workers.".to_owned()),
+    ];
+    let section =
+        Section::new("The thread of the loop", SectionBody::Parts(parts)).noting(notes.into_iter().flatten());
+    Section { detail: !account.devices.is_empty(), ..section }
+}
+
+fn notes(account: &ProfileAccount) -> Section {
+    let told = account.notes.iter().map(|note| point("", note));
+    let has_lines =
+        account.syncs.iter().any(|row| row.at.is_some()) || account.idle_at.iter().any(|row| row.at.is_some());
+    let unrecorded = account.gpu_unrecorded;
+    let unrecorded = unrecorded.then(|| point("", "A GPU was used, and nothing that ran on it was recorded."));
+    let stack = !account.with_stack && !has_lines && account.of_loop.is_some();
+    let stack = stack.then(|| point("", "Python functions were not recorded: with_stack=True names the lines."));
+    let shapes = !account.with_shapes && !account.devices.is_empty();
+    let shapes = shapes.then(|| {
+        point("", "Shapes were not recorded: record_shapes=True tells how well the GPU's busy time is used.")
+    });
+    let points: Vec<Point> = told.chain(unrecorded).chain(stack).chain(shapes).collect();
+    Section::new("What the profile does not show", SectionBody::Points(points))
+}

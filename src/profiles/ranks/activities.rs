@@ -1,0 +1,226 @@
+//! What a rank did when, in slices: exact at the begins and ends of its collectives, even within a slice. So it can be asked, after
+//! all ranks were read, what a rank did while the others waited for it.
+
+use std::collections::HashMap;
+
+use crate::profiles::account::IdleReason;
+use crate::profiles::build::AccountParts;
+use crate::profiles::host_time::python_of;
+use crate::profiles::intervals::{Interval, Intervals, Lengths};
+use crate::profiles::names::NameId;
+use crate::profiles::operators::shown;
+use crate::profiles::places;
+use crate::profiles::ranks_account::RankActivity;
+use crate::profiles::threads::ThreadWalk;
+use crate::profiles::timeline::HostKind;
+
+/// Slices of equal length that the window has at least.
+const EVEN_SLICES: i64 = 1_024;
+/// Most slices.
+const SLICES_MAX: usize = 8_192;
+/// Most places that are told apart.
+const PLACES_MAX: usize = 2_000;
+
+/// What a rank did, in the order of time.
+#[derive(Debug, Default)]
+pub struct ActivitySlices {
+    begin: i64,
+    slices: Vec<Slice>,
+    places: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Slice {
+    until: i64,
+    /// Nanoseconds of each activity.
+    did: [f32; RankActivity::COUNT],
+    /// Where the loop was most of the time: 1 + its number in `places`; 0 for nowhere. And how long, nanoseconds.
+    place: u16,
+    there: f32,
+}
+
+/// Moments of the loop's thread.
+#[derive(Debug, Default)]
+struct OfLoop {
+    waits: Vec<Interval>,
+    operates: Vec<Interval>,
+    blocked: Vec<Interval>,
+    places: Vec<(Interval, NameId, bool)>,
+}
+
+impl ActivitySlices {
+    /// Of a trace. `collectives` are the moments of its collectives.
+    pub(super) fn new(parts: &AccountParts<'_>, collectives: &[Interval]) -> Self {
+        let window = parts.scope.window;
+        let of_loop = OfLoop::new(parts);
+        let sets = match (parts.gpu, parts.idle) {
+            (Some(_), Some(_)) => on_gpu(parts, &of_loop),
+            _ => without_gpu(window, &of_loop, collectives),
+        };
+        let mut activities = Self { begin: window.0, ..Self::default() };
+        activities.slice(window, &sets, collectives);
+        activities.find_places(parts, &of_loop.places);
+        activities
+    }
+
+    fn slice(&mut self, window: Interval, sets: &[Intervals; RankActivity::COUNT], collectives: &[Interval]) {
+        let length = window.1 - window.0;
+        let even = (1..EVEN_SLICES)
+            .map(|at| window.0 + (i128::from(length) * i128::from(at) / i128::from(EVEN_SLICES)) as i64);
+        let of_collectives = collectives.iter().flat_map(|(begin, end)| [*begin, *end]);
+        let mut moments: Vec<i64> =
+            even.chain(of_collectives).filter(|at| window.0 < *at && *at < window.1).collect();
+        moments.sort_unstable();
+        moments.dedup();
+        let every = moments.len().div_ceil(SLICES_MAX).max(1);
+        let lengths = sets.each_ref().map(Lengths::new);
+        let mut from = window.0;
+        for until in moments.into_iter().step_by(every).chain([window.1]) {
+            let did = lengths.each_ref().map(|lengths| lengths.within(from, until) as f32);
+            self.slices.push(Slice { until, did, place: 0, there: 0.0 });
+            from = until;
+        }
+    }
+
+    /// Says of each slice where the loop was most of the time.
+    fn find_places(&mut self, parts: &AccountParts<'_>, pieces: &[(Interval, NameId, bool)]) {
+        let names = &parts.timeline.names;
+        let mut known: HashMap<NameId, u16> = HashMap::new();
+        let mut first = 0;
+        let mut from = self.begin;
+        for slice in &mut self.slices {
+            let mut times: HashMap<NameId, (i64, bool)> = HashMap::new();
+            for ((begin, end), name, function) in
+                pieces.iter().skip(first).take_while(|(piece, ..)| piece.0 < slice.until)
+            {
+                let length = (*end).min(slice.until) - (*begin).max(from);
+                if length > 0 {
+                    times.entry(*name).or_insert((0, *function)).0 += length;
+                }
+                first += usize::from(*end <= slice.until);
+            }
+            let most = times.into_iter().max_by_key(|(name, (length, _))| (*length, std::cmp::Reverse(*name)));
+            if let Some((name, (length, function))) = most {
+                slice.there = length as f32;
+                let places = &mut self.places;
+                slice.place = *known.entry(name).or_insert_with(|| {
+                    let place =
+                        if function { places::of_function(names.text(name)).map(|place| place.at) } else { None };
+                    if places.len() >= PLACES_MAX {
+                        return 0;
+                    }
+                    places.push(place.unwrap_or_else(|| shown(names.text(name))));
+                    u16::try_from(places.len()).unwrap_or_default()
+                });
+            }
+            from = slice.until;
+        }
+    }
+
+    /// Adds what the rank did between two moments, nanoseconds, and where its loop was.
+    pub fn add_within<'a>(
+        &'a self,
+        (begin, end): Interval,
+        did: &mut [f64; RankActivity::COUNT],
+        mut place: impl FnMut(&'a str, f64),
+    ) {
+        if let Some(before) = did.get_mut(RankActivity::Begins.index()) {
+            *before += (self.begin.min(end) - begin).max(0) as f64;
+        }
+        let first = self.slices.partition_point(|slice| slice.until <= begin);
+        let mut from =
+            first.checked_sub(1).and_then(|before| self.slices.get(before)).map_or(self.begin, |slice| slice.until);
+        for slice in self.slices.get(first..).unwrap_or_default() {
+            if from >= end {
+                break;
+            }
+            let common = slice.until.min(end) - from.max(begin);
+            let part = common.max(0) as f64 / (slice.until - from).max(1) as f64;
+            for (sum, of_slice) in did.iter_mut().zip(slice.did) {
+                *sum += f64::from(of_slice) * part;
+            }
+            if let Some(at) = usize::from(slice.place).checked_sub(1).and_then(|at| self.places.get(at)) {
+                place(at, f64::from(slice.there) * part);
+            }
+            from = slice.until;
+        }
+    }
+
+    /// All of one activity, nanoseconds.
+    pub fn total(&self, activity: RankActivity) -> f64 {
+        self.slices.iter().filter_map(|slice| slice.did.get(activity.index())).map(|did| f64::from(*did)).sum()
+    }
+}
+
+impl OfLoop {
+    fn new(parts: &AccountParts<'_>) -> Self {
+        let mut of_loop = Self::default();
+        let (timeline, scope) = (parts.timeline, parts.scope);
+        let Some(lane) = scope.of_loop else { return of_loop };
+        let mut python = python_of(timeline, scope, lane);
+        ThreadWalk::new(timeline.of_thread(lane), &timeline.names).each(|piece, level| {
+            let aside = python.as_mut().and_then(|python| python.level_at(piece.0));
+            let function = level.function.or_else(|| aside.and_then(|aside| aside.function));
+            let operator = level.operator.map(|operator| operator.name);
+            let span = level.span;
+            if level.batch.is_some() {
+                of_loop.waits.push(piece);
+            } else if matches!(span.kind, HostKind::Operator | HostKind::Runtime) && !level.communicates {
+                of_loop.operates.push(piece);
+            } else if level.blocked.is_some() || aside.is_some_and(|aside| aside.blocked.is_some()) {
+                of_loop.blocked.push(piece);
+            }
+            if let Some(name) = function.or(operator) {
+                of_loop.places.push((piece, name, function.is_some()));
+            }
+        });
+        of_loop
+    }
+}
+
+/// Each moment has the first activity that holds.
+fn on_gpu(parts: &AccountParts<'_>, of_loop: &OfLoop) -> [Intervals; RankActivity::COUNT] {
+    let mut sets: [Intervals; RankActivity::COUNT] = Default::default();
+    let (Some(gpu), Some(idle)) = (parts.gpu, parts.idle) else { return sets };
+    let blocked = Intervals::union(of_loop.blocked.iter().copied(), parts.scope.window);
+    let idle_by = |reason: IdleReason| idle.get(reason.index()).cloned().unwrap_or_default();
+    let python = idle_by(IdleReason::Python);
+    let alone = gpu.communication.minus(&gpu.compute);
+    for (set, activity) in sets.iter_mut().zip(RankActivity::ALL) {
+        *set = match activity {
+            RankActivity::Compute => gpu.compute.clone(),
+            RankActivity::Collective => alone.clone(),
+            RankActivity::Copy => gpu.copy.minus(&gpu.compute).minus(&alone),
+            RankActivity::InputWait => idle_by(IdleReason::InputWait),
+            RankActivity::Sync => idle_by(IdleReason::Sync),
+            RankActivity::Launch => idle_by(IdleReason::Launch),
+            RankActivity::Operator => idle_by(IdleReason::Operator),
+            RankActivity::Blocked => python.minus(&python.minus(&blocked)),
+            RankActivity::Python => python.minus(&blocked),
+            RankActivity::Begins => Intervals::default(),
+        };
+    }
+    sets
+}
+
+/// Without a GPU the loop computes, and the collectives run in other threads.
+fn without_gpu(window: Interval, of_loop: &OfLoop, collectives: &[Interval]) -> [Intervals; RankActivity::COUNT] {
+    let mut left = Intervals::one(window.0, window.1);
+    let mut sets: [Intervals; RankActivity::COUNT] = Default::default();
+    for (activity, moments) in [
+        (RankActivity::InputWait, &*of_loop.waits),
+        (RankActivity::Compute, &*of_loop.operates),
+        (RankActivity::Collective, collectives),
+        (RankActivity::Blocked, &*of_loop.blocked),
+    ] {
+        let rest = left.minus(&Intervals::union(moments.iter().copied(), window));
+        if let Some(set) = sets.get_mut(activity.index()) {
+            *set = left.minus(&rest);
+        }
+        left = rest;
+    }
+    if let Some(set) = sets.get_mut(RankActivity::Python.index()) {
+        *set = left;
+    }
+    sets
+}

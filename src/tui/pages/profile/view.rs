@@ -1,0 +1,201 @@
+//! The page from top to bottom: what the profile is of, what its GPUs did, and its tables.
+
+use std::ops::Range;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Margin, Rect};
+use ratatui::style::Style;
+
+use super::super::keys::{Action, key_of};
+use super::Profile;
+use super::gpus::PartBars;
+use super::table::ShownTable;
+use crate::outputs::profile_sections;
+use crate::profiles::account::ProfileAccount;
+use crate::text::sanitise;
+use crate::tui::theme::Theme;
+use crate::tui::widgets::card;
+use crate::tui::widgets::panel::{self, Panel, framed};
+use crate::tui::widgets::{
+    Drawn, Hit, Piece, Scene, Text, cells, count, cut, write, write_lines, write_pieces, write_right,
+};
+
+/// Narrowest table that has its names in full.
+const TABLE_WIDTH: u16 = 95;
+/// Fewest rows of a table beside or below others, its heading and edges included.
+const LEAST_ROWS: u16 = 9;
+/// GPUs with a bar, for each so many rows of the page.
+const ROWS_FOR_GPU: usize = 4;
+/// How to get a profile.
+const NO_PROFILE: &str = "No profile: open a trace of torch.profiler with `trainmon replay trace.json.gz`.";
+
+/// Draws the page.
+pub fn draw(buf: &mut Buffer, area: Rect, page: &Profile, scene: &Scene<'_>, top: usize, drawn: &mut Drawn) {
+    let theme = scene.theme;
+    let Some(account) = scene.verdict().and_then(|verdict| verdict.profile.as_deref()) else {
+        let mut text = Text::new(area.width, theme);
+        text.wrapped("", 0, NO_PROFILE, theme.dim());
+        return write_lines(buf, area, &text.lines);
+    };
+    let mut rest = area;
+    write_pieces(buf, cut(&mut rest, 1), " · ", &head(account, theme));
+    let bars = PartBars::new(account, usize::from(area.height) / ROWS_FOR_GPU, theme);
+    bars.draw(buf, cut(&mut rest, bars.rows(area.width)));
+    for note in &account.notes {
+        let mut text = Text::new(area.width, theme);
+        text.at_most(2, note, theme.dim());
+        let lines = cut(&mut rest, count(text.lines.len()));
+        write_lines(buf, lines, &text.lines);
+    }
+    let columns = (rest.width / TABLE_WIDTH).max(1);
+    let above = panel::edges(buf.area) + 1;
+    let wanted: Vec<_> = page.tables.iter().map(|table| above + count(table.rows.len())).collect();
+    if group(&wanted, columns, rest.height, page.current).len() < wanted.len() {
+        strip(buf, cut(&mut rest, 1), page, theme, drawn);
+    }
+    let group = group(&wanted, columns, rest.height, page.current);
+    let places: Vec<_> = group.clone().collect();
+    let width = rest.width / columns;
+    for (column, places) in (0..).zip(places.chunks(group.len().div_ceil(usize::from(columns)).max(1))) {
+        let wanted: Vec<_> = places.iter().filter_map(|place| wanted.get(*place).copied()).collect();
+        let mut y = rest.y;
+        for (place, height) in places.iter().zip(shared(&wanted, rest.height)) {
+            if let Some(table) = page.tables.get(*place) {
+                let area = Rect { x: rest.x + column * width, y, width, height };
+                one(buf, area, table, (*place, *place == page.current), top, scene, drawn);
+            }
+            y += height;
+        }
+    }
+}
+
+/// What the profile is of: its file, window and steps, and what the profiler itself took.
+fn head(account: &ProfileAccount, theme: Theme) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let file = account.file.as_deref().map(|file| sanitise(file).into_owned());
+    pieces.extend(file.map(|file| (file, Style::new())));
+    let facts = profile_sections::window_facts(account);
+    pieces.extend(facts.into_iter().map(|fact| (sanitise(&fact).into_owned(), theme.dim())));
+    pieces
+}
+
+/// The tables that are shown together with the current one: as many as have room in so many columns, in their order. `wanted`
+/// are the rows of each.
+fn group(wanted: &[u16], columns: u16, height: u16, current: usize) -> Range<usize> {
+    let mut group = 0..0;
+    while group.end < wanted.len() && !group.contains(&current) {
+        group.start = group.end;
+        if columns > 1 {
+            group.end += usize::from(columns * (height / LEAST_ROWS).max(1));
+        } else {
+            let mut room = height;
+            for wanted in wanted.iter().skip(group.start) {
+                let least = (*wanted).min(LEAST_ROWS);
+                if room < least && group.end > group.start {
+                    break;
+                }
+                room = room.saturating_sub(least);
+                group.end += 1;
+            }
+        }
+    }
+    group.start..group.end.min(wanted.len())
+}
+
+/// Shares `room` rows out: none gets more than it wants while another one wants more.
+fn shared(wanted: &[u16], room: u16) -> Vec<u16> {
+    let mut heights = vec![0u16; wanted.len()];
+    let mut left = room;
+    while left > 0 {
+        let before = left;
+        for (height, wanted) in heights.iter_mut().zip(wanted) {
+            let more = u16::from(left > 0 && *height < *wanted);
+            *height += more;
+            left -= more;
+        }
+        if left == before {
+            break;
+        }
+    }
+    heights
+}
+
+/// The names of all tables, where not all are shown; the current one is marked.
+fn strip(buf: &mut Buffer, row: Rect, page: &Profile, theme: Theme, drawn: &mut Drawn) {
+    if row.height == 0 {
+        return;
+    }
+    let mut x = row.x;
+    for (place, table) in page.tables.iter().enumerate() {
+        let word = format!(" {} ", table.name.word());
+        let style = if place == page.current { theme.bar().patch(theme.strong()) } else { theme.dim() };
+        let width = cells(&word);
+        if x + width > row.right() {
+            break;
+        }
+        drawn.hits.push((Rect { x, width, ..row }, Hit::Heading(place)));
+        x = write(buf, x, row.y, row.right(), &word, style);
+    }
+    let hint = format!("{} next table", key_of(Action::NextTable));
+    if x + 1 + cells(&hint) <= row.right() {
+        write_right(buf, x, row.y, row.right(), &hint, theme.dim());
+    }
+}
+
+/// A table in its panel.
+fn one(
+    buf: &mut Buffer,
+    area: Rect,
+    table: &ShownTable,
+    (place, current): (usize, bool),
+    top: usize,
+    scene: &Scene<'_>,
+    drawn: &mut Drawn,
+) {
+    let theme = scene.theme;
+    let name = if current { theme.strong() } else { Style::new() };
+    let count = if current { table.place() } else { table.count().to_string() };
+    let mut edges = Panel::new(table.title.clone(), name).with(count, theme.strong());
+    edges.edge = Some(card::accent(scene)).filter(|_| current && framed(buf.area));
+    if current {
+        edges = edges.with("Enter in full", theme.dim());
+    }
+    for note in &table.notes {
+        edges = edges.with(sanitise(note).into_owned(), theme.dim());
+    }
+    let inner = edges.draw(buf, area, theme);
+    // Text keeps off a frame.
+    let inner = if framed(buf.area) { inner.inner(Margin::new(1, 0)) } else { inner };
+    drawn.hits.push((area, Hit::Heading(place)));
+    let extent = table.draw(buf, inner, current, top, theme);
+    if current {
+        drawn.page = extent;
+        let rows = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1), ..inner };
+        drawn.hits.push((rows, Hit::Row(extent.top)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_go_to_tables_that_want_them() {
+        assert_eq!(shared(&[4, 33, 33], 30), [4, 13, 13]);
+        assert_eq!(shared(&[4, 5], 30), [4, 5]);
+        assert_eq!(shared(&[9, 9], 3), [2, 1]);
+        assert!(shared(&[], 3).is_empty());
+    }
+
+    #[test]
+    fn tables_with_room_are_shown_together() {
+        let wanted = [4, 32, 32, 4, 5];
+        let groups = |height| [0, 1, 2, 3, 4].map(|current| group(&wanted, 1, height, current));
+        assert_eq!(groups(12), [0..1, 1..2, 2..3, 3..5, 3..5]);
+        assert_eq!(groups(13), [0..2, 0..2, 2..4, 2..4, 4..5]);
+        assert_eq!(groups(100), [0..5, 0..5, 0..5, 0..5, 0..5]);
+        assert_eq!(group(&wanted, 1, 0, 1), 1..2, "no room, and still the current one");
+        assert_eq!(group(&wanted, 2, 18, 4), 4..5);
+        assert_eq!(group(&[], 2, 18, 0), 0..0);
+    }
+}
