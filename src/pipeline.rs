@@ -167,7 +167,7 @@ pub fn same_cause(a: &Verdict, b: &Verdict) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::profile_account::{LoopAccount, ProfileAccount};
+    use crate::profiles::account::{LoopAccount, ProfileAccount};
     use crate::sample::{JobSample, ProcessId, ProcessSample};
 
     const SECOND_NS: u64 = 1_000_000_000;

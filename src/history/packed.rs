@@ -76,9 +76,9 @@ mod tests {
 
     use super::*;
     use crate::diagnosis::verdict::{Rank, Verdict};
+    use crate::profiles::account::{IdleRow, ProfileAccount};
     use crate::rates::Frame;
     use crate::rates::stacks::{Activity, CodePlace, ProcessStacks};
-    use crate::sample::profile_account::{IdleRow, ProfileAccount};
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     enum PackedKind {

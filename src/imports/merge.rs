@@ -57,7 +57,7 @@ impl Merge {
         let mut accounts = files.iter_mut().filter_map(|(_, file)| file.account.take());
         let account = accounts.next().map(Arc::new);
         if accounts.next().is_some() {
-            return Err(ImportError::Bad("more than one trace of torch.profiler: import one of them".to_owned()));
+            return Err(ImportError::Bad("more than one trace of torch.profiler: import one, or compare ranks with `trainmon diagnose TRACE TRACE`".to_owned()));
         }
         drop(accounts);
         let ranges: Vec<(i64, i64)> = files

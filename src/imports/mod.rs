@@ -177,18 +177,10 @@ pub fn read(
 fn recognize(head: &str) -> Option<ImportFormat> {
     let head = head.trim_start_matches('\u{feff}').trim_start();
     let first = head.lines().next().unwrap_or_default();
-    let json = head.starts_with(['{', '[']);
-    if json {
-        return match () {
-            () if head.contains("speedscope.app/file-format-schema") => Some(ImportFormat::Speedscope),
-            () if ["\"traceEvents\"", "\"deviceProperties\"", "\"schemaVersion\"", "\"ph\""]
-                .iter()
-                .any(|key| head.contains(key)) =>
-            {
-                Some(ImportFormat::Kineto)
-            }
-            () => None,
-        };
+    if head.starts_with(['{', '[']) {
+        let speedscope = head.contains("speedscope.app/file-format-schema");
+        // A trace may begin with anything: what is none of torch.profiler is told with the reason.
+        return Some(if speedscope { ImportFormat::Speedscope } else { ImportFormat::Kineto });
     }
     if let Some(format) = sysstat_rows::recognize(head) {
         return Some(format);

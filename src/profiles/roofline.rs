@@ -68,6 +68,9 @@ pub fn account(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Option
         time.kernel = span.name;
     }
     let peak = peak(timeline, gpu);
+    // In one order, so that sums of the same trace are the same to the last bit.
+    let mut times: Vec<_> = times.into_iter().collect();
+    times.sort_unstable_by_key(|(call, _)| *call);
     let rows = times.into_iter().filter_map(|((name, shapes), time)| {
         let call = Recorded { name: timeline.names.text(name), ..of_shapes(timeline, shapes) };
         let work = known.get(&(name, shapes)).copied().flatten();

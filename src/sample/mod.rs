@@ -15,7 +15,7 @@ pub mod neighbours;
 pub mod outlook;
 pub mod private;
 pub mod process;
-pub mod profile_account;
+mod profile_account;
 pub mod recording;
 pub mod sampler;
 pub mod source;
@@ -26,8 +26,9 @@ pub mod syscall;
 use std::sync::Arc;
 
 use private::{Private, TextKind, Visit};
-use profile_account::ProfileAccount;
 use serde::{Deserialize, Serialize};
+
+use crate::profiles::account::ProfileAccount;
 use source::sources;
 
 pub use connections::{Channel, ConnectionsSample, LockWait};

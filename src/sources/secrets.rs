@@ -38,7 +38,8 @@ pub(super) fn mask(texts: &mut impl Private) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::profile_account::{IdleRow, KernelRow, ModuleRow, ProfileAccount, RequestAccount, SyncRow};
+    use crate::profiles::account::{IdleRow, KernelRow, ModuleRow, ProfileAccount, RequestAccount, SyncRow};
+    use crate::profiles::ranks_account::{RankRow, RanksAccount, Straggler};
     use crate::sample::sampler::{Descriptor, Observation};
     use crate::sample::{
         CgroupSample, ConnectionsSample, DataMount, JobSample, LockWait, NeighbourProcess, NeighboursSample,
@@ -81,6 +82,11 @@ mod tests {
             syncs: vec![SyncRow { operator: text(), at: text(), function: text(), ..SyncRow::default() }],
             idle_at: vec![IdleRow { name: TEXT.into(), at: text(), ..IdleRow::default() }],
             modules: vec![ModuleRow { name: TEXT.into(), ..ModuleRow::default() }],
+            across_ranks: Some(RanksAccount {
+                ranks: vec![RankRow { file: TEXT.into(), host: text(), ..RankRow::default() }],
+                straggler: Some(Straggler { at: text(), ..Straggler::default() }),
+                ..RanksAccount::default()
+            }),
             requests: Some(RequestAccount { name: TEXT.into(), ..RequestAccount::default() }),
             ..ProfileAccount::default()
         };
@@ -96,7 +102,7 @@ mod tests {
             sources: Sources { gpu: status.clone(), stacks: status, ..Sources::default() },
             ..Sample::default()
         };
-        assert_eq!(format!("{sample:?}").matches("hunter2").count(), 26);
+        assert_eq!(format!("{sample:?}").matches("hunter2").count(), 29);
         let masked = format!("{:?}", masked(sample));
         assert!(!masked.contains("hunter2"), "{masked}");
         assert!(masked.contains("--password *** --lr 1") && masked.contains("me:***@host:/x"));

@@ -41,7 +41,7 @@ impl TraceSink for ProfileSink {
 /// Reads a trace: JSON that is not packed.
 ///
 /// # Errors
-/// It cannot be read, it is no trace, or what [`Profile::add`] answers.
+/// It cannot be read, it is no trace, or what [`TracedProfile::add`] answers.
 pub fn read(input: impl Read) -> Result<TracedProfile, ProfileError> {
     let mut sink = ProfileSink::default();
     sink.profile.end = json::read_trace(input, &mut sink)?;
