@@ -28,7 +28,10 @@ pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
 }
 
 /// The account, and what else is taken from the same parts.
-pub fn account_and<T>(timeline: &TraceTimeline, also: impl FnOnce(&AccountParts<'_>) -> T) -> Option<(ProfileAccount, T)> {
+pub fn account_and<T>(
+    timeline: &TraceTimeline,
+    also: impl FnOnce(&AccountParts<'_>) -> T,
+) -> Option<(ProfileAccount, T)> {
     let scope = Scope::find(timeline)?;
     let host = HostTime::new(timeline, &scope);
     let gpus = gpus(timeline, &scope);

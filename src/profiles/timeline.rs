@@ -76,8 +76,15 @@ pub struct TraceTimeline {
 }
 
 /// Keys beside the events that are kept.
-const WANTED: [&str; 7] =
-    ["deviceProperties", "distributedInfo", "baseTimeNanoseconds", "with_stack", "record_shapes", "traceName", "host_name"];
+const WANTED: [&str; 7] = [
+    "deviceProperties",
+    "distributedInfo",
+    "baseTimeNanoseconds",
+    "with_stack",
+    "record_shapes",
+    "traceName",
+    "host_name",
+];
 
 impl TraceSink for TraceTimeline {
     fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize> {
