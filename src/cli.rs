@@ -379,14 +379,15 @@ pub struct ReportArgs {
 /// `compare`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct CompareArgs {
-    /// The run before: a recording, or a log made by --log.
+    /// The run before: a recording, a log made by --log, or a trace of torch.profiler.
     pub before: PathBuf,
-    /// The run after.
+    /// The run after: a trace only with a trace.
     pub after: PathBuf,
     /// Exit with 4 if steps take this much longer, with 5 if that is not certain.
     ///
     /// It exits with 4 if the whole 99% interval of the change is above the limit, with 0 if it is below, and with 5 if the limit
-    /// is inside, or if a run is too short for an interval. It exits with 1 if the runs cannot be compared.
+    /// is inside, or if a run is too short for an interval: traces need three steps each. It exits with 1 if the runs cannot be
+    /// compared.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub fail_if_slower: Option<f64>,
     /// Print JSON.

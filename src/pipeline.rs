@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::diagnosis::loop_time::LoopTime;
-use crate::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict};
+use crate::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict, profiled};
 use crate::rates::time_split::TimeSplit;
 use crate::rates::{Frame, GpuChoice, Rates, RatesOptions};
 use crate::sample::Sample;
@@ -48,6 +48,8 @@ pub struct Pipeline {
     context: Context,
     /// The attached process's command line as of the last sample, and how many times it had executed another program.
     program: Option<(Arc<str>, u32)>,
+    /// The verdict on the run's profile, if it has one: it is exact, so nothing else is judged.
+    of_profile: Option<Arc<Verdict>>,
     /// The run's current verdict, and since when class and cause have been the same.
     current: Option<(Arc<Verdict>, u64)>,
 }
@@ -62,6 +64,7 @@ impl Pipeline {
             recent: VecDeque::new(),
             context,
             program: None,
+            of_profile: None,
             current: None,
         }
     }
@@ -83,7 +86,13 @@ impl Pipeline {
         self.follow_program(&sample);
         let frame = Arc::new(self.rates.next(Arc::clone(&sample)));
         self.remember(&frame);
-        let judged = Arc::new(self.diagnosis.observe(self.recent.iter().map(AsRef::as_ref), &sample));
+        if let Some(account) = &sample.account {
+            self.of_profile = Some(Arc::new(profiled::verdict((**account).clone(), &self.context)));
+        }
+        let judged = match &self.of_profile {
+            Some(of_profile) => Arc::clone(of_profile),
+            None => Arc::new(self.diagnosis.observe(self.recent.iter().map(AsRef::as_ref), &sample)),
+        };
         let alive = sample.job.as_ref().is_none_or(|job| job.alive);
         let (verdict, since_ns) = match self.current.take() {
             // The run's last verdict stays: it says more than that the run has ended.
@@ -93,7 +102,10 @@ impl Pipeline {
         };
         self.current = Some((Arc::clone(&verdict), since_ns));
         let moves = self.diagnosis.moves();
-        let shares = self.loop_time.shares(&frame, &judged);
+        let shares = match self.of_profile {
+            Some(_) => frame.loop_shares(),
+            None => self.loop_time.shares(&frame, &judged),
+        };
         Arc::new(Tick { sample, frame, verdict, since_ns, moves, judged, alive, shares })
     }
 
@@ -155,6 +167,7 @@ pub fn same_cause(a: &Verdict, b: &Verdict) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::profile_account::{LoopAccount, ProfileAccount};
     use crate::sample::{JobSample, ProcessId, ProcessSample};
 
     const SECOND_NS: u64 = 1_000_000_000;
@@ -206,6 +219,22 @@ mod tests {
         );
         let (command, observed_s) = observed(22, "a title of its own", 1);
         assert_eq!((command.as_str(), observed_s), ("a title of its own", 2.0), "no exec: the same run");
+    }
+
+    #[test]
+    fn the_account_of_a_profile_is_all_that_is_judged() {
+        let account = ProfileAccount {
+            window_ms: 1500.0,
+            of_loop: Some(LoopAccount { input_wait: 0.9, ..LoopAccount::default() }),
+            ..ProfileAccount::default()
+        };
+        let mut pipeline = pipeline();
+        let with = |account| Arc::new(Sample { account, ..(*sample(1, "python first.py", 0, 1000)).clone() });
+        assert_eq!(pipeline.push(sample(0, "python first.py", 0, 0)).verdict.profile, None);
+        let told = Arc::clone(&pipeline.push(with(Some(Arc::new(account.clone())))).verdict);
+        assert_eq!((told.profile.as_deref(), told.window_s, told.pid), (Some(&account), 1.5, 7));
+        let later = pipeline.push(sample(2, "python first.py", 0, 2000));
+        assert!(Arc::ptr_eq(&told, &later.verdict) && Arc::ptr_eq(&told, &later.judged));
     }
 
     #[test]

@@ -12,7 +12,6 @@
     python tests/dev.py fleet           check the late ranks that fleet names, with a real Prometheus
     python tests/dev.py vm              test other kernels, rights and limits in virtual machines
     python tests/dev.py record          record labeled workloads for tests/recordings
-    python tests/dev.py import          compare the import of torch.profiler traces with recordings of the same processes
     python tests/dev.py profiles        compare the account of torch.profiler traces with a plain one, and with another tool
     python tests/dev.py screens         draw the pictures of README.md and docs/
     python tests/dev.py open-programs   judge training programs written by others
@@ -37,7 +36,6 @@ COMMANDS = {
     "fleet": "harness.fleet",
     "vm": "harness.vm.command",
     "record": "harness.evaluation.record",
-    "import": "harness.importing.command",
     "profiles": "harness.profiles.command",
     "screens": "harness.screens",
     "open-programs": "harness.open_programs",

@@ -113,8 +113,8 @@ pub const HELP: &[CommandHelp] = &[
         name: "import",
         common: &["force"],
         examples: &[
-            ("import trace.json.gz -o run.tmz", "a trace of torch.profiler, to report or to replay"),
-            ("import smi.csv pidstat.txt -o run.tmz", "several files of the same time"),
+            ("import smi.csv -o run.tmz", "a log of nvidia-smi, to report or to replay"),
+            ("import trace.json.gz smi.csv -o run.tmz", "several files of the same time"),
         ],
     },
     CommandHelp {

@@ -383,8 +383,8 @@ fn kind_of_file(word: &str) -> Option<&'static str> {
         (".py", "to start it: trainmon run -- python FILE"),
         (".sh", "to start it: trainmon run -- bash FILE"),
         (".csv", "for a page about a log: trainmon report FILE -o run.html"),
-        (".json", "for what another tool recorded: trainmon import FILE -o run.tmz"),
-        (".json.gz", "for what another tool recorded: trainmon import FILE -o run.tmz"),
+        (".json", "for the verdict on a trace: trainmon diagnose FILE"),
+        (".json.gz", "for the verdict on a trace: trainmon diagnose FILE"),
     ]
     .into_iter()
     .find_map(|(ending, instead)| word.ends_with(ending).then_some(instead))

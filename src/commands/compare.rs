@@ -1,75 +1,147 @@
-//! `trainmon compare`: two runs side by side.
+//! `trainmon compare`: two runs, or two traces, side by side.
 
 use std::path::Path;
 
+use anyhow::Context;
+use serde::Serialize;
+
 use super::document::{self, DocumentFormat};
 use super::whole_run::{self, ReadRun};
-use super::{diagnose, print};
+use super::{diagnose, print, profiled};
 use crate::cli::CompareArgs;
 use crate::config::Settings;
+use crate::diagnosis::Verdict;
 use crate::errors::{self, ExitCode, Failure};
-use crate::outputs::comparison::{ComparedRun, Comparison};
+use crate::outputs::comparison::traces::{ComparedTrace, TraceComparison};
+use crate::outputs::comparison::{ComparedRun, Comparison, ComparisonPage};
 use crate::outputs::{html, markdown, text};
 
 /// What it writes.
 const FORMATS: [DocumentFormat; 3] = [DocumentFormat::Html, DocumentFormat::Markdown, DocumentFormat::Json];
+/// Most rows of a table in the JSON of two traces.
+const TRACE_ROWS: usize = 100;
+
+/// What a comparison says in every format.
+struct Said<J> {
+    page: ComparisonPage,
+    json: J,
+    summary: String,
+    /// Whether it is slower by the limit, `None` where that is not certain; or why that cannot be known.
+    is_slower: Option<Result<Option<bool>, String>>,
+}
 
 /// Reads both runs and says what changed.
 pub fn run(settings: &Settings, arguments: &CompareArgs) -> anyhow::Result<ExitCode> {
     let format = |path| DocumentFormat::of_path("compare", path, &FORMATS);
     let format = arguments.output.as_deref().map(format).transpose()?;
-    let [before, after] = [&arguments.before, &arguments.after].map(|path| whole_run::read(settings, path));
-    let [before, after] = [before?, after?];
     let limit = arguments.fail_if_slower;
-    let comparison = Comparison::new(compared(&arguments.before, &before), compared(&arguments.after, &after), limit);
+    let paths = [arguments.before.as_path(), &arguments.after];
+    if are_traces(paths)? {
+        let [before, after] = paths.map(|path| profiled::verdict(&[path]));
+        let [before, after] = [before?, after?];
+        let comparison = compared_traces(paths, [&before, &after], limit, TRACE_ROWS)?;
+        let is_slower = limit.map(|limit| comparison.is_slower_by(limit));
+        let (page, json, summary) = (comparison.page(), comparison.json(), comparison.summary());
+        return say(settings, arguments, format, &Said { page, json, summary, is_slower });
+    }
+    let [before, after] = paths.map(|path| whole_run::read(settings, path));
+    let [before, after] = [before?, after?];
+    let [before_path, after_path] = paths;
+    let comparison = Comparison::new(compared(before_path, &before), compared(after_path, &after), limit);
+    let is_slower = limit.map(|limit| comparison.is_slower_by(limit));
+    let (page, json, summary) = (comparison.page(), comparison.json(), comparison.summary());
+    say(settings, arguments, format, &Said { page, json, summary, is_slower })
+}
+
+/// Whether both files are traces.
+///
+/// # Errors
+/// One is, and the other is something else.
+pub(super) fn are_traces(paths: [&Path; 2]) -> anyhow::Result<bool> {
+    let [before, after] = paths;
+    let (trace, other) = match paths.map(profiled::is_trace) {
+        [true, true] => return Ok(true),
+        [false, false] => return Ok(false),
+        [true, false] => (before, after),
+        [false, true] => (after, before),
+    };
+    // What is not there is no other kind of file.
+    std::fs::metadata(other).with_context(|| format!("trace {}", other.display()))?;
+    Err(anyhow::anyhow!(
+        "{} is a trace and {} is not: compare two traces, or two recordings or logs",
+        trace.display(),
+        other.display()
+    ))
+}
+
+fn say(
+    settings: &Settings,
+    arguments: &CompareArgs,
+    format: Option<DocumentFormat>,
+    said: &Said<impl Serialize>,
+) -> anyhow::Result<ExitCode> {
     match (&arguments.output, format) {
-        (Some(path), Some(format)) => write(settings, &comparison, path, format)?,
+        (Some(path), Some(format)) => write(settings, said, path, format)?,
         _ if arguments.json => {
-            super::print_json(&comparison.json())?;
+            super::print_json(&said.json)?;
         }
         _ => {
-            print(text::comparison(&comparison, diagnose::style(settings, true)))?;
+            print(text::comparison(&said.page, diagnose::style(settings, true)))?;
         }
     }
-    let Some(limit) = limit else { return Ok(ExitCode::DONE) };
-    match comparison.is_slower_by(limit) {
-        Ok(Some(true)) => Ok(ExitCode::FAIL_ON),
-        Ok(Some(false)) => Ok(ExitCode::DONE),
-        Ok(None) => {
-            errors::note(&format!("--fail-if-slower: not certain: {}", comparison.summary()));
+    match &said.is_slower {
+        None | Some(Ok(Some(false))) => Ok(ExitCode::DONE),
+        Some(Ok(Some(true))) => Ok(ExitCode::FAIL_ON),
+        Some(Ok(None)) => {
+            errors::note(&format!("--fail-if-slower: not certain: {}", said.summary));
             Ok(ExitCode::UNCLEAR)
         }
-        Err(why) => Err(Failure::failed(format!("--fail-if-slower: {why}")).into()),
+        Some(Err(why)) => Err(Failure::failed(format!("--fail-if-slower: {why}")).into()),
     }
 }
 
 /// One of the two runs, called like its file.
 pub(super) fn compared<'r>(path: &Path, read: &'r ReadRun) -> ComparedRun<'r> {
-    ComparedRun {
-        name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
-        run: &read.run,
-        header: &read.header,
-        note: read.note.clone(),
-    }
+    ComparedRun { name: name(path), run: &read.run, header: &read.header, note: read.note.clone() }
+}
+
+/// Two traces, called like their files, with so many rows of each table at most.
+pub(super) fn compared_traces<'t>(
+    paths: [&Path; 2],
+    verdicts: [&'t Verdict; 2],
+    limit: Option<f64>,
+    rows: usize,
+) -> anyhow::Result<TraceComparison<'t>> {
+    let compared = |path: &Path, verdict: &'t Verdict| {
+        let account = verdict.profile.as_deref();
+        let account = account.with_context(|| format!("trace {}: it has no profile", path.display()))?;
+        anyhow::Ok(ComparedTrace { name: name(path), verdict, account })
+    };
+    let ([before, after], [of_before, of_after]) = (paths, verdicts);
+    Ok(TraceComparison::new(compared(before, of_before)?, compared(after, of_after)?, limit, rows))
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 fn write(
     settings: &Settings,
-    comparison: &Comparison<'_>,
+    said: &Said<impl Serialize>,
     path: &Path,
     format: DocumentFormat,
 ) -> anyhow::Result<()> {
     let bytes = match format {
-        DocumentFormat::Html => html::comparison(comparison).into_bytes(),
-        DocumentFormat::Markdown => markdown::comparison(comparison).into_bytes(),
+        DocumentFormat::Html => html::comparison(&said.page).into_bytes(),
+        DocumentFormat::Markdown => markdown::comparison(&said.page).into_bytes(),
         DocumentFormat::Json => {
             let mut bytes = Vec::new();
-            crate::text::json::pretty(&mut bytes, &comparison.json())?;
+            crate::text::json::pretty(&mut bytes, &said.json)?;
             bytes
         }
     };
     if document::write(settings, "comparison", path, &bytes)? {
-        errors::note(&format!("comparison in {}: {}", path.display(), comparison.summary()));
+        errors::note(&format!("comparison in {}: {}", path.display(), said.summary));
     }
     Ok(())
 }

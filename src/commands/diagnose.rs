@@ -33,7 +33,7 @@ const RENEWED: Duration = Duration::from_secs(1);
 
 /// Watches the target, or replays a recording of it, and prints the verdict.
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
-    let traces: Vec<&PathBuf> = arguments.traces().collect();
+    let traces: Vec<&Path> = arguments.traces().map(PathBuf::as_path).collect();
     let verdict = match (&*traces, &arguments.replay) {
         ([], Some(path)) => replay(settings, path, |_| true)?.0,
         ([], None) => live(settings, arguments)?,

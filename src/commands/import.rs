@@ -24,9 +24,12 @@ pub fn run(settings: &Settings, arguments: &ImportArgs) -> anyhow::Result<ExitCo
     let format = arguments.format.as_deref().and_then(ImportFormat::named);
     let mut files = Vec::new();
     for path in &arguments.files {
-        let (format, file) = read(path, format).with_context(|| format!("import {}", path.display()))?;
+        let (format, mut file) = read(path, format).with_context(|| format!("import {}", path.display()))?;
         let notes = file.notes.iter().map(|note| format!("{} ({}): {note}", path.display(), format.word()));
         notes.for_each(|note| errors::note(&note));
+        if let Some(account) = &mut file.account {
+            account.file = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        }
         files.push((format, file));
     }
     let names: Vec<_> = arguments.files.iter().filter_map(|path| path.file_name()?.to_str()).collect();

@@ -1,7 +1,7 @@
-//! Traces of torch.profiler in place of a running job.
+//! Reads traces of torch.profiler for the commands that take one as it is.
 
 use std::io::{BufRead, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -31,15 +31,20 @@ pub(super) fn is_trace(path: &Path) -> bool {
 }
 
 /// The verdict on a trace, or on the traces of a run's ranks.
-pub(super) fn verdict(paths: &[&PathBuf]) -> anyhow::Result<Arc<Verdict>> {
+pub(super) fn verdict(paths: &[&Path]) -> anyhow::Result<Arc<Verdict>> {
+    verdict_while(paths, &|| true)
+}
+
+/// The same. `wanted` says whether to go on reading.
+pub(super) fn verdict_while(paths: &[&Path], wanted: &dyn Fn() -> bool) -> anyhow::Result<Arc<Verdict>> {
     let account = match paths {
         [path] => {
             let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            ProfileAccount { file, ..read(path, profiles::read)? }
+            ProfileAccount { file, ..read(path, wanted, profiles::read)? }
         }
         paths if paths.len() > RANKS_MAX => return Err(RanksError::TooMany(paths.len()).into()),
         paths => {
-            let named = |path: &&PathBuf| Ok((path.display().to_string(), read(path, profiles::read_rank)?));
+            let named = |path: &&Path| Ok((path.display().to_string(), read(path, wanted, profiles::read_rank)?));
             ranks::side_by_side(paths.iter().map(named).collect::<anyhow::Result<_>>()?)?
         }
     };
@@ -47,14 +52,30 @@ pub(super) fn verdict(paths: &[&PathBuf]) -> anyhow::Result<Arc<Verdict>> {
     Ok(Arc::new(profiled::verdict(account, &context)))
 }
 
-fn read<T>(path: &Path, take: impl FnOnce(Box<dyn BufRead>) -> Result<T, ProfileError>) -> anyhow::Result<T> {
+fn read<'w, T>(
+    path: &Path,
+    wanted: &'w dyn Fn() -> bool,
+    take: impl FnOnce(WhileWanted<'w, Box<dyn BufRead>>) -> Result<T, ProfileError>,
+) -> anyhow::Result<T> {
     let read = || {
         let mut input = unpacked::open(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         profiles::other_format(input.fill_buf()?, &name).map_or(Ok(()), Err)?;
-        take(input)
+        take(WhileWanted { input, wanted })
     };
     read().with_context(|| format!("trace {}", path.display()))
+}
+
+/// Fails once it is not wanted any more.
+struct WhileWanted<'w, R> {
+    input: R,
+    wanted: &'w dyn Fn() -> bool,
+}
+
+impl<R: Read> Read for WhileWanted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if (self.wanted)() { self.input.read(buffer) } else { Err(std::io::Error::other("given up")) }
+    }
 }
 
 #[cfg(test)]

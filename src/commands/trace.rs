@@ -9,25 +9,32 @@ use anyhow::Context;
 use crate::cli::TraceArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode, Failure};
-use crate::imports::torch_trace;
 use crate::outputs::trace::TraceWriter;
 use crate::outputs::trace::out::TraceOut;
 use crate::outputs::trace::profile::TracedProfile;
+use crate::outputs::trace::profile_reader;
 use crate::outputs::whole_file;
 use crate::pipeline::Pipeline;
+use crate::profiles::ProfileError;
 use crate::sources::recording::Recording;
-use crate::sources::regular_file;
+use crate::sources::unpacked;
 
-/// Reads what torch's profiler wrote: its events, and the start of their clock.
-fn read_profile(path: &Path) -> anyhow::Result<(TracedProfile, u64, &Path)> {
-    let mut profile = TracedProfile::default();
+/// Reads what torch's profiler wrote.
+fn read_profile(path: &Path) -> anyhow::Result<(TracedProfile, &Path)> {
     let about = || format!("profile {}", path.display());
-    let file = regular_file::opened(path).with_context(about)?;
-    let start_ns = torch_trace::read(file, |event| profile.add(event)).with_context(about)?.start_ns;
+    let profile =
+        unpacked::open(path).map_err(ProfileError::from).and_then(profile_reader::read).with_context(about)?;
+    let note = |what: &str| errors::note(&format!("profile {}: {what}", path.display()));
     if profile.left_out > 0 {
-        errors::note(&format!("profile {}: {} events left out: unknown kinds", path.display(), profile.left_out));
+        note(&format!("{} events left out: unknown kinds", profile.left_out));
     }
-    Ok((profile, start_ns, path))
+    if profile.end.damaged > 0 {
+        note(&format!("{} events left out: damaged", profile.end.damaged));
+    }
+    if profile.end.cut_off {
+        note("it ends early: the profiler did not finish writing it");
+    }
+    Ok((profile, path))
 }
 
 /// Reads a recording and writes the trace.
@@ -56,8 +63,8 @@ pub fn run(settings: &Settings, arguments: &TraceArgs) -> anyhow::Result<ExitCod
         }
     }
     let (mut writer, _) = super::with_its_end(writer, recording.ended_early(damage.as_ref()), file)?;
-    if let Some((profile, start_ns, profile_path)) = profile {
-        let overlaps = writer.profile(profile, start_ns).map_err(cannot)?;
+    if let Some((profile, profile_path)) = profile {
+        let overlaps = writer.profile(profile).map_err(cannot)?;
         if !overlaps {
             let name = profile_path.display();
             errors::note(&format!("profile {name}: it covers none of the recorded time: is it of the same run?"));

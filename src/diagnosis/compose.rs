@@ -129,14 +129,13 @@ fn steps(judgement: &Judgement, window: &Features) -> Steps {
         let variable = &steps.counted.as_ref()?.variable;
         Some(StepSource::Variable(format!("variable {}", sanitise(variable))))
     };
-    let by_count = if window.profiled { StepSource::Profile } else { StepSource::FeederWrites };
     Steps {
         per_s: rate.map(|rate| round(rate, 3)),
         p50_ms: steps.quantile_ms(0.5).map(|ms| round(ms, 1)),
         p95_ms: steps.quantile_ms(0.95).map(|ms| round(ms, 1)),
         count: steps.count,
         stall_every: stalls::period(&window.stalls).map(|period| period.every),
-        source: rate.and_then(|_| steps.per_s.map(|_| by_count).or_else(by_variable)),
+        source: rate.and_then(|_| steps.per_s.map(|_| StepSource::FeederWrites).or_else(by_variable)),
     }
 }
 

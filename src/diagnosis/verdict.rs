@@ -149,7 +149,7 @@ pub struct Steps {
     pub count: Option<u64>,
     /// The loop stalls once in this many steps.
     pub stall_every: Option<u32>,
-    /// How steps are counted: `feeder-writes`, `profile` (an imported trace), or `variable step in train (train.py)`.
+    /// How steps are counted: `feeder-writes`, `profile` (a trace of torch.profiler), or `variable step in train (train.py)`.
     pub source: Option<StepSource>,
 }
 
@@ -159,7 +159,7 @@ pub enum StepSource {
     /// By the batches that the loop requests from its workers.
     #[serde(rename = "feeder-writes")]
     FeederWrites,
-    /// By the steps in another tool's record of the loop.
+    /// By the steps in a profile.
     #[serde(rename = "profile")]
     Profile,
     /// By a variable of the loop: `variable step in train (train.py)`.
@@ -181,7 +181,7 @@ impl StepSource {
     pub fn how(&self) -> String {
         match self {
             Self::FeederWrites => " (one for each batch)".to_owned(),
-            Self::Profile => " in the imported trace".to_owned(),
+            Self::Profile => " in the profile".to_owned(),
             Self::Variable(variable) => format!(" by {variable}"),
         }
     }

@@ -78,6 +78,7 @@ mod tests {
     use crate::diagnosis::verdict::{Rank, Verdict};
     use crate::rates::Frame;
     use crate::rates::stacks::{Activity, CodePlace, ProcessStacks};
+    use crate::sample::profile_account::{IdleRow, ProfileAccount};
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     enum PackedKind {
@@ -196,6 +197,10 @@ mod tests {
         };
         let alone = Verdict { pid: 7, ..Verdict::default() };
         assert_eq!(exact(&alone), alone);
+        let row = IdleRow { name: "sleep".into(), idle_ms: 0.1 + 0.2, ..IdleRow::default() };
+        let account = ProfileAccount { window_ms: 1049.3, idle_at: vec![row], ..ProfileAccount::default() };
+        let profiled = Verdict { profile: Some(Box::new(account)), ..alone.clone() };
+        assert_eq!(exact(&profiled), profiled);
         let ranks = Verdict { ranks: vec![Rank { pid: 3, ..Rank::default() }; 2], ..alone };
         assert_eq!(exact(&ranks), ranks);
     }

@@ -13,6 +13,10 @@ const BLOCK_STEPS: f64 = 4.0;
 const NEARLY: f64 = 0.95;
 /// Of fewer blocks their spread is not known.
 const FEWEST_BLOCKS: usize = 6;
+/// Of fewer steps of a profile their spread is not known. A profile lasts for a second, so its steps are drawn, not blocks of seconds …
+const FEWEST_STEPS: usize = 3;
+/// … or blocks of so many steps, from so many blocks on.
+const STEPS_OF_BLOCK: usize = 4;
 /// How much longer runs would have to be is not said beyond this, seconds: shorter ones are no use then.
 const MOST_NEEDED_S: f64 = 3600.0;
 /// Times that both runs are drawn anew. The spread of so many differs by 2% from that of any number.
@@ -94,6 +98,45 @@ impl StepChange {
         }
         Needed::Seconds(times * known_s)
     }
+
+    /// How the steps of a profile differ from those of another, by the length of each, seconds.
+    ///
+    /// # Errors
+    /// A profile has no steps.
+    pub fn of_profiles(lengths_s: [&[f64]; 2]) -> Result<Self, NoSteps> {
+        let mean = |run: usize| {
+            let lengths = lengths_s.get(run).copied().unwrap_or_default();
+            let mean = lengths.iter().sum::<f64>() / lengths.len() as f64;
+            if mean > 0.0 && mean.is_finite() { Ok(mean) } else { Err(NoSteps(run)) }
+        };
+        let step_s = [mean(0)?, mean(1)?];
+        let too_short = lengths_s.iter().position(|lengths| lengths.len() < FEWEST_STEPS);
+        let blocks = lengths_s.map(|lengths| {
+            let many = lengths.len() >= STEPS_OF_BLOCK * FEWEST_BLOCKS;
+            let block = lengths.chunks(if many { STEPS_OF_BLOCK } else { 1 });
+            block.map(|steps| (steps.iter().sum(), steps.len() as f64)).collect::<Vec<_>>()
+        });
+        let known_s = lengths_s.map(|lengths| lengths.iter().sum::<f64>()).into_iter().fold(0.0, f64::max);
+        let least_s = step_s.into_iter().fold(0.0, f64::max) * FEWEST_STEPS as f64;
+        Ok(Self::of_blocks(step_s, &blocks, too_short, [known_s, least_s]))
+    }
+
+    fn of_blocks(
+        step_s: [f64; 2],
+        blocks: &[Vec<(f64, f64)>; 2],
+        too_short: Option<usize>,
+        [known_s, least_s]: [f64; 2],
+    ) -> Self {
+        let count = blocks.iter().map(Vec::len).min().unwrap_or(0) as f64;
+        let noise = Noise { deviation: deviation(blocks), blocks: count, known_s, least_s };
+        let [before, after] = step_s;
+        let logarithm = (after / before).ln();
+        let interval = noise.deviation.filter(|_| too_short.is_none()).map(|deviation| {
+            let half = deviation * student(noise.blocks);
+            [logarithm - half, logarithm + half].map(f64::exp_m1)
+        });
+        Self { step_s, change: logarithm.exp_m1(), interval, too_short, noise }
+    }
 }
 
 impl StepSeries {
@@ -168,18 +211,9 @@ impl StepSeries {
             // Good enough for a guess at how much more it takes.
             blocks = runs.map(|run| run.blocks(run.block_s().min(run.known_s() / FEWEST_BLOCKS as f64)));
         }
-        let noise = Noise {
-            deviation: deviation(&blocks),
-            blocks: blocks.iter().map(Vec::len).min().unwrap_or(0) as f64,
-            known_s: runs.map(Self::known_s).into_iter().fold(0.0, f64::max),
-            least_s: runs.map(Self::block_s).into_iter().fold(0.0, f64::max) * FEWEST_BLOCKS as f64,
-        };
-        let logarithm = (step_s[1] / step_s[0]).ln();
-        let interval = noise.deviation.filter(|_| too_short.is_none()).map(|deviation| {
-            let half = deviation * student(noise.blocks);
-            [logarithm - half, logarithm + half].map(f64::exp_m1)
-        });
-        Ok(StepChange { step_s, change: logarithm.exp_m1(), interval, too_short, noise })
+        let longest = |of: fn(&Self) -> f64| runs.map(of).into_iter().fold(0.0, f64::max);
+        let times_s = [longest(Self::known_s), longest(Self::block_s) * FEWEST_BLOCKS as f64];
+        Ok(StepChange::of_blocks(step_s, &blocks, too_short, times_s))
     }
 }
 
@@ -209,6 +243,13 @@ fn spread(blocks: &[(f64, f64)], random: &mut fastrand::Rng) -> f64 {
 /// Student's quantile for [`SURE_99`] of so many values, by the expansion of Cornish and Fisher (Abramowitz and Stegun, 26.7.5).
 fn student(values: f64) -> f64 {
     let free = (values - 1.0).max(1.0);
+    // The expansion is too low for so few.
+    match free {
+        ..2.0 => return 63.657,
+        2.0..3.0 => return 9.925,
+        3.0..4.0 => return 5.841,
+        _ => {}
+    }
     let z = SURE_99;
     z + (z.powi(3) + z) / (4.0 * free)
         + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * free.powi(2))
@@ -329,8 +370,37 @@ mod tests {
     }
 
     #[test]
+    fn the_steps_of_profiles_are_compared_by_the_length_of_each() {
+        let steps = |count: usize, step_s: f64, seed| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            (0..count).map(|_| step_s * (1.0 + 0.02 * (random.f64() - 0.5))).collect::<Vec<_>>()
+        };
+        let [before, after] = [steps(6, 0.2, 1), steps(8, 0.16, 2)];
+        let change = StepChange::of_profiles([&before, &after]).unwrap();
+        let [low, high] = change.interval.unwrap();
+        assert!((-0.22..-0.18).contains(&change.change) && low > -0.25 && high < -0.15, "{change:?}");
+        // Two steps, and one, are too few.
+        for few in [1, 2] {
+            let change = StepChange::of_profiles([&before, &after[..few]]).unwrap();
+            assert_eq!((change.too_short, change.interval), (Some(1), None));
+        }
+        assert_eq!(StepChange::of_profiles([&before, &[]]), Err(NoSteps(1)));
+        // The truth is in 99% of the intervals, as they say.
+        let missed = (0..400).filter(|seed| {
+            let [one, other] = [steps(5, 0.2, *seed), steps(7, 0.2, seed + 1000)];
+            let [low, high] = StepChange::of_profiles([&one, &other]).unwrap().interval.unwrap();
+            low > 0.0 || high < 0.0
+        });
+        assert!(missed.count() <= 9);
+        let same = StepChange::of_profiles([&before[..3], &after[..3]]).unwrap();
+        assert!(matches!(same.needed(&[same.change * 0.9]), Needed::Seconds(seconds) if seconds > 0.6), "{same:?}");
+    }
+
+    #[test]
     fn students_quantile_is_that_of_the_tables() {
-        for (values, tabled) in [(6.0, 4.032), (12.0, 3.106), (31.0, 2.750), (121.0, 2.617)] {
+        for (values, tabled) in
+            [(2.0, 63.66), (3.0, 9.925), (4.0, 5.841), (6.0, 4.032), (12.0, 3.106), (31.0, 2.750), (121.0, 2.617)]
+        {
             assert!((student(values) - tabled).abs() < 0.02 * tabled, "{values}: {}", student(values));
         }
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::{ImportError, ImportFormat, Imported, ProcessReading, TICKS_PER_S, ToolReading};
+use crate::profiles::account::ProfileAccount;
 use crate::sample::{
     BlockDevice, CpuTimes, GpuDevice, GpuSample, HostSample, JobSample, NetInterface, ProcessId, ProcessRole,
     ProcessSample, ProfileSample, Sample, SourceState, SourceStatus, StorageSample, UtilizationPoint,
@@ -27,6 +28,7 @@ pub struct Merge {
     pub interval_ms: u64,
     /// When the first reading began, milliseconds since 1970.
     pub began_ms: i64,
+    account: Option<Arc<ProfileAccount>>,
     ticks: Vec<i64>,
     files: Vec<Vec<ToolReading>>,
     states: States,
@@ -47,11 +49,17 @@ impl Merge {
     ///
     /// # Errors
     /// Files that have no time in common, or no times; too long a time.
-    pub fn new(files: Vec<(ImportFormat, Imported)>) -> Result<Self, ImportError> {
+    pub fn new(mut files: Vec<(ImportFormat, Imported)>) -> Result<Self, ImportError> {
         if let ([_, _, ..], Some((format, _))) = (&*files, files.iter().find(|(_, file)| file.timeless)) {
             let word = format.word();
             return Err(ImportError::Bad(format!("the {word} file has no times, so it can only be imported alone")));
         }
+        let mut accounts = files.iter_mut().filter_map(|(_, file)| file.account.take());
+        let account = accounts.next().map(Arc::new);
+        if accounts.next().is_some() {
+            return Err(ImportError::Bad("more than one trace of torch.profiler: import one of them".to_owned()));
+        }
+        drop(accounts);
         let ranges: Vec<(i64, i64)> = files
             .iter()
             .filter_map(|(_, file)| Some((file.readings.first()?.unix_ms, file.readings.last()?.unix_ms)))
@@ -83,6 +91,7 @@ impl Merge {
             pid: files.iter().find_map(|(_, file)| file.pid),
             interval_ms,
             began_ms: first.saturating_sub(interval),
+            account,
             ticks,
             ..Self::default()
         };
@@ -103,7 +112,7 @@ impl Merge {
 
     /// The samples, oldest first; the first one only begins the first interval.
     pub fn samples(self) -> impl Iterator<Item = Sample> {
-        let Self { ticks, files, began_ms, states, .. } = self;
+        let Self { ticks, files, began_ms, states, mut account, .. } = self;
         let mut files: Vec<_> = files.into_iter().map(|readings| readings.into_iter().peekable()).collect();
         let mut parts = Parts::default();
         for reading in files.iter_mut().filter_map(|readings| readings.peek()) {
@@ -133,6 +142,8 @@ impl Merge {
             };
             files.into_iter().for_each(|readings| parts.take(readings, now_ns));
             parts.fill(&mut sample);
+            // What begins the recording says what it is of, whatever comes later.
+            sample.account = account.take();
             states.describe(&mut sample, now_ns);
             sample
         })

@@ -14,12 +14,12 @@ mod spans;
 mod sysstat;
 mod sysstat_rows;
 mod tables;
-pub mod torch_trace;
 
-use std::io::{self, BufRead, Read, Seek};
+use std::io::{self, Read, Seek};
 
 use jiff::tz::TimeZone;
 
+use crate::profiles::account::ProfileAccount;
 use crate::sample::{BlockDevice, CpuTimes, GpuDevice, IoCounters, NetInterface, ProfileSample};
 use crate::sources::unpacked;
 use crate::text::named_enum;
@@ -99,6 +99,8 @@ pub struct Imported {
     pub timeless: bool,
     /// The process that it is about.
     pub pid: Option<u32>,
+    /// The exact account of it, if it is a profile.
+    pub account: Option<ProfileAccount>,
     /// What was left out, for a note each.
     pub notes: Vec<String>,
 }
@@ -149,24 +151,24 @@ pub const TICKS_PER_S: u32 = 10_000;
 /// # Errors
 /// One line: what is wrong with it.
 pub fn read(
-    file: impl Read + Seek,
+    mut file: impl Read + Seek,
     format: Option<ImportFormat>,
     context: &ImportContext,
 ) -> Result<(ImportFormat, Imported), ImportError> {
-    let mut input = ImportInput { file };
     let mut head = vec![0; PEEKED];
-    let length = fill(&mut *input.open()?, &mut head)?;
+    let length = fill(&mut unpacked::reader(&mut file)?, &mut head)?;
     head.truncate(length);
     let text = String::from_utf8_lossy(&head);
     let format = format.or_else(|| recognize(&text)).ok_or(ImportError::Unknown)?;
+    let input = unpacked::reader(file)?;
     let imported = match format {
-        ImportFormat::NvidiaSmi => smi_query::read(input.open()?, context),
-        ImportFormat::Dmon => dmon::read(input.open()?, context),
-        ImportFormat::Pidstat => sysstat::pidstat(input.open()?, context),
-        ImportFormat::Sar => sysstat::sar(input.open()?, context),
-        ImportFormat::PySpyRaw => py_spy::raw(input.open()?, context),
-        ImportFormat::Speedscope => py_spy::speedscope(input.open()?, context),
-        ImportFormat::Kineto => kineto::read(&mut input),
+        ImportFormat::NvidiaSmi => smi_query::read(input, context),
+        ImportFormat::Dmon => dmon::read(input, context),
+        ImportFormat::Pidstat => sysstat::pidstat(input, context),
+        ImportFormat::Sar => sysstat::sar(input, context),
+        ImportFormat::PySpyRaw => py_spy::raw(input, context),
+        ImportFormat::Speedscope => py_spy::speedscope(input, context),
+        ImportFormat::Kineto => kineto::read(input),
     }?;
     Ok((format, imported))
 }
@@ -201,7 +203,7 @@ fn recognize(head: &str) -> Option<ImportFormat> {
 }
 
 /// Reads until the buffer is full or the input ends.
-fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
         match from.read(rest)? {
@@ -210,17 +212,6 @@ fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(length)
-}
-
-/// A file that can be read from its begin again and again, unpacked if it is packed by gzip.
-struct ImportInput<F> {
-    file: F,
-}
-
-impl<F: Read + Seek> ImportInput<F> {
-    fn open(&mut self) -> io::Result<Box<dyn BufRead + '_>> {
-        unpacked::reader(&mut self.file)
-    }
 }
 
 /// The usual distance of moments, milliseconds: the median, at least 100 ms.

@@ -240,7 +240,7 @@ fn finish(known: &KnownFrames, intervals: Vec<StackTimes>, context: &ImportConte
         }
     };
     let readings = (1..).zip(&intervals).map(reading).collect();
-    Ok(Imported { readings, interval_ms: 1000, timeless: true, notes, pid: None })
+    Ok(Imported { readings, interval_ms: 1000, timeless: true, notes, ..Imported::default() })
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ pub(super) fn pidstat(from: impl BufRead, context: &ImportContext) -> Result<Imp
     let others =
         (several > 1).then(|| format!("of its {several} processes, only the busiest is imported: PID {pid}"));
     let notes = undated.into_iter().chain(others).collect();
-    Ok(Imported { readings, interval_ms, timeless: false, pid: Some(pid), notes })
+    Ok(Imported { readings, interval_ms, timeless: false, pid: Some(pid), account: None, notes })
 }
 
 /// Rates of the intervals as sums.

@@ -67,8 +67,9 @@ pub const TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "diagnose",
         title: "Diagnose a training job",
-        description: "Watch a running job, or read a recording, and say what holds it back: the cause with its confidence, \
-            evidence, wait chain, workers, and advice with its gain. The job is not changed.",
+        description: "Watch a running job, or read a recording or a trace of torch.profiler, and say what holds it back: the cause \
+            with its confidence, evidence, wait chain, workers, and advice with its gain; of a trace also what ran on the GPU (the \
+            first 10 rows of each table). The job is not changed.",
         arguments: &[
             number("pid", "The process to watch, with all that it starts. Give this or `replay`.", PID_MAX),
             number(
@@ -76,7 +77,11 @@ pub const TOOLS: &[ToolSpec] = &[
                 "Seconds to watch, 20 unless given. The first verdict needs a few, a sure one 10 to 30.",
                 WATCH_MAX_S,
             ),
-            text("replay", "Path of a recording made by `trainmon record`, instead of `pid`.", false),
+            text(
+                "replay",
+                "Path of a recording made by `trainmon record`, or of a trace of torch.profiler, instead of `pid`.",
+                false,
+            ),
         ],
         output: include_str!("schemas/diagnose.json"),
     },
@@ -98,10 +103,11 @@ pub const TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "report",
         title: "Report on a run",
-        description: "A whole run as Markdown: its verdicts over time, cost, advice, wait chain, workers, environment.",
+        description: "A whole run as Markdown: its verdicts over time, cost, advice, wait chain, workers, environment. Of a trace: \
+            its verdict, and the first 10 rows of each table.",
         arguments: &[text(
             "file",
-            "Path of a recording made by `trainmon record`, or of a log made by `trainmon --log`.",
+            "Path of a recording made by `trainmon record`, of a log made by `trainmon --log`, or of a trace of torch.profiler.",
             true,
         )],
         output: include_str!("schemas/report.json"),
@@ -110,10 +116,11 @@ pub const TOOLS: &[ToolSpec] = &[
         name: "compare",
         title: "Compare two runs",
         description: "What changed between two runs, and by how much: step time with its 99% interval, verdicts, workers, \
-            resources, environment.",
+            resources, environment. Of two traces: what each part of a step contributes to the change, and the 10 kernels, operators, \
+            calls, copies and collectives that changed most.",
         arguments: &[
-            text("before", "Path of the recording or log of the first run.", true),
-            text("after", "Path of the recording or log of the second run.", true),
+            text("before", "Path of the recording, log or trace of the first run.", true),
+            text("after", "Path of the recording, log or trace of the second run: a trace only with a trace.", true),
         ],
         output: include_str!("schemas/compare.json"),
     },
@@ -171,7 +178,7 @@ pub fn list(era: Era) -> Value {
 pub enum Watched {
     /// A process, for so long.
     Process(u32, Duration),
-    /// A recording.
+    /// A recording, or a trace.
     Recording(PathBuf),
 }
 
@@ -226,11 +233,13 @@ impl ToolCall {
                 }
                 (None, None, Some(_)) => Watched::Recording(path("replay")),
                 (_, _, Some(_)) => {
+                    return Err("`pid` and `duration_s` have no effect on a file: give `replay` alone".to_owned());
+                }
+                _ => {
                     return Err(
-                        "`pid` and `duration_s` have no effect on a recording: give `replay` alone".to_owned()
+                        "give `pid` (the tool `list` finds it), or `replay` for a recording or a trace".to_owned()
                     );
                 }
-                _ => return Err("give `pid` (the tool `list` finds it), or `replay` for a recording".to_owned()),
             }),
             "explain" => Self::Explain(text("cause")),
             "doctor" => Self::Doctor(number("pid")),

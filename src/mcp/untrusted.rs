@@ -87,8 +87,43 @@ const OWN_WORDS: &[&str] = &[
 /// Keys of verdicts and comparisons whose texts are one of trainmon's own words.
 const OWN_KEYS: &[&str] =
     &["trainmon", "class", "cause", "phase", "kind", "unit", "state", "by", "signal", "what", "limit", "result"];
+/// Keys of a trace's account that hold one of these words, or what another program has called something.
+const PROFILE_KEYS: &[&str] =
+    &["source", "steps_by", "reason", "direction", "copies", "bound", "per", "parts_of", "part"];
+const PROFILE_WORDS: &[&str] = &[
+    "trace",
+    "kineto",
+    "injected",
+    "probe",
+    "profiler-step",
+    "batch",
+    "optimizer",
+    "annotation",
+    "input_wait",
+    "sync",
+    "launch",
+    "operator",
+    "python",
+    "host-to-device",
+    "device-to-host",
+    "device-to-device",
+    "peer-to-peer",
+    "other",
+    "compute",
+    "memory",
+    "neither",
+    "step",
+    "window",
+    "gpu",
+    "loop",
+    "communication",
+    "copies",
+    "collective",
+    "blocked",
+    "nothing",
+];
 /// Keys whose texts are trainmon's sentences, which may name something foreign.
-const SENTENCES: &[&str] = &["summary", "text", "title", "why", "fix", "cautions"];
+const SENTENCES: &[&str] = &["summary", "text", "title", "why", "fix", "cautions", "notes"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TextOrigin {
@@ -101,6 +136,7 @@ enum TextOrigin {
 fn origin(key: &str, text: &str) -> TextOrigin {
     match key {
         _ if OWN_KEYS.contains(&key) || OWN_WORDS.contains(&text) => TextOrigin::Own,
+        _ if PROFILE_KEYS.contains(&key) && PROFILE_WORDS.contains(&text) => TextOrigin::Own,
         // A time says nothing else.
         "started" if text.chars().all(|c| c.is_ascii_digit() || "-:.+TZ".contains(c)) => TextOrigin::Own,
         _ if SENTENCES.contains(&key) => TextOrigin::Sentence,

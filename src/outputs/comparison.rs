@@ -6,9 +6,12 @@
 mod cautions;
 mod commands;
 mod json;
+mod page;
 mod tables;
+pub mod traces;
 
 use commands::CommandChange;
+pub use page::ComparisonPage;
 
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::Class;
@@ -115,6 +118,18 @@ impl<'r> Comparison<'r> {
         self.steps.map(|change| reaches(change, limit)).map_err(|why| self.unknown(why))
     }
 
+    /// All that it says, for a format to lay out.
+    pub fn page(&self) -> ComparisonPage {
+        ComparisonPage {
+            title: title(&self.before.name, &self.after.name),
+            accent: accent(self.after.verdict()),
+            answer: self.answer(),
+            more: self.doubt().into_iter().chain(self.command_sentence()).collect(),
+            cautions: self.cautions(),
+            sections: self.sections(),
+        }
+    }
+
     fn result(&self) -> StepResult {
         self.steps.map_or(StepResult::Unknown, |change| result_of(change, self.limit))
     }
@@ -129,7 +144,7 @@ impl<'r> Comparison<'r> {
     }
 
     /// What changed.
-    pub(super) fn answer(&self) -> String {
+    fn answer(&self) -> String {
         let change = match self.steps {
             Ok(change) => change,
             Err(why) => return self.unknown(why),
@@ -177,7 +192,7 @@ impl<'r> Comparison<'r> {
     }
 
     /// What is known all the same, and how much more it takes to be certain; `None` where it is certain.
-    pub(super) fn doubt(&self) -> Option<String> {
+    fn doubt(&self) -> Option<String> {
         let change = self.steps.ok().filter(|_| self.result() == StepResult::Unclear)?;
         let known = match (change.too_short, change.interval) {
             (None, Some(interval)) => format!("The change is {} (99% sure).", between(interval)),
@@ -196,18 +211,7 @@ impl<'r> Comparison<'r> {
 
     /// How much training of each run makes it certain.
     fn needed(&self) -> Needed {
-        let Ok(change) = self.steps else { return Needed::TooMuch };
-        match self.limit {
-            Some(limit) => change.needed(&[limit]),
-            None => {
-                let sign = change.change.signum();
-                let is_change = change.change.abs() > SAME_STEP;
-                let is_same = change.change.abs() < SAME_WITHIN;
-                let ends = [(is_change, sign * SAME_STEP), (is_same, sign * SAME_WITHIN)];
-                let ends = ends.into_iter().filter_map(|(is_near, end)| is_near.then_some(end));
-                change.needed(&ends.collect::<Vec<_>>())
-            }
-        }
+        self.steps.map_or(Needed::TooMuch, |change| needed(change, self.limit))
     }
 
     fn name(&self, run: usize) -> &str {
@@ -220,7 +224,7 @@ impl<'r> Comparison<'r> {
     }
 
     /// The same in a sentence.
-    pub(super) fn command_sentence(&self) -> Option<String> {
+    fn command_sentence(&self) -> Option<String> {
         self.command_change().map(|change| change.sentence())
     }
 
@@ -268,6 +272,19 @@ pub fn result_of(change: StepChange, limit: Option<f64>) -> StepResult {
     }
 }
 
+/// How much training of each run makes a change certain.
+fn needed(change: StepChange, limit: Option<f64>) -> Needed {
+    let Some(limit) = limit else {
+        let sign = change.change.signum();
+        let is_change = change.change.abs() > SAME_STEP;
+        let is_same = change.change.abs() < SAME_WITHIN;
+        let ends = [(is_change, sign * SAME_STEP), (is_same, sign * SAME_WITHIN)];
+        let ends = ends.into_iter().filter_map(|(is_near, end)| is_near.then_some(end));
+        return change.needed(&ends.collect::<Vec<_>>());
+    };
+    change.needed(&[limit])
+}
+
 /// Whether steps take longer by the limit; `None` where that is not certain.
 pub fn reaches(change: StepChange, limit: f64) -> Option<bool> {
     let [low, high] = change.interval?;
@@ -280,14 +297,14 @@ pub fn reaches(change: StepChange, limit: f64) -> Option<bool> {
     }
 }
 
-/// The color of the comparison: that of what holds the second run back.
-pub(super) fn accent(comparison: &Comparison<'_>) -> &'static str {
-    comparison.after.verdict().map_or(Class::Unknown, |verdict| verdict.class).word()
+/// The color of a comparison: that of what holds the second run back.
+fn accent(after: Option<&Verdict>) -> &'static str {
+    after.map_or(Class::Unknown, |verdict| verdict.class).word()
 }
 
 /// The names of both files.
-pub(super) fn title(comparison: &Comparison<'_>) -> String {
-    format!("{} → {}", comparison.before.name, comparison.after.name)
+fn title(before: &str, after: &str) -> String {
+    format!("{before} → {after}")
 }
 
 fn gpus(environment: &Environment) -> String {

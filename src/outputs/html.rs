@@ -8,7 +8,7 @@ mod profile;
 
 use std::fmt::Write;
 
-use super::comparison::{self, Comparison};
+use super::comparison::ComparisonPage;
 use super::profile_sections;
 use super::report::{Column, Point, Section, SectionBody, explain_command, headline, own_cost, pid_words, sections};
 use super::run_report::RunReport;
@@ -74,21 +74,16 @@ pub fn profile(verdict: &Verdict, title: Option<&str>) -> String {
 }
 
 /// Two runs as an HTML document.
-pub fn comparison(comparison: &Comparison<'_>) -> String {
+pub fn comparison(comparison: &ComparisonPage) -> String {
     let mut out = String::with_capacity(30_000);
-    let title = comparison::title(comparison);
-    head(
-        &mut out,
-        ("comparison", &title),
-        comparison::accent(comparison),
-        &[format!("<code>{}</code>", escaped(&title))],
-    );
+    let title = &comparison.title;
+    head(&mut out, ("comparison", title), comparison.accent, &[format!("<code>{}</code>", escaped(title))]);
     out.push_str("<section class=\"answer\">\n");
-    tag(&mut out, "h1", &comparison.answer());
-    comparison.doubt().iter().chain(&comparison.command_sentence()).for_each(|text| tag(&mut out, "p", text));
+    tag(&mut out, "h1", &comparison.answer);
+    comparison.more.iter().for_each(|text| tag(&mut out, "p", text));
     out.push_str("</section>\n");
-    comparison.cautions().iter().for_each(|caution| tag(&mut out, "p class=\"note\"", caution));
-    comparison.sections().iter().for_each(|section| self::section(&mut out, section));
+    comparison.cautions.iter().for_each(|caution| tag(&mut out, "p class=\"note\"", caution));
+    comparison.sections.iter().for_each(|section| self::section(&mut out, section));
     let _ = writeln!(
         out,
         "</main>\n<footer>\n<p>trainmon {}. This file loads nothing from anywhere.</p>\n</footer>\n</body>\n</html>",

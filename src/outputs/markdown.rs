@@ -3,7 +3,7 @@
 //! Names, command lines and reasons come from outside: each goes onto one line, and what Markdown would read as markup is
 //! escaped (CommonMark 2.4, and GitHub's tables, strikethrough and formulas). Commands are code spans.
 
-use super::comparison::{self, Comparison};
+use super::comparison::ComparisonPage;
 use super::profile_sections;
 use super::report::{
     Column, Point, Section, SectionBody, explain_command, headline, own_cost, phase_words, pid_words, sections,
@@ -51,14 +51,13 @@ pub fn run(report: &RunReport<'_>) -> String {
 }
 
 /// A comparison as a Markdown document.
-pub fn comparison(comparison: &Comparison<'_>) -> String {
+pub fn comparison(comparison: &ComparisonPage) -> String {
     let mut out = String::new();
-    line(&mut out, &format!("## {}\n", inline(&comparison::title(comparison))));
-    line(&mut out, &inline(&comparison.answer()));
-    let more = comparison.doubt().into_iter().chain(comparison.command_sentence());
-    more.for_each(|text| line(&mut out, &format!("\n{}", inline(&text))));
-    comparison.cautions().iter().for_each(|caution| line(&mut out, &format!("\n- Note: {}", inline(caution))));
-    comparison.sections().iter().for_each(|section| self::section(&mut out, section));
+    line(&mut out, &format!("## {}\n", inline(&comparison.title)));
+    line(&mut out, &inline(&comparison.answer));
+    comparison.more.iter().for_each(|text| line(&mut out, &format!("\n{}", inline(text))));
+    comparison.cautions.iter().for_each(|caution| line(&mut out, &format!("\n- Note: {}", inline(caution))));
+    comparison.sections.iter().for_each(|section| self::section(&mut out, section));
     out
 }
 

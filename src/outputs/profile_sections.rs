@@ -140,8 +140,15 @@ fn gpu(account: &ProfileAccount, device: &DeviceAccount, nth: usize) -> Section 
     let parts = gpu_parts(device);
     let title = format!("{}: {} busy, {} idle", gpu_name(device), whole(device.busy), whole(device.idle()));
     let launches = account.launches.as_ref().filter(|_| nth == 0);
-    let notes =
-        [collectives_note(device), kernels_note(device), launches.map(|of| launches_note(of, account.steps > 0))];
+    let pending = (device.pending >= SHARE_TOLD).then(|| {
+        format!("For {} of the time the GPU was idle although work had been launched.", whole(device.pending))
+    });
+    let notes = [
+        collectives_note(device),
+        pending,
+        kernels_note(device),
+        launches.map(|of| launches_note(of, account.steps > 0)),
+    ];
     let section = Section::new(title, SectionBody::Parts(parts)).noting(notes.into_iter().flatten());
     Section { detail: nth > 0, ..section }
 }
@@ -232,12 +239,14 @@ fn notes(account: &ProfileAccount) -> Section {
     let told = account.notes.iter().map(|note| point("", note));
     let has_lines =
         account.syncs.iter().any(|row| row.at.is_some()) || account.idle_at.iter().any(|row| row.at.is_some());
+    let unrecorded = account.gpu_unrecorded;
+    let unrecorded = unrecorded.then(|| point("", "A GPU was used, and nothing that ran on it was recorded."));
     let stack = !account.with_stack && !has_lines && account.of_loop.is_some();
     let stack = stack.then(|| point("", "Python functions were not recorded: with_stack=True names the lines."));
     let shapes = !account.with_shapes && !account.devices.is_empty();
     let shapes = shapes.then(|| {
         point("", "Shapes were not recorded: record_shapes=True tells how well the GPU's busy time is used.")
     });
-    let points: Vec<Point> = told.chain(stack).chain(shapes).collect();
+    let points: Vec<Point> = told.chain(unrecorded).chain(stack).chain(shapes).collect();
     Section::new("What the profile does not show", SectionBody::Points(points))
 }

@@ -129,7 +129,13 @@ fn syncs(account: &ProfileAccount) -> Section {
 
 fn idle_at(account: &ProfileAccount) -> Section {
     let all = &account.idle_at;
-    let columns = ["idle ms", "share", "longest ms"].map(Column::right).to_vec();
+    // Without a GPU all of the loop's time is told.
+    let (title, time) = if account.devices.is_empty() {
+        ("Where the time of the loop went", "ms")
+    } else {
+        ("Where the host was while the GPU was idle", "idle ms")
+    };
+    let columns = [time, "share", "longest ms"].map(Column::right).to_vec();
     let columns = [columns, vec![Column::left("what the host did")]].concat();
     let places = decimals(all.iter().flat_map(|row| [row.idle_ms, row.longest_ms]));
     let rows = all.iter().map(|row| {
@@ -140,7 +146,7 @@ fn idle_at(account: &ProfileAccount) -> Section {
             idle_words(row),
         ]
     });
-    brief("Where the host was while the GPU was idle", columns, rows.collect())
+    brief(title, columns, rows.collect())
 }
 
 /// `waiting for data: aten::to in enumerate(DataLoader), train.py:42`.

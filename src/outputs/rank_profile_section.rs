@@ -75,7 +75,7 @@ mod tests {
     fn the_late_rank_comes_first_with_what_it_does() {
         let row = |rank: u32| RankRow {
             rank,
-            step_ms: Some(120.0),
+            step_ms: Some(125.0),
             window_ms: 1000.0,
             compute: 0.5,
             exposed: 0.25,
@@ -96,7 +96,7 @@ mod tests {
                 rank: 3,
                 last_in: 41,
                 late_mean_ms: 5.2,
-                late_per_step_ms: Some(25.56),
+                late_per_step_ms: Some(26.625),
                 doing: vec![ActivityTime { activity: RankActivity::InputWait, ms: 200.0 }],
                 at: Some("train.py:12".into()),
                 ..Straggler::default()
@@ -106,9 +106,9 @@ mod tests {
         across.ranks[3] = RankRow { last_in: 41, wait_ms: 0.0, last_late_ms: 213.0, ..row(3) };
         let (rows, notes) = (rows(&across), notes(&across));
         assert_eq!((rows[0].len(), rows.len()), (COLUMNS.len(), RANKS_LISTED));
-        assert_eq!(rows[0], ["3, late", "120 ms", "50%", "25%", "0%", "26 ms", "41 of 48"]);
-        assert_eq!(rows[1], ["0", "120 ms", "50%", "25%", "18%", "0.48 ms", "1 of 48"]);
-        let words = "Rank 3 enters 41 of 48 collectives last, 25.6 ms after the others in each step; meanwhile it waits for data \
+        assert_eq!(rows[0], ["3, late", "125 ms", "50%", "25%", "0%", "27 ms", "41 of 48"]);
+        assert_eq!(rows[1], ["0", "125 ms", "50%", "25%", "18%", "0.50 ms", "1 of 48"]);
+        let words = "Rank 3 enters 41 of 48 collectives last, 26.6 ms after the others in each step; meanwhile it waits for data \
                      (train.py:12).";
         assert_eq!(notes[0], words);
         assert_eq!(notes[2], "Times of different ranks agree to 40 µs.");

@@ -169,6 +169,7 @@ pub(super) fn profiled() -> Verdict {
         median_kernel_us: Some(9.4),
         streams: 2,
         few_blocks: Some(0.31),
+        ..DeviceAccount::default()
     };
     let account = ProfileAccount {
         file: Some("trace.json.gz".to_owned()),

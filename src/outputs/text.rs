@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::comparison::Comparison;
+use super::comparison::ComparisonPage;
 use super::profile_sections;
 pub use super::report::headline;
 use super::report::{
@@ -65,14 +65,13 @@ pub fn page(verdict: &Verdict, style: Style) -> String {
 }
 
 /// A comparison on a page.
-pub fn comparison(comparison: &Comparison<'_>, style: Style) -> String {
+pub fn comparison(comparison: &ComparisonPage, style: Style) -> String {
     let width = style.width.clamp(NARROWEST, WIDEST);
     let mut page = TextPage { lines: Vec::new(), style: Style { width, ..style } };
-    page.inked(ink::BOLD, "", &comparison.answer());
-    comparison.doubt().iter().for_each(|doubt| page.text("", doubt));
-    comparison.command_sentence().iter().for_each(|change| page.text("", change));
-    comparison.cautions().iter().for_each(|caution| page.text("note: ", caution));
-    comparison.sections().iter().for_each(|section| page.section(section));
+    page.inked(ink::BOLD, "", &comparison.answer);
+    comparison.more.iter().for_each(|text| page.text("", text));
+    comparison.cautions.iter().for_each(|caution| page.text("note: ", caution));
+    comparison.sections.iter().for_each(|section| page.section(section));
     page.lines.join("\n") + "\n"
 }
 
@@ -93,6 +92,7 @@ pub fn plain(text: &str, ascii: bool) -> String {
         .map(|c| match c {
             c if c.is_ascii() => c.to_string(),
             '×' => "x".to_owned(),
+            'µ' => "u".to_owned(),
             '–' | '—' | '−' => "-".to_owned(),
             '≤' => "<=".to_owned(),
             '≥' => ">=".to_owned(),

@@ -8,6 +8,8 @@
 pub mod out;
 mod packets;
 pub mod profile;
+mod profile_event;
+pub mod profile_reader;
 mod proto;
 mod sorted;
 mod timed;

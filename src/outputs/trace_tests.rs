@@ -8,6 +8,7 @@ use prost::Message;
 use serde_json::json;
 
 use super::profile::TracedProfile;
+use super::profile_reader;
 use super::proto::{ClockSnapshot, Trace, TrackDescriptor};
 use super::*;
 use crate::diagnosis::verdict::Class;
@@ -165,7 +166,7 @@ fn written(ticks: impl IntoIterator<Item = Tick>, profile: Option<TracedProfile>
     let mut writer = TraceWriter::new(Vec::new());
     ticks.into_iter().for_each(|tick| writer.push(&tick).unwrap());
     if let Some(profile) = profile {
-        writer.profile(profile, START_NS).unwrap();
+        writer.profile(profile).unwrap();
     }
     read(&writer.finish().unwrap())
 }
@@ -359,6 +360,7 @@ fn batches_of_a_worker_are_slices_from_interval_to_interval() {
 fn profile(events: impl IntoIterator<Item = serde_json::Value>) -> TracedProfile {
     let mut profile = TracedProfile::default();
     events.into_iter().for_each(|event| profile.add(serde_json::from_value(event).unwrap()).unwrap());
+    profile.start_ns = START_NS;
     profile
 }
 
@@ -415,6 +417,23 @@ fn a_profile_goes_into_the_same_trace() {
 }
 
 #[test]
+fn a_profile_is_read_from_its_file() {
+    let text = r#"{"schemaVersion": 1, "baseTimeNanoseconds": 1790857026000000000, "traceEvents": [
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 12.345, "dur": 1.5, "args": {"grid": [1, 1, 1]}},
+        {"ph": "M", "name": "process_name", "pid": "Spans", "tid": 0, "args": {"name": "python3"}}, {"ph": "?"}, {"ts": "x"}]}"#;
+    let profile = profile_reader::read(text.as_bytes()).unwrap();
+    assert_eq!((profile.start_ns, profile.left_out, profile.end.damaged), (1_790_857_026_000_000_000, 1, 1));
+    // Older versions of torch write the time since 1970, and some files are the list alone.
+    assert_eq!(profile_reader::read(&b"[{\"ph\": \"X\"}]"[..]).unwrap().start_ns, 0);
+    for other in ["", "{}", "1", "{\"traceEvents\": 1}"] {
+        assert!(
+            profile_reader::read(other.as_bytes()).unwrap_err().to_string().starts_with("not a trace of"),
+            "{other}"
+        );
+    }
+}
+
+#[test]
 fn a_profiled_process_in_a_container_is_found() {
     let process = ProcessSample {
         id: ProcessId { pid: 1234, start_ticks: 1 },
@@ -435,10 +454,10 @@ fn a_profile_of_another_time_is_told() {
     let overlaps = |at_us| {
         let mut writer = TraceWriter::new(Vec::new());
         (0..=2).for_each(|second| writer.push(&tick(frame(second), verdict())).unwrap());
-        writer.profile(profile([profiled("op", (1, 1), at_us, 1.0)]), START_NS).unwrap()
+        writer.profile(profile([profiled("op", (1, 1), at_us, 1.0)])).unwrap()
     };
     assert_eq!((overlaps(1e6), overlaps(3e6)), (true, false));
-    assert!(!TraceWriter::new(Vec::new()).profile(TracedProfile::default(), 0).unwrap());
+    assert!(!TraceWriter::new(Vec::new()).profile(TracedProfile::default()).unwrap());
 }
 
 proptest! {

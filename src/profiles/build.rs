@@ -22,6 +22,9 @@ pub struct AccountParts<'a> {
     pub idle: Option<&'a [Intervals; IdleReason::COUNT]>,
 }
 
+/// Most lengths of steps that are kept.
+const LENGTHS: usize = 1000;
+
 /// The account; `None` if nothing in the trace lasts.
 pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
     account_and(timeline, |_| ()).map(|(account, ())| account)
@@ -91,6 +94,10 @@ fn steps(account: &mut ProfileAccount, scope: &Scope) {
         let lengths = || scope.steps.iter().map(|(start, end)| (end - start) as f64 / 1e6);
         account.step_ms = Some(lengths().sum::<f64>() / scope.steps.len() as f64);
         account.longest_step_ms = Some(lengths().fold(0.0, f64::max));
+        let all: Vec<f64> = lengths().collect();
+        let means =
+            all.chunks(all.len().div_ceil(LENGTHS)).map(|steps| steps.iter().sum::<f64>() / steps.len() as f64);
+        account.step_lengths_ms = means.collect();
     }
 }
 

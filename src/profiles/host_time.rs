@@ -165,6 +165,49 @@ pub fn python_of<'a>(timeline: &'a TraceTimeline, scope: &Scope, lane: u16) -> O
     Some(ThreadWalk::new(timeline.of_thread(python), &timeline.names))
 }
 
+/// A part of the loop's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LoopPart {
+    /// It waits for a batch.
+    InputWait,
+    /// It is in a call that waits for the GPU.
+    Sync,
+    /// It is in a collective of the host's side.
+    Collective,
+    /// It does nothing but wait.
+    Blocked,
+    /// It is in another call of the GPU's runtime.
+    Launch,
+    /// It is in an operator or annotation.
+    Operator,
+    /// It is in Python.
+    Python,
+    /// The profile shows nothing.
+    Nothing,
+}
+
+/// Hands over the pieces of a thread's time in the window, each with its innermost span, and with that of the loop's Python functions
+/// where they are filed under another thread.
+pub fn each_piece(
+    timeline: &TraceTimeline,
+    scope: &Scope,
+    lane: u16,
+    mut each: impl FnMut(Interval, &Level<'_>, Option<&Level<'_>>),
+) {
+    let mut python = python_of(timeline, scope, lane);
+    ThreadWalk::new(timeline.of_thread(lane), &timeline.names).each(|(begin, end), level| {
+        let (begin, end) = (begin.max(scope.window.0), end.min(scope.window.1));
+        if begin < end {
+            each((begin, end), level, python.as_mut().and_then(|python| python.level_at(begin)));
+        }
+    });
+}
+
+/// Whether a piece of the loop's time is in a function that does nothing but wait.
+pub fn is_blocked(level: &Level<'_>, aside: Option<&Level<'_>>) -> bool {
+    level.blocked.is_some() || aside.is_some_and(|aside| aside.blocked.is_some())
+}
+
 /// What the loop's thread does with its time.
 pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
     let lane = scope.of_loop?;
@@ -181,28 +224,27 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
     let mut account = LoopAccount::default();
     let mut seen = 0;
     let mut seen_collective = 0;
-    let mut python = python_of(timeline, scope, lane);
-    ThreadWalk::new(timeline.of_thread(lane), names).each(|(begin, end), level| {
-        let (begin, end) = (begin.max(scope.window.0), end.min(scope.window.1));
-        if begin >= end {
-            return;
-        }
+    each_piece(timeline, scope, lane, |(begin, end), level, aside| {
         let share = scope.share(end - begin);
         let with_others = collectives.within(begin, end);
         seen += end - begin;
         seen_collective += with_others;
-        let aside = python.as_mut().and_then(|python| python.level_at(begin));
-        let blocked = level.blocked.is_some() || aside.is_some_and(|aside| aside.blocked.is_some());
+        let blocked = is_blocked(level, aside);
         let waits = (blocked || level.facts.step || level.reason() == IdleReason::Python) && !level.communicates;
         let collective = if waits { scope.share(with_others) } else { 0.0 };
         account.collective += collective;
-        if level.facts.step {
-            // A step is no work of its own.
-            account.nothing += share - collective;
-            return;
-        }
-        *part(&mut account, level, blocked) += share - collective;
-        account.optimizer += if level.optimizes { share } else { 0.0 };
+        *match part(level, blocked) {
+            LoopPart::InputWait => &mut account.input_wait,
+            // It has its own sum.
+            LoopPart::Sync => &mut account.sync,
+            LoopPart::Collective => &mut account.collective,
+            LoopPart::Blocked => &mut account.blocked,
+            LoopPart::Launch => &mut account.launch,
+            LoopPart::Operator => &mut account.operator,
+            LoopPart::Python => &mut account.python,
+            LoopPart::Nothing => &mut account.nothing,
+        } += share - collective;
+        account.optimizer += if level.optimizes && !level.facts.step { share } else { 0.0 };
     });
     let unseen = collectives.within(scope.window.0, scope.window.1) - seen_collective;
     account.collective += scope.share(unseen);
@@ -218,15 +260,16 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
 }
 
 /// The part of the loop's time that a piece belongs to.
-fn part<'a>(account: &'a mut LoopAccount, level: &Level, blocked: bool) -> &'a mut f64 {
+pub fn part(level: &Level<'_>, blocked: bool) -> LoopPart {
     match level.reason() {
-        IdleReason::InputWait => &mut account.input_wait,
-        // It has its own sum.
-        IdleReason::Sync => &mut account.sync,
-        _ if level.communicates => &mut account.collective,
-        IdleReason::Launch => &mut account.launch,
-        _ if blocked => &mut account.blocked,
-        IdleReason::Operator => &mut account.operator,
-        IdleReason::Python => &mut account.python,
+        // A step is no work of its own.
+        _ if level.facts.step => LoopPart::Nothing,
+        IdleReason::InputWait => LoopPart::InputWait,
+        IdleReason::Sync => LoopPart::Sync,
+        _ if level.communicates => LoopPart::Collective,
+        IdleReason::Launch => LoopPart::Launch,
+        _ if blocked => LoopPart::Blocked,
+        IdleReason::Operator => LoopPart::Operator,
+        IdleReason::Python => LoopPart::Python,
     }
 }

@@ -4,11 +4,11 @@
 //! GPU's streams on one clock, and these become the account: where each share of the window went. All of it is pure and in bounded
 //! memory. What does not belong here: opening files, and any judgment. `diagnosis` judges the account.
 
-pub mod account;
 mod build;
+pub mod comparison;
 mod copies;
+pub mod course;
 mod drawing;
-pub mod drawn;
 pub mod efficiency;
 mod event;
 mod gpu_time;
@@ -22,7 +22,6 @@ mod names;
 mod operators;
 mod places;
 pub mod ranks;
-pub mod ranks_account;
 mod roofline;
 mod scope;
 mod spans;
@@ -32,7 +31,9 @@ mod timeline;
 
 use std::io::{self, Read};
 
+pub use crate::sample::profile_account::{self as account, drawn, ranks_account};
 use account::ProfileAccount;
+use course::Course;
 pub use idle_rows::NOTHING as NOTHING_RECORDED;
 use ranks::trace::RankTrace;
 use timeline::TraceTimeline;
@@ -100,6 +101,16 @@ pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
 /// As [`read`].
 pub fn read_rank(input: impl Read) -> Result<RankTrace, ProfileError> {
     RankTrace::new(&timeline(input)?).ok_or(ProfileError::Nothing)
+}
+
+/// Reads a trace, and divides it into intervals beside its account.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_course(input: impl Read) -> Result<Course, ProfileError> {
+    let timeline = timeline(input)?;
+    let account = build::account(&timeline).ok_or(ProfileError::Nothing)?;
+    Course::new(timeline, account).ok_or(ProfileError::Nothing)
 }
 
 fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {

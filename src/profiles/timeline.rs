@@ -37,6 +37,9 @@ const DETAILS_MAX: usize = 200_000;
 /// Longest text of an operator's shapes that is kept, bytes.
 const SHAPES_MAX: usize = 16 << 10;
 
+/// Times from here on, nanoseconds, are since 1970 (the year 2001) rather than since a start that the file names.
+const SINCE_1970_NS: i128 = 1_000_000_000_000_000_000;
+
 /// Between the parts of [`Shapes`] where they are kept as one text; JSON has no such character.
 const BETWEEN: char = '\u{1f}';
 
@@ -109,7 +112,7 @@ impl TraceTimeline {
     /// Wall clock of the trace's time 0, nanoseconds since 1970, if the file says when that was.
     pub fn origin_unix_ns(&self) -> Option<i128> {
         let base = self.facts.get("baseTimeNanoseconds").and_then(Value::as_i64).unwrap_or_default();
-        self.origin_ns.map(|origin| origin + i128::from(base))
+        self.origin_ns.map(|origin| if origin < SINCE_1970_NS { origin + i128::from(base) } else { origin })
     }
 
     fn take(&mut self, event: &TraceEvent) {

@@ -8,11 +8,21 @@ use super::private::{Private, Visit};
 
 /// A file name of frames that stand for what a tool recorded rather than for a place in the code.
 pub const TRACE_FILE: &str = "<trace>";
-/// Its function: in the loader's `next()`, where the tool shows nothing further in.
+/// Its function: waits for a batch …
 pub const NEXT_BATCH: &str = "next_batch";
+/// … in the loader's iterator.
+pub const DATA_LOADER: &str = "data_loader";
+/// Its function: makes a batch in the loop's own thread.
+pub const MAKE_BATCH: &str = "make_batch";
+/// Its function: waits for the GPU.
+pub const SYNCHRONIZE: &str = "synchronize";
+/// Its function: in a collective.
+pub const COLLECTIVE: &str = "collective";
 /// Its function: in a call that only waits (a sleep, a poll, a lock).
 pub const BLOCKED: &str = "blocked";
-/// Its function: the tool shows nothing at all, for long enough that it is not just Python between two operators.
+/// Its function: works.
+pub const OWN_WORK: &str = "own_work";
+/// Its function: the tool shows nothing at all.
 pub const NOTHING_RECORDED: &str = "nothing_recorded";
 /// One sample of a profile stands for this much of the loop's time, milliseconds.
 pub const SAMPLE_MS: u64 = 1;

@@ -15,7 +15,7 @@ pub mod neighbours;
 pub mod outlook;
 pub mod private;
 pub mod process;
-pub mod profile;
+pub mod profile_account;
 pub mod recording;
 pub mod sampler;
 pub mod source;
@@ -26,6 +26,7 @@ pub mod syscall;
 use std::sync::Arc;
 
 use private::{Private, TextKind, Visit};
+use profile_account::ProfileAccount;
 use serde::{Deserialize, Serialize};
 use source::sources;
 
@@ -68,6 +69,9 @@ pub struct Sample {
     /// The training loop's time as recorded by another tool; only in imported recordings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Arc<ProfileSample>>,
+    /// The exact account of a profile of the run; only in imported recordings, with the first sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Arc<ProfileAccount>>,
     /// The busiest processes outside the job, from the latest scan; `None` if they are not shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Arc<NeighboursSample>>,

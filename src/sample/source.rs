@@ -75,6 +75,7 @@ macro_rules! sources {
                     self.neighbours.as_mut().map(|part| Arc::make_mut(part) as _),
                     self.outlook.as_mut().map(|part| Arc::make_mut(part) as _),
                     self.profile.as_mut().map(|part| Arc::make_mut(part) as _),
+                    self.account.as_mut().map(|part| Arc::make_mut(part) as _),
                 ];
                 parts.into_iter().flatten()
             }

@@ -38,6 +38,7 @@ pub(super) fn mask(texts: &mut impl Private) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::profile_account::{IdleRow, KernelRow, ModuleRow, ProfileAccount, RequestAccount, SyncRow};
     use crate::sample::sampler::{Descriptor, Observation};
     use crate::sample::{
         CgroupSample, ConnectionsSample, DataMount, JobSample, LockWait, NeighbourProcess, NeighboursSample,
@@ -73,6 +74,16 @@ mod tests {
         let window = StackWindow { frames: vec![frame], ..StackWindow::default() };
         let neighbour = NeighbourProcess { command: LINE.into(), ..NeighbourProcess::default() };
         let status = SourceStatus { reason: Some(TEXT.into()), fix: Some(TEXT.into()), ..SourceStatus::default() };
+        let text = || Some(TEXT.to_owned());
+        let account = ProfileAccount {
+            file: text(),
+            kernels: vec![KernelRow { name: TEXT.into(), raw: TEXT.into(), ..KernelRow::default() }],
+            syncs: vec![SyncRow { operator: text(), at: text(), function: text(), ..SyncRow::default() }],
+            idle_at: vec![IdleRow { name: TEXT.into(), at: text(), ..IdleRow::default() }],
+            modules: vec![ModuleRow { name: TEXT.into(), ..ModuleRow::default() }],
+            requests: Some(RequestAccount { name: TEXT.into(), ..RequestAccount::default() }),
+            ..ProfileAccount::default()
+        };
         let sample = Sample {
             job: Some(Arc::new(job)),
             storage: Some(Arc::new(StorageSample { mounts: Some(vec![mount]), ..StorageSample::default() })),
@@ -81,10 +92,11 @@ mod tests {
                 processes: vec![neighbour],
                 ..NeighboursSample::default()
             })),
+            account: Some(Arc::new(account)),
             sources: Sources { gpu: status.clone(), stacks: status, ..Sources::default() },
             ..Sample::default()
         };
-        assert_eq!(format!("{sample:?}").matches("hunter2").count(), 16);
+        assert_eq!(format!("{sample:?}").matches("hunter2").count(), 26);
         let masked = format!("{:?}", masked(sample));
         assert!(!masked.contains("hunter2"), "{masked}");
         assert!(masked.contains("--password *** --lr 1") && masked.contains("me:***@host:/x"));

@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sample", &[]),
     ("sources", &["sample"]),
     ("imports", &["sample", "sources", "profiles"]),
-    ("profiles", &[]),
+    ("profiles", &["sample"]),
     ("collector", &["sample", "sources", "heap"]),
     ("rates", &["sample"]),
     ("diagnosis", &["sample", "rates", "profiles"]),

@@ -11,6 +11,7 @@ use trainmon::pipeline::Pipeline;
 use trainmon::sample::Sample;
 use trainmon::sources::recording::Recording;
 
+use crate::made_trace::MadeTrace;
 use crate::outcome::{finish, refused};
 use crate::process::{recording, text, trainmon};
 
@@ -381,4 +382,83 @@ fn what_cannot_be_compared_is_said() {
     refused(trainmon(&["compare", &short, &short, "-o", "change.pdf"]), 2, &["change.pdf", ".html, .md or .json"]);
     refused(trainmon(&["compare", &short, &short, "--pid", "1"]), 2, &["--pid", "recording"]);
     refused(trainmon(&["compare", &short]), 2, &["missing AFTER"]);
+}
+
+/// Two traces, of which the second waits less for data, and one of a single step.
+fn traces(folder: &Path) -> [String; 3] {
+    let slow = [40.0, 40.2, 40.1, 39.9, 40.0];
+    let fast = [25.4, 25.9, 24.9, 25.4, 25.6];
+    let made = |name: &str, steps_ms: &[f64], wait_ms| {
+        let trace = MadeTrace { steps_ms, wait_ms, kernel: "ampere_sgemm_128x64_tn", operator: "aten::mm" };
+        let path = folder.join(name);
+        fs::write(&path, trace.text()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    // By its content, not by its name.
+    [made("slow.json", &slow, 15.0), made("fast", &fast, 0.4), made("one.json", &slow[..1], 15.0)]
+}
+
+#[test]
+fn two_traces_are_compared_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let [slow, fast, one] = traces(folder.path());
+    let output = finish(trainmon(&["compare", &slow, &fast]));
+    let said = text(&output.stdout).replace('\n', " ");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert!(said.starts_with("A step takes 25 ms instead of 40 ms (36% less;"), "{said}");
+    assert!(said.contains("the GPU no longer waits for data (−15 ms)."), "{said}");
+    assert!(said.contains("idle: waiting for data") && said.contains("Tesla V100"), "{said}");
+    let json = |arguments: &[&str]| {
+        let output = finish(trainmon(&[&["compare", "--json"], arguments].concat()));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code().unwrap(), json)
+    };
+    let (status, compared) = json(&[&slow, &fast]);
+    assert_eq!((status, compared["result"].as_str()), (0, Some("faster")));
+    let parts = compared["profile"]["parts"].as_array().unwrap();
+    let sum: f64 = parts.iter().map(|part| part["change_ms"].as_f64().unwrap()).sum();
+    let length = &compared["profile"]["length_ms"];
+    let change = length["after"].as_f64().unwrap() - length["before"].as_f64().unwrap();
+    assert!((sum - change).abs() < 1e-6 && (change + 14.6).abs() < 0.01, "{sum} of {change}");
+    for (files, limit, wanted) in [
+        ([&fast, &slow], "5%", (4, "slower")),
+        ([&slow, &fast], "5%", (0, "faster")),
+        ([&slow, &slow], "5%", (0, "same")),
+        ([&fast, &one], "5%", (5, "unclear")),
+        ([&one, &one], "5%", (5, "unclear")),
+    ] {
+        let (status, compared) = json(&[files[0], files[1], "--fail-if-slower", limit]);
+        assert_eq!((status, compared["result"].as_str().unwrap()), wanted, "{compared}");
+    }
+    for (name, begin, part) in [
+        ("c.md", "## slow.json → fast\n", "| idle: waiting for data"),
+        ("c.html", "<!doctype html>", "idle: waiting for data"),
+        ("c.json", "{\n", "\"parts_of\": \"gpu\""),
+    ] {
+        let path = folder.path().join(name);
+        let output = finish(trainmon(&["compare", &slow, &fast, "-o", path.to_str().unwrap()]));
+        let page = fs::read_to_string(path).unwrap();
+        assert!(output.status.success() && page.starts_with(begin), "{output:?}: {page}");
+        assert!(page.contains(part), "{page}");
+    }
+}
+
+#[test]
+fn a_trace_is_compared_with_a_trace_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let [slow, _, one] = traces(folder.path());
+    let other = recording("segmentation.tmz");
+    for files in [[&slow, &other], [&other, &slow]] {
+        refused(trainmon(&["compare", files[0], files[1]]), 1, &["slow.json is a trace and", "compare two traces"]);
+    }
+    refused(trainmon(&["compare", &slow, "/nonexistent.json"]), 1, &["/nonexistent.json", "no such file"]);
+    let nothing = folder.path().join("nothing.json");
+    fs::write(&nothing, "{\"traceEvents\": []}").unwrap();
+    refused(
+        trainmon(&["compare", &slow, nothing.to_str().unwrap()]),
+        1,
+        &["nothing.json", "no operator and no kernel"],
+    );
+    let said = text(&finish(trainmon(&["compare", &one, &one])).stdout).replace('\n', " ");
+    assert!(said.contains("One step each cannot be distinguished from noise."), "{said}");
 }

@@ -60,10 +60,12 @@ fn every_command_on_a_page_works_as_written() {
             fs::copy(recording(&format!("{from}.tmz")), folder.path().join(format!("{name}.tmz"))).unwrap();
         }
     };
-    let profile = fs::File::create(folder.path().join("prof.json.gz")).unwrap();
-    let mut profile = flate2::write::GzEncoder::new(profile, flate2::Compression::fast());
-    profile.write_all(PROFILE.as_bytes()).unwrap();
-    profile.finish().unwrap();
+    for name in ["prof.json.gz", "before.json.gz", "after.json.gz"] {
+        let profile = fs::File::create(folder.path().join(name)).unwrap();
+        let mut profile = flate2::write::GzEncoder::new(profile, flate2::Compression::fast());
+        profile.write_all(PROFILE.as_bytes()).unwrap();
+        profile.finish().unwrap();
+    }
     let imported = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/import");
     for (name, from) in IMPORTED {
         let bytes = fs::read(imported.join(from)).unwrap();

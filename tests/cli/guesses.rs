@@ -75,7 +75,7 @@ fn other_names_of_commands_are_told() {
         ("version", "trainmon --version"),
         ("train.py --lr 0.1", "trainmon run -- python train.py --lr 0.1"),
         ("run.csv", "trainmon report run.csv -o run.html"),
-        ("trace.json.gz", "trainmon import trace.json.gz -o run.tmz"),
+        ("trace.json.gz", "trainmon diagnose trace.json.gz"),
         ("--demo", "`demo` is a command: trainmon demo"),
         ("--replay run.tmz", "`replay` is a command: trainmon replay run.tmz"),
         ("coffee", "`coffee` is neither a command, a program nor a PID"),

@@ -15,6 +15,7 @@ mod foreign_text;
 mod guesses;
 mod import;
 mod limits;
+mod made_trace;
 mod mcp;
 mod outcome;
 #[path = "../support/process.rs"]

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::made_trace::MadeTrace;
 use crate::outcome::{refused, wait_for};
 use crate::process::{PATIENCE, Target, pause, recording, text, trainmon};
 
@@ -463,6 +464,76 @@ fn no_text_of_others_reaches_a_result_unmarked() {
     served.end();
 }
 
+/// Two traces with many kernels, whose names say more than a name should.
+fn hostile_traces(folder: &Path) -> [PathBuf; 2] {
+    [("before.json", 15.0), ("after.json", 1.0)].map(|(name, wait_ms)| {
+        let mut trace: Value = Value::Null;
+        for number in 0..15_u32 {
+            let kernel = format!("{ORDER}{number}");
+            let operator = format!("aten::step{number} {ORDER}");
+            let steps_ms = [40.0; 4];
+            let made = MadeTrace { steps_ms: &steps_ms, wait_ms, kernel: &kernel, operator: &operator };
+            let made: Value = serde_json::from_str(&made.text()).unwrap();
+            match trace["traceEvents"].as_array_mut() {
+                Some(events) => {
+                    let begin_us = 160_000.0 * f64::from(number);
+                    let more = made["traceEvents"].as_array().unwrap().iter().cloned();
+                    events.extend(more.map(|mut event| {
+                        event["ts"] = json!(event["ts"].as_f64().unwrap() + begin_us);
+                        if let Some(correlation) = event["args"]["correlation"].as_u64() {
+                            event["args"]["correlation"] = json!(correlation + 1000 * u64::from(number));
+                        }
+                        event
+                    }));
+                }
+                None => trace = made,
+            }
+        }
+        trace["deviceProperties"][0]["name"] = json!(ORDER);
+        let path = folder.join(format!("{ORDER} {name}").replace('/', ""));
+        fs::write(&path, trace.to_string()).unwrap();
+        path
+    })
+}
+
+#[test]
+fn traces_are_diagnosed_compared_and_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let [before, after] = hostile_traces(folder.path());
+    let mut served = Served::opened();
+    for (tool, arguments) in [
+        ("diagnose", json!({ "replay": before })),
+        ("report", json!({ "file": before })),
+        ("compare", json!({ "before": before, "after": after })),
+    ] {
+        let result = served.call(tool, arguments);
+        assert_eq!(result["isError"], false, "{result}");
+        assert_marked(tool, &result);
+        let object = &result["structuredContent"];
+        assert!(object.to_string().contains("zqx") && said(&result).contains("zqx"), "{result}");
+        // As much as an agent reads, and it is said.
+        let rows = match tool {
+            "diagnose" => &object["profile"]["kernels"],
+            "report" => &object["verdict"]["profile"]["kernels"],
+            _ => &object["profile"]["kernels"]["rows"],
+        };
+        assert_eq!(rows.as_array().unwrap().len(), 10, "{object}");
+        match tool {
+            "compare" => assert_eq!(object["profile"]["kernels"]["left_out"], 5, "{object}"),
+            _ => assert!(said(&result).contains("first 10 rows"), "{}", said(&result)),
+        }
+        assert!(object.to_string().len() < 40_000, "{}", object.to_string().len());
+    }
+    let result = served.call("compare", json!({ "before": before, "after": recording("segmentation.tmz") }));
+    assert!(result["isError"] == true && said(&result).contains("compare two traces"), "{result}");
+    assert_marked("compare", &result);
+    let result = served.call("compare", json!({ "before": before, "after": after }))["structuredContent"].clone();
+    // trainmon's own words are not marked.
+    assert_eq!((&result["profile"]["per"], &result["profile"]["parts_of"]), (&json!("step"), &json!("gpu")));
+    assert_eq!(result["profile"]["parts"][3]["part"], "input_wait");
+    served.end();
+}
+
 #[test]
 fn names_of_live_processes_are_marked() {
     let folder = tempfile::tempdir().unwrap();
@@ -499,7 +570,16 @@ fn the_official_client_calls_every_tool() {
     let mut command = Command::new(python);
     // Without its folder on the path, which has a module called `numbers`.
     command.arg("-P").arg(root.join("tests/harness/mcp_client.py")).arg(crate::process::PROGRAM);
-    command.args([&recording("segmentation.tmz"), &recording("segmentation-fixed.tmz"), &target.pid()]);
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.json");
+    let made = MadeTrace {
+        steps_ms: &[40.0, 40.1, 40.0, 39.9, 40.0, 40.0],
+        wait_ms: 15.0,
+        kernel: "gemm",
+        operator: "aten::mm",
+    };
+    fs::write(&trace, made.text()).unwrap();
+    command.args([&recording("segmentation.tmz"), &recording("segmentation-fixed.tmz"), &target.pid()]).arg(trace);
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     assert!(text(&output.stdout).contains("2 clients"), "{output:?}");

@@ -53,9 +53,10 @@ fn traces_of_ranks_are_put_side_by_side() {
 #[test]
 fn traces_that_are_not_of_one_run_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let (other, absent) = (tempfile::tempdir().unwrap(), folder.path().join("absent.json"));
+    let (other, empty) = (tempfile::tempdir().unwrap(), folder.path().join("empty.json"));
+    fs::write(&empty, "{}").unwrap();
     let (first, twice) = (trace(folder.path(), 0, 0), trace(other.path(), 0, 0));
     let both = "are both of rank 0: give one trace of each rank";
     refused(trainmon(&["diagnose", &first, &twice]), 1, &[both]);
-    refused(trainmon(&["diagnose", &first, absent.to_str().unwrap()]), 1, &["trace ", "absent.json"]);
+    refused(trainmon(&["diagnose", &first, empty.to_str().unwrap()]), 1, &["trace ", "empty.json: not a trace"]);
 }

@@ -64,10 +64,10 @@ fn a_profile_goes_into_the_trace() {
     let trace = fs::read(&path).unwrap();
     assert!(trace.windows(14).any(|bytes| bytes == b"gemm_of_a_test"));
     // What cannot be read is one line and leaves what is there.
-    for other in ["", "{}", "no json", "{\"traceEvents\": [{}"] {
+    for other in ["", "{}", "no json"] {
         fs::write(profile, other).unwrap();
         let forced = [&arguments[..], &["--force"]].concat();
-        refused(trainmon(&forced), 1, &[profile, "not a trace of torch's profiler"]);
+        refused(trainmon(&forced), 1, &[profile, "not a trace of torch.profiler"]);
     }
     assert_eq!(fs::read(&path).unwrap(), trace);
     refused(
@@ -75,6 +75,16 @@ fn a_profile_goes_into_the_trace() {
         1,
         &["/nonexistent.json"],
     );
+    // What was written before it was cut off is worth a trace.
+    let long = format!("{{\"name\": \"{}\"}}", "x".repeat(9 << 20));
+    fs::write(profile, format!("{{\"traceEvents\": [{event}, {long}, {event}, {{")).unwrap();
+    let output = finish(trainmon(&[&arguments[..], &["--force"]].concat()));
+    let said = text(&output.stderr);
+    assert!(
+        output.status.success() && said.contains("ends early") && said.contains("1 events left out: damaged"),
+        "{said}"
+    );
+    assert!(fs::read(&path).unwrap().windows(14).any(|bytes| bytes == b"gemm_of_a_test"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 """Calls every tool of `trainmon mcp` with the client of the official SDK, in a session and without one.
 
-    python tests/harness/mcp_client.py TRAINMON BEFORE.tmz AFTER.tmz PID
+    python tests/harness/mcp_client.py TRAINMON BEFORE.tmz AFTER.tmz PID TRACE.json
 """
 
 import asyncio
@@ -55,7 +55,7 @@ def structured(result: CallToolResult) -> dict[str, Any]:
     return value
 
 
-async def check(session: ClientSession, before: str, after: str, pid: int) -> None:
+async def check(session: ClientSession, before: str, after: str, pid: int, trace: str) -> None:
     """Lists the tools and calls each of them."""
     tools = (await session.list_tools()).tools
     assert [tool.name for tool in tools] == TOOLS, tools
@@ -87,11 +87,16 @@ async def check(session: ClientSession, before: str, after: str, pid: int) -> No
     assert structured(report)["verdict"]["cause"] == "too-few-workers", report
     compared = await call(session, "compare", before=before, after=after)
     assert structured(compared)["before"]["cause"] == "too-few-workers", compared
+    judged = structured(await call(session, "diagnose", replay=trace))
+    assert judged["profile"]["steps"] == 6 and judged["profile"]["kernels"][0]["count"] == 6, judged
+    assert structured(await call(session, "report", file=trace))["verdict"]["profile"]["steps"] == 6
+    changed = structured(await call(session, "compare", before=trace, after=trace))
+    assert changed["result"] == "same" and changed["profile"]["per"] == "step", changed
     wrong = await session.call_tool("diagnose", {})
     assert wrong.is_error and "pid" in text(wrong), wrong
 
 
-async def main(program: str, before: str, after: str, pid: int) -> None:
+async def main(program: str, before: str, after: str, pid: int, trace: str) -> None:
     """Once in a session, once without."""
     server = StdioServerParameters(command=program, args=["mcp", "--no-stacks", "--nvml-lib", "/nonexistent"])
     for stateless in (False, True):
@@ -102,9 +107,9 @@ async def main(program: str, before: str, after: str, pid: int) -> None:
             else:
                 opened = await session.initialize()
                 assert opened.server_info.name == "trainmon" and opened.instructions, opened
-            await check(session, before, after, pid)
+            await check(session, before, after, pid, trace)
     print("2 clients called every tool")
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5]))

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::commands::whole_run::{self, ReadRun};
-use crate::commands::{attach_options, compare, diagnose, doctor, explain, places};
+use crate::commands::{attach_options, compare, diagnose, doctor, explain, places, profiled};
 use crate::config::{Call, Settings};
 use crate::diagnosis::Verdict;
 use crate::errors::{self, Failure};
@@ -35,6 +35,8 @@ const BETWEEN_SCANS: Duration = Duration::from_millis(500);
 const DRIVER_CALLS: usize = 4;
 /// Progress is told this often.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// Rows of each table of a trace: an agent reads all of them.
+const ROWS_FOR_AGENT: usize = 10;
 /// Checks of `doctor` that say nothing but trainmon's own words.
 const OWN_CHECKS: [&str; 9] =
     ["rights", "descriptors", "pressure", "syscall", "wchan", "io", "fd", "maps", "namespace"];
@@ -204,12 +206,25 @@ pub(super) async fn watch(
     verdict_answer(&verdict, foreign, session.has_ended().then_some(ended))
 }
 
-/// `diagnose` of a recording.
+/// `diagnose` of a recording or a trace.
 pub(super) fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
+    if profiled::is_trace(path) {
+        let (verdict, left_out) = trace(path, is_wanted)?;
+        return verdict_answer(&verdict, ForeignTexts::default(), left_out);
+    }
     let mut foreign = ForeignTexts::default();
     let (verdict, missing) = diagnose::replay(settings, path, |sample| collect(&mut foreign, sample, is_wanted))?;
     let missing = missing.map(|why| quote(&why, REASON_MAX));
     verdict_answer(&verdict, foreign, missing.map(|why| format!("The recording: {why}")))
+}
+
+/// The verdict on a trace with the first rows of each table, and a note of what is left out.
+fn trace(path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<(Verdict, Option<String>)> {
+    let verdict = profiled::verdict_while(&[path], is_wanted)?;
+    let mut verdict = Arc::unwrap_or_clone(verdict);
+    let left_out = verdict.profile.as_mut().map_or(0, |account| account.keep_rows(ROWS_FOR_AGENT));
+    let note = format!("Tables of the profile have their first {ROWS_FOR_AGENT} rows: {left_out} rows are left out.");
+    Ok((verdict, (left_out > 0).then_some(note)))
 }
 
 /// Keeps the texts of a sample, and says whether to go on.
@@ -287,6 +302,13 @@ fn read(
 /// `report`.
 pub(super) fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
     let mut foreign = ForeignTexts::default();
+    if profiled::is_trace(path) {
+        let (verdict, note) = trace(path, is_wanted)?;
+        let json = report_json(path, (verdict.observed_s, None), None, Some(&verdict));
+        foreign.add_fields(&json);
+        let page = markdown::profile(&verdict, None) + &note.map(|note| format!("\n{note}\n")).unwrap_or_default();
+        return Ok(marked(foreign, page, json));
+    }
     let ReadRun { run, header, note } = read(settings, path, &mut foreign, is_wanted)?;
     let report = RunReport {
         run: &run,
@@ -296,18 +318,28 @@ pub(super) fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> b
         price: settings.price.clone(),
         title: None,
     };
-    let mut json = json!({
+    let verdict = report.verdict();
+    let times_s = (run.totals.watched_s, verdict.map(|(_, held_s)| held_s));
+    let json = report_json(path, times_s, note.as_deref(), verdict.map(|(verdict, _)| verdict));
+    foreign.add_fields(&json);
+    Ok(marked(foreign, markdown::run(&report), json))
+}
+
+/// The object of `report`: for how many seconds the run was watched and the verdict held, what is missing, and the verdict.
+fn report_json(
+    path: &Path,
+    (watched_s, held_s): (f64, Option<f64>),
+    note: Option<&str>,
+    verdict: Option<&Verdict>,
+) -> Value {
+    json!({
         "schema": 1,
         "file": path.file_name().map(|name| name.to_string_lossy()),
-        "watched_s": run.totals.watched_s,
-        "held_s": report.verdict().map(|(_, held_s)| held_s),
+        "watched_s": watched_s,
+        "held_s": held_s,
         "note": note,
-        "verdict": report.verdict().map(|(verdict, _)| verdict),
-    });
-    foreign.add_fields(&json);
-    let mut page = [markdown::run(&report)];
-    foreign.mark_result(&mut json, &mut page);
-    Ok(ToolAnswer::noted(&page.concat(), json))
+        "verdict": verdict,
+    })
 }
 
 /// `compare`.
@@ -317,14 +349,31 @@ pub(super) fn compare(
     is_wanted: &dyn Fn() -> bool,
 ) -> anyhow::Result<ToolAnswer> {
     let mut foreign = ForeignTexts::default();
+    if compare::are_traces(paths)? {
+        let [before, after] = paths.map(|path| profiled::verdict_while(&[path], is_wanted));
+        let (before, after) = (before?, after?);
+        let comparison = compare::compared_traces(paths, [&before, &after], None, ROWS_FOR_AGENT)?;
+        let json = serde_json::to_value(comparison.json())?;
+        for verdict in [&before, &after] {
+            foreign.add_fields(&serde_json::to_value(&**verdict)?);
+        }
+        foreign.add_fields(&json);
+        return Ok(marked(foreign, text::comparison(&comparison.page(), whole_page()), json));
+    }
     let [before, after] = paths.map(|path| read(settings, path, &mut foreign, is_wanted));
     let (before, after) = (before?, after?);
     let [before_path, after_path] = paths;
     let comparison =
         Comparison::new(compare::compared(before_path, &before), compare::compared(after_path, &after), None);
-    let mut json = serde_json::to_value(comparison.json())?;
+    let json = serde_json::to_value(comparison.json())?;
     foreign.add_fields(&json);
-    let mut page = [text::comparison(&comparison, whole_page())];
+    let page = text::comparison(&comparison.page(), whole_page());
+    Ok(marked(foreign, page, json))
+}
+
+/// A page and an object with marks in them.
+fn marked(foreign: ForeignTexts, page: String, mut json: Value) -> ToolAnswer {
+    let mut page = [page];
     foreign.mark_result(&mut json, &mut page);
-    Ok(ToolAnswer::noted(&page.concat(), json))
+    ToolAnswer::noted(&page.concat(), json)
 }

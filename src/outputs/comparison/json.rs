@@ -58,11 +58,12 @@ struct ComparisonJson {
     after: RunJson,
 }
 
+/// A relative change with its 99% interval.
 #[derive(Serialize)]
-struct ChangeJson {
-    change: f64,
-    low: Option<f64>,
-    high: Option<f64>,
+pub(super) struct ChangeJson {
+    pub(super) change: f64,
+    pub(super) low: Option<f64>,
+    pub(super) high: Option<f64>,
 }
 
 #[derive(Serialize)]

@@ -194,16 +194,16 @@ pub(super) fn mean_of(run: &WholeRun, value: fn(&TimelinePoint) -> Option<f32>) 
     run.columns(1, |point| [value(point)]).first().and_then(|(_, [mean])| mean.map(f64::from))
 }
 
-fn columns(what: &'static str) -> Vec<Column> {
+pub(super) fn columns(what: &'static str) -> Vec<Column> {
     vec![Column::left(what), Column::right("before"), Column::right("after"), Column::right("change")]
 }
 
-fn two(what: &'static str) -> Vec<Column> {
+pub(super) fn two(what: &'static str) -> Vec<Column> {
     vec![Column::left(what), Column::left("before"), Column::left("after")]
 }
 
 /// Rows of texts; where both are the same, the second says so.
-fn pairs<const N: usize>(rows: [(&str, [String; 2]); N]) -> Vec<Vec<String>> {
+pub(super) fn pairs<const N: usize>(rows: [(&str, [String; 2]); N]) -> Vec<Vec<String>> {
     let rows = rows.into_iter().filter(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()));
     let rows = rows.map(|(name, [before, after])| {
         let after = if after == before { "the same".to_owned() } else { after };
@@ -219,7 +219,7 @@ fn share_row(name: &str, values: [Option<f64>; 2]) -> Vec<String> {
 }
 
 /// By how many points the second percentage is larger.
-fn points(percent: [Option<f64>; 2]) -> String {
+pub(super) fn points(percent: [Option<f64>; 2]) -> String {
     match percent.map(|value| value.map(f64::round)) {
         [Some(before), Some(after)] if after == before => "0 points".to_owned(),
         [Some(before), Some(after)] => {
@@ -230,7 +230,7 @@ fn points(percent: [Option<f64>; 2]) -> String {
 }
 
 /// By how much the second value is larger.
-fn relative(values: [Option<f64>; 2]) -> String {
+pub(super) fn relative(values: [Option<f64>; 2]) -> String {
     match values {
         [Some(before), Some(after)] if before > 0.0 => signed(after / before - 1.0),
         _ => String::new(),

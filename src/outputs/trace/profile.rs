@@ -13,10 +13,11 @@ use serde_json::{Map, Value};
 
 use super::TraceWriter;
 use super::packets::{Looks, Named, Sequence, Track};
+use super::profile_event::{ProfileEvent, ProfilePlace};
 use super::proto::{DebugAnnotation, EventType, InternedData, TrackEvent};
 use super::sorted::Sorted;
 use super::wall_clock::LATEST_NS;
-use crate::sample::profile::{ProfileEvent, ProfilePlace};
+use crate::profiles::json::TraceEnd;
 use crate::text::sanitise;
 
 /// Most threads and streams of a profile.
@@ -58,8 +59,12 @@ pub struct TracedProfile {
     names: HashMap<Lane, String>,
     /// Labels of processes and GPUs: `CPU`, `GPU 0`.
     labels: HashMap<ProfilePlace, String>,
+    /// Nanoseconds since 1970 at the start of the profile's clock; 0 where the events' own times are since 1970.
+    pub start_ns: u64,
     /// Events that are of no kind that is drawn.
     pub left_out: u64,
+    /// How its file ended.
+    pub end: TraceEnd,
 }
 
 impl TracedProfile {
@@ -203,11 +208,12 @@ impl Drawing {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Adds a profile whose clock starts at `start_ns`, nanoseconds since 1970. Returns whether it covers any of the recorded time.
+    /// Adds a profile. Returns whether it covers any of the recorded time.
     ///
     /// # Errors
     /// What the writer answers, or a temporary file.
-    pub fn profile(&mut self, mut profile: TracedProfile, start_ns: u64) -> io::Result<bool> {
+    pub fn profile(&mut self, mut profile: TracedProfile) -> io::Result<bool> {
+        let start_ns = profile.start_ns;
         profile.join_arrows(|| self.packets.flow())?;
         let lanes = profile.lanes.into_iter().map(|(lane, number)| (number.into(), lane)).collect();
         let (names, labels) = (profile.names, profile.labels);

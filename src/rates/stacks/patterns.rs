@@ -72,13 +72,13 @@ const LOADER: &[PatternRow] = &[
     (Pattern::Wait, "multiprocessing/popen_fork.py", "wait poll"),
     (Pattern::Wait, "/threading.py", "wait acquire _wait_for_tstate_lock join"),
     // What another tool recorded, not code: see `sample::loop_profile`.
-    (Pattern::Wait, TRACE_FILE, "next_batch blocked"),
+    (Pattern::Wait, TRACE_FILE, "next_batch"),
     (Pattern::LoaderNext, TRACE_FILE, "data_loader"),
     (Pattern::Fetch, TRACE_FILE, "make_batch"),
-    (Is(OtherWait), TRACE_FILE, "nothing_recorded"),
-    (Is(Forward), TRACE_FILE, "forward"),
-    (Is(Backward), TRACE_FILE, "backward"),
-    (Is(Optimizer), TRACE_FILE, "optimizer"),
+    (Is(Sync), TRACE_FILE, "synchronize"),
+    (Is(Collective), TRACE_FILE, "collective"),
+    (Is(OtherWait), TRACE_FILE, "blocked nothing_recorded"),
+    (Is(Python), TRACE_FILE, "own_work"),
     // Other loaders. grain: seen with 0.2.18. megengine: read.
     (Pattern::LoaderNext, "megengine/data/dataloader.py", ""),
     (Pattern::LoaderNext, "grain/_src/python/data_loader.py, dataset/transformations/prefetch.py", "__next__"),
@@ -127,13 +127,6 @@ const READ_AND_DECODE: &[PatternRow] = &[
 
 /// The training loop. torch: seen with 2.15; frameworks: see the README of the workloads.
 const LOOP: &[PatternRow] = &[
-    // The calls that wait for a GPU, by the names of CUDA's and HIP's runtime.
-    (
-        Is(Sync),
-        TRACE_FILE,
-        "cudaDeviceSynchronize cudaStreamSynchronize cudaEventSynchronize cuStreamSynchronize cuCtxSynchronize \
-         cuEventSynchronize hipDeviceSynchronize hipStreamSynchronize hipEventSynchronize",
-    ),
     (Is(Forward), "torch/nn/modules/module.py", "_call_impl _wrapped_call_impl"),
     (Is(Forward), "torch/nn/functional.py", ""),
     (Is(Backward), "torch/autograd/graph.py", "_engine_run_backward"),

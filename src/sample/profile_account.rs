@@ -4,10 +4,15 @@
 //!
 //! Shares are of the window, 0–1. What the profile does not show is `None` or an empty list.
 
+pub mod drawn;
+pub mod ranks_account;
+mod texts;
+
 use serde::{Deserialize, Serialize};
 
-use super::drawn::{DrawnStep, SliceKind};
-use super::ranks_account::RanksAccount;
+use drawn::{DrawnStep, SliceKind};
+use ranks_account::RanksAccount;
+
 use crate::text::named_enum;
 
 named_enum! {
@@ -62,6 +67,8 @@ pub struct ProfileAccount {
     pub step_ms: Option<f64>,
     /// Longest step, milliseconds.
     pub longest_step_ms: Option<f64>,
+    /// Length of each step, milliseconds; of more than 1000 steps, the mean of each so many that follow each other.
+    pub step_lengths_ms: Vec<f64>,
     /// The GPUs that worked, the one with most kernels first.
     pub devices: Vec<DeviceAccount>,
     /// The thread that runs the loop; `None` if the profile shows no thread.
@@ -109,6 +116,31 @@ pub struct ProfileAccount {
     /// One step to draw.
     #[serde(skip)]
     pub drawn: Option<DrawnStep>,
+}
+
+impl ProfileAccount {
+    /// Keeps so many rows of each list, and says how many are left out. The rows are sorted: those that matter most are kept.
+    pub fn keep_rows(&mut self, most: usize) -> usize {
+        let lists = [
+            cut(&mut self.devices, most),
+            cut(&mut self.kernels, most),
+            cut(&mut self.syncs, most),
+            cut(&mut self.copies, most),
+            cut(&mut self.operators, most),
+            cut(&mut self.modules, most),
+            cut(&mut self.idle_at, most),
+            cut(&mut self.collectives, most),
+            cut(&mut self.step_lengths_ms, most),
+        ];
+        let of_efficiency = self.efficiency.as_mut().map_or(0, |efficiency| cut(&mut efficiency.operators, most));
+        lists.into_iter().sum::<usize>() + of_efficiency
+    }
+}
+
+fn cut<R>(rows: &mut Vec<R>, most: usize) -> usize {
+    let left_out = rows.len().saturating_sub(most);
+    rows.truncate(most);
+    left_out
 }
 
 /// One GPU.

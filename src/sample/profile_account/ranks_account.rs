@@ -81,8 +81,8 @@ pub struct RankRow {
 impl RankRow {
     /// Milliseconds of the window as milliseconds of a step, if there are steps.
     pub fn per_step(&self, ms: f64) -> Option<f64> {
-        let step = self.step_ms.filter(|_| self.window_ms > 0.0)?;
-        Some(ms * step / self.window_ms)
+        let steps = (self.window_ms / self.step_ms.filter(|step| *step > 0.0)?).round();
+        Some(ms / steps.max(1.0))
     }
 }
 

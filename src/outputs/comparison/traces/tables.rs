@@ -1,0 +1,272 @@
+//! The tables of a comparison of traces.
+
+use super::super::tables::{columns, pairs, points, relative, two};
+use super::answer::{milliseconds, signed_ms};
+use super::cautions::{gpu, mark};
+use super::{ComparedTrace, TraceComparison};
+use crate::outputs::report::{Column, Section, SectionBody, headline, with_worth};
+use crate::profiles::account::{CopyDirection, ProfileAccount};
+use crate::profiles::comparison::{
+    BeforeAfter, ChangedRows, CollectiveChange, CopyChange, KernelChange, OperatorChange, PartsOf, Per, StepPart,
+    SyncChange, shares_of_loop,
+};
+use crate::text::format::{UNMEASURED, bytes, precise, share, step_time, whole_percent as percent};
+
+/// Rows of a table; the JSON has more.
+const ROWS_SHOWN: usize = 10;
+/// What the times of some tables are.
+const OF_OPERATORS: &str = "Time on the GPU, and time for which they leave it idle.";
+const OF_SYNCS: &str = "Time for which they leave the GPU idle. Removing a call can gain no more.";
+const OF_COLLECTIVES: &str = "Time in which no other kernel ran.";
+/// A part that is less of both steps is not worth a row.
+const LEAST_SHARE: f64 = 0.005;
+
+impl TraceComparison<'_> {
+    /// Everything else.
+    pub(super) fn sections(&self) -> Vec<Section> {
+        let change = &self.change;
+        let mut all = vec![
+            self.parts(),
+            self.gpu_section(),
+            self.loop_section(),
+            self.rows("Kernels that changed most", &change.kernels, ["median", "kernel"], kernel, None),
+            self.rows(
+                "Operators that changed most",
+                &change.operators,
+                ["on the host", "operator"],
+                operator,
+                Some(OF_OPERATORS),
+            ),
+            self.rows("Calls that wait for the GPU", &change.syncs, ["they wait", "call"], sync, Some(OF_SYNCS)),
+            self.rows("Collectives", &change.collectives, ["in all", "collective"], collective, Some(OF_COLLECTIVES)),
+            self.rows("Copies", &change.copies, ["bytes", "copy"], copy, None),
+            self.verdicts(),
+            self.traces(),
+        ];
+        all.retain(|section| !section.is_empty());
+        all
+    }
+
+    fn per(&self) -> &'static str {
+        if self.change.per == Per::Step { "step" } else { "window" }
+    }
+
+    /// Milliseconds of a step, which add up to it.
+    fn parts(&self) -> Section {
+        let of = self.change.parts_of.unwrap_or(PartsOf::Gpu);
+        let cell = |ms: f64, share: f64| format!("{} ({}%)", milliseconds(ms), percent(share));
+        let parts = self.change.parts.iter();
+        let rows = parts.filter_map(|part| {
+            let ([before, after], [of_before, of_after]) = (part.ms.values(), self.shares(part));
+            let seen = of_before.max(of_after) >= LEAST_SHARE;
+            let words = words(of, part.part);
+            seen.then(|| {
+                vec![words.to_owned(), cell(before, of_before), cell(after, of_after), signed_ms(part.change_ms)]
+            })
+        });
+        let mut rows: Vec<Vec<String>> = rows.collect();
+        let length = self.change.length_ms;
+        let [before, after] = length.values().map(milliseconds);
+        rows.push(vec![format!("the {}", self.per()), before, after, signed_ms(length.change())]);
+        let first = if of == PartsOf::Gpu { "the GPU" } else { "the loop" };
+        Section::new(format!("Where the time of a {} goes", self.per()), SectionBody::Table(columns(first), rows))
+    }
+
+    fn gpu_section(&self) -> Section {
+        let accounts = self.sides().map(|side| side.account);
+        let share_row = |name: &str, of: fn(&ProfileAccount) -> Option<f64>| {
+            let values = accounts.map(of);
+            let [before, after] = values.map(share);
+            let known = values.iter().flatten().any(|value| *value >= LEAST_SHARE);
+            known.then(|| vec![name.to_owned(), before, after, points_of(values)])
+        };
+        let row = |name: &str, of: fn(&ProfileAccount) -> Option<f64>, show: fn(f64) -> String| {
+            let values = accounts.map(of);
+            let [before, after] = values.map(|value| value.map_or(UNMEASURED.to_owned(), show));
+            let known = values.iter().flatten().any(|value| *value > 0.0);
+            known.then(|| vec![name.to_owned(), before, after, relative(values)])
+        };
+        let kernels = if self.change.per == Per::Step { "kernels a step" } else { "kernels" };
+        let calls =
+            if self.change.per == Per::Step { "calls that launch them a step" } else { "calls that launch them" };
+        let us: fn(f64) -> String = microseconds;
+        let rows = [
+            share_row("busy", |account| Some(account.devices.first()?.busy)),
+            share_row("collectives, hidden or not", |account| Some(account.devices.first()?.communication)),
+            share_row("copies, hidden or not", |account| Some(account.devices.first()?.copy)),
+            share_row("of the GPU's peak", |account| account.efficiency.as_ref()?.of_peak),
+            row(kernels, |account| Some(account.launches?.kernels_per_step), precise),
+            row("their median length", |account| account.devices.first()?.median_kernel_us, us),
+            row(calls, |account| Some(account.launches?.calls_per_step), precise),
+            row("from launch to start (median)", |account| account.launches?.queue_us, us),
+        ];
+        let rows = rows.into_iter().flatten().collect();
+        Section::new("The GPU", SectionBody::Table(columns("what"), rows))
+    }
+
+    /// The rows of a table: time before and after, its change, how often, one more number, and the name, which may be long.
+    fn rows<R>(
+        &self,
+        title: &str,
+        changed: &ChangedRows<R>,
+        [more, name]: [&'static str; 2],
+        row: fn(&R) -> ChangedRow,
+        note: Option<&str>,
+    ) -> Section {
+        let count = if self.change.per == Per::Step { "a step" } else { "count" };
+        let names = ["before", "after", "change", count, more].map(Column::right);
+        let columns = names.into_iter().chain([Column::left(name)]).collect();
+        let rows = changed.rows.iter().take(ROWS_SHOWN).map(|changed| {
+            let ChangedRow { name, ms, count, more } = row(changed);
+            let [before, after] = ms.sides().map(|ms| ms.map_or(UNMEASURED.to_owned(), milliseconds));
+            vec![before, after, signed_ms(ms.change()), arrow(count.values().map(number)), more, name]
+        });
+        let left_out = changed.left_out + changed.rows.len().saturating_sub(ROWS_SHOWN);
+        let section = Section::new(title, SectionBody::Table(columns, rows.collect()));
+        let more = (left_out > 0).then(|| format!("and {left_out} more"));
+        section.noting(more.into_iter().chain(note.map(str::to_owned)))
+    }
+
+    /// The shares of the loop's time, beside those of the GPU's.
+    fn loop_section(&self) -> Section {
+        let shares = self.sides().map(|side| shares_of_loop(side.account));
+        let rows = match shares {
+            [Some(before), Some(after)] if self.change.parts_of == Some(PartsOf::Gpu) => {
+                let both =
+                    before.into_iter().zip(after).filter(|((_, one), (_, other))| one.max(*other) >= LEAST_SHARE);
+                both.map(|((part, before), (_, after))| {
+                    let values = [Some(before), Some(after)];
+                    let [before, after] = values.map(share);
+                    vec![words(PartsOf::Loop, part).to_owned(), before, after, points_of(values)]
+                })
+                .collect()
+            }
+            _ => Vec::new(),
+        };
+        Section::new("Where the loop's time goes", SectionBody::Table(columns("the loop"), rows))
+    }
+
+    fn verdicts(&self) -> Section {
+        let rows = self.sides().into_iter().zip(["before", "after"]).flat_map(|(side, name)| {
+            let advice =
+                side.verdict.advice.first().map(|advice| vec![String::new(), format!("▶ {}", with_worth(advice))]);
+            std::iter::once(vec![name.to_owned(), headline(side.verdict)]).chain(advice)
+        });
+        let columns = vec![Column::left("trace"), Column::left("verdict")];
+        Section::new("Verdict", SectionBody::Table(columns, rows.collect()))
+    }
+
+    fn traces(&self) -> Section {
+        let of = |show: fn(&ComparedTrace<'_>) -> String| self.sides().map(show);
+        let yes = |is: bool| if is { "recorded" } else { "not recorded" }.to_owned();
+        let recorded = |is: fn(&ProfileAccount) -> bool| self.sides().map(|side| yes(is(side.account)));
+        let rows: [(&str, [String; 2]); 8] = [
+            ("file", of(|side| side.name.clone())),
+            ("GPU", of(|side| gpu(side.account).unwrap_or_default())),
+            ("rank", of(rank)),
+            ("window", of(|side| step_time(side.account.window_ms))),
+            ("steps", of(|side| side.account.steps.to_string())),
+            ("a step is", of(|side| side.account.steps_by.map(mark).unwrap_or_default().to_owned())),
+            ("Python functions", recorded(|account| account.with_stack)),
+            ("shapes", recorded(|account| account.with_shapes)),
+        ];
+        let note =
+            "The margin knows only these windows. What varies over minutes, like clocks or data, is not in it.";
+        Section::new("Traces", SectionBody::Table(two("what"), pairs(rows))).noting([note.to_owned()])
+    }
+}
+
+fn rank(side: &ComparedTrace<'_>) -> String {
+    match (side.account.rank, side.account.world_size) {
+        (Some(rank), Some(all)) => format!("{rank} of {all}"),
+        (Some(rank), None) => rank.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// A part as a row of a table names it.
+fn words(of: PartsOf, part: StepPart) -> &'static str {
+    let is_gpu = of == PartsOf::Gpu;
+    match part {
+        StepPart::Compute => "computing",
+        StepPart::Communication => "in collectives, not computing",
+        StepPart::Copies => "only copying",
+        StepPart::InputWait if is_gpu => "idle: waiting for data",
+        StepPart::Sync if is_gpu => "idle: in calls that wait for it",
+        StepPart::Launch if is_gpu => "idle: launching",
+        StepPart::Operator if is_gpu => "idle: in operators on the host",
+        StepPart::Python if is_gpu => "idle: Python, or not recorded",
+        StepPart::InputWait => "waiting for data",
+        StepPart::Sync => "waiting for the GPU",
+        StepPart::Collective => "in collectives",
+        StepPart::Blocked => "sleeping, or waiting for a lock",
+        StepPart::Launch => "launching",
+        StepPart::Operator => "in operators",
+        StepPart::Python => "in Python",
+        StepPart::Nothing => "not recorded",
+    }
+}
+
+/// What all rows have.
+struct ChangedRow {
+    name: String,
+    ms: BeforeAfter,
+    count: BeforeAfter,
+    more: String,
+}
+
+fn kernel(row: &KernelChange) -> ChangedRow {
+    let median = arrow_of(row.median_us, microseconds);
+    ChangedRow { name: row.name.clone(), ms: row.ms, count: row.count, more: median }
+}
+
+fn operator(row: &OperatorChange) -> ChangedRow {
+    let sum = |device: Option<f64>, idle: Option<f64>| Some(device? + idle?);
+    let ms = BeforeAfter {
+        before: sum(row.device_ms.before, row.idle_ms.before),
+        after: sum(row.device_ms.after, row.idle_ms.after),
+    };
+    ChangedRow { name: row.name.clone(), ms, count: row.count, more: arrow_of(row.host_ms, milliseconds) }
+}
+
+fn sync(row: &SyncChange) -> ChangedRow {
+    let name = match &row.operator {
+        Some(operator) => format!("{operator} ({})", row.call),
+        None => row.call.clone(),
+    };
+    ChangedRow { name, ms: row.idle_ms, count: row.count, more: arrow_of(row.wait_ms, milliseconds) }
+}
+
+fn collective(row: &CollectiveChange) -> ChangedRow {
+    ChangedRow { name: row.name.clone(), ms: row.exposed_ms, count: row.count, more: arrow_of(row.ms, milliseconds) }
+}
+
+fn copy(row: &CopyChange) -> ChangedRow {
+    let memory = row.pageable.map(|pageable| if pageable { ", pageable" } else { ", pinned" }).unwrap_or_default();
+    let direction = row.direction.map_or("unknown", CopyDirection::word).replace('-', " ");
+    let bytes = arrow_of(row.bytes, |value| bytes(Some(value as u64)));
+    ChangedRow { name: format!("{direction}{memory}"), ms: row.ms, count: row.count, more: bytes }
+}
+
+fn microseconds(us: f64) -> String {
+    if us < 1000.0 { format!("{} µs", precise(us)) } else { step_time(us / 1000.0) }
+}
+
+/// A number per step: whole where it is as good as whole.
+fn number(count: f64) -> String {
+    if (count - count.round()).abs() < 0.05 { format!("{:.0}", count.abs().round()) } else { precise(count) }
+}
+
+/// `6 → 0`, or the number where it stays.
+fn arrow([before, after]: [String; 2]) -> String {
+    if before == after { after } else { format!("{before} → {after}") }
+}
+
+fn arrow_of(values: BeforeAfter, show: impl Fn(f64) -> String) -> String {
+    arrow(values.sides().map(|value| value.map_or(UNMEASURED.to_owned(), &show)))
+}
+
+/// By how many points a share is larger.
+fn points_of(shares: [Option<f64>; 2]) -> String {
+    points(shares.map(|share| share.map(|share| share * 100.0)))
+}
