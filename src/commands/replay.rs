@@ -11,7 +11,8 @@ use crate::jobs::session::block_on;
 /// Shows a recording or a trace.
 pub fn run(settings: &Settings, file: &Path) -> anyhow::Result<ExitCode> {
     if profiled::is_trace(file) {
-        let verdict = profiled::verdict(&[&file.to_path_buf()])?;
+        let trace = file.to_path_buf();
+        let verdict = profiled::verdict(&[&trace])?;
         live::terminal_or(&format!("trainmon diagnose {}", file.display()))?;
         return block_on(screen::trace(verdict, settings));
     }
