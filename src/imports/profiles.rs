@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::spans::StackTimes;
+use crate::profiles::is_of_standard_library;
 use crate::sample::loop_profile::SAMPLE_MS;
 use crate::sample::stacks::NAME;
 use crate::sample::{StackCount, StackFrame, StackWindow, ThreadStacks};
@@ -13,14 +14,6 @@ use crate::text::is_one_of;
 const PACKAGES: &str = "torch torchvision torchaudio torchdata numpy PIL cv2 pandas scipy sklearn transformers datasets \
                         accelerate lightning pytorch_lightning lightning_fabric torchmetrics tqdm wandb tensorboard timm albumentations \
                         webdataset safetensors huggingface_hub peft fsspec pyarrow h5py jax flax keras triton deepspeed";
-/// Files and folders of the standard library, as tools name them.
-const STANDARD: &str = "threading.py selectors.py queue.py socket.py ssl.py pathlib.py pickle.py copy.py random.py tempfile.py \
-                        subprocess.py contextlib.py functools.py weakref.py abc.py enum.py typing.py inspect.py ast.py re.py \
-                        traceback.py warnings.py types.py shutil.py os.py posixpath.py genericpath.py zipfile.py tarfile.py gzip.py \
-                        bz2.py lzma.py struct.py string.py textwrap.py dataclasses.py operator.py heapq.py statistics.py fractions.py \
-                        decimal.py runpy.py signal.py codecs.py io.py hashlib.py uuid.py datetime.py collections multiprocessing logging \
-                        json urllib http importlib concurrent asyncio email encodings re unittest ctypes";
-
 /// A name, cut to the length that stacks keep.
 pub(super) fn short(name: &str) -> Arc<str> {
     let mut end = name.len().min(NAME);
@@ -37,7 +30,7 @@ pub(super) fn python_frame(function: &str, file: &str, line: u32) -> StackFrame 
     let folder = match () {
         () if file.starts_with(['/', '<']) => "",
         () if is_one_of(PACKAGES, begin) => "site-packages/",
-        () if is_one_of(STANDARD, begin) => "lib/python3/",
+        () if is_of_standard_library(file) => "lib/python3/",
         () => "",
     };
     StackFrame { function: short(function), file: short(&format!("{folder}{file}")), line, text: None }

@@ -60,6 +60,7 @@ pub fn account_and<T>(
         gpu_unrecorded: gpus.is_empty() && uses_gpu(timeline),
         cut_off: timeline.end.cut_off || timeline.horizon.is_some(),
         captures: captures(timeline, &scope),
+        compiling: scope.share(compiling(timeline, &scope).length()),
         ..ProfileAccount::default()
     };
     steps(&mut account, &scope);
@@ -130,6 +131,12 @@ fn uses_gpu(timeline: &TraceTimeline) -> bool {
     let of_gpu =
         |span: &HostSpan| span.kind == HostKind::Runtime || timeline.names.text(span.name).starts_with("nccl:");
     named || timeline.host.iter().any(of_gpu)
+}
+
+/// The moments in which a thread compiled code.
+fn compiling(timeline: &TraceTimeline, scope: &Scope) -> Intervals {
+    let compiles = timeline.host.iter().filter(|span| timeline.names.facts(span.name).compiles);
+    Intervals::union(compiles.map(|span| (span.start, span.end)), scope.window)
 }
 
 /// CUDA graphs that were recorded in the window.

@@ -63,34 +63,36 @@ impl NameFacts {
             communicates: ["nccl:", "gloo:", "mpi:", "ucc:", "c10d::"].iter().any(|begin| name.starts_with(begin)),
             backward: name.starts_with("autograd::engine::evaluate_function"),
             wraps: name.starts_with("autograd::engine::evaluate_function") || name == "CompiledFunction",
-            compiles: name.contains("torch/_dynamo/convert_frame.py")
-                || name.starts_with("Torch-Compiled") && name.ends_with("(compile)"),
+            compiles: COMPILES.iter().any(|word| name.contains(word)),
         }
     }
 }
 
-/// Folders of installed packages and of the interpreter, and files of torch, whose folder Kineto cuts.
-const LIBRARIES: [&str; 10] = [
-    "site-packages/",
-    "dist-packages/",
-    "lib/python3",
-    "torch/",
-    "torchvision/",
-    "importlib/",
-    "threading.py(",
-    "contextlib.py(",
-    "runpy.py(",
-    "<",
-];
+/// Parts of names under which torch compiles: the function that Dynamo calls for each frame (torch/_dynamo/convert_frame.py), and the
+/// annotations of its own timing (torch/_dynamo/utils.py, since torch 2.5).
+const COMPILES: [&str; 3] = ["convert_frame.py(", "(dynamo_timed)", "compile_fx.py("];
 
-/// Whether it is a function outside of libraries: `train.py(41): train_step`.
+/// Folders of installed packages and of the interpreter.
+const INSTALLED: [&str; 3] = ["site-packages/", "dist-packages/", "lib/python3"];
+/// Files and folders of the standard library, as tools name them.
+const STANDARD: &str = "threading.py selectors.py queue.py socket.py ssl.py pathlib.py pickle.py copy.py random.py tempfile.py \
+                        subprocess.py contextlib.py functools.py weakref.py abc.py enum.py typing.py inspect.py ast.py re.py \
+                        traceback.py warnings.py types.py shutil.py os.py posixpath.py genericpath.py zipfile.py tarfile.py gzip.py \
+                        bz2.py lzma.py struct.py string.py textwrap.py dataclasses.py operator.py heapq.py statistics.py fractions.py \
+                        decimal.py runpy.py signal.py codecs.py io.py hashlib.py uuid.py datetime.py collections multiprocessing logging \
+                        json urllib http importlib concurrent asyncio email encodings re unittest ctypes";
+
+/// Whether a file is of Python's standard library, by its name as tools give it: without the folder that Python imports from.
+pub fn is_of_standard_library(file: &str) -> bool {
+    is_one_of(STANDARD, file.split(['/', '(']).next().unwrap_or_default())
+}
+
+/// Whether it is a function outside of torch and the standard library: `train.py(41): train_step`.
 pub fn is_users_code(name: &str) -> bool {
     let Some((file, _)) = name.split_once("): ") else { return false };
-    let of_library = |part: &&str| match part.as_bytes().first() {
-        Some(b's' | b'd' | b'l') => file.contains(*part),
-        _ => file.starts_with(*part),
-    };
-    file.contains(".py(") && !LIBRARIES.iter().any(of_library)
+    let of_torch = ["torch/", "torchvision/", "<"].iter().any(|begin| file.starts_with(begin));
+    let installed = INSTALLED.iter().any(|folder| file.contains(folder));
+    file.contains(".py(") && !of_torch && !installed && !is_of_standard_library(file)
 }
 
 /// Whether a built-in function does nothing but wait: `<built-in function sleep>`, `<method 'acquire' of '_thread.lock' objects>`.

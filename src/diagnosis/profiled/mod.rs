@@ -20,13 +20,15 @@ use said::Words;
 
 use super::causes::{Cause, Finding};
 use super::class::{Class, Phase};
+use super::culprits::{Culprit, CulpritKind, ShareOf};
 use super::parts::GpuIdle;
 use super::signals::{Evidence, Signal};
-use super::stats::round;
+use super::stats::{percent, round};
 use super::subject::Subject;
 use super::thresholds::*;
 use super::verdict::{Context, StepSource, Steps, Unavailable, Verdict};
 use crate::profiles::account::{DeviceAccount, LoopAccount, ProfileAccount};
+use crate::profiles::ranks_account::RanksAccount;
 use crate::rates::time_split::TimeSplit;
 
 thresholds! {
@@ -84,8 +86,34 @@ pub fn verdict(account: ProfileAccount, context: &Context) -> Verdict {
         advice.predicted_step_ms =
             step_s.zip(advice.speedup_at_most).map(|(step, speedup)| round(1000.0 * step / speedup, 1));
     }
+    if account.compiling >= NAMED_LOSS.value {
+        let compiling = percent(account.compiling);
+        let text =
+            format!("Less certain: code was compiled for {compiling} of the window, so these are no usual steps");
+        verdict.other_findings.push(Finding { class: verdict.class, cause: None, confidence: 0.0, text });
+    }
+    if let Some(across) = &account.across_ranks {
+        name_late_rank(&mut verdict, across);
+    }
     verdict.profile = Some(Box::new(account));
     verdict
+}
+
+/// The rank that the others wait for, before what holds that rank up: the verdict is on its own profile.
+fn name_late_rank(verdict: &mut Verdict, across: &RanksAccount) {
+    let (Some(late), Some(words)) = (&across.straggler, across.straggler_words()) else { return };
+    if across.skew < NAMED_LOSS.value {
+        return;
+    }
+    verdict.summary = format!(
+        "The ranks wait {} of the time for a late one: {words}. Of rank {}: {}",
+        percent(across.skew),
+        late.rank,
+        verdict.summary
+    );
+    let name = late.rank.to_string();
+    let (share, unit) = (Some(round(across.skew, 3)), Some(ShareOf::Time));
+    verdict.culprits.insert(0, Culprit { kind: CulpritKind::Rank, pid: None, name, more: 0, share, unit });
 }
 
 /// The words for a loss.
