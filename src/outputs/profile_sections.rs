@@ -237,16 +237,12 @@ fn loop_time(account: &ProfileAccount) -> Section {
 
 fn notes(account: &ProfileAccount) -> Section {
     let told = account.notes.iter().map(|note| point("", note));
-    let has_lines =
-        account.syncs.iter().any(|row| row.at.is_some()) || account.idle_at.iter().any(|row| row.at.is_some());
     let unrecorded = account.gpu_unrecorded;
     let unrecorded = unrecorded.then(|| point("", "A GPU was used, and nothing that ran on it was recorded."));
-    let stack = !account.with_stack && !has_lines && account.of_loop.is_some();
-    let stack = stack.then(|| point("", "Python functions were not recorded: with_stack=True names the lines."));
     let shapes = !account.with_shapes && !account.devices.is_empty();
     let shapes = shapes.then(|| {
         point("", "Shapes were not recorded: record_shapes=True tells how well the GPU's busy time is used.")
     });
-    let points: Vec<Point> = told.chain(unrecorded).chain(stack).chain(shapes).collect();
+    let points: Vec<Point> = told.chain(unrecorded).chain(shapes).collect();
     Section::new("What the profile does not show", SectionBody::Points(points))
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::account::ProfileAccount;
 use super::gpu_time::{self, GpuTime};
 use super::host_time::{self, each_piece, is_blocked};
-use super::intervals::{Interval, Lengths};
+use super::intervals::{Lengths, TimeRange};
 use super::names::{NameId, TraceNames};
 use super::scope::Scope;
 use super::timeline::{HostKind, TracePlace, TraceTimeline};
@@ -111,7 +111,7 @@ impl Course {
             let rest = interval.length_ns - interval.of_loop.values().sum::<i64>();
             interval.add(LoopPlace { part: LoopPart::Nothing, call: None, function: None }, rest);
         }
-        let mut steps: Vec<Interval> = scope.steps.clone();
+        let mut steps: Vec<TimeRange> = scope.steps.clone();
         steps.sort_unstable_by_key(|(_, end)| *end);
         for (start, end) in steps {
             // A step that ends with an interval belongs to it.

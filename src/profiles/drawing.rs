@@ -8,13 +8,13 @@ use super::account::IdleReason;
 use super::drawn::{DrawnLane, DrawnSlice, DrawnStep, SliceKind};
 use super::gpu_time::{GpuTime, spans};
 use super::host_time::python_of;
-use super::intervals::{Interval, Intervals};
+use super::intervals::{Intervals, TimeRange};
 use super::kernel_names::kernel_name;
 use super::names::NameId;
 use super::operators::shown;
 use super::places;
 use super::scope::Scope;
-use super::threads::{Level, ThreadWalk};
+use super::threads::{OpenSpan, ThreadWalk};
 use super::timeline::{GpuKind, GpuSpan, HostKind, HostSpan, TracePlace, TraceTimeline};
 
 /// Most threads, their annotations aside.
@@ -51,8 +51,8 @@ pub fn drawn(
 }
 
 /// The step of median length, with its number and how many there are.
-fn median_step(scope: &Scope) -> (Option<(usize, usize)>, Interval) {
-    let mut steps: Vec<(i64, usize, Interval)> =
+fn median_step(scope: &Scope) -> (Option<(usize, usize)>, TimeRange) {
+    let mut steps: Vec<(i64, usize, TimeRange)> =
         scope.steps.iter().zip(1..).map(|(step, number)| (step.1 - step.0, number, *step)).collect();
     steps.retain(|(length, ..)| *length > 0);
     let middle = steps.len() / 2;
@@ -98,7 +98,7 @@ impl SliceLabel {
 struct StepPicture<'a> {
     timeline: &'a TraceTimeline,
     scope: &'a Scope,
-    window: Interval,
+    window: TimeRange,
 }
 
 impl<'a> StepPicture<'a> {
@@ -143,7 +143,7 @@ impl<'a> StepPicture<'a> {
         let mut python = python_of(self.timeline, self.scope, lane);
         let mut seen = self.window.0;
         let mut walk = ThreadWalk::new(self.timeline.of_thread(lane), &self.timeline.names);
-        let mut piece = |(begin, end): Interval, level: &Level| {
+        let mut piece = |(begin, end): TimeRange, level: &OpenSpan| {
             if end <= self.window.0 || begin >= self.window.1 {
                 return;
             }
@@ -208,7 +208,7 @@ impl<'a> StepPicture<'a> {
 
     /// A GPU's idle moments, by what the host did.
     fn idle(&self, index: i64, parts: &[Intervals; IdleReason::COUNT]) -> DrawnLane {
-        let mut moments: Vec<(Interval, SliceKind)> = Vec::new();
+        let mut moments: Vec<(TimeRange, SliceKind)> = Vec::new();
         for (reason, part) in IdleReason::ALL.into_iter().zip(parts) {
             let within = part.iter().filter(|(begin, end)| *end > self.window.0 && *begin < self.window.1);
             moments.extend(within.map(|interval| (interval, reason.drawn())));
@@ -224,7 +224,7 @@ fn label(name: NameId) -> SliceLabel {
     SliceLabel { name, operator: None, function: None, is_kernel: false }
 }
 
-fn named(level: &Level) -> SliceLabel {
+fn named(level: &OpenSpan) -> SliceLabel {
     let name = match level.reason() {
         IdleReason::InputWait => level.batch.unwrap_or(level.span.name),
         IdleReason::Operator => level.operator.map_or(level.span.name, |operator| operator.name),
@@ -261,19 +261,19 @@ impl Packing {
 
 /// A lane while it is put together: of bounded length.
 struct Packed {
-    window: Interval,
+    window: TimeRange,
     /// Shorter slices next to each other are joined, nanoseconds.
     short: i64,
     slices: Vec<Packing>,
 }
 
 impl Packed {
-    fn new(window: Interval) -> Self {
+    fn new(window: TimeRange) -> Self {
         let slices = i64::try_from(SLICES).unwrap_or(i64::MAX);
         Self { window, short: (window.1 - window.0) / slices, slices: Vec::new() }
     }
 
-    fn push(&mut self, (begin, end): Interval, kind: SliceKind, label: Option<SliceLabel>) {
+    fn push(&mut self, (begin, end): TimeRange, kind: SliceKind, label: Option<SliceLabel>) {
         let after = self.slices.last().map_or(self.window.0, |last| last.end);
         let (begin, end) = (begin.max(after), end.min(self.window.1));
         if begin >= end {

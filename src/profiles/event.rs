@@ -172,8 +172,8 @@ tolerant!(Args, ArgKey {
     external: "External id" | "external id" => |out, map| { out.external = map.next_value::<Scalar>()?.count().unwrap_or_default(); Ok(()) },
     bytes: "bytes" => |out, map| { out.bytes = map.next_value::<Scalar>()?.count(); Ok(()) },
     kind: "kind" => |out, map| { out.kind = map.next_value::<Scalar>()?.text(); Ok(()) },
-    grid: "grid" => |out, map| { out.grid = map.next_value::<Counts>()?.0; Ok(()) },
-    block: "block" => |out, map| { out.block = map.next_value::<Counts>()?.0; Ok(()) },
+    grid: "grid" => |out, map| { out.grid = map.next_value::<GridCounts>()?.0; Ok(()) },
+    block: "block" => |out, map| { out.block = map.next_value::<GridCounts>()?.0; Ok(()) },
     blocks_per_sm: "blocks per SM" => |out, map| { out.blocks_per_sm = map.next_value::<Scalar>()?.real(); Ok(()) },
     occupancy_pct: "est. achieved occupancy %" => |out, map| { out.occupancy_pct = map.next_value::<Scalar>()?.real(); Ok(()) },
     dims: "Input Dims" | "Input dims" => |out, map| { out.dims = map.next_value::<&RawValue>()?.get(); Ok(()) },
@@ -285,9 +285,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
 }
 
 /// A short list of whole numbers; anything else is an empty one.
-struct Counts(Vec<u64>);
+struct GridCounts(Vec<u64>);
 
-impl<'de> Deserialize<'de> for Counts {
+impl<'de> Deserialize<'de> for GridCounts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?.get();
         let inner = raw.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or_default();

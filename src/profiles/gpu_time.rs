@@ -2,7 +2,7 @@
 
 use super::account::DeviceAccount;
 use super::host_time::HostTime;
-use super::intervals::{Interval, Intervals};
+use super::intervals::{Intervals, TimeRange};
 use super::scope::Scope;
 use super::timeline::{GpuKind, GpuSpan, TraceTimeline};
 
@@ -53,7 +53,7 @@ impl GpuTime {
         let mut kernel_lengths = Vec::new();
         let mut streams = std::collections::HashSet::new();
         for span in spans(index, timeline, scope) {
-            let interval: Interval = (span.start, span.end);
+            let interval: TimeRange = (span.start, span.end);
             match span.kind {
                 GpuKind::Kernel => {
                     kernel_lengths.push(span.end - span.start);

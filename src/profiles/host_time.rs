@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::account::{IdleReason, LoopAccount};
-use super::intervals::{Interval, Intervals, Lengths};
+use super::intervals::{Intervals, Lengths, TimeRange};
 use super::names::NameId;
 use super::scope::Scope;
-use super::threads::{Level, ThreadWalk};
+use super::threads::{OpenSpan, ThreadWalk};
 use super::timeline::{HostKind, HostSpan, TraceTimeline};
 
 /// What the job's threads did, as sets of moments within the window.
@@ -19,9 +19,9 @@ pub struct HostTime {
     /// The modules by their names.
     pub modules: HashMap<NameId, OperatorTime>,
     /// Calls of the runtime by what ties them to the GPU's spans, in order of the link.
-    pub calls: Vec<(u32, Call)>,
+    pub calls: Vec<(u32, RuntimeCall)>,
     /// Operators by what ties kernels to them, in order of the link: only where no call of the runtime was recorded.
-    pub by_external: Vec<(u32, Call)>,
+    pub by_external: Vec<(u32, RuntimeCall)>,
 }
 
 /// What an operator took of its threads.
@@ -35,7 +35,7 @@ pub struct OperatorTime {
 
 /// A call of the runtime, and where it was made.
 #[derive(Debug, Clone, Copy)]
-pub struct Call {
+pub struct RuntimeCall {
     /// The call.
     pub start: i64,
     /// Its end.
@@ -52,10 +52,10 @@ pub struct Call {
 
 /// Grows as pieces of time are added in order, and joins those that touch.
 #[derive(Debug, Default)]
-struct Joined(Vec<Interval>);
+struct Joined(Vec<TimeRange>);
 
 impl Joined {
-    fn push(&mut self, (begin, end): Interval) {
+    fn push(&mut self, (begin, end): TimeRange) {
         match self.0.last_mut() {
             Some(last) if last.1 == begin => last.1 = end,
             _ => self.0.push((begin, end)),
@@ -68,7 +68,7 @@ impl HostTime {
     pub fn new(timeline: &TraceTimeline, scope: &Scope) -> Self {
         let mut time = Self::default();
         let without_calls = !timeline.host.iter().any(|span| span.kind == HostKind::Runtime);
-        let mut did: [Vec<Interval>; IdleReason::COUNT] = Default::default();
+        let mut did: [Vec<TimeRange>; IdleReason::COUNT] = Default::default();
         for lane in 0..u16::try_from(timeline.threads.len()).unwrap_or(u16::MAX) {
             let counts = scope.threads.contains(&lane);
             let mut joined: [Joined; IdleReason::COUNT] = Default::default();
@@ -95,7 +95,7 @@ impl HostTime {
         timeline: &TraceTimeline,
         scope: &Scope,
         (lane, without_calls): (u16, bool),
-        mut each: impl FnMut(Interval, IdleReason),
+        mut each: impl FnMut(TimeRange, IdleReason),
     ) {
         let spans = timeline.of_thread(lane);
         let only_python = spans.iter().all(|span| span.kind == HostKind::Python);
@@ -132,7 +132,7 @@ impl HostTime {
             let tied = span.kind == HostKind::Runtime || (without_calls && span.kind == HostKind::Operator);
             if tied && span.link != 0 {
                 let module = level.module.or_else(|| python.as_mut()?.level_at(span.start)?.module);
-                let call = Call {
+                let call = RuntimeCall {
                     start: span.start,
                     end: span.end,
                     name: span.name,
@@ -147,8 +147,8 @@ impl HostTime {
     }
 
     /// The call that started a span of a GPU.
-    pub fn call_of(&self, link: u32, external: u32) -> Option<&Call> {
-        let find = |calls: &'_ [(u32, Call)], link: u32| -> Option<usize> {
+    pub fn call_of(&self, link: u32, external: u32) -> Option<&RuntimeCall> {
+        let find = |calls: &'_ [(u32, RuntimeCall)], link: u32| -> Option<usize> {
             let at = calls.partition_point(|(other, _)| *other < link);
             calls.get(at).filter(|(other, _)| link != 0 && *other == link).map(|_| at)
         };
@@ -192,7 +192,7 @@ pub fn each_piece(
     timeline: &TraceTimeline,
     scope: &Scope,
     lane: u16,
-    mut each: impl FnMut(Interval, &Level<'_>, Option<&Level<'_>>),
+    mut each: impl FnMut(TimeRange, &OpenSpan<'_>, Option<&OpenSpan<'_>>),
 ) {
     let mut python = python_of(timeline, scope, lane);
     ThreadWalk::new(timeline.of_thread(lane), &timeline.names).each(|(begin, end), level| {
@@ -204,7 +204,7 @@ pub fn each_piece(
 }
 
 /// Whether a piece of the loop's time is in a function that does nothing but wait.
-pub fn is_blocked(level: &Level<'_>, aside: Option<&Level<'_>>) -> bool {
+pub fn is_blocked(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> bool {
     level.blocked.is_some() || aside.is_some_and(|aside| aside.blocked.is_some())
 }
 
@@ -260,7 +260,7 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
 }
 
 /// The part of the loop's time that a piece belongs to.
-pub fn part(level: &Level<'_>, blocked: bool) -> LoopPart {
+pub fn part(level: &OpenSpan<'_>, blocked: bool) -> LoopPart {
     match level.reason() {
         // A step is no work of its own.
         _ if level.facts.step => LoopPart::Nothing,

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use super::account::{IdleBy, IdleReason, IdleRow};
 use super::host_time::{HostTime, python_of};
-use super::intervals::{Interval, Intervals};
+use super::intervals::{Intervals, TimeRange};
 use super::names::NameId;
 use super::operators::shown;
 use super::places::{self, UserPlace};
 use super::scope::Scope;
-use super::threads::{Level, ThreadWalk};
+use super::threads::{OpenSpan, ThreadWalk};
 use super::timeline::{HostKind, TraceTimeline};
 
 /// Most rows that are kept while they are found, and that are told.
@@ -63,7 +63,7 @@ struct IdleSum {
 
 impl IdleSum {
     /// Adds a piece of a stretch of idleness.
-    fn add(&mut self, (begin, end): Interval, stretch: Interval) {
+    fn add(&mut self, (begin, end): TimeRange, stretch: TimeRange) {
         self.total += end - begin;
         self.long += if stretch.1 - stretch.0 >= LONG_NS { end - begin } else { 0 };
         // Pieces of one stretch are one.
@@ -113,11 +113,11 @@ fn of_thread(
     idle: &Intervals,
     left: &[Intervals; IdleReason::COUNT],
     sums: &mut HashMap<IdleKind, IdleSum>,
-) -> [Vec<Interval>; IdleReason::COUNT] {
+) -> [Vec<TimeRange>; IdleReason::COUNT] {
     let mut python = python_of(timeline, scope, lane);
     let mut cursors = [0_usize; IdleReason::COUNT];
     let mut of_idle = 0;
-    let mut taken: [Vec<Interval>; IdleReason::COUNT] = Default::default();
+    let mut taken: [Vec<TimeRange>; IdleReason::COUNT] = Default::default();
     ThreadWalk::new(timeline.of_thread(lane), &timeline.names).each(|piece, level| {
         let reason = level.reason();
         if reason == IdleReason::InputWait && Some(lane) != scope.of_loop {
@@ -144,7 +144,7 @@ fn of_thread(
 
 impl IdleKind {
     /// What a moment of a thread belongs to. `aside` is what its Python does, where that is filed elsewhere.
-    fn new(level: &Level<'_>, aside: Option<&Level<'_>>) -> Self {
+    fn new(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> Self {
         let reason = level.reason();
         let outer = level.operator.unwrap_or(level.span);
         // A step is no work of its own.

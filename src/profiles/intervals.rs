@@ -1,11 +1,11 @@
 //! Sets of moments: disjoint intervals in order.
 
 /// Begin and end, nanoseconds; the end is not in it.
-pub type Interval = (i64, i64);
+pub type TimeRange = (i64, i64);
 
 /// A set of moments.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Intervals(Vec<Interval>);
+pub struct Intervals(Vec<TimeRange>);
 
 impl Intervals {
     /// The moments of one interval.
@@ -14,9 +14,9 @@ impl Intervals {
     }
 
     /// The moments that any of these intervals has, within a window.
-    pub fn union(intervals: impl IntoIterator<Item = Interval>, window: Interval) -> Self {
+    pub fn union(intervals: impl IntoIterator<Item = TimeRange>, window: TimeRange) -> Self {
         let clipped = intervals.into_iter().map(|(begin, end)| (begin.max(window.0), end.min(window.1)));
-        let mut all: Vec<Interval> = clipped.filter(|(begin, end)| begin < end).collect();
+        let mut all: Vec<TimeRange> = clipped.filter(|(begin, end)| begin < end).collect();
         all.sort_unstable();
         all.dedup_by(|next, last| {
             let joins = next.0 <= last.1;
@@ -29,7 +29,7 @@ impl Intervals {
     }
 
     /// The intervals, in order.
-    pub fn iter(&self) -> impl Iterator<Item = Interval> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = TimeRange> + '_ {
         self.0.iter().copied()
     }
 
@@ -68,7 +68,7 @@ impl Intervals {
 
     /// Hands over what the set and an interval have in common, with the set's own interval. `cursor` is where the
     /// search goes on: intervals asked for must not go back.
-    pub fn within(&self, (begin, end): Interval, cursor: &mut usize, mut each: impl FnMut(Interval, Interval)) {
+    pub fn within(&self, (begin, end): TimeRange, cursor: &mut usize, mut each: impl FnMut(TimeRange, TimeRange)) {
         while self.0.get(*cursor).is_some_and(|(_, to)| *to <= begin) {
             *cursor += 1;
         }
@@ -78,7 +78,7 @@ impl Intervals {
     }
 
     /// The set's own interval that an interval lies in; itself if none. `cursor` is as in [`Self::within`].
-    pub fn around(&self, (begin, end): Interval, cursor: &mut usize) -> Interval {
+    pub fn around(&self, (begin, end): TimeRange, cursor: &mut usize) -> TimeRange {
         while self.0.get(*cursor).is_some_and(|(_, to)| *to <= begin) {
             *cursor += 1;
         }
@@ -89,7 +89,7 @@ impl Intervals {
 /// Asks a set how much of it lies between two moments, without walking it.
 #[derive(Debug)]
 pub struct Lengths<'a> {
-    intervals: &'a [Interval],
+    intervals: &'a [TimeRange],
     /// Sum of the lengths before each interval.
     before: Vec<i64>,
 }
@@ -129,9 +129,9 @@ mod tests {
 
     use super::*;
 
-    const WINDOW: Interval = (0, 100);
+    const WINDOW: TimeRange = (0, 100);
 
-    fn set(intervals: &[Interval]) -> Intervals {
+    fn set(intervals: &[TimeRange]) -> Intervals {
         Intervals::union(intervals.iter().copied(), WINDOW)
     }
 

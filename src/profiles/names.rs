@@ -90,7 +90,7 @@ pub fn is_users_code(name: &str) -> bool {
         Some(b's' | b'd' | b'l') => file.contains(*part),
         _ => file.starts_with(*part),
     };
-    file.contains(".py(") && !LIBRARIES.iter().any(|part| of_library(part))
+    file.contains(".py(") && !LIBRARIES.iter().any(of_library)
 }
 
 /// Whether a built-in function does nothing but wait: `<built-in function sleep>`, `<method 'acquire' of '_thread.lock' objects>`.

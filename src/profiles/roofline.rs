@@ -20,7 +20,7 @@ const ROWS: usize = 50;
 const FAR_FROM_BOTH: f64 = 0.20;
 
 /// Operators with equal arguments: their name and shapes.
-type Call = (NameId, u32);
+type EqualCalls = (NameId, u32);
 
 /// What the kernels of equal calls took.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ struct CallTime {
 /// The account; `None` where no work is known.
 pub fn account(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Option<EfficiencyAccount> {
     let mut results = ConvolutionResults::default();
-    let mut known: HashMap<Call, Option<Work>> = HashMap::new();
+    let mut known: HashMap<EqualCalls, Option<Work>> = HashMap::new();
     for span in timeline.host.iter().filter(|span| span.kind == HostKind::Operator && span.shapes != 0) {
         if known.insert((span.name, span.shapes), None).is_none() {
             results.learn(&recorded(timeline, span));
@@ -53,7 +53,7 @@ pub fn account(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Option
     let launched = launched_by(timeline, |span| {
         known.get(&(span.name, span.shapes)).is_some_and(Option::is_some) || is_list(timeline.names.text(span.name))
     });
-    let (mut times, mut all_ns) = (HashMap::<Call, CallTime>::new(), 0);
+    let (mut times, mut all_ns) = (HashMap::<EqualCalls, CallTime>::new(), 0);
     for span in spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Kernel) {
         if timeline.names.facts(span.name).collective {
             continue;

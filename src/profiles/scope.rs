@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::account::StepMark;
-use super::intervals::Interval;
+use super::intervals::TimeRange;
 use super::names::TraceNames;
 use super::timeline::{GpuKind, HostKind, HostSpan, TracePlace, TraceTimeline};
 
@@ -23,7 +23,7 @@ const MOST_OF_WINDOW: f64 = 0.5;
 #[derive(Debug, Default)]
 pub struct Scope {
     /// The window, nanoseconds.
-    pub window: Interval,
+    pub window: TimeRange,
     /// The thread that runs the loop.
     pub of_loop: Option<u16>,
     /// The loop's thread, and those that launch most.
@@ -33,11 +33,11 @@ pub struct Scope {
     /// The GPU with most kernels.
     pub device: Option<i64>,
     /// Steps.
-    pub steps: Vec<Interval>,
+    pub steps: Vec<TimeRange>,
     /// What counts as one.
     pub steps_by: Option<StepMark>,
     /// Annotations of one name that take most of the window and are no steps of training: the name, and each one.
-    pub requests: Option<(String, Vec<Interval>)>,
+    pub requests: Option<(String, Vec<TimeRange>)>,
 }
 
 /// What is counted of a thread.
@@ -147,8 +147,8 @@ impl Scope {
     }
 
     /// The outermost annotation of one name, numbers aside, that takes most of the window.
-    fn longest_annotation(&self, spans: &[HostSpan], names: &TraceNames) -> Option<(String, Vec<Interval>)> {
-        let mut kinds: HashMap<String, Vec<Interval>> = HashMap::new();
+    fn longest_annotation(&self, spans: &[HostSpan], names: &TraceNames) -> Option<(String, Vec<TimeRange>)> {
+        let mut kinds: HashMap<String, Vec<TimeRange>> = HashMap::new();
         let mut until = i64::MIN;
         for span in spans.iter().filter(|span| span.kind == HostKind::Annotation && span.end > span.start) {
             if span.start >= until {
@@ -159,7 +159,7 @@ impl Scope {
                 }
             }
         }
-        let length = |kind: &[Interval]| kind.iter().map(|(start, end)| end - start).sum::<i64>();
+        let length = |kind: &[TimeRange]| kind.iter().map(|(start, end)| end - start).sum::<i64>();
         let (name, repeats) = kinds.into_iter().max_by_key(|(name, kind)| (length(kind), name.clone()))?;
         (self.share(length(&repeats)) >= MOST_OF_WINDOW && !repeats.is_empty()).then_some((name, repeats))
     }
@@ -191,8 +191,9 @@ fn thread_with_python(timeline: &TraceTimeline, threads: &[ThreadTally], of_loop
     if has(of_loop) {
         return of_loop;
     }
-    let nobody =
-        |lane: &super::timeline::Lane| lane.process == TracePlace::Number(0) && lane.thread == TracePlace::Number(0);
+    let nobody = |lane: &super::timeline::TraceLane| {
+        lane.process == TracePlace::Number(0) && lane.thread == TracePlace::Number(0)
+    };
     let other = timeline.threads.iter().position(nobody).and_then(|lane| u16::try_from(lane).ok());
     other.filter(|lane| has(*lane)).unwrap_or(of_loop)
 }

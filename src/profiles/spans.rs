@@ -145,14 +145,14 @@ pub struct GpuDetail {
 
 /// A thread or a stream, as the trace names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Lane {
+pub struct TraceLane {
     /// PID, or the number of a GPU.
     pub process: TracePlace<'static>,
     /// TID, or the number of a stream.
     pub thread: TracePlace<'static>,
 }
 
-impl Lane {
+impl TraceLane {
     /// Its number, if it has one.
     pub fn number(&self) -> Option<i64> {
         match self.thread {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::account::{CopyDirection, SyncRow};
 use super::copies;
-use super::host_time::{Call, HostTime};
+use super::host_time::{HostTime, RuntimeCall};
 use super::intervals::{Intervals, Lengths};
 use super::names::NameId;
 use super::operators::shown;
@@ -31,7 +31,7 @@ struct GpuWait {
     copy: Option<(CopyDirection, u64)>,
 }
 
-/// Call, operator, place and direction of a row.
+/// RuntimeCall, operator, place and direction of a row.
 type WaitKey = (String, Option<String>, Option<UserPlace>, Option<CopyDirection>);
 
 /// Copies that block the thread that called them, by what ties them to the call.
@@ -49,7 +49,7 @@ pub fn blocking_copies(timeline: &TraceTimeline, host: &HostTime) -> HashMap<u32
 }
 
 /// Whether a call returned only when its copy was done. Within a GPU none does.
-fn blocks(call: &Call, copy: &GpuSpan, direction: CopyDirection) -> bool {
+fn blocks(call: &RuntimeCall, copy: &GpuSpan, direction: CopyDirection) -> bool {
     call.end >= copy.end && direction != CopyDirection::DeviceToDevice
 }
 

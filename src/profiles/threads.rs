@@ -1,13 +1,13 @@
 //! What a thread did at each moment: its spans lie within each other, and the innermost one has the time.
 
 use super::account::IdleReason;
-use super::intervals::Interval;
+use super::intervals::TimeRange;
 use super::names::{NameFacts, NameId, TraceNames};
 use super::timeline::{HostKind, HostSpan};
 
 /// A span that is open, with what it is within.
 #[derive(Debug, Clone, Copy)]
-pub struct Level<'a> {
+pub struct OpenSpan<'a> {
     /// The span.
     pub span: &'a HostSpan,
     /// What is known of its name.
@@ -30,7 +30,7 @@ pub struct Level<'a> {
     pub compiles: bool,
 }
 
-impl<'a> Level<'a> {
+impl<'a> OpenSpan<'a> {
     fn new(span: &'a HostSpan, names: &TraceNames, outer: Option<&Self>) -> Self {
         let facts = names.facts(span.name);
         let python = span.kind == HostKind::Python;
@@ -74,7 +74,7 @@ impl<'a> Level<'a> {
 pub struct ThreadWalk<'a> {
     names: &'a TraceNames,
     spans: std::slice::Iter<'a, HostSpan>,
-    open: Vec<Level<'a>>,
+    open: Vec<OpenSpan<'a>>,
     at: Option<i64>,
 }
 
@@ -85,24 +85,24 @@ impl<'a> ThreadWalk<'a> {
     }
 
     /// Hands over every stretch of time in which the innermost open span is the same, until there are no more.
-    pub fn each(mut self, mut piece: impl FnMut(Interval, &Level<'a>)) {
+    pub fn each(mut self, mut piece: impl FnMut(TimeRange, &OpenSpan<'a>)) {
         while self.open_next(&mut piece).is_some() {}
     }
 
     /// Opens the next span, and hands over the stretches of time before it; all the rest after the last span.
-    pub fn open_next(&mut self, mut piece: impl FnMut(Interval, &Level<'a>)) -> Option<&Level<'a>> {
+    pub fn open_next(&mut self, mut piece: impl FnMut(TimeRange, &OpenSpan<'a>)) -> Option<&OpenSpan<'a>> {
         let Some(span) = self.spans.next() else {
             self.close_until(i64::MAX, &mut piece);
             return None;
         };
         self.at.get_or_insert(span.start);
         self.close_until(span.start, &mut piece);
-        self.open.push(Level::new(span, self.names, self.open.last()));
+        self.open.push(OpenSpan::new(span, self.names, self.open.last()));
         self.open.last()
     }
 
     /// The innermost span that is open at a moment. Moments must not go back.
-    pub fn level_at(&mut self, moment: i64) -> Option<&Level<'a>> {
+    pub fn level_at(&mut self, moment: i64) -> Option<&OpenSpan<'a>> {
         while self.spans.as_slice().first().is_some_and(|span| span.start <= moment) {
             self.open_next(|_, _| {});
         }
@@ -110,7 +110,7 @@ impl<'a> ThreadWalk<'a> {
         self.open.last()
     }
 
-    fn close_until(&mut self, moment: i64, piece: &mut impl FnMut(Interval, &Level<'a>)) {
+    fn close_until(&mut self, moment: i64, piece: &mut impl FnMut(TimeRange, &OpenSpan<'a>)) {
         let Some(mut at) = self.at else { return };
         while let Some(level) = self.open.last().filter(|level| level.span.end <= moment) {
             if level.span.end > at {

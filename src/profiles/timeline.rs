@@ -10,7 +10,7 @@ pub use super::event::TracePlace;
 use super::event::{Args, TraceEvent};
 use super::json::{self, TraceSink};
 use super::names::{Texts, TraceNames};
-pub use super::spans::{GpuDetail, GpuKind, GpuSpan, HostKind, HostSpan, Lane, Shapes};
+pub use super::spans::{GpuDetail, GpuKind, GpuSpan, HostKind, HostSpan, Shapes, TraceLane};
 
 /// Most spans: 160 MiB.
 const SPANS_MAX: usize = 4_000_000;
@@ -57,9 +57,9 @@ pub struct TraceTimeline {
     details: Vec<GpuDetail>,
     detail_numbers: HashMap<GpuDetail, u32>,
     /// The threads, by [`HostSpan::lane`].
-    pub threads: Vec<Lane>,
+    pub threads: Vec<TraceLane>,
     /// The streams with the numbers of their GPUs, by [`GpuSpan::lane`].
-    pub streams: Vec<(i64, Lane)>,
+    pub streams: Vec<(i64, TraceLane)>,
     /// What the file says of the GPUs, of the run and of itself, raw.
     pub facts: HashMap<String, Value>,
     /// Events of categories that are not read, with their number.
@@ -72,8 +72,8 @@ pub struct TraceTimeline {
     pub end: json::TraceEnd,
     /// The first keys beside the events.
     keys: Vec<String>,
-    thread_numbers: HashMap<Lane, u16>,
-    stream_numbers: HashMap<(i64, Lane), u16>,
+    thread_numbers: HashMap<TraceLane, u16>,
+    stream_numbers: HashMap<(i64, TraceLane), u16>,
     /// The first time that was seen: all others are from here.
     origin_ns: Option<i128>,
 }
@@ -145,7 +145,7 @@ impl TraceTimeline {
                 let facts = self.names.facts(name);
                 let annotates = facts.step || facts.waits_for_batch || facts.optimizer;
                 let kind = if kind == HostKind::Operator && annotates { HostKind::Annotation } else { kind };
-                let lane = Lane { process: owned(&event.pid), thread: owned(&event.tid) };
+                let lane = TraceLane { process: owned(&event.pid), thread: owned(&event.tid) };
                 let lane = numbered(&mut self.thread_numbers, &mut self.threads, lane);
                 let link = match kind {
                     HostKind::Runtime => link(event.args.correlation),
@@ -160,7 +160,7 @@ impl TraceTimeline {
                     _ => -1,
                 };
                 let device = event.args.gpu.unwrap_or(of_pid);
-                let lane = (device, Lane { process: owned(&event.pid), thread: owned(&event.tid) });
+                let lane = (device, TraceLane { process: owned(&event.pid), thread: owned(&event.tid) });
                 let lane = numbered(&mut self.stream_numbers, &mut self.streams, lane);
                 let detail = self.detail_of(&event.args, kind);
                 let (link, external) = (link(event.args.correlation), link(event.args.external));

@@ -345,6 +345,9 @@ fn a_trace_is_one_moment_that_has_no_samples() {
                 "{page}\n{screen}"
             );
         }
+        type_text(&mut app, "o");
+        assert!(!text(&app, size).contains("no GPU use"), "not measured is no claim:\n{}", text(&app, size));
+        press(&mut app, KeyCode::Esc);
         type_text(&mut app, "8");
         assert!(text(&app, size).contains("Raise num_workers while CPUs are free"));
     }

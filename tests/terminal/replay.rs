@@ -76,7 +76,7 @@ fn a_trace_opens_on_its_profile() {
     }
     screen.quit().assert_clean();
     // A page that was asked for comes first.
-    let mut screen = Screen::trainmon(&["--page", "why", "replay", trace], &Conditions::default());
+    let screen = Screen::trainmon(&["--page", "why", "replay", trace], &Conditions::default());
     screen.wait_text("Evidence");
     screen.quit().assert_clean();
     // JSON of another kind is refused in one line.

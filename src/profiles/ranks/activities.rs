@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::profiles::account::IdleReason;
 use crate::profiles::build::AccountParts;
 use crate::profiles::host_time::python_of;
-use crate::profiles::intervals::{Interval, Intervals, Lengths};
+use crate::profiles::intervals::{Intervals, Lengths, TimeRange};
 use crate::profiles::names::NameId;
 use crate::profiles::operators::shown;
 use crate::profiles::places;
@@ -42,15 +42,15 @@ struct Slice {
 /// Moments of the loop's thread.
 #[derive(Debug, Default)]
 struct OfLoop {
-    waits: Vec<Interval>,
-    operates: Vec<Interval>,
-    blocked: Vec<Interval>,
-    places: Vec<(Interval, NameId, bool)>,
+    waits: Vec<TimeRange>,
+    operates: Vec<TimeRange>,
+    blocked: Vec<TimeRange>,
+    places: Vec<(TimeRange, NameId, bool)>,
 }
 
 impl ActivitySlices {
     /// Of a trace. `collectives` are the moments of its collectives.
-    pub(super) fn new(parts: &AccountParts<'_>, collectives: &[Interval]) -> Self {
+    pub(super) fn new(parts: &AccountParts<'_>, collectives: &[TimeRange]) -> Self {
         let window = parts.scope.window;
         let of_loop = OfLoop::new(parts);
         let sets = match (parts.gpu, parts.idle) {
@@ -63,7 +63,7 @@ impl ActivitySlices {
         activities
     }
 
-    fn slice(&mut self, window: Interval, sets: &[Intervals; RankActivity::COUNT], collectives: &[Interval]) {
+    fn slice(&mut self, window: TimeRange, sets: &[Intervals; RankActivity::COUNT], collectives: &[TimeRange]) {
         let length = window.1 - window.0;
         let even = (1..EVEN_SLICES)
             .map(|at| window.0 + (i128::from(length) * i128::from(at) / i128::from(EVEN_SLICES)) as i64);
@@ -83,7 +83,7 @@ impl ActivitySlices {
     }
 
     /// Says of each slice where the loop was most of the time.
-    fn find_places(&mut self, parts: &AccountParts<'_>, pieces: &[(Interval, NameId, bool)]) {
+    fn find_places(&mut self, parts: &AccountParts<'_>, pieces: &[(TimeRange, NameId, bool)]) {
         let names = &parts.timeline.names;
         let mut known: HashMap<NameId, u16> = HashMap::new();
         let mut first = 0;
@@ -120,7 +120,7 @@ impl ActivitySlices {
     /// Adds what the rank did between two moments, nanoseconds, and where its loop was.
     pub fn add_within<'a>(
         &'a self,
-        (begin, end): Interval,
+        (begin, end): TimeRange,
         did: &mut [f64; RankActivity::COUNT],
         mut place: impl FnMut(&'a str, f64),
     ) {
@@ -204,7 +204,7 @@ fn on_gpu(parts: &AccountParts<'_>, of_loop: &OfLoop) -> [Intervals; RankActivit
 }
 
 /// Without a GPU the loop computes, and the collectives run in other threads.
-fn without_gpu(window: Interval, of_loop: &OfLoop, collectives: &[Interval]) -> [Intervals; RankActivity::COUNT] {
+fn without_gpu(window: TimeRange, of_loop: &OfLoop, collectives: &[TimeRange]) -> [Intervals; RankActivity::COUNT] {
     let mut left = Intervals::one(window.0, window.1);
     let mut sets: [Intervals; RankActivity::COUNT] = Default::default();
     for (activity, moments) in [

@@ -6,7 +6,7 @@ use super::kinds;
 use super::matching::Matching;
 use super::trace::{Collective, RankTrace, moved};
 use crate::profiles::gpu_time::median;
-use crate::profiles::intervals::Interval;
+use crate::profiles::intervals::TimeRange;
 use crate::profiles::ranks_account::{
     ActivityTime, CollectiveKind, MatchedCollectiveRow, RankActivity, RankRow, RanksAccount, Straggler,
 };
@@ -56,7 +56,7 @@ struct Lateness {
     last_in: u64,
     late: i64,
     /// From the median entry of the others to its own, in its own time.
-    moments: Vec<Interval>,
+    moments: Vec<TimeRange>,
 }
 
 /// The account in the making, and what it is made of.

@@ -10,7 +10,7 @@ use super::kinds::kind_of;
 use crate::profiles::account::ProfileAccount;
 use crate::profiles::build::{self, AccountParts};
 use crate::profiles::gpu_time::spans;
-use crate::profiles::intervals::Interval;
+use crate::profiles::intervals::TimeRange;
 use crate::profiles::kernels::element_bytes;
 use crate::profiles::ranks_account::CollectiveKind;
 use crate::profiles::timeline::{GpuDetail, GpuKind, GpuSpan, HostSpan, TraceTimeline};
@@ -78,7 +78,7 @@ impl RankTrace {
             if trace.collectives.is_empty() {
                 trace.take_hosts(parts);
             }
-            let moments: Vec<Interval> = trace.collectives.iter().map(|one| (one.start, one.end)).collect();
+            let moments: Vec<TimeRange> = trace.collectives.iter().map(|one| (one.start, one.end)).collect();
             trace.activities = ActivitySlices::new(parts, &moments);
             trace
         })?;
@@ -217,7 +217,7 @@ fn elements(dims: &Value) -> Option<u64> {
 }
 
 /// Moments of a rank, moved onto the clock of all: within 36 years, so that no difference overflows.
-pub fn moved((begin, end): Interval, by: i64) -> Interval {
+pub fn moved((begin, end): TimeRange, by: i64) -> TimeRange {
     let within = |at: i64| at.saturating_add(by).clamp(-(i64::MAX / 8), i64::MAX / 8);
     (within(begin), within(end))
 }

@@ -59,7 +59,7 @@ pub fn job(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
 
 /// Small charts of GPU, CPU and the training loop.
 fn timelines(buf: &mut Buffer, area: Rect, job: &Job, theme: Theme) {
-    if area.height < 3 || area.width <= NAME {
+    if area.height < 3 || area.width <= NAME || job.is_trace() {
         return;
     }
     let height = (area.height / 3).min(CHART_MAX);

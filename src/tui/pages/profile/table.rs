@@ -133,7 +133,9 @@ fn shortened(value: &str, width: u16) -> String {
     let width = usize::from(width);
     let function = value.rfind(" (").filter(|_| value.ends_with(')') && value.contains(".py:"));
     let value = function.and_then(|at| value.get(..at)).filter(|_| value.width() > width).unwrap_or(value);
-    let (name, place) = value.rsplit_once(", ").unwrap_or((value, ""));
+    // The shapes of an operator have commas as well.
+    let place = value.rsplit_once(", ").filter(|(_, place)| place.contains(':'));
+    let (name, place) = place.unwrap_or((value, ""));
     let cut = |text: &str| fit_before(text, if place.width() + LEAST_NAME <= width { place } else { "" }, width);
     let Some((first, within)) = name.split_once(" in ").filter(|_| value.width() > width) else { return cut(value) };
     let with_place = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{name}, {place}") };
@@ -164,6 +166,7 @@ mod tests {
         }
         assert_eq!(shortened("aten::to in enumerate(DataLoader), train.py:42", 40), "aten::to, train.py:42");
         assert_eq!(shortened("cudaMemcpyAsync in aten::to", 14), "aten::to");
+        assert_eq!(shortened("aten::mm [16,512]×[512,512], [0] f32", 20), "aten::mm [16,512]×[…");
         assert_eq!(shortened("gemm bf16 (cublas)", 12), "gemm bf16 (…");
     }
 }

@@ -23,7 +23,7 @@ use crate::tui::widgets::{
 /// Narrowest table that has its names in full.
 const TABLE_WIDTH: u16 = 95;
 /// Fewest rows of a table beside or below others, its heading and edges included.
-const LEAST_ROWS: u16 = 9;
+const LEAST_TABLE_ROWS: u16 = 9;
 /// GPUs with a bar, for each so many rows of the page.
 const ROWS_FOR_GPU: usize = 4;
 /// How to get a profile.
@@ -86,11 +86,11 @@ fn group(wanted: &[u16], columns: u16, height: u16, current: usize) -> Range<usi
     while group.end < wanted.len() && !group.contains(&current) {
         group.start = group.end;
         if columns > 1 {
-            group.end += usize::from(columns * (height / LEAST_ROWS).max(1));
+            group.end += usize::from(columns * (height / LEAST_TABLE_ROWS).max(1));
         } else {
             let mut room = height;
             for wanted in wanted.iter().skip(group.start) {
-                let least = (*wanted).min(LEAST_ROWS);
+                let least = (*wanted).min(LEAST_TABLE_ROWS);
                 if room < least && group.end > group.start {
                     break;
                 }
