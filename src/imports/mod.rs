@@ -179,7 +179,7 @@ fn recognize(head: &str) -> Option<ImportFormat> {
     let first = head.lines().next().unwrap_or_default();
     if head.starts_with(['{', '[']) {
         let speedscope = head.contains("speedscope.app/file-format-schema");
-        // A trace may begin with anything: what is none of torch.profiler is told with the reason.
+        // A trace may begin with anything; the reader says why another file cannot be read.
         return Some(if speedscope { ImportFormat::Speedscope } else { ImportFormat::Kineto });
     }
     if let Some(format) = sysstat_rows::recognize(head) {

@@ -30,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("zone", &[]),
     ("logging", &["config"]),
     ("sample", &["profiles"]),
-    ("sources", &["sample", "profiles"]),
+    ("sources", &["sample"]),
     ("imports", &["sample", "sources", "profiles"]),
     ("profiles", &[]),
     ("collector", &["sample", "sources", "heap"]),

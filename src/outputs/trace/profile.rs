@@ -32,7 +32,7 @@ const DETAILS: usize = 64;
 const DETAIL: usize = 1000;
 
 /// A thread or stream: its process or GPU, and its own number.
-type Lane = (ProfilePlace, ProfilePlace);
+type ProfileLane = (ProfilePlace, ProfilePlace);
 
 /// A slice, a moment, or the end of an arrow. Times are nanoseconds of the profile's clock.
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,9 +54,9 @@ struct ArrowEnd {
 pub struct TracedProfile {
     events: Sorted,
     arrows: Sorted,
-    lanes: HashMap<Lane, u32>,
+    lanes: HashMap<ProfileLane, u32>,
     /// Names of threads and streams.
-    names: HashMap<Lane, String>,
+    names: HashMap<ProfileLane, String>,
     /// Labels of processes and GPUs: `CPU`, `GPU 0`.
     labels: HashMap<ProfilePlace, String>,
     /// Nanoseconds since 1970 at the start of the profile's clock; 0 where the events' own times are since 1970.
@@ -108,7 +108,7 @@ impl TracedProfile {
         }
     }
 
-    fn lane(&mut self, lane: Lane) -> Option<u32> {
+    fn lane(&mut self, lane: ProfileLane) -> Option<u32> {
         let next = u32::try_from(self.lanes.len()).ok()?;
         match self.lanes.get(&lane) {
             Some(known) => Some(*known),
@@ -178,8 +178,8 @@ struct LaneTrack {
 struct Drawing {
     /// Nanoseconds since 1970 at the start of the profile's clock.
     start_ns: u64,
-    lanes: HashMap<u64, Lane>,
-    names: HashMap<Lane, String>,
+    lanes: HashMap<u64, ProfileLane>,
+    names: HashMap<ProfileLane, String>,
     labels: HashMap<ProfilePlace, String>,
     tracks: HashMap<u64, Vec<LaneTrack>>,
     /// End, lane, and which of its tracks.
