@@ -228,12 +228,26 @@ impl Cli {
             format!("the client of trainmon {word} says what to watch: remove {name}")
         } else if let Some(why) = self.beside_all().map(str::to_owned).or_else(|| self.check_fleet(matches)) {
             why
+        } else if let Some(why) = self.check_targets() {
+            why
         } else if starts_its_own && self.pid().is_some() {
             format!("trainmon {word} starts the process that it watches: remove --pid")
         } else {
             return Ok(());
         };
         Err(Failure::usage(why))
+    }
+
+    /// More than `diagnose` judges at a time.
+    fn check_targets(&self) -> Option<String> {
+        let Some(Command::Diagnose(arguments)) = &self.command else { return None };
+        let mut pids = arguments.targets.iter().filter_map(PidOrFile::pid);
+        let (first, more) = (pids.next()?, pids.next().is_some());
+        if more {
+            return Some(format!("one PID at a time: trainmon diagnose {first}"));
+        }
+        let files = arguments.traces().next().is_some();
+        files.then(|| format!("a process and a trace are judged one at a time: trainmon diagnose {first}"))
     }
 
     /// What `fleet` has no use for.

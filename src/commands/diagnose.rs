@@ -10,6 +10,7 @@ use anyhow::Context;
 use rustix::termios::tcgetwinsize;
 use tokio::time::MissedTickBehavior;
 
+use super::profiled;
 use crate::cli::DiagnoseArgs;
 use crate::config::{DIAGNOSE_DURATION, Settings};
 use crate::diagnosis::Verdict;
@@ -37,7 +38,17 @@ pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<Exit
     let verdict = match (&*traces, &arguments.replay) {
         ([], Some(path)) => replay(settings, path, |_| true)?.0,
         ([], None) => live(settings, arguments)?,
-        (traces, _) => super::profiled::verdict(traces)?,
+        (traces, _) => {
+            if let [file] = traces
+                && !profiled::is_trace(file)
+            {
+                let file = file.display();
+                anyhow::bail!(
+                    "{file} is not a trace of torch.profiler; for a recording: trainmon diagnose --replay {file}"
+                );
+            }
+            profiled::verdict(traces)?
+        }
     };
     if arguments.json {
         super::print_json(&verdict)?;

@@ -192,7 +192,8 @@ fn notes(account: &mut ProfileAccount, timeline: &TraceTimeline) {
         note(format!("{count} events of `{category}` are of a kind that trainmon does not read."));
     }
     if timeline.end.damaged > 0 {
-        note(format!("{} events could not be read and are left out.", timeline.end.damaged));
+        let events = if timeline.end.damaged == 1 { "event" } else { "events" };
+        note(format!("{} {events} could not be read, and count as missing.", timeline.end.damaged));
     }
     if timeline.horizon.is_some() {
         note("The file has more events than trainmon keeps: the account covers the earlier part of it.".to_owned());
