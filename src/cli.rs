@@ -167,11 +167,11 @@ impl Cli {
     }
 
     /// What `watch --all` has no use for.
-    fn beside_all(&self) -> Option<&'static str> {
+    fn beside_all(&self) -> Option<String> {
         let Some(Command::Watch(WatchArgs { all: true, .. })) = self.command else { return None };
         let one = self.pid().map(|_| "--all watches every training process: remove --pid, or --all");
         let count = "--iterations counts the intervals of one process: remove --iterations, or --all";
-        one.or(self.parsed.call.iterations.map(|_| count))
+        one.or(self.parsed.call.iterations.map(|_| count)).map(str::to_owned)
     }
 
     /// Refuses options that the command has no use for.
@@ -226,9 +226,9 @@ impl Cli {
             "trainmon export runs until it is stopped: remove -n, or use --duration".to_owned()
         } else if let (Some(name), true) = (of_one_job, serves) {
             format!("the client of trainmon {word} says what to watch: remove {name}")
-        } else if let Some(why) = self.beside_all().map(str::to_owned).or_else(|| self.check_fleet(matches)) {
-            why
-        } else if let Some(why) = self.check_targets() {
+        } else if let Some(why) =
+            self.beside_all().or_else(|| self.check_fleet(matches)).or_else(|| self.check_targets())
+        {
             why
         } else if starts_its_own && self.pid().is_some() {
             format!("trainmon {word} starts the process that it watches: remove --pid")
