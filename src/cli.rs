@@ -226,9 +226,7 @@ impl Cli {
             "trainmon export runs until it is stopped: remove -n, or use --duration".to_owned()
         } else if let (Some(name), true) = (of_one_job, serves) {
             format!("the client of trainmon {word} says what to watch: remove {name}")
-        } else if let Some(why) =
-            self.beside_all().or_else(|| self.check_fleet(matches)).or_else(|| self.check_targets())
-        {
+        } else if let Some(why) = self.without_use(matches) {
             why
         } else if starts_its_own && self.pid().is_some() {
             format!("trainmon {word} starts the process that it watches: remove --pid")
@@ -236,6 +234,11 @@ impl Cli {
             return Ok(());
         };
         Err(Failure::usage(why))
+    }
+
+    /// What `watch --all`, `fleet` and `diagnose` have no use for.
+    fn without_use(&self, matches: &ArgMatches) -> Option<String> {
+        self.beside_all().or_else(|| self.check_fleet(matches)).or_else(|| self.check_targets())
     }
 
     /// More than `diagnose` judges at a time.
@@ -280,10 +283,8 @@ impl PidOrFile {
         }
         match PathBuf::from(text) {
             path if path.exists() => Ok(Self::File(path)),
-            _ => Err(
-                "neither the number of a process nor a file that exists; trainmon alone lists the training processes"
-                    .to_owned(),
-            ),
+            _ => Err("a PID is a number, and there is no such file; trainmon alone lists the training processes"
+                .to_owned()),
         }
     }
 

@@ -130,6 +130,7 @@ fn a_page_is_called_as_on_its_tab_or_as_people_guess() {
         (["processes", "Procs", "procs", "6"], "processes"),
         (["why", "Why", "findings", "8"], "why"),
         (["history", "History", "run", "9"], "history"),
+        (["profile", "Profile", "prof", "0"], "profile"),
         (["help", "Help", "h", "?"], "help"),
     ] {
         for word in words {
@@ -137,7 +138,7 @@ fn a_page_is_called_as_on_its_tab_or_as_people_guess() {
             assert!(text(&printed.stdout).contains(&format!("\npage = \"{page}\"\n")), "{word}: {printed:?}");
         }
     }
-    let names = "[possible values: overview, chain, gpu, cpu, io, processes, stacks, why, history, help]";
+    let names = "[possible values: overview, chain, gpu, cpu, io, processes, stacks, why, history, profile, help]";
     refused(&["--page", "disks", "--print-config"], names);
 }
 
