@@ -244,13 +244,16 @@ impl Cli {
     /// More than `diagnose` judges at a time.
     fn check_targets(&self) -> Option<String> {
         let Some(Command::Diagnose(arguments)) = &self.command else { return None };
+        let has_traces = arguments.traces().next().is_some();
+        if has_traces && arguments.replay.is_some() {
+            return Some("a recording and a trace are judged one at a time: remove --replay".to_owned());
+        }
         let mut pids = arguments.targets.iter().filter_map(PidOrFile::pid);
         let (first, more) = (pids.next()?, pids.next().is_some());
         if more {
             return Some(format!("one PID at a time: trainmon diagnose {first}"));
         }
-        let files = arguments.traces().next().is_some();
-        files.then(|| format!("a process and a trace are judged one at a time: trainmon diagnose {first}"))
+        has_traces.then(|| format!("a process and a trace are judged one at a time: trainmon diagnose {first}"))
     }
 
     /// What `fleet` has no use for.
@@ -311,7 +314,7 @@ impl DiagnoseArgs {
 pub struct DiagnoseArgs {
     /// Process to watch, together with everything it starts; or a trace of torch.profiler, as it is: JSON, perhaps packed by
     /// gzip. Several traces are the ranks of one run.
-    #[arg(id = "target", value_name = "PID|TRACE", value_parser = PidOrFile::parse, conflicts_with_all = ["pid", "replay"])]
+    #[arg(id = "target", value_name = "PID|TRACE", value_parser = PidOrFile::parse, conflicts_with = "pid")]
     targets: Vec<PidOrFile>,
     /// Print everything: evidence, other findings, all advice with its reasons, what is not available.
     #[arg(long, conflicts_with_all = ["short", "json"])]
