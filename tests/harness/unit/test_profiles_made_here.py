@@ -12,7 +12,7 @@ import unittest
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness.paths import TRAINMON
+from harness.paths import HARNESS, TRAINMON
 from harness.profiles.made_here import STEPS, TRUTH
 
 #: Seconds for a program of some steps on a machine that is busy with something else.
@@ -35,7 +35,10 @@ class MadeHere(unittest.TestCase):
             [sys.executable, "-m", "harness.profiles.made_here", name, str(file), *([str(rank), str(ranks)] if ranks > 1 else [])]
             for rank, file in enumerate(files)
         ]
-        running = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for command in commands]
+        running = [
+            subprocess.Popen(command, cwd=Path(HARNESS).parent, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            for command in commands
+        ]
         self.assertEqual([process.wait(SECONDS) for process in running], [0] * ranks)
         return files
 
