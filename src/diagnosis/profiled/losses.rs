@@ -4,7 +4,9 @@
 use super::super::causes::Cause;
 use super::super::class::Class;
 use crate::profiles::NOTHING_RECORDED;
-use crate::profiles::account::{CopyDirection, CopyRow, DeviceAccount, IdleReason, IdleRow, ProfileAccount, SyncRow};
+use crate::profiles::account::{
+    Bound, CopyDirection, CopyRow, DeviceAccount, EfficiencyAccount, IdleReason, IdleRow, ProfileAccount, SyncRow,
+};
 
 /// A first launch or allocation that loads code or creates a context takes at least as long, milliseconds: 126 to 30,000 in public
 /// traces.
@@ -182,17 +184,18 @@ fn on_host(account: &ProfileAccount) -> Vec<Loss> {
     if of_loop.nothing > of_loop.python {
         nothing.most_sure = GUESSED_PYTHON;
     }
-    vec![
+    let mut losses = vec![
         Loss::new(LossKind::Data, of_loop.input_wait),
         communication,
         Loss::new(LossKind::Blocked, of_loop.blocked),
-        if account.gpu_unrecorded {
-            Loss::new(LossKind::Unrecorded, 1.0 - of_loop.input_wait - of_loop.collective - of_loop.blocked)
-        } else {
-            Loss::new(LossKind::CpuOperators, of_loop.operator)
-        },
-        if account.gpu_unrecorded { Loss::new(LossKind::Unrecorded, 0.0) } else { nothing },
-    ]
+    ];
+    if account.gpu_unrecorded {
+        let rest = 1.0 - of_loop.input_wait - of_loop.collective - of_loop.blocked;
+        losses.push(Loss::new(LossKind::Unrecorded, rest));
+    } else {
+        losses.extend([Loss::new(LossKind::CpuOperators, of_loop.operator), nothing]);
+    }
+    losses
 }
 
 /// Operators and kernels in the window.
@@ -235,7 +238,6 @@ pub(super) fn largest(account: &ProfileAccount, kind: LossKind) -> Option<&IdleR
     account.idle_at.iter().find(|row| match kind {
         LossKind::Copies => is_copy(row),
         LossKind::StartUp => is_start(row),
-        LossKind::HostWork => false,
         LossKind::Launches => !is_copy(row) && matches!(row.reason, Some(IdleReason::Operator | IdleReason::Launch)),
         LossKind::Data => row.reason == Some(IdleReason::InputWait),
         LossKind::Blocked => is_blocked(row),
@@ -285,17 +287,17 @@ pub(super) fn busy_with(account: &ProfileAccount, gpu: &DeviceAccount) -> Busy {
     let low =
         efficiency.is_some_and(|found| found.known >= 0.5 && found.of_peak.is_some_and(|share| share < LOW_USE));
     let by_memory = efficiency.is_some_and(|found| bound_by_memory(found) >= 0.5);
-    match () {
-        () if few => Busy { cause: Cause::UnderFilled, confidence: 0.85 },
-        () if by_memory => Busy { cause: Cause::MemoryBandwidth, confidence: 0.80 },
-        () if low => Busy { cause: Cause::ComputeBound, confidence: 0.75 },
-        () => Busy { cause: Cause::ComputeBound, confidence: 0.93 },
+    if few {
+        Busy { cause: Cause::UnderFilled, confidence: 0.85 }
+    } else if by_memory {
+        Busy { cause: Cause::MemoryBandwidth, confidence: 0.80 }
+    } else {
+        Busy { cause: Cause::ComputeBound, confidence: if low { 0.75 } else { 0.93 } }
     }
 }
 
 /// Share of the GPU's time whose operators come close to the limit of its memory.
-fn bound_by_memory(found: &crate::profiles::account::EfficiencyAccount) -> f64 {
-    use crate::profiles::account::Bound;
+fn bound_by_memory(found: &EfficiencyAccount) -> f64 {
     let all: f64 = found.operators.iter().map(|row| row.device_ms).sum();
     let near = found
         .operators

@@ -15,10 +15,7 @@ impl Comparison<'_> {
     pub fn json(&self) -> impl Serialize {
         let [before, after] = self.sides().map(json_of);
         let result = self.result();
-        let step_change = self.steps.ok().map(|StepChange { change, interval, .. }| {
-            let [low, high] = interval.map_or([None; 2], |ends| ends.map(Some));
-            ChangeJson { change, low, high }
-        });
+        let step_change = self.steps.ok().map(ChangeJson::new);
         let needed_s = match self.needed() {
             Needed::Seconds(seconds) if result == StepResult::Unclear => Some(seconds.ceil()),
             _ => None,
@@ -64,6 +61,13 @@ pub(super) struct ChangeJson {
     pub(super) change: f64,
     pub(super) low: Option<f64>,
     pub(super) high: Option<f64>,
+}
+
+impl ChangeJson {
+    pub(super) fn new(StepChange { change, interval, .. }: StepChange) -> Self {
+        let [low, high] = interval.map_or([None; 2], |ends| ends.map(Some));
+        Self { change, low, high }
+    }
 }
 
 #[derive(Serialize)]

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::cautions::gpu;
 use super::{ComparedTrace, StepResult, TraceComparison};
-use crate::history::step_series::{Needed, StepChange};
+use crate::history::step_series::Needed;
 use crate::outputs::comparison::json::ChangeJson;
 use crate::profiles::comparison::ProfileChange;
 use crate::rates::time_split::TimeSplit;
@@ -14,10 +14,7 @@ impl TraceComparison<'_> {
     pub fn json(&self) -> impl Serialize {
         let [before, after] = self.sides().map(json_of);
         let result = self.result();
-        let step_change = self.steps.ok().map(|StepChange { change, interval, .. }| {
-            let [low, high] = interval.map_or([None; 2], |ends| ends.map(Some));
-            ChangeJson { change, low, high }
-        });
+        let step_change = self.steps.ok().map(ChangeJson::new);
         let needed_s = match self.steps.ok().map(|change| self.needed(change)) {
             Some(Needed::Seconds(seconds)) if result == StepResult::Unclear => Some(seconds),
             _ => None,
