@@ -381,7 +381,7 @@ mod tests {
         });
         assert!(missed.count() <= 9);
         let same = StepChange::of_profiles([&before[..3], &after[..3]]).unwrap();
-        assert!(matches!(same.needed(&[same.change * 0.9]), Needed::Seconds(seconds) if seconds > 0.6), "{same:?}");
+        assert!(matches!(same.needed_s(&[same.change * 0.9]), Some(seconds) if seconds > 0.6), "{same:?}");
     }
 
     #[test]
