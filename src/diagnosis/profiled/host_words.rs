@@ -78,17 +78,23 @@ impl GpuLoss<'_> {
         if row.reason == Some(IdleReason::Launch) {
             return self.long_calls(row);
         }
+        let mut all = vec![advice(
+            "Take this work out of the loop: less often, in another thread, or on the GPU",
+            "the GPU has nothing to do while the loop does it",
+            self.gain(),
+        )];
+        // What an operator or annotation does on the host cannot be told from its name.
+        if row.reason == Some(IdleReason::Operator) && row.function.is_none() {
+            let why = "the trace then names the functions that run there";
+            all.insert(0, advice("Record with torch.profiler.profile(with_stack=True)", why, None));
+        }
         Words {
             summary: format!(
                 "The GPU sits idle {lost} of the time while the host does its own work, most of it in {}{}.",
                 named(row),
                 place(row.at.as_deref())
             ),
-            advice: vec![advice(
-                "Take this work out of the loop: less often, in another thread, or on the GPU",
-                "the GPU has nothing to do while the loop does it",
-                self.gain(),
-            )],
+            advice: all,
             culprits: line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)).into_iter().collect(),
         }
     }

@@ -139,12 +139,6 @@ impl GpuLoss<'_> {
             row.call,
             place(row.at.as_deref())
         );
-        let little = if losses::only_waits(row) {
-            " They move next to nothing: the host waits for the GPU in them."
-        } else {
-            ""
-        };
-        let summary = format!("{summary}{little}");
         let (title, why) = match row.copies {
             Some(CopyDirection::DeviceToHost) => (
                 "Copy results with non_blocking=True into pinned memory, and read them a step later",
@@ -210,7 +204,11 @@ impl GpuLoss<'_> {
             return Words { summary, ..Words::default() };
         };
         let per_step = row.per_step.map(|count| format!(" {} times a step", times(count)));
-        let count = per_step.unwrap_or_else(|| format!(" {} times", row.count));
+        let count = per_step.unwrap_or_else(|| match row.count {
+            1 => " once".to_owned(),
+            count => format!(" {count} times"),
+        });
+        let copying = if row.copies.is_some() { " in a copy of next to nothing" } else { "" };
         let mine = self.share(row.idle_ms);
         let (title, why) = sync_advice::instead_of(row);
         let rest: Vec<_> = self.account.syncs.iter().skip(1).filter(|row| self.share(row.idle_ms) >= 0.02).collect();
@@ -226,7 +224,7 @@ impl GpuLoss<'_> {
         }
         Words {
             summary: format!(
-                "The GPU runs empty while the host waits for it, and sits idle {lost} of the time: {} waits{count}{}.",
+                "The GPU runs empty while the host waits for it, and sits idle {lost} of the time: {} waits{count}{copying}{}.",
                 caller(row),
                 place(row.at.as_deref())
             ),
