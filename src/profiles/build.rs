@@ -41,8 +41,13 @@ pub fn account_and<T>(
     let first = gpus.first();
     let parts: Vec<[Intervals; IdleReason::COUNT]> =
         gpus.iter().map(|gpu| idle_rows::divided(&gpu.idle, &host)).collect();
+    let copying = calls_that_copy(timeline, &scope);
+    let in_copies = |parts: &[Intervals]| {
+        parts.get(IdleReason::Launch.index()).map_or(0, |part| Lengths::new(part).common(&copying))
+    };
     let devices = gpus.iter().zip(&parts).map(|(gpu, parts)| DeviceAccount {
         idle_by: idle_rows::shares(parts, &scope),
+        idle_in_copies: scope.share(in_copies(parts)),
         pending: scope.share(Lengths::new(&gpu.idle).common(&pending(timeline, &scope, gpu, &host))),
         ..named(gpu, timeline, &scope)
     });
@@ -131,6 +136,13 @@ fn uses_gpu(timeline: &TraceTimeline) -> bool {
     let of_gpu =
         |span: &HostSpan| span.kind == HostKind::Runtime || timeline.names.text(span.name).starts_with("nccl:");
     named || timeline.host.iter().any(of_gpu)
+}
+
+/// The moments in which a thread of the job was in a call that copies or sets memory.
+fn calls_that_copy(timeline: &TraceTimeline, scope: &Scope) -> Intervals {
+    let copies = |span: &&HostSpan| span.kind == HostKind::Runtime && timeline.names.facts(span.name).copies;
+    let calls = scope.threads.iter().flat_map(|lane| timeline.of_thread(*lane)).filter(copies);
+    Intervals::union(calls.map(|span| (span.start, span.end)), scope.window)
 }
 
 /// The moments in which a thread compiled code.

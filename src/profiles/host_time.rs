@@ -233,7 +233,9 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
         let waits = (blocked || level.facts.step || level.reason() == IdleReason::Python) && !level.communicates;
         let collective = if waits { scope.share(with_others) } else { 0.0 };
         account.collective += collective;
-        *match part(level, blocked) {
+        let of = part(level, blocked);
+        account.in_copies += if of == LoopPart::Launch && level.facts.copies { share - collective } else { 0.0 };
+        *match of {
             LoopPart::InputWait => &mut account.input_wait,
             // It has its own sum.
             LoopPart::Sync => &mut account.sync,

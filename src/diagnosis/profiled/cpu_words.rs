@@ -1,10 +1,10 @@
 //! The words for a profile of the host alone.
 
 use super::super::stats::percent;
-use super::losses::{self, Loss, LossKind};
+use super::losses::{Loss, LossKind};
 use super::said::{self, Words, called, line, named, place};
-use crate::profiles::NOTHING_RECORDED;
 use crate::profiles::account::{IdleReason, ProfileAccount};
+use crate::profiles::{NOTHING_RECORDED, blocks};
 
 /// The words for a loss without a GPU.
 pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
@@ -12,7 +12,7 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
         LossKind::Data => row.reason == Some(IdleReason::InputWait),
         LossKind::CpuOperators => row.reason == Some(IdleReason::Operator),
         LossKind::HostWork => row.reason == Some(IdleReason::Python) && row.name != NOTHING_RECORDED,
-        LossKind::Blocked => losses::waits(&row.name),
+        LossKind::Blocked => blocks(&row.name),
         _ => false,
     });
     let most = row.map(|row| {

@@ -35,23 +35,27 @@ impl GpuLoss<'_> {
             return Words::new(summary, vec![advice.plain()]);
         };
         let place = place(row.at.as_ref());
-        let (summary, fix) = if row.reason == Some(IdleReason::Launch) {
+        let mut advice = Vec::new();
+        let summary = if row.reason == Some(IdleReason::Launch) {
             // Calls of the runtime that take long in every step.
             let allocates = row.name.contains("Malloc") || row.name.contains("Free");
-            let summary = format!(
+            advice.push(if allocates { said::CONSTANT_SIZES } else { said::WARM_UP }.gaining(self.gain()));
+            format!(
                 "The GPU sits idle {lost} of the time while the host is in calls of the driver that take long: {}{place}, up to {}.",
                 row.name,
                 step_time(row.longest_ms)
-            );
-            (summary, if allocates { said::CONSTANT_SIZES } else { said::WARM_UP })
+            )
         } else {
-            let summary = format!(
+            // What an operator or annotation does on the host cannot be told from its name.
+            let unnamed = row.reason == Some(IdleReason::Operator) && row.function.is_none();
+            advice.extend(unnamed.then(|| said::STACKS_OF_OPERATOR.plain()));
+            advice.push(said::OUT_OF_LOOP.gaining(self.gain()));
+            format!(
                 "The GPU sits idle {lost} of the time while the host does its own work, most of it in {}{place}.",
                 named(row)
-            );
-            (summary, said::OUT_OF_LOOP)
+            )
         };
-        Words::new(summary, vec![fix.gaining(self.gain())]).blaming(self.idle_line(row))
+        Words::new(summary, advice).blaming(self.idle_line(row))
     }
 
     pub(super) fn blocked(&self) -> Words {

@@ -102,6 +102,8 @@ fixes! {
         "what the GPU waits for then is in it";
     STACKS_OF_GAPS: "Record with torch.profiler.profile(with_stack=True)",
         "the trace then names the Python functions of these gaps";
+    STACKS_OF_OPERATOR: "Record with torch.profiler.profile(with_stack=True)",
+        "the trace then names the functions that run there";
     STACKS: "Record with torch.profiler.profile(with_stack=True)",
         "the trace then names the Python functions";
     OUT_OF_LOOP: "Take this work out of the loop: less often, in another thread, or on the GPU",

@@ -90,13 +90,8 @@ impl GpuLoss<'_> {
             _ => ("to the GPU", said::PIN_TO_LAUNCH),
         };
         let per_step = row.per_step.map(|count| format!(" {} times a step", times(count))).unwrap_or_default();
-        let little = if losses::only_waits(row) {
-            " They move next to nothing: the host waits for the GPU in them."
-        } else {
-            ""
-        };
         let summary = format!(
-            "The GPU sits idle {lost} of the time while the host is blocked in copies {way}: {} calls {}{per_step}{}.{little}",
+            "The GPU sits idle {lost} of the time while the host is blocked in copies {way}: {} calls {}{per_step}{}.",
             caller(row),
             row.call,
             place(row.at.as_ref())
@@ -134,7 +129,11 @@ impl GpuLoss<'_> {
             return Words::new(summary, Vec::new());
         };
         let per_step = row.per_step.map(|count| format!(" {} times a step", times(count)));
-        let count = per_step.unwrap_or_else(|| format!(" {} times", row.count));
+        let count = per_step.unwrap_or_else(|| match row.count {
+            1 => " once".to_owned(),
+            count => format!(" {count} times"),
+        });
+        let copying = if row.copies.is_some() { " in a copy of next to nothing" } else { "" };
         let rest = self.account.syncs.iter().skip(1).filter(|row| self.share(row.idle_ms) >= 0.02);
         let mut advice: Vec<Advice> = Vec::new();
         for row in std::iter::once(row).chain(rest.take(2)) {
@@ -144,7 +143,7 @@ impl GpuLoss<'_> {
             }
         }
         let summary = format!(
-            "The GPU runs empty while the host waits for it, and sits idle {lost} of the time: {} waits{count}{}.",
+            "The GPU runs empty while the host waits for it, and sits idle {lost} of the time: {} waits{count}{copying}{}.",
             caller(row),
             place(row.at.as_ref())
         );
