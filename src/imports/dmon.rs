@@ -5,8 +5,8 @@ use std::io::BufRead;
 use jiff::civil::Date;
 
 use super::smi_query::{add, finish};
-use super::tables::{Days, next_line, scaled, small, time_of_day, unix_ms, whole};
-use super::{ImportContext, ImportError, Imported, READINGS, ToolReading};
+use super::tables::{Days, count_row, next_line, scaled, small, time_of_day, unix_ms, whole};
+use super::{ImportContext, ImportError, Imported, ToolReading};
 use crate::sample::GpuDevice;
 
 /// The command that writes what a report needs.
@@ -68,10 +68,7 @@ pub(super) fn read(mut from: impl BufRead, context: &ImportContext) -> Result<Im
         if line.trim().is_empty() {
             continue;
         }
-        count += 1;
-        if count > READINGS {
-            return Err(ImportError::TooLarge("more than 200,000 rows; split it"));
-        }
+        count_row(&mut count)?;
         let values: Vec<&str> = cells(line).collect();
         if columns.is_empty() {
             return Err(ImportError::Nothing { what: "header", with: WITH });

@@ -5,8 +5,8 @@ use std::io::BufRead;
 use jiff::civil::DateTime;
 
 use super::smi_rounds::{SmiRow, number_gpus};
-use super::tables::{number, scaled, small, unix_ms, whole};
-use super::{ImportContext, ImportError, Imported, READINGS, ToolReading, usual_interval_ms};
+use super::tables::{count_row, number, scaled, small, unix_ms, whole};
+use super::{ImportContext, ImportError, Imported, ToolReading, usual_interval_ms};
 use crate::sample::GpuDevice;
 
 /// The command that writes what a report needs.
@@ -89,10 +89,7 @@ pub(super) fn read(from: impl BufRead, context: &ImportContext) -> Result<Import
     let mut found: Vec<SmiRow> = Vec::new();
     let (mut count, mut first) = (0, true);
     while rows.read_record(&mut row).map_err(bad)? {
-        count += 1;
-        if count > READINGS {
-            return Err(ImportError::TooLarge("more than 200,000 rows; split it"));
-        }
+        count_row(&mut count)?;
         // The header is written again where a file was appended to; a row cut off by the end of the tool is left out.
         let Some(time) = row.get(at).filter(|_| row.len() >= header.len()) else { continue };
         let Some(unix_ms) = moment(time, context) else {
