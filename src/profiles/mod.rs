@@ -30,7 +30,7 @@ mod scope;
 mod spans;
 mod syncs;
 mod threads;
-mod timeline;
+pub mod timeline;
 
 use std::io::{self, Read};
 
@@ -116,7 +116,11 @@ pub fn read_rank(input: impl Read) -> Result<RankTrace, ProfileError> {
     RankTrace::new(&timeline(input)?).ok_or(ProfileError::Nothing)
 }
 
-fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {
+/// Reads the spans of a trace.
+///
+/// # Errors
+/// It cannot be read, or it is no trace.
+pub fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {
     let mut timeline = TraceTimeline::default();
     timeline.end = json::read_trace(input.take(LENGTH_MAX), &mut timeline)?;
     if timeline.end.lists == 0 {
