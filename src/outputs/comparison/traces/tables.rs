@@ -108,7 +108,7 @@ impl TraceComparison<'_> {
         let names = ["before", "after", "change", count, more].map(Column::right);
         let columns = names.into_iter().chain([Column::left(name)]).collect();
         let rows = changed.rows.iter().take(ROWS_SHOWN).map(|changed| {
-            let ChangedRow { name, ms, count, more } = row(changed);
+            let (name, ms, count, more) = row(changed);
             let [before, after] = ms.sides().map(|ms| ms.map_or(UNMEASURED.to_owned(), milliseconds));
             vec![before, after, signed_ms(ms.change()), arrow(count.values().map(number)), more, name]
         });
@@ -196,26 +196,18 @@ fn words(of: PartsOf, part: StepPart) -> &'static str {
     }
 }
 
-/// What all rows have.
-struct ChangedRow {
-    name: String,
-    ms: BeforeAfter,
-    count: BeforeAfter,
-    more: String,
-}
+/// What all rows have: a name, milliseconds, how often, and one more number.
+type ChangedRow = (String, BeforeAfter, BeforeAfter, String);
 
 fn kernel(row: &KernelChange) -> ChangedRow {
-    let median = arrow_of(row.median_us, microseconds);
-    ChangedRow { name: row.name.clone(), ms: row.ms, count: row.count, more: median }
+    (row.name.clone(), row.ms, row.count, arrow_of(row.median_us, microseconds))
 }
 
 fn operator(row: &OperatorChange) -> ChangedRow {
     let sum = |device: Option<f64>, idle: Option<f64>| Some(device? + idle?);
-    let ms = BeforeAfter {
-        before: sum(row.device_ms.before, row.idle_ms.before),
-        after: sum(row.device_ms.after, row.idle_ms.after),
-    };
-    ChangedRow { name: row.name.clone(), ms, count: row.count, more: arrow_of(row.host_ms, milliseconds) }
+    let before = sum(row.device_ms.before, row.idle_ms.before);
+    let after = sum(row.device_ms.after, row.idle_ms.after);
+    (row.name.clone(), BeforeAfter { before, after }, row.count, arrow_of(row.host_ms, milliseconds))
 }
 
 fn sync(row: &SyncChange) -> ChangedRow {
@@ -223,18 +215,18 @@ fn sync(row: &SyncChange) -> ChangedRow {
         Some(operator) => format!("{operator} ({})", row.call),
         None => row.call.clone(),
     };
-    ChangedRow { name, ms: row.idle_ms, count: row.count, more: arrow_of(row.wait_ms, milliseconds) }
+    (name, row.idle_ms, row.count, arrow_of(row.wait_ms, milliseconds))
 }
 
 fn collective(row: &CollectiveChange) -> ChangedRow {
-    ChangedRow { name: row.name.clone(), ms: row.exposed_ms, count: row.count, more: arrow_of(row.ms, milliseconds) }
+    (row.name.clone(), row.exposed_ms, row.count, arrow_of(row.ms, milliseconds))
 }
 
 fn copy(row: &CopyChange) -> ChangedRow {
     let memory = row.pageable.map(|pageable| if pageable { ", pageable" } else { ", pinned" }).unwrap_or_default();
     let direction = row.direction.map_or("unknown", CopyDirection::word).replace('-', " ");
     let bytes = arrow_of(row.bytes, |value| bytes(Some(value as u64)));
-    ChangedRow { name: format!("{direction}{memory}"), ms: row.ms, count: row.count, more: bytes }
+    (format!("{direction}{memory}"), row.ms, row.count, bytes)
 }
 
 fn microseconds(us: f64) -> String {
