@@ -11,13 +11,14 @@ use crate::profiles::account::DeviceAccount;
 use crate::profiles::course::{Course, CourseInterval, LoopPart, LoopPlace, TENTHS};
 use crate::profiles::{self, ProfileError};
 use crate::sample::loop_profile::{
-    BLOCKED, COLLECTIVE, DATA_LOADER, MAKE_BATCH, NEXT_BATCH, NOTHING_RECORDED, OWN_WORK, SYNCHRONIZE, TRACE_FILE,
+    BLOCKED, COLLECTIVE, DATA_LOADER, MAKE_BATCH, NEXT_BATCH, NOTHING_RECORDED, OWN_WORK, SAVING, SYNCHRONIZE,
+    TRACE_FILE,
 };
 use crate::sample::{GpuDevice, ProfileSample, StackFrame, UtilizationPoint};
 
 /// Frames that stand for no name of the trace; names follow, two numbers each.
-const WORDS: [&str; 8] =
-    [NEXT_BATCH, DATA_LOADER, MAKE_BATCH, SYNCHRONIZE, COLLECTIVE, BLOCKED, OWN_WORK, NOTHING_RECORDED];
+const WORDS: [&str; 9] =
+    [NEXT_BATCH, DATA_LOADER, MAKE_BATCH, SYNCHRONIZE, COLLECTIVE, BLOCKED, SAVING, OWN_WORK, NOTHING_RECORDED];
 
 /// Reads a trace.
 pub(super) fn read(input: impl Read) -> Result<Imported, ImportError> {
@@ -64,11 +65,12 @@ fn stack(place: &LoopPlace, makes_batches: bool) -> Vec<u32> {
     let words: &[&str] = match place.part {
         LoopPart::InputWait if makes_batches => &[MAKE_BATCH],
         LoopPart::InputWait => &[NEXT_BATCH, DATA_LOADER],
-        LoopPart::Sync => &[SYNCHRONIZE],
+        LoopPart::Sync | LoopPart::Copies => &[SYNCHRONIZE],
         LoopPart::Collective => &[COLLECTIVE],
         LoopPart::Blocked => &[BLOCKED],
+        LoopPart::Saving => &[SAVING],
         LoopPart::Launch | LoopPart::Operator | LoopPart::Python => &[OWN_WORK],
-        LoopPart::Nothing => &[NOTHING_RECORDED],
+        LoopPart::Annotation | LoopPart::Nothing => &[NOTHING_RECORDED],
     };
     let number = |word: &&str| (0..).zip(WORDS).find_map(|(number, known)| (known == *word).then_some(number));
     let name = |name: u32, kind: u32| name.saturating_mul(2).saturating_add(WORDS.len() as u32 + kind);

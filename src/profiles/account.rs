@@ -162,6 +162,10 @@ pub struct DeviceAccount {
     pub copy_alone: f64,
     /// Nothing ran, by what the job's threads did.
     pub idle_by: IdleBy,
+    /// Of [`IdleBy::operator`]: in a step or annotation, and the profile shows no more.
+    pub idle_in_annotations: f64,
+    /// The loop's thread saved a state, and nothing ran.
+    pub idle_while_saving: f64,
     /// Of [`IdleBy::launch`]: a thread was in a call that copies or sets memory. Copies to and from pageable memory block it.
     pub idle_in_copies: f64,
     /// Nothing ran, although work had been launched well before: the GPU waited for something else than its host.
@@ -248,12 +252,16 @@ pub struct LoopAccount {
     pub collective: f64,
     /// It is in a function that does nothing but wait: a sleep, a lock.
     pub blocked: f64,
+    /// It saves a state.
+    pub saving: f64,
+    /// It is in a call that copies or sets memory.
+    pub in_copies: f64,
     /// It is in another call of the GPU's runtime.
     pub launch: f64,
-    /// Of `launch`: in calls that copy or set memory.
-    pub in_copies: f64,
-    /// It is in an operator or annotation.
+    /// It is in an operator.
     pub operator: f64,
+    /// It is in an annotation, and the profile shows no more.
+    pub annotation: f64,
     /// It is in Python.
     pub python: f64,
     /// The profile shows nothing.
@@ -414,6 +422,8 @@ pub struct IdleRow {
     pub reason: Option<IdleReason>,
     /// The call, operator, annotation or function.
     pub name: String,
+    /// It is an annotation, and the profile shows no more.
+    pub annotated: bool,
     /// The operator around a call.
     pub operator: Option<String>,
     /// The function of the user's code around it: `train.py:41`.

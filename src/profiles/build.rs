@@ -41,20 +41,10 @@ pub fn account_and<T>(
     let first = gpus.first();
     let parts: Vec<[Intervals; IdleReason::COUNT]> =
         gpus.iter().map(|gpu| idle_rows::divided(&gpu.idle, &host)).collect();
-    let copying = calls_that_copy(timeline, &scope);
-    let in_copies = |parts: &[Intervals]| {
-        parts.get(IdleReason::Launch.index()).map_or(0, |part| Lengths::new(part).common(&copying))
-    };
-    let devices = gpus.iter().zip(&parts).map(|(gpu, parts)| DeviceAccount {
-        idle_by: idle_rows::shares(parts, &scope),
-        idle_in_copies: scope.share(in_copies(parts)),
-        pending: scope.share(Lengths::new(&gpu.idle).common(&pending(timeline, &scope, gpu, &host))),
-        ..named(gpu, timeline, &scope)
-    });
     let taken = also(&AccountParts { timeline, scope: &scope, host: &host, gpu: first, idle: parts.first() });
     let mut account = ProfileAccount {
         window_ms: scope.length() as f64 / 1e6,
-        devices: devices.collect(),
+        devices: devices(timeline, &scope, &host, gpus.iter().zip(&parts)),
         of_loop: host_time::of_loop(timeline, &scope),
         with_stack: timeline.host.iter().any(|span| span.kind == HostKind::Python),
         with_shapes: timeline.has_shapes(),
@@ -63,7 +53,7 @@ pub fn account_and<T>(
         world_size: run_fact(timeline, "world_size"),
         requests: requests(&scope),
         gpu_unrecorded: gpus.is_empty() && uses_gpu(timeline),
-        cut_off: timeline.end.cut_off || timeline.horizon.is_some(),
+        cut_off: timeline.end.cut_off,
         captures: captures(timeline, &scope),
         compiling: scope.share(compiling(timeline, &scope).length()),
         ..ProfileAccount::default()
@@ -91,6 +81,31 @@ pub fn account_and<T>(
     }
     notes(&mut account, timeline);
     Some((account, taken))
+}
+
+/// The accounts of GPUs with their idle time by reason.
+fn devices<'a>(
+    timeline: &TraceTimeline,
+    scope: &Scope,
+    host: &HostTime,
+    gpus: impl Iterator<Item = (&'a GpuTime, &'a [Intervals; IdleReason::COUNT])>,
+) -> Vec<DeviceAccount> {
+    let copying = calls_that_copy(timeline, scope);
+    let part = |parts: &'a [Intervals], reason: IdleReason| parts.get(reason.index());
+    gpus.map(|(gpu, parts)| {
+        let in_copies = part(parts, IdleReason::Launch).map_or(0, |part| Lengths::new(part).common(&copying));
+        let annotated = part(parts, IdleReason::Operator).map_or(0, |part| part.minus(&host.operated).length());
+        let idle = Lengths::new(&gpu.idle);
+        DeviceAccount {
+            idle_by: idle_rows::shares(parts, scope),
+            idle_in_copies: scope.share(in_copies),
+            idle_in_annotations: scope.share(annotated),
+            idle_while_saving: scope.share(idle.common(&host.saved)),
+            pending: scope.share(idle.common(&pending(timeline, scope, gpu, host))),
+            ..named(gpu, timeline, scope)
+        }
+    })
+    .collect()
 }
 
 fn steps(account: &mut ProfileAccount, scope: &Scope) {

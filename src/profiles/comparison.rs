@@ -49,7 +49,9 @@ named_enum! {
         Collective = "collective",
         /// The loop sleeps, or waits for a lock.
         Blocked = "blocked",
-        /// The trace shows nothing of the loop.
+        /// The loop saves a state.
+        Saving = "saving",
+        /// The trace shows nothing of the loop, or no more than an annotation.
         Nothing = "nothing",
     }
 }
@@ -158,13 +160,14 @@ pub fn shares_of_loop(account: &ProfileAccount) -> Option<Shares> {
     let of_loop = account.of_loop?;
     Some(vec![
         (StepPart::InputWait, of_loop.input_wait),
-        (StepPart::Sync, of_loop.sync),
+        (StepPart::Sync, of_loop.waits_for_gpu()),
         (StepPart::Collective, of_loop.collective),
         (StepPart::Blocked, of_loop.blocked),
         (StepPart::Launch, of_loop.launch),
+        (StepPart::Saving, of_loop.saving),
         (StepPart::Operator, of_loop.operator),
         (StepPart::Python, of_loop.python),
-        (StepPart::Nothing, of_loop.nothing),
+        (StepPart::Nothing, of_loop.nothing + of_loop.annotation),
     ])
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::account::ProfileAccount;
 use super::gpu_time::{self, GpuTime};
-use super::host_time::{self, each_piece, is_blocked};
+use super::host_time::{self, each_piece};
 use super::intervals::{Lengths, TimeRange};
 use super::names::{NameId, TraceNames};
 use super::scope::Scope;
@@ -97,7 +97,7 @@ impl Course {
             each_piece(&timeline, &scope, lane, |(mut begin, end), level, aside| {
                 let call = if level.span.kind == HostKind::Runtime { Some(level.span) } else { level.operator };
                 let function = level.function.or_else(|| aside.and_then(|aside| aside.function));
-                let part = host_time::part(level, is_blocked(level, aside));
+                let part = host_time::part(level, aside);
                 let place = LoopPlace { part, call: call.map(|call| call.name), function };
                 while begin < end {
                     let Some(interval) = intervals.get_mut(at(begin)) else { return };
