@@ -262,6 +262,23 @@ pub fn reaches(change: StepChange, limit: f64) -> Option<bool> {
     }
 }
 
+/// Where a run ran: what each fact is called in a table and in a sentence.
+const FACTS: [(&str, &str, fn(&Environment) -> String); 9] = [
+    ("machine", "The machines", |run| run.host.clone().unwrap_or_default()),
+    ("GPUs", "The GPUs", gpus),
+    ("GPU driver", "The GPU drivers", |run| run.driver.clone().unwrap_or_default()),
+    ("CPU model", "The models of the CPUs", |run| run.cpu_model.clone().unwrap_or_default()),
+    ("CPUs", "The CPUs", cpus),
+    ("CPUs of the machine", "The CPUs of the machines", |run| {
+        run.cpus.map(|cpus| cpus.to_string()).unwrap_or_default()
+    }),
+    ("memory", "The memories of the machines", |run| {
+        run.memory_bytes.map(|memory| bytes(Some(memory))).unwrap_or_default()
+    }),
+    ("Python", "The versions of Python", |run| run.python.clone().unwrap_or_default()),
+    ("torch", "The versions of torch", |run| run.torch.clone().unwrap_or_default()),
+];
+
 fn gpus(environment: &Environment) -> String {
     let names = environment.gpus.iter().map(|gpu| {
         let simulated = if gpu.simulated { " (simulated)" } else { "" };
@@ -281,10 +298,6 @@ fn counted(names: Vec<String>) -> String {
 fn cpus(environment: &Environment) -> String {
     let quota = environment.cpu_quota.map(|quota| format!(", limited to {}", precise(quota))).unwrap_or_default();
     environment.cpus_allowed.map(|cpus| format!("{cpus}{quota}")).unwrap_or_default()
-}
-
-fn memory(environment: &Environment) -> String {
-    environment.memory_bytes.map(|memory| bytes(Some(memory))).unwrap_or_default()
 }
 
 /// `between −4.2% and +1%`.

@@ -44,11 +44,7 @@ pub(super) fn sections(account: &ProfileAccount) -> Vec<Section> {
 
 /// The window, its steps, and what is not the program's own, in a few words each.
 pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
-    let rank = account.rank.and_then(|rank| match account.world_size {
-        Some(1) => None,
-        Some(all) => Some(format!("rank {rank} of {all}")),
-        None => Some(format!("rank {rank}")),
-    });
+    let rank = account.rank.zip(account.world_size.filter(|all| *all > 1));
     let each = finite(account.step_ms).map(|ms| format!(" of {}", length(ms))).unwrap_or_default();
     let steps = match account.steps {
         0 => "no steps".to_owned(),
@@ -67,7 +63,7 @@ pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
     });
     let share = |share: f64, what: &str| (share >= SHARE_TOLD).then(|| format!("{what} {}", whole(share)));
     let facts = [
-        rank,
+        rank.map(|(rank, all)| format!("rank {rank} of {all}")),
         Some(format!("window of {}", length(account.window_ms))),
         Some(steps),
         longest.map(|ms| format!("longest {}", length(ms))),
