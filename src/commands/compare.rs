@@ -12,7 +12,7 @@ use crate::config::Settings;
 use crate::diagnosis::Verdict;
 use crate::errors::{self, ExitCode, Failure};
 use crate::outputs::comparison::traces::{ComparedTrace, TraceComparison};
-use crate::outputs::comparison::{ComparedRun, Comparison, SideBySide};
+use crate::outputs::comparison::{AnyComparison, ComparedRun, Comparison};
 use crate::outputs::{html, markdown, text};
 
 /// What it writes.
@@ -64,7 +64,7 @@ fn say(
     settings: &Settings,
     arguments: &CompareArgs,
     format: Option<DocumentFormat>,
-    comparison: &impl SideBySide,
+    comparison: &impl AnyComparison,
 ) -> anyhow::Result<ExitCode> {
     match (&arguments.output, format) {
         (Some(path), Some(format)) => write(settings, comparison, path, format)?,
@@ -113,7 +113,7 @@ fn name(path: &Path) -> String {
 
 fn write(
     settings: &Settings,
-    comparison: &impl SideBySide,
+    comparison: &impl AnyComparison,
     path: &Path,
     format: DocumentFormat,
 ) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ pub mod traces;
 
 use commands::CommandChange;
 use json::RunJson;
-pub use page::{Compared, ComparisonPage, SideBySide};
+pub use page::{AnyComparison, Compared, ComparisonPage};
 
 use super::report::Section;
 use crate::diagnosis::Verdict;
@@ -138,7 +138,7 @@ impl<'r> Comparison<'r> {
     }
 }
 
-impl SideBySide for Comparison<'_> {
+impl AnyComparison for Comparison<'_> {
     type Side = RunJson;
 
     fn compared(&self) -> &Compared {
@@ -154,7 +154,7 @@ impl SideBySide for Comparison<'_> {
     }
 
     fn cautions(&self) -> Vec<String> {
-        cautions::of(self.sides())
+        cautions::listed(self.sides())
     }
 
     fn sections(&self) -> Vec<Section> {

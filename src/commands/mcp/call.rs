@@ -19,7 +19,7 @@ use crate::jobs::candidates::scan::Scan;
 use crate::jobs::session::{EndSignals, Session, SessionOptions};
 use crate::mcp::protocol::{Era, Feature};
 use crate::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
-use crate::outputs::comparison::{Comparison, SideBySide};
+use crate::outputs::comparison::{AnyComparison, Comparison};
 use crate::outputs::run_report::RunReport;
 use crate::outputs::{explanation, markdown, text};
 use crate::sample::{GpuSample, Sample, SourceState, SourceStatus};
@@ -365,7 +365,7 @@ pub(super) fn compare(
     compared(foreign, &Comparison::new(sides.0, sides.1, None))
 }
 
-fn compared(mut foreign: ForeignTexts, comparison: &impl SideBySide) -> anyhow::Result<ToolAnswer> {
+fn compared(mut foreign: ForeignTexts, comparison: &impl AnyComparison) -> anyhow::Result<ToolAnswer> {
     let json = serde_json::to_value(comparison.json())?;
     foreign.add_fields(&json);
     Ok(marked(foreign, text::comparison(&comparison.page(), whole_page()), json))

@@ -1,9 +1,10 @@
 //! The words for a profile of the host alone.
 
+use super::super::parts::Advice;
 use super::super::stats::percent;
 use super::losses::{Loss, LossKind, WaitsFor, waits_for};
 use super::said::{self, Words, blocks_in, called, line, most_of, named, place};
-use crate::profiles::account::{IdleReason, ProfileAccount};
+use crate::profiles::account::{IdleReason, IdleRow, LoopAccount, ProfileAccount};
 use crate::profiles::{NOTHING_RECORDED, blocks};
 
 /// The words for a loss without a GPU.
@@ -19,16 +20,13 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
         LossKind::Blocked => blocks(&row.name),
         _ => false,
     });
+    let share = |row: &IdleRow| row.idle_ms / account.window_ms.max(f64::MIN_POSITIVE);
     let most = row.map(|row| {
         let named = if loss.kind == LossKind::Blocked { called(row) } else { named(row) };
-        let share = row.idle_ms / account.window_ms.max(f64::MIN_POSITIVE);
-        most_of(loss.share, share, &format!("{named}{}", place(row.at.as_ref())))
+        most_of(loss.share, share(row), &format!("{named}{}", place(row.at.as_ref())))
     });
     let most = most.unwrap_or_default();
-    let culprit = row.and_then(|row| {
-        let share = row.idle_ms / account.window_ms.max(f64::MIN_POSITIVE);
-        line(row.function.as_ref(), row.at.as_ref(), share)
-    });
+    let culprit = row.and_then(|row| line(row.function.as_ref(), row.at.as_ref(), share(row)));
     let of_loop = account.of_loop.unwrap_or_default();
     let (lost, gain) = (percent(loss.share), loss.gain());
     let (summary, advice) = match loss.kind {
@@ -60,32 +58,38 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
             let advice = if unread.is_empty() { vec![said::RECORD_GPU.plain()] } else { Vec::new() };
             (format!("The job uses a GPU, and the trace has nothing that ran on it{unread}."), advice)
         }
-        LossKind::CpuOperators => {
-            let first = account.operators.first();
-            let share = |ms: f64| ms / account.window_ms.max(f64::MIN_POSITIVE);
-            let most = first.map(|row| most_of(loss.share, share(row.host_ms), &row.name)).unwrap_or_default();
-            let optimizes = of_loop.optimizer >= loss.share / 2.0;
-            let most =
-                if optimizes { format!(", {} in the optimizer's step", percent(of_loop.optimizer)) } else { most };
-            let mut advice = vec![said::USE_GPU.plain(), said::COMPILE_FOR_CPU.plain()];
-            if optimizes {
-                advice.insert(0, said::FUSE_OPTIMIZER_ON_HOST.plain());
-            }
-            (format!("The model runs on the CPU: operators take {lost} of the time{most}."), advice)
-        }
+        LossKind::CpuOperators => operators(loss, account, &of_loop),
         _ => {
-            let part = if of_loop.python >= of_loop.nothing.max(of_loop.annotation) {
-                "in Python"
-            } else if of_loop.annotation > of_loop.nothing {
-                "in annotations of which the trace shows no more: Python, a sleep or reading"
-            } else {
-                "in what the trace does not show: Python, or a sleep"
-            };
             let advice = if account.with_stack { said::LESS_WORK.gaining(gain) } else { said::STACKS.plain() };
-            (format!("The loop spends {lost} of the time {part}{most}."), vec![advice])
+            (format!("The loop spends {lost} of the time {}{most}.", own_work(&of_loop)), vec![advice])
         }
     };
     Words::new(summary, advice).blaming(culprit)
+}
+
+/// Sentence and advice where the model runs on the CPU.
+fn operators(loss: &Loss, account: &ProfileAccount, of_loop: &LoopAccount) -> (String, Vec<Advice>) {
+    let mut advice = vec![said::USE_GPU.plain(), said::COMPILE_FOR_CPU.plain()];
+    let most = if of_loop.optimizer >= loss.share / 2.0 {
+        advice.insert(0, said::FUSE_OPTIMIZER_ON_HOST.plain());
+        format!(", {} in the optimizer's step", percent(of_loop.optimizer))
+    } else {
+        let share = |ms: f64| ms / account.window_ms.max(f64::MIN_POSITIVE);
+        let most = account.operators.first().map(|row| most_of(loss.share, share(row.host_ms), &row.name));
+        most.unwrap_or_default()
+    };
+    (format!("The model runs on the CPU: operators take {} of the time{most}.", percent(loss.share)), advice)
+}
+
+/// In what the loop's own work is.
+fn own_work(of_loop: &LoopAccount) -> &'static str {
+    if of_loop.python >= of_loop.nothing.max(of_loop.annotation) {
+        "in Python"
+    } else if of_loop.annotation > of_loop.nothing {
+        "in annotations of which the trace shows no more: Python, a sleep or reading"
+    } else {
+        "in what the trace does not show: Python, or a sleep"
+    }
 }
 
 /// What the trace has of an accelerator that is not read.

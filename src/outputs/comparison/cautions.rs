@@ -22,7 +22,7 @@ const SHARES: [Surrounding; 5] = [
 ];
 
 /// What to bear in mind of two runs.
-pub(super) fn of(sides: [&ComparedRun<'_>; 2]) -> Vec<String> {
+pub(super) fn listed(sides: [&ComparedRun<'_>; 2]) -> Vec<String> {
     let facts = FACTS.map(|(_, what, show)| (what, sides.map(|side| show(&side.run.environment))));
     let versions = ("The versions of trainmon", sides.map(|side| side.header.trainmon.clone()));
     let mut all = other_surroundings(sides.map(|side| side.run.surroundings.mean()));

@@ -50,7 +50,7 @@ impl Compared {
 }
 
 /// Two runs, or two traces, side by side.
-pub trait SideBySide {
+pub trait AnyComparison {
     /// One of the two as JSON.
     type Side: Serialize;
 

@@ -8,7 +8,7 @@ mod tables;
 
 use json::TraceJson;
 
-use super::{Compared, SideBySide};
+use super::{AnyComparison, Compared};
 use crate::diagnosis::Verdict;
 use crate::history::step_series::{NoSteps, StepChange};
 use crate::outputs::report::Section;
@@ -56,7 +56,7 @@ impl<'t> TraceComparison<'t> {
     }
 }
 
-impl SideBySide for TraceComparison<'_> {
+impl AnyComparison for TraceComparison<'_> {
     type Side = TraceJson;
 
     fn compared(&self) -> &Compared {
@@ -76,7 +76,7 @@ impl SideBySide for TraceComparison<'_> {
     }
 
     fn cautions(&self) -> Vec<String> {
-        cautions::of(self.sides(), self.change.per)
+        cautions::listed(self.sides(), self.change.per)
     }
 
     fn sections(&self) -> Vec<Section> {

@@ -1,7 +1,7 @@
 //! What changed between two traces in a sentence, why, and how certain that is.
 
 use super::super::tables::signed_ms;
-use super::super::{NO_CHANGE, SideBySide, StepResult, between, tenths};
+use super::super::{AnyComparison, NO_CHANGE, StepResult, between, tenths};
 use super::TraceComparison;
 use crate::profiles::comparison::{PartChange, PartsOf, Per, StepPart};
 use crate::text::format::step_time;
