@@ -79,7 +79,7 @@ impl SliceLabel {
             return "in no operator".to_owned();
         }
         if self.is_kernel {
-            return kernel_name(name).readable;
+            return kernel_name(name);
         }
         let own = places::of_function(name);
         let mut text = own.as_ref().map_or_else(|| shown(name), |own| format!("{} ({})", own.function, own.at));
@@ -388,7 +388,7 @@ mod tests {
                 (600, 1000, Operator, "in no operator"),
             ]
         );
-        let kernel = kernel_name("gemm").readable;
+        let kernel = kernel_name("gemm");
         assert_eq!(of("GPU 0, stream 7"), [(500, 800, Compute, &*kernel)]);
         let kinds = [(0, 400, Data), (400, 450, Operator), (450, 500, Launch), (800, 1000, Operator)];
         assert_eq!(

@@ -37,7 +37,7 @@ fn row(timeline: &TraceTimeline, total: i64, kind: &[&GpuSpan]) -> KernelRow {
     let (sum, weight) =
         occupied.fold((0.0, 0.0), |(sum, weight), (length, pct)| (sum + length * pct, weight + length));
     KernelRow {
-        name: kernel_name(raw).readable,
+        name: kernel_name(raw),
         raw: raw.to_owned(),
         count: kind.len() as u64,
         total_ms: total as f64 / 1e6,
@@ -71,7 +71,7 @@ pub fn collectives(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Ve
         if !timeline.names.facts(span.name).collective {
             continue;
         }
-        let name = names.entry(span.name).or_insert_with(|| kernel_name(timeline.names.text(span.name)).readable);
+        let name = names.entry(span.name).or_insert_with(|| kernel_name(timeline.names.text(span.name)));
         let row = rows.entry(name.clone()).or_default();
         let length = span.end - span.start;
         row.count += 1;
