@@ -4,12 +4,11 @@
 use std::collections::HashMap;
 
 use super::account::ProfileAccount;
-use super::gpu_time::{self, GpuTime};
 use super::host_time::{self, each_piece, is_blocked};
 use super::intervals::{Lengths, TimeRange};
 use super::names::{NameId, TraceNames};
-use super::scope::Scope;
-use super::timeline::{HostKind, TracePlace, TraceTimeline};
+use super::parts::AccountParts;
+use super::timeline::{HostKind, TracePlace};
 
 pub use super::host_time::LoopPart;
 
@@ -35,7 +34,7 @@ pub struct Course {
     pub interval_ns: i64,
     /// The intervals, in order.
     pub intervals: Vec<CourseInterval>,
-    names: TraceNames,
+    pub(super) names: TraceNames,
 }
 
 /// One interval.
@@ -65,16 +64,15 @@ pub struct LoopPlace {
 }
 
 impl Course {
-    /// The course of a timeline; `None` if nothing in it lasts.
-    pub(super) fn new(timeline: TraceTimeline, account: ProfileAccount) -> Option<Self> {
-        let scope = Scope::find(&timeline)?;
+    /// The course of a timeline, beside its account.
+    pub(super) fn new(parts: &AccountParts<'_>, account: ProfileAccount) -> Self {
+        let AccountParts { timeline, scope, gpus, .. } = parts;
         let length = scope.length();
         let interval_ns = (length / FEWEST_INTERVALS)
             .clamp(SHORTEST_INTERVAL_NS, INTERVAL_NS)
             .max((length - 1) / MOST_INTERVALS + 1);
         let origin = timeline.origin_unix_ns().unwrap_or_default();
-        let gpus = gpu_time::gpus(&timeline, &scope);
-        let busy: Vec<Lengths> = gpus.iter().map(|gpu: &GpuTime| Lengths::new(&gpu.busy)).collect();
+        let busy: Vec<Lengths> = gpus.iter().map(|gpu| Lengths::new(&gpu.busy)).collect();
         let begins = (0..).map(|at| scope.window.0 + at * interval_ns).take_while(|begin| *begin < scope.window.1);
         let mut intervals: Vec<CourseInterval> = begins
             .map(|begin| {
@@ -94,7 +92,7 @@ impl Course {
                 TracePlace::Number(pid) => u32::try_from(pid).ok(),
                 _ => None,
             });
-            each_piece(&timeline, &scope, lane, |(mut begin, end), level, aside| {
+            each_piece(timeline, scope, lane, |(mut begin, end), level, aside| {
                 let call = if level.span.kind == HostKind::Runtime { Some(level.span) } else { level.operator };
                 let function = level.function.or_else(|| aside.and_then(|aside| aside.function));
                 let part = host_time::part(level, is_blocked(level, aside));
@@ -119,7 +117,7 @@ impl Course {
                 interval.steps.push(end - start);
             }
         }
-        Some(Self { account, pid, interval_ns, intervals, names: timeline.names })
+        Self { account, pid, interval_ns, intervals, names: TraceNames::default() }
     }
 
     /// A name of a place, raw.

@@ -19,9 +19,9 @@ pub struct HostTime {
     /// The modules by their names.
     pub modules: HashMap<NameId, OperatorTime>,
     /// Calls of the runtime by what ties them to the GPU's spans, in order of the link.
-    pub calls: Vec<(u32, RuntimeCall)>,
-    /// Operators by what ties kernels to them, in order of the link: only where no call of the runtime was recorded.
-    pub by_external: Vec<(u32, RuntimeCall)>,
+    calls: Vec<(u32, RuntimeCall)>,
+    /// No call of the runtime was recorded: these are operators by what ties kernels to them.
+    by_external: bool,
 }
 
 /// What an operator took of its threads.
@@ -50,51 +50,53 @@ pub struct RuntimeCall {
     pub module: Option<NameId>,
 }
 
-/// Grows as pieces of time are added in order, and joins those that touch.
-#[derive(Debug, Default)]
-struct Joined(Vec<TimeRange>);
-
-impl Joined {
-    fn push(&mut self, (begin, end): TimeRange) {
-        match self.0.last_mut() {
-            Some(last) if last.1 == begin => last.1 = end,
-            _ => self.0.push((begin, end)),
-        }
-    }
-}
+/// Idle time by reason.
+pub type IdleParts = [Intervals; IdleReason::COUNT];
 
 impl HostTime {
     /// Of the threads of a trace.
     pub fn new(timeline: &TraceTimeline, scope: &Scope) -> Self {
-        let mut time = Self::default();
-        let without_calls = !timeline.host.iter().any(|span| span.kind == HostKind::Runtime);
+        let by_external = !timeline.host.iter().any(|span| span.kind == HostKind::Runtime);
+        let mut time = Self { by_external, ..Self::default() };
         let mut did: [Vec<TimeRange>; IdleReason::COUNT] = Default::default();
         for lane in 0..u16::try_from(timeline.threads.len()).unwrap_or(u16::MAX) {
             let counts = scope.threads.contains(&lane);
-            let mut joined: [Joined; IdleReason::COUNT] = Default::default();
+            let mut of_thread = IdleParts::default();
             let of_loop = Some(lane) == scope.of_loop;
-            time.walk(timeline, scope, (lane, without_calls), |piece, reason| {
+            time.walk(timeline, scope, lane, |piece, reason| {
                 // A wait for a batch is the loop's.
                 if counts
                     && (of_loop || reason != IdleReason::InputWait)
-                    && let Some(joined) = joined.get_mut(reason.index())
+                    && let Some(set) = of_thread.get_mut(reason.index())
                 {
-                    joined.push(piece);
+                    set.push(piece);
                 }
             });
-            did.iter_mut().zip(joined).for_each(|(all, joined)| all.extend(joined.0));
+            did.iter_mut().zip(of_thread).for_each(|(all, set)| all.extend(set.iter()));
         }
         time.did = did.map(|intervals| Intervals::union(intervals, scope.window));
         time.calls.sort_unstable_by_key(|(link, call)| (*link, call.start));
-        time.by_external.sort_unstable_by_key(|(link, call)| (*link, call.start));
         time
+    }
+
+    /// Idle time, divided by reason: each moment has the first that holds.
+    pub fn divided(&self, idle: &Intervals) -> IdleParts {
+        let mut left = idle.clone();
+        let mut parts = IdleParts::default();
+        for (part, did) in parts.iter_mut().zip(&self.did).take(IdleReason::Python.index()) {
+            *part = left.take(did);
+        }
+        if let Some(python) = parts.last_mut() {
+            *python = left;
+        }
+        parts
     }
 
     fn walk(
         &mut self,
         timeline: &TraceTimeline,
         scope: &Scope,
-        (lane, without_calls): (u16, bool),
+        lane: u16,
         mut each: impl FnMut(TimeRange, IdleReason),
     ) {
         let spans = timeline.of_thread(lane);
@@ -129,7 +131,7 @@ impl HostTime {
                 }
                 _ => {}
             }
-            let tied = span.kind == HostKind::Runtime || (without_calls && span.kind == HostKind::Operator);
+            let tied = span.kind == HostKind::Runtime || (self.by_external && span.kind == HostKind::Operator);
             if tied && span.link != 0 {
                 let module = level.module.or_else(|| python.as_mut()?.level_at(span.start)?.module);
                 let call = RuntimeCall {
@@ -140,22 +142,17 @@ impl HostTime {
                     operator: level.operator.map(|operator| operator.name),
                     module,
                 };
-                let to = if without_calls { &mut self.by_external } else { &mut self.calls };
-                to.push((span.link, call));
+                self.calls.push((span.link, call));
             }
         }
     }
 
     /// The call that started a span of a GPU.
     pub fn call_of(&self, link: u32, external: u32) -> Option<&RuntimeCall> {
-        let find = |calls: &'_ [(u32, RuntimeCall)], link: u32| -> Option<usize> {
-            let at = calls.partition_point(|(other, _)| *other < link);
-            calls.get(at).filter(|(other, _)| link != 0 && *other == link).map(|_| at)
-        };
-        if let Some(at) = find(&self.calls, link) {
-            return self.calls.get(at).map(|(_, call)| call);
-        }
-        find(&self.by_external, external).and_then(|at| self.by_external.get(at)).map(|(_, call)| call)
+        let link = if self.by_external { external } else { link };
+        let at = self.calls.partition_point(|(other, _)| *other < link);
+        let (other, call) = self.calls.get(at)?;
+        (link != 0 && *other == link).then_some(call)
     }
 }
 

@@ -1,7 +1,7 @@
 //! How well the GPU's busy time is used: the work of operators whose shapes were recorded, divided by the time of the kernels that
 //! they launched, beside the GPU's peaks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -9,10 +9,11 @@ use super::account::{Bound, EfficiencyAccount, EfficiencyRow};
 use super::efficiency::{
     ConvolutionResults, NumberFormat, Peak, Recorded, Work, peak_of, peak_of_unnamed, shape_of, work_of_lists,
 };
-use super::gpu_time::{GpuTime, spans};
+use super::gpu_time::GpuTime;
 use super::names::NameId;
+use super::parts::AccountParts;
 use super::scope::Scope;
-use super::timeline::{GpuKind, HostKind, HostSpan, TraceTimeline};
+use super::timeline::{HostKind, HostSpan, Shapes, TraceTimeline};
 
 /// Most rows.
 const ROWS: usize = 50;
@@ -35,29 +36,20 @@ struct CallTime {
 }
 
 /// The account; `None` where no work is known.
-pub fn account(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Option<EfficiencyAccount> {
+pub fn account(parts: &AccountParts<'_>, gpu: &GpuTime) -> Option<EfficiencyAccount> {
+    let timeline = parts.timeline;
+    let operators = timeline.host.iter().filter(|span| span.kind == HostKind::Operator && span.shapes != 0);
+    let calls: BTreeSet<EqualCalls> = operators.map(|span| (span.name, span.shapes)).collect();
     let mut results = ConvolutionResults::default();
-    let mut known: HashMap<EqualCalls, Option<Work>> = HashMap::new();
-    for span in timeline.host.iter().filter(|span| span.kind == HostKind::Operator && span.shapes != 0) {
-        if known.insert((span.name, span.shapes), None).is_none() {
-            results.learn(&recorded(timeline, span));
-        }
-    }
-    for span in timeline.host.iter().filter(|span| span.kind == HostKind::Operator && span.shapes != 0) {
-        known.entry((span.name, span.shapes)).and_modify(|work| {
-            if work.is_none() {
-                *work = results.work_of(&recorded(timeline, span));
-            }
-        });
-    }
+    calls.iter().for_each(|call| results.learn(&recorded(timeline, *call)));
+    let work = |call: &EqualCalls| Some((*call, results.work_of(&recorded(timeline, *call))?));
+    let known: HashMap<EqualCalls, Work> = calls.iter().filter_map(work).collect();
     let launched = launched_by(timeline, |span| {
-        known.get(&(span.name, span.shapes)).is_some_and(Option::is_some) || is_list(timeline.names.text(span.name))
+        known.contains_key(&(span.name, span.shapes)) || is_list(timeline.names.text(span.name))
     });
-    let (mut times, mut all_ns) = (HashMap::<EqualCalls, CallTime>::new(), 0);
-    for span in spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Kernel) {
-        if timeline.names.facts(span.name).collective {
-            continue;
-        }
+    // In one order, so that sums of the same trace are the same to the last bit.
+    let (mut times, mut all_ns) = (BTreeMap::<EqualCalls, CallTime>::new(), 0);
+    for span in parts.kernels_that(false, gpu) {
         all_ns += span.end - span.start;
         let Some((place, operator)) = operator_of(timeline, &launched, span.link) else { continue };
         let time = times.entry((operator.name, operator.shapes)).or_default();
@@ -68,17 +60,13 @@ pub fn account(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Option
         time.kernel = span.name;
     }
     let peak = peak(timeline, gpu);
-    // In one order, so that sums of the same trace are the same to the last bit.
-    let mut times: Vec<_> = times.into_iter().collect();
-    times.sort_unstable_by_key(|(call, _)| *call);
-    let rows = times.into_iter().filter_map(|((name, shapes), time)| {
-        let call = Recorded { name: timeline.names.text(name), ..of_shapes(timeline, shapes) };
-        let work = known.get(&(name, shapes)).copied().flatten();
-        let work = work.or_else(|| work_of_lists(&call, timeline.names.text(time.kernel)))?;
-        Some(OperatorWork::new(&call, work, &time))
+    let rows = times.into_iter().filter_map(|(call, time)| {
+        let recorded = recorded(timeline, call);
+        let work = known.get(&call).copied();
+        let work = work.or_else(|| work_of_lists(&recorded, timeline.names.text(time.kernel)))?;
+        Some(OperatorWork::new(&recorded, work, &time))
     });
-    let rows: Vec<OperatorWork> = rows.collect();
-    summed(rows, scope, peak, all_ns)
+    summed(rows.collect(), &parts.scope, peak, all_ns)
 }
 
 /// Equal calls with their work.
@@ -154,12 +142,17 @@ fn summed(mut all: Vec<OperatorWork>, scope: &Scope, peak: Option<&Peak>, all_ns
     })
 }
 
+/// What the file says of a GPU.
+pub fn properties(timeline: &TraceTimeline, index: i64) -> Option<&Value> {
+    let all = timeline.facts.get("deviceProperties").and_then(Value::as_array)?;
+    all.iter().find(|one| one.get("id").and_then(Value::as_i64) == Some(index))
+}
+
 /// The peaks of the GPU, by its name, or by its size where the driver gives none.
 fn peak(timeline: &TraceTimeline, gpu: &GpuTime) -> Option<&'static Peak> {
-    let all = timeline.facts.get("deviceProperties").and_then(Value::as_array)?;
-    let of_gpu = all.iter().find(|one| one.get("id").and_then(Value::as_i64) == Some(gpu.index));
     // roctracer numbers GPUs in another order than the list: all of a machine are of a kind.
-    let of_gpu = of_gpu.or_else(|| all.first())?;
+    let first = || timeline.facts.get("deviceProperties")?.get(0);
+    let of_gpu = properties(timeline, gpu.index).or_else(first)?;
     let named = of_gpu.get("name").and_then(Value::as_str).and_then(peak_of);
     named.or_else(|| {
         let units = u32::try_from(of_gpu.get("numSms")?.as_u64()?).ok()?;
@@ -167,13 +160,9 @@ fn peak(timeline: &TraceTimeline, gpu: &GpuTime) -> Option<&'static Peak> {
     })
 }
 
-fn recorded<'a>(timeline: &'a TraceTimeline, span: &HostSpan) -> Recorded<'a> {
-    Recorded { name: timeline.names.text(span.name), ..of_shapes(timeline, span.shapes) }
-}
-
-fn of_shapes(timeline: &TraceTimeline, shapes: u32) -> Recorded<'_> {
-    let shapes = timeline.shapes_of(shapes);
-    Recorded { name: "", dims: shapes.dims, types: shapes.types, strides: shapes.strides, values: shapes.values }
+fn recorded(timeline: &TraceTimeline, (name, shapes): EqualCalls) -> Recorded<'_> {
+    let Shapes { dims, types, strides, values, .. } = timeline.shapes_of(shapes);
+    Recorded { name: timeline.names.text(name), dims, types, strides, values }
 }
 
 /// Operators on lists of tensors, whose work depends on their kernels.

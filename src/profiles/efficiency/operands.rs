@@ -24,11 +24,11 @@ pub(super) struct Tensor {
     pub dims: Vec<u64>,
     /// How many elements lie in memory: a dimension of stride 0 counts once.
     pub stored: f64,
-    pub element: Element,
+    pub element: &'static Element,
 }
 
 impl Tensor {
-    fn new(dims: Vec<u64>, strides: Option<&Vec<u64>>, element: Element) -> Self {
+    fn new(dims: Vec<u64>, strides: Option<&Vec<u64>>, element: &'static Element) -> Self {
         let strides = strides.filter(|strides| strides.len() == dims.len());
         let stride = |at: usize| strides.and_then(|strides| strides.get(at));
         let stored = dims.iter().enumerate().map(|(at, size)| match stride(at) {
@@ -137,7 +137,7 @@ impl Operands {
     }
 
     /// A type, given by its number.
-    pub fn element(&self, at: usize) -> Option<Element> {
+    pub fn element(&self, at: usize) -> Option<&'static Element> {
         Element::numbered(self.value(at)?)
     }
 }

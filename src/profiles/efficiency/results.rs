@@ -44,7 +44,7 @@ impl ConvolutionResults {
 }
 
 /// A call, if it is a convolution.
-fn convolution(call: &Recorded) -> Option<(Convolution, Operands)> {
+fn convolution(call: &Recorded) -> Option<(&'static Convolution, Operands)> {
     match operator(call.name)? {
         Operator::Convolution(convolution) => Some((convolution, Operands::read(call)?)),
         _ => None,

@@ -25,17 +25,8 @@ pub fn kernel_name(raw: &str) -> String {
 
 /// Whether a kernel communicates with other GPUs, by its raw name: NCCL, RCCL, or a collective's name in any case.
 pub fn is_collective(raw: &str) -> bool {
-    const WORDS: [&[u8]; 6] = [b"nccl", b"rccl", b"allreduce", b"allgather", b"reducescatter", b"sendrecv"];
-    let mut rest = raw.as_bytes();
-    while let [first, after @ ..] = rest {
-        let may_begin = matches!(first.to_ascii_lowercase(), b'n' | b'r' | b'a' | b's');
-        let begins = |word: &[u8]| rest.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
-        if may_begin && WORDS.into_iter().any(begins) {
-            return true;
-        }
-        rest = after;
-    }
-    false
+    let raw = raw.to_ascii_lowercase();
+    ["nccl", "rccl", "allreduce", "allgather", "reducescatter", "sendrecv"].iter().any(|word| raw.contains(word))
 }
 
 /// A template with its placeholders filled in. A placeholder without a value leaves nothing.

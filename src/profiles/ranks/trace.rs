@@ -8,12 +8,11 @@ use serde_json::Value;
 use super::activities::ActivitySlices;
 use super::kinds::kind_of;
 use crate::profiles::account::ProfileAccount;
-use crate::profiles::build::{self, AccountParts};
-use crate::profiles::gpu_time::spans;
 use crate::profiles::intervals::TimeRange;
 use crate::profiles::kernels::element_bytes;
+use crate::profiles::parts::AccountParts;
 use crate::profiles::ranks_account::CollectiveKind;
-use crate::profiles::timeline::{GpuDetail, GpuKind, GpuSpan, HostSpan, TraceTimeline};
+use crate::profiles::timeline::{GpuDetail, GpuSpan, HostSpan, TraceTimeline};
 
 /// Most collectives of a rank that are compared: the first ones.
 pub const COLLECTIVES_MAX: usize = 4_096;
@@ -70,23 +69,22 @@ pub struct Group {
 }
 
 impl RankTrace {
-    /// Of a trace; `None` if nothing in it lasts.
-    pub(in crate::profiles) fn new(timeline: &TraceTimeline) -> Option<Self> {
-        let (account, mut trace) = build::account_and(timeline, |parts| {
-            let mut trace = Self::default();
-            trace.take_gpus(parts);
-            if trace.collectives.is_empty() {
-                trace.take_hosts(parts);
-            }
-            let moments: Vec<TimeRange> = trace.collectives.iter().map(|one| (one.start, one.end)).collect();
-            trace.activities = ActivitySlices::new(parts, &moments);
-            trace
-        })?;
-        let host = timeline.facts.get("host_name").and_then(Value::as_str).filter(|host| !host.is_empty());
-        trace.host = host.map(|host| host.chars().take(80).collect());
-        trace.origin_unix_ns = timeline.origin_unix_ns();
-        trace.account = account;
-        Some(trace)
+    /// Of a trace.
+    pub(in crate::profiles) fn new(parts: &AccountParts<'_>, account: ProfileAccount) -> Self {
+        let host = parts.timeline.facts.get("host_name").and_then(Value::as_str).filter(|host| !host.is_empty());
+        let mut trace = Self {
+            account,
+            host: host.map(|host| host.chars().take(80).collect()),
+            origin_unix_ns: parts.timeline.origin_unix_ns(),
+            ..Self::default()
+        };
+        trace.take_gpus(parts);
+        if trace.collectives.is_empty() {
+            trace.take_hosts(parts);
+        }
+        let moments: Vec<TimeRange> = trace.collectives.iter().map(|one| (one.start, one.end)).collect();
+        trace.activities = ActivitySlices::new(parts, &moments);
+        trace
     }
 
     fn push(&mut self, collective: Collective) {
@@ -111,13 +109,10 @@ impl RankTrace {
 
     /// Collectives that are kernels.
     fn take_gpus(&mut self, parts: &AccountParts<'_>) {
-        let (timeline, Some(gpu)) = (parts.timeline, parts.gpu) else { return };
+        let (timeline, Some(gpu)) = (parts.timeline, parts.gpus.first()) else { return };
         let announced = Announced::new(timeline);
         let mut kinds = HashMap::new();
-        for span in spans(gpu.index, timeline, parts.scope).filter(|span| span.kind == GpuKind::Kernel) {
-            if !timeline.names.facts(span.name).collective {
-                continue;
-            }
+        for span in parts.kernels_that(true, gpu) {
             let by = announced.by(parts, span);
             let detail = timeline.detail(span).filter(|detail| !detail.collective.is_empty());
             let kind = match (detail, by) {
@@ -141,7 +136,7 @@ impl RankTrace {
 
     /// Collectives of the host's side: those of Gloo, MPI and UCC are done in their own threads.
     fn take_hosts(&mut self, parts: &AccountParts<'_>) {
-        let (timeline, scope) = (parts.timeline, parts.scope);
+        let (timeline, scope) = (parts.timeline, &parts.scope);
         let done_here = |span: &&HostSpan| {
             let name = || timeline.names.text(span.name);
             timeline.names.facts(span.name).communicates
