@@ -6,12 +6,12 @@ mod tables;
 
 use serde::Serialize;
 
-use super::account::{IdleReason, ProfileAccount};
+use super::account::{CollectiveRow, CopyRow, KernelRow, OperatorRow, ProfileAccount, SyncRow};
 use crate::text::named_enum;
 pub use sides::{BeforeAfter, Per};
 use sides::{ComparedSide, Sides};
 use tables::RowLimits;
-pub use tables::{ChangedRows, CollectiveChange, CopyChange, KernelChange, OperatorChange, SyncChange};
+pub use tables::{ByCall, ByDirection, ByName, ChangedRows, RowChange, RowNumber};
 
 /// A change by less of a step is no change.
 const LEAST_CHANGE: f64 = 1e-4;
@@ -77,20 +77,21 @@ pub struct ProfileChange {
     /// Parts that add up to the length. Their changes add up to its change.
     pub parts: Vec<PartChange>,
     /// Kernels of the GPU with most kernels.
-    pub kernels: ChangedRows<KernelChange>,
+    pub kernels: ChangedRows<ByName>,
     /// Operators.
-    pub operators: ChangedRows<OperatorChange>,
+    pub operators: ChangedRows<ByName>,
     /// Calls that wait for the GPU.
-    pub syncs: ChangedRows<SyncChange>,
+    pub syncs: ChangedRows<ByCall>,
     /// Copies.
-    pub copies: ChangedRows<CopyChange>,
+    pub copies: ChangedRows<ByDirection>,
     /// Collectives.
-    pub collectives: ChangedRows<CollectiveChange>,
+    pub collectives: ChangedRows<ByName>,
 }
 
 impl ProfileChange {
     /// Compares, with so many rows of each table at most.
     pub fn between(accounts: [&ProfileAccount; 2], rows: usize) -> Self {
+        use RowNumber::{BlockedMs, Bytes, Count, DeviceMs, ExposedMs, HostMs, IdleMs, Ms, WaitMs};
         let all_steps =
             accounts.iter().all(|account| account.steps > 0 && account.step_ms.is_some_and(|ms| ms > 0.0));
         let per = if all_steps { Per::Step } else { Per::Window };
@@ -98,17 +99,59 @@ impl ProfileChange {
         let (parts_of, parts) = parts(&sides);
         let length_ms = BeforeAfter::new(sides.map(|side| side.length_ms));
         let limits = RowLimits { rows, least_ms: LEAST_CHANGE * length_ms.values().into_iter().fold(0.0, f64::max) };
-        Self {
-            per,
-            length_ms,
-            parts_of,
-            parts,
-            kernels: limits.most(tables::kernels(&sides), |row| (row.change_ms, row.count)),
-            operators: limits.most(tables::operators(&sides), |row| (row.change_ms, row.count)),
-            syncs: limits.most(tables::syncs(&sides), |row| (row.change_ms, row.count)),
-            copies: limits.most(tables::copies(&sides), |row| (row.change_ms, row.count)),
-            collectives: limits.most(tables::collectives(&sides), |row| (row.change_ms, row.count)),
-        }
+        let has_gpu = accounts.iter().all(|account| !account.devices.is_empty());
+        let of_operators: &[RowNumber] = if has_gpu { &[DeviceMs, IdleMs] } else { &[HostMs] };
+        let mut kernels = limits.changed(
+            &sides,
+            |account| &account.kernels,
+            |row| ByName { name: row.name.clone() },
+            &[(Ms, |row: &KernelRow| row.total_ms), (Count, |row| row.count as f64)],
+            &[Ms],
+        );
+        kernels.add_medians(&sides);
+        let operators = limits.changed(
+            &sides,
+            |account| &account.operators,
+            |row| ByName { name: row.name.clone() },
+            &[
+                (Count, |row: &OperatorRow| row.count as f64),
+                (DeviceMs, |row| row.device_ms),
+                (IdleMs, |row| row.idle_ms),
+                (HostMs, |row| row.host_ms),
+            ],
+            of_operators,
+        );
+        let syncs = limits.changed(
+            &sides,
+            |account| &account.syncs,
+            |row| ByCall { call: row.call.clone(), operator: row.operator.clone() },
+            &[(Count, |row: &SyncRow| row.count as f64), (WaitMs, |row| row.wait_ms), (IdleMs, |row| row.idle_ms)],
+            &[IdleMs],
+        );
+        let copies = limits.changed(
+            &sides,
+            |account| &account.copies,
+            |row| ByDirection { direction: row.direction, pageable: row.pageable },
+            &[
+                (Count, |row: &CopyRow| row.count as f64),
+                (Bytes, |row| row.bytes as f64),
+                (Ms, |row| row.ms),
+                (BlockedMs, |row| row.blocked_ms),
+            ],
+            &[Ms],
+        );
+        let collectives = limits.changed(
+            &sides,
+            |account| &account.collectives,
+            |row| ByName { name: row.name.clone() },
+            &[
+                (Count, |row: &CollectiveRow| row.count as f64),
+                (Ms, |row| row.total_ms),
+                (ExposedMs, |row| row.exposed_ms),
+            ],
+            &[ExposedMs],
+        );
+        Self { per, length_ms, parts_of, parts, kernels, operators, syncs, copies, collectives }
     }
 }
 
@@ -140,16 +183,7 @@ fn shares_of_gpu(account: &ProfileAccount) -> Option<Shares> {
         (StepPart::Communication, gpu.exposed),
         (StepPart::Copies, gpu.copy_alone),
     ];
-    let idle = gpu.idle_by.iter().map(|(reason, share)| {
-        let part = match reason {
-            IdleReason::InputWait => StepPart::InputWait,
-            IdleReason::Sync => StepPart::Sync,
-            IdleReason::Launch => StepPart::Launch,
-            IdleReason::Operator => StepPart::Operator,
-            IdleReason::Python => StepPart::Python,
-        };
-        (part, share)
-    });
+    let idle = gpu.idle_by.iter().filter_map(|(reason, share)| Some((StepPart::named(reason.word())?, share)));
     Some(busy.into_iter().chain(idle).collect())
 }
 
