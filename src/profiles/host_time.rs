@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::account::{IdleReason, LoopAccount};
+use super::account::{IdleReason, LoopAccount, StepPart};
 use super::intervals::{Intervals, Lengths, TimeRange};
 use super::names::NameId;
 use super::scope::Scope;
@@ -162,27 +162,6 @@ pub fn python_of<'a>(timeline: &'a TraceTimeline, scope: &Scope, lane: u16) -> O
     Some(ThreadWalk::new(timeline.of_thread(python), &timeline.names))
 }
 
-/// A part of the loop's time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LoopPart {
-    /// It waits for a batch.
-    InputWait,
-    /// It is in a call that waits for the GPU.
-    Sync,
-    /// It is in a collective of the host's side.
-    Collective,
-    /// It does nothing but wait.
-    Blocked,
-    /// It is in another call of the GPU's runtime.
-    Launch,
-    /// It is in an operator or annotation.
-    Operator,
-    /// It is in Python.
-    Python,
-    /// The profile shows nothing.
-    Nothing,
-}
-
 /// Hands over the pieces of a thread's time in the window, each with its innermost span, and with that of the loop's Python functions
 /// where they are filed under another thread.
 pub fn each_piece(
@@ -230,17 +209,9 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
         let waits = (blocked || level.facts.step || level.reason() == IdleReason::Python) && !level.communicates;
         let collective = if waits { scope.share(with_others) } else { 0.0 };
         account.collective += collective;
-        *match part(level, blocked) {
-            LoopPart::InputWait => &mut account.input_wait,
-            // It has its own sum.
-            LoopPart::Sync => &mut account.sync,
-            LoopPart::Collective => &mut account.collective,
-            LoopPart::Blocked => &mut account.blocked,
-            LoopPart::Launch => &mut account.launch,
-            LoopPart::Operator => &mut account.operator,
-            LoopPart::Python => &mut account.python,
-            LoopPart::Nothing => &mut account.nothing,
-        } += share - collective;
+        if let Some(part) = account.part(part(level, blocked)) {
+            *part += share - collective;
+        }
         account.optimizer += if level.optimizes && !level.facts.step { share } else { 0.0 };
     });
     let unseen = collectives.within(scope.window.0, scope.window.1) - seen_collective;
@@ -257,16 +228,16 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
 }
 
 /// The part of the loop's time that a piece belongs to.
-pub fn part(level: &OpenSpan<'_>, blocked: bool) -> LoopPart {
+pub fn part(level: &OpenSpan<'_>, blocked: bool) -> StepPart {
     match level.reason() {
         // A step is no work of its own.
-        _ if level.facts.step => LoopPart::Nothing,
-        IdleReason::InputWait => LoopPart::InputWait,
-        IdleReason::Sync => LoopPart::Sync,
-        _ if level.communicates => LoopPart::Collective,
-        IdleReason::Launch => LoopPart::Launch,
-        _ if blocked => LoopPart::Blocked,
-        IdleReason::Operator => LoopPart::Operator,
-        IdleReason::Python => LoopPart::Python,
+        _ if level.facts.step => StepPart::Nothing,
+        IdleReason::InputWait => StepPart::InputWait,
+        IdleReason::Sync => StepPart::Sync,
+        _ if level.communicates => StepPart::Collective,
+        IdleReason::Launch => StepPart::Launch,
+        _ if blocked => StepPart::Blocked,
+        IdleReason::Operator => StepPart::Operator,
+        IdleReason::Python => StepPart::Python,
     }
 }

@@ -57,6 +57,14 @@ pub struct Collective {
     pub kind: CollectiveKind,
 }
 
+impl Collective {
+    /// On another clock: within 36 years, so that no difference overflows.
+    pub fn moved(self, by: i64) -> Self {
+        let within = |at: i64| at.saturating_add(by).clamp(-(i64::MAX / 8), i64::MAX / 8);
+        Self { start: within(self.start), end: within(self.end), ..self }
+    }
+}
+
 /// A group of ranks.
 #[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group {
@@ -148,15 +156,8 @@ impl RankTrace {
         for span in found {
             let kind = kind_of(timeline.names.text(span.name));
             let bytes = bytes_by_shapes(timeline, span, kind);
-            self.push(Collective {
-                start: span.start,
-                end: span.end,
-                bytes,
-                sequence: None,
-                group: None,
-                stream: 0,
-                kind,
-            });
+            let (start, end) = (span.start, span.end);
+            self.push(Collective { start, end, bytes, sequence: None, group: None, stream: 0, kind });
         }
     }
 }
@@ -209,12 +210,6 @@ fn elements(dims: &Value) -> Option<u64> {
         return dims.iter().try_fold(1_u64, |product, count| Some(product.saturating_mul(count.as_u64()?)));
     }
     dims.iter().try_fold(0_u64, |sum, tensor| Some(sum.saturating_add(elements(tensor)?)))
-}
-
-/// Moments of a rank, moved onto the clock of all: within 36 years, so that no difference overflows.
-pub fn moved((begin, end): TimeRange, by: i64) -> TimeRange {
-    let within = |at: i64| at.saturating_add(by).clamp(-(i64::MAX / 8), i64::MAX / 8);
-    (within(begin), within(end))
 }
 
 #[cfg(test)]
