@@ -12,7 +12,6 @@ use super::efficiency::{
 use super::gpu_time::GpuTime;
 use super::names::NameId;
 use super::parts::AccountParts;
-use super::scope::Scope;
 use super::timeline::{HostKind, HostSpan, Shapes, TraceTimeline};
 
 /// Most rows.
@@ -60,76 +59,32 @@ pub fn account(parts: &AccountParts<'_>, gpu: &GpuTime) -> Option<EfficiencyAcco
         time.kernel = span.name;
     }
     let peak = peak(timeline, gpu);
-    let rows = times.into_iter().filter_map(|(call, time)| {
+    let mut formats: BTreeMap<NumberFormat, f64> = BTreeMap::new();
+    let (mut known_ms, mut tflop, mut rows) = (0.0, 0.0, Vec::new());
+    for (call, time) in times {
         let recorded = recorded(timeline, call);
-        let work = known.get(&call).copied();
-        let work = work.or_else(|| work_of_lists(&recorded, timeline.names.text(time.kernel)))?;
-        Some(OperatorWork::new(&recorded, work, &time))
-    });
-    summed(rows.collect(), &parts.scope, peak, all_ns)
-}
-
-/// Equal calls with their work.
-struct OperatorWork {
-    row: EfficiencyRow,
-    flops: f64,
-    bytes: f64,
-    number: NumberFormat,
-    seconds: f64,
-}
-
-impl OperatorWork {
-    fn new(call: &Recorded, work: Work, time: &CallTime) -> Self {
-        let count = time.calls.len() as f64;
+        let of_lists = || work_of_lists(&recorded, timeline.names.text(time.kernel));
+        let Some(work) = known.get(&call).copied().or_else(of_lists) else { continue };
         let number = if work.number == NumberFormat::F32 && time.tf32 { NumberFormat::Tf32 } else { work.number };
-        let row = EfficiencyRow {
-            name: call.name.chars().take(80).collect(),
-            shape: shape_of(call).unwrap_or_default(),
-            count: time.calls.len() as u64,
-            device_ms: time.device_ns as f64 / 1e6,
-            ..EfficiencyRow::default()
-        };
-        let seconds = (time.device_ns as f64 / 1e9).max(f64::MIN_POSITIVE);
-        Self { row, flops: work.flops * count, bytes: work.bytes * count, number, seconds }
+        let row = row(&recorded, work, &time, (peak, number));
+        let flops = work.flops * time.calls.len() as f64;
+        *formats.entry(number).or_default() += flops;
+        known_ms += row.device_ms;
+        tflop += flops;
+        rows.push(row);
     }
-
-    fn finish(mut self, peak: Option<&Peak>) -> EfficiencyRow {
-        self.row.tflop_per_s = self.flops / self.seconds / 1e12;
-        self.row.tb_per_s = self.bytes / self.seconds / 1e12;
-        let of_compute = peak.and_then(|peak| peak.tflops(self.number)).map(|tflops| self.row.tflop_per_s / tflops);
-        let of_memory = peak.map(|peak| self.row.tb_per_s / peak.tb_per_s);
-        let bound = match (of_compute, of_memory) {
-            (Some(compute), Some(memory)) if compute >= memory => Some((Bound::Compute, compute)),
-            (_, Some(memory)) => Some((Bound::Memory, memory)),
-            (Some(compute), None) => Some((Bound::Compute, compute)),
-            (None, None) => None,
-        };
-        self.row.bound = bound.map(|(bound, share)| if share < FAR_FROM_BOTH { Bound::Neither } else { bound });
-        self.row.of_peak = bound.map(|(_, share)| share);
-        self.row
-    }
-}
-
-fn summed(mut all: Vec<OperatorWork>, scope: &Scope, peak: Option<&Peak>, all_ns: i64) -> Option<EfficiencyAccount> {
-    let known_ms: f64 = all.iter().map(|one| one.row.device_ms).sum();
     if known_ms <= 0.0 {
         return None;
     }
-    let mut formats: HashMap<NumberFormat, f64> = HashMap::new();
-    for one in &all {
-        *formats.entry(one.number).or_default() += one.flops;
-    }
-    let main = formats.iter().filter(|(_, flops)| **flops > 0.0).max_by(|a, b| a.1.total_cmp(b.1).then(a.0.cmp(b.0)));
-    let main = main.map(|(number, _)| *number);
-    let tflop: f64 = all.iter().map(|one| one.flops).sum::<f64>() / 1e12;
-    let tflop_per_s = tflop / (scope.length() as f64 / 1e9).max(f64::MIN_POSITIVE);
+    let main = formats.into_iter().filter(|(_, flops)| *flops > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
+    let main = main.map(|(number, _)| number);
+    tflop /= 1e12;
+    let tflop_per_s = tflop / (parts.scope.length() as f64 / 1e9).max(f64::MIN_POSITIVE);
     let peak_tflop_per_s = main.and_then(|number| peak?.tflops(number));
-    all.sort_by(|a, b| {
-        b.row
-            .device_ms
-            .total_cmp(&a.row.device_ms)
-            .then_with(|| (&a.row.name, &a.row.shape).cmp(&(&b.row.name, &b.row.shape)))
+    rows.sort_by(|a, b| {
+        b.device_ms.total_cmp(&a.device_ms).then_with(|| (&a.name, &a.shape).cmp(&(&b.name, &b.shape)))
     });
+    rows.truncate(ROWS);
     Some(EfficiencyAccount {
         tflop,
         tflop_per_s,
@@ -138,8 +93,30 @@ fn summed(mut all: Vec<OperatorWork>, scope: &Scope, peak: Option<&Peak>, all_ns
         of_peak: peak_tflop_per_s.map(|peak| tflop_per_s / peak),
         peak_tb_per_s: peak.map(|peak| peak.tb_per_s),
         known: known_ms / (all_ns as f64 / 1e6).max(known_ms),
-        operators: all.into_iter().take(ROWS).map(|one| one.finish(peak)).collect(),
+        operators: rows,
     })
+}
+
+/// The row of equal calls, beside the GPU's peaks in the format of their numbers.
+fn row(call: &Recorded, work: Work, time: &CallTime, (peak, number): (Option<&Peak>, NumberFormat)) -> EfficiencyRow {
+    let seconds = (time.device_ns as f64 / 1e9).max(f64::MIN_POSITIVE);
+    let count = time.calls.len() as f64;
+    let tflop_per_s = work.flops * count / seconds / 1e12;
+    let tb_per_s = work.bytes * count / seconds / 1e12;
+    let of_compute = peak.and_then(|peak| peak.tflops(number)).map(|tflops| (Bound::Compute, tflop_per_s / tflops));
+    let of_memory = peak.map(|peak| (Bound::Memory, tb_per_s / peak.tb_per_s));
+    // Of equal shares, the one of compute.
+    let most = of_memory.into_iter().chain(of_compute).max_by(|a, b| a.1.total_cmp(&b.1));
+    EfficiencyRow {
+        name: call.name.chars().take(80).collect(),
+        shape: shape_of(call).unwrap_or_default(),
+        count: time.calls.len() as u64,
+        device_ms: time.device_ns as f64 / 1e6,
+        tflop_per_s,
+        tb_per_s,
+        bound: most.map(|(bound, share)| if share < FAR_FROM_BOTH { Bound::Neither } else { bound }),
+        of_peak: most.map(|(_, share)| share),
+    }
 }
 
 /// What the file says of a GPU.

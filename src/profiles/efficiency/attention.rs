@@ -26,23 +26,25 @@ pub(super) struct Attention {
 impl Attention {
     pub fn work(&self, operands: &Operands) -> Option<Work> {
         let [queries, keys, values] = self.inputs(operands)?;
-        let [query_heads, key_heads, value_heads] = [self.heads(queries)?, self.heads(keys)?, self.heads(values)?];
-        let fits = key_heads.tokens == value_heads.tokens && query_heads.width == key_heads.width;
-        if !fits || query_heads.is_packed != key_heads.is_packed {
+        let [of_queries, of_keys, of_values] = [self.heads(queries)?, self.heads(keys)?, self.heads(values)?];
+        let ([heads, tokens, width], [_, key_tokens, key_width], [_, value_tokens, value_width]) =
+            (of_queries, of_keys, of_values);
+        // Sequences lie behind each other, without a dimension for the batch.
+        let is_packed = |tensor: &Tensor| self.tokens_first && tensor.dims.len() == 3;
+        if key_tokens != value_tokens || width != key_width || is_packed(queries) != is_packed(keys) {
             return None;
         }
         // Packed sequences attend to their own tokens alone.
         let offsets = self.offsets.and_then(|at| operands.tensor(at)?.size(0)).filter(|offsets| *offsets > 1);
         let sequences = match offsets {
             Some(offsets) => offsets - 1,
-            None if query_heads.is_packed => return None,
+            None if is_packed(queries) => return None,
             None => 1,
         };
-        let pairs = query_heads.count * query_heads.tokens * key_heads.tokens / sequences as f64;
-        let (width, value_width) = (query_heads.width, value_heads.width);
+        let pairs = heads * tokens * key_tokens / sequences as f64;
         let widths = if self.is_backward { 3.0 * width + 2.0 * value_width } else { width + value_width };
         let inputs = queries.bytes() + keys.bytes() + values.bytes();
-        let results = query_heads.count * query_heads.tokens * value_width * queries.element.bytes;
+        let results = heads * tokens * value_width * queries.element.bytes;
         let bias = self.bias.map_or(0.0, |at| operands.bytes(at));
         // On the way back, the results and their gradients are read, and the gradients of the inputs are written.
         let passes = if self.is_backward { 2.0 } else { 1.0 };
@@ -64,33 +66,16 @@ impl Attention {
         self.causal.is_some_and(|at| operands.flag(at) == Some(true))
     }
 
-    fn heads(&self, tensor: &Tensor) -> Option<Heads> {
-        let (tokens, width) = (tensor.size(-2)?, tensor.size(-1)?);
-        Some(match (self.tokens_first, &tensor.dims[..]) {
-            (false, [heads @ .., _, _]) => Heads {
-                count: numel(heads.iter().copied()),
-                tokens: tokens as f64,
-                width: width as f64,
-                is_packed: false,
-            },
-            (true, [batch @ .., tokens, heads, width]) if batch.len() <= 1 => Heads {
-                count: numel(batch.iter().chain([heads]).copied()),
-                tokens: *tokens as f64,
-                width: *width as f64,
-                is_packed: batch.is_empty(),
-            },
+    /// Heads of all in the batch, their tokens, and their width.
+    fn heads(&self, tensor: &Tensor) -> Option<[f64; 3]> {
+        let (heads, tokens, width) = match &tensor.dims[..] {
+            [heads @ .., tokens, width] if !self.tokens_first => (numel(heads.iter().copied()), tokens, width),
+            [tokens, heads, width] if self.tokens_first => (*heads as f64, tokens, width),
+            [batch, tokens, heads, width] if self.tokens_first => {
+                (numel([*batch, *heads].into_iter()), tokens, width)
+            }
             _ => return None,
-        })
+        };
+        Some([heads, *tokens as f64, *width as f64])
     }
-}
-
-/// A tensor of heads.
-#[derive(Debug, Clone, Copy)]
-struct Heads {
-    /// Heads of all in the batch.
-    count: f64,
-    tokens: f64,
-    width: f64,
-    /// Whether sequences lie behind each other, without a dimension for the batch.
-    is_packed: bool,
 }

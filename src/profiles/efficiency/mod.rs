@@ -17,12 +17,9 @@
 
 mod attention;
 mod convolutions;
-mod lists;
-mod numbers;
 mod operands;
 mod peaks;
 mod products;
-mod results;
 mod shapes;
 mod traffic;
 
@@ -34,16 +31,15 @@ use std::sync::LazyLock;
 
 use attention::Attention;
 use convolutions::Convolution;
-pub use lists::work_of_lists;
-use numbers::Element;
-pub use numbers::NumberFormat;
-use operands::Operands;
+pub use convolutions::ConvolutionResults;
+pub use operands::NumberFormat;
+use operands::{Element, Operands};
 pub use peaks::{Peak, peak_of, peak_of_unnamed};
 use products::Product;
-pub use results::ConvolutionResults;
 use serde::Deserialize;
 pub use shapes::shape_of;
 use traffic::Traffic;
+pub use traffic::work_of_lists;
 
 /// What a trace recorded of an operator's call: its name, and its arguments as the JSON texts of the trace, empty
 /// where not recorded.

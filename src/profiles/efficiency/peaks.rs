@@ -17,6 +17,9 @@ pub struct Peak {
     /// Words of its name that tell it from others, in capitals.
     words: String,
     peaks: HashMap<NumberFormat, f64>,
+    /// Its size, where the driver may give it no name: compute units, and the range of its memory, GiB.
+    compute_units: Option<u32>,
+    memory_gib: Option<[u64; 2]>,
 }
 
 /// All of `assets/gpu-peaks.toml`: of the rows whose words are all in a name, the first is the one.
@@ -64,13 +67,8 @@ fn is_virtual(word: &str) -> bool {
 /// The peaks of an AMD GPU to which the driver gives no name of its own (an empty one, or `AMD Radeon Graphics`), by
 /// its compute units and the bytes of its memory.
 pub fn peak_of_unnamed(compute_units: u32, memory_bytes: u64) -> Option<&'static Peak> {
-    let name = match (compute_units, memory_bytes >> 30) {
-        (104, 60..=64) => "MI210",
-        (110, 60..=64) => "MI250X",
-        (228, 100..=128) => "MI300A",
-        (304, 180..=192) => "MI300X",
-        (304, 240..=256) => "MI325X",
-        _ => return None,
-    };
-    peak_of(name)
+    PEAKS.iter().find(|peak| {
+        let gib = |[least, most]: [u64; 2]| (least..=most).contains(&(memory_bytes >> 30));
+        peak.compute_units == Some(compute_units) && peak.memory_gib.is_some_and(gib)
+    })
 }

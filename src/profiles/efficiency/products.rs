@@ -3,8 +3,7 @@
 use serde::Deserialize;
 
 use super::Work;
-use super::numbers::{Element, NumberFormat};
-use super::operands::{Operands, Tensor, numel};
+use super::operands::{Element, NumberFormat, Operands, Tensor, numel};
 
 /// Which arguments are multiplied.
 #[derive(Debug, Default, Deserialize)]
@@ -35,7 +34,7 @@ enum ResultType {
 impl Product {
     pub fn work(&self, operands: &Operands) -> Option<Work> {
         let (left, right) = (operands.tensor(self.left)?, operands.tensor(self.right)?);
-        let multiplied = Multiplied::new(&left.dims, &self.right_dims(right))?;
+        let [results, inner] = multiplied(&left.dims, &self.right_dims(right))?;
         let packed = left.element.packed();
         let others: f64 = self.others.iter().map(|at| operands.bytes(*at)).sum();
         let result_bytes = match self.result {
@@ -48,8 +47,8 @@ impl Product {
             ResultType::Written(at) => operands.tensor(at)?.element.bytes,
         };
         Some(Work {
-            flops: 2.0 * multiplied.results * multiplied.inner * packed,
-            bytes: left.bytes() + right.bytes() + others + multiplied.results * result_bytes,
+            flops: 2.0 * results * inner * packed,
+            bytes: left.bytes() + right.bytes() + others + results * result_bytes,
             number: left.element.format,
         })
     }
@@ -58,7 +57,7 @@ impl Product {
     pub fn factors(&self, operands: &Operands) -> Option<([Vec<u64>; 2], &'static Element)> {
         let (left, right) = (operands.tensor(self.left)?, operands.tensor(self.right)?);
         let right = self.right_dims(right);
-        Multiplied::new(&left.dims, &right)?;
+        multiplied(&left.dims, &right)?;
         Some(([left.dims.clone(), right], left.element))
     }
 
@@ -72,31 +71,21 @@ impl Product {
     }
 }
 
-/// A product of two shapes, after the rules of `torch.matmul`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Multiplied {
-    /// Elements of the result.
-    results: f64,
-    /// Length of the sums.
-    inner: f64,
-}
-
-impl Multiplied {
-    /// `None` if the shapes don't fit.
-    fn new(left: &[u64], right: &[u64]) -> Option<Self> {
-        let (inner, left_rows) = left.split_last()?;
-        let (right_batch, right_inner, columns) = match right {
-            [inner] => (&[][..], inner, 1),
-            [batch @ .., inner, columns] => (batch, inner, *columns),
-            [] => return None,
-        };
-        if inner != right_inner {
-            return None;
-        }
-        let (rows, left_batch) = left_rows.split_last().map_or((1, left_rows), |(rows, batch)| (*rows, batch));
-        let batch = broadcast(left_batch, right_batch)?;
-        Some(Self { results: numel(batch.into_iter().chain([rows, columns])), inner: *inner as f64 })
+/// A product of two shapes, after the rules of `torch.matmul`: elements of the result, and length of the sums. `None` if the shapes
+/// don't fit.
+fn multiplied(left: &[u64], right: &[u64]) -> Option<[f64; 2]> {
+    let (inner, left_rows) = left.split_last()?;
+    let (right_batch, right_inner, columns) = match right {
+        [inner] => (&[][..], inner, 1),
+        [batch @ .., inner, columns] => (batch, inner, *columns),
+        [] => return None,
+    };
+    if inner != right_inner {
+        return None;
     }
+    let (rows, left_batch) = left_rows.split_last().map_or((1, left_rows), |(rows, batch)| (*rows, batch));
+    let batch = broadcast(left_batch, right_batch)?;
+    Some([numel(batch.into_iter().chain([rows, columns])), *inner as f64])
 }
 
 /// The shape to which two shapes are broadcast; `None` if they don't fit.

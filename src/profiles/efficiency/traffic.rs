@@ -1,13 +1,16 @@
 //! Operators that are bound by memory: elementwise ones, normalization, softmax, reductions, look-ups and copies.
 //! They count no FLOPs. Their bytes are those of the operands and of the result, each once; a result that is not
-//! recorded follows from the rest.
+//! recorded follows from the rest. A trace holds the shapes of lists of tensors (concatenation, `foreach` operators, fused optimizers)
+//! but not their type, which the name of the kernel says.
 
 use serde::Deserialize;
 
-use super::Work;
-use super::numbers::Element;
-use super::operands::{Operands, Tensor, numel};
+use super::operands::{Element, NumberFormat, Operands, Sizes, Tensor, numel};
 use super::products::broadcast;
+use super::{OPERATORS, Operator, Recorded, Work, finite};
+
+/// All operators of this name read every list and write one like the first, unless they have a row of their own.
+const FOREACH: &str = "aten::_foreach_";
 
 /// What such an operator reads and writes.
 #[derive(Debug, Deserialize)]
@@ -52,7 +55,7 @@ impl Traffic {
         let bytes = match *self {
             Self::Elementwise(count) => elementwise(operands, count, None)?,
             Self::Comparison(count) => elementwise(operands, count, Some(BOOL))?,
-            Self::Like(at) => read_of_all() + result_like(operands.tensor(at)?),
+            Self::Like(at) => read_of_all() + operands.tensor(at)?.written(),
             Self::Softmax(flag) => {
                 let input = operands.tensor(0)?;
                 let of_one = if operands.flag(flag) == Some(true) { F32 } else { input.element.bytes };
@@ -69,11 +72,22 @@ impl Traffic {
             Self::ToScalar => read_of_all() + first.element.bytes,
             Self::Dropout => {
                 let input = operands.tensor(0)?;
-                input.bytes() + result_like(input) + input.numel() * BOOL
+                input.bytes() + input.written() + input.numel() * BOOL
             }
-            Self::Rows => rows(operands)?,
-            Self::RowGradients => read_of_all() + row_gradients(operands)?,
-            Self::Slices => slices(operands)?,
+            Self::Rows => {
+                let table = operands.tensor(0)?;
+                looked_up(operands.tensor(1)?, numel(table.dims.iter().skip(1).copied()), table)
+            }
+            Self::RowGradients => {
+                let (gradient, rows) = (operands.tensor(0)?, *operands.integers(2)?.first()?);
+                let rows = u64::try_from(rows).ok()? as f64;
+                read_of_all() + rows * gradient.size(-1)? as f64 * gradient.element.bytes
+            }
+            Self::Slices => {
+                let table = operands.tensor(0)?;
+                let slices = table.size(*operands.integers(1)?.first()?).filter(|slices| *slices > 0)?;
+                looked_up(operands.tensor(2)?, table.numel() / slices as f64, table)
+            }
             Self::Gathered => looked_up(operands.tensor(2)?, 1.0, operands.tensor(0)?),
             Self::Each(ref times) => {
                 let each = times.iter().enumerate().map(|(at, times)| f64::from(*times) * operands.bytes(at));
@@ -83,11 +97,6 @@ impl Traffic {
         };
         Some(Work { flops: 0.0, bytes, number: first.element.format })
     }
-}
-
-/// Bytes of a result with the shape and type of this tensor.
-fn result_like(tensor: &Tensor) -> f64 {
-    tensor.numel() * tensor.element.bytes
 }
 
 /// Bytes of the first operands and of the result to which they are broadcast, the bytes of whose elements may be given.
@@ -117,22 +126,36 @@ fn looked_up(indices: &Tensor, elements: f64, table: &Tensor) -> f64 {
     indices.bytes() + 2.0 * indices.numel() * elements * table.element.bytes
 }
 
-/// Bytes of rows that are looked up in a table.
-fn rows(operands: &Operands) -> Option<f64> {
-    let table = operands.tensor(0)?;
-    Some(looked_up(operands.tensor(1)?, numel(table.dims.iter().skip(1).copied()), table))
+/// The work of a call on lists of tensors, which ran as a kernel of this name; `None` if the operator is no such one,
+/// or if its lists or the type in the kernel's name are unknown. All lists count as of this type.
+pub fn work_of_lists(call: &Recorded, kernel: &str) -> Option<Work> {
+    let listed = OPERATORS.get(call.name);
+    let is_foreach = listed.is_none() && call.name.starts_with(FOREACH);
+    let Some(Operator::Lists(times)) = (if is_foreach { OPERATORS.get(FOREACH) } else { listed }) else {
+        return None;
+    };
+    let (bytes, number) = element(kernel)?;
+    let operands = Operands::read(call)?;
+    let list = |sizes: &Sizes| match sizes {
+        Sizes::List(list) => Some(list.iter().map(|dims| numel(dims.iter().copied())).sum::<f64>()),
+        Sizes::One(_) => None,
+    };
+    list(operands.sizes.first()?)?;
+    let crossed =
+        operands.sizes.iter().zip(times).map(|(sizes, times)| list(sizes).unwrap_or(0.0) * f64::from(*times));
+    finite(Work { flops: 0.0, bytes: crossed.sum::<f64>() * bytes, number })
 }
 
-/// Bytes of the gradient of such a table.
-fn row_gradients(operands: &Operands) -> Option<f64> {
-    let (gradient, rows) = (operands.tensor(0)?, *operands.integers(2)?.first()?);
-    Some(u64::try_from(rows).ok()? as f64 * gradient.size(-1)? as f64 * gradient.element.bytes)
-}
-
-/// Bytes of slices that are looked up along a dimension.
-fn slices(operands: &Operands) -> Option<f64> {
-    let table = operands.tensor(0)?;
-    let slices = table.size(*operands.integers(1)?.first()?)?;
-    let slice = if slices > 0 { table.numel() / slices as f64 } else { return None };
-    Some(looked_up(operands.tensor(2)?, slice, table))
+/// Bytes and format of the elements that a kernel's name says: in its opaque type, or as the first argument of its
+/// functor.
+fn element(kernel: &str) -> Option<(f64, NumberFormat)> {
+    let after = |text: &str| kernel.split_once(text).map(|(_, rest)| rest);
+    if let Some(rest) = after("OpaqueType<") {
+        let bytes: u8 = rest.split_once("u>")?.0.parse().ok()?;
+        return Some((f64::from(bytes), NumberFormat::Other));
+    }
+    let arguments =
+        after("Functor<").or_else(|| after("CatArrayBatchedCopy")?.split_once('<').map(|(_, rest)| rest))?;
+    let element = Element::named(arguments.split([',', '>']).next()?)?;
+    Some((element.bytes, element.format))
 }
