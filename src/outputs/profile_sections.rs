@@ -2,7 +2,9 @@
 
 use super::profile_tables::{brief, finite, tables};
 use super::section::{Column, Point, Section, SectionBody, point, whole};
-use crate::profiles::account::{DeviceAccount, LaunchAccount, LoopAccount, ProfileAccount, ProfileSource, StepMark};
+use crate::profiles::account::{
+    DeviceAccount, IdleReason, LaunchAccount, LoopAccount, ProfileAccount, ProfileSource, StepMark,
+};
 use crate::profiles::drawn::SliceKind;
 use crate::text::format::{precise, whole_percent as percent};
 
@@ -76,15 +78,19 @@ pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
     facts.into_iter().flatten().collect()
 }
 
-/// The window, its steps, and how kernels get to the GPU.
-fn window(account: &ProfileAccount) -> String {
-    let by = account.steps_by.map(|mark| match mark {
+/// What counts as a step.
+pub(super) fn mark(mark: StepMark) -> &'static str {
+    match mark {
         StepMark::ProfilerStep => "marked for the profiler",
         StepMark::Batch => "from one batch to the next",
         StepMark::Optimizer => "from one step of the optimizer to the next",
         StepMark::Annotation => "by the longest annotation",
-    });
-    let by = by.map(|by| format!(", {by}")).unwrap_or_default();
+    }
+}
+
+/// The window, its steps, and how kernels get to the GPU.
+fn window(account: &ProfileAccount) -> String {
+    let by = account.steps_by.map(|by| format!(", {}", mark(by))).unwrap_or_default();
     let mean = finite(account.step_ms).map(|ms| format!(": {} each on average", length(ms)));
     let longest = finite(account.longest_step_ms).map(|ms| format!(", {} at most", length(ms)));
     let steps = match account.steps {
@@ -93,7 +99,12 @@ fn window(account: &ProfileAccount) -> String {
         steps => format!("with {steps} steps{by}{}{}", mean.unwrap_or_default(), longest.unwrap_or_default()),
     };
     let requests = account.requests.as_ref().map(|requests| {
-        format!("; {} times `{}`, median {}", requests.count, requests.name, length(requests.median_ms))
+        let (name, median) = (&requests.name, length(requests.median_ms));
+        if requests.count == 1 {
+            format!("; once `{name}`, {median}")
+        } else {
+            format!("; {} times `{name}`, median {median}", requests.count)
+        }
     });
     let share = |share: f64, what: &str| {
         let told = share >= SHARE_TOLD;
@@ -103,6 +114,9 @@ fn window(account: &ProfileAccount) -> String {
     let taken: String = taken.into_iter().flatten().collect();
     format!("{} {steps}{}{taken}.", length(account.window_ms), requests.unwrap_or_default())
 }
+
+/// Calls of the runtime that copy: most of their time is a wait for the GPU.
+const IN_COPIES: &str = "in calls that copy";
 
 /// A part of a whole, 0–1, with its color and its words.
 pub type ProfilePart = (SliceKind, &'static str, f64);
@@ -114,20 +128,25 @@ pub fn gpu_parts(device: &DeviceAccount) -> Vec<ProfilePart> {
         (SliceKind::Collective, "in collectives, not computing", device.exposed),
         (SliceKind::Copy, "only copying", device.copy_alone),
     ];
-    let idle = device.idle_by.iter().map(|(reason, share)| (reason.drawn(), reason.drawn().words(), share));
+    let copying = (SliceKind::Sync, IN_COPIES, device.idle_in_copies);
+    let idle = device.idle_by.iter().map(|(reason, share)| {
+        let share = if reason == IdleReason::Launch { share - device.idle_in_copies } else { share };
+        (reason.drawn(), reason.drawn().words(), share)
+    });
     let told = |share: f64| share >= SHARE_TOLD || !share.is_finite();
-    busy.into_iter().chain(idle).filter(|(.., share)| told(*share)).collect()
+    busy.into_iter().chain([copying]).chain(idle).filter(|(.., share)| told(*share)).collect()
 }
 
 /// The same of the thread that runs the loop.
 pub fn loop_parts(of: &LoopAccount) -> Vec<ProfilePart> {
-    let LoopAccount { input_wait, sync, collective, blocked, launch, operator, python, nothing, .. } = *of;
+    let LoopAccount { input_wait, sync, collective, blocked, in_copies, operator, python, nothing, .. } = *of;
     let parts = [
         (SliceKind::Data, SliceKind::Data.words(), input_wait),
         (SliceKind::Sync, SliceKind::Sync.words(), sync),
         (SliceKind::Collective, "in collectives on the host", collective),
         (SliceKind::Annotation, "sleeping, or at a lock", blocked),
-        (SliceKind::Launch, SliceKind::Launch.words(), launch),
+        (SliceKind::Sync, IN_COPIES, in_copies),
+        (SliceKind::Launch, SliceKind::Launch.words(), of.launch - in_copies),
         (SliceKind::Operator, "in operators", operator),
         (SliceKind::Python, "in Python", python),
         (SliceKind::Annotation, "nothing recorded", nothing),

@@ -162,6 +162,8 @@ pub struct DeviceAccount {
     pub copy_alone: f64,
     /// Nothing ran, by what the job's threads did.
     pub idle_by: IdleBy,
+    /// Of [`IdleBy::launch`]: a thread was in a call that copies or sets memory. Copies to and from pageable memory block it.
+    pub idle_in_copies: f64,
     /// Nothing ran, although work had been launched well before: the GPU waited for something else than its host.
     pub pending: f64,
     /// Kernels that ran.
@@ -248,6 +250,8 @@ pub struct LoopAccount {
     pub blocked: f64,
     /// It is in another call of the GPU's runtime.
     pub launch: f64,
+    /// Of `launch`: in calls that copy or set memory.
+    pub in_copies: f64,
     /// It is in an operator or annotation.
     pub operator: f64,
     /// It is in Python.
@@ -276,6 +280,11 @@ impl LoopAccount {
             StepPart::Nothing => &mut self.nothing,
             StepPart::Compute | StepPart::Communication | StepPart::Copies => return None,
         })
+    }
+
+    /// It is in a call that waits for the GPU, or copies: a copy that blocks waits for what the GPU does before it.
+    pub fn waits_for_gpu(&self) -> f64 {
+        self.sync + self.in_copies
     }
 }
 

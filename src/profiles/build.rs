@@ -19,9 +19,10 @@ const LATENCY_NS: i64 = 50_000;
 /// The account.
 pub fn account(parts: &AccountParts<'_>) -> ProfileAccount {
     let AccountParts { timeline, scope, host, gpus } = parts;
+    let copying = calls_that_copy(timeline, scope);
     let mut account = ProfileAccount {
         window_ms: scope.length() as f64 / 1e6,
-        devices: gpus.iter().map(|gpu| device(parts, gpu)).collect(),
+        devices: gpus.iter().map(|gpu| device(parts, gpu, &copying)).collect(),
         of_loop: host_time::of_loop(timeline, scope),
         with_stack: timeline.host.iter().any(|span| span.kind == HostKind::Python),
         with_shapes: timeline.has_shapes(),
@@ -79,12 +80,15 @@ fn requests(scope: &Scope) -> Option<RequestAccount> {
 }
 
 /// The account of a GPU, with what the file says of it.
-fn device(parts: &AccountParts<'_>, gpu: &GpuTime) -> DeviceAccount {
+fn device(parts: &AccountParts<'_>, gpu: &GpuTime, copying: &Intervals) -> DeviceAccount {
     let of = roofline::properties(parts.timeline, gpu.index);
     let multiprocessors =
         of.and_then(|of| u32::try_from(of.get("numSms")?.as_u64()?).ok()).filter(|count| *count > 0);
     let name = of.and_then(|of| of.get("name")?.as_str()).filter(|name| !name.is_empty());
+    let in_copies = |launching: &Intervals| Lengths::new(launching).common(copying);
+    let in_copies = gpu.idle_by.get(IdleReason::Launch.index()).map_or(0, in_copies);
     DeviceAccount {
+        idle_in_copies: parts.scope.share(in_copies),
         name: name.map(|name| name.chars().take(80).collect()),
         multiprocessors,
         few_blocks: multiprocessors.and_then(|count| kernels::few_blocks(parts, gpu, count)),
@@ -105,6 +109,13 @@ fn uses_gpu(timeline: &TraceTimeline) -> bool {
     let of_gpu =
         |span: &HostSpan| span.kind == HostKind::Runtime || timeline.names.text(span.name).starts_with("nccl:");
     named || timeline.host.iter().any(of_gpu)
+}
+
+/// The moments in which a thread of the job was in a call that copies or sets memory.
+fn calls_that_copy(timeline: &TraceTimeline, scope: &Scope) -> Intervals {
+    let copies = |span: &&HostSpan| span.kind == HostKind::Runtime && timeline.names.facts(span.name).copies;
+    let calls = scope.threads.iter().flat_map(|lane| timeline.of_thread(*lane)).filter(copies);
+    Intervals::union(calls.map(|span| (span.start, span.end)), scope.window)
 }
 
 /// The moments in which a thread compiled code.

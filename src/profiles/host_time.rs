@@ -209,7 +209,9 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
         let waits = (blocked || level.facts.step || level.reason() == IdleReason::Python) && !level.communicates;
         let collective = if waits { scope.share(with_others) } else { 0.0 };
         account.collective += collective;
-        if let Some(part) = account.part(part(level, blocked)) {
+        let of = part(level, blocked);
+        account.in_copies += if of == StepPart::Launch && level.facts.copies { share - collective } else { 0.0 };
+        if let Some(part) = account.part(of) {
             *part += share - collective;
         }
         account.optimizer += if level.optimizes && !level.facts.step { share } else { 0.0 };

@@ -14,14 +14,17 @@ const CHUNK: usize = 256 << 10;
 /// Longest event, and longest value besides the events that is kept, bytes.
 const LONGEST_VALUE: usize = 8 << 20;
 
+/// Some editors and Windows programs begin a file with it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// What takes a trace's parts.
 pub trait TraceSink {
-    /// Takes the event that `bytes` begin with, and says how long it is. The error of an event that goes on beyond them is
+    /// Takes the event that `text` begins with, and says how many bytes it has. The error of an event that goes on beyond it is
     /// one of an early end.
     ///
     /// # Errors
     /// The event is not JSON, or cut off.
-    fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize>;
+    fn event(&mut self, text: &str) -> serde_json::Result<usize>;
 
     /// Whether the value of this key beside the events is wanted.
     fn wants(&mut self, key: &str) -> bool;
@@ -46,18 +49,18 @@ pub struct TraceEnd {
     pub lists: u32,
 }
 
-/// The value that the bytes begin with, and its length.
+/// The value that the text begins with, and its length in bytes.
 ///
 /// # Errors
 /// It is not JSON, of another type, or goes on.
-pub fn first_value<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> serde_json::Result<(T, usize)> {
-    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<T>();
+pub fn first_value<'de, T: Deserialize<'de>>(text: &'de str) -> serde_json::Result<(T, usize)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<T>();
     let value = values.next();
     let length = values.byte_offset();
     match value {
         Some(value) => value.map(|value| (value, length)),
         // Nothing but white space: an early end, as the parser says it.
-        None => serde_json::from_slice::<T>(b"").map(|value| (value, 0)),
+        None => serde_json::from_str::<T>("").map(|value| (value, 0)),
     }
 }
 
@@ -66,10 +69,12 @@ pub fn first_value<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> serde_json::Re
 /// # Errors
 /// The input cannot be read. A file that is no trace ends with no list of events.
 pub fn read_trace(input: impl Read, sink: &mut impl TraceSink) -> io::Result<TraceEnd> {
-    let mut text = Buffered { input, buffer: Vec::new(), at: 0, unpacked: false, broken: false };
+    let mut text =
+        Buffered { input, bytes: Vec::new(), buffer: String::new(), at: 0, unpacked: false, broken: false };
     let mut end = TraceEnd::default();
-    if text.buffer_ahead(3)?.starts_with(&[0xef, 0xbb, 0xbf]) {
-        text.at += 3;
+    text.fill()?;
+    if text.rest().starts_with(BYTE_ORDER_MARK) {
+        text.at += BYTE_ORDER_MARK.len_utf8();
     }
     match text.next_byte()? {
         Some(b'[') => list(&mut text, sink, &mut end)?,
@@ -143,8 +148,10 @@ fn list<R: Read>(text: &mut Buffered<R>, sink: &mut impl TraceSink, end: &mut Tr
                     end.cut_off = true;
                     return Ok(());
                 }
-                // A byte that begins nothing.
-                text.at += usize::from(text.at == before);
+                // A character that begins nothing.
+                if text.at == before {
+                    text.at += text.rest().chars().next().map_or(0, char::len_utf8);
+                }
             }
         }
     }
@@ -167,10 +174,9 @@ fn event<R: Read>(text: &mut Buffered<R>, sink: &mut impl TraceSink, end: &mut T
             Err(_) => break,
         }
     }
-    let begin = text.rest().get(..LONGEST_VALUE.min(text.rest().len())).unwrap_or_default().to_vec();
-    let length = value_length(&begin);
-    if let Some(length) = length
-        && sink.event(repaired(begin.get(..length).unwrap_or_default()).as_bytes()).is_ok()
+    if let Some(length) = value_length(text.rest())
+        && length <= LONGEST_VALUE
+        && sink.event(&repaired(text.rest().get(..length).unwrap_or_default())).is_ok()
     {
         text.at += length;
         return Ok(true);
@@ -182,7 +188,10 @@ fn event<R: Read>(text: &mut Buffered<R>, sink: &mut impl TraceSink, end: &mut T
 /// A part of the input, and where in it reading goes on.
 struct Buffered<R> {
     input: R,
-    buffer: Vec<u8>,
+    /// What was read last; afterwards the begin of a character that is not whole yet.
+    bytes: Vec<u8>,
+    /// Bytes that are not UTF-8 became U+FFFD.
+    buffer: String,
     at: usize,
     /// Anything could be read.
     unpacked: bool,
@@ -191,42 +200,55 @@ struct Buffered<R> {
 }
 
 impl<R: Read> Buffered<R> {
-    fn rest(&self) -> &[u8] {
+    fn rest(&self) -> &str {
         self.buffer.get(self.at..).unwrap_or_default()
     }
 
     /// Reads more; `false` at the end of the input.
     fn fill(&mut self) -> io::Result<bool> {
-        if self.at > 0 {
-            let at = std::mem::take(&mut self.at).min(self.buffer.len());
-            self.buffer.drain(..at);
-        }
-        let held = self.buffer.len();
+        self.buffer.drain(..std::mem::take(&mut self.at));
+        let held = self.bytes.len();
         // An event that does not fit is read again from its begin: doubling keeps that in proportion.
-        let more = CHUNK.max(held);
-        match self.input.by_ref().take(more as u64).read_to_end(&mut self.buffer) {
+        let more = CHUNK.max(self.buffer.len());
+        match self.input.by_ref().take(more as u64).read_to_end(&mut self.bytes) {
             Ok(_) => {}
             // A packed file that is cut off or damaged: what was unpacked of it counts.
             Err(error) if self.unpacked => self.broken |= error.kind() != io::ErrorKind::Interrupted,
             Err(error) => return Err(error),
         }
-        self.unpacked |= self.buffer.len() > held;
-        Ok(self.buffer.len() > held)
+        let is_end = self.bytes.len() == held;
+        self.unpacked |= !is_end;
+        self.take_text(is_end);
+        Ok(!is_end)
     }
 
-    fn buffer_ahead(&mut self, bytes: usize) -> io::Result<&[u8]> {
-        while self.rest().len() < bytes && self.fill()? {}
-        Ok(self.rest())
+    /// Moves what was read to the text.
+    fn take_text(&mut self, is_end: bool) {
+        let bytes = std::mem::take(&mut self.bytes);
+        // Nearly always so, and four times as fast as looking for what is wrong.
+        if let Ok(text) = str::from_utf8(&bytes) {
+            self.buffer.push_str(text);
+        } else {
+            let mut chunks = bytes.utf8_chunks().peekable();
+            while let Some(chunk) = chunks.next() {
+                self.buffer.push_str(chunk.valid());
+                if !is_end && chunks.peek().is_none() {
+                    self.bytes = chunk.invalid().to_vec();
+                } else if !chunk.invalid().is_empty() {
+                    self.buffer.push(char::REPLACEMENT_CHARACTER);
+                }
+            }
+        }
     }
 
     /// The next byte that is no white space; it is not taken.
     fn next_byte(&mut self) -> io::Result<Option<u8>> {
         loop {
             let rest = self.rest();
-            match rest.iter().position(|byte| !byte.is_ascii_whitespace()) {
+            match rest.bytes().position(|byte| !byte.is_ascii_whitespace()) {
                 Some(skipped) => {
                     self.at += skipped;
-                    return Ok(self.rest().first().copied());
+                    return Ok(self.rest().bytes().next());
                 }
                 None => self.at = self.buffer.len(),
             }
@@ -266,9 +288,9 @@ impl<R: Read> Buffered<R> {
     }
 }
 
-/// The length of the value that the bytes begin with, by its brackets and quotes.
-fn value_length(bytes: &[u8]) -> Option<usize> {
-    Skip::default().end_in(bytes)
+/// The length of the value that the text begins with, by its brackets and quotes.
+fn value_length(text: &str) -> Option<usize> {
+    Skip::default().end_in(text)
 }
 
 /// Finds the end of a value by its brackets and quotes.
@@ -281,9 +303,9 @@ struct Skip {
 }
 
 impl Skip {
-    /// Where the value ends in these bytes, if it does.
-    fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
-        for (at, &byte) in bytes.iter().enumerate() {
+    /// Where the value ends in this text, if it does.
+    fn end_in(&mut self, text: &str) -> Option<usize> {
+        for (at, byte) in text.bytes().enumerate() {
             if self.in_string {
                 match byte {
                     _ if self.escaped => self.escaped = false,
@@ -317,12 +339,11 @@ impl Skip {
     }
 }
 
-/// An event as JSON, where it is almost that: bytes that are not UTF-8, control characters and unknown escapes in strings, and
+/// An event as JSON, where it is almost that: control characters and unknown escapes in strings, and
 /// the numbers that JSON has not (`nan`, `inf`) become something that can be read.
-fn repaired(event: &[u8]) -> String {
-    let text = String::from_utf8_lossy(event);
-    let mut out = String::with_capacity(text.len());
-    let (mut in_string, mut chars) = (false, text.chars().peekable());
+fn repaired(event: &str) -> String {
+    let mut out = String::with_capacity(event.len());
+    let (mut in_string, mut chars) = (false, event.chars().peekable());
     while let Some(one) = chars.next() {
         match one {
             '"' => {

@@ -10,8 +10,8 @@ struct Kept {
 }
 
 impl TraceSink for Kept {
-    fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize> {
-        let (event, length) = first_value(bytes)?;
+    fn event(&mut self, text: &str) -> serde_json::Result<usize> {
+        let (event, length) = first_value(text)?;
         self.events.push(event);
         Ok(length)
     }

@@ -38,7 +38,7 @@ use std::io::{self, Read};
 use account::ProfileAccount;
 use course::Course;
 pub use idle_rows::NOTHING as NOTHING_RECORDED;
-pub use names::is_of_standard_library;
+pub use names::{blocks, is_of_standard_library};
 use parts::AccountParts;
 use ranks::trace::RankTrace;
 use timeline::TraceTimeline;

@@ -1,6 +1,6 @@
 //! The texts of a trace, each kept once and numbered, with what the account needs to know of a name. Their size is bounded.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::sync::Arc;
 
 use super::kernel_names::is_collective;
@@ -25,6 +25,8 @@ pub struct NameFacts {
     pub collective: bool,
     /// As a call of the runtime: it launches kernels.
     pub launches: bool,
+    /// As a call of the runtime: it copies or sets memory.
+    pub copies: bool,
     /// A step of the profiler.
     pub step: bool,
     /// As a function: it is code of the user's own, not of a library.
@@ -55,6 +57,7 @@ impl NameFacts {
             synchronizes: ["Synchronize", "EventQuery", "StreamQuery"].iter().any(|word| name.contains(word)),
             collective: is_collective(name),
             launches: name.contains("aunch"),
+            copies: ["emcpy", "emset"].iter().any(|word| name.contains(word)),
             step: name.starts_with("ProfilerStep"),
             users_code: is_users_code(name),
             module: name.starts_with("nn.Module: "),
@@ -96,10 +99,10 @@ pub fn is_users_code(name: &str) -> bool {
 }
 
 /// Whether a built-in function does nothing but wait: `<built-in function sleep>`, `<method 'acquire' of '_thread.lock' objects>`.
-fn blocks(name: &str) -> bool {
+pub fn blocks(name: &str) -> bool {
     let words = name.split(|c: char| !(c.is_alphanumeric() || c == '_'));
     name.starts_with('<')
-        && words.take(5).any(|word| is_one_of("sleep acquire poll select epoll_wait waitpid recv accept", word))
+        && words.take(5).any(|word| is_one_of("sleep acquire wait poll select epoll_wait waitpid recv accept", word))
 }
 
 /// The names of a trace.

@@ -2,8 +2,9 @@
 //!
 //! A trace has more events than memory holds, perhaps: then its later part is left out, so that the account of the rest stays exact.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use foldhash::HashMap;
 use serde_json::Value;
 
 pub use super::event::TracePlace;
@@ -90,8 +91,8 @@ const WANTED: [&str; 7] = [
 ];
 
 impl TraceSink for TraceTimeline {
-    fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize> {
-        let (event, length) = json::first_value::<TraceEvent>(bytes)?;
+    fn event(&mut self, text: &str) -> serde_json::Result<usize> {
+        let (event, length) = json::first_value::<TraceEvent>(text)?;
         self.take(&event);
         Ok(length)
     }
@@ -275,9 +276,9 @@ impl TraceTimeline {
         self.host
             .sort_unstable_by_key(|span| (span.lane, span.start, std::cmp::Reverse(span.end), span.kind, span.name));
         self.gpu.sort_unstable_by_key(|span| (span.start, span.end, span.lane, span.name));
-        self.thread_numbers = HashMap::new();
-        self.stream_numbers = HashMap::new();
-        self.detail_numbers = HashMap::new();
+        self.thread_numbers = HashMap::default();
+        self.stream_numbers = HashMap::default();
+        self.detail_numbers = HashMap::default();
     }
 
     /// The spans of a thread.

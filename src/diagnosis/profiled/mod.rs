@@ -238,8 +238,8 @@ fn others(account: &ProfileAccount, losses: &[Loss], lead: Option<LossKind>) -> 
 fn shares(of_loop: &LoopAccount) -> TimeSplit {
     let known = TimeSplit {
         input_wait: of_loop.input_wait,
-        device_sync: of_loop.sync,
-        host_busy: of_loop.launch + of_loop.operator + of_loop.python,
+        device_sync: of_loop.waits_for_gpu(),
+        host_busy: of_loop.launch - of_loop.in_copies + of_loop.operator + of_loop.python,
         ..TimeSplit::default()
     };
     // What is a wait of another kind, or not recorded.
@@ -251,8 +251,8 @@ fn gpu_idle(gpu: &DeviceAccount) -> GpuIdle {
     GpuIdle {
         total: round(gpu.idle(), 4),
         while_input_wait: round(by.input_wait, 4),
-        while_host_busy: round(by.launch + by.operator, 4),
-        while_sync: round(by.sync, 4),
+        while_host_busy: round(by.launch - gpu.idle_in_copies + by.operator, 4),
+        while_sync: round(by.sync + gpu.idle_in_copies, 4),
         while_other: round(by.python, 4),
     }
 }
@@ -276,7 +276,7 @@ fn evidence(account: &ProfileAccount) -> Vec<Evidence> {
         (Signal::GpuBusy, of_gpu(|gpu| gpu.busy), Some(COMPUTES.value)),
         (Signal::InputWait, of_loop(|of_loop| of_loop.input_wait), None),
         (Signal::LostWait, of_gpu(|gpu| gpu.idle_by.input_wait), Some(LOSES.value)),
-        (Signal::DeviceSync, of_loop(|of_loop| of_loop.sync), None),
+        (Signal::DeviceSync, of_loop(LoopAccount::waits_for_gpu), None),
         (Signal::Collectives, of_gpu(|gpu| gpu.exposed), Some(LOSES.value)),
     ];
     let evidence = |(signal, value, threshold): (Signal, Option<f64>, Option<f64>)| {

@@ -19,8 +19,8 @@ struct ProfileSink {
 }
 
 impl TraceSink for ProfileSink {
-    fn event(&mut self, bytes: &[u8]) -> serde_json::Result<usize> {
-        let (event, length) = json::first_value(bytes)?;
+    fn event(&mut self, text: &str) -> serde_json::Result<usize> {
+        let (event, length) = json::first_value(text)?;
         self.refused = self.profile.add(event).err();
         Ok(length)
     }
