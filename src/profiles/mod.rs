@@ -22,6 +22,7 @@ pub mod kernel_names;
 mod kernels;
 mod names;
 mod operators;
+mod parts;
 mod places;
 pub mod ranks;
 pub mod ranks_account;
@@ -38,6 +39,7 @@ use account::ProfileAccount;
 use course::Course;
 pub use idle_rows::NOTHING as NOTHING_RECORDED;
 pub use names::{blocks, is_of_standard_library};
+use parts::AccountParts;
 use ranks::trace::RankTrace;
 use timeline::TraceTimeline;
 
@@ -95,7 +97,8 @@ pub fn other_format(head: &[u8], name: &str) -> Option<ProfileError> {
 /// # Errors
 /// It cannot be read, or there is nothing in it.
 pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
-    build::account(&timeline(input)?).ok_or(ProfileError::Nothing)
+    let timeline = timeline(input)?;
+    Ok(build::account(&AccountParts::new(&timeline).ok_or(ProfileError::Nothing)?))
 }
 
 /// Reads a trace, and divides it into intervals beside its account.
@@ -104,8 +107,9 @@ pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
 /// As [`read`].
 pub fn read_course(input: impl Read) -> Result<Course, ProfileError> {
     let timeline = timeline(input)?;
-    let account = build::account(&timeline).ok_or(ProfileError::Nothing)?;
-    Course::new(timeline, account).ok_or(ProfileError::Nothing)
+    let parts = AccountParts::new(&timeline).ok_or(ProfileError::Nothing)?;
+    let course = Course::new(&parts, build::account(&parts));
+    Ok(Course { names: timeline.names, ..course })
 }
 
 /// Reads a trace that is one of several ranks of a run: its account, and what is compared with the other ranks.
@@ -113,7 +117,9 @@ pub fn read_course(input: impl Read) -> Result<Course, ProfileError> {
 /// # Errors
 /// As [`read`].
 pub fn read_rank(input: impl Read) -> Result<RankTrace, ProfileError> {
-    RankTrace::new(&timeline(input)?).ok_or(ProfileError::Nothing)
+    let timeline = timeline(input)?;
+    let parts = AccountParts::new(&timeline).ok_or(ProfileError::Nothing)?;
+    Ok(RankTrace::new(&parts, build::account(&parts)))
 }
 
 /// Reads the spans of a trace.

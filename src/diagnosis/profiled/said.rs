@@ -5,6 +5,7 @@ use super::super::parts::Advice;
 use super::super::stats::{percent, round};
 use super::losses::WaitsFor;
 use crate::profiles::account::{IdleReason, IdleRow};
+use crate::text::is_one_of;
 
 /// What a verdict says.
 #[derive(Debug, Default)]
@@ -152,9 +153,9 @@ pub(super) fn blocks_in(what: WaitsFor, share: &str, place: &str) -> String {
 
 /// A built-in function that waits, with the function that calls it: `sleep`, called by `report`.
 pub(super) fn called(row: &IdleRow) -> String {
+    let mut words = row.name.split(['<', '>', '\'', ' ']);
     let built_in =
-        row.name.trim_start_matches("<built-in ").trim_start_matches("function ").trim_start_matches("method ");
-    let built_in = built_in.split([' ', '>']).next().unwrap_or_default();
+        words.find(|word| !is_one_of("built-in function method", word) && !word.is_empty()).unwrap_or_default();
     match &row.function {
         Some(function) => format!("`{built_in}`, called by `{function}`"),
         None => format!("`{built_in}`"),

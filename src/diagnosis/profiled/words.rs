@@ -99,7 +99,7 @@ impl GpuLoss<'_> {
             Some(CopyDirection::DeviceToHost) => ("to the host", said::READ_LATER),
             _ => ("to the GPU", said::PIN_TO_LAUNCH),
         };
-        let per_step = row.per_step.map(|count| format!(" {} times a step", times(count))).unwrap_or_default();
+        let per_step = row.per_step.map(|count| format!(" {} a step", times(count))).unwrap_or_default();
         let summary = format!(
             "The GPU sits idle {lost} of the time while the host is blocked in copies {way}: {} calls {}{per_step}{}.",
             caller(row),
@@ -138,11 +138,7 @@ impl GpuLoss<'_> {
             let summary = format!("The GPU sits idle {lost} of the time while the host waits for it.");
             return Words::new(summary, Vec::new());
         };
-        let per_step = row.per_step.map(|count| format!(" {} times a step", times(count)));
-        let count = per_step.unwrap_or_else(|| match row.count {
-            1 => " once".to_owned(),
-            count => format!(" {count} times"),
-        });
+        let count = row.per_step.map_or_else(|| times(row.count as f64), |count| times(count) + " a step");
         let copying = if row.copies.is_some() { " in a copy of next to nothing" } else { "" };
         let rest = self.account.syncs.iter().skip(1).filter(|row| self.share(row.idle_ms) >= 0.02);
         let mut advice: Vec<Advice> = Vec::new();
@@ -156,7 +152,7 @@ impl GpuLoss<'_> {
             }
         }
         let summary = format!(
-            "The GPU runs empty while the host waits for it, and sits idle {lost} of the time: {} waits{count}{copying}{}.{}",
+            "The GPU runs empty while the host waits for it, and sits idle {lost} of the time: {} waits {count}{copying}{}.{}",
             caller(row),
             place(row.at.as_ref()),
             if row.copies.is_some() && losses::mostly_pending(self.gpu) {
@@ -182,8 +178,10 @@ fn caller(row: &SyncRow) -> String {
     format!("`{}`", row.operator.as_deref().unwrap_or(&row.call))
 }
 
-/// `6`, or `1.5`.
+/// `once`, `6 times`, or `1.5 times`.
 fn times(count: f64) -> String {
-    let text = format!("{count:.1}");
-    text.strip_suffix(".0").unwrap_or(&text).to_owned()
+    match format!("{count:.1}").as_str() {
+        "1.0" => "once".to_owned(),
+        text => format!("{} times", text.strip_suffix(".0").unwrap_or(text)),
+    }
 }
