@@ -262,8 +262,11 @@ pub fn reaches(change: StepChange, limit: f64) -> Option<bool> {
     }
 }
 
-/// Where a run ran: what each fact is called in a table and in a sentence.
-const FACTS: [(&str, &str, fn(&Environment) -> String); 9] = [
+/// A fact of where a run ran: what it is called in a table and in a sentence.
+type EnvironmentFact = (&'static str, &'static str, fn(&Environment) -> String);
+
+/// Where a run ran.
+const FACTS: [EnvironmentFact; 9] = [
     ("machine", "The machines", |run| run.host.clone().unwrap_or_default()),
     ("GPUs", "The GPUs", gpus),
     ("GPU driver", "The GPU drivers", |run| run.driver.clone().unwrap_or_default()),
