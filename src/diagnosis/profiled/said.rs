@@ -88,7 +88,7 @@ fixes! {
     NO_SLEEP: "Remove the sleep, or wait in another thread", "the loop does nothing meanwhile";
     AFTER_COMPILING: "Profile some steps after compilation: torch.profiler.schedule(wait=1, warmup=2, active=3)", "code is compiled once for each set of shapes; if it never ends, TORCH_LOGS=recompiles says why";
     WHOLE_FILE: "Copy the whole file, or record again", "a GPU's events are at its end";
-    SEE_WHOM: "See whom it waits for: trainmon diagnose --pid PID while the job runs", "a trace has only the threads that it was recorded for";
+    FOLLOW_WAIT: "See what it waits for: trainmon diagnose --pid PID while the job runs", "a trace has only the threads that it was recorded for";
     SAVE_ASIDE: "Save less often, or in another thread: torch.distributed.checkpoint.async_save", "the loop then goes on while the state is written";
     FUSE_OPTIMIZER_ON_HOST: "Use foreach or a fused optimizer: AdamW(…, fused=True)", "few calls then update all parameters";
     RUN_GRAPHS: "Profile some steps that run the graphs", "graphs are made once, and run many times";
@@ -132,9 +132,12 @@ pub(super) fn named(row: &IdleRow) -> String {
     format!("`{name}`")
 }
 
-/// `, most of it in X` where X takes at least half of what is lost, else `; the largest part, 18%, in X`.
+/// `, most of it in X` where X takes at least half of what is lost, else `; the largest part, 18%, in X`. Less than a tenth is not
+/// worth a word.
 pub(super) fn most_of(lost: f64, part: f64, what: &str) -> String {
-    if part >= lost / 2.0 {
+    if part < lost / 10.0 {
+        String::new()
+    } else if part >= lost / 2.0 {
         format!(", most of it in {what}")
     } else {
         format!("; the largest part, {}, in {what}", percent(part))
