@@ -13,7 +13,7 @@ const GPUS_TOLD: usize = 8;
 /// Smaller shares of the window would read as 0%.
 const SHARE_TOLD: f64 = 0.005;
 
-/// Where a profile that was read from a file comes from, as a head says it: `trace.json.gz · window of 1.05 s · 6 steps of 175 ms`.
+/// Where a profile that was read from a file comes from, as a head says it: `trace.json.gz · window 1.05 s · 6 steps of 175 ms`.
 pub(super) fn from_file(account: &ProfileAccount) -> Option<String> {
     if account.source != ProfileSource::Trace {
         return None;
@@ -64,7 +64,7 @@ pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
     let share = |share: f64, what: &str| (share >= SHARE_TOLD).then(|| format!("{what} {}", whole(share)));
     let facts = [
         rank.map(|(rank, all)| format!("rank {rank} of {all}")),
-        Some(format!("window of {}", length(account.window_ms))),
+        Some(format!("window {}", length(account.window_ms))),
         Some(steps),
         longest.map(|ms| format!("longest {}", length(ms))),
         requests,

@@ -23,16 +23,18 @@ pub fn draw(buf: &mut Buffer, table: &ShownTable, theme: Theme, top: usize, draw
 /// What the row is of, its numbers, the name in the profile, and what the table's numbers mean.
 fn lines(table: &ShownTable, row: &[String], width: usize, theme: Theme) -> Vec<Piece> {
     let mut lines: Vec<Piece> = Vec::new();
+    let name = row.last().map_or("", String::as_str);
+    lines.extend(wrap(name, width).into_iter().map(|line| (line, theme.strong())));
+    lines.push((String::new(), Style::new()));
+    let values = table.columns.iter().zip(row).take(row.len().saturating_sub(1));
+    let widest = table.columns.iter().map(|column| column.name.chars().count()).max().unwrap_or_default();
+    for (column, value) in values {
+        lines.push((format!("{:<widest$}  {value}", column.name), Style::new()));
+    }
     let mut below = |text: &str, style: Style| {
         let wrapped = if text.is_empty() { vec![String::new()] } else { wrap(text, width) };
         lines.extend(wrapped.into_iter().map(|line| (line, style)));
     };
-    below(row.last().map_or("", String::as_str), theme.strong());
-    below("", Style::new());
-    let widest = table.columns.iter().map(|column| column.name.chars().count()).max().unwrap_or_default();
-    for (column, value) in table.columns.iter().zip(row).take(row.len().saturating_sub(1)) {
-        below(&format!("{:<widest$}  {value}", column.name), Style::new());
-    }
     if let Some(raw) = table.in_full.get(table.selected) {
         below("", Style::new());
         below("In the profile:", theme.dim());
