@@ -38,18 +38,20 @@ pub(super) fn verdict(paths: &[&Path]) -> anyhow::Result<Arc<Verdict>> {
 /// The same. `wanted` says whether to go on reading.
 pub(super) fn verdict_while(paths: &[&Path], wanted: &dyn Fn() -> bool) -> anyhow::Result<Arc<Verdict>> {
     let account = match paths {
-        [path] => {
-            let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            ProfileAccount { file, ..read(path, wanted, profiles::read)? }
-        }
+        [path] => ProfileAccount { file: name_of(path), ..read(path, wanted, profiles::read)? },
         paths if paths.len() > RANKS_MAX => return Err(RanksError::TooMany(paths.len()).into()),
         paths => {
             let named = |path: &&Path| Ok((path.display().to_string(), read(path, wanted, profiles::read_rank)?));
-            ranks::side_by_side(paths.iter().map(named).collect::<anyhow::Result<_>>()?)?
+            let account = ranks::side_by_side(paths.iter().map(named).collect::<anyhow::Result<_>>()?)?;
+            ProfileAccount { file: account.file.as_deref().and_then(|file| name_of(Path::new(file))), ..account }
         }
     };
     let context = Context { command: account.file.clone().unwrap_or_default(), ..Context::default() };
     Ok(Arc::new(profiled::verdict(account, &context)))
+}
+
+fn name_of(path: &Path) -> Option<String> {
+    path.file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
 fn read<'w, T>(

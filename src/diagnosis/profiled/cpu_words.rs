@@ -3,7 +3,7 @@
 use super::super::parts::Advice;
 use super::super::stats::percent;
 use super::losses::{Loss, LossKind};
-use super::said::{Words, advice, called, line, named, place};
+use super::said::{Words, advice, called, line, named, of_ranks, place};
 use crate::profiles::account::{IdleReason, ProfileAccount};
 use crate::profiles::{NOTHING_RECORDED, blocks};
 
@@ -68,17 +68,15 @@ impl HostLoss<'_> {
     }
 
     fn communication(&self) -> (String, Vec<Advice>) {
-        let ranks = advice(
-            "Compare the ranks: trainmon diagnose rank*.json",
-            "a collective also waits for the last rank to enter",
-            None,
-        );
         let less = advice(
             "Communicate less: larger batches per rank, no_sync() while gradients accumulate",
             "the same exchange then serves more work",
             self.gain,
         );
-        (format!("The loop waits in collectives {} of the time.", self.lost), vec![ranks, less])
+        (
+            format!("The loop waits in collectives {} of the time.", self.lost),
+            of_ranks(self.account).into_iter().chain([less]).collect(),
+        )
     }
 
     fn blocked(&self) -> (String, Vec<Advice>) {

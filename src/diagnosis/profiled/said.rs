@@ -3,7 +3,9 @@
 use super::super::culprits::{Culprit, CulpritKind, ShareOf};
 use super::super::parts::Advice;
 use super::super::stats::round;
-use crate::profiles::account::{IdleReason, IdleRow};
+use super::NAMED_LOSS;
+use crate::profiles::account::{IdleReason, IdleRow, ProfileAccount};
+use crate::profiles::ranks_account::RanksAccount;
 
 /// What a verdict says.
 #[derive(Debug, Default)]
@@ -21,6 +23,29 @@ pub(super) fn advice(title: impl Into<String>, why: impl Into<String>, gain: Opt
         speedup_at_most: gain.map(|gain| round(gain.max(1.0), 2)),
         predicted_step_ms: None,
     }
+}
+
+/// What tells a collective's own time from waits for a late rank; where the ranks were compared, what helps those that are late in
+/// turn.
+pub(super) fn of_ranks(account: &ProfileAccount) -> Option<Advice> {
+    match &account.across_ranks {
+        None => Some(advice(
+            "Compare the ranks: trainmon diagnose rank*.json",
+            "a collective also waits for the last rank to enter: the traces of all ranks tell the two apart",
+            None,
+        )),
+        Some(across) if waits_in_turn(across) => Some(advice(
+            "Give all ranks batches of equal cost in each step",
+            "each rank is late now and then, so it is the work of a step that differs, not one rank",
+            None,
+        )),
+        Some(_) => None,
+    }
+}
+
+/// Whether the ranks wait for one another in turn, and not next to never.
+fn waits_in_turn(across: &RanksAccount) -> bool {
+    across.skew >= NAMED_LOSS.value && across.in_turn_words().is_some()
 }
 
 /// A line of code to blame: `train_step (train.py:41)`.

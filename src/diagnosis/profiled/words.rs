@@ -2,7 +2,7 @@
 
 use super::super::stats::percent;
 use super::losses::{self, Loss, LossKind};
-use super::said::{Words, advice, line, place};
+use super::said::{Words, advice, line, of_ranks, place};
 use super::sync_advice;
 use crate::profiles::account::{CopyDirection, DeviceAccount, ProfileAccount, SyncRow};
 
@@ -109,9 +109,7 @@ impl GpuLoss<'_> {
             ),
         ];
         if self.account.world_size.is_none_or(|size| size > 1) {
-            let why =
-                "a collective also waits for the last rank to enter: the traces of all ranks tell the two apart";
-            all.insert(1, advice("Compare the ranks: trainmon diagnose rank*.json", why, None));
+            all.splice(1..1, of_ranks(self.account));
         }
         Words {
             summary: format!(
