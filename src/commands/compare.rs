@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::Context;
-use serde::Serialize;
 
 use super::document::{self, DocumentFormat};
 use super::whole_run::{self, ReadRun};
@@ -13,22 +12,13 @@ use crate::config::Settings;
 use crate::diagnosis::Verdict;
 use crate::errors::{self, ExitCode, Failure};
 use crate::outputs::comparison::traces::{ComparedTrace, TraceComparison};
-use crate::outputs::comparison::{ComparedRun, Comparison, ComparisonPage};
+use crate::outputs::comparison::{ComparedRun, Comparison, SideBySide};
 use crate::outputs::{html, markdown, text};
 
 /// What it writes.
 const FORMATS: [DocumentFormat; 3] = [DocumentFormat::Html, DocumentFormat::Markdown, DocumentFormat::Json];
 /// Most rows of a table in the JSON of two traces.
 const TRACE_ROWS: usize = 100;
-
-/// What a comparison says in every format.
-struct Said<J> {
-    page: ComparisonPage,
-    json: J,
-    summary: String,
-    /// Whether it is slower by the limit, `None` where that is not certain; or why that cannot be known.
-    is_slower: Option<Result<Option<bool>, String>>,
-}
 
 /// Reads both runs and says what changed.
 pub fn run(settings: &Settings, arguments: &CompareArgs) -> anyhow::Result<ExitCode> {
@@ -40,17 +30,13 @@ pub fn run(settings: &Settings, arguments: &CompareArgs) -> anyhow::Result<ExitC
         let [before, after] = paths.map(|path| profiled::verdict(&[path]));
         let [before, after] = [before?, after?];
         let comparison = compared_traces(paths, [&before, &after], limit, TRACE_ROWS)?;
-        let is_slower = limit.map(|limit| comparison.is_slower_by(limit));
-        let (page, json, summary) = (comparison.page(), comparison.json(), comparison.summary());
-        return say(settings, arguments, format, &Said { page, json, summary, is_slower });
+        return say(settings, arguments, format, &comparison);
     }
     let [before, after] = paths.map(|path| whole_run::read(settings, path));
     let [before, after] = [before?, after?];
     let [before_path, after_path] = paths;
     let comparison = Comparison::new(compared(before_path, &before), compared(after_path, &after), limit);
-    let is_slower = limit.map(|limit| comparison.is_slower_by(limit));
-    let (page, json, summary) = (comparison.page(), comparison.json(), comparison.summary());
-    say(settings, arguments, format, &Said { page, json, summary, is_slower })
+    say(settings, arguments, format, &comparison)
 }
 
 /// Whether both files are traces.
@@ -78,22 +64,22 @@ fn say(
     settings: &Settings,
     arguments: &CompareArgs,
     format: Option<DocumentFormat>,
-    said: &Said<impl Serialize>,
+    comparison: &impl SideBySide,
 ) -> anyhow::Result<ExitCode> {
     match (&arguments.output, format) {
-        (Some(path), Some(format)) => write(settings, said, path, format)?,
+        (Some(path), Some(format)) => write(settings, comparison, path, format)?,
         _ if arguments.json => {
-            super::print_json(&said.json)?;
+            super::print_json(&comparison.json())?;
         }
         _ => {
-            print(text::comparison(&said.page, diagnose::style(settings, true)))?;
+            print(text::comparison(&comparison.page(), diagnose::style(settings, true)))?;
         }
     }
-    match &said.is_slower {
+    match arguments.fail_if_slower.map(|limit| comparison.is_slower_by(limit)) {
         None | Some(Ok(Some(false))) => Ok(ExitCode::DONE),
         Some(Ok(Some(true))) => Ok(ExitCode::FAIL_ON),
         Some(Ok(None)) => {
-            errors::note(&format!("--fail-if-slower: not certain: {}", said.summary));
+            errors::note(&format!("--fail-if-slower: not certain: {}", comparison.summary()));
             Ok(ExitCode::UNCLEAR)
         }
         Some(Err(why)) => Err(Failure::failed(format!("--fail-if-slower: {why}")).into()),
@@ -127,21 +113,21 @@ fn name(path: &Path) -> String {
 
 fn write(
     settings: &Settings,
-    said: &Said<impl Serialize>,
+    comparison: &impl SideBySide,
     path: &Path,
     format: DocumentFormat,
 ) -> anyhow::Result<()> {
     let bytes = match format {
-        DocumentFormat::Html => html::comparison(&said.page).into_bytes(),
-        DocumentFormat::Markdown => markdown::comparison(&said.page).into_bytes(),
+        DocumentFormat::Html => html::comparison(&comparison.page()).into_bytes(),
+        DocumentFormat::Markdown => markdown::comparison(&comparison.page()).into_bytes(),
         DocumentFormat::Json => {
             let mut bytes = Vec::new();
-            crate::text::json::pretty(&mut bytes, &said.json)?;
+            crate::text::json::pretty(&mut bytes, &comparison.json())?;
             bytes
         }
     };
     if document::write(settings, "comparison", path, &bytes)? {
-        errors::note(&format!("comparison in {}: {}", path.display(), said.summary));
+        errors::note(&format!("comparison in {}: {}", path.display(), comparison.summary()));
     }
     Ok(())
 }

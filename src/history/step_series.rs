@@ -68,24 +68,15 @@ struct Noise {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoSteps(pub usize);
 
-/// How much training each run needs to tell a difference.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Needed {
-    /// So many seconds.
-    Seconds(f64),
-    /// More than an hour.
-    TooMuch,
-}
-
 impl StepChange {
-    /// How much training each of two runs that vary as much would need, so that the interval keeps off from one of these
-    /// changes: 0.05 is 5% longer.
-    pub fn needed(&self, changes: &[f64]) -> Needed {
+    /// Seconds of training that each of two runs which vary as much would need, so that the interval keeps off from one of these
+    /// changes: 0.05 is 5% longer. `None` if it is more than an hour.
+    pub fn needed_s(&self, changes: &[f64]) -> Option<f64> {
         let Noise { deviation, blocks, known_s, least_s } = self.noise;
         let logarithm = self.change.ln_1p();
         let distances = changes.iter().map(|change| (change.ln_1p() - logarithm).abs());
         let distance = distances.fold(0.0, f64::max);
-        let Some(deviation) = deviation else { return Needed::Seconds(least_s) };
+        let Some(deviation) = deviation else { return Some(least_s) };
         // Twice the blocks vary by half of the square.
         let half = |times: f64| deviation / times.sqrt() * student(blocks * times);
         let longest = MOST_NEEDED_S / known_s;
@@ -93,10 +84,10 @@ impl StepChange {
         while half(times) >= distance {
             times *= 1.1;
             if times > longest {
-                return Needed::TooMuch;
+                return None;
             }
         }
-        Needed::Seconds(times * known_s)
+        Some(times * known_s)
     }
 
     /// How the steps of a profile differ from those of another, by the length of each, seconds.
@@ -335,7 +326,7 @@ mod tests {
     fn so_much_training_tells_the_difference_that_more_of_it_has() {
         for (seconds, noise) in [(120, 0.4), (120, 0.6)] {
             let equal = run(seconds, 0.1, noise, 1).change_to(&run(seconds, 0.1, noise, 2)).unwrap();
-            let Needed::Seconds(needed_s) = equal.needed(&[(1.0 + equal.change) * 1.05 - 1.0]) else {
+            let Some(needed_s) = equal.needed_s(&[(1.0 + equal.change) * 1.05 - 1.0]) else {
                 panic!("{equal:?}");
             };
             assert!((60.0..MOST_NEEDED_S).contains(&needed_s), "{needed_s}");
@@ -350,13 +341,10 @@ mod tests {
         }
         let [one, other] = [1, 2].map(|seed| run(120, 0.1, 0.4, seed));
         let change = one.change_to(&other).unwrap();
-        assert_eq!(change.needed(&[change.change]), Needed::TooMuch);
+        assert_eq!(change.needed_s(&[change.change]), None);
         // A minute is the least.
         let change = run(20, 0.1, 0.0, 1).change_to(&run(20, 0.2, 0.0, 2)).unwrap();
-        assert!(
-            matches!(change.needed(&[0.0]), Needed::Seconds(seconds) if (seconds - 60.0).abs() < 1.0),
-            "{change:?}"
-        );
+        assert!(matches!(change.needed_s(&[0.0]), Some(seconds) if (seconds - 60.0).abs() < 1.0), "{change:?}");
     }
 
     #[test]
@@ -393,7 +381,7 @@ mod tests {
         });
         assert!(missed.count() <= 9);
         let same = StepChange::of_profiles([&before[..3], &after[..3]]).unwrap();
-        assert!(matches!(same.needed(&[same.change * 0.9]), Needed::Seconds(seconds) if seconds > 0.6), "{same:?}");
+        assert!(matches!(same.needed_s(&[same.change * 0.9]), Some(seconds) if seconds > 0.6), "{same:?}");
     }
 
     #[test]

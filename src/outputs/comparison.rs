@@ -11,13 +11,14 @@ mod tables;
 pub mod traces;
 
 use commands::CommandChange;
-pub use page::ComparisonPage;
+use json::RunJson;
+pub use page::{ComparisonPage, SideBySide};
 
+use super::report::Section;
 use crate::diagnosis::Verdict;
-use crate::diagnosis::verdict::Class;
 use crate::history::environment::Environment;
 use crate::history::run::WholeRun;
-use crate::history::step_series::{Needed, NoSteps, StepChange};
+use crate::history::step_series::{NoSteps, StepChange};
 use crate::rates::time_split::{LoopActivity, TimeSplit};
 use crate::sample::recording::Header;
 use crate::text::format::{UNMEASURED, bytes, duration, precise, step_time, whole_percent as percent};
@@ -81,20 +82,14 @@ impl ComparedRun<'_> {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum WhyUnknown {
-    OtherProgram,
-    NoSteps(NoSteps),
-}
-
 /// Both runs.
 #[derive(Debug)]
 pub struct Comparison<'r> {
     before: ComparedRun<'r>,
     after: ComparedRun<'r>,
-    /// How much longer steps may take: 0.05 is 5%.
     limit: Option<f64>,
-    steps: Result<StepChange, WhyUnknown>,
+    /// By how much steps differ, or why that is not known.
+    steps: Result<StepChange, String>,
 }
 
 impl<'r> Comparison<'r> {
@@ -103,141 +98,26 @@ impl<'r> Comparison<'r> {
         let (program, other) = (before.program(), after.program());
         // A log does not say which program it is about.
         let steps = if program != other && !program.is_empty() && !other.is_empty() {
-            Err(WhyUnknown::OtherProgram)
+            Err(format!("These are two programs, {program} and {other}: their step times cannot be compared."))
         } else {
-            before.run.steps.change_to(&after.run.steps).map_err(WhyUnknown::NoSteps)
+            before.run.steps.change_to(&after.run.steps).map_err(|NoSteps(run)| {
+                let name = [&before.name, &after.name].into_iter().nth(run).map_or("", String::as_str);
+                format!("Step times cannot be compared: no steps are known of {name}.")
+            })
         };
         Self { before, after, limit, steps }
-    }
-
-    /// Whether the second run is slower by the limit; `None` where that is not certain.
-    ///
-    /// # Errors
-    /// Why the runs cannot be compared, in one line.
-    pub fn is_slower_by(&self, limit: f64) -> Result<Option<bool>, String> {
-        self.steps.map(|change| reaches(change, limit)).map_err(|why| self.unknown(why))
-    }
-
-    /// All that it says, for a format to lay out.
-    pub fn page(&self) -> ComparisonPage {
-        ComparisonPage {
-            title: title(&self.before.name, &self.after.name),
-            accent: accent(self.after.verdict()),
-            answer: self.answer(),
-            more: self.doubt().into_iter().chain(self.command_sentence()).collect(),
-            cautions: self.cautions(),
-            sections: self.sections(),
-        }
-    }
-
-    fn result(&self) -> StepResult {
-        self.steps.map_or(StepResult::Unknown, |change| result_of(change, self.limit))
     }
 
     fn sides(&self) -> [&ComparedRun<'r>; 2] {
         [&self.before, &self.after]
     }
 
-    /// What changed, and how certain that is.
-    pub fn summary(&self) -> String {
-        [self.answer(), self.doubt().unwrap_or_default()].join(" ").trim_end().to_owned()
-    }
-
-    /// What changed.
-    fn answer(&self) -> String {
-        let change = match self.steps {
-            Ok(change) => change,
-            Err(why) => return self.unknown(why),
-        };
-        let [before, after] = change.step_s.map(|seconds| step_time(seconds * 1000.0));
-        let [low, high] = change.interval.unwrap_or([change.change; 2]);
-        let is_longer = change.change > 0.0;
-        let size = tenths(change.change.abs());
-        let word = if is_longer { "longer" } else { "less time" };
-        match self.result() {
-            StepResult::Same => format!(
-                "No difference in step time: {before} before and {after} after (the change is {}, 99% sure).",
-                between([low, high])
-            ),
-            StepResult::Unclear => {
-                let change = if change.change.abs() < NO_CHANGE {
-                    match (before, after) {
-                        (before, after) if before == after => format!("about the same time: {after}"),
-                        (before, after) => format!("about the same time: {before} before and {after} after"),
-                    }
-                } else {
-                    format!("about {size}% {word}: {after} instead of {before}")
-                };
-                format!("Steps take {change}; {} to be certain.", self.too())
-            }
-            StepResult::Slower | StepResult::Faster | StepResult::Unknown => {
-                let [low, high] = if is_longer { [low, high] } else { [-high, -low] }.map(tenths);
-                let reason =
-                    self.reason(change).map(|reason| format!(", mostly because {reason}")).unwrap_or_default();
-                format!(
-                    "Steps take {size}% {word}: {after} instead of {before} ({low}% to {high}%, 99% sure){reason}."
-                )
-            }
-        }
-    }
-
     /// Why it is not certain: `too noisy`.
-    fn too(&self) -> String {
-        let of = |change: StepChange| match (change.too_short, change.interval, self.limit) {
-            (Some(run), ..) => format!("{} is too short", self.name(run)),
+    fn too(&self, change: StepChange) -> String {
+        match (change.too_short, change.interval, self.limit) {
+            (Some(run), ..) => format!("{} is too short", name(self, run)),
             (None, Some([low, _]), Some(limit)) if low > SAME_STEP => format!("too close to {}%", tenths(limit)),
             _ => "too noisy".to_owned(),
-        };
-        self.steps.map(of).unwrap_or_default()
-    }
-
-    /// What is known all the same, and how much more it takes to be certain; `None` where it is certain.
-    fn doubt(&self) -> Option<String> {
-        let change = self.steps.ok().filter(|_| self.result() == StepResult::Unclear)?;
-        let known = match (change.too_short, change.interval) {
-            (None, Some(interval)) => format!("The change is {} (99% sure).", between(interval)),
-            (run, _) => {
-                let run = run.unwrap_or_default();
-                let known_s = self.sides().get(run).map_or(0.0, |side| side.run.steps.known_s());
-                format!("It has {} of training with known steps.", duration(known_s))
-            }
-        };
-        let more = match self.needed() {
-            Needed::Seconds(seconds) => format!("Record {} of each run.", minutes(seconds)),
-            Needed::TooMuch => "Even an hour of each run would not tell.".to_owned(),
-        };
-        Some(format!("{known} {more}"))
-    }
-
-    /// How much training of each run makes it certain.
-    fn needed(&self) -> Needed {
-        self.steps.map_or(Needed::TooMuch, |change| needed(change, self.limit))
-    }
-
-    fn name(&self, run: usize) -> &str {
-        self.sides().get(run).map_or("", |side| side.name.as_str())
-    }
-
-    /// The arguments that only one of the command lines has.
-    fn command_change(&self) -> Option<CommandChange> {
-        CommandChange::between(&self.before.header.command, &self.after.header.command)
-    }
-
-    /// The same in a sentence.
-    fn command_sentence(&self) -> Option<String> {
-        self.command_change().map(|change| change.sentence())
-    }
-
-    fn unknown(&self, why: WhyUnknown) -> String {
-        match why {
-            WhyUnknown::OtherProgram => format!(
-                "These are two programs, {} and {}: their step times cannot be compared.",
-                self.before.program(),
-                self.after.program()
-            ),
-            WhyUnknown::NoSteps(NoSteps(run)) => {
-                format!("Step times cannot be compared: no steps are known of {}.", self.name(run))
-            }
         }
     }
 
@@ -259,6 +139,105 @@ impl<'r> Comparison<'r> {
     }
 }
 
+impl SideBySide for Comparison<'_> {
+    type Side = RunJson;
+
+    fn names(&self) -> [&str; 2] {
+        self.sides().map(|side| side.name.as_str())
+    }
+
+    fn verdict(&self) -> Option<&Verdict> {
+        self.after.verdict()
+    }
+
+    fn limit(&self) -> Option<f64> {
+        self.limit
+    }
+
+    fn steps(&self) -> Result<StepChange, &str> {
+        self.steps.as_ref().copied().map_err(String::as_str)
+    }
+
+    fn needed_s(&self) -> Option<f64> {
+        needed_s(self.steps().ok()?, self.limit).map(f64::ceil)
+    }
+
+    fn cautions(&self) -> Vec<String> {
+        cautions::of(self.sides())
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        tables::sections(self)
+    }
+
+    fn sides_json(&self) -> [RunJson; 2] {
+        self.sides().map(RunJson::new)
+    }
+
+    fn command_change(&self) -> Option<CommandChange> {
+        CommandChange::between(&self.before.header.command, &self.after.header.command)
+    }
+
+    fn answer(&self) -> String {
+        let change = match self.steps() {
+            Ok(change) => change,
+            Err(why) => return why.to_owned(),
+        };
+        let [before, after] = change.step_s.map(|seconds| step_time(seconds * 1000.0));
+        let [low, high] = change.interval.unwrap_or([change.change; 2]);
+        let is_longer = change.change > 0.0;
+        let size = tenths(change.change.abs());
+        let word = if is_longer { "longer" } else { "less time" };
+        match self.result() {
+            StepResult::Same => format!(
+                "No difference in step time: {before} before and {after} after (the change is {}, 99% sure).",
+                between([low, high])
+            ),
+            StepResult::Unclear => {
+                let takes = if change.change.abs() < NO_CHANGE {
+                    match (before, after) {
+                        (before, after) if before == after => format!("about the same time: {after}"),
+                        (before, after) => format!("about the same time: {before} before and {after} after"),
+                    }
+                } else {
+                    format!("about {size}% {word}: {after} instead of {before}")
+                };
+                format!("Steps take {takes}; {} to be certain.", self.too(change))
+            }
+            StepResult::Slower | StepResult::Faster | StepResult::Unknown => {
+                let [low, high] = if is_longer { [low, high] } else { [-high, -low] }.map(tenths);
+                let reason =
+                    self.reason(change).map(|reason| format!(", mostly because {reason}")).unwrap_or_default();
+                format!(
+                    "Steps take {size}% {word}: {after} instead of {before} ({low}% to {high}%, 99% sure){reason}."
+                )
+            }
+        }
+    }
+
+    /// What is known all the same, and how much more it takes to be certain.
+    fn doubt(&self) -> Option<String> {
+        let change = self.steps().ok().filter(|_| self.result() == StepResult::Unclear)?;
+        let known = match (change.too_short, change.interval) {
+            (None, Some(interval)) => format!("The change is {} (99% sure).", between(interval)),
+            (run, _) => {
+                let known_s = self.sides().get(run.unwrap_or_default()).map_or(0.0, |side| side.run.steps.known_s());
+                format!("It has {} of training with known steps.", duration(known_s))
+            }
+        };
+        let more = match self.needed_s() {
+            Some(seconds) => format!("Record {} of each run.", minutes(seconds)),
+            None => "Even an hour of each run would not tell.".to_owned(),
+        };
+        Some(format!("{known} {more}"))
+    }
+}
+
+/// The name of one of the two.
+fn name(comparison: &impl SideBySide, run: usize) -> &str {
+    comparison.names().into_iter().nth(run).unwrap_or_default()
+}
+
 /// What a change says. Nothing is certain without an interval.
 pub fn result_of(change: StepChange, limit: Option<f64>) -> StepResult {
     let Some([low, high]) = change.interval else { return StepResult::Unclear };
@@ -272,17 +251,17 @@ pub fn result_of(change: StepChange, limit: Option<f64>) -> StepResult {
     }
 }
 
-/// How much training of each run makes a change certain.
-fn needed(change: StepChange, limit: Option<f64>) -> Needed {
+/// Seconds of training of each run that make a change certain; `None` where an hour does not.
+fn needed_s(change: StepChange, limit: Option<f64>) -> Option<f64> {
     let Some(limit) = limit else {
         let sign = change.change.signum();
         let is_change = change.change.abs() > SAME_STEP;
         let is_same = change.change.abs() < SAME_WITHIN;
         let ends = [(is_change, sign * SAME_STEP), (is_same, sign * SAME_WITHIN)];
         let ends = ends.into_iter().filter_map(|(is_near, end)| is_near.then_some(end));
-        return change.needed(&ends.collect::<Vec<_>>());
+        return change.needed_s(&ends.collect::<Vec<_>>());
     };
-    change.needed(&[limit])
+    change.needed_s(&[limit])
 }
 
 /// Whether steps take longer by the limit; `None` where that is not certain.
@@ -297,24 +276,17 @@ pub fn reaches(change: StepChange, limit: f64) -> Option<bool> {
     }
 }
 
-/// The color of a comparison: that of what holds the second run back.
-fn accent(after: Option<&Verdict>) -> &'static str {
-    after.map_or(Class::Unknown, |verdict| verdict.class).word()
-}
-
-/// The names of both files.
-fn title(before: &str, after: &str) -> String {
-    format!("{before} → {after}")
-}
-
 fn gpus(environment: &Environment) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for gpu in &environment.gpus {
+    let names = environment.gpus.iter().map(|gpu| {
         let simulated = if gpu.simulated { " (simulated)" } else { "" };
-        names.push(format!("{}{simulated}", gpu.name.as_deref().unwrap_or("unknown GPU")));
-    }
-    let same = names.first().filter(|first| names.iter().all(|name| name == *first));
-    match same {
+        format!("{}{simulated}", gpu.name.as_deref().unwrap_or("unknown GPU"))
+    });
+    counted(names.collect())
+}
+
+/// Names in a list, or as `8 × name` where all are the same.
+fn counted(names: Vec<String>) -> String {
+    match names.first().filter(|first| names.iter().all(|name| name == *first)) {
         Some(name) if names.len() > 1 => format!("{} × {name}", names.len()),
         _ => names.join(", "),
     }

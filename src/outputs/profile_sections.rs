@@ -78,15 +78,19 @@ pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
     facts.into_iter().flatten().collect()
 }
 
-/// The window, its steps, and how kernels get to the GPU.
-fn window(account: &ProfileAccount) -> String {
-    let by = account.steps_by.map(|mark| match mark {
+/// What counts as a step.
+pub(super) fn mark(mark: StepMark) -> &'static str {
+    match mark {
         StepMark::ProfilerStep => "marked for the profiler",
         StepMark::Batch => "from one batch to the next",
         StepMark::Optimizer => "from one step of the optimizer to the next",
         StepMark::Annotation => "by the longest annotation",
-    });
-    let by = by.map(|by| format!(", {by}")).unwrap_or_default();
+    }
+}
+
+/// The window, its steps, and how kernels get to the GPU.
+fn window(account: &ProfileAccount) -> String {
+    let by = account.steps_by.map(|by| format!(", {}", mark(by))).unwrap_or_default();
     let mean = finite(account.step_ms).map(|ms| format!(": {} each on average", length(ms)));
     let longest = finite(account.longest_step_ms).map(|ms| format!(", {} at most", length(ms)));
     let steps = match account.steps {

@@ -1,7 +1,9 @@
 //! The tables of a profile: calls that wait, idle moments, kernels, collectives, copies, operators, modules, efficiency.
 
 use super::section::{Column, Section, SectionBody, whole};
-use crate::profiles::account::{Bound, CopyDirection, EfficiencyAccount, IdleReason, IdleRow, ProfileAccount};
+use crate::profiles::account::{
+    Bound, CopyDirection, CopyRow, EfficiencyAccount, EfficiencyRow, IdleReason, IdleRow, ProfileAccount, SyncRow,
+};
 use crate::text::format::{UNMEASURED, Unit, bytes, precise, precise_in_unit};
 use crate::text::named_enum;
 
@@ -56,9 +58,52 @@ pub(super) fn brief(title: &str, columns: Vec<Column>, rows: Vec<Vec<String>>) -
     Section { brief: ROWS_IN_BRIEF, more, ..Section::new(title, SectionBody::Table(columns, rows)) }
 }
 
-/// The same, shown only in full.
-fn in_detail(title: &str, columns: Vec<Column>, rows: Vec<Vec<String>>) -> Section {
-    Section { detail: true, ..brief(title, columns, rows) }
+/// A table on its way: a column after the other of the same things.
+struct TableOf<'a, R> {
+    all: &'a [R],
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+}
+
+impl<'a, R> TableOf<'a, R> {
+    fn new(all: &'a [R]) -> Self {
+        Self { all, columns: Vec::new(), rows: vec![Vec::new(); all.len()] }
+    }
+
+    fn column(mut self, column: Column, cell: impl Fn(&R) -> String) -> Self {
+        self.columns.push(column);
+        self.rows.iter_mut().zip(self.all).for_each(|(row, of)| row.push(cell(of)));
+        self
+    }
+
+    /// Words.
+    fn left(self, name: &'static str, cell: impl Fn(&R) -> String) -> Self {
+        self.column(Column::left(name), cell)
+    }
+
+    /// Numbers in words.
+    fn right(self, name: &'static str, cell: impl Fn(&R) -> String) -> Self {
+        self.column(Column::right(name), cell)
+    }
+
+    /// Columns whose numbers are compared: all have the decimals that the largest one needs.
+    fn numbers<const N: usize>(self, names: [&'static str; N], of: fn(&R) -> [f64; N]) -> Self {
+        let decimals = decimals(self.all.iter().flat_map(of));
+        let columns = names.into_iter().enumerate();
+        columns.fold(self, |table, (place, name)| {
+            table.right(name, |row| number(of(row).get(place).copied().unwrap_or(f64::NAN), decimals))
+        })
+    }
+
+    fn section(self, title: &str) -> Section {
+        brief(title, self.columns, self.rows)
+    }
+
+    /// The same, with what its numbers mean.
+    fn explained(self, title: &str, note: &str) -> Section {
+        let note = (!self.all.is_empty()).then(|| note.to_owned());
+        self.section(title).noting(note)
+    }
 }
 
 /// Decimals that columns which are compared share: as many as their largest number needs.
@@ -101,52 +146,36 @@ fn place(name: &str, operator: Option<&str>, at: Option<&str>, function: Option<
 }
 
 fn syncs(account: &ProfileAccount) -> Section {
-    let all = &account.syncs;
-    let columns = vec![
-        Column::right(if account.steps > 0 { "per step" } else { "calls" }),
-        Column::right("waits ms"),
-        Column::right("GPU idle ms"),
-        Column::left("call"),
-    ];
-    let places = decimals(all.iter().flat_map(|row| [row.wait_ms, row.idle_ms]));
-    let rows = all.iter().map(|row| {
+    let per_step = if account.steps > 0 { "per step" } else { "calls" };
+    let call = |row: &SyncRow| {
         let copied = row.copies.map(|direction| {
             let size = row.bytes.map(|size| format!("{} ", bytes(Some(size)))).unwrap_or_default();
             format!(", copies {size}{}", direction_words(Some(direction)))
         });
         let place = place(&row.call, row.operator.as_deref(), row.at.as_deref(), row.function.as_deref());
-        vec![
-            row.per_step.map_or_else(|| row.count.to_string(), precise),
-            number(row.wait_ms, places),
-            number(row.idle_ms, places),
-            place + &copied.unwrap_or_default(),
-        ]
-    });
-    let section = brief("Calls that wait for the GPU", columns, rows.collect());
-    let gain = "GPU idle: at most this much is gained without the call.".to_owned();
-    if section.is_empty() { section } else { section.noting([gain]) }
+        place + &copied.unwrap_or_default()
+    };
+    TableOf::new(&account.syncs)
+        .right(per_step, |row| row.per_step.map_or_else(|| row.count.to_string(), precise))
+        .numbers(["waits ms", "GPU idle ms"], |row| [row.wait_ms, row.idle_ms])
+        .left("call", call)
+        .explained("Calls that wait for the GPU", "GPU idle: at most this much is gained without the call.")
 }
 
 fn idle_at(account: &ProfileAccount) -> Section {
-    let all = &account.idle_at;
     // Without a GPU all of the loop's time is told.
     let (title, time) = if account.devices.is_empty() {
         ("Where the time of the loop went", "ms")
     } else {
         ("Where the host was while the GPU was idle", "idle ms")
     };
-    let columns = [time, "share", "longest ms"].map(Column::right).to_vec();
-    let columns = [columns, vec![Column::left("what the host did")]].concat();
-    let places = decimals(all.iter().flat_map(|row| [row.idle_ms, row.longest_ms]));
-    let rows = all.iter().map(|row| {
-        vec![
-            number(row.idle_ms, places),
-            share_of(row.idle_ms, account.window_ms),
-            number(row.longest_ms, places),
-            idle_words(row),
-        ]
-    });
-    brief(title, columns, rows.collect())
+    let places = decimals(account.idle_at.iter().flat_map(|row| [row.idle_ms, row.longest_ms]));
+    TableOf::new(&account.idle_at)
+        .right(time, |row| number(row.idle_ms, places))
+        .right("share", |row| share_of(row.idle_ms, account.window_ms))
+        .right("longest ms", |row| number(row.longest_ms, places))
+        .left("what the host did", idle_words)
+        .section(title)
 }
 
 /// `waiting for data: aten::to in enumerate(DataLoader), train.py:42`.
@@ -174,44 +203,28 @@ fn share_of(part: f64, whole_ms: f64) -> String {
 }
 
 fn kernels(account: &ProfileAccount) -> Section {
-    let all = &account.kernels;
     let busy_ms = account.devices.first().map_or(f64::NAN, |device| device.busy * account.window_ms);
-    let columns = ["ms", "of busy", "runs", "median µs", "blocks", "occupancy"].map(Column::right).to_vec();
-    let columns = [columns, vec![Column::left("kernel")]].concat();
-    let places = [decimals(all.iter().map(|row| row.total_ms)), decimals(all.iter().map(|row| row.median_us))];
-    let rows = all.iter().map(|row| {
-        vec![
-            number(row.total_ms, places[0]),
-            share_of(row.total_ms, busy_ms),
-            row.count.to_string(),
-            number(row.median_us, places[1]),
-            or_dash(row.blocks.map(|blocks| blocks.to_string())),
-            or_dash(finite(row.occupancy_pct).map(|pct| format!("{pct:.0}%"))),
-            row.name.clone(),
-        ]
-    });
-    let in_full = all.iter().take(ROWS_IN_FULL).map(|row| row.raw.clone()).collect();
-    Section { in_full, ..brief("Kernels", columns, rows.collect()) }
+    let section = TableOf::new(&account.kernels)
+        .numbers(["ms"], |row| [row.total_ms])
+        .right("of busy", |row| share_of(row.total_ms, busy_ms))
+        .right("runs", |row| row.count.to_string())
+        .numbers(["median µs"], |row| [row.median_us])
+        .right("blocks", |row| or_dash(row.blocks.map(|blocks| blocks.to_string())))
+        .right("occupancy", |row| or_dash(finite(row.occupancy_pct).map(|pct| format!("{pct:.0}%"))))
+        .left("kernel", |row| row.name.clone())
+        .section("Kernels");
+    let in_full = account.kernels.iter().take(ROWS_IN_FULL).map(|row| row.raw.clone()).collect();
+    Section { in_full, ..section }
 }
 
 fn collectives(account: &ProfileAccount) -> Section {
-    let all = &account.collectives;
-    let columns = ["ms", "exposed ms", "runs", "sent", "ranks"].map(Column::right).to_vec();
-    let columns = [columns, vec![Column::left("collective")]].concat();
-    let places = decimals(all.iter().map(|row| row.total_ms));
-    let rows = all.iter().map(|row| {
-        vec![
-            number(row.total_ms, places),
-            number(row.exposed_ms, places),
-            row.count.to_string(),
-            bytes(row.bytes),
-            or_dash(row.group_size.map(|size| size.to_string())),
-            row.name.clone(),
-        ]
-    });
-    let section = brief("Collectives", columns, rows.collect());
-    let exposed = "Exposed: no other kernel runs meanwhile.".to_owned();
-    if section.is_empty() { section } else { section.noting([exposed]) }
+    TableOf::new(&account.collectives)
+        .numbers(["ms", "exposed ms"], |row| [row.total_ms, row.exposed_ms])
+        .right("runs", |row| row.count.to_string())
+        .right("sent", |row| bytes(row.bytes))
+        .right("ranks", |row| or_dash(row.group_size.map(|size| size.to_string())))
+        .left("collective", |row| row.name.clone())
+        .explained("Collectives", "Exposed: no other kernel runs meanwhile.")
 }
 
 fn direction_words(direction: Option<CopyDirection>) -> &'static str {
@@ -225,47 +238,35 @@ fn direction_words(direction: Option<CopyDirection>) -> &'static str {
 }
 
 fn copies(account: &ProfileAccount) -> Section {
-    let all = &account.copies;
-    let columns = ["ms", "overlapped ms", "blocking ms", "copies", "size", "GB/s"].map(Column::right).to_vec();
-    let columns = [columns, vec![Column::left("direction")]].concat();
-    let places = decimals(all.iter().flat_map(|row| [row.ms, row.overlapped_ms, row.blocked_ms]));
-    let rows = all.iter().map(|row| {
+    let direction = |row: &CopyRow| {
         let memory = row.pageable.map(|pageable| if pageable { ", pageable memory" } else { ", pinned memory" });
-        vec![
-            number(row.ms, places),
-            number(row.overlapped_ms, places),
-            number(row.blocked_ms, places),
-            row.count.to_string(),
-            bytes(Some(row.bytes)),
-            number(row.bytes as f64 / row.ms / 1e6, 1),
-            format!("{}{}", direction_words(row.direction), memory.unwrap_or_default()),
-        ]
-    });
-    in_detail("Copies", columns, rows.collect())
+        format!("{}{}", direction_words(row.direction), memory.unwrap_or_default())
+    };
+    let section = TableOf::new(&account.copies)
+        .numbers(["ms", "overlapped ms", "blocking ms"], |row| [row.ms, row.overlapped_ms, row.blocked_ms])
+        .right("copies", |row| row.count.to_string())
+        .right("size", |row| bytes(Some(row.bytes)))
+        .right("GB/s", |row| number(row.bytes as f64 / row.ms / 1e6, 1))
+        .left("direction", direction)
+        .section("Copies");
+    Section { detail: true, ..section }
 }
 
 fn operators(account: &ProfileAccount) -> Section {
-    let all = &account.operators;
-    let columns = ["GPU ms", "host ms", "GPU idle ms", "calls"].map(Column::right).to_vec();
-    let columns = [columns, vec![Column::left("operator")]].concat();
-    let places = decimals(all.iter().flat_map(|row| [row.device_ms, row.host_ms, row.idle_ms]));
-    let rows = all.iter().map(|row| {
-        let times = [row.device_ms, row.host_ms, row.idle_ms].map(|ms| number(ms, places));
-        [times.to_vec(), vec![row.count.to_string(), row.name.clone()]].concat()
-    });
-    brief("Operators", columns, rows.collect())
+    TableOf::new(&account.operators)
+        .numbers(["GPU ms", "host ms", "GPU idle ms"], |row| [row.device_ms, row.host_ms, row.idle_ms])
+        .right("calls", |row| row.count.to_string())
+        .left("operator", |row| row.name.clone())
+        .section("Operators")
 }
 
 fn modules(account: &ProfileAccount) -> Section {
-    let all = &account.modules;
-    let columns = ["GPU ms", "host ms", "calls"].map(Column::right).to_vec();
-    let columns = [columns, vec![Column::left("module")]].concat();
-    let places = decimals(all.iter().flat_map(|row| [row.device_ms, row.host_ms]));
-    let rows = all.iter().map(|row| {
-        let times = [row.device_ms, row.host_ms].map(|ms| number(ms, places));
-        [times.to_vec(), vec![row.count.to_string(), row.name.clone()]].concat()
-    });
-    in_detail("Modules of the model", columns, rows.collect())
+    let section = TableOf::new(&account.modules)
+        .numbers(["GPU ms", "host ms"], |row| [row.device_ms, row.host_ms])
+        .right("calls", |row| row.count.to_string())
+        .left("module", |row| row.name.clone())
+        .section("Modules of the model");
+    Section { detail: true, ..section }
 }
 
 /// How well the busy time is used.
@@ -278,25 +279,12 @@ fn efficiency(account: &ProfileAccount) -> Section {
     let peak = finite(*peak_tflop_per_s).map(|peak| format!(" of the GPU's {}{format}", precise(peak)));
     let used =
         finite(*of_peak).map(|share| format!(": {} of its peak (MFU)", precise_in_unit(Some(share), Unit::Share)));
-    let columns = ["GPU ms", "TFLOP/s", "TB/s", "of peak"].map(Column::right).to_vec();
-    let columns = [columns, vec![Column::left("bound by"), Column::left("operator")]].concat();
-    let places = decimals(all.iter().map(|row| row.device_ms));
-    let rows = all.iter().map(|row| {
-        let bound = match row.bound {
-            Some(Bound::Compute) => "arithmetic",
-            Some(Bound::Memory) => "memory",
-            Some(Bound::Neither) => "neither",
-            None => UNMEASURED,
-        };
-        vec![
-            number(row.device_ms, places),
-            number(row.tflop_per_s, 1),
-            number(row.tb_per_s, 2),
-            or_dash(finite(row.of_peak).map(whole)),
-            bound.to_owned(),
-            format!("{} {}", row.name, row.shape),
-        ]
-    });
+    let bound = |row: &EfficiencyRow| match row.bound {
+        Some(Bound::Compute) => "arithmetic",
+        Some(Bound::Memory) => "memory",
+        Some(Bound::Neither) => "neither",
+        None => UNMEASURED,
+    };
     let reached = format!(
         "{} TFLOP/s over the window{}{}.",
         precise(*tflop_per_s),
@@ -304,5 +292,13 @@ fn efficiency(account: &ProfileAccount) -> Section {
         used.unwrap_or_default()
     );
     let known = format!("The work is known of {} of the kernels' time.", whole(*known));
-    brief(title, columns, rows.collect()).noting([reached, known])
+    TableOf::new(all)
+        .numbers(["GPU ms"], |row| [row.device_ms])
+        .right("TFLOP/s", |row| number(row.tflop_per_s, 1))
+        .right("TB/s", |row| number(row.tb_per_s, 2))
+        .right("of peak", |row| or_dash(finite(row.of_peak).map(whole)))
+        .left("bound by", |row| bound(row).to_owned())
+        .left("operator", |row| format!("{} {}", row.name, row.shape))
+        .section(title)
+        .noting([reached, known])
 }

@@ -1,21 +1,22 @@
 //! The ranks of a run by their traces, a row each: what each computes, how long it waits for others, and how late it enters
 //! collectives.
 
+use super::section::{Column, whole};
 use crate::profiles::ranks_account::{RankRow, RanksAccount};
 use crate::text::format::{UNMEASURED, step_time, whole_percent};
 
 /// Most ranks that are listed: those that enter last into most of the skewed collectives first.
 const RANKS_LISTED: usize = 16;
 
-/// The columns: names, and whether they are of numbers.
-pub(super) const COLUMNS: [(&str, bool); 7] = [
-    ("rank", false),
-    ("step", true),
-    ("computes", true),
-    ("collectives", true),
-    ("waits", true),
-    ("late by", true),
-    ("last in", false),
+/// The columns.
+pub(super) const COLUMNS: [Column; 7] = [
+    Column::left("rank"),
+    Column::right("step"),
+    Column::right("computes"),
+    Column::right("collectives"),
+    Column::right("waits"),
+    Column::right("late by"),
+    Column::left("last in"),
 ];
 
 /// The rows, that of the late rank first.
@@ -49,14 +50,13 @@ pub(super) fn notes(across: &RanksAccount) -> Vec<String> {
 }
 
 fn cells(row: &RankRow, late: bool) -> Vec<String> {
-    let share = |share: f64| format!("{}%", whole_percent(share));
     let of_matched = |text: String| if row.matched == 0 { UNMEASURED.to_owned() } else { text };
     vec![
         format!("{}{}", row.rank, if late { ", late" } else { "" }),
         row.step_ms.map_or(UNMEASURED.to_owned(), step_time),
-        share(row.compute),
-        share(row.exposed),
-        of_matched(share(if row.window_ms > 0.0 { row.wait_ms / row.window_ms } else { 0.0 })),
+        whole(row.compute),
+        whole(row.exposed),
+        of_matched(whole(if row.window_ms > 0.0 { row.wait_ms / row.window_ms } else { 0.0 })),
         of_matched(step_time(row.per_step(row.last_late_ms).unwrap_or(row.last_late_ms))),
         of_matched(format!("{} of {}", row.last_in, row.matched)),
     ]

@@ -162,10 +162,12 @@ fn ranks(ranks: &[Rank]) -> Section {
 
 fn rank_profiles(verdict: &Verdict) -> Section {
     let across = verdict.profile.as_ref().and_then(|profile| profile.across_ranks.as_ref());
-    let columns = rank_profile_section::COLUMNS.map(|(name, right)| Column { name, right });
     let rows = across.map(rank_profile_section::rows).unwrap_or_default();
-    Section::new("Ranks: which waits for which in collectives", SectionBody::Table(columns.to_vec(), rows))
-        .noting(across.map(rank_profile_section::notes).unwrap_or_default())
+    Section::new(
+        "Ranks: which waits for which in collectives",
+        SectionBody::Table(rank_profile_section::COLUMNS.to_vec(), rows),
+    )
+    .noting(across.map(rank_profile_section::notes).unwrap_or_default())
 }
 
 fn wait_chain(verdict: &Verdict) -> Section {

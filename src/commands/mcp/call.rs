@@ -19,7 +19,7 @@ use crate::jobs::candidates::scan::Scan;
 use crate::jobs::session::{EndSignals, Session, SessionOptions};
 use crate::mcp::protocol::{Era, Feature};
 use crate::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
-use crate::outputs::comparison::Comparison;
+use crate::outputs::comparison::{Comparison, SideBySide};
 use crate::outputs::run_report::RunReport;
 use crate::outputs::{explanation, markdown, text};
 use crate::sample::{GpuSample, Sample, SourceState, SourceStatus};
@@ -353,22 +353,22 @@ pub(super) fn compare(
         let [before, after] = paths.map(|path| profiled::verdict_while(&[path], is_wanted));
         let (before, after) = (before?, after?);
         let comparison = compare::compared_traces(paths, [&before, &after], None, ROWS_FOR_AGENT)?;
-        let json = serde_json::to_value(comparison.json())?;
         for verdict in [&before, &after] {
             foreign.add_fields(&serde_json::to_value(&**verdict)?);
         }
-        foreign.add_fields(&json);
-        return Ok(marked(foreign, text::comparison(&comparison.page(), whole_page()), json));
+        return compared(foreign, &comparison);
     }
     let [before, after] = paths.map(|path| read(settings, path, &mut foreign, is_wanted));
     let (before, after) = (before?, after?);
     let [before_path, after_path] = paths;
-    let comparison =
-        Comparison::new(compare::compared(before_path, &before), compare::compared(after_path, &after), None);
+    let sides = (compare::compared(before_path, &before), compare::compared(after_path, &after));
+    compared(foreign, &Comparison::new(sides.0, sides.1, None))
+}
+
+fn compared(mut foreign: ForeignTexts, comparison: &impl SideBySide) -> anyhow::Result<ToolAnswer> {
     let json = serde_json::to_value(comparison.json())?;
     foreign.add_fields(&json);
-    let page = text::comparison(&comparison.page(), whole_page());
-    Ok(marked(foreign, page, json))
+    Ok(marked(foreign, text::comparison(&comparison.page(), whole_page()), json))
 }
 
 /// A page and an object with marks in them.

@@ -3,7 +3,7 @@
 use super::super::causes::Cause;
 use super::super::stats::percent;
 use super::losses::Busy;
-use super::said::{Words, advice};
+use super::said::{self, Words};
 use crate::profiles::account::{DeviceAccount, ProfileAccount};
 use crate::profiles::kernel_names::is_collective;
 
@@ -15,50 +15,21 @@ pub(super) fn words_for(busy: &Busy, account: &ProfileAccount, gpu: &DeviceAccou
     let total: f64 = computing().map(|row| row.total_ms).sum();
     let most =
         kernel.map(|row| format!(", {} of it in {}", percent(row.total_ms / total.max(f64::MIN_POSITIVE)), row.name));
-    let most = most.unwrap_or_default();
     let peak = account.efficiency.as_ref().and_then(|found| found.of_peak);
     let used = peak.map(|share| format!(" It reaches {} of the GPU's peak.", percent(share))).unwrap_or_default();
-    let computes = percent(gpu.compute);
-    let (summary, advice) = match busy.cause {
-        Cause::UnderFilled => (
-            format!("The GPU computes {computes} of the time, mostly in kernels too small to fill it{most}.{used}"),
-            vec![
-                advice(
-                    "Raise the batch size",
-                    "kernels with fewer blocks than the GPU has multiprocessors leave some of them idle",
-                    None,
-                ),
-                advice("Fuse small kernels with torch.compile", "one kernel then does the work of several", None),
-            ],
-        ),
-        Cause::MemoryBandwidth => (
-            format!("The GPU computes {computes} of the time, most of it limited by its memory{most}.{used}"),
-            vec![
-                advice(
-                    "Fuse elementwise operators with torch.compile",
-                    "the data is then read and written once instead of once per operator",
-                    None,
-                ),
-                advice("Use bf16", "half of the bytes have to be moved", None),
-            ],
-        ),
-        _ => {
-            let single = kernel.is_some_and(|row| row.name.contains("gemm f32") || row.name.contains("f32 (cudnn)"));
-            let mut all = Vec::new();
-            if single {
-                all.push(advice(
-                    "Use bf16 autocast, or torch.set_float32_matmul_precision(\"high\")",
-                    "tensor cores do the matrix products",
-                    None,
-                ));
-            }
-            all.push(advice(
-                "Fuse small kernels with torch.compile",
-                "the GPU then moves less data between kernels",
-                None,
-            ));
-            (format!("The GPU computes {computes} of the time{most}.{used}"), all)
+    let (how, advice) = match busy.cause {
+        Cause::UnderFilled => {
+            (", mostly in kernels too small to fill it", vec![said::RAISE_BATCH_TO_FILL, said::FUSE_TO_FILL])
         }
+        Cause::MemoryBandwidth => {
+            (", most of it limited by its memory", vec![said::FUSE_ELEMENTWISE, said::USE_BF16])
+        }
+        _ if kernel.is_some_and(|row| row.name.contains("gemm f32") || row.name.contains("f32 (cudnn)")) => {
+            ("", vec![said::USE_TENSOR_CORES, said::FUSE_KERNELS])
+        }
+        _ => ("", vec![said::FUSE_KERNELS]),
     };
-    Words { summary, advice, culprits: Vec::new() }
+    let summary =
+        format!("The GPU computes {} of the time{how}{}.{used}", percent(gpu.compute), most.unwrap_or_default());
+    Words::new(summary, advice.into_iter().map(said::Fix::plain).collect())
 }

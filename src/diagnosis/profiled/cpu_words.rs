@@ -1,9 +1,8 @@
 //! The words for a profile of the host alone.
 
-use super::super::parts::Advice;
 use super::super::stats::percent;
 use super::losses::{Loss, LossKind};
-use super::said::{Words, advice, called, line, named, of_ranks, place};
+use super::said::{self, Words, called, line, named, place};
 use crate::profiles::account::{IdleReason, ProfileAccount};
 use crate::profiles::{NOTHING_RECORDED, blocks};
 
@@ -18,119 +17,53 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
     });
     let most = row.map(|row| {
         let named = if loss.kind == LossKind::Blocked { called(row) } else { named(row) };
-        format!(", most of it in {named}{}", place(row.at.as_deref()))
+        format!(", most of it in {named}{}", place(row.at.as_ref()))
     });
+    let most = most.unwrap_or_default();
     let culprit = row.and_then(|row| {
-        line(row.function.as_deref(), row.at.as_deref(), row.idle_ms / account.window_ms.max(f64::MIN_POSITIVE))
+        let share = row.idle_ms / account.window_ms.max(f64::MIN_POSITIVE);
+        line(row.function.as_ref(), row.at.as_ref(), share)
     });
-    let words =
-        HostLoss { account, lost: percent(loss.share), gain: Some(loss.gain()), most: most.unwrap_or_default() };
+    let of_loop = account.of_loop.unwrap_or_default();
+    let (lost, gain) = (percent(loss.share), loss.gain());
     let (summary, advice) = match loss.kind {
-        LossKind::Data => words.data(),
-        LossKind::Communication => words.communication(),
-        LossKind::Blocked => words.blocked(),
-        LossKind::Unrecorded => words.unrecorded(),
-        LossKind::CpuOperators => words.operators(),
-        _ => words.host_work(),
-    };
-    Words { summary, advice, culprits: culprit.into_iter().collect() }
-}
-
-struct HostLoss<'a> {
-    account: &'a ProfileAccount,
-    /// The loss as a percentage.
-    lost: String,
-    /// What it gains at most to remove it.
-    gain: Option<f64>,
-    /// `, most of it in f (train.py:41)`.
-    most: String,
-}
-
-impl HostLoss<'_> {
-    fn data(&self) -> (String, Vec<Advice>) {
-        let lost = &self.lost;
-        if self.account.of_loop.is_some_and(|of_loop| of_loop.makes_batches) {
-            let workers = advice(
-                "Make batches in workers: num_workers=4, persistent_workers=True",
-                "they are then ready when the loop needs them",
-                self.gain,
-            );
-            return (format!("The loop makes its batches itself, {lost} of the time."), vec![workers]);
+        LossKind::Data if of_loop.makes_batches => {
+            (format!("The loop makes its batches itself, {lost} of the time."), vec![said::WORKERS.gaining(gain)])
         }
-        let look = advice(
-            "See what the workers do: trainmon diagnose --pid PID while the job runs",
-            "whether they lack CPUs, wait for the disk, or decode",
-            self.gain,
-        );
-        let summary =
-            format!("The loop waits for data {lost} of the time: the workers are late. A trace does not show why.");
-        (summary, vec![look])
-    }
-
-    fn communication(&self) -> (String, Vec<Advice>) {
-        let less = advice(
-            "Communicate less: larger batches per rank, no_sync() while gradients accumulate",
-            "the same exchange then serves more work",
-            self.gain,
-        );
-        (
-            format!("The loop waits in collectives {} of the time.", self.lost),
-            of_ranks(self.account).into_iter().chain([less]).collect(),
-        )
-    }
-
-    fn blocked(&self) -> (String, Vec<Advice>) {
-        let remove =
-            advice("Remove the sleep, or wait in another thread", "the loop does nothing meanwhile", self.gain);
-        (format!("The loop sleeps or waits {} of the time{}.", self.lost, self.most), vec![remove])
-    }
-
-    fn unrecorded(&self) -> (String, Vec<Advice>) {
-        let record = advice(
-            "Record the GPU: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
-            "without its kernels, a launch looks like work",
-            None,
-        );
-        let unread = unread(self.account);
-        let advice = if unread.is_empty() { vec![record] } else { Vec::new() };
-        (format!("The job uses a GPU, and the trace has nothing that ran on it{unread}."), advice)
-    }
-
-    fn operators(&self) -> (String, Vec<Advice>) {
-        let most = self.account.operators.first();
-        let most = most.map(|row| format!(", most of it in {}", row.name)).unwrap_or_default();
-        let summary = format!("The model runs on the CPU: operators take {} of the time{most}.", self.lost);
-        let gpu = advice(
-            "Move model and batches to a GPU: .to(\"cuda\")",
-            "operators are the larger part of the loop's time",
-            None,
-        );
-        let fuse = advice(
-            "Use torch.compile, or bf16 where the CPU has it",
-            "fused operators read and write less memory",
-            None,
-        );
-        (summary, vec![gpu, fuse])
-    }
-
-    fn host_work(&self) -> (String, Vec<Advice>) {
-        let of_loop = self.account.of_loop.unwrap_or_default();
-        let advice = if self.account.with_stack {
-            advice("Take this work out of the loop, or make it cheaper", "no operator runs meanwhile", self.gain)
-        } else {
-            advice(
-                "Record with torch.profiler.profile(with_stack=True)",
-                "the trace then names the Python functions",
-                None,
+        LossKind::Data => (
+            format!("The loop waits for data {lost} of the time: the workers are late. A trace does not show why."),
+            vec![said::SEE_WORKERS.gaining(gain)],
+        ),
+        LossKind::Communication => (
+            format!("The loop waits in collectives {lost} of the time."),
+            said::of_ranks(account).into_iter().chain([said::COMMUNICATE_LESS.gaining(gain)]).collect(),
+        ),
+        LossKind::Blocked => {
+            (format!("The loop sleeps or waits {lost} of the time{most}."), vec![said::NO_SLEEP.gaining(gain)])
+        }
+        LossKind::Unrecorded => {
+            let unread = unread(account);
+            let advice = if unread.is_empty() { vec![said::RECORD_GPU.plain()] } else { Vec::new() };
+            (format!("The job uses a GPU, and the trace has nothing that ran on it{unread}."), advice)
+        }
+        LossKind::CpuOperators => {
+            let most = account.operators.first().map(|row| format!(", most of it in {}", row.name));
+            (
+                format!("The model runs on the CPU: operators take {lost} of the time{}.", most.unwrap_or_default()),
+                vec![said::USE_GPU.plain(), said::COMPILE_FOR_CPU.plain()],
             )
-        };
-        let part = if of_loop.nothing > of_loop.python {
-            "in what the trace does not show: Python, or a sleep"
-        } else {
-            "in Python"
-        };
-        (format!("The loop spends {} of the time {part}{}.", self.lost, self.most), vec![advice])
-    }
+        }
+        _ => {
+            let part = if of_loop.nothing > of_loop.python {
+                "in what the trace does not show: Python, or a sleep"
+            } else {
+                "in Python"
+            };
+            let advice = if account.with_stack { said::LESS_WORK.gaining(gain) } else { said::STACKS.plain() };
+            (format!("The loop spends {lost} of the time {part}{most}."), vec![advice])
+        }
+    };
+    Words::new(summary, advice).blaming(culprit)
 }
 
 /// What the trace has of an accelerator that is not read.
@@ -142,16 +75,7 @@ fn unread(account: &ProfileAccount) -> String {
 /// The words where nothing costs anything.
 pub(super) fn nothing(account: &ProfileAccount) -> Words {
     let events = account.operators.iter().map(|row| row.count).sum::<u64>();
-    Words {
-        summary: format!(
-            "The trace has no GPU and hardly anything of a loop: {events} operators in {:.0} ms.",
-            account.window_ms
-        ),
-        advice: vec![advice(
-            "Profile some steps: torch.profiler.schedule(wait=1, warmup=2, active=3)",
-            "a trace of whole steps shows where their time goes",
-            None,
-        )],
-        culprits: Vec::new(),
-    }
+    let ms = account.window_ms;
+    let summary = format!("The trace has no GPU and hardly anything of a loop: {events} operators in {ms:.0} ms.");
+    Words::new(summary, vec![said::SOME_STEPS.plain()])
 }

@@ -1,10 +1,12 @@
 //! The words for a loss of a GPU's time.
 
+use super::super::culprits::Culprit;
+use super::super::parts::Advice;
 use super::super::stats::percent;
 use super::losses::{self, Loss, LossKind};
-use super::said::{Words, advice, line, of_ranks, place};
+use super::said::{self, Words, line, place};
 use super::sync_advice;
-use crate::profiles::account::{CopyDirection, DeviceAccount, ProfileAccount, SyncRow};
+use crate::profiles::account::{CopyDirection, DeviceAccount, IdleRow, ProfileAccount, SyncRow};
 
 /// The words for a loss.
 pub(super) fn words_for(loss: &Loss, account: &ProfileAccount, gpu: &DeviceAccount) -> Words {
@@ -33,92 +35,49 @@ pub(super) struct GpuLoss<'a> {
 }
 
 impl GpuLoss<'_> {
-    pub fn gain(&self) -> Option<f64> {
-        Some(self.loss.gain())
+    pub fn gain(&self) -> f64 {
+        self.loss.gain()
     }
 
     pub fn share(&self, ms: f64) -> f64 {
         ms / self.account.window_ms.max(f64::MIN_POSITIVE)
     }
 
+    /// The line of code to blame for a row of idle time.
+    pub fn idle_line(&self, row: &IdleRow) -> Option<Culprit> {
+        line(row.function.as_ref(), row.at.as_ref(), self.share(row.idle_ms))
+    }
+
     fn data(&self) -> Words {
         let lost = &self.lost;
         let makes = self.account.of_loop.is_some_and(|of_loop| of_loop.makes_batches);
+        let (why, advice) = if makes {
+            ("the loop makes the batches itself", [said::WORKERS_AHEAD, said::TRANSFORM_ON_GPU])
+        } else {
+            ("the workers are late. A trace does not show why", [said::SEE_WORKERS, said::MORE_WORKERS])
+        };
         let row = losses::largest(self.account, LossKind::Data);
-        let culprits = row.and_then(|row| line(row.function.as_deref(), row.at.as_deref(), self.loss.share));
-        if makes {
-            return Words {
-                summary: format!(
-                    "The GPU sits idle {lost} of the time, waiting for data: the loop makes the batches itself."
-                ),
-                advice: vec![
-                    advice(
-                        "Make batches in workers: num_workers=4, persistent_workers=True",
-                        "workers prepare the next batches while the GPU computes",
-                        self.gain(),
-                    ),
-                    advice(
-                        "Move the costly transforms to the GPU",
-                        "the loop then has less to do for each batch",
-                        self.gain(),
-                    ),
-                ],
-                culprits: culprits.into_iter().collect(),
-            };
-        }
-        Words {
-            summary: format!(
-                "The GPU sits idle {lost} of the time, waiting for data: the workers are late. A trace does not show why."
-            ),
-            advice: vec![
-                advice(
-                    "See what the workers do: trainmon diagnose --pid PID while the job runs",
-                    "whether they lack CPUs, wait for the disk, or decode",
-                    self.gain(),
-                ),
-                advice(
-                    "Raise num_workers while CPUs are free",
-                    "more batches are then made at the same time",
-                    self.gain(),
-                ),
-            ],
-            culprits: culprits.into_iter().collect(),
-        }
+        let culprit = row.and_then(|row| line(row.function.as_ref(), row.at.as_ref(), self.loss.share));
+        let summary = format!("The GPU sits idle {lost} of the time, waiting for data: {why}.");
+        Words::new(summary, advice.map(|fix| fix.gaining(self.gain())).to_vec()).blaming(culprit)
     }
 
     fn communication(&self) -> Words {
         let lost = &self.lost;
         let most = self.account.collectives.iter().max_by(|a, b| a.exposed_ms.total_cmp(&b.exposed_ms));
         let most = most.map(|row| format!(", most of it in {} ({})", row.name, percent(self.share(row.exposed_ms))));
+        let most = most.unwrap_or_default();
         let hidden = (self.gpu.communication - self.gpu.exposed).max(0.0);
         let hidden = if hidden > 0.01 {
             format!(" Only {} runs beside kernels that compute.", percent(hidden))
         } else {
             String::new()
         };
-        let mut all = vec![
-            advice(
-                "Overlap the collectives with computation",
-                "DDP does with gradient_as_bucket_view=True and smaller bucket_cap_mb, FSDP with forward_prefetch=True",
-                self.gain(),
-            ),
-            advice(
-                "Communicate less: larger batches per rank, no_sync() while gradients accumulate",
-                "the same exchange then serves more work",
-                self.gain(),
-            ),
-        ];
-        if self.account.world_size.is_none_or(|size| size > 1) {
-            all.splice(1..1, of_ranks(self.account));
-        }
-        Words {
-            summary: format!(
-                "The GPU does nothing but communicate {lost} of the time{}.{hidden}",
-                most.unwrap_or_default()
-            ),
-            advice: all,
-            culprits: Vec::new(),
-        }
+        let alone = self.account.world_size == Some(1);
+        let mut advice = vec![said::OVERLAP_COLLECTIVES.gaining(self.gain())];
+        advice.extend(if alone { None } else { said::of_ranks(self.account) });
+        advice.push(said::COMMUNICATE_LESS.gaining(self.gain()));
+        Words::new(format!("The GPU does nothing but communicate {lost} of the time{most}.{hidden}"), advice)
     }
 
     fn copies(&self) -> Words {
@@ -126,42 +85,21 @@ impl GpuLoss<'_> {
         let blocking = losses::blocking_copies(self.account)
             .filter(|row| self.share(row.idle_inside_ms) >= self.loss.share / 2.0);
         let Some(row) = blocking else { return self.copies_alone() };
-        let way = match row.copies {
-            Some(CopyDirection::DeviceToHost) => "to the host",
-            _ => "to the GPU",
+        let (way, fix) = match row.copies {
+            Some(CopyDirection::DeviceToHost) => ("to the host", said::READ_LATER),
+            _ => ("to the GPU", said::PIN_TO_LAUNCH),
         };
         let per_step = row.per_step.map(|count| format!(" {} times a step", times(count))).unwrap_or_default();
         let summary = format!(
             "The GPU sits idle {lost} of the time while the host is blocked in copies {way}: {} calls {}{per_step}{}.",
             caller(row),
             row.call,
-            place(row.at.as_deref())
+            place(row.at.as_ref())
         );
-        let (title, why) = match row.copies {
-            Some(CopyDirection::DeviceToHost) => (
-                "Copy results with non_blocking=True into pinned memory, and read them a step later",
-                "a copy to pageable memory blocks the thread that would give the GPU its next work",
-            ),
-            _ => (
-                "Pin the memory: pin_memory=True, then non_blocking=True",
-                "a copy from pageable memory blocks the thread that would give the GPU its next work",
-            ),
-        };
-        let mut all = vec![advice(title, why, self.gain())];
-        if row.count > 2 * self.account.steps.max(1) {
-            all.push(advice(
-                "Copy once instead of many small times",
-                "each copy that blocks costs a wait, however small it is",
-                self.gain(),
-            ));
-        }
-        Words {
-            summary,
-            advice: all,
-            culprits: line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_inside_ms))
-                .into_iter()
-                .collect(),
-        }
+        let often = row.count > 2 * self.account.steps.max(1);
+        let fixes = std::iter::once(fix).chain(often.then_some(said::COPY_ONCE));
+        Words::new(summary, fixes.map(|fix| fix.gaining(self.gain())).collect())
+            .blaming(calling_line(row, self.share(row.idle_inside_ms)))
     }
 
     fn copies_alone(&self) -> Words {
@@ -174,32 +112,21 @@ impl GpuLoss<'_> {
             CopyDirection::DeviceToDevice | CopyDirection::Other => "",
         };
         let pinned = if pageable == Some(true) { ", from pageable memory" } else { "" };
-        let pin = advice(
-            "Pin the memory: pin_memory=True, then non_blocking=True",
-            "pinned memory is copied at the link's full rate, while kernels run",
-            self.gain(),
-        );
-        let apart = advice(
-            "Copy the next batch on a separate CUDA stream",
-            "copies from pinned memory overlap with the kernels of the step",
-            self.gain(),
-        );
-        let advice = if pageable == Some(false) { vec![apart, pin] } else { vec![pin, apart] };
-        let caller = self.account.syncs.iter().find(|row| row.copies == Some(direction));
-        let culprit =
-            caller.and_then(|row| line(row.function.as_deref(), row.at.as_deref(), self.share(row.wait_ms)));
-        Words {
-            summary: format!("The GPU only copies{way} {lost} of the time{pinned}: no kernel runs meanwhile."),
-            advice,
-            culprits: culprit.into_iter().collect(),
+        let mut advice = [said::PIN, said::COPY_STREAM].map(|fix| fix.gaining(self.gain()));
+        if pageable == Some(false) {
+            advice.reverse();
         }
+        let caller = self.account.syncs.iter().find(|row| row.copies == Some(direction));
+        let summary = format!("The GPU only copies{way} {lost} of the time{pinned}: no kernel runs meanwhile.");
+        Words::new(summary, advice.to_vec())
+            .blaming(caller.and_then(|row| calling_line(row, self.share(row.wait_ms))))
     }
 
     fn syncs(&self) -> Words {
         let lost = &self.lost;
         let Some(row) = self.account.syncs.first() else {
             let summary = format!("The GPU sits idle {lost} of the time while the host waits for it.");
-            return Words { summary, ..Words::default() };
+            return Words::new(summary, Vec::new());
         };
         let per_step = row.per_step.map(|count| format!(" {} times a step", times(count)));
         let count = per_step.unwrap_or_else(|| match row.count {
@@ -207,36 +134,29 @@ impl GpuLoss<'_> {
             count => format!(" {count} times"),
         });
         let copying = if row.copies.is_some() { " in a copy of next to nothing" } else { "" };
-        let mine = self.share(row.idle_ms);
-        let (title, why) = sync_advice::instead_of(row);
-        let rest: Vec<_> = self.account.syncs.iter().skip(1).filter(|row| self.share(row.idle_ms) >= 0.02).collect();
-        let more = rest.iter().take(2).map(|row| {
-            let (title, why) = sync_advice::instead_of(row);
-            advice(title, why, Some(1.0 / (1.0 - self.share(row.idle_ms)).max(0.01)))
-        });
-        let mut all = vec![advice(title, why, Some(1.0 / (1.0 - mine).max(0.01)))];
-        for one in more {
-            if all.iter().all(|known| known.title != one.title) {
-                all.push(one);
+        let rest = self.account.syncs.iter().skip(1).filter(|row| self.share(row.idle_ms) >= 0.02);
+        let mut advice: Vec<Advice> = Vec::new();
+        for row in std::iter::once(row).chain(rest.take(2)) {
+            let one = sync_advice::instead_of(row, 1.0 / (1.0 - self.share(row.idle_ms)).max(0.01));
+            if advice.iter().all(|known| known.title != one.title) {
+                advice.push(one);
             }
         }
-        Words {
-            summary: format!(
-                "The GPU runs empty while the host waits for it, and sits idle {lost} of the time: {} waits{count}{copying}{}.",
-                caller(row),
-                place(row.at.as_deref())
-            ),
-            advice: all,
-            culprits: self
-                .account
-                .syncs
-                .iter()
-                .filter(|row| self.share(row.idle_ms) >= 0.01)
-                .filter_map(|row| line(row.function.as_deref(), row.at.as_deref(), self.share(row.idle_ms)))
-                .take(3)
-                .collect(),
-        }
+        let summary = format!(
+            "The GPU runs empty while the host waits for it, and sits idle {lost} of the time: {} waits{count}{copying}{}.",
+            caller(row),
+            place(row.at.as_ref())
+        );
+        let blamed = self.account.syncs.iter().map(|row| (row, self.share(row.idle_ms)));
+        let blamed = blamed.filter(|(_, share)| *share >= 0.01);
+        let lines = blamed.filter_map(|(row, share)| calling_line(row, share));
+        Words::new(summary, advice).blaming(lines.take(3))
     }
+}
+
+/// The line that made a call, to blame for this share of the time.
+fn calling_line(row: &SyncRow, share: f64) -> Option<Culprit> {
+    line(row.function.as_ref(), row.at.as_ref(), share)
 }
 
 /// What calls: the operator, else the call itself.

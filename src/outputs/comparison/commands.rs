@@ -12,7 +12,7 @@ const ARGUMENTS_MAX: usize = 200;
 
 /// The arguments that differ. One side may have none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct CommandChange {
+pub struct CommandChange {
     /// In the first command line.
     before: String,
     /// In the second.

@@ -1,6 +1,14 @@
-//! What a comparison says, of whatever kind the runs are: every format lays this out.
+//! What a comparison says, of whatever kind the runs are: its result, its page, which every format lays out, and its JSON.
 
+use serde::Serialize;
+
+use super::commands::CommandChange;
+use super::{StepResult, reaches, result_of};
+use crate::diagnosis::Verdict;
+use crate::diagnosis::verdict::Class;
+use crate::history::step_series::StepChange;
 use crate::outputs::report::Section;
+use crate::profiles::comparison::ProfileChange;
 
 /// A comparison in reading order.
 pub struct ComparisonPage {
@@ -16,4 +24,141 @@ pub struct ComparisonPage {
     pub(in crate::outputs) cautions: Vec<String>,
     /// Everything else.
     pub(in crate::outputs) sections: Vec<Section>,
+}
+
+/// Two runs, or two traces, side by side.
+pub trait SideBySide {
+    /// One of the two as JSON.
+    type Side: Serialize;
+
+    /// The names of both files.
+    fn names(&self) -> [&str; 2];
+
+    /// The verdict on the second one.
+    fn verdict(&self) -> Option<&Verdict>;
+
+    /// How much longer steps may take: 0.05 is 5%.
+    fn limit(&self) -> Option<f64>;
+
+    /// By how much steps differ.
+    ///
+    /// # Errors
+    /// Why that cannot be known, in a sentence.
+    fn steps(&self) -> Result<StepChange, &str>;
+
+    /// Seconds of each that make it certain; `None` where an hour does not.
+    fn needed_s(&self) -> Option<f64>;
+
+    /// What changed.
+    fn answer(&self) -> String;
+
+    /// Why it is not certain, and what makes it certain; `None` where it is.
+    fn doubt(&self) -> Option<String>;
+
+    /// What to bear in mind.
+    fn cautions(&self) -> Vec<String>;
+
+    /// Everything else; some may be empty.
+    fn sections(&self) -> Vec<Section>;
+
+    /// Both as JSON.
+    fn sides_json(&self) -> [Self::Side; 2];
+
+    /// The arguments that only one of the command lines has.
+    fn command_change(&self) -> Option<CommandChange> {
+        None
+    }
+
+    /// What changed in the profile.
+    fn profile_change(&self) -> Option<&ProfileChange> {
+        None
+    }
+
+    /// The second against the first.
+    fn result(&self) -> StepResult {
+        self.steps().map_or(StepResult::Unknown, |change| result_of(change, self.limit()))
+    }
+
+    /// Whether the second is slower by the limit; `None` where that is not certain.
+    ///
+    /// # Errors
+    /// Why they cannot be compared, in one line.
+    fn is_slower_by(&self, limit: f64) -> Result<Option<bool>, String> {
+        Ok(reaches(self.steps()?, limit))
+    }
+
+    /// What changed, and how certain that is.
+    fn summary(&self) -> String {
+        [self.answer(), self.doubt().unwrap_or_default()].join(" ").trim_end().to_owned()
+    }
+
+    /// All that it says, for a format to lay out.
+    fn page(&self) -> ComparisonPage {
+        let [before, after] = self.names();
+        let command = self.command_change().map(|change| change.sentence());
+        let mut sections = self.sections();
+        sections.retain(|section| !section.is_empty());
+        ComparisonPage {
+            title: format!("{before} → {after}"),
+            accent: self.verdict().map_or(Class::Unknown, |verdict| verdict.class).word(),
+            answer: self.answer(),
+            more: self.doubt().into_iter().chain(command).collect(),
+            cautions: self.cautions(),
+            sections,
+        }
+    }
+
+    /// The same for programs.
+    fn json(&self) -> impl Serialize {
+        let [before, after] = self.sides_json();
+        let result = self.result();
+        let step_change = self.steps().ok().map(|StepChange { change, interval, .. }| {
+            let [low, high] = interval.map_or([None; 2], |ends| ends.map(Some));
+            ChangeJson { change, low, high }
+        });
+        ComparisonJson {
+            schema: 1,
+            result,
+            limit: self.limit(),
+            summary: self.summary(),
+            step_change,
+            needed_s: if result == StepResult::Unclear { self.needed_s() } else { None },
+            command_change: self.command_change(),
+            cautions: self.cautions(),
+            before,
+            after,
+            profile: self.profile_change().cloned(),
+        }
+    }
+}
+
+/// The whole, for programs.
+#[derive(Serialize)]
+struct ComparisonJson<S> {
+    schema: u32,
+    /// The second run against the first.
+    result: StepResult,
+    /// How much longer steps may take: 0.05 is 5%.
+    limit: Option<f64>,
+    summary: String,
+    /// Relative change of the mean step time, with its 99% interval; a guess where that is null.
+    step_change: Option<ChangeJson>,
+    /// Where the result is unclear: seconds of training of each run that would make it clear; null if an hour would not.
+    needed_s: Option<f64>,
+    /// The arguments that only one of the command lines has. A trace knows no command line.
+    command_change: Option<CommandChange>,
+    cautions: Vec<String>,
+    before: S,
+    after: S,
+    /// Of two traces: what changed, per step or in the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<ProfileChange>,
+}
+
+/// A relative change with its 99% interval.
+#[derive(Serialize)]
+struct ChangeJson {
+    change: f64,
+    low: Option<f64>,
+    high: Option<f64>,
 }

@@ -12,39 +12,32 @@ use crate::text::format::{
     UNMEASURED, Unit, duration, precise, precise_in_unit, share, step_time, whole_percent as percent,
 };
 
+/// A part that is less of both steps is not worth a row.
+pub(super) const LEAST_SHARE: f64 = 0.005;
 /// Longest line of the wait chain.
 const CHAIN_WIDTH: usize = 300;
 
-impl Comparison<'_> {
-    /// Everything else.
-    pub(in crate::outputs) fn sections(&self) -> Vec<Section> {
-        let mut all =
-            vec![self.step_time(), self.loop_time(), self.verdicts(), self.chains(), self.stages(), self.resources()];
-        all.push(self.environment());
-        all.retain(|section| !section.is_empty());
-        all
-    }
+/// Everything else.
+pub(super) fn sections(of: &Comparison<'_>) -> Vec<Section> {
+    vec![of.step_time(), of.loop_time(), of.verdicts(), of.chains(), of.stages(), of.resources(), of.environment()]
+}
 
+impl Comparison<'_> {
     fn step_time(&self) -> Section {
         let note = "Steps are compared, not samples: trainmon does not see how large a batch is.".to_owned();
         let means = self.sides().map(|side| side.run.steps.mean_s());
-        let row = |name: &str, values: [Option<f64>; 2], show: fn(f64) -> String| {
-            let change = relative(values);
-            let [before, after] = values.map(|value| value.map_or(UNMEASURED.to_owned(), show));
-            vec![name.to_owned(), before, after, change]
-        };
         let rate = means.map(|mean| mean.map(|seconds| 1.0 / seconds));
         let mut rows = if means.iter().all(Option::is_none) {
             Vec::new()
         } else {
             vec![
-                row("mean time of a step", means, |seconds| step_time(seconds * 1000.0)),
-                row("steps a second", rate, precise),
+                value_row("mean time of a step", means, |seconds| step_time(seconds * 1000.0)),
+                value_row("steps a second", rate, precise),
             ]
         };
         let energy = self.sides().map(energy_of_step);
         if energy.iter().any(Option::is_some) {
-            rows.push(row("energy of a step", energy, |joules| format!("{} J", precise(joules))));
+            rows.push(value_row("energy of a step", energy, |joules| format!("{} J", precise(joules))));
         }
         Section::new("Steps", SectionBody::Table(columns("what"), rows)).noting([note])
     }
@@ -59,19 +52,9 @@ impl Comparison<'_> {
         let (Some(before), Some(after)) = (ms(&self.before), ms(&self.after)) else {
             return self.loop_shares();
         };
-        let cell = |(share, ms): (f64, f64)| format!("{} ({}%)", step_time(ms), percent(share));
-        let rows = LoopActivity::ALL
-            .into_iter()
-            .zip(before.into_iter().zip(after))
-            .filter(|(_, (before, after))| before.0.max(after.0) >= 0.005);
-        let rows = rows.map(|(activity, (before, after))| {
-            let moved_ms = after.1 - before.1;
-            let sign = if moved_ms < 0.0 { "−" } else { "+" };
-            let change =
-                if moved_ms == 0.0 { "0 ms".to_owned() } else { sign.to_owned() + &step_time(moved_ms.abs()) };
-            vec![activity.word().to_owned(), cell(before), cell(after), change]
-        });
-        Section::new(title, SectionBody::Table(columns("the loop"), rows.collect()))
+        let rows = LoopActivity::ALL.into_iter().zip(before.into_iter().zip(after));
+        let rows = rows.map(|(activity, (before, after))| (activity.word(), [before, after]));
+        Section::new(title, SectionBody::Table(columns("the loop"), part_rows(rows)))
     }
 
     fn loop_shares(&self) -> Section {
@@ -79,11 +62,10 @@ impl Comparison<'_> {
         let rows = LoopActivity::ALL.into_iter().filter_map(|activity| {
             let values =
                 shares.map(|shares| shares.and_then(|shares| shares.values().get(activity.index()).copied()));
-            let known = values.iter().flatten().any(|share| *share >= 0.005);
+            let known = values.iter().flatten().any(|share| *share >= LEAST_SHARE);
             known.then(|| share_row(activity.word(), values))
         });
-        let rows = rows.collect();
-        Section::new("Where the loop's time goes", SectionBody::Table(columns("the loop"), rows))
+        Section::new("Where the loop's time goes", SectionBody::Table(columns("the loop"), rows.collect()))
     }
 
     fn verdicts(&self) -> Section {
@@ -213,13 +195,41 @@ pub(super) fn pairs<const N: usize>(rows: [(&str, [String; 2]); N]) -> Vec<Vec<S
     rows.collect()
 }
 
-fn share_row(name: &str, values: [Option<f64>; 2]) -> Vec<String> {
+/// Parts of a step, each as its share and its milliseconds, before and after.
+pub(super) fn part_rows(parts: impl Iterator<Item = (&'static str, [(f64, f64); 2])>) -> Vec<Vec<String>> {
+    let seen = parts.filter(|(_, [before, after])| before.0.max(after.0) >= LEAST_SHARE);
+    let cell = |(share, ms): (f64, f64)| format!("{} ({}%)", milliseconds(ms), percent(share));
+    let row = |(name, [before, after]): (&str, [(f64, f64); 2])| {
+        vec![name.to_owned(), cell(before), cell(after), signed_ms(after.1 - before.1)]
+    };
+    seen.map(row).collect()
+}
+
+/// `−61 ms`.
+pub(super) fn signed_ms(ms: f64) -> String {
+    let text = milliseconds(ms.abs());
+    if text == "0 ms" { text } else { format!("{}{text}", if ms < 0.0 { "−" } else { "+" }) }
+}
+
+/// `61 ms`; small ones with two decimals, and nothing as 0.
+pub(super) fn milliseconds(ms: f64) -> String {
+    if ms.abs() < 0.005 { "0 ms".to_owned() } else { step_time(ms) }
+}
+
+/// A number before and after, and by how much it is larger.
+pub(super) fn value_row(name: &str, values: [Option<f64>; 2], show: fn(f64) -> String) -> Vec<String> {
+    let [before, after] = values.map(|value| value.map_or(UNMEASURED.to_owned(), show));
+    vec![name.to_owned(), before, after, relative(values)]
+}
+
+/// The same of a share, 0–1.
+pub(super) fn share_row(name: &str, values: [Option<f64>; 2]) -> Vec<String> {
     let [before, after] = values.map(share);
     vec![name.to_owned(), before, after, points(values.map(|value| value.map(|share| share * 100.0)))]
 }
 
 /// By how many points the second percentage is larger.
-pub(super) fn points(percent: [Option<f64>; 2]) -> String {
+fn points(percent: [Option<f64>; 2]) -> String {
     match percent.map(|value| value.map(f64::round)) {
         [Some(before), Some(after)] if after == before => "0 points".to_owned(),
         [Some(before), Some(after)] => {
@@ -230,7 +240,7 @@ pub(super) fn points(percent: [Option<f64>; 2]) -> String {
 }
 
 /// By how much the second value is larger.
-pub(super) fn relative(values: [Option<f64>; 2]) -> String {
+fn relative(values: [Option<f64>; 2]) -> String {
     match values {
         [Some(before), Some(after)] if before > 0.0 => signed(after / before - 1.0),
         _ => String::new(),

@@ -6,9 +6,12 @@ mod cautions;
 mod json;
 mod tables;
 
-use super::{ComparisonPage, StepResult, accent, reaches, result_of, title};
+use json::TraceJson;
+
+use super::{SideBySide, needed_s};
 use crate::diagnosis::Verdict;
 use crate::history::step_series::{NoSteps, StepChange};
+use crate::outputs::report::Section;
 use crate::profiles::account::ProfileAccount;
 use crate::profiles::comparison::{Per, ProfileChange};
 
@@ -30,7 +33,8 @@ pub struct TraceComparison<'t> {
     after: ComparedTrace<'t>,
     /// How much longer steps may take: 0.05 is 5%.
     limit: Option<f64>,
-    steps: Result<StepChange, NoSteps>,
+    /// By how much steps differ, or why that is not known.
+    steps: Result<StepChange, String>,
     change: ProfileChange,
 }
 
@@ -42,41 +46,63 @@ impl<'t> TraceComparison<'t> {
         let change = ProfileChange::between(accounts, rows);
         let lengths_s = accounts.map(|account| lengths_s(account, change.per));
         let [of_before, of_after] = &lengths_s;
-        let steps = StepChange::of_profiles([of_before, of_after]);
+        let steps = StepChange::of_profiles([of_before, of_after]).map_err(|NoSteps(run)| {
+            let name = [&before.name, &after.name].into_iter().nth(run).map_or("", String::as_str);
+            format!("The traces cannot be compared: {name} covers no time.")
+        });
         Self { before, after, limit, steps, change }
-    }
-
-    /// Whether the second trace is slower by the limit; `None` where that is not certain.
-    ///
-    /// # Errors
-    /// Why the traces cannot be compared, in one line.
-    pub fn is_slower_by(&self, limit: f64) -> Result<Option<bool>, String> {
-        self.steps.map(|change| reaches(change, limit)).map_err(|why| self.unknown(why))
-    }
-
-    fn result(&self) -> StepResult {
-        self.steps.map_or(StepResult::Unknown, |change| result_of(change, self.limit))
     }
 
     fn sides(&self) -> [&ComparedTrace<'t>; 2] {
         [&self.before, &self.after]
     }
+}
 
-    /// What changed, and how certain that is.
-    pub fn summary(&self) -> String {
-        [self.answer(), self.doubt().unwrap_or_default()].join(" ").trim_end().to_owned()
+impl SideBySide for TraceComparison<'_> {
+    type Side = TraceJson;
+
+    fn names(&self) -> [&str; 2] {
+        self.sides().map(|side| side.name.as_str())
     }
 
-    /// All that it says, for a format to lay out.
-    pub fn page(&self) -> ComparisonPage {
-        ComparisonPage {
-            title: title(&self.before.name, &self.after.name),
-            accent: accent(Some(self.after.verdict)),
-            answer: self.answer(),
-            more: self.doubt().into_iter().collect(),
-            cautions: self.cautions(),
-            sections: self.sections(),
-        }
+    fn verdict(&self) -> Option<&Verdict> {
+        Some(self.after.verdict)
+    }
+
+    fn limit(&self) -> Option<f64> {
+        self.limit
+    }
+
+    fn steps(&self) -> Result<StepChange, &str> {
+        self.steps.as_ref().copied().map_err(String::as_str)
+    }
+
+    fn needed_s(&self) -> Option<f64> {
+        needed_s(self.steps().ok()?, self.limit)
+    }
+
+    fn answer(&self) -> String {
+        answer::answer(self)
+    }
+
+    fn doubt(&self) -> Option<String> {
+        answer::doubt(self)
+    }
+
+    fn cautions(&self) -> Vec<String> {
+        cautions::of(self.sides(), self.change.per)
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        tables::sections(self)
+    }
+
+    fn sides_json(&self) -> [TraceJson; 2] {
+        self.sides().map(TraceJson::new)
+    }
+
+    fn profile_change(&self) -> Option<&ProfileChange> {
+        Some(&self.change)
     }
 }
 

@@ -1,5 +1,6 @@
 use crate::diagnosis::profiled;
 use crate::diagnosis::verdict::Context;
+use crate::outputs::comparison::StepResult;
 use crate::outputs::text;
 use crate::profiles::account::{DeviceAccount, IdleBy, KernelRow, LoopAccount, SyncRow};
 

@@ -39,6 +39,15 @@ struct ReportChart {
 }
 
 impl ReportChart {
+    const fn new(name: &'static str, unit: &'static str, series: &'static [ChartSeries]) -> Self {
+        Self { name, unit, top: None, stacked: false, series }
+    }
+
+    /// Its axis ends at 100%.
+    const fn percent(name: &'static str, series: &'static [ChartSeries]) -> Self {
+        Self { top: Some(100.0), ..Self::new(name, "%", series) }
+    }
+
     fn spaced_unit(&self) -> String {
         let space = if matches!(self.unit, "%" | "/s") { "" } else { " " };
         format!("{space}{}", self.unit)
@@ -62,93 +71,50 @@ impl ReportChart {
 }
 
 const CHARTS: [ReportChart; 10] = [
+    ReportChart::new(STEP_CHART, "/s", &[("steps", "steps", |point| point.steps.get())]),
     ReportChart {
-        name: STEP_CHART,
-        unit: "/s",
-        top: None,
-        stacked: false,
-        series: &[("steps", "steps", |point| point.steps.get())],
-    },
-    ReportChart {
-        name: LOOP_CHART,
-        unit: "%",
-        top: Some(100.0),
         stacked: true,
-        series: &[
-            ("waiting for data", "data-loader", |point| share(point, LoopActivity::InputWait)),
-            ("waiting for the GPU", "gpu", |point| share(point, LoopActivity::DeviceSync)),
-            ("own work", "cpu", |point| share(point, LoopActivity::HostBusy)),
-            ("saving", "saving", |point| share(point, LoopActivity::Checkpoint)),
-            ("other", "other", |point| share(point, LoopActivity::Other)),
-        ],
+        ..ReportChart::percent(
+            LOOP_CHART,
+            &[
+                ("waiting for data", "data-loader", |point| share(point, LoopActivity::InputWait)),
+                ("waiting for the GPU", "gpu", |point| share(point, LoopActivity::DeviceSync)),
+                ("own work", "cpu", |point| share(point, LoopActivity::HostBusy)),
+                ("saving", "saving", |point| share(point, LoopActivity::Checkpoint)),
+                ("other", "other", |point| share(point, LoopActivity::Other)),
+            ],
+        )
     },
-    ReportChart {
-        name: GPU_CHART,
-        unit: "%",
-        top: Some(100.0),
-        stacked: false,
-        series: &[
+    ReportChart::percent(
+        GPU_CHART,
+        &[
             ("use", "gpu", |point| point.gpu.get()),
             ("memory", "io", |point| point.gpu_memory.get()),
             ("power", "saving", |point| point.gpu_power.get()),
         ],
-    },
-    ReportChart {
-        name: "GPU temperature",
-        unit: "°C",
-        top: None,
-        stacked: false,
-        series: &[("hottest GPU", "saving", |point| point.gpu_temperature.get())],
-    },
-    ReportChart {
-        name: "GPU clock",
-        unit: "MHz",
-        top: None,
-        stacked: false,
-        series: &[("SM clock", "gpu", |point| point.gpu_clock.get())],
-    },
-    ReportChart {
-        name: "PCIe",
-        unit: "MiB/s",
-        top: None,
-        stacked: false,
-        series: &[
-            ("to the GPUs", "io", |point| mib(point.pcie_rx)),
-            ("from the GPUs", "cpu", |point| mib(point.pcie_tx)),
-        ],
-    },
-    ReportChart {
-        name: "Workers",
-        unit: "%",
-        top: Some(100.0),
-        stacked: false,
-        series: &[("active", "data-loader", |point| point.loader.get())],
-    },
-    ReportChart {
-        name: "CPU",
-        unit: "%",
-        top: Some(100.0),
-        stacked: false,
-        series: &[
+    ),
+    ReportChart::new("GPU temperature", "°C", &[("hottest GPU", "saving", |point| point.gpu_temperature.get())]),
+    ReportChart::new("GPU clock", "MHz", &[("SM clock", "gpu", |point| point.gpu_clock.get())]),
+    ReportChart::new(
+        "PCIe",
+        "MiB/s",
+        &[("to the GPUs", "io", |point| mib(point.pcie_rx)), ("from the GPUs", "cpu", |point| mib(point.pcie_tx))],
+    ),
+    ReportChart::percent("Workers", &[("active", "data-loader", |point| point.loader.get())]),
+    ReportChart::percent(
+        "CPU",
+        &[
             ("all CPUs", "cpu", |point| point.cpu.get()),
             ("this job", "io", |point| point.cpu_job.get()),
             ("queueing", "saving", |point| point.run_delay.get()),
         ],
-    },
-    ReportChart {
-        name: "Read from storage",
-        unit: "MiB/s",
-        top: None,
-        stacked: false,
-        series: &[("read", "io", |point| mib(point.io))],
-    },
-    ReportChart {
-        name: "Network",
-        unit: "MiB/s",
-        top: None,
-        stacked: false,
-        series: &[("received", "io", |point| mib(point.net_rx)), ("sent", "cpu", |point| mib(point.net_tx))],
-    },
+    ),
+    ReportChart::new("Read from storage", "MiB/s", &[("read", "io", |point| mib(point.io))]),
+    ReportChart::new(
+        "Network",
+        "MiB/s",
+        &[("received", "io", |point| mib(point.net_rx)), ("sent", "cpu", |point| mib(point.net_tx))],
+    ),
 ];
 
 fn share(point: &TimelinePoint, activity: LoopActivity) -> Option<f32> {

@@ -1,16 +1,18 @@
 //! The tables of a comparison of traces.
 
-use super::super::tables::{columns, pairs, points, relative, two};
-use super::answer::{milliseconds, signed_ms};
-use super::cautions::{gpu, mark};
+use super::super::tables::{
+    LEAST_SHARE, columns, milliseconds, pairs, part_rows, share_row, signed_ms, two, value_row,
+};
+use super::cautions::gpu;
 use super::{ComparedTrace, TraceComparison};
+use crate::outputs::profile_sections::mark;
 use crate::outputs::report::{Column, Section, SectionBody, headline, with_worth};
 use crate::profiles::account::{CopyDirection, ProfileAccount};
 use crate::profiles::comparison::{
     BeforeAfter, ChangedRows, CollectiveChange, CopyChange, KernelChange, OperatorChange, PartsOf, Per, StepPart,
     SyncChange, shares_of_loop,
 };
-use crate::text::format::{UNMEASURED, bytes, precise, share, step_time, whole_percent as percent};
+use crate::text::format::{UNMEASURED, bytes, precise, step_time};
 
 /// Rows of a table; the JSON has more.
 const ROWS_SHOWN: usize = 10;
@@ -18,35 +20,31 @@ const ROWS_SHOWN: usize = 10;
 const OF_OPERATORS: &str = "Time on the GPU, and time for which they leave it idle.";
 const OF_SYNCS: &str = "Time for which they leave the GPU idle. Removing a call can gain no more.";
 const OF_COLLECTIVES: &str = "Time in which no other kernel ran.";
-/// A part that is less of both steps is not worth a row.
-const LEAST_SHARE: f64 = 0.005;
+
+/// Everything else.
+pub(super) fn sections(of: &TraceComparison<'_>) -> Vec<Section> {
+    let change = &of.change;
+    vec![
+        of.parts(),
+        of.gpu_section(),
+        of.loop_section(),
+        of.rows("Kernels that changed most", &change.kernels, ["median", "kernel"], kernel, None),
+        of.rows(
+            "Operators that changed most",
+            &change.operators,
+            ["on the host", "operator"],
+            operator,
+            Some(OF_OPERATORS),
+        ),
+        of.rows("Calls that wait for the GPU", &change.syncs, ["they wait", "call"], sync, Some(OF_SYNCS)),
+        of.rows("Collectives", &change.collectives, ["in all", "collective"], collective, Some(OF_COLLECTIVES)),
+        of.rows("Copies", &change.copies, ["bytes", "copy"], copy, None),
+        of.verdicts(),
+        of.traces(),
+    ]
+}
 
 impl TraceComparison<'_> {
-    /// Everything else.
-    pub(super) fn sections(&self) -> Vec<Section> {
-        let change = &self.change;
-        let mut all = vec![
-            self.parts(),
-            self.gpu_section(),
-            self.loop_section(),
-            self.rows("Kernels that changed most", &change.kernels, ["median", "kernel"], kernel, None),
-            self.rows(
-                "Operators that changed most",
-                &change.operators,
-                ["on the host", "operator"],
-                operator,
-                Some(OF_OPERATORS),
-            ),
-            self.rows("Calls that wait for the GPU", &change.syncs, ["they wait", "call"], sync, Some(OF_SYNCS)),
-            self.rows("Collectives", &change.collectives, ["in all", "collective"], collective, Some(OF_COLLECTIVES)),
-            self.rows("Copies", &change.copies, ["bytes", "copy"], copy, None),
-            self.verdicts(),
-            self.traces(),
-        ];
-        all.retain(|section| !section.is_empty());
-        all
-    }
-
     fn per(&self) -> &'static str {
         if self.change.per == Per::Step { "step" } else { "window" }
     }
@@ -54,17 +52,11 @@ impl TraceComparison<'_> {
     /// Milliseconds of a step, which add up to it.
     fn parts(&self) -> Section {
         let of = self.change.parts_of.unwrap_or(PartsOf::Gpu);
-        let cell = |ms: f64, share: f64| format!("{} ({}%)", milliseconds(ms), percent(share));
-        let parts = self.change.parts.iter();
-        let rows = parts.filter_map(|part| {
+        let parts = self.change.parts.iter().map(|part| {
             let ([before, after], [of_before, of_after]) = (part.ms.values(), self.shares(part));
-            let seen = of_before.max(of_after) >= LEAST_SHARE;
-            let words = words(of, part.part);
-            seen.then(|| {
-                vec![words.to_owned(), cell(before, of_before), cell(after, of_after), signed_ms(part.change_ms)]
-            })
+            (words(of, part.part), [(of_before, before), (of_after, after)])
         });
-        let mut rows: Vec<Vec<String>> = rows.collect();
+        let mut rows = part_rows(parts);
         let length = self.change.length_ms;
         let [before, after] = length.values().map(milliseconds);
         rows.push(vec![format!("the {}", self.per()), before, after, signed_ms(length.change())]);
@@ -74,30 +66,29 @@ impl TraceComparison<'_> {
 
     fn gpu_section(&self) -> Section {
         let accounts = self.sides().map(|side| side.account);
-        let share_row = |name: &str, of: fn(&ProfileAccount) -> Option<f64>| {
+        let share = |name: &str, of: fn(&ProfileAccount) -> Option<f64>| {
             let values = accounts.map(of);
-            let [before, after] = values.map(share);
             let known = values.iter().flatten().any(|value| *value >= LEAST_SHARE);
-            known.then(|| vec![name.to_owned(), before, after, points_of(values)])
+            known.then(|| share_row(name, values))
         };
         let row = |name: &str, of: fn(&ProfileAccount) -> Option<f64>, show: fn(f64) -> String| {
             let values = accounts.map(of);
-            let [before, after] = values.map(|value| value.map_or(UNMEASURED.to_owned(), show));
-            let known = values.iter().flatten().any(|value| *value > 0.0);
-            known.then(|| vec![name.to_owned(), before, after, relative(values)])
+            values.iter().flatten().any(|value| *value > 0.0).then(|| value_row(name, values, show))
         };
-        let kernels = if self.change.per == Per::Step { "kernels a step" } else { "kernels" };
-        let calls =
-            if self.change.per == Per::Step { "calls that launch them a step" } else { "calls that launch them" };
+        let a_step = if self.change.per == Per::Step { " a step" } else { "" };
         let us: fn(f64) -> String = microseconds;
         let rows = [
-            share_row("busy", |account| Some(account.devices.first()?.busy)),
-            share_row("collectives, hidden or not", |account| Some(account.devices.first()?.communication)),
-            share_row("copies, hidden or not", |account| Some(account.devices.first()?.copy)),
-            share_row("of the GPU's peak", |account| account.efficiency.as_ref()?.of_peak),
-            row(kernels, |account| Some(account.launches?.kernels_per_step), precise),
+            share("busy", |account| Some(account.devices.first()?.busy)),
+            share("collectives, hidden or not", |account| Some(account.devices.first()?.communication)),
+            share("copies, hidden or not", |account| Some(account.devices.first()?.copy)),
+            share("of the GPU's peak", |account| account.efficiency.as_ref()?.of_peak),
+            row(&format!("kernels{a_step}"), |account| Some(account.launches?.kernels_per_step), precise),
             row("their median length", |account| account.devices.first()?.median_kernel_us, us),
-            row(calls, |account| Some(account.launches?.calls_per_step), precise),
+            row(
+                &format!("calls that launch them{a_step}"),
+                |account| Some(account.launches?.calls_per_step),
+                precise,
+            ),
             row("from launch to start (median)", |account| account.launches?.queue_us, us),
         ];
         let rows = rows.into_iter().flatten().collect();
@@ -135,9 +126,7 @@ impl TraceComparison<'_> {
                 let both =
                     before.into_iter().zip(after).filter(|((_, one), (_, other))| one.max(*other) >= LEAST_SHARE);
                 both.map(|((part, before), (_, after))| {
-                    let values = [Some(before), Some(after)];
-                    let [before, after] = values.map(share);
-                    vec![words(PartsOf::Loop, part).to_owned(), before, after, points_of(values)]
+                    share_row(words(PartsOf::Loop, part), [Some(before), Some(after)])
                 })
                 .collect()
             }
@@ -264,9 +253,4 @@ fn arrow([before, after]: [String; 2]) -> String {
 
 fn arrow_of(values: BeforeAfter, show: impl Fn(f64) -> String) -> String {
     arrow(values.sides().map(|value| value.map_or(UNMEASURED.to_owned(), &show)))
-}
-
-/// By how many points a share is larger.
-fn points_of(shares: [Option<f64>; 2]) -> String {
-    points(shares.map(|share| share.map(|share| share * 100.0)))
 }
