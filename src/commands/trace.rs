@@ -32,6 +32,9 @@ fn read_profile(path: &Path) -> anyhow::Result<(TracedProfile, &Path)> {
     if profile.end.damaged > 0 {
         note(&format!("{} events left out: damaged", profile.end.damaged));
     }
+    if profile.end.goes_on {
+        note("it goes on after its end: what follows is left out");
+    }
     if profile.end.cut_off {
         note("it ends early: the profiler did not finish writing it");
     }

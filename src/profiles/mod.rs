@@ -59,6 +59,12 @@ pub enum ProfileError {
          `prof.export_chrome_trace(\"trace.json\")`"
     )]
     Nothing,
+    /// The profiler ran in a thread that does nothing.
+    #[error(
+        "the profiler recorded no operator and no kernel: torch records only the thread that starts it, so start it in the thread \
+         that runs the model"
+    )]
+    NothingInThread,
 }
 
 /// Longest trace, bytes of JSON: an hour of a large job has less. What follows is left out.
@@ -95,7 +101,8 @@ pub fn other_format(head: &[u8], name: &str) -> Option<ProfileError> {
 /// # Errors
 /// It cannot be read, or there is nothing in it.
 pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
-    build::account(&timeline(input)?).ok_or(ProfileError::Nothing)
+    let timeline = timeline(input)?;
+    build::account(&timeline).ok_or_else(|| nothing(&timeline))
 }
 
 /// Reads a trace, and divides it into intervals beside its account.
@@ -104,7 +111,7 @@ pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
 /// As [`read`].
 pub fn read_course(input: impl Read) -> Result<Course, ProfileError> {
     let timeline = timeline(input)?;
-    let account = build::account(&timeline).ok_or(ProfileError::Nothing)?;
+    let account = build::account(&timeline).ok_or_else(|| nothing(&timeline))?;
     Course::new(timeline, account).ok_or(ProfileError::Nothing)
 }
 
@@ -113,7 +120,14 @@ pub fn read_course(input: impl Read) -> Result<Course, ProfileError> {
 /// # Errors
 /// As [`read`].
 pub fn read_rank(input: impl Read) -> Result<RankTrace, ProfileError> {
-    RankTrace::new(&timeline(input)?).ok_or(ProfileError::Nothing)
+    let timeline = timeline(input)?;
+    RankTrace::new(&timeline).ok_or_else(|| nothing(&timeline))
+}
+
+fn nothing(timeline: &TraceTimeline) -> ProfileError {
+    // What was lost was perhaps recorded.
+    let is_whole = timeline.end.damaged + timeline.untimed == 0 && !timeline.end.cut_off;
+    if timeline.of_torch && is_whole { ProfileError::NothingInThread } else { ProfileError::Nothing }
 }
 
 fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {
@@ -128,3 +142,7 @@ fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {
     timeline.finish();
     Ok(timeline)
 }
+
+#[cfg(test)]
+#[path = "damaged_tests.rs"]
+mod tests;
