@@ -3,94 +3,58 @@
 use serde_json::Value;
 
 use super::account::{DeviceAccount, IdleReason, LaunchAccount, ProfileAccount, RequestAccount};
-use super::gpu_time::{GpuTime, gpus, median, pending, spans};
-use super::host_time::{self, HostTime};
+use super::gpu_time::{GpuTime, median};
+use super::host_time;
 use super::intervals::{Intervals, Lengths};
+use super::parts::AccountParts;
 use super::scope::Scope;
-use super::timeline::{GpuKind, HostKind, HostSpan, TraceTimeline};
+use super::timeline::{HostKind, HostSpan, TraceTimeline};
 use super::{copies, drawing, idle_rows, kernels, operators, roofline, syncs};
-
-/// What an account is computed from.
-#[derive(Debug)]
-pub struct AccountParts<'a> {
-    pub timeline: &'a TraceTimeline,
-    pub scope: &'a Scope,
-    pub host: &'a HostTime,
-    /// The GPU with most kernels.
-    pub gpu: Option<&'a GpuTime>,
-    /// Its idle time by reason.
-    pub idle: Option<&'a [Intervals; IdleReason::COUNT]>,
-}
 
 /// Most lengths of steps that are kept.
 const LENGTHS: usize = 1000;
+/// Work begins so long after its launch on an idle GPU, nanoseconds: five to ten microseconds, with a margin.
+const LATENCY_NS: i64 = 50_000;
 
-/// The account; `None` if nothing in the trace lasts.
-pub fn account(timeline: &TraceTimeline) -> Option<ProfileAccount> {
-    account_and(timeline, |_| ()).map(|(account, ())| account)
-}
-
-/// The account, and what else is taken from the same parts.
-pub fn account_and<T>(
-    timeline: &TraceTimeline,
-    also: impl FnOnce(&AccountParts<'_>) -> T,
-) -> Option<(ProfileAccount, T)> {
-    let scope = Scope::find(timeline)?;
-    let host = HostTime::new(timeline, &scope);
-    let gpus = gpus(timeline, &scope);
-    let first = gpus.first();
-    let parts: Vec<[Intervals; IdleReason::COUNT]> =
-        gpus.iter().map(|gpu| idle_rows::divided(&gpu.idle, &host)).collect();
-    let copying = calls_that_copy(timeline, &scope);
-    let in_copies = |parts: &[Intervals]| {
-        parts.get(IdleReason::Launch.index()).map_or(0, |part| Lengths::new(part).common(&copying))
-    };
-    let devices = gpus.iter().zip(&parts).map(|(gpu, parts)| DeviceAccount {
-        idle_by: idle_rows::shares(parts, &scope),
-        idle_in_copies: scope.share(in_copies(parts)),
-        pending: scope.share(Lengths::new(&gpu.idle).common(&pending(timeline, &scope, gpu, &host))),
-        ..named(gpu, timeline, &scope)
-    });
-    let taken = also(&AccountParts { timeline, scope: &scope, host: &host, gpu: first, idle: parts.first() });
+/// The account.
+pub fn account(parts: &AccountParts<'_>) -> ProfileAccount {
+    let AccountParts { timeline, scope, host, gpus } = parts;
+    let copying = calls_that_copy(timeline, scope);
     let mut account = ProfileAccount {
         window_ms: scope.length() as f64 / 1e6,
-        devices: devices.collect(),
-        of_loop: host_time::of_loop(timeline, &scope),
+        devices: gpus.iter().map(|gpu| device(parts, gpu, &copying)).collect(),
+        of_loop: host_time::of_loop(timeline, scope),
         with_stack: timeline.host.iter().any(|span| span.kind == HostKind::Python),
         with_shapes: timeline.has_shapes(),
         overhead: scope.share(timeline.overhead_ns).min(1.0),
         rank: run_fact(timeline, "rank"),
         world_size: run_fact(timeline, "world_size"),
-        requests: requests(&scope),
+        requests: requests(scope),
         gpu_unrecorded: gpus.is_empty() && uses_gpu(timeline),
-        cut_off: timeline.end.cut_off || timeline.horizon.is_some(),
-        captures: captures(timeline, &scope),
-        compiling: scope.share(compiling(timeline, &scope).length()),
+        cut_off: timeline.end.cut_off,
+        captures: captures(timeline, scope),
+        compiling: scope.share(compiling(timeline, scope).length()),
+        drawn: drawing::drawn(parts),
         ..ProfileAccount::default()
     };
-    steps(&mut account, &scope);
-    account.drawn = drawing::drawn(timeline, &scope, &gpus, &parts);
-    let none = Default::default();
-    (account.operators, account.modules) =
-        operators::rows(timeline, &scope, first, &host, parts.first().unwrap_or(&none));
-    if let (Some(gpu), Some(parts)) = (first, parts.into_iter().next()) {
-        let blocking = syncs::blocking_copies(timeline, &host);
-        let waiting = parts.get(IdleReason::InputWait.index()).cloned().unwrap_or_default();
-        account.kernels = kernels::rows(timeline, &scope, gpu);
-        account.collectives = kernels::collectives(timeline, &scope, gpu);
-        account.copies = copies::rows(timeline, &scope, gpu, &host);
-        account.syncs = syncs::rows(timeline, &scope, &blocking, &gpu.idle.minus(&waiting));
-        account.efficiency = roofline::account(timeline, &scope, gpu);
-        account.launches = Some(launches(timeline, &scope, gpu, &host));
-        account.idle_at = idle_rows::rows(timeline, &scope, &gpu.idle, parts);
+    steps(&mut account, scope);
+    (account.operators, account.modules) = operators::rows(parts);
+    if let Some(gpu) = gpus.first() {
+        let waiting = gpu.idle_by.get(IdleReason::InputWait.index()).cloned().unwrap_or_default();
+        account.kernels = kernels::rows(parts, gpu);
+        account.collectives = kernels::collectives(parts, gpu);
+        account.copies = copies::rows(parts, gpu);
+        account.syncs = syncs::rows(parts, &gpu.idle.minus(&waiting));
+        account.efficiency = roofline::account(parts, gpu);
+        account.launches = Some(launches(parts, gpu));
+        account.idle_at = idle_rows::rows(parts, &scope.threads, &gpu.idle, gpu.idle_by.clone());
     } else {
         // Without a GPU, all of the loop's time is told.
         let all = Intervals::one(scope.window.0, scope.window.1);
-        let alone = Scope { threads: scope.of_loop.into_iter().collect(), ..scope };
-        account.idle_at = idle_rows::rows(timeline, &alone, &all, idle_rows::divided(&all, &host));
+        account.idle_at = idle_rows::rows(parts, scope.of_loop.as_slice(), &all, host.divided(&all));
     }
     notes(&mut account, timeline);
-    Some((account, taken))
+    account
 }
 
 fn steps(account: &mut ProfileAccount, scope: &Scope) {
@@ -116,18 +80,31 @@ fn requests(scope: &Scope) -> Option<RequestAccount> {
 }
 
 /// The account of a GPU, with what the file says of it.
-fn named(gpu: &GpuTime, timeline: &TraceTimeline, scope: &Scope) -> DeviceAccount {
-    let all = timeline.facts.get("deviceProperties").and_then(Value::as_array);
-    let of = all.and_then(|all| all.iter().find(|one| one.get("id").and_then(Value::as_i64) == Some(gpu.index)));
+fn device(parts: &AccountParts<'_>, gpu: &GpuTime, copying: &Intervals) -> DeviceAccount {
+    let of = roofline::properties(parts.timeline, gpu.index);
     let multiprocessors =
         of.and_then(|of| u32::try_from(of.get("numSms")?.as_u64()?).ok()).filter(|count| *count > 0);
     let name = of.and_then(|of| of.get("name")?.as_str()).filter(|name| !name.is_empty());
+    let idle = Lengths::new(&gpu.idle);
+    let idle_by = |reason: IdleReason| gpu.idle_by.get(reason.index());
+    let in_copies = idle_by(IdleReason::Launch).map_or(0, |part| Lengths::new(part).common(copying));
+    let annotated = idle_by(IdleReason::Operator).map_or(0, |part| part.minus(&parts.host.operated).length());
     DeviceAccount {
+        idle_in_copies: parts.scope.share(in_copies),
+        idle_in_annotations: parts.scope.share(annotated),
+        idle_while_saving: parts.scope.share(idle.common(&parts.host.saved)),
         name: name.map(|name| name.chars().take(80).collect()),
         multiprocessors,
-        few_blocks: multiprocessors.and_then(|count| kernels::few_blocks(timeline, scope, gpu, count)),
-        ..gpu.account(scope)
+        few_blocks: multiprocessors.and_then(|count| kernels::few_blocks(parts, gpu, count)),
+        pending: parts.scope.share(idle.common(&pending(parts, gpu))),
+        ..gpu.account(&parts.scope)
     }
+}
+
+/// The moments in which work was launched that had not begun: what a GPU that is idle then waits for is not its host.
+fn pending(parts: &AccountParts<'_>, gpu: &GpuTime) -> Intervals {
+    let waits = parts.spans(gpu).filter_map(|span| Some((parts.host.call_of(span.link, 0)?.end, span.start)));
+    Intervals::union(waits.filter(|(launched, begun)| begun - launched > LATENCY_NS), parts.scope.window)
 }
 
 /// Whether the host calls a GPU's runtime, or the file names a GPU.
@@ -164,13 +141,14 @@ fn run_fact(timeline: &TraceTimeline, key: &str) -> Option<u32> {
     timeline.facts.get("distributedInfo")?.get(key)?.as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
-fn launches(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) -> LaunchAccount {
+fn launches(parts: &AccountParts<'_>, gpu: &GpuTime) -> LaunchAccount {
+    let AccountParts { timeline, scope, host, .. } = parts;
     let mut queues = Vec::new();
     let mut graph_kernels = 0;
-    for span in spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Kernel) {
+    for span in parts.kernels(gpu) {
         let Some(call) = host.call_of(span.link, 0) else { continue };
         queues.push((span.start - call.start).max(0));
-        graph_kernels += u64::from(timeline.names.text(call.name).contains("GraphLaunch"));
+        graph_kernels += u64::from(parts.text(call.name).contains("GraphLaunch"));
     }
     queues.sort_unstable();
     let mut calls = Vec::new();
@@ -179,7 +157,7 @@ fn launches(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime, host: &HostT
         timeline.host.iter().filter(|span| span.kind == HostKind::Runtime && scope.sees(span.start, span.end));
     for span in runtime.filter(|span| timeline.names.facts(span.name).launches) {
         calls.push(span.end - span.start);
-        graph_launches += u64::from(timeline.names.text(span.name).contains("GraphLaunch"));
+        graph_launches += u64::from(parts.text(span.name).contains("GraphLaunch"));
     }
     calls.sort_unstable();
     let steps = scope.steps.len().max(1) as f64;

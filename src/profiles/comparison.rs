@@ -6,12 +6,13 @@ mod tables;
 
 use serde::Serialize;
 
-use super::account::{IdleReason, ProfileAccount};
+pub use super::account::StepPart;
+use super::account::{CollectiveRow, CopyRow, KernelRow, OperatorRow, ProfileAccount, SyncRow};
 use crate::text::named_enum;
 pub use sides::{BeforeAfter, Per};
 use sides::{ComparedSide, Sides};
 use tables::RowLimits;
-pub use tables::{ChangedRows, CollectiveChange, CopyChange, KernelChange, OperatorChange, SyncChange};
+pub use tables::{ByCall, ByDirection, ByName, ChangedRows, RowChange, RowNumber};
 
 /// A change by less of a step is no change.
 const LEAST_CHANGE: f64 = 1e-4;
@@ -23,34 +24,6 @@ named_enum! {
         Gpu = "gpu",
         /// The loop's thread, where no GPU was recorded.
         Loop = "loop",
-    }
-}
-
-named_enum! {
-    /// A part of a step. Those of a GPU add up to the step, and so do those of the loop.
-    pub enum StepPart {
-        /// The GPU runs a kernel that is no collective.
-        Compute = "compute",
-        /// The GPU runs collectives and no other kernel.
-        Communication = "communication",
-        /// The GPU copies, and runs no kernel.
-        Copies = "copies",
-        /// The loop waits for a batch. The parts from here on are idle time of the GPU, or all time of the loop.
-        InputWait = "input_wait",
-        /// A call waits for the GPU.
-        Sync = "sync",
-        /// Another call of the GPU's runtime.
-        Launch = "launch",
-        /// An operator or annotation.
-        Operator = "operator",
-        /// Python; of a GPU's idle time also what is not recorded.
-        Python = "python",
-        /// The loop is in a collective of the host's side.
-        Collective = "collective",
-        /// The loop sleeps, or waits for a lock.
-        Blocked = "blocked",
-        /// The trace shows nothing of the loop.
-        Nothing = "nothing",
     }
 }
 
@@ -77,20 +50,21 @@ pub struct ProfileChange {
     /// Parts that add up to the length. Their changes add up to its change.
     pub parts: Vec<PartChange>,
     /// Kernels of the GPU with most kernels.
-    pub kernels: ChangedRows<KernelChange>,
+    pub kernels: ChangedRows<ByName>,
     /// Operators.
-    pub operators: ChangedRows<OperatorChange>,
+    pub operators: ChangedRows<ByName>,
     /// Calls that wait for the GPU.
-    pub syncs: ChangedRows<SyncChange>,
+    pub syncs: ChangedRows<ByCall>,
     /// Copies.
-    pub copies: ChangedRows<CopyChange>,
+    pub copies: ChangedRows<ByDirection>,
     /// Collectives.
-    pub collectives: ChangedRows<CollectiveChange>,
+    pub collectives: ChangedRows<ByName>,
 }
 
 impl ProfileChange {
     /// Compares, with so many rows of each table at most.
     pub fn between(accounts: [&ProfileAccount; 2], rows: usize) -> Self {
+        use RowNumber::{BlockedMs, Bytes, Count, DeviceMs, ExposedMs, HostMs, IdleMs, Ms, WaitMs};
         let all_steps =
             accounts.iter().all(|account| account.steps > 0 && account.step_ms.is_some_and(|ms| ms > 0.0));
         let per = if all_steps { Per::Step } else { Per::Window };
@@ -98,17 +72,59 @@ impl ProfileChange {
         let (parts_of, parts) = parts(&sides);
         let length_ms = BeforeAfter::new(sides.map(|side| side.length_ms));
         let limits = RowLimits { rows, least_ms: LEAST_CHANGE * length_ms.values().into_iter().fold(0.0, f64::max) };
-        Self {
-            per,
-            length_ms,
-            parts_of,
-            parts,
-            kernels: limits.most(tables::kernels(&sides), |row| (row.change_ms, row.count)),
-            operators: limits.most(tables::operators(&sides), |row| (row.change_ms, row.count)),
-            syncs: limits.most(tables::syncs(&sides), |row| (row.change_ms, row.count)),
-            copies: limits.most(tables::copies(&sides), |row| (row.change_ms, row.count)),
-            collectives: limits.most(tables::collectives(&sides), |row| (row.change_ms, row.count)),
-        }
+        let has_gpu = accounts.iter().all(|account| !account.devices.is_empty());
+        let of_operators: &[RowNumber] = if has_gpu { &[DeviceMs, IdleMs] } else { &[HostMs] };
+        let mut kernels = limits.changed(
+            &sides,
+            |account| &account.kernels,
+            |row| ByName { name: row.name.clone() },
+            &[(Ms, |row: &KernelRow| row.total_ms), (Count, |row| row.count as f64)],
+            &[Ms],
+        );
+        kernels.add_medians(&sides);
+        let operators = limits.changed(
+            &sides,
+            |account| &account.operators,
+            |row| ByName { name: row.name.clone() },
+            &[
+                (Count, |row: &OperatorRow| row.count as f64),
+                (DeviceMs, |row| row.device_ms),
+                (IdleMs, |row| row.idle_ms),
+                (HostMs, |row| row.host_ms),
+            ],
+            of_operators,
+        );
+        let syncs = limits.changed(
+            &sides,
+            |account| &account.syncs,
+            |row| ByCall { call: row.call.clone(), operator: row.operator.clone() },
+            &[(Count, |row: &SyncRow| row.count as f64), (WaitMs, |row| row.wait_ms), (IdleMs, |row| row.idle_ms)],
+            &[IdleMs],
+        );
+        let copies = limits.changed(
+            &sides,
+            |account| &account.copies,
+            |row| ByDirection { direction: row.direction, pageable: row.pageable },
+            &[
+                (Count, |row: &CopyRow| row.count as f64),
+                (Bytes, |row| row.bytes as f64),
+                (Ms, |row| row.ms),
+                (BlockedMs, |row| row.blocked_ms),
+            ],
+            &[Ms],
+        );
+        let collectives = limits.changed(
+            &sides,
+            |account| &account.collectives,
+            |row| ByName { name: row.name.clone() },
+            &[
+                (Count, |row: &CollectiveRow| row.count as f64),
+                (Ms, |row| row.total_ms),
+                (ExposedMs, |row| row.exposed_ms),
+            ],
+            &[ExposedMs],
+        );
+        Self { per, length_ms, parts_of, parts, kernels, operators, syncs, copies, collectives }
     }
 }
 
@@ -140,32 +156,18 @@ fn shares_of_gpu(account: &ProfileAccount) -> Option<Shares> {
         (StepPart::Communication, gpu.exposed),
         (StepPart::Copies, gpu.copy_alone),
     ];
-    let idle = gpu.idle_by.iter().map(|(reason, share)| {
-        let part = match reason {
-            IdleReason::InputWait => StepPart::InputWait,
-            IdleReason::Sync => StepPart::Sync,
-            IdleReason::Launch => StepPart::Launch,
-            IdleReason::Operator => StepPart::Operator,
-            IdleReason::Python => StepPart::Python,
-        };
-        (part, share)
-    });
+    let idle = gpu.idle_by.iter().filter_map(|(reason, share)| Some((StepPart::named(reason.word())?, share)));
     Some(busy.into_iter().chain(idle).collect())
 }
 
 /// The shares of the loop's time, if the profile shows the loop.
 pub fn shares_of_loop(account: &ProfileAccount) -> Option<Shares> {
-    let of_loop = account.of_loop?;
-    Some(vec![
-        (StepPart::InputWait, of_loop.input_wait),
-        (StepPart::Sync, of_loop.sync),
-        (StepPart::Collective, of_loop.collective),
-        (StepPart::Blocked, of_loop.blocked),
-        (StepPart::Launch, of_loop.launch),
-        (StepPart::Operator, of_loop.operator),
-        (StepPart::Python, of_loop.python),
-        (StepPart::Nothing, of_loop.nothing),
-    ])
+    use StepPart::{
+        Annotation, Blocked, Collective, Copies, InputWait, Launch, Nothing, Operator, Python, Saving, Sync,
+    };
+    let mut of_loop = account.of_loop?;
+    let parts = [InputWait, Sync, Copies, Collective, Blocked, Saving, Launch, Operator, Annotation, Python, Nothing];
+    Some(parts.into_iter().filter_map(|part| Some((part, *of_loop.part(part)?))).collect())
 }
 
 #[cfg(test)]

@@ -92,16 +92,25 @@ fn kernels_of_one_name_are_one_and_those_that_changed_most_come_first() {
         ..account(3, 100.0, 0.1)
     };
     let change = ProfileChange::between([&before, &after], 2);
-    let names: Vec<&str> = change.kernels.rows.iter().map(|row| row.name.as_str()).collect();
+    let names: Vec<&str> = change.kernels.rows.iter().map(|row| row.key.name.as_str()).collect();
     // The copies are as many and take as long.
     assert_eq!((names, change.kernels.left_out), (vec!["softmax", "flash attention"], 1));
     let all = ProfileChange::between([&before, &after], 10).kernels.rows;
-    let gemm = all.iter().find(|row| row.name == "gemm f16").unwrap();
-    assert_eq!((gemm.ms, gemm.count), (BeforeAfter::new([15.0; 2]), BeforeAfter::new([20.0, 10.0])));
+    let gemm = all.iter().find(|row| row.key.name == "gemm f16").unwrap();
+    assert_eq!(
+        (gemm.number(RowNumber::Ms), gemm.number(RowNumber::Count)),
+        (BeforeAfter::new([15.0; 2]), BeforeAfter::new([20.0, 10.0]))
+    );
     // Of 120 runs, the 61st is one of the longer ones.
-    assert_eq!(gemm.median_us, BeforeAfter::new([60.0, 45.0]));
-    assert_eq!((all[0].ms.before, all[0].ms.after, all[0].change_ms), (Some(1.0), None, -1.0));
-    assert_eq!((all[1].ms.before, all[1].ms.after, all[1].change_ms), (None, Some(1.0), 1.0));
+    assert_eq!(gemm.number(RowNumber::MedianUs), BeforeAfter::new([60.0, 45.0]));
+    assert_eq!(
+        (all[0].number(RowNumber::Ms).before, all[0].number(RowNumber::Ms).after, all[0].change_ms),
+        (Some(1.0), None, -1.0)
+    );
+    assert_eq!(
+        (all[1].number(RowNumber::Ms).before, all[1].number(RowNumber::Ms).after, all[1].change_ms),
+        (None, Some(1.0), 1.0)
+    );
 }
 
 #[test]
@@ -141,8 +150,11 @@ fn calls_copies_and_operators_are_counted_per_step() {
     };
     let change = ProfileChange::between([&before, &after], 10);
     let [sync] = &change.syncs.rows[..] else { panic!("{:?}", change.syncs) };
-    assert_eq!((sync.count, sync.change_ms), (BeforeAfter { before: Some(6.0), after: None }, -2.0));
+    assert_eq!(
+        (sync.number(RowNumber::Count), sync.change_ms),
+        (BeforeAfter { before: Some(6.0), after: None }, -2.0)
+    );
     assert_eq!(change.copies.rows.len(), 2);
-    assert_eq!(change.copies.rows[0].bytes.values(), [100.0, 0.0]);
+    assert_eq!(change.copies.rows[0].number(RowNumber::Bytes).values(), [100.0, 0.0]);
     assert_eq!(change.operators.rows[0].change_ms, -2.0);
 }

@@ -1,10 +1,9 @@
 //! Copies by direction, and by what memory the host's side is.
 
 use super::account::{CopyDirection, CopyRow};
-use super::gpu_time::{GpuTime, spans};
-use super::host_time::HostTime;
+use super::gpu_time::GpuTime;
 use super::intervals::{Intervals, Lengths};
-use super::scope::Scope;
+use super::parts::AccountParts;
 use super::timeline::{GpuKind, GpuSpan, TraceTimeline};
 
 /// From where to where a copy goes: `Memcpy HtoD (Pageable -> Device)`, or roctracer's `kind`.
@@ -35,20 +34,21 @@ pub fn pageable(name: &str) -> Option<bool> {
 }
 
 /// The rows of a GPU, those with most time first.
-pub fn rows(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) -> Vec<CopyRow> {
-    let kernels = Intervals::union(gpu.compute.iter().chain(gpu.communication.iter()), scope.window);
+pub fn rows(parts: &AccountParts<'_>, gpu: &GpuTime) -> Vec<CopyRow> {
+    let timeline = parts.timeline;
+    let kernels = Intervals::union(gpu.compute.iter().chain(gpu.communication.iter()), parts.scope.window);
     let kernels = Lengths::new(&kernels);
     let mut rows: Vec<CopyRow> = Vec::new();
-    for copy in spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Copy) {
+    for copy in parts.spans(gpu).filter(|span| span.kind == GpuKind::Copy) {
         let direction = Some(direction(timeline, copy));
-        let pageable = pageable(timeline.names.text(copy.name));
+        let pageable = pageable(parts.text(copy.name));
         let at =
             rows.iter().position(|row| row.direction == direction && row.pageable == pageable).unwrap_or_else(|| {
                 rows.push(CopyRow { direction, pageable, ..CopyRow::default() });
                 rows.len() - 1
             });
         let Some(row) = rows.get_mut(at) else { continue };
-        let blocked = host.call_of(copy.link, 0).map(|call| call.end - call.start);
+        let blocked = parts.host.call_of(copy.link, 0).map(|call| call.end - call.start);
         row.count += 1;
         row.bytes =
             row.bytes.saturating_add(timeline.detail(copy).and_then(|detail| detail.bytes).unwrap_or_default());

@@ -3,15 +3,12 @@
 
 use std::collections::HashMap;
 
-use super::account::ProfileAccount;
-use super::gpu_time::{self, GpuTime};
-use super::host_time::{self, each_piece, is_blocked};
+use super::account::{ProfileAccount, StepPart};
+use super::host_time::{self, each_piece};
 use super::intervals::{Lengths, TimeRange};
 use super::names::{NameId, TraceNames};
-use super::scope::Scope;
-use super::timeline::{HostKind, TracePlace, TraceTimeline};
-
-pub use super::host_time::LoopPart;
+use super::parts::AccountParts;
+use super::timeline::{HostKind, TracePlace};
 
 /// An interval, nanoseconds; a short trace has at least this many …
 const INTERVAL_NS: i64 = 1_000_000_000;
@@ -35,7 +32,7 @@ pub struct Course {
     pub interval_ns: i64,
     /// The intervals, in order.
     pub intervals: Vec<CourseInterval>,
-    names: TraceNames,
+    pub(super) names: TraceNames,
 }
 
 /// One interval.
@@ -57,7 +54,7 @@ pub struct CourseInterval {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LoopPlace {
     /// The part of its time.
-    pub part: LoopPart,
+    pub part: StepPart,
     /// The call of the GPU's runtime or the operator: see [`Course::name`].
     pub call: Option<NameId>,
     /// The innermost function of the user's own code.
@@ -65,16 +62,15 @@ pub struct LoopPlace {
 }
 
 impl Course {
-    /// The course of a timeline; `None` if nothing in it lasts.
-    pub(super) fn new(timeline: TraceTimeline, account: ProfileAccount) -> Option<Self> {
-        let scope = Scope::find(&timeline)?;
+    /// The course of a timeline, beside its account.
+    pub(super) fn new(parts: &AccountParts<'_>, account: ProfileAccount) -> Self {
+        let AccountParts { timeline, scope, gpus, .. } = parts;
         let length = scope.length();
         let interval_ns = (length / FEWEST_INTERVALS)
             .clamp(SHORTEST_INTERVAL_NS, INTERVAL_NS)
             .max((length - 1) / MOST_INTERVALS + 1);
         let origin = timeline.origin_unix_ns().unwrap_or_default();
-        let gpus = gpu_time::gpus(&timeline, &scope);
-        let busy: Vec<Lengths> = gpus.iter().map(|gpu: &GpuTime| Lengths::new(&gpu.busy)).collect();
+        let busy: Vec<Lengths> = gpus.iter().map(|gpu| Lengths::new(&gpu.busy)).collect();
         let begins = (0..).map(|at| scope.window.0 + at * interval_ns).take_while(|begin| *begin < scope.window.1);
         let mut intervals: Vec<CourseInterval> = begins
             .map(|begin| {
@@ -94,10 +90,10 @@ impl Course {
                 TracePlace::Number(pid) => u32::try_from(pid).ok(),
                 _ => None,
             });
-            each_piece(&timeline, &scope, lane, |(mut begin, end), level, aside| {
+            each_piece(timeline, scope, lane, |(mut begin, end), level, aside| {
                 let call = if level.span.kind == HostKind::Runtime { Some(level.span) } else { level.operator };
                 let function = level.function.or_else(|| aside.and_then(|aside| aside.function));
-                let part = host_time::part(level, is_blocked(level, aside));
+                let part = host_time::part(level, aside);
                 let place = LoopPlace { part, call: call.map(|call| call.name), function };
                 while begin < end {
                     let Some(interval) = intervals.get_mut(at(begin)) else { return };
@@ -109,7 +105,7 @@ impl Course {
         }
         for interval in &mut intervals {
             let rest = interval.length_ns - interval.of_loop.values().sum::<i64>();
-            interval.add(LoopPlace { part: LoopPart::Nothing, call: None, function: None }, rest);
+            interval.add(LoopPlace { part: StepPart::Nothing, call: None, function: None }, rest);
         }
         let mut steps: Vec<TimeRange> = scope.steps.clone();
         steps.sort_unstable_by_key(|(_, end)| *end);
@@ -119,7 +115,7 @@ impl Course {
                 interval.steps.push(end - start);
             }
         }
-        Some(Self { account, pid, interval_ns, intervals, names: timeline.names })
+        Self { account, pid, interval_ns, intervals, names: TraceNames::default() }
     }
 
     /// A name of a place, raw.

@@ -7,15 +7,14 @@ use std::collections::HashMap;
 use super::account::IdleReason;
 use super::drawn::{DrawnLane, DrawnSlice, DrawnStep, SliceKind};
 use super::gpu_time::{GpuTime, spans};
-use super::host_time::python_of;
-use super::intervals::{Intervals, TimeRange};
+use super::intervals::TimeRange;
 use super::kernel_names::kernel_name;
 use super::names::NameId;
-use super::operators::shown;
-use super::places;
+use super::parts::AccountParts;
+use super::places::{self, shown};
 use super::scope::Scope;
-use super::threads::{OpenSpan, ThreadWalk};
-use super::timeline::{GpuKind, GpuSpan, HostKind, HostSpan, TracePlace, TraceTimeline};
+use super::threads::OpenSpan;
+use super::timeline::{GpuKind, GpuSpan, HostKind, HostSpan, TraceLane, TracePlace, TraceTimeline};
 
 /// Most threads, their annotations aside.
 const THREADS_DRAWN: usize = 4;
@@ -29,20 +28,15 @@ const SLICES: usize = 1500;
 const NAMED: i64 = 500;
 
 /// The step that is drawn; `None` if nothing happens in it.
-pub fn drawn(
-    timeline: &TraceTimeline,
-    scope: &Scope,
-    gpus: &[GpuTime],
-    parts: &[[Intervals; IdleReason::COUNT]],
-) -> Option<DrawnStep> {
-    let (step, window) = median_step(scope);
-    let picture = StepPicture { timeline, scope, window };
+pub fn drawn(parts: &AccountParts<'_>) -> Option<DrawnStep> {
+    let (step, window) = median_step(&parts.scope);
+    let picture = StepPicture { parts, timeline: parts.timeline, window };
     let (mut lanes, threads) = picture.threads();
-    let streams = picture.streams(gpus);
-    for (gpu, parts) in gpus.iter().zip(parts).take(GPUS_DRAWN) {
+    let streams = picture.streams();
+    for gpu in parts.gpus.iter().take(GPUS_DRAWN) {
         let own = streams.iter().take(STREAMS_DRAWN).filter(|(index, ..)| *index == gpu.index);
         lanes.extend(own.map(|(index, lane, _)| picture.stream(*index, *lane)));
-        lanes.push(picture.idle(gpu.index, parts));
+        lanes.push(picture.idle(gpu));
     }
     lanes.retain(|lane| !lane.slices.is_empty());
     let left_out = threads + streams.len().saturating_sub(STREAMS_DRAWN);
@@ -79,7 +73,7 @@ impl SliceLabel {
             return "in no operator".to_owned();
         }
         if self.is_kernel {
-            return kernel_name(name).readable;
+            return kernel_name(name);
         }
         let own = places::of_function(name);
         let mut text = own.as_ref().map_or_else(|| shown(name), |own| format!("{} ({})", own.function, own.at));
@@ -96,22 +90,19 @@ impl SliceLabel {
 }
 
 struct StepPicture<'a> {
+    parts: &'a AccountParts<'a>,
     timeline: &'a TraceTimeline,
-    scope: &'a Scope,
     window: TimeRange,
 }
 
 impl<'a> StepPicture<'a> {
     /// The loop's annotations and the threads, and how many threads there is no room for.
     fn threads(&self) -> (Vec<DrawnLane>, usize) {
-        let mut lanes: Vec<DrawnLane> = self.scope.of_loop.map(|lane| self.annotations(lane)).into_iter().collect();
-        for lane in self.scope.threads.iter().take(THREADS_DRAWN) {
-            let of_loop = Some(*lane) == self.scope.of_loop;
-            let name = match self.timeline.threads.get(usize::from(*lane)).map(|lane| &lane.thread) {
-                Some(TracePlace::Number(number)) => format!("thread {number}"),
-                Some(TracePlace::Word(word)) => word.to_string(),
-                _ => "thread".to_owned(),
-            };
+        let mut lanes: Vec<DrawnLane> =
+            self.parts.scope.of_loop.map(|lane| self.annotations(lane)).into_iter().collect();
+        for lane in self.parts.scope.threads.iter().take(THREADS_DRAWN) {
+            let of_loop = Some(*lane) == self.parts.scope.of_loop;
+            let name = numbered("thread", self.timeline.threads.get(usize::from(*lane)));
             let facts = |span: &HostSpan| self.timeline.names.facts(span.name);
             let role = match self.timeline.of_thread(*lane) {
                 _ if of_loop => "loop, ",
@@ -120,7 +111,7 @@ impl<'a> StepPicture<'a> {
             };
             lanes.push(self.thread(*lane, format!("{role}{name}")));
         }
-        (lanes, self.scope.threads.len().saturating_sub(THREADS_DRAWN))
+        (lanes, self.parts.scope.threads.len().saturating_sub(THREADS_DRAWN))
     }
 
     /// The outermost annotations of the loop's thread, steps aside.
@@ -140,9 +131,9 @@ impl<'a> StepPicture<'a> {
     /// What a thread does at each moment.
     fn thread(&self, lane: u16, name: String) -> DrawnLane {
         let mut packed = Packed::new(self.window);
-        let mut python = python_of(self.timeline, self.scope, lane);
+        let mut python = self.parts.python_of(lane);
         let mut seen = self.window.0;
-        let mut walk = ThreadWalk::new(self.timeline.of_thread(lane), &self.timeline.names);
+        let mut walk = self.parts.walk(lane);
         let mut piece = |(begin, end): TimeRange, level: &OpenSpan| {
             if end <= self.window.0 || begin >= self.window.1 {
                 return;
@@ -165,9 +156,9 @@ impl<'a> StepPicture<'a> {
     }
 
     /// Streams on which something ran in the step, with their GPU's number: those of the first GPU first, the busiest first.
-    fn streams(&self, gpus: &[GpuTime]) -> Vec<(i64, u16, i64)> {
+    fn streams(&self) -> Vec<(i64, u16, i64)> {
         let mut all = Vec::new();
-        for gpu in gpus.iter().take(GPUS_DRAWN) {
+        for gpu in self.parts.gpus.iter().take(GPUS_DRAWN) {
             let mut times: HashMap<u16, i64> = HashMap::new();
             for span in self.gpu_spans(gpu.index) {
                 *times.entry(span.lane).or_default() += span.end - span.start;
@@ -181,7 +172,7 @@ impl<'a> StepPicture<'a> {
 
     fn gpu_spans(&self, index: i64) -> impl Iterator<Item = &'a GpuSpan> {
         let (begin, end) = self.window;
-        let earlier = spans(index, self.timeline, self.scope).take_while(move |span| span.start < end);
+        let earlier = spans(index, self.timeline, self.parts.scope.window).take_while(move |span| span.start < end);
         earlier.filter(move |span| span.end > begin)
     }
 
@@ -197,26 +188,30 @@ impl<'a> StepPicture<'a> {
             let label = SliceLabel { is_kernel: span.kind == GpuKind::Kernel, ..label(span.name) };
             packed.push((span.start, span.end), kind, Some(label));
         }
-        let stream = self.timeline.streams.get(usize::from(lane)).map(|(_, lane)| &lane.thread);
-        let stream = match stream {
-            Some(TracePlace::Number(number)) => format!("stream {number}"),
-            Some(TracePlace::Word(word)) => word.to_string(),
-            _ => "stream".to_owned(),
-        };
-        packed.lane(format!("GPU {index}, {}", stream.trim()), self.timeline)
+        let lane = self.timeline.streams.get(usize::from(lane)).map(|(_, lane)| lane);
+        packed.lane(format!("GPU {index}, {}", numbered("stream", lane).trim()), self.timeline)
     }
 
     /// A GPU's idle moments, by what the host did.
-    fn idle(&self, index: i64, parts: &[Intervals; IdleReason::COUNT]) -> DrawnLane {
+    fn idle(&self, gpu: &GpuTime) -> DrawnLane {
         let mut moments: Vec<(TimeRange, SliceKind)> = Vec::new();
-        for (reason, part) in IdleReason::ALL.into_iter().zip(parts) {
+        for (reason, part) in IdleReason::ALL.into_iter().zip(&gpu.idle_by) {
             let within = part.iter().filter(|(begin, end)| *end > self.window.0 && *begin < self.window.1);
             moments.extend(within.map(|interval| (interval, reason.drawn())));
         }
         moments.sort_unstable();
         let mut packed = Packed::new(self.window);
         moments.into_iter().for_each(|(interval, kind)| packed.push(interval, kind, None));
-        packed.lane(format!("GPU {index} idle"), self.timeline)
+        packed.lane(format!("GPU {} idle", gpu.index), self.timeline)
+    }
+}
+
+/// `thread 1234`, `stream 7`.
+fn numbered(what: &str, lane: Option<&TraceLane>) -> String {
+    match lane.map(|lane| &lane.thread) {
+        Some(TracePlace::Number(number)) => format!("{what} {number}"),
+        Some(TracePlace::Word(word)) => word.to_string(),
+        _ => what.to_owned(),
     }
 }
 
@@ -388,7 +383,7 @@ mod tests {
                 (600, 1000, Operator, "in no operator"),
             ]
         );
-        let kernel = kernel_name("gemm").readable;
+        let kernel = kernel_name("gemm");
         assert_eq!(of("GPU 0, stream 7"), [(500, 800, Compute, &*kernel)]);
         let kinds = [(0, 400, Data), (400, 450, Operator), (450, 500, Launch), (800, 1000, Operator)];
         assert_eq!(

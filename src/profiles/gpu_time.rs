@@ -1,6 +1,6 @@
 //! A GPU's time: what ran when, on any of its streams.
 
-use super::account::DeviceAccount;
+use super::account::{DeviceAccount, IdleBy, IdleReason};
 use super::host_time::HostTime;
 use super::intervals::{Intervals, TimeRange};
 use super::scope::Scope;
@@ -15,6 +15,8 @@ pub struct GpuTime {
     pub busy: Intervals,
     /// Nothing ran.
     pub idle: Intervals,
+    /// The same, divided by reason: each moment has the first that holds.
+    pub idle_by: [Intervals; IdleReason::COUNT],
     /// A kernel ran that is no collective.
     pub compute: Intervals,
     /// A collective ran.
@@ -28,7 +30,7 @@ pub struct GpuTime {
 }
 
 /// The GPUs of a trace, the one with most kernels first.
-pub fn gpus(timeline: &TraceTimeline, scope: &Scope) -> Vec<GpuTime> {
+pub fn gpus(timeline: &TraceTimeline, scope: &Scope, host: &HostTime) -> Vec<GpuTime> {
     // The one with most kernels is among them.
     let mut indexes: Vec<i64> = scope.device.into_iter().collect();
     for (index, _) in &timeline.streams {
@@ -36,23 +38,22 @@ pub fn gpus(timeline: &TraceTimeline, scope: &Scope) -> Vec<GpuTime> {
             indexes.push(*index);
         }
     }
-    let mut gpus: Vec<GpuTime> = indexes.into_iter().map(|index| GpuTime::new(index, timeline, scope)).collect();
+    let mut gpus: Vec<GpuTime> =
+        indexes.into_iter().map(|index| GpuTime::new(index, timeline, scope, host)).collect();
     gpus.retain(|gpu| gpu.busy.count() > 0 || Some(gpu.index) == scope.device);
     gpus.sort_by_key(|gpu| (Some(gpu.index) != scope.device, std::cmp::Reverse(gpu.kernel_lengths.len()), gpu.index));
     gpus
 }
 
-/// Work begins so long after its launch on an idle GPU, nanoseconds: five to ten microseconds, with a margin.
-const LATENCY_NS: i64 = 50_000;
 /// Most GPUs that are told apart: no machine has more.
 const GPUS_MAX: usize = 64;
 
 impl GpuTime {
-    fn new(index: i64, timeline: &TraceTimeline, scope: &Scope) -> Self {
+    fn new(index: i64, timeline: &TraceTimeline, scope: &Scope, host: &HostTime) -> Self {
         let (mut compute, mut communication, mut copy) = (Vec::new(), Vec::new(), Vec::new());
         let mut kernel_lengths = Vec::new();
         let mut streams = std::collections::HashSet::new();
-        for span in spans(index, timeline, scope) {
+        for span in spans(index, timeline, scope.window) {
             let interval: TimeRange = (span.start, span.end);
             match span.kind {
                 GpuKind::Kernel => {
@@ -70,13 +71,15 @@ impl GpuTime {
         let all = compute.iter().chain(communication.iter()).chain(copy.iter());
         let busy = Intervals::union(all, scope.window);
         let idle = Intervals::one(scope.window.0, scope.window.1).minus(&busy);
-        Self { index, busy, idle, compute, communication, copy, kernel_lengths, streams: streams.len() as u64 }
+        let (idle_by, streams) = (host.divided(&idle), streams.len() as u64);
+        Self { index, busy, idle, idle_by, compute, communication, copy, kernel_lengths, streams }
     }
 
-    /// What the account says of it, idle reasons and names aside.
+    /// What the account says of it, what needs other parts aside.
     pub fn account(&self, scope: &Scope) -> DeviceAccount {
         let share = |set: &Intervals| scope.share(set.length());
         let kernels = Intervals::union(self.compute.iter().chain(self.communication.iter()), scope.window);
+        let [input_wait, sync, launch, operator, python] = self.idle_by.each_ref().map(share);
         DeviceAccount {
             index: self.index,
             busy: share(&self.busy),
@@ -88,23 +91,17 @@ impl GpuTime {
             kernels: self.kernel_lengths.len() as u64,
             median_kernel_us: median(&self.kernel_lengths).map(|ns| ns as f64 / 1e3),
             streams: self.streams,
+            idle_by: IdleBy { input_wait, sync, launch, operator, python },
             ..DeviceAccount::default()
         }
     }
 }
 
-/// The moments in which work was launched that had not begun: what a GPU that is idle then waits for is not its host.
-pub fn pending(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime, host: &HostTime) -> Intervals {
-    let waits =
-        spans(gpu.index, timeline, scope).filter_map(|span| Some((host.call_of(span.link, 0)?.end, span.start)));
-    Intervals::union(waits.filter(|(launched, begun)| begun - launched > LATENCY_NS), scope.window)
-}
-
 /// The spans of a GPU in the window, in the order of their begins.
-pub fn spans<'a>(index: i64, timeline: &'a TraceTimeline, scope: &'a Scope) -> impl Iterator<Item = &'a GpuSpan> {
+pub fn spans(index: i64, timeline: &TraceTimeline, window: TimeRange) -> impl Iterator<Item = &GpuSpan> {
     let mine: Vec<bool> = timeline.streams.iter().map(|(device, _)| *device == index).collect();
     timeline.gpu.iter().filter(move |span| {
-        mine.get(usize::from(span.lane)).copied().unwrap_or(false) && scope.sees(span.start, span.end)
+        mine.get(usize::from(span.lane)).copied().unwrap_or(false) && span.end > window.0 && span.start < window.1
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::account::{IdleReason, LoopAccount};
+use super::account::{IdleReason, LoopAccount, StepPart};
 use super::intervals::{Intervals, Lengths, TimeRange};
 use super::names::NameId;
 use super::scope::Scope;
@@ -14,14 +14,18 @@ use super::timeline::{HostKind, HostSpan, TraceTimeline};
 pub struct HostTime {
     /// By reason, [`IdleReason::Python`] aside: that is all the rest.
     pub did: [Intervals; IdleReason::COUNT],
+    /// In an operator, where the reason is [`IdleReason::Operator`]: elsewhere an annotation is all that is recorded.
+    pub operated: Intervals,
+    /// The loop's thread saved a state.
+    pub saved: Intervals,
     /// The operators by their names, on all threads.
     pub operators: HashMap<NameId, OperatorTime>,
     /// The modules by their names.
     pub modules: HashMap<NameId, OperatorTime>,
     /// Calls of the runtime by what ties them to the GPU's spans, in order of the link.
-    pub calls: Vec<(u32, RuntimeCall)>,
-    /// Operators by what ties kernels to them, in order of the link: only where no call of the runtime was recorded.
-    pub by_external: Vec<(u32, RuntimeCall)>,
+    calls: Vec<(u32, RuntimeCall)>,
+    /// No call of the runtime was recorded: these are operators by what ties kernels to them.
+    by_external: bool,
 }
 
 /// What an operator took of its threads.
@@ -50,52 +54,66 @@ pub struct RuntimeCall {
     pub module: Option<NameId>,
 }
 
-/// Grows as pieces of time are added in order, and joins those that touch.
-#[derive(Debug, Default)]
-struct Joined(Vec<TimeRange>);
-
-impl Joined {
-    fn push(&mut self, (begin, end): TimeRange) {
-        match self.0.last_mut() {
-            Some(last) if last.1 == begin => last.1 = end,
-            _ => self.0.push((begin, end)),
-        }
-    }
-}
+/// Idle time by reason.
+pub type IdleParts = [Intervals; IdleReason::COUNT];
 
 impl HostTime {
     /// Of the threads of a trace.
     pub fn new(timeline: &TraceTimeline, scope: &Scope) -> Self {
-        let mut time = Self::default();
-        let without_calls = !timeline.host.iter().any(|span| span.kind == HostKind::Runtime);
+        let by_external = !timeline.host.iter().any(|span| span.kind == HostKind::Runtime);
+        let mut time = Self { by_external, ..Self::default() };
         let mut did: [Vec<TimeRange>; IdleReason::COUNT] = Default::default();
+        let (mut operated, mut saved) = (Vec::new(), Vec::new());
         for lane in 0..u16::try_from(timeline.threads.len()).unwrap_or(u16::MAX) {
             let counts = scope.threads.contains(&lane);
-            let mut joined: [Joined; IdleReason::COUNT] = Default::default();
+            let mut of_thread = IdleParts::default();
+            let (mut operating, mut saving) = (Intervals::default(), Intervals::default());
             let of_loop = Some(lane) == scope.of_loop;
-            time.walk(timeline, scope, (lane, without_calls), |piece, reason| {
+            time.walk(timeline, scope, lane, |piece, level| {
+                let reason = level.reason();
+                if counts && reason == IdleReason::Operator && !level.is_only_annotated() {
+                    operating.push(piece);
+                }
+                if of_loop && level.saves {
+                    saving.push(piece);
+                }
                 // A wait for a batch is the loop's.
                 if counts
                     && (of_loop || reason != IdleReason::InputWait)
-                    && let Some(joined) = joined.get_mut(reason.index())
+                    && let Some(set) = of_thread.get_mut(reason.index())
                 {
-                    joined.push(piece);
+                    set.push(piece);
                 }
             });
-            did.iter_mut().zip(joined).for_each(|(all, joined)| all.extend(joined.0));
+            did.iter_mut().zip(of_thread).for_each(|(all, set)| all.extend(set.iter()));
+            operated.extend(operating.iter());
+            saved.extend(saving.iter());
         }
         time.did = did.map(|intervals| Intervals::union(intervals, scope.window));
+        [time.operated, time.saved] = [operated, saved].map(|intervals| Intervals::union(intervals, scope.window));
         time.calls.sort_unstable_by_key(|(link, call)| (*link, call.start));
-        time.by_external.sort_unstable_by_key(|(link, call)| (*link, call.start));
         time
+    }
+
+    /// Idle time, divided by reason: each moment has the first that holds.
+    pub fn divided(&self, idle: &Intervals) -> IdleParts {
+        let mut left = idle.clone();
+        let mut parts = IdleParts::default();
+        for (part, did) in parts.iter_mut().zip(&self.did).take(IdleReason::Python.index()) {
+            *part = left.take(did);
+        }
+        if let Some(python) = parts.last_mut() {
+            *python = left;
+        }
+        parts
     }
 
     fn walk(
         &mut self,
         timeline: &TraceTimeline,
         scope: &Scope,
-        (lane, without_calls): (u16, bool),
-        mut each: impl FnMut(TimeRange, IdleReason),
+        lane: u16,
+        mut each: impl FnMut(TimeRange, &OpenSpan<'_>),
     ) {
         let spans = timeline.of_thread(lane);
         let only_python = spans.iter().all(|span| span.kind == HostKind::Python);
@@ -110,7 +128,7 @@ impl HostTime {
             if begin >= end {
                 return;
             }
-            each((begin, end), level.reason());
+            each((begin, end), level);
             if let Some(operator) = level.operator {
                 self.operators.entry(operator.name).or_default().host += end - begin;
             }
@@ -129,7 +147,7 @@ impl HostTime {
                 }
                 _ => {}
             }
-            let tied = span.kind == HostKind::Runtime || (without_calls && span.kind == HostKind::Operator);
+            let tied = span.kind == HostKind::Runtime || (self.by_external && span.kind == HostKind::Operator);
             if tied && span.link != 0 {
                 let module = level.module.or_else(|| python.as_mut()?.level_at(span.start)?.module);
                 let call = RuntimeCall {
@@ -140,22 +158,17 @@ impl HostTime {
                     operator: level.operator.map(|operator| operator.name),
                     module,
                 };
-                let to = if without_calls { &mut self.by_external } else { &mut self.calls };
-                to.push((span.link, call));
+                self.calls.push((span.link, call));
             }
         }
     }
 
     /// The call that started a span of a GPU.
     pub fn call_of(&self, link: u32, external: u32) -> Option<&RuntimeCall> {
-        let find = |calls: &'_ [(u32, RuntimeCall)], link: u32| -> Option<usize> {
-            let at = calls.partition_point(|(other, _)| *other < link);
-            calls.get(at).filter(|(other, _)| link != 0 && *other == link).map(|_| at)
-        };
-        if let Some(at) = find(&self.calls, link) {
-            return self.calls.get(at).map(|(_, call)| call);
-        }
-        find(&self.by_external, external).and_then(|at| self.by_external.get(at)).map(|(_, call)| call)
+        let link = if self.by_external { external } else { link };
+        let at = self.calls.partition_point(|(other, _)| *other < link);
+        let (other, call) = self.calls.get(at)?;
+        (link != 0 && *other == link).then_some(call)
     }
 }
 
@@ -163,27 +176,6 @@ impl HostTime {
 pub fn python_of<'a>(timeline: &'a TraceTimeline, scope: &Scope, lane: u16) -> Option<ThreadWalk<'a>> {
     let python = scope.python.filter(|python| Some(lane) == scope.of_loop && *python != lane)?;
     Some(ThreadWalk::new(timeline.of_thread(python), &timeline.names))
-}
-
-/// A part of the loop's time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LoopPart {
-    /// It waits for a batch.
-    InputWait,
-    /// It is in a call that waits for the GPU.
-    Sync,
-    /// It is in a collective of the host's side.
-    Collective,
-    /// It does nothing but wait.
-    Blocked,
-    /// It is in another call of the GPU's runtime.
-    Launch,
-    /// It is in an operator or annotation.
-    Operator,
-    /// It is in Python.
-    Python,
-    /// The profile shows nothing.
-    Nothing,
 }
 
 /// Hands over the pieces of a thread's time in the window, each with its innermost span, and with that of the loop's Python functions
@@ -204,7 +196,7 @@ pub fn each_piece(
 }
 
 /// Whether a piece of the loop's time is in a function that does nothing but wait.
-pub fn is_blocked(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> bool {
+fn is_blocked(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> bool {
     level.blocked.is_some() || aside.is_some_and(|aside| aside.blocked.is_some())
 }
 
@@ -233,19 +225,9 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
         let waits = (blocked || level.facts.step || level.reason() == IdleReason::Python) && !level.communicates;
         let collective = if waits { scope.share(with_others) } else { 0.0 };
         account.collective += collective;
-        let of = part(level, blocked);
-        account.in_copies += if of == LoopPart::Launch && level.facts.copies { share - collective } else { 0.0 };
-        *match of {
-            LoopPart::InputWait => &mut account.input_wait,
-            // It has its own sum.
-            LoopPart::Sync => &mut account.sync,
-            LoopPart::Collective => &mut account.collective,
-            LoopPart::Blocked => &mut account.blocked,
-            LoopPart::Launch => &mut account.launch,
-            LoopPart::Operator => &mut account.operator,
-            LoopPart::Python => &mut account.python,
-            LoopPart::Nothing => &mut account.nothing,
-        } += share - collective;
+        if let Some(of) = account.part(part(level, aside)) {
+            *of += share - collective;
+        }
         account.optimizer += if level.optimizes && !level.facts.step { share } else { 0.0 };
     });
     let unseen = collectives.within(scope.window.0, scope.window.1) - seen_collective;
@@ -262,16 +244,28 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
 }
 
 /// The part of the loop's time that a piece belongs to.
-pub fn part(level: &OpenSpan<'_>, blocked: bool) -> LoopPart {
+pub fn part(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> StepPart {
+    let saves = level.saves || aside.is_some_and(|aside| aside.saves);
     match level.reason() {
+        _ if saves && level.batch.is_none() => StepPart::Saving,
+        // What Python does is told by its functions, where they are filed elsewhere.
+        _ if level.is_only_annotated() && aside.is_some() && !level.communicates => {
+            if is_blocked(level, aside) {
+                StepPart::Blocked
+            } else {
+                StepPart::Python
+            }
+        }
         // A step is no work of its own.
-        _ if level.facts.step => LoopPart::Nothing,
-        IdleReason::InputWait => LoopPart::InputWait,
-        IdleReason::Sync => LoopPart::Sync,
-        _ if level.communicates => LoopPart::Collective,
-        IdleReason::Launch => LoopPart::Launch,
-        _ if blocked => LoopPart::Blocked,
-        IdleReason::Operator => LoopPart::Operator,
-        IdleReason::Python => LoopPart::Python,
+        _ if level.facts.step => StepPart::Nothing,
+        IdleReason::InputWait => StepPart::InputWait,
+        IdleReason::Sync => StepPart::Sync,
+        _ if level.communicates => StepPart::Collective,
+        IdleReason::Launch if level.facts.copies => StepPart::Copies,
+        IdleReason::Launch => StepPart::Launch,
+        _ if is_blocked(level, aside) => StepPart::Blocked,
+        IdleReason::Operator if level.is_only_annotated() => StepPart::Annotation,
+        IdleReason::Operator => StepPart::Operator,
+        IdleReason::Python => StepPart::Python,
     }
 }

@@ -2,40 +2,18 @@
 
 use std::collections::HashMap;
 
-use super::account::{IdleBy, IdleReason, IdleRow};
-use super::host_time::{HostTime, python_of};
+use super::account::{IdleReason, IdleRow};
+use super::host_time::IdleParts;
 use super::intervals::{Intervals, TimeRange};
 use super::names::NameId;
-use super::operators::shown;
-use super::places::{self, UserPlace};
-use super::scope::Scope;
-use super::threads::{OpenSpan, ThreadWalk};
-use super::timeline::{HostKind, TraceTimeline};
+use super::parts::AccountParts;
+use super::places::UserPlace;
+use super::threads::OpenSpan;
+use super::timeline::HostKind;
 
 /// Most rows that are kept while they are found, and that are told.
 const KINDS_MAX: usize = 50_000;
 const ROWS: usize = 30;
-
-/// A GPU's idle time, divided by reason: each moment has the first that holds.
-pub fn divided(idle: &Intervals, host: &HostTime) -> [Intervals; IdleReason::COUNT] {
-    let mut left = idle.clone();
-    let mut parts: [Intervals; IdleReason::COUNT] = Default::default();
-    for (part, did) in parts.iter_mut().zip(&host.did).take(IdleReason::Python.index()) {
-        let rest = left.minus(did);
-        *part = left.minus(&rest);
-        left = rest;
-    }
-    if let Some(python) = parts.last_mut() {
-        *python = left;
-    }
-    parts
-}
-
-/// The shares of the parts.
-pub fn shares(parts: &[Intervals; IdleReason::COUNT], scope: &Scope) -> IdleBy {
-    let [input_wait, sync, launch, operator, python] = parts.each_ref().map(|part| scope.share(part.length()));
-    IdleBy { input_wait, sync, launch, operator, python }
-}
 
 /// From this length on, a stretch of idleness is no gap between two launches, nanoseconds: a launch takes some microseconds, and
 /// Python between two of them seldom more than a hundred.
@@ -49,6 +27,7 @@ struct IdleKind {
     operator: Option<NameId>,
     function: Option<NameId>,
     shapes: u32,
+    annotated: bool,
 }
 
 /// How much of it there is.
@@ -71,9 +50,7 @@ impl IdleSum {
         self.until = stretch.0;
         self.longest = self.longest.max(end - begin);
     }
-}
 
-impl IdleSum {
     fn join(&mut self, other: Self) {
         self.total += other.total;
         self.long += other.long;
@@ -82,20 +59,15 @@ impl IdleSum {
     }
 }
 
-/// The rows, those with most idle time first.
-pub fn rows(
-    timeline: &TraceTimeline,
-    scope: &Scope,
-    idle: &Intervals,
-    parts: [Intervals; IdleReason::COUNT],
-) -> Vec<IdleRow> {
-    let mut left = parts;
+/// The rows of idle time that is divided by reason, those with most of it first.
+pub fn rows(parts: &AccountParts<'_>, threads: &[u16], idle: &Intervals, idle_by: IdleParts) -> Vec<IdleRow> {
+    let mut left = idle_by;
     let mut sums: HashMap<IdleKind, IdleSum> = HashMap::new();
     // The loop's thread last: where autograd's threads work, it only waits for them.
-    for lane in scope.threads.iter().rev() {
-        let taken = of_thread((timeline, scope, *lane), idle, &left, &mut sums);
+    for lane in threads.iter().rev() {
+        let taken = of_thread(parts, *lane, (idle, &left), &mut sums);
         for (left, taken) in left.iter_mut().zip(taken) {
-            *left = left.minus(&Intervals::union(taken, scope.window));
+            *left = left.minus(&Intervals::union(taken, parts.scope.window));
         }
     }
     // In Python, or nowhere that the profile shows.
@@ -104,23 +76,23 @@ pub fn rows(
         let mut of_idle = 0;
         rest.iter().for_each(|one| sum.add(one, idle.around(one, &mut of_idle)));
     }
-    named(timeline, sums)
+    named(parts, sums)
 }
 
 /// Adds what one thread did in the idle time that is left, and says which moments that were.
 fn of_thread(
-    (timeline, scope, lane): (&TraceTimeline, &Scope, u16),
-    idle: &Intervals,
-    left: &[Intervals; IdleReason::COUNT],
+    parts: &AccountParts<'_>,
+    lane: u16,
+    (idle, left): (&Intervals, &IdleParts),
     sums: &mut HashMap<IdleKind, IdleSum>,
 ) -> [Vec<TimeRange>; IdleReason::COUNT] {
-    let mut python = python_of(timeline, scope, lane);
+    let mut python = parts.python_of(lane);
     let mut cursors = [0_usize; IdleReason::COUNT];
     let mut of_idle = 0;
     let mut taken: [Vec<TimeRange>; IdleReason::COUNT] = Default::default();
-    ThreadWalk::new(timeline.of_thread(lane), &timeline.names).each(|piece, level| {
+    parts.walk(lane).each(|piece, level| {
         let reason = level.reason();
-        if reason == IdleReason::InputWait && Some(lane) != scope.of_loop {
+        if reason == IdleReason::InputWait && Some(lane) != parts.scope.of_loop {
             return;
         }
         let at = reason.index();
@@ -164,30 +136,31 @@ impl IdleKind {
             operator: operator.map(|operator| operator.name),
             function: level.function.or_else(|| aside.and_then(|aside| aside.function)),
             shapes: if level.function.is_some() { 0 } else { outer.shapes },
+            annotated: reason == IdleReason::Operator && level.is_only_annotated(),
         }
     }
 
     fn nothing(reason: IdleReason, shapes: u32) -> Self {
-        Self { reason, name: None, operator: None, function: None, shapes }
+        Self { reason, name: None, operator: None, function: None, shapes, annotated: false }
     }
 }
 
 /// The same by their names, those with most time first.
-fn named(timeline: &TraceTimeline, sums: HashMap<IdleKind, IdleSum>) -> Vec<IdleRow> {
-    type Key = (IdleReason, String, Option<String>, Option<UserPlace>);
-    let text = |name: NameId| shown(timeline.names.text(name));
+fn named(parts: &AccountParts<'_>, sums: HashMap<IdleKind, IdleSum>) -> Vec<IdleRow> {
+    type Key = (IdleReason, String, bool, Option<String>, Option<UserPlace>);
     let mut rows: HashMap<Key, IdleSum> = HashMap::new();
     for (kind, sum) in sums {
-        let place = kind.function.and_then(|function| places::of_function(timeline.names.text(function)));
-        let place = place.or_else(|| places::of_call_stack(timeline.call_stack(kind.shapes)));
-        let name = kind.name.map_or_else(|| NOTHING.to_owned(), text);
-        rows.entry((kind.reason, name, kind.operator.map(text), place)).or_default().join(sum);
+        let name = kind.name.map_or_else(|| NOTHING.to_owned(), |name| parts.shown(name));
+        let operator = kind.operator.map(|operator| parts.shown(operator));
+        let place = parts.place(kind.function, kind.shapes);
+        rows.entry((kind.reason, name, kind.annotated, operator, place)).or_default().join(sum);
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by(|(a, of_a), (b, of_b)| of_b.total.cmp(&of_a.total).then_with(|| a.cmp(b)));
-    let row = |((reason, name, operator, place), sum): (Key, IdleSum)| IdleRow {
+    let row = |((reason, name, annotated, operator, place), sum): (Key, IdleSum)| IdleRow {
         reason: Some(reason),
         name,
+        annotated,
         operator,
         at: place.as_ref().map(|place| place.at.clone()),
         function: place.map(|place| place.function),

@@ -28,6 +28,22 @@ impl Intervals {
         Self(all)
     }
 
+    /// Adds an interval that begins at or after the end of all others.
+    pub fn push(&mut self, (begin, end): TimeRange) {
+        match self.0.last_mut() {
+            Some(last) if last.1 == begin => last.1 = end,
+            _ => self.0.push((begin, end)),
+        }
+    }
+
+    /// Takes away the moments that another set has, and returns them.
+    pub fn take(&mut self, other: &Self) -> Self {
+        let rest = self.minus(other);
+        let taken = self.minus(&rest);
+        *self = rest;
+        taken
+    }
+
     /// The intervals, in order.
     pub fn iter(&self) -> impl Iterator<Item = TimeRange> + '_ {
         self.0.iter().copied()

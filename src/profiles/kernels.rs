@@ -3,27 +3,26 @@
 use std::collections::HashMap;
 
 use super::account::{CollectiveRow, KernelRow};
-use super::gpu_time::{GpuTime, median, spans};
+use super::gpu_time::{GpuTime, median};
 use super::intervals::Lengths;
 use super::kernel_names::kernel_name;
 use super::names::NameId;
-use super::scope::Scope;
-use super::timeline::{GpuKind, GpuSpan, TraceTimeline};
+use super::parts::AccountParts;
+use super::timeline::{GpuSpan, TraceTimeline};
 
 /// Most rows.
 const ROWS: usize = 200;
 
 /// The rows of a GPU's kernels, those with most time first.
-pub fn rows(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Vec<KernelRow> {
-    let mut runs: Vec<&GpuSpan> =
-        spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Kernel).collect();
+pub fn rows(parts: &AccountParts<'_>, gpu: &GpuTime) -> Vec<KernelRow> {
+    let mut runs: Vec<&GpuSpan> = parts.kernels(gpu).collect();
     runs.sort_unstable_by_key(|span| (span.name, span.end - span.start));
     let mut kinds: Vec<(i64, &[&GpuSpan])> = runs
         .chunk_by(|a, b| a.name == b.name)
         .map(|kind| (kind.iter().map(|span| span.end - span.start).sum(), kind))
         .collect();
     kinds.sort_by_key(|(total, kind)| (std::cmp::Reverse(*total), kind.first().map(|span| span.name)));
-    kinds.into_iter().take(ROWS).map(|(total, kind)| row(timeline, total, kind)).collect()
+    kinds.into_iter().take(ROWS).map(|(total, kind)| row(parts.timeline, total, kind)).collect()
 }
 
 fn row(timeline: &TraceTimeline, total: i64, kind: &[&GpuSpan]) -> KernelRow {
@@ -37,7 +36,7 @@ fn row(timeline: &TraceTimeline, total: i64, kind: &[&GpuSpan]) -> KernelRow {
     let (sum, weight) =
         occupied.fold((0.0, 0.0), |(sum, weight), (length, pct)| (sum + length * pct, weight + length));
     KernelRow {
-        name: kernel_name(raw).readable,
+        name: kernel_name(raw),
         raw: raw.to_owned(),
         count: kind.len() as u64,
         total_ms: total as f64 / 1e6,
@@ -48,13 +47,10 @@ fn row(timeline: &TraceTimeline, total: i64, kind: &[&GpuSpan]) -> KernelRow {
 }
 
 /// Share of the kernels' time in which a kernel had fewer blocks than the GPU has multiprocessors.
-pub fn few_blocks(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime, multiprocessors: u32) -> Option<f64> {
+pub fn few_blocks(parts: &AccountParts<'_>, gpu: &GpuTime, multiprocessors: u32) -> Option<f64> {
     let (mut few, mut all) = (0, 0);
-    for span in spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Kernel) {
-        if timeline.names.facts(span.name).collective {
-            continue;
-        }
-        let Some(blocks) = timeline.detail(span).and_then(|detail| detail.blocks) else { continue };
+    for span in parts.kernels_that(false, gpu) {
+        let Some(blocks) = parts.timeline.detail(span).and_then(|detail| detail.blocks) else { continue };
         let length = span.end - span.start;
         all += length;
         few += if blocks < u64::from(multiprocessors) { length } else { 0 };
@@ -63,21 +59,18 @@ pub fn few_blocks(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime, multip
 }
 
 /// The rows of a GPU's collectives, those with most time first.
-pub fn collectives(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Vec<CollectiveRow> {
+pub fn collectives(parts: &AccountParts<'_>, gpu: &GpuTime) -> Vec<CollectiveRow> {
     let compute = Lengths::new(&gpu.compute);
     let mut names: HashMap<NameId, String> = HashMap::new();
     let mut rows: HashMap<String, CollectiveRow> = HashMap::new();
-    for span in spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Kernel) {
-        if !timeline.names.facts(span.name).collective {
-            continue;
-        }
-        let name = names.entry(span.name).or_insert_with(|| kernel_name(timeline.names.text(span.name)).readable);
+    for span in parts.kernels_that(true, gpu) {
+        let name = names.entry(span.name).or_insert_with(|| kernel_name(parts.text(span.name)));
         let row = rows.entry(name.clone()).or_default();
         let length = span.end - span.start;
         row.count += 1;
         row.total_ms += length as f64 / 1e6;
         row.exposed_ms += (length - compute.within(span.start, span.end)) as f64 / 1e6;
-        if let Some(detail) = timeline.detail(span) {
+        if let Some(detail) = parts.timeline.detail(span) {
             let sent = detail.elements.map(|(sent, _)| sent.saturating_mul(element_bytes(&detail.element)));
             if let Some(sent) = sent {
                 row.bytes = Some(row.bytes.unwrap_or_default().saturating_add(sent));

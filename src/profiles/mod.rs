@@ -22,6 +22,7 @@ pub mod kernel_names;
 mod kernels;
 mod names;
 mod operators;
+mod parts;
 mod places;
 pub mod ranks;
 pub mod ranks_account;
@@ -38,6 +39,7 @@ use account::ProfileAccount;
 use course::Course;
 pub use idle_rows::NOTHING as NOTHING_RECORDED;
 pub use names::{blocks, is_of_standard_library};
+use parts::AccountParts;
 use ranks::trace::RankTrace;
 use timeline::TraceTimeline;
 
@@ -102,7 +104,7 @@ pub fn other_format(head: &[u8], name: &str) -> Option<ProfileError> {
 /// It cannot be read, or there is nothing in it.
 pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
     let timeline = timeline(input)?;
-    build::account(&timeline).ok_or_else(|| nothing(&timeline))
+    Ok(build::account(&parts_of(&timeline)?))
 }
 
 /// Reads a trace, and divides it into intervals beside its account.
@@ -111,8 +113,9 @@ pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
 /// As [`read`].
 pub fn read_course(input: impl Read) -> Result<Course, ProfileError> {
     let timeline = timeline(input)?;
-    let account = build::account(&timeline).ok_or_else(|| nothing(&timeline))?;
-    Course::new(timeline, account).ok_or(ProfileError::Nothing)
+    let parts = parts_of(&timeline)?;
+    let course = Course::new(&parts, build::account(&parts));
+    Ok(Course { names: timeline.names, ..course })
 }
 
 /// Reads a trace that is one of several ranks of a run: its account, and what is compared with the other ranks.
@@ -121,13 +124,16 @@ pub fn read_course(input: impl Read) -> Result<Course, ProfileError> {
 /// As [`read`].
 pub fn read_rank(input: impl Read) -> Result<RankTrace, ProfileError> {
     let timeline = timeline(input)?;
-    RankTrace::new(&timeline).ok_or_else(|| nothing(&timeline))
+    let parts = parts_of(&timeline)?;
+    Ok(RankTrace::new(&parts, build::account(&parts)))
 }
 
-fn nothing(timeline: &TraceTimeline) -> ProfileError {
+/// What the account of a trace is computed from.
+fn parts_of(timeline: &TraceTimeline) -> Result<AccountParts<'_>, ProfileError> {
     // What was lost was perhaps recorded.
     let is_whole = timeline.end.damaged + timeline.untimed == 0 && !timeline.end.cut_off;
-    if timeline.of_torch && is_whole { ProfileError::NothingInThread } else { ProfileError::Nothing }
+    let nothing = if timeline.of_torch && is_whole { ProfileError::NothingInThread } else { ProfileError::Nothing };
+    AccountParts::new(timeline).ok_or(nothing)
 }
 
 fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {

@@ -3,26 +3,14 @@
 use std::collections::HashMap;
 
 use super::account::{IdleReason, ModuleRow, OperatorRow};
-use super::gpu_time::{GpuTime, spans};
-use super::host_time::{HostTime, OperatorTime};
+use super::gpu_time::GpuTime;
+use super::host_time::OperatorTime;
 use super::intervals::{Intervals, Lengths};
 use super::names::NameId;
-use super::scope::Scope;
-use super::threads::ThreadWalk;
-use super::timeline::TraceTimeline;
+use super::parts::AccountParts;
 
 /// Most rows.
 const ROWS: usize = 100;
-/// How autograd's engine names the run of a function; the function itself is within.
-const ENGINE: &str = "autograd::engine::evaluate_function: ";
-/// Longest name that is told, characters.
-const NAME_MAX: usize = 120;
-
-/// A name as it is told: that of autograd's function, and not too long.
-pub fn shown(name: &str) -> String {
-    name.strip_prefix(ENGINE).unwrap_or(name).chars().take(NAME_MAX).collect()
-}
-
 /// Times of an operator or a module.
 #[derive(Debug, Default, Clone, Copy)]
 struct Times {
@@ -31,25 +19,19 @@ struct Times {
     idle: i64,
 }
 
-/// The rows of operators and of modules, those with most time on the GPU first, then on the host. `parts` is the GPU's idle time by
-/// reason.
-pub fn rows(
-    timeline: &TraceTimeline,
-    scope: &Scope,
-    gpu: Option<&GpuTime>,
-    host: &HostTime,
-    parts: &[Intervals; IdleReason::COUNT],
-) -> (Vec<OperatorRow>, Vec<ModuleRow>) {
-    let (mut operators, mut modules) =
-        (RowsByName::new(timeline, &host.operators), RowsByName::new(timeline, &host.modules));
-    if let Some(gpu) = gpu {
-        for span in spans(gpu.index, timeline, scope) {
+/// The rows of operators and of modules, those with most time on the GPU first, then on the host.
+pub fn rows(parts: &AccountParts<'_>) -> (Vec<OperatorRow>, Vec<ModuleRow>) {
+    let (scope, host) = (&parts.scope, &parts.host);
+    let mut operators = RowsByName::new(parts, &host.operators);
+    let mut modules = RowsByName::new(parts, &host.modules);
+    if let Some(gpu) = parts.gpus.first() {
+        for span in parts.spans(gpu) {
             let Some(call) = host.call_of(span.link, span.external) else { continue };
             let length = span.end.min(scope.window.1) - span.start.max(scope.window.0);
             operators.add(call.operator, |times| times.device += length);
             modules.add(call.module, |times| times.device += length);
         }
-        for (operator, idle) in idle_within(timeline, scope, parts) {
+        for (operator, idle) in idle_within(parts, gpu) {
             operators.add(Some(operator), |times| times.idle += idle);
         }
     }
@@ -71,18 +53,13 @@ pub fn rows(
 }
 
 /// Idle time while a thread was in an operator, and in none of the calls that wait: by launches and by the operator's own work.
-fn idle_within(
-    timeline: &TraceTimeline,
-    scope: &Scope,
-    parts: &[Intervals; IdleReason::COUNT],
-) -> HashMap<NameId, i64> {
-    let idle = [IdleReason::Launch, IdleReason::Operator].map(|reason| parts.get(reason.index()));
-    let intervals = idle.into_iter().flatten().flat_map(Intervals::iter);
-    let idle = Intervals::union(intervals, scope.window);
+fn idle_within(parts: &AccountParts<'_>, gpu: &GpuTime) -> HashMap<NameId, i64> {
+    let idle = [IdleReason::Launch, IdleReason::Operator].map(|reason| gpu.idle_by.get(reason.index()));
+    let idle = Intervals::union(idle.into_iter().flatten().flat_map(Intervals::iter), parts.scope.window);
     let idle = Lengths::new(&idle);
     let mut found = HashMap::new();
-    for lane in &scope.threads {
-        ThreadWalk::new(timeline.of_thread(*lane), &timeline.names).each(|(begin, end), level| {
+    for lane in &parts.scope.threads {
+        parts.walk(*lane).each(|(begin, end), level| {
             if let Some(operator) = level.operator
                 && matches!(level.reason(), IdleReason::Launch | IdleReason::Operator)
             {
@@ -95,13 +72,13 @@ fn idle_within(
 
 /// Times by the name that is told.
 struct RowsByName<'a> {
-    timeline: &'a TraceTimeline,
+    parts: &'a AccountParts<'a>,
     times: HashMap<String, Times>,
 }
 
 impl<'a> RowsByName<'a> {
-    fn new(timeline: &'a TraceTimeline, of_host: &HashMap<NameId, OperatorTime>) -> Self {
-        let mut names = Self { timeline, times: HashMap::new() };
+    fn new(parts: &'a AccountParts<'a>, of_host: &HashMap<NameId, OperatorTime>) -> Self {
+        let mut names = Self { parts, times: HashMap::new() };
         for (name, time) in of_host {
             names.add(Some(*name), |times| {
                 times.of_host.count += time.count;
@@ -113,7 +90,7 @@ impl<'a> RowsByName<'a> {
 
     fn add(&mut self, name: Option<NameId>, add: impl FnOnce(&mut Times)) {
         if let Some(name) = name {
-            add(self.times.entry(shown(self.timeline.names.text(name))).or_default());
+            add(self.times.entry(self.parts.shown(name)).or_default());
         }
     }
 

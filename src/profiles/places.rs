@@ -1,10 +1,15 @@
-//! Where in a program something happened: the function of the user's own code, by the names that a profiler gives to Python
+//! What happened where in a program: names as they are told, and the function of the user's own code, by the names that a profiler gives to Python
 //! functions, or by the call stack that older versions put beside an operator.
 
 use super::names::is_users_code;
 
 /// Longest part of a call stack that is looked through, bytes.
 const STACK_MAX: usize = 16 << 10;
+
+/// How autograd's engine names the run of a function; the function itself is within.
+const ENGINE: &str = "autograd::engine::evaluate_function: ";
+/// Longest name that is told, characters.
+const NAME_MAX: usize = 120;
 
 /// A function of the user's own code.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,6 +18,11 @@ pub struct UserPlace {
     pub at: String,
     /// Its name.
     pub function: String,
+}
+
+/// A name as it is told: that of autograd's function, and not too long.
+pub fn shown(name: &str) -> String {
+    name.strip_prefix(ENGINE).unwrap_or(name).chars().take(NAME_MAX).collect()
 }
 
 /// `/home/me/train.py(41): train_step` → `train.py:41`, `train_step`.

@@ -1,7 +1,7 @@
 //! How well the GPU's busy time is used: the work of operators whose shapes were recorded, divided by the time of the kernels that
 //! they launched, beside the GPU's peaks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -9,10 +9,10 @@ use super::account::{Bound, EfficiencyAccount, EfficiencyRow};
 use super::efficiency::{
     ConvolutionResults, NumberFormat, Peak, Recorded, Work, peak_of, peak_of_unnamed, shape_of, work_of_lists,
 };
-use super::gpu_time::{GpuTime, spans};
+use super::gpu_time::GpuTime;
 use super::names::NameId;
-use super::scope::Scope;
-use super::timeline::{GpuKind, HostKind, HostSpan, TraceTimeline};
+use super::parts::AccountParts;
+use super::timeline::{HostKind, HostSpan, Shapes, TraceTimeline};
 
 /// Most rows.
 const ROWS: usize = 50;
@@ -35,29 +35,20 @@ struct CallTime {
 }
 
 /// The account; `None` where no work is known.
-pub fn account(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Option<EfficiencyAccount> {
+pub fn account(parts: &AccountParts<'_>, gpu: &GpuTime) -> Option<EfficiencyAccount> {
+    let timeline = parts.timeline;
+    let operators = timeline.host.iter().filter(|span| span.kind == HostKind::Operator && span.shapes != 0);
+    let calls: BTreeSet<EqualCalls> = operators.map(|span| (span.name, span.shapes)).collect();
     let mut results = ConvolutionResults::default();
-    let mut known: HashMap<EqualCalls, Option<Work>> = HashMap::new();
-    for span in timeline.host.iter().filter(|span| span.kind == HostKind::Operator && span.shapes != 0) {
-        if known.insert((span.name, span.shapes), None).is_none() {
-            results.learn(&recorded(timeline, span));
-        }
-    }
-    for span in timeline.host.iter().filter(|span| span.kind == HostKind::Operator && span.shapes != 0) {
-        known.entry((span.name, span.shapes)).and_modify(|work| {
-            if work.is_none() {
-                *work = results.work_of(&recorded(timeline, span));
-            }
-        });
-    }
+    calls.iter().for_each(|call| results.learn(&recorded(timeline, *call)));
+    let work = |call: &EqualCalls| Some((*call, results.work_of(&recorded(timeline, *call))?));
+    let known: HashMap<EqualCalls, Work> = calls.iter().filter_map(work).collect();
     let launched = launched_by(timeline, |span| {
-        known.get(&(span.name, span.shapes)).is_some_and(Option::is_some) || is_list(timeline.names.text(span.name))
+        known.contains_key(&(span.name, span.shapes)) || is_list(timeline.names.text(span.name))
     });
-    let (mut times, mut all_ns) = (HashMap::<EqualCalls, CallTime>::new(), 0);
-    for span in spans(gpu.index, timeline, scope).filter(|span| span.kind == GpuKind::Kernel) {
-        if timeline.names.facts(span.name).collective {
-            continue;
-        }
+    // In one order, so that sums of the same trace are the same to the last bit.
+    let (mut times, mut all_ns) = (BTreeMap::<EqualCalls, CallTime>::new(), 0);
+    for span in parts.kernels_that(false, gpu) {
         all_ns += span.end - span.start;
         let Some((place, operator)) = operator_of(timeline, &launched, span.link) else { continue };
         let time = times.entry((operator.name, operator.shapes)).or_default();
@@ -68,80 +59,32 @@ pub fn account(timeline: &TraceTimeline, scope: &Scope, gpu: &GpuTime) -> Option
         time.kernel = span.name;
     }
     let peak = peak(timeline, gpu);
-    // In one order, so that sums of the same trace are the same to the last bit.
-    let mut times: Vec<_> = times.into_iter().collect();
-    times.sort_unstable_by_key(|(call, _)| *call);
-    let rows = times.into_iter().filter_map(|((name, shapes), time)| {
-        let call = Recorded { name: timeline.names.text(name), ..of_shapes(timeline, shapes) };
-        let work = known.get(&(name, shapes)).copied().flatten();
-        let work = work.or_else(|| work_of_lists(&call, timeline.names.text(time.kernel)))?;
-        Some(OperatorWork::new(&call, work, &time))
-    });
-    let rows: Vec<OperatorWork> = rows.collect();
-    summed(rows, scope, peak, all_ns)
-}
-
-/// Equal calls with their work.
-struct OperatorWork {
-    row: EfficiencyRow,
-    flops: f64,
-    bytes: f64,
-    number: NumberFormat,
-    seconds: f64,
-}
-
-impl OperatorWork {
-    fn new(call: &Recorded, work: Work, time: &CallTime) -> Self {
-        let count = time.calls.len() as f64;
+    let mut formats: BTreeMap<NumberFormat, f64> = BTreeMap::new();
+    let (mut known_ms, mut tflop, mut rows) = (0.0, 0.0, Vec::new());
+    for (call, time) in times {
+        let recorded = recorded(timeline, call);
+        let of_lists = || work_of_lists(&recorded, timeline.names.text(time.kernel));
+        let Some(work) = known.get(&call).copied().or_else(of_lists) else { continue };
         let number = if work.number == NumberFormat::F32 && time.tf32 { NumberFormat::Tf32 } else { work.number };
-        let row = EfficiencyRow {
-            name: call.name.chars().take(80).collect(),
-            shape: shape_of(call).unwrap_or_default(),
-            count: time.calls.len() as u64,
-            device_ms: time.device_ns as f64 / 1e6,
-            ..EfficiencyRow::default()
-        };
-        let seconds = (time.device_ns as f64 / 1e9).max(f64::MIN_POSITIVE);
-        Self { row, flops: work.flops * count, bytes: work.bytes * count, number, seconds }
+        let row = row(&recorded, work, &time, (peak, number));
+        let flops = work.flops * time.calls.len() as f64;
+        *formats.entry(number).or_default() += flops;
+        known_ms += row.device_ms;
+        tflop += flops;
+        rows.push(row);
     }
-
-    fn finish(mut self, peak: Option<&Peak>) -> EfficiencyRow {
-        self.row.tflop_per_s = self.flops / self.seconds / 1e12;
-        self.row.tb_per_s = self.bytes / self.seconds / 1e12;
-        let of_compute = peak.and_then(|peak| peak.tflops(self.number)).map(|tflops| self.row.tflop_per_s / tflops);
-        let of_memory = peak.map(|peak| self.row.tb_per_s / peak.tb_per_s);
-        let bound = match (of_compute, of_memory) {
-            (Some(compute), Some(memory)) if compute >= memory => Some((Bound::Compute, compute)),
-            (_, Some(memory)) => Some((Bound::Memory, memory)),
-            (Some(compute), None) => Some((Bound::Compute, compute)),
-            (None, None) => None,
-        };
-        self.row.bound = bound.map(|(bound, share)| if share < FAR_FROM_BOTH { Bound::Neither } else { bound });
-        self.row.of_peak = bound.map(|(_, share)| share);
-        self.row
-    }
-}
-
-fn summed(mut all: Vec<OperatorWork>, scope: &Scope, peak: Option<&Peak>, all_ns: i64) -> Option<EfficiencyAccount> {
-    let known_ms: f64 = all.iter().map(|one| one.row.device_ms).sum();
     if known_ms <= 0.0 {
         return None;
     }
-    let mut formats: HashMap<NumberFormat, f64> = HashMap::new();
-    for one in &all {
-        *formats.entry(one.number).or_default() += one.flops;
-    }
-    let main = formats.iter().filter(|(_, flops)| **flops > 0.0).max_by(|a, b| a.1.total_cmp(b.1).then(a.0.cmp(b.0)));
-    let main = main.map(|(number, _)| *number);
-    let tflop: f64 = all.iter().map(|one| one.flops).sum::<f64>() / 1e12;
-    let tflop_per_s = tflop / (scope.length() as f64 / 1e9).max(f64::MIN_POSITIVE);
+    let main = formats.into_iter().filter(|(_, flops)| *flops > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
+    let main = main.map(|(number, _)| number);
+    tflop /= 1e12;
+    let tflop_per_s = tflop / (parts.scope.length() as f64 / 1e9).max(f64::MIN_POSITIVE);
     let peak_tflop_per_s = main.and_then(|number| peak?.tflops(number));
-    all.sort_by(|a, b| {
-        b.row
-            .device_ms
-            .total_cmp(&a.row.device_ms)
-            .then_with(|| (&a.row.name, &a.row.shape).cmp(&(&b.row.name, &b.row.shape)))
+    rows.sort_by(|a, b| {
+        b.device_ms.total_cmp(&a.device_ms).then_with(|| (&a.name, &a.shape).cmp(&(&b.name, &b.shape)))
     });
+    rows.truncate(ROWS);
     Some(EfficiencyAccount {
         tflop,
         tflop_per_s,
@@ -150,16 +93,43 @@ fn summed(mut all: Vec<OperatorWork>, scope: &Scope, peak: Option<&Peak>, all_ns
         of_peak: peak_tflop_per_s.map(|peak| tflop_per_s / peak),
         peak_tb_per_s: peak.map(|peak| peak.tb_per_s),
         known: known_ms / (all_ns as f64 / 1e6).max(known_ms),
-        operators: all.into_iter().take(ROWS).map(|one| one.finish(peak)).collect(),
+        operators: rows,
     })
+}
+
+/// The row of equal calls, beside the GPU's peaks in the format of their numbers.
+fn row(call: &Recorded, work: Work, time: &CallTime, (peak, number): (Option<&Peak>, NumberFormat)) -> EfficiencyRow {
+    let seconds = (time.device_ns as f64 / 1e9).max(f64::MIN_POSITIVE);
+    let count = time.calls.len() as f64;
+    let tflop_per_s = work.flops * count / seconds / 1e12;
+    let tb_per_s = work.bytes * count / seconds / 1e12;
+    let of_compute = peak.and_then(|peak| peak.tflops(number)).map(|tflops| (Bound::Compute, tflop_per_s / tflops));
+    let of_memory = peak.map(|peak| (Bound::Memory, tb_per_s / peak.tb_per_s));
+    // Of equal shares, the one of compute.
+    let most = of_memory.into_iter().chain(of_compute).max_by(|a, b| a.1.total_cmp(&b.1));
+    EfficiencyRow {
+        name: call.name.chars().take(80).collect(),
+        shape: shape_of(call).unwrap_or_default(),
+        count: time.calls.len() as u64,
+        device_ms: time.device_ns as f64 / 1e6,
+        tflop_per_s,
+        tb_per_s,
+        bound: most.map(|(bound, share)| if share < FAR_FROM_BOTH { Bound::Neither } else { bound }),
+        of_peak: most.map(|(_, share)| share),
+    }
+}
+
+/// What the file says of a GPU.
+pub fn properties(timeline: &TraceTimeline, index: i64) -> Option<&Value> {
+    let all = timeline.facts.get("deviceProperties").and_then(Value::as_array)?;
+    all.iter().find(|one| one.get("id").and_then(Value::as_i64) == Some(index))
 }
 
 /// The peaks of the GPU, by its name, or by its size where the driver gives none.
 fn peak(timeline: &TraceTimeline, gpu: &GpuTime) -> Option<&'static Peak> {
-    let all = timeline.facts.get("deviceProperties").and_then(Value::as_array)?;
-    let of_gpu = all.iter().find(|one| one.get("id").and_then(Value::as_i64) == Some(gpu.index));
     // roctracer numbers GPUs in another order than the list: all of a machine are of a kind.
-    let of_gpu = of_gpu.or_else(|| all.first())?;
+    let first = || timeline.facts.get("deviceProperties")?.get(0);
+    let of_gpu = properties(timeline, gpu.index).or_else(first)?;
     let named = of_gpu.get("name").and_then(Value::as_str).and_then(peak_of);
     named.or_else(|| {
         let units = u32::try_from(of_gpu.get("numSms")?.as_u64()?).ok()?;
@@ -167,13 +137,9 @@ fn peak(timeline: &TraceTimeline, gpu: &GpuTime) -> Option<&'static Peak> {
     })
 }
 
-fn recorded<'a>(timeline: &'a TraceTimeline, span: &HostSpan) -> Recorded<'a> {
-    Recorded { name: timeline.names.text(span.name), ..of_shapes(timeline, span.shapes) }
-}
-
-fn of_shapes(timeline: &TraceTimeline, shapes: u32) -> Recorded<'_> {
-    let shapes = timeline.shapes_of(shapes);
-    Recorded { name: "", dims: shapes.dims, types: shapes.types, strides: shapes.strides, values: shapes.values }
+fn recorded(timeline: &TraceTimeline, (name, shapes): EqualCalls) -> Recorded<'_> {
+    let Shapes { dims, types, strides, values, .. } = timeline.shapes_of(shapes);
+    Recorded { name: timeline.names.text(name), dims, types, strides, values }
 }
 
 /// Operators on lists of tensors, whose work depends on their kernels.

@@ -3,7 +3,7 @@
 //! The window is from the first step's begin to the last one's end. Without steps it is from the first to the last span of the GPU
 //! or of the loop's thread: inference, or a single call.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::account::StepMark;
 use super::intervals::TimeRange;
@@ -200,15 +200,9 @@ fn thread_with_python(timeline: &TraceTimeline, threads: &[ThreadTally], of_loop
 
 /// The lowest number of those with most kernels.
 fn device_with_most_kernels(timeline: &TraceTimeline) -> Option<i64> {
-    let mut of_stream = vec![0_u64; timeline.streams.len() + 1];
+    let mut devices: BTreeMap<i64, u64> = timeline.streams.iter().map(|(device, _)| (*device, 0)).collect();
     for span in timeline.gpu.iter().filter(|span| span.kind == GpuKind::Kernel) {
-        if let Some(kernels) = of_stream.get_mut(usize::from(span.lane)) {
-            *kernels += 1;
-        }
-    }
-    let mut devices: HashMap<i64, u64> = HashMap::new();
-    for ((device, _), kernels) in timeline.streams.iter().zip(of_stream) {
-        *devices.entry(*device).or_default() += kernels;
+        *devices.entry(timeline.device_of(span)).or_default() += 1;
     }
     let most = devices.into_iter().max_by_key(|(device, kernels)| (*kernels, std::cmp::Reverse(*device)));
     most.map(|(device, _)| device)

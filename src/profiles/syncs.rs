@@ -7,14 +7,11 @@ use std::collections::HashMap;
 
 use super::account::{CopyDirection, SyncRow};
 use super::copies;
-use super::host_time::{HostTime, RuntimeCall};
 use super::intervals::{Intervals, Lengths};
 use super::names::NameId;
-use super::operators::shown;
-use super::places::{self, UserPlace};
-use super::scope::Scope;
-use super::threads::ThreadWalk;
-use super::timeline::{GpuKind, GpuSpan, HostKind, TraceTimeline};
+use super::parts::AccountParts;
+use super::places::UserPlace;
+use super::timeline::{GpuKind, HostKind};
 
 /// Most rows.
 const ROWS: usize = 30;
@@ -35,41 +32,32 @@ struct GpuWait {
 type WaitKey = (String, Option<String>, Option<UserPlace>, Option<CopyDirection>);
 
 /// Copies that block the thread that called them, by what ties them to the call.
-pub fn blocking_copies(timeline: &TraceTimeline, host: &HostTime) -> HashMap<u32, (CopyDirection, u64)> {
+fn blocking_copies(parts: &AccountParts<'_>) -> HashMap<u32, (CopyDirection, u64)> {
     let mut blocking = HashMap::new();
-    for copy in timeline.gpu.iter().filter(|span| span.kind == GpuKind::Copy && span.link != 0) {
-        let Some(call) = host.call_of(copy.link, 0) else { continue };
-        let direction = copies::direction(timeline, copy);
-        if blocks(call, copy, direction) {
-            let bytes = timeline.detail(copy).and_then(|detail| detail.bytes).unwrap_or_default();
+    for copy in parts.timeline.gpu.iter().filter(|span| span.kind == GpuKind::Copy && span.link != 0) {
+        let Some(call) = parts.host.call_of(copy.link, 0) else { continue };
+        let direction = copies::direction(parts.timeline, copy);
+        // A call that returned only when its copy was done. Within a GPU none does.
+        if call.end >= copy.end && direction != CopyDirection::DeviceToDevice {
+            let bytes = parts.timeline.detail(copy).and_then(|detail| detail.bytes).unwrap_or_default();
             blocking.insert(copy.link, (direction, bytes));
         }
     }
     blocking
 }
 
-/// Whether a call returned only when its copy was done. Within a GPU none does.
-fn blocks(call: &RuntimeCall, copy: &GpuSpan, direction: CopyDirection) -> bool {
-    call.end >= copy.end && direction != CopyDirection::DeviceToDevice
-}
-
 /// The rows, those with most idle time behind them first. `idle` is the first GPU's idle time without waits for batches.
-pub fn rows(
-    timeline: &TraceTimeline,
-    scope: &Scope,
-    blocking: &HashMap<u32, (CopyDirection, u64)>,
-    idle: &Intervals,
-) -> Vec<SyncRow> {
-    let mut waits = waits(timeline, scope, blocking);
+pub fn rows(parts: &AccountParts<'_>, idle: &Intervals) -> Vec<SyncRow> {
+    let scope = &parts.scope;
+    let mut waits = waits(parts);
     waits.sort_unstable_by_key(|wait| (wait.start, wait.end));
     let lengths = Lengths::new(idle);
     let mut rows: HashMap<WaitKey, SyncRow> = HashMap::new();
     let ends = waits.iter().skip(1).map(|next| next.start).chain([scope.window.1]);
     for (wait, next) in waits.iter().zip(ends) {
-        let operator = wait.operator.map(|operator| shown(timeline.names.text(operator)));
-        let place = wait.function.and_then(|function| places::of_function(timeline.names.text(function)));
-        let place = place.or_else(|| places::of_call_stack(timeline.call_stack(wait.shapes)));
-        let call = shown(timeline.names.text(wait.name));
+        let operator = wait.operator.map(|operator| parts.shown(operator));
+        let place = parts.place(wait.function, wait.shapes);
+        let call = parts.shown(wait.name);
         let row = rows.entry((call, operator, place, wait.copy.map(|(direction, _)| direction))).or_default();
         let length = wait.end.min(scope.window.1) - wait.start.max(scope.window.0);
         row.count += 1;
@@ -100,17 +88,17 @@ pub fn rows(
     rows
 }
 
-fn waits(timeline: &TraceTimeline, scope: &Scope, blocking: &HashMap<u32, (CopyDirection, u64)>) -> Vec<GpuWait> {
+fn waits(parts: &AccountParts<'_>) -> Vec<GpuWait> {
+    let blocking = blocking_copies(parts);
     let mut waits = Vec::new();
-    for lane in &scope.threads {
-        let mut python = super::host_time::python_of(timeline, scope, *lane);
-        let mut walk = ThreadWalk::new(timeline.of_thread(*lane), &timeline.names);
+    for lane in &parts.scope.threads {
+        let (mut walk, mut python) = (parts.walk(*lane), parts.python_of(*lane));
         while let Some(level) = walk.open_next(|_, _| {}) {
             let span = level.span;
-            if span.kind != HostKind::Runtime || !scope.sees(span.start, span.end) {
+            if span.kind != HostKind::Runtime || !parts.scope.sees(span.start, span.end) {
                 continue;
             }
-            let name = timeline.names.text(span.name);
+            let name = parts.text(span.name);
             let copy = blocking.get(&span.link).copied().filter(|_| span.link != 0 && name.contains("emcpy"));
             // A query asks, and does not wait.
             if copy.is_none() && !(level.facts.synchronizes && name.contains("Synchronize")) {

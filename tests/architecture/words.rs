@@ -102,7 +102,6 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("src/diagnosis/thresholds.rs", "cores", "a unit of thresholds"),
     ("src/diagnosis/what_if.rs", "cores", "physical cores"),
     ("src/commands/doctor/host.rs", "cores", "physical cores"),
-    ("src/profiles/kernel_names/table.rs", "device|devices", "directions of copies"),
     ("src/profiles/event.rs", "device", "a key of traces"),
     ("src/diagnosis/ceiling.rs", "device", "a word of the JSON"),
     ("src/diagnosis/chain/node.rs", "device|data worker|asked", "words of the JSON"),

@@ -1,7 +1,4 @@
-//! Both accounts, what their numbers are divided by, and rows of both that are of the same thing.
-
-use std::collections::HashMap;
-use std::hash::Hash;
+//! Both accounts, and what their numbers are divided by.
 
 use serde::Serialize;
 
@@ -79,58 +76,3 @@ impl<'a> ComparedSide<'a> {
 
 /// Both accounts.
 pub type Sides<'a> = [ComparedSide<'a>; 2];
-
-/// Rows of both accounts by what makes them the same, in the order in which they come.
-pub struct JoinedRows<'a, R, K> {
-    keys: Vec<K>,
-    rows: HashMap<K, [Vec<&'a R>; 2]>,
-    counts: [f64; 2],
-}
-
-/// The rows of one key.
-pub struct RowsOfKey<'a, 'r, R> {
-    /// Those of each account.
-    pub rows: [&'r [&'a R]; 2],
-    counts: [f64; 2],
-}
-
-impl<'a, R, K: Clone + Eq + Hash> JoinedRows<'a, R, K> {
-    /// Joins them.
-    pub fn new(sides: &Sides<'a>, rows: impl Fn(&'a ProfileAccount) -> &'a [R], key: impl Fn(&R) -> K) -> Self {
-        let mut joined = Self { keys: Vec::new(), rows: HashMap::new(), counts: sides.map(|side| side.count) };
-        for (place, side) in sides.iter().enumerate() {
-            for row in rows(side.account) {
-                let key = key(row);
-                let of = joined.rows.entry(key.clone()).or_insert_with(|| {
-                    joined.keys.push(key);
-                    [Vec::new(), Vec::new()]
-                });
-                of.get_mut(place).into_iter().for_each(|of| of.push(row));
-            }
-        }
-        joined
-    }
-
-    /// What changed in each of them.
-    pub fn each<C>(self, change: impl Fn(K, RowsOfKey<'a, '_, R>) -> C) -> Vec<C> {
-        let Self { keys, rows, counts } = self;
-        let of = |key: K| {
-            let rows = rows.get(&key)?.each_ref().map(Vec::as_slice);
-            Some(change(key, RowsOfKey { rows, counts }))
-        };
-        keys.into_iter().filter_map(of).collect()
-    }
-}
-
-impl<R> RowsOfKey<'_, '_, R> {
-    /// The sum of a number, per step.
-    pub fn per_step(&self, value: impl Fn(&R) -> f64) -> BeforeAfter {
-        let [before, after] = self.rows;
-        let [of_before, of_after] = self.counts;
-        let mean = |rows: &[&R], count: f64| {
-            let sum: f64 = rows.iter().map(|row| value(row)).sum();
-            if rows.is_empty() { None } else { Some(sum / count) }
-        };
-        BeforeAfter { before: mean(before, of_before), after: mean(after, of_after) }
-    }
-}

@@ -1,14 +1,18 @@
 //! Attention: queries × keys, and the scores × values; on the way back five such products, one of which computes the
 //! scores anew. Causal attention counts in full, as in torch's FLOP counter.
 
+use serde::Deserialize;
+
 use super::Work;
 use super::operands::{Operands, Tensor, numel};
 
 /// Where an operator has its operands. Keys and values follow the queries.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Attention {
     queries: usize,
-    order: Order,
+    /// `[batch, tokens, heads, width]`, or `[tokens, heads, width]` of packed sequences, rather than `[batch, heads, tokens, width]`.
+    tokens_first: bool,
     /// Where packed sequences begin: one more than there are sequences. They count as equally long, which is the
     /// least that they can be if queries and keys have the same lengths.
     offsets: Option<usize>,
@@ -19,150 +23,59 @@ pub(super) struct Attention {
     is_backward: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Order {
-    /// `[batch, heads, tokens, width]`
-    HeadsFirst,
-    /// `[batch, tokens, heads, width]`, or `[tokens, heads, width]` of packed sequences.
-    TokensFirst,
-}
-
-const HEADS_FIRST: Attention =
-    Attention { queries: 0, order: Order::HeadsFirst, offsets: None, bias: None, causal: None, is_backward: false };
-const HEADS_FIRST_BACKWARD: Attention = Attention { queries: 1, is_backward: true, ..HEADS_FIRST };
-const TOKENS_FIRST: Attention = Attention { order: Order::TokensFirst, ..HEADS_FIRST };
-const TOKENS_FIRST_BACKWARD: Attention = Attention { order: Order::TokensFirst, ..HEADS_FIRST_BACKWARD };
-
-/// Attention by name. Schemas: `native_functions.yaml` of torch 2.15, flash-attention 2 and 3, and AITER.
-pub(super) const ATTENTION: &[(&str, Attention)] = &[
-    ("aten::scaled_dot_product_attention", Attention { bias: Some(3), causal: Some(5), ..HEADS_FIRST }),
-    ("aten::_scaled_dot_product_attention_math", Attention { bias: Some(3), causal: Some(5), ..HEADS_FIRST }),
-    ("aten::_scaled_dot_product_flash_attention", Attention { causal: Some(4), ..HEADS_FIRST }),
-    (
-        "aten::_scaled_dot_product_flash_attention_for_cpu",
-        Attention { causal: Some(4), bias: Some(5), ..HEADS_FIRST },
-    ),
-    ("aten::_scaled_dot_product_efficient_attention", Attention { bias: Some(3), causal: Some(6), ..HEADS_FIRST }),
-    ("aten::_scaled_dot_product_cudnn_attention", Attention { bias: Some(3), causal: Some(6), ..HEADS_FIRST }),
-    (
-        "aten::_scaled_dot_product_fused_attention_overrideable",
-        Attention { bias: Some(3), causal: Some(5), ..HEADS_FIRST },
-    ),
-    ("aten::_scaled_dot_product_flash_attention_backward", Attention { causal: Some(11), ..HEADS_FIRST_BACKWARD }),
-    (
-        "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
-        Attention { causal: Some(7), ..HEADS_FIRST_BACKWARD },
-    ),
-    (
-        "aten::_scaled_dot_product_efficient_attention_backward",
-        Attention { bias: Some(4), causal: Some(11), ..HEADS_FIRST_BACKWARD },
-    ),
-    (
-        "aten::_scaled_dot_product_cudnn_attention_backward",
-        Attention { bias: Some(8), causal: Some(14), ..HEADS_FIRST_BACKWARD },
-    ),
-    (
-        "aten::_scaled_dot_product_fused_attention_overrideable_backward",
-        Attention { bias: Some(4), causal: Some(13), ..HEADS_FIRST_BACKWARD },
-    ),
-    ("aten::_flash_attention_forward", Attention { offsets: Some(3), causal: Some(8), ..TOKENS_FIRST }),
-    ("aten::_flash_attention_backward", Attention { offsets: Some(6), causal: Some(11), ..TOKENS_FIRST_BACKWARD }),
-    ("aten::_efficient_attention_forward", Attention { bias: Some(3), offsets: Some(4), ..TOKENS_FIRST }),
-    ("aten::_efficient_attention_backward", Attention { bias: Some(4), offsets: Some(6), ..TOKENS_FIRST_BACKWARD }),
-    (
-        "aten::_cudnn_attention_forward",
-        Attention { bias: Some(3), offsets: Some(4), causal: Some(10), ..HEADS_FIRST },
-    ),
-    (
-        "aten::_cudnn_attention_backward",
-        Attention { bias: Some(8), offsets: Some(9), causal: Some(14), ..HEADS_FIRST_BACKWARD },
-    ),
-    ("flash_attn::_flash_attn_forward", Attention { causal: Some(5), ..TOKENS_FIRST }),
-    ("flash_attn::_flash_attn_backward", Attention { causal: Some(11), ..TOKENS_FIRST_BACKWARD }),
-    ("flash_attn::_flash_attn_varlen_forward", Attention { offsets: Some(3), causal: Some(9), ..TOKENS_FIRST }),
-    (
-        "flash_attn::_flash_attn_varlen_backward",
-        Attention { offsets: Some(9), causal: Some(15), ..TOKENS_FIRST_BACKWARD },
-    ),
-    ("flash_attn_3::fwd", Attention { offsets: Some(7), ..TOKENS_FIRST }),
-    ("aiter::_flash_attn_forward", Attention { causal: Some(5), ..TOKENS_FIRST }),
-    ("aiter::_flash_attn_backward", Attention { causal: Some(11), ..TOKENS_FIRST_BACKWARD }),
-    ("aiter::mha_fwd", Attention { causal: Some(5), ..TOKENS_FIRST }),
-    ("aiter::fmha_v3_fwd", Attention { causal: Some(5), ..TOKENS_FIRST }),
-    ("aiter::mha_bwd", TOKENS_FIRST_BACKWARD),
-    ("aiter::fmha_v3_bwd", TOKENS_FIRST_BACKWARD),
-    ("aiter::mha_varlen_fwd", Attention { offsets: Some(3), ..TOKENS_FIRST }),
-    ("aiter::fmha_v3_varlen_fwd", Attention { offsets: Some(3), ..TOKENS_FIRST }),
-];
-
 impl Attention {
-    pub fn work(self, operands: &Operands) -> Option<Work> {
+    pub fn work(&self, operands: &Operands) -> Option<Work> {
         let [queries, keys, values] = self.inputs(operands)?;
-        let [query_heads, key_heads, value_heads] = [self.heads(queries)?, self.heads(keys)?, self.heads(values)?];
-        let fits = key_heads.tokens == value_heads.tokens && query_heads.width == key_heads.width;
-        if !fits || query_heads.is_packed != key_heads.is_packed {
+        let [of_queries, of_keys, of_values] = [self.heads(queries)?, self.heads(keys)?, self.heads(values)?];
+        let ([heads, tokens, width], [_, key_tokens, key_width], [_, value_tokens, value_width]) =
+            (of_queries, of_keys, of_values);
+        // Sequences lie behind each other, without a dimension for the batch.
+        let is_packed = |tensor: &Tensor| self.tokens_first && tensor.dims.len() == 3;
+        if key_tokens != value_tokens || width != key_width || is_packed(queries) != is_packed(keys) {
             return None;
         }
         // Packed sequences attend to their own tokens alone.
         let offsets = self.offsets.and_then(|at| operands.tensor(at)?.size(0)).filter(|offsets| *offsets > 1);
         let sequences = match offsets {
             Some(offsets) => offsets - 1,
-            None if query_heads.is_packed => return None,
+            None if is_packed(queries) => return None,
             None => 1,
         };
-        let pairs = query_heads.count * query_heads.tokens * key_heads.tokens / sequences as f64;
-        let (width, value_width) = (query_heads.width, value_heads.width);
+        let pairs = heads * tokens * key_tokens / sequences as f64;
         let widths = if self.is_backward { 3.0 * width + 2.0 * value_width } else { width + value_width };
         let inputs = queries.bytes() + keys.bytes() + values.bytes();
-        let results = query_heads.count * query_heads.tokens * value_width * queries.element.bytes;
+        let results = heads * tokens * value_width * queries.element.bytes;
         let bias = self.bias.map_or(0.0, |at| operands.bytes(at));
         // On the way back, the results and their gradients are read, and the gradients of the inputs are written.
         let passes = if self.is_backward { 2.0 } else { 1.0 };
         Some(Work {
             flops: 2.0 * pairs * widths,
             bytes: passes * (inputs + results) + bias,
-            number: queries.element.number,
+            number: queries.element.format,
         })
     }
 
     /// Queries, keys and values.
-    pub fn inputs(self, operands: &Operands) -> Option<[&Tensor; 3]> {
+    pub fn inputs<'a>(&self, operands: &'a Operands) -> Option<[&'a Tensor; 3]> {
         let at = self.queries;
         Some([operands.tensor(at)?, operands.tensor(at + 1)?, operands.tensor(at + 2)?])
     }
 
     /// Whether a call says that it is causal.
-    pub fn is_causal(self, operands: &Operands) -> bool {
+    pub fn is_causal(&self, operands: &Operands) -> bool {
         self.causal.is_some_and(|at| operands.flag(at) == Some(true))
     }
 
-    fn heads(self, tensor: &Tensor) -> Option<Heads> {
-        let (tokens, width) = (tensor.size(-2)?, tensor.size(-1)?);
-        Some(match (self.order, &tensor.dims[..]) {
-            (Order::HeadsFirst, [heads @ .., _, _]) => Heads {
-                count: numel(heads.iter().copied()),
-                tokens: tokens as f64,
-                width: width as f64,
-                is_packed: false,
-            },
-            (Order::TokensFirst, [batch @ .., tokens, heads, width]) if batch.len() <= 1 => Heads {
-                count: numel(batch.iter().chain([heads]).copied()),
-                tokens: *tokens as f64,
-                width: *width as f64,
-                is_packed: batch.is_empty(),
-            },
+    /// Heads of all in the batch, their tokens, and their width.
+    fn heads(&self, tensor: &Tensor) -> Option<[f64; 3]> {
+        let (heads, tokens, width) = match &tensor.dims[..] {
+            [heads @ .., tokens, width] if !self.tokens_first => (numel(heads.iter().copied()), tokens, width),
+            [tokens, heads, width] if self.tokens_first => (*heads as f64, tokens, width),
+            [batch, tokens, heads, width] if self.tokens_first => {
+                (numel([*batch, *heads].into_iter()), tokens, width)
+            }
             _ => return None,
-        })
+        };
+        Some([heads, *tokens as f64, *width as f64])
     }
-}
-
-/// A tensor of heads.
-#[derive(Debug, Clone, Copy)]
-struct Heads {
-    /// Heads of all in the batch.
-    count: f64,
-    tokens: f64,
-    width: f64,
-    /// Whether sequences lie behind each other, without a dimension for the batch.
-    is_packed: bool,
 }

@@ -2,18 +2,26 @@
 //! in torch's FLOP counter, except for the gradient of a grouped weight, which torch counts as if there were one
 //! group.
 
-use super::Work;
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
 use super::operands::{Operands, Tensor, numel};
+use super::{Operator, Recorded, Work, finite, operator, work_of};
+
+/// How many different convolutions are kept.
+const MOST_CONVOLUTIONS: usize = 4096;
 
 /// Where an operator has its operands.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Convolution {
     input: usize,
     weight: usize,
     /// The gradient of the result, if this is the way back.
     gradient: Option<usize>,
     /// Others that are read.
-    others: &'static [usize],
+    others: Vec<usize>,
     pub stride: usize,
     padding: usize,
     dilation: Option<usize>,
@@ -25,101 +33,19 @@ pub(super) struct Convolution {
     mask: Option<usize>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum Transposed {
+    #[default]
     Never,
     Always,
     Given(usize),
 }
 
-const PLAIN: Convolution = Convolution {
-    input: 0,
-    weight: 1,
-    gradient: None,
-    others: &[2],
-    stride: 3,
-    padding: 4,
-    dilation: Some(5),
-    transposed: Transposed::Never,
-    output_padding: None,
-    groups: 6,
-    mask: None,
-};
-const GENERAL: Convolution =
-    Convolution { transposed: Transposed::Given(6), output_padding: Some(7), groups: 8, ..PLAIN };
-/// Those of libraries have the padding first.
-const LIBRARY: Convolution = Convolution { padding: 3, stride: 4, ..PLAIN };
-const CUDNN: Convolution = Convolution { others: &[], padding: 2, stride: 3, dilation: Some(4), ..PLAIN };
-const TRANSPOSED: Convolution =
-    Convolution { output_padding: Some(5), dilation: Some(7), transposed: Transposed::Always, ..PLAIN };
-/// Those of torch's own kernels have the kernel's size before the bias.
-const OWN: Convolution = Convolution { others: &[3], stride: 4, padding: 5, dilation: None, ..PLAIN };
-const BACKWARD: Convolution = Convolution { gradient: Some(0), input: 1, weight: 2, others: &[], ..GENERAL };
-const LIBRARY_BACKWARD: Convolution = Convolution { gradient: Some(1), input: 0, weight: 2, others: &[], ..LIBRARY };
-
-/// Convolutions by name. Schemas: `native_functions.yaml` of torch 2.15, and of torch 1.10 for the gradients of
-/// libraries.
-pub(super) const CONVOLUTIONS: &[(&str, Convolution)] = &[
-    ("aten::conv1d", PLAIN),
-    ("aten::conv2d", PLAIN),
-    ("aten::conv3d", PLAIN),
-    ("aten::conv_transpose1d", TRANSPOSED),
-    ("aten::conv_transpose2d", TRANSPOSED),
-    ("aten::conv_transpose3d", TRANSPOSED),
-    ("aten::convolution", GENERAL),
-    ("aten::_convolution", GENERAL),
-    ("aten::convolution_overrideable", GENERAL),
-    ("aten::cudnn_convolution", CUDNN),
-    ("aten::cudnn_convolution_relu", PLAIN),
-    (
-        "aten::cudnn_convolution_add_relu",
-        Convolution { others: &[2, 4], stride: 5, padding: 6, dilation: Some(7), ..PLAIN },
-    ),
-    (
-        "aten::cudnn_convolution_transpose",
-        Convolution {
-            output_padding: Some(3),
-            stride: 4,
-            dilation: Some(5),
-            transposed: Transposed::Always,
-            ..CUDNN
-        },
-    ),
-    ("aten::miopen_convolution", LIBRARY),
-    ("aten::miopen_convolution_relu", PLAIN),
-    ("aten::miopen_depthwise_convolution", LIBRARY),
-    (
-        "aten::miopen_convolution_transpose",
-        Convolution {
-            output_padding: Some(4),
-            stride: 5,
-            dilation: Some(6),
-            groups: 7,
-            transposed: Transposed::Always,
-            ..LIBRARY
-        },
-    ),
-    ("aten::mkldnn_convolution", LIBRARY),
-    ("aten::_slow_conv2d_forward", OWN),
-    ("aten::slow_conv3d_forward", OWN),
-    ("aten::_conv_depthwise2d", Convolution { dilation: Some(6), ..OWN }),
-    ("aten::conv_depthwise3d", Convolution { dilation: Some(6), ..OWN }),
-    ("aten::slow_conv_dilated2d", Convolution { dilation: Some(6), ..OWN }),
-    ("aten::slow_conv_dilated3d", Convolution { dilation: Some(6), ..OWN }),
-    ("aten::convolution_backward", Convolution { mask: Some(10), ..BACKWARD_SHIFTED }),
-    ("aten::convolution_backward_overrideable", Convolution { mask: Some(9), ..BACKWARD }),
-    ("aten::_slow_conv2d_backward", Convolution { transposed: Transposed::Never, mask: Some(6), ..BACKWARD }),
-    ("aten::cudnn_convolution_backward", Convolution { mask: Some(10), ..LIBRARY_BACKWARD }),
-    ("aten::miopen_convolution_backward", Convolution { mask: Some(9), ..LIBRARY_BACKWARD }),
-    ("aten::miopen_depthwise_convolution_backward", Convolution { mask: Some(9), ..LIBRARY_BACKWARD }),
-];
-/// Has the sizes of the bias before the stride.
-const BACKWARD_SHIFTED: Convolution = Convolution { stride: 4, transposed: Transposed::Given(7), ..BACKWARD };
-
 impl Convolution {
-    pub fn work(self, operands: &Operands) -> Option<Work> {
+    pub fn work(&self, operands: &Operands) -> Option<Work> {
         let (input, weight) = (operands.tensor(self.input)?, operands.tensor(self.weight)?);
-        let number = input.element.number;
+        let number = input.element.format;
         let (per_position, read) = (2.0 * weight.numel(), input.bytes() + weight.bytes());
         let Some(gradient) = self.gradient else {
             let (positions, results) = self.forward(operands, input, weight)?;
@@ -139,7 +65,7 @@ impl Convolution {
     }
 
     /// The same for a call without recorded strides, whose result is as large as this gradient.
-    pub fn work_with(self, operands: &Operands, gradient: &[u64]) -> Option<Work> {
+    pub fn work_with(&self, operands: &Operands, gradient: &[u64]) -> Option<Work> {
         let (input, weight) = (operands.tensor(self.input)?, operands.tensor(self.weight)?);
         let [batch, channels, lengths @ ..] = gradient else { return None };
         let is_transposed = channels != weight.dims.first()?;
@@ -153,19 +79,19 @@ impl Convolution {
     }
 
     /// The shapes of input and weight.
-    pub fn shapes(self, operands: &Operands) -> Option<[Vec<u64>; 2]> {
+    pub fn shapes(&self, operands: &Operands) -> Option<[Vec<u64>; 2]> {
         let dims = |at: usize| operands.tensor(at).map(|tensor| tensor.dims.clone());
         Some([dims(self.input)?, dims(self.weight)?])
     }
 
     /// The shape of the result's gradient, on the way back.
-    pub fn gradient_shape(self, operands: &Operands) -> Option<Vec<u64>> {
+    pub fn gradient_shape(&self, operands: &Operands) -> Option<Vec<u64>> {
         operands.tensor(self.gradient?).map(|tensor| tensor.dims.clone())
     }
 
     /// The work on the way forward, from the number of positions and of the result's elements.
     fn forward_work(
-        self,
+        &self,
         operands: &Operands,
         input: &Tensor,
         weight: &Tensor,
@@ -175,18 +101,18 @@ impl Convolution {
         Work {
             flops: 2.0 * weight.numel() * positions,
             bytes: input.bytes() + weight.bytes() + others + results * input.element.bytes,
-            number: input.element.number,
+            number: input.element.format,
         }
     }
 
     /// The shapes of both factors.
-    pub fn factors(self, operands: &Operands) -> Option<[&Tensor; 2]> {
+    pub fn factors<'a>(&self, operands: &'a Operands) -> Option<[&'a Tensor; 2]> {
         let first = self.gradient.unwrap_or(self.input);
         Some([operands.tensor(first)?, operands.tensor(self.weight)?])
     }
 
     /// At how many positions the weight is applied, and how many elements the result has.
-    fn forward(self, operands: &Operands, input: &Tensor, weight: &Tensor) -> Option<(f64, f64)> {
+    fn forward(&self, operands: &Operands, input: &Tensor, weight: &Tensor) -> Option<(f64, f64)> {
         let spatial = Spatial::new(input, weight)?;
         let is_transposed = match self.transposed {
             Transposed::Never => false,
@@ -224,7 +150,7 @@ impl Convolution {
     }
 
     /// Whether the gradient is that of a transposed convolution.
-    fn is_transposed_back(self, operands: &Operands, gradient: &Tensor, weight: &Tensor) -> Option<bool> {
+    fn is_transposed_back(&self, operands: &Operands, gradient: &Tensor, weight: &Tensor) -> Option<bool> {
         Some(match self.transposed {
             Transposed::Never => false,
             Transposed::Always => true,
@@ -262,5 +188,47 @@ impl<'a> Spatial<'a> {
 
     fn positions(&self) -> f64 {
         numel([self.batch].into_iter().chain(self.lengths.iter().copied()))
+    }
+}
+
+/// The sizes of convolutions' results, as the calls of a trace show them on the way back: torch before 2.1 recorded no strides, so the
+/// size of a result is unknown. But its gradient has the same size, and is read with the same input and weight.
+#[derive(Debug, Clone, Default)]
+pub struct ConvolutionResults {
+    /// By the shapes of input and weight; `None` where two calls differ.
+    sizes: HashMap<[Vec<u64>; 2], Option<Vec<u64>>>,
+}
+
+impl ConvolutionResults {
+    /// Learns from a call, if it is a convolution on the way back. Memory is bounded.
+    pub fn learn(&mut self, call: &Recorded) {
+        let Some((convolution, operands)) = convolution(call) else { return };
+        let (Some(shapes), Some(size)) = (convolution.shapes(&operands), convolution.gradient_shape(&operands))
+        else {
+            return;
+        };
+        if self.sizes.len() < MOST_CONVOLUTIONS || self.sizes.contains_key(&shapes) {
+            let known = self.sizes.entry(shapes).or_insert_with(|| Some(size.clone()));
+            if known.as_ref() != Some(&size) {
+                *known = None;
+            }
+        }
+    }
+
+    /// The work of a call like [`work_of`], and of convolutions without strides as well.
+    pub fn work_of(&self, call: &Recorded) -> Option<Work> {
+        work_of(call).or_else(|| {
+            let (convolution, operands) = convolution(call)?;
+            let shapes = convolution.shapes(&operands)?;
+            finite(convolution.work_with(&operands, self.sizes.get(&shapes)?.as_ref()?)?)
+        })
+    }
+}
+
+/// A call, if it is a convolution.
+fn convolution(call: &Recorded) -> Option<(&'static Convolution, Operands)> {
+    match operator(call.name)? {
+        Operator::Convolution(convolution) => Some((convolution, Operands::read(call)?)),
+        _ => None,
     }
 }

@@ -17,12 +17,9 @@
 
 mod attention;
 mod convolutions;
-mod lists;
-mod numbers;
 mod operands;
 mod peaks;
 mod products;
-mod results;
 mod shapes;
 mod traffic;
 
@@ -34,14 +31,15 @@ use std::sync::LazyLock;
 
 use attention::Attention;
 use convolutions::Convolution;
-pub use lists::work_of_lists;
-pub use numbers::NumberFormat;
-use operands::Operands;
+pub use convolutions::ConvolutionResults;
+pub use operands::NumberFormat;
+use operands::{Element, Operands};
 pub use peaks::{Peak, peak_of, peak_of_unnamed};
 use products::Product;
-pub use results::ConvolutionResults;
+use serde::Deserialize;
 pub use shapes::shape_of;
 use traffic::Traffic;
+pub use traffic::work_of_lists;
 
 /// What a trace recorded of an operator's call: its name, and its arguments as the JSON texts of the trace, empty
 /// where not recorded.
@@ -71,30 +69,43 @@ pub struct Work {
 }
 
 /// How the work of an operator follows from its operands.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum Operator {
     Product(Product),
     Convolution(Convolution),
     Attention(Attention),
     Traffic(Traffic),
+    /// Of an operator on lists of tensors: how often each list crosses the memory.
+    Lists(Vec<u8>),
 }
 
+/// What `assets/operators.toml` says.
+#[derive(Debug, Default, Deserialize)]
+struct OperatorFacts {
+    operators: Vec<OperatorRow>,
+    elements: Vec<Element>,
+}
+
+#[derive(Debug, Deserialize)]
+struct OperatorRow {
+    names: String,
+    #[serde(flatten)]
+    operator: Operator,
+}
+
+static FACTS: LazyLock<OperatorFacts> =
+    LazyLock::new(|| toml::from_str(include_str!("../../../assets/operators.toml")).unwrap_or_default());
+
 /// Every known operator by its name.
-static OPERATORS: LazyLock<HashMap<&str, Operator>> = LazyLock::new(|| {
-    let products = products::PRODUCTS.iter().map(|(name, product)| (*name, Operator::Product(*product)));
-    let convolutions =
-        convolutions::CONVOLUTIONS.iter().map(|(name, convolution)| (*name, Operator::Convolution(*convolution)));
-    let attention = attention::ATTENTION.iter().map(|(name, attention)| (*name, Operator::Attention(*attention)));
-    let traffic = traffic::TRAFFIC.iter();
-    let traffic = traffic
-        .flat_map(|(names, traffic)| names.split_whitespace().zip(std::iter::repeat(Operator::Traffic(*traffic))));
-    products.chain(convolutions).chain(attention).chain(traffic).collect()
+static OPERATORS: LazyLock<HashMap<&str, &Operator>> = LazyLock::new(|| {
+    let named = |row: &'static OperatorRow| row.names.split_whitespace().map(|name| (name, &row.operator));
+    FACTS.operators.iter().flat_map(named).collect()
 });
 
 /// How the work of this operator is computed; an operator in place (`aten::add_`) is like the other (`aten::add`).
-fn operator(name: &str) -> Option<Operator> {
-    let found = OPERATORS.get(name).or_else(|| OPERATORS.get(name.strip_suffix('_')?));
-    found.copied()
+fn operator(name: &str) -> Option<&'static Operator> {
+    OPERATORS.get(name).or_else(|| OPERATORS.get(name.strip_suffix('_')?)).copied()
 }
 
 /// The work of a call; `None` if the operator is unknown, or if what decides it was not recorded.
@@ -108,6 +119,7 @@ pub fn work_of(call: &Recorded) -> Option<Work> {
         Operator::Convolution(convolution) => convolution.work(&operands),
         Operator::Attention(attention) => attention.work(&operands),
         Operator::Traffic(traffic) => traffic.work(&operands),
+        Operator::Lists(_) => None,
     }?;
     finite(work)
 }

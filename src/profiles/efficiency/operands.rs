@@ -1,14 +1,76 @@
-//! A call's arguments, read from the JSON texts of a trace: which of them are tensors, of which shape and type.
+//! A call's arguments, read from the JSON texts of a trace: which of them are tensors, of which shape, and of which type: how long an
+//! element is, and in which format the math is done.
 
 use serde::Deserialize;
 
-use super::Recorded;
-use super::numbers::Element;
+use super::{FACTS, Recorded};
+use crate::text::named_enum;
 
 /// The longest text of a call that is read.
 const LONGEST_TEXT: usize = 16 << 10;
 const MOST_OPERANDS: usize = 64;
 const MOST_DIMENSIONS: usize = 16;
+
+named_enum! {
+    /// The format in which numbers are multiplied: GPUs have a peak for each.
+    pub enum NumberFormat {
+        /// IEEE double precision.
+        F64 = "f64",
+        /// IEEE single precision.
+        F32 = "f32",
+        /// Single precision whose products are rounded to 10 bits. No type of a tensor: a kernel chooses it.
+        Tf32 = "tf32",
+        /// IEEE half precision.
+        F16 = "f16",
+        /// Brain floating point.
+        Bf16 = "bf16",
+        /// 8 bits, of any kind.
+        F8 = "f8",
+        /// 4 bits.
+        F4 = "f4",
+        /// Integers of 8 bits.
+        I8 = "i8",
+        /// Wider integers, Booleans and complex numbers, for which no peak is known.
+        Other = "other",
+    }
+}
+
+/// The type of a tensor's elements.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Element {
+    names: Vec<String>,
+    numbers: Vec<u8>,
+    /// As a person reads it: `bf16`.
+    pub word: String,
+    pub format: NumberFormat,
+    pub bytes: f64,
+}
+
+impl Element {
+    /// The type with this C++ name; `None` for scalars, lists, and what was not recorded.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FACTS.elements.iter().find(|element| element.names.iter().any(|known| known == name))
+    }
+
+    /// The type with this number in `c10::ScalarType`, as text.
+    pub fn numbered(number: &str) -> Option<&'static Self> {
+        let number: u8 = number.parse().ok()?;
+        FACTS.elements.iter().find(|element| element.numbers.contains(&number))
+    }
+
+    /// How many numbers an element holds.
+    pub fn packed(&self) -> f64 {
+        if self.format == NumberFormat::F4 { 2.0 } else { 1.0 }
+    }
+
+    /// Order of type promotion: floating point above integers, and then the longer.
+    pub fn rank(&self) -> (bool, u64) {
+        let is_float =
+            self.format != NumberFormat::I8 && (self.format != NumberFormat::Other || self.word.starts_with('c'));
+        (is_float, self.bytes as u64)
+    }
+}
 
 /// The shape of a tensor, or the shapes of a list of tensors. The shape of what is no tensor is empty.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -24,11 +86,11 @@ pub(super) struct Tensor {
     pub dims: Vec<u64>,
     /// How many elements lie in memory: a dimension of stride 0 counts once.
     pub stored: f64,
-    pub element: Element,
+    pub element: &'static Element,
 }
 
 impl Tensor {
-    fn new(dims: Vec<u64>, strides: Option<&Vec<u64>>, element: Element) -> Self {
+    fn new(dims: Vec<u64>, strides: Option<&Vec<u64>>, element: &'static Element) -> Self {
         let strides = strides.filter(|strides| strides.len() == dims.len());
         let stride = |at: usize| strides.and_then(|strides| strides.get(at));
         let stored = dims.iter().enumerate().map(|(at, size)| match stride(at) {
@@ -47,6 +109,11 @@ impl Tensor {
     /// Bytes that lie in memory.
     pub fn bytes(&self) -> f64 {
         self.stored * self.element.bytes
+    }
+
+    /// Bytes of a result with its shape and type.
+    pub fn written(&self) -> f64 {
+        self.numel() * self.element.bytes
     }
 
     /// The size of a dimension, counted from the front, or from the end if negative.
@@ -137,7 +204,7 @@ impl Operands {
     }
 
     /// A type, given by its number.
-    pub fn element(&self, at: usize) -> Option<Element> {
+    pub fn element(&self, at: usize) -> Option<&'static Element> {
         Element::numbered(self.value(at)?)
     }
 }

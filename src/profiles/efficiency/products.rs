@@ -1,24 +1,28 @@
 //! Matrix products: `[m,k]×[k,n]` is 2·m·n·k operations, as in torch's FLOP counter. Adding a bias is not counted.
 
+use serde::Deserialize;
+
 use super::Work;
-use super::numbers::{Element, NumberFormat};
-use super::operands::{Operands, Tensor, numel};
+use super::operands::{Element, NumberFormat, Operands, Tensor, numel};
 
 /// Which arguments are multiplied.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Product {
     left: usize,
     right: usize,
     /// The right one is a weight of `[n,k]`.
     right_is_transposed: bool,
     /// Others that are read: what is added, and scales.
-    others: &'static [usize],
+    others: Vec<usize>,
     result: ResultType,
 }
 
 /// The type of a product's elements.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum ResultType {
+    #[default]
     Left,
     I32,
     /// Given by the argument at this place; products of 8 bits give `bf16` otherwise.
@@ -27,66 +31,37 @@ enum ResultType {
     Written(usize),
 }
 
-const PLAIN: Product =
-    Product { left: 0, right: 1, right_is_transposed: false, others: &[], result: ResultType::Left };
-const ADDED: Product = Product { left: 1, right: 2, others: &[0], ..PLAIN };
-const LINEAR: Product = Product { right_is_transposed: true, others: &[2], ..PLAIN };
-
-/// Products by name. Schemas: `native_functions.yaml` of torch 2.15, and those of vLLM, SGLang and AITER.
-pub(super) const PRODUCTS: &[(&str, Product)] = &[
-    ("aten::mm", PLAIN),
-    ("aten::bmm", PLAIN),
-    ("aten::mv", PLAIN),
-    ("aten::dot", PLAIN),
-    ("aten::matmul", PLAIN),
-    ("aten::addmm", ADDED),
-    ("aten::addmv", ADDED),
-    ("aten::baddbmm", ADDED),
-    ("aten::_addmm_activation", ADDED),
-    ("aten::linear", LINEAR),
-    ("aten::_int_mm", Product { result: ResultType::I32, ..PLAIN }),
-    ("aten::_scaled_mm", Product { others: &[2, 3, 4, 5], result: ResultType::Given(6), ..PLAIN }),
-    (
-        "_C::cutlass_scaled_mm",
-        Product { left: 1, right: 2, others: &[3, 4, 5], result: ResultType::Written(0), ..PLAIN },
-    ),
-    ("trtllm::cublas_scaled_mm", Product { others: &[2, 3, 4], result: ResultType::Given(5), ..PLAIN }),
-    ("sgl_kernel::fp8_scaled_mm", Product { others: &[2, 3, 5], result: ResultType::Given(4), ..PLAIN }),
-    ("vllm::rocm_unquantized_gemm", LINEAR),
-    ("aiter::gemm_a16w16", LINEAR),
-];
-
 impl Product {
-    pub fn work(self, operands: &Operands) -> Option<Work> {
+    pub fn work(&self, operands: &Operands) -> Option<Work> {
         let (left, right) = (operands.tensor(self.left)?, operands.tensor(self.right)?);
-        let multiplied = Multiplied::new(&left.dims, &self.right_dims(right))?;
+        let [results, inner] = multiplied(&left.dims, &self.right_dims(right))?;
         let packed = left.element.packed();
         let others: f64 = self.others.iter().map(|at| operands.bytes(*at)).sum();
-        let result = match self.result {
-            ResultType::Left => left.element,
-            ResultType::I32 => Element::I32,
+        let result_bytes = match self.result {
+            ResultType::Left => left.element.bytes,
+            ResultType::I32 => 4.0,
             ResultType::Given(at) => {
-                let is_short = [NumberFormat::F8, NumberFormat::F4, NumberFormat::I8].contains(&left.element.number);
-                operands.element(at).unwrap_or(if is_short { Element::BF16 } else { left.element })
+                let is_short = [NumberFormat::F8, NumberFormat::F4, NumberFormat::I8].contains(&left.element.format);
+                operands.element(at).map_or(if is_short { 2.0 } else { left.element.bytes }, |given| given.bytes)
             }
-            ResultType::Written(at) => operands.tensor(at)?.element,
+            ResultType::Written(at) => operands.tensor(at)?.element.bytes,
         };
         Some(Work {
-            flops: 2.0 * multiplied.results * multiplied.inner * packed,
-            bytes: left.bytes() + right.bytes() + others + multiplied.results * result.bytes,
-            number: left.element.number,
+            flops: 2.0 * results * inner * packed,
+            bytes: left.bytes() + right.bytes() + others + results * result_bytes,
+            number: left.element.format,
         })
     }
 
     /// The shapes of both factors as they are multiplied, and the type of the left one; `None` if they don't fit.
-    pub fn factors(self, operands: &Operands) -> Option<([Vec<u64>; 2], Element)> {
+    pub fn factors(&self, operands: &Operands) -> Option<([Vec<u64>; 2], &'static Element)> {
         let (left, right) = (operands.tensor(self.left)?, operands.tensor(self.right)?);
         let right = self.right_dims(right);
-        Multiplied::new(&left.dims, &right)?;
+        multiplied(&left.dims, &right)?;
         Some(([left.dims.clone(), right], left.element))
     }
 
-    fn right_dims(self, right: &Tensor) -> Vec<u64> {
+    fn right_dims(&self, right: &Tensor) -> Vec<u64> {
         let mut dims = right.dims.clone();
         if self.right_is_transposed && dims.len() >= 2 {
             let last = dims.len() - 1;
@@ -96,31 +71,21 @@ impl Product {
     }
 }
 
-/// A product of two shapes, after the rules of `torch.matmul`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Multiplied {
-    /// Elements of the result.
-    results: f64,
-    /// Length of the sums.
-    inner: f64,
-}
-
-impl Multiplied {
-    /// `None` if the shapes don't fit.
-    fn new(left: &[u64], right: &[u64]) -> Option<Self> {
-        let (inner, left_rows) = left.split_last()?;
-        let (right_batch, right_inner, columns) = match right {
-            [inner] => (&[][..], inner, 1),
-            [batch @ .., inner, columns] => (batch, inner, *columns),
-            [] => return None,
-        };
-        if inner != right_inner {
-            return None;
-        }
-        let (rows, left_batch) = left_rows.split_last().map_or((1, left_rows), |(rows, batch)| (*rows, batch));
-        let batch = broadcast(left_batch, right_batch)?;
-        Some(Self { results: numel(batch.into_iter().chain([rows, columns])), inner: *inner as f64 })
+/// A product of two shapes, after the rules of `torch.matmul`: elements of the result, and length of the sums. `None` if the shapes
+/// don't fit.
+fn multiplied(left: &[u64], right: &[u64]) -> Option<[f64; 2]> {
+    let (inner, left_rows) = left.split_last()?;
+    let (right_batch, right_inner, columns) = match right {
+        [inner] => (&[][..], inner, 1),
+        [batch @ .., inner, columns] => (batch, inner, *columns),
+        [] => return None,
+    };
+    if inner != right_inner {
+        return None;
     }
+    let (rows, left_batch) = left_rows.split_last().map_or((1, left_rows), |(rows, batch)| (*rows, batch));
+    let batch = broadcast(left_batch, right_batch)?;
+    Some([numel(batch.into_iter().chain([rows, columns])), *inner as f64])
 }
 
 /// The shape to which two shapes are broadcast; `None` if they don't fit.

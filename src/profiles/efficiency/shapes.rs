@@ -14,7 +14,7 @@ pub fn shape_of(call: &Recorded) -> Option<String> {
 }
 
 /// What is multiplied.
-fn factors(operator: Operator, operands: &Operands) -> Option<String> {
+fn factors(operator: &Operator, operands: &Operands) -> Option<String> {
     match operator {
         Operator::Product(product) => {
             let ([left, right], element) = product.factors(operands)?;
@@ -38,7 +38,7 @@ fn factors(operator: Operator, operands: &Operands) -> Option<String> {
             let causal = if attention.is_causal(operands) { " causal" } else { "" };
             Some(format!("{}{keys} {}{causal}", written(&queries.dims), queries.element.word))
         }
-        Operator::Traffic(_) => None,
+        Operator::Traffic(_) | Operator::Lists(_) => None,
     }
 }
 

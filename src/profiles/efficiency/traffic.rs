@@ -1,14 +1,20 @@
 //! Operators that are bound by memory: elementwise ones, normalization, softmax, reductions, look-ups and copies.
 //! They count no FLOPs. Their bytes are those of the operands and of the result, each once; a result that is not
-//! recorded follows from the rest.
+//! recorded follows from the rest. A trace holds the shapes of lists of tensors (concatenation, `foreach` operators, fused optimizers)
+//! but not their type, which the name of the kernel says.
 
-use super::Work;
-use super::numbers::Element;
-use super::operands::{Operands, Tensor, numel};
+use serde::Deserialize;
+
+use super::operands::{Element, NumberFormat, Operands, Sizes, Tensor, numel};
 use super::products::broadcast;
+use super::{OPERATORS, Operator, Recorded, Work, finite};
+
+/// All operators of this name read every list and write one like the first, unless they have a row of their own.
+const FOREACH: &str = "aten::_foreach_";
 
 /// What such an operator reads and writes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Traffic {
     /// The first operands, as many as there are, are broadcast to the result.
     Elementwise(usize),
@@ -35,107 +41,25 @@ pub(super) enum Traffic {
     /// A single element for each index at place 2.
     Gathered,
     /// Each operand crosses the memory this many times.
-    Each(&'static [u8]),
+    Each(Vec<u8>),
 }
 
-/// Operators by what they read and write. Schemas: `native_functions.yaml` of torch 2.15, and those of vLLM, SGLang
-/// and AITER.
-pub(super) const TRAFFIC: &[(&str, Traffic)] = &[
-    (
-        "aten::abs aten::neg aten::exp aten::exp2 aten::expm1 aten::log aten::log2 aten::log1p aten::sqrt \
-         aten::rsqrt aten::square aten::reciprocal aten::sin aten::cos aten::tanh aten::sigmoid aten::logit \
-         aten::erf aten::sgn aten::sign aten::floor aten::ceil aten::round aten::trunc aten::nan_to_num \
-         aten::clamp aten::clamp_min aten::clamp_max aten::relu aten::relu6 aten::leaky_relu aten::elu \
-         aten::gelu aten::silu aten::mish aten::softplus aten::hardswish aten::hardsigmoid aten::hardtanh \
-         aten::threshold aten::bitwise_not aten::clone aten::contiguous aten::triu aten::tril aten::flip \
-         aten::roll",
-        Traffic::Elementwise(1),
-    ),
-    (
-        "aten::add aten::sub aten::rsub aten::mul aten::div aten::divide aten::true_divide aten::pow \
-         aten::remainder aten::fmod aten::floor_divide aten::maximum aten::minimum aten::atan2 aten::hypot \
-         aten::prelu aten::masked_fill aten::bitwise_and aten::bitwise_or aten::bitwise_xor \
-         aten::sigmoid_backward aten::tanh_backward aten::threshold_backward aten::gelu_backward \
-         aten::silu_backward aten::elu_backward aten::leaky_relu_backward aten::hardswish_backward \
-         aten::hardsigmoid_backward aten::hardtanh_backward aten::softplus_backward aten::mish_backward \
-         aten::logit_backward aten::native_dropout_backward torch::distributed::reducer::mul_out",
-        Traffic::Elementwise(2),
-    ),
-    ("aten::where aten::lerp aten::addcmul aten::addcdiv aten::mse_loss_backward", Traffic::Elementwise(3)),
-    ("aten::isnan aten::isinf aten::isfinite aten::logical_not", Traffic::Comparison(1)),
-    (
-        "aten::eq aten::ne aten::lt aten::le aten::gt aten::ge aten::logical_and aten::logical_or \
-         aten::logical_xor",
-        Traffic::Comparison(2),
-    ),
-    (
-        "aten::layer_norm aten::native_layer_norm aten::rms_norm aten::_fused_rms_norm aten::group_norm \
-         aten::native_group_norm aten::instance_norm aten::batch_norm aten::_batch_norm_impl_index \
-         aten::native_batch_norm aten::cudnn_batch_norm aten::miopen_batch_norm aten::_batch_norm_with_update \
-         aten::_native_batch_norm_legit aten::softmax_backward_data aten::_softmax_backward_data \
-         aten::_log_softmax_backward_data aten::_masked_softmax aten::cudnn_batch_norm_backward \
-         aten::miopen_batch_norm_backward aten::cumsum aten::cumprod aiter::_groupnorm_run aiter::rms_norm \
-         vllm::rocm_aiter_rms_norm fb::rms_norm",
-        Traffic::Like(0),
-    ),
-    (
-        "aten::native_layer_norm_backward aten::_fused_rms_norm_backward aten::native_group_norm_backward \
-         aten::native_batch_norm_backward aten::batch_norm_backward aten::nll_loss_backward \
-         aten::nll_loss2d_backward",
-        Traffic::Like(1),
-    ),
-    ("aten::softmax aten::log_softmax aten::_softmax aten::_log_softmax aten::_safe_softmax", Traffic::Softmax(2)),
-    ("aten::_to_copy", Traffic::Cast(1)),
-    ("aten::sum aten::mean aten::nansum aten::amax aten::amin aten::logsumexp", Traffic::Reduced(1)),
-    (
-        "aten::max aten::min aten::argmax aten::argmin aten::prod aten::any aten::all aten::var aten::std \
-         aten::var_mean aten::std_mean",
-        Traffic::Reduced(1),
-    ),
-    ("aten::norm aten::linalg_vector_norm aten::linalg_norm", Traffic::Reduced(2)),
-    (
-        "aten::mse_loss aten::l1_loss aten::smooth_l1_loss aten::binary_cross_entropy \
-         aten::binary_cross_entropy_with_logits aten::nll_loss aten::equal",
-        Traffic::ToScalar,
-    ),
-    ("aten::embedding", Traffic::Rows),
-    ("aten::embedding_dense_backward", Traffic::RowGradients),
-    ("aten::native_dropout", Traffic::Dropout),
-    ("aten::index_select", Traffic::Slices),
-    ("aten::gather", Traffic::Gathered),
-    // What is written alone.
-    ("aten::fill_ aten::zero_ aten::normal_ aten::uniform_ aten::random_ aten::bernoulli_", Traffic::Each(&[1])),
-    // A source and a target.
-    ("aten::copy_ aten::_copy_from", Traffic::Each(&[1, 1])),
-    // The result comes first, and the operands follow.
-    (
-        "_C::rms_norm _C::silu_and_mul _C::gelu_and_mul _C::gelu_tanh_and_mul sgl_kernel::rmsnorm \
-         sgl_kernel::silu_and_mul sgl_kernel::gelu_and_mul aiter::rmsnorm aiter::silu_and_mul \
-         _C::static_scaled_fp8_quant _C::dynamic_per_token_scaled_fp8_quant",
-        Traffic::Each(&[1, 1, 1]),
-    ),
-    ("aiter::add_rmsnorm aiter::rmsnorm2d_fwd_with_add_ck", Traffic::Each(&[1, 1, 1, 1, 1])),
-    // Both the input and the residual are read and written.
-    ("_C::fused_add_rms_norm sgl_kernel::fused_add_rmsnorm", Traffic::Each(&[2, 2, 1])),
-    ("vllm::rocm_aiter_rmsnorm2d_fwd_with_add", Traffic::Each(&[2, 2, 1])),
-    // Positions; then queries and keys are read and written.
-    ("_C::rotary_embedding sgl_kernel::rotary_embedding", Traffic::Each(&[1, 2, 2])),
-    // Keys and values are read, and written into the cache.
-    ("_C_cache_ops::reshape_and_cache_flash _C_cache_ops::reshape_and_cache", Traffic::Each(&[2, 2, 0, 0, 1])),
-];
+/// Bytes of a Boolean, and of a number in single precision.
+const BOOL: f64 = 1.0;
+const F32: f64 = 4.0;
 
 impl Traffic {
-    pub fn work(self, operands: &Operands) -> Option<Work> {
+    pub fn work(&self, operands: &Operands) -> Option<Work> {
         let first = operands.tensors.iter().flatten().next()?;
         let read_of_all = || operands.tensors.iter().flatten().map(Tensor::bytes).sum::<f64>();
-        let bytes = match self {
+        let bytes = match *self {
             Self::Elementwise(count) => elementwise(operands, count, None)?,
-            Self::Comparison(count) => elementwise(operands, count, Some(Element::BOOL))?,
-            Self::Like(at) => read_of_all() + result_like(operands.tensor(at)?),
+            Self::Comparison(count) => elementwise(operands, count, Some(BOOL))?,
+            Self::Like(at) => read_of_all() + operands.tensor(at)?.written(),
             Self::Softmax(flag) => {
                 let input = operands.tensor(0)?;
-                let element = if operands.flag(flag) == Some(true) { Element::F32 } else { input.element };
-                input.bytes() + input.numel() * element.bytes
+                let of_one = if operands.flag(flag) == Some(true) { F32 } else { input.element.bytes };
+                input.bytes() + input.numel() * of_one
             }
             Self::Cast(at) => {
                 let input = operands.tensor(0)?;
@@ -148,38 +72,44 @@ impl Traffic {
             Self::ToScalar => read_of_all() + first.element.bytes,
             Self::Dropout => {
                 let input = operands.tensor(0)?;
-                input.bytes() + result_like(input) + input.numel() * Element::BOOL.bytes
+                input.bytes() + input.written() + input.numel() * BOOL
             }
-            Self::Rows => rows(operands)?,
-            Self::RowGradients => read_of_all() + row_gradients(operands)?,
-            Self::Slices => slices(operands)?,
+            Self::Rows => {
+                let table = operands.tensor(0)?;
+                looked_up(operands.tensor(1)?, numel(table.dims.iter().skip(1).copied()), table)
+            }
+            Self::RowGradients => {
+                let (gradient, rows) = (operands.tensor(0)?, *operands.integers(2)?.first()?);
+                let rows = u64::try_from(rows).ok()? as f64;
+                read_of_all() + rows * gradient.size(-1)? as f64 * gradient.element.bytes
+            }
+            Self::Slices => {
+                let table = operands.tensor(0)?;
+                let slices = table.size(*operands.integers(1)?.first()?).filter(|slices| *slices > 0)?;
+                looked_up(operands.tensor(2)?, table.numel() / slices as f64, table)
+            }
             Self::Gathered => looked_up(operands.tensor(2)?, 1.0, operands.tensor(0)?),
-            Self::Each(times) => {
+            Self::Each(ref times) => {
                 let each = times.iter().enumerate().map(|(at, times)| f64::from(*times) * operands.bytes(at));
                 operands.tensor(0)?;
                 each.sum()
             }
         };
-        Some(Work { flops: 0.0, bytes, number: first.element.number })
+        Some(Work { flops: 0.0, bytes, number: first.element.format })
     }
 }
 
-/// Bytes of a result with the shape and type of this tensor.
-fn result_like(tensor: &Tensor) -> f64 {
-    tensor.numel() * tensor.element.bytes
-}
-
-/// Bytes of the first operands and of the result to which they are broadcast, whose type may be given.
-fn elementwise(operands: &Operands, count: usize, result: Option<Element>) -> Option<f64> {
+/// Bytes of the first operands and of the result to which they are broadcast, the bytes of whose elements may be given.
+fn elementwise(operands: &Operands, count: usize, result: Option<f64>) -> Option<f64> {
     let tensors: Vec<&Tensor> = operands.tensors.iter().take(count).flatten().collect();
-    let result = result.or_else(|| promoted(&tensors))?;
+    let result = result.or_else(|| Some(promoted(&tensors)?.bytes))?;
     let shape = tensors.iter().try_fold(Vec::new(), |shape, tensor| broadcast(&shape, &tensor.dims))?;
     let read: f64 = tensors.iter().map(|tensor| tensor.bytes()).sum();
-    Some(read + numel(shape.into_iter()) * result.bytes)
+    Some(read + numel(shape.into_iter()) * result)
 }
 
 /// The type to which operands are promoted: tensors of one number count only where there is no other.
-fn promoted(tensors: &[&Tensor]) -> Option<Element> {
+fn promoted(tensors: &[&Tensor]) -> Option<&'static Element> {
     let elements = tensors.iter().map(|tensor| (!tensor.dims.is_empty(), tensor.element));
     elements.max_by_key(|(has_dimensions, element)| (*has_dimensions, element.rank())).map(|(_, element)| element)
 }
@@ -196,22 +126,36 @@ fn looked_up(indices: &Tensor, elements: f64, table: &Tensor) -> f64 {
     indices.bytes() + 2.0 * indices.numel() * elements * table.element.bytes
 }
 
-/// Bytes of rows that are looked up in a table.
-fn rows(operands: &Operands) -> Option<f64> {
-    let table = operands.tensor(0)?;
-    Some(looked_up(operands.tensor(1)?, numel(table.dims.iter().skip(1).copied()), table))
+/// The work of a call on lists of tensors, which ran as a kernel of this name; `None` if the operator is no such one,
+/// or if its lists or the type in the kernel's name are unknown. All lists count as of this type.
+pub fn work_of_lists(call: &Recorded, kernel: &str) -> Option<Work> {
+    let listed = OPERATORS.get(call.name);
+    let is_foreach = listed.is_none() && call.name.starts_with(FOREACH);
+    let Some(Operator::Lists(times)) = (if is_foreach { OPERATORS.get(FOREACH) } else { listed }) else {
+        return None;
+    };
+    let (bytes, number) = element(kernel)?;
+    let operands = Operands::read(call)?;
+    let list = |sizes: &Sizes| match sizes {
+        Sizes::List(list) => Some(list.iter().map(|dims| numel(dims.iter().copied())).sum::<f64>()),
+        Sizes::One(_) => None,
+    };
+    list(operands.sizes.first()?)?;
+    let crossed =
+        operands.sizes.iter().zip(times).map(|(sizes, times)| list(sizes).unwrap_or(0.0) * f64::from(*times));
+    finite(Work { flops: 0.0, bytes: crossed.sum::<f64>() * bytes, number })
 }
 
-/// Bytes of the gradient of such a table.
-fn row_gradients(operands: &Operands) -> Option<f64> {
-    let (gradient, rows) = (operands.tensor(0)?, *operands.integers(2)?.first()?);
-    Some(u64::try_from(rows).ok()? as f64 * gradient.size(-1)? as f64 * gradient.element.bytes)
-}
-
-/// Bytes of slices that are looked up along a dimension.
-fn slices(operands: &Operands) -> Option<f64> {
-    let table = operands.tensor(0)?;
-    let slices = table.size(*operands.integers(1)?.first()?)?;
-    let slice = if slices > 0 { table.numel() / slices as f64 } else { return None };
-    Some(looked_up(operands.tensor(2)?, slice, table))
+/// Bytes and format of the elements that a kernel's name says: in its opaque type, or as the first argument of its
+/// functor.
+fn element(kernel: &str) -> Option<(f64, NumberFormat)> {
+    let after = |text: &str| kernel.split_once(text).map(|(_, rest)| rest);
+    if let Some(rest) = after("OpaqueType<") {
+        let bytes: u8 = rest.split_once("u>")?.0.parse().ok()?;
+        return Some((f64::from(bytes), NumberFormat::Other));
+    }
+    let arguments =
+        after("Functor<").or_else(|| after("CatArrayBatchedCopy")?.split_once('<').map(|(_, rest)| rest))?;
+    let element = Element::named(arguments.split([',', '>']).next()?)?;
+    Some((element.bytes, element.format))
 }

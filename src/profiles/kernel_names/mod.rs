@@ -1,8 +1,8 @@
 //! Names of kernels as a person reads them: `gemm bf16 (cutlass sm90)` instead of 900 letters of C++.
 //!
-//! A raw name is taken apart (`raw`), the first row of the table that matches it (`table`) gives the readable name and the kind,
-//! and its placeholders are filled in (`words`, `data_type`). To name another kernel, add a row to the table and its raw name to
-//! `tests/fixtures/kernel-names.tsv`. What matches no row keeps the cleaned name of its function.
+//! A raw name is taken apart (`raw`), the first row of `assets/kernel-names.txt` that matches it (`table`) gives the readable
+//! name, and its placeholders are filled in (`words`, `data_type`). To name another kernel, add a row to the table and its raw name
+//! to `tests/fixtures/kernel-names.tsv`. What matches no row keeps the cleaned name of its function.
 
 mod data_type;
 mod mangled;
@@ -10,83 +10,23 @@ mod raw;
 mod table;
 mod words;
 
-use crate::text::named_enum;
 use raw::RawName;
-use table::KERNELS;
-
-named_enum! {
-    /// What a kernel does.
-    pub enum KernelKind {
-        /// A product of matrices, or of a matrix and a vector.
-        Gemm = "gemm",
-        /// A convolution, and what prepares one.
-        Convolution = "convolution",
-        /// Attention, whole or in part.
-        Attention = "attention",
-        /// The same for each element.
-        Elementwise = "elementwise",
-        /// Many elements to few: sums, pooling, losses, scans.
-        Reduction = "reduction",
-        /// Batch, layer, group and RMS norm.
-        Normalization = "normalization",
-        /// Softmax.
-        Softmax = "softmax",
-        /// Copies, fills, concatenations and changes of layout.
-        Copy = "copy",
-        /// Steps of an optimizer.
-        Optimizer = "optimizer",
-        /// Look-ups in tables, and their gradients.
-        Embedding = "embedding",
-        /// Gathers and scatters by index.
-        Indexing = "indexing",
-        /// Sorts and the largest k.
-        Sort = "sort",
-        /// Random numbers and dropout.
-        Random = "random",
-        /// Communication with other GPUs.
-        Collective = "collective",
-        /// Several operators in one kernel, by a compiler.
-        Fused = "fused",
-        /// Anything else.
-        Other = "other",
-    }
-}
+use table::matching;
 
 /// Longest readable name, characters.
 pub const READABLE_MAX: usize = 48;
 
-/// What to call a kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KernelName {
-    /// Lower-case printable ASCII, at most [`READABLE_MAX`] characters, never empty.
-    pub readable: String,
-    /// What it does.
-    pub kind: KernelKind,
-}
-
-/// The name of a kernel, copy or memset as a person reads it, from the raw name in a trace, demangled or not. Whatever
-/// [`is_collective`] is of the kind [`KernelKind::Collective`]; so are a few collectives that do not say so in these words.
-pub fn kernel_name(raw: &str) -> KernelName {
+/// The name of a kernel, copy or memset as a person reads it, from the raw name in a trace, demangled or not: lower-case printable
+/// ASCII, at most [`READABLE_MAX`] characters, never empty.
+pub fn kernel_name(raw: &str) -> String {
     let parts = RawName::new(raw);
-    let row = KERNELS.iter().find(|(pattern, ..)| parts.matches(pattern));
-    let (template, kind) = row.map_or(("{name}", KernelKind::Other), |(_, template, kind)| (*template, *kind));
-    let kind = if is_collective(raw) { KernelKind::Collective } else { kind };
-    KernelName { readable: readable(&filled(template, &parts)), kind }
+    readable(&filled(matching("kernels", &parts).unwrap_or("{name}"), &parts))
 }
 
 /// Whether a kernel communicates with other GPUs, by its raw name: NCCL, RCCL, or a collective's name in any case.
 pub fn is_collective(raw: &str) -> bool {
-    const WORDS: [&[u8]; 6] = [b"nccl", b"rccl", b"allreduce", b"allgather", b"reducescatter", b"sendrecv"];
-    let mut rest = raw.as_bytes();
-    while let [first, after @ ..] = rest {
-        let may_begin = matches!(first.to_ascii_lowercase(), b'n' | b'r' | b'a' | b's');
-        let begins = |word: &[u8]| rest.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
-        if may_begin && WORDS.into_iter().any(begins) {
-            return true;
-        }
-        rest = after;
-    }
-    false
+    let raw = raw.to_ascii_lowercase();
+    ["nccl", "rccl", "allreduce", "allgather", "reducescatter", "sendrecv"].iter().any(|word| raw.contains(word))
 }
 
 /// A template with its placeholders filled in. A placeholder without a value leaves nothing.
@@ -95,8 +35,8 @@ fn filled(template: &str, raw: &RawName) -> String {
         "{type}" => data_type::declared(raw).map(str::to_owned),
         "{inputs}" => data_type::of_inputs(raw).map(str::to_owned),
         "{op}" => words::operation(raw),
-        "{pass}" => words::pass(raw).map(str::to_owned),
-        "{algorithm}" => words::algorithm(raw).map(str::to_owned),
+        "{pass}" => matching("passes", raw).map(str::to_owned),
+        "{algorithm}" => matching("algorithms", raw).map(str::to_owned),
         "{by}" => words::library(raw),
         "{fused}" => Some(words::fused(raw)),
         "{name}" => Some(words::cleaned(raw)),

@@ -1,32 +1,22 @@
 use proptest::prelude::*;
 
-use super::table::{KERNELS, LIBRARIES, PASSES};
+use super::table::table;
 use super::*;
 
-/// Raw names as profilers wrote them, each with its readable name and kind.
+/// Raw names as profilers wrote them, each with its readable name.
 const NAMES: &str = include_str!("../../../tests/fixtures/kernel-names.tsv");
 
-fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    NAMES.lines().map(|line| {
-        let columns: Vec<_> = line.split('\t').collect();
-        let [raw, readable, kind] = columns[..] else { panic!("three columns: {line}") };
-        (raw, readable, kind)
-    })
+fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
+    NAMES.lines().map(|line| line.split_once('\t').unwrap())
 }
 
 #[test]
 fn kernels_have_the_names_that_a_person_reads() {
-    let wrong = rows().filter_map(|(raw, readable, kind)| {
-        let name = kernel_name(raw);
-        let is_right = (name.readable.as_str(), name.kind.word()) == (readable, kind);
-        (!is_right)
-            .then(|| format!("{raw}\n    is {}, {}\n    not {readable}, {kind}", name.readable, name.kind.word()))
-    });
+    let wrong = rows().filter(|(raw, readable)| kernel_name(raw) != *readable);
+    let wrong = wrong.map(|(raw, readable)| format!("{raw}\n    is {}\n    not {readable}", kernel_name(raw)));
     let wrong: Vec<_> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(rows().count() >= 150);
-    let kinds: std::collections::BTreeSet<_> = rows().map(|(.., kind)| kind).collect();
-    assert_eq!(kinds.len(), KernelKind::COUNT, "every kind has a name: {kinds:?}");
 }
 
 #[test]
@@ -35,17 +25,11 @@ fn collectives_are_found_by_their_words_anywhere_in_any_case() {
         ["ncclKernel", "a::RCCL_b", "xAllReduce", "all_allgather_x", "void f<ReduceScatter>()", "SENDRECV", "ncncclx"]
     {
         assert!(is_collective(raw), "{raw}");
-        assert_eq!(kernel_name(raw).kind, KernelKind::Collective, "{raw}");
     }
     for raw in
         ["", "ncc", "all_reduce", "nc cl", "AllReduc", "volta_sgemm_128x64_nn", "Memcpy DtoD (Device -> Device)"]
     {
         assert!(!is_collective(raw), "{raw}");
-    }
-    // What communicates and does not say so in these words.
-    assert_eq!(kernel_name("multimem_all_reduce_kernel").kind, KernelKind::Collective);
-    for (raw, _, kind) in rows().filter(|(raw, ..)| is_collective(raw)) {
-        assert_eq!(kind, "collective", "{raw}");
     }
 }
 
@@ -62,20 +46,16 @@ fn a_name_that_no_row_knows_is_cleaned() {
         ("(((", "kernel without a name"),
         ("ФРОБ", "kernel without a name"),
     ] {
-        let name = kernel_name(raw);
-        assert_eq!((name.readable.as_str(), name.kind), (readable, KernelKind::Other), "{raw}");
+        assert_eq!(kernel_name(raw), readable, "{raw}");
     }
-    let long = kernel_name(&"frobnicate_".repeat(20)).readable;
+    let long = kernel_name(&"frobnicate_".repeat(20));
     assert_eq!(long, "frobnicate frobnicate frobnicate frobnicate...");
 }
 
 #[test]
 fn only_the_head_of_a_name_is_read() {
     let head = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, ".to_owned();
-    assert_eq!(
-        kernel_name(&(head + &"at::detail::Array<char*, 3>, ".repeat(50_000))).readable,
-        "elementwise add f32"
-    );
+    assert_eq!(kernel_name(&(head + &"at::detail::Array<char*, 3>, ".repeat(50_000))), "elementwise add f32");
     for part in ["<", "(", ">", ")", " ", "::", "_Z", "1a", "N", "I", "E", "{lambda(", "kernel::", "é", "_", "Nn"] {
         for head in ["", "_ZN", "void ", "cutlass::Kernel<"] {
             let raw = head.to_owned() + &part.repeat((1 << 20) / part.len());
@@ -88,19 +68,36 @@ fn only_the_head_of_a_name_is_read() {
 }
 
 #[test]
-fn the_table_is_well_formed() {
+fn the_tables_are_well_formed() {
     let placeholders = ["{type}", "{inputs}", "{op}", "{pass}", "{algorithm}", "{by}", "{fused}", "{name}"];
-    for (pattern, template, _) in KERNELS {
+    for (pattern, template) in table("kernels") {
         let braced = template.split(' ').filter(|word| word.contains(['{', '}']));
         assert!(braced.clone().all(|word| placeholders.contains(&word)), "{template}");
         let words = template.split(' ').filter(|word| !word.contains('{')).map(|word| word.len() + 1).sum::<usize>();
         assert!(words <= READABLE_MAX && template.is_ascii() && *template == template.to_lowercase(), "{template}");
-        assert!(pattern.len() > 2, "{pattern}");
+        assert!(pattern.len() > 2 && template.len() > 2, "{pattern}");
     }
-    for pattern in KERNELS.iter().map(|row| row.0).chain(PASSES.iter().chain(LIBRARIES).map(|row| row.0)) {
-        assert_eq!(pattern, pattern.to_lowercase());
+    for (pattern, _) in ["kernels", "passes", "algorithms", "libraries"].into_iter().flat_map(table) {
+        assert_eq!(*pattern, pattern.to_lowercase());
         let words = pattern.split([' ', '|']).map(|word| word.trim_start_matches('<'));
         assert!(words.clone().all(|word| word.len() > 1), "{pattern}");
+    }
+    for (title, is_list) in [
+        ("operations", false),
+        ("types", false),
+        ("input types", false),
+        ("opaque", false),
+        ("blas", false),
+        ("tensile", false),
+        ("nvjet", false),
+        ("wrappers", true),
+        ("views", true),
+        ("quiet", true),
+        ("beginnings", true),
+        ("ends", true),
+    ] {
+        assert!(table(title).len() >= 5, "{title}");
+        assert!(table(title).iter().all(|(left, right)| !left.is_empty() && right.is_empty() == is_list), "{title}");
     }
 }
 
@@ -112,7 +109,7 @@ proptest! {
             "(_Z)?[NISTLDXJFZUEa-l0-9_]{0,80}",
             proptest::collection::vec(
                 prop_oneof![
-                    proptest::sample::select(rows().map(|(raw, ..)| raw).collect::<Vec<_>>()).prop_map(str::to_owned),
+                    proptest::sample::select(rows().map(|(raw, _)| raw).collect::<Vec<_>>()).prop_map(str::to_owned),
                     "[<>(){}:*&, \\[\\]|-]{1,5}",
                     "\\PC{0,5}",
                     "[\\x00-\\x1f]{0,3}",
@@ -124,10 +121,9 @@ proptest! {
     ) {
         for raw in [raw.as_str(), raw.get(..cut).unwrap_or_default(), raw.get(cut..).unwrap_or_default()] {
             let name = kernel_name(raw);
-            prop_assert!(!name.readable.is_empty() && name.readable.len() <= READABLE_MAX, "{raw:?}: {name:?}");
-            prop_assert!(name.readable.bytes().all(|c| c == b' ' || (c.is_ascii_graphic() && !c.is_ascii_uppercase())), "{name:?}");
-            prop_assert_eq!(name.readable.trim(), name.readable.as_str());
-            prop_assert!(!is_collective(raw) || name.kind == KernelKind::Collective, "{raw:?}: {name:?}");
+            prop_assert!(!name.is_empty() && name.len() <= READABLE_MAX, "{raw:?}: {name:?}");
+            prop_assert!(name.bytes().all(|c| c == b' ' || (c.is_ascii_graphic() && !c.is_ascii_uppercase())), "{name:?}");
+            prop_assert_eq!(name.trim(), name.as_str());
             let plain = raw.to_ascii_lowercase();
             let words = ["nccl", "rccl", "allreduce", "allgather", "reducescatter", "sendrecv"];
             prop_assert_eq!(is_collective(raw), words.iter().any(|word| plain.contains(word)));

@@ -1,70 +1,22 @@
 //! The words of a readable name that depend on the kernel: its operation, direction, algorithm and library.
 
 use super::raw::RawName;
-use super::table::{ALGORITHMS, FUNCTIONS, LIBRARIES, OPERATIONS, PASSES, QUIET, VIEWS, WRAPPERS};
-
-/// Ends of identifiers that say no more than that this is a kernel.
-const ENDS: [&str; 21] = [
-    "_kernel_cuda",
-    "_cuda_kernel",
-    "_kernel_cuda_impl",
-    "_kernel_impl",
-    "_cuda_out",
-    "_kernel",
-    "_cuda",
-    "_gpu",
-    "_functor",
-    "_impl",
-    "KernelImplInternal",
-    "CUDAKernelImpl",
-    "CUDAKernel",
-    "KernelImpl",
-    "Kernel",
-    "MathFunctor",
-    "Functor",
-    "ScalarFunctor",
-    "Ops",
-    "Op",
-    "NanFunctor",
-];
-
-/// Beginnings of identifiers of PyTorch that say nothing.
-const BEGINNINGS: [&str; 5] = ["CUDAFunctorOnSelf_", "CUDAFunctorOnOther_", "CUDAFunctor_", "launch_", "_cuda_"];
+use super::table::{first, matching, table};
 
 /// The function of an element that a general kernel was made for: `add` of `vectorized_elementwise_kernel<4, CUDAFunctor_add<float>…`.
 pub fn operation(raw: &RawName) -> Option<String> {
-    let mut names = identifiers(&raw.args);
-    names.find_map(|name| {
+    identifiers(&raw.args).find_map(|name| {
         let lower = name.to_ascii_lowercase();
-        if let Some((_, word)) = OPERATIONS.iter().find(|(known, _)| *known == lower) {
-            return Some((*word).to_owned());
-        }
-        if FUNCTIONS.contains(&&*lower) {
-            return Some(lower);
-        }
         let bare = bare(name);
-        (bare.len() < name.len() && !WRAPPERS.iter().any(|known| lower.starts_with(known))).then(|| spaced(bare))
+        let wraps = || first("wrappers", |known| lower.starts_with(known)).is_some();
+        let words = || (bare.len() < name.len() && !wraps()).then(|| spaced(bare));
+        first("operations", |known| known == lower).map(str::to_owned).or_else(words)
     })
-}
-
-/// The first word whose pattern matches: of the directions, algorithms or libraries.
-fn first_word(raw: &RawName, table: &[(&str, &'static str)]) -> Option<&'static str> {
-    table.iter().find(|(pattern, _)| raw.matches(pattern)).map(|(_, word)| *word)
-}
-
-/// `forward` or `backward`; of convolutions also which gradient.
-pub fn pass(raw: &RawName) -> Option<&'static str> {
-    first_word(raw, PASSES)
-}
-
-/// How a collective goes around: `ring`.
-pub fn algorithm(raw: &RawName) -> Option<&'static str> {
-    first_word(raw, ALGORITHMS)
 }
 
 /// The library, in brackets.
 pub fn library(raw: &RawName) -> Option<String> {
-    first_word(raw, LIBRARIES).filter(|word| !word.is_empty()).map(|word| format!("({word})"))
+    matching("libraries", raw).filter(|word| !word.is_empty()).map(|word| format!("({word})"))
 }
 
 /// The operators that torch.compile fused, without those that only look at a tensor in another way, unless there are no others.
@@ -78,7 +30,7 @@ pub fn fused(raw: &RawName) -> String {
         .replace("empty_like", "");
     let names = spaced(&names);
     let words: Vec<_> = names.split(' ').filter(|word| !word.bytes().all(|c| c.is_ascii_digit())).collect();
-    let telling: Vec<_> = words.iter().copied().filter(|word| !VIEWS.contains(word)).collect();
+    let telling: Vec<_> = words.iter().copied().filter(|word| !table("views").contains(&(word, ""))).collect();
     let words = if telling.is_empty() { words } else { telling };
     if words.is_empty() { "(no name)".to_owned() } else { words.join(" ") }
 }
@@ -93,7 +45,7 @@ pub fn cleaned(raw: &RawName) -> String {
             _ => words,
         };
         name = if name.is_empty() { words } else { format!("{words} {name}") };
-        if !name.is_empty() && !QUIET.contains(&&*name) {
+        if !name.is_empty() && !table("quiet").contains(&(&name, "")) {
             break;
         }
     }
@@ -119,10 +71,10 @@ fn identifiers(text: &str) -> impl Iterator<Item = &str> {
 
 /// An identifier without what says only that it is a kernel.
 fn bare(name: &str) -> &str {
-    let name = BEGINNINGS.iter().find_map(|begin| name.strip_prefix(begin)).unwrap_or(name);
+    let name = table("beginnings").iter().find_map(|(begin, _)| name.strip_prefix(begin)).unwrap_or(name);
     let unnumbered = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let name = if unnumbered.to_ascii_lowercase().ends_with("kernel") { unnumbered } else { name };
-    let shortest = ENDS.iter().filter_map(|end| name.strip_suffix(end)).min_by_key(|rest| rest.len());
+    let shortest = table("ends").iter().filter_map(|(end, _)| name.strip_suffix(end)).min_by_key(|rest| rest.len());
     shortest.filter(|rest| !rest.is_empty()).unwrap_or(name)
 }
 

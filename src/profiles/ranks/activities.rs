@@ -4,14 +4,11 @@
 use std::collections::HashMap;
 
 use crate::profiles::account::IdleReason;
-use crate::profiles::build::AccountParts;
-use crate::profiles::host_time::python_of;
 use crate::profiles::intervals::{Intervals, Lengths, TimeRange};
 use crate::profiles::names::NameId;
-use crate::profiles::operators::shown;
+use crate::profiles::parts::AccountParts;
 use crate::profiles::places;
 use crate::profiles::ranks_account::RankActivity;
-use crate::profiles::threads::ThreadWalk;
 use crate::profiles::timeline::HostKind;
 
 /// Slices of equal length that the window has at least.
@@ -53,9 +50,30 @@ impl ActivitySlices {
     pub(super) fn new(parts: &AccountParts<'_>, collectives: &[TimeRange]) -> Self {
         let window = parts.scope.window;
         let of_loop = OfLoop::new(parts);
-        let sets = match (parts.gpu, parts.idle) {
-            (Some(_), Some(_)) => on_gpu(parts, &of_loop),
-            _ => without_gpu(window, &of_loop, collectives),
+        let union = |moments: &[TimeRange]| Intervals::union(moments.iter().copied(), window);
+        let blocked = (RankActivity::Blocked, union(&of_loop.blocked));
+        let sets = match parts.gpus.first() {
+            Some(gpu) => {
+                let busy = [
+                    (RankActivity::Compute, gpu.compute.clone()),
+                    (RankActivity::Collective, gpu.communication.clone()),
+                    (RankActivity::Copy, gpu.copy.clone()),
+                ];
+                let reasons = IdleReason::ALL.into_iter().zip(&gpu.idle_by).take(IdleReason::Python.index());
+                let idle =
+                    reasons.filter_map(|(reason, set)| Some((RankActivity::named(reason.word())?, set.clone())));
+                first_that_holds(window, busy.into_iter().chain(idle).chain([blocked]))
+            }
+            // Without a GPU the loop computes, and the collectives run in other threads.
+            None => first_that_holds(
+                window,
+                [
+                    (RankActivity::InputWait, union(&of_loop.waits)),
+                    (RankActivity::Compute, union(&of_loop.operates)),
+                    (RankActivity::Collective, union(collectives)),
+                    blocked,
+                ],
+            ),
         };
         let mut activities = Self { begin: window.0, ..Self::default() };
         activities.slice(window, &sets, collectives);
@@ -84,7 +102,6 @@ impl ActivitySlices {
 
     /// Says of each slice where the loop was most of the time.
     fn find_places(&mut self, parts: &AccountParts<'_>, pieces: &[(TimeRange, NameId, bool)]) {
-        let names = &parts.timeline.names;
         let mut known: HashMap<NameId, u16> = HashMap::new();
         let mut first = 0;
         let mut from = self.begin;
@@ -105,11 +122,11 @@ impl ActivitySlices {
                 let places = &mut self.places;
                 slice.place = *known.entry(name).or_insert_with(|| {
                     let place =
-                        if function { places::of_function(names.text(name)).map(|place| place.at) } else { None };
+                        if function { places::of_function(parts.text(name)).map(|place| place.at) } else { None };
                     if places.len() >= PLACES_MAX {
                         return 0;
                     }
-                    places.push(place.unwrap_or_else(|| shown(names.text(name))));
+                    places.push(place.unwrap_or_else(|| parts.shown(name)));
                     u16::try_from(places.len()).unwrap_or_default()
                 });
             }
@@ -155,10 +172,9 @@ impl ActivitySlices {
 impl OfLoop {
     fn new(parts: &AccountParts<'_>) -> Self {
         let mut of_loop = Self::default();
-        let (timeline, scope) = (parts.timeline, parts.scope);
-        let Some(lane) = scope.of_loop else { return of_loop };
-        let mut python = python_of(timeline, scope, lane);
-        ThreadWalk::new(timeline.of_thread(lane), &timeline.names).each(|piece, level| {
+        let Some(lane) = parts.scope.of_loop else { return of_loop };
+        let mut python = parts.python_of(lane);
+        parts.walk(lane).each(|piece, level| {
             let aside = python.as_mut().and_then(|python| python.level_at(piece.0));
             let function = level.function.or_else(|| aside.and_then(|aside| aside.function));
             let operator = level.operator.map(|operator| operator.name);
@@ -178,46 +194,17 @@ impl OfLoop {
     }
 }
 
-/// Each moment has the first activity that holds.
-fn on_gpu(parts: &AccountParts<'_>, of_loop: &OfLoop) -> [Intervals; RankActivity::COUNT] {
-    let mut sets: [Intervals; RankActivity::COUNT] = Default::default();
-    let (Some(gpu), Some(idle)) = (parts.gpu, parts.idle) else { return sets };
-    let blocked = Intervals::union(of_loop.blocked.iter().copied(), parts.scope.window);
-    let idle_by = |reason: IdleReason| idle.get(reason.index()).cloned().unwrap_or_default();
-    let python = idle_by(IdleReason::Python);
-    let alone = gpu.communication.minus(&gpu.compute);
-    for (set, activity) in sets.iter_mut().zip(RankActivity::ALL) {
-        *set = match activity {
-            RankActivity::Compute => gpu.compute.clone(),
-            RankActivity::Collective => alone.clone(),
-            RankActivity::Copy => gpu.copy.minus(&gpu.compute).minus(&alone),
-            RankActivity::InputWait => idle_by(IdleReason::InputWait),
-            RankActivity::Sync => idle_by(IdleReason::Sync),
-            RankActivity::Launch => idle_by(IdleReason::Launch),
-            RankActivity::Operator => idle_by(IdleReason::Operator),
-            RankActivity::Blocked => python.minus(&python.minus(&blocked)),
-            RankActivity::Python => python.minus(&blocked),
-            RankActivity::Begins => Intervals::default(),
-        };
-    }
-    sets
-}
-
-/// Without a GPU the loop computes, and the collectives run in other threads.
-fn without_gpu(window: TimeRange, of_loop: &OfLoop, collectives: &[TimeRange]) -> [Intervals; RankActivity::COUNT] {
+/// Each moment has the first activity that holds, and what is left is Python.
+fn first_that_holds(
+    window: TimeRange,
+    activities: impl IntoIterator<Item = (RankActivity, Intervals)>,
+) -> [Intervals; RankActivity::COUNT] {
     let mut left = Intervals::one(window.0, window.1);
     let mut sets: [Intervals; RankActivity::COUNT] = Default::default();
-    for (activity, moments) in [
-        (RankActivity::InputWait, &*of_loop.waits),
-        (RankActivity::Compute, &*of_loop.operates),
-        (RankActivity::Collective, collectives),
-        (RankActivity::Blocked, &*of_loop.blocked),
-    ] {
-        let rest = left.minus(&Intervals::union(moments.iter().copied(), window));
+    for (activity, moments) in activities {
         if let Some(set) = sets.get_mut(activity.index()) {
-            *set = left.minus(&rest);
+            *set = left.take(&moments);
         }
-        left = rest;
     }
     if let Some(set) = sets.get_mut(RankActivity::Python.index()) {
         *set = left;

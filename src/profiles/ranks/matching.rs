@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::kinds::{holds_all, is_even};
-use super::trace::{Collective, Group, RankTrace, moved};
+use super::trace::{Collective, Group, RankTrace};
 use crate::profiles::gpu_time::median;
 use crate::profiles::ranks_account::CollectiveKind;
 
@@ -66,18 +66,19 @@ pub fn matched(ranks: &[&RankTrace]) -> Matching {
             matching.sends += all as u64;
             continue;
         }
-        let Some(first) = most_parts(&of_ranks) else { continue };
+        let most = of_ranks.iter().max_by_key(|(rank, parts)| (parts.len(), std::cmp::Reverse(**rank)));
+        let Some(first) = most.map(|(rank, _)| *rank) else { continue };
         let Some(reference) = of_ranks.remove(&first) else { continue };
-        let mut found: Vec<Vec<(usize, usize)>> = reference.iter().map(|part| vec![(first, part.place)]).collect();
+        let mut found: Vec<Vec<(usize, usize)>> = reference.iter().map(|(place, _)| vec![(first, *place)]).collect();
         for (rank, parts) in &of_ranks {
             let between = edges.entry((first, *rank)).or_default();
             for (mine, other) in pairs(kind, &reference, parts) {
-                let (Some(mine_part), Some(other_part), Some(found)) =
+                let (Some((_, mine_part)), Some((place, other_part)), Some(found)) =
                     (reference.get(mine), parts.get(other), found.get_mut(mine))
                 else {
                     continue;
                 };
-                found.push((*rank, other_part.place));
+                found.push((*rank, *place));
                 let to = if holds_all(kind) { &mut between.held } else { &mut between.others };
                 to.push(other_part.end - mine_part.end);
             }
@@ -102,40 +103,23 @@ pub fn matched(ranks: &[&RankTrace]) -> Matching {
     matching
 }
 
-/// The parts of each rank that are matched with one another, in their order.
-fn sequences<'a>(
-    ranks: &[&'a RankTrace],
-    origins: &[i64],
-) -> BTreeMap<SequenceKey<'a>, BTreeMap<usize, Vec<SequencePart>>> {
-    let mut sequences: BTreeMap<SequenceKey<'a>, BTreeMap<usize, Vec<SequencePart>>> = BTreeMap::new();
+/// The parts of each rank that are matched with one another, in their order and on one clock, each with its place.
+fn sequences<'a>(ranks: &[&'a RankTrace], origins: &[i64]) -> BTreeMap<SequenceKey<'a>, BTreeMap<usize, Sequence>> {
+    let mut sequences: BTreeMap<SequenceKey<'a>, BTreeMap<usize, Sequence>> = BTreeMap::new();
     let streams_agree = streams_agree(ranks);
     for ((rank, trace), origin) in ranks.iter().enumerate().zip(origins) {
         for (place, collective) in trace.collectives.iter().enumerate() {
             let group = collective.group.and_then(|group| trace.groups.get(usize::from(group)));
             let stream = (group.is_none() && streams_agree).then_some(collective.stream);
             let parts = sequences.entry((group, collective.kind, stream)).or_default().entry(rank).or_default();
-            parts.push(SequencePart::new(place, collective, *origin));
+            parts.push((place, collective.moved(*origin)));
         }
     }
     sequences
 }
 
-/// A rank's part in a collective, on the clock of the file.
-#[derive(Debug, Clone, Copy)]
-struct SequencePart {
-    place: usize,
-    start: i64,
-    end: i64,
-    bytes: Option<u64>,
-    sequence: Option<u32>,
-}
-
-impl SequencePart {
-    fn new(place: usize, collective: &Collective, origin: i64) -> Self {
-        let (start, end) = moved((collective.start, collective.end), origin);
-        Self { place, start, end, bytes: collective.bytes, sequence: collective.sequence }
-    }
-}
+/// A rank's parts in collectives, on one clock, with their places.
+type Sequence = Vec<(usize, Collective)>;
 
 /// Differences of ends between two ranks.
 #[derive(Debug, Default)]
@@ -177,12 +161,8 @@ fn streams_agree(ranks: &[&RankTrace]) -> bool {
     all.all(|streams| Some(&streams) == first.as_ref())
 }
 
-fn most_parts(of_ranks: &BTreeMap<usize, Vec<SequencePart>>) -> Option<usize> {
-    of_ranks.iter().max_by_key(|(rank, parts)| (parts.len(), std::cmp::Reverse(**rank))).map(|(rank, _)| *rank)
-}
-
 /// Which parts of two ranks are one collective.
-fn pairs(kind: CollectiveKind, mine: &[SequencePart], others: &[SequencePart]) -> Vec<(usize, usize)> {
+fn pairs(kind: CollectiveKind, mine: &[(usize, Collective)], others: &[(usize, Collective)]) -> Vec<(usize, usize)> {
     if let Some(pairs) = by_number(mine, others) {
         return pairs;
     }
@@ -195,10 +175,10 @@ fn pairs(kind: CollectiveKind, mine: &[SequencePart], others: &[SequencePart]) -
 }
 
 /// By the numbers of the profiler, if all have one. Of equal numbers, by their order.
-fn by_number(mine: &[SequencePart], others: &[SequencePart]) -> Option<Vec<(usize, usize)>> {
-    let numbered = |parts: &[SequencePart]| -> Option<Vec<(u32, u32)>> {
+fn by_number(mine: &[(usize, Collective)], others: &[(usize, Collective)]) -> Option<Vec<(usize, usize)>> {
+    let numbered = |parts: &[(usize, Collective)]| -> Option<Vec<(u32, u32)>> {
         let mut counts: HashMap<u32, u32> = HashMap::new();
-        let number = |part: &SequencePart| {
+        let number = |(_, part): &(usize, Collective)| {
             let number = part.sequence?;
             let count = counts.entry(number).or_default();
             *count += 1;
@@ -219,15 +199,20 @@ fn middle(mut numbers: Vec<i64>) -> Option<i64> {
 
 /// The parts of pairs.
 fn each<'a>(
-    mine: &'a [SequencePart],
-    others: &'a [SequencePart],
+    mine: &'a [(usize, Collective)],
+    others: &'a [(usize, Collective)],
     pairs: &'a [(usize, usize)],
-) -> impl Iterator<Item = (&'a SequencePart, &'a SequencePart)> + Clone {
-    pairs.iter().filter_map(|(at, other)| Some((mine.get(*at)?, others.get(*other)?)))
+) -> impl Iterator<Item = (&'a Collective, &'a Collective)> + Clone {
+    pairs.iter().filter_map(|(at, other)| Some((&mine.get(*at)?.1, &others.get(*other)?.1)))
 }
 
 /// Whether an order is right.
-fn fits(kind: CollectiveKind, mine: &[SequencePart], others: &[SequencePart], pairs: &[(usize, usize)]) -> bool {
+fn fits(
+    kind: CollectiveKind,
+    mine: &[(usize, Collective)],
+    others: &[(usize, Collective)],
+    pairs: &[(usize, usize)],
+) -> bool {
     let parts = each(mine, others, pairs);
     let Some(ahead) = middle(parts.clone().map(|(mine, other)| other.end - mine.end).collect()) else { return true };
     let fit = parts.clone().filter(|(mine, other)| are_one(kind, mine, other, ahead)).count();
@@ -235,19 +220,23 @@ fn fits(kind: CollectiveKind, mine: &[SequencePart], others: &[SequencePart], pa
     sizes == 0 && fit as f64 >= MOST_FIT * pairs.len() as f64
 }
 
-fn sizes_agree(kind: CollectiveKind, mine: &SequencePart, other: &SequencePart) -> bool {
+fn sizes_agree(kind: CollectiveKind, mine: &Collective, other: &Collective) -> bool {
     !is_even(kind) || mine.bytes.is_none() || other.bytes.is_none() || mine.bytes == other.bytes
 }
 
 /// Whether two parts may be one collective, if the other clock is so much ahead.
-fn are_one(kind: CollectiveKind, mine: &SequencePart, other: &SequencePart, ahead: i64) -> bool {
+fn are_one(kind: CollectiveKind, mine: &Collective, other: &Collective, ahead: i64) -> bool {
     let (start, end) = (other.start - ahead, other.end - ahead);
     let together = mine.start <= end.saturating_add(SLACK_NS) && start <= mine.end.saturating_add(SLACK_NS);
     sizes_agree(kind, mine, other) && (together || !holds_all(kind))
 }
 
 /// By the ends, with the difference of the clocks for which these agree best.
-fn by_ends(kind: CollectiveKind, mine: &[SequencePart], others: &[SequencePart]) -> Vec<(usize, usize)> {
+fn by_ends(
+    kind: CollectiveKind,
+    mine: &[(usize, Collective)],
+    others: &[(usize, Collective)],
+) -> Vec<(usize, usize)> {
     let mut candidates = vec![0];
     let mut add = |mut differences: Vec<i64>| {
         differences.sort_unstable();
@@ -258,10 +247,10 @@ fn by_ends(kind: CollectiveKind, mine: &[SequencePart], others: &[SequencePart])
         let (skip_mine, skip_others) = (usize::try_from(shift), usize::try_from(-shift));
         let (skip_mine, skip_others) = (skip_mine.unwrap_or_default(), skip_others.unwrap_or_default());
         let together = mine.iter().skip(skip_mine).zip(others.iter().skip(skip_others));
-        add(together.map(|(mine, other)| other.end - mine.end).collect());
+        add(together.map(|((_, mine), (_, other))| other.end - mine.end).collect());
     }
     let from_the_end = mine.iter().rev().zip(others.iter().rev());
-    add(from_the_end.map(|(mine, other)| other.end - mine.end).collect());
+    add(from_the_end.map(|((_, mine), (_, other))| other.end - mine.end).collect());
     candidates.sort_unstable_by_key(|ahead| (ahead.saturating_abs(), *ahead));
     candidates.dedup();
     let mut best: (f64, Vec<(usize, usize)>) = (0.0, Vec::new());
@@ -278,8 +267,8 @@ fn by_ends(kind: CollectiveKind, mine: &[SequencePart], others: &[SequencePart])
 /// The pairs of which each end is the nearest to the other, and how close they are: each counts 1 at most.
 fn nearest(
     kind: CollectiveKind,
-    mine: &[SequencePart],
-    others: &[SequencePart],
+    mine: &[(usize, Collective)],
+    others: &[(usize, Collective)],
     ahead: i64,
 ) -> (f64, Vec<(usize, usize)>) {
     let (my_ends, other_ends) = (by_end(mine, 0), by_end(others, ahead));
@@ -290,7 +279,7 @@ fn nearest(
         if closest(&my_ends, other_end).is_none_or(|(_, back)| back != *at) {
             continue;
         }
-        let (Some(my_part), Some(other_part)) = (mine.get(*at), others.get(other)) else { continue };
+        let (Some((_, my_part)), Some((_, other_part))) = (mine.get(*at), others.get(other)) else { continue };
         let apart = (other_end - end).saturating_abs();
         if apart <= FAR_NS && are_one(kind, my_part, other_part, ahead) {
             score += CLOSE_NS / (CLOSE_NS + apart as f64);
@@ -301,9 +290,9 @@ fn nearest(
 }
 
 /// The ends in order, with the places of their parts.
-fn by_end(parts: &[SequencePart], ahead: i64) -> Vec<(i64, usize)> {
+fn by_end(parts: &[(usize, Collective)], ahead: i64) -> Vec<(i64, usize)> {
     let mut ends: Vec<(i64, usize)> =
-        parts.iter().enumerate().map(|(place, part)| (part.end - ahead, place)).collect();
+        parts.iter().enumerate().map(|(at, (_, part))| (part.end - ahead, at)).collect();
     ends.sort_unstable();
     ends
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::kinds;
 use super::matching::Matching;
-use super::trace::{Collective, RankTrace, moved};
+use super::trace::{Collective, RankTrace};
 use crate::profiles::gpu_time::median;
 use crate::profiles::intervals::TimeRange;
 use crate::profiles::ranks_account::{
@@ -23,14 +23,16 @@ const BEYOND_CHANCE: f64 = 1.5;
 /// Share of its late time that the straggler's loop must be at a place to say so.
 const MOST_OF_LATE: f64 = 0.5;
 
-/// A rank's part in a matched collective, on the clock of all.
+/// A rank's part in a matched collective.
 #[derive(Debug, Clone, Copy)]
 struct RankEntry<'a> {
     /// Its place among the ranks.
     rank: usize,
+    /// The part, in the rank's own time.
+    part: &'a Collective,
+    /// When the rank entered, on the clock of all.
     at: i64,
     end: i64,
-    part: &'a Collective,
 }
 
 impl RankEntry<'_> {
@@ -113,7 +115,9 @@ impl<'a> SideBySide<'a> {
             row.last_late_ms = of_rank.late as f64 / 1e6;
             row.late_mean_ms = row.late_ms / row.matched.max(1) as f64;
         }
-        self.set_offsets();
+        for (row, ahead) in self.account.ranks.iter_mut().zip(self.matching.ahead.iter().flatten()) {
+            row.clock_offset_us = Some(*ahead as f64 / 1e3);
+        }
         self.set_shares(&own_of_rank);
         self.account.straggler = self.straggler(&lateness);
         self.account.collectives = self.rows(kinds);
@@ -124,8 +128,8 @@ impl<'a> SideBySide<'a> {
         let entry = |(rank, place): &(usize, usize)| {
             let part = self.ranks.get(*rank)?.collectives.get(*place)?;
             let by = self.matching.to_common.get(*rank)?;
-            let (at, end) = moved((part.start, part.end), *by);
-            Some(RankEntry { rank: *rank, at, end, part })
+            let Collective { start: at, end, .. } = part.moved(*by);
+            Some(RankEntry { rank: *rank, part, at, end })
         };
         let mut entries: Vec<RankEntry<'a>> = parts.iter().filter_map(entry).collect();
         entries.sort_by_key(|entry| (entry.at, entry.rank));
@@ -165,13 +169,6 @@ impl<'a> SideBySide<'a> {
         row.early_ms += (last - entry.at) as f64 / 1e6;
         row.wait_ms += wait as f64 / 1e6;
         row.exposed_wait_ms += alone / 1e6;
-    }
-
-    fn set_offsets(&mut self) {
-        let ahead = self.matching.ahead.iter().flatten();
-        for (row, ahead) in self.account.ranks.iter_mut().zip(ahead) {
-            row.clock_offset_us = Some(*ahead as f64 / 1e3);
-        }
     }
 
     fn set_shares(&mut self, own: &[i64]) {

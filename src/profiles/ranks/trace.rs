@@ -8,12 +8,11 @@ use serde_json::Value;
 use super::activities::ActivitySlices;
 use super::kinds::kind_of;
 use crate::profiles::account::ProfileAccount;
-use crate::profiles::build::{self, AccountParts};
-use crate::profiles::gpu_time::spans;
 use crate::profiles::intervals::TimeRange;
 use crate::profiles::kernels::element_bytes;
+use crate::profiles::parts::AccountParts;
 use crate::profiles::ranks_account::CollectiveKind;
-use crate::profiles::timeline::{GpuDetail, GpuKind, GpuSpan, HostSpan, TraceTimeline};
+use crate::profiles::timeline::{GpuDetail, GpuSpan, HostSpan, TraceTimeline};
 
 /// Most collectives of a rank that are compared: the first ones.
 pub const COLLECTIVES_MAX: usize = 4_096;
@@ -58,6 +57,14 @@ pub struct Collective {
     pub kind: CollectiveKind,
 }
 
+impl Collective {
+    /// On another clock: within 36 years, so that no difference overflows.
+    pub fn moved(self, by: i64) -> Self {
+        let within = |at: i64| at.saturating_add(by).clamp(-(i64::MAX / 8), i64::MAX / 8);
+        Self { start: within(self.start), end: within(self.end), ..self }
+    }
+}
+
 /// A group of ranks.
 #[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group {
@@ -70,23 +77,22 @@ pub struct Group {
 }
 
 impl RankTrace {
-    /// Of a trace; `None` if nothing in it lasts.
-    pub(in crate::profiles) fn new(timeline: &TraceTimeline) -> Option<Self> {
-        let (account, mut trace) = build::account_and(timeline, |parts| {
-            let mut trace = Self::default();
-            trace.take_gpus(parts);
-            if trace.collectives.is_empty() {
-                trace.take_hosts(parts);
-            }
-            let moments: Vec<TimeRange> = trace.collectives.iter().map(|one| (one.start, one.end)).collect();
-            trace.activities = ActivitySlices::new(parts, &moments);
-            trace
-        })?;
-        let host = timeline.facts.get("host_name").and_then(Value::as_str).filter(|host| !host.is_empty());
-        trace.host = host.map(|host| host.chars().take(80).collect());
-        trace.origin_unix_ns = timeline.origin_unix_ns();
-        trace.account = account;
-        Some(trace)
+    /// Of a trace.
+    pub(in crate::profiles) fn new(parts: &AccountParts<'_>, account: ProfileAccount) -> Self {
+        let host = parts.timeline.facts.get("host_name").and_then(Value::as_str).filter(|host| !host.is_empty());
+        let mut trace = Self {
+            account,
+            host: host.map(|host| host.chars().take(80).collect()),
+            origin_unix_ns: parts.timeline.origin_unix_ns(),
+            ..Self::default()
+        };
+        trace.take_gpus(parts);
+        if trace.collectives.is_empty() {
+            trace.take_hosts(parts);
+        }
+        let moments: Vec<TimeRange> = trace.collectives.iter().map(|one| (one.start, one.end)).collect();
+        trace.activities = ActivitySlices::new(parts, &moments);
+        trace
     }
 
     fn push(&mut self, collective: Collective) {
@@ -111,13 +117,10 @@ impl RankTrace {
 
     /// Collectives that are kernels.
     fn take_gpus(&mut self, parts: &AccountParts<'_>) {
-        let (timeline, Some(gpu)) = (parts.timeline, parts.gpu) else { return };
+        let (timeline, Some(gpu)) = (parts.timeline, parts.gpus.first()) else { return };
         let announced = Announced::new(timeline);
         let mut kinds = HashMap::new();
-        for span in spans(gpu.index, timeline, parts.scope).filter(|span| span.kind == GpuKind::Kernel) {
-            if !timeline.names.facts(span.name).collective {
-                continue;
-            }
+        for span in parts.kernels_that(true, gpu) {
             let by = announced.by(parts, span);
             let detail = timeline.detail(span).filter(|detail| !detail.collective.is_empty());
             let kind = match (detail, by) {
@@ -141,7 +144,7 @@ impl RankTrace {
 
     /// Collectives of the host's side: those of Gloo, MPI and UCC are done in their own threads.
     fn take_hosts(&mut self, parts: &AccountParts<'_>) {
-        let (timeline, scope) = (parts.timeline, parts.scope);
+        let (timeline, scope) = (parts.timeline, &parts.scope);
         let done_here = |span: &&HostSpan| {
             let name = || timeline.names.text(span.name);
             timeline.names.facts(span.name).communicates
@@ -153,15 +156,8 @@ impl RankTrace {
         for span in found {
             let kind = kind_of(timeline.names.text(span.name));
             let bytes = bytes_by_shapes(timeline, span, kind);
-            self.push(Collective {
-                start: span.start,
-                end: span.end,
-                bytes,
-                sequence: None,
-                group: None,
-                stream: 0,
-                kind,
-            });
+            let (start, end) = (span.start, span.end);
+            self.push(Collective { start, end, bytes, sequence: None, group: None, stream: 0, kind });
         }
     }
 }
@@ -214,12 +210,6 @@ fn elements(dims: &Value) -> Option<u64> {
         return dims.iter().try_fold(1_u64, |product, count| Some(product.saturating_mul(count.as_u64()?)));
     }
     dims.iter().try_fold(0_u64, |sum, tensor| Some(sum.saturating_add(elements(tensor)?)))
-}
-
-/// Moments of a rank, moved onto the clock of all: within 36 years, so that no difference overflows.
-pub fn moved((begin, end): TimeRange, by: i64) -> TimeRange {
-    let within = |at: i64| at.saturating_add(by).clamp(-(i64::MAX / 8), i64::MAX / 8);
-    (within(begin), within(end))
 }
 
 #[cfg(test)]

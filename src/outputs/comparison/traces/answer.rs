@@ -123,6 +123,7 @@ impl TraceComparison<'_> {
             StepPart::InputWait => "for data",
             StepPart::Sync if is_gpu => "while the host waits for it",
             StepPart::Sync => "for the GPU",
+            StepPart::Copies if !is_gpu => "for copies",
             StepPart::Blocked => "in sleeps and locks",
             StepPart::Launch if is_gpu => "for launches",
             StepPart::Operator if is_gpu => "for operators on the host",
@@ -134,6 +135,7 @@ impl TraceComparison<'_> {
                     StepPart::Launch => ("launches", "take"),
                     StepPart::Operator => ("operators", "take"),
                     StepPart::Python => ("Python", "takes"),
+                    StepPart::Saving => ("saving", "takes"),
                     _ => ("what the trace does not show", "takes"),
                 };
                 return format!("{what} {takes} {} time", if part.change_ms < 0.0 { "less" } else { "more" });

@@ -9,8 +9,8 @@ use crate::outputs::profile_sections::mark;
 use crate::outputs::report::{Column, Section, SectionBody, headline, with_worth};
 use crate::profiles::account::{CopyDirection, ProfileAccount};
 use crate::profiles::comparison::{
-    BeforeAfter, ChangedRows, CollectiveChange, CopyChange, KernelChange, OperatorChange, PartsOf, Per, StepPart,
-    SyncChange, shares_of_loop,
+    BeforeAfter, ByCall, ByDirection, ByName, ChangedRows, PartsOf, Per, RowChange, RowNumber, StepPart,
+    shares_of_loop,
 };
 use crate::text::format::{UNMEASURED, bytes, precise, step_time};
 
@@ -101,7 +101,7 @@ impl TraceComparison<'_> {
         title: &str,
         changed: &ChangedRows<R>,
         [more, name]: [&'static str; 2],
-        row: fn(&R) -> ChangedRow,
+        row: fn(&RowChange<R>) -> ChangedRow,
         note: Option<&str>,
     ) -> Section {
         let count = if self.change.per == Per::Step { "a step" } else { "count" };
@@ -179,7 +179,9 @@ fn words(of: PartsOf, part: StepPart) -> &'static str {
     match part {
         StepPart::Compute => "computing",
         StepPart::Communication => "in collectives, not computing",
-        StepPart::Copies => "only copying",
+        StepPart::Copies if is_gpu => "only copying",
+        StepPart::Copies => "in calls that copy",
+        StepPart::Annotation => "in annotations alone",
         StepPart::InputWait if is_gpu => "idle: waiting for data",
         StepPart::Sync if is_gpu => "idle: in calls that wait for it",
         StepPart::Launch if is_gpu => "idle: launching",
@@ -192,6 +194,7 @@ fn words(of: PartsOf, part: StepPart) -> &'static str {
         StepPart::Launch => "launching",
         StepPart::Operator => "in operators",
         StepPart::Python => "in Python",
+        StepPart::Saving => "saving",
         StepPart::Nothing => "not recorded",
     }
 }
@@ -204,37 +207,44 @@ struct ChangedRow {
     more: String,
 }
 
-fn kernel(row: &KernelChange) -> ChangedRow {
-    let median = arrow_of(row.median_us, microseconds);
-    ChangedRow { name: row.name.clone(), ms: row.ms, count: row.count, more: median }
+impl ChangedRow {
+    /// Of a row: its name, the number that is its time, and one more that is shown.
+    fn new<K>(row: &RowChange<K>, name: String, ms: RowNumber, (more, show): (RowNumber, fn(f64) -> String)) -> Self {
+        let more = arrow_of(row.number(more), show);
+        Self { name, ms: row.number(ms), count: row.number(RowNumber::Count), more }
+    }
 }
 
-fn operator(row: &OperatorChange) -> ChangedRow {
+fn kernel(row: &RowChange<ByName>) -> ChangedRow {
+    ChangedRow::new(row, row.key.name.clone(), RowNumber::Ms, (RowNumber::MedianUs, microseconds))
+}
+
+fn operator(row: &RowChange<ByName>) -> ChangedRow {
     let sum = |device: Option<f64>, idle: Option<f64>| Some(device? + idle?);
-    let ms = BeforeAfter {
-        before: sum(row.device_ms.before, row.idle_ms.before),
-        after: sum(row.device_ms.after, row.idle_ms.after),
+    let (device, idle) = (row.number(RowNumber::DeviceMs), row.number(RowNumber::IdleMs));
+    let ms = BeforeAfter { before: sum(device.before, idle.before), after: sum(device.after, idle.after) };
+    let name = row.key.name.clone();
+    ChangedRow { ms, ..ChangedRow::new(row, name, RowNumber::DeviceMs, (RowNumber::HostMs, milliseconds)) }
+}
+
+fn sync(row: &RowChange<ByCall>) -> ChangedRow {
+    let name = match &row.key.operator {
+        Some(operator) => format!("{operator} ({})", row.key.call),
+        None => row.key.call.clone(),
     };
-    ChangedRow { name: row.name.clone(), ms, count: row.count, more: arrow_of(row.host_ms, milliseconds) }
+    ChangedRow::new(row, name, RowNumber::IdleMs, (RowNumber::WaitMs, milliseconds))
 }
 
-fn sync(row: &SyncChange) -> ChangedRow {
-    let name = match &row.operator {
-        Some(operator) => format!("{operator} ({})", row.call),
-        None => row.call.clone(),
-    };
-    ChangedRow { name, ms: row.idle_ms, count: row.count, more: arrow_of(row.wait_ms, milliseconds) }
+fn collective(row: &RowChange<ByName>) -> ChangedRow {
+    ChangedRow::new(row, row.key.name.clone(), RowNumber::ExposedMs, (RowNumber::Ms, milliseconds))
 }
 
-fn collective(row: &CollectiveChange) -> ChangedRow {
-    ChangedRow { name: row.name.clone(), ms: row.exposed_ms, count: row.count, more: arrow_of(row.ms, milliseconds) }
-}
-
-fn copy(row: &CopyChange) -> ChangedRow {
-    let memory = row.pageable.map(|pageable| if pageable { ", pageable" } else { ", pinned" }).unwrap_or_default();
-    let direction = row.direction.map_or("unknown", CopyDirection::word).replace('-', " ");
-    let bytes = arrow_of(row.bytes, |value| bytes(Some(value as u64)));
-    ChangedRow { name: format!("{direction}{memory}"), ms: row.ms, count: row.count, more: bytes }
+fn copy(row: &RowChange<ByDirection>) -> ChangedRow {
+    let ByDirection { direction, pageable } = row.key;
+    let memory = pageable.map(|pageable| if pageable { ", pageable" } else { ", pinned" }).unwrap_or_default();
+    let direction = direction.map_or("unknown", CopyDirection::word).replace('-', " ");
+    let bytes = |value: f64| bytes(Some(value as u64));
+    ChangedRow::new(row, format!("{direction}{memory}"), RowNumber::Ms, (RowNumber::Bytes, bytes))
 }
 
 fn microseconds(us: f64) -> String {
