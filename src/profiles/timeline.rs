@@ -133,14 +133,7 @@ impl TraceTimeline {
             }
             return;
         }
-        let (Some(start), Some(length)) = (event.start_ns, event.length_ns) else {
-            self.untimed += 1;
-            return;
-        };
-        let origin = *self.origin_ns.get_or_insert(start);
-        // A quarter of the range, so that no difference or sum overflows: 73 years.
-        let in_range = |at: i128| i64::try_from(at - origin).ok().filter(|at| at.unsigned_abs() < u64::MAX / 8);
-        let (Some(start), Some(end)) = (in_range(start), in_range(start + length)) else {
+        let Some((start, end)) = self.extent(event) else {
             self.untimed += 1;
             return;
         };
@@ -180,6 +173,15 @@ impl TraceTimeline {
             }
             (None, None) => {}
         }
+    }
+
+    /// Begin and end of a span on the clock of the timeline, if it has them.
+    fn extent(&mut self, event: &TraceEvent) -> Option<(i64, i64)> {
+        let (start, length) = (event.start_ns?, event.length_ns?);
+        let origin = *self.origin_ns.get_or_insert(start);
+        // A quarter of the range, so that no difference or sum overflows: 73 years.
+        let in_range = |at: i128| i64::try_from(at - origin).ok().filter(|at| at.unsigned_abs() < u64::MAX / 8);
+        Some((in_range(start)?, in_range(start + length)?))
     }
 
     fn count_other(&mut self, category: &str) {
