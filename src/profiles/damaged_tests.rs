@@ -86,7 +86,7 @@ fn events_that_are_there_twice_are_said() {
 #[test]
 fn a_profiler_in_another_thread_is_said() {
     let ran = event("Trace", "PyTorch Profiler (0)", "0", Some("9000"));
-    let nothing = read(of(&[ran.clone()]).as_bytes()).unwrap_err();
+    let nothing = read(of(std::slice::from_ref(&ran)).as_bytes()).unwrap_err();
     assert!(matches!(nothing, ProfileError::NothingInThread), "{nothing}");
     assert!(nothing.to_string().contains("torch records only the thread that starts it"), "{nothing}");
     // Of other programs, and where something was lost, nothing is known of that.
