@@ -4,7 +4,6 @@
 //! Pure, like all of `profiles`. What a verdict makes of it belongs to `diagnosis`.
 
 mod activities;
-mod kinds;
 mod matching;
 mod side_by_side;
 #[cfg(test)]
