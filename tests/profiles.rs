@@ -52,6 +52,16 @@ fn holds(key: &str, expected: &Value, verdict: &Verdict) -> Result<(), String> {
     let sync = profile.syncs.first();
     let found = match key {
         "class" => Value::from(verdict.class.word()),
+        "phase" => verdict.phase.word().into(),
+        "gpu" => profile.devices.first().is_some().into(),
+        "most_sure" => {
+            let most = expected.as_f64().unwrap();
+            return if verdict.confidence <= most { Ok(()) } else { Err(verdict.confidence.to_string()) };
+        }
+        "says" => {
+            let has = verdict.summary.contains(expected.as_str().unwrap());
+            return if has { Ok(()) } else { Err("the summary".to_owned()) };
+        }
         "cause" => verdict.cause.map_or(Value::Null, |cause| cause.name().into()),
         "first" => {
             let title = verdict.advice.first().map_or("", |advice| advice.title.as_str());
@@ -80,6 +90,24 @@ fn close(found: f64, expected: &Value) -> Result<(), String> {
 }
 
 fn sum_of_parts(profile: &ProfileAccount) -> f64 {
-    let gpu = &profile.devices[0];
+    let Some(gpu) = profile.devices.first() else {
+        let of = profile.of_loop.unwrap();
+        let waits = of.input_wait + of.sync + of.collective + of.blocked + of.saving + of.in_copies;
+        return waits + of.launch + of.operator + of.annotation + of.python + of.nothing;
+    };
     gpu.busy + gpu.idle_by.iter().map(|(_, share)| share).sum::<f64>()
+}
+
+#[test]
+fn a_file_that_is_cut_off_is_said_first_and_is_never_sure() {
+    // Without a GPU, nothing says that there is none.
+    for (name, class) in [("small-kernels", "cpu"), ("annotated", "unknown"), ("saves-on-host", "io")] {
+        let text = std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap();
+        let account = profiles::read(&text.as_bytes()[..text.len() * 9 / 10]).unwrap();
+        let verdict = profiled::verdict(account, &Context::default());
+        assert!(verdict.summary.starts_with("The file ends early"), "{}", verdict.summary);
+        assert!(verdict.confidence <= 0.75 && !verdict.is_healthy(), "{}", verdict.confidence);
+        assert_eq!(verdict.class.word(), class, "{}", verdict.summary);
+        assert!(verdict.not_seen.iter().any(|what| what.why.contains("ends early")), "{:?}", verdict.not_seen);
+    }
 }

@@ -122,8 +122,13 @@ impl Advice {
 
     /// Gain and step time on one line: `up to 1.7× faster · 0.76 s a step`; `None` where nothing is promised.
     pub fn worth(&self) -> Option<String> {
-        let parts: Vec<_> = self.gain().into_iter().chain(self.step()).collect();
-        (!parts.is_empty()).then(|| parts.join(" · "))
+        match (self.gain(), self.step()) {
+            (Some(gain), Some(step)) if gain.starts_with("saves") => Some(format!("{gain}, which leaves {step}")),
+            (gain, step) => {
+                let parts: Vec<_> = gain.into_iter().chain(step).collect();
+                (!parts.is_empty()).then(|| parts.join(" · "))
+            }
+        }
     }
 
     /// Makes the expected step time agree with the other numbers: not shorter than `step_s`, the mean step now, divided by the

@@ -17,6 +17,7 @@ pub use super::signals::Evidence;
 pub use super::subject::{Missing, Subject};
 use crate::profiles::account::ProfileAccount;
 use crate::rates::time_split::TimeSplit;
+use crate::text::format::SURE;
 
 /// The session that a verdict belongs to.
 #[derive(Debug, Clone, Default)]
@@ -105,9 +106,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether nothing holds the run back: no resource costs more than a few percent, or the GPU computes all the time.
+    /// Whether nothing holds the run back: no resource costs more than a few percent, or the GPU computes all the time. A profile
+    /// shows whether it does: with several small losses, or far below its peak, the verdict on it is less than sure.
     pub fn is_healthy(&self) -> bool {
-        self.class == Class::Balanced || self.cause == Some(Cause::ComputeBound)
+        let computes = self.cause == Some(Cause::ComputeBound);
+        self.class == Class::Balanced || (computes && (self.profile.is_none() || self.confidence >= SURE))
     }
 
     /// Class and cause as a heading: `DATA LOADER · too few workers`.

@@ -117,6 +117,8 @@ fn window(account: &ProfileAccount) -> String {
 
 /// Calls of the runtime that copy: most of their time is a wait for the GPU.
 const IN_COPIES: &str = "in calls that copy";
+/// A step or an annotation, and no operator, call or function within it.
+const ANNOTATED: &str = "in annotations alone";
 
 /// A part of a whole, 0–1, with its color and its words.
 pub type ProfilePart = (SliceKind, &'static str, f64);
@@ -130,25 +132,33 @@ pub fn gpu_parts(device: &DeviceAccount) -> Vec<ProfilePart> {
     ];
     let copying = (SliceKind::Sync, IN_COPIES, device.idle_in_copies);
     let idle = device.idle_by.iter().map(|(reason, share)| {
-        let share = if reason == IdleReason::Launch { share - device.idle_in_copies } else { share };
-        (reason.drawn(), reason.drawn().words(), share)
+        let apart = match reason {
+            IdleReason::Launch => device.idle_in_copies,
+            IdleReason::Operator => device.idle_in_annotations,
+            _ => 0.0,
+        };
+        (reason.drawn(), reason.drawn().words(), share - apart)
     });
+    let annotated = (SliceKind::Annotation, ANNOTATED, device.idle_in_annotations);
     let told = |share: f64| share >= SHARE_TOLD || !share.is_finite();
-    busy.into_iter().chain([copying]).chain(idle).filter(|(.., share)| told(*share)).collect()
+    busy.into_iter().chain([copying]).chain(idle).chain([annotated]).filter(|(.., share)| told(*share)).collect()
 }
 
 /// The same of the thread that runs the loop.
 pub fn loop_parts(of: &LoopAccount) -> Vec<ProfilePart> {
-    let LoopAccount { input_wait, sync, collective, blocked, in_copies, operator, python, nothing, .. } = *of;
+    let LoopAccount { input_wait, sync, collective, blocked, saving, .. } = *of;
+    let LoopAccount { in_copies, launch, operator, annotation, python, nothing, .. } = *of;
     let parts = [
         (SliceKind::Data, SliceKind::Data.words(), input_wait),
         (SliceKind::Sync, SliceKind::Sync.words(), sync),
         (SliceKind::Collective, "in collectives on the host", collective),
         (SliceKind::Annotation, "sleeping, or at a lock", blocked),
+        (SliceKind::Copy, "saving a state", saving),
         (SliceKind::Sync, IN_COPIES, in_copies),
-        (SliceKind::Launch, SliceKind::Launch.words(), of.launch - in_copies),
+        (SliceKind::Launch, SliceKind::Launch.words(), launch),
         (SliceKind::Operator, "in operators", operator),
         (SliceKind::Python, "in Python", python),
+        (SliceKind::Annotation, ANNOTATED, annotation),
         (SliceKind::Annotation, "nothing recorded", nothing),
     ];
     parts.into_iter().filter(|(.., share)| *share >= SHARE_TOLD).collect()

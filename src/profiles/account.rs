@@ -162,6 +162,10 @@ pub struct DeviceAccount {
     pub copy_alone: f64,
     /// Nothing ran, by what the job's threads did.
     pub idle_by: IdleBy,
+    /// Of [`IdleBy::operator`]: in a step or annotation, and the profile shows no more.
+    pub idle_in_annotations: f64,
+    /// The loop's thread saved a state, and nothing ran.
+    pub idle_while_saving: f64,
     /// Of [`IdleBy::launch`]: a thread was in a call that copies or sets memory. Copies to and from pageable memory block it.
     pub idle_in_copies: f64,
     /// Nothing ran, although work had been launched well before: the GPU waited for something else than its host.
@@ -248,12 +252,16 @@ pub struct LoopAccount {
     pub collective: f64,
     /// It is in a function that does nothing but wait: a sleep, a lock.
     pub blocked: f64,
+    /// It saves a state.
+    pub saving: f64,
+    /// It is in a call that copies or sets memory.
+    pub in_copies: f64,
     /// It is in another call of the GPU's runtime.
     pub launch: f64,
-    /// Of `launch`: in calls that copy or set memory.
-    pub in_copies: f64,
-    /// It is in an operator or annotation.
+    /// It is in an operator.
     pub operator: f64,
+    /// It is in an annotation, and the profile shows no more.
+    pub annotation: f64,
     /// It is in Python.
     pub python: f64,
     /// The profile shows nothing.
@@ -267,52 +275,9 @@ pub struct LoopAccount {
 }
 
 impl LoopAccount {
-    /// The share of a part of its time.
-    pub fn part(&mut self, part: StepPart) -> Option<&mut f64> {
-        Some(match part {
-            StepPart::InputWait => &mut self.input_wait,
-            StepPart::Sync => &mut self.sync,
-            StepPart::Collective => &mut self.collective,
-            StepPart::Blocked => &mut self.blocked,
-            StepPart::Launch => &mut self.launch,
-            StepPart::Operator => &mut self.operator,
-            StepPart::Python => &mut self.python,
-            StepPart::Nothing => &mut self.nothing,
-            StepPart::Compute | StepPart::Communication | StepPart::Copies => return None,
-        })
-    }
-
     /// It is in a call that waits for the GPU, or copies: a copy that blocks waits for what the GPU does before it.
     pub fn waits_for_gpu(&self) -> f64 {
         self.sync + self.in_copies
-    }
-}
-
-named_enum! {
-    /// A part of a step. Those of a GPU add up to the step, and so do those of the loop.
-    pub enum StepPart {
-        /// The GPU runs a kernel that is no collective.
-        Compute = "compute",
-        /// The GPU runs collectives and no other kernel.
-        Communication = "communication",
-        /// The GPU copies, and runs no kernel.
-        Copies = "copies",
-        /// The loop waits for a batch. The parts from here on are idle time of the GPU, or all time of the loop.
-        InputWait = "input_wait",
-        /// A call waits for the GPU.
-        Sync = "sync",
-        /// Another call of the GPU's runtime.
-        Launch = "launch",
-        /// An operator or annotation.
-        Operator = "operator",
-        /// Python; of a GPU's idle time also what is not recorded.
-        Python = "python",
-        /// The loop is in a collective of the host's side.
-        Collective = "collective",
-        /// The loop sleeps, or waits for a lock.
-        Blocked = "blocked",
-        /// The trace shows nothing of the loop.
-        Nothing = "nothing",
     }
 }
 
@@ -457,6 +422,8 @@ pub struct IdleRow {
     pub reason: Option<IdleReason>,
     /// The call, operator, annotation or function.
     pub name: String,
+    /// It is an annotation, and the profile shows no more.
+    pub annotated: bool,
     /// The operator around a call.
     pub operator: Option<String>,
     /// The function of the user's code around it: `train.py:41`.

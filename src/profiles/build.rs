@@ -31,7 +31,7 @@ pub fn account(parts: &AccountParts<'_>) -> ProfileAccount {
         world_size: run_fact(timeline, "world_size"),
         requests: requests(scope),
         gpu_unrecorded: gpus.is_empty() && uses_gpu(timeline),
-        cut_off: timeline.end.cut_off || timeline.horizon.is_some(),
+        cut_off: timeline.end.cut_off,
         captures: captures(timeline, scope),
         compiling: scope.share(compiling(timeline, scope).length()),
         drawn: drawing::drawn(parts),
@@ -85,15 +85,19 @@ fn device(parts: &AccountParts<'_>, gpu: &GpuTime, copying: &Intervals) -> Devic
     let multiprocessors =
         of.and_then(|of| u32::try_from(of.get("numSms")?.as_u64()?).ok()).filter(|count| *count > 0);
     let name = of.and_then(|of| of.get("name")?.as_str()).filter(|name| !name.is_empty());
-    let in_copies = |launching: &Intervals| Lengths::new(launching).common(copying);
-    let in_copies = gpu.idle_by.get(IdleReason::Launch.index()).map_or(0, in_copies);
+    let (scope, host, idle) = (&parts.scope, &parts.host, Lengths::new(&gpu.idle));
+    let by = |reason: IdleReason| gpu.idle_by.get(reason.index());
+    let in_copies = by(IdleReason::Launch).map_or(0, |part| Lengths::new(part).common(copying));
+    let annotated = by(IdleReason::Operator).map_or(0, |part| part.minus(&host.operated).length());
     DeviceAccount {
-        idle_in_copies: parts.scope.share(in_copies),
+        idle_in_copies: scope.share(in_copies),
+        idle_in_annotations: scope.share(annotated),
+        idle_while_saving: scope.share(idle.common(&host.saved)),
         name: name.map(|name| name.chars().take(80).collect()),
         multiprocessors,
         few_blocks: multiprocessors.and_then(|count| kernels::few_blocks(parts, gpu, count)),
-        pending: parts.scope.share(Lengths::new(&gpu.idle).common(&pending(parts, gpu))),
-        ..gpu.account(&parts.scope)
+        pending: scope.share(idle.common(&pending(parts, gpu))),
+        ..gpu.account(scope)
     }
 }
 

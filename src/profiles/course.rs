@@ -3,12 +3,14 @@
 
 use std::collections::HashMap;
 
-use super::account::{ProfileAccount, StepPart};
-use super::host_time::{self, each_piece, is_blocked};
+use super::account::ProfileAccount;
+use super::host_time::{self, each_piece};
 use super::intervals::{Lengths, TimeRange};
 use super::names::{NameId, TraceNames};
 use super::parts::AccountParts;
 use super::timeline::{HostKind, TracePlace};
+
+pub use super::host_time::LoopPart;
 
 /// An interval, nanoseconds; a short trace has at least this many …
 const INTERVAL_NS: i64 = 1_000_000_000;
@@ -54,7 +56,7 @@ pub struct CourseInterval {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LoopPlace {
     /// The part of its time.
-    pub part: StepPart,
+    pub part: LoopPart,
     /// The call of the GPU's runtime or the operator: see [`Course::name`].
     pub call: Option<NameId>,
     /// The innermost function of the user's own code.
@@ -93,7 +95,7 @@ impl Course {
             each_piece(timeline, scope, lane, |(mut begin, end), level, aside| {
                 let call = if level.span.kind == HostKind::Runtime { Some(level.span) } else { level.operator };
                 let function = level.function.or_else(|| aside.and_then(|aside| aside.function));
-                let part = host_time::part(level, is_blocked(level, aside));
+                let part = host_time::part(level, aside);
                 let place = LoopPlace { part, call: call.map(|call| call.name), function };
                 while begin < end {
                     let Some(interval) = intervals.get_mut(at(begin)) else { return };
@@ -105,7 +107,7 @@ impl Course {
         }
         for interval in &mut intervals {
             let rest = interval.length_ns - interval.of_loop.values().sum::<i64>();
-            interval.add(LoopPlace { part: StepPart::Nothing, call: None, function: None }, rest);
+            interval.add(LoopPlace { part: LoopPart::Nothing, call: None, function: None }, rest);
         }
         let mut steps: Vec<TimeRange> = scope.steps.clone();
         steps.sort_unstable_by_key(|(_, end)| *end);

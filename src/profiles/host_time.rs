@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::account::{IdleReason, LoopAccount, StepPart};
+use super::account::{IdleReason, LoopAccount};
 use super::intervals::{Intervals, Lengths, TimeRange};
 use super::names::NameId;
 use super::scope::Scope;
@@ -14,6 +14,10 @@ use super::timeline::{HostKind, HostSpan, TraceTimeline};
 pub struct HostTime {
     /// By reason, [`IdleReason::Python`] aside: that is all the rest.
     pub did: [Intervals; IdleReason::COUNT],
+    /// In an operator, where the reason is [`IdleReason::Operator`]: elsewhere an annotation is all that is recorded.
+    pub operated: Intervals,
+    /// The loop's thread saved a state.
+    pub saved: Intervals,
     /// The operators by their names, on all threads.
     pub operators: HashMap<NameId, OperatorTime>,
     /// The modules by their names.
@@ -59,11 +63,20 @@ impl HostTime {
         let by_external = !timeline.host.iter().any(|span| span.kind == HostKind::Runtime);
         let mut time = Self { by_external, ..Self::default() };
         let mut did: [Vec<TimeRange>; IdleReason::COUNT] = Default::default();
+        let (mut operated, mut saved) = (Vec::new(), Vec::new());
         for lane in 0..u16::try_from(timeline.threads.len()).unwrap_or(u16::MAX) {
             let counts = scope.threads.contains(&lane);
             let mut of_thread = IdleParts::default();
+            let (mut operating, mut saving) = (Intervals::default(), Intervals::default());
             let of_loop = Some(lane) == scope.of_loop;
-            time.walk(timeline, scope, lane, |piece, reason| {
+            time.walk(timeline, scope, lane, |piece, level| {
+                let reason = level.reason();
+                if counts && reason == IdleReason::Operator && !level.is_only_annotated() {
+                    operating.push(piece);
+                }
+                if of_loop && level.saves {
+                    saving.push(piece);
+                }
                 // A wait for a batch is the loop's.
                 if counts
                     && (of_loop || reason != IdleReason::InputWait)
@@ -73,8 +86,11 @@ impl HostTime {
                 }
             });
             did.iter_mut().zip(of_thread).for_each(|(all, set)| all.extend(set.iter()));
+            operated.extend(operating.iter());
+            saved.extend(saving.iter());
         }
         time.did = did.map(|intervals| Intervals::union(intervals, scope.window));
+        [time.operated, time.saved] = [operated, saved].map(|intervals| Intervals::union(intervals, scope.window));
         time.calls.sort_unstable_by_key(|(link, call)| (*link, call.start));
         time
     }
@@ -97,7 +113,7 @@ impl HostTime {
         timeline: &TraceTimeline,
         scope: &Scope,
         lane: u16,
-        mut each: impl FnMut(TimeRange, IdleReason),
+        mut each: impl FnMut(TimeRange, &OpenSpan<'_>),
     ) {
         let spans = timeline.of_thread(lane);
         let only_python = spans.iter().all(|span| span.kind == HostKind::Python);
@@ -112,7 +128,7 @@ impl HostTime {
             if begin >= end {
                 return;
             }
-            each((begin, end), level.reason());
+            each((begin, end), level);
             if let Some(operator) = level.operator {
                 self.operators.entry(operator.name).or_default().host += end - begin;
             }
@@ -162,6 +178,33 @@ pub fn python_of<'a>(timeline: &'a TraceTimeline, scope: &Scope, lane: u16) -> O
     Some(ThreadWalk::new(timeline.of_thread(python), &timeline.names))
 }
 
+/// A part of the loop's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LoopPart {
+    /// It waits for a batch.
+    InputWait,
+    /// It is in a call that waits for the GPU.
+    Sync,
+    /// It is in a collective of the host's side.
+    Collective,
+    /// It saves a state.
+    Saving,
+    /// It does nothing but wait.
+    Blocked,
+    /// It is in a call that copies or sets memory.
+    Copies,
+    /// It is in another call of the GPU's runtime.
+    Launch,
+    /// It is in an operator.
+    Operator,
+    /// It is in an annotation, and the profile shows no more.
+    Annotation,
+    /// It is in Python.
+    Python,
+    /// The profile shows nothing.
+    Nothing,
+}
+
 /// Hands over the pieces of a thread's time in the window, each with its innermost span, and with that of the loop's Python functions
 /// where they are filed under another thread.
 pub fn each_piece(
@@ -180,7 +223,7 @@ pub fn each_piece(
 }
 
 /// Whether a piece of the loop's time is in a function that does nothing but wait.
-pub fn is_blocked(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> bool {
+fn is_blocked(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> bool {
     level.blocked.is_some() || aside.is_some_and(|aside| aside.blocked.is_some())
 }
 
@@ -209,11 +252,21 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
         let waits = (blocked || level.facts.step || level.reason() == IdleReason::Python) && !level.communicates;
         let collective = if waits { scope.share(with_others) } else { 0.0 };
         account.collective += collective;
-        let of = part(level, blocked);
-        account.in_copies += if of == StepPart::Launch && level.facts.copies { share - collective } else { 0.0 };
-        if let Some(part) = account.part(of) {
-            *part += share - collective;
-        }
+        let of = part(level, aside);
+        *match of {
+            LoopPart::InputWait => &mut account.input_wait,
+            // It has its own sum.
+            LoopPart::Sync => &mut account.sync,
+            LoopPart::Collective => &mut account.collective,
+            LoopPart::Saving => &mut account.saving,
+            LoopPart::Blocked => &mut account.blocked,
+            LoopPart::Copies => &mut account.in_copies,
+            LoopPart::Launch => &mut account.launch,
+            LoopPart::Operator => &mut account.operator,
+            LoopPart::Annotation => &mut account.annotation,
+            LoopPart::Python => &mut account.python,
+            LoopPart::Nothing => &mut account.nothing,
+        } += share - collective;
         account.optimizer += if level.optimizes && !level.facts.step { share } else { 0.0 };
     });
     let unseen = collectives.within(scope.window.0, scope.window.1) - seen_collective;
@@ -230,16 +283,28 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
 }
 
 /// The part of the loop's time that a piece belongs to.
-pub fn part(level: &OpenSpan<'_>, blocked: bool) -> StepPart {
+pub fn part(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> LoopPart {
+    let saves = level.saves || aside.is_some_and(|aside| aside.saves);
     match level.reason() {
+        _ if saves && level.batch.is_none() => LoopPart::Saving,
+        // What Python does is told by its functions, where they are filed elsewhere.
+        _ if level.is_only_annotated() && aside.is_some() && !level.communicates => {
+            if is_blocked(level, aside) {
+                LoopPart::Blocked
+            } else {
+                LoopPart::Python
+            }
+        }
         // A step is no work of its own.
-        _ if level.facts.step => StepPart::Nothing,
-        IdleReason::InputWait => StepPart::InputWait,
-        IdleReason::Sync => StepPart::Sync,
-        _ if level.communicates => StepPart::Collective,
-        IdleReason::Launch => StepPart::Launch,
-        _ if blocked => StepPart::Blocked,
-        IdleReason::Operator => StepPart::Operator,
-        IdleReason::Python => StepPart::Python,
+        _ if level.facts.step => LoopPart::Nothing,
+        IdleReason::InputWait => LoopPart::InputWait,
+        IdleReason::Sync => LoopPart::Sync,
+        _ if level.communicates => LoopPart::Collective,
+        IdleReason::Launch if level.facts.copies => LoopPart::Copies,
+        IdleReason::Launch => LoopPart::Launch,
+        _ if is_blocked(level, aside) => LoopPart::Blocked,
+        IdleReason::Operator if level.is_only_annotated() => LoopPart::Annotation,
+        IdleReason::Operator => LoopPart::Operator,
+        IdleReason::Python => LoopPart::Python,
     }
 }

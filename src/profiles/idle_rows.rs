@@ -27,6 +27,7 @@ struct IdleKind {
     operator: Option<NameId>,
     function: Option<NameId>,
     shapes: u32,
+    annotated: bool,
 }
 
 /// How much of it there is.
@@ -135,29 +136,31 @@ impl IdleKind {
             operator: operator.map(|operator| operator.name),
             function: level.function.or_else(|| aside.and_then(|aside| aside.function)),
             shapes: if level.function.is_some() { 0 } else { outer.shapes },
+            annotated: reason == IdleReason::Operator && level.is_only_annotated(),
         }
     }
 
     fn nothing(reason: IdleReason, shapes: u32) -> Self {
-        Self { reason, name: None, operator: None, function: None, shapes }
+        Self { reason, name: None, operator: None, function: None, shapes, annotated: false }
     }
 }
 
 /// The same by their names, those with most time first.
 fn named(parts: &AccountParts<'_>, sums: HashMap<IdleKind, IdleSum>) -> Vec<IdleRow> {
-    type Key = (IdleReason, String, Option<String>, Option<UserPlace>);
+    type Key = (IdleReason, String, bool, Option<String>, Option<UserPlace>);
     let mut rows: HashMap<Key, IdleSum> = HashMap::new();
     for (kind, sum) in sums {
         let name = kind.name.map_or_else(|| NOTHING.to_owned(), |name| parts.shown(name));
         let operator = kind.operator.map(|operator| parts.shown(operator));
         let place = parts.place(kind.function, kind.shapes);
-        rows.entry((kind.reason, name, operator, place)).or_default().join(sum);
+        rows.entry((kind.reason, name, kind.annotated, operator, place)).or_default().join(sum);
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by(|(a, of_a), (b, of_b)| of_b.total.cmp(&of_a.total).then_with(|| a.cmp(b)));
-    let row = |((reason, name, operator, place), sum): (Key, IdleSum)| IdleRow {
+    let row = |((reason, name, annotated, operator, place), sum): (Key, IdleSum)| IdleRow {
         reason: Some(reason),
         name,
+        annotated,
         operator,
         at: place.as_ref().map(|place| place.at.clone()),
         function: place.map(|place| place.function),

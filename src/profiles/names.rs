@@ -35,6 +35,8 @@ pub struct NameFacts {
     pub module: bool,
     /// As a function: it does nothing but wait (sleeps, locks, polls).
     pub blocks: bool,
+    /// As a function: it saves a state to a file, or waits until a file is on its disk.
+    pub saves: bool,
     /// The optimizer's step.
     pub optimizer: bool,
     /// As an annotation or operator: a collective on the host's side.
@@ -62,6 +64,10 @@ impl NameFacts {
             users_code: is_users_code(name),
             module: name.starts_with("nn.Module: "),
             blocks: blocks(name),
+            saves: name.starts_with("<built-in function fsync>")
+                || SAVES.iter().any(|(file, function)| {
+                    name.split_once("): ").is_some_and(|(at, name)| at.contains(file) && name == *function)
+                }),
             optimizer: name.starts_with("Optimizer.step#"),
             communicates: ["nccl:", "gloo:", "mpi:", "ucc:", "c10d::"].iter().any(|begin| name.starts_with(begin)),
             backward: name.starts_with("autograd::engine::evaluate_function"),
@@ -74,6 +80,14 @@ impl NameFacts {
 /// Parts of names under which torch compiles: the function that Dynamo calls for each frame (torch/_dynamo/convert_frame.py), and the
 /// annotations of its own timing (torch/_dynamo/utils.py, since torch 2.5).
 const COMPILES: [&str; 3] = ["convert_frame.py(", "(dynamo_timed)", "compile_fx.py("];
+
+/// Functions that save a state, with their files: `torch.save`, torch.distributed.checkpoint, and the safetensors package.
+const SAVES: [(&str, &str); 4] = [
+    ("torch/serialization.py(", "save"),
+    ("torch/distributed/checkpoint/state_dict_saver.py(", "save"),
+    ("safetensors/torch.py(", "save_file"),
+    ("safetensors/torch.py(", "save_model"),
+];
 
 /// Folders of installed packages and of the interpreter.
 const INSTALLED: [&str; 3] = ["site-packages/", "dist-packages/", "lib/python3"];

@@ -22,6 +22,8 @@ pub struct OpenSpan<'a> {
     pub module: Option<NameId>,
     /// The innermost function that does nothing but wait.
     pub blocked: Option<NameId>,
+    /// Within a function that saves a state.
+    pub saves: bool,
     /// Within a collective.
     pub communicates: bool,
     /// Within the optimizer's step.
@@ -51,10 +53,16 @@ impl<'a> OpenSpan<'a> {
             function: own(facts.users_code).or_else(|| outer.and_then(|outer| outer.function)),
             module: own(facts.module).or_else(|| outer.and_then(|outer| outer.module)),
             blocked: own(facts.blocks).or_else(|| outer.and_then(|outer| outer.blocked)),
+            saves: (python && facts.saves) || outer.is_some_and(|outer| outer.saves),
             communicates: facts.communicates || outer.is_some_and(|outer| outer.communicates),
             optimizes: facts.optimizer || outer.is_some_and(|outer| outer.optimizes),
             compiles: facts.compiles || outer.is_some_and(|outer| outer.compiles),
         }
+    }
+
+    /// Whether an annotation is all that the trace shows here, Python aside.
+    pub fn is_only_annotated(&self) -> bool {
+        self.span.kind == HostKind::Annotation && self.operator.is_none()
     }
 
     /// What the thread does here, if its GPU is idle.

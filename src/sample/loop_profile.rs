@@ -20,6 +20,8 @@ pub const SYNCHRONIZE: &str = "synchronize";
 pub const COLLECTIVE: &str = "collective";
 /// Its function: in a call that only waits (a sleep, a poll, a lock).
 pub const BLOCKED: &str = "blocked";
+/// Its function: saves a state.
+pub const SAVING: &str = "saving";
 /// Its function: works.
 pub const OWN_WORK: &str = "own_work";
 /// Its function: the tool shows nothing at all.

@@ -7,6 +7,9 @@ use super::said::{self, Words};
 use crate::profiles::account::{DeviceAccount, ProfileAccount};
 use crate::profiles::kernel_names::is_collective;
 
+/// Share of the kernels' time whose work must be known to tell the share of the peak that it reaches.
+const KNOWN: f64 = 0.8;
+
 /// The words for a GPU that is busy.
 pub(super) fn words_for(busy: &Busy, account: &ProfileAccount, gpu: &DeviceAccount) -> Words {
     // What communicates does not compute.
@@ -15,7 +18,8 @@ pub(super) fn words_for(busy: &Busy, account: &ProfileAccount, gpu: &DeviceAccou
     let total: f64 = computing().map(|row| row.total_ms).sum();
     let most =
         kernel.map(|row| format!(", {} of it in {}", percent(row.total_ms / total.max(f64::MIN_POSITIVE)), row.name));
-    let peak = account.efficiency.as_ref().and_then(|found| found.of_peak);
+    // What is known of a part of the work is a lower bound.
+    let peak = account.efficiency.as_ref().filter(|found| found.known >= KNOWN).and_then(|found| found.of_peak);
     let used = peak.map(|share| format!(" It reaches {} of the GPU's peak.", percent(share))).unwrap_or_default();
     let (how, advice) = match busy.cause {
         Cause::UnderFilled => {

@@ -1,8 +1,8 @@
 //! The words for a profile of the host alone.
 
 use super::super::stats::percent;
-use super::losses::{Loss, LossKind};
-use super::said::{self, Words, called, line, named, place};
+use super::losses::{Loss, LossKind, WaitsFor, waits_for};
+use super::said::{self, Words, blocks_in, called, line, most_of, named, place};
 use crate::profiles::account::{IdleReason, ProfileAccount};
 use crate::profiles::{NOTHING_RECORDED, blocks};
 
@@ -10,14 +10,19 @@ use crate::profiles::{NOTHING_RECORDED, blocks};
 pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
     let row = account.idle_at.iter().find(|row| match loss.kind {
         LossKind::Data => row.reason == Some(IdleReason::InputWait),
-        LossKind::CpuOperators => row.reason == Some(IdleReason::Operator),
-        LossKind::HostWork => row.reason == Some(IdleReason::Python) && row.name != NOTHING_RECORDED,
+        LossKind::CpuOperators => {
+            row.reason == Some(IdleReason::Operator) && !row.annotated && row.name != NOTHING_RECORDED
+        }
+        LossKind::HostWork => {
+            (row.reason == Some(IdleReason::Python) || row.annotated) && row.name != NOTHING_RECORDED
+        }
         LossKind::Blocked => blocks(&row.name),
         _ => false,
     });
     let most = row.map(|row| {
         let named = if loss.kind == LossKind::Blocked { called(row) } else { named(row) };
-        format!(", most of it in {named}{}", place(row.at.as_ref()))
+        let share = row.idle_ms / account.window_ms.max(f64::MIN_POSITIVE);
+        most_of(loss.share, share, &format!("{named}{}", place(row.at.as_ref())))
     });
     let most = most.unwrap_or_default();
     let culprit = row.and_then(|row| {
@@ -39,7 +44,16 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
             vec![said::COMPARE_RANKS_OF_HOST.plain(), said::COMMUNICATE_LESS.gaining(gain)],
         ),
         LossKind::Blocked => {
-            (format!("The loop sleeps or waits {lost} of the time{most}."), vec![said::NO_SLEEP.gaining(gain)])
+            let what = row.map_or(WaitsFor::Time, waits_for);
+            let sleeps = what == WaitsFor::Time;
+            let advice = if sleeps { said::NO_SLEEP.gaining(gain) } else { said::SEE_WHOM.plain() };
+            (format!("The loop {}.", blocks_in(what, &lost, &most)), vec![advice])
+        }
+        LossKind::Saving => {
+            (format!("The loop saves a state {lost} of the time."), vec![said::SAVE_ASIDE.gaining(gain)])
+        }
+        LossKind::Unrecorded if account.cut_off => {
+            ("What a GPU did is written last: the trace does not show it.".to_owned(), vec![said::WHOLE_FILE.plain()])
         }
         LossKind::Unrecorded => {
             let unread = unread(account);
@@ -47,17 +61,25 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
             (format!("The job uses a GPU, and the trace has nothing that ran on it{unread}."), advice)
         }
         LossKind::CpuOperators => {
-            let most = account.operators.first().map(|row| format!(", most of it in {}", row.name));
-            (
-                format!("The model runs on the CPU: operators take {lost} of the time{}.", most.unwrap_or_default()),
-                vec![said::USE_GPU.plain(), said::COMPILE_FOR_CPU.plain()],
-            )
+            let first = account.operators.first();
+            let share = |ms: f64| ms / account.window_ms.max(f64::MIN_POSITIVE);
+            let most = first.map(|row| most_of(loss.share, share(row.host_ms), &row.name)).unwrap_or_default();
+            let optimizes = of_loop.optimizer >= loss.share / 2.0;
+            let most =
+                if optimizes { format!(", {} in the optimizer's step", percent(of_loop.optimizer)) } else { most };
+            let mut advice = vec![said::USE_GPU.plain(), said::COMPILE_FOR_CPU.plain()];
+            if optimizes {
+                advice.insert(0, said::FUSE_OPTIMIZER_ON_HOST.plain());
+            }
+            (format!("The model runs on the CPU: operators take {lost} of the time{most}."), advice)
         }
         _ => {
-            let part = if of_loop.nothing > of_loop.python {
-                "in what the trace does not show: Python, or a sleep"
-            } else {
+            let part = if of_loop.python >= of_loop.nothing.max(of_loop.annotation) {
                 "in Python"
+            } else if of_loop.annotation > of_loop.nothing {
+                "in annotations of which the trace shows no more: Python, a sleep or reading"
+            } else {
+                "in what the trace does not show: Python, or a sleep"
             };
             let advice = if account.with_stack { said::LESS_WORK.gaining(gain) } else { said::STACKS.plain() };
             (format!("The loop spends {lost} of the time {part}{most}."), vec![advice])

@@ -1,8 +1,8 @@
 //! The words for what the host costs a GPU's time.
 
 use super::super::stats::percent;
-use super::losses::{self, LossKind};
-use super::said::{self, Words, called, named, place};
+use super::losses::{self, LossKind, WaitsFor};
+use super::said::{self, Words, blocks_in, called, most_of, named, place};
 use super::words::GpuLoss;
 use crate::profiles::account::{IdleReason, IdleRow};
 use crate::text::format::step_time;
@@ -29,9 +29,13 @@ impl GpuLoss<'_> {
         let lost = &self.lost;
         let Some(row) = losses::longest_work(self.account).filter(|row| !losses::is_unrecorded(row)) else {
             let advice = if self.account.with_stack { said::WHOLE_STEPS } else { said::STACKS_OF_GAPS };
-            let summary = format!(
-                "The GPU sits idle {lost} of the time in gaps of which the trace shows nothing: Python of the loop, or a sleep."
-            );
+            let why = if losses::mostly_pending(self.gpu) {
+                ", although work had been launched: the GPU waits for more than its host"
+            } else {
+                ": Python of the loop, or a sleep"
+            };
+            let summary =
+                format!("The GPU sits idle {lost} of the time in gaps of which the trace shows nothing{why}.");
             return Words::new(summary, vec![advice.plain()]);
         };
         let place = place(row.at.as_ref());
@@ -49,25 +53,32 @@ impl GpuLoss<'_> {
             // What an operator or annotation does on the host cannot be told from its name.
             let unnamed = row.reason == Some(IdleReason::Operator) && row.function.is_none();
             advice.extend(unnamed.then(|| said::STACKS_OF_OPERATOR.plain()));
-            advice.push(said::OUT_OF_LOOP.gaining(self.gain()));
-            format!(
-                "The GPU sits idle {lost} of the time while the host does its own work, most of it in {}{place}.",
-                named(row)
-            )
+            advice.extend((!row.annotated).then(|| said::OUT_OF_LOOP.gaining(self.gain())));
+            let most = most_of(self.loss.share, self.share(row.long_ms), &named(row));
+            let work = if row.annotated {
+                "in gaps of which the trace shows no more than annotations"
+            } else {
+                "while the host does its own work"
+            };
+            format!("The GPU sits idle {lost} of the time {work}{most}{place}.")
         };
         Words::new(summary, advice).blaming(self.idle_line(row))
     }
 
     pub(super) fn blocked(&self) -> Words {
         let row = losses::largest(self.account, LossKind::Blocked);
-        let named = row.map(|row: &IdleRow| format!("{}{}", called(row), place(row.at.as_ref())));
-        let summary = format!(
-            "The GPU sits idle {} of the time while the loop sleeps or waits: {}.",
-            self.lost,
-            named.unwrap_or_else(|| "in a lock".to_owned())
-        );
-        let advice = vec![said::NO_SLEEP_ON_GPU.gaining(self.gain())];
+        let what = row.map_or(WaitsFor::Time, losses::waits_for);
+        let named = row.map(|row: &IdleRow| format!(": {}{}", called(row), place(row.at.as_ref())));
+        let summary =
+            format!("The GPU sits idle while the loop {}.", blocks_in(what, &self.lost, &named.unwrap_or_default()));
+        let sleeps = what == WaitsFor::Time;
+        let advice = vec![if sleeps { said::NO_SLEEP_ON_GPU.gaining(self.gain()) } else { said::SEE_WHOM.plain() }];
         Words::new(summary, advice).blaming(row.and_then(|row| self.idle_line(row)))
+    }
+
+    pub(super) fn saving(&self) -> Words {
+        let summary = format!("The GPU sits idle {} of the time while the loop saves a state.", self.lost);
+        Words::new(summary, vec![said::SAVE_ASIDE.gaining(self.gain())])
     }
 
     pub(super) fn start_up(&self) -> Words {

@@ -23,6 +23,8 @@ const LITTLE_SHOWN: f64 = 0.60;
 const WAITS_IN_COPIES: f64 = 0.85;
 /// A slower copy than this, bytes per second, mostly waits: a tenth of what pageable memory reaches on PCIe 3.0.
 const SLOW_COPY: f64 = 300e6;
+/// A wait of the loop that is told although the GPU's part of the trace is missing, share of the window.
+const LONG_WAIT: f64 = 0.2;
 /// Fewer operators and kernels than this are a part of a trace.
 const FEW_EVENTS: u64 = 50;
 /// Share of the kernels' time in kernels with few blocks from which the GPU counts as under-filled.
@@ -65,8 +67,10 @@ pub(super) enum LossKind {
     HostWork,
     /// One call at the start takes most of it.
     StartUp,
-    /// The loop sleeps, or waits for a lock or a pipe.
+    /// The loop sleeps, or waits for another thread, a process or a socket.
     Blocked,
+    /// The loop saves a state.
+    Saving,
     /// Operators run on the CPU. Without a GPU.
     CpuOperators,
     /// Nothing is recorded of the host.
@@ -92,6 +96,7 @@ impl Loss {
         match self.kind {
             LossKind::Data => Class::DataLoader,
             LossKind::Communication | LossKind::Copies => Class::Gpu,
+            LossKind::Saving => Class::Io,
             LossKind::StartUp => Class::Idle,
             LossKind::Unrecorded => Class::Unknown,
             _ => Class::Cpu,
@@ -108,7 +113,8 @@ impl Loss {
             LossKind::Syncs => Some(Cause::HostDeviceSync),
             LossKind::Launches => Some(Cause::LaunchBound),
             LossKind::HostWork => Some(Cause::MainThread),
-            LossKind::Blocked => Some(Cause::Sleeps),
+            LossKind::Blocked => Some(largest(account, LossKind::Blocked).map_or(WaitsFor::Time, waits_for).cause()),
+            LossKind::Saving => Some(Cause::CheckpointWrite),
             LossKind::CpuOperators => Some(Cause::CpuTraining),
             LossKind::Data | LossKind::StartUp | LossKind::Unrecorded => None,
         }
@@ -116,8 +122,63 @@ impl Loss {
 
     /// How many times faster the window can get without it, at most.
     pub fn gain(&self) -> f64 {
-        1.0 / (1.0 - self.share).max(0.01)
+        gain_of(self.share)
     }
+}
+
+/// How many times faster a window can get without a share of it, at most.
+pub(super) fn gain_of(share: f64) -> f64 {
+    1.0 / (1.0 - share).max(0.01)
+}
+
+/// Whether work had been launched for most of a GPU's idle time: then its host is not what it waits for.
+pub(super) fn mostly_pending(gpu: &DeviceAccount) -> bool {
+    gpu.pending >= MOSTLY_PENDING * gpu.idle()
+}
+
+/// What a loop that does nothing waits for, by the built-in function that it is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitsFor {
+    /// It sleeps.
+    Time,
+    /// A lock, a condition or a queue: another thread.
+    Thread,
+    /// A child process.
+    Process,
+    /// A socket or a pipe.
+    Outside,
+}
+
+impl WaitsFor {
+    fn cause(self) -> Cause {
+        match self {
+            Self::Time => Cause::Sleeps,
+            Self::Thread => Cause::WaitsForThread,
+            Self::Process => Cause::WaitsForProcess,
+            Self::Outside => Cause::RemoteService,
+        }
+    }
+}
+
+/// What a row of a built-in function that blocks waits for.
+pub(super) fn waits_for(row: &IdleRow) -> WaitsFor {
+    let has = |words: &[&str]| words.iter().any(|word| row.name.contains(word));
+    if has(&["sleep"]) {
+        WaitsFor::Time
+    } else if has(&["acquire"]) {
+        WaitsFor::Thread
+    } else if has(&["waitpid"]) {
+        WaitsFor::Process
+    } else {
+        WaitsFor::Outside
+    }
+}
+
+/// The loss in functions that block. A trace does not show whom a loop waits for that does not just sleep.
+fn blocked_loss(account: &ProfileAccount, share: f64) -> Loss {
+    let sleeps = largest(account, LossKind::Blocked).is_none_or(|row| waits_for(row) == WaitsFor::Time);
+    let loss = Loss::new(LossKind::Blocked, share);
+    if sleeps { loss } else { Loss { most_sure: LITTLE_SHOWN, ..loss } }
 }
 
 /// All losses, in no order.
@@ -149,7 +210,7 @@ fn on_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
     });
     let blocked = long(&is_blocked);
     let working = long(&is_host_work);
-    let unrecorded = long(&is_unrecorded);
+    let unrecorded = long(&|row| is_unrecorded(row) || row.annotated);
     // What comes after a wait is lost to it as well, as far as the wait allows.
     let after: f64 = account.syncs.iter().map(|row| share(row.idle_ms - row.idle_inside_ms)).sum();
     let launching =
@@ -160,25 +221,18 @@ fn on_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
     let (start_up, calling) = if account.steps > 1 { (0.0, starting) } else { (starting, 0.0) };
     // Nothing runs while graphs are recorded.
     let start_up = if account.captures > 0 && gpu.compute < LITTLE_COMPUTED { gpu.idle() } else { start_up };
-    let mut host_work = Loss::new(LossKind::HostWork, working + unrecorded + calling);
+    let mut host_work =
+        Loss::new(LossKind::HostWork, (working + unrecorded + calling - gpu.idle_while_saving).max(0.0));
     if unrecorded > working {
         host_work.most_sure = GUESSED_PYTHON;
     }
     let mut launches = Loss::new(LossKind::Launches, launching - after);
     // The host had done its part, or most of what it did is missing.
-    if gpu.pending >= MOSTLY_PENDING * gpu.idle() || events(account) < FEW_EVENTS {
+    if mostly_pending(gpu) || events(account) < FEW_EVENTS {
         launches.most_sure = LITTLE_SHOWN;
         host_work.most_sure = LITTLE_SHOWN;
     }
-    // A copy of some bytes that takes long waits for the GPU, as `.item()` does.
-    let mut syncs = Loss::new(LossKind::Syncs, by.sync + after);
-    let mut copies = Loss::new(LossKind::Copies, alone);
-    if blocking_copies(account).is_some_and(only_waits) {
-        syncs.share = (syncs.share + gpu.idle_in_copies).min(1.0);
-        syncs.most_sure = WAITS_IN_COPIES;
-    } else {
-        copies.share = (copies.share + gpu.idle_in_copies).min(1.0);
-    }
+    let [copies, syncs] = copies_and_syncs(account, alone, by.sync + after);
     vec![
         Loss::new(LossKind::Data, by.input_wait),
         Loss::new(LossKind::Communication, gpu.exposed),
@@ -186,9 +240,21 @@ fn on_gpu(account: &ProfileAccount, gpu: &DeviceAccount) -> Vec<Loss> {
         syncs,
         launches,
         Loss::new(LossKind::StartUp, start_up),
-        Loss::new(LossKind::Blocked, blocked),
+        blocked_loss(account, blocked),
+        Loss::new(LossKind::Saving, gpu.idle_while_saving),
         host_work,
     ]
+}
+
+/// Idle time in copies belongs to them, or to the waits: a call that takes long to copy some bytes waits for the GPU.
+fn copies_and_syncs(account: &ProfileAccount, copied: f64, synced: f64) -> [Loss; 2] {
+    let in_copies = account.devices.first().map_or(0.0, |gpu| gpu.idle_in_copies);
+    if blocking_copies(account).is_some_and(only_waits) {
+        let syncs = Loss { most_sure: WAITS_IN_COPIES, ..Loss::new(LossKind::Syncs, synced + in_copies) };
+        [Loss::new(LossKind::Copies, copied), syncs]
+    } else {
+        [Loss::new(LossKind::Copies, copied + in_copies), Loss::new(LossKind::Syncs, synced)]
+    }
 }
 
 /// Where the loop's own time goes, where it is the GPU's too.
@@ -199,19 +265,23 @@ fn on_host(account: &ProfileAccount) -> Vec<Loss> {
     if events(account) < FEW_EVENTS {
         communication.most_sure = LITTLE_SHOWN;
     }
-    let mut nothing = Loss::new(LossKind::HostWork, of_loop.python + of_loop.nothing);
-    if of_loop.nothing > of_loop.python {
+    let unshown = of_loop.nothing + of_loop.annotation;
+    let mut nothing = Loss::new(LossKind::HostWork, of_loop.python + unshown);
+    if unshown > of_loop.python {
         nothing.most_sure = GUESSED_PYTHON;
     }
     let mut losses = vec![
         Loss::new(LossKind::Data, of_loop.input_wait),
         communication,
-        Loss::new(LossKind::Blocked, of_loop.blocked),
+        blocked_loss(account, of_loop.blocked),
+        Loss::new(LossKind::Saving, of_loop.saving),
     ];
-    if account.gpu_unrecorded {
-        let rest = 1.0 - of_loop.input_wait - of_loop.collective - of_loop.blocked;
+    // A GPU's events are at the end of a file. A wait of the loop is one whatever the GPU does.
+    let waits = losses.iter().any(|loss| loss.share >= LONG_WAIT);
+    if (account.gpu_unrecorded || account.cut_off) && !waits {
+        let rest = 1.0 - of_loop.input_wait - of_loop.collective - of_loop.blocked - of_loop.saving;
         losses.push(Loss::new(LossKind::Unrecorded, rest));
-    } else {
+    } else if !account.gpu_unrecorded && !account.cut_off {
         losses.extend([Loss::new(LossKind::CpuOperators, of_loop.operator), nothing]);
     }
     losses
@@ -249,7 +319,7 @@ fn is_blocked(row: &IdleRow) -> bool {
 /// Whether it is work of the host, as far as the GPU was idle for long meanwhile: then it launched nothing.
 fn is_host_work(row: &IdleRow) -> bool {
     let works = matches!(row.reason, Some(IdleReason::Python | IdleReason::Operator));
-    works && !is_unrecorded(row) && !is_blocked(row)
+    works && !is_unrecorded(row) && !is_blocked(row) && !row.annotated
 }
 
 /// The row of a kind with most idle time.
@@ -267,8 +337,10 @@ pub(super) fn largest(account: &ProfileAccount, kind: LossKind) -> Option<&IdleR
 /// What the host works on for long while it launches nothing: the row with most of it. It may be that nothing is recorded.
 pub(super) fn longest_work(account: &ProfileAccount) -> Option<&IdleRow> {
     let calls = account.steps > 1;
-    let rows =
-        account.idle_at.iter().filter(|row| is_host_work(row) || is_unrecorded(row) || (calls && is_start(row)));
+    let rows = account
+        .idle_at
+        .iter()
+        .filter(|row| is_host_work(row) || row.annotated || is_unrecorded(row) || (calls && is_start(row)));
     rows.max_by(|a, b| a.long_ms.total_cmp(&b.long_ms)).filter(|row| row.long_ms > 0.0)
 }
 

@@ -42,6 +42,12 @@ thresholds! {
 const EXACT: f64 = 0.95;
 const IN_PART: f64 = 0.85;
 const EITHER: f64 = 0.70;
+/// Where several smaller losses take more than a fifth of the GPU's time.
+const SEVERAL_LOSSES: f64 = 0.75;
+/// From this share of the window on, compilation is what the profile shows.
+const MOSTLY_COMPILES: f64 = 0.5;
+/// Steps that cover less of the window leave time of which no step is told.
+const STEPS_COVER: f64 = 0.95;
 /// What is missing at the end of a file counts as idle.
 const CUT_OFF: f64 = 0.75;
 /// A cause that is not the larger part of what is lost, and one that is not the verdict.
@@ -81,12 +87,21 @@ pub fn verdict(account: ProfileAccount, context: &Context) -> Verdict {
         not_seen: not_seen(&account, lead.class),
         ..Verdict::default()
     };
-    let step_s = account.step_ms.map(|ms| ms / 1000.0);
+    let covered = account.step_ms.filter(|ms| ms * account.steps as f64 >= STEPS_COVER * account.window_ms);
+    let step_s = covered.map(|ms| ms / 1000.0);
     for advice in &mut verdict.advice {
         advice.predicted_step_ms =
             step_s.zip(advice.speedup_at_most).map(|(step, speedup)| round(1000.0 * step / speedup, 1));
     }
-    if account.compiling >= NAMED_LOSS.value {
+    if account.cut_off {
+        verdict.summary.insert_str(0, "The file ends early, so this is of the part before. ");
+    }
+    if let [first, _, ..] = account.devices.as_slice()
+        && let Some(rest) = verdict.summary.strip_prefix("The GPU ")
+    {
+        verdict.summary = format!("GPU {} {rest}", first.index);
+    }
+    if account.compiling >= NAMED_LOSS.value && verdict.phase != Phase::Compile {
         let compiling = percent(account.compiling);
         let text =
             format!("Less certain: code was compiled for {compiling} of the window, so these are no usual steps");
@@ -136,6 +151,11 @@ struct Lead {
 }
 
 fn lead(account: &ProfileAccount, losses: &[Loss]) -> Lead {
+    if account.compiling >= MOSTLY_COMPILES {
+        let words = words::compiling(account);
+        let confidence = shown(account);
+        return Lead { phase: Phase::Compile, class: Class::Idle, cause: None, confidence, words, of: None };
+    }
     let Some(gpu) = account.devices.first() else { return without_gpu(account, losses) };
     let trains = Lead {
         phase: Phase::Training,
@@ -163,7 +183,7 @@ fn lead(account: &ProfileAccount, losses: &[Loss]) -> Lead {
             Lead {
                 class: Class::Gpu,
                 cause: Some(busy.cause),
-                confidence: busy.confidence.min(shown(account)),
+                confidence: busy.confidence.min(shown(account)).min(if computes { 1.0 } else { SEVERAL_LOSSES }),
                 words: busy_words::words_for(&busy, account, gpu),
                 ..trains
             }
@@ -239,7 +259,8 @@ fn shares(of_loop: &LoopAccount) -> TimeSplit {
     let known = TimeSplit {
         input_wait: of_loop.input_wait,
         device_sync: of_loop.waits_for_gpu(),
-        host_busy: of_loop.launch - of_loop.in_copies + of_loop.operator + of_loop.python,
+        host_busy: of_loop.launch + of_loop.operator + of_loop.python,
+        checkpoint: of_loop.saving,
         ..TimeSplit::default()
     };
     // What is a wait of another kind, or not recorded.
@@ -259,9 +280,11 @@ fn gpu_idle(gpu: &DeviceAccount) -> GpuIdle {
 
 fn steps(account: &ProfileAccount) -> Steps {
     let ms = account.step_ms.filter(|ms| *ms > 0.0);
+    let mut lengths = account.step_lengths_ms.clone();
+    lengths.sort_by(f64::total_cmp);
     Steps {
         per_s: ms.map(|ms| round(1000.0 / ms, 3)),
-        p50_ms: ms.map(|ms| round(ms, 3)),
+        p50_ms: lengths.get(lengths.len() / 2).map(|ms| round(*ms, 3)),
         count: ms.map(|_| account.steps),
         source: ms.map(|_| StepSource::Profile),
         ..Steps::default()
@@ -301,6 +324,10 @@ fn not_seen(account: &ProfileAccount, class: Class) -> Vec<Unavailable> {
     let mut add = |what: Subject, why: &str, fix: Option<&str>| {
         all.push(Unavailable { what: what.into(), why: why.to_owned(), fix: fix.map(str::to_owned) });
     };
+    if account.cut_off {
+        let why = "the file ends early; a GPU's events come last in it";
+        add(Subject::Accelerator, why, Some("copy the whole file, or record again"));
+    }
     if class == Class::DataLoader && account.of_loop.is_some_and(|of_loop| !of_loop.makes_batches) {
         let why = "a trace of the training process does not show what its workers do, so not why they are late";
         add(Subject::Processes, why, Some("trainmon diagnose --pid PID (while the job runs)"));

@@ -2,8 +2,10 @@
 
 use super::super::culprits::{Culprit, CulpritKind, ShareOf};
 use super::super::parts::Advice;
-use super::super::stats::round;
+use super::super::stats::{percent, round};
+use super::losses::WaitsFor;
 use crate::profiles::account::{IdleReason, IdleRow};
+use crate::text::is_one_of;
 
 /// What a verdict says.
 #[derive(Debug, Default)]
@@ -118,6 +120,16 @@ fixes! {
         "the GPU has nothing to do meanwhile";
     NO_SLEEP: "Remove the sleep, or wait in another thread",
         "the loop does nothing meanwhile";
+    AFTER_COMPILING: "Profile some steps after compilation: torch.profiler.schedule(wait=1, warmup=2, active=3)",
+        "code is compiled once for each set of shapes; if it never ends, TORCH_LOGS=recompiles says why";
+    WHOLE_FILE: "Copy the whole file, or record again",
+        "a GPU's events are at its end";
+    SEE_WHOM: "See whom it waits for: trainmon diagnose --pid PID while the job runs",
+        "a trace has only the threads that it was recorded for";
+    SAVE_ASIDE: "Save less often, or in another thread: torch.distributed.checkpoint.async_save",
+        "the loop then goes on while the state is written";
+    FUSE_OPTIMIZER_ON_HOST: "Use foreach or a fused optimizer: AdamW(…, fused=True)",
+        "few calls then update all parameters";
     RUN_GRAPHS: "Profile some steps that run the graphs",
         "graphs are made once, and run many times";
     LATER_STEPS: "Profile some steps after the first ones: torch.profiler.schedule(wait=1, warmup=2, active=3)",
@@ -173,11 +185,30 @@ pub(super) fn named(row: &IdleRow) -> String {
     format!("`{name}`")
 }
 
+/// `, most of it in X` where X takes at least half of what is lost, else `; the largest part, 18%, in X`.
+pub(super) fn most_of(lost: f64, part: f64, what: &str) -> String {
+    if part >= lost / 2.0 {
+        format!(", most of it in {what}")
+    } else {
+        format!("; the largest part, {}, in {what}", percent(part))
+    }
+}
+
+/// A loop that blocks in a function, and what that waits for: ` in X`.
+pub(super) fn blocks_in(what: WaitsFor, share: &str, place: &str) -> String {
+    match what {
+        WaitsFor::Time => format!("sleeps {share} of the time{place}"),
+        WaitsFor::Thread => format!("waits for another thread {share} of the time{place}"),
+        WaitsFor::Process => format!("waits for a child process {share} of the time{place}"),
+        WaitsFor::Outside => format!("waits for a socket or pipe {share} of the time{place}"),
+    }
+}
+
 /// A built-in function that waits, with the function that calls it: `sleep`, called by `report`.
 pub(super) fn called(row: &IdleRow) -> String {
+    let mut words = row.name.split(['<', '>', '\'', ' ']);
     let built_in =
-        row.name.trim_start_matches("<built-in ").trim_start_matches("function ").trim_start_matches("method ");
-    let built_in = built_in.split([' ', '>']).next().unwrap_or_default();
+        words.find(|word| !is_one_of("built-in function method", word) && !word.is_empty()).unwrap_or_default();
     match &row.function {
         Some(function) => format!("`{built_in}`, called by `{function}`"),
         None => format!("`{built_in}`"),

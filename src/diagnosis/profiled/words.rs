@@ -3,7 +3,7 @@
 use super::super::culprits::Culprit;
 use super::super::parts::Advice;
 use super::super::stats::percent;
-use super::losses::{self, Loss, LossKind};
+use super::losses::{self, Loss, LossKind, gain_of};
 use super::said::{self, Words, line, place};
 use super::sync_advice;
 use crate::profiles::account::{CopyDirection, DeviceAccount, IdleRow, ProfileAccount, SyncRow};
@@ -21,8 +21,16 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount, gpu: &DeviceAccou
         LossKind::StartUp => words.start_up(),
         LossKind::Unrecorded => words.unrecorded(),
         LossKind::Blocked => words.blocked(),
+        LossKind::Saving => words.saving(),
         LossKind::CpuOperators => Words::default(),
     }
+}
+
+/// The words where most of the window is compilation.
+pub(super) fn compiling(account: &ProfileAccount) -> Words {
+    let share = percent(account.compiling);
+    let summary = format!("The trace shows compilation, {share} of the window: these are no usual steps.");
+    Words::new(summary, vec![said::AFTER_COMPILING.plain()])
 }
 
 /// A loss on its way into words.
@@ -74,7 +82,9 @@ impl GpuLoss<'_> {
             String::new()
         };
         let alone = self.account.world_size == Some(1);
-        let mut advice = vec![said::OVERLAP_COLLECTIVES.gaining(self.gain())];
+        // No step is shorter than its collectives.
+        let hides = self.gpu.exposed.min(1.0 - self.gpu.communication);
+        let mut advice = vec![said::OVERLAP_COLLECTIVES.gaining(gain_of(hides))];
         advice.extend((!alone).then(|| said::COMPARE_RANKS.plain()));
         advice.push(said::COMMUNICATE_LESS.gaining(self.gain()));
         Words::new(format!("The GPU does nothing but communicate {lost} of the time{most}.{hidden}"), advice)
@@ -89,7 +99,7 @@ impl GpuLoss<'_> {
             Some(CopyDirection::DeviceToHost) => ("to the host", said::READ_LATER),
             _ => ("to the GPU", said::PIN_TO_LAUNCH),
         };
-        let per_step = row.per_step.map(|count| format!(" {} times a step", times(count))).unwrap_or_default();
+        let per_step = row.per_step.map(|count| format!(" {} a step", times(count))).unwrap_or_default();
         let summary = format!(
             "The GPU sits idle {lost} of the time while the host is blocked in copies {way}: {} calls {}{per_step}{}.",
             caller(row),
@@ -128,24 +138,28 @@ impl GpuLoss<'_> {
             let summary = format!("The GPU sits idle {lost} of the time while the host waits for it.");
             return Words::new(summary, Vec::new());
         };
-        let per_step = row.per_step.map(|count| format!(" {} times a step", times(count)));
-        let count = per_step.unwrap_or_else(|| match row.count {
-            1 => " once".to_owned(),
-            count => format!(" {count} times"),
-        });
+        let count = row.per_step.map_or_else(|| times(row.count as f64), |count| times(count) + " a step");
         let copying = if row.copies.is_some() { " in a copy of next to nothing" } else { "" };
         let rest = self.account.syncs.iter().skip(1).filter(|row| self.share(row.idle_ms) >= 0.02);
         let mut advice: Vec<Advice> = Vec::new();
         for row in std::iter::once(row).chain(rest.take(2)) {
-            let one = sync_advice::instead_of(row, 1.0 / (1.0 - self.share(row.idle_ms)).max(0.01));
+            let mut one = sync_advice::instead_of(row, gain_of(self.share(row.idle_ms)));
+            if row.copies.is_some() && losses::mostly_pending(self.gpu) {
+                one.speedup_at_most = None;
+            }
             if advice.iter().all(|known| known.title != one.title) {
                 advice.push(one);
             }
         }
         let summary = format!(
-            "The GPU runs empty while the host waits for it, and sits idle {lost} of the time: {} waits{count}{copying}{}.",
+            "The GPU runs empty while the host waits for it, and sits idle {lost} of the time: {} waits {count}{copying}{}.{}",
             caller(row),
-            place(row.at.as_ref())
+            place(row.at.as_ref()),
+            if row.copies.is_some() && losses::mostly_pending(self.gpu) {
+                " The trace does not show what the GPU waits for."
+            } else {
+                ""
+            }
         );
         let blamed = self.account.syncs.iter().map(|row| (row, self.share(row.idle_ms)));
         let blamed = blamed.filter(|(_, share)| *share >= 0.01);
@@ -164,8 +178,10 @@ fn caller(row: &SyncRow) -> String {
     format!("`{}`", row.operator.as_deref().unwrap_or(&row.call))
 }
 
-/// `6`, or `1.5`.
+/// `once`, `6 times`, or `1.5 times`.
 fn times(count: f64) -> String {
-    let text = format!("{count:.1}");
-    text.strip_suffix(".0").unwrap_or(&text).to_owned()
+    match format!("{count:.1}").as_str() {
+        "1.0" => "once".to_owned(),
+        text => format!("{} times", text.strip_suffix(".0").unwrap_or(text)),
+    }
 }

@@ -77,6 +77,7 @@ const LOADER: &[PatternRow] = &[
     (Pattern::Fetch, TRACE_FILE, "make_batch"),
     (Is(Sync), TRACE_FILE, "synchronize"),
     (Is(Collective), TRACE_FILE, "collective"),
+    (Is(Checkpoint), TRACE_FILE, "saving"),
     (Is(OtherWait), TRACE_FILE, "blocked nothing_recorded"),
     (Is(Python), TRACE_FILE, "own_work"),
     // Other loaders. grain: seen with 0.2.18. megengine: read.

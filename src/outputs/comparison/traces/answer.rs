@@ -134,6 +134,7 @@ impl TraceComparison<'_> {
                     StepPart::Launch => ("launches", "take"),
                     StepPart::Operator => ("operators", "take"),
                     StepPart::Python => ("Python", "takes"),
+                    StepPart::Saving => ("saving", "takes"),
                     _ => ("what the trace does not show", "takes"),
                 };
                 return format!("{what} {takes} {} time", if part.change_ms < 0.0 { "less" } else { "more" });

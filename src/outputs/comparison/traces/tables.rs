@@ -192,6 +192,7 @@ fn words(of: PartsOf, part: StepPart) -> &'static str {
         StepPart::Launch => "launching",
         StepPart::Operator => "in operators",
         StepPart::Python => "in Python",
+        StepPart::Saving => "saving",
         StepPart::Nothing => "not recorded",
     }
 }
