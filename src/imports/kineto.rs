@@ -7,8 +7,8 @@ use super::merge::process_id;
 use super::profiles::{python_frame, short, window};
 use super::spans::StackTimes;
 use super::{ImportError, Imported, ToolReading};
-use crate::profiles::account::DeviceAccount;
-use crate::profiles::course::{Course, CourseInterval, LoopPart, LoopPlace, TENTHS};
+use crate::profiles::account::{DeviceAccount, StepPart};
+use crate::profiles::course::{Course, CourseInterval, LoopPlace, TENTHS};
 use crate::profiles::{self, ProfileError};
 use crate::sample::loop_profile::{
     BLOCKED, COLLECTIVE, DATA_LOADER, MAKE_BATCH, NEXT_BATCH, NOTHING_RECORDED, OWN_WORK, SAVING, SYNCHRONIZE,
@@ -63,14 +63,14 @@ fn of_interval(course: &Course, interval: &CourseInterval, makes_batches: bool) 
 /// The numbers of a place's frames, leaf first.
 fn stack(place: &LoopPlace, makes_batches: bool) -> Vec<u32> {
     let words: &[&str] = match place.part {
-        LoopPart::InputWait if makes_batches => &[MAKE_BATCH],
-        LoopPart::InputWait => &[NEXT_BATCH, DATA_LOADER],
-        LoopPart::Sync | LoopPart::Copies => &[SYNCHRONIZE],
-        LoopPart::Collective => &[COLLECTIVE],
-        LoopPart::Blocked => &[BLOCKED],
-        LoopPart::Saving => &[SAVING],
-        LoopPart::Launch | LoopPart::Operator | LoopPart::Python => &[OWN_WORK],
-        LoopPart::Annotation | LoopPart::Nothing => &[NOTHING_RECORDED],
+        StepPart::InputWait if makes_batches => &[MAKE_BATCH],
+        StepPart::InputWait => &[NEXT_BATCH, DATA_LOADER],
+        StepPart::Sync | StepPart::Copies => &[SYNCHRONIZE],
+        StepPart::Collective => &[COLLECTIVE],
+        StepPart::Blocked => &[BLOCKED],
+        StepPart::Saving => &[SAVING],
+        StepPart::Annotation | StepPart::Nothing => &[NOTHING_RECORDED],
+        _ => &[OWN_WORK],
     };
     let number = |word: &&str| (0..).zip(WORDS).find_map(|(number, known)| (known == *word).then_some(number));
     let name = |name: u32, kind: u32| name.saturating_mul(2).saturating_add(WORDS.len() as u32 + kind);

@@ -275,9 +275,59 @@ pub struct LoopAccount {
 }
 
 impl LoopAccount {
+    /// The share of a part of its time.
+    pub fn part(&mut self, part: StepPart) -> Option<&mut f64> {
+        Some(match part {
+            StepPart::InputWait => &mut self.input_wait,
+            StepPart::Sync => &mut self.sync,
+            StepPart::Collective => &mut self.collective,
+            StepPart::Blocked => &mut self.blocked,
+            StepPart::Saving => &mut self.saving,
+            StepPart::Copies => &mut self.in_copies,
+            StepPart::Launch => &mut self.launch,
+            StepPart::Operator => &mut self.operator,
+            StepPart::Annotation => &mut self.annotation,
+            StepPart::Python => &mut self.python,
+            StepPart::Nothing => &mut self.nothing,
+            StepPart::Compute | StepPart::Communication => return None,
+        })
+    }
+
     /// It is in a call that waits for the GPU, or copies: a copy that blocks waits for what the GPU does before it.
     pub fn waits_for_gpu(&self) -> f64 {
         self.sync + self.in_copies
+    }
+}
+
+named_enum! {
+    /// A part of a step. Those of a GPU add up to the step, and so do those of the loop.
+    pub enum StepPart {
+        /// The GPU runs a kernel that is no collective.
+        Compute = "compute",
+        /// The GPU runs collectives and no other kernel.
+        Communication = "communication",
+        /// The GPU copies, and runs no kernel; the loop is in a call that copies or sets memory.
+        Copies = "copies",
+        /// The loop waits for a batch. The parts from here on are idle time of the GPU, or all time of the loop.
+        InputWait = "input_wait",
+        /// A call waits for the GPU.
+        Sync = "sync",
+        /// Another call of the GPU's runtime.
+        Launch = "launch",
+        /// An operator; of a GPU's idle time also an annotation.
+        Operator = "operator",
+        /// Python; of a GPU's idle time also what is not recorded.
+        Python = "python",
+        /// The loop is in a collective of the host's side.
+        Collective = "collective",
+        /// The loop sleeps, or waits for a lock.
+        Blocked = "blocked",
+        /// The loop saves a state.
+        Saving = "saving",
+        /// The loop is in an annotation, and the trace shows no more.
+        Annotation = "annotation",
+        /// The trace shows nothing of the loop.
+        Nothing = "nothing",
     }
 }
 

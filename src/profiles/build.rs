@@ -85,19 +85,19 @@ fn device(parts: &AccountParts<'_>, gpu: &GpuTime, copying: &Intervals) -> Devic
     let multiprocessors =
         of.and_then(|of| u32::try_from(of.get("numSms")?.as_u64()?).ok()).filter(|count| *count > 0);
     let name = of.and_then(|of| of.get("name")?.as_str()).filter(|name| !name.is_empty());
-    let (scope, host, idle) = (&parts.scope, &parts.host, Lengths::new(&gpu.idle));
-    let by = |reason: IdleReason| gpu.idle_by.get(reason.index());
-    let in_copies = by(IdleReason::Launch).map_or(0, |part| Lengths::new(part).common(copying));
-    let annotated = by(IdleReason::Operator).map_or(0, |part| part.minus(&host.operated).length());
+    let idle = Lengths::new(&gpu.idle);
+    let idle_by = |reason: IdleReason| gpu.idle_by.get(reason.index());
+    let in_copies = idle_by(IdleReason::Launch).map_or(0, |part| Lengths::new(part).common(copying));
+    let annotated = idle_by(IdleReason::Operator).map_or(0, |part| part.minus(&parts.host.operated).length());
     DeviceAccount {
-        idle_in_copies: scope.share(in_copies),
-        idle_in_annotations: scope.share(annotated),
-        idle_while_saving: scope.share(idle.common(&host.saved)),
+        idle_in_copies: parts.scope.share(in_copies),
+        idle_in_annotations: parts.scope.share(annotated),
+        idle_while_saving: parts.scope.share(idle.common(&parts.host.saved)),
         name: name.map(|name| name.chars().take(80).collect()),
         multiprocessors,
         few_blocks: multiprocessors.and_then(|count| kernels::few_blocks(parts, gpu, count)),
-        pending: scope.share(idle.common(&pending(parts, gpu))),
-        ..gpu.account(scope)
+        pending: parts.scope.share(idle.common(&pending(parts, gpu))),
+        ..gpu.account(&parts.scope)
     }
 }
 

@@ -5,6 +5,7 @@ mod tables;
 
 use serde::Serialize;
 
+pub use super::account::StepPart;
 use super::account::{CollectiveRow, CopyRow, KernelRow, OperatorRow, ProfileAccount, SyncRow};
 use crate::text::named_enum;
 use tables::RowLimits;
@@ -92,36 +93,6 @@ named_enum! {
         Gpu = "gpu",
         /// The loop's thread, where no GPU was recorded.
         Loop = "loop",
-    }
-}
-
-named_enum! {
-    /// A part of a step. Those of a GPU add up to the step, and so do those of the loop.
-    pub enum StepPart {
-        /// The GPU runs a kernel that is no collective.
-        Compute = "compute",
-        /// The GPU runs collectives and no other kernel.
-        Communication = "communication",
-        /// The GPU copies, and runs no kernel.
-        Copies = "copies",
-        /// The loop waits for a batch. The parts from here on are idle time of the GPU, or all time of the loop.
-        InputWait = "input_wait",
-        /// A call waits for the GPU.
-        Sync = "sync",
-        /// Another call of the GPU's runtime.
-        Launch = "launch",
-        /// An operator or annotation.
-        Operator = "operator",
-        /// Python; of a GPU's idle time also what is not recorded.
-        Python = "python",
-        /// The loop is in a collective of the host's side.
-        Collective = "collective",
-        /// The loop sleeps, or waits for a lock.
-        Blocked = "blocked",
-        /// The loop saves a state.
-        Saving = "saving",
-        /// The trace shows nothing of the loop, or no more than an annotation.
-        Nothing = "nothing",
     }
 }
 
@@ -260,18 +231,12 @@ fn shares_of_gpu(account: &ProfileAccount) -> Option<Shares> {
 
 /// The shares of the loop's time, if the profile shows the loop.
 pub fn shares_of_loop(account: &ProfileAccount) -> Option<Shares> {
-    let of_loop = account.of_loop?;
-    Some(vec![
-        (StepPart::InputWait, of_loop.input_wait),
-        (StepPart::Sync, of_loop.waits_for_gpu()),
-        (StepPart::Collective, of_loop.collective),
-        (StepPart::Blocked, of_loop.blocked),
-        (StepPart::Launch, of_loop.launch),
-        (StepPart::Saving, of_loop.saving),
-        (StepPart::Operator, of_loop.operator),
-        (StepPart::Python, of_loop.python),
-        (StepPart::Nothing, of_loop.nothing + of_loop.annotation),
-    ])
+    use StepPart::{
+        Annotation, Blocked, Collective, Copies, InputWait, Launch, Nothing, Operator, Python, Saving, Sync,
+    };
+    let mut of_loop = account.of_loop?;
+    let parts = [InputWait, Sync, Copies, Collective, Blocked, Saving, Launch, Operator, Annotation, Python, Nothing];
+    Some(parts.into_iter().filter_map(|part| Some((part, *of_loop.part(part)?))).collect())
 }
 
 #[cfg(test)]

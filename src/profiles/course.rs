@@ -3,14 +3,12 @@
 
 use std::collections::HashMap;
 
-use super::account::ProfileAccount;
+use super::account::{ProfileAccount, StepPart};
 use super::host_time::{self, each_piece};
 use super::intervals::{Lengths, TimeRange};
 use super::names::{NameId, TraceNames};
 use super::parts::AccountParts;
 use super::timeline::{HostKind, TracePlace};
-
-pub use super::host_time::LoopPart;
 
 /// An interval, nanoseconds; a short trace has at least this many …
 const INTERVAL_NS: i64 = 1_000_000_000;
@@ -56,7 +54,7 @@ pub struct CourseInterval {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LoopPlace {
     /// The part of its time.
-    pub part: LoopPart,
+    pub part: StepPart,
     /// The call of the GPU's runtime or the operator: see [`Course::name`].
     pub call: Option<NameId>,
     /// The innermost function of the user's own code.
@@ -107,7 +105,7 @@ impl Course {
         }
         for interval in &mut intervals {
             let rest = interval.length_ns - interval.of_loop.values().sum::<i64>();
-            interval.add(LoopPlace { part: LoopPart::Nothing, call: None, function: None }, rest);
+            interval.add(LoopPlace { part: StepPart::Nothing, call: None, function: None }, rest);
         }
         let mut steps: Vec<TimeRange> = scope.steps.clone();
         steps.sort_unstable_by_key(|(_, end)| *end);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::account::{IdleReason, LoopAccount};
+use super::account::{IdleReason, LoopAccount, StepPart};
 use super::intervals::{Intervals, Lengths, TimeRange};
 use super::names::NameId;
 use super::scope::Scope;
@@ -178,33 +178,6 @@ pub fn python_of<'a>(timeline: &'a TraceTimeline, scope: &Scope, lane: u16) -> O
     Some(ThreadWalk::new(timeline.of_thread(python), &timeline.names))
 }
 
-/// A part of the loop's time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LoopPart {
-    /// It waits for a batch.
-    InputWait,
-    /// It is in a call that waits for the GPU.
-    Sync,
-    /// It is in a collective of the host's side.
-    Collective,
-    /// It saves a state.
-    Saving,
-    /// It does nothing but wait.
-    Blocked,
-    /// It is in a call that copies or sets memory.
-    Copies,
-    /// It is in another call of the GPU's runtime.
-    Launch,
-    /// It is in an operator.
-    Operator,
-    /// It is in an annotation, and the profile shows no more.
-    Annotation,
-    /// It is in Python.
-    Python,
-    /// The profile shows nothing.
-    Nothing,
-}
-
 /// Hands over the pieces of a thread's time in the window, each with its innermost span, and with that of the loop's Python functions
 /// where they are filed under another thread.
 pub fn each_piece(
@@ -252,21 +225,9 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
         let waits = (blocked || level.facts.step || level.reason() == IdleReason::Python) && !level.communicates;
         let collective = if waits { scope.share(with_others) } else { 0.0 };
         account.collective += collective;
-        let of = part(level, aside);
-        *match of {
-            LoopPart::InputWait => &mut account.input_wait,
-            // It has its own sum.
-            LoopPart::Sync => &mut account.sync,
-            LoopPart::Collective => &mut account.collective,
-            LoopPart::Saving => &mut account.saving,
-            LoopPart::Blocked => &mut account.blocked,
-            LoopPart::Copies => &mut account.in_copies,
-            LoopPart::Launch => &mut account.launch,
-            LoopPart::Operator => &mut account.operator,
-            LoopPart::Annotation => &mut account.annotation,
-            LoopPart::Python => &mut account.python,
-            LoopPart::Nothing => &mut account.nothing,
-        } += share - collective;
+        if let Some(of) = account.part(part(level, aside)) {
+            *of += share - collective;
+        }
         account.optimizer += if level.optimizes && !level.facts.step { share } else { 0.0 };
     });
     let unseen = collectives.within(scope.window.0, scope.window.1) - seen_collective;
@@ -283,28 +244,28 @@ pub fn of_loop(timeline: &TraceTimeline, scope: &Scope) -> Option<LoopAccount> {
 }
 
 /// The part of the loop's time that a piece belongs to.
-pub fn part(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> LoopPart {
+pub fn part(level: &OpenSpan<'_>, aside: Option<&OpenSpan<'_>>) -> StepPart {
     let saves = level.saves || aside.is_some_and(|aside| aside.saves);
     match level.reason() {
-        _ if saves && level.batch.is_none() => LoopPart::Saving,
+        _ if saves && level.batch.is_none() => StepPart::Saving,
         // What Python does is told by its functions, where they are filed elsewhere.
         _ if level.is_only_annotated() && aside.is_some() && !level.communicates => {
             if is_blocked(level, aside) {
-                LoopPart::Blocked
+                StepPart::Blocked
             } else {
-                LoopPart::Python
+                StepPart::Python
             }
         }
         // A step is no work of its own.
-        _ if level.facts.step => LoopPart::Nothing,
-        IdleReason::InputWait => LoopPart::InputWait,
-        IdleReason::Sync => LoopPart::Sync,
-        _ if level.communicates => LoopPart::Collective,
-        IdleReason::Launch if level.facts.copies => LoopPart::Copies,
-        IdleReason::Launch => LoopPart::Launch,
-        _ if is_blocked(level, aside) => LoopPart::Blocked,
-        IdleReason::Operator if level.is_only_annotated() => LoopPart::Annotation,
-        IdleReason::Operator => LoopPart::Operator,
-        IdleReason::Python => LoopPart::Python,
+        _ if level.facts.step => StepPart::Nothing,
+        IdleReason::InputWait => StepPart::InputWait,
+        IdleReason::Sync => StepPart::Sync,
+        _ if level.communicates => StepPart::Collective,
+        IdleReason::Launch if level.facts.copies => StepPart::Copies,
+        IdleReason::Launch => StepPart::Launch,
+        _ if is_blocked(level, aside) => StepPart::Blocked,
+        IdleReason::Operator if level.is_only_annotated() => StepPart::Annotation,
+        IdleReason::Operator => StepPart::Operator,
+        IdleReason::Python => StepPart::Python,
     }
 }

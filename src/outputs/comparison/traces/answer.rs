@@ -123,6 +123,7 @@ impl TraceComparison<'_> {
             StepPart::InputWait => "for data",
             StepPart::Sync if is_gpu => "while the host waits for it",
             StepPart::Sync => "for the GPU",
+            StepPart::Copies if !is_gpu => "for copies",
             StepPart::Blocked => "in sleeps and locks",
             StepPart::Launch if is_gpu => "for launches",
             StepPart::Operator if is_gpu => "for operators on the host",

@@ -179,7 +179,9 @@ fn words(of: PartsOf, part: StepPart) -> &'static str {
     match part {
         StepPart::Compute => "computing",
         StepPart::Communication => "in collectives, not computing",
-        StepPart::Copies => "only copying",
+        StepPart::Copies if is_gpu => "only copying",
+        StepPart::Copies => "in calls that copy",
+        StepPart::Annotation => "in annotations alone",
         StepPart::InputWait if is_gpu => "idle: waiting for data",
         StepPart::Sync if is_gpu => "idle: in calls that wait for it",
         StepPart::Launch if is_gpu => "idle: launching",
