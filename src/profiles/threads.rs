@@ -60,9 +60,9 @@ impl<'a> OpenSpan<'a> {
         }
     }
 
-    /// Whether an annotation is all that the trace shows here, Python aside.
+    /// Whether an annotation is all that the trace shows here, Python aside. That of the optimizer's step says what runs.
     pub fn is_only_annotated(&self) -> bool {
-        self.span.kind == HostKind::Annotation && self.operator.is_none()
+        self.span.kind == HostKind::Annotation && self.operator.is_none() && (!self.optimizes || self.facts.step)
     }
 
     /// What the thread does here, if its GPU is idle.

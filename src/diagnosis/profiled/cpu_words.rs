@@ -1,5 +1,6 @@
 //! The words for a profile of the host alone.
 
+use super::super::parts::Advice;
 use super::super::stats::percent;
 use super::losses::{Loss, LossKind, WaitsFor, waits_for};
 use super::said::{self, Words, blocks_in, called, line, most_of, named, place};
@@ -46,7 +47,7 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
         LossKind::Blocked => {
             let what = row.map_or(WaitsFor::Time, waits_for);
             let sleeps = what == WaitsFor::Time;
-            let advice = if sleeps { said::NO_SLEEP.gaining(gain) } else { said::SEE_WHOM.plain() };
+            let advice = if sleeps { said::NO_SLEEP.gaining(gain) } else { said::FOLLOW_WAIT.plain() };
             (format!("The loop {}.", blocks_in(what, &lost, &most)), vec![advice])
         }
         LossKind::Saving => {
@@ -60,32 +61,41 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
             let advice = if unread.is_empty() { vec![said::RECORD_GPU.plain()] } else { Vec::new() };
             (format!("The job uses a GPU, and the trace has nothing that ran on it{unread}."), advice)
         }
-        LossKind::CpuOperators => {
-            let first = account.operators.first();
-            let share = |ms: f64| ms / account.window_ms.max(f64::MIN_POSITIVE);
-            let most = first.map(|row| most_of(loss.share, share(row.host_ms), &row.name)).unwrap_or_default();
-            let optimizes = of_loop.optimizer >= loss.share / 2.0;
-            let most =
-                if optimizes { format!(", {} in the optimizer's step", percent(of_loop.optimizer)) } else { most };
-            let mut advice = vec![said::USE_GPU.plain(), said::COMPILE_FOR_CPU.plain()];
-            if optimizes {
-                advice.insert(0, said::FUSE_OPTIMIZER_ON_HOST.plain());
-            }
-            (format!("The model runs on the CPU: operators take {lost} of the time{most}."), advice)
-        }
-        _ => {
-            let part = if of_loop.python >= of_loop.nothing.max(of_loop.annotation) {
-                "in Python"
-            } else if of_loop.annotation > of_loop.nothing {
-                "in annotations of which the trace shows no more: Python, a sleep or reading"
-            } else {
-                "in what the trace does not show: Python, or a sleep"
-            };
-            let advice = if account.with_stack { said::LESS_WORK.gaining(gain) } else { said::STACKS.plain() };
-            (format!("The loop spends {lost} of the time {part}{most}."), vec![advice])
-        }
+        LossKind::CpuOperators => operators(loss, account),
+        _ => host_work(loss, account, &most),
     };
     Words::new(summary, advice).blaming(culprit)
+}
+
+fn operators(loss: &Loss, account: &ProfileAccount) -> (String, Vec<Advice>) {
+    let lost = percent(loss.share);
+    let share = |ms: f64| ms / account.window_ms.max(f64::MIN_POSITIVE);
+    let optimizer = account.of_loop.map_or(0.0, |of_loop| of_loop.optimizer);
+    let optimizes = optimizer >= loss.share / 2.0;
+    let most = if optimizes {
+        format!(", {} in the optimizer's step", percent(optimizer))
+    } else {
+        let first = account.operators.first();
+        first.map(|row| most_of(loss.share, share(row.host_ms), &row.name)).unwrap_or_default()
+    };
+    let mut advice = vec![said::USE_GPU.plain(), said::COMPILE_FOR_CPU.plain()];
+    if optimizes {
+        advice.insert(0, said::FUSE_OPTIMIZER_ON_HOST.plain());
+    }
+    (format!("The model runs on the CPU: operators take {lost} of the time{most}."), advice)
+}
+
+fn host_work(loss: &Loss, account: &ProfileAccount, most: &str) -> (String, Vec<Advice>) {
+    let of_loop = account.of_loop.unwrap_or_default();
+    let part = if of_loop.python >= of_loop.nothing.max(of_loop.annotation) {
+        "in Python"
+    } else if of_loop.annotation > of_loop.nothing {
+        "in annotations of which the trace shows no more: Python, a sleep or reading"
+    } else {
+        "in what the trace does not show: Python, or a sleep"
+    };
+    let advice = if account.with_stack { said::LESS_WORK.gaining(loss.gain()) } else { said::STACKS.plain() };
+    (format!("The loop spends {} of the time {part}{most}.", percent(loss.share)), vec![advice])
 }
 
 /// What the trace has of an accelerator that is not read.

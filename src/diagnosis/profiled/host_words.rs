@@ -72,7 +72,8 @@ impl GpuLoss<'_> {
         let summary =
             format!("The GPU sits idle while the loop {}.", blocks_in(what, &self.lost, &named.unwrap_or_default()));
         let sleeps = what == WaitsFor::Time;
-        let advice = vec![if sleeps { said::NO_SLEEP_ON_GPU.gaining(self.gain()) } else { said::SEE_WHOM.plain() }];
+        let advice =
+            vec![if sleeps { said::NO_SLEEP_ON_GPU.gaining(self.gain()) } else { said::FOLLOW_WAIT.plain() }];
         Words::new(summary, advice).blaming(row.and_then(|row| self.idle_line(row)))
     }
 

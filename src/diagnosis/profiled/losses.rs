@@ -24,7 +24,7 @@ const WAITS_IN_COPIES: f64 = 0.85;
 /// A slower copy than this, bytes per second, mostly waits: a tenth of what pageable memory reaches on PCIe 3.0.
 const SLOW_COPY: f64 = 300e6;
 /// A wait of the loop that is told although the GPU's part of the trace is missing, share of the window.
-const LONG_WAIT: f64 = 0.2;
+const WAIT_TOLD: f64 = 0.2;
 /// Fewer operators and kernels than this are a part of a trace.
 const FEW_EVENTS: u64 = 50;
 /// Share of the kernels' time in kernels with few blocks from which the GPU counts as under-filled.
@@ -174,7 +174,7 @@ pub(super) fn waits_for(row: &IdleRow) -> WaitsFor {
     }
 }
 
-/// The loss in functions that block. A trace does not show whom a loop waits for that does not just sleep.
+/// The loss in functions that block. Where they do not just sleep, the trace does not show what they wait for.
 fn blocked_loss(account: &ProfileAccount, share: f64) -> Loss {
     let sleeps = largest(account, LossKind::Blocked).is_none_or(|row| waits_for(row) == WaitsFor::Time);
     let loss = Loss::new(LossKind::Blocked, share);
@@ -277,7 +277,7 @@ fn on_host(account: &ProfileAccount) -> Vec<Loss> {
         Loss::new(LossKind::Saving, of_loop.saving),
     ];
     // A GPU's events are at the end of a file. A wait of the loop is one whatever the GPU does.
-    let waits = losses.iter().any(|loss| loss.share >= LONG_WAIT);
+    let waits = losses.iter().any(|loss| loss.share >= WAIT_TOLD);
     if (account.gpu_unrecorded || account.cut_off) && !waits {
         let rest = 1.0 - of_loop.input_wait - of_loop.collective - of_loop.blocked - of_loop.saving;
         losses.push(Loss::new(LossKind::Unrecorded, rest));

@@ -124,7 +124,7 @@ fixes! {
         "code is compiled once for each set of shapes; if it never ends, TORCH_LOGS=recompiles says why";
     WHOLE_FILE: "Copy the whole file, or record again",
         "a GPU's events are at its end";
-    SEE_WHOM: "See whom it waits for: trainmon diagnose --pid PID while the job runs",
+    FOLLOW_WAIT: "See what it waits for: trainmon diagnose --pid PID while the job runs",
         "a trace has only the threads that it was recorded for";
     SAVE_ASIDE: "Save less often, or in another thread: torch.distributed.checkpoint.async_save",
         "the loop then goes on while the state is written";
@@ -185,9 +185,12 @@ pub(super) fn named(row: &IdleRow) -> String {
     format!("`{name}`")
 }
 
-/// `, most of it in X` where X takes at least half of what is lost, else `; the largest part, 18%, in X`.
+/// `, most of it in X` where X takes at least half of what is lost, else `; the largest part, 18%, in X`. Less than a tenth is not
+/// worth a word.
 pub(super) fn most_of(lost: f64, part: f64, what: &str) -> String {
-    if part >= lost / 2.0 {
+    if part < lost / 10.0 {
+        String::new()
+    } else if part >= lost / 2.0 {
         format!(", most of it in {what}")
     } else {
         format!("; the largest part, {}, in {what}", percent(part))
