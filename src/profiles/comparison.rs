@@ -133,7 +133,7 @@ pub struct ProfileChange {
 impl ProfileChange {
     /// Compares, with so many rows of each table at most.
     pub fn between(accounts: [&ProfileAccount; 2], rows: usize) -> Self {
-        use RowNumber::{BlockedMs, Bytes, Count, DeviceMs, ExposedMs, HostMs, IdleMs, Ms, WaitMs};
+        use RowNumber::{Count, DeviceMs, ExposedMs, HostMs, IdleMs, Ms, WaitMs};
         let all_steps =
             accounts.iter().all(|account| account.steps > 0 && account.step_ms.is_some_and(|ms| ms > 0.0));
         let per = if all_steps { Per::Step } else { Per::Window };
@@ -170,18 +170,7 @@ impl ProfileChange {
             &[(Count, |row: &SyncRow| row.count as f64), (WaitMs, |row| row.wait_ms), (IdleMs, |row| row.idle_ms)],
             &[IdleMs],
         );
-        let copies = limits.changed(
-            &sides,
-            |account| &account.copies,
-            |row| ByDirection { direction: row.direction, pageable: row.pageable },
-            &[
-                (Count, |row: &CopyRow| row.count as f64),
-                (Bytes, |row| row.bytes as f64),
-                (Ms, |row| row.ms),
-                (BlockedMs, |row| row.blocked_ms),
-            ],
-            &[Ms],
-        );
+        let copies = copies(&sides, limits);
         let collectives = limits.changed(
             &sides,
             |account| &account.collectives,
@@ -195,6 +184,22 @@ impl ProfileChange {
         );
         Self { per, length_ms, parts_of, parts, kernels, operators, syncs, copies, collectives }
     }
+}
+
+fn copies(sides: &Sides<'_>, limits: RowLimits) -> ChangedRows<ByDirection> {
+    use RowNumber::{BlockedMs, Bytes, Count, Ms};
+    limits.changed(
+        sides,
+        |account| &account.copies,
+        |row| ByDirection { direction: row.direction, pageable: row.pageable },
+        &[
+            (Count, |row: &CopyRow| row.count as f64),
+            (Bytes, |row| row.bytes as f64),
+            (Ms, |row| row.ms),
+            (BlockedMs, |row| row.blocked_ms),
+        ],
+        &[Ms],
+    )
 }
 
 fn parts(sides: &Sides<'_>) -> (Option<PartsOf>, Vec<PartChange>) {

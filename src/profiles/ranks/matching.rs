@@ -103,8 +103,11 @@ pub fn matched(ranks: &[&RankTrace]) -> Matching {
 }
 
 /// The parts of each rank that are matched with one another, in their order and on one clock, each with its place.
-fn sequences<'a>(ranks: &[&'a RankTrace], origins: &[i64]) -> BTreeMap<SequenceKey<'a>, BTreeMap<usize, Sequence>> {
-    let mut sequences: BTreeMap<SequenceKey<'a>, BTreeMap<usize, Sequence>> = BTreeMap::new();
+fn sequences<'a>(
+    ranks: &[&'a RankTrace],
+    origins: &[i64],
+) -> BTreeMap<SequenceKey<'a>, BTreeMap<usize, PlacedParts>> {
+    let mut sequences: BTreeMap<SequenceKey<'a>, BTreeMap<usize, PlacedParts>> = BTreeMap::new();
     let streams_agree = streams_agree(ranks);
     for ((rank, trace), origin) in ranks.iter().enumerate().zip(origins) {
         for (place, collective) in trace.collectives.iter().enumerate() {
@@ -118,7 +121,7 @@ fn sequences<'a>(ranks: &[&'a RankTrace], origins: &[i64]) -> BTreeMap<SequenceK
 }
 
 /// A rank's parts in collectives, on one clock, with their places.
-type Sequence = Vec<(usize, Collective)>;
+type PlacedParts = Vec<(usize, Collective)>;
 
 /// Differences of ends between two ranks.
 #[derive(Debug, Default)]

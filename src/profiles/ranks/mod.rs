@@ -13,7 +13,7 @@ pub mod trace;
 use std::collections::HashMap;
 
 use matching::Matching;
-use side_by_side::SideBySide;
+use side_by_side::RankSums;
 use trace::{COLLECTIVES_MAX, RankTrace};
 
 use super::account::ProfileAccount;
@@ -64,7 +64,7 @@ pub fn across(traces: &[NamedTrace]) -> Result<RanksAccount, RanksError> {
     if matching.collectives.is_empty() && ranks.iter().any(|rank| !rank.collectives.is_empty()) {
         return Err(RanksError::NothingInCommon);
     }
-    SideBySide { account: &mut account, ranks: &ranks, matching: &matching }.fill();
+    RankSums { account: &mut account, ranks: &ranks, matching: &matching }.fill();
     notes(&mut account, &ranks, &matching);
     Ok(account)
 }

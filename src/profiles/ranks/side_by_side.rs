@@ -61,13 +61,13 @@ struct Lateness {
 }
 
 /// The account in the making, and what it is made of.
-pub struct SideBySide<'a> {
+pub struct RankSums<'a> {
     pub account: &'a mut RanksAccount,
     pub ranks: &'a [&'a RankTrace],
     pub matching: &'a Matching,
 }
 
-impl<'a> SideBySide<'a> {
+impl<'a> RankSums<'a> {
     /// Fills in all that the matched collectives say.
     pub fn fill(&mut self) {
         let scatter = self.scatter();
