@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use super::profiled;
 use crate::cli::TraceArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode, Failure};
@@ -31,6 +32,9 @@ fn read_profile(path: &Path) -> anyhow::Result<(TracedProfile, &Path)> {
     if profile.end.damaged > 0 {
         note(&format!("{} events left out: damaged", profile.end.damaged));
     }
+    if profile.end.goes_on {
+        note("it goes on after its end: what follows is left out");
+    }
     if profile.end.cut_off {
         note("it ends early: the profiler did not finish writing it");
     }
@@ -43,6 +47,7 @@ pub fn run(settings: &Settings, arguments: &TraceArgs) -> anyhow::Result<ExitCod
     if path == Path::new("-") && std::io::stdout().is_terminal() {
         return Err(Failure::usage("a trace is not text: name a file (-o FILE), or write into a pipe").into());
     }
+    profiled::refuse(file)?;
     let mut recording = Recording::open(file).with_context(|| format!("recording {}", file.display()))?;
     let mut pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
     let profile = arguments.torch_profile.as_deref().map(read_profile).transpose()?;

@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::named_enum;
 
+/// Ranks that are named beside the first where they are late in turn.
+const IN_TURN_NAMED: usize = 2;
+
+/// Of so many collectives, one must be skewed to say so.
+const FEW: u64 = 10;
+
 /// Several ranks of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -19,7 +25,8 @@ pub struct RanksAccount {
     pub collectives: Vec<MatchedCollectiveRow>,
     /// How many such collectives there are.
     pub matched: u64,
-    /// Of these, those into which a rank enters clearly later than the others: by more than `clock_scatter_us`.
+    /// Of these, those into which a rank enters clearly later than the others: by more than twice `clock_scatter_us`, as both entries
+    /// are that uncertain.
     pub skewed: u64,
     /// Collectives that have no counterpart in another rank's trace, counted in each rank.
     pub unmatched: u64,
@@ -276,11 +283,35 @@ impl RanksAccount {
         let at = late.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
         let doing =
             late.doing.first().map(|doing| format!("; meanwhile {}{at}", doing.activity.words())).unwrap_or_default();
-        let by = match late.late_per_step_ms {
+        let scatter_ms = self.clock_scatter_us.unwrap_or_default() / 1e3;
+        let by = match late.late_per_step_ms.filter(|ms| *ms > scatter_ms) {
             Some(ms) => format!("{ms:.1} ms after the others in each step"),
             None => format!("{:.1} ms after the others on average", late.late_mean_ms),
         };
         Some(format!("rank {} enters {} of {} collectives last, {by}{doing}", late.rank, late.last_in, self.matched))
+    }
+
+    /// `rank 0 enters 6 of 12 collectives last, rank 1 enters 5`, if the ranks are late in turn.
+    pub fn in_turn_words(&self) -> Option<String> {
+        let mut late: Vec<&RankRow> = self.ranks.iter().filter(|row| row.last_in > 0).collect();
+        if self.straggler.is_some() || late.len() < 2 || self.skewed < self.matched.div_ceil(FEW) {
+            return None;
+        }
+        late.sort_by_key(|row| (std::cmp::Reverse(row.last_in), row.rank));
+        let (first, rest) = late.split_first()?;
+        let named = rest.iter().take(IN_TURN_NAMED).map(|row| format!(", rank {} enters {}", row.rank, row.last_in));
+        let others = match rest.len().saturating_sub(IN_TURN_NAMED) {
+            0 => String::new(),
+            1 => ", and another one".to_owned(),
+            more => format!(", and {more} others"),
+        };
+        Some(format!(
+            "rank {} enters {} of {} collectives last{}{others}",
+            first.rank,
+            first.last_in,
+            self.matched,
+            named.collect::<String>()
+        ))
     }
 }
 

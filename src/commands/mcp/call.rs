@@ -208,7 +208,7 @@ pub(super) async fn watch(
 
 /// `diagnose` of a recording or a trace.
 pub(super) fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
-    if profiled::is_trace(path) {
+    if profiled::is_trace(path)? {
         let (verdict, left_out) = trace(path, is_wanted)?;
         return verdict_answer(&verdict, ForeignTexts::default(), left_out);
     }
@@ -302,7 +302,7 @@ fn read(
 /// `report`.
 pub(super) fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
     let mut foreign = ForeignTexts::default();
-    if profiled::is_trace(path) {
+    if profiled::is_trace(path)? {
         let (verdict, note) = trace(path, is_wanted)?;
         let json = report_json(path, (verdict.observed_s, None), None, Some(&verdict));
         foreign.add_fields(&json);

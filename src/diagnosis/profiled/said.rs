@@ -3,8 +3,9 @@
 use super::super::culprits::{Culprit, CulpritKind, ShareOf};
 use super::super::parts::Advice;
 use super::super::stats::{percent, round};
+use super::NAMED_LOSS;
 use super::losses::WaitsFor;
-use crate::profiles::account::{IdleReason, IdleRow};
+use crate::profiles::account::{IdleReason, IdleRow, ProfileAccount};
 use crate::text::is_one_of;
 
 /// What a verdict says.
@@ -78,8 +79,8 @@ fixes! {
         "DDP does with gradient_as_bucket_view=True and smaller bucket_cap_mb, FSDP with forward_prefetch=True";
     COMPARE_RANKS: "Compare the ranks: trainmon diagnose rank*.json",
         "a collective also waits for the last rank to enter: the traces of all ranks tell the two apart";
-    COMPARE_RANKS_OF_HOST: "Compare the ranks: trainmon diagnose rank*.json",
-        "a collective also waits for the last rank to enter";
+    EQUAL_BATCHES: "Give all ranks batches of equal cost in each step",
+        "each rank is late now and then, so it is the work of a step that differs, not one rank";
     COMMUNICATE_LESS: "Communicate less: larger batches per rank, no_sync() while gradients accumulate",
         "the same exchange then serves more work";
     READ_LATER: "Copy results with non_blocking=True into pinned memory, and read them a step later",
@@ -164,6 +165,14 @@ fixes! {
 pub(super) fn advice(title: impl Into<String>, why: &str, gain: Option<f64>) -> Advice {
     let speedup_at_most = gain.map(|gain| round(gain.max(1.0), 2));
     Advice { title: title.into(), why: why.to_owned(), speedup_at_most, predicted_step_ms: None }
+}
+
+/// What tells a collective's own time from waits for a late rank; where the ranks were compared, what helps those that are late in
+/// turn.
+pub(super) fn of_ranks(account: &ProfileAccount) -> Option<Advice> {
+    let Some(across) = &account.across_ranks else { return Some(COMPARE_RANKS.plain()) };
+    let in_turn = across.skew >= NAMED_LOSS.value && across.in_turn_words().is_some();
+    in_turn.then(|| EQUAL_BATCHES.plain())
 }
 
 /// A line of code to blame: `train_step (train.py:41)`.

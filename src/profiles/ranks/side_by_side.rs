@@ -72,7 +72,8 @@ impl<'a> RankSums<'a> {
     pub fn fill(&mut self) {
         let scatter = self.scatter();
         self.account.clock_scatter_us = scatter.map(|ns| ns as f64 / 1e3);
-        let least = scatter.unwrap_or_default().max(LATE_NS);
+        // Both entries are uncertain by the scatter.
+        let least = scatter.unwrap_or_default().saturating_mul(2).max(LATE_NS);
         let mut lateness = vec![Lateness::default(); self.ranks.len()];
         let mut kinds: BTreeMap<OneKind, OfKind> = BTreeMap::new();
         let mut own_of_rank = vec![0_i64; self.ranks.len()];
