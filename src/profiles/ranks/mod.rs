@@ -4,7 +4,6 @@
 //! Pure, like all of `profiles`. What a verdict makes of it belongs to `diagnosis`.
 
 mod activities;
-mod kinds;
 mod matching;
 mod side_by_side;
 #[cfg(test)]
@@ -14,7 +13,7 @@ pub mod trace;
 use std::collections::HashMap;
 
 use matching::Matching;
-use side_by_side::SideBySide;
+use side_by_side::RankSums;
 use trace::{COLLECTIVES_MAX, RankTrace};
 
 use super::account::ProfileAccount;
@@ -88,7 +87,7 @@ pub fn across(traces: &[NamedTrace]) -> Result<RanksAccount, RanksError> {
             return Err(RanksError::NoRanks(pair.0, pair.1));
         }
     }
-    SideBySide { account: &mut account, ranks: &ranks, matching: &matching }.fill();
+    RankSums { account: &mut account, ranks: &ranks, matching: &matching }.fill();
     notes(&mut account, &ranks, &matching);
     Ok(account)
 }
