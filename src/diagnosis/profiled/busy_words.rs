@@ -33,7 +33,10 @@ pub(super) fn words_for(busy: &Busy, account: &ProfileAccount, gpu: &DeviceAccou
         }
         _ => ("", vec![said::FUSE_KERNELS]),
     };
+    // What torch.compile has fused is not fused once more.
+    let compiled = account.kernels.iter().any(|row| row.name.contains("(triton)"));
+    let advice = advice.into_iter().filter(|fix| !(compiled && fix.is_compilation()));
     let summary =
         format!("The GPU computes {} of the time{how}{}.{used}", percent(gpu.compute), most.unwrap_or_default());
-    Words::new(summary, advice.into_iter().map(said::Fix::plain).collect())
+    Words::new(summary, advice.map(said::Fix::plain).collect())
 }

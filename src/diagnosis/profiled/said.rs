@@ -39,6 +39,11 @@ impl Fix {
         advice(self.title, self.why, None)
     }
 
+    /// Whether it is to compile the model.
+    pub fn is_compilation(self) -> bool {
+        self.title.contains("torch.compile")
+    }
+
     /// As advice with what it gains at most.
     pub fn gaining(self, gain: f64) -> Advice {
         advice(self.title, self.why, Some(gain))
