@@ -18,6 +18,7 @@ mod gpu_reader;
 pub(crate) mod hidepid;
 pub mod host;
 pub mod job;
+pub mod kineto;
 mod links;
 pub mod log_file;
 mod maps;

@@ -1,0 +1,265 @@
+//! Asks a running job for a profile, as the daemon of dynolog does: libkineto, a part of torch, asks a socket of a known name for a
+//! configuration again and again where the job was started with `KINETO_USE_DAEMON`. The socket exists only while it is asked.
+//!
+//! A process ends itself if an answer comes from a socket whose name it does not expect (ipcfabric/Endpoint.h), so answers are only
+//! ever sent from the socket of that very name, in the namespaces of the process.
+
+mod message;
+mod socket;
+mod target;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use message::KinetoMessage;
+use socket::KinetoSocket;
+pub use target::{KinetoTarget, USE_DAEMON};
+
+use super::files::{READ_LIMIT, read_once};
+
+/// How long a process may take to ask. Without a daemon it tries again for ten seconds, at last after five (`sync_send`), and then
+/// waits for the interval of its configuration, five seconds unless that says otherwise.
+const ASKS_WITHIN: Duration = Duration::from_secs(17);
+/// How long a process may take to write a trace once its window is over.
+const WRITES_WITHIN: Duration = Duration::from_secs(30);
+/// libkineto looks for a configuration that came once a second, and drops one whose time is over (`kControllerIntervalMsecs`).
+const LEAD: Duration = Duration::from_millis(1100);
+/// Several processes start at the same moment if all of them have asked until then.
+const LEAD_OF_SEVERAL: Duration = Duration::from_millis(6200);
+/// Between two looks.
+const LOOKS: Duration = Duration::from_millis(20);
+
+/// Why no profile was taken, in one line each.
+#[derive(Debug, thiserror::Error)]
+pub enum KinetoError {
+    /// The process is gone.
+    #[error("process {0} has ended")]
+    Ended(u32),
+    /// Its environment cannot be read.
+    #[error("process {0} belongs to another user, who alone may be asked: run trainmon with sudo")]
+    Denied(u32),
+    /// It does not ask for configurations.
+    #[error(
+        "process {0} was not started to be profiled: start it with `trainmon run -- CMD`, or with KINETO_USE_DAEMON=1 in its environment"
+    )]
+    NotStartedFor(u32),
+    /// A process has the socket's name.
+    #[error(
+        "another daemon has the socket `dynolog`, perhaps dynolog itself or another trainmon: stop it, or ask it for the trace"
+    )]
+    Taken,
+    /// It is in a container.
+    #[error("process {0} runs in a container with a network of its own: run trainmon inside it, or with sudo")]
+    OtherNetwork(u32),
+    /// Its sockets are files that have another name here.
+    #[error("process {0} has its sockets in a container's folder: run trainmon inside the container")]
+    OtherMounts(u32),
+    /// It never asked.
+    #[error(
+        "process {pid} did not ask for {waited:.0} s: it has not imported torch yet, hangs, or its torch is older than 2.0"
+    )]
+    NeverAsked {
+        /// Its PID.
+        pid: u32,
+        /// How long it was waited for, seconds.
+        waited: f64,
+    },
+    /// It is stopped.
+    #[error("process {0} is stopped: `kill -CONT {0}` lets it go on")]
+    Stopped(u32),
+    /// No trace came.
+    #[error(
+        "process {pid} took the configuration and wrote no trace to {folder} within {waited:.0} s: is there room, and may it write there?"
+    )]
+    NoTrace {
+        /// Its PID.
+        pid: u32,
+        /// The folder.
+        folder: String,
+        /// How long it was waited for, seconds.
+        waited: f64,
+    },
+    /// It was given up.
+    #[error("given up: the job goes on, and what it may still write to {0} can be removed")]
+    GivenUp(String),
+    /// The system's answer.
+    #[error("{what}: {why}")]
+    System {
+        /// What failed.
+        what: &'static str,
+        /// Why.
+        why: io::Error,
+    },
+}
+
+/// What is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProfileWindow {
+    /// So long.
+    For(Duration),
+    /// So many steps of the optimizer.
+    Steps(u32),
+}
+
+/// A wish for a profile.
+#[derive(Debug, Clone, Copy)]
+pub struct ProfileWish {
+    /// What is recorded.
+    pub window: ProfileWindow,
+    /// Python's functions as well. They slow the window down.
+    pub stacks: bool,
+}
+
+/// A trace that a process wrote. It is removed with this value.
+#[derive(Debug)]
+pub struct WrittenTrace {
+    /// The process.
+    pub pid: u32,
+    /// Where it can be read.
+    pub path: PathBuf,
+}
+
+impl Drop for WrittenTrace {
+    fn drop(&mut self) {
+        // It is the job's file, perhaps another user's: then it stays.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A process on its way to a trace.
+#[derive(Debug)]
+struct Asked {
+    target: KinetoTarget,
+    /// The trace as the process names it, with its PID.
+    trace: PathBuf,
+    configured: Option<Instant>,
+}
+
+/// Asks the processes for a profile of the same window, and waits for their traces. `wanted` says whether to go on.
+///
+/// # Errors
+/// Why there is none. The job goes on in each case.
+pub fn take(
+    proc_root: &Path,
+    targets: Vec<KinetoTarget>,
+    wish: ProfileWish,
+    wanted: &dyn Fn() -> bool,
+) -> Result<Vec<WrittenTrace>, KinetoError> {
+    let name = format!("trainmon-{:016x}", fastrand::u64(..));
+    let mut asked: Vec<Asked> = Vec::new();
+    for target in targets {
+        let trace = target.traces.join(format!("{name}_{}.json", target.own_pid));
+        asked.push(Asked { target, trace, configured: None });
+    }
+    let Some(first) = asked.first() else { return Ok(Vec::new()) };
+    let socket = KinetoSocket::open(proc_root, &first.target)?;
+    let lead = if asked.len() > 1 { LEAD_OF_SEVERAL } else { LEAD };
+    configure(proc_root, &socket, &mut asked, &name, (wish, lead), wanted)?;
+    drop(socket);
+    let length = match wish.window {
+        ProfileWindow::For(length) => length,
+        ProfileWindow::Steps(_) => Duration::ZERO,
+    };
+    asked.iter().map(|one| written(proc_root, one, lead + length + WRITES_WITHIN, wanted)).collect()
+}
+
+/// Answers until each process has its configuration.
+fn configure(
+    proc_root: &Path,
+    socket: &KinetoSocket,
+    asked: &mut [Asked],
+    name: &str,
+    (wish, lead): (ProfileWish, Duration),
+    wanted: &dyn Fn() -> bool,
+) -> Result<(), KinetoError> {
+    let begun = Instant::now();
+    let mut start = None;
+    loop {
+        let Some(waiting) = asked.iter().find(|one| one.configured.is_none()) else { return Ok(()) };
+        let pid = waiting.target.pid;
+        if !wanted() {
+            return Err(KinetoError::GivenUp(waiting.target.traces.display().to_string()));
+        }
+        check_state(proc_root, pid)?;
+        if begun.elapsed() > ASKS_WITHIN {
+            return Err(KinetoError::NeverAsked { pid, waited: begun.elapsed().as_secs_f64() });
+        }
+        let Some(question) = socket.next(LOOKS)? else { continue };
+        let answer = match (
+            KinetoMessage::parse(&question.bytes),
+            asked.iter_mut().find(|one| one.target.pid == question.pid),
+        ) {
+            (Some(KinetoMessage::Context), _) => message::registered(),
+            (Some(KinetoMessage::Request { free: true }), Some(one)) if one.configured.is_none() => {
+                one.configured = Some(Instant::now());
+                let start = *start.get_or_insert_with(|| SystemTime::now() + lead);
+                message::configured(&configuration(&one.target.traces.join(format!("{name}.json")), start, wish))
+            }
+            // Other jobs, and processes that are being profiled, get none.
+            (Some(KinetoMessage::Request { .. }), _) => message::configured(""),
+            (None, _) => continue,
+        };
+        // One that ended meanwhile needs no answer.
+        let _ = socket.answer(&question, &answer);
+    }
+}
+
+/// The configuration (keys of libkineto/src/Config.cpp). libkineto adds `_PID` to the file's name.
+fn configuration(trace: &Path, start: SystemTime, wish: ProfileWish) -> String {
+    let start_ms = start.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let window = match wish.window {
+        ProfileWindow::For(length) => format!(
+            "PROFILE_START_TIME={start_ms}\nACTIVITIES_WARMUP_PERIOD_SECS=0\nACTIVITIES_DURATION_MSECS={}\n",
+            length.as_millis()
+        ),
+        ProfileWindow::Steps(steps) => {
+            format!("PROFILE_START_ITERATION=0\nACTIVITIES_WARMUP_ITERATIONS=0\nACTIVITIES_ITERATIONS={steps}\n")
+        }
+    };
+    format!(
+        "ACTIVITIES_LOG_FILE={}\n{window}PROFILE_REPORT_INPUT_SHAPES=true\nPROFILE_WITH_STACK={}\n",
+        trace.display(),
+        wish.stacks
+    )
+}
+
+/// Waits for the trace of a process: libkineto writes it under another name, and renames it when it is whole.
+fn written(
+    proc_root: &Path,
+    asked: &Asked,
+    within: Duration,
+    wanted: &dyn Fn() -> bool,
+) -> Result<WrittenTrace, KinetoError> {
+    let pid = asked.target.pid;
+    let path = asked.target.seen_from_here(&asked.trace);
+    let begun = asked.configured.unwrap_or_else(Instant::now);
+    loop {
+        if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            return Ok(WrittenTrace { pid, path });
+        }
+        let folder = || asked.target.traces.display().to_string();
+        if !wanted() {
+            return Err(KinetoError::GivenUp(folder()));
+        }
+        check_state(proc_root, pid)?;
+        let waited = begun.elapsed();
+        if waited > within {
+            let _ = std::fs::remove_file(path.with_extension("json.tmp"));
+            return Err(KinetoError::NoTrace { pid, folder: folder(), waited: waited.as_secs_f64() });
+        }
+        std::thread::sleep(LOOKS);
+    }
+}
+
+/// Whether the process is there and runs.
+fn check_state(proc_root: &Path, pid: u32) -> Result<(), KinetoError> {
+    // The state follows the command in parentheses (proc_pid_stat(5)).
+    let stat = read_once(proc_root.join(format!("{pid}/stat")), READ_LIMIT).unwrap_or_default();
+    let end = stat.iter().rposition(|byte| *byte == b')');
+    match end.and_then(|end| stat.get(end + 2)) {
+        None | Some(b'Z' | b'X') => Err(KinetoError::Ended(pid)),
+        Some(b'T' | b't') => Err(KinetoError::Stopped(pid)),
+        Some(_) => Ok(()),
+    }
+}
