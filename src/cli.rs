@@ -285,7 +285,8 @@ impl PidOrFile {
             return parse_pid(text).map(Self::Pid);
         }
         match PathBuf::from(text) {
-            path if path.exists() => Ok(Self::File(path)),
+            // Where that cannot be known, reading it says why.
+            path if path.try_exists().unwrap_or(true) => Ok(Self::File(path)),
             _ => Err("a PID is a number, and there is no such file; trainmon alone lists the training processes"
                 .to_owned()),
         }

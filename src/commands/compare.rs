@@ -12,7 +12,7 @@ use crate::config::Settings;
 use crate::diagnosis::Verdict;
 use crate::errors::{self, ExitCode, Failure};
 use crate::outputs::comparison::traces::{ComparedTrace, TraceComparison};
-use crate::outputs::comparison::{ComparedRun, Comparison, SideBySide};
+use crate::outputs::comparison::{AnyComparison, ComparedRun, Comparison};
 use crate::outputs::{html, markdown, text};
 
 /// What it writes.
@@ -42,17 +42,15 @@ pub fn run(settings: &Settings, arguments: &CompareArgs) -> anyhow::Result<ExitC
 /// Whether both files are traces.
 ///
 /// # Errors
-/// One is, and the other is something else.
+/// One is, and the other is something else; or a file cannot be read.
 pub(super) fn are_traces(paths: [&Path; 2]) -> anyhow::Result<bool> {
     let [before, after] = paths;
-    let (trace, other) = match paths.map(profiled::is_trace) {
+    let (trace, other) = match [profiled::is_trace(before)?, profiled::is_trace(after)?] {
         [true, true] => return Ok(true),
         [false, false] => return Ok(false),
         [true, false] => (before, after),
         [false, true] => (after, before),
     };
-    // What is not there is no other kind of file.
-    std::fs::metadata(other).with_context(|| format!("trace {}", other.display()))?;
     Err(anyhow::anyhow!(
         "{} is a trace and {} is not: compare two traces, or two recordings or logs",
         trace.display(),
@@ -64,7 +62,7 @@ fn say(
     settings: &Settings,
     arguments: &CompareArgs,
     format: Option<DocumentFormat>,
-    comparison: &impl SideBySide,
+    comparison: &impl AnyComparison,
 ) -> anyhow::Result<ExitCode> {
     match (&arguments.output, format) {
         (Some(path), Some(format)) => write(settings, comparison, path, format)?,
@@ -113,7 +111,7 @@ fn name(path: &Path) -> String {
 
 fn write(
     settings: &Settings,
-    comparison: &impl SideBySide,
+    comparison: &impl AnyComparison,
     path: &Path,
     format: DocumentFormat,
 ) -> anyhow::Result<()> {

@@ -36,19 +36,10 @@ const RENEWED: Duration = Duration::from_secs(1);
 pub fn run(settings: &Settings, arguments: &DiagnoseArgs) -> anyhow::Result<ExitCode> {
     let traces: Vec<&Path> = arguments.traces().map(PathBuf::as_path).collect();
     let verdict = match (&*traces, &arguments.replay) {
+        ([], Some(path)) if profiled::is_trace(path)? => profiled::verdict(&[path])?,
         ([], Some(path)) => replay(settings, path, |_| true)?.0,
         ([], None) => live(settings, arguments)?,
-        (traces, _) => {
-            if let [file] = traces
-                && !profiled::is_trace(file)
-            {
-                let file = file.display();
-                anyhow::bail!(
-                    "{file} is not a trace of torch.profiler; for a recording: trainmon diagnose --replay {file}"
-                );
-            }
-            profiled::verdict(traces)?
-        }
+        (traces, _) => profiled::verdict(traces)?,
     };
     if arguments.json {
         super::print_json(&verdict)?;

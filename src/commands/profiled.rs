@@ -1,11 +1,12 @@
 //! Reads traces of torch.profiler for the commands that take one as it is.
 
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 
+use super::whole_run::ZSTD_FRAME;
 use crate::diagnosis::verdict::Context;
 use crate::diagnosis::{Verdict, profiled};
 use crate::profiles::account::ProfileAccount;
@@ -15,19 +16,36 @@ use crate::sources::{regular_file, unpacked};
 
 /// As much of a file shows whether it can be a trace, bytes.
 const PEEKED: u64 = 4096;
-/// What a file of gzip begins with (RFC 1952, 2.3.1).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Whether a file begins like a trace, or is another profiler's: [`verdict`] says how it goes. What cannot be read is no trace.
-pub(super) fn is_trace(path: &Path) -> bool {
-    let mut begin = Vec::new();
-    let read = regular_file::opened(path).and_then(|file| file.take(PEEKED).read_to_end(&mut begin));
+/// Whether a file begins like a trace, or is another profiler's: [`verdict`] says how it goes.
+///
+/// # Errors
+/// It cannot be read, whatever it should be.
+pub(super) fn is_trace(path: &Path) -> anyhow::Result<bool> {
+    let begin = begin_of(path)?;
     let text = begin.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&begin);
     let mut first = text.iter().filter(|byte| !byte.is_ascii_whitespace());
     // A section of TOML begins with a bracket as well.
     let is_json = matches!((first.next(), first.next()), (Some(b'{'), Some(b'"' | b'}')) | (Some(b'['), Some(b'{')));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    read.is_ok() && (is_json || begin.starts_with(&GZIP) || profiles::other_format(&begin, &name).is_some())
+    Ok(is_json || begin.starts_with(&unpacked::GZIP) || profiles::other_format(&begin, &name).is_some())
+}
+
+/// The first bytes of a file, if it can be a trace, a recording or a log.
+fn begin_of(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut begin = Vec::new();
+        regular_file::opened(path)?.take(PEEKED).read_to_end(&mut begin)?;
+        unpacked::no_text(&begin).map_or(Ok(begin), |why| Err(io::Error::new(io::ErrorKind::InvalidData, why)))
+    };
+    read().with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Refuses a trace where only a recording has what is asked for.
+pub(super) fn refuse(path: &Path) -> anyhow::Result<()> {
+    let name = path.display();
+    anyhow::ensure!(!is_trace(path)?, "{name} is a trace, not a recording: trainmon diagnose {name}");
+    Ok(())
 }
 
 /// The verdict on a trace, or on the traces of a run's ranks.
@@ -38,18 +56,20 @@ pub(super) fn verdict(paths: &[&Path]) -> anyhow::Result<Arc<Verdict>> {
 /// The same. `wanted` says whether to go on reading.
 pub(super) fn verdict_while(paths: &[&Path], wanted: &dyn Fn() -> bool) -> anyhow::Result<Arc<Verdict>> {
     let account = match paths {
-        [path] => {
-            let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            ProfileAccount { file, ..read(path, wanted, profiles::read)? }
-        }
+        [path] => ProfileAccount { file: name_of(path), ..read(path, wanted, profiles::read)? },
         paths if paths.len() > RANKS_MAX => return Err(RanksError::TooMany(paths.len()).into()),
         paths => {
             let named = |path: &&Path| Ok((path.display().to_string(), read(path, wanted, profiles::read_rank)?));
-            ranks::side_by_side(paths.iter().map(named).collect::<anyhow::Result<_>>()?)?
+            let account = ranks::side_by_side(paths.iter().map(named).collect::<anyhow::Result<_>>()?)?;
+            ProfileAccount { file: account.file.as_deref().and_then(|file| name_of(Path::new(file))), ..account }
         }
     };
     let context = Context { command: account.file.clone().unwrap_or_default(), ..Context::default() };
     Ok(Arc::new(profiled::verdict(account, &context)))
+}
+
+fn name_of(path: &Path) -> Option<String> {
+    path.file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
 fn read<'w, T>(
@@ -57,6 +77,11 @@ fn read<'w, T>(
     wanted: &'w dyn Fn() -> bool,
     take: impl FnOnce(WhileWanted<'w, Box<dyn BufRead>>) -> Result<T, ProfileError>,
 ) -> anyhow::Result<T> {
+    let file = path.display();
+    anyhow::ensure!(
+        !begin_of(path)?.starts_with(&ZSTD_FRAME),
+        "{file} is a recording, not a trace: trainmon diagnose --replay {file}"
+    );
     let read = || {
         let mut input = unpacked::open(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -73,8 +98,8 @@ struct WhileWanted<'w, R> {
 }
 
 impl<R: Read> Read for WhileWanted<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        if (self.wanted)() { self.input.read(buffer) } else { Err(std::io::Error::other("given up")) }
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if (self.wanted)() { self.input.read(buffer) } else { Err(io::Error::other("given up")) }
     }
 }
 
@@ -93,14 +118,28 @@ mod tests {
             (&[0x28, 0xb5, 0x2f, 0xfd], false),
             (b"timestamp,elapsed_s\n", false),
             (b"[package]\n", false),
-            (b"", false),
         ] {
             std::fs::write(&path, bytes).unwrap();
-            assert_eq!(is_trace(&path), trace, "{bytes:?}");
+            assert_eq!(is_trace(&path).unwrap(), trace, "{bytes:?}");
         }
         let of_xla = folder.path().join("run.xplane.pb");
         std::fs::write(&of_xla, b"\n\x04").unwrap();
-        assert!(is_trace(&of_xla));
-        assert!(!is_trace(folder.path()) && !is_trace(&folder.path().join("missing")));
+        assert!(is_trace(&of_xla).unwrap());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_other_kind_of_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (missing, empty) = (folder.path().join("missing"), folder.path().join("empty"));
+        std::fs::write(&empty, "").unwrap();
+        for (path, why) in [
+            (folder.path(), "it is a directory; name a file in it"),
+            (&missing, "no such file or directory"),
+            (&empty, "it is empty"),
+        ] {
+            let said = format!("cannot read {}: {why}", path.display());
+            assert_eq!(crate::errors::sentence(&is_trace(path).unwrap_err()), said);
+            assert_eq!(crate::errors::sentence(&verdict(&[path]).unwrap_err()), said);
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::jobs::session::block_on;
 
 /// Shows a recording or a trace.
 pub fn run(settings: &Settings, file: &Path) -> anyhow::Result<ExitCode> {
-    if profiled::is_trace(file) {
+    if profiled::is_trace(file)? {
         let verdict = profiled::verdict(&[file])?;
         live::terminal_or(&format!("trainmon diagnose {}", file.display()))?;
         return block_on(screen::trace(verdict, settings));

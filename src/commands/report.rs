@@ -15,7 +15,7 @@ pub fn run(settings: &Settings, arguments: &ReportArgs) -> anyhow::Result<ExitCo
     let path = &arguments.output;
     let format = DocumentFormat::of_path("report", path, &[DocumentFormat::Html, DocumentFormat::Markdown])?;
     let is_html = format == DocumentFormat::Html;
-    let text = if profiled::is_trace(&arguments.file) {
+    let text = if profiled::is_trace(&arguments.file)? {
         let (verdict, title) = (profiled::verdict(&[&arguments.file])?, arguments.title.as_deref());
         if is_html { html::profile(&verdict, title) } else { markdown::profile(&verdict, title) }
     } else {

@@ -6,30 +6,32 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use super::profiled;
 use crate::cli::TraceArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode, Failure};
 use crate::outputs::trace::TraceWriter;
 use crate::outputs::trace::out::TraceOut;
-use crate::outputs::trace::profile::TracedProfile;
-use crate::outputs::trace::profile_reader;
 use crate::outputs::whole_file;
 use crate::pipeline::Pipeline;
-use crate::profiles::ProfileError;
+use crate::profiles::timeline::TraceTimeline;
+use crate::profiles::{self, ProfileError};
 use crate::sources::recording::Recording;
 use crate::sources::unpacked;
 
 /// Reads what torch's profiler wrote.
-fn read_profile(path: &Path) -> anyhow::Result<(TracedProfile, &Path)> {
-    let about = || format!("profile {}", path.display());
-    let profile =
-        unpacked::open(path).map_err(ProfileError::from).and_then(profile_reader::read).with_context(about)?;
+fn read_profile(path: &Path) -> anyhow::Result<(TraceTimeline, &Path)> {
+    let read = unpacked::open(path).map_err(ProfileError::from).and_then(profiles::timeline);
+    let profile = read.with_context(|| format!("profile {}", path.display()))?;
     let note = |what: &str| errors::note(&format!("profile {}: {what}", path.display()));
-    if profile.left_out > 0 {
-        note(&format!("{} events left out: unknown kinds", profile.left_out));
+    if profile.horizon.is_some() {
+        note("it has too many events: its later part is left out");
     }
     if profile.end.damaged > 0 {
         note(&format!("{} events left out: damaged", profile.end.damaged));
+    }
+    if profile.end.goes_on {
+        note("it goes on after its end: what follows is left out");
     }
     if profile.end.cut_off {
         note("it ends early: the profiler did not finish writing it");
@@ -43,6 +45,7 @@ pub fn run(settings: &Settings, arguments: &TraceArgs) -> anyhow::Result<ExitCod
     if path == Path::new("-") && std::io::stdout().is_terminal() {
         return Err(Failure::usage("a trace is not text: name a file (-o FILE), or write into a pipe").into());
     }
+    profiled::refuse(file)?;
     let mut recording = Recording::open(file).with_context(|| format!("recording {}", file.display()))?;
     let mut pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
     let profile = arguments.torch_profile.as_deref().map(read_profile).transpose()?;
@@ -64,7 +67,7 @@ pub fn run(settings: &Settings, arguments: &TraceArgs) -> anyhow::Result<ExitCod
     }
     let (mut writer, _) = super::with_its_end(writer, recording.ended_early(damage.as_ref()), file)?;
     if let Some((profile, profile_path)) = profile {
-        let overlaps = writer.profile(profile).map_err(cannot)?;
+        let overlaps = writer.profile(&profile).map_err(cannot)?;
         if !overlaps {
             let name = profile_path.display();
             errors::note(&format!("profile {name}: it covers none of the recorded time: is it of the same run?"));

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use jiff::tz::TimeZone;
 
+use super::profiled;
 use crate::cli::WatchArgs;
 use crate::config::Settings;
 use crate::errors::{self, ExitCode};
@@ -65,6 +66,7 @@ impl EventsOut {
 
 /// The events of a recording, at once.
 fn replay(settings: &Settings, path: &Path, options: WatchOptions, out: &mut EventsOut) -> anyhow::Result<ExitCode> {
+    profiled::refuse(path)?;
     let mut recording = Recording::open(path).with_context(|| format!("recording {}", path.display()))?;
     let mut pipeline = Pipeline::of_recording(&recording.header, settings.gpus.as_deref());
     let (mut watcher, mut damage) = (Watcher::new(options), None);

@@ -21,7 +21,7 @@ use crate::sources::recording::Recording;
 use crate::sources::recording::digests::Digests;
 
 /// What a file of zstd begins with (RFC 8878, 3.1.1).
-const ZSTD_FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+pub(super) const ZSTD_FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// A run that was read.
 #[derive(Debug)]

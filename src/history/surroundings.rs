@@ -85,14 +85,8 @@ impl Surroundings {
     }
 
     fn values(self) -> [Compact; SURROUNDINGS] {
-        let Self {
-            others_cpu_pct,
-            cpu_throttled_pct,
-            stolen_cpu_pct,
-            gpu_clock_mhz,
-            gpu_held_down_pct,
-            gpu_others_pct,
-        } = self;
+        let Self { others_cpu_pct, cpu_throttled_pct, stolen_cpu_pct, .. } = self;
+        let Self { gpu_clock_mhz, gpu_held_down_pct, gpu_others_pct, .. } = self;
         [others_cpu_pct, cpu_throttled_pct, stolen_cpu_pct, gpu_clock_mhz, gpu_held_down_pct, gpu_others_pct]
     }
 }
@@ -117,16 +111,15 @@ impl SurroundingsSum {
 
     /// The means over the run.
     pub fn mean(&self) -> Surroundings {
-        let means = self.sums.map(|(sum, weight)| Compact::new((weight > 0.0).then(|| sum / weight)));
-        let [others_cpu_pct, cpu_throttled_pct, stolen_cpu_pct, gpu_clock_mhz, gpu_held_down_pct, gpu_others_pct] =
-            means;
+        let mut means = self.sums.into_iter().map(|(sum, weight)| Compact::new((weight > 0.0).then(|| sum / weight)));
+        let mut next = || means.next().unwrap_or_default();
         Surroundings {
-            others_cpu_pct,
-            cpu_throttled_pct,
-            stolen_cpu_pct,
-            gpu_clock_mhz,
-            gpu_held_down_pct,
-            gpu_others_pct,
+            others_cpu_pct: next(),
+            cpu_throttled_pct: next(),
+            stolen_cpu_pct: next(),
+            gpu_clock_mhz: next(),
+            gpu_held_down_pct: next(),
+            gpu_others_pct: next(),
         }
     }
 }

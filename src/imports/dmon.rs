@@ -4,9 +4,9 @@ use std::io::BufRead;
 
 use jiff::civil::Date;
 
-use super::smi_query::{add, finish};
-use super::tables::{Days, next_line, scaled, small, time_of_day, unix_ms, whole};
-use super::{ImportContext, ImportError, Imported, READINGS, ToolReading};
+use super::smi_query::{add, column, finish};
+use super::tables::{Days, count_row, next_line, small, time_of_day, unix_ms, whole};
+use super::{ImportContext, ImportError, Imported, ToolReading};
 use crate::sample::GpuDevice;
 
 /// The command that writes what a report needs.
@@ -26,22 +26,11 @@ fn put(gpu: &mut GpuDevice, name: &str, value: &str) {
         }
     };
     match name {
-        "gpu" => gpu.index = small(value).unwrap_or_default(),
-        "pwr" => gpu.power_mw = small(value).and_then(|watts| watts.checked_mul(1000)),
-        "gtemp" | "temp" => gpu.temperature_c = small(value),
-        "sm" => gpu.utilization_pct = small(value),
-        "mem" => gpu.memory_utilization_pct = small(value),
-        "enc" => gpu.encoder_pct = small(value),
-        "dec" => gpu.decoder_pct = small(value),
-        "mclk" => gpu.memory_clock_mhz = small(value),
-        "pclk" => gpu.sm_clock_mhz = small(value),
         "pviol" => violation(gpu, POWER_CAPPED),
         "tviol" => violation(gpu, THERMALLY_SLOWED),
-        "fb" => gpu.memory_used_bytes = scaled(value, 1_048_576.0),
         "rxpci" => gpu.pcie_rx_kib_per_s = small(value).and_then(|mib| mib.checked_mul(1024)),
         "txpci" => gpu.pcie_tx_kib_per_s = small(value).and_then(|mib| mib.checked_mul(1024)),
-        "dbecc" => gpu.ecc_uncorrected = whole(value),
-        _ => {}
+        name => column(name).into_iter().for_each(|put| put(gpu, value)),
     }
 }
 
@@ -68,10 +57,7 @@ pub(super) fn read(mut from: impl BufRead, context: &ImportContext) -> Result<Im
         if line.trim().is_empty() {
             continue;
         }
-        count += 1;
-        if count > READINGS {
-            return Err(ImportError::TooLarge("more than 200,000 rows; split it"));
-        }
+        count_row(&mut count)?;
         let values: Vec<&str> = cells(line).collect();
         if columns.is_empty() {
             return Err(ImportError::Nothing { what: "header", with: WITH });

@@ -5,8 +5,8 @@ use std::io::BufRead;
 use jiff::civil::DateTime;
 
 use super::smi_rounds::{SmiRow, number_gpus};
-use super::tables::{number, scaled, small, unix_ms, whole};
-use super::{ImportContext, ImportError, Imported, READINGS, ToolReading, usual_interval_ms};
+use super::tables::{count_row, number, scaled, small, unix_ms, whole};
+use super::{ImportContext, ImportError, Imported, ToolReading, usual_interval_ms};
 use crate::sample::GpuDevice;
 
 /// The command that writes what a report needs.
@@ -23,33 +23,33 @@ pub(super) fn is_header(line: &str) -> bool {
 }
 
 /// Puts the value of a column into the GPU's readings.
-type Put = fn(&mut GpuDevice, &str);
+pub(super) type Put = fn(&mut GpuDevice, &str);
 
-/// The columns by their names in `nvidia-smi --help-query-gpu`, without the unit that the header adds.
-fn column(header: &str) -> Option<Put> {
+/// The columns by their names in `nvidia-smi --help-query-gpu`, without the unit that the header adds, or in the header of dmon.
+pub(super) fn column(header: &str) -> Option<Put> {
     let name = header.trim().split(' ').next().unwrap_or_default();
     Some(match name {
-        "index" => |gpu, text| gpu.index = small(text).unwrap_or_default(),
+        "index" | "gpu" => |gpu, text| gpu.index = small(text).unwrap_or_default(),
         "uuid" | "gpu_uuid" => |gpu, text| gpu.uuid = known(text),
         "name" | "gpu_name" => |gpu, text| gpu.name = known(text),
-        "utilization.gpu" => |gpu, text| gpu.utilization_pct = small(text),
-        "utilization.memory" => |gpu, text| gpu.memory_utilization_pct = small(text),
-        "utilization.encoder" => |gpu, text| gpu.encoder_pct = small(text),
-        "utilization.decoder" => |gpu, text| gpu.decoder_pct = small(text),
-        "memory.used" => |gpu, text| gpu.memory_used_bytes = scaled(text, MIB),
+        "utilization.gpu" | "sm" => |gpu, text| gpu.utilization_pct = small(text),
+        "utilization.memory" | "mem" => |gpu, text| gpu.memory_utilization_pct = small(text),
+        "utilization.encoder" | "enc" => |gpu, text| gpu.encoder_pct = small(text),
+        "utilization.decoder" | "dec" => |gpu, text| gpu.decoder_pct = small(text),
+        "memory.used" | "fb" => |gpu, text| gpu.memory_used_bytes = scaled(text, MIB),
         "memory.total" => |gpu, text| gpu.memory_total_bytes = scaled(text, MIB),
-        "power.draw" | "power.draw.instant" | "power.draw.average" => |gpu, text| gpu.power_mw = milli(text),
+        "power.draw" | "power.draw.instant" | "power.draw.average" | "pwr" => |gpu, text| gpu.power_mw = milli(text),
         "power.limit" | "enforced.power.limit" => |gpu, text| gpu.power_limit_mw = milli(text),
-        "temperature.gpu" => |gpu, text| gpu.temperature_c = small(text),
-        "clocks.sm" | "clocks.current.sm" => |gpu, text| gpu.sm_clock_mhz = small(text),
+        "temperature.gpu" | "gtemp" | "temp" => |gpu, text| gpu.temperature_c = small(text),
+        "clocks.sm" | "clocks.current.sm" | "pclk" => |gpu, text| gpu.sm_clock_mhz = small(text),
         "clocks.max.sm" => |gpu, text| gpu.sm_clock_max_mhz = small(text),
-        "clocks.mem" | "clocks.current.memory" => |gpu, text| gpu.memory_clock_mhz = small(text),
+        "clocks.mem" | "clocks.current.memory" | "mclk" => |gpu, text| gpu.memory_clock_mhz = small(text),
         "clocks.max.mem" | "clocks.max.memory" => |gpu, text| gpu.memory_clock_max_mhz = small(text),
         "pcie.link.gen.current" | "pcie.link.gen.gpucurrent" => |gpu, text| gpu.pcie_generation = small(text),
         "pcie.link.gen.max" => |gpu, text| gpu.pcie_generation_max = small(text),
         "pcie.link.width.current" => |gpu, text| gpu.pcie_width = small(text),
         "pcie.link.width.max" => |gpu, text| gpu.pcie_width_max = small(text),
-        "ecc.errors.uncorrected.volatile.total" => |gpu, text| gpu.ecc_uncorrected = whole(text),
+        "ecc.errors.uncorrected.volatile.total" | "dbecc" => |gpu, text| gpu.ecc_uncorrected = whole(text),
         "clocks_event_reasons.active" | "clocks_throttle_reasons.active" => |gpu, text| {
             let mask = text.trim().strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
             gpu.clock_event_reasons = mask;
@@ -89,10 +89,7 @@ pub(super) fn read(from: impl BufRead, context: &ImportContext) -> Result<Import
     let mut found: Vec<SmiRow> = Vec::new();
     let (mut count, mut first) = (0, true);
     while rows.read_record(&mut row).map_err(bad)? {
-        count += 1;
-        if count > READINGS {
-            return Err(ImportError::TooLarge("more than 200,000 rows; split it"));
-        }
+        count_row(&mut count)?;
         // The header is written again where a file was appended to; a row cut off by the end of the tool is left out.
         let Some(time) = row.get(at).filter(|_| row.len() >= header.len()) else { continue };
         let Some(unix_ms) = moment(time, context) else {

@@ -4,8 +4,8 @@ use std::io::BufRead;
 
 use jiff::civil::{Date, Time};
 
-use super::tables::{Days, next_line, number, time_of_day, unix_ms};
-use super::{ImportContext, ImportError, ImportFormat, READINGS};
+use super::tables::{Days, count_row, next_line, number, time_of_day, unix_ms};
+use super::{ImportContext, ImportError, ImportFormat};
 
 /// A row: when, under which columns, and its values.
 pub(super) struct Row<'a> {
@@ -92,10 +92,7 @@ pub(super) fn rows(
         if words.iter().any(|word| word.contains(',') && word.starts_with(|c: char| c.is_ascii_digit())) {
             return Err(ImportError::Bad(format!("line {line_number} has decimal commas: record with `{with}`")));
         }
-        count += 1;
-        if count > READINGS {
-            return Err(ImportError::TooLarge("more than 200,000 rows; split it"));
-        }
+        count_row(&mut count)?;
         if words.len() < columns.len() {
             continue;
         }

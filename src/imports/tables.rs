@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use jiff::civil::{Date, DateTime, Time};
 
-use super::{ImportContext, ImportError, TEXT_LINE_MAX};
+use super::{ImportContext, ImportError, READINGS, TEXT_LINE_MAX};
 
 /// The next line without its end, in UTF-8 as far as it is; `None` at the end of the input.
 pub(super) fn next_line<'b>(from: &mut dyn BufRead, buffer: &'b mut Vec<u8>) -> Result<Option<&'b str>, ImportError> {
@@ -33,6 +33,15 @@ pub(super) fn next_line<'b>(from: &mut dyn BufRead, buffer: &'b mut Vec<u8>) -> 
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     let line = str::from_utf8(line).map_err(|_| ImportError::Bad("not text in UTF-8".into()))?;
     Ok(Some(line))
+}
+
+/// Counts a row.
+///
+/// # Errors
+/// There are more than [`READINGS`].
+pub(super) fn count_row(count: &mut usize) -> Result<(), ImportError> {
+    *count += 1;
+    if *count > READINGS { Err(ImportError::TooLarge("more than 200,000 rows; split it")) } else { Ok(()) }
 }
 
 /// The number that a value begins with: `127.87 W`, `1097 MiB`, `0`. `None` for `[N/A]`, `-` and the like.

@@ -12,7 +12,7 @@ pub mod traces;
 
 use commands::CommandChange;
 use json::RunJson;
-pub use page::{ComparisonPage, SideBySide};
+pub use page::{AnyComparison, Compared, ComparisonPage};
 
 use super::report::Section;
 use crate::diagnosis::Verdict;
@@ -87,25 +87,24 @@ impl ComparedRun<'_> {
 pub struct Comparison<'r> {
     before: ComparedRun<'r>,
     after: ComparedRun<'r>,
-    limit: Option<f64>,
-    /// By how much steps differ, or why that is not known.
-    steps: Result<StepChange, String>,
+    compared: Compared,
 }
 
 impl<'r> Comparison<'r> {
     /// Compares. With a limit it is also told whether steps take longer by so much: 0.05 is 5%.
     pub fn new(before: ComparedRun<'r>, after: ComparedRun<'r>, limit: Option<f64>) -> Self {
         let (program, other) = (before.program(), after.program());
+        let names = [&before, &after].map(|run| run.name.clone());
         // A log does not say which program it is about.
         let steps = if program != other && !program.is_empty() && !other.is_empty() {
             Err(format!("These are two programs, {program} and {other}: their step times cannot be compared."))
         } else {
             before.run.steps.change_to(&after.run.steps).map_err(|NoSteps(run)| {
-                let name = [&before.name, &after.name].into_iter().nth(run).map_or("", String::as_str);
+                let name = names.get(run).map_or("", String::as_str);
                 format!("Step times cannot be compared: no steps are known of {name}.")
             })
         };
-        Self { before, after, limit, steps }
+        Self { before, after, compared: Compared { names, limit, steps } }
     }
 
     fn sides(&self) -> [&ComparedRun<'r>; 2] {
@@ -114,8 +113,8 @@ impl<'r> Comparison<'r> {
 
     /// Why it is not certain: `too noisy`.
     fn too(&self, change: StepChange) -> String {
-        match (change.too_short, change.interval, self.limit) {
-            (Some(run), ..) => format!("{} is too short", name(self, run)),
+        match (change.too_short, change.interval, self.compared.limit) {
+            (Some(run), ..) => format!("{} is too short", self.compared.name(run)),
             (None, Some([low, _]), Some(limit)) if low > SAME_STEP => format!("too close to {}%", tenths(limit)),
             _ => "too noisy".to_owned(),
         }
@@ -139,31 +138,23 @@ impl<'r> Comparison<'r> {
     }
 }
 
-impl SideBySide for Comparison<'_> {
+impl AnyComparison for Comparison<'_> {
     type Side = RunJson;
 
-    fn names(&self) -> [&str; 2] {
-        self.sides().map(|side| side.name.as_str())
+    fn compared(&self) -> &Compared {
+        &self.compared
     }
 
     fn verdict(&self) -> Option<&Verdict> {
         self.after.verdict()
     }
 
-    fn limit(&self) -> Option<f64> {
-        self.limit
-    }
-
-    fn steps(&self) -> Result<StepChange, &str> {
-        self.steps.as_ref().copied().map_err(String::as_str)
-    }
-
     fn needed_s(&self) -> Option<f64> {
-        needed_s(self.steps().ok()?, self.limit).map(f64::ceil)
+        self.compared.needed_s().map(f64::ceil)
     }
 
     fn cautions(&self) -> Vec<String> {
-        cautions::of(self.sides())
+        cautions::listed(self.sides())
     }
 
     fn sections(&self) -> Vec<Section> {
@@ -179,9 +170,9 @@ impl SideBySide for Comparison<'_> {
     }
 
     fn answer(&self) -> String {
-        let change = match self.steps() {
-            Ok(change) => change,
-            Err(why) => return why.to_owned(),
+        let change = match &self.compared.steps {
+            Ok(change) => *change,
+            Err(why) => return why.clone(),
         };
         let [before, after] = change.step_s.map(|seconds| step_time(seconds * 1000.0));
         let [low, high] = change.interval.unwrap_or([change.change; 2]);
@@ -217,7 +208,7 @@ impl SideBySide for Comparison<'_> {
 
     /// What is known all the same, and how much more it takes to be certain.
     fn doubt(&self) -> Option<String> {
-        let change = self.steps().ok().filter(|_| self.result() == StepResult::Unclear)?;
+        let change = self.compared.steps.as_ref().ok().filter(|_| self.result() == StepResult::Unclear)?;
         let known = match (change.too_short, change.interval) {
             (None, Some(interval)) => format!("The change is {} (99% sure).", between(interval)),
             (run, _) => {
@@ -231,11 +222,6 @@ impl SideBySide for Comparison<'_> {
         };
         Some(format!("{known} {more}"))
     }
-}
-
-/// The name of one of the two.
-fn name(comparison: &impl SideBySide, run: usize) -> &str {
-    comparison.names().into_iter().nth(run).unwrap_or_default()
 }
 
 /// What a change says. Nothing is certain without an interval.
@@ -276,6 +262,26 @@ pub fn reaches(change: StepChange, limit: f64) -> Option<bool> {
     }
 }
 
+/// A fact of where a run ran: what it is called in a table and in a sentence.
+type EnvironmentFact = (&'static str, &'static str, fn(&Environment) -> String);
+
+/// Where a run ran.
+const FACTS: [EnvironmentFact; 9] = [
+    ("machine", "The machines", |run| run.host.clone().unwrap_or_default()),
+    ("GPUs", "The GPUs", gpus),
+    ("GPU driver", "The GPU drivers", |run| run.driver.clone().unwrap_or_default()),
+    ("CPU model", "The models of the CPUs", |run| run.cpu_model.clone().unwrap_or_default()),
+    ("CPUs", "The CPUs", cpus),
+    ("CPUs of the machine", "The CPUs of the machines", |run| {
+        run.cpus.map(|cpus| cpus.to_string()).unwrap_or_default()
+    }),
+    ("memory", "The memories of the machines", |run| {
+        run.memory_bytes.map(|memory| bytes(Some(memory))).unwrap_or_default()
+    }),
+    ("Python", "The versions of Python", |run| run.python.clone().unwrap_or_default()),
+    ("torch", "The versions of torch", |run| run.torch.clone().unwrap_or_default()),
+];
+
 fn gpus(environment: &Environment) -> String {
     let names = environment.gpus.iter().map(|gpu| {
         let simulated = if gpu.simulated { " (simulated)" } else { "" };
@@ -295,10 +301,6 @@ fn counted(names: Vec<String>) -> String {
 fn cpus(environment: &Environment) -> String {
     let quota = environment.cpu_quota.map(|quota| format!(", limited to {}", precise(quota))).unwrap_or_default();
     environment.cpus_allowed.map(|cpus| format!("{cpus}{quota}")).unwrap_or_default()
-}
-
-fn memory(environment: &Environment) -> String {
-    environment.memory_bytes.map(|memory| bytes(Some(memory))).unwrap_or_default()
 }
 
 /// `between −4.2% and +1%`.

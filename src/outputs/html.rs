@@ -84,11 +84,8 @@ pub fn comparison(comparison: &ComparisonPage) -> String {
     out.push_str("</section>\n");
     comparison.cautions.iter().for_each(|caution| tag(&mut out, "p class=\"note\"", caution));
     comparison.sections.iter().for_each(|section| self::section(&mut out, section));
-    let _ = writeln!(
-        out,
-        "</main>\n<footer>\n<p>trainmon {}. This file loads nothing from anywhere.</p>\n</footer>\n</body>\n</html>",
-        env!("CARGO_PKG_VERSION")
-    );
+    end(&mut out, None);
+    out.push_str("</body>\n</html>\n");
     out
 }
 

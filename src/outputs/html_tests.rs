@@ -205,7 +205,7 @@ fn a_profile_is_drawn_and_its_tables_are_there() {
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text:?}: {page}"));
     let order = [
         "<title>Eight &lt;b&gt; – trainmon report</title>",
-        "<p>trace.json.gz · rank 1 of 8 · window of 1.05 s, 6 steps</p>",
+        "<p>trace.json.gz · rank 1 of 8 · window 1.05 s · 6 steps of 175 ms · longest 181 ms · steps marked for the profiler</p>",
         "<h1>DATA LOADER",
         "Step 5 of 6, 175 ms",
         "GPU 0 (NVIDIA H100 80GB HBM3): 50% busy, 50% idle",

@@ -10,7 +10,7 @@ use super::report::{
 };
 use super::run_report::RunReport;
 use crate::diagnosis::Verdict;
-use crate::text::format::{UNMEASURED, Unit, in_unit, precise, whole_percent as percent};
+use crate::text::format::{Unit, in_unit, precise, whole_percent as percent};
 use crate::text::{fit, sanitise};
 
 /// A command line is cut here; its beginning says which job it was.
@@ -102,20 +102,10 @@ fn section(out: &mut String, section: &Section) {
     line(out, &format!("\n### {}\n", inline(&section.title)));
     match &section.body {
         SectionBody::Text(text) => line(out, &inline(text)),
-        SectionBody::Shares(shares) => {
-            let columns = [("share", true), ("activity", false)].map(|(name, right)| Column { name, right });
-            let rows = shares.iter().map(|(activity, share)| {
-                let share = if share.is_finite() { format!("{}%", percent(*share)) } else { UNMEASURED.to_owned() };
-                vec![share, activity.word().to_owned()]
-            });
-            table(out, &columns, &rows.collect::<Vec<_>>());
+        SectionBody::Shares(all) => {
+            shares(out, "activity", all.iter().map(|(activity, share)| (activity.word(), *share)))
         }
-        SectionBody::Parts(parts) => {
-            let columns = [Column::right("share"), Column::left("what")];
-            let rows =
-                parts.iter().map(|(_, words, share)| vec![in_unit(Some(*share), Unit::Share), (*words).to_owned()]);
-            table(out, &columns, &rows.collect::<Vec<_>>());
-        }
+        SectionBody::Parts(parts) => shares(out, "what", parts.iter().map(|(_, words, share)| (*words, *share))),
         SectionBody::Table(columns, rows) => table(out, columns, rows),
         SectionBody::Points(points) => points.iter().for_each(|item| point(out, "- ", item)),
         SectionBody::Steps(points) => {
@@ -129,6 +119,11 @@ fn section(out: &mut String, section: &Section) {
         }
     }
     section.below(usize::MAX).for_each(|note| line(out, &format!("\n{}", inline(&note))));
+}
+
+fn shares<'w>(out: &mut String, what: &'static str, shares: impl Iterator<Item = (&'w str, f64)>) {
+    let rows = shares.map(|(words, share)| vec![in_unit(Some(share), Unit::Share), words.to_owned()]);
+    table(out, &[Column::right("share"), Column::left(what)], &rows.collect::<Vec<_>>());
 }
 
 fn table(out: &mut String, columns: &[Column], rows: &[Vec<String>]) {

@@ -82,7 +82,7 @@ fn a_profile_has_its_file_its_parts_and_its_tables() {
     let text = profile(&profiled(), Some("Eight *ranks*"));
     assert!(text.starts_with("# Eight \\*ranks\\*\n\n## DATA LOADER"), "{text}");
     for part in [
-        "- Profile: trace.json.gz · rank 1 of 8 · window of 1.05 s, 6 steps\n",
+        "- Profile: trace.json.gz · rank 1 of 8 · window 1.05 s · 6 steps of 175 ms · longest 181 ms · steps marked for the profiler\n",
         "### GPU 0 (NVIDIA H100 80GB HBM3): 50% busy, 50% idle\n\n| Share | What |\n| ---: | :--- |\n| 42% | computing |\n",
         "| 20% | waiting for data |\n",
         "| 1 | 150.2 | 125.9 | cudaStreamSynchronize in aten::item, train.py:41 (train\\_step) |\n",

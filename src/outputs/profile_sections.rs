@@ -6,29 +6,20 @@ use crate::profiles::account::{
     DeviceAccount, IdleReason, LaunchAccount, LoopAccount, ProfileAccount, ProfileSource, StepMark,
 };
 use crate::profiles::drawn::SliceKind;
-use crate::text::format::{precise, whole_percent as percent};
+use crate::text::format::precise;
 
 /// Most GPUs with a section of their own; a table has all of them.
 const GPUS_TOLD: usize = 8;
 /// Smaller shares of the window would read as 0%.
 const SHARE_TOLD: f64 = 0.005;
 
-/// Where a profile that was read from a file comes from, as a head says it: `trace.json.gz · window of 1.05 s, 6 steps`.
+/// Where a profile that was read from a file comes from, as a head says it: `trace.json.gz · window 1.05 s · 6 steps of 175 ms`.
 pub(super) fn from_file(account: &ProfileAccount) -> Option<String> {
     if account.source != ProfileSource::Trace {
         return None;
     }
-    let rank = match (account.rank, account.world_size) {
-        (Some(rank), Some(all)) if all > 1 => format!(" · rank {rank} of {all}"),
-        _ => String::new(),
-    };
-    let steps = match account.steps {
-        0 => String::new(),
-        1 => ", 1 step".to_owned(),
-        steps => format!(", {steps} steps"),
-    };
-    let file = account.file.as_deref().unwrap_or("trace");
-    Some(format!("{file}{rank} · window of {}{steps}", length(account.window_ms)))
+    let file = account.file.clone().unwrap_or_else(|| "trace".to_owned());
+    Some([vec![file], window_facts(account)].concat().join(" · "))
 }
 
 /// A length of time with three digits: `6.5 µs`, `175 ms`, `1.05 s`.
@@ -42,7 +33,7 @@ pub(super) fn length(ms: f64) -> String {
 
 /// All that there is to say about a profile.
 pub(super) fn sections(account: &ProfileAccount) -> Vec<Section> {
-    let mut all = vec![Section::new("Window", SectionBody::Text(window(account)))];
+    let mut all = Vec::new();
     all.extend(account.devices.iter().take(GPUS_TOLD).enumerate().map(|(nth, device)| gpu(account, device, nth)));
     all.push(gpus(&account.devices));
     all.push(loop_time(account));
@@ -51,29 +42,35 @@ pub(super) fn sections(account: &ProfileAccount) -> Vec<Section> {
     all
 }
 
-/// The window and its steps in a few words each.
+/// The window, its steps, and what is not the program's own, in a few words each.
 pub fn window_facts(account: &ProfileAccount) -> Vec<String> {
-    let rank = account.rank.map(|rank| match account.world_size {
-        Some(all) => format!("rank {rank} of {all}"),
-        None => format!("rank {rank}"),
-    });
-    let each = finite(account.step_ms).map(length);
-    let steps = match (account.steps, each) {
-        (0, _) => None,
-        (1, each) => Some(format!("1 step{}", each.map(|each| format!(" of {each}")).unwrap_or_default())),
-        (steps, each) => Some(format!("{steps} steps{}", each.map(|each| format!(" of {each}")).unwrap_or_default())),
+    let rank = account.rank.zip(account.world_size.filter(|all| *all > 1));
+    let each = finite(account.step_ms).map(|ms| format!(" of {}", length(ms))).unwrap_or_default();
+    let steps = match account.steps {
+        0 => "no steps".to_owned(),
+        1 => format!("1 step{each}"),
+        steps => format!("{steps} steps{each}"),
     };
     let longest = finite(account.longest_step_ms).filter(|_| account.steps > 1);
-    let requests = account.requests.as_ref().map(|of| format!("{} requests of {}", of.count, length(of.median_ms)));
-    let taken = |share: f64, what: &str| (share >= SHARE_TOLD).then(|| format!("{what} {}", whole(share)));
+    let requests = account.requests.as_ref().map(|requests| {
+        let (name, median) = (&requests.name, length(requests.median_ms));
+        let (times, usual) = if requests.count == 1 {
+            ("once".to_owned(), "")
+        } else {
+            (format!("{} times", requests.count), "median ")
+        };
+        format!("{times} `{name}`, {usual}{median}")
+    });
+    let share = |share: f64, what: &str| (share >= SHARE_TOLD).then(|| format!("{what} {}", whole(share)));
     let facts = [
-        rank,
+        rank.map(|(rank, all)| format!("rank {rank} of {all}")),
         Some(format!("window {}", length(account.window_ms))),
-        steps,
+        Some(steps),
         longest.map(|ms| format!("longest {}", length(ms))),
         requests,
-        taken(account.compiling, "compiling"),
-        taken(account.overhead, "profiler"),
+        share(account.compiling, "compiling"),
+        share(account.overhead, "profiler"),
+        account.steps_by.filter(|_| account.steps > 0).map(|by| format!("steps {}", mark(by))),
     ];
     facts.into_iter().flatten().collect()
 }
@@ -86,33 +83,6 @@ pub(super) fn mark(mark: StepMark) -> &'static str {
         StepMark::Optimizer => "from one step of the optimizer to the next",
         StepMark::Annotation => "by the longest annotation",
     }
-}
-
-/// The window, its steps, and how kernels get to the GPU.
-fn window(account: &ProfileAccount) -> String {
-    let by = account.steps_by.map(|by| format!(", {}", mark(by))).unwrap_or_default();
-    let mean = finite(account.step_ms).map(|ms| format!(": {} each on average", length(ms)));
-    let longest = finite(account.longest_step_ms).map(|ms| format!(", {} at most", length(ms)));
-    let steps = match account.steps {
-        0 => "without steps".to_owned(),
-        1 => format!("with 1 step{by}"),
-        steps => format!("with {steps} steps{by}{}{}", mean.unwrap_or_default(), longest.unwrap_or_default()),
-    };
-    let requests = account.requests.as_ref().map(|requests| {
-        let (name, median) = (&requests.name, length(requests.median_ms));
-        if requests.count == 1 {
-            format!("; once `{name}`, {median}")
-        } else {
-            format!("; {} times `{name}`, median {median}", requests.count)
-        }
-    });
-    let share = |share: f64, what: &str| {
-        let told = share >= SHARE_TOLD;
-        told.then(|| format!("; {what} {}% of it", percent(share)))
-    };
-    let taken = [share(account.compiling, "compiling takes"), share(account.overhead, "the profiler takes")];
-    let taken: String = taken.into_iter().flatten().collect();
-    format!("{} {steps}{}{taken}.", length(account.window_ms), requests.unwrap_or_default())
 }
 
 /// Calls of the runtime that copy: most of their time is a wait for the GPU.

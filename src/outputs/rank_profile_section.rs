@@ -42,10 +42,11 @@ pub(super) fn notes(across: &RanksAccount) -> Vec<String> {
     });
     let exact = across.clock_scatter_us.filter(|_| across.matched > 0);
     let exact = exact.map(|us| format!("Times of different ranks agree to {us:.0} µs."));
-    let straggler = across.straggler_words().map(|words| capitalized(&words) + ".");
+    let late = across.straggler_words().map(|words| capitalized(&words) + ".");
+    let late = late.or_else(|| Some(format!("The ranks are late in turn: {}.", across.in_turn_words()?)));
     let more = across.ranks.len().saturating_sub(RANKS_LISTED);
     let more = (more > 0).then(|| format!("and {more} more"));
-    straggler.into_iter().chain(waits).chain(exact).chain(across.notes.iter().cloned()).chain(more).collect()
+    late.into_iter().chain(waits).chain(exact).chain(across.notes.iter().cloned()).chain(more).collect()
 }
 
 fn cells(row: &RankRow, late: bool) -> Vec<String> {

@@ -119,13 +119,10 @@ impl RunReport<'_> {
     }
 
     fn classes(&self) -> Section {
-        let rows = self.class_shares().map(|(class, share)| {
-            let time = duration(share * self.run.totals.watched_s);
-            vec![class.name().to_owned(), format!("{}%", percent(share)), time]
-        });
-        let columns = vec![Column::left("verdict"), Column::right("share"), Column::right("time")];
+        let watched_s = self.run.totals.watched_s;
+        let classes = self.class_shares().map(|(class, share)| (class.name(), share, share * watched_s));
         let steps = steps_words(&self.run.totals.steps).map(|steps| format!("{steps}."));
-        Section::new("Time by verdict", SectionBody::Table(columns, rows.collect())).noting(steps)
+        time_by("verdict", classes.collect()).noting(steps)
     }
 
     /// What the job did, where it did more than train.
@@ -133,12 +130,9 @@ impl RunReport<'_> {
         let mut phases: Vec<_> = self.run.phases().filter(|(_, seconds)| *seconds > 0.0).collect();
         phases.sort_by(|a, b| b.1.total_cmp(&a.1));
         let whole: f64 = phases.iter().map(|(_, seconds)| seconds).sum();
-        let rows = phases.iter().map(|(phase, seconds)| {
-            vec![phase_words(*phase).to_owned(), format!("{}%", percent(seconds / whole)), duration(*seconds)]
-        });
-        let columns = vec![Column::left("phase"), Column::right("share"), Column::right("time")];
-        let rows = if phases.len() > 1 { rows.collect() } else { Vec::new() };
-        Section::new("Time by phase", SectionBody::Table(columns, rows))
+        let told = if phases.len() > 1 { phases.as_slice() } else { &[] };
+        let told = told.iter();
+        time_by("phase", told.map(|(phase, seconds)| (phase_words(*phase), seconds / whole, *seconds)).collect())
     }
 
     fn cost(&self) -> Section {
@@ -215,4 +209,13 @@ impl RunReport<'_> {
         let rows = rows.map(|(name, value)| vec![name.to_owned(), value]).collect();
         Section::new("Environment", SectionBody::Table(vec![Column::left("what"), Column::left("value")], rows))
     }
+}
+
+/// A table of times: names, shares of the whole, seconds.
+fn time_by(what: &'static str, times: Vec<(&str, f64, f64)>) -> Section {
+    let row = |(name, share, seconds): (&str, f64, f64)| {
+        vec![name.to_owned(), format!("{}%", percent(share)), duration(seconds)]
+    };
+    let columns = vec![Column::left(what), Column::right("share"), Column::right("time")];
+    Section::new(format!("Time by {what}"), SectionBody::Table(columns, times.into_iter().map(row).collect()))
 }

@@ -235,24 +235,12 @@ impl TextPage {
 
     fn section(&mut self, section: &Section) {
         self.blank();
+        if !matches!(section.body, SectionBody::Text(_)) {
+            self.inked(ink::BOLD, "", &section.title);
+        }
+        let most = if self.style.full { usize::MAX } else { section.brief };
         match &section.body {
             SectionBody::Text(text) => self.text("", &format!("{}: {text}", section.title)),
-            body => {
-                self.inked(ink::BOLD, "", &section.title);
-                self.body(body, self.rows(section));
-            }
-        }
-        section.below(self.rows(section)).for_each(|note| self.text("  ", &note));
-    }
-
-    /// Most rows of a section's table.
-    fn rows(&self, section: &Section) -> usize {
-        if self.style.full { usize::MAX } else { section.brief }
-    }
-
-    fn body(&mut self, body: &SectionBody, most: usize) {
-        match body {
-            SectionBody::Text(text) => self.text("  ", text),
             SectionBody::Shares(shares) => {
                 let bars = shares.iter().map(|(activity, share)| (activity.word(), ink::activity(*activity), *share));
                 self.bars(&bars.collect::<Vec<_>>());
@@ -270,6 +258,7 @@ impl TextPage {
             }
             SectionBody::Tree(lines) => lines.iter().for_each(|(lead, text)| self.text(&format!("  {lead}"), text)),
         }
+        section.below(most).for_each(|note| self.text("  ", &note));
     }
 
     /// Shares with their names and colors.

@@ -7,11 +7,8 @@
 
 pub mod out;
 mod packets;
-pub mod profile;
-mod profile_event;
-pub mod profile_reader;
+mod profile;
 mod proto;
-mod sorted;
 mod timed;
 mod wait_chain;
 mod wall_clock;

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use prost::Message;
 use serde_json::json;
 
-use super::profile::TracedProfile;
-use super::profile_reader;
 use super::proto::{ClockSnapshot, Trace, TrackDescriptor};
 use super::*;
 use crate::diagnosis::verdict::Class;
 use crate::outputs::testing::verdict;
+use crate::profiles;
+use crate::profiles::timeline::TraceTimeline;
 use crate::rates::Frame;
 use crate::rates::frame::{GpuRates, HostRates, ProcessRates, TimedSteps, WorkerRates};
 use crate::rates::time_split::TimeSplit;
@@ -42,7 +42,6 @@ struct ReadTrace {
     units: HashMap<String, String>,
     /// Where each arrow begins and ends.
     arrows: Vec<(String, String)>,
-    moments: Vec<String>,
     clocks: Option<ClockSnapshot>,
 }
 
@@ -51,15 +50,11 @@ fn read(bytes: &[u8]) -> ReadTrace {
     let trace = Trace::decode(bytes).unwrap();
     let mut found = ReadTrace::default();
     let mut tracks: HashMap<u64, (String, TrackDescriptor)> = HashMap::new();
-    let mut names: HashMap<u64, String> = HashMap::new();
     let mut open: HashMap<u64, Vec<Drawn>> = HashMap::new();
     let mut times: HashMap<u32, u64> = HashMap::new();
     let mut flows: BTreeMap<u64, (Vec<String>, Vec<String>)> = BTreeMap::new();
     for packet in trace.packet {
         found.clocks = found.clocks.or(packet.clock_snapshot);
-        let interned = packet.interned_data.unwrap_or_default();
-        let new = [interned.event_names, interned.event_categories, interned.debug_annotation_names].concat();
-        names.extend(new.into_iter().map(|name| (name.iid.unwrap(), name.name.unwrap())));
         if let Some(track) = packet.track_descriptor {
             let own = match (&track.name, &track.process, &track.thread) {
                 (Some(name), None, None) => name.clone(),
@@ -80,12 +75,10 @@ fn read(bytes: &[u8]) -> ReadTrace {
         let after = i64::try_from(time).unwrap() - START_NS.cast_signed();
         let uuid = event.track_uuid.unwrap();
         let (track, descriptor) = &tracks[&uuid];
-        let name = event.name.clone().or(event.name_iid.map(|iid| names[&iid].clone()));
+        let name = event.name.clone();
         let details = event.debug_annotations.iter().map(|detail| {
-            let name = detail.name.clone().unwrap_or_else(|| names[&detail.name_iid.unwrap()].clone());
             let number = detail.double_value.map(|value| value.to_string());
-            let number = number.or(detail.int_value.map(|value| value.to_string()));
-            (name, detail.string_value.clone().or(number).unwrap())
+            (detail.name.clone().unwrap(), detail.string_value.clone().or(number).unwrap())
         });
         let details: Vec<_> = details.collect();
         match event.r#type() {
@@ -101,7 +94,6 @@ fn read(bytes: &[u8]) -> ReadTrace {
                 let details = [begun.details, details].concat();
                 found.slices.push(Drawn { to: after, details, ..begun });
             }
-            EventType::Instant => found.moments.push(format!("{track}: {}", name.unwrap())),
             EventType::Counter => {
                 assert!(descriptor.counter.is_some(), "{track}");
                 found.counters.push((track.clone(), after, event.double_counter_value.unwrap()));
@@ -162,11 +154,11 @@ fn tick(frame: Frame, verdict: Verdict) -> Tick {
     Tick { frame, judged: Arc::clone(&verdict), verdict, alive: true, ..Tick::default() }
 }
 
-fn written(ticks: impl IntoIterator<Item = Tick>, profile: Option<TracedProfile>) -> ReadTrace {
+fn written(ticks: impl IntoIterator<Item = Tick>, profile: Option<TraceTimeline>) -> ReadTrace {
     let mut writer = TraceWriter::new(Vec::new());
     ticks.into_iter().for_each(|tick| writer.push(&tick).unwrap());
     if let Some(profile) = profile {
-        writer.profile(profile).unwrap();
+        writer.profile(&profile).unwrap();
     }
     read(&writer.finish().unwrap())
 }
@@ -357,80 +349,55 @@ fn batches_of_a_worker_are_slices_from_interval_to_interval() {
     assert_eq!(slow, [("batch".to_owned(), 2000, 5000, "ms_each 3000, within_ms 1000".to_owned())]);
 }
 
-fn profile(events: impl IntoIterator<Item = serde_json::Value>) -> TracedProfile {
-    let mut profile = TracedProfile::default();
-    events.into_iter().for_each(|event| profile.add(serde_json::from_value(event).unwrap()).unwrap());
-    profile.start_ns = START_NS;
-    profile
+fn profile(events: impl IntoIterator<Item = serde_json::Value>) -> TraceTimeline {
+    let events: Vec<_> = events.into_iter().collect();
+    let text = json!({ "baseTimeNanoseconds": START_NS, "traceEvents": events }).to_string();
+    profiles::timeline(text.as_bytes()).unwrap()
 }
 
 fn profiled(name: &str, (pid, tid): (i64, i64), at_us: f64, length_us: f64) -> serde_json::Value {
-    json!({"ph": "X", "cat": "cpu_op", "name": name, "pid": pid, "tid": tid, "ts": at_us, "dur": length_us,
-           "args": {"External id": 3, "grid": [1, 2], "GB/s": 0.5}})
+    let (category, more) = match name {
+        "launch" => ("cuda_runtime", 5),
+        _ if pid == 0 => ("kernel", if name == "gemm" { 5 } else { 0 }),
+        _ => ("cpu_op", 0),
+    };
+    json!({"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": at_us, "dur": length_us,
+           "args": {"correlation": more}})
 }
 
 #[test]
 fn a_profile_goes_into_the_same_trace() {
-    let arrow = |kind: &str, id: u64, (pid, tid): (i64, i64), at_us: f64| json!({"ph": kind, "id": id, "cat": "ac2g", "name": "ac2g", "pid": pid, "tid": tid, "ts": at_us, "bp": "e"});
     let (of_loop, stream) = ((1234, 1234), (0, 7));
     let profile = profile([
         profiled("late", of_loop, 500.0, 10.0),
         profiled("inner", of_loop, 100.0, 50.0),
         profiled("outer", of_loop, 100.0, 200.001),
-        profiled("kernel", stream, 400.0, 100.0),
+        profiled("launch", of_loop, 110.0, 10.0),
+        profiled("gemm", stream, 400.0, 100.0),
         profiled("overlaps", stream, 450.0, 100.0),
         profiled("moment", stream, 460.0, 0.0),
-        arrow("s", 5, of_loop, 100.0),
-        arrow("f", 5, stream, 400.0),
-        arrow("f", 6, stream, 450.0),
-        arrow("s", 7, of_loop, 500.0),
-        arrow("s", 8, of_loop, 505.0),
-        arrow("f", 8, stream, 506.0),
-        json!({"ph": "M", "name": "process_labels", "pid": 0, "tid": 0, "ts": 1.5, "args": {"labels": "GPU 0"}}),
-        json!({"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "args": {"name": "stream 7 "}}),
         json!({"ph": "i", "s": "g", "name": "Iteration Start", "pid": "Traces", "tid": "Trace", "ts": 1.0}),
-        json!({"ph": "?"}),
     ]);
-    assert_eq!(profile.left_out, 1);
     let trace = written((0..=2).map(|second| tick(frame(second), verdict())), Some(profile));
     let of = |track: &str| -> Vec<_> {
         let slices = trace.slices.iter().filter(|slice| slice.track == track);
         slices.map(|slice| (slice.name.as_str(), slice.from, slice.to)).collect()
     };
     let thread = "thread 1234/1234/torch profiler";
-    assert_eq!(of(thread), [("inner", 100_000, 150_000), ("outer", 100_000, 300_001), ("late", 500_000, 510_000)]);
-    let gpu = "torch profiler: GPU 0/stream 7";
-    assert_eq!(of(gpu), [("moment", 460_000, 460_000), ("kernel", 400_000, 500_000)]);
-    assert_eq!(of(&format!("{gpu} (2)")), [("overlaps", 450_000, 550_000)]);
-    // An arrow with one end is none; one without slices gets moments.
-    let ours = trace.arrows.iter().filter(|(from, _)| from.contains("wait chain")).count();
-    let theirs: Vec<_> = trace.arrows[ours..].iter().collect();
-    assert_eq!((ours, theirs), (2, vec![&(thread.to_owned(), gpu.to_owned()); 2]));
-    assert!(
-        trace.moments.contains(&"torch profiler: Traces/Trace: Iteration Start".to_owned()),
-        "{:?}",
-        trace.moments
+    assert_eq!(
+        of(thread),
+        [
+            ("launch", 110_000, 120_000),
+            ("inner", 100_000, 150_000),
+            ("outer", 100_000, 300_001),
+            ("late", 500_000, 510_000)
+        ]
     );
-    let kernel = trace.slices.iter().find(|slice| slice.name == "kernel").unwrap();
-    let details: Vec<_> = kernel.details.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    assert_eq!(details, [("External id", "3"), ("GB/s", "0.5"), ("grid", "[1,2]")]);
-}
-
-#[test]
-fn a_profile_is_read_from_its_file() {
-    let text = r#"{"schemaVersion": 1, "baseTimeNanoseconds": 1790857026000000000, "traceEvents": [
-        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 12.345, "dur": 1.5, "args": {"grid": [1, 1, 1]}},
-        {"ph": "M", "name": "process_name", "pid": "Spans", "tid": 0, "args": {"name": "python3"}}, {"ph": "?"}, {"ts": "x"}]}"#;
-    let profile = profile_reader::read(text.as_bytes()).unwrap();
-    assert_eq!((profile.start_ns, profile.left_out, profile.end.damaged), (1_790_857_026_000_000_000, 1, 1));
-    // Older versions of torch write the time since 1970, and some files are the list alone.
-    assert_eq!(profile_reader::read(&b"[{\"ph\": \"X\"}]"[..]).unwrap().start_ns, 0);
-    for other in ["", "{}", "1", "{\"traceEvents\": 1}"] {
-        assert!(
-            profile_reader::read(other.as_bytes()).unwrap_err().to_string().starts_with("not a trace of"),
-            "{other}"
-        );
-    }
+    let gpu = "torch profiler: GPU 0/stream 7";
+    assert_eq!(of(gpu), [("moment", 460_000, 460_000), ("gemm", 400_000, 500_000)]);
+    assert_eq!(of(&format!("{gpu} (2)")), [("overlaps", 450_000, 550_000)]);
+    let ours = trace.arrows.iter().filter(|(from, _)| from.contains("wait chain")).count();
+    assert_eq!((ours, &trace.arrows[ours..]), (2, &[(thread.to_owned(), gpu.to_owned())][..]));
 }
 
 #[test]
@@ -454,10 +421,10 @@ fn a_profile_of_another_time_is_told() {
     let overlaps = |at_us| {
         let mut writer = TraceWriter::new(Vec::new());
         (0..=2).for_each(|second| writer.push(&tick(frame(second), verdict())).unwrap());
-        writer.profile(profile([profiled("op", (1, 1), at_us, 1.0)])).unwrap()
+        writer.profile(&profile([profiled("op", (1, 1), at_us, 1.0)])).unwrap()
     };
     assert_eq!((overlaps(1e6), overlaps(3e6)), (true, false));
-    assert!(!TraceWriter::new(Vec::new()).profile(TracedProfile::default()).unwrap());
+    assert!(!TraceWriter::new(Vec::new()).profile(&TraceTimeline::default()).unwrap());
 }
 
 proptest! {
@@ -482,20 +449,17 @@ proptest! {
 
     #[test]
     fn any_profile_makes_a_whole_trace(
-        events in prop::collection::vec(
-            (0..5usize, "[a-c\u{1b}é]{0,3}", -1..3i64, 0..3i64, 0..3u64, 0..20u32, 0..20u32), 0..60,
-        ),
+        events in prop::collection::vec((0..4usize, "[a-c\u{1b}é]{0,3}", -1..3i64, 0..3i64, 0..3u64, 0..20u32, 0..20u32), 0..60),
         scale in prop::sample::select(vec![1.0, 0.0001, 1e300, -1.0]),
     ) {
-        let mut slices = 0;
         let events = events.into_iter().map(|(kind, name, pid, tid, id, at, length)| {
-            let kind = ["X", "s", "f", "i", "M"][kind];
-            slices += usize::from(kind == "X");
-            json!({"ph": kind, "name": name, "cat": name, "pid": pid, "tid": tid, "id": id, "ts": f64::from(at) * scale,
-                   "dur": f64::from(length) * scale, "args": {"name": "x", "labels": name}})
+            let category = ["cpu_op", "cuda_runtime", "kernel", "other"][kind];
+            json!({"ph": "X", "name": name, "cat": category, "pid": pid, "tid": tid, "ts": f64::from(at) * scale,
+                   "dur": f64::from(length) * scale, "args": {"correlation": id}})
         });
-        let events: Vec<_> = events.collect();
-        let trace = written([tick(frame(0), verdict())], Some(profile(events)));
-        prop_assert_eq!(trace.slices.len(), slices);
+        let profile = profile(events);
+        let spans = profile.host.len() + profile.gpu.len();
+        let trace = written([tick(frame(0), verdict())], Some(profile));
+        prop_assert_eq!(trace.slices.len(), spans);
     }
 }

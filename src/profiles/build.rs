@@ -181,9 +181,23 @@ fn notes(account: &mut ProfileAccount, timeline: &TraceTimeline) {
     for (category, count) in &timeline.others {
         note(format!("{count} events of `{category}` are of a kind that trainmon does not read."));
     }
-    if timeline.end.damaged > 0 {
-        let events = if timeline.end.damaged == 1 { "event" } else { "events" };
-        note(format!("{} {events} could not be read, and count as missing.", timeline.end.damaged));
+    let damaged = timeline.end.damaged + timeline.untimed;
+    if damaged > 0 {
+        let events = if damaged == 1 { "event" } else { "events" };
+        note(format!("{damaged} {events} could not be read, and count as missing."));
+    }
+    if timeline.end.goes_on {
+        note("The file goes on after the trace's end: what follows is left out.".to_owned());
+    }
+    if timeline.is_doubled() {
+        note("The file has nearly all events twice: rows of it count too much.".to_owned());
+    }
+    if timeline.has_no_work() {
+        note(
+            "The trace has no operator: torch records only the thread that starts the profiler. Start it in the thread that runs \
+             the model."
+                .to_owned(),
+        );
     }
     if timeline.horizon.is_some() {
         note("The file has more events than trainmon keeps: the account covers the earlier part of it.".to_owned());

@@ -1,7 +1,6 @@
 //! Two accounts side by side: what each part of a step contributes to its change, and which kernels, operators, calls and copies
 //! changed most. Per step where both have steps, else of the whole window.
 
-mod sides;
 mod tables;
 
 use serde::Serialize;
@@ -9,13 +8,83 @@ use serde::Serialize;
 pub use super::account::StepPart;
 use super::account::{CollectiveRow, CopyRow, KernelRow, OperatorRow, ProfileAccount, SyncRow};
 use crate::text::named_enum;
-pub use sides::{BeforeAfter, Per};
-use sides::{ComparedSide, Sides};
 use tables::RowLimits;
 pub use tables::{ByCall, ByDirection, ByName, ChangedRows, RowChange, RowNumber};
 
 /// A change by less of a step is no change.
 const LEAST_CHANGE: f64 = 1e-4;
+
+named_enum! {
+    /// What the numbers are of.
+    pub enum Per {
+        /// A step.
+        Step = "step",
+        /// The window: what was recorded.
+        Window = "window",
+    }
+}
+
+/// A number before and after; `None` where it is not known or has nothing to be of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct BeforeAfter {
+    /// In the first profile.
+    pub before: Option<f64>,
+    /// In the second.
+    pub after: Option<f64>,
+}
+
+impl BeforeAfter {
+    /// Both are known.
+    pub fn new([before, after]: [f64; 2]) -> Self {
+        Self { before: Some(before), after: Some(after) }
+    }
+
+    /// Both in order.
+    pub fn sides(self) -> [Option<f64>; 2] {
+        [self.before, self.after]
+    }
+
+    /// Both, with 0 for what is not there.
+    pub fn values(self) -> [f64; 2] {
+        self.sides().map(Option::unwrap_or_default)
+    }
+
+    /// By how much the second is larger.
+    pub fn change(self) -> f64 {
+        let [before, after] = self.values();
+        after - before
+    }
+}
+
+/// An account, and what its numbers are divided by.
+#[derive(Debug, Clone, Copy)]
+pub struct ComparedSide<'a> {
+    /// What ran.
+    pub account: &'a ProfileAccount,
+    /// Mean length of a step, milliseconds.
+    pub length_ms: f64,
+    /// Steps in the window.
+    pub count: f64,
+}
+
+impl<'a> ComparedSide<'a> {
+    /// The account, per step or of its window.
+    pub fn new(account: &'a ProfileAccount, per: Per) -> Self {
+        match account.step_ms {
+            // The window may begin before the first step, or end after the last.
+            Some(length_ms) if per == Per::Step => {
+                let count = account.window_ms / length_ms;
+                let whole = account.steps as f64;
+                let count = if (count - whole).abs() < 0.01 * whole { whole } else { count };
+                Self { account, length_ms, count }
+            }
+            _ => Self { account, length_ms: account.window_ms, count: 1.0 },
+        }
+    }
+}
+
+/// Both accounts.
+pub type Sides<'a> = [ComparedSide<'a>; 2];
 
 named_enum! {
     /// Whose time is divided.
@@ -64,7 +133,7 @@ pub struct ProfileChange {
 impl ProfileChange {
     /// Compares, with so many rows of each table at most.
     pub fn between(accounts: [&ProfileAccount; 2], rows: usize) -> Self {
-        use RowNumber::{BlockedMs, Bytes, Count, DeviceMs, ExposedMs, HostMs, IdleMs, Ms, WaitMs};
+        use RowNumber::{Count, DeviceMs, ExposedMs, HostMs, IdleMs, Ms, WaitMs};
         let all_steps =
             accounts.iter().all(|account| account.steps > 0 && account.step_ms.is_some_and(|ms| ms > 0.0));
         let per = if all_steps { Per::Step } else { Per::Window };
@@ -101,18 +170,7 @@ impl ProfileChange {
             &[(Count, |row: &SyncRow| row.count as f64), (WaitMs, |row| row.wait_ms), (IdleMs, |row| row.idle_ms)],
             &[IdleMs],
         );
-        let copies = limits.changed(
-            &sides,
-            |account| &account.copies,
-            |row| ByDirection { direction: row.direction, pageable: row.pageable },
-            &[
-                (Count, |row: &CopyRow| row.count as f64),
-                (Bytes, |row| row.bytes as f64),
-                (Ms, |row| row.ms),
-                (BlockedMs, |row| row.blocked_ms),
-            ],
-            &[Ms],
-        );
+        let copies = copies(&sides, limits);
         let collectives = limits.changed(
             &sides,
             |account| &account.collectives,
@@ -126,6 +184,22 @@ impl ProfileChange {
         );
         Self { per, length_ms, parts_of, parts, kernels, operators, syncs, copies, collectives }
     }
+}
+
+fn copies(sides: &Sides<'_>, limits: RowLimits) -> ChangedRows<ByDirection> {
+    use RowNumber::{BlockedMs, Bytes, Count, Ms};
+    limits.changed(
+        sides,
+        |account| &account.copies,
+        |row| ByDirection { direction: row.direction, pageable: row.pageable },
+        &[
+            (Count, |row: &CopyRow| row.count as f64),
+            (Bytes, |row| row.bytes as f64),
+            (Ms, |row| row.ms),
+            (BlockedMs, |row| row.blocked_ms),
+        ],
+        &[Ms],
+    )
 }
 
 fn parts(sides: &Sides<'_>) -> (Option<PartsOf>, Vec<PartChange>) {

@@ -49,12 +49,11 @@ fn median_step(scope: &Scope) -> (Option<(usize, usize)>, TimeRange) {
     let mut steps: Vec<(i64, usize, TimeRange)> =
         scope.steps.iter().zip(1..).map(|(step, number)| (step.1 - step.0, number, *step)).collect();
     steps.retain(|(length, ..)| *length > 0);
-    let middle = steps.len() / 2;
-    if steps.is_empty() {
-        return (None, scope.window);
+    steps.sort_unstable();
+    match steps.get(steps.len() / 2) {
+        Some((_, number, step)) => (Some((*number, scope.steps.len())), *step),
+        None => (None, scope.window),
     }
-    let (_, number, step) = *steps.select_nth_unstable(middle).1;
-    (Some((number, scope.steps.len())), step)
 }
 
 /// What a slice's name is made of.
@@ -287,14 +286,14 @@ impl Packed {
     /// Joins short slices, whatever their kinds, until there are few enough.
     fn shorten(&mut self) {
         while self.slices.len() > SLICES {
-            let mut joined: Vec<Packing> = Vec::new();
-            for next in &self.slices {
-                match joined.last_mut() {
-                    Some(last) if are_short(self.short, last, next) => last.join(next),
-                    _ => joined.push(*next),
+            let short = self.short;
+            self.slices.dedup_by(|next, last| {
+                let joins = are_short(short, last, next);
+                if joins {
+                    last.join(next);
                 }
-            }
-            self.slices = joined;
+                joins
+            });
             self.short = self.short.saturating_mul(2).max(1);
         }
     }

@@ -18,7 +18,7 @@ pub struct TraceEvent<'a> {
     /// Begin, nanoseconds of the trace's clock.
     pub start_ns: Option<i128>,
     /// Length, nanoseconds; not negative.
-    pub length_ns: i128,
+    pub length_ns: Option<i128>,
     /// PID, or the number of a GPU.
     pub pid: TracePlace<'a>,
     /// TID, or the number of a stream.
@@ -157,7 +157,7 @@ tolerant!(TraceEvent, EventKey {
     name: "name" => |out, map| { out.name = map.next_value::<Scalar>()?.text(); Ok(()) },
     start_ns: "ts" => |out, map| { out.start_ns = nanoseconds(map.next_value::<&RawValue>()?.get()); Ok(()) },
     length_ns: "dur" => |out, map| {
-        out.length_ns = nanoseconds(map.next_value::<&RawValue>()?.get()).unwrap_or_default().max(0);
+        out.length_ns = nanoseconds(map.next_value::<&RawValue>()?.get()).filter(|ns| *ns >= 0);
         Ok(())
     },
     pid: "pid" => |out, map| { out.pid = map.next_value::<Scalar>()?.place(); Ok(()) },
@@ -338,13 +338,13 @@ mod tests {
             "est. achieved occupancy %": 12, "Input Dims": [[8, 4], []], "stream": 7.0, "x": {"y": [1]}}, "more": [1, {}]}"#;
         let event: TraceEvent = serde_json::from_str(text).unwrap();
         assert!(event.is_span && event.name == "aé" && event.pid == TracePlace::Number(0));
-        assert_eq!((event.start_ns, event.length_ns), (Some(1_690_000_000_000_123_457), 25_000));
+        assert_eq!((event.start_ns, event.length_ns), (Some(1_690_000_000_000_123_457), Some(25_000)));
         assert_eq!(event.tid, TracePlace::Word("stream 7".into()));
         let args = event.args;
         assert_eq!((args.gpu, args.stream, args.correlation, args.external), (Some(1), Some(7), 12, 0));
         assert_eq!((&*args.grid, args.occupancy_pct, args.dims), (&[1, 2, 3][..], Some(12.0), "[[8, 4], []]"));
         let quoted: TraceEvent = serde_json::from_str(r#"{"tid": "5555", "ts": "1.5", "dur": -4, "ph": 1}"#).unwrap();
-        assert_eq!((quoted.tid, quoted.start_ns, quoted.length_ns), (TracePlace::Number(5555), Some(1500), 0));
+        assert_eq!((quoted.tid, quoted.start_ns, quoted.length_ns), (TracePlace::Number(5555), Some(1500), None));
     }
 
     #[test]
@@ -355,7 +355,7 @@ mod tests {
                  \"args\": {{\"device\": {value}, \"grid\": {value}, \"bytes\": {value}, \"Input Dims\": {value}}}}}"
             );
             if let Ok(event) = serde_json::from_str::<TraceEvent>(&text) {
-                assert!(!event.is_span && event.length_ns >= 0, "{value}");
+                assert!(!event.is_span && event.length_ns.is_none_or(|ns| ns >= 0), "{value}");
             }
             assert!(
                 serde_json::from_str::<TraceEvent>(&format!("{{\"args\": {value}}}")).is_ok() || value == "1e400"

@@ -43,6 +43,8 @@ pub trait TraceSink {
 pub struct TraceEnd {
     /// It ended within an event or a list.
     pub cut_off: bool,
+    /// Something follows the end of the list or of the object.
+    pub goes_on: bool,
     /// Events that could not be read.
     pub damaged: u64,
     /// Lists of events that were found.
@@ -81,6 +83,7 @@ pub fn read_trace(input: impl Read, sink: &mut impl TraceSink) -> io::Result<Tra
         Some(b'{') => object(&mut text, sink, &mut end)?,
         _ => {}
     }
+    end.goes_on = end.lists > 0 && !end.cut_off && !sink.is_full() && text.next_byte()?.is_some();
     end.cut_off |= text.broken;
     Ok(end)
 }
@@ -94,7 +97,10 @@ fn object<R: Read>(text: &mut Buffered<R>, sink: &mut impl TraceSink, end: &mut 
                 text.at += 1;
                 continue;
             }
-            Some(b'}') => return Ok(()),
+            Some(b'}') => {
+                text.at += 1;
+                return Ok(());
+            }
             _ => None,
         };
         // What has no key is no object.

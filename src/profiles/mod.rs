@@ -31,7 +31,7 @@ mod scope;
 mod spans;
 mod syncs;
 mod threads;
-mod timeline;
+pub mod timeline;
 
 use std::io::{self, Read};
 
@@ -61,6 +61,12 @@ pub enum ProfileError {
          `prof.export_chrome_trace(\"trace.json\")`"
     )]
     Nothing,
+    /// The profiler ran in a thread that does nothing.
+    #[error(
+        "the profiler recorded no operator and no kernel: torch records only the thread that starts it, so start it in the thread \
+         that runs the model"
+    )]
+    NothingInThread,
 }
 
 /// Longest trace, bytes of JSON: an hour of a large job has less. What follows is left out.
@@ -98,7 +104,7 @@ pub fn other_format(head: &[u8], name: &str) -> Option<ProfileError> {
 /// It cannot be read, or there is nothing in it.
 pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
     let timeline = timeline(input)?;
-    Ok(build::account(&AccountParts::new(&timeline).ok_or(ProfileError::Nothing)?))
+    Ok(build::account(&parts_of(&timeline)?))
 }
 
 /// Reads a trace, and divides it into intervals beside its account.
@@ -107,7 +113,7 @@ pub fn read(input: impl Read) -> Result<ProfileAccount, ProfileError> {
 /// As [`read`].
 pub fn read_course(input: impl Read) -> Result<Course, ProfileError> {
     let timeline = timeline(input)?;
-    let parts = AccountParts::new(&timeline).ok_or(ProfileError::Nothing)?;
+    let parts = parts_of(&timeline)?;
     let course = Course::new(&parts, build::account(&parts));
     Ok(Course { names: timeline.names, ..course })
 }
@@ -118,11 +124,23 @@ pub fn read_course(input: impl Read) -> Result<Course, ProfileError> {
 /// As [`read`].
 pub fn read_rank(input: impl Read) -> Result<RankTrace, ProfileError> {
     let timeline = timeline(input)?;
-    let parts = AccountParts::new(&timeline).ok_or(ProfileError::Nothing)?;
+    let parts = parts_of(&timeline)?;
     Ok(RankTrace::new(&parts, build::account(&parts)))
 }
 
-fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {
+/// What the account of a trace is computed from.
+fn parts_of(timeline: &TraceTimeline) -> Result<AccountParts<'_>, ProfileError> {
+    // What was lost was perhaps recorded.
+    let is_whole = timeline.end.damaged + timeline.untimed == 0 && !timeline.end.cut_off;
+    let nothing = if timeline.of_torch && is_whole { ProfileError::NothingInThread } else { ProfileError::Nothing };
+    AccountParts::new(timeline).ok_or(nothing)
+}
+
+/// Reads the spans of a trace.
+///
+/// # Errors
+/// It cannot be read, or it is no trace.
+pub fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {
     let mut timeline = TraceTimeline::default();
     timeline.end = json::read_trace(input.take(LENGTH_MAX), &mut timeline)?;
     if timeline.end.lists == 0 {
@@ -134,3 +152,7 @@ fn timeline(input: impl Read) -> Result<TraceTimeline, ProfileError> {
     timeline.finish();
     Ok(timeline)
 }
+
+#[cfg(test)]
+#[path = "damaged_tests.rs"]
+mod tests;

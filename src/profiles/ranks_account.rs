@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::named_enum;
 
+/// Ranks that are named beside the first where they are late in turn.
+const IN_TURN_NAMED: usize = 2;
+
+/// Of so many collectives, one must be skewed to say so.
+const FEW: u64 = 10;
+
 /// Several ranks of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -19,7 +25,8 @@ pub struct RanksAccount {
     pub collectives: Vec<MatchedCollectiveRow>,
     /// How many such collectives there are.
     pub matched: u64,
-    /// Of these, those into which a rank enters clearly later than the others: by more than `clock_scatter_us`.
+    /// Of these, those into which a rank enters clearly later than the others: by more than twice `clock_scatter_us`, as both entries
+    /// are that uncertain.
     pub skewed: u64,
     /// Collectives that have no counterpart in another rank's trace, counted in each rank.
     pub unmatched: u64,
@@ -219,6 +226,56 @@ named_enum! {
     }
 }
 
+impl CollectiveKind {
+    /// The kind by a name that c10d, the host's annotations or the kernels give it: `_allgather_base`, `nccl:all_reduce`,
+    /// `ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL`.
+    pub fn of_name(name: &str) -> Self {
+        let head = name.split(['(', '<']).next().unwrap_or(name);
+        let plain: String =
+            head.chars().filter(char::is_ascii_alphanumeric).map(|one| one.to_ascii_lowercase()).collect();
+        // The longer names first: each contains a shorter one. A kernel of an all-to-all sends and receives.
+        let kinds = [
+            ("allreduce", Self::AllReduce),
+            ("allgather", Self::AllGather),
+            ("reducescatter", Self::ReduceScatter),
+            ("alltoall", Self::AllToAll),
+            ("broadcast", Self::Broadcast),
+            ("barrier", Self::Barrier),
+            ("sendrecv", Self::PointToPoint),
+            ("gather", Self::Gather),
+            ("scatter", Self::Scatter),
+            ("reduce", Self::Reduce),
+            ("send", Self::PointToPoint),
+            ("recv", Self::PointToPoint),
+        ];
+        kinds.iter().find(|(word, _)| plain.contains(word)).map_or(Self::Other, |(_, kind)| *kind)
+    }
+
+    /// Whether no rank can be through before all have entered. A source that broadcasts may go on at once.
+    pub fn holds_all(self) -> bool {
+        matches!(self, Self::AllGather | Self::AllReduce | Self::AllToAll | Self::Barrier | Self::ReduceScatter)
+    }
+
+    /// Whether every rank has the same number of bytes.
+    pub fn is_even(self) -> bool {
+        matches!(self, Self::AllGather | Self::AllReduce | Self::Broadcast | Self::Reduce | Self::ReduceScatter)
+    }
+
+    /// Bus bandwidth over algorithm bandwidth, of `ranks` ranks: `doc/PERFORMANCE.md` of nccl-tests.
+    pub fn bus_factor(self, ranks: u32) -> Option<f64> {
+        let n = f64::from(ranks);
+        match self {
+            _ if ranks < 2 => None,
+            Self::AllReduce => Some(2.0 * (n - 1.0) / n),
+            Self::AllGather | Self::ReduceScatter | Self::AllToAll | Self::Gather | Self::Scatter => {
+                Some((n - 1.0) / n)
+            }
+            Self::Broadcast | Self::Reduce => Some(1.0),
+            Self::Barrier | Self::PointToPoint | Self::Other => None,
+        }
+    }
+}
+
 impl RanksAccount {
     /// `rank 3 enters 41 of 48 collectives last, 5.2 ms after the others in each step; meanwhile it computes`.
     pub fn straggler_words(&self) -> Option<String> {
@@ -226,10 +283,80 @@ impl RanksAccount {
         let at = late.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
         let doing =
             late.doing.first().map(|doing| format!("; meanwhile {}{at}", doing.activity.words())).unwrap_or_default();
-        let by = match late.late_per_step_ms {
+        let scatter_ms = self.clock_scatter_us.unwrap_or_default() / 1e3;
+        let by = match late.late_per_step_ms.filter(|ms| *ms > scatter_ms) {
             Some(ms) => format!("{ms:.1} ms after the others in each step"),
             None => format!("{:.1} ms after the others on average", late.late_mean_ms),
         };
         Some(format!("rank {} enters {} of {} collectives last, {by}{doing}", late.rank, late.last_in, self.matched))
+    }
+
+    /// `rank 0 enters 6 of 12 collectives last, rank 1 enters 5`, if the ranks are late in turn.
+    pub fn in_turn_words(&self) -> Option<String> {
+        let mut late: Vec<&RankRow> = self.ranks.iter().filter(|row| row.last_in > 0).collect();
+        if self.straggler.is_some() || late.len() < 2 || self.skewed < self.matched.div_ceil(FEW) {
+            return None;
+        }
+        late.sort_by_key(|row| (std::cmp::Reverse(row.last_in), row.rank));
+        let (first, rest) = late.split_first()?;
+        let named = rest.iter().take(IN_TURN_NAMED).map(|row| format!(", rank {} enters {}", row.rank, row.last_in));
+        let others = match rest.len().saturating_sub(IN_TURN_NAMED) {
+            0 => String::new(),
+            1 => ", and another one".to_owned(),
+            more => format!(", and {more} others"),
+        };
+        Some(format!(
+            "rank {} enters {} of {} collectives last{}{others}",
+            first.rank,
+            first.last_in,
+            self.matched,
+            named.collect::<String>()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use CollectiveKind::{
+        AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Other, PointToPoint, Reduce, ReduceScatter,
+        Scatter,
+    };
+
+    #[test]
+    fn kinds_are_known_by_every_name() {
+        for (name, kind) in [
+            ("allreduce", AllReduce),
+            ("nccl:all_reduce", AllReduce),
+            ("gloo:all_reduce", AllReduce),
+            ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long)", AllReduce),
+            ("allreduce_coalesced", AllReduce),
+            ("_allgather_base", AllGather),
+            ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", AllGather),
+            ("nccl:_reduce_scatter_base", ReduceScatter),
+            ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", ReduceScatter),
+            ("all_to_allv", AllToAll),
+            ("nccl:all_to_all", AllToAll),
+            ("ncclKernel_Broadcast_RING_LL_Sum_int8_t(ncclDevComm*)", Broadcast),
+            ("gloo:reduce", Reduce),
+            ("gloo:gather", Gather),
+            ("gloo:scatter", Scatter),
+            ("gloo:barrier", Barrier),
+            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", PointToPoint),
+            ("nccl:send 0->1", PointToPoint),
+            ("nccl:coalesced", Other),
+        ] {
+            assert_eq!(CollectiveKind::of_name(name), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn bus_bandwidth_is_that_of_nccl_tests() {
+        let close = |factor: Option<f64>, wanted: f64| factor.is_some_and(|factor| (factor - wanted).abs() < 1e-12);
+        assert!(close(AllReduce.bus_factor(8), 1.75) && close(AllReduce.bus_factor(2), 1.0));
+        assert!(close(AllGather.bus_factor(8), 0.875) && close(AllToAll.bus_factor(4), 0.75));
+        assert!(close(Broadcast.bus_factor(8), 1.0));
+        assert_eq!((AllReduce.bus_factor(1), PointToPoint.bus_factor(2)), (None, None));
+        assert!(AllToAll.holds_all() && !Broadcast.holds_all() && Broadcast.is_even() && !AllToAll.is_even());
     }
 }

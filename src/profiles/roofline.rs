@@ -37,12 +37,7 @@ struct CallTime {
 /// The account; `None` where no work is known.
 pub fn account(parts: &AccountParts<'_>, gpu: &GpuTime) -> Option<EfficiencyAccount> {
     let timeline = parts.timeline;
-    let operators = timeline.host.iter().filter(|span| span.kind == HostKind::Operator && span.shapes != 0);
-    let calls: BTreeSet<EqualCalls> = operators.map(|span| (span.name, span.shapes)).collect();
-    let mut results = ConvolutionResults::default();
-    calls.iter().for_each(|call| results.learn(&recorded(timeline, *call)));
-    let work = |call: &EqualCalls| Some((*call, results.work_of(&recorded(timeline, *call))?));
-    let known: HashMap<EqualCalls, Work> = calls.iter().filter_map(work).collect();
+    let known = known_work(timeline);
     let launched = launched_by(timeline, |span| {
         known.contains_key(&(span.name, span.shapes)) || is_list(timeline.names.text(span.name))
     });
@@ -95,6 +90,16 @@ pub fn account(parts: &AccountParts<'_>, gpu: &GpuTime) -> Option<EfficiencyAcco
         known: known_ms / (all_ns as f64 / 1e6).max(known_ms),
         operators: rows,
     })
+}
+
+/// The work of calls, where their shapes say it.
+fn known_work(timeline: &TraceTimeline) -> HashMap<EqualCalls, Work> {
+    let operators = timeline.host.iter().filter(|span| span.kind == HostKind::Operator && span.shapes != 0);
+    let calls: BTreeSet<EqualCalls> = operators.map(|span| (span.name, span.shapes)).collect();
+    let mut results = ConvolutionResults::default();
+    calls.iter().for_each(|call| results.learn(&recorded(timeline, *call)));
+    let work = |call: &EqualCalls| Some((*call, results.work_of(&recorded(timeline, *call))?));
+    calls.iter().filter_map(work).collect()
 }
 
 /// The row of equal calls, beside the GPU's peaks in the format of their numbers.

@@ -95,7 +95,7 @@ impl Scope {
     }
 
     fn set_window(&mut self, timeline: &TraceTimeline) -> Option<()> {
-        let steps = timeline.host.iter().filter(|span| timeline.names.facts(span.name).step);
+        let steps = timeline.host.iter().filter(|span| span.end > span.start && timeline.names.facts(span.name).step);
         self.steps = steps.map(|span| (span.start, span.end)).take(STEPS_MAX).collect();
         let (mut begin, mut end) = (i64::MAX, i64::MIN);
         let mut widen = |start: i64, stop: i64| (begin, end) = (begin.min(start), end.max(stop));

@@ -17,6 +17,7 @@ pub enum HostKind {
 }
 
 impl HostKind {
+    /// The kind of an event of this category, if it is one of the host.
     pub fn from_category(category: &str) -> Option<Self> {
         // TraceNames of all versions since 2021; `*_runtime` are those of AMD, Intel and other accelerators.
         Some(match category {
@@ -49,6 +50,7 @@ pub enum GpuKind {
 }
 
 impl GpuKind {
+    /// The kind of an event of this category, if it is one of a GPU.
     pub fn from_category(category: &str) -> Option<Self> {
         Some(match category {
             "kernel" | "Kernel" => Self::Kernel,

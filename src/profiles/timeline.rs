@@ -18,23 +18,19 @@ const SPANS_MAX: usize = 4_000_000;
 /// Most threads and streams that are told apart. What a trace has beyond them counts as one more.
 const LANES_MAX: usize = 60_000;
 /// Categories that say the same as others, or nothing that the account needs.
-const KNOWN: [&str; 9] = [
-    "",
-    "Trace",
-    "cuda_sync",
-    "gpu_user_annotation",
-    "cpu_instant_event",
-    "cuda_profiler_range",
-    "ac2g",
-    "fwdbwd",
-    "async",
-];
+const KNOWN: [&str; 8] =
+    ["", "cuda_sync", "gpu_user_annotation", "cpu_instant_event", "cuda_profiler_range", "ac2g", "fwdbwd", "async"];
+/// The category of a span over all that was recorded, and how its name begins where torch wrote it.
+const PROFILED: &str = "Trace";
+const OF_TORCH: &str = "PyTorch Profiler";
 /// Most categories that are not read and are counted.
 const OTHERS_MAX: usize = 8;
 /// Most keys beside the events that are remembered.
 const KEYS_MAX: usize = 64;
 /// Most different details of kernels and copies: 48 MiB.
 const DETAILS_MAX: usize = 200_000;
+/// Share of the spans that equal the one before, in a file that has all of them twice. Few are equal otherwise.
+const NEARLY_HALF: f64 = 0.45;
 /// Longest text of an operator's shapes that is kept, bytes.
 const SHAPES_MAX: usize = 16 << 10;
 
@@ -67,6 +63,10 @@ pub struct TraceTimeline {
     pub others: BTreeMap<String, u64>,
     /// The profiler's own work, nanoseconds: spans of the category `overhead`.
     pub overhead_ns: i64,
+    /// Spans without a length or a time that can be read.
+    pub untimed: u64,
+    /// Whether torch says that it has recorded.
+    pub of_torch: bool,
     /// Spans that begin later were left out, because there were too many.
     pub horizon: Option<i64>,
     /// How the file ended.
@@ -117,22 +117,26 @@ impl TraceTimeline {
     }
 
     fn take(&mut self, event: &TraceEvent) {
-        let Some(start) = event.start_ns.filter(|_| event.is_span) else { return };
+        if !event.is_span {
+            return;
+        }
         let host = HostKind::from_category(&event.category);
         let gpu = if host.is_none() { GpuKind::from_category(&event.category) } else { None };
         if host.is_none() && gpu.is_none() {
             if event.category == "overhead" {
-                let length = i64::try_from(event.length_ns).unwrap_or(i64::MAX);
+                let length = event.length_ns.map_or(0, |ns| i64::try_from(ns).unwrap_or(i64::MAX));
                 self.overhead_ns = self.overhead_ns.saturating_add(length);
+            } else if event.category == PROFILED {
+                self.of_torch |= event.name.starts_with(OF_TORCH);
             } else if !KNOWN.contains(&&*event.category) {
                 self.count_other(&event.category);
             }
             return;
         }
-        let origin = *self.origin_ns.get_or_insert(start);
-        // A quarter of the range, so that no difference or sum overflows: 73 years.
-        let in_range = |at: i128| i64::try_from(at - origin).ok().filter(|at| at.unsigned_abs() < u64::MAX / 8);
-        let (Some(start), Some(end)) = (in_range(start), in_range(start + event.length_ns)) else { return };
+        let Some((start, end)) = self.extent(event) else {
+            self.untimed += 1;
+            return;
+        };
         if self.horizon.is_some_and(|horizon| start >= horizon) {
             return;
         }
@@ -169,6 +173,15 @@ impl TraceTimeline {
             }
             (None, None) => {}
         }
+    }
+
+    /// Begin and end of a span on the clock of the timeline, if it has them.
+    fn extent(&mut self, event: &TraceEvent) -> Option<(i64, i64)> {
+        let (start, length) = (event.start_ns?, event.length_ns?);
+        let origin = *self.origin_ns.get_or_insert(start);
+        // A quarter of the range, so that no difference or sum overflows: 73 years.
+        let in_range = |at: i128| i64::try_from(at - origin).ok().filter(|at| at.unsigned_abs() < u64::MAX / 8);
+        Some((in_range(start)?, in_range(start + length)?))
     }
 
     fn count_other(&mut self, category: &str) {
@@ -279,6 +292,19 @@ impl TraceTimeline {
         self.thread_numbers = HashMap::default();
         self.stream_numbers = HashMap::default();
         self.detail_numbers = HashMap::default();
+    }
+
+    /// Whether the host did something, and nothing that is an operator, a call of a GPU's runtime, or on a GPU.
+    pub fn has_no_work(&self) -> bool {
+        let is_work = |span: &HostSpan| matches!(span.kind, HostKind::Operator | HostKind::Runtime);
+        self.gpu.is_empty() && !self.host.is_empty() && !self.host.iter().any(is_work)
+    }
+
+    /// Whether nearly each span is there twice.
+    pub fn is_doubled(&self) -> bool {
+        let host = self.host.windows(2).filter(|pair| pair.first() == pair.last()).count();
+        let gpu = self.gpu.windows(2).filter(|pair| pair.first() == pair.last()).count();
+        (host + gpu) as f64 > NEARLY_HALF * (self.host.len() + self.gpu.len()) as f64
     }
 
     /// The spans of a thread.

@@ -28,6 +28,8 @@ const WINDOW_LOG_MAX: u32 = 25;
 const VERSION_MAX: usize = 20;
 /// What zstd says where a file ends within a frame.
 const INCOMPLETE: &str = "incomplete frame";
+/// What zstd says where a file does not begin with a frame.
+const NO_FRAME: &str = "Unknown frame descriptor";
 /// Bytes that are decompressed at a time: where they are damaged, all of them are lost.
 const INPUT_PIECE: usize = 2048;
 
@@ -102,7 +104,7 @@ impl Recording<File> {
     /// # Errors
     /// [`RecordingError`].
     pub fn file(path: &Path) -> Result<File, RecordingError> {
-        regular_file::open(path)?.map_err(|kind| RecordingError::Other(format!("it is a {kind}")))
+        Ok(regular_file::opened(path)?)
     }
 }
 
@@ -130,6 +132,9 @@ impl<R: Read> Recording<R> {
             RecordingLine::Whole(bytes) => bytes,
             RecordingLine::Torn(..) => return Err(RecordingError::Other("it ends within its first line".into())),
             RecordingLine::End => return Err(RecordingError::Other("it is empty".into())),
+            RecordingLine::Broken(why) if why == NO_FRAME => {
+                return Err(RecordingError::Other("it is a file of another kind".into()));
+            }
             RecordingLine::Broken(why) => return Err(RecordingError::Other(why)),
         };
         let mut header: Header = serde_json::from_slice(bytes)

@@ -29,12 +29,18 @@ pub fn open(path: &Path) -> io::Result<Result<File, &'static str>> {
 /// # Errors
 /// The system's, or what is there instead.
 pub fn opened(path: &Path) -> io::Result<File> {
-    open(path)?.map_err(|kind| io::Error::other(format!("it is a {kind}")))
+    match open(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let why = "permission denied; run trainmon as a user who may read it";
+            Err(io::Error::new(error.kind(), why))
+        }
+        opened => opened?.map_err(|kind| io::Error::other(format!("it is a {kind}"))),
+    }
 }
 
 fn word(kind: FileType) -> &'static str {
     match kind {
-        _ if kind.is_dir() => "directory",
+        _ if kind.is_dir() => "directory; name a file in it",
         _ if kind.is_fifo() => "pipe; save it in a file first",
         _ if kind.is_socket() => "socket",
         _ => "device file",

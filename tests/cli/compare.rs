@@ -285,7 +285,7 @@ fn a_damaged_log_gives_what_is_whole_and_a_note() {
     let html = html.to_str().unwrap();
     for (bytes, part) in [
         (&b"a,b\n1,2\n"[..], "not a recording or a log of trainmon"),
-        (&b""[..], "not a recording or a log of trainmon"),
+        (&b""[..], "it is empty"),
         (&log[..log.iter().position(|byte| *byte == b'\n').unwrap() + 1], "no samples in it"),
     ] {
         fs::write(&path, bytes).unwrap();

@@ -199,7 +199,7 @@ fn what_cannot_be_imported_is_one_line_and_leaves_no_file() {
         refused(trainmon(&["import", other_name, "-o", path_name]), 1, &[&[other_name], parts].concat());
         assert!(!path.exists());
     };
-    refuse(b"", &["not of a format"]);
+    refuse(b"", &["it is empty"]);
     refuse(b"a,b\n1,2\n", &["not of a format", "--format"]);
     refuse(b"\xef\xbb\xbftimestamp, index, name\r\n", &["utilization.gpu", "nvidia-smi --query-gpu"]);
     refuse(b"# gpu pid type sm\n", &["pmon", "nvidia-smi dmon"]);

@@ -29,6 +29,7 @@ mod run_report;
 mod signals;
 mod stacks;
 mod trace;
+mod trace_files;
 mod unkind_devices;
 mod usage;
 mod watch;

@@ -209,8 +209,8 @@ fn garbage_has_one_error_a_line_and_ends_nothing() {
         ("diagnose", json!({ "pid": 4_194_303 }), "no process 4194303"),
         ("doctor", json!({ "pid": 4_194_303 }), "no process 4194303"),
         ("explain", json!({ "cause": "too-few-worker" }), "did you mean too-few-workers"),
-        ("report", json!({ "file": "/dev/zero" }), "⟦recording /dev/zero: not a recording"),
-        ("compare", json!({ "before": "/nonexistent", "after": "x" }), "⟦recording /nonexistent: no such file"),
+        ("report", json!({ "file": "/dev/zero" }), "⟦cannot read /dev/zero: it is a device file"),
+        ("compare", json!({ "before": "/nonexistent", "after": "x" }), "⟦cannot read /nonexistent: no such file"),
     ] {
         let result = served.call(tool, arguments);
         assert!(result["isError"] == true && said(&result).contains(part), "{result}");

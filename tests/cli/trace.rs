@@ -64,10 +64,12 @@ fn a_profile_goes_into_the_trace() {
     let trace = fs::read(&path).unwrap();
     assert!(trace.windows(14).any(|bytes| bytes == b"gemm_of_a_test"));
     // What cannot be read is one line and leaves what is there.
-    for other in ["", "{}", "no json"] {
+    for (other, why) in
+        [("", "it is empty"), ("{}", "not a trace of torch.profiler"), ("no json", "not a trace of torch.profiler")]
+    {
         fs::write(profile, other).unwrap();
         let forced = [&arguments[..], &["--force"]].concat();
-        refused(trainmon(&forced), 1, &[profile, "not a trace of torch.profiler"]);
+        refused(trainmon(&forced), 1, &[profile, why]);
     }
     assert_eq!(fs::read(&path).unwrap(), trace);
     refused(

@@ -19,7 +19,7 @@ use crate::jobs::candidates::scan::Scan;
 use crate::jobs::session::{EndSignals, Session, SessionOptions};
 use crate::mcp::protocol::{Era, Feature};
 use crate::mcp::untrusted::{ForeignTexts, NOTE, REASON_MAX, quote};
-use crate::outputs::comparison::{Comparison, SideBySide};
+use crate::outputs::comparison::{AnyComparison, Comparison};
 use crate::outputs::run_report::RunReport;
 use crate::outputs::{explanation, markdown, text};
 use crate::sample::{GpuSample, Sample, SourceState, SourceStatus};
@@ -208,7 +208,7 @@ pub(super) async fn watch(
 
 /// `diagnose` of a recording or a trace.
 pub(super) fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
-    if profiled::is_trace(path) {
+    if profiled::is_trace(path)? {
         let (verdict, left_out) = trace(path, is_wanted)?;
         return verdict_answer(&verdict, ForeignTexts::default(), left_out);
     }
@@ -302,7 +302,7 @@ fn read(
 /// `report`.
 pub(super) fn report(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<ToolAnswer> {
     let mut foreign = ForeignTexts::default();
-    if profiled::is_trace(path) {
+    if profiled::is_trace(path)? {
         let (verdict, note) = trace(path, is_wanted)?;
         let json = report_json(path, (verdict.observed_s, None), None, Some(&verdict));
         foreign.add_fields(&json);
@@ -365,7 +365,7 @@ pub(super) fn compare(
     compared(foreign, &Comparison::new(sides.0, sides.1, None))
 }
 
-fn compared(mut foreign: ForeignTexts, comparison: &impl SideBySide) -> anyhow::Result<ToolAnswer> {
+fn compared(mut foreign: ForeignTexts, comparison: &impl AnyComparison) -> anyhow::Result<ToolAnswer> {
     let json = serde_json::to_value(comparison.json())?;
     foreign.add_fields(&json);
     Ok(marked(foreign, text::comparison(&comparison.page(), whole_page()), json))

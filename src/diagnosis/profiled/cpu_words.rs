@@ -42,7 +42,7 @@ pub(super) fn words_for(loss: &Loss, account: &ProfileAccount) -> Words {
         ),
         LossKind::Communication => (
             format!("The loop waits in collectives {lost} of the time."),
-            vec![said::COMPARE_RANKS_OF_HOST.plain(), said::COMMUNICATE_LESS.gaining(gain)],
+            said::of_ranks(account).into_iter().chain([said::COMMUNICATE_LESS.gaining(gain)]).collect(),
         ),
         LossKind::Blocked => {
             let what = row.map_or(WaitsFor::Time, waits_for);

@@ -116,10 +116,18 @@ pub fn verdict(account: ProfileAccount, context: &Context) -> Verdict {
 
 /// The rank that the others wait for, before what holds that rank up: the verdict is on its own profile.
 fn name_late_rank(verdict: &mut Verdict, across: &RanksAccount) {
-    let (Some(late), Some(words)) = (&across.straggler, across.straggler_words()) else { return };
     if across.skew < NAMED_LOSS.value {
         return;
     }
+    if let Some(words) = across.in_turn_words() {
+        let waits = percent(across.skew);
+        verdict.summary = format!(
+            "The ranks wait {waits} of the time for one another, and are late in turn: {words}. {}",
+            verdict.summary
+        );
+        return;
+    }
+    let (Some(late), Some(words)) = (&across.straggler, across.straggler_words()) else { return };
     verdict.summary = format!(
         "The ranks wait {} of the time for a late one: {words}. Of rank {}: {}",
         percent(across.skew),

@@ -85,7 +85,7 @@ impl GpuLoss<'_> {
         // No step is shorter than its collectives.
         let hides = self.gpu.exposed.min(1.0 - self.gpu.communication);
         let mut advice = vec![said::OVERLAP_COLLECTIVES.gaining(gain_of(hides))];
-        advice.extend((!alone).then(|| said::COMPARE_RANKS.plain()));
+        advice.extend(if alone { None } else { said::of_ranks(self.account) });
         advice.push(said::COMMUNICATE_LESS.gaining(self.gain()));
         Words::new(format!("The GPU does nothing but communicate {lost} of the time{most}.{hidden}"), advice)
     }

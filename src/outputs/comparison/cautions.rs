@@ -1,7 +1,6 @@
 //! What else differs between two runs than the program: other work on the machine, clocks, the machine itself.
 
-use super::{ComparedRun, WORTH_SAYING, cpus, gpus, memory};
-use crate::history::environment::Environment;
+use super::{ComparedRun, FACTS, WORTH_SAYING};
 use crate::history::surroundings::Surroundings;
 use crate::history::timeline::Compact;
 use crate::text::format::precise;
@@ -23,29 +22,17 @@ const SHARES: [Surrounding; 5] = [
 ];
 
 /// What to bear in mind of two runs.
-pub(super) fn of(sides: [&ComparedRun<'_>; 2]) -> Vec<String> {
-    let environments = sides.map(|side| &side.run.environment);
-    let of = |show: fn(&Environment) -> String| environments.map(show);
-    let differences = [
-        ("The machines", of(|run| run.host.clone().unwrap_or_default())),
-        ("The GPUs", of(gpus)),
-        ("The GPU drivers", of(|run| run.driver.clone().unwrap_or_default())),
-        ("The models of the CPUs", of(|run| run.cpu_model.clone().unwrap_or_default())),
-        ("The CPUs", of(cpus)),
-        ("The CPUs of the machines", of(|run| run.cpus.map(|cpus| cpus.to_string()).unwrap_or_default())),
-        ("The memories of the machines", of(memory)),
-        ("The versions of Python", of(|run| run.python.clone().unwrap_or_default())),
-        ("The versions of torch", of(|run| run.torch.clone().unwrap_or_default())),
-        ("The versions of trainmon", sides.map(|side| side.header.trainmon.clone())),
-    ];
+pub(super) fn listed(sides: [&ComparedRun<'_>; 2]) -> Vec<String> {
+    let facts = FACTS.map(|(_, what, show)| (what, sides.map(|side| show(&side.run.environment))));
+    let versions = ("The versions of trainmon", sides.map(|side| side.header.trainmon.clone()));
     let mut all = other_surroundings(sides.map(|side| side.run.surroundings.mean()));
-    all.extend(differing(differences));
+    all.extend(differing(facts.into_iter().chain([versions])));
     all.extend(sides.iter().filter_map(|side| Some(format!("{}: {}.", side.name, side.note.as_ref()?))));
     all
 }
 
 /// What is known of both and not the same.
-pub(super) fn differing<const N: usize>(facts: [(&str, [String; 2]); N]) -> impl Iterator<Item = String> {
+pub(super) fn differing<'f>(facts: impl IntoIterator<Item = (&'f str, [String; 2])>) -> impl Iterator<Item = String> {
     let differing =
         facts.into_iter().filter(|(_, [before, after])| before != after && !before.is_empty() && !after.is_empty());
     differing.map(|(what, [before, after])| format!("{what} differ: {before} before, {after} after."))

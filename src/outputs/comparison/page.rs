@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::commands::CommandChange;
-use super::{StepResult, reaches, result_of};
+use super::{StepResult, needed_s, reaches, result_of};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::Class;
 use crate::history::step_series::StepChange;
@@ -26,34 +26,50 @@ pub struct ComparisonPage {
     pub(in crate::outputs) sections: Vec<Section>,
 }
 
+/// What every comparison has.
+#[derive(Debug)]
+pub struct Compared {
+    /// The names of both files.
+    pub(super) names: [String; 2],
+    /// How much longer steps may take: 0.05 is 5%.
+    pub(super) limit: Option<f64>,
+    /// By how much steps differ, or why that cannot be known, in a sentence.
+    pub(super) steps: Result<StepChange, String>,
+}
+
+impl Compared {
+    /// The name of one of the two.
+    pub(super) fn name(&self, run: usize) -> &str {
+        self.names.get(run).map_or("", String::as_str)
+    }
+
+    /// Seconds of each that make it certain; `None` where an hour does not.
+    pub(super) fn needed_s(&self) -> Option<f64> {
+        needed_s(*self.steps.as_ref().ok()?, self.limit)
+    }
+}
+
 /// Two runs, or two traces, side by side.
-pub trait SideBySide {
+pub trait AnyComparison {
     /// One of the two as JSON.
     type Side: Serialize;
 
-    /// The names of both files.
-    fn names(&self) -> [&str; 2];
+    /// What is compared, and by how much steps differ.
+    fn compared(&self) -> &Compared;
 
     /// The verdict on the second one.
     fn verdict(&self) -> Option<&Verdict>;
-
-    /// How much longer steps may take: 0.05 is 5%.
-    fn limit(&self) -> Option<f64>;
-
-    /// By how much steps differ.
-    ///
-    /// # Errors
-    /// Why that cannot be known, in a sentence.
-    fn steps(&self) -> Result<StepChange, &str>;
-
-    /// Seconds of each that make it certain; `None` where an hour does not.
-    fn needed_s(&self) -> Option<f64>;
 
     /// What changed.
     fn answer(&self) -> String;
 
     /// Why it is not certain, and what makes it certain; `None` where it is.
     fn doubt(&self) -> Option<String>;
+
+    /// Seconds of each that make it certain; `None` where an hour does not.
+    fn needed_s(&self) -> Option<f64> {
+        self.compared().needed_s()
+    }
 
     /// What to bear in mind.
     fn cautions(&self) -> Vec<String>;
@@ -76,7 +92,8 @@ pub trait SideBySide {
 
     /// The second against the first.
     fn result(&self) -> StepResult {
-        self.steps().map_or(StepResult::Unknown, |change| result_of(change, self.limit()))
+        let Compared { steps, limit, .. } = self.compared();
+        steps.as_ref().map_or(StepResult::Unknown, |change| result_of(*change, *limit))
     }
 
     /// Whether the second is slower by the limit; `None` where that is not certain.
@@ -84,7 +101,7 @@ pub trait SideBySide {
     /// # Errors
     /// Why they cannot be compared, in one line.
     fn is_slower_by(&self, limit: f64) -> Result<Option<bool>, String> {
-        Ok(reaches(self.steps()?, limit))
+        self.compared().steps.as_ref().map(|change| reaches(*change, limit)).map_err(Clone::clone)
     }
 
     /// What changed, and how certain that is.
@@ -94,7 +111,7 @@ pub trait SideBySide {
 
     /// All that it says, for a format to lay out.
     fn page(&self) -> ComparisonPage {
-        let [before, after] = self.names();
+        let [before, after] = &self.compared().names;
         let command = self.command_change().map(|change| change.sentence());
         let mut sections = self.sections();
         sections.retain(|section| !section.is_empty());
@@ -112,14 +129,14 @@ pub trait SideBySide {
     fn json(&self) -> impl Serialize {
         let [before, after] = self.sides_json();
         let result = self.result();
-        let step_change = self.steps().ok().map(|StepChange { change, interval, .. }| {
-            let [low, high] = interval.map_or([None; 2], |ends| ends.map(Some));
-            ChangeJson { change, low, high }
+        let step_change = self.compared().steps.as_ref().ok().map(|steps| {
+            let [low, high] = steps.interval.map_or([None; 2], |ends| ends.map(Some));
+            ChangeJson { change: steps.change, low, high }
         });
         ComparisonJson {
             schema: 1,
             result,
-            limit: self.limit(),
+            limit: self.compared().limit,
             summary: self.summary(),
             step_change,
             needed_s: if result == StepResult::Unclear { self.needed_s() } else { None },

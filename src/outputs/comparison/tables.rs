@@ -1,6 +1,6 @@
 //! The tables of a comparison.
 
-use super::{ComparedRun, Comparison, cpus, gpus, memory, signed};
+use super::{ComparedRun, Comparison, FACTS, signed};
 use crate::diagnosis::Verdict;
 use crate::diagnosis::verdict::Stages;
 use crate::history::run::WholeRun;
@@ -129,24 +129,19 @@ impl Comparison<'_> {
 
     fn environment(&self) -> Section {
         let of = |show: fn(&ComparedRun<'_>) -> String| self.sides().map(show);
-        let rows: [(&str, [String; 2]); 13] = [
+        let workers = |side: &ComparedRun<'_>| match side.run.most_workers {
+            0 => String::new(),
+            workers => workers.to_string(),
+        };
+        let run = [
             ("file", of(|side| side.name.clone())),
             ("command", of(|side| side.header.command.clone())),
             ("watched for", of(|side| duration(side.run.totals.watched_s))),
-            (
-                "workers",
-                of(|side| Some(side.run.most_workers).filter(|n| *n > 0).map(|n| n.to_string()).unwrap_or_default()),
-            ),
-            ("GPUs", of(|side| gpus(&side.run.environment))),
-            ("GPU driver", of(|side| side.run.environment.driver.clone().unwrap_or_default())),
-            ("CPUs", of(|side| cpus(&side.run.environment))),
-            ("CPU model", of(|side| side.run.environment.cpu_model.clone().unwrap_or_default())),
-            ("memory", of(|side| memory(&side.run.environment))),
-            ("machine", of(|side| side.run.environment.host.clone().unwrap_or_default())),
-            ("Python", of(|side| side.run.environment.python.clone().unwrap_or_default())),
-            ("torch", of(|side| side.run.environment.torch.clone().unwrap_or_default())),
-            ("trainmon", of(|side| side.header.trainmon.clone())),
+            ("workers", of(workers)),
         ];
+        let facts = FACTS.map(|(name, _, show)| (name, self.sides().map(|side| show(&side.run.environment))));
+        let trainmon = ("trainmon", of(|side| side.header.trainmon.clone()));
+        let rows = run.into_iter().chain(facts).chain([trainmon]);
         Section::new("Environment", SectionBody::Table(two("what"), pairs(rows)))
     }
 }
@@ -185,7 +180,7 @@ pub(super) fn two(what: &'static str) -> Vec<Column> {
 }
 
 /// Rows of texts; where both are the same, the second says so.
-pub(super) fn pairs<const N: usize>(rows: [(&str, [String; 2]); N]) -> Vec<Vec<String>> {
+pub(super) fn pairs<'n>(rows: impl IntoIterator<Item = (&'n str, [String; 2])>) -> Vec<Vec<String>> {
     let rows = rows.into_iter().filter(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()));
     let rows = rows.map(|(name, [before, after])| {
         let after = if after == before { "the same".to_owned() } else { after };

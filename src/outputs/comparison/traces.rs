@@ -8,7 +8,7 @@ mod tables;
 
 use json::TraceJson;
 
-use super::{SideBySide, needed_s};
+use super::{AnyComparison, Compared};
 use crate::diagnosis::Verdict;
 use crate::history::step_series::{NoSteps, StepChange};
 use crate::outputs::report::Section;
@@ -31,10 +31,7 @@ pub struct ComparedTrace<'t> {
 pub struct TraceComparison<'t> {
     before: ComparedTrace<'t>,
     after: ComparedTrace<'t>,
-    /// How much longer steps may take: 0.05 is 5%.
-    limit: Option<f64>,
-    /// By how much steps differ, or why that is not known.
-    steps: Result<StepChange, String>,
+    compared: Compared,
     change: ProfileChange,
 }
 
@@ -46,11 +43,12 @@ impl<'t> TraceComparison<'t> {
         let change = ProfileChange::between(accounts, rows);
         let lengths_s = accounts.map(|account| lengths_s(account, change.per));
         let [of_before, of_after] = &lengths_s;
+        let names = [&before, &after].map(|side| side.name.clone());
         let steps = StepChange::of_profiles([of_before, of_after]).map_err(|NoSteps(run)| {
-            let name = [&before.name, &after.name].into_iter().nth(run).map_or("", String::as_str);
+            let name = names.get(run).map_or("", String::as_str);
             format!("The traces cannot be compared: {name} covers no time.")
         });
-        Self { before, after, limit, steps, change }
+        Self { before, after, compared: Compared { names, limit, steps }, change }
     }
 
     fn sides(&self) -> [&ComparedTrace<'t>; 2] {
@@ -58,27 +56,15 @@ impl<'t> TraceComparison<'t> {
     }
 }
 
-impl SideBySide for TraceComparison<'_> {
+impl AnyComparison for TraceComparison<'_> {
     type Side = TraceJson;
 
-    fn names(&self) -> [&str; 2] {
-        self.sides().map(|side| side.name.as_str())
+    fn compared(&self) -> &Compared {
+        &self.compared
     }
 
     fn verdict(&self) -> Option<&Verdict> {
         Some(self.after.verdict)
-    }
-
-    fn limit(&self) -> Option<f64> {
-        self.limit
-    }
-
-    fn steps(&self) -> Result<StepChange, &str> {
-        self.steps.as_ref().copied().map_err(String::as_str)
-    }
-
-    fn needed_s(&self) -> Option<f64> {
-        needed_s(self.steps().ok()?, self.limit)
     }
 
     fn answer(&self) -> String {
@@ -90,7 +76,7 @@ impl SideBySide for TraceComparison<'_> {
     }
 
     fn cautions(&self) -> Vec<String> {
-        cautions::of(self.sides(), self.change.per)
+        cautions::listed(self.sides(), self.change.per)
     }
 
     fn sections(&self) -> Vec<Section> {

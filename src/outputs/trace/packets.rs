@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use prost::Message;
 
 use super::proto::{
-    BOOTTIME, COUNT, ClockReading, ClockSnapshot, CounterDescriptor, EXPLICIT, EventType, InternedData, InternedName,
-    MONOTONIC, NEEDS_STATE, ProcessDescriptor, REALTIME, STATE_CLEARED, ThreadDescriptor, TracePacket,
-    TracePacketDefaults, TrackDescriptor, TrackEvent,
+    BOOTTIME, COUNT, ClockReading, ClockSnapshot, CounterDescriptor, EXPLICIT, EventType, MONOTONIC, NEEDS_STATE,
+    ProcessDescriptor, REALTIME, STATE_CLEARED, ThreadDescriptor, TracePacket, TracePacketDefaults, TrackDescriptor,
+    TrackEvent,
 };
 use crate::text::sanitise;
 
@@ -16,25 +16,12 @@ use crate::text::sanitise;
 const PACKET: u8 = 1 << 3 | 2;
 /// Most tracks of a trace: a job that starts processes all the time gets no more.
 const TRACKS: usize = 100_000;
-/// Most names that are written once and then referred to by number.
-const NAMES: usize = 50_000;
-
-/// What has names that are written once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Named {
-    Event,
-    Category,
-    Annotation,
-}
-
 /// A stream of packets within which time does not go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sequence {
     /// What trainmon recorded, interval by interval.
     Recorded,
-    /// What torch's profiler recorded.
-    Profiled,
-    /// Slices of this track, which are written once they have ended.
+    /// Slices of this track, which are written once all of them are known.
     Timed(u64),
 }
 
@@ -42,7 +29,6 @@ impl Sequence {
     fn id(self) -> u32 {
         match self {
             Self::Recorded => 1,
-            Self::Profiled => 2,
             Self::Timed(track) => u32::try_from(track).map_or(u32::MAX, |track| track.saturating_add(2)),
         }
     }
@@ -80,8 +66,6 @@ pub(super) struct Packets<W: Write> {
     pub(super) out: W,
     buffer: Vec<u8>,
     tracks: HashMap<Track, u64>,
-    /// Of the profile, whose names come again and again.
-    names: HashMap<(Named, String), u64>,
     /// Tracks whose slices have a sequence of their own.
     timed: HashSet<u64>,
     flows: u64,
@@ -89,14 +73,7 @@ pub(super) struct Packets<W: Write> {
 
 impl<W: Write> Packets<W> {
     pub(super) fn new(out: W) -> Self {
-        Self {
-            out,
-            buffer: Vec::new(),
-            tracks: HashMap::new(),
-            names: HashMap::new(),
-            timed: HashSet::new(),
-            flows: 0,
-        }
+        Self { out, buffer: Vec::new(), tracks: HashMap::new(), timed: HashSet::new(), flows: 0 }
     }
 
     fn write(&mut self, packet: &TracePacket) -> io::Result<()> {
@@ -118,7 +95,7 @@ impl<W: Write> Packets<W> {
             trusted_packet_sequence_id: Some(Sequence::Recorded.id()),
             ..TracePacket::default()
         })?;
-        [Sequence::Recorded, Sequence::Profiled].into_iter().try_for_each(|sequence| self.begin_sequence(sequence))
+        self.begin_sequence(Sequence::Recorded)
     }
 
     /// Comes before the first event of a sequence.
@@ -132,12 +109,15 @@ impl<W: Write> Packets<W> {
         })
     }
 
+    /// Comes before the first slice of a track with a sequence of its own.
+    pub(super) fn begin_timed(&mut self, track: u64) -> io::Result<()> {
+        if self.timed.insert(track) { self.begin_sequence(Sequence::Timed(track)) } else { Ok(()) }
+    }
+
     /// Writes a slice that has ended. The slices of a track come in their order, and none lies within another.
     pub(super) fn slice(&mut self, track: u64, (from, to): (u64, u64), begin: TrackEvent) -> io::Result<()> {
         let sequence = Sequence::Timed(track);
-        if self.timed.insert(track) {
-            self.begin_sequence(sequence)?;
-        }
+        self.begin_timed(track)?;
         self.event((sequence, from), (track, EventType::SliceBegin), begin)?;
         self.event((sequence, to), (track, EventType::SliceEnd), TrackEvent::default())
     }
@@ -201,27 +181,6 @@ impl<W: Write> Packets<W> {
         self.flows
     }
 
-    /// The number of a name in the profile. A name that is new goes into `new`, for the packet that refers to it; `None` if there
-    /// are too many names.
-    pub(super) fn named(&mut self, what: Named, name: &str, new: &mut InternedData) -> Option<u64> {
-        let key = (what, sanitise(name).into_owned());
-        if let Some(iid) = self.names.get(&key) {
-            return Some(*iid);
-        }
-        if self.names.len() >= NAMES {
-            return None;
-        }
-        let iid = self.names.len() as u64 + 1;
-        let list = match what {
-            Named::Event => &mut new.event_names,
-            Named::Category => &mut new.event_categories,
-            Named::Annotation => &mut new.debug_annotation_names,
-        };
-        list.push(InternedName { iid: Some(iid), name: Some(key.1.clone()) });
-        self.names.insert(key, iid);
-        Some(iid)
-    }
-
     /// Writes an event of a track that was declared.
     pub(super) fn event(
         &mut self,
@@ -229,22 +188,10 @@ impl<W: Write> Packets<W> {
         (track, kind): (u64, EventType),
         event: TrackEvent,
     ) -> io::Result<()> {
-        self.named_event((sequence, time), (track, kind), event, InternedData::default())
-    }
-
-    /// The same, with the names that it is the first to use.
-    pub(super) fn named_event(
-        &mut self,
-        (sequence, time): (Sequence, u64),
-        (track, kind): (u64, EventType),
-        event: TrackEvent,
-        names: InternedData,
-    ) -> io::Result<()> {
         self.write(&TracePacket {
             timestamp: Some(time),
             trusted_packet_sequence_id: Some(sequence.id()),
             sequence_flags: Some(NEEDS_STATE),
-            interned_data: Some(names).filter(|names| *names != InternedData::default()),
             track_event: Some(TrackEvent { r#type: Some(kind as i32), track_uuid: Some(track), ..event }),
             ..TracePacket::default()
         })

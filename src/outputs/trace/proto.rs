@@ -23,7 +23,6 @@ pub(super) enum EventType {
     Unspecified = 0,
     SliceBegin = 1,
     SliceEnd = 2,
-    Instant = 3,
     Counter = 4,
 }
 
@@ -51,7 +50,6 @@ messages! {
         timestamp: Option<u64> = (uint64, optional, tag = "8");
         trusted_packet_sequence_id: Option<u32> = (uint32, optional, tag = "10");
         track_event: Option<TrackEvent> = (message, optional, tag = "11");
-        interned_data: Option<InternedData> = (message, optional, tag = "12");
         sequence_flags: Option<u32> = (uint32, optional, tag = "13");
         trace_packet_defaults: Option<TracePacketDefaults> = (message, optional, tag = "59");
         track_descriptor: Option<TrackDescriptor> = (message, optional, tag = "60");
@@ -111,10 +109,8 @@ messages! {
 
     /// track_event.proto.
     TrackEvent {
-        category_iids: Vec<u64> = (uint64, repeated, packed = "false", tag = "3");
         debug_annotations: Vec<DebugAnnotation> = (message, repeated, tag = "4");
         r#type: Option<i32> = (enumeration = "EventType", optional, tag = "9");
-        name_iid: Option<u64> = (uint64, optional, tag = "10");
         track_uuid: Option<u64> = (uint64, optional, tag = "11");
         name: Option<String> = (string, optional, tag = "23");
         double_counter_value: Option<f64> = (double, optional, tag = "44");
@@ -124,23 +120,8 @@ messages! {
 
     /// debug_annotation.proto.
     DebugAnnotation {
-        name_iid: Option<u64> = (uint64, optional, tag = "1");
-        int_value: Option<i64> = (int64, optional, tag = "4");
         double_value: Option<f64> = (double, optional, tag = "5");
         string_value: Option<String> = (string, optional, tag = "6");
         name: Option<String> = (string, optional, tag = "10");
-    }
-
-    /// interned_data.proto.
-    InternedData {
-        event_categories: Vec<InternedName> = (message, repeated, tag = "1");
-        event_names: Vec<InternedName> = (message, repeated, tag = "2");
-        debug_annotation_names: Vec<InternedName> = (message, repeated, tag = "3");
-    }
-
-    /// `EventName`, `EventCategory` (track_event.proto) and `DebugAnnotationName` (debug_annotation.proto).
-    InternedName {
-        iid: Option<u64> = (uint64, optional, tag = "1");
-        name: Option<String> = (string, optional, tag = "2");
     }
 }

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use serde::{Serialize, Serializer};
 
-use super::sides::{BeforeAfter, Sides};
+use super::{BeforeAfter, Sides};
 use crate::profiles::account::{CopyDirection, ProfileAccount};
 use crate::text::named_enum;
 

@@ -48,8 +48,7 @@ impl Convolution {
         let number = input.element.format;
         let (per_position, read) = (2.0 * weight.numel(), input.bytes() + weight.bytes());
         let Some(gradient) = self.gradient else {
-            let (positions, results) = self.forward(operands, input, weight)?;
-            return Some(self.forward_work(operands, input, weight, [positions, results]));
+            return Some(self.forward_work(operands, [input, weight], self.forward(operands, input, weight)?));
         };
         let gradient = operands.tensor(gradient)?;
         let slides_over = if self.is_transposed_back(operands, gradient, weight)? { input } else { gradient };
@@ -75,7 +74,7 @@ impl Convolution {
             numel([batch].into_iter().chain(lengths).copied())
         };
         let results = numel(gradient.iter().copied());
-        self.gradient.is_none().then(|| self.forward_work(operands, input, weight, [positions, results]))
+        self.gradient.is_none().then(|| self.forward_work(operands, [input, weight], [positions, results]))
     }
 
     /// The shapes of input and weight.
@@ -84,17 +83,11 @@ impl Convolution {
         Some([dims(self.input)?, dims(self.weight)?])
     }
 
-    /// The shape of the result's gradient, on the way back.
-    pub fn gradient_shape(&self, operands: &Operands) -> Option<Vec<u64>> {
-        operands.tensor(self.gradient?).map(|tensor| tensor.dims.clone())
-    }
-
     /// The work on the way forward, from the number of positions and of the result's elements.
     fn forward_work(
         &self,
         operands: &Operands,
-        input: &Tensor,
-        weight: &Tensor,
+        [input, weight]: [&Tensor; 2],
         [positions, results]: [f64; 2],
     ) -> Work {
         let others: f64 = self.others.iter().map(|at| operands.bytes(*at)).sum();
@@ -112,7 +105,7 @@ impl Convolution {
     }
 
     /// At how many positions the weight is applied, and how many elements the result has.
-    fn forward(&self, operands: &Operands, input: &Tensor, weight: &Tensor) -> Option<(f64, f64)> {
+    fn forward(&self, operands: &Operands, input: &Tensor, weight: &Tensor) -> Option<[f64; 2]> {
         let spatial = Spatial::new(input, weight)?;
         let is_transposed = match self.transposed {
             Transposed::Never => false,
@@ -146,7 +139,7 @@ impl Convolution {
         };
         let places = numel(size.into_iter());
         let positions = if is_transposed { spatial.positions() } else { spatial.batch as f64 * places };
-        Some((positions, spatial.batch as f64 * channels as f64 * places))
+        Some([positions, spatial.batch as f64 * channels as f64 * places])
     }
 
     /// Whether the gradient is that of a transposed convolution.
@@ -203,13 +196,11 @@ impl ConvolutionResults {
     /// Learns from a call, if it is a convolution on the way back. Memory is bounded.
     pub fn learn(&mut self, call: &Recorded) {
         let Some((convolution, operands)) = convolution(call) else { return };
-        let (Some(shapes), Some(size)) = (convolution.shapes(&operands), convolution.gradient_shape(&operands))
-        else {
-            return;
-        };
+        let gradient = convolution.gradient.and_then(|at| operands.tensor(at));
+        let (Some(shapes), Some(gradient)) = (convolution.shapes(&operands), gradient) else { return };
         if self.sizes.len() < MOST_CONVOLUTIONS || self.sizes.contains_key(&shapes) {
-            let known = self.sizes.entry(shapes).or_insert_with(|| Some(size.clone()));
-            if known.as_ref() != Some(&size) {
+            let known = self.sizes.entry(shapes).or_insert_with(|| Some(gradient.dims.clone()));
+            if known.as_ref() != Some(&gradient.dims) {
                 *known = None;
             }
         }

@@ -83,12 +83,12 @@ enum Operator {
 /// What `assets/operators.toml` says.
 #[derive(Debug, Default, Deserialize)]
 struct OperatorFacts {
-    operators: Vec<OperatorRow>,
+    operators: Vec<NamedOperators>,
     elements: Vec<Element>,
 }
 
 #[derive(Debug, Deserialize)]
-struct OperatorRow {
+struct NamedOperators {
     names: String,
     #[serde(flatten)]
     operator: Operator,
@@ -99,7 +99,7 @@ static FACTS: LazyLock<OperatorFacts> =
 
 /// Every known operator by its name.
 static OPERATORS: LazyLock<HashMap<&str, &Operator>> = LazyLock::new(|| {
-    let named = |row: &'static OperatorRow| row.names.split_whitespace().map(|name| (name, &row.operator));
+    let named = |row: &'static NamedOperators| row.names.split_whitespace().map(|name| (name, &row.operator));
     FACTS.operators.iter().flat_map(named).collect()
 });
 

@@ -3,6 +3,8 @@
 //! This is no demangler: it spells the function's path and the words of its template arguments, which is all that the tables look
 //! for. So it needs neither substitutions nor the end of a name that was cut, and takes one walk whatever the name says.
 
+use super::table::{first, table};
+
 /// `path::of::function<words of its arguments>`, from a name that starts with `_Z`. See the Itanium C++ ABI, 5.1.
 pub fn spelled(mangled: &str) -> String {
     let mut walk =
@@ -98,34 +100,26 @@ impl<'a> Spelling<'a> {
 
     /// `DF16b`, `DF16_`, `Dh`; other types of two letters say nothing of interest.
     fn extended_type(&mut self) {
-        if self.rest.starts_with("F16b") {
-            self.out.push_str(" bf16,");
-            self.skip(4);
-        } else if self.rest.starts_with('F') {
-            self.out.push_str(if self.rest.starts_with("F16_") { " half," } else { " " });
-            self.skip_after('_');
+        let known = table("mangled").iter().find(|(letters, _)| self.rest.starts_with(letters));
+        if let Some((letters, name)) = known {
+            self.out.push_str(&format!(" {name},"));
+            self.skip(letters.len());
         } else {
-            self.out.push_str(if self.rest.starts_with('h') { " half," } else { " " });
-            self.skip(1);
+            self.out.push(' ');
+            if self.rest.starts_with('F') { self.skip_after('_') } else { self.skip(1) }
         }
     }
 
     /// A built-in type among the arguments; elsewhere an operator of two letters.
     fn small(&mut self, letter: char) {
-        let name = match (self.open.last(), letter) {
-            (Some('l'), _) => return,
-            (Some('N' | 'X'), _) => return self.skip(1),
-            (_, 'f') => " float,",
-            (_, 'd') => " double,",
-            (_, 'i') => " int,",
-            (_, 'l' | 'x') => " long,",
-            (_, 'b') => " bool,",
-            (_, 't') => " unsigned short,",
-            (_, 'a') => " signed char,",
-            (_, 'h') => " unsigned char,",
-            _ => " ",
-        };
-        self.out.push_str(name);
+        match self.open.last() {
+            Some('l') => {}
+            Some('N' | 'X') => self.skip(1),
+            _ => match first("built-in", |known| known.starts_with(letter)) {
+                Some(name) => self.out.push_str(&format!(" {name},")),
+                None => self.out.push(' '),
+            },
+        }
     }
 
     fn skip(&mut self, letters: usize) {

@@ -11,7 +11,6 @@ mod table;
 mod words;
 
 use raw::RawName;
-use table::matching;
 
 /// Longest readable name, characters.
 pub const READABLE_MAX: usize = 48;
@@ -20,7 +19,7 @@ pub const READABLE_MAX: usize = 48;
 /// ASCII, at most [`READABLE_MAX`] characters, never empty.
 pub fn kernel_name(raw: &str) -> String {
     let parts = RawName::new(raw);
-    readable(&filled(matching("kernels", &parts).unwrap_or("{name}"), &parts))
+    readable(&filled(parts.meaning("kernels").unwrap_or("{name}"), &parts))
 }
 
 /// Whether a kernel communicates with other GPUs, by its raw name: NCCL, RCCL, or a collective's name in any case.
@@ -35,8 +34,8 @@ fn filled(template: &str, raw: &RawName) -> String {
         "{type}" => data_type::declared(raw).map(str::to_owned),
         "{inputs}" => data_type::of_inputs(raw).map(str::to_owned),
         "{op}" => words::operation(raw),
-        "{pass}" => matching("passes", raw).map(str::to_owned),
-        "{algorithm}" => matching("algorithms", raw).map(str::to_owned),
+        "{pass}" => raw.meaning("passes").map(str::to_owned),
+        "{algorithm}" => raw.meaning("algorithms").map(str::to_owned),
         "{by}" => words::library(raw),
         "{fused}" => Some(words::fused(raw)),
         "{name}" => Some(words::cleaned(raw)),

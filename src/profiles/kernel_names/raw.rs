@@ -1,6 +1,7 @@
 //! A kernel's raw name, taken apart: the path of its function, and the template arguments.
 
 use super::mangled::spelled;
+use super::table::first;
 
 /// As much of a name is looked at, bytes: the function and what it was made for come first.
 const HEAD_MAX: usize = 2 << 10;
@@ -57,9 +58,14 @@ impl RawName {
         }
     }
 
+    /// What the first row of a table means whose pattern matches.
+    pub fn meaning(&self, title: &str) -> Option<&'static str> {
+        first(title, |pattern| self.matches(pattern))
+    }
+
     /// Whether all words of a pattern occur, each of which is a choice: `conv|winograd`. They are searched in the path, and behind
     /// a `<` in the whole name.
-    pub fn matches(&self, pattern: &str) -> bool {
+    fn matches(&self, pattern: &str) -> bool {
         pattern.split(' ').all(|choice| {
             choice.split('|').any(|word| match word.strip_prefix('<') {
                 Some(word) => self.head_lower.contains(word),

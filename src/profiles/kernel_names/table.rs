@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::raw::RawName;
-
 const TEXT: &str = include_str!("../../../assets/kernel-names.txt");
 
 /// Rows in order: what is searched, and what it means.
@@ -32,9 +30,4 @@ pub fn table(title: &str) -> &'static NameTable {
 /// What the first row means of which this holds.
 pub fn first(title: &str, holds: impl Fn(&'static str) -> bool) -> Option<&'static str> {
     table(title).iter().find(|(searched, _)| holds(searched)).map(|(_, meaning)| *meaning)
-}
-
-/// What the first row means whose pattern matches.
-pub fn matching(title: &str, raw: &RawName) -> Option<&'static str> {
-    first(title, |pattern| raw.matches(pattern))
 }

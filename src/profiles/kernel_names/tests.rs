@@ -90,6 +90,7 @@ fn the_tables_are_well_formed() {
         ("blas", false),
         ("tensile", false),
         ("nvjet", false),
+        ("built-in", false),
         ("wrappers", true),
         ("views", true),
         ("quiet", true),

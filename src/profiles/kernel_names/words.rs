@@ -1,7 +1,7 @@
 //! The words of a readable name that depend on the kernel: its operation, direction, algorithm and library.
 
 use super::raw::RawName;
-use super::table::{first, matching, table};
+use super::table::{first, table};
 
 /// The function of an element that a general kernel was made for: `add` of `vectorized_elementwise_kernel<4, CUDAFunctor_add<float>…`.
 pub fn operation(raw: &RawName) -> Option<String> {
@@ -16,7 +16,7 @@ pub fn operation(raw: &RawName) -> Option<String> {
 
 /// The library, in brackets.
 pub fn library(raw: &RawName) -> Option<String> {
-    matching("libraries", raw).filter(|word| !word.is_empty()).map(|word| format!("({word})"))
+    raw.meaning("libraries").filter(|word| !word.is_empty()).map(|word| format!("({word})"))
 }
 
 /// The operators that torch.compile fused, without those that only look at a tensor in another way, unless there are no others.

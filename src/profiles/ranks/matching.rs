@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::kinds::{holds_all, is_even};
 use super::trace::{Collective, Group, RankTrace};
 use crate::profiles::gpu_time::median;
 use crate::profiles::ranks_account::CollectiveKind;
@@ -79,7 +78,7 @@ pub fn matched(ranks: &[&RankTrace]) -> Matching {
                     continue;
                 };
                 found.push((*rank, *place));
-                let to = if holds_all(kind) { &mut between.held } else { &mut between.others };
+                let to = if kind.holds_all() { &mut between.held } else { &mut between.others };
                 to.push(other_part.end - mine_part.end);
             }
         }
@@ -104,8 +103,11 @@ pub fn matched(ranks: &[&RankTrace]) -> Matching {
 }
 
 /// The parts of each rank that are matched with one another, in their order and on one clock, each with its place.
-fn sequences<'a>(ranks: &[&'a RankTrace], origins: &[i64]) -> BTreeMap<SequenceKey<'a>, BTreeMap<usize, Sequence>> {
-    let mut sequences: BTreeMap<SequenceKey<'a>, BTreeMap<usize, Sequence>> = BTreeMap::new();
+fn sequences<'a>(
+    ranks: &[&'a RankTrace],
+    origins: &[i64],
+) -> BTreeMap<SequenceKey<'a>, BTreeMap<usize, PlacedParts>> {
+    let mut sequences: BTreeMap<SequenceKey<'a>, BTreeMap<usize, PlacedParts>> = BTreeMap::new();
     let streams_agree = streams_agree(ranks);
     for ((rank, trace), origin) in ranks.iter().enumerate().zip(origins) {
         for (place, collective) in trace.collectives.iter().enumerate() {
@@ -119,7 +121,7 @@ fn sequences<'a>(ranks: &[&'a RankTrace], origins: &[i64]) -> BTreeMap<SequenceK
 }
 
 /// A rank's parts in collectives, on one clock, with their places.
-type Sequence = Vec<(usize, Collective)>;
+type PlacedParts = Vec<(usize, Collective)>;
 
 /// Differences of ends between two ranks.
 #[derive(Debug, Default)]
@@ -221,14 +223,14 @@ fn fits(
 }
 
 fn sizes_agree(kind: CollectiveKind, mine: &Collective, other: &Collective) -> bool {
-    !is_even(kind) || mine.bytes.is_none() || other.bytes.is_none() || mine.bytes == other.bytes
+    !kind.is_even() || mine.bytes.is_none() || other.bytes.is_none() || mine.bytes == other.bytes
 }
 
 /// Whether two parts may be one collective, if the other clock is so much ahead.
 fn are_one(kind: CollectiveKind, mine: &Collective, other: &Collective, ahead: i64) -> bool {
     let (start, end) = (other.start - ahead, other.end - ahead);
     let together = mine.start <= end.saturating_add(SLACK_NS) && start <= mine.end.saturating_add(SLACK_NS);
-    sizes_agree(kind, mine, other) && (together || !holds_all(kind))
+    sizes_agree(kind, mine, other) && (together || !kind.holds_all())
 }
 
 /// By the ends, with the difference of the clocks for which these agree best.

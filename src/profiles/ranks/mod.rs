@@ -4,7 +4,6 @@
 //! Pure, like all of `profiles`. What a verdict makes of it belongs to `diagnosis`.
 
 mod activities;
-mod kinds;
 mod matching;
 mod side_by_side;
 #[cfg(test)]
@@ -14,7 +13,7 @@ pub mod trace;
 use std::collections::HashMap;
 
 use matching::Matching;
-use side_by_side::SideBySide;
+use side_by_side::RankSums;
 use trace::{COLLECTIVES_MAX, RankTrace};
 
 use super::account::ProfileAccount;
@@ -44,8 +43,17 @@ pub enum RanksError {
     )]
     SameRank(String, String, u32),
     /// Nothing that they did together.
-    #[error("no collective of one trace is in another: give the traces of one run over the same time")]
-    NothingInCommon,
+    #[error(
+        "no collective of {0} is in {1}: give the traces of one run over the same time, or compare two runs: \
+         trainmon compare {0} {1}"
+    )]
+    NothingInCommon(String, String),
+    /// Nothing says that they are ranks.
+    #[error(
+        "{0} and {1} do not say which rank they are of, and have no collective: to compare two runs: \
+         trainmon compare {0} {1}"
+    )]
+    NoRanks(String, String),
 }
 
 /// Puts the ranks side by side. `traces` are the names of the files with what was read from them.
@@ -57,15 +65,29 @@ pub fn across(traces: &[NamedTrace]) -> Result<RanksAccount, RanksError> {
         return Err(RanksError::TooMany(traces.len()));
     }
     let mut account = RanksAccount { world_size: world_size(traces)?, ..RanksAccount::default() };
-    let mut order: Vec<Numbered<'_>> = numbers(traces, &mut account.notes)?;
+    let by_files = numbers(traces)?;
+    let are_numbered = by_files.is_some();
+    if !are_numbered {
+        account.notes.push(
+            "Some files do not say which rank they are of: the ranks are numbered in the order given.".to_owned(),
+        );
+    }
+    let numbers = by_files.unwrap_or_else(|| (0..).take(traces.len()).collect());
+    let mut order: Vec<Numbered<'_>> = numbers.into_iter().zip(traces).collect();
     order.sort_by_key(|(number, _)| *number);
     let ranks: Vec<&RankTrace> = order.iter().map(|(_, (_, trace))| trace).collect();
     account.ranks = order.iter().map(|(number, (file, trace))| row(*number, file, trace)).collect();
     let matching = matching::matched(&ranks);
-    if matching.collectives.is_empty() && ranks.iter().any(|rank| !rank.collectives.is_empty()) {
-        return Err(RanksError::NothingInCommon);
+    if let ([(first, _), (second, _), ..], true) = (traces, matching.collectives.is_empty()) {
+        let pair = (first.clone(), second.clone());
+        if ranks.iter().any(|rank| !rank.collectives.is_empty()) {
+            return Err(RanksError::NothingInCommon(pair.0, pair.1));
+        }
+        if !are_numbered {
+            return Err(RanksError::NoRanks(pair.0, pair.1));
+        }
     }
-    SideBySide { account: &mut account, ranks: &ranks, matching: &matching }.fill();
+    RankSums { account: &mut account, ranks: &ranks, matching: &matching }.fill();
     notes(&mut account, &ranks, &matching);
     Ok(account)
 }
@@ -96,8 +118,8 @@ fn world_size(traces: &[NamedTrace]) -> Result<Option<u32>, RanksError> {
     Ok(found.map(|(_, size)| size))
 }
 
-/// The traces with the numbers of their ranks: as the files say it, else by their names, else in the order given.
-fn numbers<'a>(traces: &'a [NamedTrace], notes: &mut Vec<String>) -> Result<Vec<Numbered<'a>>, RanksError> {
+/// The numbers of the ranks: as the files say it, else by their names; `None` where these do not tell all apart.
+fn numbers(traces: &[NamedTrace]) -> Result<Option<Vec<u32>>, RanksError> {
     let mut known: HashMap<u32, &str> = HashMap::new();
     for (file, trace) in traces {
         if let Some(rank) = trace.account.rank
@@ -107,16 +129,9 @@ fn numbers<'a>(traces: &'a [NamedTrace], notes: &mut Vec<String>) -> Result<Vec<
         }
     }
     let by_file = |(file, trace): &NamedTrace| trace.account.rank.or_else(|| number_in(file));
-    let found: Option<Vec<u32>> = traces.iter().map(by_file).collect();
-    let mut found = found.unwrap_or_default();
+    let found: Vec<u32> = traces.iter().filter_map(by_file).collect();
     let distinct: std::collections::HashSet<u32> = found.iter().copied().collect();
-    if distinct.len() != traces.len() {
-        notes.push(
-            "Some files do not say which rank they are of: the ranks are numbered in the order given.".to_owned(),
-        );
-        found = (0..).take(traces.len()).collect();
-    }
-    Ok(found.into_iter().zip(traces).collect())
+    Ok((distinct.len() == traces.len()).then_some(found))
 }
 
 /// `trace_rank-12.json.gz` → 12.

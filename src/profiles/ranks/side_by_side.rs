@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::kinds;
 use super::matching::Matching;
 use super::trace::{Collective, RankTrace};
 use crate::profiles::gpu_time::median;
@@ -62,18 +61,19 @@ struct Lateness {
 }
 
 /// The account in the making, and what it is made of.
-pub struct SideBySide<'a> {
+pub struct RankSums<'a> {
     pub account: &'a mut RanksAccount,
     pub ranks: &'a [&'a RankTrace],
     pub matching: &'a Matching,
 }
 
-impl<'a> SideBySide<'a> {
+impl<'a> RankSums<'a> {
     /// Fills in all that the matched collectives say.
     pub fn fill(&mut self) {
         let scatter = self.scatter();
         self.account.clock_scatter_us = scatter.map(|ns| ns as f64 / 1e3);
-        let least = scatter.unwrap_or_default().max(LATE_NS);
+        // Both entries are uncertain by the scatter.
+        let least = scatter.unwrap_or_default().saturating_mul(2).max(LATE_NS);
         let mut lateness = vec![Lateness::default(); self.ranks.len()];
         let mut kinds: BTreeMap<OneKind, OfKind> = BTreeMap::new();
         let mut own_of_rank = vec![0_i64; self.ranks.len()];
@@ -140,7 +140,7 @@ impl<'a> SideBySide<'a> {
         let mut apart = Vec::new();
         for parts in &self.matching.collectives {
             let entries = self.entries(parts);
-            if !entries.iter().all(|entry| kinds::holds_all(entry.part.kind)) {
+            if !entries.iter().all(|entry| entry.part.kind.holds_all()) {
                 continue;
             }
             let mut ends: Vec<i64> = entries.iter().map(|entry| entry.end).collect();
@@ -234,7 +234,7 @@ impl<'a> SideBySide<'a> {
             let moved = bytes.map(|bytes| bytes as f64 * count as f64);
             // Bytes per nanosecond are GB/s.
             let algorithm = moved.filter(|_| own > 0).map(|bytes| bytes / own as f64);
-            let factor = kinds::bus_factor(kind, group_size.unwrap_or_default());
+            let factor = kind.bus_factor(group_size.unwrap_or_default());
             MatchedCollectiveRow {
                 kind: Some(kind),
                 group: group.map(|(name, _)| name),

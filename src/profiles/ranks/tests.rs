@@ -203,6 +203,54 @@ fn a_rank_that_waits_for_data_is_said_to() {
     assert_eq!(shown.across_ranks, Some(account));
 }
 
+/// Ranks that enter twelve all-reduces so late, and leave them so late, microseconds: by rank and collective.
+fn late_by(of: u32, late: impl Fn(u32, i64) -> i64, ends: impl Fn(u32, i64) -> i64) -> Vec<(String, RankTrace)> {
+    let rank = |rank: u32| {
+        let mut fake = Fake::new(rank, of);
+        for (at, (begin, end)) in (0..).zip(steps(12)) {
+            fake.host("user_annotation", &format!("ProfilerStep#{begin}"), (begin, end));
+            fake.host("cuda_runtime", "cudaLaunchKernel", (begin, begin + 10));
+            fake.all_reduce((begin + 5_000 + late(rank, at), begin + 60_000 + ends(rank, at)), None);
+        }
+        fake.read()
+    };
+    (0..of).map(rank).collect()
+}
+
+#[test]
+fn ranks_that_are_late_in_turn_are_said_to_be() {
+    let in_turn = |of: u32| {
+        let account =
+            across(&late_by(of, |rank, at| if at % i64::from(of) == i64::from(rank) { 30_000 } else { 0 }, |_, _| 0));
+        let account = account.unwrap();
+        assert_eq!((account.straggler.clone(), account.skewed), (None, 12));
+        account.in_turn_words().unwrap()
+    };
+    assert_eq!(in_turn(2), "rank 0 enters 6 of 12 collectives last, rank 1 enters 6");
+    let many = "rank 0 enters 2 of 12 collectives last, rank 1 enters 2, rank 2 enters 2, and 3 others";
+    assert_eq!(in_turn(6), many);
+    // One that is always late, and none at all.
+    let one = across(&late_by(2, |rank, _| i64::from(rank) * 30_000, |_, _| 0)).unwrap();
+    assert_eq!((one.straggler.as_ref().unwrap().rank, one.in_turn_words()), (1, None));
+    assert_eq!(across(&late_by(2, |_, _| 0, |_, _| 0)).unwrap().in_turn_words(), None);
+}
+
+#[test]
+fn what_the_clocks_do_not_tell_apart_is_not_late() {
+    // One end in four lies 2 ms from the other: 1 ms from their middle.
+    let ends = |rank: u32, at: i64| if at % 4 == 0 && rank == 0 { 2_000 } else { 0 };
+    let account = across(&late_by(2, |rank, at| if rank == 0 && at == 3 { 1_500 } else { 0 }, ends)).unwrap();
+    assert_eq!((account.clock_scatter_us, account.skewed, account.straggler), (Some(1_000.0), 0, None));
+    // What is later than that is; a mean below the clocks' agreement is not said.
+    let account = across(&late_by(2, |rank, at| if rank == 0 && at == 3 { 6_000 } else { 0 }, ends)).unwrap();
+    assert_eq!(account.straggler.as_ref().unwrap().rank, 0);
+    let words = account.straggler_words().unwrap();
+    assert!(
+        words.starts_with("rank 0 enters 1 of 12 collectives last, 6.0 ms after the others on average"),
+        "{words}"
+    );
+}
+
 /// Two ranks with 12 collectives, of which a trace may lack some. Rank 1 enters 1 ms late.
 fn partial(kept: impl Fn(u32, i64) -> bool, numbered: bool, ahead: i64) -> Vec<(String, RankTrace)> {
     let rank = |rank: u32| {
@@ -255,11 +303,22 @@ fn what_is_not_of_one_run_is_refused() {
     let apart = partial(|rank, at| if rank == 0 { at < 4 } else { at > 8 }, true, 0);
     assert_eq!(
         text(&apart),
-        "no collective of one trace is in another: give the traces of one run over the same time"
+        "no collective of rank0.json is in rank1.json: give the traces of one run over the same time, or compare two runs: \
+         trainmon compare rank0.json rank1.json"
     );
     // Of two files only one has any.
     let one = partial(|rank, _| rank == 0, false, 0);
-    assert_eq!(across(&one), Err(RanksError::NothingInCommon));
+    assert!(text(&one).starts_with("no collective of rank0.json is in rank1.json"));
+    // Nothing says that they are ranks.
+    let mut strangers = partial(|_, _| false, false, 0);
+    for ((file, rank), name) in strangers.iter_mut().zip(["bert.json", "qwen.json"]) {
+        (*file, rank.account.rank, rank.account.world_size) = (name.to_owned(), None, None);
+    }
+    assert_eq!(
+        text(&strangers),
+        "bert.json and qwen.json do not say which rank they are of, and have no collective: to compare two runs: \
+         trainmon compare bert.json qwen.json"
+    );
     let many: Vec<(String, RankTrace)> = (0..=RANKS_MAX).map(|_| (String::new(), RankTrace::default())).collect();
     assert_eq!(text(&many), "1025 traces are too many: at most 1024 ranks are compared");
 }

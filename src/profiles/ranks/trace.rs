@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::activities::ActivitySlices;
-use super::kinds::kind_of;
 use crate::profiles::account::ProfileAccount;
 use crate::profiles::intervals::TimeRange;
 use crate::profiles::kernels::element_bytes;
@@ -124,9 +123,11 @@ impl RankTrace {
             let by = announced.by(parts, span);
             let detail = timeline.detail(span).filter(|detail| !detail.collective.is_empty());
             let kind = match (detail, by) {
-                (Some(detail), _) => kind_of(&detail.collective),
-                (None, Some(by)) => kind_of(timeline.names.text(by.name)),
-                (None, None) => *kinds.entry(span.name).or_insert_with(|| kind_of(timeline.names.text(span.name))),
+                (Some(detail), _) => CollectiveKind::of_name(&detail.collective),
+                (None, Some(by)) => CollectiveKind::of_name(timeline.names.text(by.name)),
+                (None, None) => {
+                    *kinds.entry(span.name).or_insert_with(|| CollectiveKind::of_name(timeline.names.text(span.name)))
+                }
             };
             let stream = timeline.streams.get(usize::from(span.lane)).map(|(_, lane)| lane.number());
             let collective = Collective {
@@ -154,7 +155,7 @@ impl RankTrace {
             timeline.host.iter().filter(done_here).filter(|span| scope.sees(span.start, span.end)).collect();
         found.sort_unstable_by_key(|span| (span.start, span.end));
         for span in found {
-            let kind = kind_of(timeline.names.text(span.name));
+            let kind = CollectiveKind::of_name(timeline.names.text(span.name));
             let bytes = bytes_by_shapes(timeline, span, kind);
             let (start, end) = (span.start, span.end);
             self.push(Collective { start, end, bytes, sequence: None, group: None, stream: 0, kind });

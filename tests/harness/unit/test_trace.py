@@ -191,18 +191,15 @@ class WithTorch(InFolder):
         self.assertIn("trace in", traced(recording, "--torch-profile", profile, "-o", path))
         trace = Trace.read(path)
 
-        # Every slice of the profiler, to the nanosecond.
+        # Every operator and annotation of the profiler, to the nanosecond.
         with gzip.open(profile) as file:
             theirs = json.load(file)
         start = theirs["baseTimeNanoseconds"]
-        slices = [event for event in theirs["traceEvents"] if event["ph"] == "X"]
+        slices = [event for event in theirs["traceEvents"] if event["ph"] == "X" and event.get("cat") in ("cpu_op", "user_annotation")]
         wanted = collections.Counter((event["name"], start + round(event["ts"] * 1000), round(event["dur"] * 1000)) for event in slices)
         found = collections.Counter((piece.name, piece.begin, piece.end - piece.begin) for piece in trace.slices)
         self.assertGreater(len(wanted), 1000)
         self.assertFalse(wanted - found)
-        both_ends = [{event["id"] for event in theirs["traceEvents"] if (event["ph"], event.get("cat")) == (kind, "fwdbwd")} for kind in "sf"]
-        self.assertGreaterEqual(len(trace.arrows), len(both_ends[0] & both_ends[1]))
-        self.assertTrue(both_ends[0])
 
         # It is below the thread that trainmon calls the loop.
         of_loop = next(piece.track for piece in trace.slices if piece.name == "works")

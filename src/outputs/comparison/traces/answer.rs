@@ -1,7 +1,7 @@
 //! What changed between two traces in a sentence, why, and how certain that is.
 
 use super::super::tables::signed_ms;
-use super::super::{NO_CHANGE, SideBySide, StepResult, between, tenths};
+use super::super::{AnyComparison, NO_CHANGE, StepResult, between, tenths};
 use super::TraceComparison;
 use crate::profiles::comparison::{PartChange, PartsOf, Per, StepPart};
 use crate::text::format::step_time;
@@ -20,9 +20,9 @@ const PROFILE_STEPS: f64 = 1000.0;
 
 /// What changed.
 pub(super) fn answer(of: &TraceComparison<'_>) -> String {
-    let change = match of.steps() {
+    let change = match &of.compared.steps {
         Ok(change) => change,
-        Err(why) => return why.to_owned(),
+        Err(why) => return why.clone(),
     };
     let (subject, takes) = match of.change.per {
         Per::Step => ("A step", "takes"),
@@ -53,7 +53,7 @@ pub(super) fn answer(of: &TraceComparison<'_>) -> String {
 
 /// Why it is not certain, and what makes it certain; `None` where it is.
 pub(super) fn doubt(of: &TraceComparison<'_>) -> Option<String> {
-    let change = of.steps().ok().filter(|_| of.result() == StepResult::Unclear)?;
+    let change = of.compared.steps.as_ref().ok().filter(|_| of.result() == StepResult::Unclear)?;
     if of.change.per == Per::Window {
         let without = of.sides().into_iter().filter(|side| side.account.steps == 0);
         let without: Vec<&str> = without.map(|side| side.name.as_str()).collect();

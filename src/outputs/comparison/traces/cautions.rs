@@ -15,7 +15,7 @@ const OTHER_WINDOW: f64 = 1.25;
 const FAR_STEP: f64 = 1.5;
 
 /// What to bear in mind of two traces.
-pub(super) fn of(sides: [&ComparedTrace<'_>; 2], per: Per) -> Vec<String> {
+pub(super) fn listed(sides: [&ComparedTrace<'_>; 2], per: Per) -> Vec<String> {
     let accounts = sides.map(|side| side.account);
     let of_step = |account: &ProfileAccount| account.steps_by.filter(|_| per == Per::Step);
     let mut all: Vec<String> = differing([

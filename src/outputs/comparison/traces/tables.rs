@@ -108,7 +108,7 @@ impl TraceComparison<'_> {
         let names = ["before", "after", "change", count, more].map(Column::right);
         let columns = names.into_iter().chain([Column::left(name)]).collect();
         let rows = changed.rows.iter().take(ROWS_SHOWN).map(|changed| {
-            let ChangedRow { name, ms, count, more } = row(changed);
+            let (name, ms, count, more) = row(changed);
             let [before, after] = ms.sides().map(|ms| ms.map_or(UNMEASURED.to_owned(), milliseconds));
             vec![before, after, signed_ms(ms.change()), arrow(count.values().map(number)), more, name]
         });
@@ -199,32 +199,30 @@ fn words(of: PartsOf, part: StepPart) -> &'static str {
     }
 }
 
-/// What all rows have.
-struct ChangedRow {
-    name: String,
-    ms: BeforeAfter,
-    count: BeforeAfter,
-    more: String,
-}
+/// What all rows have: a name, milliseconds, how often, and one more number.
+type ChangedRow = (String, BeforeAfter, BeforeAfter, String);
 
-impl ChangedRow {
-    /// Of a row: its name, the number that is its time, and one more that is shown.
-    fn new<K>(row: &RowChange<K>, name: String, ms: RowNumber, (more, show): (RowNumber, fn(f64) -> String)) -> Self {
-        let more = arrow_of(row.number(more), show);
-        Self { name, ms: row.number(ms), count: row.number(RowNumber::Count), more }
-    }
+/// Of a row: its name, the number that is its time, and one more that is shown.
+fn changed<K>(
+    row: &RowChange<K>,
+    name: String,
+    ms: RowNumber,
+    (more, show): (RowNumber, fn(f64) -> String),
+) -> ChangedRow {
+    (name, row.number(ms), row.number(RowNumber::Count), arrow_of(row.number(more), show))
 }
 
 fn kernel(row: &RowChange<ByName>) -> ChangedRow {
-    ChangedRow::new(row, row.key.name.clone(), RowNumber::Ms, (RowNumber::MedianUs, microseconds))
+    changed(row, row.key.name.clone(), RowNumber::Ms, (RowNumber::MedianUs, microseconds))
 }
 
 fn operator(row: &RowChange<ByName>) -> ChangedRow {
     let sum = |device: Option<f64>, idle: Option<f64>| Some(device? + idle?);
     let (device, idle) = (row.number(RowNumber::DeviceMs), row.number(RowNumber::IdleMs));
     let ms = BeforeAfter { before: sum(device.before, idle.before), after: sum(device.after, idle.after) };
-    let name = row.key.name.clone();
-    ChangedRow { ms, ..ChangedRow::new(row, name, RowNumber::DeviceMs, (RowNumber::HostMs, milliseconds)) }
+    let (name, _, count, more) =
+        changed(row, row.key.name.clone(), RowNumber::DeviceMs, (RowNumber::HostMs, milliseconds));
+    (name, ms, count, more)
 }
 
 fn sync(row: &RowChange<ByCall>) -> ChangedRow {
@@ -232,11 +230,11 @@ fn sync(row: &RowChange<ByCall>) -> ChangedRow {
         Some(operator) => format!("{operator} ({})", row.key.call),
         None => row.key.call.clone(),
     };
-    ChangedRow::new(row, name, RowNumber::IdleMs, (RowNumber::WaitMs, milliseconds))
+    changed(row, name, RowNumber::IdleMs, (RowNumber::WaitMs, milliseconds))
 }
 
 fn collective(row: &RowChange<ByName>) -> ChangedRow {
-    ChangedRow::new(row, row.key.name.clone(), RowNumber::ExposedMs, (RowNumber::Ms, milliseconds))
+    changed(row, row.key.name.clone(), RowNumber::ExposedMs, (RowNumber::Ms, milliseconds))
 }
 
 fn copy(row: &RowChange<ByDirection>) -> ChangedRow {
@@ -244,7 +242,7 @@ fn copy(row: &RowChange<ByDirection>) -> ChangedRow {
     let memory = pageable.map(|pageable| if pageable { ", pageable" } else { ", pinned" }).unwrap_or_default();
     let direction = direction.map_or("unknown", CopyDirection::word).replace('-', " ");
     let bytes = |value: f64| bytes(Some(value as u64));
-    ChangedRow::new(row, format!("{direction}{memory}"), RowNumber::Ms, (RowNumber::Bytes, bytes))
+    changed(row, format!("{direction}{memory}"), RowNumber::Ms, (RowNumber::Bytes, bytes))
 }
 
 fn microseconds(us: f64) -> String {

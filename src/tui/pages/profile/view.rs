@@ -104,20 +104,15 @@ fn group(wanted: &[u16], columns: u16, height: u16, current: usize) -> Range<usi
 
 /// Shares `room` rows out: none gets more than it wants while another one wants more.
 fn shared(wanted: &[u16], room: u16) -> Vec<u16> {
-    let mut heights = vec![0u16; wanted.len()];
-    let mut left = room;
-    while left > 0 {
-        let before = left;
-        for (height, wanted) in heights.iter_mut().zip(wanted) {
-            let more = u16::from(left > 0 && *height < *wanted);
-            *height += more;
-            left -= more;
-        }
-        if left == before {
-            break;
-        }
-    }
-    heights
+    let all = |most: u16| wanted.iter().map(|wanted| u32::from((*wanted).min(most))).sum::<u32>();
+    let most = (0..=room).rev().find(|most| all(*most) <= room.into()).unwrap_or(0);
+    let mut left = u32::from(room) - all(most);
+    let more = |wanted: &u16| {
+        let one = u16::from(left > 0 && *wanted > most);
+        left -= u32::from(one);
+        (*wanted).min(most) + one
+    };
+    wanted.iter().map(more).collect()
 }
 
 /// The names of all tables, where not all are shown; the current one is marked.
