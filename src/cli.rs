@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::builder::{NonEmptyStringValueParser, PossibleValue, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::{Settings, is_said, parse_pid, parse_window};
+use crate::config::{Settings, is_said, parse_pid, parse_profile_length, parse_window};
 use crate::diagnosis::causes;
 use crate::diagnosis::verdict::Class;
 use crate::errors::Failure;
@@ -63,6 +63,8 @@ pub struct PidArgument {
 pub enum Command {
     /// Watch a job for a while, print one verdict with advice, and exit.
     Diagnose(DiagnoseArgs),
+    /// Take a profile of a running job, without a change of its code, and print what it shows.
+    Profile(ProfileArgs),
     /// Record a job to a file, to replay or diagnose it later or elsewhere.
     Record(RecordArgs),
     /// Open a recording or a trace of torch.profiler on the screen.
@@ -86,6 +88,9 @@ pub enum Command {
     Fleet(FleetArgs),
     /// Start a program and watch it; its exit status is passed on.
     Run {
+        /// Do not let the program be asked for a profile: leave KINETO_USE_DAEMON as it is.
+        #[arg(long)]
+        no_profiler: bool,
         /// The program and its arguments.
         #[arg(trailing_var_arg = true, required = true, num_args = 1.., value_name = "CMD")]
         program: Vec<OsString>,
@@ -157,6 +162,7 @@ impl Cli {
     fn pid(&self) -> Option<u32> {
         let own = match &self.command {
             Some(Command::Diagnose(arguments)) => arguments.targets.iter().find_map(PidOrFile::pid),
+            Some(Command::Profile(arguments)) => arguments.target.pid,
             Some(Command::Record(arguments)) => arguments.target.pid,
             Some(Command::Export(arguments)) => arguments.target.pid,
             Some(Command::Watch(arguments)) => arguments.target.pid,
@@ -184,6 +190,7 @@ impl Cli {
             self.command,
             Some(
                 Command::Record(_)
+                    | Command::Profile(ProfileArgs { output: Some(_), .. })
                     | Command::Report(_)
                     | Command::Compare(_)
                     | Command::Trace(_)
@@ -212,6 +219,7 @@ impl Cli {
         } else if writes_a_file && call.append {
             let what = match self.command {
                 Some(Command::Trace(_)) => "trace",
+                Some(Command::Profile(_)) => "trace",
                 Some(Command::Report(_) | Command::Compare(_)) => "report",
                 _ => "recording",
             };
@@ -337,6 +345,36 @@ pub struct DiagnoseArgs {
     /// Judge this recording instead of a running process.
     #[arg(long, value_name = "FILE")]
     pub replay: Option<PathBuf>,
+}
+
+/// `profile`.
+#[derive(Debug, Clone, Args)]
+pub struct ProfileArgs {
+    #[command(flatten)]
+    target: PidArgument,
+    /// How long to record: 500ms, 2s.
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_profile_length, default_value = "500ms")]
+    pub length: Duration,
+    /// Record so many steps of the optimizer instead.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "length")]
+    pub steps: Option<u32>,
+    /// Record Python's functions as well, so that lines of code are named. The window is slower.
+    #[arg(long)]
+    pub stacks: bool,
+    /// Ask all ranks of the job on this machine, for the same moment.
+    #[arg(long)]
+    pub all_ranks: bool,
+    /// Keep the trace: FILE.json or FILE.json.gz, for Perfetto or `trainmon diagnose FILE`.
+    ///
+    /// An existing file is refused without --force. With --all-ranks each rank has its own: FILE-rank0.json.gz.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print everything: evidence, other findings, all advice with its reasons, all tables.
+    #[arg(long, conflicts_with = "json")]
+    pub full: bool,
+    /// Print the verdict, with the profile, as one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `record`.

@@ -16,7 +16,7 @@ use message::KinetoMessage;
 use socket::KinetoSocket;
 pub use target::{KinetoTarget, USE_DAEMON};
 
-use super::files::{READ_LIMIT, read_once};
+use super::process::stat_of;
 
 /// How long a process may take to ask. Without a daemon it tries again for ten seconds, at last after five (`sync_send`), and then
 /// waits for the interval of its configuration, five seconds unless that says otherwise.
@@ -254,12 +254,9 @@ fn written(
 
 /// Whether the process is there and runs.
 fn check_state(proc_root: &Path, pid: u32) -> Result<(), KinetoError> {
-    // The state follows the command in parentheses (proc_pid_stat(5)).
-    let stat = read_once(proc_root.join(format!("{pid}/stat")), READ_LIMIT).unwrap_or_default();
-    let end = stat.iter().rposition(|byte| *byte == b')');
-    match end.and_then(|end| stat.get(end + 2)) {
-        None | Some(b'Z' | b'X') => Err(KinetoError::Ended(pid)),
-        Some(b'T' | b't') => Err(KinetoError::Stopped(pid)),
+    match stat_of(proc_root, pid).map(|stat| stat.state) {
+        None | Some('Z' | 'X') => Err(KinetoError::Ended(pid)),
+        Some('T' | 't') => Err(KinetoError::Stopped(pid)),
         Some(_) => Ok(()),
     }
 }

@@ -5,6 +5,7 @@
 //! losses (what costs how much) → words (the sentence and the advice of each) → verdict
 //! ```
 
+mod beside;
 mod busy_words;
 mod cpu_words;
 mod host_words;
@@ -12,6 +13,8 @@ mod losses;
 mod said;
 mod sync_advice;
 mod words;
+
+pub use beside::beside;
 
 use std::collections::BTreeMap;
 

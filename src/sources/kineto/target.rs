@@ -1,11 +1,12 @@
 //! What must be known of a job to ask it for a profile: whether it asks for configurations, where, and where it may write a trace.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::KinetoError;
-use crate::sources::files::{READ_LIMIT, ReadFailure, read_once};
+use crate::sources::files::{READ_LIMIT, ReadFailure, numbers_in, read_once};
 use crate::sources::process::identity;
 
 /// libkineto asks for configurations where this is set, to whatever (libkineto/src/Config.cpp).
@@ -29,6 +30,9 @@ pub struct KinetoTarget {
     pub traces: PathBuf,
     /// Its folder below `/proc`.
     pub folder: PathBuf,
+    /// Its rank, and where its run meets, as its environment has them.
+    rank: Option<u32>,
+    meets_at: Option<PathBuf>,
 }
 
 impl KinetoTarget {
@@ -64,7 +68,27 @@ impl KinetoTarget {
             sockets: variable(SOCKET_FOLDER),
             traces: variable(TRACE_FOLDER).unwrap_or_else(|| DEFAULT_TRACE_FOLDER.into()),
             folder,
+            rank: variable("RANK").and_then(|rank| rank.to_str()?.parse().ok()),
+            meets_at: variable("MASTER_PORT"),
         })
+    }
+
+    /// The ranks of its run on this machine, itself among them, in their order. A rank's own children have its environment, and ask
+    /// for nothing: the first process of each rank counts.
+    pub fn ranks(self, proc_root: &Path) -> Vec<Self> {
+        let mut all: BTreeMap<u32, Self> = BTreeMap::new();
+        let Some(rank) = self.rank else { return vec![self] };
+        let mut pids: Vec<u32> = numbers_in(proc_root).collect();
+        pids.sort_unstable();
+        for other in pids.into_iter().filter_map(|pid| Self::find(proc_root, pid).ok()) {
+            if other.meets_at == self.meets_at
+                && let Some(rank) = other.rank
+            {
+                all.entry(rank).or_insert(other);
+            }
+        }
+        all.insert(rank, self);
+        all.into_values().collect()
     }
 
     /// A path as the process names it, seen from here.
