@@ -53,7 +53,7 @@ fn holds(key: &str, expected: &Value, verdict: &Verdict) -> Result<(), String> {
     let found = match key {
         "class" => Value::from(verdict.class.word()),
         "phase" => verdict.phase.word().into(),
-        "gpu" => profile.devices.first().is_some().into(),
+        "gpu" => Value::from(!profile.devices.is_empty()),
         "most_sure" => {
             let most = expected.as_f64().unwrap();
             return if verdict.confidence <= most { Ok(()) } else { Err(verdict.confidence.to_string()) };
