@@ -1,0 +1,48 @@
+//! What probes on the calls of a job counted: raw numbers, in windows whose lengths are told.
+
+pub use crate::profiles::calls::CallKind;
+
+/// What was counted.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProbeCounts {
+    /// From the first window to the end, seconds.
+    pub elapsed_s: f64,
+    /// Windows in which calls were counted.
+    pub calls: Vec<ProbeWindow>,
+    /// Windows in which calls that wait were counted.
+    pub waits: Vec<ProbeWindow>,
+    /// By thread and call.
+    pub rows: Vec<ProbeRow>,
+    /// Hits of probes, outside of the windows too.
+    pub hits: u64,
+    /// Cost of one, seconds.
+    pub hit_s: f64,
+    /// Calls that found no room in the table.
+    pub lost: u64,
+}
+
+/// A window.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ProbeWindow {
+    /// Its length, seconds.
+    pub length_s: f64,
+}
+
+/// Calls of one name by one thread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProbeRow {
+    /// What the call does.
+    pub kind: CallKind,
+    /// Its name.
+    pub call: &'static str,
+    /// The thread.
+    pub tid: u32,
+    /// Its name; empty if it has ended.
+    pub thread: String,
+    /// Calls in all windows.
+    pub count: u64,
+    /// Calls in each window.
+    pub by_window: Vec<u64>,
+    /// Time inside the calls that began in the windows, nanoseconds.
+    pub waited_ns: u64,
+}

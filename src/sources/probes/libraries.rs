@@ -1,0 +1,73 @@
+//! Which files of a process hold calls that are counted. A static runtime hides inside other libraries, so every mapped file is
+//! looked at, not only those of known names.
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::elf;
+use super::symbols::{KnownCall, known_call};
+use crate::sources::fields::lines;
+use crate::sources::files::{ReadFailure, read_once};
+use crate::sources::maps::mapping;
+use crate::sources::regular_file;
+
+/// `/proc/PID/maps` of a job with many libraries has some thousand lines.
+const MAPS_LIMIT: usize = 32 << 20;
+/// Most files that are looked at.
+const MOST_FILES: usize = 2048;
+/// Most places to probe, in all files.
+const MOST_PLACES: usize = 512;
+
+/// A file, and where the calls begin in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbedFile {
+    /// Its path as the kernel is told it.
+    pub path: CString,
+    /// The calls, each once, by their offset.
+    pub calls: Vec<(u64, KnownCall)>,
+}
+
+/// The files of a process that hold such calls.
+///
+/// # Errors
+/// Its maps cannot be read.
+pub fn probed_files(folder: &Path) -> Result<Vec<ProbedFile>, ReadFailure> {
+    let maps = read_once(folder.join("maps"), MAPS_LIMIT)?;
+    let mut seen = BTreeSet::new();
+    let code = lines(&maps).filter_map(mapping).filter(|found| found.is_code && found.inode != 0);
+    let each_once = code.filter(|found| seen.insert((found.device, found.inode)));
+    let mut files = Vec::new();
+    let mut places = 0;
+    for found in each_once.take(MOST_FILES) {
+        let (start, end) = found.addresses;
+        // The file that is mapped, even if another has its name now; without the right to that, by its name.
+        let mapped = folder.join("map_files").join(format!("{start:x}-{end:x}"));
+        let named = below(&folder.join("root"), found.file);
+        let calls = calls_in(&mapped).map(|calls| (mapped, calls));
+        let Some((path, calls)) = calls.or_else(|| calls_in(&named).map(|calls| (named, calls))) else { continue };
+        places += calls.len();
+        if places > MOST_PLACES {
+            break;
+        }
+        if let Ok(path) = CString::new(path.into_os_string().into_vec())
+            && !calls.is_empty()
+        {
+            files.push(ProbedFile { path, calls });
+        }
+    }
+    Ok(files)
+}
+
+/// The calls in a file; `None` if it cannot be read, or is no library.
+fn calls_in(path: &Path) -> Option<Vec<(u64, KnownCall)>> {
+    let mut calls = elf::exported(&regular_file::opened(path).ok()?, known_call)?;
+    calls.sort_unstable();
+    calls.dedup_by_key(|(offset, _)| *offset);
+    Some(calls)
+}
+
+fn below(root: &Path, path: &[u8]) -> PathBuf {
+    root.join(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path)))
+}
