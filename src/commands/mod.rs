@@ -19,6 +19,7 @@ pub mod mcp;
 mod output;
 pub mod pick;
 pub mod pick_screen;
+mod probed;
 pub mod profile;
 mod profiled;
 pub mod record;

@@ -13,6 +13,8 @@ pub struct ProbeCounts {
     pub waits: Vec<ProbeWindow>,
     /// By thread and call.
     pub rows: Vec<ProbeRow>,
+    /// Hits within the windows of calls, by thread: those of calls that were counted twice too.
+    pub thread_hits: Vec<(u32, u64)>,
     /// Hits of probes, outside of the windows too.
     pub hits: u64,
     /// Cost of one, seconds.

@@ -194,11 +194,16 @@ pub fn count(
     let [calls, waits, lost] = counter.tally().map_err(failed)?;
     let windows = |nth: usize| groups.get(nth).map(|group| group.windows().to_vec()).unwrap_or_default();
     let rows = rows(&counter.rows().map_err(failed)?, &groups, &target.calls);
+    let mut thread_hits: BTreeMap<u32, u64> = BTreeMap::new();
+    for (row, _) in rows.iter().filter(|(row, _)| row.kind != CallKind::Sync) {
+        *thread_hits.entry(row.tid).or_default() += row.count;
+    }
     Ok(ProbeCounts {
         elapsed_s: begun.elapsed().as_secs_f64(),
         calls: windows(0),
         waits: windows(1),
         rows: named(proc_root, pid, without_twice_counted(rows)),
+        thread_hits: thread_hits.into_iter().collect(),
         hits: calls + waits,
         hit_s,
         lost,

@@ -10,11 +10,13 @@ mod busy_words;
 mod cpu_words;
 mod host_words;
 mod losses;
+mod probed;
 mod said;
 mod sync_advice;
 mod words;
 
 pub use beside::beside;
+pub use probed::probed;
 
 use std::collections::BTreeMap;
 
