@@ -34,7 +34,7 @@ pub struct CountedCalls {
     pub waits_counted_ms: f64,
     /// Hits of probes: each costs the job a few microseconds.
     pub hits: u64,
-    /// Cost of a hit, measured on trainmon itself, microseconds.
+    /// What a hit costs the job at most, microseconds.
     pub hit_us: f64,
     /// Share of the time that the job lost to the hits, at most.
     pub cost: f64,

@@ -13,11 +13,11 @@ pub struct ProbeCounts {
     pub waits: Vec<ProbeWindow>,
     /// By thread and call.
     pub rows: Vec<ProbeRow>,
-    /// Hits within the windows of calls, by thread: those of calls that were counted twice too.
-    pub thread_hits: Vec<(u32, u64)>,
+    /// Time that hits took from each thread within the windows of calls, as measured on trainmon itself, seconds.
+    pub lost_s: Vec<(u32, f64)>,
     /// Hits of probes, outside of the windows too.
     pub hits: u64,
-    /// Cost of one, seconds.
+    /// Cost of one at most, seconds.
     pub hit_s: f64,
     /// Calls that found no room in the table.
     pub lost: u64,

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use cost::HitCost;
 use kernel::{CountedRow, KernelCounter, ProbeGroup};
 use libraries::ProbedFile;
 use schedule::HIT_S;
@@ -121,12 +122,18 @@ impl ProbeTarget {
             check_state(&roots.proc, pid)?;
             return Err(ProbeError::NoLibrary(pid));
         }
-        let all = files.iter().flat_map(|file| file.calls.iter().map(|(_, call)| *call));
+        let all = files.iter().flat_map(|file| file.calls.iter().map(|found| found.call));
         let calls = all.collect::<BTreeSet<_>>().into_iter().collect();
         let filtered = keyed_number(&status, b"Seccomp:").unwrap_or(0) != 0;
         let release = rustix::system::uname();
         let returns = !(filtered && kills_at_returns(&release.release().to_string_lossy()));
         Ok(Self { pid, files, calls, returns })
+    }
+
+    /// Whether hits of a call cost more.
+    fn is_stepped(&self, row: &ProbeRow, layer: CallLayer) -> bool {
+        let mut all = self.files.iter().flat_map(|file| &file.calls);
+        all.any(|found| found.call.name == row.call && found.call.layer == layer && found.stepped)
     }
 }
 
@@ -156,7 +163,8 @@ pub fn count(
         _ => ProbeError::System(error),
     };
     let counter = KernelCounter::load().map_err(failed)?;
-    let hit_s = cost::hit_s().unwrap_or(HIT_S);
+    let cost = HitCost::measured();
+    let hit_s = cost.most_s().max(HIT_S);
     let mut groups = vec![GroupWindows::new(ProbeGroup::Calls, hit_s)];
     if target.returns {
         groups.push(GroupWindows::new(ProbeGroup::Waits, hit_s));
@@ -194,16 +202,16 @@ pub fn count(
     let [calls, waits, lost] = counter.tally().map_err(failed)?;
     let windows = |nth: usize| groups.get(nth).map(|group| group.windows().to_vec()).unwrap_or_default();
     let rows = rows(&counter.rows().map_err(failed)?, &groups, &target.calls);
-    let mut thread_hits: BTreeMap<u32, u64> = BTreeMap::new();
-    for (row, _) in rows.iter().filter(|(row, _)| row.kind != CallKind::Sync) {
-        *thread_hits.entry(row.tid).or_default() += row.count;
+    let mut lost_s: BTreeMap<u32, f64> = BTreeMap::new();
+    for (row, layer) in rows.iter().filter(|(row, _)| row.kind != CallKind::Sync) {
+        *lost_s.entry(row.tid).or_default() += row.count as f64 * cost.of(target.is_stepped(row, *layer));
     }
     Ok(ProbeCounts {
         elapsed_s: begun.elapsed().as_secs_f64(),
         calls: windows(0),
         waits: windows(1),
         rows: named(proc_root, pid, without_twice_counted(rows)),
-        thread_hits: thread_hits.into_iter().collect(),
+        lost_s: lost_s.into_iter().collect(),
         hits: calls + waits,
         hit_s,
         lost,

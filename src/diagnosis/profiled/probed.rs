@@ -97,8 +97,8 @@ fn call_row(
         return None;
     }
     // The thread was slower while it was counted.
-    let hits = counts.thread_hits.iter().find(|(tid, _)| *tid == row.tid).map_or(0, |(_, hits)| *hits);
-    let lost_s = if waits { 0.0 } else { (hits as f64 * counts.hit_s).min(0.9 * counted_s) };
+    let lost_s = counts.lost_s.iter().find(|(tid, _)| *tid == row.tid).map_or(0.0, |(_, lost_s)| *lost_s);
+    let lost_s = if waits { 0.0 } else { lost_s.min(0.9 * counted_s) };
     let per_s = row.count as f64 / (counted_s - lost_s);
     Some(CallRow {
         kind: Some(row.kind),
@@ -187,7 +187,7 @@ mod tests {
                 row(CallKind::Launch, "cudaLaunchKernel", 100, vec![40, 60], 0),
                 row(CallKind::Sync, "cudaStreamSynchronize", 30, vec![30], 360_000_000),
             ],
-            thread_hits: vec![(7, 200)],
+            lost_s: vec![(7, 0.002)],
             hits: 260,
             hit_s: 10e-6,
             lost: 0,

@@ -7,7 +7,7 @@ use std::os::linux::fs::MetadataExt;
 use std::thread::JoinHandle;
 
 use super::bpf::{self, Map, MapKind};
-use super::libraries::ProbedFile;
+use super::libraries::{ProbedCall, ProbedFile};
 use super::program::{self, Switch, Tables, Tally};
 use super::symbols::KnownCall;
 use crate::sample::probe_counts::CallKind;
@@ -75,10 +75,12 @@ impl KernelCounter {
             if waits { &[(&self.leave, true), (&self.enter, false)] } else { &[(&self.call, false)] };
         for (program, returns) in programs {
             for file in files {
-                let wanted = file.calls.iter().filter(|(_, call)| (call.kind == CallKind::Sync) == waits);
-                let places: Vec<(u64, u64)> = wanted
-                    .filter_map(|(offset, call)| Some((*offset, calls.iter().position(|other| other == call)? as u64)))
-                    .collect();
+                let wanted = file.calls.iter().filter(|found| (found.call.kind == CallKind::Sync) == waits);
+                let place = |found: &ProbedCall| {
+                    let cookie = calls.iter().position(|call| *call == found.call)?;
+                    Some((found.offset, cookie as u64))
+                };
+                let places: Vec<(u64, u64)> = wanted.filter_map(place).collect();
                 if !places.is_empty() {
                     links.push(bpf::attach(program, &file.path, &places, *returns, pid)?);
                 }

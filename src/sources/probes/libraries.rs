@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::cost::is_stepped;
 use super::elf;
 use super::symbols::{KnownCall, known_call};
 use crate::sources::fields::lines;
@@ -25,8 +27,19 @@ const MOST_PLACES: usize = 512;
 pub struct ProbedFile {
     /// Its path as the kernel is told it.
     pub path: CString,
-    /// The calls, each once, by their offset.
-    pub calls: Vec<(u64, KnownCall)>,
+    /// The calls, each place once.
+    pub calls: Vec<ProbedCall>,
+}
+
+/// A place to probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProbedCall {
+    /// Where the function begins in the file.
+    pub offset: u64,
+    /// What it is.
+    pub call: KnownCall,
+    /// The kernel steps over its first instruction, which costs more.
+    pub stepped: bool,
 }
 
 /// The files of a process that hold such calls.
@@ -61,10 +74,16 @@ pub fn probed_files(folder: &Path) -> Result<Vec<ProbedFile>, ReadFailure> {
 }
 
 /// The calls in a file; `None` if it cannot be read, or is no library.
-fn calls_in(path: &Path) -> Option<Vec<(u64, KnownCall)>> {
-    let mut calls = elf::exported(&regular_file::opened(path).ok()?, known_call)?;
+fn calls_in(path: &Path) -> Option<Vec<ProbedCall>> {
+    let file = regular_file::opened(path).ok()?;
+    let found = elf::exported(&file, known_call)?.into_iter().map(|(offset, call)| {
+        let mut code = [0; 4];
+        let stepped = file.read_exact_at(&mut code, offset).is_err() || is_stepped(&code);
+        ProbedCall { offset, call, stepped }
+    });
+    let mut calls: Vec<_> = found.collect();
     calls.sort_unstable();
-    calls.dedup_by_key(|(offset, _)| *offset);
+    calls.dedup_by_key(|call| call.offset);
     Some(calls)
 }
 
