@@ -1,7 +1,7 @@
 /* A job that calls the library of counted_cuda.c. Each line of its input is a command, and each answer a line:
    `calls L C A W US`  makes so many launches, copies, allocations, and waits of so many microseconds; says what was counted so far
-   `rate PER_S S US`   launches so often for so many seconds and waits each millisecond for so many microseconds, in between doing
-                       work that takes as long as it takes; says how many units of work it did
+   `rate PER_S S US`   launches so often for so many seconds of its own time, and each 10 ms waits for so many microseconds; between two
+                       launches it does always the same work, and says how often it did
    `fork` and `exec`   do that: the child ends at once, the program begins anew */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -43,12 +43,14 @@ static void work(long rounds) {
 }
 
 static long rate(double per_s, double seconds, long us) {
-    long rounds = 1000000;
-    double begun = now();
-    work(rounds);
-    rounds = rounds / (now() - begun) / per_s;
-    long done = 0;
-    double wait_at = begun = now();
+    static double a_second = 0;
+    if (a_second == 0) {
+        double begun = now();
+        work(100000000);
+        a_second = 1e8 / (now() - begun);
+    }
+    long rounds = a_second / per_s, done = 0;
+    double begun = now(), wait_at = begun;
     for (double time = begun; time < begun + seconds; done++) {
         work(rounds);
         cudaLaunchKernel();
