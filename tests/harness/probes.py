@@ -4,7 +4,7 @@
     sudo python tests/dev.py probes kill                 kill -9 at any moment of it, 50 times
 
 The job is tests/support/calls_cuda.c, which launches at a given rate and counts its own calls. Its speed is how often it does the
-same work in a second of its own time.
+same work in a second in which it has a CPU.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Job:
         self.process.stdin.flush()
 
     def answer(self) -> list[int]:
-        """Work done, launches, copies, allocations, waits, and nanoseconds in waits, since the start."""
+        """Work done, and since the start: launches, copies, allocations, waits, nanoseconds in waits, nanoseconds on a CPU."""
         assert self.process.stdout
         return [int(word) for word in self.process.stdout.readline().split()]
 
@@ -72,18 +72,21 @@ def cost(trainmon: str, job: Job, rate: int, seconds: int, pairs: int) -> bool:
     job.ask(f"rate {rate} 1 0")
     job.answer()
     for pair in range(pairs):
-        done = {}
+        speeds, rates = {}, {}
         for probed in random.sample([False, True], 2):
+            job.ask("calls 0 0 0 0 0")
+            before = job.answer()[6]
             job.ask(f"rate {rate} {seconds} 0")
             if probed:
                 words = [trainmon, "profile", "--pid", str(job.process.pid), "--probe", "--for", f"{seconds - 1}s", "--json"]
                 ran = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
-            done[probed] = job.answer()[0]
-        shares.append(done[True] / done[False])
+            answer = job.answer()
+            speeds[probed], rates[probed] = answer[0] / (answer[6] - before), answer[0] / seconds
+        shares.append(speeds[True] / speeds[False])
         calls = json.loads(ran.stdout)["profile"]["calls"]
         seen = " ".join(f"{row['call']} {row['per_s']:.0f}" for row in calls["rows"])
         print(
-            f"pair {pair + 1}: keeps {100 * shares[-1]:.2f}% of its speed; {done[True] / seconds:.0f} calls a second, counted {seen} "
+            f"pair {pair + 1}: keeps {100 * shares[-1]:.2f}% of its speed; {rates[True]:.0f} calls a second, counted {seen} "
             f"in {calls['windows']} windows, {calls['counted_ms']:.0f} ms, {calls['hits']} hits: {100 * calls['cost']:.2f}% at most",
             flush=True,
         )

@@ -1,7 +1,8 @@
 /* A job that calls the library of counted_cuda.c. Each line of its input is a command, and each answer a line:
    `calls L C A W US`  makes so many launches, copies, allocations, and waits of so many microseconds; says what was counted so far
-   `rate PER_S S US`   launches so often for so many seconds of its own time, and each 10 ms waits for so many microseconds; between two
+   `rate PER_S S US`   launches so often while it has a CPU, for so many seconds, and each 10 ms waits for so many microseconds; between two
                        launches it does always the same work, and says how often it did
+   Last in each answer are the nanoseconds in which the thread had a CPU.
    `fork` and `exec`   do that: the child ends at once, the program begins anew */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -19,10 +20,9 @@ int cudaMemcpyAsync(void);
 int cudaMalloc(void);
 int cudaStreamSynchronize(long nanoseconds);
 
-/* The thread's own time: what other programs take from it is not the probes'. */
-static double now(void) {
+static double now(clockid_t clock) {
     struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    clock_gettime(clock, &time);
     return time.tv_sec + time.tv_nsec * 1e-9;
 }
 
@@ -45,16 +45,16 @@ static void work(long rounds) {
 static long rate(double per_s, double seconds, long us) {
     static double a_second = 0;
     if (a_second == 0) {
-        double begun = now();
+        double begun = now(CLOCK_THREAD_CPUTIME_ID);
         work(100000000);
-        a_second = 1e8 / (now() - begun);
+        a_second = 1e8 / (now(CLOCK_THREAD_CPUTIME_ID) - begun);
     }
     long rounds = a_second / per_s, done = 0;
-    double begun = now(), wait_at = begun;
+    double begun = now(CLOCK_MONOTONIC), wait_at = begun;
     for (double time = begun; time < begun + seconds; done++) {
         work(rounds);
         cudaLaunchKernel();
-        if (done % 64 == 0) time = now();
+        if (done % 64 == 0) time = now(CLOCK_MONOTONIC);
         if (us > 0 && time >= wait_at) {
             cudaStreamSynchronize(us * 1000);
             wait_at = time + 0.01;
@@ -91,7 +91,8 @@ int main(int count, char **arguments) {
         } else if (!strncmp(line, "exec", 4)) {
             execv("/proc/self/exe", arguments);
         }
-        printf("%ld %ld %ld %ld %ld %ld\n", done, counted[0], counted[1], counted[2], counted[3], counted[4]);
+        printf("%ld %ld %ld %ld %ld %ld ", done, counted[0], counted[1], counted[2], counted[3], counted[4]);
+        printf("%.0f\n", now(CLOCK_THREAD_CPUTIME_ID) * 1e9);
         fflush(stdout);
     }
     return 0;

@@ -66,3 +66,92 @@ fn read(file: &File, at: u64, bytes: u64) -> Option<Vec<u8>> {
     file.read_exact_at(&mut read, at).ok()?;
     Some(read)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A library whose code at address 0x4000 lies at 0x1000 in the file, with a function `wanted` at 0x4010, one beside it, one that it
+    /// imports, and one at an address that no code has.
+    fn library() -> Vec<u8> {
+        let names = b"\0wanted\0other\0imported\0nowhere\0";
+        let symbol = |name: u32, info: u8, section: u16, value: u64| {
+            [&name.to_le_bytes()[..], &[info, 0], &section.to_le_bytes(), &value.to_le_bytes(), &8_u64.to_le_bytes()].concat()
+        };
+        let function = 0x12;
+        let symbols = [
+            symbol(0, 0, 0, 0),
+            symbol(1, function, 1, 0x4010),
+            symbol(8, function, 1, 0x4020),
+            symbol(14, function, 0, 0),
+            symbol(23, function, 1, 0x9000),
+        ]
+        .concat();
+        let section = |kind: u32, offset: u64, size: u64, link: u32, entry: u64| {
+            let head = [[0; 4], kind.to_le_bytes()].concat();
+            let middle = [[0; 8], [0; 8], offset.to_le_bytes(), size.to_le_bytes()].concat();
+            let links = [link.to_le_bytes(), [0; 4]].concat();
+            [head, middle, links, [1_u64.to_le_bytes(), entry.to_le_bytes()].concat()].concat()
+        };
+        let (names_at, symbols_at) = (120_u64, 120 + names.len() as u64);
+        let sections_at = symbols_at + symbols.len() as u64;
+        let sections = [
+            section(0, 0, 0, 0, 0),
+            section(11, symbols_at, symbols.len() as u64, 2, 24),
+            section(3, names_at, names.len() as u64, 0, 0),
+        ]
+        .concat();
+        let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0\x01\0\0\0".to_vec();
+        file.extend([0_u64, 64, sections_at].map(u64::to_le_bytes).as_flattened());
+        file.extend([0; 4]);
+        file.extend([64_u16, 56, 1, 64, 3, 0].map(u16::to_le_bytes).as_flattened());
+        // PT_LOAD, readable and executable.
+        file.extend([1_u32, 5].map(u32::to_le_bytes).as_flattened());
+        file.extend([0x1000_u64, 0x4000, 0x4000, 0x100, 0x100, 0x1000].map(u64::to_le_bytes).as_flattened());
+        [file, names.to_vec(), symbols, sections].concat()
+    }
+
+    fn found(bytes: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        exported(&file, |name| Some(name.to_vec()))
+    }
+
+    #[test]
+    fn exported_functions_are_found_where_they_are_in_the_file() {
+        assert_eq!(found(&library()), Some(vec![(0x1010, b"wanted".to_vec()), (0x1020, b"other".to_vec())]));
+    }
+
+    #[test]
+    fn what_is_no_library_has_none() {
+        assert_eq!(found(b""), None);
+        assert_eq!(found(b"#!/bin/sh\n"), None);
+        let whole = library();
+        for length in 0..whole.len() {
+            let _ = found(&whole[..length]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_file_is_survived(
+            changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..12),
+            large in any::<proptest::sample::Index>(),
+        ) {
+            let mut file = library();
+            for (place, byte) in changes {
+                let place = place.index(file.len());
+                file[place] = byte;
+            }
+            let _ = found(&file);
+            // Sizes and offsets that are out of all bounds.
+            let place = large.index(file.len() - 8);
+            file[place..place + 8].fill(0xff);
+            let _ = found(&file);
+        }
+    }
+}
