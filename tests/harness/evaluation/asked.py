@@ -64,7 +64,7 @@ def span(path: str, wall_ahead_s: float) -> tuple[float, float]:
     with open(path, encoding="utf-8") as file:
         trace = json.load(file)
     base_s = trace.get("baseTimeNanoseconds", 0) / 1e9 - wall_ahead_s
-    spans = [(event["ts"], event["ts"] + event["dur"]) for event in trace["traceEvents"] if event.get("ph") == "X" and event.get("cat") == "cpu_op"]
+    spans = [(event["ts"], event["ts"] + event["dur"]) for event in trace["traceEvents"] if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation")]
     return base_s + min(begin for begin, _end in spans) / 1e6, base_s + max(end for _begin, end in spans) / 1e6
 
 
