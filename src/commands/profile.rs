@@ -63,6 +63,18 @@ fn targets(settings: &Settings, pid: u32, all_ranks: bool) -> Result<Vec<KinetoT
     Ok(if all_ranks { target.ranks(&settings.proc_root) } else { vec![target] })
 }
 
+/// A profile of a job that is not watched meanwhile. `wanted` says whether to go on.
+pub(super) fn alone(
+    settings: &Settings,
+    pid: u32,
+    wish: ProfileWish,
+    wanted: &dyn Fn() -> bool,
+) -> anyhow::Result<Verdict> {
+    let targets = targets(settings, pid, false).map_err(failure)?;
+    let traces = kineto::take(&settings.proc_root, targets, wish, wanted).map_err(failure)?;
+    judged(&traces, pid, None)
+}
+
 /// Asks on a thread while the job is watched, so that what it did before the window is known.
 async fn taken(
     mut session: Session,

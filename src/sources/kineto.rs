@@ -154,6 +154,7 @@ pub fn take(
     }
     let Some(first) = asked.first() else { return Ok(Vec::new()) };
     let socket = KinetoSocket::open(proc_root, &first.target)?;
+    asked.iter().for_each(|one| remove_unread(&one.target));
     let lead = if asked.len() > 1 { LEAD_OF_SEVERAL } else { LEAD };
     configure(proc_root, &socket, &mut asked, &name, (wish, lead), wanted)?;
     drop(socket);
@@ -162,6 +163,20 @@ pub fn take(
         ProfileWindow::Steps(_) => Duration::ZERO,
     };
     asked.iter().map(|one| written(proc_root, one, lead + length + WRITES_WITHIN, wanted)).collect()
+}
+
+/// Removes traces that the process wrote for a trainmon that was killed meanwhile. Who has the socket is alone.
+fn remove_unread(target: &KinetoTarget) {
+    let ending = format!("_{}.json", target.own_pid);
+    let Ok(entries) = std::fs::read_dir(target.seen_from_here(&target.traces)) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let number = name.strip_prefix("trainmon-").and_then(|rest| rest.strip_suffix(&ending));
+        if number.is_some_and(|number| number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Answers until each process has its configuration.
