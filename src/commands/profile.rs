@@ -1,6 +1,6 @@
 //! `trainmon profile`: ask a running job for a profile, and judge it.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +38,9 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
         (None, length) => ProfileWindow::For(length),
     };
     let wish = ProfileWish { window, stacks: arguments.stacks };
+    if std::io::stderr().is_terminal() {
+        errors::note(&format!("asking PID {pid} for a profile; Ctrl-C gives up, and the job goes on"));
+    }
     let options = super::attach_options(settings, pid, None);
     let proc_root = settings.proc_root.clone();
     let (traces, before) = block_on(taken(Session::attach(options)?, proc_root, targets, wish))?;

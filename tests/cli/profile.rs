@@ -11,13 +11,13 @@ use crate::outcome::{finish, refused};
 use crate::process::{fake_kineto, pause, text, trainmon};
 
 /// A job with sockets and traces of its own, so that tests do not disturb each other.
-struct Job {
+pub struct Job {
     child: Child,
     folder: tempfile::TempDir,
 }
 
 impl Job {
-    fn start(trace: &str, options: &[&str]) -> Self {
+    pub fn start(trace: &str, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = fake_kineto(trace);
         command
@@ -28,7 +28,7 @@ impl Job {
         Self { child, folder }
     }
 
-    fn pid(&self) -> String {
+    pub fn pid(&self) -> String {
         self.child.id().to_string()
     }
 
