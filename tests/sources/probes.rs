@@ -45,7 +45,11 @@ fn build() -> Option<(TempDir, PathBuf)> {
         vec![&job, "-o", "job", "-L.", "-l:libcudart.so.12", "-l:libcuda.so.1", "-lpthread"],
     ];
     for arguments in commands {
-        let ran = Command::new("cc").args(["-O2", "-Wl,-rpath,$ORIGIN"]).args(arguments).current_dir(folder.path()).status();
+        let ran = Command::new("cc")
+            .args(["-O2", "-Wl,-rpath,$ORIGIN"])
+            .args(arguments)
+            .current_dir(folder.path())
+            .status();
         if ran.is_err() {
             return None;
         }
