@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::profile;
 use crate::cli::ProfileArgs;
 use crate::config::Settings;
 use crate::diagnosis::profiled::probed;
@@ -40,18 +39,16 @@ pub(super) fn run(settings: &Settings, arguments: &ProfileArgs, pid: u32) -> any
     let length = arguments.length.unwrap_or(LENGTH);
     let count = move |wanted: &dyn Fn() -> bool| probes::count(&roots.proc, &target, length, wanted);
     let session = Session::attach(super::attach_options(settings, pid, None))?;
-    let (counts, live) = block_on(profile::beside(session, count))?;
+    let (counts, live) = block_on(super::beside(session, count))?;
     let live = live.as_deref().map(|tick| &*tick.verdict);
     let context = Context { pid, ..Context::default() };
     let verdict = probed(&counts.map_err(failure)?, live, &context);
     if arguments.json {
         let mut value = serde_json::to_value(&verdict)?;
         let profile = value.get_mut("profile").and_then(Value::as_object_mut);
-        profile.into_iter().flatten().filter(|(key, _)| OF_TRACES.contains(&key.as_str())).for_each(
-            |(_, value)| {
-                *value = Value::Null;
-            },
-        );
+        profile.into_iter().flatten().filter(|(key, _)| OF_TRACES.contains(&key.as_str())).for_each(|(_, value)| {
+            *value = Value::Null;
+        });
         return super::print_json(&value);
     }
     super::print(text::page(&verdict, super::diagnose::style(settings, arguments.full)))

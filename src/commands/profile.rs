@@ -2,8 +2,6 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -14,7 +12,7 @@ use crate::config::Settings;
 use crate::diagnosis::verdict::Context;
 use crate::diagnosis::{self, Verdict};
 use crate::errors::{self, ExitCode, Failure};
-use crate::jobs::session::{EndSignals, Session, block_on};
+use crate::jobs::session::{Session, block_on};
 use crate::outputs::text;
 use crate::outputs::trace::out::TraceOut;
 use crate::pipeline::Tick;
@@ -51,7 +49,7 @@ pub fn run(settings: &Settings, arguments: &ProfileArgs) -> anyhow::Result<ExitC
     let options = super::attach_options(settings, pid, None);
     let proc_root = settings.proc_root.clone();
     let take = move |wanted: &dyn Fn() -> bool| kineto::take(&proc_root, targets, wish, wanted);
-    let (traces, before) = block_on(beside(Session::attach(options)?, take))?;
+    let (traces, before) = block_on(super::beside(Session::attach(options)?, take))?;
     let traces = traces.map_err(failure)?;
     let verdict = judged(&traces, pid, before.as_deref())?;
     for ((trace, out), name) in traces.iter().zip(outs).zip(&names) {
@@ -85,30 +83,6 @@ pub(super) fn alone(
     let targets = targets(settings, pid, false).map_err(failure)?;
     let traces = kineto::take(&settings.proc_root, targets, wish, wanted).map_err(failure)?;
     judged(&traces, pid, None)
-}
-
-/// Does this on a thread while the job is watched, so that what it did before is known. The work is told whether to go on.
-pub(super) async fn beside<T: Send + 'static>(
-    mut session: Session,
-    work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
-) -> anyhow::Result<(T, Option<Arc<Tick>>)> {
-    let mut ending = EndSignals::listen()?;
-    let wanted = Arc::new(AtomicBool::new(true));
-    let asking = Arc::clone(&wanted);
-    let mut working = tokio::task::spawn_blocking(move || work(&|| asking.load(Ordering::Relaxed)));
-    let mut before = None;
-    loop {
-        tokio::select! {
-            done = &mut working => return Ok((done?, before)),
-            tick = session.next_before_end(&mut ending) => match tick {
-                Some(tick) => before = Some(tick),
-                None => break,
-            },
-        }
-    }
-    // A signal, or the job's end: the thread sees both.
-    wanted.store(false, Ordering::Relaxed);
-    Ok((working.await?, before))
 }
 
 fn failure(error: KinetoError) -> anyhow::Error {

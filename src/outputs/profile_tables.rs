@@ -180,7 +180,7 @@ pub(super) fn counted_calls(account: &ProfileAccount) -> Section {
     let Some(calls) = &account.calls else { return brief(title, Vec::new(), Vec::new()) };
     let error = |row: &CallRow| finite(row.error).map_or_else(String::new, |error| format!(" ±{}", whole(error)));
     let section = TableOf::new(&calls.rows)
-        .right("a second", |row| precise(row.per_s) + &error(row))
+        .right("a second", |row| precise(row.calls_per_s) + &error(row))
         .right("a step", |row| or_dash(finite(row.per_step).map(precise)))
         .right("in it", |row| or_dash(finite(row.waits).map(whole)))
         .left("call", |row| row.call.clone())

@@ -1,24 +1,6 @@
-//! What calls of a GPU's runtime do, and what was counted of them.
+//! Calls of a GPU's runtime that were counted from outside.
 
 use serde::{Deserialize, Serialize};
-
-use crate::text::named_enum;
-
-named_enum! {
-    /// What a call of a GPU's runtime or driver does.
-    pub enum CallKind {
-        /// Launches a kernel.
-        Launch = "launch",
-        /// Launches a CUDA graph: many kernels at once.
-        GraphLaunch = "graph-launch",
-        /// Waits for the GPU.
-        Sync = "sync",
-        /// Copies memory.
-        Copy = "copy",
-        /// Allocates memory or frees it.
-        Allocation = "allocation",
-    }
-}
 
 /// What was counted from outside, without a trace.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -44,8 +26,8 @@ pub struct CountedCalls {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallRow {
-    /// What it does.
-    pub kind: Option<CallKind>,
+    /// What it does: `launch`, `graph-launch`, `sync`, `copy` or `allocation`.
+    pub kind: String,
     /// Its name.
     pub call: String,
     /// The thread.
@@ -55,7 +37,7 @@ pub struct CallRow {
     /// Number of calls while they were counted.
     pub count: u64,
     /// Calls per second.
-    pub per_s: f64,
+    pub calls_per_s: f64,
     /// Standard error of that by the differences between the windows, as a share of it. `None` of a single window.
     pub error: Option<f64>,
     /// Calls per step, where the steps are known.

@@ -1,6 +1,22 @@
 //! What probes on the calls of a job counted: raw numbers, in windows whose lengths are told.
 
-pub use crate::profiles::calls::CallKind;
+use crate::text::named_enum;
+
+named_enum! {
+    /// What a call of a GPU's runtime or driver does.
+    pub enum GpuCallKind {
+        /// Launches a kernel.
+        Launch = "launch",
+        /// Launches a CUDA graph: many kernels at once.
+        GraphLaunch = "graph-launch",
+        /// Waits for the GPU.
+        Sync = "sync",
+        /// Copies memory.
+        Copy = "copy",
+        /// Allocates memory or frees it.
+        Allocation = "allocation",
+    }
+}
 
 /// What was counted.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -34,7 +50,7 @@ pub struct ProbeWindow {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbeRow {
     /// What the call does.
-    pub kind: CallKind,
+    pub kind: GpuCallKind,
     /// Its name.
     pub call: &'static str,
     /// The thread.

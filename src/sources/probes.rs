@@ -39,11 +39,11 @@ use super::Roots;
 use super::fields::keyed_number;
 use super::files::{READ_LIMIT, ReadFailure, read_once};
 use super::process::stat_of;
-use crate::sample::probe_counts::{CallKind, ProbeCounts, ProbeRow};
+use crate::sample::probe_counts::{GpuCallKind, ProbeCounts, ProbeRow};
 use crate::text::sudo_command;
 
 /// Between two looks.
-const LOOKS: Duration = Duration::from_millis(1);
+const STEPS_EVERY: Duration = Duration::from_millis(1);
 /// Between two looks at whether the job is there.
 const STATE_LOOKS: Duration = Duration::from_millis(50);
 
@@ -74,7 +74,9 @@ pub enum ProbeError {
         tracer: u64,
     },
     /// It does not use a GPU by CUDA or HIP.
-    #[error("process {0} has no library of CUDA or HIP loaded, so there are no launches to count: does it train on CPUs?")]
+    #[error(
+        "process {0} has no library of CUDA or HIP loaded, so there are no launches to count: does it train on CPUs?"
+    )]
     NoLibrary(u32),
     /// It was given up.
     #[error("given up: the job goes on, and no probe is left in it")]
@@ -156,12 +158,7 @@ pub fn count(
     wanted: &dyn Fn() -> bool,
 ) -> Result<ProbeCounts, ProbeError> {
     let pid = target.pid;
-    let failed = |error: io::Error| match Errno::from_io_error(&error) {
-        Some(Errno::PERM | Errno::ACCESS) => ProbeError::Denied { pid },
-        Some(Errno::SRCH) => ProbeError::Ended(pid),
-        Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => ProbeError::OldKernel,
-        _ => ProbeError::System(error),
-    };
+    let failed = |error: io::Error| failure(error, pid);
     let counter = KernelCounter::load().map_err(failed)?;
     let cost = HitCost::measured();
     let hit_s = cost.most_s().max(HIT_S);
@@ -170,32 +167,7 @@ pub fn count(
         groups.push(GroupWindows::new(ProbeGroup::Waits, hit_s));
     }
     let begun = Instant::now();
-    let mut looked = begun;
-    let ended = loop {
-        let mut all_closed = true;
-        for nth in 0..groups.len() {
-            let others = groups.iter().enumerate().any(|(other, group)| other != nth && group.is_counting());
-            if let Some(group) = groups.get_mut(nth) {
-                group.step(&counter, target, begun, length, others).map_err(failed)?;
-                all_closed &= group.is_closed();
-            }
-        }
-        let over = begun.elapsed() >= length;
-        if all_closed && over {
-            break false;
-        }
-        if !wanted() {
-            return Err(ProbeError::GivenUp);
-        }
-        if looked.elapsed() >= STATE_LOOKS {
-            looked = Instant::now();
-            match check_state(proc_root, pid) {
-                Err(ProbeError::Ended(_)) if groups.iter().any(|group| !group.windows().is_empty()) => break true,
-                state => state?,
-            }
-        }
-        std::thread::sleep(LOOKS);
-    };
+    let ended = go_through_windows(proc_root, target, &counter, &mut groups, (begun, length), wanted)?;
     if ended {
         groups.iter_mut().try_for_each(|group| group.end(&counter)).map_err(failed)?;
     }
@@ -203,8 +175,8 @@ pub fn count(
     let windows = |nth: usize| groups.get(nth).map(|group| group.windows().to_vec()).unwrap_or_default();
     let rows = rows(&counter.rows().map_err(failed)?, &groups, &target.calls);
     let mut lost_s: BTreeMap<u32, f64> = BTreeMap::new();
-    for (row, layer) in rows.iter().filter(|(row, _)| row.kind != CallKind::Sync) {
-        *lost_s.entry(row.tid).or_default() += row.count as f64 * cost.of(target.is_stepped(row, *layer));
+    for (row, layer) in rows.iter().filter(|(row, _)| row.kind != GpuCallKind::Sync) {
+        *lost_s.entry(row.tid).or_default() += row.count as f64 * cost.of_hit(target.is_stepped(row, *layer));
     }
     Ok(ProbeCounts {
         elapsed_s: begun.elapsed().as_secs_f64(),
@@ -216,6 +188,54 @@ pub fn count(
         hit_s,
         lost,
     })
+}
+
+/// Opens and closes windows until the time is over. Whether the process ended before.
+fn go_through_windows(
+    proc_root: &Path,
+    target: &ProbeTarget,
+    counter: &KernelCounter,
+    groups: &mut [GroupWindows],
+    (begun, length): (Instant, Duration),
+    wanted: &dyn Fn() -> bool,
+) -> Result<bool, ProbeError> {
+    let mut looked = begun;
+    loop {
+        let mut all_closed = true;
+        for nth in 0..groups.len() {
+            let others = groups.iter().enumerate().any(|(other, group)| other != nth && group.is_counting());
+            if let Some(group) = groups.get_mut(nth) {
+                group.step(counter, target, begun, length, others).map_err(|error| failure(error, target.pid))?;
+                all_closed &= group.is_closed();
+            }
+        }
+        let over = begun.elapsed() >= length;
+        if all_closed && over {
+            return Ok(false);
+        }
+        if !wanted() {
+            return Err(ProbeError::GivenUp);
+        }
+        if looked.elapsed() >= STATE_LOOKS {
+            looked = Instant::now();
+            match check_state(proc_root, target.pid) {
+                Err(ProbeError::Ended(_)) if groups.iter().any(|group| !group.windows().is_empty()) => {
+                    return Ok(true);
+                }
+                state => state?,
+            }
+        }
+        std::thread::sleep(STEPS_EVERY);
+    }
+}
+
+fn failure(error: io::Error, pid: u32) -> ProbeError {
+    match Errno::from_io_error(&error) {
+        Some(Errno::PERM | Errno::ACCESS) => ProbeError::Denied { pid },
+        Some(Errno::SRCH) => ProbeError::Ended(pid),
+        Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => ProbeError::OldKernel,
+        _ => ProbeError::System(error),
+    }
 }
 
 /// A row of a call, and whose call it is.
@@ -244,7 +264,7 @@ fn rows(counted: &[CountedRow], groups: &[GroupWindows], calls: &[KnownCall]) ->
 /// A call of the runtime goes on into the driver, and would count twice. So of each thread the runtime's calls count, or the driver's if
 /// they are more: compiled kernels and libraries call it directly. Of calls that wait, the outer one alone was counted.
 fn without_twice_counted(rows: Vec<LayeredRow>) -> Vec<ProbeRow> {
-    let mut totals: BTreeMap<(u32, CallKind), [u64; 2]> = BTreeMap::new();
+    let mut totals: BTreeMap<(u32, GpuCallKind), [u64; 2]> = BTreeMap::new();
     for (row, layer) in &rows {
         let [runtime, driver] = totals.entry((row.tid, row.kind)).or_default();
         *(if *layer == CallLayer::Runtime { runtime } else { driver }) += row.count;
@@ -253,7 +273,7 @@ fn without_twice_counted(rows: Vec<LayeredRow>) -> Vec<ProbeRow> {
         let [runtime, driver] = totals.get(&(row.tid, row.kind)).copied().unwrap_or_default();
         // A window may begin or end between the two.
         let same = driver <= runtime + runtime / 50 + 8;
-        row.kind == CallKind::Sync || (*layer == CallLayer::Runtime) == (runtime > 0 && same)
+        row.kind == GpuCallKind::Sync || (*layer == CallLayer::Runtime) == (runtime > 0 && same)
     };
     rows.iter().filter(|row| counts(row)).map(|(row, _)| row.clone()).collect()
 }
@@ -340,7 +360,7 @@ mod tests {
             by_window: Vec::new(),
             waited_ns: 0,
         };
-        let launch = |call, tid, count| row(CallKind::Launch, call, tid, count);
+        let launch = |call, tid, count| row(GpuCallKind::Launch, call, tid, count);
         let rows = vec![
             (launch("cudaLaunchKernel", 1, 1000), CallLayer::Runtime),
             (launch("cuLaunchKernel", 1, 1001), CallLayer::Driver),
@@ -348,10 +368,11 @@ mod tests {
             (launch("cudaLaunchKernel", 2, 100), CallLayer::Runtime),
             (launch("cuLaunchKernel", 2, 900), CallLayer::Driver),
             (launch("cuLaunchKernel", 3, 5), CallLayer::Driver),
-            (row(CallKind::Sync, "cudaStreamSynchronize", 1, 3), CallLayer::Runtime),
-            (row(CallKind::Sync, "cuCtxSynchronize", 1, 2), CallLayer::Driver),
+            (row(GpuCallKind::Sync, "cudaStreamSynchronize", 1, 3), CallLayer::Runtime),
+            (row(GpuCallKind::Sync, "cuCtxSynchronize", 1, 2), CallLayer::Driver),
         ];
-        let kept: Vec<_> = without_twice_counted(rows).into_iter().map(|row| (row.tid, row.call, row.count)).collect();
+        let kept: Vec<_> =
+            without_twice_counted(rows).into_iter().map(|row| (row.tid, row.call, row.count)).collect();
         assert_eq!(
             kept,
             [

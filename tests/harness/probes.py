@@ -84,7 +84,7 @@ def cost(trainmon: str, job: Job, rate: int, seconds: int, pairs: int) -> bool:
             speeds[probed], rates[probed] = answer[0] / (answer[6] - before), answer[0] / seconds
         shares.append(speeds[True] / speeds[False])
         calls = json.loads(ran.stdout)["profile"]["calls"]
-        seen = " ".join(f"{row['call']} {row['per_s']:.0f}" for row in calls["rows"])
+        seen = " ".join(f"{row['call']} {row['calls_per_s']:.0f}" for row in calls["rows"])
         print(
             f"pair {pair + 1}: keeps {100 * shares[-1]:.2f}% of its speed; {rates[True]:.0f} calls a second, counted {seen} "
             f"in {calls['windows']} windows, {calls['counted_ms']:.0f} ms, {calls['hits']} hits: {100 * calls['cost']:.2f}% at most",

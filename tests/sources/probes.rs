@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use trainmon::sample::probe_counts::{CallKind, ProbeCounts};
+use trainmon::sample::probe_counts::{GpuCallKind, ProbeCounts};
 use trainmon::sources::Roots;
 use trainmon::sources::probes::{self, ProbeError, ProbeTarget};
 
@@ -108,7 +108,7 @@ impl Drop for Job {
 }
 
 /// Calls of a kind by thread.
-fn by_thread(counts: &ProbeCounts, kind: CallKind) -> Vec<(u32, u64)> {
+fn by_thread(counts: &ProbeCounts, kind: GpuCallKind) -> Vec<(u32, u64)> {
     let rows = counts.rows.iter().filter(|row| row.kind == kind && row.count > 0);
     let mut all: Vec<_> = rows.map(|row| (row.tid, row.count)).collect();
     all.sort_unstable();
@@ -127,12 +127,12 @@ fn calls_within_a_window_are_counted_exactly_and_waits_are_timed() {
     let counts = counting.join().unwrap().unwrap();
     let main = job.child.id();
     for (kind, of_main, of_thread) in
-        [(CallKind::Launch, 20, 7), (CallKind::Copy, 15, 5), (CallKind::Allocation, 10, 3)]
+        [(GpuCallKind::Launch, 20, 7), (GpuCallKind::Copy, 15, 5), (GpuCallKind::Allocation, 10, 3)]
     {
         let [first, second] = by_thread(&counts, kind)[..] else { panic!("{kind:?}: {:?}", counts.rows) };
         assert_eq!((first, second.1), ((main, of_main), of_thread), "{kind:?}");
     }
-    let waits: Vec<_> = counts.rows.iter().filter(|row| row.kind == CallKind::Sync).collect();
+    let waits: Vec<_> = counts.rows.iter().filter(|row| row.kind == GpuCallKind::Sync).collect();
     let [wait] = waits[..] else { panic!("{waits:?}") };
     assert_eq!((wait.tid, wait.call, wait.count), (main, "cudaStreamSynchronize", 12));
     let ratio = wait.waited_ns as f64 / own[5] as f64;
@@ -149,7 +149,7 @@ fn a_job_that_calls_often_loses_little() {
     let cost = counts.hits as f64 * 10e-6 / counts.elapsed_s;
     assert!(counts.hits > 0 && cost < 0.01, "{} hits: {:.2}% of the time", counts.hits, 100.0 * cost);
     assert!(!counts.calls.is_empty() && counts.calls[0].length_s < 0.05, "{:?}", counts.calls);
-    assert_eq!(by_thread(&counts, CallKind::Launch).len(), 1, "{:?}", counts.rows);
+    assert_eq!(by_thread(&counts, GpuCallKind::Launch).len(), 1, "{:?}", counts.rows);
     assert!(job.answer()[0] > 0);
 }
 
@@ -163,7 +163,7 @@ fn a_job_may_fork_exec_or_end_meanwhile() {
     job.tell("fork");
     pause(700);
     assert_eq!(job.answer()[0], 0, "the child ended well");
-    assert!(by_thread(&counting.join().unwrap().unwrap(), CallKind::Launch).is_empty());
+    assert!(by_thread(&counting.join().unwrap().unwrap(), GpuCallKind::Launch).is_empty());
     let counting = job.count(Duration::from_millis(1500));
     pause(500);
     job.tell("exec");

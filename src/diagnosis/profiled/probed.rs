@@ -7,14 +7,14 @@ use super::super::class::Class;
 use super::super::stats::{percent, round};
 use super::super::verdict::{Context, Verdict};
 use crate::profiles::account::{ProfileAccount, ProfileSource, SyncRow};
-use crate::profiles::calls::{CallKind, CallRow, CountedCalls};
-use crate::sample::probe_counts::{ProbeCounts, ProbeRow, ProbeWindow};
+use crate::profiles::calls::{CallRow, CountedCalls};
+use crate::sample::probe_counts::{GpuCallKind, ProbeCounts, ProbeRow, ProbeWindow};
 use crate::text::format::precise;
 
 /// Most sentences beside the verdict's own.
 const SENTENCES: usize = 2;
 
-/// The verdict of the run with what was counted. `live` is `None` if there was none yet.
+/// The verdict of the run with what was counted. `live` is `None` before the first verdict.
 pub fn probed(counts: &ProbeCounts, live: Option<&Verdict>, context: &Context) -> Verdict {
     let mut verdict = live.cloned().unwrap_or_else(|| Verdict {
         schema: 1,
@@ -40,7 +40,9 @@ fn account(counts: &ProbeCounts, steps_per_s: Option<f64>) -> ProfileAccount {
     let (calls_s, waits_s) = (length_s(&counts.calls), length_s(&counts.waits));
     let mut rows: Vec<CallRow> =
         counts.rows.iter().filter_map(|row| call_row(row, counts, (calls_s, waits_s), steps_per_s)).collect();
-    rows.sort_by(|a, b| b.waits.unwrap_or(0.0).total_cmp(&a.waits.unwrap_or(0.0)).then(b.per_s.total_cmp(&a.per_s)));
+    rows.sort_by(|a, b| {
+        b.waits.unwrap_or(0.0).total_cmp(&a.waits.unwrap_or(0.0)).then(b.calls_per_s.total_cmp(&a.calls_per_s))
+    });
     let sync = |row: &ProbeRow| SyncRow {
         call: row.call.to_owned(),
         count: row.count,
@@ -51,7 +53,7 @@ fn account(counts: &ProbeCounts, steps_per_s: Option<f64>) -> ProfileAccount {
         ..SyncRow::default()
     };
     let mut syncs: Vec<SyncRow> =
-        counts.rows.iter().filter(|row| row.kind == CallKind::Sync && row.count > 0).map(sync).collect();
+        counts.rows.iter().filter(|row| row.kind == GpuCallKind::Sync && row.count > 0).map(sync).collect();
     syncs.sort_by(|a, b| b.wait_ms.total_cmp(&a.wait_ms));
     let mut notes = vec!["Kernels, and what the GPU does while the job waits: probes see calls alone.".to_owned()];
     if counts.waits.is_empty() {
@@ -91,7 +93,7 @@ fn call_row(
     (calls_s, waits_s): (f64, f64),
     steps_per_s: Option<f64>,
 ) -> Option<CallRow> {
-    let waits = row.kind == CallKind::Sync;
+    let waits = row.kind == GpuCallKind::Sync;
     let counted_s = if waits { waits_s } else { calls_s };
     if row.count == 0 || counted_s <= 0.0 {
         return None;
@@ -101,12 +103,12 @@ fn call_row(
     let lost_s = if waits { 0.0 } else { lost_s.min(0.9 * counted_s) };
     let per_s = row.count as f64 / (counted_s - lost_s);
     Some(CallRow {
-        kind: Some(row.kind),
+        kind: row.kind.word().to_owned(),
         call: row.call.to_owned(),
         tid: row.tid,
         thread: row.thread.clone(),
         count: row.count,
-        per_s: round(per_s, 3),
+        calls_per_s: round(per_s, 3),
         error: error(&row.by_window, &counts.calls).filter(|_| !waits).map(|error| round(error, 3)),
         per_step: steps_per_s.map(|steps| round(per_s / steps, 3)),
         waits: waits.then(|| round((row.waited_ns as f64 / 1e9 / waits_s).min(1.0), 4)),
@@ -121,18 +123,19 @@ fn error(by_window: &[u64], windows: &[ProbeWindow]) -> Option<f64> {
         return None;
     }
     let rate = all / length;
-    let squares: f64 = by_window
-        .iter()
-        .zip(windows)
-        .map(|(count, window)| (*count as f64 - rate * window.length_s).powi(2))
-        .sum();
+    let squares: f64 =
+        by_window.iter().zip(windows).map(|(count, window)| (*count as f64 - rate * window.length_s).powi(2)).sum();
     Some((squares * number / (number - 1.0)).sqrt() / all)
 }
 
 /// What was counted, a sentence each.
 fn sentences(calls: &CountedCalls) -> Vec<String> {
-    let of = |kinds: &[CallKind]| -> Vec<&CallRow> {
-        calls.rows.iter().filter(|row| row.kind.is_some_and(|kind| kinds.contains(&kind))).collect()
+    let of = |kinds: &[GpuCallKind]| -> Vec<&CallRow> {
+        calls
+            .rows
+            .iter()
+            .filter(|row| GpuCallKind::named(&row.kind).is_some_and(|kind| kinds.contains(&kind)))
+            .collect()
     };
     let per_step = |rows: &[&CallRow]| -> String {
         let all: Option<f64> = rows.iter().map(|row| row.per_step).sum();
@@ -146,17 +149,17 @@ fn sentences(calls: &CountedCalls) -> Vec<String> {
     if calls.rows.is_empty() {
         all.push("Counted: no call of CUDA or HIP meanwhile.".to_owned());
     }
-    let launches = of(&[CallKind::Launch, CallKind::GraphLaunch]);
+    let launches = of(&[GpuCallKind::Launch, GpuCallKind::GraphLaunch]);
     if !launches.is_empty() {
-        let per_s: f64 = launches.iter().map(|row| row.per_s).sum();
+        let per_s: f64 = launches.iter().map(|row| row.calls_per_s).sum();
         let (per_step, threads) = (per_step(&launches), threads(&launches));
         all.push(format!("Counted: {} launches a second{per_step}, from {threads}.", precise(per_s)));
     }
-    let waits = of(&[CallKind::Sync]);
+    let waits = of(&[GpuCallKind::Sync]);
     for tid in waits.iter().map(|row| row.tid).collect::<BTreeSet<_>>() {
         let rows: Vec<&CallRow> = waits.iter().copied().filter(|row| row.tid == tid).collect();
         let share: f64 = rows.iter().filter_map(|row| row.waits).sum();
-        let per_s: f64 = rows.iter().map(|row| row.per_s).sum();
+        let per_s: f64 = rows.iter().map(|row| row.calls_per_s).sum();
         let per_step = per_step(&rows);
         all.push(format!(
             "Counted: thread {tid} waits for the GPU {} of the time, in {} calls a second{per_step}.",
@@ -174,7 +177,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::causes::Cause;
 
-    fn row(kind: CallKind, call: &'static str, count: u64, by_window: Vec<u64>, waited_ns: u64) -> ProbeRow {
+    fn row(kind: GpuCallKind, call: &'static str, count: u64, by_window: Vec<u64>, waited_ns: u64) -> ProbeRow {
         ProbeRow { kind, call, tid: 7, thread: "python".into(), count, by_window, waited_ns }
     }
 
@@ -184,8 +187,8 @@ mod tests {
             calls: vec![ProbeWindow { length_s: 0.005 }; 2],
             waits: vec![ProbeWindow { length_s: 3.0 }],
             rows: vec![
-                row(CallKind::Launch, "cudaLaunchKernel", 100, vec![40, 60], 0),
-                row(CallKind::Sync, "cudaStreamSynchronize", 30, vec![30], 360_000_000),
+                row(GpuCallKind::Launch, "cudaLaunchKernel", 100, vec![40, 60], 0),
+                row(GpuCallKind::Sync, "cudaStreamSynchronize", 30, vec![30], 360_000_000),
             ],
             lost_s: vec![(7, 0.002)],
             hits: 260,
@@ -200,8 +203,8 @@ mod tests {
         let calls = account.calls.unwrap();
         let [sync, launch] = &calls.rows[..] else { panic!("{calls:?}") };
         // 10 ms, of which 200 hits took 2.
-        assert_eq!((launch.per_s, launch.per_step, launch.error), (12_500.0, Some(1250.0), Some(0.2)));
-        assert_eq!((sync.per_s, sync.per_step, sync.waits), (10.0, Some(1.0), Some(0.12)));
+        assert_eq!((launch.calls_per_s, launch.per_step, launch.error), (12_500.0, Some(1250.0), Some(0.2)));
+        assert_eq!((sync.calls_per_s, sync.per_step, sync.waits), (10.0, Some(1.0), Some(0.12)));
         assert_eq!((account.syncs[0].wait_ms, account.syncs[0].per_step), (360.0, Some(1.0)));
         assert!((calls.cost - 0.000_87).abs() < 1e-5, "{}", calls.cost);
     }

@@ -10,12 +10,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::kernel::{KernelCounter, detach};
+use super::libraries::is_stepped;
 use crate::sources::fields::lines;
 use crate::sources::files::{READ_LIMIT, read_once};
 use crate::sources::maps::mapping;
 
 /// Calls of a function. On a slow virtual machine they take two milliseconds.
-const CALLS: u32 = 200;
+const TIMED_CALLS: u32 = 200;
 /// What a hit costs where that cannot be measured, seconds: as on virtual machines.
 const EMULATED_S: f64 = 1e-6;
 const STEPPED_S: f64 = 10e-6;
@@ -32,12 +33,12 @@ pub(super) struct HitCost {
 impl HitCost {
     /// Measures it.
     pub(super) fn measured() -> Self {
-        let both = [of_hit(adds), of_hit(keeps)];
+        let both = [measured(adds), measured(keeps)];
         let of = |wanted: bool| both.into_iter().flatten().find(|(stepped, _)| *stepped == wanted).map(|(_, s)| s);
         Self { emulated_s: of(false).unwrap_or(EMULATED_S), stepped_s: of(true).unwrap_or(STEPPED_S) }
     }
 
-    pub(super) fn of(self, stepped: bool) -> f64 {
+    pub(super) fn of_hit(self, stepped: bool) -> f64 {
         if stepped { self.stepped_s } else { self.emulated_s }
     }
 
@@ -45,13 +46,6 @@ impl HitCost {
     pub(super) fn most_s(self) -> f64 {
         self.emulated_s.max(self.stepped_s)
     }
-}
-
-/// Whether the kernel steps over a function's first instruction. It emulates `push` and `nop` (arch/x86/kernel/uprobes.c); other
-/// processors have other rules, so there it is taken to step.
-pub(super) fn is_stepped(code: &[u8]) -> bool {
-    let code = code.strip_prefix(&[0x41]).filter(|rest| matches!(rest.first(), Some(0x50..=0x57))).unwrap_or(code);
-    !(cfg!(target_arch = "x86_64") && matches!(code.first(), Some(0x50..=0x57 | 0x90)))
 }
 
 /// A function that the compiler needs no stack for, and one that keeps a number on it.
@@ -67,7 +61,7 @@ fn keeps(number: u32) -> u32 {
 }
 
 /// Whether the function's first instruction is stepped over, and the seconds for a hit on it.
-fn of_hit(function: fn(u32) -> u32) -> Option<(bool, f64)> {
+fn measured(function: fn(u32) -> u32) -> Option<(bool, f64)> {
     let counter = KernelCounter::load().ok()?;
     counter.switch(true, true).ok()?;
     let offset = offset_in_own_file(function)?;
@@ -82,12 +76,12 @@ fn of_hit(function: fn(u32) -> u32) -> Option<(bool, f64)> {
     };
     let link = counter.attach_at(c"/proc/self/exe", offset, std::process::id()).ok()?;
     // The first of them are slower.
-    timed(CALLS / 4);
-    let with = timed(CALLS);
+    timed(TIMED_CALLS / 4);
+    let with = timed(TIMED_CALLS);
     let hits = counter.tally().ok()?.first().copied()?;
     // It ends on its own, while the job is counted.
     detach(vec![link]);
-    (hits >= u64::from(CALLS)).then(|| (is_stepped(&code), with / f64::from(CALLS)))
+    (hits >= u64::from(TIMED_CALLS)).then(|| (is_stepped(&code), with / f64::from(TIMED_CALLS)))
 }
 
 /// Where a function begins in the program's file.
@@ -99,25 +93,4 @@ fn offset_in_own_file(function: fn(u32) -> u32) -> Option<u64> {
         found.is_code && (start..end).contains(&address)
     })?;
     Some(address - found.addresses.0 + found.offset)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[cfg(target_arch = "x86_64")]
-    fn push_and_nop_are_emulated() {
-        for (code, stepped) in [
-            (&[0x55, 0x48, 0x89, 0xe5][..], false),
-            (&[0x41, 0x57], false),
-            (&[0x90], false),
-            (&[0xf3, 0x0f, 0x1e, 0xfa], true),
-            (&[0x41, 0x8b], true),
-            (&[0x48, 0x83, 0xec, 8], true),
-            (&[], true),
-        ] {
-            assert_eq!(is_stepped(code), stepped, "{code:x?}");
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! The functions that a shared library exports, by where they begin in the file (the ELF specification, and elf(5)).
 //!
-//! The file is another program's: nothing in it is believed, and no more than [`TABLE_LIMIT`] of it is kept at a time.
+//! The file is another program's: nothing in it is believed, and no more than [`ELF_TABLE_LIMIT`] of it is kept at a time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,35 +10,35 @@ use object::read::StringTable;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::{Endianness, pod};
 
-type Header = FileHeader64<Endianness>;
+type ElfHeader = FileHeader64<Endianness>;
 
 /// The file's header, and program headers close behind it.
 const HEAD_BYTES: usize = 64 << 10;
 /// Largest table of symbols, and of their names. Torch's largest library has names of 60 MB.
-const TABLE_LIMIT: u64 = 128 << 20;
+const ELF_TABLE_LIMIT: u64 = 128 << 20;
 
 /// The functions that `file` exports and `wanted` knows, each with its offset in the file.
 pub fn exported<T>(file: &File, wanted: impl Fn(&[u8]) -> Option<T>) -> Option<Vec<(u64, T)>> {
     let head = read(file, 0, HEAD_BYTES as u64)?;
     let head = head.as_slice();
-    let header = Header::parse(head).ok()?;
+    let header = ElfHeader::parse(head).ok()?;
     let endian = header.endian().ok()?;
     let segments = header.program_headers(endian, head).ok()?;
     let count = u64::from(header.e_shnum(endian));
-    let size = size_of::<<Header as FileHeader>::SectionHeader>() as u64;
+    let size = size_of::<<ElfHeader as FileHeader>::SectionHeader>() as u64;
     if u64::from(header.e_shentsize(endian)) != size {
         return None;
     }
     let table = read(file, header.e_shoff(endian), count.checked_mul(size)?)?;
-    let sections: &[<Header as FileHeader>::SectionHeader] =
+    let sections: &[<ElfHeader as FileHeader>::SectionHeader] =
         pod::slice_from_bytes(&table, count.try_into().ok()?).ok()?.0;
     let symbols = sections.iter().find(|section| section.sh_type(endian) == SHT_DYNSYM)?;
     let names = sections.get(usize::try_from(symbols.sh_link(endian)).ok()?)?;
     let names = read(file, names.sh_offset(endian), names.sh_size(endian))?;
     let names = StringTable::new(names.as_slice(), 0, names.len() as u64);
     let table = read(file, symbols.sh_offset(endian), symbols.sh_size(endian))?;
-    let count = table.len() / size_of::<<Header as FileHeader>::Sym>();
-    let symbols: &[<Header as FileHeader>::Sym] = pod::slice_from_bytes(&table, count).ok()?.0;
+    let count = table.len() / size_of::<<ElfHeader as FileHeader>::Sym>();
+    let symbols: &[<ElfHeader as FileHeader>::Sym] = pod::slice_from_bytes(&table, count).ok()?.0;
     let functions = symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC && !symbol.is_undefined(endian));
     let found = functions.filter_map(|symbol| {
         let found = wanted(symbol.name(endian, names).ok()?)?;
@@ -59,7 +59,7 @@ pub fn exported<T>(file: &File, wanted: impl Fn(&[u8]) -> Option<T>) -> Option<V
 fn read(file: &File, at: u64, bytes: u64) -> Option<Vec<u8>> {
     let end = file.metadata().ok()?.len();
     let bytes = bytes.min(end.checked_sub(at)?);
-    if bytes > TABLE_LIMIT {
+    if bytes > ELF_TABLE_LIMIT {
         return None;
     }
     let mut read = vec![0; bytes.try_into().ok()?];
@@ -80,7 +80,8 @@ mod tests {
     fn library() -> Vec<u8> {
         let names = b"\0wanted\0other\0imported\0nowhere\0";
         let symbol = |name: u32, info: u8, section: u16, value: u64| {
-            [&name.to_le_bytes()[..], &[info, 0], &section.to_le_bytes(), &value.to_le_bytes(), &8_u64.to_le_bytes()].concat()
+            [&name.to_le_bytes()[..], &[info, 0], &section.to_le_bytes(), &value.to_le_bytes(), &8_u64.to_le_bytes()]
+                .concat()
         };
         let function = 0x12;
         let symbols = [

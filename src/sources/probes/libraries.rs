@@ -7,7 +7,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::cost::is_stepped;
 use super::elf;
 use super::symbols::{KnownCall, known_call};
 use crate::sources::fields::lines;
@@ -18,7 +17,7 @@ use crate::sources::regular_file;
 /// `/proc/PID/maps` of a job with many libraries has some thousand lines.
 const MAPS_LIMIT: usize = 32 << 20;
 /// Most files that are looked at.
-const MOST_FILES: usize = 2048;
+const MOST_LIBRARIES: usize = 2048;
 /// Most places to probe, in all files.
 const MOST_PLACES: usize = 512;
 
@@ -53,7 +52,7 @@ pub fn probed_files(folder: &Path) -> Result<Vec<ProbedFile>, ReadFailure> {
     let each_once = code.filter(|found| seen.insert((found.device, found.inode)));
     let mut files = Vec::new();
     let mut places = 0;
-    for found in each_once.take(MOST_FILES) {
+    for found in each_once.take(MOST_LIBRARIES) {
         let (start, end) = found.addresses;
         // The file that is mapped, even if another has its name now; without the right to that, by its name.
         let mapped = folder.join("map_files").join(format!("{start:x}-{end:x}"));
@@ -89,4 +88,32 @@ fn calls_in(path: &Path) -> Option<Vec<ProbedCall>> {
 
 fn below(root: &Path, path: &[u8]) -> PathBuf {
     root.join(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path)))
+}
+
+/// Whether the kernel steps over a function's first instruction. It emulates `push` and `nop` (arch/x86/kernel/uprobes.c); other
+/// processors have other rules, so there it is taken to step.
+pub(super) fn is_stepped(code: &[u8]) -> bool {
+    let code = code.strip_prefix(&[0x41]).filter(|rest| matches!(rest.first(), Some(0x50..=0x57))).unwrap_or(code);
+    !(cfg!(target_arch = "x86_64") && matches!(code.first(), Some(0x50..=0x57 | 0x90)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn push_and_nop_are_emulated() {
+        for (code, stepped) in [
+            (&[0x55, 0x48, 0x89, 0xe5][..], false),
+            (&[0x41, 0x57], false),
+            (&[0x90], false),
+            (&[0xf3, 0x0f, 0x1e, 0xfa], true),
+            (&[0x41, 0x8b], true),
+            (&[0x48, 0x83, 0xec, 8], true),
+            (&[], true),
+        ] {
+            assert_eq!(is_stepped(code), stepped, "{code:x?}");
+        }
+    }
 }

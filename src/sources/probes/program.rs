@@ -39,7 +39,7 @@ const VALUE: i16 = -40;
 
 /// A place in a program that is jumped to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Label {
+enum JumpLabel {
     Known,
     Row,
     Tid,
@@ -51,8 +51,8 @@ enum Label {
 #[derive(Debug, Default)]
 struct Assembler {
     code: Vec<u64>,
-    jumps: Vec<(usize, Label)>,
-    labels: Vec<(usize, Label)>,
+    jumps: Vec<(usize, JumpLabel)>,
+    labels: Vec<(usize, JumpLabel)>,
 }
 
 impl Assembler {
@@ -123,22 +123,22 @@ impl Assembler {
         self.push(0x85, 0, 0, 0, helper)
     }
 
-    fn jump(&mut self, to: Label) -> &mut Self {
+    fn jump(&mut self, to: JumpLabel) -> &mut Self {
         self.jumps.push((self.code.len(), to));
         self.push(0x05, 0, 0, 0, 0)
     }
 
-    fn jump_if_zero(&mut self, register: u8, to: Label) -> &mut Self {
+    fn jump_if_zero(&mut self, register: u8, to: JumpLabel) -> &mut Self {
         self.jumps.push((self.code.len(), to));
         self.push(0x15, register, 0, 0, 0)
     }
 
-    fn jump_unless_zero(&mut self, register: u8, to: Label) -> &mut Self {
+    fn jump_unless_zero(&mut self, register: u8, to: JumpLabel) -> &mut Self {
         self.jumps.push((self.code.len(), to));
         self.push(0x55, register, 0, 0, 0)
     }
 
-    fn label(&mut self, label: Label) -> &mut Self {
+    fn label(&mut self, label: JumpLabel) -> &mut Self {
         self.labels.push((self.code.len(), label));
         self
     }
@@ -156,17 +156,17 @@ impl Assembler {
     }
 
     /// `hits += 1`, with the tally's address in `R7`.
-    fn hit(&mut self, tables: &Tables<impl AsFd>, hits: Tally) -> &mut Self {
+    fn hit(&mut self, tables: &KernelTables<impl AsFd>, hits: Tally) -> &mut Self {
         self.copy(R6, R1).first_value(R7, tables.tally).set(R1, 1).add_shared(R7, hits.place(), R1)
     }
 
     /// The thread's ID as this process knows it, in the key.
-    fn thread(&mut self, (device, inode): (u64, u64)) -> &mut Self {
-        self.set_wide(R1, device).set_wide(R2, inode).stack(R3, IDS).set(R4, 8).call(IDS_IN_NAMESPACE);
-        self.load_word(R1, FP, IDS).jump_if_zero(R0, Label::Tid);
+    fn thread(&mut self, (number, inode): (u64, u64)) -> &mut Self {
+        self.set_wide(R1, number).set_wide(R2, inode).stack(R3, IDS).set(R4, 8).call(IDS_IN_NAMESPACE);
+        self.load_word(R1, FP, IDS).jump_if_zero(R0, JumpLabel::Tid);
         // The thread is in a namespace below this one, which then is the first of all.
         self.call(PROCESS_AND_THREAD).copy(R1, R0);
-        self.label(Label::Tid).store_word(FP, KEY, R1)
+        self.label(JumpLabel::Tid).store_word(FP, KEY, R1)
     }
 
     /// The call, in the key.
@@ -175,8 +175,8 @@ impl Assembler {
     }
 
     /// Goes to the end unless calls are counted.
-    fn counting(&mut self, tables: &Tables<impl AsFd>, switch: Switch) -> &mut Self {
-        self.first_value(R1, tables.switches).load(R1, R1, switch.place()).jump_if_zero(R1, Label::End)
+    fn counting(&mut self, tables: &KernelTables<impl AsFd>, switch: Switch) -> &mut Self {
+        self.first_value(R1, tables.switches).load(R1, R1, switch.place()).jump_if_zero(R1, JumpLabel::End)
     }
 
     fn find(&mut self, map: &impl AsFd) -> &mut Self {
@@ -184,24 +184,24 @@ impl Assembler {
     }
 
     /// `rows[key].calls += 1`.
-    fn count(&mut self, tables: &Tables<impl AsFd>) -> &mut Self {
-        self.find(tables.rows).jump_unless_zero(R0, Label::Row);
+    fn count(&mut self, tables: &KernelTables<impl AsFd>) -> &mut Self {
+        self.find(tables.rows).jump_unless_zero(R0, JumpLabel::Row);
         self.set(R1, 0).store(FP, VALUE, R1).store(FP, VALUE + 8, R1);
         self.map(R1, tables.rows).stack(R2, KEY).stack(R3, VALUE).set(R4, 1).call(MAP_UPDATE);
-        self.find(tables.rows).jump_if_zero(R0, Label::Lost);
-        self.label(Label::Row).set(R1, 1).add_shared(R0, 0, R1).jump(Label::End);
-        self.label(Label::Lost).set(R1, 1).add_shared(R7, Tally::Lost.place(), R1)
+        self.find(tables.rows).jump_if_zero(R0, JumpLabel::Lost);
+        self.label(JumpLabel::Row).set(R1, 1).add_shared(R0, 0, R1).jump(JumpLabel::End);
+        self.label(JumpLabel::Lost).set(R1, 1).add_shared(R7, Tally::Lost.place(), R1)
     }
 
     fn end(mut self) -> Vec<u64> {
-        self.label(Label::End).set(R0, 0).push(0x95, 0, 0, 0, 0);
+        self.label(JumpLabel::End).set(R0, 0).push(0x95, 0, 0, 0, 0);
         self.assembled()
     }
 }
 
 /// Where a program finds its tables.
 #[derive(Debug)]
-pub(super) struct Tables<'a, M: AsFd> {
+pub(super) struct KernelTables<'a, M: AsFd> {
     /// (thread, call) → calls, nanoseconds inside.
     pub rows: &'a M,
     /// Thread → since when it is inside a call, how deep, and which call.
@@ -210,7 +210,7 @@ pub(super) struct Tables<'a, M: AsFd> {
     pub tally: &'a M,
     /// [`Switch`].
     pub switches: &'a M,
-    /// Device and inode of this process's PID namespace.
+    /// Number and inode of this process's PID namespace, as stat(2) has them.
     pub namespace: (u64, u64),
 }
 
@@ -251,7 +251,7 @@ impl Switch {
 }
 
 /// Counts a call.
-pub(super) fn call(tables: &Tables<impl AsFd>) -> Vec<u64> {
+pub(super) fn call(tables: &KernelTables<impl AsFd>) -> Vec<u64> {
     let mut program = Assembler::default();
     program.hit(tables, Tally::Calls).counting(tables, Switch::Calls);
     program.cookie().thread(tables.namespace).count(tables);
@@ -259,13 +259,13 @@ pub(super) fn call(tables: &Tables<impl AsFd>) -> Vec<u64> {
 }
 
 /// Counts a call that waits, and notes its begin.
-pub(super) fn enter(tables: &Tables<impl AsFd>) -> Vec<u64> {
+pub(super) fn enter(tables: &KernelTables<impl AsFd>) -> Vec<u64> {
     let mut program = Assembler::default();
     program.hit(tables, Tally::Waits).cookie().thread(tables.namespace);
     // A call of the runtime that goes on into the driver.
-    program.find(tables.inside).jump_if_zero(R0, Label::Known);
-    program.load(R1, R0, 8).add(R1, 1).store(R0, 8, R1).jump(Label::End);
-    program.label(Label::Known).counting(tables, Switch::Waits);
+    program.find(tables.inside).jump_if_zero(R0, JumpLabel::Known);
+    program.load(R1, R0, 8).add(R1, 1).store(R0, 8, R1).jump(JumpLabel::End);
+    program.label(JumpLabel::Known).counting(tables, Switch::Waits);
     program.call(NANOSECONDS).store(FP, VALUE, R0).set(R1, 1).store(FP, VALUE + 8, R1);
     program.load_word(R1, FP, KEY_CALL).store(FP, VALUE + 16, R1);
     program.map(R1, tables.inside).stack(R2, KEY).stack(R3, VALUE).set(R4, 0).call(MAP_UPDATE);
@@ -274,14 +274,14 @@ pub(super) fn enter(tables: &Tables<impl AsFd>) -> Vec<u64> {
 }
 
 /// Adds how long a call took.
-pub(super) fn leave(tables: &Tables<impl AsFd>) -> Vec<u64> {
+pub(super) fn leave(tables: &KernelTables<impl AsFd>) -> Vec<u64> {
     let mut program = Assembler::default();
     program.hit(tables, Tally::Waits).thread(tables.namespace);
-    program.find(tables.inside).jump_if_zero(R0, Label::End).copy(R8, R0);
-    program.load(R1, R8, 8).add(R1, -1).store(R8, 8, R1).jump_unless_zero(R1, Label::End);
+    program.find(tables.inside).jump_if_zero(R0, JumpLabel::End).copy(R8, R0);
+    program.load(R1, R8, 8).add(R1, -1).store(R8, 8, R1).jump_unless_zero(R1, JumpLabel::End);
     program.call(NANOSECONDS).copy(R9, R0).load(R1, R8, 0).push(0x1f, R9, R1, 0, 0);
     program.load(R1, R8, 16).store_word(FP, KEY_CALL, R1);
     program.map(R1, tables.inside).stack(R2, KEY).call(MAP_DELETE);
-    program.find(tables.rows).jump_if_zero(R0, Label::End).add_shared(R0, 8, R9);
+    program.find(tables.rows).jump_if_zero(R0, JumpLabel::End).add_shared(R0, 8, R9);
     program.end()
 }

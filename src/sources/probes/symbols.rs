@@ -1,6 +1,6 @@
 //! The functions of CUDA and HIP that are counted.
 
-use crate::sample::probe_counts::CallKind;
+use crate::sample::probe_counts::GpuCallKind;
 
 /// Which library a function is part of: the runtime calls the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,9 +12,9 @@ pub enum CallLayer {
 }
 
 /// Functions whose calls are counted. Versions (`_v2`) and forms for other default streams (`_ptsz`, `_ptds`) are the same calls.
-const KNOWN: &[(CallKind, &[&str])] = &[
+const KNOWN_CALLS: &[(GpuCallKind, &[&str])] = &[
     (
-        CallKind::Launch,
+        GpuCallKind::Launch,
         &[
             "cudaLaunchKernel",
             "cudaLaunchKernelExC",
@@ -30,9 +30,9 @@ const KNOWN: &[(CallKind, &[&str])] = &[
             "hipExtModuleLaunchKernel",
         ],
     ),
-    (CallKind::GraphLaunch, &["cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"]),
+    (GpuCallKind::GraphLaunch, &["cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"]),
     (
-        CallKind::Sync,
+        GpuCallKind::Sync,
         &[
             "cudaDeviceSynchronize",
             "cudaStreamSynchronize",
@@ -46,7 +46,7 @@ const KNOWN: &[(CallKind, &[&str])] = &[
         ],
     ),
     (
-        CallKind::Copy,
+        GpuCallKind::Copy,
         &[
             "cudaMemcpy",
             "cudaMemcpyAsync",
@@ -87,7 +87,7 @@ const KNOWN: &[(CallKind, &[&str])] = &[
         ],
     ),
     (
-        CallKind::Allocation,
+        GpuCallKind::Allocation,
         &[
             "cudaMalloc",
             "cudaMallocAsync",
@@ -119,7 +119,7 @@ const KNOWN: &[(CallKind, &[&str])] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KnownCall {
     /// What it does.
-    pub kind: CallKind,
+    pub kind: GpuCallKind,
     /// Whose it is.
     pub layer: CallLayer,
     /// Its name without version and form.
@@ -132,7 +132,7 @@ pub fn known_call(symbol: &[u8]) -> Option<KnownCall> {
     let plain = symbol.strip_suffix("_ptsz").or(symbol.strip_suffix("_ptds")).unwrap_or(symbol);
     let versioned = plain.rsplit_once("_v").filter(|(_, version)| version.bytes().all(|byte| byte.is_ascii_digit()));
     let plain = versioned.map_or(plain, |(name, _)| name);
-    KNOWN.iter().find_map(|(kind, names)| {
+    KNOWN_CALLS.iter().find_map(|(kind, names)| {
         let name = names.iter().find(|name| **name == plain)?;
         let of_runtime = name.starts_with("cuda") || name.starts_with("hip");
         let layer = if of_runtime { CallLayer::Runtime } else { CallLayer::Driver };
@@ -147,11 +147,11 @@ mod tests {
     #[test]
     fn versions_and_forms_are_the_same_call() {
         for (symbol, known) in [
-            ("cudaLaunchKernel", Some(("cudaLaunchKernel", CallKind::Launch, CallLayer::Runtime))),
-            ("cudaLaunchKernel_ptsz", Some(("cudaLaunchKernel", CallKind::Launch, CallLayer::Runtime))),
-            ("cuMemcpyHtoDAsync_v2_ptsz", Some(("cuMemcpyHtoDAsync", CallKind::Copy, CallLayer::Driver))),
-            ("cuMemAlloc_v2", Some(("cuMemAlloc", CallKind::Allocation, CallLayer::Driver))),
-            ("hipStreamSynchronize", Some(("hipStreamSynchronize", CallKind::Sync, CallLayer::Runtime))),
+            ("cudaLaunchKernel", Some(("cudaLaunchKernel", GpuCallKind::Launch, CallLayer::Runtime))),
+            ("cudaLaunchKernel_ptsz", Some(("cudaLaunchKernel", GpuCallKind::Launch, CallLayer::Runtime))),
+            ("cuMemcpyHtoDAsync_v2_ptsz", Some(("cuMemcpyHtoDAsync", GpuCallKind::Copy, CallLayer::Driver))),
+            ("cuMemAlloc_v2", Some(("cuMemAlloc", GpuCallKind::Allocation, CallLayer::Driver))),
+            ("hipStreamSynchronize", Some(("hipStreamSynchronize", GpuCallKind::Sync, CallLayer::Runtime))),
             ("cuMemcpyHtoDAsync_vx", None),
             ("cudaLaunchKernelX", None),
             ("cudaStreamQuery", None),

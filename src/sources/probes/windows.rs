@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use super::ProbeTarget;
 use super::kernel::{KernelCounter, ProbeGroup, detach};
 use super::schedule::{MOST_LOST, ProbeSchedule};
-use crate::sample::probe_counts::{CallKind, ProbeWindow};
+use crate::sample::probe_counts::{GpuCallKind, ProbeWindow};
 use crate::sources::simulated_device::monotonic_ns;
 
 /// How long a call may go on after its window.
 const RETURNS_WITHIN: Duration = Duration::from_millis(300);
 
 /// A thread and a call.
-type RowKey = (u32, u32);
+type ThreadCall = (u32, u32);
 
 #[derive(Debug)]
 enum WindowState {
@@ -35,9 +35,9 @@ pub(super) struct GroupWindows {
     state: WindowState,
     windows: Vec<ProbeWindow>,
     /// Calls up to the end of each window.
-    counts: Vec<BTreeMap<RowKey, u64>>,
+    counts: Vec<BTreeMap<ThreadCall, u64>>,
     /// Time of calls that had not returned when they were given up, nanoseconds.
-    unfinished: BTreeMap<RowKey, u64>,
+    unfinished: BTreeMap<ThreadCall, u64>,
 }
 
 impl GroupWindows {
@@ -65,12 +65,12 @@ impl GroupWindows {
         &self.windows
     }
 
-    pub(super) fn counts(&self, kind: CallKind) -> bool {
-        (kind == CallKind::Sync) == (self.group == ProbeGroup::Waits)
+    pub(super) fn counts(&self, kind: GpuCallKind) -> bool {
+        (kind == GpuCallKind::Sync) == (self.group == ProbeGroup::Waits)
     }
 
     /// Calls of a row in each window.
-    pub(super) fn by_window(&self, key: RowKey) -> Vec<u64> {
+    pub(super) fn by_window(&self, key: ThreadCall) -> Vec<u64> {
         let mut before = 0;
         let each = self.counts.iter().map(|counts| {
             let all = counts.get(&key).copied().unwrap_or(0);
@@ -79,7 +79,7 @@ impl GroupWindows {
         each.collect()
     }
 
-    pub(super) fn unfinished_ns(&self, key: RowKey) -> u64 {
+    pub(super) fn unfinished_ns(&self, key: ThreadCall) -> u64 {
         self.unfinished.get(&key).copied().unwrap_or(0)
     }
 
@@ -96,28 +96,18 @@ impl GroupWindows {
         let elapsed_s = elapsed.as_secs_f64();
         match std::mem::replace(&mut self.state, WindowState::Closed) {
             WindowState::Closed if elapsed < length => {
-                let Some(window_s) = self.schedule.window_s(elapsed_s, self.hits(counter)?) else { return Ok(()) };
-                let hits = self.hits(counter)?;
-                let links = counter.attach(self.group, &target.files, &target.calls, target.pid)?;
-                if links.is_empty() {
-                    // No such calls: the group has one window, in which there were none.
-                    self.state = self.waiting(begun + length, hits);
-                    return Ok(());
-                }
-                self.switch(counter, true, others)?;
-                let since = Instant::now();
-                let until = (since + Duration::from_secs_f64(window_s)).min(begun + length);
-                self.state = WindowState::Open { links, since, until, hits };
+                self.state = self.opened(counter, target, (begun, length), others)?;
             }
             WindowState::Open { links, since, until, hits } => {
-                let spent = self.schedule.is_spent(elapsed_s, self.hits(counter)?);
+                let spent = self.schedule.is_spent(since.elapsed().as_secs_f64(), elapsed_s, self.hits(counter)?);
                 if Instant::now() < until && !spent {
                     self.state = WindowState::Open { links, since, until, hits };
                     return Ok(());
                 }
                 let length_s = since.elapsed().as_secs_f64();
                 self.switch(counter, false, others)?;
-                self.schedule.seen(self.hits(counter)?.saturating_sub(hits), length_s);
+                let hits = self.hits(counter)?.saturating_sub(hits);
+                self.schedule.seen(hits, length_s, elapsed_s);
                 self.windows.push(ProbeWindow { length_s });
                 self.state = match self.group {
                     ProbeGroup::Calls => WindowState::Closing(detach(links)),
@@ -147,6 +137,30 @@ impl GroupWindows {
         Ok(())
     }
 
+    /// A window, if one may begin now.
+    fn opened(
+        &self,
+        counter: &KernelCounter,
+        target: &ProbeTarget,
+        (begun, length): (Instant, Duration),
+        others: bool,
+    ) -> io::Result<WindowState> {
+        let hits = self.hits(counter)?;
+        let Some(window_s) = self.schedule.window_s(begun.elapsed().as_secs_f64(), hits) else {
+            return Ok(WindowState::Closed);
+        };
+        let links = counter.attach(self.group, &target.files, &target.calls, target.pid)?;
+        let end = begun + length;
+        if links.is_empty() {
+            // No such calls: the group has one window, without calls.
+            return Ok(WindowState::Open { links, since: Instant::now(), until: end, hits });
+        }
+        self.switch(counter, true, others)?;
+        let since = Instant::now();
+        let until = (since + Duration::from_secs_f64(window_s)).min(end);
+        Ok(WindowState::Open { links, since, until, hits })
+    }
+
     /// Ends what is open: the process has ended.
     pub(super) fn end(&mut self, counter: &KernelCounter) -> io::Result<()> {
         if let WindowState::Open { since, .. } = &self.state {
@@ -155,10 +169,6 @@ impl GroupWindows {
         }
         self.state = WindowState::Closed;
         Ok(())
-    }
-
-    fn waiting(&self, until: Instant, hits: u64) -> WindowState {
-        WindowState::Open { links: Vec::new(), since: Instant::now(), until, hits }
     }
 
     fn note_counts(&mut self, counter: &KernelCounter) -> io::Result<()> {
