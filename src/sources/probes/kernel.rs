@@ -13,7 +13,7 @@ use super::symbols::KnownCall;
 use crate::sample::probe_counts::GpuCallKind;
 
 /// Most rows of threads and calls.
-pub(super) const MOST_COUNTED: u32 = 4096;
+pub(super) const MOST_COUNTED_ROWS: u32 = 4096;
 
 /// The tables and the programs.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ pub(super) enum ProbeGroup {
 impl KernelCounter {
     pub(super) fn load() -> io::Result<Self> {
         let namespace = std::fs::metadata("/proc/self/ns/pid").map(|found| (found.st_dev(), found.st_ino()))?;
-        let rows = Map::create(MapKind::Hash, 8, 16, MOST_COUNTED)?;
-        let inside = Map::create(MapKind::Hash, 4, 24, MOST_COUNTED)?;
+        let rows = Map::create(MapKind::Hash, 8, 16, MOST_COUNTED_ROWS)?;
+        let inside = Map::create(MapKind::Hash, 4, 24, MOST_COUNTED_ROWS)?;
         let tally = Map::create(MapKind::Array, 4, Tally::BYTES, 1)?;
         let switches = Map::create(MapKind::Array, 4, Switch::BYTES, 1)?;
         let tables = KernelTables { rows: &rows, inside: &inside, tally: &tally, switches: &switches, namespace };
@@ -109,7 +109,7 @@ impl KernelCounter {
     /// All rows.
     pub(super) fn rows(&self) -> io::Result<Vec<CountedRow>> {
         let mut rows = Vec::new();
-        for key in self.rows.keys(MOST_COUNTED as usize)? {
+        for key in self.rows.keys(MOST_COUNTED_ROWS as usize)? {
             let value = self.rows.get(&key)?;
             let (tid, call) = (half(&key, 0), half(&key, 1));
             rows.push(CountedRow { tid, call, count: number(&value, 0), waited_ns: number(&value, 1) });
@@ -120,7 +120,7 @@ impl KernelCounter {
     /// Calls that have not returned: thread, call, and since when, in nanoseconds of the monotonic clock.
     pub(super) fn unfinished(&self) -> io::Result<Vec<(u32, u32, u64)>> {
         let mut all = Vec::new();
-        for key in self.inside.keys(MOST_COUNTED as usize)? {
+        for key in self.inside.keys(MOST_COUNTED_ROWS as usize)? {
             // It may return meanwhile.
             if let Ok(value) = self.inside.get(&key) {
                 all.push((half(&key, 0), number(&value, 2) as u32, number(&value, 0)));
@@ -131,7 +131,7 @@ impl KernelCounter {
 
     /// Forgets them, once nothing of the group is attached.
     pub(super) fn forget_unfinished(&self) -> io::Result<()> {
-        for key in self.inside.keys(MOST_COUNTED as usize)? {
+        for key in self.inside.keys(MOST_COUNTED_ROWS as usize)? {
             // It is there: nothing else removes any now.
             self.inside.remove(&key)?;
         }
