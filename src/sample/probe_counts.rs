@@ -29,8 +29,8 @@ pub struct ProbeCounts {
     pub waits: Vec<ProbeWindow>,
     /// By thread and call.
     pub rows: Vec<ProbeRow>,
-    /// Time that hits took from each thread within the windows of calls, as measured on trainmon itself, seconds.
-    pub lost_s: Vec<(u32, f64)>,
+    /// Time that hits took from each thread in each window of calls, as measured on trainmon itself, seconds.
+    pub lost_s: Vec<(u32, Vec<f64>)>,
     /// Hits of probes, outside of the windows too.
     pub hits: u64,
     /// Cost of one at most, seconds.

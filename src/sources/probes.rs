@@ -174,9 +174,11 @@ pub fn count(
     let [calls, waits, lost] = counter.tally().map_err(failed)?;
     let windows = |nth: usize| groups.get(nth).map(|group| group.windows().to_vec()).unwrap_or_default();
     let rows = rows(&counter.rows().map_err(failed)?, &groups, &target.calls);
-    let mut lost_s: BTreeMap<u32, f64> = BTreeMap::new();
+    let mut lost_s: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (row, layer) in rows.iter().filter(|(row, _)| row.kind != GpuCallKind::Sync) {
-        *lost_s.entry(row.tid).or_default() += row.count as f64 * cost.of_hit(target.is_stepped(row, *layer));
+        let hit_s = cost.of_hit(target.is_stepped(row, *layer));
+        let lost_s = lost_s.entry(row.tid).or_insert_with(|| vec![0.0; row.by_window.len()]);
+        lost_s.iter_mut().zip(&row.by_window).for_each(|(lost_s, count)| *lost_s += *count as f64 * hit_s);
     }
     Ok(ProbeCounts {
         elapsed_s: begun.elapsed().as_secs_f64(),

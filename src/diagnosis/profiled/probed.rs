@@ -98,10 +98,7 @@ fn call_row(
     if row.count == 0 || counted_s <= 0.0 {
         return None;
     }
-    // The thread was slower while it was counted.
-    let lost_s = counts.lost_s.iter().find(|(tid, _)| *tid == row.tid).map_or(0.0, |(_, lost_s)| *lost_s);
-    let lost_s = if waits { 0.0 } else { lost_s.min(0.9 * counted_s) };
-    let per_s = row.count as f64 / (counted_s - lost_s);
+    let per_s = if waits { row.count as f64 / counted_s } else { usual_count(row, counts) / counted_s };
     Some(CallRow {
         kind: row.kind.word().to_owned(),
         call: row.call.to_owned(),
@@ -113,6 +110,17 @@ fn call_row(
         per_step: steps_per_s.map(|steps| round(per_s / steps, 3)),
         waits: waits.then(|| round((row.waited_ns as f64 / 1e9 / waits_s).min(1.0), 4)),
     })
+}
+
+/// As many calls as the thread would have made at its usual speed: in a window it was slower by what the hits took. Where it did not call
+/// all the time, it is less than it should be.
+fn usual_count(row: &ProbeRow, counts: &ProbeCounts) -> f64 {
+    let lost_s = counts.lost_s.iter().find(|(tid, _)| *tid == row.tid).map_or(&[][..], |(_, lost_s)| lost_s);
+    let each = row.by_window.iter().zip(&counts.calls).enumerate().map(|(nth, (count, window))| {
+        let lost_s = lost_s.get(nth).copied().unwrap_or(0.0).min(0.9 * window.length_s);
+        *count as f64 * window.length_s / (window.length_s - lost_s)
+    });
+    each.sum()
 }
 
 /// The standard error of a rate by how it differs between windows, as a share of it.
@@ -190,7 +198,7 @@ mod tests {
                 row(GpuCallKind::Launch, "cudaLaunchKernel", 100, vec![40, 60], 0),
                 row(GpuCallKind::Sync, "cudaStreamSynchronize", 30, vec![30], 360_000_000),
             ],
-            lost_s: vec![(7, 0.002)],
+            lost_s: vec![(7, vec![0.001, 0.001])],
             hits: 260,
             hit_s: 10e-6,
             lost: 0,
