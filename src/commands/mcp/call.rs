@@ -222,7 +222,7 @@ pub(super) fn replay(settings: &Settings, path: &Path, is_wanted: &dyn Fn() -> b
 fn trace(path: &Path, is_wanted: &dyn Fn() -> bool) -> anyhow::Result<(Verdict, Option<String>)> {
     let verdict = profiled::verdict_while(&[path], is_wanted)?;
     let mut verdict = Arc::unwrap_or_clone(verdict);
-    let left_out = verdict.profile.as_mut().map_or(0, |account| account.keep_rows(ROWS_FOR_AGENT));
+    let left_out = verdict.profile.as_mut().map_or(0, |account| Arc::make_mut(account).keep_rows(ROWS_FOR_AGENT));
     let note = format!("Tables of the profile have their first {ROWS_FOR_AGENT} rows: {left_out} rows are left out.");
     Ok((verdict, (left_out > 0).then_some(note)))
 }
