@@ -87,6 +87,7 @@ impl Totals {
         if let Some(shares) = shares {
             self.split_s += shares.map(|share| share * seconds);
         }
+        self.keep_profile(verdict);
         if let Some(known) = self.causes.iter_mut().find(|known| same_cause(&known.verdict, verdict)) {
             known.seconds += seconds;
             known.verdict = Arc::clone(verdict);
@@ -94,6 +95,17 @@ impl Totals {
             self.causes.push(CauseTime { verdict: Arc::clone(verdict), seconds });
         }
         self.stretch(time, verdict);
+    }
+
+    /// The latest profile of the run belongs to all of it, also to what had cost most before it.
+    fn keep_profile(&mut self, verdict: &Verdict) {
+        let Some(account) = &verdict.profile else { return };
+        for known in &mut self.causes {
+            if known.verdict.profile.as_ref().is_none_or(|other| !Arc::ptr_eq(other, account)) {
+                let of_cause = Arc::make_mut(&mut known.verdict);
+                (of_cause.profile, of_cause.profile_age_s) = (Some(Arc::clone(account)), verdict.profile_age_s);
+            }
+        }
     }
 
     fn gpus(&mut self, Interval { time, gpus, point, power_w, .. }: &Interval) {
@@ -160,6 +172,7 @@ mod tests {
 
     use super::*;
     use crate::diagnosis::causes::Cause;
+    use crate::profiles::account::ProfileAccount;
     use crate::rates::Frame;
 
     fn frame(second: u64) -> Frame {
@@ -182,6 +195,33 @@ mod tests {
             totals.add(&Interval::new(&frame, &verdict, frame.loop_shares()), &verdict);
         }
         assert_eq!((totals.watched_s, totals.longest.unwrap().seconds), (9.0, 6.0));
+    }
+
+    #[test]
+    fn the_latest_profile_belongs_to_what_cost_most_before_it_too() {
+        let account = |steps| Arc::new(ProfileAccount { steps, ..ProfileAccount::default() });
+        let (first, second) = (account(1), account(2));
+        let mut totals = Totals::default();
+        for (seconds, class, profile) in
+            [(60, Class::Io, None), (5, Class::Cpu, Some(&first)), (9, Class::Gpu, Some(&second))]
+        {
+            let verdict = Verdict {
+                class,
+                profile: profile.map(Arc::clone),
+                profile_age_s: profile.map(|_| 3.0),
+                ..Verdict::default()
+            };
+            for second in 0..seconds {
+                let verdict = Arc::new(verdict.clone());
+                totals.add(&Interval::new(&frame(second), &verdict, None), &verdict);
+            }
+        }
+        let costliest = totals.costliest().unwrap();
+        let of = |known: &CauseTime| {
+            (known.verdict.profile.as_ref().map(|account| account.steps), known.verdict.profile_age_s)
+        };
+        assert_eq!((costliest.verdict.class, of(costliest)), (Class::Io, (Some(2), Some(3.0))));
+        assert!(totals.causes.iter().all(|known| of(known).0 == Some(2)), "one account alone is kept");
     }
 
     proptest! {
