@@ -46,7 +46,9 @@ impl App {
                 return effects;
             }
             Action::Close if self.popup.is_some() => self.popup = None,
+            Action::Close if self.is_asking() => return self.give_up_profile(),
             Action::Close => self.go(Page::Overview),
+            Action::TakeProfile => return self.take_profile(),
             Action::Go(Page::Help) if self.page == Page::Help => self.go(Page::Overview),
             Action::Go(page) => self.go(page),
             Action::NextPage => self.go(self.page.after(1)),

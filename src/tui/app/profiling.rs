@@ -2,8 +2,8 @@
 
 use super::App;
 use crate::jobs::JobKey;
-use crate::outputs::text::format::step_time;
 use crate::pipeline::Tick;
+use crate::text::format::step_time;
 use crate::tui::message::Effect;
 use crate::tui::pages::Page;
 use crate::tui::pages::keys::{Action, key_of};
@@ -36,7 +36,7 @@ impl App {
             None => {}
         }
         // The loop may run in a process that the attached one has started, and in several.
-        let of_loops = job.frame().iter().flat_map(|frame| &frame.trainers).map(|trainer| trainer.id.pid);
+        let of_loops = job.frame().into_iter().flat_map(|frame| &frame.trainers).map(|trainer| trainer.id.pid);
         let mut processes: Vec<u32> = of_loops.collect();
         if processes.is_empty() {
             processes.push(job.target.pid);
@@ -78,11 +78,10 @@ impl App {
         vec![Effect::Redraw]
     }
 
-    /// Opens the page of a profile that came with this tick, unless something else is looked at.
-    pub(super) fn open_profile(&mut self, key: JobKey, tick: &Tick) {
-        let is_here = tick.sample.account.is_some() && self.profiling == Some((key, Profiling::Taken));
-        if !is_here {
-            return;
+    /// Opens the page of a profile that came with this tick, unless something else is looked at; says whether it was awaited.
+    pub(super) fn open_profile(&mut self, key: JobKey, tick: &Tick) -> bool {
+        if self.profiling != Some((key, Profiling::Taken)) {
+            return false;
         }
         self.profiling = None;
         let steps = tick.verdict.steps.p50_ms.zip(tick.verdict.profile.as_ref().and_then(|account| account.step_ms));
@@ -96,5 +95,6 @@ impl App {
         } else {
             self.say(&format!("the profile is taken: {} shows it", key_of(Action::Go(Page::Profile))));
         }
+        true
     }
 }
