@@ -244,7 +244,12 @@ fn many_gpus_share_their_words_and_leave_room_for_tables() {
 fn without_a_profile_the_page_says_how_to_get_one() {
     let screen = text(&page_of(PLAIN, SMALL, data_loader()), SMALL);
     insta::assert_snapshot!("profile_none", screen);
-    assert!(screen.contains("trainmon replay trace.json.gz"), "{screen}");
+    assert!(screen.contains("No profile yet: p asks the job for a profile of half a second."), "{screen}");
+    let mut app = App::new(job().recording(), AppOptions { theme: PLAIN, ..AppOptions::default() }, SMALL);
+    tell(&mut app, frame(1, Job::default()), data_loader());
+    press(&mut app, KeyCode::Char(PROFILE));
+    let screen = text(&app, SMALL);
+    assert!(screen.contains("trainmon replay trace.json.gz") && !screen.contains(" p asks"), "{screen}");
 }
 
 #[test]

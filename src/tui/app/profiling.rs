@@ -27,9 +27,9 @@ impl App {
             Some((_, Profiling::Asked)) => return self.give_up_profile(),
             Some((_, Profiling::GivenUp | Profiling::Taken)) => return Vec::new(),
             None if job.replay.is_some() => {
-                return self.say("this is a recording: only a running job can be asked for a profile");
+                return self.say("this is a recording: a profile needs a running job");
             }
-            None if job.ended.is_some() => return self.say("the job has ended: it cannot be asked for a profile"),
+            None if job.ended.is_some() => return self.say("the job has ended: a profile needs a running job"),
             None if !self.options.may_profile => {
                 return self.say("a profile slows the job down for a moment: start trainmon without --readonly");
             }

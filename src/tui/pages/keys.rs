@@ -32,7 +32,7 @@ pub static TABLE: LazyLock<Vec<Binding>> = LazyLock::new(|| {
     let first = [
         bind("q F10 Ctrl-C", "quit; the job keeps running", Quit),
         page(Page::Help),
-        bind("Esc", "close the top window; give up a profile that the job is asked for", Close),
+        bind("Esc", "close the top window; give up a profile that is on its way", Close),
     ];
     let others = Page::ALL.into_iter().filter(|page| *page != Page::Help);
     first.into_iter().chain(others.map(page)).chain(EVERYWHERE.iter().copied()).collect()
