@@ -12,6 +12,7 @@ use super::profiled;
 use crate::collector::why_no_thread;
 use crate::errors;
 use crate::jobs::JobKey;
+use crate::profiles::ProfileError;
 use crate::profiles::account::{ProfileAccount, ProfileSource};
 use crate::sources::kineto::{self, KinetoTarget, ProfileWindow, ProfileWish};
 
@@ -48,7 +49,7 @@ impl ProfileTaker {
         let work = move || {
             let account = take(&proc_root, &processes, &|| asking.load(Ordering::Relaxed));
             // The receiver may have gone meanwhile.
-            let _ = send.send(account.map_err(|error| errors::sentence(&error)));
+            let _ = send.send(account.map_err(|error| why(&error)));
         };
         // None of tokio's threads: it panics where no thread can be started.
         let thread = match thread::Builder::new().name("tm-profile".to_owned()).spawn(work) {
@@ -96,6 +97,16 @@ impl Drop for ProfileTaker {
         while thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
             thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+/// Why there is no profile, in a line.
+fn why(error: &anyhow::Error) -> String {
+    match error.downcast_ref() {
+        Some(ProfileError::Nothing | ProfileError::NothingInThread) => {
+            "the profile is empty: the job ran no operator of torch meanwhile; try again while it trains".to_owned()
+        }
+        _ => errors::sentence(error),
     }
 }
 
