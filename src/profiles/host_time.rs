@@ -62,7 +62,7 @@ impl HostTime {
     pub fn new(timeline: &TraceTimeline, scope: &Scope) -> Self {
         let by_external = !timeline.host.iter().any(|span| span.kind == HostKind::Runtime);
         let mut time = Self { by_external, ..Self::default() };
-        let mut did: [Vec<TimeRange>; IdleReason::COUNT] = Default::default();
+        let mut did: [Vec<Intervals>; IdleReason::COUNT] = Default::default();
         let (mut operated, mut saved) = (Vec::new(), Vec::new());
         for lane in 0..u16::try_from(timeline.threads.len()).unwrap_or(u16::MAX) {
             let counts = scope.threads.contains(&lane);
@@ -85,12 +85,14 @@ impl HostTime {
                     set.push(piece);
                 }
             });
-            did.iter_mut().zip(of_thread).for_each(|(all, set)| all.extend(set.iter()));
-            operated.extend(operating.iter());
-            saved.extend(saving.iter());
+            let sets = did
+                .iter_mut()
+                .chain([&mut operated, &mut saved])
+                .zip(of_thread.into_iter().chain([operating, saving]));
+            sets.filter(|(_, set)| set.count() > 0).for_each(|(all, set)| all.push(set));
         }
-        time.did = did.map(|intervals| Intervals::union(intervals, scope.window));
-        [time.operated, time.saved] = [operated, saved].map(|intervals| Intervals::union(intervals, scope.window));
+        time.did = did.map(|sets| Intervals::union_of(sets, scope.window));
+        [time.operated, time.saved] = [operated, saved].map(|sets| Intervals::union_of(sets, scope.window));
         time.calls.sort_unstable_by_key(|(link, call)| (*link, call.start));
         time
     }

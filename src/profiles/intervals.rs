@@ -28,6 +28,14 @@ impl Intervals {
         Self(all)
     }
 
+    /// The union of sets within the window. One alone is not copied.
+    pub fn union_of(mut sets: Vec<Self>, window: TimeRange) -> Self {
+        if sets.len() > 1 {
+            return Self::union(sets.iter().flat_map(Self::iter), window);
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// Adds an interval that begins at or after the end of all others.
     pub fn push(&mut self, (begin, end): TimeRange) {
         match self.0.last_mut() {

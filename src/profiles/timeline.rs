@@ -92,7 +92,7 @@ const WANTED: [&str; 7] = [
 
 impl TraceSink for TraceTimeline {
     fn event(&mut self, text: &str) -> serde_json::Result<usize> {
-        let (event, length) = json::first_value::<TraceEvent>(text)?;
+        let (event, length) = json::first_value::<Box<TraceEvent>>(text)?;
         self.take(&event);
         Ok(length)
     }

@@ -20,7 +20,7 @@ use super::process::stat_of;
 
 /// How long a process may take to ask. Without a daemon it tries again for ten seconds, at last after five (`sync_send`), and then
 /// waits for the interval of its configuration, five seconds unless that says otherwise.
-const ASKS_WITHIN: Duration = Duration::from_secs(17);
+const ASKS_WITHIN: Duration = Duration::from_secs(12);
 /// How long a process may take to write a trace once its window is over.
 const WRITES_WITHIN: Duration = Duration::from_secs(30);
 /// libkineto looks for a configuration that came once a second, and drops one whose time is over (`kControllerIntervalMsecs`).
