@@ -59,12 +59,11 @@ pub fn fake_py_spy(folder: &Path) -> PathBuf {
 }
 
 /// A stand-in for a job that can be asked for a profile (see `support/fake_kineto.rs`), which writes this trace of the
-/// fixtures. Its sockets and traces are in this folder: the daemon's usual name can be had once on a machine.
-pub fn fake_kineto(trace: &str, folder: &Path) -> Command {
+/// fixtures. Give it sockets and traces of its own, so that tests do not disturb each other.
+pub fn fake_kineto(trace: &str) -> Command {
     let mut command = Command::new(example("fake_kineto"));
     let trace = format!("{}/tests/fixtures/profiles/{trace}", env!("CARGO_MANIFEST_DIR"));
     command.args(["--trace", &trace]).env_clear().env("KINETO_USE_DAEMON", "1");
-    command.env("KINETO_IPC_SOCKET_DIR", folder).env("KINETO_ONDEMAND_TRACE_DIR", folder);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command
 }

@@ -17,7 +17,9 @@ const TRACE: &str = "waits-item.json";
 /// A job that behaves like this, and the screen over it.
 fn watched(options: &[&str], size: (u16, u16)) -> (TempDir, Target, Screen) {
     let folder = tempfile::tempdir().unwrap();
-    let target = Target::spawn(fake_kineto(TRACE, folder.path()).args(options));
+    let mut job = fake_kineto(TRACE);
+    job.env("KINETO_IPC_SOCKET_DIR", folder.path()).env("KINETO_ONDEMAND_TRACE_DIR", folder.path());
+    let target = Target::spawn(job.args(options));
     let screen = Screen::attached(&target, &["--no-stacks"], &Conditions { size, ..Conditions::default() });
     (folder, target, screen)
 }
