@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::diagnosis::loop_time::LoopTime;
 use crate::diagnosis::profiled::{self, TakenProfile};
 use crate::diagnosis::{Context, Diagnosis, LOOK_BACK_S, Verdict};
-use crate::profiles::account::ProfileSource;
 use crate::rates::time_split::TimeSplit;
 use crate::rates::{Frame, GpuChoice, Rates, RatesOptions};
 use crate::sample::Sample;
@@ -142,7 +141,7 @@ impl Pipeline {
     /// Keeps the account of a profile, if one comes with the sample.
     fn take_profile(&mut self, sample: &Sample) {
         let Some(account) = &sample.account else { return };
-        if account.source == ProfileSource::Trace {
+        if account.is_of_file() {
             self.of_trace = Some(Arc::new(profiled::verdict(Arc::clone(account), &self.context)));
         } else {
             self.taken = Some(TakenProfile::new(Arc::clone(account), &self.context, sample.monotonic_ns));
@@ -188,7 +187,7 @@ pub fn same_cause(a: &Verdict, b: &Verdict) -> bool {
 mod tests {
     use super::*;
     use crate::diagnosis::verdict::Class;
-    use crate::profiles::account::{LoopAccount, ProfileAccount};
+    use crate::profiles::account::{LoopAccount, ProfileAccount, ProfileSource};
     use crate::sample::{JobSample, ProcessId, ProcessSample};
 
     const SECOND_NS: u64 = 1_000_000_000;
