@@ -58,7 +58,7 @@ fn the_screen_goes_on_while_the_job_is_asked_and_opens_the_page() {
         come(&mut app);
         assert_eq!(app.page(), Page::Profile);
         let screen = text(&app, size);
-        assert!(last_row(&app).contains("the profile is taken: a step took 131 ms in it, and takes 100 ms without"));
+        assert!(last_row(&app).contains("the profile is taken: 131 ms a step in it, 100 ms without"));
         assert!(screen.contains("taken just now · ") && !screen.contains("step.json.gz ·"), "{screen}");
         insta::assert_snapshot!(name("arrived"), screen);
         // Later the footer is back, and the profile grows old.

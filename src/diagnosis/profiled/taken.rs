@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::causes::Cause;
 use super::super::class::Class;
+use super::super::subject::Subject;
 use super::super::verdict::{Context, Verdict};
 use super::beside::beside;
 use super::verdict;
@@ -69,7 +70,11 @@ impl TakenProfile {
         } else {
             both.other_findings.into_iter().take(1).chain(live.other_findings).collect()
         };
+        // Why nothing could be judged from outside is no longer true.
+        let (mut not_seen, judged) = (live.not_seen, both.class != Class::Unknown);
+        not_seen.retain(|missing| !(judged && missing.what == Subject::Verdict.into()));
         Verdict {
+            not_seen,
             phase: both.phase,
             class: both.class,
             cause: both.cause,
@@ -91,7 +96,7 @@ fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::verdict::Steps;
+    use crate::diagnosis::verdict::{Steps, Unavailable};
     use crate::profiles::account::{DeviceAccount, IdleBy, LoopAccount};
 
     const SECOND_NS: u64 = 1_000_000_000;
@@ -144,7 +149,13 @@ mod tests {
         assert_eq!(speaks(&mut profile(), 700, other), 61);
         let agrees = |_| live(Class::Cpu, Some(Cause::LaunchBound));
         assert_eq!(speaks(&mut profile(), 700, agrees), 601);
-        assert_eq!(speaks(&mut profile(), 700, |_| live(Class::Unknown, None)), 61);
+        let missing = |what: Subject| Unavailable { what: what.into(), why: "x".into(), fix: None };
+        let unknown = Verdict {
+            not_seen: vec![missing(Subject::Verdict), missing(Subject::Stacks)],
+            ..live(Class::Unknown, None)
+        };
+        assert_eq!(speaks(&mut profile(), 700, |_| unknown.clone()), 61);
+        assert_eq!(profile().beside(unknown, 101 * SECOND_NS).not_seen, [missing(Subject::Stacks)]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::tui::widgets::Extent;
 
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        let had_notice = self.notice.take().is_some();
+        let had_notice = self.notice.take().is_some() | self.has_said_profile();
         let always =
             key.modifiers.contains(KeyModifiers::CONTROL) && matches!(key.code, KeyCode::Char('c' | 'l' | 'z'));
         if !always

@@ -9,7 +9,7 @@ use crate::tui::pages::Page;
 use crate::tui::pages::keys::{Action, key_of};
 
 /// How far a profile has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Profiling {
     /// The job is asked for it.
     Asked,
@@ -17,6 +17,8 @@ pub(super) enum Profiling {
     GivenUp,
     /// It comes with the next sample.
     Taken,
+    /// It is here, and the footer says so in these words until the next key.
+    Here(String),
 }
 
 impl App {
@@ -26,14 +28,14 @@ impl App {
         match self.profiling {
             Some((_, Profiling::Asked)) => return self.give_up_profile(),
             Some((_, Profiling::GivenUp | Profiling::Taken)) => return Vec::new(),
-            None if job.replay.is_some() => {
+            _ if job.replay.is_some() => {
                 return self.say("this is a recording: a profile needs a running job");
             }
-            None if job.ended.is_some() => return self.say("the job has ended: a profile needs a running job"),
-            None if !self.options.may_profile => {
+            _ if job.ended.is_some() => return self.say("the job has ended: a profile needs a running job"),
+            _ if !self.options.may_profile => {
                 return self.say("a profile slows the job down for a moment: start trainmon without --readonly");
             }
-            None => {}
+            _ => {}
         }
         // The loop may run in a process that the attached one has started, and in several.
         let of_loops = job.frame().into_iter().flat_map(|frame| &frame.trainers).map(|trainer| trainer.id.pid);
@@ -58,12 +60,18 @@ impl App {
     }
 
     /// What happens to the profile, for the footer.
-    pub(super) fn profile_line(&self) -> Option<&'static str> {
-        match self.profiling?.1 {
-            Profiling::Asked => Some("asking the job for a profile (Esc gives up)"),
-            Profiling::GivenUp => Some("giving up the profile"),
-            Profiling::Taken => Some("the profile is taken"),
-        }
+    pub(super) fn profile_line(&self) -> Option<&str> {
+        Some(match &self.profiling.as_ref()?.1 {
+            Profiling::Asked => "asking the job for a profile (Esc gives up)",
+            Profiling::GivenUp => "giving up the profile",
+            Profiling::Taken => "the profile is taken",
+            Profiling::Here(line) => line,
+        })
+    }
+
+    /// After a key nothing more needs to be said of a profile that is here; says whether that was said.
+    pub(super) fn has_said_profile(&mut self) -> bool {
+        self.profiling.take_if(|(_, profiling)| matches!(profiling, Profiling::Here(_))).is_some()
     }
 
     /// The profile is taken, or why not, in a line.
@@ -83,18 +91,17 @@ impl App {
         if self.profiling != Some((key, Profiling::Taken)) {
             return false;
         }
-        self.profiling = None;
         let steps = tick.verdict.steps.p50_ms.zip(tick.verdict.profile.as_ref().and_then(|account| account.step_ms));
-        let cost = steps.map(|(usual, within)| {
-            format!(": a step took {} in it, and takes {} without", step_time(within), step_time(usual))
-        });
+        let cost = steps
+            .map(|(usual, within)| format!(": {} a step in it, {} without", step_time(within), step_time(usual)));
         let is_free = self.popup.is_none() && self.list.is_none() && self.job().is_live();
-        if is_free && self.job().key == key {
+        let line = if is_free && self.job().key == key {
             self.go(Page::Profile);
-            self.say(&format!("the profile is taken{}", cost.unwrap_or_default()));
+            cost.unwrap_or_default()
         } else {
-            self.say(&format!("the profile is taken: {} shows it", key_of(Action::Go(Page::Profile))));
-        }
+            format!(": {} shows it", key_of(Action::Go(Page::Profile)))
+        };
+        self.profiling = Some((key, Profiling::Here(format!("the profile is taken{line}"))));
         true
     }
 }
