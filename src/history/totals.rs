@@ -90,7 +90,12 @@ impl Totals {
         self.keep_profile(verdict);
         if let Some(known) = self.causes.iter_mut().find(|known| same_cause(&known.verdict, verdict)) {
             known.seconds += seconds;
-            known.verdict = Arc::clone(verdict);
+            let before = std::mem::replace(&mut known.verdict, Arc::clone(verdict));
+            // What is read from the middle of a recording has not seen it.
+            if verdict.profile.is_none() && before.profile.is_some() {
+                let of_cause = Arc::make_mut(&mut known.verdict);
+                (of_cause.profile, of_cause.profile_age_s) = (before.profile.clone(), before.profile_age_s);
+            }
         } else {
             self.causes.push(CauseTime { verdict: Arc::clone(verdict), seconds });
         }

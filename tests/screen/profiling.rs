@@ -113,6 +113,17 @@ fn escape_and_the_same_key_give_it_up() {
 }
 
 #[test]
+fn on_a_thin_line_the_profile_is_shown_at_once() {
+    let options = AppOptions { theme: PLAIN, low_bandwidth: true, ..AppOptions::default() };
+    let mut app = App::new(job(), options, SMALL);
+    let verdict = Verdict { profile: None, ..crate::profile::judged() };
+    tell(&mut app, frame(90, crate::app::Job::default()), Verdict { command: data_loader().command, ..verdict });
+    ask(&mut app);
+    come(&mut app);
+    assert!(text(&app, SMALL).contains("taken just now"), "{}", text(&app, SMALL));
+}
+
+#[test]
 fn the_page_does_not_open_over_what_is_looked_at() {
     // A question, a list, a moment of the past.
     for keys in ["e", "o", " "] {
